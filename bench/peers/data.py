@@ -1,0 +1,107 @@
+"""What the peers share: the data and initial weights, bit for bit those of tandem-bench, and how a step is timed."""
+
+import argparse
+import math
+import os
+import sys
+import time
+from typing import Callable, NamedTuple
+
+import numpy as np
+
+FEATURES = 784
+CLASSES = 10
+BATCH = 128
+LOSS_STEP = 20
+REPETITIONS = 5
+MINIMUM_SECONDS = 0.3
+
+# Trains for a number of steps from where it stands; returns the last step's loss, once all steps are complete.
+Runner = Callable[[int], float]
+
+
+class Classifier(NamedTuple):
+    """A chain of dense layers with relu between them."""
+
+    sizes: tuple[int, ...]
+    learning_rate: float
+
+
+CLASSIFIERS = {
+    "mlp10": Classifier((FEATURES, 10, CLASSES), 0.01),
+    "mlp1024": Classifier((FEATURES, 1024, 1024, CLASSES), 0.001),
+}
+
+
+def splitmix64(seed: int, count: int) -> np.ndarray:
+    """The first `count` words of the stream of `seed`."""
+    golden = np.uint64(0x9E3779B97F4A7C15)
+    z = np.arange(1, count + 1, dtype=np.uint64) * golden + np.array([seed], np.uint64) * golden
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))
+
+
+def uniform(seed: int, count: int) -> np.ndarray:
+    """Float64 in [0, 1), each with 24 bits and so exact in float32."""
+    return (splitmix64(seed, count) >> np.uint64(40)) * 2.0**-24
+
+
+def features(rows: int, dtype=np.float32) -> np.ndarray:
+    """[rows, 784]."""
+    return uniform(1, rows * FEATURES).astype(dtype).reshape(rows, FEATURES)
+
+
+def labels(rows: int, dtype=np.float32) -> np.ndarray:
+    """One-hot, [rows, 10]."""
+    classes = (splitmix64(2, rows) >> np.uint64(33)) % np.uint64(CLASSES)
+    return np.eye(CLASSES, dtype=dtype)[classes.astype(np.int64)]
+
+
+def weights(sizes: tuple[int, ...], dtype=np.float32) -> list[np.ndarray]:
+    """Kernel [in, out] and zero bias of each layer in turn."""
+    values = []
+    for layer, (rows, columns) in enumerate(zip(sizes, sizes[1:])):
+        kernel = (2 * uniform(10 + layer, rows * columns) - 1) * math.sqrt(6 / (rows + columns))
+        values += [kernel.astype(dtype).reshape(rows, columns), np.zeros(columns, dtype)]
+    return values
+
+
+def parse_arguments(supported: list[str]) -> argparse.Namespace:
+    """Reads the command line; call it before the framework is imported, whose thread pools read the environment."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--threads", type=int, default=os.cpu_count())
+    parser.add_argument("names", metavar="NAME", nargs="+", choices=supported, help=", ".join(supported))
+    arguments = parser.parse_args()
+    os.environ["OMP_NUM_THREADS"] = str(arguments.threads)
+    return arguments
+
+
+def best_seconds(run: Runner, steps: int = 1) -> float:
+    """Best time per step over repetitions of at least MINIMUM_SECONDS; `steps` is the least number to run at once."""
+    best = math.inf
+    repetitions = 0
+    while repetitions < REPETITIONS:
+        start = time.perf_counter()
+        run(steps)
+        seconds = time.perf_counter() - start
+        if seconds < MINIMUM_SECONDS:
+            steps *= 2
+            continue
+        best = min(best, seconds / steps)
+        repetitions += 1
+    return best
+
+
+def report(name: str, ways: dict[str, Callable[[], Runner]], steps: int = 1) -> None:
+    """Measures every way of doing the same work and prints the best one; each starts from the initial weights."""
+    results = []
+    for way, make in ways.items():
+        run = make()
+        loss = run(LOSS_STEP)
+        seconds = best_seconds(run, steps)
+        print(f"{name}: {way}: {seconds * 1e6:.1f} us, loss {loss:.9g}", file=sys.stderr, flush=True)
+        results.append((seconds, loss))
+    seconds, loss = min(results)
+    print(f"{name}\t{seconds * 1e6:.9g}\tus")
+    print(f"{name}.loss\t{loss:.9g}\tloss", flush=True)

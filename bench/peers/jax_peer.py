@@ -1,0 +1,61 @@
+"""Times JAX on the benchmarks of tandem-bench: one jitted train step, Adam as Keras does it."""
+
+import os
+
+from data import BATCH, CLASSIFIERS, Classifier, Runner, features, labels, parse_arguments, report, weights
+
+arguments = parse_arguments(list(CLASSIFIERS))
+os.environ["JAX_PLATFORMS"] = "cpu"
+os.environ["NPROC"] = str(arguments.threads)  # the size of XLA's thread pool
+
+import jax
+import jax.numpy as jnp
+
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
+
+
+def mean_loss(parameters, x, y):
+    """Mean softmax cross-entropy of a chain of dense layers."""
+    *hidden, last = zip(parameters[::2], parameters[1::2])
+    for kernel, bias in hidden:
+        x = jax.nn.relu(x @ kernel + bias)
+    kernel, bias = last
+    return -jnp.mean(jnp.sum(y * jax.nn.log_softmax(x @ kernel + bias), axis=-1))
+
+
+def adam(state, gradients, learning_rate):
+    """One update of (parameters, first moments, second moments, step)."""
+    parameters, first, second, step = state
+    step = step + 1
+    alpha = learning_rate * jnp.sqrt(1 - BETA2**step) / (1 - BETA1**step)
+    first = [m + (g - m) * (1 - BETA1) for m, g in zip(first, gradients)]
+    second = [v + (g * g - v) * (1 - BETA2) for v, g in zip(second, gradients)]
+    parameters = [w - alpha * m / (jnp.sqrt(v) + EPSILON) for w, m, v in zip(parameters, first, second)]
+    return parameters, first, second, step
+
+
+def jitted(classifier: Classifier) -> Runner:
+    x, y = jnp.asarray(features(BATCH)), jnp.asarray(labels(BATCH))
+    parameters = [jnp.array(w) for w in weights(classifier.sizes)]
+    first = [jnp.zeros_like(w) for w in parameters]
+    second = [jnp.zeros_like(w) for w in parameters]
+    state = (parameters, first, second, jnp.float32(0))
+
+    def train_step(state, x, y):
+        loss, gradients = jax.value_and_grad(mean_loss)(state[0], x, y)
+        return adam(state, gradients, classifier.learning_rate), loss
+
+    train_step = jax.jit(train_step, donate_argnums=0)
+
+    def run(steps):
+        nonlocal state
+        for _ in range(steps):
+            state, loss = train_step(state, x, y)
+        jax.block_until_ready(state)
+        return float(loss)
+
+    return run
+
+
+for name in arguments.names:
+    report(name, {"jit": lambda: jitted(CLASSIFIERS[name])})

@@ -1,0 +1,45 @@
+# What holds for everything we compile: language, optimisation, warnings, sanitizers, output folders.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+
+# Sanitized builds keep their asserts.
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  if(TANDEM_SANITIZE)
+    set(default_build_type Debug)
+  else()
+    set(default_build_type Release)
+  endif()
+  set(CMAKE_BUILD_TYPE ${default_build_type} CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+
+if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
+  find_program(TANDEM_CCACHE ccache)
+  if(TANDEM_CCACHE)
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${TANDEM_CCACHE})
+  endif()
+endif()
+
+if(TANDEM_SANITIZE)
+  list(JOIN TANDEM_SANITIZE "," sanitizers)
+  add_compile_options(-fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
+  add_link_options(-fsanitize=${sanitizers})
+endif()
+
+add_link_options(-Wl,--as-needed)
+
+# Marks a target as built from our own sources: hidden by default and free of warnings.
+function(tandem_own_target target)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -ffunction-sections -fdata-sections)
+  if(TANDEM_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  set_target_properties(${target} PROPERTIES
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON)
+endfunction()

@@ -1,0 +1,26 @@
+# The serial build of OpenBLAS, linked from its archive. A shared libopenblas or libblas is whatever
+# the system's alternatives say it is, often a build with a thread pool of its own; the archive is
+# certain. Defines OpenBLASSerial::openblas, whose users must link openblas_buffers.cpp, which says why.
+
+find_library(OpenBLASSerial_LIBRARY NAMES openblas-serial/libopenblas.a)
+find_path(OpenBLASSerial_INCLUDE_ROOT NAMES openblas-serial/cblas.h)
+if(OpenBLASSerial_INCLUDE_ROOT)
+  set(OpenBLASSerial_INCLUDE_DIR ${OpenBLASSerial_INCLUDE_ROOT}/openblas-serial)
+endif()
+
+include(FindPackageHandleStandardArgs)
+find_package_handle_standard_args(OpenBLASSerial
+  REQUIRED_VARS OpenBLASSerial_LIBRARY OpenBLASSerial_INCLUDE_DIR
+  REASON_FAILURE_MESSAGE "On Debian: apt-get install libopenblas-serial-dev")
+mark_as_advanced(OpenBLASSerial_LIBRARY OpenBLASSerial_INCLUDE_ROOT)
+
+if(OpenBLASSerial_FOUND AND NOT TARGET OpenBLASSerial::openblas)
+  find_package(Threads REQUIRED)
+  add_library(OpenBLASSerial::openblas STATIC IMPORTED)
+  set_target_properties(OpenBLASSerial::openblas PROPERTIES
+    IMPORTED_LOCATION ${OpenBLASSerial_LIBRARY}
+    INTERFACE_INCLUDE_DIRECTORIES ${OpenBLASSerial_INCLUDE_DIR}
+    INTERFACE_LINK_LIBRARIES "Threads::Threads;m"
+    INTERFACE_LINK_OPTIONS
+      "LINKER:--wrap=blas_memory_alloc,--wrap=blas_memory_free,--undefined=__wrap_blas_memory_alloc")
+endif()

@@ -1,0 +1,55 @@
+# tests/ mirrors src/: each folder of *_test.cpp becomes one program test_<folder>, and each test in
+# it one entry of ctest. What tests share lives in tests/harness/.
+
+find_package(GTest REQUIRED)
+find_package(Python3 REQUIRED COMPONENTS Interpreter)
+include(GoogleTest)
+
+add_test(NAME folder_order
+  COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-folder-order.py)
+if(NOT TANDEM_SANITIZE)
+  add_test(NAME package COMMAND ${PROJECT_SOURCE_DIR}/tests/package/run.sh ${PROJECT_BINARY_DIR})
+  set_tests_properties(package PROPERTIES
+    TIMEOUT 120
+    RUN_SERIAL ON
+    ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
+endif()
+
+set(tests_dir ${PROJECT_SOURCE_DIR}/tests)
+add_library(tandem_test_settings INTERFACE)
+target_include_directories(tandem_test_settings INTERFACE ${tests_dir})
+target_compile_definitions(tandem_test_settings INTERFACE
+  TANDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  TANDEM_TEST_DATA_DIR="${tests_dir}/data")
+target_link_libraries(tandem_test_settings INTERFACE tandem_internal GTest::gtest)
+
+file(GLOB harness_sources CONFIGURE_DEPENDS ${tests_dir}/harness/*.cpp)
+list(FILTER harness_sources EXCLUDE REGEX "_test\\.cpp$")
+set(harness_objects "")
+if(harness_sources)
+  add_library(tandem_test_harness OBJECT ${harness_sources})
+  tandem_own_target(tandem_test_harness)
+  target_link_libraries(tandem_test_harness PRIVATE tandem_test_settings)
+  set(harness_objects $<TARGET_OBJECTS:tandem_test_harness>)
+endif()
+
+file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${tests_dir}/*_test.cpp)
+set(folders "")
+foreach(source IN LISTS test_sources)
+  cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${tests_dir} OUTPUT_VARIABLE relative)
+  string(REGEX MATCH "^[^/]+" folder ${relative})
+  list(APPEND folders ${folder})
+  list(APPEND sources_of_${folder} ${source})
+endforeach()
+list(REMOVE_DUPLICATES folders)
+
+foreach(folder IN LISTS folders)
+  add_executable(test_${folder} ${sources_of_${folder}} ${harness_objects})
+  tandem_own_target(test_${folder})
+  target_link_libraries(test_${folder} PRIVATE tandem_test_settings GTest::gtest_main)
+  gtest_discover_tests(test_${folder}
+    TEST_PREFIX ${folder}/
+    DISCOVERY_MODE PRE_TEST
+    DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 120)
+endforeach()

@@ -1,0 +1,36 @@
+/// Optimizers change variables along gradients. Create them where the variables are created (the same device or
+/// strategy scope): their own state lives beside the variables.
+#pragma once
+
+#include "tandem/variable.h"
+
+namespace tandem::keras::optimizers {
+
+struct AdamOptions {
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+
+/// Adam (Kingma and Ba, 2014), with Keras's defaults and arithmetic.
+class TANDEM_API Adam {
+ public:
+  explicit Adam(double learning_rate = 0.001, const AdamOptions& options = {});
+
+  /// One step. Inside `strategy.run` the gradients are summed over the replicas first, so that all replicas apply the
+  /// gradient of the sum of their losses. Throws InvalidArgument when the lists differ in length, a gradient is
+  /// undefined, or its shape is not its variable's.
+  void apply_gradients(const Tensors& gradients, const Variables& variables) const;
+
+  /// Steps taken, int64.
+  const Variable& iterations() const { return iterations_; }
+  /// float64; assign to it to change the rate.
+  const Variable& learning_rate() const { return learning_rate_; }
+
+ private:
+  AdamOptions options_;
+  Variable iterations_;
+  Variable learning_rate_;
+};
+
+}  // namespace tandem::keras::optimizers

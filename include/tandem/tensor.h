@@ -1,0 +1,113 @@
+/// A Tensor is a cheap handle to an immutable, contiguous, row-major value on a device, or, while a function
+/// is traced, to a value that does not exist yet. Copies share the value; any thread may use its own copy.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "tandem/dtype.h"
+#include "tandem/export.h"
+#include "tandem/shape.h"
+
+namespace tandem {
+
+struct TensorBody;
+
+class TANDEM_API Tensor {
+ public:
+  /// No tensor at all: `defined()` is false, everything else throws FailedPrecondition.
+  Tensor() = default;
+
+  /// A scalar on the host.
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Tensor(T scalar)  // NOLINT(google-explicit-constructor): numbers are tensors
+      : Tensor(copy_of(&scalar, dtype_of<T>, {})) {}
+
+  /// A copy of `values` with the given shape. Throws InvalidArgument when the counts differ.
+  template <class T>
+  static Tensor from(std::span<const T> values, const Shape& shape) {
+    check_count(values.size(), shape);
+    return copy_of(values.data(), dtype_of<T>, shape);
+  }
+  template <class T>
+  static Tensor from(const std::vector<T>& values, const Shape& shape) {
+    return from(std::span<const T>(values), shape);
+  }
+  template <class T>
+  static Tensor from(std::initializer_list<T> values, const Shape& shape) {
+    return from(std::span<const T>(values.begin(), values.size()), shape);
+  }
+
+  /// A copy of `shape.count()` elements at `data` in host memory.
+  static Tensor copy_of(const void* data, DType dtype, const Shape& shape);
+
+  /// The caller's memory itself, with no copy. `owner` is held as long as any tensor refers to it; the values
+  /// must not change meanwhile.
+  static Tensor wrap(const void* data, DType dtype, const Shape& shape,
+                     std::shared_ptr<const void> owner);
+
+  bool defined() const { return body_ != nullptr; }
+  DType dtype() const;
+  const Shape& shape() const;
+  int rank() const { return shape().rank(); }
+
+  /// "/device:CPU:0"
+  const std::string& device() const;
+
+  /// True while tracing, when there is no value to read.
+  bool is_symbolic() const;
+
+  /// Rows [begin, end) of the leading axis; shares the memory.
+  Tensor rows(int64_t begin, int64_t end) const;
+
+  /// Waits for the value and copies it to the host. Throws InvalidArgument when the dtype is another,
+  /// FailedPrecondition while tracing.
+  template <class T>
+  std::vector<T> to_vector() const {
+    check_dtype(dtype_of<T>);
+    const auto count = static_cast<size_t>(shape().count());
+    if constexpr (std::is_same_v<T, bool>) {  // std::vector<bool> has no elements to copy into.
+      const auto values = std::make_unique<bool[]>(count);
+      copy_to_host(values.get());
+      return std::vector<bool>(values.get(), values.get() + count);
+    } else {
+      std::vector<T> values(count);
+      copy_to_host(values.data());
+      return values;
+    }
+  }
+
+  /// The only element.
+  template <class T>
+  T item() const {
+    check_dtype(dtype_of<T>);
+    check_count(1, shape());
+    T value;
+    copy_to_host(&value);
+    return value;
+  }
+
+  void copy_to_host(void* to) const;
+
+  /// "Tensor(shape=[2,2], dtype=float32, device=/device:CPU:0, values=[1, 2, 3, 4])", long values shortened.
+  std::string str() const;
+
+  /// For the library's own use.
+  explicit Tensor(std::shared_ptr<const TensorBody> body) : body_(std::move(body)) {}
+  const std::shared_ptr<const TensorBody>& body() const { return body_; }
+
+ private:
+  static void check_count(size_t given, const Shape& shape);
+  void check_dtype(DType wanted) const;
+  const TensorBody& checked() const;
+
+  std::shared_ptr<const TensorBody> body_;
+};
+
+using Tensors = std::vector<Tensor>;
+
+}  // namespace tandem

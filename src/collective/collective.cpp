@@ -1,0 +1,57 @@
+#include "collective/collective.h"
+
+#include "graph/trace.h"
+#include "op/apply.h"
+#include "op/registry.h"
+
+namespace tandem::collective {
+
+namespace local {
+void register_kernels(op::Registry& registry);
+}
+
+namespace {
+
+op::TensorTypes infer_same(const op::Signature& s) { return s.inputs; }
+
+Tensors all_reduce_gradient(const op::Call&, const Tensors& g) { return all_reduce(g); }
+
+}  // namespace
+
+void register_collectives(op::Registry& registry) {
+  registry.add({.name = "all_reduce",
+                .infer = infer_same,
+                .split = op::split_chunks,
+                .gradient = all_reduce_gradient,
+                .in_place = true,
+                .is_collective = true,
+                .writes_peers = true});
+  // Only ever made from an all_reduce by a pass, after gradients.
+  registry.add({.name = "reduce_scatter",
+                .infer = infer_same,
+                .split = op::split_chunks,
+                .no_gradient = true,
+                .in_place = true,
+                .is_collective = true});
+  // The first replica's values, on each replica.
+  registry.add({.name = "broadcast",
+                .infer = infer_same,
+                .split = op::split_chunks,
+                .no_gradient = true,
+                .in_place = true,
+                .is_collective = true,
+                .writes_peers = true});
+  local::register_kernels(registry);
+}
+
+int group_size() {
+  const graph::Trace* trace = graph::Trace::current();
+  return trace == nullptr ? 1 : trace->replicas();
+}
+
+Tensors all_reduce(const Tensors& values) {
+  static const op::OpDef& def = op::find_op("all_reduce");
+  return group_size() == 1 ? values : op::apply(def, values);
+}
+
+}  // namespace tandem::collective

@@ -1,0 +1,118 @@
+/// Collectives between replicas that share an address space: every thread takes its part of all elements and reads
+/// the other replicas' memory where it lies. The program's barriers stand around it; nothing is copied or sent.
+#include <algorithm>
+
+#include "op/registry.h"
+
+namespace tandem::collective::local {
+namespace {
+
+using op::Launch;
+using op::Signature;
+using op::Split;
+
+/// Where results go.
+enum class Target { own, all };
+
+/// Elements of all operands, end to end.
+std::vector<int64_t> ends_of(const Signature& signature) {
+  std::vector<int64_t> ends;
+  int64_t end = 0;
+  for (const auto& input : signature.inputs) ends.push_back(end += input.shape.count());
+  return ends;
+}
+
+/// Calls visit(operand, begin, end) for the pieces of operands within this thread's chunks.
+template <class Visit>
+void for_each_piece(const std::vector<int64_t>& ends, const Launch& launch, Visit visit) {
+  const int64_t total = ends.empty() ? 0 : ends.back();
+  const auto [first, last] = op::part_of((total + Split::kChunk - 1) / Split::kChunk, launch);
+  const int64_t begin = first * Split::kChunk;
+  const int64_t end = std::min(last * Split::kChunk, total);
+  int64_t start = 0;
+  for (size_t i = 0; i < ends.size(); ++i) {
+    const int64_t from = std::max(begin, start);
+    const int64_t to = std::min(end, ends[i]);
+    if (from < to) visit(static_cast<int>(i), from - start, to - start);
+    start = ends[i];
+  }
+}
+
+template <class T>
+const T* peer_in(const Launch& launch, int replica, int input) {
+  return static_cast<const T*>(launch.peers[replica][launch.operands[input]]);
+}
+
+template <class T>
+T* peer_out(const Launch& launch, int replica, int output) {
+  return static_cast<T*>(launch.peers[replica][launch.operands[launch.inputs + output]]);
+}
+
+/// Sums a block at a time in a local array: the results may lie where the inputs lay.
+template <class T>
+void sum_piece(const Launch& launch, Target target, int operand, int64_t begin, int64_t end) {
+  constexpr int64_t kBlock = 256;
+  T sum[kBlock];
+  const int replicas = launch.step->replicas;
+  for (int64_t i = begin; i < end; i += kBlock) {
+    const int64_t n = std::min(kBlock, end - i);
+    const T* first = peer_in<T>(launch, 0, operand) + i;
+    const T* second = peer_in<T>(launch, 1, operand) + i;
+    for (int64_t k = 0; k < n; ++k) sum[k] = first[k] + second[k];
+    for (int r = 2; r < replicas; ++r) {
+      const T* next = peer_in<T>(launch, r, operand) + i;
+      for (int64_t k = 0; k < n; ++k) sum[k] += next[k];
+    }
+    if (target == Target::own) {
+      std::copy_n(sum, n, launch.out<T>(operand) + i);
+    } else {
+      for (int r = 0; r < replicas; ++r) std::copy_n(sum, n, peer_out<T>(launch, r, operand) + i);
+    }
+  }
+}
+
+template <class T>
+op::ExecutablePtr prepare_sum(const Signature& signature, Target target) {
+  return op::executable([ends = ends_of(signature), target](const Launch& launch) {
+    for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
+      sum_piece<T>(launch, target, operand, begin, end);
+    });
+  });
+}
+
+template <class T>
+op::ExecutablePtr prepare_broadcast(const Signature& signature) {
+  return op::executable([ends = ends_of(signature)](const Launch& launch) {
+    for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
+      const T* from = peer_in<T>(launch, 0, operand);
+      for (int r = 0; r < launch.step->replicas; ++r) {
+        T* to = peer_out<T>(launch, r, operand);
+        if (to != from) std::copy(from + begin, from + end, to + begin);
+      }
+    });
+  });
+}
+
+template <class T>
+void register_for(op::Registry& registry) {
+  const std::vector<DType> dtype{dtype_of<T>};
+  registry.add_kernel("all_reduce", "cpu", dtype, [](const Signature& s, int) {
+    return prepare_sum<T>(s, Target::all);
+  });
+  registry.add_kernel("reduce_scatter", "cpu", dtype, [](const Signature& s, int) {
+    return prepare_sum<T>(s, Target::own);
+  });
+  registry.add_kernel("broadcast", "cpu", dtype,
+                      [](const Signature& s, int) { return prepare_broadcast<T>(s); });
+}
+
+}  // namespace
+
+void register_kernels(op::Registry& registry) {
+  register_for<float>(registry);
+  register_for<double>(registry);
+  register_for<int32_t>(registry);
+  register_for<int64_t>(registry);
+}
+
+}  // namespace tandem::collective::local

@@ -1,0 +1,122 @@
+#include "device/allocator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tandem/error.h"
+
+namespace tandem::devices {
+namespace {
+
+/// Sizes come in steps of about an eighth, so that a freed block fits the next of nearly its size.
+size_t rounded_up(size_t bytes) {
+  constexpr size_t kLeast = 64;
+  if (bytes <= kLeast) return kLeast;
+  size_t step = kLeast;
+  while (step * 16 < bytes) step *= 2;
+  return (bytes + step - 1) / step * step;
+}
+
+}  // namespace
+
+Allocator::Allocator(std::string device_name, MemorySpace& space)
+    : device_name_(std::move(device_name)), space_(space) {}
+
+Allocator::~Allocator() { release_kept(); }
+
+Allocator::Block* Allocator::allocate(size_t bytes, DType dtype, const Shape& shape) {
+  const size_t rounded = rounded_up(bytes);
+  std::lock_guard lock(mutex_);
+  if (limit_ != 0 && info_.current + rounded > limit_) throw ResourceExhausted(exhausted(bytes));
+  Block* block = take_free(rounded);
+  if (block == nullptr) block = take_new(rounded);
+  if (block == nullptr) {
+    release_kept();
+    block = take_new(rounded);
+  }
+  if (block == nullptr) throw ResourceExhausted(exhausted(bytes));
+
+  block->dtype = dtype;
+  block->shape = shape;
+  block->previous = nullptr;
+  block->next = live_;
+  if (live_ != nullptr) live_->previous = block;
+  live_ = block;
+  info_.current += rounded;
+  info_.peak = std::max(info_.peak, info_.current);
+  return block;
+}
+
+void Allocator::free(Block* block) noexcept {
+  std::lock_guard lock(mutex_);
+  (block->previous != nullptr ? block->previous->next : live_) = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  info_.current -= block->bytes;
+  kept_[block->bytes].push_back(block);
+}
+
+Allocator::Block* Allocator::take_free(size_t rounded) {
+  const auto found = kept_.find(rounded);
+  if (found == kept_.end() || found->second.empty()) return nullptr;
+  Block* block = found->second.back();
+  found->second.pop_back();
+  return block;
+}
+
+Allocator::Block* Allocator::take_new(size_t rounded) {
+  void* data = space_.allocate(rounded);
+  if (data == nullptr) return nullptr;
+  info_.reserved += rounded;
+  ++info_.space_allocations;
+  auto* block = new Block;
+  block->data = data;
+  block->bytes = rounded;
+  return block;
+}
+
+void Allocator::release_kept() {
+  for (auto& [bytes, blocks] : kept_) {
+    for (Block* block : blocks) {
+      space_.deallocate(block->data, bytes);
+      info_.reserved -= bytes;
+      delete block;
+    }
+  }
+  kept_.clear();
+}
+
+std::string Allocator::exhausted(size_t bytes) const {
+  std::vector<const Block*> blocks;
+  for (const Block* block = live_; block != nullptr; block = block->next) blocks.push_back(block);
+  const size_t shown = std::min<size_t>(5, blocks.size());
+  std::partial_sort(blocks.begin(), blocks.begin() + static_cast<ptrdiff_t>(shown), blocks.end(),
+                    [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
+  std::string largest;
+  for (size_t i = 0; i < shown; ++i) {
+    fmt::format_to(std::back_inserter(largest), "{}{}{} {} bytes", i == 0 ? "" : ", ",
+                   name_of(blocks[i]->dtype), blocks[i]->shape.str(), blocks[i]->bytes);
+  }
+  return fmt::format("{}: out of memory: {} bytes requested, {} in use, {} at the peak, limit {}; "
+                     "largest live tensors: {}",
+                     device_name_, bytes, info_.current, info_.peak,
+                     limit_ == 0 ? "none" : fmt::format("{}", limit_),
+                     largest.empty() ? "none" : largest);
+}
+
+void Allocator::set_limit(size_t bytes) {
+  std::lock_guard lock(mutex_);
+  limit_ = bytes;
+}
+
+MemoryInfo Allocator::info() const {
+  std::lock_guard lock(mutex_);
+  return info_;
+}
+
+void Allocator::reset_peak() {
+  std::lock_guard lock(mutex_);
+  info_.peak = info_.current;
+}
+
+}  // namespace tandem::devices

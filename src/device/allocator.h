@@ -1,0 +1,68 @@
+/// A device's memory: blocks are kept when they are freed and handed out again, and every byte is accounted
+/// to the device. Any thread may call.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "device/memory_space.h"
+#include "tandem/dtype.h"
+#include "tandem/shape.h"
+
+namespace tandem::devices {
+
+struct MemoryInfo {
+  size_t current = 0;            ///< Bytes of live buffers.
+  size_t peak = 0;               ///< The most that `current` has been.
+  size_t reserved = 0;           ///< Bytes taken from the space, live or kept.
+  uint64_t space_allocations = 0;  ///< Times that the space was asked for a block.
+};
+
+class Allocator {
+ public:
+  struct Block;
+
+  Allocator(std::string device_name, MemorySpace& space);
+  ~Allocator();
+  Allocator(const Allocator&) = delete;
+  Allocator& operator=(const Allocator&) = delete;
+
+  /// Memory for `bytes`; `dtype` and `shape` are what errors call it.
+  /// Throws ResourceExhausted naming the device, the figures and the largest live blocks.
+  Block* allocate(size_t bytes, DType dtype, const Shape& shape);
+  void free(Block* block) noexcept;
+
+  /// The most bytes that may be live at once; 0 is no limit.
+  void set_limit(size_t bytes);
+  MemoryInfo info() const;
+  void reset_peak();
+
+ private:
+  Block* take_free(size_t rounded);
+  Block* take_new(size_t rounded);
+  void release_kept();
+  std::string exhausted(size_t bytes) const;
+
+  const std::string device_name_;
+  MemorySpace& space_;
+  mutable std::mutex mutex_;
+  size_t limit_ = 0;
+  MemoryInfo info_;
+  std::map<size_t, std::vector<Block*>> kept_;  // By rounded size.
+  Block* live_ = nullptr;                       // A list through the blocks.
+};
+
+struct Allocator::Block {
+  void* data = nullptr;
+  size_t bytes = 0;  ///< Rounded.
+  DType dtype{};
+  Shape shape;
+  Block* previous = nullptr;
+  Block* next = nullptr;
+};
+
+}  // namespace tandem::devices

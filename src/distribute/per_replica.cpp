@@ -1,0 +1,47 @@
+#include "distribute/per_replica.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+
+graph::Shard shard_of(int64_t rows, int replica, int replicas) {
+  const int64_t least = rows / replicas;
+  const int64_t larger = rows % replicas;
+  return {.rows = least + (replica < larger ? 1 : 0),
+          .row_offset = replica * least + std::min<int64_t>(replica, larger)};
+}
+
+PerReplica PerReplica::split(const Tensor& batch, int replicas) {
+  if (batch.rank() == 0) {
+    throw InvalidArgument("split: a scalar has no rows to split; pass it as it is to give it to all replicas");
+  }
+  PerReplica result(batch);
+  result.parts_ = replicas;
+  return result;
+}
+
+Tensor PerReplica::value(int replica) const {
+  if (values_) {
+    if (replica >= 0 && replica < static_cast<int>(values_->size())) {
+      return (*values_)[static_cast<size_t>(replica)];
+    }
+    throw InvalidArgument(
+        fmt::format("PerReplica: replica {} asked for, there are {}", replica, values_->size()));
+  }
+  if (parts_ == 0) return whole_;
+  const auto shard = shard_of(whole_.shape()[0], replica, parts_);
+  return whole_.rows(shard.row_offset, shard.row_offset + shard.rows);
+}
+
+std::string PerReplica::str() const {
+  const int count = values_ ? static_cast<int>(values_->size()) : std::max(1, parts_);
+  std::string text = "PerReplica:{";
+  for (int i = 0; i < count; ++i) text += fmt::format("\n  {}: {}", i, value(i).str());
+  return text + "\n}";
+}
+
+}  // namespace tandem::distribute

@@ -1,0 +1,274 @@
+#include "graph/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+
+#include "core/single_thread.h"
+#include "runtime/random_calls.h"
+#include "tandem/config.h"
+#include "tandem/error.h"
+
+namespace tandem::graph {
+namespace {
+
+using InstructionHook = std::function<void(int, const std::string&)>;
+std::atomic<const InstructionHook*> instruction_hook{nullptr};
+
+/// True when nobody but the caller holds the body, and what others wrote or read is over.
+bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
+  if (body.use_count() != 1) return false;
+#if !defined(__SANITIZE_THREAD__)  // The sanitizer does not know fences.
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  return true;
+}
+
+}  // namespace
+
+void set_instruction_hook(InstructionHook hook) {
+  // A hook that a stuck thread may still be in is never freed.
+  instruction_hook = hook ? new InstructionHook(std::move(hook)) : nullptr;
+}
+
+Execution::Execution(std::shared_ptr<const Program> program, std::vector<devices::DevicePtr> devices)
+    : program_(std::move(program)), replicas_(devices.size()), peers_(devices.size()) {
+  const size_t arguments = program_->graph().arguments.size();
+  for (size_t r = 0; r < devices.size(); ++r) {
+    Replica& replica = replicas_[r];
+    replica.device = devices[r];
+    replica.step.replica = static_cast<int>(r);
+    replica.step.replicas = replicas();
+    replica.arguments.resize(arguments);
+    replica.argument_data.resize(arguments);
+    team_size_ += devices[r]->threads();
+  }
+  const auto& instructions = program_->instructions();
+  for (size_t i = 1; i < instructions.size(); ++i) {
+    if (instructions[i].barrier == Barrier::team) segment_ends_.push_back(i);
+  }
+  segment_ends_.push_back(instructions.size());
+  if (devices[0]->queue().immediate()) team_ = runtime::team_slot(devices);
+}
+
+std::unique_lock<std::timed_mutex> Execution::lock() {
+  std::unique_lock held(mutex_, std::try_to_lock);
+  if (!held && !held.try_lock_for(config::wait_deadline())) {
+    throw DeadlineExceeded("function: a call from another thread did not end within the deadline");
+  }
+  return held;
+}
+
+void Execution::set_shard(int r, const Shard& shard, int64_t global_rows) {
+  Replica& replica = replicas_[static_cast<size_t>(r)];
+  replica.step.rows = shard.rows;
+  replica.step.row_offset = shard.row_offset;
+  replica.step.global_rows = global_rows;
+  replica.current = &instance_for(replica, shard.rows);
+}
+
+void Execution::bind(int r, int index, const Tensor& tensor) {
+  Replica& replica = replicas_[static_cast<size_t>(r)];
+  const auto i = static_cast<size_t>(index);
+  replica.arguments[i] = on_device(tensor, replica.device);
+  replica.argument_data[i] = replica.arguments[i].body()->data();
+}
+
+void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_row, int64_t rows) {
+  Replica& replica = replicas_[static_cast<size_t>(r)];
+  const TensorBody& body = *tensor.body();
+  if (&body.device()->space() != &replica.device->space()) {
+    bind(r, index, tensor.rows(first_row, first_row + rows));
+    return;
+  }
+  const auto i = static_cast<size_t>(index);
+  const size_t row_bytes =
+      body.shape[0] == 0 ? 0 : body.bytes() / static_cast<size_t>(body.shape[0]);
+  replica.arguments[i] = tensor;
+  replica.argument_data[i] =
+      static_cast<const char*>(body.data()) + row_bytes * static_cast<size_t>(first_row);
+}
+
+Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
+  for (const auto& instance : replica.instances) {
+    if (instance->plan->rows == rows) return *instance;
+  }
+  auto instance = std::make_unique<Instance>();
+  instance->plan = plan_for(replica, rows);
+  const Graph& graph = program_->graph();
+  instance->slots.resize(graph.values.size());
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (value.source == Value::Source::range) instance->slots[v] = value.range.data(*replica.device);
+    if (value.source == Value::Source::constant) {
+      replica.constants.push_back(on_device(value.constant, replica.device));
+      instance->slots[v] = replica.constants.back().body()->data();
+    }
+  }
+  instance->pool.resize(graph.results.size());
+  instance->results.resize(graph.results.size());
+  replica.instances.push_back(std::move(instance));
+  return *replica.instances.back();
+}
+
+std::shared_ptr<const Plan> Execution::plan_for(const Replica& replica, int64_t rows) {
+  for (const Replica& other : replicas_) {
+    const bool alike = other.device->backend() == replica.device->backend() &&
+                       other.device->threads() == replica.device->threads();
+    if (!alike) continue;
+    for (const auto& instance : other.instances) {
+      if (instance->plan->rows == rows) return instance->plan;
+    }
+  }
+  return std::make_shared<Plan>(
+      make_plan(*program_, rows, *replica.device, replica.device->threads(), team_size_));
+}
+
+/// Points the values of the arena to their places, after making it large enough.
+void Execution::bind_arena(Replica& replica, Instance& instance) const {
+  const size_t needed = std::max<size_t>(instance.plan->arena_bytes, 1);
+  if (needed > replica.arena_bytes) {
+    replica.arena.reset();
+    replica.arena = std::make_shared<Buffer>(replica.device, needed, DType::uint8,
+                                             Shape{static_cast<int64_t>(needed)});
+    replica.arena_bytes = needed;
+    ++replica.arena_generation;
+  }
+  if (instance.arena_generation == replica.arena_generation) return;
+  instance.arena_generation = replica.arena_generation;
+  char* base = static_cast<char*>(replica.arena->data());
+  const auto& buffer_of = program_->memory().buffer_of;
+  for (size_t v = 0; v < buffer_of.size(); ++v) {
+    if (buffer_of[v] >= 0) {
+      instance.slots[v] = base + instance.plan->offsets[static_cast<size_t>(buffer_of[v])];
+    }
+  }
+}
+
+/// What changes from run to run: the arguments, the tensors that results are written to, and the aliases of both.
+void Execution::bind_run(Replica& replica) const {
+  Instance& instance = *replica.current;
+  const Graph& graph = program_->graph();
+  bind_arena(replica, instance);
+  for (size_t i = 0; i < graph.arguments.size(); ++i) {
+    instance.slots[static_cast<size_t>(graph.arguments[i])] =
+        const_cast<void*>(replica.argument_data[i]);
+  }
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    instance.results[i].reset();
+    auto& pool = instance.pool[i];
+    auto free = std::ranges::find_if(pool, is_sole_owner);
+    if (free == pool.end()) {
+      const op::TensorType& type = graph.at(graph.results[i]).type;
+      pool.push_back(new_body(replica.device, type.dtype, type.shape.resolved(instance.plan->rows)));
+      free = pool.end() - 1;
+    }
+    instance.results[i] = *free;
+    instance.slots[static_cast<size_t>(graph.results[i])] = (*free)->data();
+  }
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].source == Value::Source::alias) {
+      instance.slots[v] = instance.slots[static_cast<size_t>(graph.storage_of(static_cast<int>(v)))];
+    }
+  }
+}
+
+void Execution::run() {
+  const uint64_t random_call = program_->is_random() ? runtime::next_random_call() : 0;
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    bind_run(replicas_[r]);
+    replicas_[r].step.random_call = random_call;
+    peers_[r] = replicas_[r].current->slots.data();
+  }
+  if (team_) {
+    team_->run(shared_from_this());
+  } else {
+    for (Replica& replica : replicas_) run_on_queue(replica);
+  }
+}
+
+op::Launch Execution::launch_of(const Replica& replica, size_t i) const {
+  const Node& node = program_->instructions()[i].node;
+  op::Launch launch;
+  launch.slots = replica.current->slots.data();
+  launch.operands = replica.current->plan->operands[i].data();
+  launch.inputs = static_cast<int>(node.inputs.size());
+  launch.outputs = static_cast<int>(node.outputs.size());
+  launch.step = &replica.step;
+  launch.stream = static_cast<int>(i);
+  launch.peers = peers_.data();
+  return launch;
+}
+
+void Execution::play(core::Host& host) {
+  size_t begin = 0;
+  for (size_t end : segment_ends_) {
+    if (begin > 0) host.team_barrier();
+    for (const core::Member& member : host.members()) play_segment(host, member, begin, end);
+    begin = end;
+  }
+}
+
+void Execution::play_segment(core::Host& host, const core::Member& member, size_t begin, size_t end) {
+  const Replica& replica = replicas_[static_cast<size_t>(member.squad)];
+  const Plan& plan = *replica.current->plan;
+  const auto& instructions = program_->instructions();
+  char* workspace = static_cast<char*>(replica.arena->data()) + plan.workspace_offset +
+                    plan.workspace_bytes * static_cast<size_t>(member.rank);
+  const InstructionHook* hook = instruction_hook.load(std::memory_order_acquire);
+  host.playing(member);
+  for (size_t i = begin; i < end; ++i) {
+    const Instruction& instruction = instructions[i];
+    if (instruction.barrier == Barrier::squad) host.squad_barrier(member);
+    host.doing(instruction.node.op().name.c_str());
+    if (hook != nullptr) (*hook)(member.squad, instruction.node.op().name);
+    op::Launch launch = launch_of(replica, i);
+    launch.workspace = workspace;
+    launch.part = instruction.whole_team ? member.global : member.rank;
+    launch.parts = instruction.whole_team ? team_size_ : member.size;
+    plan.executables[i]->run(launch);
+  }
+}
+
+/// On a device with a queue the whole program is one piece of its work, which owns a copy of the addresses: the
+/// host may bind the next run before this one has begun.
+void Execution::run_on_queue(Replica& replica) {
+  struct Bound {
+    std::shared_ptr<Execution> execution;
+    std::vector<void*> slots;
+    op::StepScalars step;
+    std::shared_ptr<const Plan> plan;
+    std::shared_ptr<Buffer> arena;
+    Tensors arguments;
+    std::vector<std::shared_ptr<TensorBody>> results;
+  };
+  Instance& instance = *replica.current;
+  auto bound = std::make_shared<Bound>(
+      Bound{std::static_pointer_cast<Execution>(shared_from_this()), instance.slots, replica.step,
+            instance.plan, replica.arena, replica.arguments, instance.results});
+  auto& queue = replica.device->queue();
+  for (size_t i = 0; i < instance.plan->executables.size(); ++i) {
+    op::Launch launch = launch_of(replica, i);
+    launch.slots = bound->slots.data();
+    launch.step = &bound->step;
+    launch.peers = nullptr;
+    launch.workspace = static_cast<char*>(replica.arena->data()) + instance.plan->workspace_offset;
+    queue.submit([bound, launch, i] {
+      const core::SingleThreadScope providers_stay_on_this_thread;
+      bound->plan->executables[i]->run(launch);
+    });
+  }
+  const devices::Event done = queue.record();
+  for (auto& result : instance.results) result->ready = done;
+}
+
+Tensor Execution::result(int replica, int index) const {
+  return Tensor(replicas_[static_cast<size_t>(replica)].current->results[static_cast<size_t>(index)]);
+}
+
+size_t Execution::arena_bytes(int replica) const {
+  return replicas_[static_cast<size_t>(replica)].arena_bytes;
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,15 @@
+#include "graph/graph.h"
+
+namespace tandem::graph {
+
+int Graph::add_value(Value value) {
+  values.push_back(std::move(value));
+  return static_cast<int>(values.size()) - 1;
+}
+
+int Graph::storage_of(int value) const {
+  while (at(value).source == Value::Source::alias) value = at(value).alias_of;
+  return value;
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,117 @@
+#include <algorithm>
+
+#include "graph/program.h"
+
+namespace tandem::graph {
+namespace {
+
+/// Sizes are compared for this many rows; the assignment itself holds for any number.
+constexpr int64_t kNominalRows = 128;
+
+/// Smaller values get a buffer each: sharing would save little and cost barriers.
+constexpr size_t kWorthSharing = 64 << 10;
+
+/// Walks the program once, handing buffers on from values that are used for the last time.
+class Assigner {
+ public:
+  explicit Assigner(const Graph& graph)
+      : graph_(graph), last_use_(graph.values.size(), -1), fixed_(graph.values.size(), false) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (int input : graph.nodes[i].inputs) last_use(input) = static_cast<int>(i);
+    }
+    for (int result : graph.results) fixed_[static_cast<size_t>(result)] = true;
+    memory_.buffer_of.assign(graph.values.size(), -1);
+  }
+
+  MemoryAssignment run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const int now = static_cast<int>(i);
+      std::vector<bool> taken(node.inputs.size(), false);  // Inputs whose buffer an output took over.
+      for (size_t o = 0; o < node.outputs.size(); ++o) {
+        const int output = node.outputs[o];
+        if (fixed_[static_cast<size_t>(output)]) continue;
+        if (can_take_over(node, o, now)) {
+          put(output, buffer_of(node.inputs[o]));
+          taken[o] = true;
+        } else {
+          put(output, free_buffer(bytes_of(output)));
+        }
+      }
+      for (size_t k = 0; k < node.inputs.size(); ++k) {
+        if (!taken[k] && last_use(node.inputs[k]) == now) release(node.inputs[k]);
+      }
+      for (int output : node.outputs) {
+        if (last_use(output) < 0) release(output);
+      }
+    }
+    return std::move(memory_);
+  }
+
+ private:
+  int& last_use(int value) { return last_use_[static_cast<size_t>(graph_.storage_of(value))]; }
+  int& buffer_of(int value) {
+    return memory_.buffer_of[static_cast<size_t>(graph_.storage_of(value))];
+  }
+  size_t bytes_of(int value) const {
+    const op::TensorType& type = graph_.at(value).type;
+    return static_cast<size_t>(type.shape.resolved(kNominalRows).count()) * size_of(type.dtype);
+  }
+
+  bool can_take_over(const Node& node, size_t index, int now) {
+    if (!node.op().in_place || index >= node.inputs.size()) return false;
+    const int input = node.inputs[index];
+    const int storage = graph_.storage_of(input);
+    const auto same_storage = [&](int other) { return graph_.storage_of(other) == storage; };
+    return buffer_of(input) >= 0 && last_use(input) == now &&
+           std::ranges::count_if(node.inputs, same_storage) == 1 &&
+           node.op().split(node.signature).is_aligned(index) &&
+           graph_.at(input).type.shape.count() == graph_.at(node.outputs[index]).type.shape.count() &&
+           graph_.at(input).type.dtype == graph_.at(node.outputs[index]).type.dtype;
+  }
+
+  void put(int value, int buffer) {
+    memory_.buffer_of[static_cast<size_t>(value)] = buffer;
+    memory_.values[static_cast<size_t>(buffer)].push_back(value);
+  }
+
+  /// The free buffer whose size is nearest, or a new one.
+  int free_buffer(size_t bytes) {
+    auto best = free_.end();
+    const auto distance = [&](int buffer) {
+      const size_t size = sizes_[static_cast<size_t>(buffer)];
+      return size > bytes ? size - bytes : bytes - size;
+    };
+    if (bytes >= kWorthSharing) {
+      best = std::ranges::min_element(free_, {}, distance);
+    }
+    if (best == free_.end()) {
+      memory_.values.emplace_back();
+      sizes_.push_back(bytes);
+      return static_cast<int>(sizes_.size()) - 1;
+    }
+    const int buffer = *best;
+    free_.erase(best);
+    sizes_[static_cast<size_t>(buffer)] = std::max(sizes_[static_cast<size_t>(buffer)], bytes);
+    return buffer;
+  }
+
+  void release(int value) {
+    const int buffer = buffer_of(value);
+    if (buffer < 0 || sizes_[static_cast<size_t>(buffer)] < kWorthSharing) return;
+    if (std::ranges::find(free_, buffer) == free_.end()) free_.push_back(buffer);
+  }
+
+  const Graph& graph_;
+  std::vector<int> last_use_;  // By value that owns memory.
+  std::vector<bool> fixed_;    // Results live in tensors of their own.
+  MemoryAssignment memory_;
+  std::vector<size_t> sizes_;  // By buffer, at the nominal rows.
+  std::vector<int> free_;
+};
+
+}  // namespace
+
+MemoryAssignment assign_memory(const Graph& graph) { return Assigner(graph).run(); }
+
+}  // namespace tandem::graph

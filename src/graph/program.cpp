@@ -1,0 +1,89 @@
+#include "graph/program.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/single_thread.h"
+#include "graph/passes/passes.h"
+#include "op/registry.h"
+
+namespace tandem::graph {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+size_t bytes_of(const op::TensorType& type, int64_t rows) {
+  return static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype);
+}
+
+}  // namespace
+
+Program::Program(Graph graph, int replicas, bool shared_store)
+    : graph_(std::move(graph)), replicas_(replicas) {
+  optimize(graph_);
+  for (const Node& node : graph_.nodes) {
+    const bool shares_work = node.op().is_collective || (node.op().writes_ranges && shared_store);
+    instructions_.push_back({node, Barrier::none, replicas > 1 && shares_work});
+    is_random_ |= node.op().is_random;
+  }
+  memory_ = assign_memory(graph_);
+  place_barriers(graph_, memory_, replicas, instructions_);
+}
+
+Plan make_plan(const Program& program, int64_t rows, const devices::Device& device, int squad_size,
+               int team_size) {
+  const core::SingleThreadScope providers_stay_on_this_thread;
+  Plan plan;
+  plan.rows = rows;
+  for (const Instruction& instruction : program.instructions()) {
+    const Node& node = instruction.node;
+    const int parts = instruction.whole_team ? team_size : squad_size;
+    plan.executables.push_back(
+        op::Registry::instance().prepare(node.signature.resolved(rows), device, parts));
+    plan.workspace_bytes =
+        std::max(plan.workspace_bytes, aligned(plan.executables.back()->workspace_bytes()));
+    std::vector<int> operands = node.inputs;
+    operands.insert(operands.end(), node.outputs.begin(), node.outputs.end());
+    operands.insert(operands.end(), node.ranges.begin(), node.ranges.end());
+    plan.operands.push_back(std::move(operands));
+  }
+  size_t end = 0;
+  for (const std::vector<int>& values : program.memory().values) {
+    size_t largest = 0;
+    for (int value : values) {
+      largest = std::max(largest, bytes_of(program.graph().at(value).type, rows));
+    }
+    plan.offsets.push_back(end);
+    end += aligned(largest);
+  }
+  plan.workspace_offset = end;
+  plan.arena_bytes = end + plan.workspace_bytes * static_cast<size_t>(squad_size);
+  return plan;
+}
+
+std::string Program::explain() const {
+  std::string text;
+  for (const Instruction& instruction : instructions_) {
+    if (instruction.barrier != Barrier::none) {
+      text += instruction.barrier == Barrier::team ? "-- barrier of all replicas\n" : "-- barrier\n";
+    }
+    const Node& node = instruction.node;
+    const op::Split split = node.op().split(node.signature);
+    std::string outputs;
+    for (int output : node.outputs) {
+      outputs += fmt::format("{}%{} {}{} in buffer {}", outputs.empty() ? "" : ", ", output,
+                             name_of(graph_.at(output).type.dtype), graph_.at(output).type.shape.str(),
+                             memory_.buffer_of[static_cast<size_t>(output)]);
+    }
+    text += fmt::format("{} -> {}; split {}{}{}\n", node.signature.str(),
+                        outputs.empty() ? "nothing" : outputs, Shape{split.extent}.str(),
+                        split.unit == op::Split::Unit::chunk ? " chunks" : "",
+                        instruction.whole_team ? " over all replicas" : "");
+  }
+  return text;
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,71 @@
+/// What a graph becomes: a flat list of instructions over one arena per replica, with barriers only where a thread
+/// reads or overwrites what another has written. Nothing in it depends on the number of rows; that is what plans
+/// are for.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "graph/graph.h"
+#include "op/kernel.h"
+
+namespace tandem::graph {
+
+enum class Barrier { none, squad, team };
+
+struct Instruction {
+  Node node;
+  Barrier barrier = Barrier::none;  ///< Before the instruction.
+  bool whole_team = false;          ///< Split over all replicas' threads, not over one replica's.
+};
+
+/// Which values share memory. A buffer is as large as the largest value assigned to it.
+struct MemoryAssignment {
+  std::vector<int> buffer_of;           ///< By value; -1 for one outside of the arena.
+  std::vector<std::vector<int>> values;  ///< By buffer.
+};
+
+class Program {
+ public:
+  /// Optimizes and compiles. `replicas` run it together; `shared_store` says that the variables it writes are the
+  /// same memory for all of them.
+  Program(Graph graph, int replicas, bool shared_store);
+
+  const Graph& graph() const { return graph_; }
+  int replicas() const { return replicas_; }
+  const std::vector<Instruction>& instructions() const { return instructions_; }
+  const MemoryAssignment& memory() const { return memory_; }
+  bool is_random() const { return is_random_; }
+
+  /// Each instruction with its barrier, split and operands, a line each, for people.
+  std::string explain() const;
+
+ private:
+  Graph graph_;
+  int replicas_;
+  std::vector<Instruction> instructions_;
+  MemoryAssignment memory_;
+  bool is_random_ = false;
+};
+
+/// A program prepared for a number of rows on a kind of device.
+struct Plan {
+  int64_t rows = 0;
+  std::vector<op::ExecutablePtr> executables;  ///< By instruction.
+  std::vector<std::vector<int>> operands;      ///< By instruction: inputs, outputs, ranges.
+  std::vector<size_t> offsets;                 ///< By buffer, within the arena.
+  size_t workspace_offset = 0;                 ///< Of the first thread's workspace.
+  size_t workspace_bytes = 0;                  ///< Of one thread's.
+  size_t arena_bytes = 0;
+};
+
+/// `squad_size` threads share a replica, `team_size` all of them.
+Plan make_plan(const Program& program, int64_t rows, const devices::Device& device, int squad_size,
+               int team_size);
+
+MemoryAssignment assign_memory(const Graph& graph);
+void place_barriers(const Graph& graph, const MemoryAssignment& memory, int replicas,
+                    std::vector<Instruction>& instructions);
+
+}  // namespace tandem::graph

@@ -1,0 +1,67 @@
+#include <cstring>
+#include <functional>
+
+#include "kernels/cpu/part.h"
+#include "kernels/cpu/wrapping.h"
+#include "op/registry.h"
+
+namespace tandem::kernels::cpu {
+namespace {
+
+using op::ExecutablePtr;
+using op::Launch;
+using op::Signature;
+
+/// The bytes of a thread's rows.
+std::pair<size_t, size_t> bytes_of(const RowSplit& split, size_t element, const Launch& launch) {
+  const auto [begin, end] = split.part(launch);
+  return {static_cast<size_t>(begin) * element, static_cast<size_t>(end - begin) * element};
+}
+
+ExecutablePtr prepare_read(const Signature& s, int) {
+  const op::TensorType& type = s.ranges[0];
+  return op::executable(
+      [split = RowSplit(type.shape), element = size_of(type.dtype)](const Launch& launch) {
+        const auto [first, bytes] = bytes_of(split, element, launch);
+        if (bytes > 0)
+          std::memcpy(launch.out<char>(0) + first, launch.range<char>(0) + first, bytes);
+      });
+}
+
+ExecutablePtr prepare_assign(const Signature& s, int) {
+  const op::TensorType& type = s.ranges[0];
+  return op::executable(
+      [split = RowSplit(type.shape), element = size_of(type.dtype)](const Launch& launch) {
+        const auto [first, bytes] = bytes_of(split, element, launch);
+        if (bytes > 0)
+          std::memcpy(launch.range<char>(0) + first, launch.in<char>(0) + first, bytes);
+      });
+}
+
+template <class T, class F>
+ExecutablePtr prepare_update(const Signature& s, int) {
+  return op::executable([split = RowSplit(s.ranges[0].shape)](const Launch& launch) {
+    const auto [begin, end] = split.part(launch);
+    const T* delta = launch.in<T>(0);
+    T* variable = launch.range<T>(0);
+    for (int64_t i = begin; i < end; ++i) variable[i] = F()(variable[i], delta[i]);
+  });
+}
+
+template <class... T>
+void register_updates(op::Registry& registry) {
+  (registry.add_kernel("assign_add", "cpu", {dtype_of<T>}, prepare_update<T, Wrapping<std::plus>>),
+   ...);
+  (registry.add_kernel("assign_sub", "cpu", {dtype_of<T>}, prepare_update<T, Wrapping<std::minus>>),
+   ...);
+}
+
+}  // namespace
+
+void register_assign(op::Registry& registry) {
+  registry.add_kernel("read_variable", "cpu", all_dtypes(), prepare_read);
+  registry.add_kernel("assign", "cpu", all_dtypes(), prepare_assign);
+  register_updates<float, double, int32_t, int64_t>(registry);
+}
+
+}  // namespace tandem::kernels::cpu

@@ -1,0 +1,48 @@
+/// Matrix products on one core: C = op(A) * op(B), row-major, float32 or float64.
+///
+/// A team of threads splits a product into parts and each thread runs its own part, so nothing here
+/// starts a thread. A thread that runs a Gemm holds a core::SingleThreadScope, which keeps oneDNN
+/// on that thread.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "tandem/dtype.h"
+
+namespace tandem::cpu {
+
+/// op(A) is m x k, op(B) is k x n, C is m x n. A leading dimension is the distance between two rows
+/// in memory, in elements: of A as it lies there, k x m if transposed.
+struct GemmShape {
+  DType dtype = DType::float32;
+  int64_t m = 0, n = 0, k = 0;
+  bool transpose_a = false, transpose_b = false;
+  int64_t lda = 0, ldb = 0, ldc = 0;
+};
+
+/// A prepared product. Any number of threads may run it at once, each with its own workspace.
+class Gemm {
+ public:
+  virtual ~Gemm() = default;
+
+  /// Overwrites C; the gaps between its rows are left alone. `workspace` has workspace_bytes()
+  /// bytes, aligned to 64, and holds nothing between calls. A and B do not overlap C. Does not
+  /// throw.
+  virtual void run(const void* a, const void* b, void* c, void* workspace) const = 0;
+  virtual size_t workspace_bytes() const { return 0; }
+
+  /// "narrow", "onednn", "openblas", or "fill" for a product that has no terms.
+  virtual const char* provider() const = 0;
+};
+
+/// Chooses the provider by a static table. Throws Unimplemented if the dtype is not float32 or
+/// float64.
+std::unique_ptr<Gemm> prepare_gemm(const GemmShape& shape);
+
+/// The same with a provider of the caller's choice. Throws NotFound if there is none of that name,
+/// and Unimplemented if it does not take this shape.
+std::unique_ptr<Gemm> prepare_gemm_with(const char* provider, const GemmShape& shape);
+
+}  // namespace tandem::cpu

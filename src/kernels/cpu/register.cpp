@@ -1,0 +1,31 @@
+#include "op/registry.h"
+
+namespace tandem::kernels::cpu {
+
+void register_argmax(op::Registry& registry);
+void register_assign(op::Registry& registry);
+void register_broadcast(op::Registry& registry);
+void register_cast(op::Registry& registry);
+void register_elementwise(op::Registry& registry);
+void register_loss(op::Registry& registry);
+void register_matmul(op::Registry& registry);
+void register_optimizer(op::Registry& registry);
+void register_random(op::Registry& registry);
+void register_reduction(op::Registry& registry);
+void register_shaping(op::Registry& registry);
+
+void register_kernels(op::Registry& registry) {
+  register_argmax(registry);
+  register_assign(registry);
+  register_broadcast(registry);
+  register_cast(registry);
+  register_elementwise(registry);
+  register_loss(registry);
+  register_matmul(registry);
+  register_optimizer(registry);
+  register_random(registry);
+  register_reduction(registry);
+  register_shaping(registry);
+}
+
+}  // namespace tandem::kernels::cpu

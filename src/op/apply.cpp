@@ -1,0 +1,45 @@
+#include "op/apply.h"
+
+#include <utility>
+
+namespace tandem::op {
+namespace {
+
+thread_local Interpreter* current_interpreter = nullptr;
+
+}  // namespace
+
+RangeOperand operand_of(const Variable& variable) {
+  const VariableBody& body = *variable.body();
+  return {body.range, {body.dtype, body.shape}, body.aggregation};
+}
+
+InterpreterScope::InterpreterScope(Interpreter& interpreter)
+    : former_(std::exchange(current_interpreter, &interpreter)) {}
+InterpreterScope::~InterpreterScope() { current_interpreter = former_; }
+
+std::vector<Recorder*>& recorders() {
+  thread_local std::vector<Recorder*> open;
+  return open;
+}
+
+Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, RangeOperands ranges) {
+  Signature signature{&op, {}, {}, std::move(attrs), {}};
+  signature.inputs.reserve(inputs.size());
+  for (const Tensor& input : inputs) signature.inputs.push_back({input.dtype(), input.shape()});
+  for (const RangeOperand& range : ranges) signature.ranges.push_back(range.type);
+  signature.outputs = op.infer(signature);
+
+  Interpreter& interpreter = current_interpreter ? *current_interpreter : eager_interpreter();
+  Tensors outputs = interpreter.interpret(signature, inputs, ranges);
+  if (!op.has_effect()) {
+    for (Recorder* recorder : recorders()) recorder->record(op, inputs, outputs, signature.attrs);
+  }
+  return outputs;
+}
+
+Tensor apply_one(const OpDef& op, Tensors inputs, Attrs attrs, RangeOperands ranges) {
+  return std::move(apply(op, std::move(inputs), std::move(attrs), std::move(ranges))[0]);
+}
+
+}  // namespace tandem::op

@@ -1,0 +1,60 @@
+/// The one way into every op: validate, run it or add it to the trace, tell the tapes.
+#pragma once
+
+#include "op/op_def.h"
+#include "tensor/store.h"
+
+namespace tandem::op {
+
+/// A store range as an operand, with the shape it is seen with.
+struct RangeOperand {
+  StoreRange range;
+  TensorType type;
+  VariableAggregation aggregation = VariableAggregation::none;
+};
+using RangeOperands = std::vector<RangeOperand>;
+
+RangeOperand operand_of(const Variable& variable);
+
+/// What a call does: runs now, or becomes part of a graph.
+class Interpreter {
+ public:
+  virtual ~Interpreter() = default;
+  /// The outputs of a validated call.
+  virtual Tensors interpret(const Signature& signature, const Tensors& inputs,
+                            const RangeOperands& ranges) = 0;
+};
+
+/// Runs ops as they are called. Defined by the runtime.
+Interpreter& eager_interpreter();
+
+/// While it lives, calls of this thread go to `interpreter`.
+class InterpreterScope {
+ public:
+  explicit InterpreterScope(Interpreter& interpreter);
+  ~InterpreterScope();
+  InterpreterScope(const InterpreterScope&) = delete;
+  InterpreterScope& operator=(const InterpreterScope&) = delete;
+
+ private:
+  Interpreter* former_;
+};
+
+/// Sees every call that could have a gradient: a tape.
+class Recorder {
+ public:
+  virtual ~Recorder() = default;
+  virtual void record(const OpDef& op, const Tensors& inputs, const Tensors& outputs,
+                      const Attrs& attrs) = 0;
+  virtual void record_read(const Variable& variable, const Tensor& value) = 0;
+};
+
+/// Recorders of this thread, outermost first.
+std::vector<Recorder*>& recorders();
+
+Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs = {}, RangeOperands ranges = {});
+
+/// For ops of one output.
+Tensor apply_one(const OpDef& op, Tensors inputs, Attrs attrs = {}, RangeOperands ranges = {});
+
+}  // namespace tandem::op

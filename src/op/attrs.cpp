@@ -1,0 +1,69 @@
+#include "op/attrs.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "op/hash.h"
+#include "tandem/error.h"
+
+namespace tandem::op {
+namespace {
+
+template <class... Ts>
+struct Overloaded : Ts... {
+  using Ts::operator()...;
+};
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;
+
+}  // namespace
+
+const AttrValue& Attrs::find(std::string_view name) const {
+  for (const auto& [key, value] : values_) {
+    if (key == name) return value;
+  }
+  throw NotFound(fmt::format("attribute '{}' is not set", name));
+}
+
+Attrs Attrs::resolved(int64_t rows) const {
+  Attrs result = *this;
+  for (auto& [key, value] : result.values_) {
+    if (auto* shape = std::get_if<Shape>(&value)) *shape = shape->resolved(rows);
+  }
+  return result;
+}
+
+size_t Attrs::hash() const {
+  size_t seed = values_.size();
+  for (const auto& [key, value] : values_) {
+    seed = mixed(seed, value.index());
+    std::visit(Overloaded{[&](const Shape& s) { seed = mixed(seed, hash_of(s)); },
+                          [&](const std::vector<int64_t>& list) {
+                            for (int64_t item : list) seed = mixed(seed, static_cast<size_t>(item));
+                          },
+                          [&](DType dtype) { seed = mixed(seed, static_cast<size_t>(dtype)); },
+                          [&](const auto& number) {
+                            seed = mixed(seed, std::hash<std::decay_t<decltype(number)>>{}(number));
+                          }},
+               value);
+  }
+  return seed;
+}
+
+std::string Attrs::str() const {
+  std::string text;
+  for (const auto& [key, value] : values_) {
+    const std::string shown =
+        std::visit(Overloaded{[](const Shape& s) { return s.str(); },
+                              [](const std::vector<int64_t>& list) {
+                                return fmt::format("[{}]", fmt::join(list, ","));
+                              },
+                              [](DType dtype) { return std::string(name_of(dtype)); },
+                              [](const auto& number) { return fmt::format("{}", number); }},
+                   value);
+    text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, shown);
+  }
+  return text;
+}
+
+}  // namespace tandem::op

@@ -1,0 +1,45 @@
+/// The named constants of an op's call: `{{"transpose_a", true}}`. Names are string literals.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tandem/dtype.h"
+#include "tandem/shape.h"
+
+namespace tandem::op {
+
+using AttrValue = std::variant<int64_t, double, bool, DType, Shape, std::vector<int64_t>>;
+
+class Attrs {
+ public:
+  Attrs() = default;
+  Attrs(std::initializer_list<std::pair<std::string_view, AttrValue>> values) : values_(values) {}
+
+  /// The value of a name that the op's own function has set. Throws std::bad_variant_access or NotFound:
+  /// both are bugs of the op, not of its user.
+  template <class T>
+  const T& get(std::string_view name) const {
+    return std::get<T>(find(name));
+  }
+
+  /// With symbolic shapes replaced, as Shape::resolved().
+  Attrs resolved(int64_t rows) const;
+
+  bool empty() const { return values_.empty(); }
+  size_t hash() const;
+  std::string str() const;  ///< "transpose_a=true, axes=[0]"
+  bool operator==(const Attrs&) const = default;
+
+ private:
+  const AttrValue& find(std::string_view name) const;
+
+  std::vector<std::pair<std::string_view, AttrValue>> values_;
+};
+
+}  // namespace tandem::op

@@ -1,0 +1,87 @@
+/// How an op computes on a backend, in two phases. `prepare` does all that is slow, once per signature;
+/// `run` only computes.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <utility>
+
+#include "op/op_def.h"
+
+namespace tandem::op {
+
+/// What changes from step to step and is therefore not part of a program.
+struct StepScalars {
+  int64_t rows = 0;         ///< Of this replica's part of the batch.
+  int64_t row_offset = 0;   ///< Of its first row within the global batch.
+  int64_t global_rows = 0;  ///< Of the batch over all replicas.
+  int replica = 0;
+  int replicas = 1;
+  uint64_t random_call = 0;  ///< Which run this is in the process's life, for random numbers.
+};
+
+/// One thread's part of one run. Operands are the inputs, then the outputs, then the ranges, each an index
+/// into `slots`.
+struct Launch {
+  void* const* slots = nullptr;
+  const int* operands = nullptr;
+  int inputs = 0;
+  int outputs = 0;
+  void* workspace = nullptr;  ///< This thread's own, as large as the executable asked for.
+  int part = 0;
+  int parts = 1;
+  const StepScalars* step = nullptr;
+  int stream = 0;  ///< Which call of its program this is, for random numbers.
+  void* const* const* peers = nullptr;  ///< The slots of every replica, for collectives.
+
+  template <class T>
+  const T* in(int i) const {
+    return static_cast<const T*>(slots[operands[i]]);
+  }
+  template <class T>
+  T* out(int i) const {
+    return static_cast<T*>(slots[operands[inputs + i]]);
+  }
+  template <class T>
+  T* range(int i) const {
+    return static_cast<T*>(slots[operands[inputs + outputs + i]]);
+  }
+};
+
+/// The contiguous share of `extent` units that one of `parts` threads takes; a single unit is the first's.
+inline std::pair<int64_t, int64_t> part_of(int64_t extent, int part, int parts) {
+  return {(extent * part + parts - 1) / parts, (extent * (part + 1) + parts - 1) / parts};
+}
+inline std::pair<int64_t, int64_t> part_of(int64_t extent, const Launch& launch) {
+  return part_of(extent, launch.part, launch.parts);
+}
+
+/// A prepared kernel. run() is called by several threads at once, each with its part.
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  virtual void run(const Launch& launch) const = 0;
+  virtual size_t workspace_bytes() const { return 0; }
+  virtual const char* provider() const { return "tandem"; }
+};
+
+using ExecutablePtr = std::shared_ptr<const Executable>;
+
+/// An executable from a callable over Launch.
+template <class Run>
+ExecutablePtr executable(Run run) {
+  class Callable final : public Executable {
+   public:
+    explicit Callable(Run run) : run_(std::move(run)) {}
+    void run(const Launch& launch) const override { run_(launch); }
+
+   private:
+    Run run_;
+  };
+  return std::make_shared<Callable>(std::move(run));
+}
+
+/// `signature` is concrete, `parts` the number of threads that will share a run.
+using PrepareFn = std::function<ExecutablePtr(const Signature& signature, int parts)>;
+
+}  // namespace tandem::op

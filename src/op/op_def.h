@@ -1,0 +1,109 @@
+/// What an op is: its shape rule, its gradient, how its work splits over threads. Written once, and used by
+/// eager calls, traces, every device and every strategy.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "op/attrs.h"
+#include "tandem/tensor.h"
+
+namespace tandem::op {
+
+struct TensorType {
+  DType dtype{};
+  Shape shape;
+  bool operator==(const TensorType&) const = default;
+};
+
+using TensorTypes = std::vector<TensorType>;
+
+struct OpDef;
+
+/// One call of an op with everything but the values. Shapes may be symbolic.
+struct Signature {
+  const OpDef* op = nullptr;
+  TensorTypes inputs;
+  TensorTypes outputs;
+  Attrs attrs;
+  TensorTypes ranges;  ///< Parts of variable stores that the op reads or writes in place.
+
+  Signature resolved(int64_t rows) const;
+  std::string str() const;  ///< "matmul(float32[128,784], float32[784,10])"
+};
+
+/// How the work of one call is cut: into `extent` equal units of each output, dealt to threads in contiguous,
+/// nearly equal parts. An input that is `aligned` is read by each thread only in the units it writes. An
+/// extent of 1 is work for one thread.
+struct Split {
+  enum class Unit {
+    row,    ///< Of each output's leading axis.
+    chunk,  ///< Of all operands' elements laid end to end, kChunk elements each.
+  };
+  static constexpr int64_t kChunk = 64;
+
+  int64_t extent = 1;  ///< Negative: a multiple of the rows.
+  Unit unit = Unit::row;
+  std::vector<bool> aligned{};  ///< By input; missing ones are false.
+
+  bool is_aligned(size_t input) const { return input < aligned.size() && aligned[input]; }
+};
+
+/// A call as its gradient sees it.
+struct Call {
+  const Tensors& inputs;
+  const Tensors& outputs;
+  const Attrs& attrs;
+  std::vector<bool> needed;  ///< Inputs whose gradients somebody wants.
+};
+
+/// From the gradients of the outputs (undefined ones are zero) those of the inputs, written with ops. An
+/// undefined result is zero.
+using GradientFn = std::function<Tensors(const Call&, const Tensors& output_gradients)>;
+
+struct OpDef {
+  std::string name;
+
+  /// Validates and returns the outputs' types. `outputs`, `op` of the argument are not set yet.
+  std::function<TensorTypes(const Signature&)> infer;
+
+  std::function<Split(const Signature&)> split;
+
+  /// Exactly one of the two is set; registration checks it.
+  GradientFn gradient{};
+  bool no_gradient = false;
+
+  /// Floating-point operations of a concrete call; one per element of the first output unless set.
+  std::function<double(const Signature&)> flops{};
+
+  /// The op changes its ranges in place, except the last `ranges_only_read` of them.
+  bool writes_ranges = false;
+  int ranges_only_read = 0;
+
+  /// Output i may lie where input i lay, if they have one type and the input is aligned and not used again.
+  bool in_place = false;
+
+  /// The op reads, and with `writes_peers` also writes, the operands of all replicas; see collective/.
+  bool is_collective = false;
+  bool writes_peers = false;
+
+  /// Two calls alike give different values: see StepScalars::random_call.
+  bool is_random = false;
+
+  /// An effect beyond the outputs keeps a call alive in a graph whose outputs nobody uses.
+  bool has_effect() const { return writes_ranges; }
+  bool writes_range(size_t index, size_t count) const {
+    return writes_ranges && index + static_cast<size_t>(ranges_only_read) < count;
+  }
+
+  int id = -1;  ///< Set by the registry.
+};
+
+/// The usual splits.
+Split split_rows(const Signature& signature);  ///< By the leading axis of the output; same-shaped inputs aligned.
+Split split_none(const Signature& signature);
+Split split_chunks(const Signature& signature);  ///< Over the elements of all inputs; all of them aligned.
+
+}  // namespace tandem::op

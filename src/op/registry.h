@@ -1,0 +1,53 @@
+/// All ops and all kernels, filled once, by ordinary calls, when the first op is looked up.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "device/device.h"
+#include "op/kernel.h"
+
+namespace tandem::op {
+
+class Registry {
+ public:
+  static const Registry& instance();
+
+  /// Throws InvalidArgument when the op has neither a gradient nor the mark that it has none, or both.
+  void add(OpDef op);
+
+  /// A kernel of `op` on `backend` for calls whose first typed operand (input, else output, else range) has
+  /// one of `dtypes`.
+  void add_kernel(std::string_view op, std::string_view backend, std::vector<DType> dtypes,
+                  PrepareFn prepare);
+
+  /// Throws NotFound. Ask once and keep the reference: it is a look-up by name.
+  const OpDef& op(std::string_view name) const;
+
+  bool has_kernel(const Signature& signature, const devices::Device& device) const;
+
+  /// Throws NotFound naming the op, its dtypes, the device and the kernels that exist.
+  ExecutablePtr prepare(const Signature& signature, const devices::Device& device, int parts) const;
+
+  std::vector<std::string> op_names() const;
+
+ private:
+  struct Kernel {
+    std::vector<DType> dtypes;
+    PrepareFn prepare;
+  };
+  using Kernels = std::vector<Kernel>;
+
+  const Kernel* find(const Signature& signature, const std::string& backend) const;
+  std::string kernels_of(const std::string& op) const;
+
+  std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;
+  std::map<std::pair<std::string, std::string>, Kernels> kernels_;  // By op and backend.
+};
+
+inline const OpDef& find_op(std::string_view name) { return Registry::instance().op(name); }
+
+}  // namespace tandem::op

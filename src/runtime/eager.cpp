@@ -1,0 +1,162 @@
+#include <array>
+
+#include "core/single_thread.h"
+#include "op/apply.h"
+#include "runtime/placement.h"
+#include "runtime/prepared.h"
+#include "runtime/random_calls.h"
+#include "runtime/teams.h"
+
+namespace tandem::runtime {
+namespace {
+
+/// The operands of a call, bound: addresses, and what keeps them valid.
+class BoundCall final : public core::Job {
+ public:
+  BoundCall(Prepared prepared, const Tensors& inputs, const Tensors& outputs,
+            const op::RangeOperands& ranges, const devices::DevicePtr& device)
+      : prepared_(std::move(prepared)), keep_(inputs), ranges_(ranges) {
+    keep_.insert(keep_.end(), outputs.begin(), outputs.end());
+    for (const Tensor& tensor : keep_) slots_.push_back(tensor.body()->data());
+    for (const auto& operand : ranges) slots_.push_back(operand.range.data(*device));
+    for (size_t i = 0; i < slots_.size(); ++i) operands_.push_back(static_cast<int>(i));
+    launch_.slots = slots_.data();
+    launch_.operands = operands_.data();
+    launch_.inputs = static_cast<int>(inputs.size());
+    launch_.outputs = static_cast<int>(outputs.size());
+    launch_.parts = prepared_.parts;
+    launch_.step = &step_;
+    if (const size_t bytes = prepared_.executable->workspace_bytes(); bytes > 0) {
+      for (int part = 0; part < prepared_.parts; ++part) {
+        workspaces_.push_back(std::make_unique<Buffer>(device, bytes, DType::uint8,
+                                                       Shape{static_cast<int64_t>(bytes)}));
+      }
+    }
+  }
+
+  void set_random_call(uint64_t call) { step_.random_call = call; }
+
+  void run(int part) const {
+    op::Launch launch = launch_;
+    launch.part = part;
+    if (!workspaces_.empty()) launch.workspace = workspaces_[static_cast<size_t>(part)]->data();
+    prepared_.executable->run(launch);
+  }
+
+  void play(core::Host& host) override {
+    for (const core::Member& member : host.members()) run(member.rank);
+  }
+
+ private:
+  const Prepared prepared_;
+  Tensors keep_;
+  const op::RangeOperands ranges_;
+  std::vector<void*> slots_;
+  std::vector<int> operands_;
+  std::vector<std::unique_ptr<Buffer>> workspaces_;
+  op::StepScalars step_;
+  op::Launch launch_;
+};
+
+/// A variable with components in several spaces is changed in the first and copied to the others.
+void copy_to_other_components(const op::Signature& signature, const op::RangeOperands& ranges) {
+  for (size_t i = 0; i < ranges.size(); ++i) {
+    if (!signature.op->writes_range(i, ranges.size())) continue;
+    const StoreRange& range = ranges[i].range;
+    if (range.block->components().size() > 1) write_range(range, read_range(range, {range.count}));
+  }
+}
+
+/// A small call on a CPU: everything on the stack, on this thread.
+void run_here(const Prepared& prepared, const Tensors& inputs, const Tensors& outputs,
+              const op::RangeOperands& ranges, const devices::Device& device, uint64_t random_call) {
+  constexpr size_t kMostOperands = 16;
+  std::array<void*, kMostOperands> slots;
+  static constexpr auto kOperands = [] {
+    std::array<int, kMostOperands> indices{};
+    for (size_t i = 0; i < kMostOperands; ++i) indices[i] = static_cast<int>(i);
+    return indices;
+  }();
+  size_t count = 0;
+  for (const Tensor& tensor : inputs) slots[count++] = tensor.body()->data();
+  for (const Tensor& tensor : outputs) slots[count++] = tensor.body()->data();
+  for (const auto& operand : ranges) slots[count++] = operand.range.data(device);
+
+  op::StepScalars step;
+  step.random_call = random_call;
+  op::Launch launch;
+  launch.slots = slots.data();
+  launch.operands = kOperands.data();
+  launch.inputs = static_cast<int>(inputs.size());
+  launch.outputs = static_cast<int>(outputs.size());
+  launch.step = &step;
+  const core::SingleThreadScope providers_stay_on_this_thread;
+  prepared.executable->run(launch);
+}
+
+class EagerInterpreter final : public op::Interpreter {
+ public:
+  Tensors interpret(const op::Signature& signature, const Tensors& inputs,
+                    const op::RangeOperands& ranges) override {
+    const devices::DevicePtr device = place(signature, ranges);
+    Tensors local;
+    local.reserve(inputs.size());
+    for (const Tensor& input : inputs) {
+      check_concrete(*input.body(), signature.op->name.c_str());
+      local.push_back(on_device(input, device));
+    }
+    const Prepared prepared = PreparedCache::instance().get(signature, *device);
+    std::vector<std::shared_ptr<TensorBody>> bodies;
+    Tensors outputs;
+    outputs.reserve(signature.outputs.size());
+    for (const op::TensorType& type : signature.outputs) {
+      bodies.push_back(new_body(device, type.dtype, type.shape));
+      outputs.emplace_back(bodies.back());
+    }
+    const uint64_t random_call = signature.op->is_random ? next_random_call() : 0;
+
+    const size_t operands = inputs.size() + outputs.size() + ranges.size();
+    const bool immediate = device->queue().immediate();
+    if (immediate && prepared.parts == 1 && operands <= 16 &&
+        prepared.executable->workspace_bytes() == 0) {
+      run_here(prepared, local, outputs, ranges, *device, random_call);
+    } else {
+      auto call = std::make_shared<BoundCall>(prepared, local, outputs, ranges, device);
+      call->set_random_call(random_call);
+      if (!immediate) {
+        device->queue().submit([call] {
+          const core::SingleThreadScope providers_stay_on_this_thread;
+          call->run(0);
+        });
+        for (auto& body : bodies) body->ready = device->queue().record();
+      } else {
+        run_on_team(call, device, prepared.parts);
+      }
+    }
+    copy_to_other_components(signature, ranges);
+    return outputs;
+  }
+
+ private:
+  static void run_on_team(const std::shared_ptr<BoundCall>& call, const devices::DevicePtr& device,
+                          int parts) {
+    if (parts == 1) {
+      const core::SingleThreadScope providers_stay_on_this_thread;
+      call->run(0);
+    } else {
+      team_slot({device})->run(call);
+    }
+  }
+};
+
+}  // namespace
+}  // namespace tandem::runtime
+
+namespace tandem::op {
+
+Interpreter& eager_interpreter() {
+  static runtime::EagerInterpreter interpreter;
+  return interpreter;
+}
+
+}  // namespace tandem::op

@@ -1,0 +1,11 @@
+/// Where an op runs: the scope's device; else the device of the variable it uses; else the first device, GPUs
+/// before CPUs, that has a kernel for it.
+#pragma once
+
+#include "op/apply.h"
+
+namespace tandem::runtime {
+
+const devices::DevicePtr& place(const op::Signature& signature, const op::RangeOperands& ranges);
+
+}  // namespace tandem::runtime

@@ -1,0 +1,43 @@
+#include "runtime/teams.h"
+
+#include <fmt/format.h>
+
+#include <map>
+
+#include "tandem/config.h"
+#include "tandem/error.h"
+
+namespace tandem::runtime {
+
+TeamSlot::TeamSlot(const std::vector<devices::DevicePtr>& devices) {
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const std::string& device = devices[i]->name();
+    squads_.push_back({devices[i]->threads(),
+                       devices.size() == 1 ? device : fmt::format("replica {} ({})", i, device)});
+  }
+}
+
+void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
+  const auto deadline = config::wait_deadline();
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock && !lock.try_lock_for(deadline)) {
+    throw DeadlineExceeded(fmt::format("{}: another thread's work held the device for more than {:.3g} s",
+                                       squads_[0].name,
+                                       std::chrono::duration<double>(deadline).count()));
+  }
+  if (!team_ || team_->broken()) team_ = std::make_unique<core::Team>(squads_);
+  team_->run(job, deadline);
+}
+
+std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices) {
+  static std::mutex mutex;
+  static auto* slots = new std::map<std::vector<uint64_t>, std::shared_ptr<TeamSlot>>;
+  std::vector<uint64_t> key;
+  for (const auto& device : devices) key.push_back(device->id());
+  std::lock_guard lock(mutex);
+  auto& slot = (*slots)[key];
+  if (!slot) slot = std::make_shared<TeamSlot>(devices);
+  return slot;
+}
+
+}  // namespace tandem::runtime

@@ -1,0 +1,31 @@
+/// Lends the teams of threads that run work on CPU devices. There is one team for each list of devices that run
+/// together; who wants one that is lent waits for it.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/team.h"
+#include "device/device.h"
+
+namespace tandem::runtime {
+
+class TeamSlot {
+ public:
+  explicit TeamSlot(const std::vector<devices::DevicePtr>& devices);
+
+  /// Runs `job` on the slot's team; makes a new team where the last one broke. Throws DeadlineExceeded when
+  /// the team is not free within the deadline, else as Team::run.
+  void run(const std::shared_ptr<core::Job>& job);
+
+ private:
+  std::vector<core::Squad> squads_;
+  std::timed_mutex mutex_;
+  std::unique_ptr<core::Team> team_;
+};
+
+/// The slot of these devices, in this order; one device's is its own team.
+std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices);
+
+}  // namespace tandem::runtime

@@ -1,0 +1,63 @@
+/// What a Tensor handle points to.
+#pragma once
+
+#include <memory>
+
+#include "device/device.h"
+#include "tandem/tensor.h"
+
+namespace tandem {
+
+/// Memory of one device, or the user's own (then there is no block, and `owner` keeps it alive).
+class Buffer {
+ public:
+  Buffer(devices::DevicePtr device, size_t bytes, DType dtype, const Shape& shape);
+  Buffer(devices::DevicePtr device, void* data, std::shared_ptr<const void> owner);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* data() const { return data_; }
+  const devices::DevicePtr& device() const { return device_; }
+
+ private:
+  const devices::DevicePtr device_;
+  devices::Allocator::Block* block_ = nullptr;
+  void* data_;
+  std::shared_ptr<const void> owner_;
+};
+
+namespace graph {
+class Trace;
+}
+
+struct TensorBody {
+  DType dtype{};
+  Shape shape;
+
+  // A value that exists, or will once `ready`.
+  std::shared_ptr<Buffer> buffer;
+  size_t offset = 0;
+  devices::Event ready;
+
+  // A value of a trace.
+  const graph::Trace* trace = nullptr;
+  int value = -1;
+
+  void* data() const { return static_cast<char*>(buffer->data()) + offset; }
+  const devices::DevicePtr& device() const { return buffer->device(); }
+  size_t bytes() const { return static_cast<size_t>(shape.count()) * size_of(dtype); }
+};
+
+using BodyPtr = std::shared_ptr<const TensorBody>;
+
+/// A body with memory of its own on `device`, not yet written.
+std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dtype, const Shape& shape);
+
+/// The same value on another device: shared within one memory space, copied between two.
+Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device);
+
+/// Throws FailedPrecondition where a value is needed and `body` is of a trace.
+void check_concrete(const TensorBody& body, const char* needed_for);
+
+}  // namespace tandem

@@ -1,0 +1,134 @@
+#include "tensor/store.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "device/scope.h"
+#include "tandem/config.h"
+#include "tandem/error.h"
+
+namespace tandem {
+namespace {
+
+constexpr int64_t kAlignment = 64;            // Bytes between the starts of two variables.
+constexpr int64_t kLeastCapacity = 16 << 10;  // Elements; a larger variable has a block of its own.
+
+thread_local std::shared_ptr<Store> scope_store;
+
+/// One store per device, for variables outside of any strategy.
+std::shared_ptr<Store> store_of(const devices::DevicePtr& device) {
+  static std::mutex mutex;
+  static auto* stores = new std::map<uint64_t, std::shared_ptr<Store>>;
+  std::lock_guard lock(mutex);
+  auto& store = (*stores)[device->id()];
+  if (!store) store = std::make_shared<Store>(std::vector{device});
+  return store;
+}
+
+void write_component(const std::shared_ptr<Buffer>& component, size_t offset, const Tensor& value) {
+  const auto& device = component->device();
+  const BodyPtr local = on_device(value, device).body();
+  // Values reach a component through its device's queue, in order with the work that reads it.
+  device->queue().submit([component, offset, local, &space = device->space()] {
+    devices::copy_bytes(space, static_cast<char*>(component->data()) + offset, space, local->data(),
+                        local->bytes());
+  });
+}
+
+void zero(const std::shared_ptr<Buffer>& component, size_t bytes) {
+  component->device()->queue().submit([component, bytes, &space = component->device()->space()] {
+    const std::vector<char> zeros(bytes);
+    space.copy_from_host(component->data(), zeros.data(), bytes);
+  });
+}
+
+}  // namespace
+
+StoreBlock::StoreBlock(DType dtype, int64_t capacity, const std::vector<devices::DevicePtr>& devices)
+    : dtype_(dtype), capacity_(capacity), devices_(devices) {
+  const size_t bytes = static_cast<size_t>(capacity) * size_of(dtype);
+  for (const auto& device : devices) {
+    const bool shared = std::ranges::any_of(components_, [&](const auto& component) {
+      return &component->device()->space() == &device->space();
+    });
+    if (shared) continue;
+    components_.push_back(std::make_shared<Buffer>(device, bytes, dtype, Shape{capacity}));
+    zero(components_.back(), bytes);
+  }
+}
+
+void* StoreBlock::data(const devices::Device& device) const {
+  for (const auto& component : components_) {
+    if (&component->device()->space() == &device.space()) return component->data();
+  }
+  throw NotFound(fmt::format("store: a variable on {} is used on {}, which has no component of it",
+                             components_[0]->device()->name(), device.name()));
+}
+
+std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
+  std::lock_guard lock(slots_mutex_);
+  auto& block = slots_[name];
+  if (!block) block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_);
+  return block;
+}
+
+int64_t StoreBlock::take(int64_t count) {
+  const int64_t step = std::max<int64_t>(1, kAlignment / static_cast<int64_t>(size_of(dtype_)));
+  const int64_t offset = (used_ + step - 1) / step * step;
+  if (offset + count > capacity_) return -1;
+  used_ = offset + count;
+  return offset;
+}
+
+StoreRange Store::allocate(DType dtype, int64_t count) {
+  std::lock_guard lock(mutex_);
+  for (const auto& block : open_blocks_) {
+    if (block->dtype() != dtype) continue;
+    if (const int64_t offset = block->take(count); offset >= 0) return {block, offset, count};
+  }
+  const int64_t capacity = std::max(count, kLeastCapacity);
+  auto block = std::make_shared<StoreBlock>(dtype, capacity, devices_);
+  const int64_t offset = block->take(count);
+  if (capacity > count) open_blocks_.push_back(block);
+  return {std::move(block), offset, count};
+}
+
+void write_range(const StoreRange& range, const Tensor& value) {
+  const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
+  for (const auto& component : range.block->components()) write_component(component, offset, value);
+}
+
+Tensor read_range(const StoreRange& range, const Shape& shape) {
+  const auto& component = range.block->components()[0];
+  const auto& device = component->device();
+  auto body = new_body(device, range.block->dtype(), shape);
+  const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
+  device->queue().submit([component, offset, body, &space = device->space()] {
+    devices::copy_bytes(space, body->data(), space,
+                        static_cast<const char*>(component->data()) + offset, body->bytes());
+  });
+  body->ready = device->queue().record();
+  return Tensor(std::move(body));
+}
+
+StoreScope::StoreScope(std::shared_ptr<Store> store)
+    : former_(std::exchange(scope_store, std::move(store))) {}
+StoreScope::~StoreScope() { scope_store = std::move(former_); }
+
+std::shared_ptr<Store> creation_store() {
+  if (scope_store) return scope_store;
+  const devices::DevicePtr* scoped = devices::scope_device();
+  return store_of(scoped != nullptr ? *scoped : devices::placement_order()[0]);
+}
+
+Variable slot_variable(const Variable& variable, const std::string& name) {
+  auto body = std::make_shared<VariableBody>(*variable.body());
+  body->name += "/" + name;
+  body->trainable = false;
+  body->range = body->range.slot(name);
+  return Variable(std::move(body));
+}
+
+}  // namespace tandem

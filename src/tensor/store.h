@@ -1,0 +1,104 @@
+/// Where variables live: blocks of memory in which those of a model lie one after another, so that what is
+/// done to many of them is done to a range. A block has one component in each memory space of its store's
+/// devices; devices of one space share theirs, so mirrored variables on logical CPUs are the same memory.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "tandem/variable.h"
+#include "tensor/body.h"
+
+namespace tandem {
+
+class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
+ public:
+  StoreBlock(DType dtype, int64_t capacity, const std::vector<devices::DevicePtr>& devices);
+
+  DType dtype() const { return dtype_; }
+  int64_t capacity() const { return capacity_; }
+
+  /// The start of the component that `device` addresses. Throws NotFound when there is none.
+  void* data(const devices::Device& device) const;
+  const std::vector<std::shared_ptr<Buffer>>& components() const { return components_; }
+
+  /// A block of the same size for an optimizer's slot: what a variable's slot is named, lies at the
+  /// variable's own offset. Made, zeroed, on first use.
+  std::shared_ptr<StoreBlock> slot(const std::string& name);
+
+  /// Takes `count` elements from the end; -1 when they do not fit.
+  int64_t take(int64_t count);
+
+ private:
+  const DType dtype_;
+  const int64_t capacity_;
+  const std::vector<devices::DevicePtr> devices_;
+  std::vector<std::shared_ptr<Buffer>> components_;
+  int64_t used_ = 0;
+  std::mutex slots_mutex_;
+  std::map<std::string, std::shared_ptr<StoreBlock>> slots_;
+};
+
+/// A part of a block: one variable, or several that lie side by side.
+struct StoreRange {
+  std::shared_ptr<StoreBlock> block;
+  int64_t offset = 0;
+  int64_t count = 0;
+
+  void* data(const devices::Device& device) const {
+    return static_cast<char*>(block->data(device)) +
+           static_cast<size_t>(offset) * size_of(block->dtype());
+  }
+  StoreRange slot(const std::string& name) const { return {block->slot(name), offset, count}; }
+  bool operator==(const StoreRange&) const = default;
+};
+
+class Store {
+ public:
+  explicit Store(std::vector<devices::DevicePtr> devices) : devices_(std::move(devices)) {}
+
+  const std::vector<devices::DevicePtr>& devices() const { return devices_; }
+  StoreRange allocate(DType dtype, int64_t count);
+
+ private:
+  const std::vector<devices::DevicePtr> devices_;
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<StoreBlock>> open_blocks_;
+};
+
+struct VariableBody {
+  std::string name;
+  DType dtype{};
+  Shape shape;
+  bool trainable = true;
+  VariableAggregation aggregation = VariableAggregation::none;
+  StoreRange range;
+  std::shared_ptr<Store> store;
+};
+
+/// Copies a value to every component, or from the first one to the host.
+void write_range(const StoreRange& range, const Tensor& value);
+Tensor read_range(const StoreRange& range, const Shape& shape);
+
+/// While it lives, variables of this thread are created in `store`.
+class StoreScope {
+ public:
+  explicit StoreScope(std::shared_ptr<Store> store);
+  ~StoreScope();
+  StoreScope(const StoreScope&) = delete;
+  StoreScope& operator=(const StoreScope&) = delete;
+
+ private:
+  std::shared_ptr<Store> former_;
+};
+
+/// The store of the innermost scope; outside of any, the one of the device that placement asks for.
+std::shared_ptr<Store> creation_store();
+
+/// A variable's slot as a variable of its own, e.g. for checkpoints.
+Variable slot_variable(const Variable& variable, const std::string& name);
+
+}  // namespace tandem

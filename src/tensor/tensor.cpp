@@ -1,0 +1,177 @@
+#include "tandem/tensor.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tandem/config.h"
+#include "tandem/error.h"
+#include "tensor/body.h"
+
+namespace tandem {
+
+Buffer::Buffer(devices::DevicePtr device, size_t bytes, DType dtype, const Shape& shape)
+    : device_(std::move(device)), block_(device_->allocator().allocate(bytes, dtype, shape)),
+      data_(block_->data) {}
+
+Buffer::Buffer(devices::DevicePtr device, void* data, std::shared_ptr<const void> owner)
+    : device_(std::move(device)), data_(data), owner_(std::move(owner)) {}
+
+Buffer::~Buffer() {
+  if (block_ != nullptr) device_->allocator().free(block_);
+}
+
+std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dtype,
+                                     const Shape& shape) {
+  auto body = std::make_shared<TensorBody>();
+  body->dtype = dtype;
+  body->shape = shape;
+  body->buffer = std::make_shared<Buffer>(device, body->bytes(), dtype, shape);
+  return body;
+}
+
+void check_concrete(const TensorBody& body, const char* needed_for) {
+  if (body.trace == nullptr) return;
+  throw FailedPrecondition(
+      fmt::format("{}: the value of a tensor {}{} does not exist while the function is traced; return it "
+                  "from the function and read it there",
+                  needed_for, name_of(body.dtype), body.shape.str()));
+}
+
+namespace {
+
+Tensor copy_between(const TensorBody& from, const BodyPtr& keep, const devices::DevicePtr& device) {
+  auto body = new_body(device, from.dtype, from.shape);
+  const size_t bytes = from.bytes();
+  auto& target = device->space();
+  auto& source = from.device()->space();
+  auto& queue = device->queue();
+  if (!from.device()->queue().immediate()) queue.wait(from.device()->queue().record());
+  queue.submit([keep, body, bytes, &target, &source] {
+    devices::copy_bytes(target, body->data(), source, keep->data(), bytes);
+  });
+  body->ready = queue.record();
+  return Tensor(std::move(body));
+}
+
+}  // namespace
+
+Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device) {
+  const BodyPtr& body = tensor.body();
+  if (body->device() == device) return tensor;
+  if (&body->device()->space() != &device->space()) return copy_between(*body, body, device);
+  return tensor;
+}
+
+Tensor Tensor::copy_of(const void* data, DType dtype, const Shape& shape) {
+  auto body = new_body(devices::host_device(), dtype, shape);
+  if (body->bytes() > 0) devices::host_memory().copy_from_host(body->data(), data, body->bytes());
+  return Tensor(std::move(body));
+}
+
+Tensor Tensor::wrap(const void* data, DType dtype, const Shape& shape,
+                    std::shared_ptr<const void> owner) {
+  auto body = std::make_shared<TensorBody>();
+  body->dtype = dtype;
+  body->shape = shape;
+  body->buffer =
+      std::make_shared<Buffer>(devices::host_device(), const_cast<void*>(data), std::move(owner));
+  return Tensor(std::move(body));
+}
+
+const TensorBody& Tensor::checked() const {
+  if (!body_) throw FailedPrecondition("tensor: this Tensor is empty; assign one before using it");
+  return *body_;
+}
+
+DType Tensor::dtype() const { return checked().dtype; }
+const Shape& Tensor::shape() const { return checked().shape; }
+bool Tensor::is_symbolic() const { return checked().trace != nullptr; }
+
+const std::string& Tensor::device() const {
+  check_concrete(checked(), "device");
+  return body_->device()->name();
+}
+
+Tensor Tensor::rows(int64_t begin, int64_t end) const {
+  check_concrete(checked(), "rows");
+  if (rank() == 0 || begin < 0 || end < begin || end > shape()[0]) {
+    throw InvalidArgument(
+        fmt::format("rows: [{}, {}) is not within the leading axis of {}", begin, end, shape().str()));
+  }
+  auto part = std::make_shared<TensorBody>(*body_);
+  part->shape = shape().with(0, end - begin);
+  if (shape()[0] > 0) {
+    part->offset += body_->bytes() / static_cast<size_t>(shape()[0]) * static_cast<size_t>(begin);
+  }
+  return Tensor(std::move(part));
+}
+
+void Tensor::copy_to_host(void* to) const {
+  const TensorBody& body = checked();
+  check_concrete(body, "reading");
+  const auto& device = body.device();
+  auto& space = device->space();
+  body.ready.wait(device->name(), config::wait_deadline());
+  if (space.host_readable()) {
+    if (body.bytes() > 0) space.copy_to_host(to, body.data(), body.bytes());
+    return;
+  }
+  // Through a staging area that the queue's work owns: after a deadline `to` may be gone.
+  auto staging = std::make_shared<std::vector<char>>(body.bytes());
+  device->queue().submit([keep = body_, staging, &space] {
+    space.copy_to_host(staging->data(), keep->data(), staging->size());
+  });
+  device->queue().record().wait(device->name(), config::wait_deadline());
+  std::ranges::copy(*staging, static_cast<char*>(to));
+}
+
+void Tensor::check_count(size_t given, const Shape& shape) {
+  if (shape.is_symbolic() || static_cast<int64_t>(given) != shape.count()) {
+    throw InvalidArgument(fmt::format("tensor: {} values do not fill {}", given, shape.str()));
+  }
+}
+
+void Tensor::check_dtype(DType wanted) const {
+  if (checked().dtype == wanted) return;
+  throw InvalidArgument(fmt::format("tensor: read as {}, but it is {}; use cast", name_of(wanted),
+                                    name_of(body_->dtype)));
+}
+
+namespace {
+
+template <class T>
+std::string preview(const Tensor& tensor) {
+  constexpr size_t kShown = 8;
+  const auto values = tensor.to_vector<T>();
+  const size_t shown = std::min(kShown, values.size());
+  std::string text = fmt::format(
+      "{}", fmt::join(values.begin(), values.begin() + static_cast<ptrdiff_t>(shown), ", "));
+  return values.size() > shown ? text + ", ..." : text;
+}
+
+std::string values_of(const Tensor& tensor) {
+  switch (tensor.dtype()) {
+    case DType::float32: return preview<float>(tensor);
+    case DType::float64: return preview<double>(tensor);
+    case DType::uint8: return preview<uint8_t>(tensor);
+    case DType::int32: return preview<int32_t>(tensor);
+    case DType::int64: return preview<int64_t>(tensor);
+    case DType::boolean: return preview<bool>(tensor);
+    case DType::float16:
+    case DType::bfloat16: return "...";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string Tensor::str() const {
+  if (!defined()) return "Tensor()";
+  const std::string type = fmt::format("shape={}, dtype={}", shape().str(), name_of(dtype()));
+  if (is_symbolic()) return fmt::format("Tensor({}, traced)", type);
+  return fmt::format("Tensor({}, device={}, values=[{}])", type, device(), values_of(*this));
+}
+
+}  // namespace tandem

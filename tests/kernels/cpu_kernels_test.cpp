@@ -1,0 +1,233 @@
+// What tests of ops cannot see of the CPU's kernels: that they compute the same on every
+// instruction set, and that a thread keeps to its part.
+#include <gtest/gtest.h>
+#include <hwy/targets.h>
+
+#include <cmath>
+#include <limits>
+#include <ostream>
+#include <vector>
+
+#include "device/device.h"
+#include "op/registry.h"
+
+namespace tandem {
+namespace {
+
+using op::Attrs;
+using op::TensorType;
+using op::TensorTypes;
+
+struct Case {
+  const char* op;
+  TensorTypes inputs;
+  Attrs attrs{};
+  TensorTypes ranges{};
+};
+
+std::ostream& operator<<(std::ostream& out, const Case& test) {
+  out << test.op;
+  for (const TensorType& input : test.inputs)
+    out << "_" << name_of(input.dtype) << input.shape.str();
+  return out << "_" << test.attrs.str();
+}
+
+Case reduce(DType dtype, const Shape& shape, std::vector<int64_t> axes) {
+  return {"reduce",
+          {{dtype, shape}},
+          {{"axes", std::move(axes)},
+           {"keepdims", false},
+           {"scale", int64_t{1}},
+           {"divisor", int64_t{0}}}};
+}
+
+Case adam(DType dtype) {
+  const std::vector<Shape> shapes = {{37, 9}, {9}, {}, {0}, {130}, {1}};
+  Case test{"adam_update", {}, {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}}};
+  for (const Shape& shape : shapes) {
+    test.inputs.push_back({dtype, shape});
+    test.ranges.insert(test.ranges.end(), 3, {dtype, shape});
+  }
+  test.ranges.push_back({DType::int64, {}});
+  test.ranges.push_back({DType::float64, {}});
+  return test;
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> cases;
+  for (DType dtype : {DType::float32, DType::float64}) {
+    const auto of = [dtype](const Shape& shape) { return TensorType{dtype, shape}; };
+    for (const char* op : {"add", "sub", "mul", "relu_grad"}) {
+      cases.push_back({op, {of({7, 37}), of({7, 37})}});
+      cases.push_back({op, {of({7, 37}), of({37})}});
+      cases.push_back({op, {of({7, 1}), of({7, 37})}});
+      cases.push_back({op, {of({4, 1, 5}), of({2, 1, 3, 1})}});
+    }
+    cases.push_back({"relu", {of({7, 37})}});
+    cases.push_back({"softmax_cross_entropy", {of({7, 10}), of({7, 10})}});
+    cases.push_back({"softmax_cross_entropy", {of({5, 67}), of({5, 67})}});
+    cases.push_back(reduce(dtype, {64, 10}, {0}));
+    cases.push_back(reduce(dtype, {300, 75}, {0}));
+    cases.push_back(reduce(dtype, {7, 75}, {1}));
+    cases.push_back(reduce(dtype, {9, 613}, {0, 1}));
+    cases.push_back(reduce(dtype, {5, 6, 7, 8}, {0, 2}));
+    cases.push_back(reduce(dtype, {5, 6, 7, 8}, {1, 3}));
+    cases.push_back(adam(dtype));
+  }
+  return cases;
+}
+
+using Bytes = std::vector<char>;
+
+/// Values of all operands, written as numbers and seen by kernels as bytes.
+class Operand {
+ public:
+  explicit Operand(const TensorType& type)
+      : type_(type), bytes_(static_cast<size_t>(type.shape.count()) * size_of(type.dtype)) {}
+
+  int64_t count() const { return type_.shape.count(); }
+  void* data() { return bytes_.data(); }
+
+  double at(int64_t i) const {
+    const auto index = static_cast<size_t>(i);
+    switch (type_.dtype) {
+      case DType::float32:
+        return reinterpret_cast<const float*>(bytes_.data())[index];
+      case DType::float64:
+        return reinterpret_cast<const double*>(bytes_.data())[index];
+      default:
+        return static_cast<double>(reinterpret_cast<const int64_t*>(bytes_.data())[index]);
+    }
+  }
+  void set(int64_t i, double value) {
+    const auto index = static_cast<size_t>(i);
+    switch (type_.dtype) {
+      case DType::float32:
+        reinterpret_cast<float*>(bytes_.data())[index] = static_cast<float>(value);
+        break;
+      case DType::float64:
+        reinterpret_cast<double*>(bytes_.data())[index] = value;
+        break;
+      default:
+        reinterpret_cast<int64_t*>(bytes_.data())[index] = static_cast<int64_t>(value);
+    }
+  }
+
+ private:
+  TensorType type_;
+  Bytes bytes_;
+};
+
+class HandRun {
+ public:
+  explicit HandRun(const Case& test)
+      : signature_{&op::find_op(test.op), test.inputs, {}, test.attrs, test.ranges} {
+    signature_.outputs = signature_.op->infer(signature_);
+    for (const TensorTypes* types : {&signature_.inputs, &signature_.outputs, &signature_.ranges}) {
+      for (const TensorType& type : *types) operands_.emplace_back(type);
+    }
+    // Positive, as squares averaged by an optimizer are, with inputs of both signs.
+    for (size_t k = 0; k < operands_.size(); ++k) {
+      const double shift = k < signature_.inputs.size() ? 0.5 : 0;
+      for (int64_t i = 0; i < operands_[k].count(); ++i) {
+        operands_[k].set(
+            i, std::fmod(0.37 * static_cast<double>(i + 3) + 0.61 * static_cast<double>(k), 1.0) -
+                   shift);
+      }
+    }
+  }
+
+  const op::Signature& signature() const { return signature_; }
+  std::vector<Operand>& operands() { return operands_; }
+  op::Split split() const { return signature_.op->split(signature_); }
+
+  void run(int parts) {
+    for (int part = 0; part < parts; ++part) run_part(part, parts);
+  }
+
+  void run_part(int part, int parts) {
+    const auto executable =
+        op::Registry::instance().prepare(signature_, *devices::host_device(), parts);
+    std::vector<void*> slots;
+    std::vector<int> indices;
+    for (Operand& operand : operands_) {
+      indices.push_back(static_cast<int>(slots.size()));
+      slots.push_back(operand.data());
+    }
+    const op::StepScalars step;
+    Bytes workspace(executable->workspace_bytes());
+    executable->run({.slots = slots.data(),
+                     .operands = indices.data(),
+                     .inputs = static_cast<int>(signature_.inputs.size()),
+                     .outputs = static_cast<int>(signature_.outputs.size()),
+                     .workspace = workspace.data(),
+                     .part = part,
+                     .parts = parts,
+                     .step = &step});
+  }
+
+ private:
+  op::Signature signature_;
+  std::vector<Operand> operands_;
+};
+
+class CpuKernels : public testing::TestWithParam<Case> {
+ protected:
+  ~CpuKernels() override { hwy::SetSupportedTargetsForTest(0); }
+};
+
+TEST_P(CpuKernels, EveryInstructionSetAndNumberOfPartsGivesTheSame) {
+  HandRun expected(GetParam());
+  expected.run(1);
+  const bool is_float = expected.signature().inputs[0].dtype == DType::float32;
+  for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    for (int parts : {1, 2, 3, 11}) {
+      HandRun run(GetParam());
+      run.run(parts);
+      for (size_t k = 0; k < run.operands().size(); ++k) {
+        for (int64_t i = 0; i < run.operands()[k].count(); ++i) {
+          const double value = expected.operands()[k].at(i);
+          ASSERT_NEAR(run.operands()[k].at(i), value,
+                      (is_float ? 2e-6 : 1e-14) * (1 + std::abs(value)))
+              << hwy::TargetName(target) << ", " << parts << " parts, operand " << k << ", element "
+              << i;
+        }
+      }
+    }
+  }
+}
+
+/// Other threads may still be writing the other rows of an aligned input.
+TEST_P(CpuKernels, APartReadsAlignedInputsOnlyInItsOwnUnits) {
+  HandRun expected(GetParam());
+  expected.run(1);
+  const op::Split split = expected.split();
+  if (split.unit != op::Split::Unit::row) GTEST_SKIP() << "split by chunks";
+  constexpr int kParts = 3;
+  for (int part = 0; part < kParts; ++part) {
+    HandRun run(GetParam());
+    const auto [begin, end] = op::part_of(split.extent, part, kParts);
+    for (size_t k = 0; k < run.signature().inputs.size(); ++k) {
+      if (!split.is_aligned(k)) continue;
+      Operand& input = run.operands()[k];
+      const int64_t per_row = input.count() / split.extent;
+      for (int64_t i = 0; i < input.count(); ++i) {
+        if (i < begin * per_row || i >= end * per_row)
+          input.set(i, std::numeric_limits<double>::quiet_NaN());
+      }
+    }
+    run.run_part(part, kParts);
+    for (size_t k = run.signature().inputs.size(); k < run.operands().size(); ++k) {
+      const int64_t per_row = run.operands()[k].count() / split.extent;
+      for (int64_t i = begin * per_row; i < end * per_row; ++i) {
+        ASSERT_NEAR(run.operands()[k].at(i), expected.operands()[k].at(i), 1e-6);
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, CpuKernels, testing::ValuesIn(cases()));
+
+}  // namespace
+}  // namespace tandem
