@@ -1,6 +1,6 @@
 # The serial build of OpenBLAS, linked from its archive. A shared libopenblas or libblas is whatever
 # the system's alternatives say it is, often a build with a thread pool of its own; the archive is
-# certain. Defines OpenBLASSerial::openblas, whose users must link openblas_buffers.cpp, which says why.
+# certain. Defines OpenBLASSerial::openblas, whose users must link src/kernels/cpu/openblas_buffers.cpp, which says why.
 
 find_library(OpenBLASSerial_LIBRARY NAMES openblas-serial/libopenblas.a)
 find_path(OpenBLASSerial_INCLUDE_ROOT NAMES openblas-serial/cblas.h)

@@ -22,6 +22,7 @@ file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
 if(bench_sources)
   add_executable(tandem-bench ${bench_sources})
   tandem_own_target(tandem-bench)
-  target_include_directories(tandem-bench PRIVATE ${PROJECT_SOURCE_DIR}/bench)
+  target_include_directories(tandem-bench PRIVATE
+    ${PROJECT_SOURCE_DIR}/bench ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(tandem-bench PRIVATE tandem_internal)
 endif()

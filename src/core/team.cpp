@@ -90,9 +90,8 @@ class TeamState {
       return;
     }
     host.waiting_.store(true, std::memory_order_relaxed);
-    const bool opened = barrier.opened.wait_past(generation, Clock::now() + deadline);
+    if (!barrier.opened.wait_past(generation, Clock::now() + deadline)) expire();
     host.waiting_.store(false, std::memory_order_relaxed);
-    if (!opened) expire();
     if (failed.load(std::memory_order_acquire)) throw Cancelled{};
   }
 
@@ -112,15 +111,15 @@ class TeamState {
     fail(std::make_exception_ptr(DeadlineExceeded(absentees())));
   }
 
-  /// "replica 1 (/device:CPU:1), last seen in matmul, did not arrive within 0.5 s"
+  /// "replica 1 on /device:CPU:1 (last seen in matmul) did not arrive within 0.5 s"
   std::string absentees() const {
     std::string who;
     for (const Host& host : hosts) {
       if (host.waiting_.load() || host.finished_.load()) continue;
       const char* activity = host.activity_.load();
-      fmt::format_to(std::back_inserter(who), "{}{}{}", who.empty() ? "" : "; ",
+      fmt::format_to(std::back_inserter(who), "{}{} (last seen in {})", who.empty() ? "" : " and ",
                      squads[static_cast<size_t>(host.squad_.load())].name,
-                     activity ? fmt::format(", last seen in {},", activity) : std::string());
+                     activity ? activity : "nothing yet");
     }
     const double seconds = std::chrono::duration<double>(deadline).count();
     return fmt::format("{} did not arrive within {:.3g} s", who.empty() ? "a thread" : who, seconds);

@@ -22,7 +22,7 @@ namespace tandem::core {
 
 struct Squad {
   int threads = 1;
-  std::string name;  ///< "replica 1 (/device:CPU:1)", for errors.
+  std::string name;  ///< "replica 1 on /device:CPU:1", for errors.
 };
 
 struct Member {

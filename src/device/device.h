@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,16 +18,22 @@ class Device {
  public:
   struct Options {
     DeviceSpec spec;      ///< Type and index set.
-    std::string backend;  ///< The folder of its kernels: "cpu", "test".
+    std::string backend;  ///< "cpu", "test"
+    std::string kernels;  ///< The folder of its kernels; the backend's own unless set.
     int threads = 1;
     std::shared_ptr<MemorySpace> own_space;  ///< Null: host memory.
     std::unique_ptr<Queue> queue;
+    std::set<std::string> missing_kernels{};        ///< Ops that have none here although the folder has one.
+    void* (*kernel_address)(const void*) = nullptr;  ///< What its kernels see of an address of its space.
   };
   explicit Device(Options options);
 
   const DeviceSpec& spec() const { return spec_; }
   const std::string& name() const { return name_; }  ///< "/device:CPU:0"
   const std::string& backend() const { return backend_; }
+  const std::string& kernels() const { return kernels_; }
+  bool lacks_kernel(const std::string& op) const { return missing_kernels_.contains(op); }
+  auto kernel_address() const { return kernel_address_; }
   int threads() const { return threads_; }
   MemorySpace& space() const { return space_; }
   Allocator& allocator() { return allocator_; }
@@ -37,6 +44,9 @@ class Device {
   const DeviceSpec spec_;
   const std::string name_;
   const std::string backend_;
+  const std::string kernels_;
+  const std::set<std::string> missing_kernels_;
+  void* (*const kernel_address_)(const void*);
   const int threads_;
   const std::shared_ptr<MemorySpace> own_space_;
   MemorySpace& space_;

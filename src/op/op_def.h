@@ -89,6 +89,9 @@ struct OpDef {
   bool is_collective = false;
   bool writes_peers = false;
 
+  /// The values depend on StepScalars, not only on the inputs.
+  bool depends_on_run = false;
+
   /// Two calls alike give different values: see StepScalars::random_call.
   bool is_random = false;
 

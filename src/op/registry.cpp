@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "device/test/test_device.h"
 #include "tandem/error.h"
 
 // The one place where the order of the folders is turned round: what lies below is named here to be
@@ -22,22 +21,22 @@ void register_collectives(op::Registry& registry);
 namespace tandem::op {
 namespace {
 
-/// The test backend computes with the CPU's kernels on the addresses behind its veil.
-class UnveiledExecutable final : public Executable {
+/// For a device whose addresses are not those that its kernels see.
+class TranslatingExecutable final : public Executable {
  public:
-  UnveiledExecutable(ExecutablePtr inner, size_t operands)
-      : inner_(std::move(inner)), indices_(operands) {
+  TranslatingExecutable(ExecutablePtr inner, size_t operands, void* (*kernel_address)(const void*))
+      : inner_(std::move(inner)), kernel_address_(kernel_address), indices_(operands) {
     for (size_t i = 0; i < operands; ++i) indices_[i] = static_cast<int>(i);
   }
   void run(const Launch& launch) const override {
     std::vector<void*> slots(indices_.size());
     for (size_t i = 0; i < slots.size(); ++i) {
-      slots[i] = devices::test::real_address(launch.slots[launch.operands[i]]);
+      slots[i] = kernel_address_(launch.slots[launch.operands[i]]);
     }
     Launch real = launch;
     real.slots = slots.data();
     real.operands = indices_.data();
-    real.workspace = devices::test::real_address(launch.workspace);
+    real.workspace = kernel_address_(launch.workspace);
     inner_->run(real);
   }
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
@@ -45,6 +44,7 @@ class UnveiledExecutable final : public Executable {
 
  private:
   const ExecutablePtr inner_;
+  void* (*const kernel_address_)(const void*);
   std::vector<int> indices_;
 };
 
@@ -94,10 +94,10 @@ const OpDef& Registry::op(std::string_view name) const {
   return *found->second;
 }
 
-const Registry::Kernel* Registry::find(const Signature& signature, const std::string& backend) const {
-  const bool test = backend == "test";
-  if (test && devices::test::is_missing(signature.op->name)) return nullptr;
-  const auto found = kernels_.find({signature.op->name, test ? "cpu" : backend});
+const Registry::Kernel* Registry::find(const Signature& signature,
+                                       const devices::Device& device) const {
+  if (device.lacks_kernel(signature.op->name)) return nullptr;
+  const auto found = kernels_.find({signature.op->name, device.kernels()});
   if (found == kernels_.end()) return nullptr;
   const DType dtype = deciding_dtype(signature);
   const auto kernel = std::ranges::find_if(found->second, [&](const Kernel& candidate) {
@@ -107,22 +107,23 @@ const Registry::Kernel* Registry::find(const Signature& signature, const std::st
 }
 
 bool Registry::has_kernel(const Signature& signature, const devices::Device& device) const {
-  return find(signature, device.backend()) != nullptr;
+  return find(signature, device) != nullptr;
 }
 
 ExecutablePtr Registry::prepare(const Signature& signature, const devices::Device& device,
                                 int parts) const {
-  const Kernel* kernel = find(signature, device.backend());
+  const Kernel* kernel = find(signature, device);
   if (kernel == nullptr) {
     throw NotFound(fmt::format("{}: no kernel on {} (backend {}); kernels exist for {}",
                                signature.str(), device.name(), device.backend(),
                                kernels_of(signature.op->name)));
   }
   ExecutablePtr executable = kernel->prepare(signature, parts);
-  if (device.backend() != "test") return executable;
+  if (device.kernel_address() == nullptr) return executable;
   const size_t operands =
       signature.inputs.size() + signature.outputs.size() + signature.ranges.size();
-  return std::make_shared<UnveiledExecutable>(std::move(executable), operands);
+  return std::make_shared<TranslatingExecutable>(std::move(executable), operands,
+                                                 device.kernel_address());
 }
 
 std::string Registry::kernels_of(const std::string& op_name) const {

@@ -41,7 +41,7 @@ class Registry {
   };
   using Kernels = std::vector<Kernel>;
 
-  const Kernel* find(const Signature& signature, const std::string& backend) const;
+  const Kernel* find(const Signature& signature, const devices::Device& device) const;
   std::string kernels_of(const std::string& op) const;
 
   std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;

@@ -33,7 +33,7 @@ Tensor draw(const op::OpDef& def, const Shape& shape, double a, double b, const 
 
 void register_random(op::Registry& registry) {
   for (const char* name : {"random_normal", "random_uniform"}) {
-    registry.add({.name = name, .infer = infer, .split = op::split_rows, .no_gradient = true, .is_random = true});
+    registry.add({.name = name, .infer = infer, .split = op::split_rows, .no_gradient = true, .depends_on_run = true, .is_random = true});
   }
 }
 

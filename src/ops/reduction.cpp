@@ -125,12 +125,17 @@ Axes axes_of(std::string_view op, const Tensor& x, const ReduceOptions& options)
 }  // namespace
 
 void register_reduction(op::Registry& registry) {
-  registry.add(
-      {.name = "reduce", .infer = infer_reduce, .split = split_reduce, .gradient = reduce_gradient});
+  // With Scale::global_mean both depend on how many rows all replicas have.
+  registry.add({.name = "reduce",
+                .infer = infer_reduce,
+                .split = split_reduce,
+                .gradient = reduce_gradient,
+                .depends_on_run = true});
   registry.add({.name = "broadcast_to",
                 .infer = infer_broadcast,
                 .split = op::split_rows,
-                .gradient = broadcast_gradient});
+                .gradient = broadcast_gradient,
+                .depends_on_run = true});
   registry.add(
       {.name = "argmax", .infer = infer_argmax, .split = split_argmax, .no_gradient = true});
 }

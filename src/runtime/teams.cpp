@@ -13,7 +13,7 @@ TeamSlot::TeamSlot(const std::vector<devices::DevicePtr>& devices) {
   for (size_t i = 0; i < devices.size(); ++i) {
     const std::string& device = devices[i]->name();
     squads_.push_back({devices[i]->threads(),
-                       devices.size() == 1 ? device : fmt::format("replica {} ({})", i, device)});
+                       devices.size() == 1 ? device : fmt::format("replica {} on {}", i, device)});
   }
 }
 

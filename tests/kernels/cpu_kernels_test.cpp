@@ -18,6 +18,8 @@ using op::Attrs;
 using op::TensorType;
 using op::TensorTypes;
 
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
 struct Case {
   const char* op;
   TensorTypes inputs;
@@ -53,7 +55,7 @@ Case adam(DType dtype) {
   return test;
 }
 
-std::vector<Case> cases() {
+std::vector<Case> cases_split_by_rows() {
   std::vector<Case> cases;
   for (DType dtype : {DType::float32, DType::float64}) {
     const auto of = [dtype](const Shape& shape) { return TensorType{dtype, shape}; };
@@ -72,7 +74,6 @@ std::vector<Case> cases() {
     cases.push_back(reduce(dtype, {9, 613}, {0, 1}));
     cases.push_back(reduce(dtype, {5, 6, 7, 8}, {0, 2}));
     cases.push_back(reduce(dtype, {5, 6, 7, 8}, {1, 3}));
-    cases.push_back(adam(dtype));
   }
   return cases;
 }
@@ -198,12 +199,13 @@ TEST_P(CpuKernels, EveryInstructionSetAndNumberOfPartsGivesTheSame) {
   }
 }
 
+class RowSplitKernels : public CpuKernels {};
+
 /// Other threads may still be writing the other rows of an aligned input.
-TEST_P(CpuKernels, APartReadsAlignedInputsOnlyInItsOwnUnits) {
+TEST_P(RowSplitKernels, APartReadsAlignedInputsOnlyInItsOwnRows) {
   HandRun expected(GetParam());
   expected.run(1);
   const op::Split split = expected.split();
-  if (split.unit != op::Split::Unit::row) GTEST_SKIP() << "split by chunks";
   constexpr int kParts = 3;
   for (int part = 0; part < kParts; ++part) {
     HandRun run(GetParam());
@@ -213,8 +215,7 @@ TEST_P(CpuKernels, APartReadsAlignedInputsOnlyInItsOwnUnits) {
       Operand& input = run.operands()[k];
       const int64_t per_row = input.count() / split.extent;
       for (int64_t i = 0; i < input.count(); ++i) {
-        if (i < begin * per_row || i >= end * per_row)
-          input.set(i, std::numeric_limits<double>::quiet_NaN());
+        if (i < begin * per_row || i >= end * per_row) input.set(i, kNaN);
       }
     }
     run.run_part(part, kParts);
@@ -227,7 +228,32 @@ TEST_P(CpuKernels, APartReadsAlignedInputsOnlyInItsOwnUnits) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(All, CpuKernels, testing::ValuesIn(cases()));
+INSTANTIATE_TEST_SUITE_P(Rows, CpuKernels, testing::ValuesIn(cases_split_by_rows()));
+INSTANTIATE_TEST_SUITE_P(Rows, RowSplitKernels, testing::ValuesIn(cases_split_by_rows()));
+INSTANTIATE_TEST_SUITE_P(Chunks, CpuKernels,
+                         testing::Values(adam(DType::float32), adam(DType::float64)));
+
+TEST(AdamUpdate, APartReadsGradientsOnlyInItsOwnChunks) {
+  constexpr int kParts = 3;
+  for (int part = 0; part < kParts; ++part) {
+    HandRun run(adam(DType::float32));
+    const auto [begin, end] = op::part_of(run.split().extent, part, kParts);
+    const size_t inputs = run.signature().inputs.size();
+    int64_t position = 0;
+    for (size_t k = 0; k < inputs; ++k) {
+      for (int64_t i = 0; i < run.operands()[k].count(); ++i, ++position) {
+        const int64_t chunk = position / op::Split::kChunk;
+        if (chunk < begin || chunk >= end) run.operands()[k].set(i, kNaN);
+      }
+    }
+    run.run_part(part, kParts);
+    for (size_t k = inputs; k < run.operands().size(); ++k) {
+      for (int64_t i = 0; i < run.operands()[k].count(); ++i) {
+        ASSERT_FALSE(std::isnan(run.operands()[k].at(i))) << "operand " << k << ", element " << i;
+      }
+    }
+  }
+}
 
 }  // namespace
 }  // namespace tandem

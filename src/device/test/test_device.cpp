@@ -16,6 +16,10 @@ namespace {
 // Set in every address handed out: following one is a fault on the spot.
 constexpr uintptr_t kVeil = uintptr_t{1} << 62;
 
+void* real_address(const void* data) {
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(data) & ~kVeil);
+}
+
 class VeiledMemory final : public MemorySpace {
  public:
   explicit VeiledMemory(std::string name) : name_(std::move(name)) {}
@@ -109,19 +113,7 @@ class LateQueue final : public Queue {
   std::thread thread_;
 };
 
-std::mutex missing_mutex;
-std::set<std::string> missing_kernels;
-
 }  // namespace
-
-void* real_address(const void* data) {
-  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(data) & ~kVeil);
-}
-
-bool is_missing(const std::string& op) {
-  std::lock_guard lock(missing_mutex);
-  return missing_kernels.contains(op);
-}
 
 void add_test_gpu(const Options& options) {
   Device::Options device;
@@ -130,9 +122,10 @@ void add_test_gpu(const Options& options) {
   device.backend = "test";
   device.own_space = std::make_shared<VeiledMemory>(device.spec.str());
   device.queue = std::make_unique<LateQueue>(options.delay, options.stuck);
+  device.kernels = "cpu";
+  device.missing_kernels = options.missing_kernels;
+  device.kernel_address = real_address;
   add_device(std::move(device));
-  std::lock_guard lock(missing_mutex);
-  missing_kernels = options.missing_kernels;
 }
 
 }  // namespace tandem::devices::test

@@ -14,17 +14,11 @@ namespace tandem::devices::test {
 struct Options {
   int index = 0;                            ///< Of "/device:GPU:<index>".
   std::chrono::microseconds delay{0};       ///< How late each piece of work starts.
-  std::set<std::string> missing_kernels{};  ///< Ops that have no kernel on this backend.
+  std::set<std::string> missing_kernels{};  ///< Ops that have no kernel on this device.
   bool stuck = false;                       ///< The queue accepts work and never runs it.
 };
 
-/// Adds "/device:GPU:<index>" with backend "test".
+/// Adds "/device:GPU:<index>" with backend "test". It computes with the CPU's kernels.
 void add_test_gpu(const Options& options = {});
-
-/// Ops whose kernels are missing by choice on any test device.
-bool is_missing(const std::string& op);
-
-/// The address that a pointer into a test device's memory really has.
-void* real_address(const void* data);
 
 }  // namespace tandem::devices::test

@@ -3,6 +3,7 @@
 namespace tandem::graph {
 
 void optimize(Graph& graph) {
+  fold_constants(graph);
   alias_reshapes(graph);
   elide_reads(graph);
   copy_shared_results(graph);

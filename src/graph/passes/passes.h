@@ -5,6 +5,9 @@
 
 namespace tandem::graph {
 
+/// Calls that depend on nothing but constants are made now.
+void fold_constants(Graph& graph);
+
 /// Reads of variables become the variable's own memory, except where it is written before the value's last use.
 void elide_reads(Graph& graph);
 

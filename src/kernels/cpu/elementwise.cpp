@@ -219,8 +219,8 @@ ExecutablePtr prepare_plain(const Signature& s, int) {
 
 template <class T>
 void register_floating(Registry& registry) {
-  const auto add = [&](const char* name, op::PrepareFn prepare) {
-    registry.add_kernel(name, "cpu", {dtype_of<T>}, std::move(prepare));
+  const auto add = [&](const char* name, const op::PrepareFn& prepare) {
+    registry.add_kernel(name, "cpu", {dtype_of<T>}, prepare);
   };
   add("add", prepare_binary<T>(Function::add));
   add("sub", prepare_binary<T>(Function::sub));

@@ -1,5 +1,4 @@
-/// The two 16-bit floats as stored, and their conversion to and from float32, to the nearest, ties
-/// to even.
+/// The two 16-bit floats as stored. Conversion from float32 goes to the nearest, ties to even.
 #pragma once
 
 #include <bit>

@@ -61,8 +61,7 @@ HWY_INLINE V exp_of(D d, V x) {
 /// One row, with x = logits - max(logits), which keeps exp from overflow:
 ///   loss = sum of labels (log(sum of exp(x)) - x)
 ///   backprop = exp(x) / (sum of exp(x)) - labels
-/// All terms of the loss have one sign, so adding up log(sum) and x apart from each other cancels
-/// nothing.
+/// All terms of the loss have one sign, so nothing cancels where log(sum) and x are added up apart.
 template <class T>
 HWY_INLINE void cross_entropy_row(const T* logits, const T* labels, T* loss, T* backprop,
                                   int64_t classes) {

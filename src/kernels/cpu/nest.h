@@ -85,9 +85,9 @@ class Position {
   std::array<int64_t, Shape::kMaxRank> coordinates_;  // Set as far as the nest's rank.
 };
 
-/// Walks the points [begin, end) of `outer` with `inner_size` points inside of each, one inner run
-/// at a time: visit(position of the run in outer, first point within the run, count, index of the
-/// first point).
+/// Each point of `outer` is a run of `inner_size` points. Walks the points [begin, end) of them
+/// all, one run at a time: visit(where the run is, its first point to visit, how many, the index of
+/// the first).
 template <int N, class Visit>
 inline void for_each_run(const Nest<N>& outer, int64_t inner_size, int64_t begin, int64_t end,
                          Visit visit) {
@@ -102,7 +102,7 @@ inline void for_each_run(const Nest<N>& outer, int64_t inner_size, int64_t begin
   }
 }
 
-/// The axes of `to`, and how an operand of the shape `from` is repeated along them.
+/// How far an operand of the shape `from` moves along an axis of `to`, which it is broadcast to.
 inline int64_t broadcast_stride(const Shape& from, const Shape& to, int axis) {
   const int own = axis - (to.rank() - from.rank());
   if (own < 0 || (from[own] == 1 && to[axis] != 1)) return 0;

@@ -81,8 +81,7 @@ HWY_EXPORT(adam_float64);
 AdamFn<float> best(float) { return HWY_DYNAMIC_DISPATCH(adam_float32)(); }
 AdamFn<double> best(double) { return HWY_DYNAMIC_DISPATCH(adam_float64)(); }
 
-/// The variables lie end to end, and a thread takes a run of chunks that may cut and span many of
-/// them.
+/// Of all variables end to end a thread takes a run of chunks, which may cut and span many of them.
 template <class T>
 class AdamUpdate final : public op::Executable {
  public:

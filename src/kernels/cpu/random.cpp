@@ -15,8 +15,7 @@ using op::ExecutablePtr;
 using op::Launch;
 using op::Signature;
 
-/// The values that one block of random bits gives: one per 32 bits of a float, one per 64 of a
-/// double.
+/// The values that one block of 128 random bits gives: four floats or two doubles.
 template <class T>
 using Values = std::array<T, 16 / sizeof(T)>;
 

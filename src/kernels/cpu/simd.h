@@ -39,8 +39,7 @@ HWY_INLINE void for_vectors(int64_t count, const Step& step) {
   for_vectors_up_to<T, kWidest>(0, count, step);
 }
 
-/// The first `count` elements at p, fewer than a vector, followed by `fill`. Reads nothing beyond
-/// them.
+/// The first `count` elements at p, fewer than a vector, then `fill`. Reads nothing beyond them.
 template <class D, class T = hn::TFromD<D>>
 HWY_INLINE hn::Vec<D> load_first(D d, const T* p, int64_t count, T fill) {
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2

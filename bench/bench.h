@@ -1,0 +1,63 @@
+/// What the benchmarks share: timing, and the lines they print.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <functional>
+#include <string>
+
+namespace tandem::bench {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// Seconds of one call: the best of `repetitions` loops of about `loop_seconds` each, after a warm-up.
+template <class F>
+double best_seconds(F call, int repetitions = 10, double loop_seconds = 0.05) {
+  call();
+  const auto warm = Clock::now();
+  int calls = 0;
+  while (seconds_since(warm) < loop_seconds) {
+    call();
+    ++calls;
+  }
+  double best = 1e30;
+  for (int r = 0; r < repetitions; ++r) {
+    const auto start = Clock::now();
+    for (int i = 0; i < calls; ++i) call();
+    best = std::min(best, seconds_since(start) / calls);
+  }
+  return best;
+}
+
+/// One figure: "name<TAB>value<TAB>unit".
+inline void report(const std::string& name, double value, const char* unit) {
+  std::printf("%s\t%.9g\t%s\n", name.c_str(), value, unit);
+  std::fflush(stdout);
+}
+
+/// A benchmark by name; the table is in main.cpp.
+struct Benchmark {
+  const char* name;
+  const char* what;
+  std::function<void()> run;
+};
+
+void mlp10();
+void mlp1024();
+void mirrored_mlp1024();
+void seed_mirrored();
+void mirrored_gain();
+void oversubscribed();
+void eager_add();
+void local_allreduce();
+void startup();
+
+/// What the process of `startup` does.
+void train_one_step();
+
+}  // namespace tandem::bench

@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+"""Runs tandem-bench and the same work in other frameworks in turns, and holds the results against the targets.
+
+Exit status: 0 all targets met; 1 something failed, or losses disagree, so that the work was not the same; 2 a target
+was missed. `make peers PEERS=dir` installs the other frameworks.
+"""
+
+import argparse
+import itertools
+import math
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+PEERS = ("tensorflow", "pytorch", "jax")
+
+
+class Target(NamedTuple):
+    """One benchmark of tandem-bench. With peers, `limit` bounds its time over the best time of the peers in `against`
+    (all that run it, if empty); without, it bounds the figure itself, in `unit`."""
+
+    name: str
+    limit: float
+    unit: str = "x"
+    peers: tuple[str, ...] = ()
+    against: tuple[str, ...] = ()
+    peer_name: str = ""  # what the peers call this work, if not `name`
+
+
+TARGETS = (
+    Target("mlp10", 0.20, peers=PEERS, against=("jax",)),
+    Target("mlp1024", 0.85, peers=PEERS),
+    Target("seed_mirrored", 0.02, peers=("tensorflow",)),
+    Target("mirrored_mlp1024", 0.9, peers=PEERS, peer_name="mlp1024"),
+    Target("mirrored_gain", 0.65),
+    Target("eager_add", 1.5, "us"),
+    Target("local_allreduce_10KB", 2, "us"),
+    Target("local_allreduce_33MB", 1.3),  # times a memory triad of the same bytes
+    Target("startup", 50, "ms"),
+    Target("oversubscribed", 1.3),  # four logical CPUs over two
+)
+
+MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
+LOSS_TOLERANCE = 1e-3
+TIMEOUT_SECONDS = 1800
+
+
+
+class Figure(NamedTuple):
+    """One line of output: a time in us, or a ratio ("x") or loss as it is."""
+
+    value: float
+    kind: str
+
+
+# What one process printed, by name.
+Figures = dict[str, Figure]
+# One round: the figures of "tandem" and of each peer.
+Round = dict[str, Figures]
+
+
+def fail(message: str):
+    sys.exit(f"compare: {message}")
+
+
+def kind_of(unit: str) -> str:
+    """What is measured in this unit."""
+    return "time" if unit in MICROSECONDS else unit
+
+
+def tandem_kind(target: Target) -> str:
+    return "time" if target.peers else kind_of(target.unit)
+
+
+def peer_name(target: Target) -> str:
+    return target.peer_name or target.name
+
+
+def rivals(target: Target) -> tuple[str, ...]:
+    return target.against or target.peers
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.error = fail  # argparse's own status, 2, means a missed target here
+    parser.add_argument("--bench", required=True, help="the tandem-bench program")
+    parser.add_argument("--peers", type=Path, default=Path("peers"), help="the directory of `make peers`")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("names", metavar="NAME", nargs="*", help="benchmarks to run, by default all")
+    arguments = parser.parse_args()
+    known = [target.name for target in TARGETS]
+    unknown = set(arguments.names) - set(known)
+    if unknown:
+        fail(f"no benchmark is called {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if arguments.rounds < 1:
+        fail("--rounds must be at least 1")
+    return arguments
+
+
+def commands(bench: str, peers: Path, targets: list[Target]) -> dict[str, list[str]]:
+    """Who runs, in this order, and how, each with the names it is to run."""
+    result = {"tandem": [bench, *(target.name for target in targets)]}
+    for peer in PEERS:
+        names = dict.fromkeys(peer_name(target) for target in targets if peer in target.peers)
+        if not names:
+            continue
+        venv = peers / peer
+        if not (venv / "complete").is_file():
+            fail(f"{venv} is missing or not complete: make peers PEERS={peers}")
+        script = Path(__file__).parent / "peers" / f"{peer}_peer.py"
+        result[peer] = [str(venv / "bin" / "python"), str(script), *names]
+    return result
+
+
+def parse_figure(who: str, line: str) -> tuple[str, Figure]:
+    try:
+        name, value, unit = line.split("\t")
+        return name, Figure(float(value) * MICROSECONDS.get(unit, 1.0), kind_of(unit))
+    except ValueError:
+        fail(f"{who} printed {line!r} where name, value and unit, divided by tabs, were expected")
+
+
+def run(who: str, command: list[str]) -> Figures:
+    try:
+        process = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    except OSError as error:
+        fail(f"{who}: {error}")
+    except subprocess.TimeoutExpired:
+        fail(f"{who} did not end within {TIMEOUT_SECONDS} s: {' '.join(command)}")
+    if process.returncode != 0:
+        fail(f"{who} ended with status {process.returncode}: {' '.join(command)}\n{process.stderr}")
+    return dict(parse_figure(who, line) for line in process.stdout.splitlines())
+
+
+def figure(results: Round, who: str, name: str, kind: str = "time") -> float:
+    if name not in results[who]:
+        fail(f"{who} printed no line for {name}")
+    found = results[who][name]
+    if found.kind != kind:
+        fail(f"{who} printed {name} as {found.kind} where {kind} was expected")
+    return found.value
+
+
+def own_figure(results: Round, target: Target) -> float:
+    return figure(results, "tandem", target.name, tandem_kind(target))
+
+
+def check_complete(results: Round, targets: list[Target]) -> None:
+    """Every figure that the table needs was printed."""
+    for target in targets:
+        own_figure(results, target)
+        for peer in target.peers:
+            figure(results, peer, peer_name(target))
+
+
+def check_losses(results: Round, targets: list[Target]) -> None:
+    """The same work gives the same loss, up to rounding, whoever does it."""
+    losses: dict[str, dict[str, float]] = {}
+    for target in targets:
+        if not target.peers:
+            continue
+        group = losses.setdefault(peer_name(target), {})
+        group[f"tandem's {target.name}"] = figure(results, "tandem", f"{target.name}.loss", "loss")
+        for peer in target.peers:
+            group[f"{peer}'s {peer_name(target)}"] = figure(results, peer, f"{peer_name(target)}.loss", "loss")
+    for name, group in losses.items():
+        pairs = itertools.combinations(group.values(), 2)
+        if not all(math.isclose(a, b, rel_tol=LOSS_TOLERANCE) for a, b in pairs):
+            found = "".join(f"\n  {who}: {loss:.9g}" for who, loss in group.items())
+            fail(f"the losses of {name} differ by more than {LOSS_TOLERANCE:g} of their size:{found}")
+
+
+def run_round(label: str, to_run: dict[str, list[str]]) -> Round:
+    results = {}
+    for who, command in to_run.items():
+        print(f"{label}: {who}", file=sys.stderr, flush=True)
+        results[who] = run(who, command)
+    return results
+
+
+def rival_time(results: Round, target: Target) -> float:
+    return min(figure(results, peer, peer_name(target)) for peer in rivals(target))
+
+
+def ratios(rounds: list[Round], target: Target) -> tuple[float, float]:
+    """Tandem over its best rival: best of all rounds over best of all rounds, and the median of each round's ratio."""
+    own = [own_figure(results, target) for results in rounds]
+    others = [rival_time(results, target) for results in rounds]
+    return min(own) / min(others), statistics.median(a / b for a, b in zip(own, others))
+
+
+def judged_figure(rounds: list[Round], target: Target) -> float:
+    """Times are judged by the best round, which other load disturbs least; a ratio that tandem-bench printed by the
+    median, because noise can make a ratio better as well as worse."""
+    if target.peers:
+        return ratios(rounds, target)[0]
+    own = [own_figure(results, target) for results in rounds]
+    if tandem_kind(target) == "time":
+        return min(own) / MICROSECONDS[target.unit]
+    return statistics.median(own)
+
+
+def describe(value: float, kind: str) -> str:
+    if kind != "time":
+        return f"{value:.3g} x"
+    return f"{value:.4g} us" if value < 1e4 else f"{value / 1e3:.4g} ms"
+
+
+def describe_limit(target: Target) -> str:
+    if not target.peers:
+        return f"<= {target.limit:g} {target.unit}"
+    rival = rivals(target)[0] if len(rivals(target)) == 1 else "best peer"
+    work = f"'s {target.peer_name}" if target.peer_name else ""
+    return f"<= {target.limit:g} x {rival}{work}"
+
+
+def table_row(rounds: list[Round], target: Target) -> list[str]:
+    kind = tandem_kind(target)
+    own = [own_figure(results, target) for results in rounds]
+    row = [target.name, describe(min(own), kind), describe(statistics.median(own), kind)]
+    for peer in PEERS:
+        if peer in target.peers:
+            row.append(describe(min(figure(results, peer, peer_name(target)) for results in rounds), "time"))
+        else:
+            row.append("-")
+    row += [f"{ratio:.3g}" for ratio in ratios(rounds, target)] if target.peers else ["-", "-"]
+    verdict = "ok" if judged_figure(rounds, target) <= target.limit else "MISS"
+    return [*row, describe_limit(target), verdict]
+
+
+def print_table(rows: list[list[str]]) -> None:
+    header = ["name", "tandem best", "tandem median", *(f"{peer} best" for peer in PEERS), "ratio of bests", "median ratio", "target", ""]
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    for row in [header, *rows]:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip())
+
+
+def main() -> int:
+    arguments = parse_arguments()
+    targets = [target for target in TARGETS if not arguments.names or target.name in arguments.names]
+    to_run = commands(arguments.bench, arguments.peers, targets)
+    rounds = []
+    for number in range(1, arguments.rounds + 1):
+        rounds.append(run_round(f"round {number}/{arguments.rounds}", to_run))
+        check_complete(rounds[-1], targets)
+        check_losses(rounds[-1], targets)
+    rows = [table_row(rounds, target) for target in targets]
+    print_table(rows)
+    return 2 if any(row[-1] == "MISS" for row in rows) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,63 @@
+/// tandem-bench NAME...: prints one line `name<TAB>value<TAB>unit` per figure; without names, all of them.
+#include <cstring>
+#include <exception>
+#include <vector>
+
+#include "bench.h"
+
+namespace tandem::bench {
+namespace {
+
+const std::vector<Benchmark>& benchmarks() {
+  static const std::vector<Benchmark> all = {
+      {"mlp10", "784-10-10, Adam, batch 128: a whole compiled step on one batch", mlp10},
+      {"mlp1024", "784-1024-1024-10, the same", mlp1024},
+      {"seed_mirrored", "mlp10 on two replicas, streaming 60,000 x 784", seed_mirrored},
+      {"mirrored_mlp1024", "mlp1024 on two replicas", mirrored_mlp1024},
+      {"mirrored_gain", "mlp10 on two replicas of one thread against one", mirrored_gain},
+      {"oversubscribed", "mlp10 on four logical CPUs against two", oversubscribed},
+      {"eager_add", "a small eager add", eager_add},
+      {"local_allreduce", "all_reduce between two replicas, 10 KB and 33 MB", local_allreduce},
+      {"startup", "a process that trains one step of mlp10, from start to end", startup},
+  };
+  return all;
+}
+
+int usage(const char* unknown) {
+  std::fprintf(stderr, "tandem-bench: there is no benchmark '%s'; there are:\n", unknown);
+  for (const Benchmark& benchmark : benchmarks()) {
+    std::fprintf(stderr, "  %-18s %s\n", benchmark.name, benchmark.what);
+  }
+  return 2;
+}
+
+int run(int count, char** names) {
+  if (count == 2 && std::strcmp(names[1], "--train-one-step") == 0) {
+    train_one_step();
+    return 0;
+  }
+  std::vector<const Benchmark*> chosen;
+  for (int i = 1; i < count; ++i) {
+    const auto found = std::ranges::find_if(
+        benchmarks(), [&](const Benchmark& b) { return std::strcmp(b.name, names[i]) == 0; });
+    if (found == benchmarks().end()) return usage(names[i]);
+    chosen.push_back(&*found);
+  }
+  if (chosen.empty()) {
+    for (const Benchmark& benchmark : benchmarks()) chosen.push_back(&benchmark);
+  }
+  for (const Benchmark* benchmark : chosen) benchmark->run();
+  return 0;
+}
+
+}  // namespace
+}  // namespace tandem::bench
+
+int main(int count, char** names) {
+  try {
+    return tandem::bench::run(count, names);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "tandem-bench: %s\n", error.what());
+    return 1;
+  }
+}

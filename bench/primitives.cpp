@@ -1,0 +1,92 @@
+/// The pieces: an eager call, a collective, the start of a process.
+#include <spawn.h>
+#include <sys/wait.h>
+
+#include <array>
+
+#include "bench.h"
+#include "collective/collective.h"
+#include "core/team.h"
+#include "device/device.h"
+#include "tandem/tandem.h"
+
+extern char** environ;
+
+namespace tandem::bench {
+namespace {
+
+/// Seconds of one all_reduce of `count` floats between two replicas, within a program: the difference between a program
+/// of many and a program of one, so that entering and leaving it do not count.
+double allreduce_seconds(int64_t count, int chain) {
+  devices::reset_devices();
+  config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  const distribute::MirroredStrategy strategy;
+  const Tensor values = fill({count}, 1e-30);
+  const auto program_of = [](int length) {
+    return function([length](const Tensor& x) {
+      Tensor value = x + 1e-30;
+      for (int i = 0; i < length; ++i) value = collective::all_reduce({value})[0];
+      return value;
+    });
+  };
+  const auto one = program_of(1);
+  const auto many = program_of(chain + 1);
+  const double single = best_seconds([&] { strategy.run(one, distribute::PerReplica(values)); });
+  const double several = best_seconds([&] { strategy.run(many, distribute::PerReplica(values)); });
+  return (several - single) / chain;
+}
+
+/// a = b + 3 c on two threads over arrays of `count` floats.
+double triad_seconds(size_t count) {
+  class Triad final : public core::Job {
+   public:
+    explicit Triad(size_t count) : a_(count, 1), b_(count, 2), c_(count, 3) {}
+    void play(core::Host& host) override {
+      for (const core::Member& member : host.members()) {
+        const size_t begin = a_.size() * static_cast<size_t>(member.squad) / 2;
+        const size_t end = a_.size() * static_cast<size_t>(member.squad + 1) / 2;
+        for (size_t i = begin; i < end; ++i) a_[i] = b_[i] + 3 * c_[i];
+      }
+    }
+
+   private:
+    std::vector<float> a_, b_, c_;
+  };
+  core::Team team({{1, "first"}, {1, "second"}});
+  const auto job = std::make_shared<Triad>(count);
+  return best_seconds([&] { team.run(job, std::chrono::seconds(10)); });
+}
+
+}  // namespace
+
+void eager_add() {
+  devices::reset_devices();
+  const Tensor a = Tensor::from({1.f, 2.f, 3.f, 4.f}, {4});
+  const Tensor b = Tensor::from({5.f, 6.f, 7.f, 8.f}, {4});
+  report("eager_add", best_seconds([&] { add(a, b); }) * 1e6, "us");
+}
+
+void local_allreduce() {
+  constexpr int64_t kSmall = 10 * 1024 / 4;
+  constexpr int64_t kLarge = 33 * 1024 * 1024 / 4;
+  report("local_allreduce_10KB", allreduce_seconds(kSmall, 64) * 1e6, "us");
+  const double large = allreduce_seconds(kLarge, 4);
+  report("local_allreduce_33MB.ms", large * 1e3, "ms");
+  report("local_allreduce_33MB", large / triad_seconds(kLarge), "x");
+}
+
+void startup() {
+  const char* self = "/proc/self/exe";
+  std::array<char*, 3> arguments{const_cast<char*>(self), const_cast<char*>("--train-one-step"), nullptr};
+  const auto run_process = [&] {
+    pid_t child = 0;
+    int status = 0;
+    if (posix_spawn(&child, self, nullptr, nullptr, arguments.data(), environ) != 0 ||
+        waitpid(child, &status, 0) != child || status != 0) {
+      throw Unavailable("startup: the process that trains one step failed");
+    }
+  };
+  report("startup", best_seconds(run_process, 10, 0.1) * 1e3, "ms");
+}
+
+}  // namespace tandem::bench

@@ -1,0 +1,184 @@
+#include "core/team.h"
+
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <functional>
+#include <thread>
+
+#include "tandem/error.h"
+
+namespace tandem::core {
+namespace {
+
+using namespace std::chrono_literals;
+
+class FunctionJob final : public Job {
+ public:
+  explicit FunctionJob(std::function<void(Host&)> f) : f_(std::move(f)) {}
+  void play(Host& host) override { f_(host); }
+
+ private:
+  const std::function<void(Host&)> f_;
+};
+
+std::shared_ptr<Job> job(std::function<void(Host&)> f) {
+  return std::make_shared<FunctionJob>(std::move(f));
+}
+
+std::vector<Squad> replicas(int count, int threads = 1) {
+  std::vector<Squad> squads;
+  for (int i = 0; i < count; ++i) squads.push_back({threads, "replica " + std::to_string(i)});
+  return squads;
+}
+
+/// What run() throws, as text.
+template <class Error>
+std::string error_of(Team& team, const std::shared_ptr<Job>& work, std::chrono::nanoseconds deadline) {
+  try {
+    team.run(work, deadline);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no error";
+}
+
+TEST(Team, EveryMemberPlaysOnce) {
+  for (int count : {1, 2, 3, 4, 7}) {
+    Team team(replicas(count));
+    std::vector<std::atomic<int>> played(static_cast<size_t>(count));
+    for (int run = 0; run < 100; ++run) {
+      team.run(job([&](Host& host) {
+                 for (const Member& member : host.members()) ++played[static_cast<size_t>(member.global)];
+               }),
+               10s);
+    }
+    for (const auto& times : played) EXPECT_EQ(times, 100);
+  }
+}
+
+TEST(Team, ThreadsNeverOutnumberCores) {
+  Team team(replicas(16));
+  std::atomic<int> hosts{0};
+  team.run(job([&](Host&) { ++hosts; }), 10s);
+  EXPECT_LE(hosts, available_cores());
+}
+
+TEST(Team, WhatIsWrittenBeforeABarrierIsSeenAfterIt) {
+  for (int count : {2, 3, 4}) {
+    Team team(replicas(count));
+    std::vector<int> written(static_cast<size_t>(count), -1);
+    std::atomic<int> wrong{0};
+    team.run(job([&](Host& host) {
+               for (int round = 0; round < 2000; ++round) {
+                 for (const Member& m : host.members()) written[static_cast<size_t>(m.global)] = round;
+                 host.team_barrier();
+                 for (int value : written) wrong += value != round;
+                 host.team_barrier();
+               }
+             }),
+             10s);
+    EXPECT_EQ(wrong, 0);
+  }
+}
+
+TEST(Team, SquadsMeetAmongThemselves) {
+  Team team(replicas(2, 2));
+  std::vector<std::vector<int>> written(2, std::vector<int>(2, -1));
+  std::atomic<int> wrong{0};
+  team.run(job([&](Host& host) {
+             for (const Member& m : host.members()) {
+               auto& own = written[static_cast<size_t>(m.squad)];
+               for (int round = 0; round < 500; ++round) {
+                 own[static_cast<size_t>(m.rank)] = round;
+                 host.squad_barrier(m);
+                 wrong += own[0] != round || own[1] != round;
+                 host.squad_barrier(m);
+               }
+             }
+           }),
+           10s);
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(Team, AnErrorNamesTheSquadAndTheTeamGoesOn) {
+  Team team(replicas(2));
+  const auto failing = job([](Host& host) {
+    for (const Member& member : host.members()) {
+      host.playing(member);
+      if (member.squad == 1) throw InvalidArgument("bad rows");
+    }
+    host.team_barrier();
+  });
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(error_of<InvalidArgument>(team, failing, 10s), "replica 1: bad rows");
+    EXPECT_FALSE(team.broken());
+    std::atomic<int> played{0};
+    team.run(job([&](Host& host) {
+               played += static_cast<int>(host.members().size());
+               host.team_barrier();
+             }),
+             10s);
+    EXPECT_EQ(played, 2);
+  }
+}
+
+TEST(Team, AnyExceptionIsNamed) {
+  Team team(replicas(2));
+  const auto failing = job([](Host& host) {
+    if (host.index() == 1) throw std::runtime_error("out of paper");
+    host.team_barrier();
+  });
+  EXPECT_EQ(error_of<Unavailable>(team, failing, 10s), "replica 1: out of paper");
+}
+
+TEST(Team, OneWhoNeverArrivesIsNamedWithinTheDeadline) {
+  std::atomic<bool> release{false};
+  Team team(replicas(2));
+  const auto stuck = job([&release](Host& host) {
+    for (const Member& member : host.members()) {
+      host.playing(member);
+      host.doing("matmul");
+      while (member.squad == 1 && !release) std::this_thread::sleep_for(1ms);
+    }
+    host.team_barrier();
+  });
+  const auto start = Clock::now();
+  EXPECT_EQ(error_of<DeadlineExceeded>(team, stuck, 100ms),
+            "replica 1 (last seen in matmul) did not arrive within 0.1 s");
+  EXPECT_LT(Clock::now() - start, 5s);
+  EXPECT_TRUE(team.broken());
+  Team next(replicas(2));
+  next.run(job([](Host& host) { host.team_barrier(); }), 10s);
+  release = true;
+}
+
+TEST(Team, OneWhoIsLateForTheEndIsNamedToo) {
+  std::atomic<bool> release{false};
+  Team team(replicas(2));
+  const auto stuck = job([&release](Host& host) {
+    host.doing("its input");
+    while (host.index() == 1 && !release) std::this_thread::sleep_for(1ms);
+  });
+  EXPECT_EQ(error_of<DeadlineExceeded>(team, stuck, 50ms),
+            "replica 1 (last seen in its input) did not arrive within 0.05 s");
+  release = true;
+}
+
+double cpu_seconds() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  const auto seconds = [](const timeval& t) { return double(t.tv_sec) + 1e-6 * double(t.tv_usec); };
+  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+}
+
+TEST(Team, IdleThreadsBurnNoCore) {
+  Team team(replicas(4));
+  for (int i = 0; i < 100; ++i) team.run(job([](Host& host) { host.team_barrier(); }), 10s);
+  const double before = cpu_seconds();
+  std::this_thread::sleep_for(500ms);
+  EXPECT_LT(cpu_seconds() - before, 0.1);
+}
+
+}  // namespace
+}  // namespace tandem::core
