@@ -31,8 +31,9 @@ install_peer() {
   echo "$wanted" > "$venv/complete"
 }
 
-# PyPI's torch for Linux loads the CUDA libraries at import even on a machine with no GPU. What is listed here is what it
-# links; the rest of its requirements (Triton, cuSOLVER, the Python bindings) is only used on a GPU.
+# PyPI's torch for Linux loads the CUDA libraries at import even on a machine with no GPU. What is listed here is what
+# it links; the rest of its requirements (Triton, cuSOLVER, the Python bindings) is only used on a GPU, and pip's
+# complaint that they are missing is of no account.
 install_pytorch() {
   if [ "$(uname -sm)" != "Linux x86_64" ]; then
     install_peer pytorch torch torch==2.15.0 numpy

@@ -33,7 +33,7 @@ def make_optimizer(model: keras.Model, learning_rate: float) -> keras.Optimizer:
 
 
 def train(model, optimizer, x, y, replicas=1):
-    """One step; returns this replica's share of the mean loss. Shards are of equal size, so shares add up to the mean."""
+    """One step; returns this replica's share of the mean loss. Shards are of equal size, so shares add up to it."""
     with tf.GradientTape() as tape:
         losses = tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=model(x, training=True))
         loss = tf.reduce_mean(losses) / replicas
@@ -58,8 +58,8 @@ def single(classifier: Classifier, jit_compile: bool) -> Runner:
 
 
 class Mirrored:
-    """The seed article's second program: a custom loop over a distributed dataset that streams all rows. Every run starts
-    a new pass over the data, as an epoch does."""
+    """A custom training loop over a distributed dataset that streams all rows. Every run starts a new pass over the
+    data, as an epoch does."""
 
     def __init__(self):
         classifier = CLASSIFIERS["mlp10"]

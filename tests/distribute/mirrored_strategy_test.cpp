@@ -1,0 +1,267 @@
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "device/device.h"
+#include "device/test/test_device.h"
+#include "graph/execution.h"
+#include "harness/classifier.h"
+
+namespace tandem::distribute {
+namespace {
+
+using namespace std::chrono_literals;
+using harness::Classifier;
+
+class MirroredStrategyTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    devices::reset_devices();
+    config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  }
+  void TearDown() override {
+    graph::set_instruction_hook({});
+    config::set_wait_deadline(120s);
+    devices::reset_devices();
+  }
+};
+
+using Mirrored = MirroredStrategyTest;
+
+template <class Error, class F>
+std::string error_of(F f) {
+  try {
+    f();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "no such error";
+}
+
+/// A model under training on two replicas.
+struct Training {
+  MirroredStrategy strategy{};
+  MirroredStrategy::Scope scope = strategy.scope();
+  Classifier<double> model{};
+  decltype(model.compiled_step()) step = model.compiled_step();
+  PerReplica x = strategy.split(harness::features<double>(64));
+  PerReplica y = strategy.split(harness::labels<double>(64));
+
+  double train() {
+    return strategy.reduce(ReduceOp::sum, strategy.run(step, x, y)).item<double>();
+  }
+  std::vector<double> weights() const { return model.variables[0].value().to_vector<double>(); }
+};
+
+/// The loss of the second step of a training that nothing goes wrong in.
+double undisturbed_second_loss() {
+  Training training;
+  training.train();
+  return training.train();
+}
+
+TEST_F(Mirrored, UsesAllLogicalCpusUnlessToldOtherwise) {
+  EXPECT_EQ(MirroredStrategy().devices(), (std::vector<std::string>{"/device:CPU:0", "/device:CPU:1"}));
+  EXPECT_EQ(MirroredStrategy({"/cpu:1"}).num_replicas_in_sync(), 1);
+}
+
+TEST_F(Mirrored, RefusesUnknownRepeatedAndSeparateDevices) {
+  EXPECT_NE(error_of<NotFound>([] { MirroredStrategy({"/GPU:0"}); }).find("/device:CPU:1"),
+            std::string::npos);
+  EXPECT_NE(error_of<InvalidArgument>([] { MirroredStrategy({"/CPU:0", "cpu:0"}); }).find("given twice"),
+            std::string::npos);
+  devices::reset_devices();
+  devices::test::add_test_gpu();
+  EXPECT_NE(error_of<Unimplemented>([] { MirroredStrategy({"/GPU:0", "/CPU:0"}); }).find("share memory"),
+            std::string::npos);
+}
+
+TEST_F(Mirrored, SplitsByExactCountLargerPartsFirst) {
+  const Tensor batch = Tensor::from({0.f, 1.f, 2.f, 3.f, 4.f}, {5});
+  const PerReplica parts = PerReplica::split(batch, 3);
+  EXPECT_EQ(parts.value(0).to_vector<float>(), (std::vector<float>{0, 1}));
+  EXPECT_EQ(parts.value(1).to_vector<float>(), (std::vector<float>{2, 3}));
+  EXPECT_EQ(parts.value(2).to_vector<float>(), (std::vector<float>{4}));
+  EXPECT_EQ(PerReplica::split(batch, 6).value(5).shape(), (Shape{0}));
+  EXPECT_THROW(PerReplica::split(Tensor(1.f), 2), InvalidArgument);
+}
+
+TEST_F(Mirrored, EachReplicaSeesItsRows) {
+  const MirroredStrategy strategy;
+  const auto twice = function([](const Tensor& x) { return x * 2.0; });
+  const PerReplica result = strategy.run(twice, strategy.split(Tensor::from({1.f, 2.f, 3.f}, {3})));
+  EXPECT_EQ(result.value(0).to_vector<float>(), (std::vector<float>{2, 4}));
+  EXPECT_EQ(result.value(1).to_vector<float>(), (std::vector<float>{6}));
+  EXPECT_NE(result.str().find("1: Tensor(shape=[1]"), std::string::npos);
+  EXPECT_EQ(strategy.local_results(result).size(), 2u);
+}
+
+TEST_F(Mirrored, APlainTensorGoesWholeToEachReplica) {
+  const MirroredStrategy strategy;
+  const auto add_table = function([](const Tensor& x, const Tensor& table) { return x + table; });
+  const Tensor x = Tensor::from({1.f, 2.f, 3.f, 4.f}, {2, 2});
+  const Tensor table = Tensor::from({10.f, 20.f}, {1, 2});
+  const PerReplica result = strategy.run(add_table, strategy.split(x), table);
+  EXPECT_EQ(result.value(1).to_vector<float>(), (std::vector<float>{13, 24}));
+}
+
+TEST_F(Mirrored, ReduceSumsAndDividesByTheTrueCount) {
+  const MirroredStrategy strategy;
+  const PerReplica parts = strategy.split(Tensor::from({1.f, 2.f, 6.f}, {3}));
+  EXPECT_FLOAT_EQ(strategy.reduce(ReduceOp::sum, parts, 0).item<float>(), 9);
+  EXPECT_FLOAT_EQ(strategy.reduce(ReduceOp::mean, parts, 0).item<float>(), 3);
+  const PerReplica scalars(Tensors{Tensor(1.f), Tensor(4.f)});
+  EXPECT_FLOAT_EQ(strategy.reduce(ReduceOp::sum, scalars).item<float>(), 5);
+  EXPECT_FLOAT_EQ(strategy.reduce(ReduceOp::mean, scalars).item<float>(), 2.5);
+}
+
+TEST_F(Mirrored, RandomNumbersFollowTheGlobalRow) {
+  const auto draw = function([](const Tensor& x) { return x * 0.0 + random_uniform(x.shape()); });
+  const Tensor x = fill({5, 3}, 1);
+  const MirroredStrategy one({"/CPU:0"});
+  const MirroredStrategy two;
+  const auto first = one.run(draw, one.split(x)).value(0).to_vector<float>();
+  const auto second = one.run(draw, one.split(x)).value(0).to_vector<float>();
+  EXPECT_NE(first, second);
+  // The third run of a fresh pair of programs, on other devices: the numbers differ by call, not by replica.
+  const PerReplica parts = two.run(draw, two.split(x));
+  const auto upper = parts.value(0).to_vector<float>();
+  const auto lower = parts.value(1).to_vector<float>();
+  EXPECT_NE(std::vector<float>(upper.begin(), upper.begin() + 6), lower);
+}
+
+TEST_F(Mirrored, AssignsInsideRunNeedAnAggregation) {
+  const MirroredStrategy strategy;
+  const auto scope = strategy.scope();
+  const Variable none(Tensor(0.f), {.name = "none"});
+  const auto assign = function([&](const Tensor& x) { none.assign(reduce_sum(x)); });
+  const Tensor x = Tensor::from({1.f, 2.f, 3.f}, {3});
+  EXPECT_NE(error_of<InvalidArgument>([&] { strategy.run(assign, strategy.split(x)); }).find("aggregation"),
+            std::string::npos);
+
+  const auto value_after = [&](VariableAggregation aggregation) {
+    const Variable variable(Tensor(0.f), {.aggregation = aggregation});
+    const auto step = function([&](const Tensor& part) { variable.assign(reduce_sum(part)); });
+    strategy.run(step, strategy.split(x));
+    return variable.value().item<float>();
+  };
+  EXPECT_FLOAT_EQ(value_after(VariableAggregation::sum), 6);
+  EXPECT_FLOAT_EQ(value_after(VariableAggregation::mean), 3);
+  EXPECT_FLOAT_EQ(value_after(VariableAggregation::only_first_replica), 3);
+}
+
+TEST_F(Mirrored, ArgumentsThatDisagreeAreNamed) {
+  const MirroredStrategy strategy;
+  const auto sum = function([](const Tensor& a, const Tensor& b) { return a + b; });
+  const auto message = error_of<InvalidArgument>(
+      [&] { strategy.run(sum, strategy.split(fill({4, 2}, 1)), strategy.split(fill({6, 2}, 1))); });
+  EXPECT_NE(message.find("replica 0"), std::string::npos) << message;
+  EXPECT_NE(message.find("2 and 3"), std::string::npos) << message;
+}
+
+TEST_F(Mirrored, AnExceptionInAReplicaIsNamedAndTheModelStaysAtTheLastWholeStep) {
+  Training training;
+  training.train();
+  const auto weights = training.weights();
+  graph::set_instruction_hook([](int replica, const std::string& op) {
+    if (replica == 1 && op == "softmax_cross_entropy") throw InvalidArgument("labels out of range");
+  });
+  const auto message = error_of<InvalidArgument>([&] { training.train(); });
+  EXPECT_EQ(message, "replica 1 on /device:CPU:1: labels out of range");
+  EXPECT_EQ(training.weights(), weights);
+  graph::set_instruction_hook({});
+  EXPECT_NEAR(training.train(), undisturbed_second_loss(), 1e-12);
+}
+
+TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
+  const MirroredStrategy strategy;
+  config::set_wait_deadline(200ms);
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  const auto start = std::chrono::steady_clock::now();
+  const auto message = error_of<DeadlineExceeded>([&] {
+    strategy.values_from_function([release](const ReplicaContext& context) {
+      while (context.replica_id == 1 && !*release) std::this_thread::sleep_for(1ms);
+      return Tensor(1.f);
+    });
+  });
+  EXPECT_EQ(message, "replica 1 on /device:CPU:1 (last seen in its input) did not arrive within 0.2 s");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
+  const PerReplica values = strategy.values_from_function(
+      [](const ReplicaContext& context) { return Tensor(static_cast<float>(context.replica_id)); });
+  EXPECT_FLOAT_EQ(values.value(1).item<float>(), 1);
+  *release = true;
+}
+
+TEST_F(Mirrored, AnExceptionInAnInputIsNamed) {
+  const MirroredStrategy strategy;
+  const auto message = error_of<Unavailable>([&] {
+    strategy.values_from_function([](const ReplicaContext& context) -> Tensor {
+      if (context.replica_id == 1) throw std::runtime_error("disk full");
+      return Tensor(1.f);
+    });
+  });
+  EXPECT_EQ(message, "replica 1 on /device:CPU:1: disk full");
+}
+
+TEST_F(Mirrored, AReplicaThatNeverArrivesIsNamedAndTrainingGoesOn) {
+  Training training;
+  training.train();
+  const auto weights = training.weights();
+  config::set_wait_deadline(200ms);
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  graph::set_instruction_hook([release](int replica, const std::string& op) {
+    while (replica == 1 && op == "relu" && !*release) std::this_thread::sleep_for(1ms);
+  });
+  const auto message = error_of<DeadlineExceeded>([&] { training.train(); });
+  EXPECT_EQ(message, "replica 1 on /device:CPU:1 (last seen in relu) did not arrive within 0.2 s");
+  EXPECT_EQ(training.weights(), weights);
+  graph::set_instruction_hook({});
+  config::set_wait_deadline(20s);
+  EXPECT_NEAR(training.train(), undisturbed_second_loss(), 1e-12);
+  *release = true;
+  std::this_thread::sleep_for(20ms);
+  EXPECT_GT(training.train(), 0);
+}
+
+TEST_F(Mirrored, AStuckTestDeviceIsNamed) {
+  devices::reset_devices();
+  devices::test::add_test_gpu({.stuck = true});
+  config::set_wait_deadline(100ms);
+  const auto message = error_of<DeadlineExceeded>([] { (fill({2}, 1) + fill({2}, 1)).to_vector<float>(); });
+  EXPECT_EQ(message, "/device:GPU:0 did not finish its work within 0.1 s");
+}
+
+TEST_F(Mirrored, TwoStrategiesMayRunFromTwoThreadsAtOnce) {
+  std::vector<std::thread> threads;
+  std::vector<double> losses(2);
+  for (size_t t = 0; t < losses.size(); ++t) {
+    threads.emplace_back([&losses, t] {
+      Training training;
+      for (int i = 0; i < 50; ++i) losses[t] = training.train();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_DOUBLE_EQ(losses[0], losses[1]);
+}
+
+TEST_F(Mirrored, OneFunctionMayRunFromTwoThreadsAtOnce) {
+  const auto square = function([](const Tensor& x) { return matmul(x, x); });
+  const Tensor x = random_normal({64, 64});
+  const auto wanted = matmul(x, x).to_vector<float>();
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) {
+        const auto values = square(x).to_vector<float>();
+        for (size_t k = 0; k < values.size(); ++k) wrong += std::abs(values[k] - wanted[k]) > 1e-3f;
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace tandem::distribute
