@@ -15,7 +15,8 @@ inline double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// Seconds of one call: the best of `repetitions` loops of about `loop_seconds` each, after a warm-up.
+/// Seconds of one call: the best of `repetitions` loops of about `loop_seconds` each, after a
+/// warm-up.
 template <class F>
 double best_seconds(F call, int repetitions = 10, double loop_seconds = 0.05) {
   call();

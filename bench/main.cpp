@@ -1,4 +1,5 @@
-/// tandem-bench NAME...: prints one line `name<TAB>value<TAB>unit` per figure; without names, all of them.
+/// tandem-bench NAME...: prints one line `name<TAB>value<TAB>unit` per figure; without names, all
+/// of them.
 #include <cstring>
 #include <exception>
 #include <vector>

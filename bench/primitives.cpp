@@ -15,8 +15,9 @@ extern char** environ;
 namespace tandem::bench {
 namespace {
 
-/// Seconds of one all_reduce of `count` floats between two replicas, within a program: the difference between a program
-/// of many and a program of one, so that entering and leaving it do not count.
+/// Seconds of one all_reduce of `count` floats between two replicas, within a program: the
+/// difference between a program of many and a program of one, so that entering and leaving it do
+/// not count.
 double allreduce_seconds(int64_t count, int chain) {
   devices::reset_devices();
   config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
@@ -77,7 +78,8 @@ void local_allreduce() {
 
 void startup() {
   const char* self = "/proc/self/exe";
-  std::array<char*, 3> arguments{const_cast<char*>(self), const_cast<char*>("--train-one-step"), nullptr};
+  std::array<char*, 3> arguments{const_cast<char*>(self), const_cast<char*>("--train-one-step"),
+                                 nullptr};
   const auto run_process = [&] {
     pid_t child = 0;
     int status = 0;

@@ -19,8 +19,8 @@ constexpr int64_t kBatch = 128;
 
 void use_cpus(int count, int threads_each) {
   devices::reset_devices();
-  config::set_logical_cpus(std::vector<config::LogicalCpu>(static_cast<size_t>(count),
-                                                           {.threads = threads_each}));
+  config::set_logical_cpus(
+      std::vector<config::LogicalCpu>(static_cast<size_t>(count), {.threads = threads_each}));
 }
 
 /// Steps on one batch, on the whole CPU.
@@ -87,12 +87,13 @@ void seed_mirrored() {
   const auto train_on = [&](int64_t s) {
     const int64_t begin = s * kBatch;
     const int64_t end = std::min(begin + kBatch, kRows);
-    return strategy.run(step, strategy.split(x.rows(begin, end)), strategy.split(y.rows(begin, end)));
+    return strategy.run(step, strategy.split(x.rows(begin, end)),
+                        strategy.split(y.rows(begin, end)));
   };
   distribute::PerReplica loss;
   for (int64_t s = 0; s < 20; ++s) loss = train_on(s);
-  report("seed_mirrored.loss",
-         strategy.reduce(distribute::ReduceOp::sum, loss).item<float>(), "loss");
+  report("seed_mirrored.loss", strategy.reduce(distribute::ReduceOp::sum, loss).item<float>(),
+         "loss");
   const double epoch = best_seconds(
       [&] {
         for (int64_t s = 0; s < steps; ++s) train_on(s);

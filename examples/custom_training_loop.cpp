@@ -63,7 +63,8 @@ void train(int epochs) {
     GradientTape tape;
     const Tensor hidden = relu(matmul(inputs, model[0]) + model[1]);
     const Tensor predictions = matmul(hidden, model[2]) + model[3];
-    const Tensor loss = compute_average_loss(softmax_cross_entropy_with_logits(labels, predictions));
+    const Tensor loss =
+        compute_average_loss(softmax_cross_entropy_with_logits(labels, predictions));
     optimizer.apply_gradients(tape.gradient(loss, model), model);
     return loss;
   });
@@ -95,7 +96,8 @@ void train(int epochs) {
 int main(int count, char** words) {
   try {
     const int cpus = flag(count, words, "--logical-cpus", 2);
-    config::set_logical_cpus(std::vector<config::LogicalCpu>(static_cast<size_t>(std::max(cpus, 0))));
+    config::set_logical_cpus(
+        std::vector<config::LogicalCpu>(static_cast<size_t>(std::max(cpus, 0))));
     train(flag(count, words, "--epochs", 2));
   } catch (const Error& error) {
     std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());

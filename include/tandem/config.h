@@ -1,5 +1,5 @@
-/// What the process runs on: the logical devices, and how long anyone may wait. Set it before the first
-/// device is used; afterwards a change of devices is FailedPrecondition.
+/// What the process runs on: the logical devices, and how long anyone may wait. Set it before the
+/// first device is used; afterwards a change of devices is FailedPrecondition.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,6 @@
 /// Names of devices, and scopes that say where operations run. Names are TensorFlow's:
-/// `/job:worker/replica:0/task:1/device:GPU:0`, any part left out; `/gpu:0` and `CPU:1` are short forms.
+/// `/job:worker/replica:0/task:1/device:GPU:0`, any part left out; `/gpu:0` and `CPU:1` are short
+/// forms.
 #pragma once
 
 #include <memory>
@@ -34,9 +35,9 @@ struct TANDEM_API DeviceSpec {
   bool operator==(const DeviceSpec&) const = default;
 };
 
-/// While it lives, operations of this thread run on the named device. Scopes nest: inside, what the inner
-/// name leaves open is taken from the outer. They must be left in reverse order, on their own thread; a
-/// scope left out of order is logged as an error and removed alone.
+/// While it lives, operations of this thread run on the named device. Scopes nest: inside, what the
+/// inner name leaves open is taken from the outer. They must be left in reverse order, on their own
+/// thread; a scope left out of order is logged as an error and removed alone.
 class TANDEM_API DeviceScope {
  public:
   ~DeviceScope();

@@ -1,8 +1,9 @@
-/// Strategies: how one program runs on several devices. A strategy says where variables live, how a batch is split and
-/// how the replicas' values meet; the program itself does not change.
+/// Strategies: how one program runs on several devices. A strategy says where variables live, how a
+/// batch is split and how the replicas' values meet; the program itself does not change.
 ///
 ///   distribute::MirroredStrategy strategy({"/CPU:0", "/CPU:1"});
-///   auto scope = strategy.scope();                  // variables and optimizers made here are mirrored
+///   auto scope = strategy.scope();                  // variables and optimizers made here are
+///   mirrored
 ///   ...
 ///   PerReplica loss = strategy.run(step, strategy.split(x), strategy.split(y));
 ///   Tensor mean = strategy.reduce(ReduceOp::sum, loss);
@@ -30,7 +31,8 @@ class TANDEM_API PerReplica {
   PerReplica(Tensor same) : whole_(std::move(same)) {}  // NOLINT(google-explicit-constructor)
   explicit PerReplica(Tensors values) : values_(std::make_shared<Tensors>(std::move(values))) {}
 
-  /// `batch` cut by rows into `replicas` parts whose sizes differ by at most one, larger ones first. No copy.
+  /// `batch` cut by rows into `replicas` parts whose sizes differ by at most one, larger ones
+  /// first. No copy.
   static PerReplica split(const Tensor& batch, int replicas);
 
   /// The value of one replica.
@@ -57,12 +59,14 @@ struct ReplicaContext {
   int num_replicas_in_sync = 1;
 };
 
-/// Synchronous training on the devices of one machine: every device holds the variables (devices that share memory, the
-/// same ones), computes its part of each batch, and all apply the summed gradients.
+/// Synchronous training on the devices of one machine: every device holds the variables (devices
+/// that share memory, the same ones), computes its part of each batch, and all apply the summed
+/// gradients.
 class TANDEM_API MirroredStrategy {
  public:
-  /// On the named devices; without names on all GPUs, else on all logical CPUs. Throws NotFound for a device that does
-  /// not exist, InvalidArgument for one given twice, Unimplemented for devices that do not share memory.
+  /// On the named devices; without names on all GPUs, else on all logical CPUs. Throws NotFound for
+  /// a device that does not exist, InvalidArgument for one given twice, Unimplemented for devices
+  /// that do not share memory.
   explicit MirroredStrategy(const std::vector<std::string>& devices = {});
 
   int num_replicas_in_sync() const;
@@ -78,9 +82,10 @@ class TANDEM_API MirroredStrategy {
   /// A value per replica from `f`, called on the replica's own thread.
   PerReplica values_from_function(const std::function<Tensor(const ReplicaContext&)>& f) const;
 
-  /// Runs `f` on every replica with its part of the arguments: `f` is traced once, for all. Throws what a replica
-  /// threw, with the replica named, or DeadlineExceeded naming a replica that did not arrive; variables are then as
-  /// they were after the last whole step, unless the replica was stuck within an update.
+  /// Runs `f` on every replica with its part of the arguments: `f` is traced once, for all. Throws
+  /// what a replica threw, with the replica named, or DeadlineExceeded naming a replica that did
+  /// not arrive; variables are then as they were after the last whole step, unless the replica was
+  /// stuck within an update.
   template <class Result, class... Args, class... Values>
   auto run(const Function<Result, Args...>& f, const Values&... values) const {
     static_assert(sizeof...(Values) == sizeof...(Args), "run: one value for each argument");
@@ -95,8 +100,8 @@ class TANDEM_API MirroredStrategy {
     }
   }
 
-  /// The replicas' values joined: elementwise, or with `axis` also along that axis, whose lengths may differ between
-  /// replicas. The mean divides by the true number of values that met.
+  /// The replicas' values joined: elementwise, or with `axis` also along that axis, whose lengths
+  /// may differ between replicas. The mean divides by the true number of values that met.
   Tensor reduce(ReduceOp op, const PerReplica& value, std::optional<int> axis = {}) const;
 
   /// The replicas' values in order.
@@ -104,7 +109,8 @@ class TANDEM_API MirroredStrategy {
 
  private:
   class Body;
-  std::vector<PerReplica> run_flat(const FlatFunction& f, std::span<const PerReplica> arguments) const;
+  std::vector<PerReplica> run_flat(const FlatFunction& f,
+                                   std::span<const PerReplica> arguments) const;
   PerReplica run_single(const FlatFunction& f, std::span<const PerReplica> arguments) const;
 
   std::shared_ptr<Body> body_;

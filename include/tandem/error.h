@@ -1,5 +1,5 @@
-/// Everything that Tandem throws. The message says what was wrong and what is accepted; the type says
-/// whether a retry, another argument or another machine could help.
+/// Everything that Tandem throws. The message says what was wrong and what is accepted; the type
+/// says whether a retry, another argument or another machine could help.
 #pragma once
 
 #include <stdexcept>

@@ -1,13 +1,13 @@
-/// `tandem::function(f)` turns a callable over tensors into a traced program, as tf.function does: `f` runs once per
-/// kind of arguments to record what it does; later calls replay that. The number of rows of the batch (the leading
-/// axis of the first argument, and of every argument with the same leading size) may change from call to call without
-/// a new trace.
+/// `tandem::function(f)` turns a callable over tensors into a traced program, as tf.function does:
+/// `f` runs once per kind of arguments to record what it does; later calls replay that. The number
+/// of rows of the batch (the leading axis of the first argument, and of every argument with the
+/// same leading size) may change from call to call without a new trace.
 ///
 ///   auto step = tandem::function([&](const Tensor& x, const Tensor& y) { ...; return loss; });
 ///   Tensor loss = step(x, y);
 ///
-/// `f` may read and assign variables, use gradient tapes and call other functions; reading a tensor's value inside
-/// is FailedPrecondition. Calls from several threads take turns.
+/// `f` may read and assign variables, use gradient tapes and call other functions; reading a
+/// tensor's value inside is FailedPrecondition. Calls from several threads take turns.
 #pragma once
 
 #include <functional>
@@ -32,7 +32,8 @@ class TANDEM_API FlatFunction {
 
   Tensors operator()(std::span<const Tensor> arguments) const;
 
-  /// The only result, without a list around it. Throws InvalidArgument when there is not exactly one.
+  /// The only result, without a list around it. Throws InvalidArgument when there is not exactly
+  /// one.
   Tensor single(std::span<const Tensor> arguments) const;
 
   /// How many times `f` itself was called to record it.
@@ -72,7 +73,7 @@ class Function : public FlatFunction {
  private:
   static TensorFn flattened(std::function<Result(Args...)> f) {
     return [f = std::move(f)](const Tensors& arguments) {
-      return [&]<size_t... I>(std::index_sequence<I...>) -> Tensors {
+      return [&]<size_t... I>(std::index_sequence<I...>)->Tensors {
         if constexpr (std::is_void_v<Result>) {
           f(arguments[I]...);
           return {};
@@ -81,7 +82,8 @@ class Function : public FlatFunction {
         } else {
           return f(arguments[I]...);
         }
-      }(std::index_sequence_for<Args...>());
+      }
+      (std::index_sequence_for<Args...>());
     };
   }
 };

@@ -1,5 +1,6 @@
-/// A GradientTape records the operations of its thread from its construction until gradient() is called, and
-/// gives the derivatives of what they computed. It works alike in eager code and inside traced functions.
+/// A GradientTape records the operations of its thread from its construction until gradient() is
+/// called, and gives the derivatives of what they computed. It works alike in eager code and inside
+/// traced functions.
 ///
 ///   GradientTape tape;
 ///   Tensor loss = ...;
@@ -25,12 +26,14 @@ class TANDEM_API GradientTape {
   GradientTape(const GradientTape&) = delete;
   GradientTape& operator=(const GradientTape&) = delete;
 
-  /// Treats `tensor` as an input whose derivative will be asked for. Trainable variables need no watching.
+  /// Treats `tensor` as an input whose derivative will be asked for. Trainable variables need no
+  /// watching.
   void watch(const Tensor& tensor);
   void watch(const Variable& variable);
 
-  /// The derivative of the sum of `target` by each source; undefined where the two are not connected.
-  /// A tape that is not persistent is spent afterwards: a second call is FailedPrecondition.
+  /// The derivative of the sum of `target` by each source; undefined where the two are not
+  /// connected. A tape that is not persistent is spent afterwards: a second call is
+  /// FailedPrecondition.
   Tensors gradient(const Tensor& target, const Variables& sources);
   Tensors gradient(const Tensor& target, const Tensors& sources);
 

@@ -1,6 +1,6 @@
-/// The operations on tensors. Each validates its arguments (InvalidArgument names the op and the shapes),
-/// runs at once or joins the trace of the function being traced, and is recorded by the open gradient tapes.
-/// Any thread may call them.
+/// The operations on tensors. Each validates its arguments (InvalidArgument names the op and the
+/// shapes), runs at once or joins the trace of the function being traced, and is recorded by the
+/// open gradient tapes. Any thread may call them.
 #pragma once
 
 #include <cstdint>
@@ -44,19 +44,21 @@ TANDEM_API Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& 
 
 // ---- Losses ----
 
-/// Per row of `logits` [rows, classes], the cross-entropy of softmax(logits) against the distribution in the same
-/// row of `labels`: a tensor [rows]. Differentiable in the logits.
+/// Per row of `logits` [rows, classes], the cross-entropy of softmax(logits) against the
+/// distribution in the same row of `labels`: a tensor [rows]. Differentiable in the logits.
 TANDEM_API Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits);
 
-/// The mean of a per-example loss over the *global* batch: inside `strategy.run` each replica's sum is divided by
-/// the number of examples over all replicas, so that the sum over replicas is the true mean and the summed
-/// gradients are its gradient, however unevenly the batch was split. Elsewhere, the mean.
+/// The mean of a per-example loss over the *global* batch: inside `strategy.run` each replica's sum
+/// is divided by the number of examples over all replicas, so that the sum over replicas is the
+/// true mean and the summed gradients are its gradient, however unevenly the batch was split.
+/// Elsewhere, the mean.
 TANDEM_API Tensor compute_average_loss(const Tensor& per_example_loss);
 
 // ---- Reductions ----
 
 struct ReduceOptions {
-  std::optional<std::vector<int>> axes{};  ///< All axes unless given; negative ones count from the end.
+  std::optional<std::vector<int>>
+      axes{};  ///< All axes unless given; negative ones count from the end.
   bool keepdims = false;
 };
 

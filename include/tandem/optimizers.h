@@ -1,5 +1,5 @@
-/// Optimizers change variables along gradients. Create them where the variables are created (the same device or
-/// strategy scope): their own state lives beside the variables.
+/// Optimizers change variables along gradients. Create them where the variables are created (the
+/// same device or strategy scope): their own state lives beside the variables.
 #pragma once
 
 #include "tandem/variable.h"
@@ -17,9 +17,9 @@ class TANDEM_API Adam {
  public:
   explicit Adam(double learning_rate = 0.001, const AdamOptions& options = {});
 
-  /// One step. Inside `strategy.run` the gradients are summed over the replicas first, so that all replicas apply the
-  /// gradient of the sum of their losses. Throws InvalidArgument when the lists differ in length, a gradient is
-  /// undefined, or its shape is not its variable's.
+  /// One step. Inside `strategy.run` the gradients are summed over the replicas first, so that all
+  /// replicas apply the gradient of the sum of their losses. Throws InvalidArgument when the lists
+  /// differ in length, a gradient is undefined, or its shape is not its variable's.
   void apply_gradients(const Tensors& gradients, const Variables& variables) const;
 
   /// Steps taken, int64.

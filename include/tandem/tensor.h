@@ -1,5 +1,6 @@
-/// A Tensor is a cheap handle to an immutable, contiguous, row-major value on a device, or, while a function
-/// is traced, to a value that does not exist yet. Copies share the value; any thread may use its own copy.
+/// A Tensor is a cheap handle to an immutable, contiguous, row-major value on a device, or, while a
+/// function is traced, to a value that does not exist yet. Copies share the value; any thread may
+/// use its own copy.
 #pragma once
 
 #include <memory>
@@ -16,14 +17,16 @@ namespace tandem {
 
 struct TensorBody;
 
+template <class T>
+concept Number = std::is_arithmetic_v<T>;
+
 class TANDEM_API Tensor {
  public:
   /// No tensor at all: `defined()` is false, everything else throws FailedPrecondition.
   Tensor() = default;
 
   /// A scalar on the host.
-  template <class T>
-    requires std::is_arithmetic_v<T>
+  template <Number T>
   Tensor(T scalar)  // NOLINT(google-explicit-constructor): numbers are tensors
       : Tensor(copy_of(&scalar, dtype_of<T>, {})) {}
 
@@ -45,8 +48,8 @@ class TANDEM_API Tensor {
   /// A copy of `shape.count()` elements at `data` in host memory.
   static Tensor copy_of(const void* data, DType dtype, const Shape& shape);
 
-  /// The caller's memory itself, with no copy. `owner` is held as long as any tensor refers to it; the values
-  /// must not change meanwhile.
+  /// The caller's memory itself, with no copy. `owner` is held as long as any tensor refers to it;
+  /// the values must not change meanwhile.
   static Tensor wrap(const void* data, DType dtype, const Shape& shape,
                      std::shared_ptr<const void> owner);
 
@@ -64,8 +67,8 @@ class TANDEM_API Tensor {
   /// Rows [begin, end) of the leading axis; shares the memory.
   Tensor rows(int64_t begin, int64_t end) const;
 
-  /// Waits for the value and copies it to the host. Throws InvalidArgument when the dtype is another,
-  /// FailedPrecondition while tracing.
+  /// Waits for the value and copies it to the host. Throws InvalidArgument when the dtype is
+  /// another, FailedPrecondition while tracing.
   template <class T>
   std::vector<T> to_vector() const {
     check_dtype(dtype_of<T>);
@@ -93,7 +96,8 @@ class TANDEM_API Tensor {
 
   void copy_to_host(void* to) const;
 
-  /// "Tensor(shape=[2,2], dtype=float32, device=/device:CPU:0, values=[1, 2, 3, 4])", long values shortened.
+  /// "Tensor(shape=[2,2], dtype=float32, device=/device:CPU:0, values=[1, 2, 3, 4])", long values
+  /// shortened.
   std::string str() const;
 
   /// For the library's own use.

@@ -1,6 +1,6 @@
-/// A Variable is a named value that changes: the weights of a model, the step of an optimizer. The handle is
-/// cheap and copies name the same variable. It lives in the store of the scope it was created in; under a
-/// strategy it has one component in each memory space of the replicas' devices.
+/// A Variable is a named value that changes: the weights of a model, the step of an optimizer. The
+/// handle is cheap and copies name the same variable. It lives in the store of the scope it was
+/// created in; under a strategy it has one component in each memory space of the replicas' devices.
 ///
 /// Reads and assigns of one variable from several threads at once are the caller's to order.
 #pragma once
@@ -28,8 +28,8 @@ class TANDEM_API Variable {
  public:
   Variable() = default;
 
-  /// A variable with a copy of `initial`. Under tracing this is FailedPrecondition: create variables
-  /// outside of the function, or on its first call.
+  /// A variable with a copy of `initial`. Under tracing this is FailedPrecondition: create
+  /// variables outside of the function, or on its first call.
   explicit Variable(const Tensor& initial, const VariableOptions& options = {});
 
   bool defined() const { return body_ != nullptr; }

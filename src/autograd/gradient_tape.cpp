@@ -95,15 +95,17 @@ class GradientTape::Body final : public op::Recorder {
 
   static void check_differentiable(const Tensor& tensor) {
     if (is_floating(tensor.dtype())) return;
-    throw InvalidArgument(fmt::format("gradient tape: a {} tensor has no derivative; floating types have",
-                                      name_of(tensor.dtype())));
+    throw InvalidArgument(
+        fmt::format("gradient tape: a {} tensor has no derivative; floating types have",
+                    name_of(tensor.dtype())));
   }
 
   /// The gradients of everything that the target was computed from, latest record first.
   std::unordered_map<Key, Tensor> backward(const Tensor& target) {
     if (spent_) {
       throw FailedPrecondition(
-          "gradient tape: gradient() was called already; make the tape persistent to call it again");
+          "gradient tape: gradient() was called already; make the tape persistent to call it "
+          "again");
     }
     spent_ = !options_.persistent;
     check_differentiable(target);

@@ -21,8 +21,8 @@ Shape::Shape(std::initializer_list<int64_t> sizes)
 
 Shape::Shape(std::span<const int64_t> sizes) {
   if (sizes.size() > kMaxRank) {
-    throw InvalidArgument(fmt::format("shape: {} axes given, at most {} are supported",
-                                      sizes.size(), kMaxRank));
+    throw InvalidArgument(
+        fmt::format("shape: {} axes given, at most {} are supported", sizes.size(), kMaxRank));
   }
   rank_ = static_cast<int>(sizes.size());
   std::copy(sizes.begin(), sizes.end(), sizes_.begin());

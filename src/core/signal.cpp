@@ -22,7 +22,8 @@ void relax() {
 #endif
 }
 
-long futex(const std::atomic<uint32_t>& word, int operation, uint32_t value, const timespec* timeout) {
+long futex(const std::atomic<uint32_t>& word, int operation, uint32_t value,
+           const timespec* timeout) {
   return syscall(SYS_futex, &word, operation, value, timeout, nullptr, 0);
 }
 
@@ -44,7 +45,8 @@ bool AtWork::cores_suffice() {
 }
 
 void Signal::advance() {
-  // Sequentially consistent on both sides: either the waiter sees the new value, or we see it parked.
+  // Sequentially consistent on both sides: either the waiter sees the new value, or we see it
+  // parked.
   word_.fetch_add(1);
   if (parked_.load() > 0) futex(word_, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr);
 }

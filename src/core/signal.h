@@ -1,8 +1,8 @@
 /// A counter that one thread advances and others wait for: they spin for a while, then park.
 ///
-/// Spinning answers in well under a microsecond, parking takes about a hundred; but a thread that spins
-/// keeps a core from others. So a waiter spins only while the threads at work are no more than the cores,
-/// and never longer than kSpinTime.
+/// Spinning answers in well under a microsecond, parking takes about a hundred; but a thread that
+/// spins keeps a core from others. So a waiter spins only while the threads at work are no more
+/// than the cores, and never longer than kSpinTime.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,7 @@
 #include "core/single_thread.h"
 
-// The two functions of the OpenMP runtime that the providers bring along; nothing else of it is used.
+// The two functions of the OpenMP runtime that the providers bring along; nothing else of it is
+// used.
 extern "C" int omp_get_max_threads(void);
 extern "C" void omp_set_num_threads(int);
 

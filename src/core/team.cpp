@@ -122,7 +122,8 @@ class TeamState {
                      activity ? activity : "nothing yet");
     }
     const double seconds = std::chrono::duration<double>(deadline).count();
-    return fmt::format("{} did not arrive within {:.3g} s", who.empty() ? "a thread" : who, seconds);
+    return fmt::format("{} did not arrive within {:.3g} s", who.empty() ? "a thread" : who,
+                       seconds);
   }
 
   void reset_after_failure() {
@@ -177,7 +178,8 @@ void Host::team_barrier() { state_.arrive(*this, state_.team_barrier); }
 
 namespace {
 
-/// The life of a worker thread. A parked worker waits for ever: nobody needs it until started advances.
+/// The life of a worker thread. A parked worker waits for ever: nobody needs it until started
+/// advances.
 void serve(const std::shared_ptr<TeamState>& state, Host& host) {
   SingleThreadScope providers_stay_on_this_thread;
   for (uint32_t seen = 0;; ++seen) {

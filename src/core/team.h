@@ -1,13 +1,14 @@
-/// A team of threads that runs one job at a time, all of its threads at once; the caller is its first.
+/// A team of threads that runs one job at a time, all of its threads at once; the caller is its
+/// first.
 ///
-/// A job is written for *members*. Members form *squads*, the threads of one device each, so that a team
-/// of two squads is two replicas. Where members outnumber cores a thread (a Host) plays several of them in
-/// turn, so that threads never outnumber cores. A host plays its members in order, and finishes for one
-/// what stands between two team barriers before it goes on to the next.
+/// A job is written for *members*. Members form *squads*, the threads of one device each, so that a
+/// team of two squads is two replicas. Where members outnumber cores a thread (a Host) plays
+/// several of them in turn, so that threads never outnumber cores. A host plays its members in
+/// order, and finishes for one what stands between two team barriers before it goes on to the next.
 ///
-/// Each wait has a deadline. A thread that throws, or does not arrive, ends the job for all, and run()
-/// throws the first error with the name of the squad. A thread that is stuck for good takes its team with
-/// it: the team is then broken(), and its owner makes another.
+/// Each wait has a deadline. A thread that throws, or does not arrive, ends the job for all, and
+/// run() throws the first error with the name of the squad. A thread that is stuck for good takes
+/// its team with it: the team is then broken(), and its owner makes another.
 #pragma once
 
 #include <atomic>
@@ -42,7 +43,8 @@ class Host {
   int index() const { return index_; }
   const std::vector<Member>& members() const { return members_; }
 
-  /// Says whose part this thread plays now, and what it does, for errors. `activity` outlives the job.
+  /// Says whose part this thread plays now, and what it does, for errors. `activity` outlives the
+  /// job.
   void playing(const Member& member) { squad_.store(member.squad, std::memory_order_relaxed); }
   void doing(const char* activity) { activity_.store(activity, std::memory_order_relaxed); }
 
@@ -61,8 +63,8 @@ class Host {
   std::atomic<bool> finished_{true};
 };
 
-/// What a team runs. It is kept alive by the threads that are still in it, also by a stuck one after run()
-/// has thrown, so it owns what play() touches.
+/// What a team runs. It is kept alive by the threads that are still in it, also by a stuck one
+/// after run() has thrown, so it owns what play() touches.
 class Job {
  public:
   virtual ~Job() = default;

@@ -97,11 +97,11 @@ std::string Allocator::exhausted(size_t bytes) const {
     fmt::format_to(std::back_inserter(largest), "{}{}{} {} bytes", i == 0 ? "" : ", ",
                    name_of(blocks[i]->dtype), blocks[i]->shape.str(), blocks[i]->bytes);
   }
-  return fmt::format("{}: out of memory: {} bytes requested, {} in use, {} at the peak, limit {}; "
-                     "largest live tensors: {}",
-                     device_name_, bytes, info_.current, info_.peak,
-                     limit_ == 0 ? "none" : fmt::format("{}", limit_),
-                     largest.empty() ? "none" : largest);
+  return fmt::format(
+      "{}: out of memory: {} bytes requested, {} in use, {} at the peak, limit {}; "
+      "largest live tensors: {}",
+      device_name_, bytes, info_.current, info_.peak,
+      limit_ == 0 ? "none" : fmt::format("{}", limit_), largest.empty() ? "none" : largest);
 }
 
 void Allocator::set_limit(size_t bytes) {

@@ -1,5 +1,5 @@
-/// A device's memory: blocks are kept when they are freed and handed out again, and every byte is accounted
-/// to the device. Any thread may call.
+/// A device's memory: blocks are kept when they are freed and handed out again, and every byte is
+/// accounted to the device. Any thread may call.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@
 namespace tandem::devices {
 
 struct MemoryInfo {
-  size_t current = 0;            ///< Bytes of live buffers.
-  size_t peak = 0;               ///< The most that `current` has been.
-  size_t reserved = 0;           ///< Bytes taken from the space, live or kept.
+  size_t current = 0;              ///< Bytes of live buffers.
+  size_t peak = 0;                 ///< The most that `current` has been.
+  size_t reserved = 0;             ///< Bytes taken from the space, live or kept.
   uint64_t space_allocations = 0;  ///< Times that the space was asked for a block.
 };
 

@@ -47,8 +47,8 @@ class Registry {
     const auto found =
         std::ranges::find_if(devices, [&](const DevicePtr& d) { return spec.matches(d->spec()); });
     if (found != devices.end()) return *found;
-    throw NotFound(fmt::format("device '{}' does not exist; the devices are {}", spec.str(),
-                               names(devices)));
+    throw NotFound(
+        fmt::format("device '{}' does not exist; the devices are {}", spec.str(), names(devices)));
   }
 
   std::vector<DevicePtr> use_all() {
@@ -99,8 +99,8 @@ class Registry {
 
   void check_unused(std::string_view what) const {
     if (!in_use_) return;
-    throw FailedPrecondition(
-        fmt::format("config: {} cannot change after a device has been used; configure first", what));
+    throw FailedPrecondition(fmt::format(
+        "config: {} cannot change after a device has been used; configure first", what));
   }
 
   static std::string names(const std::vector<DevicePtr>& devices) {
@@ -152,7 +152,8 @@ const std::vector<DevicePtr>& placement_order() {
 
 const DevicePtr& host_device() {
   const auto& devices = placement_order();
-  return *std::ranges::find_if(devices, [](const DevicePtr& d) { return d->spec().index == 0 && d->spec().type == "CPU"; });
+  return *std::ranges::find_if(
+      devices, [](const DevicePtr& d) { return d->spec().index == 0 && d->spec().type == "CPU"; });
 }
 
 }  // namespace tandem::devices
@@ -164,7 +165,8 @@ void set_logical_cpus(const std::vector<LogicalCpu>& cpus) {
   for (const LogicalCpu& cpu : cpus) {
     if (cpu.threads < 0) {
       throw InvalidArgument(fmt::format(
-          "set_logical_cpus: {} threads; give a positive number, or 0 for an even share", cpu.threads));
+          "set_logical_cpus: {} threads; give a positive number, or 0 for an even share",
+          cpu.threads));
     }
   }
   devices::Registry::instance().set_cpus(cpus);
@@ -180,7 +182,8 @@ std::vector<LogicalDevice> list_logical_devices(std::string_view type) {
 }
 
 void set_wait_deadline(std::chrono::nanoseconds deadline) {
-  if (deadline.count() <= 0) throw InvalidArgument("set_wait_deadline: the deadline must be positive");
+  if (deadline.count() <= 0)
+    throw InvalidArgument("set_wait_deadline: the deadline must be positive");
   devices::wait_deadline_ns = deadline.count();
 }
 

@@ -1,5 +1,6 @@
-/// One logical device: a memory space, an allocator with statistics, a queue, a backend, and on a CPU a
-/// number of threads. Devices are found without being touched; the first use fixes the configuration.
+/// One logical device: a memory space, an allocator with statistics, a queue, a backend, and on a
+/// CPU a number of threads. Devices are found without being touched; the first use fixes the
+/// configuration.
 #pragma once
 
 #include <functional>
@@ -23,8 +24,10 @@ class Device {
     int threads = 1;
     std::shared_ptr<MemorySpace> own_space;  ///< Null: host memory.
     std::unique_ptr<Queue> queue;
-    std::set<std::string> missing_kernels{};        ///< Ops that have none here although the folder has one.
-    void* (*kernel_address)(const void*) = nullptr;  ///< What its kernels see of an address of its space.
+    std::set<std::string>
+        missing_kernels{};  ///< Ops that have none here although the folder has one.
+    void* (*kernel_address)(const void*) =
+        nullptr;  ///< What its kernels see of an address of its space.
   };
   explicit Device(Options options);
 
@@ -57,7 +60,8 @@ class Device {
 
 using DevicePtr = std::shared_ptr<Device>;
 
-/// All logical devices: GPUs before CPUs, as default placement prefers them. Does not count as a use.
+/// All logical devices: GPUs before CPUs, as default placement prefers them. Does not count as a
+/// use.
 std::vector<DevicePtr> all_devices();
 
 /// The one device that `spec` names; what it leaves open is taken from the order of all_devices().
@@ -73,8 +77,8 @@ const std::vector<DevicePtr>& placement_order();
 /// Adds a device of another backend. Throws FailedPrecondition when devices are in use already.
 void add_device(Device::Options options);
 
-/// Forgets every device and setting, as at the start of a process. For tests: devices and tensors that
-/// are still held stay alive, and must not be mixed with new ones.
+/// Forgets every device and setting, as at the start of a process. For tests: devices and tensors
+/// that are still held stay alive, and must not be mixed with new ones.
 void reset_devices();
 
 }  // namespace tandem::devices

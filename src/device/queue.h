@@ -1,5 +1,5 @@
-/// Where a device's work is put, and how works on different queues are ordered. A CPU runs work at once on
-/// the calling thread (its team comes along); a GPU's queue is a stream.
+/// Where a device's work is put, and how works on different queues are ordered. A CPU runs work at
+/// once on the calling thread (its team comes along); a GPU's queue is a stream.
 #pragma once
 
 #include <exception>
@@ -22,7 +22,8 @@ class Event {
   /// Called once, by the queue. Everything before it is then visible to those who wait.
   void complete(std::exception_ptr error = nullptr) const;
 
-  /// Waits, then rethrows what the queue's work threw. Throws DeadlineExceeded naming `waiting_for`.
+  /// Waits, then rethrows what the queue's work threw. Throws DeadlineExceeded naming
+  /// `waiting_for`.
   void wait(const std::string& waiting_for, std::chrono::nanoseconds deadline) const;
 
  private:

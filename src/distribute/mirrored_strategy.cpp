@@ -29,7 +29,8 @@ std::vector<DevicePtr> named_devices(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     chosen.push_back(devices::find_device(DeviceSpec::parse(name)));
     if (std::ranges::count(chosen, chosen.back()) > 1) {
-      throw InvalidArgument(fmt::format("MirroredStrategy: {} is given twice", chosen.back()->name()));
+      throw InvalidArgument(
+          fmt::format("MirroredStrategy: {} is given twice", chosen.back()->name()));
     }
   }
   return chosen;
@@ -114,7 +115,8 @@ class MirroredStrategy::Body {
   const std::shared_ptr<Store> store;
 
  private:
-  /// `whole_rows` is the rows of every replica where the arguments are the same for all; else negative.
+  /// `whole_rows` is the rows of every replica where the arguments are the same for all; else
+  /// negative.
   void bind(const graph::Concrete& concrete, graph::Execution& execution,
             std::span<const PerReplica> arguments, int64_t whole_rows) const {
     int64_t global = 0;
@@ -138,8 +140,8 @@ class MirroredStrategy::Body {
   }
 
   /// The rows of one replica, on which all its batched arguments must agree.
-  int64_t rows_of(const graph::Concrete& concrete, std::span<const PerReplica> arguments, int replica,
-                  int64_t whole_rows) const {
+  int64_t rows_of(const graph::Concrete& concrete, std::span<const PerReplica> arguments,
+                  int replica, int64_t whole_rows) const {
     int64_t rows = whole_rows;
     for (size_t i = 0; i < arguments.size(); ++i) {
       const PerReplica& argument = arguments[i];
@@ -166,21 +168,22 @@ class MirroredStrategy::Body {
 
   void check_count(int values) const {
     if (values == replicas()) return;
-    throw InvalidArgument(
-        fmt::format("run: an argument has values for {} replicas, the strategy has {}", values, replicas()));
+    throw InvalidArgument(fmt::format(
+        "run: an argument has values for {} replicas, the strategy has {}", values, replicas()));
   }
 
-  void check_type(const op::TensorType& traced, const Tensor& value, int replica, size_t index) const {
+  void check_type(const op::TensorType& traced, const Tensor& value, int replica,
+                  size_t index) const {
     const Shape& shape = value.shape();
     bool same = value.dtype() == traced.dtype && shape.rank() == traced.shape.rank();
     for (int axis = 0; same && axis < shape.rank(); ++axis) {
       same = traced.shape[axis] < 0 || traced.shape[axis] == shape[axis];
     }
     if (same) return;
-    throw InvalidArgument(fmt::format("run: argument {} is {}{} on replica {} ({}), but {}{} on replica 0",
-                                      index, name_of(value.dtype()), shape.str(), replica,
-                                      devices[static_cast<size_t>(replica)]->name(),
-                                      name_of(traced.dtype), traced.shape.str()));
+    throw InvalidArgument(fmt::format(
+        "run: argument {} is {}{} on replica {} ({}), but {}{} on replica 0", index,
+        name_of(value.dtype()), shape.str(), replica, devices[static_cast<size_t>(replica)]->name(),
+        name_of(traced.dtype), traced.shape.str()));
   }
 
   mutable std::mutex lists_mutex_;
@@ -255,7 +258,8 @@ Tensors MirroredStrategy::local_results(const PerReplica& value) const {
   return values;
 }
 
-Tensor MirroredStrategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int> axis) const {
+Tensor MirroredStrategy::reduce(ReduceOp op, const PerReplica& value,
+                                std::optional<int> axis) const {
   Tensor sum;
   int64_t count = 0;
   for (const Tensor& own : local_results(value)) {

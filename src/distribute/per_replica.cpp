@@ -17,7 +17,8 @@ graph::Shard shard_of(int64_t rows, int replica, int replicas) {
 
 PerReplica PerReplica::split(const Tensor& batch, int replicas) {
   if (batch.rank() == 0) {
-    throw InvalidArgument("split: a scalar has no rows to split; pass it as it is to give it to all replicas");
+    throw InvalidArgument(
+        "split: a scalar has no rows to split; pass it as it is to give it to all replicas");
   }
   PerReplica result(batch);
   result.parts_ = replicas;

@@ -32,7 +32,8 @@ void set_instruction_hook(InstructionHook hook) {
   instruction_hook = hook ? new InstructionHook(std::move(hook)) : nullptr;
 }
 
-Execution::Execution(std::shared_ptr<const Program> program, std::vector<devices::DevicePtr> devices)
+Execution::Execution(std::shared_ptr<const Program> program,
+                     std::vector<devices::DevicePtr> devices)
     : program_(std::move(program)), replicas_(devices.size()), peers_(devices.size()) {
   const size_t arguments = program_->graph().arguments.size();
   for (size_t r = 0; r < devices.size(); ++r) {
@@ -100,7 +101,8 @@ Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
   instance->slots.resize(graph.values.size());
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
-    if (value.source == Value::Source::range) instance->slots[v] = value.range.data(*replica.device);
+    if (value.source == Value::Source::range)
+      instance->slots[v] = value.range.data(*replica.device);
     if (value.source == Value::Source::constant) {
       replica.constants.push_back(on_device(value.constant, replica.device));
       instance->slots[v] = replica.constants.back().body()->data();
@@ -146,7 +148,8 @@ void Execution::bind_arena(Replica& replica, Instance& instance) const {
   }
 }
 
-/// What changes from run to run: the arguments, the tensors that results are written to, and the aliases of both.
+/// What changes from run to run: the arguments, the tensors that results are written to, and the
+/// aliases of both.
 void Execution::bind_run(Replica& replica) const {
   Instance& instance = *replica.current;
   const Graph& graph = program_->graph();
@@ -161,7 +164,8 @@ void Execution::bind_run(Replica& replica) const {
     auto free = std::ranges::find_if(pool, is_sole_owner);
     if (free == pool.end()) {
       const op::TensorType& type = graph.at(graph.results[i]).type;
-      pool.push_back(new_body(replica.device, type.dtype, type.shape.resolved(instance.plan->rows)));
+      pool.push_back(
+          new_body(replica.device, type.dtype, type.shape.resolved(instance.plan->rows)));
       free = pool.end() - 1;
     }
     instance.results[i] = *free;
@@ -169,7 +173,8 @@ void Execution::bind_run(Replica& replica) const {
   }
   for (size_t v = 0; v < graph.values.size(); ++v) {
     if (graph.values[v].source == Value::Source::alias) {
-      instance.slots[v] = instance.slots[static_cast<size_t>(graph.storage_of(static_cast<int>(v)))];
+      instance.slots[v] =
+          instance.slots[static_cast<size_t>(graph.storage_of(static_cast<int>(v)))];
     }
   }
 }
@@ -210,7 +215,8 @@ void Execution::play(core::Host& host) {
   }
 }
 
-void Execution::play_segment(core::Host& host, const core::Member& member, size_t begin, size_t end) {
+void Execution::play_segment(core::Host& host, const core::Member& member, size_t begin,
+                             size_t end) {
   const Replica& replica = replicas_[static_cast<size_t>(member.squad)];
   const Plan& plan = *replica.current->plan;
   const auto& instructions = program_->instructions();
@@ -231,8 +237,8 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
   }
 }
 
-/// On a device with a queue the whole program is one piece of its work, which owns a copy of the addresses: the
-/// host may bind the next run before this one has begun.
+/// On a device with a queue the whole program is one piece of its work, which owns a copy of the
+/// addresses: the host may bind the next run before this one has begun.
 void Execution::run_on_queue(Replica& replica) {
   struct Bound {
     std::shared_ptr<Execution> execution;
@@ -264,7 +270,8 @@ void Execution::run_on_queue(Replica& replica) {
 }
 
 Tensor Execution::result(int replica, int index) const {
-  return Tensor(replicas_[static_cast<size_t>(replica)].current->results[static_cast<size_t>(index)]);
+  return Tensor(
+      replicas_[static_cast<size_t>(replica)].current->results[static_cast<size_t>(index)]);
 }
 
 size_t Execution::arena_bytes(int replica) const {

@@ -1,5 +1,5 @@
-/// A program bound to devices, one per replica: arenas, plans, addresses. One run at a time; a run that has been
-/// made once for a number of rows allocates nothing on a CPU.
+/// A program bound to devices, one per replica: arenas, plans, addresses. One run at a time; a run
+/// that has been made once for a number of rows allocates nothing on a CPU.
 #pragma once
 
 #include <memory>
@@ -50,10 +50,10 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
   /// A plan's addresses for one replica.
   struct Instance {
     std::shared_ptr<const Plan> plan;
-    std::vector<void*> slots;                                   // By value.
-    uint64_t arena_generation = 0;                              // Of the arena that `slots` point into.
+    std::vector<void*> slots;       // By value.
+    uint64_t arena_generation = 0;  // Of the arena that `slots` point into.
     std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;  // By result: bodies to use again.
-    std::vector<std::shared_ptr<TensorBody>> results;           // Of the last run.
+    std::vector<std::shared_ptr<TensorBody>> results;            // Of the last run.
   };
 
   struct Replica {
@@ -82,13 +82,13 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
   std::vector<Replica> replicas_;
   int team_size_ = 0;
   std::shared_ptr<runtime::TeamSlot> team_;  // Null where the device has a queue of its own.
-  std::vector<size_t> segment_ends_;         // Instructions before which all replicas meet, and the end.
+  std::vector<size_t> segment_ends_;  // Instructions before which all replicas meet, and the end.
   std::vector<void* const*> peers_;
   std::timed_mutex mutex_;
 };
 
-/// For tests: called before each instruction of a CPU run with the replica and the op's name. It may throw or
-/// block. An empty function removes it.
+/// For tests: called before each instruction of a CPU run with the replica and the op's name. It
+/// may throw or block. An empty function removes it.
 void set_instruction_hook(std::function<void(int replica, const std::string& op)> hook);
 
 }  // namespace tandem::graph

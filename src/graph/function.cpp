@@ -11,7 +11,8 @@
 namespace tandem::graph {
 namespace {
 
-/// Where a program runs when nobody says: with the first variable it uses, else on the first device.
+/// Where a program runs when nobody says: with the first variable it uses, else on the first
+/// device.
 devices::DevicePtr home_of(const Graph& graph) {
   for (const Value& value : graph.values) {
     if (value.source == Value::Source::range) return value.range.block->components()[0]->device();
@@ -29,7 +30,8 @@ op::TensorTypes symbolic_types(const Arguments& arguments) {
   op::TensorTypes types;
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const Tensor& tensor = arguments.tensors[i];
-    types.push_back({tensor.dtype(), arguments.is_batched(i) ? tensor.shape().with(0, -1) : tensor.shape()});
+    types.push_back(
+        {tensor.dtype(), arguments.is_batched(i) ? tensor.shape().with(0, -1) : tensor.shape()});
   }
   return types;
 }
@@ -58,7 +60,8 @@ bool Concrete::fits(const Arguments& given, Devices wanted) const {
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Shape& traced = arguments[i].shape;
     const Shape& shape = given.tensors[i].shape();
-    if (given.tensors[i].dtype() != arguments[i].dtype || shape.rank() != traced.rank()) return false;
+    if (given.tensors[i].dtype() != arguments[i].dtype || shape.rank() != traced.rank())
+      return false;
     if (is_split(i) && !given.is_batched(i)) return false;
     if (given.batched && given.is_batched(i) && !is_split(i)) return false;
     for (int axis = 0; axis < traced.rank(); ++axis) {
@@ -92,7 +95,8 @@ std::shared_ptr<Concrete> FunctionBody::traced(const Arguments& arguments, Devic
   try {
     graph = Trace::of(f_, result->arguments, replicas);
   } catch (const InvalidArgument&) {
-    // What does not work for any number of rows may still work for this one. Replicas differ in theirs.
+    // What does not work for any number of rows may still work for this one. Replicas differ in
+    // theirs.
     if (replicas > 1) throw;
     ++trace_count_;
     result->arguments = concrete_types(arguments);
@@ -134,7 +138,8 @@ std::string FunctionBody::explain() const {
   for (const auto& concrete : concretes_) {
     text += "function(";
     for (const op::TensorType& type : concrete->arguments) {
-      text += fmt::format("{}{}{}", text.back() == '(' ? "" : ", ", name_of(type.dtype), type.shape.str());
+      text += fmt::format("{}{}{}", text.back() == '(' ? "" : ", ", name_of(type.dtype),
+                          type.shape.str());
     }
     text += ") on";
     for (const auto& device : concrete->devices) text += fmt::format(" {}", device->name());
@@ -147,7 +152,8 @@ std::string FunctionBody::explain() const {
 
 namespace tandem {
 
-FlatFunction::FlatFunction(TensorFn f) : body_(std::make_shared<graph::FunctionBody>(std::move(f))) {}
+FlatFunction::FlatFunction(TensorFn f)
+    : body_(std::make_shared<graph::FunctionBody>(std::move(f))) {}
 
 Tensors FlatFunction::operator()(std::span<const Tensor> arguments) const {
   if (graph::Trace::current() != nullptr) {

@@ -17,20 +17,22 @@ using Devices = std::span<const devices::DevicePtr>;
 /// What a function is called with, as far as its trace is concerned.
 struct Arguments {
   std::span<const Tensor> tensors;
-  int64_t rows = 1;                       ///< Leading size of the batch.
-  std::optional<uint64_t> batched = {};  ///< A bit for each argument that is part of the batch; without it, those
-                                          ///< whose leading size is `rows`.
+  int64_t rows = 1;                      ///< Leading size of the batch.
+  std::optional<uint64_t> batched = {};  ///< A bit for each argument that is part of the batch;
+                                         ///< without it, those whose leading size is `rows`.
 
   bool is_batched(size_t argument) const;
 };
 
-/// All arguments of a call on one device: the batch is as large as the first that has a leading axis says.
+/// All arguments of a call on one device: the batch is as large as the first that has a leading
+/// axis says.
 Arguments arguments_of(std::span<const Tensor> tensors);
 
 /// A function traced for arguments of these types, bound to devices.
 struct Concrete {
-  op::TensorTypes arguments;                // A leading -1 is the rows.
-  std::vector<devices::DevicePtr> asked;    // What the caller asked for; empty: nothing in particular.
+  op::TensorTypes arguments;  // A leading -1 is the rows.
+  std::vector<devices::DevicePtr>
+      asked;  // What the caller asked for; empty: nothing in particular.
   std::vector<devices::DevicePtr> devices;  // Where it runs.
   std::shared_ptr<const Program> program;
   std::shared_ptr<Execution> execution;
@@ -50,13 +52,14 @@ class FunctionBody {
   template <class Take>
   void call(std::span<const Tensor> arguments, Take take);
 
-  /// The program for these arguments on these devices (one per replica), traced if there is none yet. Without
-  /// devices: where the scope, the captured variables or the default placement say.
+  /// The program for these arguments on these devices (one per replica), traced if there is none
+  /// yet. Without devices: where the scope, the captured variables or the default placement say.
   std::shared_ptr<Concrete> concrete(const Arguments& arguments, Devices devices);
 
   std::shared_ptr<Execution> execution(const Concrete& concrete) const;
 
-  /// Runs, and after a deadline has passed forgets the execution that a stuck thread may still be in.
+  /// Runs, and after a deadline has passed forgets the execution that a stuck thread may still be
+  /// in.
   void run(Concrete& concrete, Execution& execution);
 
   int trace_count() const { return trace_count_; }

@@ -1,5 +1,5 @@
-/// A traced function: values, and the calls of ops that compute them, in the order of the trace. A value's shape
-/// may follow the batch (see Shape); everything else is fixed.
+/// A traced function: values, and the calls of ops that compute them, in the order of the trace. A
+/// value's shape may follow the batch (see Shape); everything else is fixed.
 #pragma once
 
 #include <vector>

@@ -68,15 +68,17 @@ std::string Program::explain() const {
   std::string text;
   for (const Instruction& instruction : instructions_) {
     if (instruction.barrier != Barrier::none) {
-      text += instruction.barrier == Barrier::team ? "-- barrier of all replicas\n" : "-- barrier\n";
+      text +=
+          instruction.barrier == Barrier::team ? "-- barrier of all replicas\n" : "-- barrier\n";
     }
     const Node& node = instruction.node;
     const op::Split split = node.op().split(node.signature);
     std::string outputs;
     for (int output : node.outputs) {
-      outputs += fmt::format("{}%{} {}{} in buffer {}", outputs.empty() ? "" : ", ", output,
-                             name_of(graph_.at(output).type.dtype), graph_.at(output).type.shape.str(),
-                             memory_.buffer_of[static_cast<size_t>(output)]);
+      outputs +=
+          fmt::format("{}%{} {}{} in buffer {}", outputs.empty() ? "" : ", ", output,
+                      name_of(graph_.at(output).type.dtype), graph_.at(output).type.shape.str(),
+                      memory_.buffer_of[static_cast<size_t>(output)]);
     }
     text += fmt::format("{} -> {}; split {}{}{}\n", node.signature.str(),
                         outputs.empty() ? "nothing" : outputs, Shape{split.extent}.str(),

@@ -1,6 +1,6 @@
-/// What a graph becomes: a flat list of instructions over one arena per replica, with barriers only where a thread
-/// reads or overwrites what another has written. Nothing in it depends on the number of rows; that is what plans
-/// are for.
+/// What a graph becomes: a flat list of instructions over one arena per replica, with barriers only
+/// where a thread reads or overwrites what another has written. Nothing in it depends on the number
+/// of rows; that is what plans are for.
 #pragma once
 
 #include <map>
@@ -22,14 +22,14 @@ struct Instruction {
 
 /// Which values share memory. A buffer is as large as the largest value assigned to it.
 struct MemoryAssignment {
-  std::vector<int> buffer_of;           ///< By value; -1 for one outside of the arena.
+  std::vector<int> buffer_of;            ///< By value; -1 for one outside of the arena.
   std::vector<std::vector<int>> values;  ///< By buffer.
 };
 
 class Program {
  public:
-  /// Optimizes and compiles. `replicas` run it together; `shared_store` says that the variables it writes are the
-  /// same memory for all of them.
+  /// Optimizes and compiles. `replicas` run it together; `shared_store` says that the variables it
+  /// writes are the same memory for all of them.
   Program(Graph graph, int replicas, bool shared_store);
 
   const Graph& graph() const { return graph_; }

@@ -55,7 +55,8 @@ int Trace::value_of(const Tensor& tensor) {
   const TensorBody* body = tensor.body().get();
   if (body->trace == this) return body->value;
   if (body->trace != nullptr) {
-    throw FailedPrecondition("function: a tensor of another function's trace is used; pass it as an argument");
+    throw FailedPrecondition(
+        "function: a tensor of another function's trace is used; pass it as an argument");
   }
   const auto [known, added] = constants_.try_emplace(body, -1);
   if (added) {
@@ -82,7 +83,8 @@ int Trace::aggregated(const Node& assign, const op::RangeOperand& variable) {
   switch (variable.aggregation) {
     case none:
       throw InvalidArgument(
-          assign.op().name + " inside strategy.run: the replicas' values may differ; give the variable an "
+          assign.op().name +
+          " inside strategy.run: the replicas' values may differ; give the variable an "
           "aggregation (sum, mean, only_first_replica)");
     case sum:
       return value_of(op::apply_one(op::find_op("all_reduce"), {value}));

@@ -13,8 +13,9 @@ using TensorFn = std::function<Tensors(const Tensors&)>;
 
 class Trace final : public op::Interpreter {
  public:
-  /// Calls `f` with symbolic arguments of these types and returns what it did. `replicas` is how many will run the
-  /// graph together. Traces do not nest: a function called while tracing becomes part of the trace.
+  /// Calls `f` with symbolic arguments of these types and returns what it did. `replicas` is how
+  /// many will run the graph together. Traces do not nest: a function called while tracing becomes
+  /// part of the trace.
   static Graph of(const TensorFn& f, const op::TensorTypes& arguments, int replicas = 1);
 
   /// The trace of this thread, or null.

@@ -17,15 +17,17 @@ void check(const Tensors& gradients, const Variables& variables) {
   }
   for (size_t i = 0; i < gradients.size(); ++i) {
     if (!gradients[i].defined()) {
-      throw InvalidArgument(fmt::format(
-          "apply_gradients: variable '{}' has no gradient; the loss does not depend on it, leave it out",
-          variables[i].name()));
+      throw InvalidArgument(
+          fmt::format("apply_gradients: variable '{}' has no gradient; the loss does not depend on "
+                      "it, leave it out",
+                      variables[i].name()));
     }
-    if (gradients[i].shape() != variables[i].shape() || gradients[i].dtype() != variables[i].dtype()) {
-      throw InvalidArgument(fmt::format(
-          "apply_gradients: variable '{}' is {}{}, its gradient {}{}", variables[i].name(),
-          name_of(variables[i].dtype()), variables[i].shape().str(), name_of(gradients[i].dtype()),
-          gradients[i].shape().str()));
+    if (gradients[i].shape() != variables[i].shape() ||
+        gradients[i].dtype() != variables[i].dtype()) {
+      throw InvalidArgument(fmt::format("apply_gradients: variable '{}' is {}{}, its gradient {}{}",
+                                        variables[i].name(), name_of(variables[i].dtype()),
+                                        variables[i].shape().str(), name_of(gradients[i].dtype()),
+                                        gradients[i].shape().str()));
     }
   }
 }

@@ -21,8 +21,8 @@ class Attrs {
   Attrs() = default;
   Attrs(std::initializer_list<std::pair<std::string_view, AttrValue>> values) : values_(values) {}
 
-  /// The value of a name that the op's own function has set. Throws std::bad_variant_access or NotFound:
-  /// both are bugs of the op, not of its user.
+  /// The value of a name that the op's own function has set. Throws std::bad_variant_access or
+  /// NotFound: both are bugs of the op, not of its user.
   template <class T>
   const T& get(std::string_view name) const {
     return std::get<T>(find(name));

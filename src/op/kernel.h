@@ -1,5 +1,5 @@
-/// How an op computes on a backend, in two phases. `prepare` does all that is slow, once per signature;
-/// `run` only computes.
+/// How an op computes on a backend, in two phases. `prepare` does all that is slow, once per
+/// signature; `run` only computes.
 #pragma once
 
 #include <functional>
@@ -20,8 +20,8 @@ struct StepScalars {
   uint64_t random_call = 0;  ///< Which run this is in the process's life, for random numbers.
 };
 
-/// One thread's part of one run. Operands are the inputs, then the outputs, then the ranges, each an index
-/// into `slots`.
+/// One thread's part of one run. Operands are the inputs, then the outputs, then the ranges, each
+/// an index into `slots`.
 struct Launch {
   void* const* slots = nullptr;
   const int* operands = nullptr;
@@ -31,7 +31,7 @@ struct Launch {
   int part = 0;
   int parts = 1;
   const StepScalars* step = nullptr;
-  int stream = 0;  ///< Which call of its program this is, for random numbers.
+  int stream = 0;                       ///< Which call of its program this is, for random numbers.
   void* const* const* peers = nullptr;  ///< The slots of every replica, for collectives.
 
   template <class T>
@@ -48,7 +48,8 @@ struct Launch {
   }
 };
 
-/// The contiguous share of `extent` units that one of `parts` threads takes; a single unit is the first's.
+/// The contiguous share of `extent` units that one of `parts` threads takes; a single unit is the
+/// first's.
 inline std::pair<int64_t, int64_t> part_of(int64_t extent, int part, int parts) {
   return {(extent * part + parts - 1) / parts, (extent * (part + 1) + parts - 1) / parts};
 }

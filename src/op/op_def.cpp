@@ -13,13 +13,15 @@ TensorTypes resolved_all(TensorTypes types, int64_t rows) {
 }  // namespace
 
 Signature Signature::resolved(int64_t rows) const {
-  return {op, resolved_all(inputs, rows), resolved_all(outputs, rows), attrs.resolved(rows), ranges};
+  return {op, resolved_all(inputs, rows), resolved_all(outputs, rows), attrs.resolved(rows),
+          ranges};
 }
 
 std::string Signature::str() const {
   std::string text = op->name + "(";
   for (size_t i = 0; i < inputs.size(); ++i) {
-    text += fmt::format("{}{}{}", i == 0 ? "" : ", ", name_of(inputs[i].dtype), inputs[i].shape.str());
+    text +=
+        fmt::format("{}{}{}", i == 0 ? "" : ", ", name_of(inputs[i].dtype), inputs[i].shape.str());
   }
   return text + ")" + (attrs.empty() ? "" : " {" + attrs.str() + "}");
 }

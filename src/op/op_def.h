@@ -1,5 +1,5 @@
-/// What an op is: its shape rule, its gradient, how its work splits over threads. Written once, and used by
-/// eager calls, traces, every device and every strategy.
+/// What an op is: its shape rule, its gradient, how its work splits over threads. Written once, and
+/// used by eager calls, traces, every device and every strategy.
 #pragma once
 
 #include <functional>
@@ -34,9 +34,9 @@ struct Signature {
   std::string str() const;  ///< "matmul(float32[128,784], float32[784,10])"
 };
 
-/// How the work of one call is cut: into `extent` equal units of each output, dealt to threads in contiguous,
-/// nearly equal parts. An input that is `aligned` is read by each thread only in the units it writes. An
-/// extent of 1 is work for one thread.
+/// How the work of one call is cut: into `extent` equal units of each output, dealt to threads in
+/// contiguous, nearly equal parts. An input that is `aligned` is read by each thread only in the
+/// units it writes. An extent of 1 is work for one thread.
 struct Split {
   enum class Unit {
     row,    ///< Of each output's leading axis.
@@ -59,8 +59,8 @@ struct Call {
   std::vector<bool> needed;  ///< Inputs whose gradients somebody wants.
 };
 
-/// From the gradients of the outputs (undefined ones are zero) those of the inputs, written with ops. An
-/// undefined result is zero.
+/// From the gradients of the outputs (undefined ones are zero) those of the inputs, written with
+/// ops. An undefined result is zero.
 using GradientFn = std::function<Tensors(const Call&, const Tensors& output_gradients)>;
 
 struct OpDef {
@@ -82,10 +82,12 @@ struct OpDef {
   bool writes_ranges = false;
   int ranges_only_read = 0;
 
-  /// Output i may lie where input i lay, if they have one type and the input is aligned and not used again.
+  /// Output i may lie where input i lay, if they have one type and the input is aligned and not
+  /// used again.
   bool in_place = false;
 
-  /// The op reads, and with `writes_peers` also writes, the operands of all replicas; see collective/.
+  /// The op reads, and with `writes_peers` also writes, the operands of all replicas; see
+  /// collective/.
   bool is_collective = false;
   bool writes_peers = false;
 
@@ -105,8 +107,10 @@ struct OpDef {
 };
 
 /// The usual splits.
-Split split_rows(const Signature& signature);  ///< By the leading axis of the output; same-shaped inputs aligned.
+Split split_rows(const Signature& signature);  ///< By the leading axis of the output; same-shaped
+                                               ///< inputs aligned.
 Split split_none(const Signature& signature);
-Split split_chunks(const Signature& signature);  ///< Over the elements of all inputs; all of them aligned.
+Split split_chunks(
+    const Signature& signature);  ///< Over the elements of all inputs; all of them aligned.
 
 }  // namespace tandem::op

@@ -70,9 +70,8 @@ const Registry& Registry::instance() {
 
 void Registry::add(OpDef op) {
   if (static_cast<bool>(op.gradient) == op.no_gradient) {
-    throw InvalidArgument(
-        fmt::format("op '{}': set either a gradient or no_gradient, not {}", op.name,
-                    op.no_gradient ? "both" : "neither"));
+    throw InvalidArgument(fmt::format("op '{}': set either a gradient or no_gradient, not {}",
+                                      op.name, op.no_gradient ? "both" : "neither"));
   }
   op.id = static_cast<int>(ops_.size());
   const std::string name = op.name;

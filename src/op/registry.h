@@ -16,11 +16,12 @@ class Registry {
  public:
   static const Registry& instance();
 
-  /// Throws InvalidArgument when the op has neither a gradient nor the mark that it has none, or both.
+  /// Throws InvalidArgument when the op has neither a gradient nor the mark that it has none, or
+  /// both.
   void add(OpDef op);
 
-  /// A kernel of `op` on `backend` for calls whose first typed operand (input, else output, else range) has
-  /// one of `dtypes`.
+  /// A kernel of `op` on `backend` for calls whose first typed operand (input, else output, else
+  /// range) has one of `dtypes`.
   void add_kernel(std::string_view op, std::string_view backend, std::vector<DType> dtypes,
                   PrepareFn prepare);
 

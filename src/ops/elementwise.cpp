@@ -57,12 +57,28 @@ Tensors relu_grad_gradient(const Call& call, const Tensors& g) {
 }  // namespace
 
 void register_elementwise(op::Registry& registry) {
-  registry.add({.name = "add", .infer = infer_binary, .split = op::split_rows, .gradient = add_gradient, .in_place = true});
-  registry.add({.name = "sub", .infer = infer_binary, .split = op::split_rows, .gradient = sub_gradient, .in_place = true});
-  registry.add({.name = "mul", .infer = infer_binary, .split = op::split_rows, .gradient = mul_gradient, .in_place = true});
+  registry.add({.name = "add",
+                .infer = infer_binary,
+                .split = op::split_rows,
+                .gradient = add_gradient,
+                .in_place = true});
+  registry.add({.name = "sub",
+                .infer = infer_binary,
+                .split = op::split_rows,
+                .gradient = sub_gradient,
+                .in_place = true});
+  registry.add({.name = "mul",
+                .infer = infer_binary,
+                .split = op::split_rows,
+                .gradient = mul_gradient,
+                .in_place = true});
   registry.add(
       {.name = "equal", .infer = infer_comparison, .split = op::split_rows, .no_gradient = true});
-  registry.add({.name = "relu", .infer = infer_unary, .split = op::split_rows, .gradient = relu_gradient, .in_place = true});
+  registry.add({.name = "relu",
+                .infer = infer_unary,
+                .split = op::split_rows,
+                .gradient = relu_gradient,
+                .in_place = true});
   registry.add({.name = "relu_grad",
                 .infer = infer_binary,
                 .split = op::split_rows,

@@ -10,16 +10,18 @@ namespace tandem {
 namespace ops {
 namespace {
 
-/// Outputs: the loss of each row, and its derivative by the logits, which falls out of the same pass.
+/// Outputs: the loss of each row, and its derivative by the logits, which falls out of the same
+/// pass.
 op::TensorTypes infer(const op::Signature& s) {
   check_same_dtype(s);
   check_floating(s);
   const op::TensorType& logits = s.inputs[0];
   const op::TensorType& labels = s.inputs[1];
   if (logits.shape.rank() != 2 || labels.shape != logits.shape) {
-    throw InvalidArgument(fmt::format(
-        "softmax_cross_entropy_with_logits: labels and logits must both be [rows,classes], got {} and {}",
-        labels.shape.str(), logits.shape.str()));
+    throw InvalidArgument(
+        fmt::format("softmax_cross_entropy_with_logits: labels and logits must both be "
+                    "[rows,classes], got {} and {}",
+                    labels.shape.str(), logits.shape.str()));
   }
   return {{logits.dtype, Shape{logits.shape[0]}}, logits};
 }
@@ -30,7 +32,8 @@ op::Split split(const op::Signature& s) {
 
 Tensors gradient(const op::Call& call, const Tensors& g) {
   if (call.needed[1]) {
-    throw Unimplemented("softmax_cross_entropy_with_logits: no gradient with respect to the labels");
+    throw Unimplemented(
+        "softmax_cross_entropy_with_logits: no gradient with respect to the labels");
   }
   if (g[1].defined()) {
     throw Unimplemented("softmax_cross_entropy_with_logits: no second derivative");
@@ -42,7 +45,8 @@ Tensors gradient(const op::Call& call, const Tensors& g) {
 }  // namespace
 
 void register_loss(op::Registry& registry) {
-  registry.add({.name = "softmax_cross_entropy", .infer = infer, .split = split, .gradient = gradient});
+  registry.add(
+      {.name = "softmax_cross_entropy", .infer = infer, .split = split, .gradient = gradient});
 }
 
 }  // namespace ops

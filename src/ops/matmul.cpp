@@ -31,7 +31,8 @@ op::TensorTypes infer(const op::Signature& s) {
   return {{s.inputs[0].dtype, Shape{a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]}}};
 }
 
-/// By rows of the result: each thread reads its own rows of `a`, or columns where `a` is transposed.
+/// By rows of the result: each thread reads its own rows of `a`, or columns where `a` is
+/// transposed.
 op::Split split(const op::Signature& s) {
   return {.extent = s.outputs[0].shape[0], .aligned = {!s.attrs.get<bool>("transpose_a"), false}};
 }

@@ -11,10 +11,11 @@ struct AdamAttrs {
   double epsilon = 1e-7;
 };
 
-/// Adam as Keras computes it, with alpha = rate * sqrt(1 - beta_2^t) / (1 - beta_1^t) and t = iterations + 1:
-/// m += (g - m)(1 - beta_1); v += (g^2 - v)(1 - beta_2); w -= alpha m / (sqrt(v) + epsilon).
-/// `iterations` (int64) and `learning_rate` (float64) are scalars, read when the update runs. m and v are the slots
-/// "m" and "v" of each variable. Gradients have the shapes and dtype of their variables.
+/// Adam as Keras computes it, with alpha = rate * sqrt(1 - beta_2^t) / (1 - beta_1^t) and t =
+/// iterations + 1: m += (g - m)(1 - beta_1); v += (g^2 - v)(1 - beta_2); w -= alpha m / (sqrt(v) +
+/// epsilon). `iterations` (int64) and `learning_rate` (float64) are scalars, read when the update
+/// runs. m and v are the slots "m" and "v" of each variable. Gradients have the shapes and dtype of
+/// their variables.
 void adam_update(const Tensors& gradients, const Variables& variables, const Variable& iterations,
                  const Variable& learning_rate, const AdamAttrs& attrs);
 

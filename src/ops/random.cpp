@@ -16,9 +16,11 @@ op::TensorTypes infer(const op::Signature& s) {
   return {{dtype, s.attrs.get<Shape>("shape")}};
 }
 
-/// Attributes a and b are mean and stddev, or minval and maxval. per_row is the number of elements of one row of
-/// the batch where the shape follows the batch, so that a position counts within the global batch; else 0.
-Tensor draw(const op::OpDef& def, const Shape& shape, double a, double b, const RandomOptions& options) {
+/// Attributes a and b are mean and stddev, or minval and maxval. per_row is the number of elements
+/// of one row of the batch where the shape follows the batch, so that a position counts within the
+/// global batch; else 0.
+Tensor draw(const op::OpDef& def, const Shape& shape, double a, double b,
+            const RandomOptions& options) {
   const int64_t per_row = shape.is_symbolic() ? -shape.count() : 0;
   return op::apply_one(def, {},
                        {{"shape", shape},
@@ -33,7 +35,12 @@ Tensor draw(const op::OpDef& def, const Shape& shape, double a, double b, const 
 
 void register_random(op::Registry& registry) {
   for (const char* name : {"random_normal", "random_uniform"}) {
-    registry.add({.name = name, .infer = infer, .split = op::split_rows, .no_gradient = true, .depends_on_run = true, .is_random = true});
+    registry.add({.name = name,
+                  .infer = infer,
+                  .split = op::split_rows,
+                  .no_gradient = true,
+                  .depends_on_run = true,
+                  .is_random = true});
   }
 }
 
@@ -44,7 +51,8 @@ Tensor random_normal(const Shape& shape, double mean, double stddev, const Rando
   return ops::draw(def, shape, mean, stddev, options);
 }
 
-Tensor random_uniform(const Shape& shape, double minval, double maxval, const RandomOptions& options) {
+Tensor random_uniform(const Shape& shape, double minval, double maxval,
+                      const RandomOptions& options) {
   static const op::OpDef& def = op::find_op("random_uniform");
   return ops::draw(def, shape, minval, maxval, options);
 }

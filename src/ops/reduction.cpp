@@ -20,9 +20,7 @@ using op::Call;
 using op::Signature;
 using Axes = std::vector<int64_t>;
 
-bool contains(const Axes& axes, int axis) {
-  return std::ranges::find(axes, axis) != axes.end();
-}
+bool contains(const Axes& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
 
 /// The shape with the reduced axes kept as 1, or left out.
 Shape reduced_shape(const Shape& shape, const Axes& axes, bool keepdims) {
@@ -43,13 +41,15 @@ op::TensorTypes infer_reduce(const Signature& s) {
                                             s.attrs.get<bool>("keepdims"))}};
 }
 
-/// By the leading axis of the result. A thread reads its own rows only where that axis is the input's too.
+/// By the leading axis of the result. A thread reads its own rows only where that axis is the
+/// input's too.
 op::Split split_reduce(const Signature& s) {
   const bool leading_kept = !contains(s.attrs.get<Axes>("axes"), 0);
   return {.extent = s.outputs[0].shape.rows(), .aligned = {leading_kept}};
 }
 
-Tensor apply_reduce(const Tensor& x, const Axes& axes, bool keepdims, Scale scale, int64_t divisor) {
+Tensor apply_reduce(const Tensor& x, const Axes& axes, bool keepdims, Scale scale,
+                    int64_t divisor) {
   static const op::OpDef& def = op::find_op("reduce");
   return op::apply_one(def, {x},
                        {{"axes", axes},
@@ -76,8 +76,8 @@ Tensors reduce_gradient(const Call& call, const Tensors& g) {
 op::TensorTypes infer_broadcast(const Signature& s) {
   const Shape& target = s.attrs.get<Shape>("shape");
   if (broadcast_shapes("broadcast_to", s.inputs[0].shape, target) != target) {
-    throw InvalidArgument(fmt::format("broadcast_to: {} does not fill {}", s.inputs[0].shape.str(),
-                                      target.str()));
+    throw InvalidArgument(
+        fmt::format("broadcast_to: {} does not fill {}", s.inputs[0].shape.str(), target.str()));
   }
   return {{s.inputs[0].dtype, target}};
 }
@@ -90,8 +90,8 @@ Tensors broadcast_gradient(const Call& call, const Tensors& g) {
   for (int axis = 0; axis < large.rank(); ++axis) {
     if (axis < extra || small[axis - extra] != large[axis]) axes.push_back(axis);
   }
-  const Tensor summed = apply_reduce(g[0], axes, false, scale_of(call.attrs),
-                                     call.attrs.get<int64_t>("divisor"));
+  const Tensor summed =
+      apply_reduce(g[0], axes, false, scale_of(call.attrs), call.attrs.get<int64_t>("divisor"));
   return {reshape(summed, small)};
 }
 
@@ -164,8 +164,8 @@ Tensor broadcast_to(const Tensor& x, const Shape& shape) {
 
 Tensor argmax(const Tensor& x, int axis) {
   static const op::OpDef& def = op::find_op("argmax");
-  return op::apply_one(
-      def, {x}, {{"axis", int64_t{ops::normalized_axis("argmax", axis, x.shape())}}});
+  return op::apply_one(def, {x},
+                       {{"axis", int64_t{ops::normalized_axis("argmax", axis, x.shape())}}});
 }
 
 }  // namespace tandem

@@ -16,8 +16,9 @@ enum class Scale : int64_t {
 
 /// The factor for Scale::global_mean. A negative divisor is a multiple of the batch's rows.
 inline double global_factor(int64_t divisor, const op::StepScalars& step) {
-  const auto count = divisor < 0 ? static_cast<double>(-divisor) * static_cast<double>(step.global_rows)
-                                 : static_cast<double>(divisor) * step.replicas;
+  const auto count = divisor < 0
+                         ? static_cast<double>(-divisor) * static_cast<double>(step.global_rows)
+                         : static_cast<double>(divisor) * step.replicas;
   return 1.0 / count;
 }
 

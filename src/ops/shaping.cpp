@@ -10,8 +10,9 @@ namespace tandem {
 namespace ops {
 namespace {
 
-/// The target with its negative size computed from the number of elements. That is the same rule for the
-/// user's -1 and for a symbolic size, which is a multiple of the rows exactly when the count is.
+/// The target with its negative size computed from the number of elements. That is the same rule
+/// for the user's -1 and for a symbolic size, which is a multiple of the rows exactly when the
+/// count is.
 Shape completed(const Shape& from, const Shape& target) {
   int open = -1;
   int64_t known = 1;
@@ -25,8 +26,8 @@ Shape completed(const Shape& from, const Shape& target) {
   const int64_t count = from.count();
   const bool fits = open < 0 ? known == count : (known == 0 ? count == 0 : count % known == 0);
   if (!fits) {
-    throw InvalidArgument(fmt::format("reshape: {} elements of {} do not fill {}", count, from.str(),
-                                      target.str()));
+    throw InvalidArgument(
+        fmt::format("reshape: {} elements of {} do not fill {}", count, from.str(), target.str()));
   }
   return open < 0 ? target : target.with(open, known == 0 ? 0 : count / known);
 }

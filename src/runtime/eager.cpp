@@ -69,7 +69,8 @@ void copy_to_other_components(const op::Signature& signature, const op::RangeOpe
 
 /// A small call on a CPU: everything on the stack, on this thread.
 void run_here(const Prepared& prepared, const Tensors& inputs, const Tensors& outputs,
-              const op::RangeOperands& ranges, const devices::Device& device, uint64_t random_call) {
+              const op::RangeOperands& ranges, const devices::Device& device,
+              uint64_t random_call) {
   constexpr size_t kMostOperands = 16;
   std::array<void*, kMostOperands> slots;
   static constexpr auto kOperands = [] {

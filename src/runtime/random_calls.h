@@ -1,4 +1,5 @@
-/// Numbers the runs of random ops and of programs that contain some, so that no two draw the same numbers.
+/// Numbers the runs of random ops and of programs that contain some, so that no two draw the same
+/// numbers.
 #pragma once
 
 #include <cstdint>

@@ -21,9 +21,9 @@ void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
   const auto deadline = config::wait_deadline();
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock && !lock.try_lock_for(deadline)) {
-    throw DeadlineExceeded(fmt::format("{}: another thread's work held the device for more than {:.3g} s",
-                                       squads_[0].name,
-                                       std::chrono::duration<double>(deadline).count()));
+    throw DeadlineExceeded(
+        fmt::format("{}: another thread's work held the device for more than {:.3g} s",
+                    squads_[0].name, std::chrono::duration<double>(deadline).count()));
   }
   if (!team_ || team_->broken()) team_ = std::make_unique<core::Team>(squads_);
   team_->run(job, deadline);

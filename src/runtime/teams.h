@@ -1,5 +1,5 @@
-/// Lends the teams of threads that run work on CPU devices. There is one team for each list of devices that run
-/// together; who wants one that is lent waits for it.
+/// Lends the teams of threads that run work on CPU devices. There is one team for each list of
+/// devices that run together; who wants one that is lent waits for it.
 #pragma once
 
 #include <memory>
@@ -15,8 +15,8 @@ class TeamSlot {
  public:
   explicit TeamSlot(const std::vector<devices::DevicePtr>& devices);
 
-  /// Runs `job` on the slot's team; makes a new team where the last one broke. Throws DeadlineExceeded when
-  /// the team is not free within the deadline, else as Team::run.
+  /// Runs `job` on the slot's team; makes a new team where the last one broke. Throws
+  /// DeadlineExceeded when the team is not free within the deadline, else as Team::run.
   void run(const std::shared_ptr<core::Job>& job);
 
  private:

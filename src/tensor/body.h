@@ -52,7 +52,8 @@ struct TensorBody {
 using BodyPtr = std::shared_ptr<const TensorBody>;
 
 /// A body with memory of its own on `device`, not yet written.
-std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dtype, const Shape& shape);
+std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dtype,
+                                     const Shape& shape);
 
 /// The same value on another device: shared within one memory space, copied between two.
 Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device);

@@ -46,7 +46,8 @@ void zero(const std::shared_ptr<Buffer>& component, size_t bytes) {
 
 }  // namespace
 
-StoreBlock::StoreBlock(DType dtype, int64_t capacity, const std::vector<devices::DevicePtr>& devices)
+StoreBlock::StoreBlock(DType dtype, int64_t capacity,
+                       const std::vector<devices::DevicePtr>& devices)
     : dtype_(dtype), capacity_(capacity), devices_(devices) {
   const size_t bytes = static_cast<size_t>(capacity) * size_of(dtype);
   for (const auto& device : devices) {

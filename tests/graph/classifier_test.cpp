@@ -1,4 +1,7 @@
-/// One classifier, trained 200 steps in every way there is, with the same losses and weights each time.
+/// One classifier, trained 200 steps in every way there is, with the same losses and weights each
+/// time.
+#include "harness/classifier.h"
+
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -7,7 +10,6 @@
 #include <sstream>
 
 #include "device/test/test_device.h"
-#include "harness/classifier.h"
 
 namespace tandem::harness {
 namespace {
@@ -47,14 +49,17 @@ void expect_same(const Outcome& a, const Outcome& b) {
   for (size_t v = 0; v < a.weights.size(); ++v) {
     ASSERT_EQ(a.weights[v].size(), b.weights[v].size());
     for (size_t i = 0; i < a.weights[v].size(); ++i) {
-      ASSERT_NEAR(a.weights[v][i], b.weights[v][i], kTolerance) << "variable " << v << " element " << i;
+      ASSERT_NEAR(a.weights[v][i], b.weights[v][i], kTolerance)
+          << "variable " << v << " element " << i;
     }
   }
 }
 
 Outcome train_eager() {
   const Classifier<double> model;
-  return train(model, [&](const Tensor& x, const Tensor& y) { return model.train_step(x, y).item<double>(); });
+  return train(model, [&](const Tensor& x, const Tensor& y) {
+    return model.train_step(x, y).item<double>();
+  });
 }
 
 Outcome train_compiled() {
@@ -79,11 +84,13 @@ Outcome train_mirrored(const std::vector<std::string>& devices) {
   return outcome;
 }
 
-/// Losses and weights that TensorFlow itself computed; see tests/data/make_tensorflow_classifier.py.
+/// Losses and weights that TensorFlow itself computed; see
+/// tests/data/make_tensorflow_classifier.py.
 void expect_tensorflow(const Outcome& outcome) {
   std::ifstream file(TANDEM_TEST_DATA_DIR "/tensorflow_classifier.txt");
   ASSERT_TRUE(file) << "tests/data/tensorflow_classifier.txt is missing";
-  const std::map<std::string, size_t> names{{"kernel0", 0}, {"bias0", 1}, {"kernel1", 2}, {"bias1", 3}};
+  const std::map<std::string, size_t> names{
+      {"kernel0", 0}, {"bias0", 1}, {"kernel1", 2}, {"bias1", 3}};
   int losses = 0;
   int weights = 0;
   for (std::string line; std::getline(file, line);) {

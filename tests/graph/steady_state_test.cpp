@@ -1,5 +1,5 @@
-/// A step that has run once allocates nothing, and a long run does not grow. Every allocation of the process goes through
-/// the operators below, which count.
+/// A step that has run once allocates nothing, and a long run does not grow. Every allocation of
+/// the process goes through the operators below, which count.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -97,7 +97,8 @@ TEST_F(SteadyState, ResidentMemoryIsFlatOver100000Steps) {
   const auto train = [&](int i) {
     const int64_t begin = i % 7;
     const int64_t end = begin + 16 - i % 3;
-    return strategy.run(step, strategy.split(x.rows(begin, end)), strategy.split(y.rows(begin, end)));
+    return strategy.run(step, strategy.split(x.rows(begin, end)),
+                        strategy.split(y.rows(begin, end)));
   };
   for (int i = 0; i < 1000; ++i) train(i);
   const long before = resident_pages();

@@ -1,5 +1,5 @@
-/// The 784-10-10 classifier of the first article, with data and weights from a fixed generator that the figures of other
-/// frameworks (tests/data, bench/peers) use too.
+/// The 784-10-10 classifier of the first article, with data and weights from a fixed generator that
+/// the figures of other frameworks (tests/data, bench/peers) use too.
 #pragma once
 
 #include <cmath>
@@ -36,15 +36,18 @@ Tensor features(int64_t rows, int64_t columns = 784) {
 template <class T>
 Tensor labels(int64_t rows) {
   std::vector<T> values(static_cast<size_t>(rows) * 10);
-  for (size_t r = 0; r < static_cast<size_t>(rows); ++r) values[r * 10 + (hashed(2, r) >> 33) % 10] = 1;
+  for (size_t r = 0; r < static_cast<size_t>(rows); ++r)
+    values[r * 10 + (hashed(2, r) >> 33) % 10] = 1;
   return Tensor::from(values, {rows, 10});
 }
 
-/// Dense layers with relu between, softmax cross-entropy, Adam: everything that one training step needs.
+/// Dense layers with relu between, softmax cross-entropy, Adam: everything that one training step
+/// needs.
 template <class T>
 class Classifier {
  public:
-  explicit Classifier(const std::vector<int64_t>& sizes = {784, 10, 10}, double learning_rate = 0.01)
+  explicit Classifier(const std::vector<int64_t>& sizes = {784, 10, 10},
+                      double learning_rate = 0.01)
       : optimizer(learning_rate) {
     for (size_t layer = 0; layer + 1 < sizes.size(); ++layer) {
       variables.emplace_back(initial_kernel(layer, sizes[layer], sizes[layer + 1]),
@@ -73,7 +76,8 @@ class Classifier {
   }
 
   auto compiled_step() const {
-    return function([self = *this](const Tensor& x, const Tensor& y) { return self.train_step(x, y); });
+    return function(
+        [self = *this](const Tensor& x, const Tensor& y) { return self.train_step(x, y); });
   }
 
   Variables variables;

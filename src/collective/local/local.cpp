@@ -1,5 +1,6 @@
-/// Collectives between replicas that share an address space: every thread takes its part of all elements and reads
-/// the other replicas' memory where it lies. The program's barriers stand around it; nothing is copied or sent.
+/// Collectives between replicas that share an address space: every thread takes its part of all
+/// elements and reads the other replicas' memory where it lies. The program's barriers stand around
+/// it; nothing is copied or sent.
 #include <algorithm>
 
 #include "op/registry.h"
@@ -96,12 +97,10 @@ op::ExecutablePtr prepare_broadcast(const Signature& signature) {
 template <class T>
 void register_for(op::Registry& registry) {
   const std::vector<DType> dtype{dtype_of<T>};
-  registry.add_kernel("all_reduce", "cpu", dtype, [](const Signature& s, int) {
-    return prepare_sum<T>(s, Target::all);
-  });
-  registry.add_kernel("reduce_scatter", "cpu", dtype, [](const Signature& s, int) {
-    return prepare_sum<T>(s, Target::own);
-  });
+  registry.add_kernel("all_reduce", "cpu", dtype,
+                      [](const Signature& s, int) { return prepare_sum<T>(s, Target::all); });
+  registry.add_kernel("reduce_scatter", "cpu", dtype,
+                      [](const Signature& s, int) { return prepare_sum<T>(s, Target::own); });
   registry.add_kernel("broadcast", "cpu", dtype,
                       [](const Signature& s, int) { return prepare_broadcast<T>(s); });
 }

@@ -9,8 +9,8 @@
 namespace tandem::devices {
 namespace {
 
-// Large blocks start on a huge page's border and ask for huge pages: a weight matrix then costs a handful of
-// translations and page faults instead of thousands.
+// Large blocks start on a huge page's border and ask for huge pages: a weight matrix then costs a
+// handful of translations and page faults instead of thousands.
 constexpr size_t kHugePage = size_t{2} << 20;
 constexpr size_t kAlignment = 64;
 

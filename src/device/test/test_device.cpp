@@ -47,8 +47,8 @@ class VeiledMemory final : public MemorySpace {
   const std::string name_;
 };
 
-/// Runs work in order on its own thread, each piece late. The first error is kept and ends up in every
-/// event recorded after it, until one of them has been recorded as failed.
+/// Runs work in order on its own thread, each piece late. The first error is kept and ends up in
+/// every event recorded after it, until one of them has been recorded as failed.
 class LateQueue final : public Queue {
  public:
   LateQueue(std::chrono::microseconds delay, bool stuck)

@@ -1,5 +1,5 @@
-/// A device made for tests: its memory cannot be read by the host, its queue runs late on a thread of its
-/// own, and any kernel can be missing. What is correct here is correct on a GPU.
+/// A device made for tests: its memory cannot be read by the host, its queue runs late on a thread
+/// of its own, and any kernel can be missing. What is correct here is correct on a GPU.
 #pragma once
 
 #include <chrono>

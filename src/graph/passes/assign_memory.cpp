@@ -27,7 +27,8 @@ class Assigner {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
       const int now = static_cast<int>(i);
-      std::vector<bool> taken(node.inputs.size(), false);  // Inputs whose buffer an output took over.
+      std::vector<bool> taken(node.inputs.size(),
+                              false);  // Inputs whose buffer an output took over.
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         const int output = node.outputs[o];
         if (fixed_[static_cast<size_t>(output)]) continue;
@@ -66,7 +67,8 @@ class Assigner {
     return buffer_of(input) >= 0 && last_use(input) == now &&
            std::ranges::count_if(node.inputs, same_storage) == 1 &&
            node.op().split(node.signature).is_aligned(index) &&
-           graph_.at(input).type.shape.count() == graph_.at(node.outputs[index]).type.shape.count() &&
+           graph_.at(input).type.shape.count() ==
+               graph_.at(node.outputs[index]).type.shape.count() &&
            graph_.at(input).type.dtype == graph_.at(node.outputs[index]).type.dtype;
   }
 

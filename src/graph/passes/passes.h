@@ -1,4 +1,5 @@
-/// Steps from a trace to a program. Each rewrites the graph in place, or decides something about it.
+/// Steps from a trace to a program. Each rewrites the graph in place, or decides something about
+/// it.
 #pragma once
 
 #include "graph/graph.h"
@@ -8,17 +9,19 @@ namespace tandem::graph {
 /// Calls that depend on nothing but constants are made now.
 void fold_constants(Graph& graph);
 
-/// Reads of variables become the variable's own memory, except where it is written before the value's last use.
+/// Reads of variables become the variable's own memory, except where it is written before the
+/// value's last use.
 void elide_reads(Graph& graph);
 
 /// Reshapes become another view of the same memory.
 void alias_reshapes(Graph& graph);
 
-/// Results that are not computed by a call of their own (an argument, a variable, one value twice) become copies.
+/// Results that are not computed by a call of their own (an argument, a variable, one value twice)
+/// become copies.
 void copy_shared_results(Graph& graph);
 
-/// An all_reduce whose results only go into updates split in the same way becomes a reduce_scatter: each thread
-/// sums what it will use.
+/// An all_reduce whose results only go into updates split in the same way becomes a reduce_scatter:
+/// each thread sums what it will use.
 void shard_updates(Graph& graph);
 
 /// Calls without effect whose outputs nobody uses are removed.

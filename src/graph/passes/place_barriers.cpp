@@ -6,7 +6,8 @@
 namespace tandem::graph {
 namespace {
 
-/// How an instruction's threads divide one operand among them; nothing where each may touch all of it.
+/// How an instruction's threads divide one operand among them; nothing where each may touch all of
+/// it.
 struct Partition {
   int64_t extent;
   op::Split::Unit unit;
@@ -15,7 +16,7 @@ struct Partition {
 };
 
 struct Access {
-  int memory;      ///< A buffer of the arena, or a value outside of it.
+  int memory;  ///< A buffer of the arena, or a value outside of it.
   bool writes;
   bool all_reach;  ///< Memory that other replicas touch too.
   std::optional<Partition> partition;

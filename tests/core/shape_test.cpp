@@ -1,0 +1,111 @@
+#include "tandem/shape.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "harness/throws.h"
+#include "tandem/error.h"
+
+namespace tandem {
+namespace {
+
+using harness::throws;
+
+TEST(Shape, AScalarHasNoAxesAndOneElement) {
+  const Shape scalar;
+  EXPECT_EQ(scalar.rank(), 0);
+  EXPECT_EQ(scalar.count(), 1);
+  EXPECT_EQ(scalar.rows(), 1);
+  EXPECT_EQ(scalar.str(), "[]");
+  EXPECT_FALSE(scalar.is_symbolic());
+}
+
+TEST(Shape, SizesAreGivenOutermostFirst) {
+  const Shape shape{2, 3, 5};
+  EXPECT_EQ(shape.rank(), 3);
+  EXPECT_EQ(shape[0], 2);
+  EXPECT_EQ(shape[2], 5);
+  EXPECT_EQ(shape.rows(), 2);
+  EXPECT_EQ(shape.count(), 30);
+  EXPECT_EQ(shape.str(), "[2,3,5]");
+  EXPECT_EQ(std::vector<int64_t>(shape.sizes().begin(), shape.sizes().end()),
+            (std::vector<int64_t>{2, 3, 5}));
+}
+
+TEST(Shape, AListOfSizesMakesTheSameShape) {
+  const std::vector<int64_t> sizes{4, 7};
+  EXPECT_EQ(Shape(sizes), (Shape{4, 7}));
+}
+
+TEST(Shape, AnAxisOfSizeZeroLeavesNoElements) { EXPECT_EQ((Shape{3, 0, 2}.count()), 0); }
+
+TEST(Shape, ANegativeSizeIsAMultipleOfTheRows) {
+  const Shape batch{-1, 784};
+  EXPECT_TRUE(batch.is_symbolic());
+  EXPECT_EQ(batch.count(), -784);
+  EXPECT_EQ(batch.rows(), -1);
+  EXPECT_EQ(batch.str(), "[rows,784]");
+  EXPECT_EQ((Shape{-128}.str()), "[128*rows]");
+  EXPECT_EQ((Shape{3, -2}.str()), "[3,2*rows]");
+  EXPECT_EQ((Shape{3, -2}.count()), -6);
+}
+
+TEST(Shape, ResolvingReplacesTheMultipleOfTheRows) {
+  EXPECT_EQ((Shape{-1, 784}.resolved(128)), (Shape{128, 784}));
+  EXPECT_EQ((Shape{3, -2}.resolved(5)), (Shape{3, 10}));
+  EXPECT_EQ((Shape{-4}.resolved(0)), (Shape{0}));
+  EXPECT_FALSE((Shape{-4}.resolved(0).is_symbolic()));
+}
+
+TEST(Shape, ResolvingChangesNothingElse) {
+  EXPECT_EQ((Shape{3, 2}.resolved(128)), (Shape{3, 2}));
+  EXPECT_EQ(Shape().resolved(128), Shape());
+}
+
+TEST(Shape, TwoSymbolicAxesAreRefused) {
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        Shape{-1, 3, -2};
+      },
+      {"[rows,3,2*rows]", "more than one axis"}));
+}
+
+TEST(Shape, EightAxesAreTheMost) {
+  const Shape most{1, 2, 1, 2, 1, 2, 1, 2};
+  EXPECT_EQ(most.rank(), Shape::kMaxRank);
+  EXPECT_EQ(most.count(), 16);
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; }, {"9 axes", "at most 8"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { most.inserted(8, 3); }, {"9 axes", "at most 8"}));
+}
+
+TEST(Shape, OneSizeCanBeChanged) {
+  EXPECT_EQ((Shape{2, 3}.with(0, 7)), (Shape{7, 3}));
+  EXPECT_EQ((Shape{2, 3}.with(0, -1)), (Shape{-1, 3}));
+}
+
+TEST(Shape, AnAxisCanBeRemoved) {
+  EXPECT_EQ((Shape{2, 3, 4}.without(0)), (Shape{3, 4}));
+  EXPECT_EQ((Shape{2, 3, 4}.without(1)), (Shape{2, 4}));
+  EXPECT_EQ((Shape{2, 3, 4}.without(2)), (Shape{2, 3}));
+  EXPECT_EQ((Shape{2}.without(0)), Shape());
+}
+
+TEST(Shape, AnAxisCanBeAdded) {
+  EXPECT_EQ((Shape{2, 3}.inserted(0, 1)), (Shape{1, 2, 3}));
+  EXPECT_EQ((Shape{2, 3}.inserted(1, 9)), (Shape{2, 9, 3}));
+  EXPECT_EQ((Shape{2, 3}.inserted(2, 1)), (Shape{2, 3, 1}));
+  EXPECT_EQ(Shape().inserted(0, 5), (Shape{5}));
+}
+
+TEST(Shape, ShapesDifferInRankOrInASize) {
+  EXPECT_EQ((Shape{2, 3}), (Shape{2, 3}));
+  EXPECT_NE((Shape{2, 3}), (Shape{3, 2}));
+  EXPECT_NE((Shape{3}), (Shape{3, 1}));
+  EXPECT_NE(Shape(), (Shape{1}));
+  EXPECT_NE(Shape(), (Shape{0}));
+}
+
+}  // namespace
+}  // namespace tandem

@@ -1,0 +1,165 @@
+#include "harness/op_check.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "device/device.h"
+#include "device/test/test_device.h"
+#include "harness/classifier.h"
+
+namespace tandem::harness {
+namespace {
+
+std::vector<double> numbers(const Tensor& tensor) {
+  return (tensor.dtype() == DType::float64 ? tensor : cast(tensor, DType::float64))
+      .to_vector<double>();
+}
+
+void expect_near(const std::vector<double>& got, const std::vector<double>& wanted,
+                 double tolerance, const std::string& way) {
+  ASSERT_EQ(got.size(), wanted.size()) << way;
+  for (size_t i = 0; i < got.size(); ++i) {
+    if (std::isnan(wanted[i])) {
+      EXPECT_TRUE(std::isnan(got[i])) << way << ", element " << i << " is " << got[i];
+    } else if (got[i] != wanted[i]) {
+      EXPECT_NEAR(got[i], wanted[i], tolerance * std::max(1.0, std::abs(wanted[i])))
+          << way << ", element " << i;
+    }
+  }
+}
+
+/// Runs `body` with fresh devices, and leaves fresh ones behind. Inputs are copies: those of other
+/// devices do not mix.
+void with_devices(const std::function<void()>& configure, const std::function<void()>& body) {
+  devices::reset_devices();
+  configure();
+  body();
+  devices::reset_devices();
+}
+
+struct Plain {
+  DType dtype;
+  Shape shape;
+  std::vector<char> bytes;
+};
+
+std::vector<Plain> plain_copies(const Tensors& tensors) {
+  std::vector<Plain> copies;
+  for (const Tensor& tensor : tensors) {
+    Plain copy{tensor.dtype(), tensor.shape(), {}};
+    copy.bytes.resize(static_cast<size_t>(tensor.shape().count()) * size_of(tensor.dtype()));
+    if (!copy.bytes.empty()) tensor.copy_to_host(copy.bytes.data());
+    copies.push_back(std::move(copy));
+  }
+  return copies;
+}
+
+Tensors tensors_of(const std::vector<Plain>& copies) {
+  Tensors tensors;
+  for (const Plain& copy : copies)
+    tensors.push_back(Tensor::copy_of(copy.bytes.data(), copy.dtype, copy.shape));
+  return tensors;
+}
+
+Tensors call_traced(const OpRow& row, const Tensors& inputs) {
+  return FlatFunction([&](const Tensors& arguments) { return Tensors{row.f(arguments)}; })(inputs);
+}
+
+/// A scalar that weighs each element of the result differently.
+Tensor weighted(const Tensor& result) { return reduce_sum(result * spread(result.shape(), 99)); }
+
+Tensors gradients_of(const OpRow& row, const Tensors& inputs) {
+  GradientTape tape;
+  for (const Tensor& input : inputs) {
+    if (input.dtype() == DType::float64) tape.watch(input);
+  }
+  return tape.gradient(weighted(row.f(inputs)), inputs);
+}
+
+void check_gradients(const OpRow& row, const std::vector<Plain>& plain) {
+  constexpr double kStep = 1e-6;
+  const Tensors gradients = gradients_of(row, tensors_of(plain));
+  for (size_t i = 0; i < plain.size(); ++i) {
+    if (plain[i].dtype != DType::float64) continue;
+    const size_t count = plain[i].bytes.size() / sizeof(double);
+    std::vector<double> wanted(count);
+    for (size_t k = 0; k < count; ++k) {
+      const auto moved = [&](double by) {
+        auto copies = plain;
+        reinterpret_cast<double*>(copies[i].bytes.data())[k] += by;
+        return weighted(row.f(tensors_of(copies))).item<double>();
+      };
+      wanted[k] = (moved(kStep) - moved(-kStep)) / (2 * kStep);
+    }
+    const auto got =
+        gradients[i].defined() ? numbers(gradients[i]) : std::vector<double>(count, 0.0);
+    expect_near(got, wanted, 1e-6, row.name + ": gradient of input " + std::to_string(i));
+  }
+}
+
+void check_replicas(const OpRow& row, const Tensors& inputs) {
+  const distribute::MirroredStrategy strategy;
+  const int64_t rows = inputs[0].shape()[0];
+  const auto apply = function([&](const Tensor& a, const Tensor& b) {
+    return row.f(inputs.size() == 1 ? Tensors{a} : Tensors{a, b});
+  });
+  const auto part = [&](const Tensor& t) {
+    return t.rank() > 0 && t.shape()[0] == rows ? strategy.split(t) : distribute::PerReplica(t);
+  };
+  const auto result = strategy.run(apply, part(inputs[0]), part(inputs.back()));
+  std::vector<double> joined;
+  for (const Tensor& own : strategy.local_results(result)) {
+    const auto values = numbers(own);
+    joined.insert(joined.end(), values.begin(), values.end());
+  }
+  expect_near(joined, row.expected, row.tolerance, row.name + " on two replicas");
+}
+
+}  // namespace
+
+Tensor doubles(const std::vector<double>& values, const Shape& shape) {
+  return Tensor::from(values, shape);
+}
+
+Tensor spread(const Shape& shape, uint64_t seed) {
+  std::vector<double> values(static_cast<size_t>(shape.count()));
+  for (size_t i = 0; i < values.size(); ++i) {
+    const double u = uniform(seed, i) * 2 - 1;
+    values[i] = u * 1.95 + (u < 0 ? -0.05 : 0.05);
+  }
+  return Tensor::from(values, shape);
+}
+
+void check_op(const OpRow& row) {
+  const std::vector<Plain> plain = plain_copies(row.inputs);
+  const auto cpus = [](std::vector<config::LogicalCpu> split) {
+    return [split] { config::set_logical_cpus(split); };
+  };
+  for (int threads : {1, 3}) {
+    with_devices(cpus({{.threads = threads}}), [&] {
+      const std::string on = " on " + std::to_string(threads) + " threads";
+      const Tensors inputs = tensors_of(plain);
+      const Tensor eager = row.f(inputs);
+      EXPECT_EQ(eager.shape(), row.shape) << row.name << ": " << eager.shape().str();
+      expect_near(numbers(eager), row.expected, row.tolerance, row.name + on);
+      expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.tolerance,
+                  row.name + " traced" + on);
+      if (row.differentiable && threads == 1) check_gradients(row, plain);
+    });
+  }
+  with_devices([] { devices::test::add_test_gpu(); },
+               [&] {
+                 const Tensors inputs = tensors_of(plain);
+                 expect_near(numbers(row.f(inputs)), row.expected, row.tolerance,
+                             row.name + " on the test device");
+                 expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.tolerance,
+                             row.name + " traced on the test device");
+               });
+  if (row.follows_rows) {
+    with_devices(cpus({{.threads = 1}, {.threads = 1}}),
+                 [&] { check_replicas(row, tensors_of(plain)); });
+  }
+}
+
+}  // namespace tandem::harness
