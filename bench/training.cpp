@@ -14,7 +14,7 @@ struct Model {
 };
 
 const Model kMlp10{{784, 10, 10}, 0.01};
-const Model kMlp1024{{784, 1024, 1024, 10}, 0.001};
+const Model kMlp1024{{784, 1024, 1024, 10}, 0.0001};
 constexpr int64_t kBatch = 128;
 
 void use_cpus(int count, int threads_each) {

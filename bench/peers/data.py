@@ -29,7 +29,7 @@ class Classifier(NamedTuple):
 
 CLASSIFIERS = {
     "mlp10": Classifier((FEATURES, 10, CLASSES), 0.01),
-    "mlp1024": Classifier((FEATURES, 1024, 1024, CLASSES), 0.001),
+    "mlp1024": Classifier((FEATURES, 1024, 1024, CLASSES), 0.0001),
 }
 
 

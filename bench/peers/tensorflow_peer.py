@@ -5,7 +5,7 @@ import os
 
 from data import BATCH, CLASSIFIERS, Classifier, Runner, features, labels, parse_arguments, report, weights
 
-arguments = parse_arguments([*CLASSIFIERS, "seed_mirrored"])
+arguments = parse_arguments([*CLASSIFIERS, "seed_mirrored", "seed_mirrored_loop"])
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
@@ -103,20 +103,17 @@ def report_single(name: str) -> None:
     report(name, ways)
 
 
-def report_mirrored(name: str) -> None:
-    ways = {
-        "one call per step": lambda: Mirrored().call_per_step(),
-        "loop in a tf.function": lambda: Mirrored().loop_in_function(),
-    }
-    report(name, ways, STEPS_PER_EPOCH)
+MIRRORED = {
+    "seed_mirrored": {"one call per step": lambda: Mirrored().call_per_step()},
+    "seed_mirrored_loop": {"loop in a tf.function": lambda: Mirrored().loop_in_function()},
+}
 
-
-if "seed_mirrored" in arguments.names:
+if MIRRORED.keys() & set(arguments.names):
     halves = [tf.config.LogicalDeviceConfiguration()] * REPLICAS
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], halves)
 
 for name in arguments.names:
-    if name == "seed_mirrored":
-        report_mirrored(name)
+    if name in MIRRORED:
+        report(name, MIRRORED[name], STEPS_PER_EPOCH)
     else:
         report_single(name)
