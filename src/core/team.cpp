@@ -13,6 +13,8 @@
 namespace tandem::core {
 namespace {
 
+thread_local bool playing = false;
+
 /// Thrown out of a barrier when another thread has failed; never leaves the team.
 struct Cancelled {};
 
@@ -50,7 +52,6 @@ class TeamState {
   explicit TeamState(std::vector<Squad> squads_in) : squads(std::move(squads_in)) {
     int index = 0;
     for (auto& members : deal_members(squads)) {
-      member_count += static_cast<int>(members.size());
       hosts.emplace_back(*this, index++, std::move(members));
     }
     team_barrier.participants = static_cast<int>(hosts.size());
@@ -58,6 +59,7 @@ class TeamState {
   }
 
   void run_on(Host& host, Job& job) {
+    playing = true;
     try {
       job.play(host);
     } catch (const Cancelled&) {
@@ -68,6 +70,7 @@ class TeamState {
     } catch (...) {
       fail(std::current_exception());
     }
+    playing = false;
     host.finished_.store(true, std::memory_order_release);
   }
 
@@ -137,7 +140,6 @@ class TeamState {
 
   const std::vector<Squad> squads;
   std::deque<Host> hosts;
-  int member_count = 0;
 
   std::shared_ptr<Job> job;
   std::chrono::nanoseconds deadline{0};
@@ -239,6 +241,6 @@ void Team::run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadlin
 }
 
 bool Team::broken() const { return state_->broken; }
-int Team::members() const { return state_->member_count; }
+bool Team::is_playing() { return playing; }
 
 }  // namespace tandem::core

@@ -82,7 +82,9 @@ class Team {
   void run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadline);
 
   bool broken() const;
-  int members() const;
+
+  /// True on a thread that is playing a job: it must not wait for a team itself.
+  static bool is_playing();
 
  private:
   std::shared_ptr<TeamState> state_;

@@ -53,8 +53,8 @@ Execution::Execution(std::shared_ptr<const Program> program,
   if (devices[0]->queue().immediate()) team_ = runtime::team_slot(devices);
 }
 
-std::unique_lock<std::timed_mutex> Execution::lock() {
-  std::unique_lock held(mutex_, std::try_to_lock);
+std::unique_lock<core::Baton> Execution::lock() {
+  std::unique_lock held(baton_, std::try_to_lock);
   if (!held && !held.try_lock_for(config::wait_deadline())) {
     throw DeadlineExceeded("function: a call from another thread did not end within the deadline");
   }
@@ -70,6 +70,7 @@ void Execution::set_shard(int r, const Shard& shard, int64_t global_rows) {
 }
 
 void Execution::bind(int r, int index, const Tensor& tensor) {
+  check_concrete(*tensor.body(), "function");
   Replica& replica = replicas_[static_cast<size_t>(r)];
   const auto i = static_cast<size_t>(index);
   replica.arguments[i] = on_device(tensor, replica.device);
@@ -77,6 +78,7 @@ void Execution::bind(int r, int index, const Tensor& tensor) {
 }
 
 void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_row, int64_t rows) {
+  check_concrete(*tensor.body(), "function");
   Replica& replica = replicas_[static_cast<size_t>(r)];
   const TensorBody& body = *tensor.body();
   if (&body.device()->space() != &replica.device->space()) {

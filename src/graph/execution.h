@@ -7,6 +7,7 @@
 #include <span>
 #include <vector>
 
+#include "core/baton.h"
 #include "core/team.h"
 #include "graph/program.h"
 #include "runtime/teams.h"
@@ -28,7 +29,7 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
 
   /// A run is: lock, set_shard and bind for every replica, run, take the results, unlock.
   /// Throws DeadlineExceeded when another thread's run does not end.
-  std::unique_lock<std::timed_mutex> lock();
+  std::unique_lock<core::Baton> lock();
 
   void set_shard(int replica, const Shard& shard, int64_t global_rows);
 
@@ -84,7 +85,7 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
   std::shared_ptr<runtime::TeamSlot> team_;  // Null where the device has a queue of its own.
   std::vector<size_t> segment_ends_;  // Instructions before which all replicas meet, and the end.
   std::vector<void* const*> peers_;
-  std::timed_mutex mutex_;
+  core::Baton baton_;
 };
 
 /// For tests: called before each instruction of a CPU run with the replica and the op's name. It

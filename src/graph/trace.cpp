@@ -27,6 +27,9 @@ class CurrentTrace {
 Trace* Trace::current() { return current_trace; }
 
 Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replicas) {
+  if (current_trace != nullptr) {
+    throw FailedPrecondition("strategy.run: called inside a function that is being traced");
+  }
   Trace trace(replicas);
   Tensors inputs;
   for (const op::TensorType& type : arguments) {

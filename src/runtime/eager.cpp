@@ -141,9 +141,9 @@ class EagerInterpreter final : public op::Interpreter {
  private:
   static void run_on_team(const std::shared_ptr<BoundCall>& call, const devices::DevicePtr& device,
                           int parts) {
-    if (parts == 1) {
+    if (parts == 1 || core::Team::is_playing()) {
       const core::SingleThreadScope providers_stay_on_this_thread;
-      call->run(0);
+      for (int part = 0; part < parts; ++part) call->run(part);
     } else {
       team_slot({device})->run(call);
     }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <mutex>
 
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -18,8 +19,12 @@ TeamSlot::TeamSlot(const std::vector<devices::DevicePtr>& devices) {
 }
 
 void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
+  if (core::Team::is_playing()) {
+    throw FailedPrecondition(
+        "function: called from within a step that is running; call it before or after the step");
+  }
   const auto deadline = config::wait_deadline();
-  std::unique_lock lock(mutex_, std::try_to_lock);
+  std::unique_lock lock(baton_, std::try_to_lock);
   if (!lock && !lock.try_lock_for(deadline)) {
     throw DeadlineExceeded(
         fmt::format("{}: another thread's work held the device for more than {:.3g} s",

@@ -3,9 +3,9 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "core/baton.h"
 #include "core/team.h"
 #include "device/device.h"
 
@@ -16,12 +16,13 @@ class TeamSlot {
   explicit TeamSlot(const std::vector<devices::DevicePtr>& devices);
 
   /// Runs `job` on the slot's team; makes a new team where the last one broke. Throws
-  /// DeadlineExceeded when the team is not free within the deadline, else as Team::run.
+  /// DeadlineExceeded when the team is not free within the deadline, FailedPrecondition from within
+  /// a job, else as Team::run.
   void run(const std::shared_ptr<core::Job>& job);
 
  private:
   std::vector<core::Squad> squads_;
-  std::timed_mutex mutex_;
+  core::Baton baton_;
   std::unique_ptr<core::Team> team_;
 };
 

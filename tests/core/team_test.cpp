@@ -136,13 +136,13 @@ TEST(Team, AnyExceptionIsNamed) {
 }
 
 TEST(Team, OneWhoNeverArrivesIsNamedWithinTheDeadline) {
-  std::atomic<bool> release{false};
+  const auto release = std::make_shared<std::atomic<bool>>(false);
   Team team(replicas(2));
-  const auto stuck = job([&release](Host& host) {
+  const auto stuck = job([release](Host& host) {
     for (const Member& member : host.members()) {
       host.playing(member);
       host.doing("matmul");
-      while (member.squad == 1 && !release) std::this_thread::sleep_for(1ms);
+      while (member.squad == 1 && !*release) std::this_thread::sleep_for(1ms);
     }
     host.team_barrier();
   });
@@ -153,19 +153,19 @@ TEST(Team, OneWhoNeverArrivesIsNamedWithinTheDeadline) {
   EXPECT_TRUE(team.broken());
   Team next(replicas(2));
   next.run(job([](Host& host) { host.team_barrier(); }), 10s);
-  release = true;
+  *release = true;
 }
 
 TEST(Team, OneWhoIsLateForTheEndIsNamedToo) {
-  std::atomic<bool> release{false};
+  const auto release = std::make_shared<std::atomic<bool>>(false);
   Team team(replicas(2));
-  const auto stuck = job([&release](Host& host) {
+  const auto stuck = job([release](Host& host) {
     host.doing("its input");
-    while (host.index() == 1 && !release) std::this_thread::sleep_for(1ms);
+    while (host.index() == 1 && !*release) std::this_thread::sleep_for(1ms);
   });
   EXPECT_EQ(error_of<DeadlineExceeded>(team, stuck, 50ms),
             "replica 1 (last seen in its input) did not arrive within 0.05 s");
-  release = true;
+  *release = true;
 }
 
 double cpu_seconds() {

@@ -185,6 +185,27 @@ TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
   *release = true;
 }
 
+TEST_F(Mirrored, AnInputMayComputeButNotRunAStep) {
+  const MirroredStrategy strategy;
+  const PerReplica values = strategy.values_from_function([](const ReplicaContext&) {
+    return reduce_sum(matmul(fill({200, 200}, 1), fill({200, 200}, 1)));  // Enough work to share.
+  });
+  EXPECT_FLOAT_EQ(values.value(1).item<float>(), 200 * 200 * 200);
+  const auto twice = function([](const Tensor& x) { return x * 2.0; });
+  const auto message = error_of<FailedPrecondition>([&] {
+    strategy.values_from_function([&](const ReplicaContext&) { return twice(Tensor(1.f)); });
+  });
+  EXPECT_NE(message.find("within a step"), std::string::npos) << message;
+}
+
+TEST_F(Mirrored, RunInsideATracedFunctionIsRefused) {
+  const MirroredStrategy strategy;
+  const auto inner = function([](const Tensor& x) { return x * 2.0; });
+  const auto outer = function([&](const Tensor& x) { return strategy.run(inner, x).value(0); });
+  EXPECT_THROW(outer(Tensor(1.f)), FailedPrecondition);
+  EXPECT_FLOAT_EQ(inner(Tensor(1.f)).item<float>(), 2);
+}
+
 TEST_F(Mirrored, AnExceptionInAnInputIsNamed) {
   const MirroredStrategy strategy;
   const auto message = error_of<Unavailable>([&] {

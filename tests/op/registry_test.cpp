@@ -138,9 +138,9 @@ TEST_F(RegistryTest, ADeviceCanLackAKernelThatItsBackendHas) {
   EXPECT_TRUE(registry_.has_kernel(call("twist", DType::float32), *find("/cpu:0")));
 }
 
-TEST(Registry, EveryOpOfTheLibraryHasAKernelOnTheCpu) {
+TEST_F(RegistryTest, EveryOpOfTheLibraryHasAKernelOnTheCpu) {
   const auto& registry = Registry::instance();
-  const auto cpu = devices::find_device(DeviceSpec::parse("/cpu:0"));
+  const auto cpu = find("/cpu:0");
   const std::vector<std::string> names = registry.op_names();
   for (const char* name : {"add", "matmul", "reduce", "assign", "adam_update", "all_reduce"}) {
     EXPECT_TRUE(std::ranges::find(names, name) != names.end()) << name;

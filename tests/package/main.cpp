@@ -1,14 +1,50 @@
-// Uses an installed Tandem as a stranger would. An exception thrown inside the shared library must
-// arrive here with its type.
+// Uses an installed Tandem as a stranger would: trains on two devices through the public headers
+// alone, and catches an exception thrown inside the shared library with its type.
 #include <tandem/tandem.h>
 
 #include <cstdio>
 
+using namespace tandem;  // NOLINT: a small program
+
+namespace {
+
+double train() {
+  config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  const distribute::MirroredStrategy strategy;
+  const auto scope = strategy.scope();
+  const Variables model = {Variable(random_normal({4, 3}))};
+  const keras::optimizers::Adam optimizer(0.1);
+  const auto step = function([&](const Tensor& x, const Tensor& y) {
+    GradientTape tape;
+    const Tensor loss =
+        compute_average_loss(softmax_cross_entropy_with_logits(y, matmul(x, model[0])));
+    optimizer.apply_gradients(tape.gradient(loss, model), model);
+    return loss;
+  });
+  const Tensor x = random_normal({5, 4});
+  const Tensor y = broadcast_to(Tensor::from({1.F, 0.F, 0.F}, {3}), {5, 3});
+  double first = 0;
+  double last = 0;
+  for (int i = 0; i < 50; ++i) {
+    const auto loss = strategy.run(step, strategy.split(x), strategy.split(y));
+    last = strategy.reduce(distribute::ReduceOp::sum, loss).item<float>();
+    if (i == 0) first = last;
+  }
+  std::printf("trained: %f -> %f\n", first, last);
+  return last / first;
+}
+
+}  // namespace
+
 int main() {
+  if (!(train() < 0.5)) {
+    std::puts("the loss did not fall");
+    return 1;
+  }
   try {
-    tandem::DeviceSpec::parse("//gpu:0");
-  } catch (const tandem::InvalidArgument& error) {
-    const tandem::Error& base = error;
+    DeviceSpec::parse("//gpu:0");
+  } catch (const InvalidArgument& error) {
+    const Error& base = error;
     std::printf("caught: %s\n", base.what());
     return 0;
   } catch (const std::exception& error) {

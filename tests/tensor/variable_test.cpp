@@ -219,10 +219,9 @@ TEST_F(VariableTest, HasAComponentInEachSpaceOfItsStore) {
 TEST_F(VariableTest, UsedOnADeviceWithoutAComponentBothDevicesAreNamed) {
   devices::test::add_test_gpu({.index = 0});
   devices::test::add_test_gpu({.index = 1});
-  const auto on_first = std::make_unique<Variable>(variable({1}));
-  const StoreRange& place = range(*on_first);
+  const Variable v = variable({1});
   const auto other = devices::find_device(DeviceSpec::parse("/gpu:1"));
-  EXPECT_TRUE(throws<NotFound>([&] { place.data(*other); }, {"/device:GPU:0", "/device:GPU:1"}));
+  EXPECT_TRUE(throws<NotFound>([&] { range(v).data(*other); }, {"/device:GPU:0", "/device:GPU:1"}));
 }
 
 }  // namespace
