@@ -7,7 +7,9 @@
 ///   Tensor loss = step(x, y);
 ///
 /// `f` may read and assign variables, use gradient tapes and call other functions; reading a
-/// tensor's value inside is FailedPrecondition. Calls from several threads take turns.
+/// tensor's value inside is FailedPrecondition. Called under an open gradient tape it runs op by
+/// op, so that the tape can differentiate it: for speed, put the tape inside. Calls from several
+/// threads take turns.
 #pragma once
 
 #include <functional>

@@ -19,6 +19,7 @@ struct GradientTapeOptions {
   bool watch_accessed_variables = true;
 };
 
+/// A tape is used and destroyed on the thread that made it.
 class TANDEM_API GradientTape {
  public:
   explicit GradientTape(const GradientTapeOptions& options = {});

@@ -47,7 +47,8 @@ class TANDEM_API Variable {
   void assign_add(const Tensor& delta) const;
   void assign_sub(const Tensor& delta) const;
 
-  const std::shared_ptr<VariableBody>& body() const { return body_; }
+  /// For the library's own use. Throws FailedPrecondition when the handle is empty.
+  const std::shared_ptr<VariableBody>& body() const;
   explicit Variable(std::shared_ptr<VariableBody> body) : body_(std::move(body)) {}
 
  private:

@@ -32,12 +32,15 @@ class GradientTape::Body final : public op::Recorder {
   ~Body() override { close(); }
 
   void watch(const Tensor& tensor) {
-    check_differentiable(tensor);
+    check_differentiable(tensor.dtype());
     tracked_.insert(key_of(tensor));
     watched_.push_back(tensor);
   }
 
-  void watch(const Variable& variable) { watched_variables_.push_back(variable); }
+  void watch(const Variable& variable) {
+    check_differentiable(variable.dtype());
+    watched_variables_.push_back(variable);
+  }
 
   void record(const op::OpDef& op, const Tensors& inputs, const Tensors& outputs,
               const op::Attrs& attrs) override {
@@ -57,6 +60,7 @@ class GradientTape::Body final : public op::Recorder {
   }
 
   Tensors gradient(const Tensor& target, const Tensors& sources) {
+    for (const Tensor& source : sources) check_differentiable(source.dtype());
     const auto gradients = backward(target);
     Tensors result;
     for (const Tensor& source : sources) {
@@ -67,6 +71,7 @@ class GradientTape::Body final : public op::Recorder {
   }
 
   Tensors gradient(const Tensor& target, const Variables& sources) {
+    for (const Variable& source : sources) check_differentiable(source.dtype());
     const auto gradients = backward(target);
     Tensors result;
     for (const Variable& source : sources) {
@@ -93,11 +98,10 @@ class GradientTape::Body final : public op::Recorder {
     return false;
   }
 
-  static void check_differentiable(const Tensor& tensor) {
-    if (is_floating(tensor.dtype())) return;
-    throw InvalidArgument(
-        fmt::format("gradient tape: a {} tensor has no derivative; floating types have",
-                    name_of(tensor.dtype())));
+  static void check_differentiable(DType dtype) {
+    if (is_floating(dtype)) return;
+    throw InvalidArgument(fmt::format(
+        "gradient tape: a {} tensor has no derivative; floating types have", name_of(dtype)));
   }
 
   /// The gradients of everything that the target was computed from, latest record first.
@@ -107,8 +111,8 @@ class GradientTape::Body final : public op::Recorder {
           "gradient tape: gradient() was called already; make the tape persistent to call it "
           "again");
     }
+    check_differentiable(target.dtype());
     spent_ = !options_.persistent;
-    check_differentiable(target);
     close();  // The backward pass is for outer tapes to record, not for this one.
     std::unordered_map<Key, Tensor> gradients;
     if (is_tracked(target)) {

@@ -9,7 +9,7 @@ namespace tandem::log {
 namespace {
 
 struct State {
-  std::mutex mutex;
+  std::recursive_mutex mutex;  // A sink may log itself.
   Sink sink;
   std::atomic<Level> level{Level::info};
 };
@@ -45,8 +45,8 @@ void set_level(Level level) { state().level = level; }
 void write(Level level, std::string_view message) {
   if (level < state().level.load(std::memory_order_relaxed)) return;
   std::lock_guard lock(state().mutex);
-  if (state().sink) {
-    state().sink(level, message);
+  if (const Sink sink = state().sink) {
+    sink(level, message);
   } else {
     std::cerr << "tandem " << label(level) << ": " << message << '\n';
   }

@@ -7,7 +7,7 @@
 #include <exception>
 #include <mutex>
 
-#include "core/single_thread.h"
+#include "core/compute_scope.h"
 #include "tandem/error.h"
 
 namespace tandem::core {
@@ -183,13 +183,12 @@ namespace {
 /// The life of a worker thread. A parked worker waits for ever: nobody needs it until started
 /// advances.
 void serve(const std::shared_ptr<TeamState>& state, Host& host) {
-  SingleThreadScope providers_stay_on_this_thread;
+  ComputeScope computing;
   for (uint32_t seen = 0;; ++seen) {
     while (!state->started.wait_past(seen, Clock::now() + std::chrono::hours(1))) {
     }
     if (state->leaving) return;
-    const std::shared_ptr<Job> job = state->job;
-    state->run_on(host, *job);
+    state->run_on(host, *state->job);  // Kept by the state, for good if this thread is stuck in it.
     if (state->broken) return;
     if (state->unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) state->finished.advance();
   }
@@ -213,7 +212,7 @@ void Team::run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadlin
   TeamState& state = *state_;
   const int workers = static_cast<int>(state.hosts.size()) - 1;
   const AtWork at_work(workers + 1);
-  const SingleThreadScope providers_stay_on_this_thread;
+  const ComputeScope computing;
 
   state.begin(job, deadline);
   const uint32_t finished = state.finished.value();

@@ -72,6 +72,11 @@ class Registry {
   void add(Device::Options options) {
     std::lock_guard lock(mutex_);
     check_unused("the devices");
+    for (const DevicePtr& device : ordered()) {
+      if (device->spec() == options.spec) {
+        throw InvalidArgument(fmt::format("config: {} exists already", device->name()));
+      }
+    }
     others_.push_back(std::make_shared<Device>(std::move(options)));
   }
 

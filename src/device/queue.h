@@ -6,25 +6,34 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
 
 #include "core/signal.h"
 
 namespace tandem::devices {
 
+/// What a queue's work threw. Every later event of the queue carries it until somebody has seen it:
+/// the first event after an error may be one that nobody waits for.
+struct QueueError {
+  std::exception_ptr error;
+  std::atomic<bool> seen{false};
+};
+
 /// A point in a queue's work. Empty events are always ready. Cheap to copy; any thread may wait.
 class Event {
  public:
   Event() = default;
-  static Event pending();
+
+  /// An event of the queue of `owner`, whom a missed deadline is blamed on.
+  static Event pending(std::string owner);
 
   bool ready() const;
 
   /// Called once, by the queue. Everything before it is then visible to those who wait.
-  void complete(std::exception_ptr error = nullptr) const;
+  void complete(std::shared_ptr<QueueError> error = nullptr) const;
 
-  /// Waits, then rethrows what the queue's work threw. Throws DeadlineExceeded naming
-  /// `waiting_for`.
-  void wait(const std::string& waiting_for, std::chrono::nanoseconds deadline) const;
+  /// Waits, then rethrows what the queue's work threw. Throws DeadlineExceeded naming the owner.
+  void wait(std::chrono::nanoseconds deadline) const;
 
  private:
   struct State;

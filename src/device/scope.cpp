@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <vector>
 
 #include "tandem/device.h"
@@ -19,7 +20,7 @@ struct Entry {
 
 // Per thread, innermost last.
 thread_local std::vector<Entry> open_scopes;
-thread_local uint64_t next_id = 1;
+std::atomic<uint64_t> next_id{1};  // Over all threads: a scope may be left on another one.
 
 }  // namespace
 

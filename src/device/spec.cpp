@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <charconv>
+#include <set>
 
 #include "tandem/device.h"
 #include "tandem/error.h"
@@ -52,45 +53,41 @@ std::optional<int> parse_optional_index(std::string_view name, std::string_view 
   return parse_index(name, key, text);
 }
 
-template <class T>
-void set_once(std::string_view name, std::string_view key, std::optional<T>& field,
-              std::optional<T> value) {
-  if (field) malformed(name, fmt::format("'{}' is given twice", key));
-  field = std::move(value);
-}
-
 /// "GPU:0", "GPU" or "GPU:*" after "device:", or the short form "gpu:0".
 void parse_device(std::string_view name, std::string_view text, DeviceSpec& spec) {
   const size_t colon = text.find(':');
   const std::string_view type = text.substr(0, colon);
   if (type != "*" && !is_identifier(type)) malformed(name, fmt::format("'{}' is no type", type));
-  if (spec.type || spec.index) malformed(name, "the device is given twice");
   if (type != "*") spec.type = upper(type);
   if (colon != std::string_view::npos) {
     spec.index = parse_optional_index(name, type, text.substr(colon + 1));
   }
 }
 
-void parse_part(std::string_view name, std::string_view part, DeviceSpec& spec) {
+/// One part into `spec`; returns which it was.
+std::string parse_part(std::string_view name, std::string_view part, DeviceSpec& spec) {
   const size_t colon = part.find(':');
   const std::string key = lower(part.substr(0, colon));
   const bool has_value = colon != std::string_view::npos;
   const std::string_view value = has_value ? part.substr(colon + 1) : std::string_view();
+  if (key == "cpu" || key == "gpu") {
+    parse_device(name, part, spec);
+    return "device";
+  }
   if (key == "job" && has_value) {
-    if (value == "*") return;
-    if (!is_identifier(value)) malformed(name, fmt::format("'{}' is no job", value));
-    set_once<std::string>(name, key, spec.job, std::string(value));
+    if (value != "*" && !is_identifier(value))
+      malformed(name, fmt::format("'{}' is no job", value));
+    if (value != "*") spec.job = value;
   } else if (key == "replica" && has_value) {
-    set_once(name, key, spec.replica, parse_optional_index(name, key, value));
+    spec.replica = parse_optional_index(name, key, value);
   } else if (key == "task" && has_value) {
-    set_once(name, key, spec.task, parse_optional_index(name, key, value));
+    spec.task = parse_optional_index(name, key, value);
   } else if (key == "device" && has_value) {
     parse_device(name, value, spec);
-  } else if (key == "cpu" || key == "gpu") {
-    parse_device(name, part, spec);
   } else {
     malformed(name, fmt::format("'{}' is no part of a device name", part));
   }
+  return key;
 }
 
 }  // namespace
@@ -103,9 +100,11 @@ DeviceSpec DeviceSpec::parse(std::string_view name) {
     if (name.empty()) return spec;
     malformed(name, "nothing follows the slash");
   }
+  std::set<std::string> given;
   while (true) {
     const size_t slash = rest.find('/');
-    parse_part(name, rest.substr(0, slash), spec);
+    const std::string key = parse_part(name, rest.substr(0, slash), spec);
+    if (!given.insert(key).second) malformed(name, fmt::format("'{}' is given twice", key));
     if (slash == std::string_view::npos) return spec;
     rest.remove_prefix(slash + 1);
   }

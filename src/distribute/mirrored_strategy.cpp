@@ -80,6 +80,11 @@ class MirroredStrategy::Body {
   /// Runs and calls take(execution, number of results) before the next run may begin.
   template <class Take>
   void run(const FlatFunction& f, std::span<const PerReplica> arguments, Take take) const {
+    if (!op::recorders().empty()) {
+      throw FailedPrecondition(
+          "run: called under an open gradient tape, which cannot see into it; put the tape inside "
+          "the function");
+    }
     constexpr size_t kMostArguments = 64;
     if (arguments.size() > kMostArguments) throw InvalidArgument("run: more than 64 arguments");
     std::array<Tensor, kMostArguments> typical;

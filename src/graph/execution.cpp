@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <atomic>
 
-#include "core/single_thread.h"
+#include "core/compute_scope.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -16,9 +16,10 @@ namespace {
 using InstructionHook = std::function<void(int, const std::string&)>;
 std::atomic<const InstructionHook*> instruction_hook{nullptr};
 
-/// True when nobody but the caller holds the body, and what others wrote or read is over.
+/// True when nobody but the caller holds the body or a view of its memory, and what others wrote or
+/// read is over.
 bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
-  if (body.use_count() != 1) return false;
+  if (body.use_count() != 1 || body->buffer.use_count() != 1) return false;
 #if !defined(__SANITIZE_THREAD__)  // The sanitizer does not know fences.
   std::atomic_thread_fence(std::memory_order_acquire);
 #endif
@@ -263,7 +264,7 @@ void Execution::run_on_queue(Replica& replica) {
     launch.peers = nullptr;
     launch.workspace = static_cast<char*>(replica.arena->data()) + instance.plan->workspace_offset;
     queue.submit([bound, launch, i] {
-      const core::SingleThreadScope providers_stay_on_this_thread;
+      const core::ComputeScope computing;
       bound->plan->executables[i]->run(launch);
     });
   }

@@ -152,13 +152,19 @@ std::string FunctionBody::explain() const {
 
 namespace tandem {
 
+namespace {
+
+/// Within a trace a function becomes part of it; under a tape of the caller it runs op by op, so
+/// that the tape sees what it does.
+bool runs_inline() { return graph::Trace::current() != nullptr || !op::recorders().empty(); }
+
+}  // namespace
+
 FlatFunction::FlatFunction(TensorFn f)
     : body_(std::make_shared<graph::FunctionBody>(std::move(f))) {}
 
 Tensors FlatFunction::operator()(std::span<const Tensor> arguments) const {
-  if (graph::Trace::current() != nullptr) {
-    return body_->original()({arguments.begin(), arguments.end()});
-  }
+  if (runs_inline()) return body_->original()({arguments.begin(), arguments.end()});
   Tensors results;
   body_->call(arguments, [&](const graph::Execution& execution, size_t count) {
     for (size_t i = 0; i < count; ++i) results.push_back(execution.result(0, static_cast<int>(i)));
@@ -167,12 +173,18 @@ Tensors FlatFunction::operator()(std::span<const Tensor> arguments) const {
 }
 
 Tensor FlatFunction::single(std::span<const Tensor> arguments) const {
-  if (graph::Trace::current() != nullptr) return (*this)(arguments).at(0);
+  const auto check_single = [](size_t count) {
+    if (count == 1) return;
+    throw InvalidArgument(fmt::format("function: {} results where one is expected", count));
+  };
+  if (runs_inline()) {
+    const Tensors results = (*this)(arguments);
+    check_single(results.size());
+    return results[0];
+  }
   Tensor result;
   body_->call(arguments, [&](const graph::Execution& execution, size_t count) {
-    if (count != 1) {
-      throw InvalidArgument(fmt::format("function: {} results where one is expected", count));
-    }
+    check_single(count);
     result = execution.result(0, 0);
   });
   return result;

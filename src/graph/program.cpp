@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "core/single_thread.h"
+#include "core/compute_scope.h"
 #include "graph/passes/passes.h"
 #include "op/registry.h"
 
@@ -35,7 +35,7 @@ Program::Program(Graph graph, int replicas, bool shared_store)
 
 Plan make_plan(const Program& program, int64_t rows, const devices::Device& device, int squad_size,
                int team_size) {
-  const core::SingleThreadScope providers_stay_on_this_thread;
+  const core::ComputeScope computing;
   Plan plan;
   plan.rows = rows;
   for (const Instruction& instruction : program.instructions()) {

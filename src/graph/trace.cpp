@@ -1,5 +1,6 @@
 #include "graph/trace.h"
 
+#include <atomic>
 #include <utility>
 
 #include "op/registry.h"
@@ -23,6 +24,13 @@ class CurrentTrace {
 };
 
 }  // namespace
+
+Trace::Trace(int replicas)
+    : id_([] {
+        static std::atomic<uint64_t> last{0};
+        return ++last;
+      }()),
+      replicas_(replicas) {}
 
 Trace* Trace::current() { return current_trace; }
 
@@ -49,15 +57,15 @@ Tensor Trace::symbolic(int value) const {
   auto body = std::make_shared<TensorBody>();
   body->dtype = graph_.at(value).type.dtype;
   body->shape = graph_.at(value).type.shape;
-  body->trace = this;
+  body->trace = id_;
   body->value = value;
   return Tensor(std::move(body));
 }
 
 int Trace::value_of(const Tensor& tensor) {
   const TensorBody* body = tensor.body().get();
-  if (body->trace == this) return body->value;
-  if (body->trace != nullptr) {
+  if (body->trace == id_) return body->value;
+  if (body->trace != 0) {
     throw FailedPrecondition(
         "function: a tensor of another function's trace is used; pass it as an argument");
   }
@@ -103,6 +111,12 @@ int Trace::aggregated(const Node& assign, const op::RangeOperand& variable) {
 
 Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
                          const op::RangeOperands& ranges) {
+  if (current_device_scope() != scope_) {
+    throw Unimplemented(
+        signature.op->name +
+        ": a device scope inside a function; a function runs on one device, open the "
+        "scope around its call");
+  }
   Node node{signature, {}, {}, {}};
   for (const Tensor& input : inputs) node.inputs.push_back(value_of(input));
   for (const auto& range : ranges) node.ranges.push_back(value_of(range));

@@ -27,14 +27,16 @@ class Trace final : public op::Interpreter {
                     const op::RangeOperands& ranges) override;
 
  private:
-  explicit Trace(int replicas) : replicas_(replicas) {}
+  explicit Trace(int replicas);
 
   Tensor symbolic(int value) const;
   int aggregated(const Node& assign, const op::RangeOperand& variable);
   int value_of(const Tensor& tensor);
   int value_of(const op::RangeOperand& operand);
 
+  const uint64_t id_;
   const int replicas_;
+  const DeviceSpec scope_ = current_device_scope();
   Graph graph_;
   std::unordered_map<const TensorBody*, int> constants_;
   std::map<std::pair<const StoreBlock*, int64_t>, int> ranges_;

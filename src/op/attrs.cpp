@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "op/hash.h"
 #include "tandem/error.h"
 
@@ -31,6 +34,18 @@ Attrs Attrs::resolved(int64_t rows) const {
     if (auto* shape = std::get_if<Shape>(&value)) *shape = shape->resolved(rows);
   }
   return result;
+}
+
+bool Attrs::operator==(const Attrs& other) const {
+  const auto same = [](const auto& a, const auto& b) {
+    const auto* x = std::get_if<double>(&a.second);
+    const auto* y = std::get_if<double>(&b.second);
+    if (x != nullptr && y != nullptr) {
+      return a.first == b.first && std::bit_cast<uint64_t>(*x) == std::bit_cast<uint64_t>(*y);
+    }
+    return a == b;
+  };
+  return std::ranges::equal(values_, other.values_, same);
 }
 
 size_t Attrs::hash() const {

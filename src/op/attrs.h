@@ -34,7 +34,8 @@ class Attrs {
   bool empty() const { return values_.empty(); }
   size_t hash() const;
   std::string str() const;  ///< "transpose_a=true, axes=[0]"
-  bool operator==(const Attrs&) const = default;
+  /// Numbers are the same if their bits are: -0.0 is not 0.0, NaN is NaN.
+  bool operator==(const Attrs& other) const;
 
  private:
   const AttrValue& find(std::string_view name) const;

@@ -40,7 +40,6 @@ void register_assign(op::Registry& registry) {
 
 Tensor Variable::value() const {
   static const op::OpDef& def = op::find_op("read_variable");
-  if (!defined()) throw FailedPrecondition("variable: this Variable is empty; create one first");
   Tensor value = op::apply_one(def, {}, {}, {op::operand_of(*this)});
   for (op::Recorder* recorder : op::recorders()) recorder->record_read(*this, value);
   return value;

@@ -1,11 +1,14 @@
+#include <fmt/format.h>
+
 #include <array>
 
-#include "core/single_thread.h"
+#include "core/compute_scope.h"
 #include "op/apply.h"
 #include "runtime/placement.h"
 #include "runtime/prepared.h"
 #include "runtime/random_calls.h"
 #include "runtime/teams.h"
+#include "tandem/error.h"
 
 namespace tandem::runtime {
 namespace {
@@ -91,7 +94,7 @@ void run_here(const Prepared& prepared, const Tensors& inputs, const Tensors& ou
   launch.inputs = static_cast<int>(inputs.size());
   launch.outputs = static_cast<int>(outputs.size());
   launch.step = &step;
-  const core::SingleThreadScope providers_stay_on_this_thread;
+  const core::ComputeScope computing;
   prepared.executable->run(launch);
 }
 
@@ -99,6 +102,7 @@ class EagerInterpreter final : public op::Interpreter {
  public:
   Tensors interpret(const op::Signature& signature, const Tensors& inputs,
                     const op::RangeOperands& ranges) override {
+    for (const op::TensorType& type : signature.outputs) check_shape(signature, type.shape);
     const devices::DevicePtr device = place(signature, ranges);
     Tensors local;
     local.reserve(inputs.size());
@@ -126,7 +130,7 @@ class EagerInterpreter final : public op::Interpreter {
       call->set_random_call(random_call);
       if (!immediate) {
         device->queue().submit([call] {
-          const core::SingleThreadScope providers_stay_on_this_thread;
+          const core::ComputeScope computing;
           call->run(0);
         });
         for (auto& body : bodies) body->ready = device->queue().record();
@@ -139,10 +143,17 @@ class EagerInterpreter final : public op::Interpreter {
   }
 
  private:
+  static void check_shape(const op::Signature& signature, const Shape& shape) {
+    if (!shape.is_symbolic()) return;
+    throw InvalidArgument(fmt::format(
+        "{}: {} has a negative size; only a traced function has a batch to take it from",
+        signature.op->name, shape.str()));
+  }
+
   static void run_on_team(const std::shared_ptr<BoundCall>& call, const devices::DevicePtr& device,
                           int parts) {
     if (parts == 1 || core::Team::is_playing()) {
-      const core::SingleThreadScope providers_stay_on_this_thread;
+      const core::ComputeScope computing;
       for (int part = 0; part < parts; ++part) call->run(part);
     } else {
       team_slot({device})->run(call);

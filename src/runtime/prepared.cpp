@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "core/single_thread.h"
+#include "core/compute_scope.h"
 #include "op/hash.h"
 
 namespace tandem::runtime {
@@ -56,7 +56,7 @@ Prepared PreparedCache::get(const op::Signature& signature, devices::Device& dev
     }
   }
   const bool share = device.queue().immediate() && work_of(signature) > kWorthSharing;
-  const core::SingleThreadScope providers_stay_on_this_thread;
+  const core::ComputeScope computing;
   Prepared prepared{nullptr, share ? device.threads() : 1};
   prepared.executable = op::Registry::instance().prepare(signature, device, prepared.parts);
   std::unique_lock lock(mutex_);

@@ -27,10 +27,6 @@ class Buffer {
   std::shared_ptr<const void> owner_;
 };
 
-namespace graph {
-class Trace;
-}
-
 struct TensorBody {
   DType dtype{};
   Shape shape;
@@ -41,7 +37,7 @@ struct TensorBody {
   devices::Event ready;
 
   // A value of a trace.
-  const graph::Trace* trace = nullptr;
+  uint64_t trace = 0;  ///< Which; 0 outside of any.
   int value = -1;
 
   void* data() const { return static_cast<char*>(buffer->data()) + offset; }

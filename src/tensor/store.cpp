@@ -78,8 +78,10 @@ std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
 int64_t StoreBlock::take(int64_t count) {
   const int64_t step = std::max<int64_t>(1, kAlignment / static_cast<int64_t>(size_of(dtype_)));
   const int64_t offset = (used_ + step - 1) / step * step;
-  if (offset + count > capacity_) return -1;
-  used_ = offset + count;
+  // An empty variable takes an element too, so that no two begin at the same place.
+  const int64_t taken = std::max<int64_t>(count, 1);
+  if (offset + taken > capacity_) return -1;
+  used_ = offset + taken;
   return offset;
 }
 

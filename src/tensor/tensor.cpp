@@ -33,7 +33,7 @@ std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dty
 }
 
 void check_concrete(const TensorBody& body, const char* needed_for) {
-  if (body.trace == nullptr) return;
+  if (body.trace == 0) return;
   throw FailedPrecondition(fmt::format(
       "{}: the value of a tensor {}{} does not exist while the function is traced; return it "
       "from the function and read it there",
@@ -88,7 +88,7 @@ const TensorBody& Tensor::checked() const {
 
 DType Tensor::dtype() const { return checked().dtype; }
 const Shape& Tensor::shape() const { return checked().shape; }
-bool Tensor::is_symbolic() const { return checked().trace != nullptr; }
+bool Tensor::is_symbolic() const { return checked().trace != 0; }
 
 const std::string& Tensor::device() const {
   check_concrete(checked(), "device");
@@ -114,7 +114,7 @@ void Tensor::copy_to_host(void* to) const {
   check_concrete(body, "reading");
   const auto& device = body.device();
   auto& space = device->space();
-  body.ready.wait(device->name(), config::wait_deadline());
+  body.ready.wait(config::wait_deadline());
   if (space.host_readable()) {
     if (body.bytes() > 0) space.copy_to_host(to, body.data(), body.bytes());
     return;
@@ -124,7 +124,7 @@ void Tensor::copy_to_host(void* to) const {
   device->queue().submit([keep = body_, staging, &space] {
     space.copy_to_host(staging->data(), keep->data(), staging->size());
   });
-  device->queue().record().wait(device->name(), config::wait_deadline());
+  device->queue().record().wait(config::wait_deadline());
   std::ranges::copy(*staging, static_cast<char*>(to));
 }
 
@@ -135,7 +135,8 @@ void Tensor::check_count(size_t given, const Shape& shape) {
 }
 
 void Tensor::check_dtype(DType wanted) const {
-  if (checked().dtype == wanted) return;
+  check_concrete(checked(), "reading");
+  if (body_->dtype == wanted) return;
   throw InvalidArgument(fmt::format("tensor: read as {}, but it is {}; use cast", name_of(wanted),
                                     name_of(body_->dtype)));
 }

@@ -6,6 +6,9 @@
 namespace tandem {
 
 Variable::Variable(const Tensor& initial, const VariableOptions& options) {
+  if (!initial.defined()) {
+    throw FailedPrecondition("variable: the initial value is an empty Tensor");
+  }
   check_concrete(*initial.body(), "variable");
   auto body = std::make_shared<VariableBody>();
   body->name = options.name;
@@ -19,9 +22,14 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body_ = std::move(body);
 }
 
-const std::string& Variable::name() const { return body_->name; }
-DType Variable::dtype() const { return body_->dtype; }
-const Shape& Variable::shape() const { return body_->shape; }
-bool Variable::trainable() const { return body_->trainable; }
+const std::shared_ptr<VariableBody>& Variable::body() const {
+  if (!body_) throw FailedPrecondition("variable: this Variable is empty; create one first");
+  return body_;
+}
+
+const std::string& Variable::name() const { return body()->name; }
+DType Variable::dtype() const { return body()->dtype; }
+const Shape& Variable::shape() const { return body()->shape; }
+bool Variable::trainable() const { return body()->trainable; }
 
 }  // namespace tandem

@@ -138,10 +138,10 @@ TEST(DeviceSpec, APartGivenTwiceIsRefused) {
       {"/job:a/job:a", "'job' is given twice"},
       {"/replica:0/replica:1", "'replica' is given twice"},
       {"/task:0/task:0", "'task' is given twice"},
-      {"/device:GPU:0/device:GPU:0", "the device is given twice"},
-      {"/device:GPU:0/cpu:0", "the device is given twice"},
-      {"/cpu/gpu", "the device is given twice"},
-      {"/device:*:1/device:CPU", "the device is given twice"},
+      {"/device:GPU:0/device:GPU:0", "'device' is given twice"},
+      {"/device:GPU:0/cpu:0", "'device' is given twice"},
+      {"/cpu/gpu", "'device' is given twice"},
+      {"/device:*:1/device:CPU", "'device' is given twice"},
   };
   for (const auto& [name, reason] : names) {
     EXPECT_TRUE(throws<InvalidArgument>([&] { DeviceSpec::parse(name); },

@@ -63,7 +63,7 @@ TEST_F(TestDeviceTest, ALateQueueKeepsTheOrder) {
   EXPECT_FALSE(queue.immediate());
   std::vector<int> order;
   for (int i = 0; i < 10; ++i) queue.submit([&order, i] { order.push_back(i); });
-  queue.record().wait("the queue", 10s);
+  queue.record().wait(10s);
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
 
@@ -75,7 +75,7 @@ TEST_F(TestDeviceTest, AnEventIsReadyOnceTheWorkBeforeItHasRun) {
   const Event event = queue.record();
   EXPECT_FALSE(event.ready());
   gate.set_value();
-  event.wait("the queue", 10s);
+  event.wait(10s);
   EXPECT_TRUE(event.ready());
   EXPECT_TRUE(Event().ready());
 }
@@ -99,7 +99,7 @@ TEST_F(TestDeviceTest, AnErrorOfTheQueuesWorkSurfacesAtTheNextWait) {
   queue.submit([] { throw DataLoss("the bus lost a bit"); });
   queue.submit([&] { later_work_ran = true; });
   const Event failed = queue.record();
-  EXPECT_TRUE(throws<DataLoss>([&] { failed.wait("the queue", 10s); }, {"the bus lost a bit"}));
+  EXPECT_TRUE(throws<DataLoss>([&] { failed.wait(10s); }, {"the bus lost a bit"}));
   EXPECT_TRUE(later_work_ran);
 }
 
@@ -109,7 +109,7 @@ TEST_F(TestDeviceTest, TheFirstOfSeveralErrorsIsKept) {
   queue.submit([] { throw DataLoss("first"); });
   queue.submit([] { throw Unavailable("second"); });
   const Event event = queue.record();
-  EXPECT_TRUE(throws<DataLoss>([&] { event.wait("the queue", 10s); }, {"first"}));
+  EXPECT_TRUE(throws<DataLoss>([&] { event.wait(10s); }, {"first"}));
 }
 
 TEST_F(TestDeviceTest, ATensorWhoseWorkFailedThrowsEachTimeItIsRead) {

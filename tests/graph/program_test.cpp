@@ -160,8 +160,8 @@ std::string barriers(const Program& program) {
 }
 
 template <class F>
-std::string barriers(const F& f, int replicas = 1) {
-  return barriers(Program(Trace::of(f, {kBatch}, replicas), replicas, true));
+std::string barriers(const F& f, int replicas = 1, const op::TensorType& argument = kBatch) {
+  return barriers(Program(Trace::of(f, {argument}, replicas), replicas, true));
 }
 
 TEST_F(ProgramTest, CallsByRowsNeedNoBarrier) {
@@ -177,6 +177,22 @@ TEST_F(ProgramTest, ASumOverRowsWaitsForAllOfThem) {
   const auto f = [](const Tensors& a) { return Tensors{reduce_sum(relu(a[0]), {.axes = {{0}}})}; };
   EXPECT_EQ(barriers(f), "relu | reduce");
   EXPECT_EQ(barriers(f, 2), "relu | reduce");
+}
+
+TEST_F(ProgramTest, AnInputThatEachThreadReadsAsAWholeIsWaitedForAlsoWhereTheSplitsAreAlike) {
+  const op::TensorType square{DType::float32, {4, 4}};
+  const auto of = [&](Tensor (*f)(const Tensor& x, const Tensor& y)) {
+    return barriers([&](const Tensors& a) { return Tensors{f(relu(a[0]), a[0])}; }, 1, square);
+  };
+  EXPECT_EQ(of([](const Tensor& x, const Tensor& y) { return matmul(x, y); }), "relu matmul");
+  EXPECT_EQ(of([](const Tensor& x, const Tensor& y) { return matmul(y, x); }), "relu | matmul");
+  EXPECT_EQ(
+      of([](const Tensor& x, const Tensor& y) { return matmul(x, y, {.transpose_a = true}); }),
+      "relu | matmul");
+  EXPECT_EQ(of([](const Tensor& x, const Tensor&) { return reduce_sum(x, {.axes = {{0}}}); }),
+            "relu | reduce");
+  EXPECT_EQ(of([](const Tensor& x, const Tensor&) { return reduce_sum(x, {.axes = {{1}}}); }),
+            "relu reduce");
 }
 
 TEST_F(ProgramTest, OneBarrierServesAllThatWasWrittenBefore) {

@@ -19,7 +19,7 @@ class FreshDevices : public testing::Test {
   void TearDown() override {
     for (const auto& device : devices::all_devices()) {
       try {
-        device->queue().record().wait(device->name(), std::chrono::seconds(5));
+        device->queue().record().wait(std::chrono::seconds(5));
       } catch (const Error&) {
       }
     }

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <hwy/targets.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <random>
@@ -10,8 +11,12 @@
 #include <thread>
 #include <vector>
 
-#include "core/single_thread.h"
+#include "core/compute_scope.h"
 #include "tandem/error.h"
+
+// Where OpenBLAS gets and returns the buffer that a product needs.
+extern "C" void* blas_memory_alloc(int);
+extern "C" void blas_memory_free(void*);
 
 namespace tandem::cpu {
 namespace {
@@ -106,7 +111,7 @@ struct Problem {
 };
 
 void check(const char* provider, const GemmShape& shape) {
-  const core::SingleThreadScope single;
+  const core::ComputeScope single;
   const std::unique_ptr<Gemm> gemm =
       provider != nullptr ? prepare_gemm_with(provider, shape) : prepare_gemm(shape);
   if (shape.dtype == DType::float32) {
@@ -235,12 +240,14 @@ TEST(Gemm, ThreadsRunAtOnce) {
     if (shape.n <= 16) work.emplace_back("narrow", shape);
   }
   std::vector<std::unique_ptr<Gemm>> shared;
+  shared.reserve(work.size());
   for (const auto& [provider, shape] : work) shared.push_back(prepare_gemm_with(provider, shape));
 
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int t = 0; t < kThreads; ++t) {
     threads.emplace_back([&, t] {
-      const core::SingleThreadScope single;
+      const core::ComputeScope single;
       for (size_t w = 0; w < work.size(); ++w) {
         const size_t i = (w + t) % work.size();
         const auto& [provider, shape] = work[i];
@@ -258,6 +265,27 @@ TEST(Gemm, ThreadsRunAtOnce) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+TEST(OpenBlas, ThreadsNeverShareABuffer) {
+  constexpr int kThreads = 4;
+  constexpr int kRounds = 400000;
+  std::atomic<int> shared{0};
+  std::vector<std::thread> threads;
+  threads.reserve(kThreads);
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([&, t] {
+      for (int round = 0; round < kRounds; ++round) {
+        void* const buffer = blas_memory_alloc(0);
+        auto& owner = *static_cast<std::atomic<int>*>(buffer);
+        owner.store(t);
+        for (int look = 0; look < 4; ++look) shared += owner.load() != t;
+        blas_memory_free(buffer);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(shared, 0);
 }
 
 template <class Error, class F>
@@ -290,7 +318,7 @@ TEST(Gemm, AnUnknownProviderIsAnErrorThatListsTheOthers) {
   const std::string message = message_of<NotFound>(
       [] { prepare_gemm_with("mkl", shape_of(DType::float32, 2, 2, 2, false, false)); });
   EXPECT_NE(message.find("mkl"), std::string::npos) << message;
-  EXPECT_NE(message.find("narrow, onednn, openblas"), std::string::npos) << message;
+  EXPECT_NE(message.find("narrow, shallow, onednn, openblas"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -47,69 +47,94 @@ class VeiledMemory final : public MemorySpace {
   const std::string name_;
 };
 
-/// Runs work in order on its own thread, each piece late. The first error is kept and ends up in
-/// every event recorded after it, until one of them has been recorded as failed.
+/// Runs work in order on its own thread, each piece late.
 class LateQueue final : public Queue {
  public:
-  LateQueue(std::chrono::microseconds delay, bool stuck)
-      : delay_(delay), stuck_(stuck), thread_([this] { serve(); }) {}
+  LateQueue(std::string owner, std::chrono::microseconds delay, bool stuck)
+      : state_(std::make_shared<State>(std::move(owner), delay, stuck)),
+        thread_([state = state_] { state->serve(); }) {}
 
+  /// The last reference to a device may die in its own queue's work, on the queue's own thread.
   ~LateQueue() override {
-    {
-      std::lock_guard lock(mutex_);
-      leaving_ = true;
-    }
-    changed_.notify_all();
-    thread_.join();
+    state_->leave();
+    thread_.get_id() == std::this_thread::get_id() ? thread_.detach() : thread_.join();
   }
 
   bool immediate() const override { return false; }
-
-  void submit(std::function<void()> work) override {
-    {
-      std::lock_guard lock(mutex_);
-      pending_.push_back(std::move(work));
-    }
-    changed_.notify_all();
-  }
+  void submit(std::function<void()> work) override { state_->submit(std::move(work)); }
 
   Event record() override {
-    Event event = Event::pending();
-    submit([this, event] { event.complete(std::exchange(error_, nullptr)); });
+    Event event = Event::pending(state_->owner);
+    submit([state = state_.get(), event] { event.complete(state->error()); });
     return event;
   }
 
   void wait(Event event) override {
-    submit([event] { event.wait("another device", config::wait_deadline()); });
+    submit([event] { event.wait(config::wait_deadline()); });
   }
 
  private:
-  void serve() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [this] { return leaving_ || (!pending_.empty() && !stuck_); });
-      if (leaving_) return;
-      auto work = std::move(pending_.front());
-      pending_.pop_front();
-      lock.unlock();
-      if (delay_.count() > 0) std::this_thread::sleep_for(delay_);
+  struct State {
+    State(std::string owner_in, std::chrono::microseconds delay_in, bool stuck_in)
+        : owner(std::move(owner_in)), delay(delay_in), stuck(stuck_in) {}
+
+    void submit(std::function<void()> work) {
+      {
+        std::lock_guard lock(mutex);
+        pending.push_back(std::move(work));
+      }
+      changed.notify_all();
+    }
+
+    void leave() {
+      {
+        std::lock_guard lock(mutex);
+        leaving = true;
+      }
+      changed.notify_all();
+    }
+
+    /// What went wrong and has not been seen yet.
+    std::shared_ptr<QueueError> error() {
+      if (unseen && unseen->seen) unseen.reset();
+      return unseen;
+    }
+
+    void serve() {
+      std::unique_lock lock(mutex);
+      while (true) {
+        changed.wait(lock, [this] { return leaving || (!pending.empty() && !stuck); });
+        if (leaving) return;
+        auto work = std::move(pending.front());
+        pending.pop_front();
+        lock.unlock();
+        run(std::move(work));
+        lock.lock();
+      }
+    }
+
+    void run(std::function<void()> work) {
+      if (delay.count() > 0) std::this_thread::sleep_for(delay);
       try {
         work();
       } catch (...) {
-        if (!error_) error_ = std::current_exception();
+        if (error()) return;
+        unseen = std::make_shared<QueueError>();
+        unseen->error = std::current_exception();
       }
-      work = nullptr;
-      lock.lock();
     }
-  }
 
-  const std::chrono::microseconds delay_;
-  const bool stuck_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<std::function<void()>> pending_;
-  bool leaving_ = false;
-  std::exception_ptr error_;  // Touched only by the thread.
+    const std::string owner;
+    const std::chrono::microseconds delay;
+    const bool stuck;
+    std::mutex mutex;
+    std::condition_variable changed;
+    std::deque<std::function<void()>> pending;
+    bool leaving = false;
+    std::shared_ptr<QueueError> unseen;  // Touched only by the thread.
+  };
+
+  const std::shared_ptr<State> state_;
   std::thread thread_;
 };
 
@@ -121,7 +146,7 @@ void add_test_gpu(const Options& options) {
   device.spec.index = options.index;
   device.backend = "test";
   device.own_space = std::make_shared<VeiledMemory>(device.spec.str());
-  device.queue = std::make_unique<LateQueue>(options.delay, options.stuck);
+  device.queue = std::make_unique<LateQueue>(device.spec.str(), options.delay, options.stuck);
   device.kernels = "cpu";
   device.missing_kernels = options.missing_kernels;
   device.kernel_address = real_address;

@@ -25,8 +25,8 @@ bool can_elide(const Graph& graph, size_t read) {
       graph.results, [&](int result) { return graph.storage_of(result) == value; });
   bool written = false;
   for (size_t i = read + 1; i < graph.nodes.size(); ++i) {
-    if (written && uses(graph, graph.nodes[i], value)) return false;
     written |= writes(graph.nodes[i], range);
+    if (written && uses(graph, graph.nodes[i], value)) return false;
   }
   return !(written && is_result);
 }

@@ -7,11 +7,13 @@ namespace tandem::graph {
 namespace {
 
 /// How an instruction's threads divide one operand among them; nothing where each may touch all of
-/// it.
+/// it. Two are the same only if each thread's part is the same bytes of the memory.
 struct Partition {
   int64_t extent;
   op::Split::Unit unit;
   bool whole_team;
+  int64_t unit_bytes = 0;
+  int64_t start = 0;  ///< Of chunks: the elements of the operands before this one.
   bool operator==(const Partition&) const = default;
 };
 
@@ -60,19 +62,35 @@ class BarrierPlacer {
   std::vector<Access> accesses_of(const Instruction& instruction) const {
     const Node& node = instruction.node;
     const op::Split split = node.op().split(node.signature);
-    const Partition partition{split.extent, split.unit, instruction.whole_team};
+    const Partition shared{split.extent, split.unit, instruction.whole_team};
+    int64_t start = 0;
+    // The part of one operand; chunks run on from each operand to the next.
+    const auto part_of = [&](int value) {
+      const op::TensorType& type = graph_.at(value).type;
+      const auto size = static_cast<int64_t>(size_of(type.dtype));
+      Partition own = shared;
+      const bool chunks = split.unit == op::Split::Unit::chunk;
+      own.unit_bytes =
+          chunks ? size : (split.extent == 0 ? 0 : type.shape.count() / split.extent * size);
+      own.start = chunks ? start : 0;
+      start += chunks ? type.shape.count() : 0;
+      return own;
+    };
     const bool collective = node.op().is_collective && replicas_ > 1;
     std::vector<Access> accesses;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const auto part = split.is_aligned(i) ? std::optional(partition) : std::nullopt;
-      accesses.push_back(access(node.inputs[i], false, collective, part));
+      const Partition part = part_of(node.inputs[i]);
+      accesses.push_back(access(node.inputs[i], false, collective,
+                                split.is_aligned(i) ? std::optional(part) : std::nullopt));
     }
+    start = 0;
     for (int output : node.outputs) {
-      accesses.push_back(access(output, true, collective && node.op().writes_peers, partition));
+      accesses.push_back(
+          access(output, true, collective && node.op().writes_peers, part_of(output)));
     }
     for (size_t i = 0; i < node.ranges.size(); ++i) {
       const bool writes = node.op().writes_range(i, node.ranges.size());
-      const auto part = writes ? std::optional(partition) : std::nullopt;
+      const auto part = writes ? std::optional(shared) : std::nullopt;
       accesses.push_back(access(node.ranges[i], writes, false, part));
     }
     return accesses;

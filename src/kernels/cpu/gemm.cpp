@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "kernels/cpu/gemm_narrow.h"
+#include "kernels/cpu/gemm_shallow.h"
 #include "tandem/error.h"
 
 namespace tandem::cpu {
@@ -43,12 +44,11 @@ class OneDnnGemm final : public Gemm {
 
   void run(const void* a, const void* b, void* c, void*) const override {
     const GemmShape& s = shape_;
-    const dnnl_status_t status =
+    [[maybe_unused]] const dnnl_status_t status =
         dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0F,
                    static_cast<const float*>(a), s.lda, static_cast<const float*>(b), s.ldb, 0.0F,
                    static_cast<float*>(c), s.ldc);
     assert(status == dnnl_success);
-    static_cast<void>(status);
   }
   const char* provider() const override { return "onednn"; }
 
@@ -56,8 +56,7 @@ class OneDnnGemm final : public Gemm {
   const GemmShape shape_;
 };
 
-/// The serial build, which locks where calls share its buffers, so that threads may call it at
-/// once.
+/// The serial build. That threads may call it at once is the doing of openblas_buffers.cpp.
 class OpenBlasGemm final : public Gemm {
  public:
   explicit OpenBlasGemm(const GemmShape& shape) : shape_(shape) {}
@@ -84,8 +83,8 @@ class OpenBlasGemm final : public Gemm {
   const GemmShape shape_;
 };
 
-/// cblas counts in int.
-bool fits_blasint(const GemmShape& s) {
+/// OpenBLAS counts in 32 bits.
+bool fits_openblas(const GemmShape& s) {
   const int64_t largest = std::max({s.m, s.n, s.k, s.lda, s.ldb, s.ldc});
   return largest <= std::numeric_limits<blasint>::max();
 }
@@ -106,11 +105,14 @@ constexpr Provider kProviders[] = {
     {"fill", "products of which a size is zero", is_empty, make<FillGemm>},
     {"narrow", "at most 16 columns",
      [](const GemmShape& s) { return !is_empty(s) && s.n <= kNarrowColumns; }, make_narrow_gemm},
+    {"shallow", "at most 16 terms, the first side as it is",
+     [](const GemmShape& s) { return !is_empty(s) && s.k <= kShallowTerms && !s.transpose_a; },
+     make_shallow_gemm},
     {"onednn", "float32",
      [](const GemmShape& s) { return !is_empty(s) && s.dtype == DType::float32; },
      make<OneDnnGemm>},
     {"openblas", "sizes below 2^31",
-     [](const GemmShape& s) { return !is_empty(s) && fits_blasint(s); }, make<OpenBlasGemm>},
+     [](const GemmShape& s) { return !is_empty(s) && fits_openblas(s); }, make<OpenBlasGemm>},
 };
 
 /// With one thread oneDNN packs its operands if C is large both ways (the bound is its own).
@@ -120,10 +122,10 @@ bool onednn_packs(const GemmShape& s) {
 }
 
 /// Whether a product that reads its operands where they lie walks down columns whose elements fall
-/// into the same few sets of a cache: 2 KB apart, or a multiple.
+/// into the same few sets of a cache: 2 KB apart, or 1 KB if A is walked down as well.
 bool strides_collide(const GemmShape& s) {
-  constexpr int64_t kStride = 512;
-  return (!s.transpose_b && s.ldb % kStride == 0) || (s.transpose_a && s.lda % kStride == 0);
+  const int64_t stride = s.transpose_a && s.k >= 64 ? 256 : 512;
+  return (!s.transpose_b && s.ldb % stride == 0) || (s.transpose_a && s.lda % stride == 0);
 }
 
 /// Who computes what; the first rule that applies decides. Measured on Zen 3 (AVX2) with a product
@@ -131,11 +133,11 @@ bool strides_collide(const GemmShape& s) {
 /// 260 random shapes; the choice costs 1% against the better provider of each. GFLOP/s per core, of
 /// 97 possible:
 ///
-///                                    narrow  onednn  openblas
-///   64x10x784, 392x10x128 TN             87   55,49     41,48
-///   392x1024x128 TN, 512x768x256          -      93     83,87
-///   128x512x1024 NT, 128x500x1000         -   88,93     85,80
-///   64x1024x1024, 128x1024x1024 TN        -   44,18     81,84
+///                                     narrow    onednn  openblas
+///   64x10x784, 392x10x128 TN              88    56, 49    42, 47
+///   392x1024x128 TN, 512x768x256           -    95, 92    84, 89
+///   128x512x384 NT, 128x500x1000           -    89, 93    75, 80
+///   64x1024x1024, 128x256x1024 TN          -    45, 75    83, 85
 struct Rule {
   const char* provider;
   bool (*applies)(const GemmShape&);
@@ -144,6 +146,7 @@ struct Rule {
 constexpr Rule kTable[] = {
     {"fill", is_empty},
     {"narrow", [](const GemmShape& s) { return s.n <= kNarrowColumns; }},
+    {"shallow", [](const GemmShape& s) { return s.k <= kShallowTerms && !s.transpose_a; }},
     {"openblas", [](const GemmShape& s) { return s.dtype == DType::float64; }},
     {"onednn", [](const GemmShape& s) { return s.m <= 4 || s.k <= 16; }},
     {"onednn", [](const GemmShape& s) { return onednn_packs(s) && s.k <= 384; }},
@@ -172,6 +175,9 @@ std::unique_ptr<Gemm> prepare_gemm_with(const char* name, const GemmShape& shape
     throw Unimplemented("gemm: " + std::string(name_of(shape.dtype)) +
                         " has no product, float32 and float64 have");
   }
+  assert(shape.lda >= (shape.transpose_a ? shape.m : shape.k));
+  assert(shape.ldb >= (shape.transpose_b ? shape.k : shape.n));
+  assert(shape.ldc >= shape.n);
   const Provider& provider = find_provider(name);
   if (!provider.accepts(shape)) {
     throw Unimplemented("gemm: " + std::string(name) + " does not take " + text_of(shape) +

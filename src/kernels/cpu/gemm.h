@@ -1,7 +1,7 @@
 /// Matrix products on one core: C = op(A) * op(B), row-major, float32 or float64.
 ///
 /// A team of threads splits a product into parts and each thread runs its own part, so nothing here
-/// starts a thread. A thread that runs a Gemm holds a core::SingleThreadScope, which keeps oneDNN
+/// starts a thread. A thread that runs a Gemm holds a core::ComputeScope, which keeps oneDNN
 /// on that thread.
 #pragma once
 
