@@ -26,7 +26,7 @@ using EdgeCases = harness::FreshDevices;
 Tensor vector(const Floats& v) { return Tensor::from(v, {static_cast<int64_t>(v.size())}); }
 devices::DevicePtr find(const char* name) { return devices::find_device(DeviceSpec::parse(name)); }
 
-// values of different row width in one buffer need a barrier between them.
+// Values of different row width in one buffer need a barrier between them.
 TEST_F(EdgeCases, AValueOfOtherRowsInTheSameBufferIsWaitedFor) {
   const Tensor w1 = fill({256, 128}, 0.01);
   const Tensor w2 = fill({128, 512}, 0.01);
@@ -45,7 +45,7 @@ TEST_F(EdgeCases, AValueOfOtherRowsInTheSameBufferIsWaitedFor) {
   EXPECT_EQ(code[2].barrier, graph::Barrier::squad);
 }
 
-// the same, seen from outside.
+// The same, seen from outside.
 TEST_F(EdgeCases, ASlowThreadsInputIsNotOverwritten) {
   config::set_logical_cpus({{.threads = 2}});
   const Tensor w1 = fill({256, 128}, 0.01);
@@ -83,7 +83,7 @@ TEST_F(EdgeCases, AFunctionCalledUnderATapeIsDifferentiatedOrRefused) {
   }
 }
 
-// errors of a queue end in an event that nobody waits for.
+// The first event after an error may be one that nobody waits for.
 TEST_F(EdgeCases, AnErrorReachesAnOpWhoseInputIsCopiedFromTheHost) {
   devices::test::add_test_gpu();
   find("/gpu:0")->queue().submit([] { throw DataLoss("the bus lost a bit"); });
@@ -228,8 +228,6 @@ TEST_F(EdgeCases, ATargetThatIsRefusedDoesNotSpendTheTape) {
   EXPECT_EQ(tape.gradient(y, Variables{v})[0].item<double>(), 6.0);
 }
 
-// ---- These end the process; run them alone. ----
-
 TEST_F(EdgeCases, AVariableOfAnEmptyTensorIsRefused) {
   EXPECT_TRUE(throws<FailedPrecondition>([] { const Variable v{Tensor()}; }, {"empty"}));
 }
@@ -237,12 +235,11 @@ TEST_F(EdgeCases, AnEmptyVariableIsRefusedEverywhere) {
   EXPECT_TRUE(throws<FailedPrecondition>([] { Variable().assign(Tensor(1.0f)); }, {"empty"}));
 }
 
-// hangs for ever in Allocator's rounded_up.
 TEST_F(EdgeCases, ASymbolicShapeOutsideOfAFunctionIsRefused) {
   EXPECT_TRUE(throws<InvalidArgument>([] { fill({-1, 3}, 1.0); }, {"fill", "[rows,3]"}));
 }
 
-// std::terminate, the queue joins itself.
+// Its queue cannot wait for itself to end.
 TEST_F(EdgeCases, ADeviceWhoseLastWorkOutlivesEveryHandleEndsQuietly) {
   devices::test::add_test_gpu({.delay = 5ms});
   {
@@ -254,7 +251,6 @@ TEST_F(EdgeCases, ADeviceWhoseLastWorkOutlivesEveryHandleEndsQuietly) {
   std::this_thread::sleep_for(100ms);
 }
 
-// deadlock.
 TEST_F(EdgeCases, ASinkMayLog) {
   const auto former = log::set_sink([](log::Level, std::string_view m) {
     if (m == "a") log::write(log::Level::info, "b");
