@@ -176,6 +176,10 @@ void Host::squad_barrier(const Member& member) {
   state_.arrive(*this, state_.squad_barriers[static_cast<size_t>(member.squad)]);
 }
 
+void Host::leave_if_failed() const {
+  if (state_.failed.load(std::memory_order_acquire)) throw Cancelled{};
+}
+
 void Host::team_barrier() { state_.arrive(*this, state_.team_barrier); }
 
 namespace {

@@ -51,6 +51,10 @@ class Host {
   void squad_barrier(const Member& member);
   void team_barrier();
 
+  /// Leaves the job if it has failed elsewhere. A thread that was given up calls it before it
+  /// touches anything that others may be using again.
+  void leave_if_failed() const;
+
  private:
   friend class TeamState;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 
 #include "core/compute_scope.h"
 #include "runtime/random_calls.h"
@@ -30,7 +31,8 @@ bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
 
 void set_instruction_hook(InstructionHook hook) {
   // A hook that a stuck thread may still be in is never freed.
-  instruction_hook = hook ? new InstructionHook(std::move(hook)) : nullptr;
+  static auto* hooks = new std::deque<InstructionHook>;
+  instruction_hook = hook ? &hooks->emplace_back(std::move(hook)) : nullptr;
 }
 
 Execution::Execution(std::shared_ptr<const Program> program,
@@ -232,6 +234,7 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
     if (instruction.barrier == Barrier::squad) host.squad_barrier(member);
     host.doing(instruction.node.op().name.c_str());
     if (hook != nullptr) (*hook)(member.squad, instruction.node.op().name);
+    host.leave_if_failed();
     op::Launch launch = launch_of(replica, i);
     launch.workspace = workspace;
     launch.part = instruction.whole_team ? member.global : member.rank;

@@ -115,8 +115,9 @@ void Tensor::copy_to_host(void* to) const {
   const auto& device = body.device();
   auto& space = device->space();
   body.ready.wait(config::wait_deadline());
+  if (body.bytes() == 0) return;
   if (space.host_readable()) {
-    if (body.bytes() > 0) space.copy_to_host(to, body.data(), body.bytes());
+    space.copy_to_host(to, body.data(), body.bytes());
     return;
   }
   // Through a staging area that the queue's work owns: after a deadline `to` may be gone.
