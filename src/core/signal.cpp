@@ -64,6 +64,15 @@ bool Signal::wait_past(uint32_t seen, Clock::time_point deadline) const {
   return park(seen, deadline);
 }
 
+bool Signal::wait_past(uint32_t seen, std::chrono::nanoseconds patience) const {
+  constexpr int kGlances = 100;  // A few microseconds.
+  for (int i = 0; i < kGlances && AtWork::cores_suffice(); ++i) {
+    if (word_.load(std::memory_order_acquire) != seen) return true;
+    relax();
+  }
+  return wait_past(seen, Clock::now() + patience);
+}
+
 bool Signal::park(uint32_t seen, Clock::time_point deadline) const {
   parked_.fetch_add(1);
   bool changed = word_.load() != seen;

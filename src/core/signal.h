@@ -42,6 +42,10 @@ class Signal {
   /// Returns true once value() differs from `seen`, false when `deadline` has passed.
   bool wait_past(uint32_t seen, Clock::time_point deadline) const;
 
+  /// The same with a time from now. An answer that comes at once is seen without a look at the
+  /// clock.
+  bool wait_past(uint32_t seen, std::chrono::nanoseconds patience) const;
+
  private:
   bool park(uint32_t seen, Clock::time_point deadline) const;
 

@@ -93,7 +93,7 @@ class TeamState {
       return;
     }
     host.waiting_.store(true, std::memory_order_relaxed);
-    if (!barrier.opened.wait_past(generation, Clock::now() + deadline)) expire();
+    if (!barrier.opened.wait_past(generation, deadline)) expire();
     host.waiting_.store(false, std::memory_order_relaxed);
     if (failed.load(std::memory_order_acquire)) throw Cancelled{};
   }
@@ -189,7 +189,7 @@ namespace {
 void serve(const std::shared_ptr<TeamState>& state, Host& host) {
   ComputeScope computing;
   for (uint32_t seen = 0;; ++seen) {
-    while (!state->started.wait_past(seen, Clock::now() + std::chrono::hours(1))) {
+    while (!state->started.wait_past(seen, std::chrono::hours(1))) {
     }
     if (state->leaving) return;
     state->run_on(host, *state->job);  // Kept by the state, for good if this thread is stuck in it.
@@ -227,7 +227,7 @@ void Team::run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadlin
   state.run_on(state.hosts[0], *job);
   // Once a deadline has passed within the job, those still missing get no second one.
   const auto patience = state.expired ? std::chrono::nanoseconds(0) : deadline;
-  if (workers > 0 && !state.finished.wait_past(finished, Clock::now() + patience)) {
+  if (workers > 0 && !state.finished.wait_past(finished, patience)) {
     state.broken = true;
     state.expire();
   }

@@ -90,6 +90,8 @@ int Trace::value_of(const op::RangeOperand& operand) {
 
 int Trace::aggregated(const Node& assign, const op::RangeOperand& variable) {
   using enum VariableAggregation;
+  // A constant is the same on every replica.
+  if (graph_.at(assign.inputs[0]).source == Value::Source::constant) return assign.inputs[0];
   const Tensor value = symbolic(assign.inputs[0]);
   switch (variable.aggregation) {
     case none:

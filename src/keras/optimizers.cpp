@@ -5,7 +5,6 @@
 #include "collective/collective.h"
 #include "ops/optimizer.h"
 #include "tandem/error.h"
-#include "tandem/ops.h"
 
 namespace tandem::keras::optimizers {
 namespace {
@@ -45,7 +44,7 @@ void Adam::apply_gradients(const Tensors& gradients, const Variables& variables)
   check(gradients, variables);
   ops::adam_update(collective::all_reduce(gradients), variables, iterations_, learning_rate_,
                    {options_.beta_1, options_.beta_2, options_.epsilon});
-  iterations_.assign_add(fill({}, 1, DType::int64));
+  iterations_.assign_add(Tensor(int64_t{1}));
 }
 
 }  // namespace tandem::keras::optimizers
