@@ -46,7 +46,8 @@ class Host {
   /// Says whose part this thread plays now, and what it does, for errors. `activity` outlives the
   /// job.
   void playing(const Member& member) { squad_.store(member.squad, std::memory_order_relaxed); }
-  void doing(const char* activity) { activity_.store(activity, std::memory_order_relaxed); }
+  /// Releases, so that who gives this thread up sees all it did before as done.
+  void doing(const char* activity) { activity_.store(activity, std::memory_order_release); }
 
   void squad_barrier(const Member& member);
   void team_barrier();
