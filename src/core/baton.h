@@ -1,5 +1,5 @@
 /// A lock that is waited for with a deadline: spinning first, then parked, like everything else
-/// that threads wait for. Not recursive. Works with std::unique_lock.
+/// that threads wait for. Not recursive. There is no waiting for ever.
 #pragma once
 
 #include "core/signal.h"
@@ -17,11 +17,6 @@ class Baton {
       const uint32_t seen = released_.value();
       if (try_lock()) return true;
       if (!released_.wait_past(seen, deadline)) return false;
-    }
-  }
-
-  void lock() {
-    while (!try_lock_for(std::chrono::hours(1))) {
     }
   }
 
