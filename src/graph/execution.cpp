@@ -208,6 +208,9 @@ op::Launch Execution::launch_of(const Replica& replica, size_t i) const {
   launch.step = &replica.step;
   launch.stream = static_cast<int>(i);
   launch.peers = peers_.data();
+  const Plan& plan = *replica.current->plan;
+  launch.workspaces = static_cast<char*>(replica.arena->data()) + plan.workspace_offset;
+  launch.workspace_stride = plan.workspace_bytes;
   return launch;
 }
 
@@ -225,8 +228,6 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
   const Replica& replica = replicas_[static_cast<size_t>(member.squad)];
   const Plan& plan = *replica.current->plan;
   const auto& instructions = program_->instructions();
-  char* workspace = static_cast<char*>(replica.arena->data()) + plan.workspace_offset +
-                    plan.workspace_bytes * static_cast<size_t>(member.rank);
   const InstructionHook* hook = instruction_hook.load(std::memory_order_acquire);
   host.playing(member);
   for (size_t i = begin; i < end; ++i) {
@@ -236,10 +237,17 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
     if (hook != nullptr) (*hook)(member.squad, instruction.node.op().name);
     host.leave_if_failed();
     op::Launch launch = launch_of(replica, i);
-    launch.workspace = workspace;
     launch.part = instruction.whole_team ? member.global : member.rank;
     launch.parts = instruction.whole_team ? team_size_ : member.size;
-    plan.executables[i]->run(launch);
+    const op::Executable& executable = *plan.executables[i];
+    executable.run(launch);
+    if (const int phases = executable.phases(); phases > 1) {
+      for (launch.phase = 1; launch.phase < phases; ++launch.phase) {
+        host.squad_barrier(member);
+        executable.run(launch);
+      }
+      host.squad_barrier(member);  // The next instruction may use the workspaces.
+    }
   }
 }
 
@@ -265,10 +273,12 @@ void Execution::run_on_queue(Replica& replica) {
     launch.slots = bound->slots.data();
     launch.step = &bound->step;
     launch.peers = nullptr;
-    launch.workspace = static_cast<char*>(replica.arena->data()) + instance.plan->workspace_offset;
-    queue.submit([bound, launch, i] {
+    queue.submit([bound, launch, i]() mutable {
       const core::ComputeScope computing;
-      bound->plan->executables[i]->run(launch);
+      const op::Executable& executable = *bound->plan->executables[i];
+      for (launch.phase = 0; launch.phase < executable.phases(); ++launch.phase) {
+        executable.run(launch);
+      }
     });
   }
   const devices::Event done = queue.record();

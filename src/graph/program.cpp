@@ -38,13 +38,16 @@ Plan make_plan(const Program& program, int64_t rows, const devices::Device& devi
   const core::ComputeScope computing;
   Plan plan;
   plan.rows = rows;
+  int workspaces = 0;
   for (const Instruction& instruction : program.instructions()) {
     const Node& node = instruction.node;
     const int parts = instruction.whole_team ? team_size : squad_size;
     plan.executables.push_back(
         op::Registry::instance().prepare(node.signature.resolved(rows), device, parts));
-    plan.workspace_bytes =
-        std::max(plan.workspace_bytes, aligned(plan.executables.back()->workspace_bytes()));
+    if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
+      plan.workspace_bytes = std::max(plan.workspace_bytes, aligned(bytes));
+      workspaces = std::max(workspaces, parts);
+    }
     std::vector<int> operands = node.inputs;
     operands.insert(operands.end(), node.outputs.begin(), node.outputs.end());
     operands.insert(operands.end(), node.ranges.begin(), node.ranges.end());
@@ -60,7 +63,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::Device& devi
     end += aligned(largest);
   }
   plan.workspace_offset = end;
-  plan.arena_bytes = end + plan.workspace_bytes * static_cast<size_t>(squad_size);
+  plan.arena_bytes = end + plan.workspace_bytes * static_cast<size_t>(workspaces);
   return plan;
 }
 

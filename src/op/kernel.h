@@ -27,9 +27,11 @@ struct Launch {
   const int* operands = nullptr;
   int inputs = 0;
   int outputs = 0;
-  void* workspace = nullptr;  ///< This thread's own, as large as the executable asked for.
+  void* workspaces = nullptr;   ///< One for each part, as large as the executable asked for.
+  size_t workspace_stride = 0;  ///< From one part's to the next, in bytes.
   int part = 0;
   int parts = 1;
+  int phase = 0;  ///< See Executable::phases().
   const StepScalars* step = nullptr;
   int stream = 0;                       ///< Which call of its program this is, for random numbers.
   void* const* const* peers = nullptr;  ///< The slots of every replica, for collectives.
@@ -45,6 +47,16 @@ struct Launch {
   template <class T>
   T* range(int i) const {
     return static_cast<T*>(slots[operands[inputs + outputs + i]]);
+  }
+  /// This part's own workspace, or another's after a phase in which that was written.
+  template <class T = void>
+  T* workspace(int of_part) const {
+    return reinterpret_cast<T*>(static_cast<char*>(workspaces) +
+                                workspace_stride * static_cast<size_t>(of_part));
+  }
+  template <class T = void>
+  T* workspace() const {
+    return workspace<T>(part);
   }
 };
 
@@ -63,6 +75,11 @@ class Executable {
   virtual ~Executable() = default;
   virtual void run(const Launch& launch) const = 0;
   virtual size_t workspace_bytes() const { return 0; }
+
+  /// A run is this many calls of run(), with Launch::phase 0, 1, ..; the threads meet between two.
+  /// So partial results, left in the workspaces, can be joined.
+  virtual int phases() const { return 1; }
+
   virtual const char* provider() const { return "tandem"; }
 };
 

@@ -36,10 +36,11 @@ class TranslatingExecutable final : public Executable {
     Launch real = launch;
     real.slots = slots.data();
     real.operands = indices_.data();
-    real.workspace = kernel_address_(launch.workspace);
+    real.workspaces = kernel_address_(launch.workspaces);
     inner_->run(real);
   }
   size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+  int phases() const override { return inner_->phases(); }
   const char* provider() const override { return inner_->provider(); }
 
  private:

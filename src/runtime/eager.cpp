@@ -30,33 +30,45 @@ class BoundCall final : public core::Job {
     launch_.parts = prepared_.parts;
     launch_.step = &step_;
     if (const size_t bytes = prepared_.executable->workspace_bytes(); bytes > 0) {
-      for (int part = 0; part < prepared_.parts; ++part) {
-        workspaces_.push_back(std::make_unique<Buffer>(device, bytes, DType::uint8,
-                                                       Shape{static_cast<int64_t>(bytes)}));
-      }
+      launch_.workspace_stride = (bytes + 63) / 64 * 64;
+      const size_t all = launch_.workspace_stride * static_cast<size_t>(prepared_.parts);
+      workspaces_ =
+          std::make_unique<Buffer>(device, all, DType::uint8, Shape{static_cast<int64_t>(all)});
+      launch_.workspaces = workspaces_->data();
     }
   }
 
   void set_random_call(uint64_t call) { step_.random_call = call; }
 
-  void run(int part) const {
-    op::Launch launch = launch_;
-    launch.part = part;
-    if (!workspaces_.empty()) launch.workspace = workspaces_[static_cast<size_t>(part)]->data();
-    prepared_.executable->run(launch);
+  /// All of it, on this thread.
+  void run() const {
+    for (int phase = 0; phase < prepared_.executable->phases(); ++phase) {
+      for (int part = 0; part < prepared_.parts; ++part) run(part, phase);
+    }
   }
 
   void play(core::Host& host) override {
-    for (const core::Member& member : host.members()) run(member.rank);
+    const int phases = prepared_.executable->phases();
+    for (int phase = 0; phase < phases; ++phase) {
+      if (phase > 0) host.team_barrier();
+      for (const core::Member& member : host.members()) run(member.rank, phase);
+    }
   }
 
  private:
+  void run(int part, int phase) const {
+    op::Launch launch = launch_;
+    launch.part = part;
+    launch.phase = phase;
+    prepared_.executable->run(launch);
+  }
+
   const Prepared prepared_;
   Tensors keep_;
   const op::RangeOperands ranges_;
   std::vector<void*> slots_;
   std::vector<int> operands_;
-  std::vector<std::unique_ptr<Buffer>> workspaces_;
+  std::unique_ptr<Buffer> workspaces_;
   op::StepScalars step_;
   op::Launch launch_;
 };
@@ -123,7 +135,7 @@ class EagerInterpreter final : public op::Interpreter {
     const size_t operands = inputs.size() + outputs.size() + ranges.size();
     const bool immediate = device->queue().immediate();
     if (immediate && prepared.parts == 1 && operands <= 16 &&
-        prepared.executable->workspace_bytes() == 0) {
+        prepared.executable->workspace_bytes() == 0 && prepared.executable->phases() == 1) {
       run_here(prepared, local, outputs, ranges, *device, random_call);
     } else {
       auto call = std::make_shared<BoundCall>(prepared, local, outputs, ranges, device);
@@ -131,7 +143,7 @@ class EagerInterpreter final : public op::Interpreter {
       if (!immediate) {
         device->queue().submit([call] {
           const core::ComputeScope computing;
-          call->run(0);
+          call->run();
         });
         for (auto& body : bodies) body->ready = device->queue().record();
       } else {
@@ -154,7 +166,7 @@ class EagerInterpreter final : public op::Interpreter {
                           int parts) {
     if (parts == 1 || core::Team::is_playing()) {
       const core::ComputeScope computing;
-      for (int part = 0; part < parts; ++part) call->run(part);
+      call->run();
     } else {
       team_slot({device})->run(call);
     }

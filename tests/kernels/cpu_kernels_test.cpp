@@ -161,7 +161,7 @@ class HandRun {
                      .operands = indices.data(),
                      .inputs = static_cast<int>(signature_.inputs.size()),
                      .outputs = static_cast<int>(signature_.outputs.size()),
-                     .workspace = workspace.data(),
+                     .workspaces = workspace.data(),
                      .part = part,
                      .parts = parts,
                      .step = &step});

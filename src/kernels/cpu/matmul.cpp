@@ -34,7 +34,7 @@ class Matmul final : public op::Executable {
     const auto begin = static_cast<size_t>(op::part_of(rows_, launch).first);
     gemm->run(launch.in<char>(0) + begin * static_cast<size_t>(a_step_) * element_,
               launch.in<char>(1),
-              launch.out<char>(0) + begin * static_cast<size_t>(ldc_) * element_, launch.workspace);
+              launch.out<char>(0) + begin * static_cast<size_t>(ldc_) * element_, launch.workspace());
   }
 
   size_t workspace_bytes() const override {
