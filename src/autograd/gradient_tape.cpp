@@ -14,15 +14,28 @@ namespace tandem {
 namespace {
 
 using Key = const TensorBody*;
+using Keys = std::unordered_set<Key>;
+using Gradients = std::unordered_map<Key, Tensor>;
 
 struct Record {
-  const op::OpDef* op;
+  const op::GradientFn* gradient;
+  std::shared_ptr<const op::GradientFn> owner;  // Where the function is not an op's.
   Tensors inputs;
   Tensors outputs;
   op::Attrs attrs;
 };
 
 Key key_of(const Tensor& tensor) { return tensor.body().get(); }
+
+void check_differentiable(DType dtype) {
+  if (is_floating(dtype)) return;
+  throw InvalidArgument(fmt::format(
+      "gradient tape: a {} tensor has no derivative; floating types have", name_of(dtype)));
+}
+
+void accumulate(Tensor& sum, const Tensor& gradient) {
+  sum = sum.defined() ? add(sum, gradient) : gradient;
+}
 
 }  // namespace
 
@@ -44,10 +57,12 @@ class GradientTape::Body final : public op::Recorder {
 
   void record(const op::OpDef& op, const Tensors& inputs, const Tensors& outputs,
               const op::Attrs& attrs) override {
-    if (op.no_gradient) return;
-    if (std::ranges::none_of(inputs, [this](const Tensor& t) { return is_tracked(t); })) return;
-    for (const Tensor& output : outputs) tracked_.insert(key_of(output));
-    records_.push_back({&op, inputs, outputs, attrs});
+    if (!op.no_gradient) add_record({&op.gradient, nullptr, inputs, outputs, attrs});
+  }
+
+  void record_custom(const std::shared_ptr<const op::GradientFn>& gradient, const Tensors& inputs,
+                     const Tensors& outputs) override {
+    add_record({gradient.get(), gradient, inputs, outputs, {}});
   }
 
   void record_read(const Variable& variable, const Tensor& value) override {
@@ -59,73 +74,141 @@ class GradientTape::Body final : public op::Recorder {
     reads_.emplace_back(variable, value);
   }
 
-  Tensors gradient(const Tensor& target, const Tensors& sources) {
-    for (const Tensor& source : sources) check_differentiable(source.dtype());
-    const auto gradients = backward(target);
+  Tensors gradient(const Tensors& targets, const Tensors& sources, const GradientOptions& options) {
+    Keys keys;
+    for (const Tensor& source : sources) {
+      check_differentiable(source.dtype());
+      keys.insert(key_of(source));
+    }
+    const Gradients gradients = backward(targets, std::move(keys), options);
     Tensors result;
     for (const Tensor& source : sources) {
       const auto found = gradients.find(key_of(source));
       result.push_back(found == gradients.end() ? Tensor() : found->second);
+      if (!result.back().defined()) result.back() = unconnected(source, options);
     }
     return result;
   }
 
-  Tensors gradient(const Tensor& target, const Variables& sources) {
-    for (const Variable& source : sources) check_differentiable(source.dtype());
-    const auto gradients = backward(target);
+  Tensors gradient(const Tensors& targets, const Variables& sources,
+                   const GradientOptions& options) {
+    Keys keys;
+    for (const Variable& source : sources) {
+      check_differentiable(source.dtype());
+      for (const auto& [variable, value] : reads_) {
+        if (variable.body() == source.body()) keys.insert(key_of(value));
+      }
+    }
+    const Gradients gradients = backward(targets, std::move(keys), options);
     Tensors result;
     for (const Variable& source : sources) {
       Tensor sum;
+      Keys counted;  // While tracing, several reads of one variable can be one value.
       for (const auto& [variable, value] : reads_) {
-        if (variable.body() != source.body() || counted_before(value, source)) continue;
+        if (variable.body() != source.body() || !counted.insert(key_of(value)).second) continue;
         const auto found = gradients.find(key_of(value));
-        if (found != gradients.end()) sum = sum.defined() ? add(sum, found->second) : found->second;
+        if (found != gradients.end()) accumulate(sum, found->second);
       }
-      result.push_back(sum);
+      result.push_back(sum.defined() ? sum : unconnected(source, options));
     }
     return result;
   }
 
- private:
-  bool is_tracked(const Tensor& tensor) const { return tracked_.contains(key_of(tensor)); }
+  void pause() {
+    if (paused_++ == 0) close();
+  }
+  void resume() {
+    if (--paused_ == 0 && !spent_) open();
+  }
 
-  /// While tracing, several reads of one variable can be one value: it counts once.
-  bool counted_before(const Tensor& value, const Variable& source) const {
-    for (const auto& [variable, earlier] : reads_) {
-      if (&earlier == &value) return false;
-      if (variable.body() == source.body() && key_of(earlier) == key_of(value)) return true;
+  void reset() {
+    records_.clear();
+    tracked_.clear();
+    watched_.clear();
+    watched_variables_.clear();
+    reads_.clear();
+    if (spent_ && paused_ == 0) open();
+    spent_ = false;
+  }
+
+  Variables watched_variables() const {
+    Variables all = watched_variables_;
+    for (const auto& [variable, value] : reads_) all.push_back(variable);
+    Variables each_once;
+    for (const Variable& variable : all) {
+      const auto same = [&](const Variable& v) { return v.body() == variable.body(); };
+      if (std::ranges::none_of(each_once, same)) each_once.push_back(variable);
     }
-    return false;
+    return each_once;
   }
 
-  static void check_differentiable(DType dtype) {
-    if (is_floating(dtype)) return;
-    throw InvalidArgument(fmt::format(
-        "gradient tape: a {} tensor has no derivative; floating types have", name_of(dtype)));
+ private:
+  void add_record(Record record) {
+    const auto is_tracked = [this](const Tensor& t) { return tracked_.contains(key_of(t)); };
+    if (std::ranges::none_of(record.inputs, is_tracked)) return;
+    for (const Tensor& output : record.outputs) tracked_.insert(key_of(output));
+    records_.push_back(std::move(record));
   }
 
-  /// The gradients of everything that the target was computed from, latest record first.
-  std::unordered_map<Key, Tensor> backward(const Tensor& target) {
+  /// Gradients on the way from the targets to the sources, latest record first.
+  Gradients backward(const Tensors& targets, Keys sources, const GradientOptions& options) {
     if (spent_) {
       throw FailedPrecondition(
           "gradient tape: gradient() was called already; make the tape persistent to call it "
           "again");
     }
-    check_differentiable(target.dtype());
+    if (!options.output_gradients.empty() && options.output_gradients.size() != targets.size()) {
+      throw InvalidArgument(fmt::format("gradient tape: {} output gradients for {} targets",
+                                        options.output_gradients.size(), targets.size()));
+    }
     spent_ = !options_.persistent;
     close();  // The backward pass is for outer tapes to record, not for this one.
-    std::unordered_map<Key, Tensor> gradients;
-    if (is_tracked(target)) {
-      gradients[key_of(target)] = fill(target.shape(), 1.0, target.dtype());
-      for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-        propagate(*record, gradients);
-      }
+    const auto reopen = [this](void*) {
+      if (options_.persistent && paused_ == 0) open();
+    };
+    const std::unique_ptr<void, decltype(reopen)> at_end(this, reopen);
+
+    Gradients gradients;
+    for (size_t i = 0; i < targets.size(); ++i) {
+      check_differentiable(targets[i].dtype());
+      if (!tracked_.contains(key_of(targets[i]))) continue;
+      accumulate(gradients[key_of(targets[i])], seed(targets[i], i, options));
     }
-    if (options_.persistent) open();
+    if (gradients.empty()) return gradients;
+    const Keys wanted = leading_from(std::move(sources));
+    for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
+      propagate(*record, wanted, gradients);
+    }
     return gradients;
   }
 
-  void propagate(const Record& record, std::unordered_map<Key, Tensor>& gradients) const {
+  static Tensor seed(const Tensor& target, size_t index, const GradientOptions& options) {
+    const Tensor given =
+        options.output_gradients.empty() ? Tensor() : options.output_gradients[index];
+    if (!given.defined()) return fill(target.shape(), 1.0, target.dtype());
+    if (given.shape() == target.shape() && given.dtype() == target.dtype()) return given;
+    throw InvalidArgument(fmt::format("gradient tape: output gradient {} is {}{}, its target {}{}",
+                                      index, name_of(given.dtype()), given.shape().str(),
+                                      name_of(target.dtype()), target.shape().str()));
+  }
+
+  /// The sources and all that was computed from them.
+  Keys leading_from(Keys sources) const {
+    for (const Record& record : records_) {
+      const bool leads = std::ranges::any_of(
+          record.inputs, [&](const Tensor& t) { return sources.contains(key_of(t)); });
+      if (!leads) continue;
+      for (const Tensor& output : record.outputs) sources.insert(key_of(output));
+    }
+    return sources;
+  }
+
+  static void propagate(const Record& record, const Keys& wanted, Gradients& gradients) {
+    op::Call call{record.inputs, record.outputs, record.attrs, {}};
+    for (const Tensor& input : record.inputs) {
+      call.needed.push_back(wanted.contains(key_of(input)));
+    }
+    if (std::ranges::find(call.needed, true) == call.needed.end()) return;
     Tensors output_gradients;
     bool reached = false;
     for (const Tensor& output : record.outputs) {
@@ -138,14 +221,17 @@ class GradientTape::Body final : public op::Recorder {
     if (!output_gradients[0].defined()) {
       output_gradients[0] = fill(record.outputs[0].shape(), 0.0, record.outputs[0].dtype());
     }
-    op::Call call{record.inputs, record.outputs, record.attrs, {}};
-    for (const Tensor& input : record.inputs) call.needed.push_back(is_tracked(input));
-    const Tensors input_gradients = record.op->gradient(call, output_gradients);
+    const Tensors input_gradients = (*record.gradient)(call, output_gradients);
     for (size_t i = 0; i < input_gradients.size(); ++i) {
       if (!call.needed[i] || !input_gradients[i].defined()) continue;
-      Tensor& sum = gradients[key_of(record.inputs[i])];
-      sum = sum.defined() ? add(sum, input_gradients[i]) : input_gradients[i];
+      accumulate(gradients[key_of(record.inputs[i])], input_gradients[i]);
     }
+  }
+
+  template <class Source>
+  static Tensor unconnected(const Source& source, const GradientOptions& options) {
+    if (options.unconnected == UnconnectedGradients::none) return {};
+    return fill(source.shape(), 0.0, source.dtype());
   }
 
   void open() { op::recorders().push_back(this); }
@@ -153,8 +239,9 @@ class GradientTape::Body final : public op::Recorder {
 
   const GradientTapeOptions options_;
   bool spent_ = false;
+  int paused_ = 0;
   std::vector<Record> records_;
-  std::unordered_set<Key> tracked_;
+  Keys tracked_;
   Tensors watched_;
   Variables watched_variables_;
   std::vector<std::pair<Variable, Tensor>> reads_;
@@ -167,11 +254,36 @@ GradientTape::~GradientTape() = default;
 void GradientTape::watch(const Tensor& tensor) { body_->watch(tensor); }
 void GradientTape::watch(const Variable& variable) { body_->watch(variable); }
 
-Tensors GradientTape::gradient(const Tensor& target, const Variables& sources) {
-  return body_->gradient(target, sources);
+Tensors GradientTape::gradient(const Tensors& targets, const Variables& sources,
+                               const GradientOptions& options) {
+  return body_->gradient(targets, sources, options);
 }
-Tensors GradientTape::gradient(const Tensor& target, const Tensors& sources) {
-  return body_->gradient(target, sources);
+Tensors GradientTape::gradient(const Tensors& targets, const Tensors& sources,
+                               const GradientOptions& options) {
+  return body_->gradient(targets, sources, options);
 }
+Tensors GradientTape::gradient(const Tensor& target, const Variables& sources,
+                               const GradientOptions& options) {
+  return body_->gradient({target}, sources, options);
+}
+Tensors GradientTape::gradient(const Tensor& target, const Tensors& sources,
+                               const GradientOptions& options) {
+  return body_->gradient({target}, sources, options);
+}
+Tensor GradientTape::gradient(const Tensor& target, const Variable& source,
+                              const GradientOptions& options) {
+  return body_->gradient({target}, Variables{source}, options)[0];
+}
+Tensor GradientTape::gradient(const Tensor& target, const Tensor& source,
+                              const GradientOptions& options) {
+  return body_->gradient({target}, Tensors{source}, options)[0];
+}
+
+GradientTape::Pause::Pause(GradientTape& tape) : tape_(tape) { tape_.body_->pause(); }
+GradientTape::Pause::~Pause() { tape_.body_->resume(); }
+GradientTape::Pause GradientTape::stop_recording() { return Pause(*this); }
+
+void GradientTape::reset() { body_->reset(); }
+Variables GradientTape::watched_variables() const { return body_->watched_variables(); }
 
 }  // namespace tandem

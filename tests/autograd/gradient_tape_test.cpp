@@ -381,5 +381,78 @@ TEST_F(GradientTapeTest, WithinAFunctionSecondDerivativesAreTheSame) {
   EXPECT_EQ(f(Tensor::from<double>({1, 2}, {2})).to_vector<double>(), (Doubles{6, 12}));
 }
 
+TEST_F(GradientTapeTest, UnconnectedGradientsAreZeroIfAsked) {
+  const Variable w(Tensor::from<double>({1, 2}, {2}), {.name = "w"});
+  const Tensor x(3.0);
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  const GradientOptions zero{.unconnected = UnconnectedGradients::zero};
+  EXPECT_EQ(tape.gradient(x * x, w, zero).to_vector<double>(), (Doubles{0, 0}));
+  EXPECT_EQ(tape.gradient(x * x, Tensor(1.0), zero).item<double>(), 0.0);
+  EXPECT_FALSE(tape.gradient(x * x, w).defined());
+}
+
+TEST_F(GradientTapeTest, WhatRunsWhilePausedIsNotRecorded) {
+  const Tensor x(3.0);
+  GradientTape tape;
+  tape.watch(x);
+  Tensor apart;
+  {
+    const auto paused = tape.stop_recording();
+    apart = x * x;
+  }
+  EXPECT_EQ(tape.gradient(apart * x, x).item<double>(), 9.0);
+}
+
+TEST_F(GradientTapeTest, SeveralTargetsAddUpAndMayBeWeighted) {
+  const Tensor x = Tensor::from<double>({1, 2}, {2});
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  const Tensors targets{x * 3.0, x * x};
+  EXPECT_EQ(tape.gradient(targets, Tensors{x})[0].to_vector<double>(), (Doubles{5, 7}));
+  const Tensor weights = Tensor::from<double>({10, 100}, {2});
+  const auto weighted =
+      tape.gradient(targets, Tensors{x}, {.output_gradients = {weights, Tensor()}});
+  EXPECT_EQ(weighted[0].to_vector<double>(), (Doubles{32, 304}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { tape.gradient(targets, Tensors{x}, {.output_gradients = {weights}}); },
+      {"1 output gradients for 2 targets"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { tape.gradient(targets[0], x, {.output_gradients = {Tensor(1.0)}}); },
+      {"output gradient 0 is float64[], its target float64[2]"}));
+}
+
+TEST_F(GradientTapeTest, ATapeThatWasResetStartsAnew) {
+  const Tensor x(3.0);
+  GradientTape tape;
+  tape.watch(x);
+  const Tensor before = x * x;
+  EXPECT_TRUE(tape.gradient(before, x).defined());
+  tape.reset();
+  tape.watch(x);
+  EXPECT_EQ(tape.gradient(before * x, x).item<double>(), 9.0);
+}
+
+TEST_F(GradientTapeTest, NamesTheVariablesItWatched) {
+  const Variable w(Tensor(1.0), {.name = "w"});
+  const Variable other(Tensor(2.0), {.name = "other"});
+  GradientTape tape;
+  static_cast<void>(w.value() + w.value());
+  const Variables watched = tape.watched_variables();
+  ASSERT_EQ(watched.size(), 1u);
+  EXPECT_EQ(watched[0].name(), "w");
+}
+
+TEST_F(GradientTapeTest, OnlyTheWayToTheSourcesIsWalked) {
+  // The gradient by the labels of a cross-entropy is asked for by nobody.
+  const Tensor logits = matrix({1, 2}, 2);
+  const Tensor labels = matrix({0, 1}, 2);
+  GradientTape tape;
+  tape.watch(logits);
+  tape.watch(labels);
+  const Tensor loss = softmax_cross_entropy_with_logits(labels, logits);
+  EXPECT_TRUE(tape.gradient(loss, logits).defined());
+}
+
 }  // namespace
 }  // namespace tandem
