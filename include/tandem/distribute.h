@@ -89,6 +89,8 @@ class TANDEM_API MirroredStrategy {
   template <class Result, class... Args, class... Values>
   auto run(const Function<Result, Args...>& f, const Values&... values) const {
     static_assert(sizeof...(Values) == sizeof...(Args), "run: one value for each argument");
+    static_assert((std::is_same_v<std::remove_cvref_t<Args>, Tensor> && ...),
+                  "run: the function's arguments are tensors");
     const PerReplica list[] = {PerReplica(values)..., PerReplica()};
     const std::span<const PerReplica> arguments(list, sizeof...(Values));
     if constexpr (std::is_same_v<Result, Tensor>) {

@@ -6,10 +6,12 @@
 ///   auto step = tandem::function([&](const Tensor& x, const Tensor& y) { ...; return loss; });
 ///   Tensor loss = step(x, y);
 ///
-/// `f` may read and assign variables, use gradient tapes and call other functions; reading a
-/// tensor's value inside is FailedPrecondition. Called under an open gradient tape it runs op by
-/// op, so that the tape can differentiate it: for speed, put the tape inside. Calls from several
-/// threads take turns.
+/// Arguments and results are tensors or structures of tensors (structure.h); numbers and flags
+/// among the arguments are part of the kind, as in `step(x, y, true)`. `f` may read and assign
+/// variables, use gradient tapes and call other functions; it may create variables on the first
+/// call only (see init_scope), and reading a tensor's value inside is FailedPrecondition. Called
+/// under an open gradient tape it runs op by op, so that the tape can differentiate it: for speed,
+/// put the tape inside. Calls from several threads take turns.
 #pragma once
 
 #include <functional>
@@ -18,6 +20,7 @@
 #include <string>
 #include <type_traits>
 
+#include "tandem/structure.h"
 #include "tandem/tensor.h"
 
 namespace tandem {
@@ -26,11 +29,36 @@ namespace graph {
 class FunctionBody;
 }
 
+/// What a function may be called with at one place. A leading size of -1 is any number of rows.
+struct TensorSpec {
+  DType dtype = DType::float32;
+  Shape shape;
+};
+
+struct FunctionOptions {
+  std::string name = "function";  ///< For errors and warnings.
+
+  /// By flat argument. If given, the function is traced for it alone, and other arguments are
+  /// InvalidArgument.
+  std::vector<TensorSpec> input_signature{};
+};
+
+/// The memory that a run allocates on each device, results included; arguments are the caller's.
+struct MemoryPlan {
+  struct Device {
+    std::string name;
+    size_t arena_bytes = 0;
+    size_t result_bytes = 0;
+    size_t bytes() const { return arena_bytes + result_bytes; }
+  };
+  std::vector<Device> devices;
+};
+
 /// The untyped core: flat lists of tensors in and out.
 class TANDEM_API FlatFunction {
  public:
   using TensorFn = std::function<Tensors(const Tensors&)>;
-  explicit FlatFunction(TensorFn f);
+  explicit FlatFunction(TensorFn f, FunctionOptions options = {});
 
   Tensors operator()(std::span<const Tensor> arguments) const;
 
@@ -44,58 +72,107 @@ class TANDEM_API FlatFunction {
   /// The programs made so far, an instruction a line.
   std::string explain() const;
 
+  /// What a run of the latest trace with so many rows will allocate, known before the first. Throws
+  /// FailedPrecondition when nothing was traced yet: see trace().
+  MemoryPlan memory_plan(int64_t rows) const;
+
   const std::shared_ptr<graph::FunctionBody>& body() const { return body_; }
 
+ protected:
+  /// What `f` returned, and the structure that it came in.
+  struct Traced {
+    Tensors results;
+    std::shared_ptr<const void> structure{};
+  };
+  /// `structure` is that of the arguments; it lives as long as the call.
+  using StructuredFn = std::function<Traced(const Tensors& arguments, const void* structure)>;
+  FlatFunction(StructuredFn f, FunctionOptions options);
+
+  Traced call(const structure::Flat& arguments, const void* structure) const;
+  void trace_flat(const structure::Flat& arguments, const void* structure) const;
+
  private:
+  friend class graph::FunctionBody;
   std::shared_ptr<graph::FunctionBody> body_;
 };
 
-/// A function of `Args`, each a Tensor, that returns Tensor, Tensors or nothing.
 template <class Result, class... Args>
 class Function : public FlatFunction {
-  static_assert((std::is_same_v<std::remove_cvref_t<Args>, Tensor> && ...),
-                "a function takes tensors");
-
  public:
   using ResultType = Result;
   static constexpr size_t kArguments = sizeof...(Args);
 
-  explicit Function(std::function<Result(Args...)> f) : FlatFunction(flattened(std::move(f))) {}
+  explicit Function(std::function<Result(Args...)> f, FunctionOptions options = {})
+      : FlatFunction(StructuredFn(Call{std::move(f)}), std::move(options)) {}
 
   Result operator()(const std::remove_cvref_t<Args>&... args) const {
-    const Tensor list[] = {args..., Tensor()};
-    const std::span<const Tensor> arguments(list, kArguments);
-    if constexpr (std::is_same_v<Result, Tensor>) {
-      return single(arguments);
+    if constexpr (kTensors && std::is_same_v<Result, Tensor>) {
+      const Tensor list[] = {args..., Tensor()};
+      return single(std::span<const Tensor>(list, kArguments));
     } else {
-      return static_cast<Result>(FlatFunction::operator()(arguments));
+      const Arguments values(args...);
+      const Traced traced = call(structure::flattened(values), &values);
+      if constexpr (!std::is_void_v<Result>) {
+        return structure::rebuilt(*static_cast<const Result*>(traced.structure.get()),
+                                  traced.results);
+      }
     }
   }
 
- private:
-  static TensorFn flattened(std::function<Result(Args...)> f) {
-    return [f = std::move(f)](const Tensors& arguments) {
-      return [&]<size_t... I>(std::index_sequence<I...>)->Tensors {
-        if constexpr (std::is_void_v<Result>) {
-          f(arguments[I]...);
-          return {};
-        } else if constexpr (std::is_same_v<Result, Tensor>) {
-          return {f(arguments[I]...)};
-        } else {
-          return f(arguments[I]...);
-        }
-      }
-      (std::index_sequence_for<Args...>());
-    };
+  /// Records `f` for arguments of this kind without running it.
+  void trace(const std::remove_cvref_t<Args>&... args) const {
+    const Arguments values(args...);
+    trace_flat(structure::flattened(values), &values);
   }
+
+ private:
+  using Arguments = std::tuple<std::remove_cvref_t<Args>...>;
+  static constexpr bool kTensors = (std::is_same_v<std::remove_cvref_t<Args>, Tensor> && ...);
+
+  /// `f` from flat tensors to flat tensors. Where all arguments are tensors no structure is given.
+  struct Call {
+    std::function<Result(Args...)> f;
+
+    Traced operator()(const Tensors& flat, const void* structure) const {
+      const Arguments values = [&] {
+        if constexpr (kTensors) {
+          return structure::rebuilt(Arguments(), flat);
+        } else {
+          return structure::rebuilt(*static_cast<const Arguments*>(structure), flat);
+        }
+      }();
+      if constexpr (std::is_void_v<Result>) {
+        std::apply(f, values);
+        return {};
+      } else {
+        auto result = std::make_shared<const Result>(std::apply(f, values));
+        return {structure::flattened(*result).tensors, result};
+      }
+    }
+  };
 };
 
 template <class Result, class... Args>
-Function(std::function<Result(Args...)>) -> Function<Result, Args...>;
+Function(std::function<Result(Args...)>, FunctionOptions = {}) -> Function<Result, Args...>;
 
 template <class F>
-auto function(F f) {
-  return Function(std::function(std::move(f)));
+auto function(F f, FunctionOptions options = {}) {
+  return Function(std::function(std::move(f)), std::move(options));
 }
+
+/// While it lives, operations of this thread run at once and unrecorded, also inside a function
+/// that is being traced: for the initial values of variables that `f` creates on its first call.
+class TANDEM_API InitScope {
+ public:
+  InitScope();
+  ~InitScope();
+  InitScope(const InitScope&) = delete;
+  InitScope& operator=(const InitScope&) = delete;
+
+ private:
+  struct Held;
+  std::unique_ptr<Held> held_;
+};
+[[nodiscard]] inline InitScope init_scope() { return {}; }
 
 }  // namespace tandem

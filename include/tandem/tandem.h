@@ -12,5 +12,6 @@
 #include "tandem/ops.h"
 #include "tandem/optimizers.h"
 #include "tandem/shape.h"
+#include "tandem/structure.h"
 #include "tandem/tensor.h"
 #include "tandem/variable.h"

@@ -161,6 +161,7 @@ class GradientTape::Body final : public op::Recorder {
       throw InvalidArgument(fmt::format("gradient tape: {} output gradients for {} targets",
                                         options.output_gradients.size(), targets.size()));
     }
+    for (const Tensor& target : targets) check_differentiable(target.dtype());
     spent_ = !options_.persistent;
     close();  // The backward pass is for outer tapes to record, not for this one.
     const auto reopen = [this](void*) {
@@ -170,7 +171,6 @@ class GradientTape::Body final : public op::Recorder {
 
     Gradients gradients;
     for (size_t i = 0; i < targets.size(); ++i) {
-      check_differentiable(targets[i].dtype());
       if (!tracked_.contains(key_of(targets[i]))) continue;
       accumulate(gradients[key_of(targets[i])], seed(targets[i], i, options));
     }

@@ -7,10 +7,8 @@
 #include "tandem/error.h"
 
 namespace tandem::devices {
-namespace {
 
-/// Sizes come in steps of about an eighth, so that a freed block fits the next of nearly its size.
-size_t rounded_up(size_t bytes) {
+size_t Allocator::rounded(size_t bytes) {
   constexpr size_t kLeast = 64;
   if (bytes <= kLeast) return kLeast;
   size_t step = kLeast;
@@ -18,15 +16,13 @@ size_t rounded_up(size_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-}  // namespace
-
 Allocator::Allocator(std::string device_name, MemorySpace& space)
     : device_name_(std::move(device_name)), space_(space) {}
 
 Allocator::~Allocator() { release_kept(); }
 
 Allocator::Block* Allocator::allocate(size_t bytes, DType dtype, const Shape& shape) {
-  const size_t rounded = rounded_up(bytes);
+  const size_t rounded = Allocator::rounded(bytes);
   std::lock_guard lock(mutex_);
   if (limit_ != 0 && info_.current + rounded > limit_) throw ResourceExhausted(exhausted(bytes));
   Block* block = take_free(rounded);

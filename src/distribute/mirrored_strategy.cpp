@@ -95,7 +95,8 @@ class MirroredStrategy::Body {
     }
     const std::span<const Tensor> tensors(typical.data(), arguments.size());
     const graph::Arguments traced =
-        batched == 0 ? graph::arguments_of(tensors) : graph::Arguments{tensors, 1, batched};
+        batched == 0 ? graph::arguments_of(tensors)
+                     : graph::Arguments{.tensors = tensors, .batched = batched};
 
     auto& body = *f.body();
     const auto concrete = body.concrete(traced, devices);

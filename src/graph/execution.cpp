@@ -290,6 +290,22 @@ Tensor Execution::result(int replica, int index) const {
       replicas_[static_cast<size_t>(replica)].current->results[static_cast<size_t>(index)]);
 }
 
+MemoryPlan Execution::memory_plan(int64_t rows) {
+  MemoryPlan plan;
+  for (Replica& replica : replicas_) {
+    const auto allocated = [](size_t bytes) { return devices::Allocator::rounded(bytes); };
+    MemoryPlan::Device device{replica.device->name(),
+                              allocated(plan_for(replica, rows)->arena_bytes), 0};
+    for (int result : program_->graph().results) {
+      const op::TensorType& type = program_->graph().at(result).type;
+      device.result_bytes +=
+          allocated(static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype));
+    }
+    plan.devices.push_back(std::move(device));
+  }
+  return plan;
+}
+
 size_t Execution::arena_bytes(int replica) const {
   return replicas_[static_cast<size_t>(replica)].arena_bytes;
 }

@@ -11,6 +11,7 @@
 #include "core/team.h"
 #include "graph/program.h"
 #include "runtime/teams.h"
+#include "tandem/function.h"
 
 namespace tandem::graph {
 
@@ -41,6 +42,9 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
 
   /// Result `index` of the last run.
   Tensor result(int replica, int index) const;
+
+  /// What a run with so many rows on each replica allocates.
+  MemoryPlan memory_plan(int64_t rows);
 
   /// Bytes of one replica's arena for the plans made so far.
   size_t arena_bytes(int replica) const;

@@ -5,10 +5,12 @@
 #include <mutex>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "graph/execution.h"
 #include "graph/trace.h"
+#include "tandem/function.h"
 
 namespace tandem::graph {
 
@@ -17,6 +19,8 @@ using Devices = std::span<const devices::DevicePtr>;
 /// What a function is called with, as far as its trace is concerned.
 struct Arguments {
   std::span<const Tensor> tensors;
+  std::string_view rest = {};            ///< What of them is not tensors; see structure.h.
+  const void* structure = nullptr;       ///< That the function rebuilds from the tensors.
   int64_t rows = 1;                      ///< Leading size of the batch.
   std::optional<uint64_t> batched = {};  ///< A bit for each argument that is part of the batch;
                                          ///< without it, those whose leading size is `rows`.
@@ -31,9 +35,11 @@ Arguments arguments_of(std::span<const Tensor> tensors);
 /// A function traced for arguments of these types, bound to devices.
 struct Concrete {
   op::TensorTypes arguments;  // A leading -1 is the rows.
+  std::string rest;
   std::vector<devices::DevicePtr>
       asked;  // What the caller asked for; empty: nothing in particular.
   std::vector<devices::DevicePtr> devices;  // Where it runs.
+  std::shared_ptr<const void> structure;    // Of the results.
   std::shared_ptr<const Program> program;
   std::shared_ptr<Execution> execution;
 
@@ -42,19 +48,26 @@ struct Concrete {
   size_t results() const { return program->graph().results.size(); }
 };
 
+using ConcretePtr = std::shared_ptr<Concrete>;
+
 class FunctionBody {
  public:
-  explicit FunctionBody(TensorFn f) : f_(std::move(f)) {}
+  using StructuredFn = FlatFunction::StructuredFn;
+  FunctionBody(StructuredFn f, FunctionOptions options)
+      : f_(std::move(f)), options_(std::move(options)) {}
 
-  const TensorFn& original() const { return f_; }
+  const StructuredFn& original() const { return f_; }
 
   /// Runs on one device and leaves the results in `take`'s hands before the next run may begin.
   template <class Take>
-  void call(std::span<const Tensor> arguments, Take take);
+  ConcretePtr call(Arguments arguments, Take take);
+
+  /// Makes the program for these arguments on one device.
+  void trace(Arguments arguments);
 
   /// The program for these arguments on these devices (one per replica), traced if there is none
   /// yet. Without devices: where the scope, the captured variables or the default placement say.
-  std::shared_ptr<Concrete> concrete(const Arguments& arguments, Devices devices);
+  ConcretePtr concrete(const Arguments& arguments, Devices devices);
 
   std::shared_ptr<Execution> execution(const Concrete& concrete) const;
 
@@ -64,14 +77,37 @@ class FunctionBody {
 
   int trace_count() const { return trace_count_; }
   std::string explain() const;
+  MemoryPlan memory_plan(int64_t rows) const;
 
  private:
-  std::shared_ptr<Concrete> traced(const Arguments& arguments, Devices devices);
+  ConcretePtr for_scope(Arguments& arguments);
+  void check_signature(Arguments& arguments) const;
+  ConcretePtr traced(const Arguments& arguments, Devices devices);
+  Graph graph_of(const Arguments& arguments, Concrete& concrete, int replicas);
+  void warn_of_retraces(const Concrete& latest);
 
-  const TensorFn f_;
+  const StructuredFn f_;
+  const FunctionOptions options_;
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<Concrete>> concretes_;
+  std::vector<ConcretePtr> concretes_;
   std::atomic<int> trace_count_{0};
+  bool has_traced_ = false;  // Variables may be created until then.
+  uint64_t calls_ = 0;
+  std::vector<uint64_t> trace_calls_;  // Which calls made the latest traces.
 };
+
+template <class Take>
+ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
+  const ConcretePtr found = for_scope(arguments);
+  const std::shared_ptr<Execution> execution = this->execution(*found);
+  const auto lock = execution->lock();
+  execution->set_shard(0, {.rows = arguments.rows}, arguments.rows);
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    execution->bind(0, static_cast<int>(i), arguments.tensors[i]);
+  }
+  run(*found, *execution);
+  take(*execution, found->results());
+  return found;
+}
 
 }  // namespace tandem::graph

@@ -34,6 +34,9 @@ Trace::Trace(int replicas)
 
 Trace* Trace::current() { return current_trace; }
 
+Trace::Suspension::Suspension() : suspended_(std::exchange(current_trace, nullptr)) {}
+Trace::Suspension::~Suspension() { current_trace = suspended_; }
+
 Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replicas) {
   if (current_trace != nullptr) {
     throw FailedPrecondition("strategy.run: called inside a function that is being traced");

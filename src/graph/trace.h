@@ -21,6 +21,18 @@ class Trace final : public op::Interpreter {
   /// The trace of this thread, or null.
   static Trace* current();
 
+  /// While it lives, this thread has no trace.
+  class Suspension {
+   public:
+    Suspension();
+    ~Suspension();
+    Suspension(const Suspension&) = delete;
+    Suspension& operator=(const Suspension&) = delete;
+
+   private:
+    Trace* suspended_;
+  };
+
   int replicas() const { return replicas_; }
 
   Tensors interpret(const op::Signature& signature, const Tensors& inputs,

@@ -120,6 +120,19 @@ StoreScope::StoreScope(std::shared_ptr<Store> store)
     : former_(std::exchange(scope_store, std::move(store))) {}
 StoreScope::~StoreScope() { scope_store = std::move(former_); }
 
+namespace {
+thread_local const std::string* ban = nullptr;
+}
+
+CreationBan::CreationBan(std::string reason)
+    : reason_(std::move(reason)), former_(std::exchange(ban, &reason_)) {}
+CreationBan::~CreationBan() { ban = former_; }
+
+void check_creation(const std::string& variable) {
+  if (ban == nullptr) return;
+  throw FailedPrecondition(fmt::format("variable '{}': {}", variable, *ban));
+}
+
 std::shared_ptr<Store> creation_store() {
   if (scope_store) return scope_store;
   const devices::DevicePtr* scoped = devices::scope_device();

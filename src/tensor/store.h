@@ -96,6 +96,22 @@ class StoreScope {
   std::shared_ptr<Store> former_;
 };
 
+/// While it lives, creating a variable on this thread is FailedPrecondition with this reason.
+class CreationBan {
+ public:
+  explicit CreationBan(std::string reason);
+  ~CreationBan();
+  CreationBan(const CreationBan&) = delete;
+  CreationBan& operator=(const CreationBan&) = delete;
+
+ private:
+  const std::string reason_;
+  const std::string* former_;
+};
+
+/// Throws FailedPrecondition under a ban.
+void check_creation(const std::string& variable);
+
 /// The store of the innermost scope; outside of any, the one of the device that placement asks for.
 std::shared_ptr<Store> creation_store();
 

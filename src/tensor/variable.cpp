@@ -1,5 +1,7 @@
 #include "tandem/variable.h"
 
+#include <fmt/format.h>
+
 #include "tandem/error.h"
 #include "tensor/store.h"
 
@@ -9,7 +11,13 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   if (!initial.defined()) {
     throw FailedPrecondition("variable: the initial value is an empty Tensor");
   }
-  check_concrete(*initial.body(), "variable");
+  check_creation(options.name);
+  if (initial.is_symbolic()) {
+    throw FailedPrecondition(fmt::format(
+        "variable '{}': its initial value does not exist while the function is traced; compute it "
+        "under tandem::init_scope()",
+        options.name));
+  }
   auto body = std::make_shared<VariableBody>();
   body->name = options.name;
   body->dtype = initial.dtype();

@@ -72,6 +72,93 @@ TEST_F(PassesTest, WhatFollowsTheBatchOrTheRunIsNotFolded) {
   EXPECT_EQ(ops(graph), before);
 }
 
+// ---- simplify_algebra ----
+
+TEST_F(PassesTest, NeutralNumbersAreBypassed) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) { return Tensors{relu(((a[0] + 0.0) * 1.0 - 0.0))}; }, {kBatch});
+  fold_constants(graph);
+  simplify_algebra(graph);
+  remove_dead_code(graph);
+  ASSERT_EQ(ops(graph), (Names{"relu"}));
+  EXPECT_EQ(graph.nodes[0].inputs[0], graph.arguments[0]);
+}
+
+TEST_F(PassesTest, ANeutralNumberThatGivesTheShapeStays) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        const Tensor total = reduce_sum(a[0]);
+        return Tensors{total + fill({3}, 0.0)};
+      },
+      {kBatch});
+  simplify_algebra(graph);
+  remove_dead_code(graph);
+  EXPECT_EQ(ops(graph), (Names{"reduce", "fill", "add"}));
+}
+
+TEST_F(PassesTest, RepeatingForALargerOperandIsLeftToIt) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        const Tensor total = reduce_sum(a[0], {.axes = {{0}}});
+        return Tensors{a[0] * broadcast_to(total, a[0].shape()) * fill(a[0].shape(), 2.0)};
+      },
+      {kBatch});
+  simplify_algebra(graph);
+  remove_dead_code(graph);
+  ASSERT_EQ(ops(graph), (Names{"reduce", "mul", "mul"}));
+  EXPECT_EQ(graph.nodes[1].signature.inputs[1].shape, (Shape{4}));
+  EXPECT_EQ(graph.at(graph.nodes[2].inputs[1]).constant.item<float>(), 2.0f);
+}
+
+TEST_F(PassesTest, ReshapesToTheSameShapeAreBypassed) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        return Tensors{relu(reshape(a[0], {-1, 4}))};
+      },
+      {kBatch});
+  simplify_algebra(graph);
+  remove_dead_code(graph);
+  EXPECT_EQ(ops(graph), (Names{"relu"}));
+}
+
+// ---- merge_equal_calls ----
+
+TEST_F(PassesTest, EqualCallsAreMadeOnce) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        return Tensors{relu(a[0]) * relu(a[0]), relu(a[0] + a[0]) + relu(a[0] + a[0])};
+      },
+      {kBatch});
+  merge_equal_calls(graph);
+  EXPECT_EQ(ops(graph), (Names{"relu", "mul", "add", "relu", "add"}));
+  EXPECT_EQ(graph.nodes[1].inputs[0], graph.nodes[1].inputs[1]);
+}
+
+TEST_F(PassesTest, RandomCallsAndOtherAttributesAreNotEqual) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        const Tensor sums = reduce_sum(a[0], {.axes = {{0}}}) + reduce_mean(a[0], {.axes = {{0}}});
+        return Tensors{random_normal({4}) + random_normal({4}), sums};
+      },
+      {kBatch});
+  const Names before = ops(graph);
+  merge_equal_calls(graph);
+  EXPECT_EQ(ops(graph), before);
+}
+
+TEST_F(PassesTest, AReadAfterAnAssignIsAnotherValue) {
+  const Variable v(constant({1, 2, 3, 4}));
+  Graph graph = Trace::of(
+      [&](const Tensors& a) {
+        const Tensor before = relu(v);
+        v.assign(constant({5, 6, 7, 8}));
+        return Tensors{before + relu(v) + a[0]};
+      },
+      {kBatch});
+  merge_equal_calls(graph);
+  EXPECT_EQ(std::ranges::count(ops(graph), "relu"), 2);
+}
+
 // ---- alias_reshapes ----
 
 TEST_F(PassesTest, ReshapesBecomeViews) {

@@ -4,6 +4,8 @@ namespace tandem::graph {
 
 void optimize(Graph& graph) {
   fold_constants(graph);
+  simplify_algebra(graph);
+  merge_equal_calls(graph);
   alias_reshapes(graph);
   elide_reads(graph);
   copy_shared_results(graph);

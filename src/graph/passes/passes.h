@@ -9,6 +9,13 @@ namespace tandem::graph {
 /// Calls that depend on nothing but constants are made now.
 void fold_constants(Graph& graph);
 
+/// Calls whose result is there already (x + 0, x * 1, two transposes) are bypassed, and what is
+/// repeated only to meet a larger operand is not repeated.
+void simplify_algebra(Graph& graph);
+
+/// Of calls alike one is made, and its results used by all.
+void merge_equal_calls(Graph& graph);
+
 /// Reads of variables become the variable's own memory, except where it is written before the
 /// value's last use.
 void elide_reads(Graph& graph);

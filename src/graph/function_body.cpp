@@ -1,0 +1,260 @@
+#include "graph/function_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "device/scope.h"
+#include "tandem/error.h"
+#include "tandem/log.h"
+#include "tensor/store.h"
+
+namespace tandem::graph {
+namespace {
+
+/// Where a program runs when nobody says: with the first variable it uses, else on the first
+/// device.
+devices::DevicePtr home_of(const Graph& graph) {
+  for (const Value& value : graph.values) {
+    if (value.source == Value::Source::range) return value.range.block->components()[0]->device();
+  }
+  return devices::placement_order()[0];
+}
+
+/// True when all replicas address the same component of every variable.
+bool shares_store(const std::vector<devices::DevicePtr>& devices) {
+  return std::ranges::all_of(devices,
+                             [&](const auto& d) { return &d->space() == &devices[0]->space(); });
+}
+
+op::TensorTypes symbolic_types(const Arguments& arguments) {
+  op::TensorTypes types;
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    const Tensor& tensor = arguments.tensors[i];
+    types.push_back(
+        {tensor.dtype(), arguments.is_batched(i) ? tensor.shape().with(0, -1) : tensor.shape()});
+  }
+  return types;
+}
+
+op::TensorTypes concrete_types(const Arguments& arguments) {
+  op::TensorTypes types;
+  for (const Tensor& tensor : arguments.tensors) types.push_back({tensor.dtype(), tensor.shape()});
+  return types;
+}
+
+std::string str(DType dtype, const Shape& shape) {
+  return fmt::format("{}{}", name_of(dtype), shape.str());
+}
+
+/// True when a tensor of this shape can be what was declared; sizes of -1 are free.
+bool matches(const Shape& declared, const Shape& shape) {
+  if (declared.rank() != shape.rank()) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (declared[axis] >= 0 && declared[axis] != shape[axis]) return false;
+  }
+  return true;
+}
+
+/// The first difference between two kinds of arguments, for people.
+std::string difference(const Concrete& a, const Concrete& b) {
+  if (a.arguments.size() != b.arguments.size()) {
+    return fmt::format("{} tensors, then {}", a.arguments.size(), b.arguments.size());
+  }
+  for (size_t i = 0; i < a.arguments.size(); ++i) {
+    const op::TensorType& was = a.arguments[i];
+    const op::TensorType& is = b.arguments[i];
+    if (was != is) {
+      return fmt::format("argument {} was {}, then {}", i, str(was.dtype, was.shape),
+                         str(is.dtype, is.shape));
+    }
+  }
+  if (a.rest != b.rest) {
+    return fmt::format(
+        "a plain value or the length of a list was '{}', then '{}'; pass numbers that change as "
+        "tensors",
+        a.rest, b.rest);
+  }
+  return "the devices asked for";
+}
+
+}  // namespace
+
+bool Arguments::is_batched(size_t argument) const {
+  if (batched) return (*batched >> argument & 1) != 0;
+  const Shape& shape = tensors[argument].shape();
+  return shape.rank() > 0 && shape[0] == rows;
+}
+
+Arguments arguments_of(std::span<const Tensor> tensors) {
+  const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return t.rank() > 0; });
+  return {.tensors = tensors, .rows = first == tensors.end() ? 1 : first->shape()[0]};
+}
+
+bool Concrete::fits(const Arguments& given, Devices wanted) const {
+  if (given.tensors.size() != arguments.size() || !std::ranges::equal(wanted, asked)) return false;
+  if (given.rest != rest) return false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Shape& traced = arguments[i].shape;
+    const Shape& shape = given.tensors[i].shape();
+    if (given.tensors[i].dtype() != arguments[i].dtype || shape.rank() != traced.rank())
+      return false;
+    if (is_split(i) && !given.is_batched(i)) return false;
+    if (given.batched && given.is_batched(i) && !is_split(i)) return false;
+    for (int axis = 0; axis < traced.rank(); ++axis) {
+      if (traced[axis] >= 0 && shape[axis] != traced[axis]) return false;
+    }
+  }
+  return true;
+}
+
+std::shared_ptr<Execution> FunctionBody::execution(const Concrete& concrete) const {
+  std::lock_guard lock(mutex_);
+  return concrete.execution;
+}
+
+ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
+  if (options_.input_signature.empty()) {
+    arguments.rows = arguments_of(arguments.tensors).rows;
+  } else {
+    check_signature(arguments);
+  }
+  const devices::DevicePtr* scoped = devices::scope_device();
+  return concrete(arguments, scoped ? Devices(scoped, 1) : Devices());
+}
+
+void FunctionBody::trace(Arguments arguments) { for_scope(arguments); }
+
+/// Also finds the batch: the arguments that were declared with any number of rows.
+void FunctionBody::check_signature(Arguments& arguments) const {
+  const auto& declared = options_.input_signature;
+  if (declared.size() != arguments.tensors.size()) {
+    throw InvalidArgument(fmt::format("{}: {} tensors given, the input signature has {}",
+                                      options_.name, arguments.tensors.size(), declared.size()));
+  }
+  std::optional<int64_t> rows;
+  uint64_t batched = 0;
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const Tensor& given = arguments.tensors[i];
+    if (given.dtype() != declared[i].dtype || !matches(declared[i].shape, given.shape())) {
+      throw InvalidArgument(fmt::format("{}: argument {} is {}, the input signature says {}",
+                                        options_.name, i, str(given.dtype(), given.shape()),
+                                        str(declared[i].dtype, declared[i].shape)));
+    }
+    if (declared[i].shape.rank() == 0 || declared[i].shape[0] >= 0) continue;
+    batched |= uint64_t{1} << i;
+    if (rows && *rows != given.shape()[0]) {
+      throw InvalidArgument(fmt::format("{}: arguments differ in rows, {} and {}", options_.name,
+                                        *rows, given.shape()[0]));
+    }
+    rows = given.shape()[0];
+  }
+  arguments.rows = rows.value_or(1);
+  arguments.batched = batched;
+}
+
+ConcretePtr FunctionBody::concrete(const Arguments& arguments, Devices devices) {
+  std::lock_guard lock(mutex_);
+  ++calls_;
+  for (const auto& candidate : concretes_) {
+    if (candidate->fits(arguments, devices)) return candidate;
+  }
+  concretes_.push_back(traced(arguments, devices));
+  warn_of_retraces(*concretes_.back());
+  return concretes_.back();
+}
+
+/// Tracing is slow; a function that does so at most of its calls is not what its user had in mind.
+void FunctionBody::warn_of_retraces(const Concrete& latest) {
+  constexpr size_t kTraces = 5;
+  constexpr uint64_t kCalls = 6;
+  trace_calls_.push_back(calls_);
+  if (trace_calls_.size() < kTraces) return;
+  if (calls_ - trace_calls_[trace_calls_.size() - kTraces] < kCalls) {
+    log::write(
+        log::Level::warning,
+        fmt::format("{}: traced in {} of its last {} calls, which is slow; {}", options_.name,
+                    kTraces, calls_ - trace_calls_[trace_calls_.size() - kTraces] + 1,
+                    difference(*concretes_[concretes_.size() - 2], latest)));
+    trace_calls_.clear();
+  }
+}
+
+Graph FunctionBody::graph_of(const Arguments& arguments, Concrete& concrete, int replicas) {
+  ++trace_count_;
+  std::optional<CreationBan> ban;
+  if (has_traced_) {
+    ban.emplace(fmt::format(
+        "{} may create variables on its first call only; create it outside, or keep the one of "
+        "the first call",
+        options_.name));
+  }
+  const TensorFn f = [&](const Tensors& symbolic) {
+    auto traced = f_(symbolic, arguments.structure);
+    concrete.structure = traced.structure;
+    return traced.results;
+  };
+  Graph graph = Trace::of(f, concrete.arguments, replicas);
+  has_traced_ = true;
+  return graph;
+}
+
+ConcretePtr FunctionBody::traced(const Arguments& arguments, Devices devices) {
+  const int replicas = std::max(1, static_cast<int>(devices.size()));
+  auto result = std::make_shared<Concrete>();
+  result->asked.assign(devices.begin(), devices.end());
+  result->arguments = symbolic_types(arguments);
+  result->rest = arguments.rest;
+  Graph graph;
+  try {
+    graph = graph_of(arguments, *result, replicas);
+  } catch (const InvalidArgument&) {
+    // What does not work for any number of rows may still work for this one. Replicas differ in
+    // theirs.
+    if (replicas > 1) throw;
+    result->arguments = concrete_types(arguments);
+    graph = graph_of(arguments, *result, replicas);
+  }
+  result->devices = devices.empty() ? std::vector{home_of(graph)} : result->asked;
+  result->program =
+      std::make_shared<Program>(std::move(graph), replicas, shares_store(result->devices));
+  result->execution = std::make_shared<Execution>(result->program, result->devices);
+  return result;
+}
+
+void FunctionBody::run(Concrete& concrete, Execution& execution) {
+  try {
+    execution.run();
+  } catch (const DeadlineExceeded&) {
+    std::lock_guard lock(mutex_);
+    concrete.execution = std::make_shared<Execution>(concrete.program, concrete.devices);
+    throw;
+  }
+}
+
+std::string FunctionBody::explain() const {
+  std::lock_guard lock(mutex_);
+  std::string text;
+  for (const auto& concrete : concretes_) {
+    text += "function(";
+    for (const op::TensorType& type : concrete->arguments) {
+      text += fmt::format("{}{}{}", text.back() == '(' ? "" : ", ", name_of(type.dtype),
+                          type.shape.str());
+    }
+    text += ") on";
+    for (const auto& device : concrete->devices) text += fmt::format(" {}", device->name());
+    text += fmt::format("\n{}", concrete->program->explain());
+  }
+  return text;
+}
+
+MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
+  std::lock_guard lock(mutex_);
+  if (concretes_.empty()) {
+    throw FailedPrecondition(fmt::format(
+        "{}: not traced yet; call it, or trace() with arguments of the right kind", options_.name));
+  }
+  return concretes_.back()->execution->memory_plan(rows);
+}
+
+}  // namespace tandem::graph
