@@ -11,6 +11,7 @@
 #include "tandem/log.h"
 #include "tandem/ops.h"
 #include "tandem/optimizers.h"
+#include "tandem/profile.h"
 #include "tandem/shape.h"
 #include "tandem/structure.h"
 #include "tandem/tensor.h"

@@ -7,6 +7,7 @@
 #include <deque>
 
 #include "core/compute_scope.h"
+#include "profile/recorder.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -25,6 +26,20 @@ bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
   std::atomic_thread_fence(std::memory_order_acquire);
 #endif
   return true;
+}
+
+constexpr const char* kStep = "step";
+constexpr const char* kBarrier = "barrier";
+
+void meet(core::Host& host, const core::Member& member) {
+  const profile::Span waiting(kBarrier, profile::Kind::wait);
+  host.squad_barrier(member);
+}
+
+profile::Span span_of(const Instruction& instruction, const Cost& cost, int parts) {
+  const op::OpDef& op = instruction.node.op();
+  return {op.name.c_str(), op.is_collective ? profile::Kind::reduce : profile::Kind::compute,
+          cost.flops / parts, cost.bytes / parts};
 }
 
 }  // namespace
@@ -215,9 +230,16 @@ op::Launch Execution::launch_of(const Replica& replica, size_t i) const {
 }
 
 void Execution::play(core::Host& host) {
+  if (profile::is_recording()) {
+    profile::name_row(fmt::format("thread {} of {}", host.index(), replicas_[0].device->name()));
+  }
+  const profile::Span step(kStep, profile::Kind::step);
   size_t begin = 0;
   for (size_t end : segment_ends_) {
-    if (begin > 0) host.team_barrier();
+    if (begin > 0) {
+      const profile::Span waiting(kBarrier, profile::Kind::wait);
+      host.team_barrier();
+    }
     for (const core::Member& member : host.members()) play_segment(host, member, begin, end);
     begin = end;
   }
@@ -232,7 +254,7 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
   host.playing(member);
   for (size_t i = begin; i < end; ++i) {
     const Instruction& instruction = instructions[i];
-    if (instruction.barrier == Barrier::squad) host.squad_barrier(member);
+    if (instruction.barrier == Barrier::squad) meet(host, member);
     host.doing(instruction.node.op().name.c_str());
     if (hook != nullptr) (*hook)(member.squad, instruction.node.op().name);
     host.leave_if_failed();
@@ -240,13 +262,14 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
     launch.part = instruction.whole_team ? member.global : member.rank;
     launch.parts = instruction.whole_team ? team_size_ : member.size;
     const op::Executable& executable = *plan.executables[i];
+    const profile::Span computing = span_of(instruction, plan.costs[i], launch.parts);
     executable.run(launch);
     if (const int phases = executable.phases(); phases > 1) {
       for (launch.phase = 1; launch.phase < phases; ++launch.phase) {
         host.squad_barrier(member);
         executable.run(launch);
       }
-      host.squad_barrier(member);  // The next instruction may use the workspaces.
+      meet(host, member);  // The next instruction may use the workspaces.
     }
   }
 }
@@ -276,6 +299,8 @@ void Execution::run_on_queue(Replica& replica) {
     queue.submit([bound, launch, i]() mutable {
       const core::ComputeScope computing;
       const op::Executable& executable = *bound->plan->executables[i];
+      const profile::Span span =
+          span_of(bound->execution->program().instructions()[i], bound->plan->costs[i], 1);
       for (launch.phase = 0; launch.phase < executable.phases(); ++launch.phase) {
         executable.run(launch);
       }

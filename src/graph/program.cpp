@@ -19,6 +19,22 @@ size_t bytes_of(const op::TensorType& type, int64_t rows) {
   return static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype);
 }
 
+Cost cost_of(const op::Signature& s) {
+  Cost cost;
+  for (const op::TensorTypes* types : {&s.inputs, &s.outputs, &s.ranges}) {
+    for (const op::TensorType& type : *types) {
+      cost.bytes +=
+          static_cast<double>(type.shape.count()) * static_cast<double>(size_of(type.dtype));
+    }
+  }
+  if (s.op->flops) {
+    cost.flops = s.op->flops(s);
+  } else if (!s.outputs.empty()) {
+    cost.flops = static_cast<double>(s.outputs[0].shape.count());
+  }
+  return cost;
+}
+
 }  // namespace
 
 Program::Program(Graph graph, int replicas, bool shared_store)
@@ -42,8 +58,9 @@ Plan make_plan(const Program& program, int64_t rows, const devices::Device& devi
   for (const Instruction& instruction : program.instructions()) {
     const Node& node = instruction.node;
     const int parts = instruction.whole_team ? team_size : squad_size;
-    plan.executables.push_back(
-        op::Registry::instance().prepare(node.signature.resolved(rows), device, parts));
+    const op::Signature signature = node.signature.resolved(rows);
+    plan.executables.push_back(op::Registry::instance().prepare(signature, device, parts));
+    plan.costs.push_back(cost_of(signature));
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
       plan.workspace_bytes = std::max(plan.workspace_bytes, aligned(bytes));
       workspaces = std::max(workspaces, parts);

@@ -4,6 +4,7 @@
 
 #include "core/compute_scope.h"
 #include "op/apply.h"
+#include "profile/recorder.h"
 #include "runtime/placement.h"
 #include "runtime/prepared.h"
 #include "runtime/random_calls.h"
@@ -132,6 +133,7 @@ class EagerInterpreter final : public op::Interpreter {
     }
     const uint64_t random_call = signature.op->is_random ? next_random_call() : 0;
 
+    const profile::Span span(signature.op->name.c_str(), profile::Kind::compute);
     const size_t operands = inputs.size() + outputs.size() + ranges.size();
     const bool immediate = device->queue().immediate();
     if (immediate && prepared.parts == 1 && operands <= 16 &&

@@ -1,0 +1,48 @@
+/// Records what each thread and device does, and when. Off, it costs nothing measurable.
+///
+///   profile::start();
+///   for (...) step(x, y);
+///   profile::Summary summary = profile::stop("trace.json");
+///   std::cout << summary.str();
+///
+/// The file is a Chrome trace: it opens in Perfetto and in chrome://tracing, a row for each thread
+/// and device. Any thread may start and stop; one profile is taken at a time.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tandem/export.h"
+
+namespace tandem::profile {
+
+/// Where the time of all rows went, in seconds.
+struct Summary {
+  struct Op {
+    std::string name;
+    int64_t calls = 0;
+    double seconds = 0;  ///< Over all threads.
+    double flops = 0;
+    double bytes = 0;
+  };
+  double wall = 0;      ///< From start to stop.
+  int rows = 0;         ///< Threads and devices that did anything.
+  int64_t steps = 0;    ///< Runs of compiled functions.
+  double compute = 0;   ///< In ops other than collectives.
+  double reduce = 0;    ///< In collectives.
+  double wait = 0;      ///< For other threads.
+  std::vector<Op> ops;  ///< The longest first.
+
+  /// A table for people.
+  std::string str() const;
+};
+
+/// Throws FailedPrecondition when a profile is being taken.
+TANDEM_API void start();
+
+/// Ends the profile and, unless `path` is empty, writes it. Throws FailedPrecondition when none is
+/// being taken, Unavailable when the file cannot be written.
+TANDEM_API Summary stop(const std::string& path = {});
+
+}  // namespace tandem::profile

@@ -1,0 +1,37 @@
+#include "profile/recorder.h"
+
+#include "profile/session.h"
+
+namespace tandem::profile {
+namespace {
+
+thread_local std::string row_name;
+
+/// This thread's row in a session, made on its first event.
+Row& own_row(Session& session) {
+  thread_local uint64_t row_session = 0;
+  thread_local std::shared_ptr<Row> row;
+  if (row_session != session.id()) {
+    row = session.add_row(row_name);
+    row_session = session.id();
+  }
+  return *row;
+}
+
+}  // namespace
+
+std::atomic<bool> recording{false};
+
+void record(const Event& event) {
+  const std::shared_ptr<Session> session = current_session();
+  if (!session) return;
+  Row& row = own_row(*session);
+  std::lock_guard lock(row.mutex);
+  row.events.push_back(event);
+}
+
+void name_row(const std::string& name) {
+  if (row_name.empty()) row_name = name;
+}
+
+}  // namespace tandem::profile

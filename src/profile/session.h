@@ -1,0 +1,41 @@
+/// One profile: its rows of events, from start to stop.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "profile/recorder.h"
+#include "tandem/profile.h"
+
+namespace tandem::profile {
+
+/// Written by its own thread; the lock is for who reads it at the end.
+struct Row {
+  std::string name;
+  std::mutex mutex;
+  std::vector<Event> events;
+};
+
+class Session {
+ public:
+  explicit Session(uint64_t id) : id_(id), begin_ns_(now_ns()) {}
+
+  uint64_t id() const { return id_; }
+  std::shared_ptr<Row> add_row(const std::string& name);
+
+  Summary summary() const;
+  std::string chrome_trace() const;
+
+ private:
+  const uint64_t id_;
+  const int64_t begin_ns_;
+  mutable std::mutex mutex_;
+  std::vector<std::shared_ptr<Row>> rows_;
+};
+
+/// Null where no profile is being taken.
+std::shared_ptr<Session> current_session();
+
+}  // namespace tandem::profile
