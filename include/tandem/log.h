@@ -8,7 +8,7 @@
 
 #include "tandem/export.h"
 
-namespace tandem::log {
+namespace tandem::logging {
 
 enum class Level { debug, info, warning, error };
 
@@ -22,4 +22,4 @@ TANDEM_API void set_level(Level level);
 
 TANDEM_API void write(Level level, std::string_view message);
 
-}  // namespace tandem::log
+}  // namespace tandem::logging

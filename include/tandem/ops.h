@@ -7,30 +7,11 @@
 #include <optional>
 #include <vector>
 
+#include "tandem/ops/activation.h"
+#include "tandem/ops/elementwise.h"
 #include "tandem/tensor.h"
 
 namespace tandem {
-
-// ---- Elementwise, with broadcasting as in NumPy; both sides have one dtype. ----
-
-TANDEM_API Tensor add(const Tensor& a, const Tensor& b);
-TANDEM_API Tensor sub(const Tensor& a, const Tensor& b);
-TANDEM_API Tensor mul(const Tensor& a, const Tensor& b);
-
-/// True where the two are equal. Has no gradient.
-TANDEM_API Tensor equal(const Tensor& a, const Tensor& b);
-
-TANDEM_API Tensor relu(const Tensor& x);
-
-/// Numbers become scalars of the tensor's dtype.
-TANDEM_API Tensor scalar_like(double value, const Tensor& tensor);
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
-inline Tensor operator*(const Tensor& a, double b) { return mul(a, scalar_like(b, a)); }
-inline Tensor operator*(double a, const Tensor& b) { return mul(scalar_like(a, b), b); }
-inline Tensor operator+(const Tensor& a, double b) { return add(a, scalar_like(b, a)); }
-inline Tensor operator-(const Tensor& a, double b) { return sub(a, scalar_like(b, a)); }
 
 // ---- Products ----
 

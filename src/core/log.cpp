@@ -5,7 +5,7 @@
 #include <mutex>
 #include <utility>
 
-namespace tandem::log {
+namespace tandem::logging {
 namespace {
 
 struct State {
@@ -52,4 +52,4 @@ void write(Level level, std::string_view message) {
   }
 }
 
-}  // namespace tandem::log
+}  // namespace tandem::logging

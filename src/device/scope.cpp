@@ -36,13 +36,14 @@ DeviceScope::~DeviceScope() {
   const auto mine =
       std::ranges::find_if(open_scopes, [this](const Entry& entry) { return entry.id == id_; });
   if (mine == open_scopes.end()) {
-    log::write(log::Level::error, "device scope: left on another thread than it was opened on");
+    logging::write(logging::Level::error,
+                   "device scope: left on another thread than it was opened on");
     return;
   }
   if (mine + 1 != open_scopes.end()) {
-    log::write(log::Level::error,
-               fmt::format("device scope: '{}' is left before the scopes opened inside it",
-                           mine->spec.str()));
+    logging::write(logging::Level::error,
+                   fmt::format("device scope: '{}' is left before the scopes opened inside it",
+                               mine->spec.str()));
   }
   open_scopes.erase(mine);
 }

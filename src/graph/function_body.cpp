@@ -171,8 +171,8 @@ void FunctionBody::warn_of_retraces(const Concrete& latest) {
   trace_calls_.push_back(calls_);
   if (trace_calls_.size() < kTraces) return;
   if (calls_ - trace_calls_[trace_calls_.size() - kTraces] < kCalls) {
-    log::write(
-        log::Level::warning,
+    logging::write(
+        logging::Level::warning,
         fmt::format("{}: traced in {} of its last {} calls, which is slow; {}", options_.name,
                     kTraces, calls_ - trace_calls_[trace_calls_.size() - kTraces] + 1,
                     difference(*concretes_[concretes_.size() - 2], latest)));

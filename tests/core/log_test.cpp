@@ -6,7 +6,7 @@
 #include <thread>
 #include <vector>
 
-namespace tandem::log {
+namespace tandem::logging {
 namespace {
 
 struct Message {
@@ -107,4 +107,4 @@ TEST_F(LogTest, OneThreadAtATimeIsInTheSink) {
 }
 
 }  // namespace
-}  // namespace tandem::log
+}  // namespace tandem::logging

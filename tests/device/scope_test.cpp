@@ -18,11 +18,11 @@ using harness::throws;
 class DeviceScopeTest : public testing::Test {
  protected:
   void SetUp() override {
-    former_ = log::set_sink([this](log::Level level, std::string_view message) {
-      if (level == log::Level::error) errors_.emplace_back(message);
+    former_ = logging::set_sink([this](logging::Level level, std::string_view message) {
+      if (level == logging::Level::error) errors_.emplace_back(message);
     });
   }
-  void TearDown() override { log::set_sink(former_); }
+  void TearDown() override { logging::set_sink(former_); }
 
   static std::string current() { return current_device_scope().str(); }
   static std::unique_ptr<DeviceScope> open(std::string_view name) {
@@ -32,7 +32,7 @@ class DeviceScopeTest : public testing::Test {
   std::vector<std::string> errors_;
 
  private:
-  log::Sink former_;
+  logging::Sink former_;
 };
 
 TEST_F(DeviceScopeTest, OutsideOfAnyScopeNothingIsAskedFor) {

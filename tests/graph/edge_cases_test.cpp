@@ -252,11 +252,11 @@ TEST_F(EdgeCases, ADeviceWhoseLastWorkOutlivesEveryHandleEndsQuietly) {
 }
 
 TEST_F(EdgeCases, ASinkMayLog) {
-  const auto former = log::set_sink([](log::Level, std::string_view m) {
-    if (m == "a") log::write(log::Level::info, "b");
+  const auto former = logging::set_sink([](logging::Level, std::string_view m) {
+    if (m == "a") logging::write(logging::Level::info, "b");
   });
-  log::write(log::Level::info, "a");
-  log::set_sink(former);
+  logging::write(logging::Level::info, "a");
+  logging::set_sink(former);
 }
 
 }  // namespace

@@ -153,10 +153,10 @@ TEST_F(StructuredFunctionTest, AnInitialValueOfTheTraceIsRefusedWithAdvice) {
 
 TEST_F(StructuredFunctionTest, FrequentRetracingIsWarnedOfWithWhatChanges) {
   std::vector<std::string> messages;
-  log::set_sink([&](log::Level, std::string_view text) { messages.emplace_back(text); });
+  logging::set_sink([&](logging::Level, std::string_view text) { messages.emplace_back(text); });
   const auto f = function([](const Tensor& x, double rate) { return x * rate; }, {.name = "decay"});
   for (int i = 0; i < 5; ++i) f(vector({1}), 0.1 * i);
-  log::set_sink({});
+  logging::set_sink({});
   ASSERT_EQ(messages.size(), 1u);
   EXPECT_NE(messages[0].find("decay: traced in 5 of its last 5 calls"), std::string::npos)
       << messages[0];

@@ -69,12 +69,19 @@ Tensors call_traced(const OpRow& row, const Tensors& inputs) {
 /// A scalar that weighs each element of the result differently.
 Tensor weighted(const Tensor& result) { return reduce_sum(result * spread(result.shape(), 99)); }
 
+/// By input; none for those that are not float64.
 Tensors gradients_of(const OpRow& row, const Tensors& inputs) {
-  GradientTape tape;
+  GradientTape tape({.persistent = true});
   for (const Tensor& input : inputs) {
     if (input.dtype() == DType::float64) tape.watch(input);
   }
-  return tape.gradient(weighted(row.f(inputs)), inputs);
+  const Tensor target = weighted(row.f(inputs));
+  Tensors gradients(inputs.size());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (inputs[i].dtype() != DType::float64) continue;
+    gradients[i] = tape.gradient(target, Tensors{inputs[i]})[0];
+  }
+  return gradients;
 }
 
 void check_gradients(const OpRow& row, const std::vector<Plain>& plain) {
@@ -96,6 +103,21 @@ void check_gradients(const OpRow& row, const std::vector<Plain>& plain) {
         gradients[i].defined() ? numbers(gradients[i]) : std::vector<double>(count, 0.0);
     expect_near(got, wanted, 1e-6, row.name + ": gradient of input " + std::to_string(i));
   }
+}
+
+/// The same values, with float32 in place of float64.
+void check_float32(const OpRow& row, Tensors inputs) {
+  bool changed = false;
+  for (Tensor& input : inputs) {
+    if (input.dtype() != DType::float64) continue;
+    input = cast(input, DType::float32);
+    changed = true;
+  }
+  if (!changed) return;
+  expect_near(numbers(row.f(inputs)), row.expected, row.float32_tolerance,
+              row.name + " in float32");
+  expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.float32_tolerance,
+              row.name + " traced in float32");
 }
 
 void check_replicas(const OpRow& row, const Tensors& inputs) {
@@ -146,6 +168,7 @@ void check_op(const OpRow& row) {
       expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.tolerance,
                   row.name + " traced" + on);
       if (row.differentiable && threads == 1) check_gradients(row, plain);
+      if (row.float32_tolerance > 0 && threads == 1) check_float32(row, inputs);
     });
   }
   with_devices([] { devices::test::add_test_gpu(); },

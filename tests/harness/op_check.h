@@ -1,6 +1,6 @@
 /// One row of a table checks an op in every way there is: values against a reference in plain
-/// numbers, eager against traced, one thread against three, the test device, two replicas, and
-/// gradients against finite differences.
+/// numbers, eager against traced, one thread against three, float32 against float64, the test
+/// device, two replicas, and gradients against finite differences.
 #pragma once
 
 #include <functional>
@@ -20,7 +20,8 @@ struct OpRow {
   bool differentiable = true;  ///< By every float64 input.
   bool follows_rows =
       false;  ///< Row i of the result depends on row i of every input of that many rows only.
-  double tolerance = 1e-12;
+  double tolerance = 1e-12;         ///< Relative to the larger of 1 and the expected value.
+  double float32_tolerance = 1e-5;  ///< With the float64 inputs cast to float32; 0: no such check.
 };
 
 /// Fails the running gtest for each way in which the op is wrong.

@@ -1,36 +1,12 @@
+// What holds for every elementwise op: broadcasting, empty tensors, errors, operators.
 #include <gtest/gtest.h>
 
-#include <limits>
-
-#include "harness/op_check.h"
+#include "harness/throws.h"
+#include "op/registry.h"
+#include "ops/elementwise_rows.h"
 
 namespace tandem::harness {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-
-/// A binary op over two tensors of one shape against plain numbers.
-OpRow same_shape(const std::string& name, Tensor (*op)(const Tensor&, const Tensor&),
-                 double (*plain)(double, double)) {
-  const Tensor a = spread({5, 3}, 1);
-  const Tensor b = spread({5, 3}, 2);
-  const auto x = a.to_vector<double>();
-  const auto y = b.to_vector<double>();
-  std::vector<double> expected(x.size());
-  for (size_t i = 0; i < x.size(); ++i) expected[i] = plain(x[i], y[i]);
-  return {.name = name,
-          .inputs = {a, b},
-          .f = [op](const Tensors& t) { return op(t[0], t[1]); },
-          .expected = expected,
-          .shape = {5, 3},
-          .follows_rows = true};
-}
-
-TEST(Elementwise, ArithmeticOnOneShape) {
-  check_op(same_shape("add", add, [](double a, double b) { return a + b; }));
-  check_op(same_shape("sub", sub, [](double a, double b) { return a - b; }));
-  check_op(same_shape("mul", mul, [](double a, double b) { return a * b; }));
-}
 
 TEST(Elementwise, BroadcastsInEveryDirection) {
   const Tensor matrix = doubles({1, 2, 3, 4, 5, 6}, {3, 2});
@@ -54,45 +30,71 @@ TEST(Elementwise, BroadcastsInEveryDirection) {
             {2, 3}});
 }
 
+TEST(Elementwise, LongFunctionsBroadcastToo) {
+  const auto f = [](const Tensors& t) { return pow(t[0], t[1]); };
+  check_op({"row",
+            {doubles({1, 2, 3, 4, 5, 6}, {3, 2}), doubles({2, 3}, {2})},
+            f,
+            {1, 8, 9, 64, 25, 216},
+            {3, 2},
+            true,
+            true});
+  check_op({"column",
+            {doubles({2, 3}, {2, 1}), doubles({1, 2, 3}, {3})},
+            f,
+            {2, 4, 8, 3, 9, 27},
+            {2, 3}});
+}
+
 TEST(Elementwise, EmptyTensorsStayEmpty) {
-  const auto f = [](const Tensors& t) { return relu(add(t[0], t[1])); };
+  const auto f = [](const Tensors& t) {
+    const Tensor sum = gelu(relu(add(t[0], t[1])));
+    return where(less(sum, t[1]), exp(sum), pow(sum, t[1]));
+  };
   check_op({"empty", {doubles({}, {0, 3}), doubles({1, 2, 3}, {3})}, f, {}, {0, 3}, false});
 }
 
-TEST(Elementwise, ReluCutsBelowZeroAndKeepsNan) {
-  const auto f = [](const Tensors& t) { return relu(t[0]); };
-  check_op({"relu", {doubles({-2, 3, 0.5, -0.1}, {4})}, f, {0, 3, 0.5, 0}, {4}, true, true});
-  check_op({"relu of nan", {doubles({kNan, -1}, {2})}, f, {kNan, 0}, {2}, false});
-}
-
-TEST(Elementwise, EqualComparesByValue) {
-  const auto f = [](const Tensors& t) { return equal(t[0], t[1]); };
-  check_op({"equal",
-            {doubles({1, 2, kNan}, {3}), doubles({1, 3, kNan}, {3})},
-            f,
-            {1, 0, 0},
-            {3},
-            false,
-            true});
-  const Tensor words = Tensor::from({int64_t{4}, int64_t{5}}, {2});
-  check_op({"equal int64", {words, Tensor(int64_t{5})}, f, {0, 1}, {2}, false});
+TEST(Elementwise, OperatorsTakeNumbersOnEitherSide) {
+  const auto f = [](const Tensors& t) {
+    const Tensor& x = t[0];
+    return (1 + x) * 2 - (3 - x) / 4 + 5 / x + (x + 6) * (x - 7) / 8 + 2 * (-x);
+  };
+  const auto plain = [](double x) {
+    return (1 + x) * 2 - (3 - x) / 4 + 5 / x + (x + 6) * (x - 7) / 8 + 2 * (-x);
+  };
+  check_op(unary_row(
+      "operators", [f](const Tensor& x) { return f({x}); }, plain, spread({7})));
 }
 
 TEST(Elementwise, ErrorsNameTheOpAndBothSides) {
-  const auto message = [](auto call) -> std::string {
-    try {
-      call();
-    } catch (const InvalidArgument& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(message([] {
-              add(fill({2, 3}, 1), fill({4, 3}, 1));
-            }),
-            "add: shapes do not broadcast, [2,3] and [4,3]");
-  EXPECT_EQ(message([] { mul(fill({2}, 1), fill({2}, 1, DType::float64)); }),
-            "mul: dtypes differ, float32[2] and float64[2]; cast one of them");
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        add(fill({2, 3}, 1), fill({4, 3}, 1));
+      },
+      {"add: shapes do not broadcast, [2,3] and [4,3]"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([] { mul(fill({2}, 1), fill({2}, 1, DType::float64)); },
+                              {"mul: dtypes differ, float32[2] and float64[2]; cast one of them"}));
+}
+
+TEST(Elementwise, ErrorsNameTheDtypesThatAreSupported) {
+  const Tensor whole = fill({2}, 1, DType::int32);
+  const Tensor bytes = fill({2}, 1, DType::uint8);
+  const Tensor bools = cast(whole, DType::boolean);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { div(whole, whole); },
+                                      {"div: int32 is not supported; float32 and float64 are"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { add(bools, bools); },
+      {"add: bool is not supported; float32, float64, int32, int64 and uint8 are"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { neg(bytes); }, {"neg: uint8 is not supported; float32, float64, int32 and int64 are"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { exp(whole); }, {"exp: int32 is not supported"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { gelu(whole); }, {"gelu: int32 is not supported"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { less(bools, bools); }, {"less: bool"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { logical_not(whole); },
+                                      {"logical_not: int32 is not supported; bool is"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { is_nan(whole); }, {"is_nan: int32"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { clip(bytes, 0, 1); }, {"clip: uint8"}));
 }
 
 }  // namespace

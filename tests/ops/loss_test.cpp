@@ -29,7 +29,8 @@ OpRow row_of(const std::string& name, const Tensor& logits, const Tensor& labels
           .inputs = {logits},
           .f =
               [fixed, shape = labels.shape()](const Tensors& t) {
-                return softmax_cross_entropy_with_logits(Tensor::from(*fixed, shape), t[0]);
+                const Tensor labels = cast(Tensor::from(*fixed, shape), t[0].dtype());
+                return softmax_cross_entropy_with_logits(labels, t[0]);
               },
           .expected = expected,
           .shape = {logits.shape()[0]}};

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstdint>
 
-#include "tandem/shape.h"
+#include "op/op_def.h"
 
 namespace tandem::kernels::cpu {
 
@@ -109,6 +109,21 @@ inline int64_t broadcast_stride(const Shape& from, const Shape& to, int axis) {
   int64_t stride = 1;
   for (int inner = own + 1; inner < from.rank(); ++inner) stride *= from[inner];
   return stride;
+}
+
+/// The loops of a call whose N inputs are broadcast to its output.
+template <int N>
+Nest<N> broadcast_nest(const op::Signature& s) {
+  const Shape& out = s.outputs[0].shape;
+  Nest<N> nest;
+  for (int axis = 0; axis < out.rank(); ++axis) {
+    Axis<N> loop{out[axis], {}};
+    for (size_t i = 0; i < N; ++i) {
+      loop.strides[i] = broadcast_stride(s.inputs[i].shape, out, axis);
+    }
+    nest.add(loop);
+  }
+  return nest;
 }
 
 }  // namespace tandem::kernels::cpu

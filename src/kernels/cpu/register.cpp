@@ -6,12 +6,14 @@ void register_argmax(op::Registry& registry);
 void register_assign(op::Registry& registry);
 void register_broadcast(op::Registry& registry);
 void register_cast(op::Registry& registry);
-void register_elementwise(op::Registry& registry);
+void register_comparison(op::Registry& registry);
 void register_loss(op::Registry& registry);
 void register_matmul(op::Registry& registry);
 void register_optimizer(op::Registry& registry);
+void register_pointwise(op::Registry& registry);
 void register_random(op::Registry& registry);
 void register_reduction(op::Registry& registry);
+void register_selection(op::Registry& registry);
 void register_shaping(op::Registry& registry);
 
 void register_kernels(op::Registry& registry) {
@@ -19,12 +21,14 @@ void register_kernels(op::Registry& registry) {
   register_assign(registry);
   register_broadcast(registry);
   register_cast(registry);
-  register_elementwise(registry);
+  register_comparison(registry);
   register_loss(registry);
   register_matmul(registry);
   register_optimizer(registry);
+  register_pointwise(registry);
   register_random(registry);
   register_reduction(registry);
+  register_selection(registry);
   register_shaping(registry);
 }
 
