@@ -58,6 +58,9 @@ void eager_add();
 void local_allreduce();
 void startup();
 
+/// One function of single elements, called eagerly on all cores.
+void elementwise(const std::string& function);
+
 /// What the process of `startup` does.
 void train_one_step();
 

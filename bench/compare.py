@@ -31,6 +31,13 @@ class Target(NamedTuple):
     figure: str = ""  # what tandem-bench calls it, if not `name`
 
 
+# Eager calls on 64K and 16M elements.
+ELEMENTWISE = tuple(
+    Target(f"elementwise_{name}_{size}", 1.0, peers=("pytorch",), benchmark=f"elementwise_{name}")
+    for name in ("add", "broadcast_add", "where", "exp", "tanh", "gelu")
+    for size in ("64K", "16M")
+)
+
 TARGETS = (
     Target("mlp10", 0.20, peers=PEERS, against=("jax",)),
     Target("mlp1024", 0.85, peers=PEERS),
@@ -44,6 +51,7 @@ TARGETS = (
     Target("local_allreduce_33MB", 1.3, benchmark="local_allreduce"),  # times a memory triad of the same bytes
     Target("startup", 50, "ms"),
     Target("oversubscribed", 1.3),  # four logical CPUs over two
+    *ELEMENTWISE,
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

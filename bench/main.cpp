@@ -19,6 +19,15 @@ const std::vector<Benchmark>& benchmarks() {
       {"oversubscribed", "mlp10 on four logical CPUs against two", oversubscribed},
       {"eager_add", "a small eager add", eager_add},
       {"local_allreduce", "all_reduce between two replicas, 10 KB and 33 MB", local_allreduce},
+      {"elementwise_add", "a sum, 64K and 16M elements, eager", [] { elementwise("add"); }},
+      {"elementwise_broadcast_add", "the sum of a matrix and a row, 64K and 16M elements, eager",
+       [] { elementwise("broadcast_add"); }},
+      {"elementwise_where", "a choice, 64K and 16M elements, eager", [] { elementwise("where"); }},
+      {"elementwise_exp", "the exponential, 64K and 16M elements, eager",
+       [] { elementwise("exp"); }},
+      {"elementwise_tanh", "the hyperbolic tangent, 64K and 16M elements, eager",
+       [] { elementwise("tanh"); }},
+      {"elementwise_gelu", "gelu, 64K and 16M elements, eager", [] { elementwise("gelu"); }},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
   };
   return all;
@@ -27,7 +36,7 @@ const std::vector<Benchmark>& benchmarks() {
 int usage(const char* unknown) {
   std::fprintf(stderr, "tandem-bench: there is no benchmark '%s'; there are:\n", unknown);
   for (const Benchmark& benchmark : benchmarks()) {
-    std::fprintf(stderr, "  %-18s %s\n", benchmark.name, benchmark.what);
+    std::fprintf(stderr, "  %-26s %s\n", benchmark.name, benchmark.what);
   }
   return 2;
 }

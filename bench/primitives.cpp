@@ -6,9 +6,9 @@
 
 #include "bench.h"
 #include "collective/collective.h"
-#include "core/team.h"
 #include "device/device.h"
 #include "tandem/tandem.h"
+#include "triad.h"
 
 extern char** environ;
 
@@ -35,27 +35,6 @@ double allreduce_seconds(int64_t count, int chain) {
   const double single = best_seconds([&] { strategy.run(one, distribute::PerReplica(values)); });
   const double several = best_seconds([&] { strategy.run(many, distribute::PerReplica(values)); });
   return (several - single) / chain;
-}
-
-/// a = b + 3 c on two threads over arrays of `count` floats.
-double triad_seconds(size_t count) {
-  class Triad final : public core::Job {
-   public:
-    explicit Triad(size_t count) : a_(count, 1), b_(count, 2), c_(count, 3) {}
-    void play(core::Host& host) override {
-      for (const core::Member& member : host.members()) {
-        const size_t begin = a_.size() * static_cast<size_t>(member.squad) / 2;
-        const size_t end = a_.size() * static_cast<size_t>(member.squad + 1) / 2;
-        for (size_t i = begin; i < end; ++i) a_[i] = b_[i] + 3 * c_[i];
-      }
-    }
-
-   private:
-    std::vector<float> a_, b_, c_;
-  };
-  core::Team team({{1, "first"}, {1, "second"}});
-  const auto job = std::make_shared<Triad>(count);
-  return best_seconds([&] { team.run(job, std::chrono::seconds(10)); });
 }
 
 }  // namespace

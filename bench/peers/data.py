@@ -67,6 +67,17 @@ def weights(sizes: tuple[int, ...], dtype=np.float32) -> list[np.ndarray]:
     return values
 
 
+# Rows of matrices with 1024 columns, by the name of their number of elements.
+ELEMENTWISE_ROWS = {"64K": 64, "16M": 16384}
+ELEMENTWISE_COLUMNS = 1024
+
+
+def elementwise_operand(seed: int, rows: int) -> np.ndarray:
+    """Float32 in [-1, 2), [rows, 1024]."""
+    values = 3 * uniform(seed, rows * ELEMENTWISE_COLUMNS) - 1
+    return values.astype(np.float32).reshape(rows, ELEMENTWISE_COLUMNS)
+
+
 def parse_arguments(supported: list[str]) -> argparse.Namespace:
     """Reads the command line; call it before the framework is imported, whose thread pools read the environment."""
     parser = argparse.ArgumentParser()

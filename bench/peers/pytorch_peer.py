@@ -1,12 +1,17 @@
-"""Times PyTorch on the benchmarks of tandem-bench: eager steps with its own Adam, and a whole compiled step."""
+"""Times PyTorch on the benchmarks of tandem-bench: eager steps with its own Adam, a whole compiled step, and eager
+calls of elementwise functions."""
 
-from data import BATCH, CLASSIFIERS, Classifier, Runner, features, labels, parse_arguments, report, weights
+from data import BATCH, CLASSIFIERS, ELEMENTWISE_ROWS, Classifier, Runner, elementwise_operand, features, labels
+from data import parse_arguments, report, weights
 
-arguments = parse_arguments(list(CLASSIFIERS))
+FUNCTIONS = ("add", "broadcast_add", "where", "exp", "tanh", "gelu")
+ELEMENTWISE = {f"elementwise_{f}_{size}": (f, rows) for f in FUNCTIONS for size, rows in ELEMENTWISE_ROWS.items()}
+
+arguments = parse_arguments([*CLASSIFIERS, *ELEMENTWISE])
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy, linear, relu
+from torch.nn.functional import cross_entropy, gelu, linear, relu
 
 torch.set_num_threads(arguments.threads)
 
@@ -92,7 +97,35 @@ def compiled(classifier: Classifier) -> Runner:
     return run
 
 
+def elementwise(function: str, rows: int) -> Runner:
+    """Calls the function again and again; its "loss" is the mean of the result."""
+    a = torch.from_numpy(elementwise_operand(1, rows))
+    b = torch.from_numpy(elementwise_operand(2, rows))
+    row = b[0].clone()
+    condition = a > 0.5
+    call = {
+        "add": lambda: a + b,
+        "broadcast_add": lambda: a + row,
+        "where": lambda: torch.where(condition, a, b),
+        "exp": lambda: torch.exp(a),
+        "tanh": lambda: torch.tanh(a),
+        "gelu": lambda: gelu(a),
+    }[function]
+    mean = call().double().mean().item()
+
+    @torch.no_grad()
+    def run(steps):
+        for _ in range(steps):
+            call()
+        return mean
+
+    return run
+
+
 for name in arguments.names:
+    if name in ELEMENTWISE:
+        report(name, {"eager": lambda: elementwise(*ELEMENTWISE[name])})
+        continue
     classifier = CLASSIFIERS[name]
     ways = {
         "eager, fused Adam": lambda: eager(classifier, fused=True),

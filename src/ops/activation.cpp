@@ -19,6 +19,7 @@ struct Activation {
   const char* name;
   const char* grad_name;
   bool by_result;  ///< The gradient is a function of y, else of x.
+  bool is_costly = false;
   /// The derivative by x (or y) of grad(1, x); none where that is 0 almost everywhere.
   std::function<Tensor(const Tensor&, const Attrs&)> curvature = nullptr;
 };
@@ -36,13 +37,14 @@ op::GradientFn gradient_of_grad(const Activation& activation) {
 }
 
 void add(op::Registry& registry, const Activation& activation) {
-  registry.add(binary_op(activation.grad_name, kFloating, gradient_of_grad(activation)));
+  const auto priced = [&](op::OpDef op) { return activation.is_costly ? costly(op) : op; };
+  registry.add(priced(binary_op(activation.grad_name, kFloating, gradient_of_grad(activation))));
   const auto gradient = [&grad = registry.op(activation.grad_name),
                          by_result = activation.by_result](const Call& call, const Tensors& g) {
     const Tensor& at = by_result ? call.outputs[0] : call.inputs[0];
     return Tensors{op::apply_one(grad, {g[0], at}, call.attrs)};
   };
-  registry.add(unary_op(activation.name, kFloating, gradient));
+  registry.add(priced(unary_op(activation.name, kFloating, gradient)));
 }
 
 /// grad(1, x) = alpha exp(x) where x is negative.
@@ -89,15 +91,16 @@ Tensor softplus_curvature(const Tensor& x, const Attrs&) {
 
 void register_activation(op::Registry& registry) {
   constexpr bool kByResult = true;
+  constexpr bool kCostly = true;
   add(registry, {"relu", "relu_grad", kByResult});
   add(registry, {"relu6", "relu6_grad", kByResult});
   add(registry, {"leaky_relu", "leaky_relu_grad", !kByResult});
-  add(registry, {"elu", "elu_grad", !kByResult, elu_curvature});
-  add(registry, {"gelu", "gelu_grad", !kByResult, gelu_curvature});
-  add(registry, {"gelu_tanh", "gelu_tanh_grad", !kByResult, gelu_tanh_curvature});
-  add(registry, {"sigmoid", "sigmoid_grad", kByResult, sigmoid_curvature});
-  add(registry, {"silu", "silu_grad", !kByResult, silu_curvature});
-  add(registry, {"softplus", "softplus_grad", !kByResult, softplus_curvature});
+  add(registry, {"elu", "elu_grad", !kByResult, kCostly, elu_curvature});
+  add(registry, {"gelu", "gelu_grad", !kByResult, kCostly, gelu_curvature});
+  add(registry, {"gelu_tanh", "gelu_tanh_grad", !kByResult, kCostly, gelu_tanh_curvature});
+  add(registry, {"sigmoid", "sigmoid_grad", kByResult, kCostly, sigmoid_curvature});
+  add(registry, {"silu", "silu_grad", !kByResult, kCostly, silu_curvature});
+  add(registry, {"softplus", "softplus_grad", !kByResult, kCostly, softplus_curvature});
 }
 
 }  // namespace ops

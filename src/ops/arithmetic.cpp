@@ -82,8 +82,8 @@ void register_arithmetic(op::Registry& registry) {
   registry.add(binary_op("mul", kNumbers, mul_gradient));
   registry.add(binary_op("div", kFloating, div_gradient));
   registry.add(binary_op("floor_div", kNumbers));
-  registry.add(binary_op("mod", kNumbers, mod_gradient));
-  registry.add(binary_op("pow", kSigned, pow_gradient));
+  registry.add(costly(binary_op("mod", kNumbers, mod_gradient)));
+  registry.add(costly(binary_op("pow", kSigned, pow_gradient)));
   registry.add(binary_op("maximum", kNumbers, choice_gradient(greater_equal)));
   registry.add(binary_op("minimum", kNumbers, choice_gradient(less_equal)));
   registry.add(binary_op("squared_difference", kNumbers, squared_difference_gradient));

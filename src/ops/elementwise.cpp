@@ -56,6 +56,14 @@ op::OpDef binary_op(std::string name, DTypes accepted, op::GradientFn gradient) 
   return op;
 }
 
+op::OpDef costly(op::OpDef op) {
+  constexpr double kPerElement = 20;
+  op.flops = [](const op::Signature& s) {
+    return kPerElement * static_cast<double>(s.outputs[0].shape.count());
+  };
+  return op;
+}
+
 op::OpDef giving_bools(op::OpDef op) {
   op.infer = [infer = std::move(op.infer)](const op::Signature& s) {
     op::TensorTypes types = infer(s);

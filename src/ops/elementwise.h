@@ -34,6 +34,9 @@ op::OpDef unary_op(std::string name, DTypes accepted, op::GradientFn gradient = 
 /// An op whose output has the dtype of its two inputs and the shape they broadcast to.
 op::OpDef binary_op(std::string name, DTypes accepted, op::GradientFn gradient = nullptr);
 
+/// The same op at the price of a function that takes tens of instructions.
+op::OpDef costly(op::OpDef op);
+
 /// The same op with bools as its result.
 op::OpDef giving_bools(op::OpDef op);
 

@@ -36,17 +36,20 @@ Tensors sqrt_gradient(const Call& call, const Tensors& g) { return {g[0] / (2 * 
 }  // namespace
 
 void register_math(op::Registry& registry) {
-  const auto add = [&](const char* name, op::GradientFn gradient) {
+  const auto add_cheap = [&](const char* name, op::GradientFn gradient) {
     registry.add(unary_op(name, kFloating, std::move(gradient)));
+  };
+  const auto add = [&](const char* name, op::GradientFn gradient) {
+    registry.add(costly(unary_op(name, kFloating, std::move(gradient))));
   };
   const double erf_slope = 2 * std::numbers::inv_sqrtpi;
 
-  add("reciprocal", times([](auto&, auto& y) { return -square(y); }));
-  add("sqrt", sqrt_gradient);
-  add("rsqrt", times([](auto& x, auto& y) { return -0.5 * (y / x); }));
-  add("floor", nullptr);
-  add("ceil", nullptr);
-  add("round", nullptr);
+  add_cheap("reciprocal", times([](auto&, auto& y) { return -square(y); }));
+  add_cheap("sqrt", sqrt_gradient);
+  add_cheap("rsqrt", times([](auto& x, auto& y) { return -0.5 * (y / x); }));
+  add_cheap("floor", nullptr);
+  add_cheap("ceil", nullptr);
+  add_cheap("round", nullptr);
   add("exp", times([](auto&, auto& y) { return y; }));
   add("expm1", times([](auto&, auto& y) { return y + 1; }));
   add("log", log_gradient);

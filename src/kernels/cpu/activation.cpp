@@ -184,7 +184,7 @@ struct Softplus : Unary {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
     const V above = hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
-    return hn::Add(above, hn::Log1p(d, hn::Exp(d, hn::Neg(hn::Abs(x)))));
+    return hn::Add(above, hn::Log1p(d, exp_of(d, hn::Neg(hn::Abs(x)))));
   }
 };
 

@@ -80,11 +80,43 @@ HWY_INLINE V polynomial(D d, V x, const T (&c)[kCount]) {
   return hn::MulAdd(high, x, low);
 }
 
-/// Highway's takes NaN to 0 and large numbers to NaN.
+/// exp(x) = 2^n exp(r) where n is x / ln 2 rounded. Adding a large number to x / ln 2 rounds it and
+/// leaves n in the lowest bits, from where it is added to the exponent. For x in between the
+/// logarithms of the smallest and largest normal numbers; else anything.
+template <class D, class V>
+HWY_INLINE V exp_within_range(D d, V x) {
+  using T = hn::TFromD<D>;
+  constexpr int kMantissaBits = sizeof(T) == 4 ? 23 : 52;
+  const hn::RebindToSigned<D> di;
+  hwy::HWY_NAMESPACE::impl::ExpImpl<T> parts;
+  const V rounding = constant(d, 0x1.8p23, 0x1.8p52);
+  const V shifted = hn::MulAdd(x, constant(d, 1.44269504088896340736), rounding);
+  const V n = hn::Sub(shifted, rounding);
+  // ln 2 in two parts, so that n times the first is exact.
+  const V near = hn::NegMulAdd(n, constant(d, 0.693145751953125, 0.6931471805596629565116018), x);
+  const V r = hn::NegMulAdd(
+      n, constant(d, 1.428606765330187045e-6, 0.28235290563031577122588448175e-12), near);
+  const V mantissa = hn::Add(parts.ExpPoly(d, r), constant(d, 1));
+  const auto exponent = hn::ShiftLeft<kMantissaBits>(hn::BitCast(di, shifted));
+  return hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
+}
+
+/// The logarithms of the smallest normal number and of the largest.
+template <class D>
+HWY_INLINE hn::Vec<D> log_of_smallest(D d) {
+  return constant(d, -87.3365447505531, -708.396418532264);
+}
+template <class D>
+HWY_INLINE hn::Vec<D> log_of_largest(D d) {
+  return constant(d, 88.7228317, 709.782712893384);
+}
+
 template <class D, class V>
 HWY_INLINE V exp_of(D d, V x) {
-  const V within = hn::IfThenElse(hn::Gt(x, constant(d, 89, 710)), infinity(d), hn::Exp(d, x));
-  return hn::IfThenElse(hn::IsNaN(x), x, within);
+  const V value = exp_within_range(d, x);
+  const V large = hn::IfThenElse(hn::Gt(x, log_of_largest(d)), infinity(d), value);
+  const V small = hn::IfThenZeroElse(hn::Lt(x, log_of_smallest(d)), large);
+  return hn::IfThenElse(hn::IsNaN(x), x, small);
 }
 
 template <class D, class V>
@@ -161,12 +193,13 @@ HWY_INLINE V sigmoid_of(D d, V x) {
   return hn::Div(one, hn::Add(one, exp_of(d, hn::Neg(x))));
 }
 
-/// exp(-a b) for a, b >= 0, with the rounding of their product made good.
+/// exp(-a b) for a, b >= 0, with the rounding of their product made good; NaN if one is.
 template <class D, class V>
 HWY_INLINE V exp_minus_product(D d, V a, V b) {
   const V product = hn::Mul(a, b);
   const V rounded = hn::MulSub(a, b, product);
-  const V value = hn::Exp(d, hn::Neg(product));
+  const V x = hn::Neg(product);
+  const V value = hn::IfThenZeroElse(hn::Lt(x, log_of_smallest(d)), exp_within_range(d, x));
   return hn::NegMulAdd(value, rounded, value);
 }
 
