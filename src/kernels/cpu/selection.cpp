@@ -1,4 +1,5 @@
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
+#include <algorithm>
 #include <cstdint>
 
 #include "kernels/cpu/nest.h"
@@ -82,19 +83,29 @@ HWY_INLINE hn::Mask<D> mask_of(D d, const uint8_t* bytes) {
 template <class Bits>
 void where(const uint8_t* condition, const Bits* a, const Bits* b, const Steps& steps, Bits* out,
            int64_t count) {
+  if (steps[0] == 0) {
+    const Bits* from = *condition != 0 ? a : b;
+    const int64_t step = *condition != 0 ? steps[1] : steps[2];
+    if (step == 0) {
+      std::fill_n(out, count, *from);
+    } else {
+      std::copy_n(from, count, out);
+    }
+    return;
+  }
   int64_t i = 0;
   if constexpr (sizeof(Bits) >= 4) {
     const hn::ScalableTag<Bits> d;
     const auto first_a = hn::Set(d, *a);
     const auto first_b = hn::Set(d, *b);
-    for (; steps[0] == 1 && i + lanes(d) <= count; i += lanes(d)) {
+    for (; i + lanes(d) <= count; i += lanes(d)) {
       const auto chosen = steps[1] == 1 ? hn::LoadU(d, a + i) : first_a;
       const auto other = steps[2] == 1 ? hn::LoadU(d, b + i) : first_b;
       hn::StoreU(hn::IfThenElse(mask_of(d, condition + i), chosen, other), d, out + i);
     }
   }
   for (; i < count; ++i) {
-    out[i] = condition[i * steps[0]] != 0 ? a[i * steps[1]] : b[i * steps[2]];
+    out[i] = condition[i] != 0 ? a[i * steps[1]] : b[i * steps[2]];
   }
 }
 
