@@ -4,11 +4,15 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "tandem/ops/activation.h"
+#include "tandem/ops/creation.h"
 #include "tandem/ops/elementwise.h"
+#include "tandem/ops/indexing.h"
+#include "tandem/ops/joining.h"
+#include "tandem/ops/reduction.h"
+#include "tandem/ops/shaping.h"
+#include "tandem/ops/slicing.h"
 #include "tandem/tensor.h"
 
 namespace tandem {
@@ -34,34 +38,6 @@ TANDEM_API Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const 
 /// true mean and the summed gradients are its gradient, however unevenly the batch was split.
 /// Elsewhere, the mean.
 TANDEM_API Tensor compute_average_loss(const Tensor& per_example_loss);
-
-// ---- Reductions ----
-
-struct ReduceOptions {
-  std::optional<std::vector<int>>
-      axes{};  ///< All axes unless given; negative ones count from the end.
-  bool keepdims = false;
-};
-
-TANDEM_API Tensor reduce_sum(const Tensor& x, const ReduceOptions& options = {});
-
-/// Within `strategy.run` this is the mean over the replica's own part; see compute_average_loss.
-TANDEM_API Tensor reduce_mean(const Tensor& x, const ReduceOptions& options = {});
-
-/// The index of the largest element along `axis`, the first of equals, as int64.
-TANDEM_API Tensor argmax(const Tensor& x, int axis = -1);
-
-// ---- Shapes and types ----
-
-/// The same elements with another shape; one size may be -1.
-TANDEM_API Tensor reshape(const Tensor& x, const Shape& shape);
-
-/// `x` repeated along axes of size 1, and along new leading axes, to fill `shape`.
-TANDEM_API Tensor broadcast_to(const Tensor& x, const Shape& shape);
-
-TANDEM_API Tensor cast(const Tensor& x, DType dtype);
-
-TANDEM_API Tensor fill(const Shape& shape, double value, DType dtype = DType::float32);
 
 // ---- Random numbers: a function of (seed, call, position in the global batch) alone ----
 

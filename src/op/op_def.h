@@ -86,6 +86,9 @@ struct OpDef {
   /// used again.
   bool in_place = false;
 
+  /// The output is the input's elements in the same order: the same memory, wherever it can be.
+  bool is_view = false;
+
   /// The op reads, and with `writes_peers` also writes, the operands of all replicas; see
   /// collective/.
   bool is_collective = false;

@@ -6,28 +6,42 @@ void register_activation(op::Registry& registry);
 void register_arithmetic(op::Registry& registry);
 void register_assign(op::Registry& registry);
 void register_comparison(op::Registry& registry);
+void register_creation(op::Registry& registry);
+void register_cumulative(op::Registry& registry);
+void register_extreme(op::Registry& registry);
+void register_indexing(op::Registry& registry);
+void register_joining(op::Registry& registry);
 void register_loss(op::Registry& registry);
 void register_math(op::Registry& registry);
 void register_matmul(op::Registry& registry);
 void register_optimizer(op::Registry& registry);
+void register_product(op::Registry& registry);
 void register_random(op::Registry& registry);
 void register_reduction(op::Registry& registry);
 void register_selection(op::Registry& registry);
 void register_shaping(op::Registry& registry);
+void register_slicing(op::Registry& registry);
 
 void register_ops(op::Registry& registry) {
   register_activation(registry);
   register_arithmetic(registry);
   register_assign(registry);
   register_comparison(registry);
+  register_creation(registry);
+  register_cumulative(registry);
+  register_extreme(registry);
+  register_indexing(registry);
+  register_joining(registry);
   register_loss(registry);
   register_math(registry);
   register_matmul(registry);
   register_optimizer(registry);
+  register_product(registry);
   register_random(registry);
   register_reduction(registry);
   register_selection(registry);
   register_shaping(registry);
+  register_slicing(registry);
 }
 
 }  // namespace tandem::ops

@@ -1,4 +1,8 @@
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <numeric>
 
 #include "op/apply.h"
 #include "op/registry.h"
@@ -9,6 +13,11 @@
 namespace tandem {
 namespace ops {
 namespace {
+
+using op::Call;
+using op::Signature;
+using op::TensorTypes;
+using Permutation = std::vector<int64_t>;
 
 /// The target with its negative size computed from the number of elements. That is the same rule
 /// for the user's -1 and for a symbolic size, which is a multiple of the rows exactly when the
@@ -24,6 +33,10 @@ Shape completed(const Shape& from, const Shape& target) {
     }
   }
   const int64_t count = from.count();
+  if (open >= 0 && target[open] < -1 && target[open] * known != count) {
+    throw InvalidArgument(
+        fmt::format("reshape: {} is no size for {}; one size may be -1", target[open], from.str()));
+  }
   const bool fits = open < 0 ? known == count : (known == 0 ? count == 0 : count % known == 0);
   if (!fits) {
     throw InvalidArgument(
@@ -32,25 +45,77 @@ Shape completed(const Shape& from, const Shape& target) {
   return open < 0 ? target : target.with(open, known == 0 ? 0 : count / known);
 }
 
-op::TensorTypes infer_reshape(const op::Signature& s) {
+TensorTypes infer_reshape(const Signature& s) {
   return {{s.inputs[0].dtype, completed(s.inputs[0].shape, s.attrs.get<Shape>("shape"))}};
 }
 
-Tensors reshape_gradient(const op::Call& call, const Tensors& g) {
+Tensors reshape_gradient(const Call& call, const Tensors& g) {
   return {reshape(g[0], call.inputs[0].shape())};
 }
 
-op::TensorTypes infer_cast(const op::Signature& s) {
+TensorTypes infer_same(const Signature& s) { return {s.inputs[0]}; }
+
+TensorTypes infer_cast(const Signature& s) {
   return {{s.attrs.get<DType>("dtype"), s.inputs[0].shape}};
 }
 
-Tensors cast_gradient(const op::Call& call, const Tensors& g) {
+Tensors cast_gradient(const Call& call, const Tensors& g) {
   const DType from = call.inputs[0].dtype();
   return {is_floating(from) && is_floating(g[0].dtype()) ? cast(g[0], from) : Tensor()};
 }
 
-op::TensorTypes infer_fill(const op::Signature& s) {
-  return {{s.attrs.get<DType>("dtype"), s.attrs.get<Shape>("shape")}};
+TensorTypes infer_transpose(const Signature& s) {
+  Shape shape = s.inputs[0].shape;
+  const auto& permutation = s.attrs.get<Permutation>("permutation");
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    shape = shape.with(axis,
+                       s.inputs[0].shape[static_cast<int>(permutation[static_cast<size_t>(axis)])]);
+  }
+  return {{s.inputs[0].dtype, shape}};
+}
+
+/// A thread reads its own rows only where the leading axis stays in its place.
+op::Split split_transpose(const Signature& s) {
+  const auto& permutation = s.attrs.get<Permutation>("permutation");
+  return {.extent = s.outputs[0].shape.rows(),
+          .aligned = {!permutation.empty() && permutation[0] == 0}};
+}
+
+Tensors transpose_gradient(const Call& call, const Tensors& g) {
+  const auto& permutation = call.attrs.get<Permutation>("permutation");
+  std::vector<int> inverse(permutation.size());
+  for (size_t axis = 0; axis < permutation.size(); ++axis) {
+    inverse[static_cast<size_t>(permutation[axis])] = static_cast<int>(axis);
+  }
+  return {transpose(g[0], inverse)};
+}
+
+/// Checked, and counted from the start; reversed axes if none are given.
+Permutation full_permutation(const Tensor& x, const std::vector<int>& given) {
+  Permutation result(static_cast<size_t>(x.rank()));
+  std::iota(result.rbegin(), result.rend(), 0);
+  if (given.empty()) return result;
+  const Permutation reversed = result;
+  result.clear();
+  for (int axis : given) result.push_back(normalized_axis("transpose", axis, x.shape()));
+  if (!std::ranges::is_permutation(result, reversed)) {
+    throw InvalidArgument(fmt::format("transpose: [{}] does not name each axis of {} once",
+                                      fmt::join(given, ","), x.shape().str()));
+  }
+  return result;
+}
+
+/// x repeated along one axis: a new axis before it, broadcast, and made one with it.
+Tensor repeated(const Tensor& x, int axis, int64_t times) {
+  const Shape& shape = x.shape();
+  int64_t outer = 1;
+  int64_t inner = 1;
+  for (int i = 0; i < shape.rank(); ++i) (i < axis ? outer : inner) *= shape[i];
+  // Threads share the leading axis: it should not be of size 1.
+  const Tensor flat = outer == 1 ? reshape(x, {1, inner}) : reshape(x, {outer, 1, inner});
+  const Tensor many =
+      broadcast_to(flat, outer == 1 ? Shape{times, inner} : Shape{outer, times, inner});
+  return reshape(many, shape.with(axis, shape[axis] * times));
 }
 
 }  // namespace
@@ -59,10 +124,24 @@ void register_shaping(op::Registry& registry) {
   registry.add({.name = "reshape",
                 .infer = infer_reshape,
                 .split = op::split_rows,
-                .gradient = reshape_gradient});
+                .gradient = reshape_gradient,
+                .is_view = true});
+  registry.add({.name = "identity",
+                .infer = infer_same,
+                .split = op::split_rows,
+                .gradient = [](const Call&, const Tensors& g) { return Tensors{g[0]}; },
+                .is_view = true});
+  registry.add({.name = "stop_gradient",
+                .infer = infer_same,
+                .split = op::split_rows,
+                .no_gradient = true,
+                .is_view = true});
   registry.add(
       {.name = "cast", .infer = infer_cast, .split = op::split_rows, .gradient = cast_gradient});
-  registry.add({.name = "fill", .infer = infer_fill, .split = op::split_rows, .no_gradient = true});
+  registry.add({.name = "transpose",
+                .infer = infer_transpose,
+                .split = split_transpose,
+                .gradient = transpose_gradient});
 }
 
 }  // namespace ops
@@ -72,14 +151,69 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   return op::apply_one(def, {x}, {{"shape", shape}});
 }
 
+Tensor expand_dims(const Tensor& x, int axis) {
+  const int rank = x.rank();
+  const int at = axis < 0 ? axis + rank + 1 : axis;
+  if (at < 0 || at > rank) {
+    throw InvalidArgument(fmt::format("expand_dims: axis {} is out of range for {}, [{},{}] is not",
+                                      axis, x.shape().str(), -rank - 1, rank));
+  }
+  return reshape(x, x.shape().inserted(at, 1));
+}
+
+Tensor squeeze(const Tensor& x, const std::vector<int>& axes) {
+  const Shape& shape = x.shape();
+  std::vector<bool> gone(static_cast<size_t>(shape.rank()), false);
+  for (int given : axes) {
+    const int axis = ops::normalized_axis("squeeze", given, shape);
+    if (shape[axis] != 1) {
+      throw InvalidArgument(
+          fmt::format("squeeze: axis {} of {} does not have size 1", given, shape.str()));
+    }
+    gone[static_cast<size_t>(axis)] = true;
+  }
+  std::vector<int64_t> sizes;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (axes.empty() ? shape[axis] != 1 : !gone[static_cast<size_t>(axis)]) {
+      sizes.push_back(shape[axis]);
+    }
+  }
+  return reshape(x, Shape(sizes));
+}
+
+Tensor transpose(const Tensor& x, const std::vector<int>& permutation) {
+  static const op::OpDef& def = op::find_op("transpose");
+  return op::apply_one(def, {x}, {{"permutation", ops::full_permutation(x, permutation)}});
+}
+
+Tensor tile(const Tensor& x, const std::vector<int64_t>& multiples) {
+  const bool negative = std::ranges::any_of(multiples, [](int64_t m) { return m < 0; });
+  if (static_cast<int>(multiples.size()) != x.rank() || negative) {
+    throw InvalidArgument(
+        fmt::format("tile: multiples [{}] for {}; one for each axis, none negative",
+                    fmt::join(multiples, ","), x.shape().str()));
+  }
+  Tensor result = x;
+  for (int axis = x.rank(); axis-- > 0;) {
+    const int64_t times = multiples[static_cast<size_t>(axis)];
+    if (times != 1) result = ops::repeated(result, axis, times);
+  }
+  return result;
+}
+
 Tensor cast(const Tensor& x, DType dtype) {
   static const op::OpDef& def = op::find_op("cast");
   return x.dtype() == dtype ? x : op::apply_one(def, {x}, {{"dtype", dtype}});
 }
 
-Tensor fill(const Shape& shape, double value, DType dtype) {
-  static const op::OpDef& def = op::find_op("fill");
-  return op::apply_one(def, {}, {{"shape", shape}, {"value", value}, {"dtype", dtype}});
+Tensor identity(const Tensor& x) {
+  static const op::OpDef& def = op::find_op("identity");
+  return op::apply_one(def, {x});
+}
+
+Tensor stop_gradient(const Tensor& x) {
+  static const op::OpDef& def = op::find_op("stop_gradient");
+  return op::apply_one(def, {x});
 }
 
 }  // namespace tandem

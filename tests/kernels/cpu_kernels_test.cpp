@@ -43,6 +43,24 @@ Case reduce(DType dtype, const Shape& shape, std::vector<int64_t> axes) {
            {"divisor", int64_t{0}}}};
 }
 
+Case fold(const char* op, DType dtype, const Shape& shape, std::vector<int64_t> axes) {
+  return {op, {{dtype, shape}}, {{"axes", std::move(axes)}, {"keepdims", false}}};
+}
+
+/// Inputs so large that the threads share them and meet.
+std::vector<Case> cases_that_meet() {
+  std::vector<Case> cases;
+  for (DType dtype : {DType::float32, DType::float64}) {
+    cases.push_back(reduce(dtype, {70001}, {0}));
+    cases.push_back(reduce(dtype, {7001, 10}, {0}));
+    cases.push_back(reduce(dtype, {101, 5, 131}, {0, 1}));
+    cases.push_back(reduce(dtype, {101, 5, 131}, {0, 2}));
+    cases.push_back(fold("reduce_max", dtype, {7001, 10}, {0}));
+    cases.push_back(fold("reduce_min", dtype, {70001}, {0}));
+  }
+  return cases;
+}
+
 Case adam(DType dtype) {
   const std::vector<Shape> shapes = {{37, 9}, {9}, {}, {0}, {130}, {1}};
   Case test{"adam_update", {}, {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}}};
@@ -99,6 +117,28 @@ std::vector<Case> cases_split_by_rows() {
     cases.push_back(reduce(dtype, {9, 613}, {0, 1}));
     cases.push_back(reduce(dtype, {5, 6, 7, 8}, {0, 2}));
     cases.push_back(reduce(dtype, {5, 6, 7, 8}, {1, 3}));
+    for (const char* op : {"reduce_max", "reduce_min", "reduce_prod"}) {
+      cases.push_back(fold(op, dtype, {64, 10}, {0}));
+      cases.push_back(fold(op, dtype, {7, 75}, {1}));
+      cases.push_back(fold(op, dtype, {5, 6, 7, 8}, {0, 2}));
+      cases.push_back(fold(op, dtype, {5, 6, 7, 8}, {1, 3}));
+    }
+    const auto axis = [](int64_t value) { return Attrs{{"axis", value}}; };
+    cases.push_back({"concat", {of({7, 3}), of({7, 5})}, axis(1)});
+    cases.push_back({"concat", {of({7, 3}), of({2, 3})}, axis(0)});
+    cases.push_back(
+        {"cumsum", {of({7, 5})}, {{"axis", int64_t{1}}, {"exclusive", false}, {"reverse", true}}});
+    for (const std::vector<int64_t>& permutation :
+         {std::vector<int64_t>{0, 2, 1}, {1, 0, 2}, {2, 1, 0}, {1, 2, 0}}) {
+      cases.push_back({"transpose", {of({7, 37, 40})}, {{"permutation", permutation}}});
+    }
+    const std::vector<int64_t> begin = {0, 2}, step = {1, 3};
+    cases.push_back({"strided_slice",
+                     {of({7, 37})},
+                     {{"begin", begin}, {"step", step}, {"shape", Shape{7, 11}}}});
+    cases.push_back({"place",
+                     {of({7, 11})},
+                     {{"begin", begin}, {"step", step}, {"shape", Shape{7, 37}}, {"value", 2.0}}});
   }
   return cases;
 }
@@ -172,11 +212,12 @@ class HandRun {
   std::vector<Operand>& operands() { return operands_; }
   op::Split split() const { return signature_.op->split(signature_); }
 
-  void run(int parts) {
-    for (int part = 0; part < parts; ++part) run_part(part, parts);
-  }
+  void run(int parts) { run_parts(0, parts, parts); }
+  void run_part(int part, int parts) { run_parts(part, part + 1, parts); }
 
-  void run_part(int part, int parts) {
+ private:
+  /// Parts [begin, end) of all, phase by phase.
+  void run_parts(int begin, int end, int parts) {
     const auto executable =
         op::Registry::instance().prepare(signature_, *devices::host_device(), parts);
     std::vector<void*> slots;
@@ -186,18 +227,23 @@ class HandRun {
       slots.push_back(operand.data());
     }
     const op::StepScalars step;
-    Bytes workspace(executable->workspace_bytes());
-    executable->run({.slots = slots.data(),
-                     .operands = indices.data(),
-                     .inputs = static_cast<int>(signature_.inputs.size()),
-                     .outputs = static_cast<int>(signature_.outputs.size()),
-                     .workspaces = workspace.data(),
-                     .part = part,
-                     .parts = parts,
-                     .step = &step});
+    Bytes workspaces(executable->workspace_bytes() * static_cast<size_t>(parts));
+    for (int phase = 0; phase < executable->phases(); ++phase) {
+      for (int part = begin; part < end; ++part) {
+        executable->run({.slots = slots.data(),
+                         .operands = indices.data(),
+                         .inputs = static_cast<int>(signature_.inputs.size()),
+                         .outputs = static_cast<int>(signature_.outputs.size()),
+                         .workspaces = workspaces.data(),
+                         .workspace_stride = executable->workspace_bytes(),
+                         .part = part,
+                         .parts = parts,
+                         .phase = phase,
+                         .step = &step});
+      }
+    }
   }
 
- private:
   op::Signature signature_;
   std::vector<Operand> operands_;
 };
@@ -263,6 +309,7 @@ TEST_P(RowSplitKernels, APartReadsAlignedInputsOnlyInItsOwnRows) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Rows, CpuKernels, testing::ValuesIn(cases_split_by_rows()));
+INSTANTIATE_TEST_SUITE_P(Meeting, CpuKernels, testing::ValuesIn(cases_that_meet()));
 INSTANTIATE_TEST_SUITE_P(Rows, RowSplitKernels, testing::ValuesIn(cases_split_by_rows()));
 INSTANTIATE_TEST_SUITE_P(Chunks, CpuKernels,
                          testing::Values(adam(DType::float32), adam(DType::float64)));

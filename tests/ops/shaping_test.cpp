@@ -1,11 +1,39 @@
 #include <gtest/gtest.h>
 
 #include "harness/op_check.h"
+#include "harness/throws.h"
 
 namespace tandem::harness {
 namespace {
 
 const std::vector<double> kSix = {1, 2, 3, 4, 5, 6};
+
+auto permuted(const std::vector<int>& permutation) {
+  return [permutation](const Tensors& t) { return transpose(t[0], permutation); };
+}
+
+/// Element by element, with positions counted by hand.
+std::vector<double> transposed(const Tensor& x, const std::vector<int>& permutation) {
+  const auto values = x.to_vector<double>();
+  const int rank = x.rank();
+  std::vector<int64_t> strides(static_cast<size_t>(rank), 1);
+  for (int axis = rank - 2; axis >= 0; --axis) {
+    strides[static_cast<size_t>(axis)] =
+        strides[static_cast<size_t>(axis) + 1] * x.shape()[axis + 1];
+  }
+  std::vector<double> result;
+  for (size_t i = 0; i < values.size(); ++i) {
+    auto rest = static_cast<int64_t>(i);
+    int64_t from = 0;
+    for (size_t axis = permutation.size(); axis-- > 0;) {
+      const int64_t size = x.shape()[permutation[axis]];
+      from += rest % size * strides[static_cast<size_t>(permutation[axis])];
+      rest /= size;
+    }
+    result.push_back(values[static_cast<size_t>(from)]);
+  }
+  return result;
+}
 
 TEST(Shaping, ReshapeKeepsTheElements) {
   const auto to = [](const Shape& shape) {
@@ -17,6 +45,125 @@ TEST(Shaping, ReshapeKeepsTheElements) {
   check_op({"scalar", {doubles({7}, {1, 1})}, to({}), {7}, {}});
   EXPECT_THROW(reshape(fill({6}, 1), {4}), InvalidArgument);
   EXPECT_THROW(reshape(fill({6}, 1), {-1, 4}), InvalidArgument);
+}
+
+TEST(Shaping, OnlyOneNegativeSizeIsASize) {
+  EXPECT_TRUE(throws<InvalidArgument>([] { reshape(fill({10}, 1), {-5}); }, {"reshape", "-5"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { reshape(fill({10}, 1), {2, -5}); }, {"reshape", "-5"}));
+  const auto f = function([](const Tensor& x) { return reshape(x, {-5}); });
+  EXPECT_TRUE(throws<InvalidArgument>([&] { f(fill({5, 2}, 1)); }, {"reshape", "-5"}));
+}
+
+TEST(Shaping, AxesOfSizeOneComeAndGo) {
+  const auto expand = [](int axis) {
+    return [axis](const Tensors& t) { return expand_dims(t[0], axis); };
+  };
+  const auto without = [](const std::vector<int>& axes) {
+    return [axes](const Tensors& t) { return squeeze(t[0], axes); };
+  };
+  check_op({"first", {doubles(kSix, {3, 2})}, expand(0), kSix, {1, 3, 2}});
+  check_op({"last", {doubles(kSix, {3, 2})}, expand(-1), kSix, {3, 2, 1}, true, true});
+  check_op({"middle", {doubles(kSix, {3, 2})}, expand(1), kSix, {3, 1, 2}, true, true});
+  check_op({"of a scalar", {doubles({7}, {})}, expand(0), {7}, {1}});
+  check_op({"all", {doubles(kSix, {1, 6, 1})}, without({}), kSix, {6}});
+  check_op({"one", {doubles(kSix, {3, 1, 2, 1})}, without({-1}), kSix, {3, 1, 2}, true, true});
+  EXPECT_TRUE(throws<InvalidArgument>([] { expand_dims(fill({2}, 1), 2); },
+                                      {"expand_dims: axis 2", "[2]"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        squeeze(fill({1, 2}, 1), {1});
+      },
+      {"squeeze: axis 1 of [1,2]", "size 1"}));
+}
+
+TEST(Shaping, TransposeMovesAxes) {
+  check_op({"matrix", {doubles(kSix, {2, 3})}, permuted({}), {1, 4, 2, 5, 3, 6}, {3, 2}});
+  check_op({"same", {doubles(kSix, {2, 3})}, permuted({0, 1}), kSix, {2, 3}, true, true});
+  check_op({"scalar", {doubles({7}, {})}, permuted({}), {7}, {}});
+  check_op({"empty", {doubles({}, {0, 3})}, permuted({}), {}, {3, 0}, false});
+  const Tensor x = spread({3, 4, 2, 5});
+  const std::vector<std::pair<std::vector<int>, Shape>> rows = {
+      {{0, 2, 1, 3}, {3, 2, 4, 5}}, {{3, 2, 1, 0}, {5, 2, 4, 3}}, {{1, 0, 3, 2}, {4, 3, 5, 2}},
+      {{0, 1, 3, 2}, {3, 4, 5, 2}}, {{2, 3, 0, 1}, {2, 5, 3, 4}}, {{-3, 0, 2, -1}, {4, 3, 2, 5}},
+  };
+  for (const auto& [permutation, shape] : rows) {
+    std::vector<int> positive;
+    for (int axis : permutation) positive.push_back(axis < 0 ? axis + 4 : axis);
+    check_op({"axes to " + shape.str(),
+              {x},
+              permuted(permutation),
+              transposed(x, positive),
+              shape,
+              true,
+              permutation[0] == 0});
+  }
+}
+
+TEST(Shaping, LargeTransposesGoByTiles) {
+  for (const Shape& shape : {Shape{100, 70}, Shape{64, 32}, Shape{3, 200}, Shape{129, 1}}) {
+    const Tensor x = spread(shape);
+    check_op({"tiles of " + shape.str(),
+              {x},
+              permuted({}),
+              transposed(x, {1, 0}),
+              {shape[1], shape[0]},
+              false});
+  }
+  const Tensor x = spread({3, 40, 5, 37});
+  check_op({"inner and outer",
+            {x},
+            permuted({3, 0, 2, 1}),
+            transposed(x, {3, 0, 2, 1}),
+            {37, 3, 5, 40},
+            false});
+  check_op({"rows stay",
+            {x},
+            permuted({0, 3, 2, 1}),
+            transposed(x, {0, 3, 2, 1}),
+            {3, 37, 5, 40},
+            false,
+            true});
+}
+
+TEST(Shaping, TransposeHasEveryDtype) {
+  const Tensor x = doubles({0, 1, 1, 0, 1, 1}, {2, 3});
+  for (DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::uint8, DType::int32,
+                      DType::int64, DType::boolean}) {
+    const auto f = [dtype](const Tensors& t) { return transpose(cast(t[0], dtype)); };
+    check_op({std::string(name_of(dtype)), {x}, f, {0, 0, 1, 1, 1, 1}, {3, 2}, false});
+  }
+}
+
+TEST(Shaping, BadPermutationsAreNamed) {
+  const Tensor x = fill({2, 3}, 1);
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        transpose(x, {0, 0});
+      },
+      {"transpose: [0,0]", "[2,3]"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { transpose(x, {0}); }, {"transpose: [0]"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { transpose(x, {0, 2}); }, {"transpose: axis 2"}));
+}
+
+TEST(Shaping, TileRepeatsTheWhole) {
+  const auto times = [](const std::vector<int64_t>& multiples) {
+    return [multiples](const Tensors& t) { return tile(t[0], multiples); };
+  };
+  const Tensor x = doubles({1, 2, 3, 4}, {2, 2});
+  check_op({"rows", {x}, times({2, 1}), {1, 2, 3, 4, 1, 2, 3, 4}, {4, 2}});
+  check_op({"columns", {x}, times({1, 2}), {1, 2, 1, 2, 3, 4, 3, 4}, {2, 4}, true, true});
+  check_op({"both", {doubles({1, 2}, {1, 2})}, times({2, 2}), {1, 2, 1, 2, 1, 2, 1, 2}, {2, 4}});
+  check_op({"middle",
+            {doubles(kSix, {2, 1, 3})},
+            times({1, 2, 1}),
+            {1, 2, 3, 1, 2, 3, 4, 5, 6, 4, 5, 6},
+            {2, 2, 3},
+            true,
+            true});
+  check_op({"never", {x}, times({1, 0}), {}, {2, 0}, false});
+  check_op({"scalar", {doubles({7}, {})}, times({}), {7}, {}});
+  EXPECT_TRUE(throws<InvalidArgument>([&] { tile(x, {2}); }, {"tile: multiples [2] for [2,2]"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { tile(x, {1, -1}); }, {"tile: multiples [1,-1]"}));
 }
 
 TEST(Shaping, CastRoundsLikeC) {
@@ -38,11 +185,34 @@ TEST(Shaping, TheGradientOfACastIsCastBack) {
   EXPECT_EQ(tape.gradient(y, Tensors{x})[0].to_vector<float>(), (std::vector<float>{3, 3}));
 }
 
-TEST(Shaping, FillHasEveryDtype) {
-  EXPECT_EQ(fill({2}, 3, DType::int64).to_vector<int64_t>(), (std::vector<int64_t>{3, 3}));
-  EXPECT_EQ(fill({2}, 1, DType::boolean).to_vector<bool>(), (std::vector<bool>{true, true}));
-  EXPECT_EQ(fill({}, 0.5).item<float>(), 0.5f);
-  EXPECT_EQ(fill({0, 4}, 1).shape().count(), 0);
+TEST(Shaping, IdentityPassesGradientsOn) {
+  const auto f = [](const Tensors& t) { return identity(t[0]) * t[0]; };
+  check_op({"square", {doubles({2, -3}, {2})}, f, {4, 9}, {2}, true, true});
+}
+
+TEST(Shaping, NoGradientFlowsThroughStopGradient) {
+  const auto gradient = [](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(reduce_sum(stop_gradient(x) * x), Tensors{x})[0];
+  };
+  const Tensor x = doubles({2, -3}, {2});
+  EXPECT_EQ(gradient(x).to_vector<double>(), (std::vector<double>{2, -3}));
+  const auto traced = function(gradient);
+  EXPECT_EQ(traced(x).to_vector<double>(), (std::vector<double>{2, -3}));
+  GradientTape tape;
+  tape.watch(x);
+  EXPECT_FALSE(tape.gradient(reduce_sum(stop_gradient(x)), Tensors{x})[0].defined());
+}
+
+TEST(Shaping, ViewsCostNothingInAProgram) {
+  const auto f = function([](const Tensor& x) {
+    return relu(stop_gradient(identity(expand_dims(squeeze(relu(x)), 0))));
+  });
+  f(fill({4, 1, 2}, 1));
+  for (const char* name : {"identity", "stop_gradient", "reshape"}) {
+    EXPECT_EQ(f.explain().find(name), std::string::npos) << f.explain();
+  }
 }
 
 }  // namespace

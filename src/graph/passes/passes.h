@@ -20,7 +20,7 @@ void merge_equal_calls(Graph& graph);
 /// value's last use.
 void elide_reads(Graph& graph);
 
-/// Reshapes become another view of the same memory.
+/// Reshapes and their like (OpDef::is_view) become the same memory.
 void alias_reshapes(Graph& graph);
 
 /// Results that are not computed by a call of their own (an argument, a variable, one value twice)

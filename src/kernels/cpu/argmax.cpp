@@ -1,4 +1,7 @@
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <functional>
 
 #include "kernels/cpu/part.h"
 #include "op/registry.h"
@@ -6,21 +9,40 @@
 namespace tandem::kernels::cpu {
 namespace {
 
-/// The first of the largest of `count` elements that lie `stride` apart.
-template <class T>
-int64_t argmax(const T* x, int64_t count, int64_t stride) {
+// So many elements of the result are found at once where their inputs lie side by side.
+constexpr int64_t kColumns = 256;
+
+/// The first of the best of `count` elements.
+template <class Better, class T>
+int64_t best_of_run(const T* x, int64_t count) {
   int64_t best = 0;
-  T largest = *x;
+  T value = *x;
   for (int64_t i = 1; i < count; ++i) {
-    const T value = x[i * stride];
-    best = value > largest ? i : best;
-    largest = value > largest ? value : largest;
+    const bool better = Better()(x[i], value);
+    best = better ? i : best;
+    value = better ? x[i] : value;
   }
   return best;
 }
 
-template <class T>
-op::ExecutablePtr prepare_argmax(const op::Signature& s, int) {
+/// The same for each of up to kColumns columns, whose rows lie `stride` apart.
+template <class Better, class T>
+void best_of_columns(const T* x, int64_t count, int64_t stride, int64_t columns, int64_t* out) {
+  std::array<T, kColumns> values;
+  std::copy_n(x, columns, values.begin());
+  std::fill_n(out, columns, 0);
+  for (int64_t i = 1; i < count; ++i) {
+    x += stride;
+    for (int64_t c = 0; c < columns; ++c) {
+      const bool better = Better()(x[c], values[static_cast<size_t>(c)]);
+      out[c] = better ? i : out[c];
+      values[static_cast<size_t>(c)] = better ? x[c] : values[static_cast<size_t>(c)];
+    }
+  }
+}
+
+template <class Better, class T>
+op::ExecutablePtr prepare_best(const op::Signature& s, int) {
   const Shape& shape = s.inputs[0].shape;
   const auto axis = static_cast<int>(s.attrs.get<int64_t>("axis"));
   int64_t stride = 1;
@@ -28,14 +50,15 @@ op::ExecutablePtr prepare_argmax(const op::Signature& s, int) {
   return op::executable([count = shape[axis], stride,
                          split = RowSplit(s.outputs[0].shape)](const op::Launch& launch) {
     const auto [begin, end] = split.part(launch);
-    if (begin == end) return;
-    const T* x = launch.in<T>(0) + begin / stride * count * stride;
-    int64_t inside = begin % stride;
-    for (int64_t i = begin; i < end; ++i) {
-      launch.out<int64_t>(0)[i] = argmax(x + inside, count, stride);
-      if (++inside == stride) {
-        inside = 0;
-        x += count * stride;
+    int64_t* out = launch.out<int64_t>(0);
+    for (int64_t i = begin; i < end;) {
+      const T* x = launch.in<T>(0) + i / stride * count * stride + i % stride;
+      if (stride == 1) {
+        out[i++] = best_of_run<Better>(x, count);
+      } else {
+        const int64_t columns = std::min({kColumns, stride - i % stride, end - i});
+        best_of_columns<Better>(x, count, stride, columns, out + i);
+        i += columns;
       }
     }
   });
@@ -43,13 +66,14 @@ op::ExecutablePtr prepare_argmax(const op::Signature& s, int) {
 
 template <class... T>
 void register_all(op::Registry& registry) {
-  (registry.add_kernel("argmax", "cpu", {dtype_of<T>}, prepare_argmax<T>), ...);
+  (registry.add_kernel("argmax", "cpu", {dtype_of<T>}, prepare_best<std::greater<>, T>), ...);
+  (registry.add_kernel("argmin", "cpu", {dtype_of<T>}, prepare_best<std::less<>, T>), ...);
 }
 
 }  // namespace
 
 void register_argmax(op::Registry& registry) {
-  register_all<float, double, int32_t, int64_t>(registry);
+  register_all<float, double, int32_t, int64_t, uint8_t>(registry);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -8,6 +8,8 @@ namespace tandem::kernels::cpu {
 
 class Factor {
  public:
+  Factor() = default;  ///< 1.
+
   /// `meeting` is the number of elements that meet in one.
   Factor(const op::Attrs& attrs, int64_t meeting)
       : scale_(static_cast<ops::Scale>(attrs.get<int64_t>("scale"))),
@@ -29,9 +31,9 @@ class Factor {
   }
 
  private:
-  ops::Scale scale_;
-  int64_t divisor_;
-  double mean_;
+  ops::Scale scale_ = ops::Scale::none;
+  int64_t divisor_ = 0;
+  double mean_ = 1;
 };
 
 }  // namespace tandem::kernels::cpu

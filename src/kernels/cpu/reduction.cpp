@@ -1,237 +1,245 @@
-// The result is computed one element at a time where the innermost axis is summed over, and one run
-// of elements at a time, as sums of rows, where it is kept. Either way memory is read as it lies.
+// The result is computed one element at a time where the innermost axis is reduced, and one run of
+// elements at a time, as folds of rows, where it is kept. Either way memory is read as it lies.
 //
-// This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
+// Threads share the result's leading axis. Where that is too little for them, and the input's
+// leading axis is reduced, they share that one instead: each reduces its part of the input into its
+// workspace, they meet, and join the parts in a fixed order.
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "kernels/cpu/factor.h"
+#include "kernels/cpu/fold.h"
 #include "kernels/cpu/nest.h"
 #include "kernels/cpu/part.h"
 #include "op/registry.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/cpu/reduction.cpp"
-#include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
-#include <hwy/highway.h>
-
-#include "kernels/cpu/simd.h"
-
-#ifndef TANDEM_REDUCTION_ONCE
-#define TANDEM_REDUCTION_ONCE
 namespace tandem::kernels::cpu {
 namespace {
 
-// Longer sums are made of partial ones, so that the error does not grow with the length.
-constexpr int64_t kRun = 2048;
-constexpr int64_t kRows = 128;
+using Axes = std::vector<int64_t>;
 
-/// Rows of a matrix that lie `stride` elements apart.
-template <class T>
-struct Rows {
-  const T* x;
-  int64_t rows;
-  int64_t stride;
-  int64_t columns;
-};
+// Smaller inputs are reduced in less time than threads take to meet.
+constexpr int64_t kWorthMeeting = 64 << 10;
+// So many elements of each row, read side by side, keep a thread busy.
+constexpr int64_t kColumnsPerThread = 512;
+constexpr int64_t kRowsPerThread = 8;
 
-template <class T>
-struct Sums {
-  /// The sum of `count` elements side by side.
-  T (*run)(const T* x, int64_t count);
-  /// Adds to out[c] the sum of column c.
-  void (*columns)(const Rows<T>& rows, T* out);
-};
-
-}  // namespace
-}  // namespace tandem::kernels::cpu
-#endif
-
-HWY_BEFORE_NAMESPACE();
-namespace tandem::kernels::cpu::HWY_NAMESPACE {
-namespace {
-
-template <class T>
-T short_sum(const T* x, int64_t count) {
-  const hn::ScalableTag<T> d;
-  const int64_t n = lanes(d);
-  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-  int64_t i = 0;
-  for (; i + 4 * n <= count; i += 4 * n) {
-    s0 = hn::Add(s0, hn::LoadU(d, x + i));
-    s1 = hn::Add(s1, hn::LoadU(d, x + i + n));
-    s2 = hn::Add(s2, hn::LoadU(d, x + i + 2 * n));
-    s3 = hn::Add(s3, hn::LoadU(d, x + i + 3 * n));
-  }
-  for (; i + n <= count; i += n) s0 = hn::Add(s0, hn::LoadU(d, x + i));
-  T sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(hn::Add(s0, s1), hn::Add(s2, s3))));
-  for (; i < count; ++i) sum += x[i];
-  return sum;
-}
-
-template <class T>
-T run_sum(const T* x, int64_t count) {
-  if (count <= kRun) return short_sum(x, count);
-  const int64_t half = (count / 2 + kRun - 1) / kRun * kRun;
-  return run_sum(x, half) + run_sum(x + half, count - half);
-}
-
-/// One vector of columns; four sums, so that additions need not wait for each other.
-template <class D, class T>
-HWY_INLINE void narrow_column_sums(D d, const Rows<T>& at, int64_t column, T* out) {
-  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-  const T* x = at.x + column;
-  int64_t row = 0;
-  for (; row + 4 <= at.rows; row += 4, x += 4 * at.stride) {
-    s0 = hn::Add(s0, hn::LoadU(d, x));
-    s1 = hn::Add(s1, hn::LoadU(d, x + at.stride));
-    s2 = hn::Add(s2, hn::LoadU(d, x + 2 * at.stride));
-    s3 = hn::Add(s3, hn::LoadU(d, x + 3 * at.stride));
-  }
-  for (; row < at.rows; ++row, x += at.stride) s0 = hn::Add(s0, hn::LoadU(d, x));
-  const auto sum = hn::Add(hn::Add(s0, s1), hn::Add(s2, s3));
-  hn::StoreU(hn::Add(hn::LoadU(d, out + column), sum), d, out + column);
-}
-
-/// Four vectors of columns.
-template <class D, class T>
-HWY_INLINE void wide_column_sums(D d, const Rows<T>& at, int64_t column, T* out) {
-  const int64_t n = lanes(d);
-  auto s0 = hn::Zero(d), s1 = hn::Zero(d), s2 = hn::Zero(d), s3 = hn::Zero(d);
-  const T* x = at.x + column;
-  for (int64_t row = 0; row < at.rows; ++row, x += at.stride) {
-    s0 = hn::Add(s0, hn::LoadU(d, x));
-    s1 = hn::Add(s1, hn::LoadU(d, x + n));
-    s2 = hn::Add(s2, hn::LoadU(d, x + 2 * n));
-    s3 = hn::Add(s3, hn::LoadU(d, x + 3 * n));
-  }
-  T* to = out + column;
-  hn::StoreU(hn::Add(hn::LoadU(d, to), s0), d, to);
-  hn::StoreU(hn::Add(hn::LoadU(d, to + n), s1), d, to + n);
-  hn::StoreU(hn::Add(hn::LoadU(d, to + 2 * n), s2), d, to + 2 * n);
-  hn::StoreU(hn::Add(hn::LoadU(d, to + 3 * n), s3), d, to + 3 * n);
-}
-
-template <class T>
-void column_sums(const Rows<T>& at, T* out) {
-  const hn::ScalableTag<T> d;
-  for (int64_t row = 0; row < at.rows; row += kRows) {
-    const Rows<T> block{at.x + row * at.stride, std::min(kRows, at.rows - row), at.stride,
-                        at.columns};
-    int64_t column = 0;
-    for (; column + 4 * lanes(d) <= at.columns; column += 4 * lanes(d)) {
-      wide_column_sums(d, block, column, out);
-    }
-    for_vectors<T>(at.columns - column, [&](auto narrow, int64_t i) HWY_ATTR {
-      narrow_column_sums(narrow, block, column + i, out);
-    });
-  }
-}
-
-Sums<float> sums_float32() { return {run_sum<float>, column_sums<float>}; }
-Sums<double> sums_float64() { return {run_sum<double>, column_sums<double>}; }
-
-}  // namespace
-}  // namespace tandem::kernels::cpu::HWY_NAMESPACE
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
-namespace tandem::kernels::cpu {
-namespace {
-
-HWY_EXPORT(sums_float32);
-HWY_EXPORT(sums_float64);
-
-Sums<float> best_sums(float) { return HWY_DYNAMIC_DISPATCH(sums_float32)(); }
-Sums<double> best_sums(double) { return HWY_DYNAMIC_DISPATCH(sums_float64)(); }
-
-/// The input's axes, sorted into those that stay and those that are summed over.
+/// The input's axes, sorted into those that stay and those that are reduced.
 struct ReduceLoops {
   Nest<1> kept;
-  Nest<1> summed;
-  bool sums_innermost = false;
-  Axis<1> inner_kept;    // Taken out of `kept` unless the innermost axis is summed.
-  Axis<1> inner_summed;  // Taken out of `summed`.
+  Nest<1> reduced;
+  bool reduces_innermost = false;
+  Axis<1> inner_kept;     // Taken out of `kept` unless the innermost axis is reduced.
+  Axis<1> inner_reduced;  // Taken out of `reduced`.
 };
 
-ReduceLoops loops_of(const Shape& shape, const std::vector<int64_t>& axes) {
+bool contains(const Axes& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
+
+ReduceLoops loops_of(const Shape& shape, const Axes& axes) {
   ReduceLoops loops;
   int64_t stride = shape.count();
   for (int axis = 0; axis < shape.rank(); ++axis) {
     stride /= shape[axis];
-    const bool is_summed = std::ranges::find(axes, axis) != axes.end();
-    (is_summed ? loops.summed : loops.kept).add({shape[axis], {stride}});
+    (contains(axes, axis) ? loops.reduced : loops.kept).add({shape[axis], {stride}});
   }
-  loops.inner_summed = loops.summed.take_inner();
-  loops.sums_innermost = loops.inner_summed.size > 1 && loops.inner_summed.strides[0] == 1;
-  if (!loops.sums_innermost) loops.inner_kept = loops.kept.take_inner();
+  loops.inner_reduced = loops.reduced.take_inner();
+  loops.reduces_innermost = loops.inner_reduced.size > 1 && loops.inner_reduced.strides[0] == 1;
+  if (!loops.reduces_innermost) loops.inner_kept = loops.kept.take_inner();
   return loops;
 }
 
 template <class T>
-void reduce_innermost(const ReduceLoops& loops, const Sums<T>& sums, const T* x, T* out,
+void reduce_innermost(const ReduceLoops& loops, const Fold<T>& fold, const T* x, T* out,
                       int64_t begin, int64_t end) {
-  const int64_t blocks = loops.summed.count();
+  const int64_t blocks = loops.reduced.count();
   Position<1> kept(loops.kept, begin);
   for (int64_t i = begin; i < end; ++i, kept.next()) {
-    Position<1> summed(loops.summed, 0);
-    T sum = 0;
-    for (int64_t block = 0; block < blocks; ++block, summed.next()) {
-      sum += sums.run(x + kept.offset() + summed.offset(), loops.inner_summed.size);
+    Position<1> reduced(loops.reduced, 0);
+    T result = fold.start;
+    for (int64_t block = 0; block < blocks; ++block, reduced.next()) {
+      result = fold.join(result,
+                         fold.run(x + kept.offset() + reduced.offset(), loops.inner_reduced.size));
     }
-    out[i] = sum;
+    out[i] = result;
   }
 }
 
 template <class T>
-void reduce_outer(const ReduceLoops& loops, const Sums<T>& sums, const T* x, T* out, int64_t begin,
+void reduce_outer(const ReduceLoops& loops, const Fold<T>& fold, const T* x, T* out, int64_t begin,
                   int64_t end) {
-  std::fill(out + begin, out + end, T(0));
-  const int64_t blocks = loops.summed.count();
+  std::fill(out + begin, out + end, fold.start);
+  const int64_t blocks = loops.reduced.count();
   for_each_run(loops.kept, loops.inner_kept.size, begin, end,
                [&](const Position<1>& kept, int64_t first, int64_t count, int64_t index) {
-                 Position<1> summed(loops.summed, 0);
-                 for (int64_t block = 0; block < blocks; ++block, summed.next()) {
-                   sums.columns({x + kept.offset() + first + summed.offset(),
-                                 loops.inner_summed.size, loops.inner_summed.strides[0], count},
+                 Position<1> reduced(loops.reduced, 0);
+                 for (int64_t block = 0; block < blocks; ++block, reduced.next()) {
+                   fold.columns({x + kept.offset() + first + reduced.offset(),
+                                 loops.inner_reduced.size, loops.inner_reduced.strides[0], count},
                                 out + index);
                  }
                });
 }
 
+/// Elements [begin, end) of the result.
 template <class T>
-op::ExecutablePtr prepare_reduce(const op::Signature& s, int) {
-  const Shape& shape = s.inputs[0].shape;
-  const auto& axes = s.attrs.get<std::vector<int64_t>>("axes");
-  int64_t meeting = 1;
-  for (int64_t axis : axes) meeting *= shape[static_cast<int>(axis)];
-  const bool empty = shape.count() == 0;  // Sums of nothing are 0.
-  return op::executable([loops = empty ? ReduceLoops() : loops_of(shape, axes), empty,
-                         sums = best_sums(T()), factor = Factor(s.attrs, meeting),
-                         split = RowSplit(s.outputs[0].shape)](const op::Launch& launch) {
-    const auto [begin, end] = split.part(launch);
+void reduce(const ReduceLoops& loops, const Fold<T>& fold, const T* x, T* out, int64_t begin,
+            int64_t end) {
+  (loops.reduces_innermost ? reduce_innermost<T> : reduce_outer<T>)(loops, fold, x, out, begin,
+                                                                    end);
+}
+
+/// A reduction, with all reduced axes that lead made one.
+struct Merged {
+  Shape shape;
+  Axes axes;
+};
+
+Merged merged(const Shape& shape, const Axes& axes) {
+  if (!contains(axes, 0)) return {shape, axes};
+  int prefix = 0;
+  int64_t leading = 1;
+  while (prefix < shape.rank() && contains(axes, prefix)) leading *= shape[prefix++];
+  std::vector<int64_t> sizes{leading};
+  Axes result{0};
+  for (int axis = prefix; axis < shape.rank(); ++axis) {
+    if (contains(axes, axis)) result.push_back(static_cast<int64_t>(sizes.size()));
+    sizes.push_back(shape[axis]);
+  }
+  return {Shape(sizes), result};
+}
+
+template <class T>
+class Reduce final : public op::Executable {
+ public:
+  Reduce(const op::Signature& s, int parts, const Fold<T>& fold, const Factor& factor)
+      : fold_(fold),
+        factor_(factor),
+        split_(s.outputs[0].shape),
+        count_(s.outputs[0].shape.count()),
+        empty_(s.inputs[0].shape.count() == 0),
+        whole_(merged(s.inputs[0].shape, s.attrs.get<Axes>("axes"))),
+        meets_(parts > 1 && is_worth_meeting(parts)) {
+    if (!empty_) loops_ = loops_of(whole_.shape, whole_.axes);
+  }
+
+  int phases() const override { return meets_ ? 2 : 1; }
+  size_t workspace_bytes() const override {
+    return meets_ ? static_cast<size_t>(count_) * sizeof(T) : 0;
+  }
+
+  void run(const op::Launch& launch) const override {
+    if (meets_ && launch.phase == 0) return reduce_part(launch);
+    const auto [begin, end] = split_.part(launch);
     if (begin == end) return;
     T* out = launch.out<T>(0);
-    if (empty) {
-      std::fill(out + begin, out + end, T(0));
+    if (empty_) {
+      std::fill(out + begin, out + end, fold_.start);
+    } else if (meets_) {
+      join_parts(launch, out, begin, end);
     } else {
-      (loops.sums_innermost ? reduce_innermost<T> : reduce_outer<T>)(loops, sums, launch.in<T>(0),
-                                                                     out, begin, end);
+      reduce(loops_, fold_, launch.in<T>(0), out, begin, end);
     }
-    if (factor.is_one()) return;
-    const auto scale = static_cast<T>(factor.value(launch));
+    if (factor_.is_one()) return;
+    const auto scale = static_cast<T>(factor_.value(launch));
     for (int64_t i = begin; i < end; ++i) out[i] *= scale;
+  }
+
+ private:
+  bool is_worth_meeting(int parts) const {
+    return contains(whole_.axes, 0) && whole_.shape.count() >= kWorthMeeting &&
+           whole_.shape[0] >= kRowsPerThread * parts &&
+           (split_.rows < parts || count_ < kColumnsPerThread * parts);
+  }
+
+  /// This thread's part of the leading axis, all of the result.
+  void reduce_part(const op::Launch& launch) const {
+    const auto [begin, end] = op::part_of(whole_.shape[0], launch);
+    T* out = launch.workspace<T>();
+    if (begin == end) {
+      std::fill_n(out, count_, fold_.start);
+      return;
+    }
+    const int64_t per_row = whole_.shape.count() / whole_.shape[0];
+    const ReduceLoops own = loops_of(whole_.shape.with(0, end - begin), whole_.axes);
+    reduce(own, fold_, launch.in<T>(0) + begin * per_row, out, 0, count_);
+  }
+
+  void join_parts(const op::Launch& launch, T* out, int64_t begin, int64_t end) const {
+    std::copy(launch.workspace<T>(0) + begin, launch.workspace<T>(0) + end, out + begin);
+    for (int part = 1; part < launch.parts; ++part) {
+      fold_.columns({launch.workspace<T>(part) + begin, 1, 0, end - begin}, out + begin);
+    }
+  }
+
+  Fold<T> fold_;
+  Factor factor_;
+  RowSplit split_;
+  int64_t count_;
+  bool empty_;
+  Merged whole_;
+  bool meets_;
+  ReduceLoops loops_;
+};
+
+int64_t meeting_in_one(const op::Signature& s) {
+  int64_t meeting = 1;
+  for (int64_t axis : s.attrs.get<Axes>("axes")) {
+    meeting *= s.inputs[0].shape[static_cast<int>(axis)];
+  }
+  return meeting;
+}
+
+template <class T>
+op::ExecutablePtr prepare_sum(const op::Signature& s, int parts) {
+  return std::make_shared<Reduce<T>>(s, parts, best_fold(FoldKind::sum, T()),
+                                     Factor(s.attrs, meeting_in_one(s)));
+}
+
+template <class T, FoldKind kKind>
+op::ExecutablePtr prepare_fold(const op::Signature& s, int parts) {
+  return std::make_shared<Reduce<T>>(s, parts, best_fold(kKind, T()), Factor());
+}
+
+/// Any is the maximum of bytes that are 0 or 1, all is their minimum.
+template <FoldKind kKind>
+op::ExecutablePtr prepare_logical(const op::Signature& s, int parts) {
+  Fold<uint8_t> fold = best_fold(kKind, uint8_t());
+  fold.start = kKind == FoldKind::min ? 1 : 0;
+  return std::make_shared<Reduce<uint8_t>>(s, parts, fold, Factor());
+}
+
+template <class T>
+op::ExecutablePtr prepare_share(const op::Signature& s, int) {
+  return op::executable([split = RowSplit(s.outputs[0].shape)](const op::Launch& launch) {
+    const auto [begin, end] = split.part(launch);
+    const T* x = launch.in<T>(0);
+    T* out = launch.out<T>(0);
+    for (int64_t i = begin; i < end; ++i) out[i] = x[i] > 0 ? 1 / x[i] : T(0);
   });
+}
+
+template <class... T>
+void register_sums(op::Registry& registry) {
+  (registry.add_kernel("reduce", "cpu", {dtype_of<T>}, prepare_sum<T>), ...);
+  (registry.add_kernel("reduce_prod", "cpu", {dtype_of<T>}, prepare_fold<T, FoldKind::prod>), ...);
+}
+
+template <class... T>
+void register_extremes(op::Registry& registry) {
+  (registry.add_kernel("reduce_max", "cpu", {dtype_of<T>}, prepare_fold<T, FoldKind::max>), ...);
+  (registry.add_kernel("reduce_min", "cpu", {dtype_of<T>}, prepare_fold<T, FoldKind::min>), ...);
 }
 
 }  // namespace
 
 void register_reduction(op::Registry& registry) {
-  registry.add_kernel("reduce", "cpu", {DType::float32}, prepare_reduce<float>);
-  registry.add_kernel("reduce", "cpu", {DType::float64}, prepare_reduce<double>);
+  register_sums<float, double, int32_t, int64_t>(registry);
+  register_extremes<float, double, int32_t, int64_t, uint8_t>(registry);
+  registry.add_kernel("reduce_any", "cpu", {DType::boolean}, prepare_logical<FoldKind::max>);
+  registry.add_kernel("reduce_all", "cpu", {DType::boolean}, prepare_logical<FoldKind::min>);
+  registry.add_kernel("share", "cpu", {DType::float32}, prepare_share<float>);
+  registry.add_kernel("share", "cpu", {DType::float64}, prepare_share<double>);
 }
 
 }  // namespace tandem::kernels::cpu
-#endif

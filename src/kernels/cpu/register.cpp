@@ -7,6 +7,10 @@ void register_assign(op::Registry& registry);
 void register_broadcast(op::Registry& registry);
 void register_cast(op::Registry& registry);
 void register_comparison(op::Registry& registry);
+void register_creation(op::Registry& registry);
+void register_cumulative(op::Registry& registry);
+void register_indexing(op::Registry& registry);
+void register_joining(op::Registry& registry);
 void register_loss(op::Registry& registry);
 void register_matmul(op::Registry& registry);
 void register_optimizer(op::Registry& registry);
@@ -15,6 +19,8 @@ void register_random(op::Registry& registry);
 void register_reduction(op::Registry& registry);
 void register_selection(op::Registry& registry);
 void register_shaping(op::Registry& registry);
+void register_slicing(op::Registry& registry);
+void register_transpose(op::Registry& registry);
 
 void register_kernels(op::Registry& registry) {
   register_argmax(registry);
@@ -22,6 +28,10 @@ void register_kernels(op::Registry& registry) {
   register_broadcast(registry);
   register_cast(registry);
   register_comparison(registry);
+  register_creation(registry);
+  register_cumulative(registry);
+  register_indexing(registry);
+  register_joining(registry);
   register_loss(registry);
   register_matmul(registry);
   register_optimizer(registry);
@@ -30,6 +40,8 @@ void register_kernels(op::Registry& registry) {
   register_reduction(registry);
   register_selection(registry);
   register_shaping(registry);
+  register_slicing(registry);
+  register_transpose(registry);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -1,0 +1,69 @@
+/// A number as the bytes of one element, for kernels that know elements only by their size.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+#include "kernels/cpu/half.h"
+#include "tandem/dtype.h"
+
+namespace tandem::kernels::cpu {
+
+/// Calls f(U()) with the unsigned type that is as large as an element.
+template <class F>
+decltype(auto) with_word(DType dtype, F f) {
+  switch (size_of(dtype)) {
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    default:
+      return f(uint64_t());
+  }
+}
+
+class Pattern {
+ public:
+  Pattern(double value, DType dtype) { set(value, dtype); }
+
+  template <class U>
+  U word() const {
+    U word;
+    std::memcpy(&word, bytes_.data(), sizeof(U));
+    return word;
+  }
+
+ private:
+  void set(double value, DType dtype) {
+    switch (dtype) {
+      case DType::float32:
+        return set(static_cast<float>(value));
+      case DType::float64:
+        return set(value);
+      case DType::float16:
+        return set(to_float16(static_cast<float>(value)));
+      case DType::bfloat16:
+        return set(to_bfloat16(static_cast<float>(value)));
+      case DType::uint8:
+        return set(static_cast<uint8_t>(value));
+      case DType::int32:
+        return set(static_cast<int32_t>(value));
+      case DType::int64:
+        return set(static_cast<int64_t>(value));
+      case DType::boolean:
+        return set(static_cast<uint8_t>(value != 0));
+    }
+  }
+
+  template <class T>
+  void set(T value) {
+    std::memcpy(bytes_.data(), &value, sizeof(T));
+  }
+
+  std::array<char, 8> bytes_{};
+};
+
+}  // namespace tandem::kernels::cpu
