@@ -57,6 +57,10 @@ void oversubscribed();
 void eager_add();
 void local_allreduce();
 void startup();
+void reduce_sum_16M();
+void reduce_rows();
+void transpose_4096();
+void gather_rows();
 
 /// One function of single elements, called eagerly on all cores.
 void elementwise(const std::string& function);

@@ -52,6 +52,10 @@ TARGETS = (
     Target("startup", 50, "ms"),
     Target("oversubscribed", 1.3),  # four logical CPUs over two
     *ELEMENTWISE,
+    Target("reduce_sum_16M", 1.0, peers=("pytorch",)),
+    Target("reduce_rows_4096x4096", 1.0, peers=("pytorch",)),
+    Target("transpose_4096", 1.0, peers=("pytorch",)),
+    Target("gather_rows", 1.0, peers=("pytorch",)),
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

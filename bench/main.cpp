@@ -28,6 +28,10 @@ const std::vector<Benchmark>& benchmarks() {
       {"elementwise_tanh", "the hyperbolic tangent, 64K and 16M elements, eager",
        [] { elementwise("tanh"); }},
       {"elementwise_gelu", "gelu, 64K and 16M elements, eager", [] { elementwise("gelu"); }},
+      {"reduce_sum_16M", "the sum of 16M floats", reduce_sum_16M},
+      {"reduce_rows_4096x4096", "the sum of each row", reduce_rows},
+      {"transpose_4096", "a transposed matrix of 4096 x 4096", transpose_4096},
+      {"gather_rows", "64K rows out of a table of 1M x 64", gather_rows},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
   };
   return all;

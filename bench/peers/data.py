@@ -32,6 +32,14 @@ CLASSIFIERS = {
     "mlp1024": Classifier((FEATURES, 1024, 1024, CLASSES), 0.0001),
 }
 
+# Work on one large tensor, and its shape.
+MOVEMENTS = {
+    "reduce_sum_16M": (4096, 4096),
+    "reduce_rows_4096x4096": (4096, 4096),
+    "transpose_4096": (4096, 4096),
+    "gather_rows": (1 << 20, 64),
+}
+
 
 def splitmix64(seed: int, count: int) -> np.ndarray:
     """The first `count` words of the stream of `seed`."""
@@ -58,6 +66,11 @@ def labels(rows: int, dtype=np.float32) -> np.ndarray:
     return np.eye(CLASSES, dtype=dtype)[classes.astype(np.int64)]
 
 
+def lookups(rows: int) -> np.ndarray:
+    """64K rows of a table, in no order."""
+    return ((splitmix64(3, 64 << 10) >> np.uint64(33)) % np.uint64(rows)).astype(np.int64)
+
+
 def weights(sizes: tuple[int, ...], dtype=np.float32) -> list[np.ndarray]:
     """Kernel [in, out] and zero bias of each layer in turn."""
     values = []
@@ -70,6 +83,12 @@ def weights(sizes: tuple[int, ...], dtype=np.float32) -> list[np.ndarray]:
 # Rows of matrices with 1024 columns, by the name of their number of elements.
 ELEMENTWISE_ROWS = {"64K": 64, "16M": 16384}
 ELEMENTWISE_COLUMNS = 1024
+# Function and rows, by name.
+ELEMENTWISE = {
+    f"elementwise_{function}_{size}": (function, rows)
+    for function in ("add", "broadcast_add", "where", "exp", "tanh", "gelu")
+    for size, rows in ELEMENTWISE_ROWS.items()
+}
 
 
 def elementwise_operand(seed: int, rows: int) -> np.ndarray:
