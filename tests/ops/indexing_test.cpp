@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include "device/device.h"
+#include "device/test/test_device.h"
 #include "harness/op_check.h"
 #include "harness/throws.h"
 
@@ -120,6 +122,14 @@ TEST(Indexing, PlacesOutOfRangeAreNamed) {
   EXPECT_TRUE(throws<InvalidArgument>([&] { gather(x, fill({2}, 0)); },
                                       {"gather: indices are float32", "int32 and int64"}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { gather(x, places({0}, {1}), 2); }, {"gather: axis 2"}));
+}
+
+TEST(Indexing, ADeviceThatRunsLateNamesThePlaceWhenItIsWaitedFor) {
+  devices::reset_devices();
+  devices::test::add_test_gpu();
+  const Tensor rows = gather(doubles(kSix, {3, 2}), places({0, 3}, {2}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.to_vector<double>(); }, {"gather: index 3"}));
+  devices::reset_devices();
 }
 
 TEST(Indexing, OneHotMarksThePlace) {

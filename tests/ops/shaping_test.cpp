@@ -125,6 +125,17 @@ TEST(Shaping, LargeTransposesGoByTiles) {
             true});
 }
 
+TEST(Shaping, LargeTransposesOfEverySize) {
+  const Tensor x = spread({70, 133});
+  for (DType dtype : {DType::float32, DType::int32, DType::bfloat16, DType::uint8}) {
+    const Tensor typed = cast(x * 20.0, dtype);
+    const Tensor numbers = cast(typed, DType::float64);
+    const auto f = [dtype](const Tensors& t) { return transpose(cast(t[0], dtype)); };
+    check_op(
+        {std::string(name_of(dtype)), {numbers}, f, transposed(numbers, {1, 0}), {133, 70}, false});
+  }
+}
+
 TEST(Shaping, TransposeHasEveryDtype) {
   const Tensor x = doubles({0, 1, 1, 0, 1, 1}, {2, 3});
   for (DType dtype : {DType::float32, DType::float16, DType::bfloat16, DType::uint8, DType::int32,
@@ -203,6 +214,69 @@ TEST(Shaping, NoGradientFlowsThroughStopGradient) {
   GradientTape tape;
   tape.watch(x);
   EXPECT_FALSE(tape.gradient(reduce_sum(stop_gradient(x)), Tensors{x})[0].defined());
+}
+
+/// One trace serves batches of any size, gradients included.
+TEST(Shaping, NoOpNeedsTheNumberOfRows) {
+  using Axes = std::vector<int>;
+  const std::vector<std::function<Tensor(const Tensor&)>> bodies = {
+      [](const Tensor& x) {
+        return transpose(x, {2, 0, 1});
+      },
+      [](const Tensor& x) {
+        return transpose(x, {0, 2, 1});
+      },
+      [](const Tensor& x) {
+        return tile(x, {2, 1, 3});
+      },
+      [](const Tensor& x) { return expand_dims(x, 0); },
+      [](const Tensor& x) {
+        return concat({x, x}, 1);
+      },
+      [](const Tensor& x) {
+        return stack({x, x}, 1);
+      },
+      [](const Tensor& x) {
+        return stack({x, x}, 0);
+      },
+      [](const Tensor& x) { return split(x, 2, 1)[1]; },
+      [](const Tensor& x) { return unstack(x, 2)[1]; },
+      [](const Tensor& x) {
+        return strided_slice(x, {{}, {.step = -1}});
+      },
+      [](const Tensor& x) {
+        return pad(x, {{0, 0}, {1, 0}, {0, 2}});
+      },
+      [](const Tensor& x) {
+        return gather(x, Tensor::from({1, 1, 0}, {3}), 1);
+      },
+      [](const Tensor& x) { return reduce_max(x, {.axes = Axes{0}}); },
+      [](const Tensor& x) {
+        return reduce_min(x, {.axes = Axes{1, 2}, .keepdims = true});
+      },
+      [](const Tensor& x) { return reduce_prod(x, {.axes = Axes{1}}); },
+      [](const Tensor& x) { return reduce_variance(x, {.axes = Axes{0}}); },
+      [](const Tensor& x) { return cumsum(x, {.axis = 1}); },
+      [](const Tensor& x) { return cumsum(x, {.axis = 0, .reverse = true}); },
+      [](const Tensor& x) { return broadcast_to(x, x.shape().inserted(0, 2)); },
+  };
+  for (size_t i = 0; i < bodies.size(); ++i) {
+    const auto gradient = [&](const Tensor& x) {
+      GradientTape tape;
+      tape.watch(x);
+      const Tensor y = bodies[i](x);
+      return tape.gradient(reduce_sum(y * y), Tensors{x})[0];
+    };
+    const auto value = function(bodies[i]);
+    const auto slope = function(gradient);
+    for (int64_t rows : {5, 2, 1}) {
+      const Tensor x = spread({rows, 4, 3});
+      EXPECT_EQ(value(x).to_vector<double>(), bodies[i](x).to_vector<double>()) << i;
+      EXPECT_EQ(slope(x).to_vector<double>(), gradient(x).to_vector<double>()) << i;
+    }
+    EXPECT_EQ(value.trace_count(), 1) << i;
+    EXPECT_EQ(slope.trace_count(), 1) << i;
+  }
 }
 
 TEST(Shaping, ViewsCostNothingInAProgram) {

@@ -17,33 +17,68 @@ struct Corner {
 
 // A tile is read and written by whole cache lines, through a buffer: matrices whose sides are
 // powers of two have all lines of a tile in one set of the cache.
-constexpr int64_t kTile = 32;
+template <class U>
+constexpr int64_t kTile = sizeof(U) < 8 ? 64 : 32;
+
+/// Where blocks of 4 x 4 elements are four registers, they are transposed there.
+constexpr int64_t kBlock = 4;
+
+void transpose_block(const uint32_t* from, int64_t from_stride, uint32_t* to, int64_t to_stride) {
+  using Vector [[gnu::vector_size(16)]] = uint32_t;
+  const auto load = [&](int64_t column) {
+    Vector v;
+    std::memcpy(&v, from + column * from_stride, sizeof v);
+    return v;
+  };
+  const auto store = [&](int64_t row, Vector v) {
+    std::memcpy(to + row * to_stride, &v, sizeof v);
+  };
+  const Vector a = load(0), b = load(1), c = load(2), d = load(3);
+  const Vector ab_low = __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  const Vector ab_high = __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  const Vector cd_low = __builtin_shufflevector(c, d, 0, 4, 1, 5);
+  const Vector cd_high = __builtin_shufflevector(c, d, 2, 6, 3, 7);
+  store(0, __builtin_shufflevector(ab_low, cd_low, 0, 1, 4, 5));
+  store(1, __builtin_shufflevector(ab_low, cd_low, 2, 3, 6, 7));
+  store(2, __builtin_shufflevector(ab_high, cd_high, 0, 1, 4, 5));
+  store(3, __builtin_shufflevector(ab_high, cd_high, 2, 3, 6, 7));
+}
 
 template <class U>
 void transpose_tile(const Corner& at, const U* from, U* to) {
-  U buffer[kTile * kTile];
+  constexpr int64_t kSide = kTile<U>;
+  U buffer[kSide * kSide];
+  int64_t by_block = 0;  // Columns whose first rows are done.
+  int64_t rows_by_block = 0;
+  if constexpr (sizeof(U) == sizeof(uint32_t)) {
+    by_block = at.columns / kBlock * kBlock;
+    rows_by_block = at.rows / kBlock * kBlock;
+    for (int64_t column = 0; column < by_block; column += kBlock) {
+      for (int64_t row = 0; row < rows_by_block; row += kBlock) {
+        transpose_block(from + column * at.from_stride + row, at.from_stride,
+                        buffer + row * kSide + column, kSide);
+      }
+    }
+  }
   for (int64_t column = 0; column < at.columns; ++column) {
     const U* x = from + column * at.from_stride;
-    for (int64_t row = 0; row < at.rows; ++row) buffer[row * kTile + column] = x[row];
+    for (int64_t row = column < by_block ? rows_by_block : 0; row < at.rows; ++row) {
+      buffer[row * kSide + column] = x[row];
+    }
   }
   for (int64_t row = 0; row < at.rows; ++row) {
-    std::copy_n(buffer + row * kTile, at.columns, to + row * at.to_stride);
+    std::copy_n(buffer + row * kSide, at.columns, to + row * at.to_stride);
   }
 }
 
 template <class U>
 void transpose(const Corner& all, const U* from, U* to) {
-  for (int64_t row = 0; row < all.rows; row += kTile) {
-    for (int64_t column = 0; column < all.columns; column += kTile) {
-      const Corner tile{std::min(kTile, all.rows - row), std::min(kTile, all.columns - column),
-                        all.from_stride, all.to_stride};
-      const U* x = from + row + column * all.from_stride;
-      U* out = to + row * all.to_stride + column;
-      if (tile.rows == kTile && tile.columns == kTile) {
-        transpose_tile<U>({kTile, kTile, all.from_stride, all.to_stride}, x, out);
-      } else {
-        transpose_tile(tile, x, out);
-      }
+  constexpr int64_t kSide = kTile<U>;
+  for (int64_t row = 0; row < all.rows; row += kSide) {
+    for (int64_t column = 0; column < all.columns; column += kSide) {
+      transpose_tile<U>({std::min(kSide, all.rows - row), std::min(kSide, all.columns - column),
+                         all.from_stride, all.to_stride},
+                        from + row + column * all.from_stride, to + row * all.to_stride + column);
     }
   }
 }
