@@ -10,6 +10,7 @@
 #include "tandem/ops/elementwise.h"
 #include "tandem/ops/indexing.h"
 #include "tandem/ops/joining.h"
+#include "tandem/ops/matmul.h"
 #include "tandem/ops/reduction.h"
 #include "tandem/ops/shaping.h"
 #include "tandem/ops/slicing.h"
@@ -17,15 +18,6 @@
 
 namespace tandem {
 
-// ---- Products ----
-
-struct MatmulOptions {
-  bool transpose_a = false;
-  bool transpose_b = false;
-};
-
-/// The product of two matrices of one floating dtype.
-TANDEM_API Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
 
 // ---- Losses ----
 

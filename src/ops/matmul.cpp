@@ -1,3 +1,5 @@
+#include "tandem/ops/matmul.h"
+
 #include <fmt/format.h>
 
 #include "op/apply.h"
@@ -10,31 +12,58 @@ namespace tandem {
 namespace ops {
 namespace {
 
+/// The axes before the last `count`.
+Shape leading(const Shape& shape, int count) {
+  return Shape(shape.sizes().first(static_cast<size_t>(shape.rank() - count)));
+}
+
+/// The size of the last axis but one, or of the last axis: 2 or 1 from the end.
+int64_t from_end(const Shape& shape, int places) { return shape[shape.rank() - places]; }
+
+int64_t inner_of(const Shape& a, bool transpose_a) { return from_end(a, transpose_a ? 2 : 1); }
+
+Shape batch_of(const Shape& a, const Shape& b) {
+  try {
+    return broadcast_shapes("matmul", leading(a, 2), leading(b, 2));
+  } catch (const InvalidArgument&) {
+    throw InvalidArgument(
+        fmt::format("matmul: batch axes do not broadcast, {} and {}", a.str(), b.str()));
+  }
+}
+
 op::TensorTypes infer(const op::Signature& s) {
   check_same_dtype(s);
   check_floating(s);
   const Shape& a = s.inputs[0].shape;
   const Shape& b = s.inputs[1].shape;
-  if (a.rank() != 2 || b.rank() != 2) {
+  if (a.rank() < 2 || b.rank() < 2) {
     throw InvalidArgument(
         fmt::format("matmul: both sides must be matrices, got {} and {}", a.str(), b.str()));
   }
   const bool transpose_a = s.attrs.get<bool>("transpose_a");
   const bool transpose_b = s.attrs.get<bool>("transpose_b");
-  const int64_t inner_a = a[transpose_a ? 0 : 1];
-  const int64_t inner_b = b[transpose_b ? 1 : 0];
-  if (inner_a != inner_b) {
+  if (inner_of(a, transpose_a) != from_end(b, transpose_b ? 1 : 2)) {
     const auto note = [](bool transposed) { return transposed ? " (transposed)" : ""; };
     throw InvalidArgument(fmt::format("matmul: inner sizes differ, {}{} and {}{}", a.str(),
                                       note(transpose_a), b.str(), note(transpose_b)));
   }
-  return {{s.inputs[0].dtype, Shape{a[transpose_a ? 1 : 0], b[transpose_b ? 0 : 1]}}};
+  const Shape batch = batch_of(a, b);
+  const Shape rows = batch.inserted(batch.rank(), from_end(a, transpose_a ? 1 : 2));
+  return {{s.inputs[0].dtype, rows.inserted(rows.rank(), from_end(b, transpose_b ? 2 : 1))}};
 }
 
-/// By rows of the result: each thread reads its own rows of `a`, or columns where `a` is
-/// transposed.
+/// By rows of all matrices of the result, so that one matrix keeps all threads at work. Each thread
+/// reads its own rows of `a`, unless that is transposed or repeated.
 op::Split split(const op::Signature& s) {
-  return {.extent = s.outputs[0].shape[0], .aligned = {!s.attrs.get<bool>("transpose_a"), false}};
+  const int64_t rows = leading(s.outputs[0].shape, 1).count();
+  const bool own_rows =
+      !s.attrs.get<bool>("transpose_a") && leading(s.inputs[0].shape, 1).count() == rows;
+  return {.extent = rows, .aligned = {own_rows, false}};
+}
+
+/// All matrices below each other.
+Tensor stacked(const Tensor& x) {
+  return reshape(x, {leading(x.shape(), 1).count(), from_end(x.shape(), 1)});
 }
 
 Tensors gradient(const op::Call& call, const Tensors& g) {
@@ -44,21 +73,26 @@ Tensors gradient(const op::Call& call, const Tensors& g) {
   const Tensor& b = call.inputs[1];
   Tensors result(2);
   if (call.needed[0]) {
-    result[0] = ta ? matmul(b, g[0], {.transpose_a = tb, .transpose_b = true})
-                   : matmul(g[0], b, {.transpose_b = !tb});
+    const Tensor whole = ta ? matmul(b, g[0], {.transpose_a = tb, .transpose_b = true})
+                            : matmul(g[0], b, {.transpose_b = !tb});
+    result[0] = sum_to_shape(whole, a.shape());
   }
   if (call.needed[1]) {
-    result[1] = tb ? matmul(g[0], a, {.transpose_a = true, .transpose_b = ta})
-                   : matmul(a, g[0], {.transpose_a = !ta});
+    // One matrix for all of `a`: the sum over the batch is the inner sum of one product.
+    const bool one_matrix = leading(b.shape(), 2).count() == 1 && !ta &&
+                            leading(a.shape(), 1).count() == leading(g[0].shape(), 1).count();
+    const Tensor left = one_matrix ? stacked(a) : a;
+    const Tensor right = one_matrix ? stacked(g[0]) : g[0];
+    const Tensor whole = tb ? matmul(right, left, {.transpose_a = true, .transpose_b = ta})
+                            : matmul(left, right, {.transpose_a = !ta});
+    result[1] = one_matrix ? reshape(whole, b.shape()) : sum_to_shape(whole, b.shape());
   }
   return result;
 }
 
 double flops(const op::Signature& s) {
-  const Shape& a = s.inputs[0].shape;
-  const Shape& c = s.outputs[0].shape;
-  const int64_t inner = a[s.attrs.get<bool>("transpose_a") ? 0 : 1];
-  return 2.0 * static_cast<double>(c.count()) * static_cast<double>(inner);
+  const int64_t inner = inner_of(s.inputs[0].shape, s.attrs.get<bool>("transpose_a"));
+  return 2.0 * static_cast<double>(s.outputs[0].shape.count()) * static_cast<double>(inner);
 }
 
 }  // namespace

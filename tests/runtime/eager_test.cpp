@@ -9,6 +9,7 @@
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
+#include "tensor/body.h"
 
 namespace tandem {
 namespace {
@@ -221,6 +222,14 @@ TEST_F(EagerTest, ShapesThatDoNotFitAreRefusedAndBothAreNamed) {
         matmul(fill({4, 3}, 1), fill({5, 2}, 1));
       },
       {"matmul: inner sizes differ, [4,3] and [5,2]"}));
+}
+
+TEST_F(EagerTest, AReshapeIsTheSameMemory) {
+  const Tensor x = Tensor::from({1.f, 2.f, 3.f, 4.f}, {2, 2});
+  const Tensor flat = reshape(x, {4});
+  EXPECT_EQ(flat.body()->data(), x.body()->data());
+  EXPECT_EQ(flat.to_vector<float>(), x.to_vector<float>());
+  EXPECT_EQ(x.shape(), Shape({2, 2}));
 }
 
 }  // namespace

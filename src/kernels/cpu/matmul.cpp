@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/nest.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
@@ -14,27 +15,39 @@ using op::Signature;
 using tandem::cpu::Gemm;
 using tandem::cpu::GemmShape;
 
-/// Each thread computes its rows of the result with a product of its own. Parts differ in size by
-/// at most one row, so there are at most two products.
+/// Each thread computes its rows of all results, with a product of its own for each matrix that
+/// they touch. Parts begin and end within a matrix, so there are few different products.
 class Matmul final : public op::Executable {
  public:
-  Matmul(const GemmShape& whole, int parts)
-      : rows_(whole.m), element_(size_of(whole.dtype)), ldc_(whole.ldc) {
-    a_step_ = whole.transpose_a ? 1 : whole.lda;
+  /// `matrix` is one product; `batch` says where the operands of each of them lie.
+  Matmul(const GemmShape& matrix, const Nest<2>& batch, int parts)
+      : matrix_(matrix), batch_(batch), element_(static_cast<int64_t>(size_of(matrix.dtype))) {
+    a_step_ = matrix.transpose_a ? 1 : matrix.lda;
+    const int64_t rows = matrix.m * batch.count();
     for (int part = 0; part < parts; ++part) {
-      const auto [begin, end] = op::part_of(rows_, part, parts);
-      gemm_of_part_.push_back(gemm_for(whole, end - begin));
+      const auto [begin, end] = op::part_of(matrix.n == 0 ? 0 : rows, part, parts);
+      parts_.push_back(part_of(begin, end));
     }
   }
 
   void run(const Launch& launch) const override {
-    assert(static_cast<size_t>(launch.parts) == gemm_of_part_.size());
-    const Gemm* gemm = gemm_of_part_[static_cast<size_t>(launch.part)];
-    if (gemm == nullptr) return;
-    const auto begin = static_cast<size_t>(op::part_of(rows_, launch).first);
-    gemm->run(launch.in<char>(0) + begin * static_cast<size_t>(a_step_) * element_,
-              launch.in<char>(1),
-              launch.out<char>(0) + begin * static_cast<size_t>(ldc_) * element_, launch.workspace());
+    assert(static_cast<size_t>(launch.parts) == parts_.size());
+    const Part& part = parts_[static_cast<size_t>(launch.part)];
+    if (part.begin == part.end) return;
+    const char* a = launch.in<char>(0);
+    const char* b = launch.in<char>(1);
+    char* c = launch.out<char>(0) + part.begin * matrix_.ldc * element_;
+    Position<2> at(batch_, part.begin / matrix_.m);
+    int64_t row = part.begin % matrix_.m;
+    for (int64_t index = part.begin; index < part.end; at.next()) {
+      const int64_t count = std::min(matrix_.m - row, part.end - index);
+      const Gemm* gemm = row > 0 ? part.first : count < matrix_.m ? part.last : part.whole;
+      gemm->run(a + (at.offset(0) + row * a_step_) * element_, b + at.offset(1) * element_, c,
+                launch.workspace());
+      c += count * matrix_.ldc * element_;
+      index += count;
+      row = 0;
+    }
   }
 
   size_t workspace_bytes() const override {
@@ -54,40 +67,87 @@ class Matmul final : public op::Executable {
     std::unique_ptr<Gemm> gemm;
   };
 
-  /// Null when the part has no elements.
-  const Gemm* gemm_for(GemmShape shape, int64_t rows) {
-    if (rows == 0 || shape.n == 0) return nullptr;
+  /// Rows [begin, end) of all results, and who computes the matrix that the part begins in the
+  /// middle of, whole ones, and the one that it ends in the middle of.
+  struct Part {
+    int64_t begin, end;
+    const Gemm *first, *whole, *last;
+  };
+
+  Part part_of(int64_t begin, int64_t end) {
+    const int64_t m = matrix_.m;
+    Part part{begin, end, nullptr, nullptr, nullptr};
+    if (begin == end) return part;
+    const int64_t first = std::min((m - begin % m) % m, end - begin);
+    if (first > 0) part.first = gemm_for(first);
+    if (end - begin - first >= m) part.whole = gemm_for(m);
+    if ((end - begin - first) % m > 0) part.last = gemm_for((end - begin - first) % m);
+    return part;
+  }
+
+  const Gemm* gemm_for(int64_t rows) {
     for (const Product& product : products_) {
       if (product.rows == rows) return product.gemm.get();
     }
+    GemmShape shape = matrix_;
     shape.m = rows;
     products_.push_back({rows, tandem::cpu::prepare_gemm(shape)});
     return products_.back().gemm.get();
   }
 
-  const int64_t rows_;
-  const size_t element_;
-  const int64_t ldc_;
+  const GemmShape matrix_;
+  const Nest<2> batch_;
+  const int64_t element_;
   int64_t a_step_;  // In elements, from one row of op(A) to the next.
   std::vector<Product> products_;
-  std::vector<const Gemm*> gemm_of_part_;
+  std::vector<Part> parts_;
 };
+
+/// Where the matrices of `a` and `b` lie, in elements. Matrices of `a` that lie below each other
+/// and meet the same `b` become one, with `m` rows.
+Nest<2> batch_of(const Signature& s, int64_t& m) {
+  const auto matrices = [](const Shape& shape) {
+    return Shape(shape.sizes().first(static_cast<size_t>(shape.rank() - 2)));
+  };
+  const auto elements = [](const Shape& shape) {
+    return shape[shape.rank() - 2] * shape[shape.rank() - 1];
+  };
+  const Shape a = matrices(s.inputs[0].shape);
+  const Shape b = matrices(s.inputs[1].shape);
+  const Shape c = matrices(s.outputs[0].shape);
+  const int64_t a_elements = elements(s.inputs[0].shape);
+  Nest<2> batch;
+  for (int axis = 0; axis < c.rank(); ++axis) {
+    batch.add({c[axis],
+               {broadcast_stride(a, c, axis) * a_elements,
+                broadcast_stride(b, c, axis) * elements(s.inputs[1].shape)}});
+  }
+  if (batch.rank() == 0 || s.attrs.get<bool>("transpose_a")) return batch;
+  const Axis<2> inner = batch.take_inner();
+  if (inner.strides[0] == a_elements && inner.strides[1] == 0) {
+    m *= inner.size;
+  } else {
+    batch.add(inner);
+  }
+  return batch;
+}
 
 op::ExecutablePtr prepare_matmul(const Signature& s, int parts) {
   const Shape& a = s.inputs[0].shape;
   const Shape& b = s.inputs[1].shape;
   const Shape& c = s.outputs[0].shape;
   const bool transpose_a = s.attrs.get<bool>("transpose_a");
-  const GemmShape whole{.dtype = s.inputs[0].dtype,
-                        .m = c[0],
-                        .n = c[1],
-                        .k = a[transpose_a ? 0 : 1],
-                        .transpose_a = transpose_a,
-                        .transpose_b = s.attrs.get<bool>("transpose_b"),
-                        .lda = a[1],
-                        .ldb = b[1],
-                        .ldc = c[1]};
-  return std::make_shared<Matmul>(whole, parts);
+  GemmShape matrix{.dtype = s.inputs[0].dtype,
+                   .m = c[c.rank() - 2],
+                   .n = c[c.rank() - 1],
+                   .k = a[a.rank() - (transpose_a ? 2 : 1)],
+                   .transpose_a = transpose_a,
+                   .transpose_b = s.attrs.get<bool>("transpose_b"),
+                   .lda = a[a.rank() - 1],
+                   .ldb = b[b.rank() - 1],
+                   .ldc = c[c.rank() - 1]};
+  const Nest<2> batch = batch_of(s, matrix.m);
+  return std::make_shared<Matmul>(matrix, batch, parts);
 }
 
 }  // namespace
