@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "tandem/ops/activation.h"
+#include "tandem/ops/convolution.h"
 #include "tandem/ops/creation.h"
 #include "tandem/ops/elementwise.h"
 #include "tandem/ops/indexing.h"

@@ -6,6 +6,7 @@ void register_activation(op::Registry& registry);
 void register_arithmetic(op::Registry& registry);
 void register_assign(op::Registry& registry);
 void register_comparison(op::Registry& registry);
+void register_convolution(op::Registry& registry);
 void register_creation(op::Registry& registry);
 void register_cumulative(op::Registry& registry);
 void register_extreme(op::Registry& registry);
@@ -27,6 +28,7 @@ void register_ops(op::Registry& registry) {
   register_arithmetic(registry);
   register_assign(registry);
   register_comparison(registry);
+  register_convolution(registry);
   register_creation(registry);
   register_cumulative(registry);
   register_extreme(registry);

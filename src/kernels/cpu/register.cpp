@@ -7,6 +7,7 @@ void register_assign(op::Registry& registry);
 void register_broadcast(op::Registry& registry);
 void register_cast(op::Registry& registry);
 void register_comparison(op::Registry& registry);
+void register_convolution(op::Registry& registry);
 void register_creation(op::Registry& registry);
 void register_cumulative(op::Registry& registry);
 void register_indexing(op::Registry& registry);
@@ -28,6 +29,7 @@ void register_kernels(op::Registry& registry) {
   register_broadcast(registry);
   register_cast(registry);
   register_comparison(registry);
+  register_convolution(registry);
   register_creation(registry);
   register_cumulative(registry);
   register_indexing(registry);

@@ -1,0 +1,219 @@
+#include "kernels/cpu/convolution.h"
+
+#include <algorithm>
+#include <cassert>
+#include <cstring>
+#include <vector>
+
+#include "op/registry.h"
+
+namespace tandem::cpu {
+
+ConvolutionShape ConvolutionShape::of(const op::Signature& signature) {
+  const op::Attrs& attrs = signature.attrs;
+  const Shape& image = attrs.get<Shape>("image");
+  return {.dtype = signature.inputs[0].dtype,
+          .images = image[0],
+          .window = ops::window_of(attrs),
+          .in = image[3],
+          .out = attrs.get<Shape>("filter")[3],
+          .groups = attrs.get<int64_t>("groups")};
+}
+
+namespace {
+
+/// Where there is nothing to multiply, all sums are zero.
+class ZeroConvolution final : public Convolution {
+ public:
+  explicit ZeroConvolution(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {}
+  void run(const void*, const void*, void* out, void*) const override {
+    if (bytes_ > 0) std::memset(out, 0, bytes_);
+  }
+  const char* provider() const override { return "fill"; }
+
+ private:
+  const size_t bytes_;
+};
+
+}  // namespace
+
+std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
+                                                 const ConvolutionShape& shape) {
+  if (shape.images * shape.image_elements() * shape.result_elements() == 0) {
+    const int64_t elements =
+        pass == ConvolutionPass::forward
+            ? shape.images * shape.result_elements()
+            : (pass == ConvolutionPass::backprop_input ? shape.images * shape.image_elements()
+                                                       : shape.filter_elements());
+    return std::make_unique<ZeroConvolution>(elements * static_cast<int64_t>(size_of(shape.dtype)));
+  }
+  if (shape.dtype == DType::float32) {
+    if (auto found = prepare_onednn_convolution(pass, shape)) return found;
+  }
+  return prepare_patch_convolution(pass, shape);
+}
+
+}  // namespace tandem::cpu
+
+namespace tandem::kernels::cpu {
+namespace {
+
+using op::Launch;
+using op::Signature;
+using tandem::cpu::Convolution;
+using tandem::cpu::ConvolutionPass;
+using tandem::cpu::ConvolutionShape;
+
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+/// A convolution for each thread's number of images. Parts differ by at most one image, so there
+/// are at most two.
+class Parts {
+ public:
+  Parts(ConvolutionPass pass, ConvolutionShape shape, int parts) : images_(shape.images) {
+    for (int part = 0; part < parts; ++part) {
+      const auto [begin, end] = op::part_of(images_, part, parts);
+      shape.images = end - begin;
+      const auto known = std::ranges::find(made_, shape.images, &Made::images);
+      if (known == made_.end()) {
+        made_.push_back({shape.images, prepare_convolution(pass, shape)});
+        of_part_.push_back(made_.back().convolution);
+      } else {
+        of_part_.push_back(known->convolution);
+      }
+    }
+  }
+
+  const Convolution& of(const Launch& launch) const {
+    assert(static_cast<size_t>(launch.parts) == of_part_.size());
+    return *of_part_[static_cast<size_t>(launch.part)];
+  }
+  /// The first image of a thread's.
+  int64_t first(const Launch& launch) const { return op::part_of(images_, launch).first; }
+  /// Threads without images have nothing to add.
+  bool has_images(int part, int parts) const {
+    const auto [begin, end] = op::part_of(images_, part, parts);
+    return begin < end;
+  }
+
+  size_t workspace_bytes() const {
+    size_t bytes = 0;
+    for (const Made& made : made_) bytes = std::max(bytes, made.convolution->workspace_bytes());
+    return bytes;
+  }
+  const char* provider() const { return of_part_.front()->provider(); }
+
+ private:
+  struct Made {
+    int64_t images;
+    std::shared_ptr<const Convolution> convolution;
+  };
+  const int64_t images_;
+  std::vector<Made> made_;
+  std::vector<std::shared_ptr<const Convolution>> of_part_;
+};
+
+/// Forward, and the image's gradient: each thread computes its images.
+class ByImages final : public op::Executable {
+ public:
+  ByImages(ConvolutionPass pass, const ConvolutionShape& shape, int parts)
+      : forward_(pass == ConvolutionPass::forward),
+        image_bytes_(shape.image_elements() * static_cast<int64_t>(size_of(shape.dtype))),
+        result_bytes_(shape.result_elements() * static_cast<int64_t>(size_of(shape.dtype))),
+        parts_(pass, shape, parts) {}
+
+  void run(const Launch& launch) const override {
+    const int64_t first = parts_.first(launch);
+    const int64_t image = first * image_bytes_;
+    const int64_t result = first * result_bytes_;
+    parts_.of(launch).run(launch.in<char>(0) + (forward_ ? image : 0),
+                          launch.in<char>(1) + (forward_ ? 0 : result),
+                          launch.out<char>(0) + (forward_ ? result : image), launch.workspace());
+  }
+  size_t workspace_bytes() const override { return parts_.workspace_bytes(); }
+  const char* provider() const override { return parts_.provider(); }
+
+ private:
+  const bool forward_;
+  const int64_t image_bytes_, result_bytes_;
+  const Parts parts_;
+};
+
+/// The filter's gradient: each thread sums over its images into its workspace, then each joins the
+/// sums of all in a part of the filter.
+template <class T>
+class FilterGradient final : public op::Executable {
+ public:
+  FilterGradient(const ConvolutionShape& shape, int parts)
+      : shape_(shape), parts_(ConvolutionPass::backprop_filter, shape, parts), alone_(parts == 1) {}
+
+  void run(const Launch& launch) const override {
+    launch.phase == 0 ? sum_images(launch) : join(launch);
+  }
+  int phases() const override { return alone_ ? 1 : 2; }
+  size_t workspace_bytes() const override {
+    return partial_bytes() + aligned(parts_.workspace_bytes());
+  }
+  const char* provider() const override { return parts_.provider(); }
+
+ private:
+  /// The thread's sum comes first in its workspace, then what the convolution needs.
+  size_t partial_bytes() const {
+    return alone_ ? 0 : aligned(static_cast<size_t>(shape_.filter_elements()) * sizeof(T));
+  }
+
+  void sum_images(const Launch& launch) const {
+    const int64_t first = parts_.first(launch);
+    T* to = alone_ ? launch.out<T>(0) : launch.workspace<T>();
+    parts_.of(launch).run(launch.in<T>(0) + first * shape_.image_elements(),
+                          launch.in<T>(1) + first * shape_.result_elements(), to,
+                          launch.workspace<char>() + partial_bytes());
+  }
+
+  void join(const Launch& launch) const {
+    const auto [first, last] = op::part_of(shape_.filter_rows(), launch);
+    const int64_t begin = first * shape_.out;
+    const int64_t end = last * shape_.out;
+    T* out = launch.out<T>(0);
+    bool any = false;
+    for (int part = 0; part < launch.parts; ++part) {
+      if (!parts_.has_images(part, launch.parts) && part > 0) continue;
+      const T* partial = launch.workspace<T>(part);
+      if (any) {
+        for (int64_t i = begin; i < end; ++i) out[i] += partial[i];
+      } else {
+        std::copy(partial + begin, partial + end, out + begin);
+      }
+      any = true;
+    }
+  }
+
+  const ConvolutionShape shape_;
+  const Parts parts_;
+  const bool alone_;
+};
+
+template <ConvolutionPass pass>
+op::ExecutablePtr prepare_by_images(const Signature& s, int parts) {
+  return std::make_shared<ByImages>(pass, ConvolutionShape::of(s), parts);
+}
+
+template <class T>
+op::ExecutablePtr prepare_filter_gradient(const Signature& s, int parts) {
+  return std::make_shared<FilterGradient<T>>(ConvolutionShape::of(s), parts);
+}
+
+}  // namespace
+
+void register_convolution(op::Registry& registry) {
+  const std::vector<DType> floating{DType::float32, DType::float64};
+  registry.add_kernel("conv2d", "cpu", floating, prepare_by_images<ConvolutionPass::forward>);
+  registry.add_kernel("conv2d_backprop_input", "cpu", floating,
+                      prepare_by_images<ConvolutionPass::backprop_input>);
+  registry.add_kernel("conv2d_backprop_filter", "cpu", {DType::float32},
+                      prepare_filter_gradient<float>);
+  registry.add_kernel("conv2d_backprop_filter", "cpu", {DType::float64},
+                      prepare_filter_gradient<double>);
+}
+
+}  // namespace tandem::kernels::cpu

@@ -1,0 +1,63 @@
+/// Convolutions on one core. As with gemm.h a team of threads splits the batch, and each thread
+/// runs a convolution of its own images, so nothing here starts a thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "op/op_def.h"
+#include "ops/window.h"
+
+namespace tandem::cpu {
+
+/// Images [images, height, width, in], a filter [height, width, in / groups, out], results
+/// [images, height', width', out], one after another in memory.
+struct ConvolutionShape {
+  DType dtype = DType::float32;
+  int64_t images = 0;
+  std::array<ops::WindowAxis, 2> window;
+  int64_t in = 0, out = 0, groups = 1;
+
+  static ConvolutionShape of(const op::Signature& signature);
+
+  int64_t image_elements() const { return window[0].image * window[1].image * in; }
+  int64_t result_elements() const { return window[0].result * window[1].result * out; }
+  /// Rows of the filter seen as a matrix [.., out].
+  int64_t filter_rows() const { return window[0].window * window[1].window * (in / groups); }
+  int64_t filter_elements() const { return filter_rows() * out; }
+};
+
+/// What is computed from what.
+enum class ConvolutionPass {
+  forward,         ///< The result from image and filter.
+  backprop_input,  ///< The image's gradient from filter and result's gradient.
+  backprop_filter  ///< The filter's gradient from image and result's gradient.
+};
+
+/// A prepared convolution. Any number of threads may run it at once, each with its own workspace.
+class Convolution {
+ public:
+  virtual ~Convolution() = default;
+
+  /// Overwrites `out`. `workspace` has workspace_bytes() bytes, aligned to 64, and holds nothing
+  /// between calls.
+  virtual void run(const void* first, const void* second, void* out, void* workspace) const = 0;
+  virtual size_t workspace_bytes() const { return 0; }
+  virtual const char* provider() const = 0;
+};
+
+/// Chooses the provider: oneDNN for float32 where it has a fast kernel, else patches.
+std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
+                                                 const ConvolutionShape& shape);
+
+/// Null where oneDNN has no fast kernel.
+std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,
+                                                        const ConvolutionShape& shape);
+
+/// The patches of the image that the filter sees, as rows of a matrix, and products with it.
+std::unique_ptr<Convolution> prepare_patch_convolution(ConvolutionPass pass,
+                                                       const ConvolutionShape& shape);
+
+}  // namespace tandem::cpu
