@@ -153,7 +153,7 @@ TEST(Matmul, SecondDerivativesOfBatches) {
                 [b = b.to_vector<double>()](const Tensors& t) {
                   GradientTape tape;
                   tape.watch(t[0]);
-                  const Tensor c = matmul(t[0], doubles(b, {3, 2}));
+                  const Tensor c = matmul(t[0], cast(doubles(b, {3, 2}), t[0].dtype()));
                   return tape.gradient(reduce_sum(c * c * 0.5), Tensors{t[0]})[0];
                 },
             .expected =
