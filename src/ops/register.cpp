@@ -16,12 +16,14 @@ void register_loss(op::Registry& registry);
 void register_math(op::Registry& registry);
 void register_matmul(op::Registry& registry);
 void register_optimizer(op::Registry& registry);
+void register_pooling(op::Registry& registry);
 void register_product(op::Registry& registry);
 void register_random(op::Registry& registry);
 void register_reduction(op::Registry& registry);
 void register_selection(op::Registry& registry);
 void register_shaping(op::Registry& registry);
 void register_slicing(op::Registry& registry);
+void register_softmax(op::Registry& registry);
 
 void register_ops(op::Registry& registry) {
   register_activation(registry);
@@ -38,12 +40,14 @@ void register_ops(op::Registry& registry) {
   register_math(registry);
   register_matmul(registry);
   register_optimizer(registry);
+  register_pooling(registry);
   register_product(registry);
   register_random(registry);
   register_reduction(registry);
   register_selection(registry);
   register_shaping(registry);
   register_slicing(registry);
+  register_softmax(registry);
 }
 
 }  // namespace tandem::ops

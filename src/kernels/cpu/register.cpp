@@ -16,11 +16,13 @@ void register_loss(op::Registry& registry);
 void register_matmul(op::Registry& registry);
 void register_optimizer(op::Registry& registry);
 void register_pointwise(op::Registry& registry);
+void register_pooling(op::Registry& registry);
 void register_random(op::Registry& registry);
 void register_reduction(op::Registry& registry);
 void register_selection(op::Registry& registry);
 void register_shaping(op::Registry& registry);
 void register_slicing(op::Registry& registry);
+void register_softmax(op::Registry& registry);
 void register_transpose(op::Registry& registry);
 
 void register_kernels(op::Registry& registry) {
@@ -38,11 +40,13 @@ void register_kernels(op::Registry& registry) {
   register_matmul(registry);
   register_optimizer(registry);
   register_pointwise(registry);
+  register_pooling(registry);
   register_random(registry);
   register_reduction(registry);
   register_selection(registry);
   register_shaping(registry);
   register_slicing(registry);
+  register_softmax(registry);
   register_transpose(registry);
 }
 
