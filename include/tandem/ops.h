@@ -11,6 +11,7 @@
 #include "tandem/ops/joining.h"
 #include "tandem/ops/loss.h"
 #include "tandem/ops/matmul.h"
+#include "tandem/ops/normalization.h"
 #include "tandem/ops/pooling.h"
 #include "tandem/ops/reduction.h"
 #include "tandem/ops/shaping.h"

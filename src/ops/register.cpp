@@ -5,6 +5,7 @@ namespace tandem::ops {
 void register_activation(op::Registry& registry);
 void register_arithmetic(op::Registry& registry);
 void register_assign(op::Registry& registry);
+void register_batch_norm(op::Registry& registry);
 void register_comparison(op::Registry& registry);
 void register_convolution(op::Registry& registry);
 void register_creation(op::Registry& registry);
@@ -12,6 +13,7 @@ void register_cumulative(op::Registry& registry);
 void register_extreme(op::Registry& registry);
 void register_indexing(op::Registry& registry);
 void register_joining(op::Registry& registry);
+void register_layer_norm(op::Registry& registry);
 void register_loss(op::Registry& registry);
 void register_math(op::Registry& registry);
 void register_matmul(op::Registry& registry);
@@ -29,6 +31,7 @@ void register_ops(op::Registry& registry) {
   register_activation(registry);
   register_arithmetic(registry);
   register_assign(registry);
+  register_batch_norm(registry);
   register_comparison(registry);
   register_convolution(registry);
   register_creation(registry);
@@ -36,6 +39,7 @@ void register_ops(op::Registry& registry) {
   register_extreme(registry);
   register_indexing(registry);
   register_joining(registry);
+  register_layer_norm(registry);
   register_loss(registry);
   register_math(registry);
   register_matmul(registry);

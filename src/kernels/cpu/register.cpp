@@ -4,6 +4,7 @@ namespace tandem::kernels::cpu {
 
 void register_argmax(op::Registry& registry);
 void register_assign(op::Registry& registry);
+void register_batch_norm(op::Registry& registry);
 void register_broadcast(op::Registry& registry);
 void register_cast(op::Registry& registry);
 void register_comparison(op::Registry& registry);
@@ -12,6 +13,7 @@ void register_creation(op::Registry& registry);
 void register_cumulative(op::Registry& registry);
 void register_indexing(op::Registry& registry);
 void register_joining(op::Registry& registry);
+void register_layer_norm(op::Registry& registry);
 void register_loss(op::Registry& registry);
 void register_matmul(op::Registry& registry);
 void register_optimizer(op::Registry& registry);
@@ -28,6 +30,7 @@ void register_transpose(op::Registry& registry);
 void register_kernels(op::Registry& registry) {
   register_argmax(registry);
   register_assign(registry);
+  register_batch_norm(registry);
   register_broadcast(registry);
   register_cast(registry);
   register_comparison(registry);
@@ -36,6 +39,7 @@ void register_kernels(op::Registry& registry) {
   register_cumulative(registry);
   register_indexing(registry);
   register_joining(registry);
+  register_layer_norm(registry);
   register_loss(registry);
   register_matmul(registry);
   register_optimizer(registry);
