@@ -65,6 +65,18 @@ void gather_rows();
 /// One function of single elements, called eagerly on all cores.
 void elementwise(const std::string& function);
 
+void matmul4096();
+void conv_3x3_32_64();
+void conv_first();
+void conv_1x1_256();
+void conv_depthwise();
+void pool_max();
+void pool_avg();
+void norm_batch();
+void norm_layer();
+void softmax_1024();
+void softmax_10();
+
 /// What the process of `startup` does.
 void train_one_step();
 

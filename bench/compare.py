@@ -38,6 +38,16 @@ ELEMENTWISE = tuple(
     for size in ("64K", "16M")
 )
 
+# Layers, forward and in training.
+LAYERS = tuple(
+    Target(f"{name}{suffix}", 1.0, peers=("pytorch",), benchmark=name)
+    for name in (
+        *("conv_3x3_32_64", "conv_first", "conv_1x1_256", "conv_depthwise"),
+        *("pool_max", "pool_avg", "norm_batch", "norm_layer", "softmax_1024", "softmax_10"),
+    )
+    for suffix in ("", "_train")
+)
+
 TARGETS = (
     Target("mlp10", 0.20, peers=PEERS, against=("jax",)),
     Target("mlp1024", 0.85, peers=PEERS),
@@ -56,6 +66,8 @@ TARGETS = (
     Target("reduce_rows_4096x4096", 1.0, peers=("pytorch",)),
     Target("transpose_4096", 1.0, peers=("pytorch",)),
     Target("gather_rows", 1.0, peers=("pytorch",)),
+    Target("matmul4096", 1.03, peers=("pytorch",)),
+    *LAYERS,
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

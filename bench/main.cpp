@@ -32,6 +32,17 @@ const std::vector<Benchmark>& benchmarks() {
       {"reduce_rows_4096x4096", "the sum of each row", reduce_rows},
       {"transpose_4096", "a transposed matrix of 4096 x 4096", transpose_4096},
       {"gather_rows", "64K rows out of a table of 1M x 64", gather_rows},
+      {"matmul4096", "a product of two matrices of 4096 x 4096", matmul4096},
+      {"conv_3x3_32_64", "convolution of 128 x 13 x 13, forward and training", conv_3x3_32_64},
+      {"conv_first", "3x3 convolution of 128 x 28 x 28, 1 to 32 channels", conv_first},
+      {"conv_1x1_256", "1x1 convolution of 32 x 14 x 14, 256 channels", conv_1x1_256},
+      {"conv_depthwise", "3x3 depthwise convolution of 32 x 28 x 28, 128 channels", conv_depthwise},
+      {"pool_max", "max pooling of 128 x 26 x 26, 32 channels", pool_max},
+      {"pool_avg", "average pooling of the same", pool_avg},
+      {"norm_batch", "batch normalisation of the same", norm_batch},
+      {"norm_layer", "layer normalisation of 8192 x 512", norm_layer},
+      {"softmax_1024", "softmax of 8192 x 1024", softmax_1024},
+      {"softmax_10", "softmax of 8192 x 10", softmax_10},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
   };
   return all;

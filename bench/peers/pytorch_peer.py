@@ -1,8 +1,9 @@
 """Times PyTorch on the benchmarks of tandem-bench. Each family of them is a module with a function ways(name)."""
 
+import pytorch_nn
 from data import CLASSIFIERS, ELEMENTWISE, MOVEMENTS, parse_arguments, report
 
-arguments = parse_arguments([*CLASSIFIERS, *ELEMENTWISE, *MOVEMENTS])
+arguments = parse_arguments([*CLASSIFIERS, *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES])
 
 import pytorch_classifiers
 import pytorch_elementwise
@@ -15,6 +16,7 @@ FAMILIES = {
     **dict.fromkeys(CLASSIFIERS, pytorch_classifiers),
     **dict.fromkeys(ELEMENTWISE, pytorch_elementwise),
     **dict.fromkeys(MOVEMENTS, pytorch_movement),
+    **dict.fromkeys(pytorch_nn.NAMES, pytorch_nn),
 }
 
 for name in arguments.names:
