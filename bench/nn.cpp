@@ -54,7 +54,8 @@ double bytes_of(const Tensors& tensors) {
 
 /// Prints the mean square of the first result, which says what was computed, the time, and how many
 /// times as long that is as what bounds it.
-void measure(const std::string& name, const Tensors& inputs, const TensorFn& f, double flops) {
+void measure(const std::string& name, const Tensors& inputs, const FlatFunction::TensorFn& f,
+             double flops) {
   const FlatFunction compiled(f);
   Tensors results;
   const double seconds = best_seconds([&] { results = compiled(inputs); }, 5);
@@ -65,13 +66,14 @@ void measure(const std::string& name, const Tensors& inputs, const TensorFn& f, 
   report(name + ".bound", seconds / bound, "x");
 }
 
-/// Forward, then forward with the gradients of all inputs (the last one first), for a given gradient
-/// of the result.
+/// Forward, then forward with the gradients of all inputs (the last one first), for a given
+/// gradient of the result.
 void measure_layer(const std::string& name, const Layer& layer) {
   devices::reset_devices();
   Tensors inputs;
   for (const Shape& shape : layer.inputs) inputs.push_back(values(inputs.size() + 1, shape));
-  measure(name, inputs, [&](const Tensors& t) { return Tensors{layer.f(t)}; }, layer.flops);
+  measure(
+      name, inputs, [&](const Tensors& t) { return Tensors{layer.f(t)}; }, layer.flops);
   const auto train = [&](const Tensors& t) {
     const Tensors sources(t.begin(), t.end() - 1);
     GradientTape tape;

@@ -47,6 +47,7 @@ std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
                                                        : shape.filter_elements());
     return std::make_unique<ZeroConvolution>(elements * static_cast<int64_t>(size_of(shape.dtype)));
   }
+  if (auto found = prepare_depthwise_convolution(pass, shape)) return found;
   if (shape.dtype == DType::float32) {
     if (auto found = prepare_onednn_convolution(pass, shape)) return found;
   }

@@ -48,13 +48,18 @@ class Convolution {
   virtual const char* provider() const = 0;
 };
 
-/// Chooses the provider: oneDNN for float32 where it has a fast kernel, else patches.
+/// Chooses the provider: depthwise where it applies, oneDNN for float32 where it has a fast kernel,
+/// else patches.
 std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
                                                  const ConvolutionShape& shape);
 
 /// Null where oneDNN has no fast kernel.
 std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,
                                                         const ConvolutionShape& shape);
+
+/// Null unless each of several channels has one filter of its own.
+std::unique_ptr<Convolution> prepare_depthwise_convolution(ConvolutionPass pass,
+                                                           const ConvolutionShape& shape);
 
 /// The patches of the image that the filter sees, as rows of a matrix, and products with it.
 std::unique_ptr<Convolution> prepare_patch_convolution(ConvolutionPass pass,

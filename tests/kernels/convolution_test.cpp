@@ -1,0 +1,105 @@
+#include "kernels/cpu/convolution.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "core/compute_scope.h"
+#include "harness/classifier.h"
+
+namespace tandem::cpu {
+namespace {
+
+using Numbers = std::vector<float>;
+
+Numbers numbers(uint64_t seed, int64_t count) {
+  Numbers values(static_cast<size_t>(count));
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = static_cast<float>(2 * harness::uniform(seed, i) - 1);
+  }
+  return values;
+}
+
+ops::WindowAxis axis(int64_t image, int64_t window, int64_t stride, int64_t dilation,
+                     int64_t padding) {
+  const int64_t reach = (window - 1) * dilation + 1;
+  return {image,
+          window,
+          stride,
+          dilation,
+          padding,
+          padding,
+          (image + 2 * padding - reach) / stride + 1};
+}
+
+const std::vector<ConvolutionShape>& shapes() {
+  static const std::vector<ConvolutionShape> all = {
+      {DType::float32, 3, {axis(13, 3, 1, 1, 0), axis(13, 3, 1, 1, 0)}, 32, 64, 1},
+      {DType::float32, 2, {axis(28, 3, 1, 1, 1), axis(28, 3, 1, 1, 1)}, 1, 32, 1},
+      {DType::float32, 2, {axis(9, 5, 2, 1, 2), axis(11, 3, 3, 1, 1)}, 16, 24, 1},
+      {DType::float32, 1, {axis(9, 3, 1, 2, 2), axis(9, 3, 1, 2, 2)}, 8, 8, 1},
+      {DType::float32, 2, {axis(8, 3, 1, 1, 1), axis(8, 3, 1, 1, 1)}, 16, 32, 2},
+      {DType::float32, 2, {axis(8, 3, 1, 1, 1), axis(8, 3, 1, 1, 1)}, 24, 24, 24},
+      {DType::float32, 2, {axis(9, 3, 2, 1, 1), axis(9, 3, 2, 1, 1)}, 17, 17, 17},
+      {DType::float32, 2, {axis(5, 1, 2, 1, 0), axis(5, 1, 2, 1, 0)}, 7, 5, 1},
+  };
+  return all;
+}
+
+Numbers run(const Convolution& convolution, const Numbers& first, const Numbers& second,
+            int64_t count) {
+  const core::ComputeScope computing;
+  const size_t bytes = (convolution.workspace_bytes() + 64) / 64 * 64;
+  const std::unique_ptr<void, decltype(&std::free)> workspace(std::aligned_alloc(64, bytes),
+                                                              std::free);
+  Numbers out(static_cast<size_t>(count), 1e30F);
+  convolution.run(first.data(), second.data(), out.data(), workspace.get());
+  return out;
+}
+
+/// Every provider computes the same.
+TEST(Convolution, ProvidersAgree) {
+  using enum ConvolutionPass;
+  int compared = 0;
+  for (const ConvolutionShape& s : shapes()) {
+    const Numbers image = numbers(1, s.images * s.image_elements());
+    const Numbers filter = numbers(2, s.filter_elements());
+    const Numbers result = numbers(3, s.images * s.result_elements());
+    for (const ConvolutionPass pass : {forward, backprop_input, backprop_filter}) {
+      const Numbers& first = pass == backprop_input ? filter : image;
+      const Numbers& second = pass == forward ? filter : result;
+      const auto count = static_cast<int64_t>((pass == forward          ? result
+                                               : pass == backprop_input ? image
+                                                                        : filter)
+                                                  .size());
+      const auto patches = run(*prepare_patch_convolution(pass, s), first, second, count);
+      const auto chosen = prepare_convolution(pass, s);
+      const auto other = prepare_onednn_convolution(pass, s);
+      for (const Convolution* convolution : {chosen.get(), other.get()}) {
+        if (convolution == nullptr) continue;
+        ++compared;
+        const auto got = run(*convolution, first, second, count);
+        float largest = 1;
+        for (const float value : patches) largest = std::max(largest, std::abs(value));
+        for (size_t i = 0; i < got.size(); ++i) {
+          ASSERT_NEAR(got[i], patches[i], 1e-5F * largest)
+              << convolution->provider() << ", " << s.in << " to " << s.out << " channels, pass "
+              << static_cast<int>(pass) << ", element " << i;
+        }
+      }
+    }
+  }
+  EXPECT_GT(compared, 24);
+}
+
+TEST(Convolution, UsualLayersAreComputedByOneDnn) {
+  using enum ConvolutionPass;
+  for (const ConvolutionPass pass : {forward, backprop_input, backprop_filter}) {
+    EXPECT_STREQ(prepare_convolution(pass, shapes()[0])->provider(), "onednn");
+  }
+}
+
+}  // namespace
+}  // namespace tandem::cpu
