@@ -7,6 +7,7 @@ void register_assign(op::Registry& registry);
 void register_batch_norm(op::Registry& registry);
 void register_broadcast(op::Registry& registry);
 void register_cast(op::Registry& registry);
+void register_channel_statistics(op::Registry& registry);
 void register_comparison(op::Registry& registry);
 void register_convolution(op::Registry& registry);
 void register_creation(op::Registry& registry);
@@ -33,6 +34,7 @@ void register_kernels(op::Registry& registry) {
   register_batch_norm(registry);
   register_broadcast(registry);
   register_cast(registry);
+  register_channel_statistics(registry);
   register_comparison(registry);
   register_convolution(registry);
   register_creation(registry);
