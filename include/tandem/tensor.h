@@ -3,6 +3,8 @@
 /// use its own copy.
 #pragma once
 
+#include <initializer_list>
+#include <iosfwd>
 #include <memory>
 #include <span>
 #include <string>
@@ -11,6 +13,7 @@
 
 #include "tandem/dtype.h"
 #include "tandem/export.h"
+#include "tandem/nested_list.h"
 #include "tandem/shape.h"
 
 namespace tandem {
@@ -31,18 +34,50 @@ class TANDEM_API Tensor {
       : Tensor(copy_of(&scalar, dtype_of<T>, {})) {}
 
   /// A copy of `values` with the given shape. Throws InvalidArgument when the counts differ.
-  template <class T>
-  static Tensor from(std::span<const T> values, const Shape& shape) {
+  template <class T, size_t N>
+  static Tensor from(std::span<T, N> values, const Shape& shape) {
     check_count(values.size(), shape);
-    return copy_of(values.data(), dtype_of<T>, shape);
+    return copy_of(values.data(), dtype_of<std::remove_const_t<T>>, shape);
   }
   template <class T>
   static Tensor from(const std::vector<T>& values, const Shape& shape) {
-    return from(std::span<const T>(values), shape);
+    if constexpr (std::is_same_v<T, bool>) {
+      const std::vector<uint8_t> bytes(values.begin(), values.end());
+      check_count(bytes.size(), shape);
+      return copy_of(bytes.data(), DType::boolean, shape);
+    } else {
+      return from(std::span<const T>(values), shape);
+    }
   }
   template <class T>
   static Tensor from(std::initializer_list<T> values, const Shape& shape) {
     return from(std::span<const T>(values.begin(), values.size()), shape);
+  }
+
+  /// The numbers of a list, or of lists of lists, up to rank 4: `Tensor::of({{1.0, 2.0}, {3.0,
+  /// 4.0}})` is a float64[2,2]. They all have one type. Throws InvalidArgument naming the place
+  /// where lists side by side differ in length. Nested std::vectors may have any rank.
+  template <Number T>
+  static Tensor of(std::initializer_list<T> list) {
+    return of_list(list);
+  }
+  template <Number T>
+  static Tensor of(std::initializer_list<std::initializer_list<T>> list) {
+    return of_list(list);
+  }
+  template <Number T>
+  static Tensor of(std::initializer_list<std::initializer_list<std::initializer_list<T>>> list) {
+    return of_list(list);
+  }
+  template <Number T>
+  static Tensor of(
+      std::initializer_list<std::initializer_list<std::initializer_list<std::initializer_list<T>>>>
+          list) {
+    return of_list(list);
+  }
+  template <class T>
+  static Tensor of(const std::vector<T>& list) {
+    return of_list(list);
   }
 
   /// A copy of `shape.count()` elements at `data` in host memory.
@@ -94,10 +129,19 @@ class TANDEM_API Tensor {
     return value;
   }
 
+  /// The element with this index on every axis. Throws InvalidArgument when it is out of range or
+  /// the dtype is another, FailedPrecondition while tracing.
+  template <class T>
+  T at(std::initializer_list<int64_t> index) const {
+    check_dtype(dtype_of<T>);
+    return element({index.begin(), index.size()}).template item<T>();
+  }
+
   void copy_to_host(void* to) const;
 
-  /// "Tensor(shape=[2,2], dtype=float32, device=/device:CPU:0, values=[1, 2, 3, 4])", long values
-  /// shortened.
+  /// The values as NumPy prints them, then shape, dtype and device: "Tensor([1. 2.], shape=[2],
+  /// dtype=float32, device=/device:CPU:0)". Of more than 1000 elements only those at the ends of
+  /// the axes are shown.
   std::string str() const;
 
   /// For the library's own use.
@@ -105,7 +149,14 @@ class TANDEM_API Tensor {
   const std::shared_ptr<const TensorBody>& body() const { return body_; }
 
  private:
+  template <class List>
+  static Tensor of_list(const List& list) {
+    const internal::Flattened<List> flat(list);
+    return copy_of(flat.numbers().data(), dtype_of<typename decltype(flat)::Number>, flat.shape());
+  }
+
   static void check_count(size_t given, const Shape& shape);
+  Tensor element(std::span<const int64_t> index) const;
   void check_dtype(DType wanted) const;
   const TensorBody& checked() const;
 
@@ -113,5 +164,8 @@ class TANDEM_API Tensor {
 };
 
 using Tensors = std::vector<Tensor>;
+
+/// Prints str().
+TANDEM_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);
 
 }  // namespace tandem

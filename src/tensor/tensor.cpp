@@ -4,10 +4,12 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/body.h"
+#include "tensor/print.h"
 
 namespace tandem {
 
@@ -142,46 +144,41 @@ void Tensor::check_dtype(DType wanted) const {
                                     name_of(body_->dtype)));
 }
 
-namespace {
-
-template <class T>
-std::string preview(const Tensor& tensor) {
-  constexpr size_t kShown = 8;
-  const auto values = tensor.to_vector<T>();
-  const size_t shown = std::min(kShown, values.size());
-  std::string text = fmt::format(
-      "{}", fmt::join(values.begin(), values.begin() + static_cast<ptrdiff_t>(shown), ", "));
-  return values.size() > shown ? text + ", ..." : text;
-}
-
-std::string values_of(const Tensor& tensor) {
-  switch (tensor.dtype()) {
-    case DType::float32:
-      return preview<float>(tensor);
-    case DType::float64:
-      return preview<double>(tensor);
-    case DType::uint8:
-      return preview<uint8_t>(tensor);
-    case DType::int32:
-      return preview<int32_t>(tensor);
-    case DType::int64:
-      return preview<int64_t>(tensor);
-    case DType::boolean:
-      return preview<bool>(tensor);
-    case DType::float16:
-    case DType::bfloat16:
-      return "...";
+Tensor Tensor::element(std::span<const int64_t> index) const {
+  bool within = index.size() == static_cast<size_t>(rank());
+  int64_t at = 0;
+  for (int axis = 0; within && axis < rank(); ++axis) {
+    const int64_t i = index[static_cast<size_t>(axis)];
+    within = i >= 0 && i < shape()[axis];
+    at = at * shape()[axis] + i;
   }
-  return "";
+  if (!within) {
+    throw InvalidArgument(
+        fmt::format("tensor: index [{}] is not within {}", fmt::join(index, ","), shape().str()));
+  }
+  auto part = std::make_shared<TensorBody>(*body_);
+  part->shape = {};
+  part->offset += static_cast<size_t>(at) * size_of(dtype());
+  return Tensor(std::move(part));
 }
-
-}  // namespace
 
 std::string Tensor::str() const {
   if (!defined()) return "Tensor()";
   const std::string type = fmt::format("shape={}, dtype={}", shape().str(), name_of(dtype()));
   if (is_symbolic()) return fmt::format("Tensor({}, traced)", type);
-  return fmt::format("Tensor({}, device={}, values=[{}])", type, device(), values_of(*this));
+  constexpr std::string_view kOpening = "Tensor(";
+  return fmt::format("{}{}, {}, device={})", kOpening, values_text(*this, kOpening.size()), type,
+                     device());
+}
+
+std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
+  return stream << tensor.str();
+}
+
+void internal::throw_ragged(std::span<const int64_t> place, int64_t elements, int64_t wanted) {
+  throw InvalidArgument(
+      fmt::format("tensor: the list at [{}] has {} elements, those before it have {}",
+                  fmt::join(place, ","), elements, wanted));
 }
 
 }  // namespace tandem

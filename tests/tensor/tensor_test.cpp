@@ -208,31 +208,5 @@ TEST_F(TensorTest, AQueueThatStillReadsWrappedMemoryHoldsItsOwner) {
   EXPECT_TRUE(watch.expired());
 }
 
-TEST_F(TensorTest, TheStringShowsShapeTypeDeviceAndValues) {
-  EXPECT_EQ(Tensor::from<float>({1, 2.5, 3, 4}, {2, 2}).str(),
-            "Tensor(shape=[2,2], dtype=float32, device=/device:CPU:0, values=[1, 2.5, 3, 4])");
-  EXPECT_EQ(Tensor(int64_t{-7}).str(),
-            "Tensor(shape=[], dtype=int64, device=/device:CPU:0, values=[-7])");
-  EXPECT_EQ(Tensor::from<bool>({true, false}, {2}).str(),
-            "Tensor(shape=[2], dtype=bool, device=/device:CPU:0, values=[true, false])");
-  EXPECT_EQ(Tensor::from<uint8_t>({65, 200}, {2}).str(),
-            "Tensor(shape=[2], dtype=uint8, device=/device:CPU:0, values=[65, 200])");
-  EXPECT_EQ(Tensor::from<float>({}, {0}).str(),
-            "Tensor(shape=[0], dtype=float32, device=/device:CPU:0, values=[])");
-}
-
-TEST_F(TensorTest, TheStringShortensLongValues) {
-  const std::string text = Tensor::from(std::vector<int32_t>(1000, 5), {1000}).str();
-  EXPECT_NE(text.find("shape=[1000]"), std::string::npos) << text;
-  EXPECT_NE(text.find("5, 5, ...]"), std::string::npos) << text;
-  EXPECT_LT(text.size(), 200u);
-}
-
-TEST_F(TensorTest, TheStringOfATensorOnAnotherDeviceShowsItsValues) {
-  devices::test::add_test_gpu();
-  const Tensor x = on_device(Tensor(2.0f), devices::find_device(DeviceSpec::parse("/gpu:0")));
-  EXPECT_EQ(x.str(), "Tensor(shape=[], dtype=float32, device=/device:GPU:0, values=[2])");
-}
-
 }  // namespace
 }  // namespace tandem

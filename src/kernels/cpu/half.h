@@ -1,51 +1,14 @@
-/// The two 16-bit floats as stored. Conversion from float32 goes to the nearest, ties to even.
+/// The two 16-bit floats under the names that kernels use.
 #pragma once
 
-#include <bit>
-#include <cstdint>
+#include "core/half.h"
 
 namespace tandem::kernels::cpu {
 
-struct Float16 {
-  uint16_t bits;
-};
-struct BFloat16 {
-  uint16_t bits;
-};
-
-inline float to_float(BFloat16 x) { return std::bit_cast<float>(uint32_t{x.bits} << 16); }
-
-inline BFloat16 to_bfloat16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  if (x != x) return {static_cast<uint16_t>((bits >> 16) | 0x40)};  // Stays a NaN when it is cut.
-  return {static_cast<uint16_t>((bits + 0x7fff + ((bits >> 16) & 1)) >> 16)};
-}
-
-inline float to_float(Float16 x) {
-  const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16;
-  const uint32_t rest = x.bits & 0x7fffu;
-  if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (rest & 0x3ff) << 13);
-  // The exponent is right once it is scaled by the difference of the biases, for subnormals too.
-  const float magnitude = std::bit_cast<float>(rest << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
-}
-
-inline Float16 to_float16(float x) {
-  const auto bits = std::bit_cast<uint32_t>(x);
-  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
-  const uint32_t magnitude = bits & 0x7fffffff;
-  const auto with_sign = [sign](uint32_t rest) {
-    return Float16{static_cast<uint16_t>(sign | rest)};
-  };
-  if (magnitude > 0x7f800000) return with_sign(0x7e00);   // NaN.
-  if (magnitude >= 0x477ff000) return with_sign(0x7c00);  // From 65520 on, infinity.
-  if (magnitude <
-      0x38800000) {  // Below 2^-14: adding 0.5 rounds to the unit of a subnormal, 2^-24.
-    const float rounded = std::bit_cast<float>(magnitude) + 0.5f;
-    return with_sign(std::bit_cast<uint32_t>(rounded) - 0x3f000000);
-  }
-  const uint32_t odd = magnitude >> 13 & 1;
-  return with_sign((magnitude - 0x38000000 + 0xfff + odd) >> 13);
-}
+using core::BFloat16;
+using core::Float16;
+using core::to_bfloat16;
+using core::to_float;
+using core::to_float16;
 
 }  // namespace tandem::kernels::cpu
