@@ -1,17 +1,18 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for the given sets (default: build).
-# usage: scripts/install-deps.sh [build|check|sanitize|peers]...
+# usage: scripts/install-deps.sh [build|check|interop|sanitize|peers]...
 set -euo pipefail
 
 packages_of() {
   case $1 in
     build) echo g++ cmake ninja-build pkg-config git python3 \
-      libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libgtest-dev ;;
+      libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev libgtest-dev ;;
     check) echo clang clang-format clang-tidy cppcheck python3 ;;
+    interop) echo nlohmann-json3-dev ;;
     sanitize) echo libasan8 libubsan1 libtsan2 ;;
     peers) echo python3 python3-venv python3-pip ;;
     *)
-      echo "install-deps.sh: unknown set '$1'; the sets are build, check, sanitize, peers" >&2
+      echo "install-deps.sh: unknown set '$1'; the sets are build, check, interop, sanitize, peers" >&2
       return 1
       ;;
   esac

@@ -9,6 +9,7 @@
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/log.h"
+#include "tandem/npy.h"
 #include "tandem/ops.h"
 #include "tandem/optimizers.h"
 #include "tandem/profile.h"
