@@ -200,10 +200,10 @@ void Execution::bind_run(Replica& replica) const {
 }
 
 void Execution::run() {
-  const uint64_t random_call = program_->is_random() ? runtime::next_random_call() : 0;
+  const op::RandomRun random = program_->is_random() ? runtime::next_random_run() : op::RandomRun{};
   for (size_t r = 0; r < replicas_.size(); ++r) {
     bind_run(replicas_[r]);
-    replicas_[r].step.random_call = random_call;
+    replicas_[r].step.random = random;
     peers_[r] = replicas_[r].current->slots.data();
   }
   if (team_) {

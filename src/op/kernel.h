@@ -10,6 +10,14 @@
 
 namespace tandem::op {
 
+/// Which random numbers a run draws. Runs are counted over the life of the process, or since the
+/// global seed was set.
+struct RandomRun {
+  uint64_t call = 0;
+  uint64_t seed = 0;           ///< The global one for ops that have a seed of their own,
+  uint64_t unseeded_seed = 0;  ///< and for the others.
+};
+
 /// What changes from step to step and is therefore not part of a program.
 struct StepScalars {
   int64_t rows = 0;         ///< Of this replica's part of the batch.
@@ -17,7 +25,7 @@ struct StepScalars {
   int64_t global_rows = 0;  ///< Of the batch over all replicas.
   int replica = 0;
   int replicas = 1;
-  uint64_t random_call = 0;  ///< Which run this is in the process's life, for random numbers.
+  RandomRun random;
 };
 
 /// One thread's part of one run. Operands are the inputs, then the outputs, then the ranges, each

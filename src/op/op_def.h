@@ -97,7 +97,7 @@ struct OpDef {
   /// The values depend on StepScalars, not only on the inputs.
   bool depends_on_run = false;
 
-  /// Two calls alike give different values: see StepScalars::random_call.
+  /// Two calls alike give different values: see StepScalars::random.
   bool is_random = false;
 
   /// An effect beyond the outputs keeps a call alive in a graph whose outputs nobody uses.

@@ -10,6 +10,7 @@ void register_comparison(op::Registry& registry);
 void register_convolution(op::Registry& registry);
 void register_creation(op::Registry& registry);
 void register_cumulative(op::Registry& registry);
+void register_dropout(op::Registry& registry);
 void register_extreme(op::Registry& registry);
 void register_indexing(op::Registry& registry);
 void register_joining(op::Registry& registry);
@@ -24,6 +25,7 @@ void register_random(op::Registry& registry);
 void register_reduction(op::Registry& registry);
 void register_selection(op::Registry& registry);
 void register_shaping(op::Registry& registry);
+void register_shuffle(op::Registry& registry);
 void register_slicing(op::Registry& registry);
 void register_softmax(op::Registry& registry);
 
@@ -36,6 +38,7 @@ void register_ops(op::Registry& registry) {
   register_convolution(registry);
   register_creation(registry);
   register_cumulative(registry);
+  register_dropout(registry);
   register_extreme(registry);
   register_indexing(registry);
   register_joining(registry);
@@ -50,6 +53,7 @@ void register_ops(op::Registry& registry) {
   register_reduction(registry);
   register_selection(registry);
   register_shaping(registry);
+  register_shuffle(registry);
   register_slicing(registry);
   register_softmax(registry);
 }

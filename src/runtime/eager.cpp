@@ -39,7 +39,7 @@ class BoundCall final : public core::Job {
     }
   }
 
-  void set_random_call(uint64_t call) { step_.random_call = call; }
+  void set_random(const op::RandomRun& random) { step_.random = random; }
 
   /// All of it, on this thread.
   void run() const {
@@ -86,7 +86,7 @@ void copy_to_other_components(const op::Signature& signature, const op::RangeOpe
 /// A small call on a CPU: everything on the stack, on this thread.
 void run_here(const Prepared& prepared, const Tensors& inputs, const Tensors& outputs,
               const op::RangeOperands& ranges, const devices::Device& device,
-              uint64_t random_call) {
+              const op::RandomRun& random) {
   constexpr size_t kMostOperands = 16;
   std::array<void*, kMostOperands> slots;
   static constexpr auto kOperands = [] {
@@ -100,7 +100,7 @@ void run_here(const Prepared& prepared, const Tensors& inputs, const Tensors& ou
   for (const auto& operand : ranges) slots[count++] = operand.range.data(device);
 
   op::StepScalars step;
-  step.random_call = random_call;
+  step.random = random;
   op::Launch launch;
   launch.slots = slots.data();
   launch.operands = kOperands.data();
@@ -134,17 +134,17 @@ class EagerInterpreter final : public op::Interpreter {
       bodies.push_back(new_body(device, type.dtype, type.shape));
       outputs.emplace_back(bodies.back());
     }
-    const uint64_t random_call = signature.op->is_random ? next_random_call() : 0;
+    const op::RandomRun random = signature.op->is_random ? next_random_run() : op::RandomRun{};
 
     const profile::Span span(signature.op->name.c_str(), profile::Kind::compute);
     const size_t operands = inputs.size() + outputs.size() + ranges.size();
     const bool immediate = device->queue().immediate();
     if (immediate && prepared.parts == 1 && operands <= 16 &&
         prepared.executable->workspace_bytes() == 0 && prepared.executable->phases() == 1) {
-      run_here(prepared, local, outputs, ranges, *device, random_call);
+      run_here(prepared, local, outputs, ranges, *device, random);
     } else {
       auto call = std::make_shared<BoundCall>(prepared, local, outputs, ranges, device);
-      call->set_random_call(random_call);
+      call->set_random(random);
       if (!immediate) {
         device->queue().submit([call] {
           const core::ComputeScope computing;

@@ -1,13 +1,66 @@
 #include "runtime/random_calls.h"
 
-#include <atomic>
+#include <mutex>
+#include <optional>
+#include <random>
+
+#include "tandem/ops/random.h"
 
 namespace tandem::runtime {
 namespace {
-std::atomic<uint64_t> calls{0};
+
+// What TensorFlow takes for ops that have a seed where there is no global one.
+constexpr uint64_t kDefaultSeed = 87654321;
+
+struct State {
+  std::mutex mutex;
+  uint64_t calls = 0;
+  std::optional<uint64_t> seed;
+};
+
+State& state() {
+  static State state;
+  return state;
 }
 
-uint64_t next_random_call() { return calls.fetch_add(1, std::memory_order_relaxed); }
-void reset_random_calls(uint64_t next) { calls = next; }
+/// Another number in every process.
+uint64_t process_seed() {
+  static const uint64_t seed = [] {
+    std::random_device device;
+    return uint64_t{device()} << 32 | device();
+  }();
+  return seed;
+}
+
+}  // namespace
+
+op::RandomRun next_random_run() {
+  State& now = state();
+  const std::lock_guard lock(now.mutex);
+  return {now.calls++, now.seed.value_or(kDefaultSeed), now.seed.value_or(process_seed())};
+}
+
+void reset_random_calls(uint64_t next) {
+  State& now = state();
+  const std::lock_guard lock(now.mutex);
+  now.calls = next;
+}
+
+void forget_global_seed() {
+  State& now = state();
+  const std::lock_guard lock(now.mutex);
+  now.seed.reset();
+}
 
 }  // namespace tandem::runtime
+
+namespace tandem::random {
+
+void set_seed(uint64_t seed) {
+  runtime::State& now = runtime::state();
+  const std::lock_guard lock(now.mutex);
+  now.seed = seed;
+  now.calls = 0;
+}
+
+}  // namespace tandem::random

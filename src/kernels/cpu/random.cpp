@@ -1,4 +1,3 @@
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -6,115 +5,145 @@
 
 #include "kernels/cpu/part.h"
 #include "kernels/cpu/philox.h"
+#include "kernels/cpu/random_stream.h"
 #include "op/registry.h"
+#include "tandem/error.h"
 
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/random.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which sets what they expand to.
+#include <hwy/contrib/math/math-inl.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/distributions_simd.h"
+#include "kernels/cpu/philox_simd.h"
+#include "kernels/cpu/simd.h"
+
+#ifndef TANDEM_RANDOM_ONCE
+#define TANDEM_RANDOM_ONCE
 namespace tandem::kernels::cpu {
 namespace {
 
-using op::ExecutablePtr;
-using op::Launch;
-using op::Signature;
+/// Writes elements of a stream from `position` on.
+using DrawFn = void (*)(const DistributionParameters& parameters, const PhiloxStream& stream,
+                        uint64_t position, int64_t count, void* out);
 
-/// The values that one block of 128 random bits gives: four floats or two doubles.
-template <class T>
-using Values = std::array<T, 16 / sizeof(T)>;
+}  // namespace
+}  // namespace tandem::kernels::cpu
+#endif
 
-/// Evenly spread over [0, 1), as many bits as the type has.
-Values<float> units(const PhiloxBlock& block, float) {
-  const auto unit = [](uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; };
-  return {unit(block[0]), unit(block[1]), unit(block[2]), unit(block[3])};
-}
-Values<double> units(const PhiloxBlock& block, double) {
-  const auto unit = [](uint32_t low, uint32_t high) {
-    return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
-  };
-  return {unit(block[0], block[1]), unit(block[2], block[3])};
-}
+HWY_BEFORE_NAMESPACE();
+namespace tandem::kernels::cpu::HWY_NAMESPACE {
+namespace {
 
-template <class T>
-class Uniform {
- public:
-  Uniform(double low, double high)
-      : low_(static_cast<T>(low)),
-        width_(static_cast<T>(high - low)),
-        last_(low < high ? std::nextafter(static_cast<T>(high), static_cast<T>(low))
-                         : static_cast<T>(low)) {}
-
-  /// Rounding must not reach the upper end.
-  Values<T> operator()(const PhiloxBlock& block) const {
-    Values<T> values = units(block, T());
-    for (T& value : values) value = std::min(low_ + width_ * value, last_);
-    return values;
-  }
-
- private:
-  T low_, width_, last_;
-};
-
-/// Box and Muller: two independent normal numbers are a point of random direction and distance.
-template <class T>
-class Normal {
- public:
-  Normal(double mean, double stddev)
-      : mean_(static_cast<T>(mean)), stddev_(static_cast<T>(stddev)) {}
-
-  Values<T> operator()(const PhiloxBlock& block) const {
-    Values<T> values = units(block, T());
-    for (size_t i = 0; i < values.size(); i += 2) {
-      const T distance = std::sqrt(T(-2) * std::log(T(1) - values[i]));  // 1 - u is never 0.
-      const T direction = 2 * std::numbers::pi_v<T> * values[i + 1];
-      values[i] = mean_ + stddev_ * distance * std::cos(direction);
-      values[i + 1] = mean_ + stddev_ * distance * std::sin(direction);
+/// Whole chunks are made where they belong. The first and the last, which may begin or end within a
+/// block or a vector, are made aside, so that an element is always computed in the same way.
+template <class Distribution>
+void draw(const DistributionParameters& parameters, const PhiloxStream& stream, uint64_t position,
+          int64_t count, void* to) {
+  using T = typename Distribution::Element;
+  constexpr int64_t kPerBlock = Distribution::kPerBlock;
+  constexpr int64_t kChunkBlocks = 256;
+  constexpr int64_t kChunk = kChunkBlocks * kPerBlock;
+  HWY_ALIGN uint32_t words[4 * (kChunkBlocks + kBlocksBeyond)];
+  HWY_ALIGN T aside[kPerBlock * (kChunkBlocks + kBlocksBeyond)];
+  const Distribution distribution(parameters);
+  T* out = static_cast<T*>(to);
+  while (count > 0) {
+    const uint64_t block = position / kPerBlock;
+    const auto skip = static_cast<int64_t>(position % kPerBlock);
+    const int64_t taken = std::min(count, kChunk - skip);
+    make_blocks(stream, block, (skip + taken + kPerBlock - 1) / kPerBlock, words);
+    if (taken == kChunk) {
+      distribution(words, kChunk, out);
+    } else {
+      distribution(words, skip + taken, aside);
+      std::copy_n(aside + skip, taken, out);
     }
-    return values;
+    out += taken;
+    position += static_cast<uint64_t>(taken);
+    count -= taken;
   }
-
- private:
-  T mean_, stddev_;
-};
-
-/// Where a call's numbers lie in the space of all counters.
-PhiloxBlock counter_of(const Launch& launch, uint64_t block) {
-  const uint64_t call = launch.step->random_call;
-  const auto high = static_cast<uint32_t>(call >> 32);
-  return {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-          static_cast<uint32_t>(launch.stream), static_cast<uint32_t>(call) ^ high * 0x9E3779B9u};
 }
 
-template <class T, class Distribution>
-ExecutablePtr prepare_random(const Signature& s, int) {
-  const auto seed = static_cast<uint64_t>(s.attrs.get<int64_t>("seed"));
-  return op::executable(
-      [distribution = Distribution(s.attrs.get<double>("a"), s.attrs.get<double>("b")),
-       key = PhiloxKey{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)},
-       per_row = s.attrs.get<int64_t>("per_row"),
-       split = RowSplit(s.outputs[0].shape)](const Launch& launch) {
-        constexpr auto kPerBlock = static_cast<int64_t>(Values<T>().size());
-        const auto [begin, end] = split.part(launch);
-        const int64_t offset = launch.step->row_offset * per_row;
-        T* out = launch.out<T>(0);
-        for (int64_t i = begin; i < end;) {
-          const int64_t position = i + offset;
-          const auto block = static_cast<uint64_t>(position / kPerBlock);
-          const Values<T> values = distribution(philox(counter_of(launch, block), key));
-          const int64_t first = position % kPerBlock;
-          const int64_t count = std::min(kPerBlock - first, end - i);
-          std::copy_n(values.begin() + first, count, out + i);
-          i += count;
-        }
-      });
+template <template <class> class Distribution>
+DrawFn floating(DType dtype) {
+  return dtype == DType::float32 ? draw<Distribution<float>> : draw<Distribution<double>>;
+}
+
+DrawFn select(Distribution distribution, DType dtype) {
+  switch (distribution) {
+    case Distribution::normal:
+      return floating<Normal>(dtype);
+    case Distribution::truncated_normal:
+      return floating<TruncatedNormal>(dtype);
+    case Distribution::uniform:
+      return floating<Uniform>(dtype);
+    case Distribution::integers:
+      return dtype == DType::int32 ? draw<Integers<int32_t>> : draw<Integers<int64_t>>;
+    case Distribution::bernoulli:
+      return draw<Bernoulli>;
+  }
+  return nullptr;
+}
+
+void all_blocks(const PhiloxStream& stream, uint64_t first, int64_t count, uint32_t* words) {
+  constexpr int64_t kAtOnce = 64;
+  HWY_ALIGN uint32_t aside[4 * (kAtOnce + kBlocksBeyond)];
+  for (int64_t i = 0; i < count; i += kAtOnce) {
+    const int64_t taken = std::min(kAtOnce, count - i);
+    make_blocks(stream, first + static_cast<uint64_t>(i), taken, aside);
+    std::copy_n(aside, 4 * taken, words + 4 * i);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::kernels::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::kernels::cpu {
+namespace {
+
+HWY_EXPORT(select);
+HWY_EXPORT(all_blocks);
+
+op::PrepareFn prepare(Distribution distribution) {
+  return [distribution](const op::Signature& s, int) {
+    const auto [dtype, shape] = s.outputs[0];
+    return op::executable(
+        [draw = HWY_DYNAMIC_DISPATCH(select)(distribution, dtype),
+         parameters = DistributionParameters(distribution, s.attrs), source = RandomStream(s),
+         positions = GlobalPositions(s, shape), split = RowSplit(shape),
+         element = static_cast<int64_t>(size_of(dtype))](const op::Launch& launch) {
+          const auto [begin, end] = split.part(launch);
+          const PhiloxStream stream = source.stream(launch);
+          positions.for_each_run(
+              launch, begin, end, [&](int64_t first, int64_t count, uint64_t position) {
+                draw(parameters, stream, position, count, launch.out<char>(0) + first * element);
+              });
+        });
+  };
 }
 
 }  // namespace
 
+void philox_blocks(const PhiloxStream& stream, uint64_t first, int64_t count, uint32_t* words) {
+  HWY_DYNAMIC_DISPATCH(all_blocks)(stream, first, count, words);
+}
+
 void register_random(op::Registry& registry) {
-  const auto add = [&](const char* name, DType dtype, op::PrepareFn prepare) {
-    registry.add_kernel(name, "cpu", {dtype}, std::move(prepare));
+  const auto add = [&](const char* name, std::vector<DType> dtypes, Distribution distribution) {
+    registry.add_kernel(name, "cpu", std::move(dtypes), prepare(distribution));
   };
-  add("random_normal", DType::float32, prepare_random<float, Normal<float>>);
-  add("random_normal", DType::float64, prepare_random<double, Normal<double>>);
-  add("random_uniform", DType::float32, prepare_random<float, Uniform<float>>);
-  add("random_uniform", DType::float64, prepare_random<double, Uniform<double>>);
+  using enum DType;
+  add("random_normal", {float32, float64}, Distribution::normal);
+  add("random_truncated_normal", {float32, float64}, Distribution::truncated_normal);
+  add("random_uniform", {float32, float64}, Distribution::uniform);
+  add("random_integers", {int32, int64}, Distribution::integers);
+  add("random_bernoulli", {boolean}, Distribution::bernoulli);
 }
 
 }  // namespace tandem::kernels::cpu
+#endif
