@@ -64,7 +64,6 @@ void gather_rows();
 
 /// One function of single elements, called eagerly on all cores.
 void elementwise(const std::string& function);
-
 void matmul4096();
 void conv_3x3_32_64();
 void conv_first();
@@ -76,6 +75,9 @@ void norm_batch();
 void norm_layer();
 void softmax_1024();
 void softmax_10();
+void random_normal_16M();
+void random_uniform_16M();
+void dropout_16M();
 
 /// What the process of `startup` does.
 void train_one_step();

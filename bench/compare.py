@@ -68,6 +68,9 @@ TARGETS = (
     Target("gather_rows", 1.0, peers=("pytorch",)),
     Target("matmul4096", 1.03, peers=("pytorch",)),
     *LAYERS,
+    Target("random_normal_16M", 1.0, peers=("pytorch",)),
+    Target("random_uniform_16M", 1.0, peers=("pytorch",)),
+    Target("dropout_16M", 1.0, peers=("pytorch",)),
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

@@ -43,6 +43,9 @@ const std::vector<Benchmark>& benchmarks() {
       {"norm_layer", "layer normalisation of 8192 x 512", norm_layer},
       {"softmax_1024", "softmax of 8192 x 1024", softmax_1024},
       {"softmax_10", "softmax of 8192 x 10", softmax_10},
+      {"random_normal_16M", "16M normal numbers", random_normal_16M},
+      {"random_uniform_16M", "16M uniform numbers", random_uniform_16M},
+      {"dropout_16M", "16M floats, a tenth of them dropped", dropout_16M},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
   };
   return all;

@@ -1,9 +1,10 @@
 """Times PyTorch on the benchmarks of tandem-bench. Each family of them is a module with a function ways(name)."""
 
 import pytorch_nn
+import pytorch_random
 from data import CLASSIFIERS, ELEMENTWISE, MOVEMENTS, parse_arguments, report
 
-arguments = parse_arguments([*CLASSIFIERS, *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES])
+arguments = parse_arguments([*CLASSIFIERS, *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES, *pytorch_random.NAMES])
 
 import pytorch_classifiers
 import pytorch_elementwise
@@ -17,6 +18,7 @@ FAMILIES = {
     **dict.fromkeys(ELEMENTWISE, pytorch_elementwise),
     **dict.fromkeys(MOVEMENTS, pytorch_movement),
     **dict.fromkeys(pytorch_nn.NAMES, pytorch_nn),
+    **dict.fromkeys(pytorch_random.NAMES, pytorch_random),
 }
 
 for name in arguments.names:
