@@ -19,7 +19,7 @@ build = $(call configure,$(1),$(2)) && cmake --build $(1) --parallel $(JOBS) --t
 # $(call ctest,folder): one test at a time, because some measure time and use all cores.
 ctest = ctest --test-dir $(1) --output-on-failure --tests-regex '$(TESTS)'
 
-.PHONY: build test demo bench peers check check-folders check-format check-cppcheck check-tidy format \
+.PHONY: build test demo bench peers interop check check-folders check-format check-cppcheck check-tidy format \
         install test-asan test-tsan test-clang clean help
 
 build:
@@ -47,6 +47,13 @@ peers:
 	@test -n "$(PEERS)" || { echo "usage: make peers PEERS=<folder to install the peers into>"; exit 1; }
 	@$(DEPS) peers
 	@scripts/make-peers.sh $(PEERS)
+
+interop:
+	@test -n "$(PEERS)" || { echo "usage: make interop PEERS=<folder of make peers> [OPS='add ..']"; exit 1; }
+	@$(DEPS) build interop
+	@$(refresh)
+	@$(call build,$(BUILD),,tandem-interop)
+	@$(PEERS)/tensorflow/bin/python tests/interop/run.py --program $(BUILD)/bin/tandem-interop $(OPS)
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
@@ -101,6 +108,7 @@ help:
 	@echo 'make demo                   trains a small model with examples/custom_training_loop.cpp'
 	@echo 'make bench [NAMES=..]       our own figures; with PEERS=folder beside those of other libraries'
 	@echo 'make peers PEERS=folder     installs the libraries to compare with'
+	@echo 'make interop PEERS=folder   compares our ops and gradients with TensorFlow on random cases'
 	@echo 'make install [PREFIX=..]    headers, shared library, CMake and pkg-config files'
 	@echo 'make check                  folder order, clang-format, cppcheck, clang-tidy'
 	@echo 'make format                 rewrites all sources with clang-format'

@@ -53,3 +53,12 @@ foreach(folder IN LISTS folders)
     DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 120)
 endforeach()
+
+# Compares our ops with TensorFlow's: see tests/interop/run.py and `make interop`.
+find_package(nlohmann_json QUIET)
+if(nlohmann_json_FOUND)
+  file(GLOB interop_sources CONFIGURE_DEPENDS ${tests_dir}/interop/*.cpp)
+  add_executable(tandem-interop ${interop_sources})
+  tandem_own_target(tandem-interop)
+  target_link_libraries(tandem-interop PRIVATE tandem::tandem nlohmann_json::nlohmann_json)
+endif()
