@@ -3,10 +3,11 @@
 
 file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cpp)
 if(tool_sources)
+  find_package(CLI11 REQUIRED)
   add_executable(tandem_tool ${tool_sources})
   tandem_own_target(tandem_tool)
   set_target_properties(tandem_tool PROPERTIES OUTPUT_NAME tandem)
-  target_link_libraries(tandem_tool PRIVATE tandem::tandem)
+  target_link_libraries(tandem_tool PRIVATE tandem::tandem CLI11::CLI11)
 endif()
 
 # An example sees what a user sees: the public headers and the shared library.

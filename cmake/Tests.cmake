@@ -15,6 +15,8 @@ if(NOT TANDEM_SANITIZE)
     ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
 endif()
 
+include(ProgramTests)
+
 set(tests_dir ${PROJECT_SOURCE_DIR}/tests)
 add_library(tandem_test_settings INTERFACE)
 target_include_directories(tandem_test_settings INTERFACE ${tests_dir})

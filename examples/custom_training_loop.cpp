@@ -5,11 +5,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
-#include <string>
 #include <vector>
 
-#include "tandem/tandem.h"
+#include "program.h"
 
 using namespace tandem;  // NOLINT: an example
 using distribute::ReduceOp;
@@ -43,13 +41,6 @@ Variable kernel(int64_t in, int64_t out, uint64_t seed) {
 }
 
 Variable bias(int64_t size) { return Variable(fill({size}, 0), {.name = "bias"}); }
-
-int flag(int count, char** words, const std::string& name, int otherwise) {
-  for (int i = 1; i + 1 < count; ++i) {
-    if (name == words[i]) return std::atoi(words[i + 1]);
-  }
-  return otherwise;
-}
 
 void train(int epochs) {
   const distribute::MirroredStrategy strategy;
@@ -94,14 +85,10 @@ void train(int epochs) {
 }  // namespace
 
 int main(int count, char** words) {
-  try {
-    const int cpus = flag(count, words, "--logical-cpus", 2);
+  return example::run([&] {
+    const int cpus = example::flag(count, words, "--logical-cpus", 2);
     config::set_logical_cpus(
         std::vector<config::LogicalCpu>(static_cast<size_t>(std::max(cpus, 0))));
-    train(flag(count, words, "--epochs", 2));
-  } catch (const Error& error) {
-    std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
-    return 1;
-  }
-  return 0;
+    train(example::flag(count, words, "--epochs", 2));
+  });
 }

@@ -1,6 +1,6 @@
 /// Names of devices, and scopes that say where operations run. Names are TensorFlow's:
 /// `/job:worker/replica:0/task:1/device:GPU:0`, any part left out; `/gpu:0` and `CPU:1` are short
-/// forms.
+/// forms. The devices of this process are those of `/job:localhost/replica:0/task:0`.
 #pragma once
 
 #include <memory>
@@ -36,8 +36,10 @@ struct TANDEM_API DeviceSpec {
 };
 
 /// While it lives, operations of this thread run on the named device. Scopes nest: inside, what the
-/// inner name leaves open is taken from the outer. They must be left in reverse order, on their own
-/// thread; a scope left out of order is logged as an error and removed alone.
+/// inner name leaves open is taken from the outer. They must be left in reverse order, on the
+/// thread that opened them. A destructor cannot throw, so a scope that is left otherwise is logged
+/// as an error and removed alone, and the next use of this thread's scopes, an op or one of the
+/// functions below, throws FailedPrecondition naming both scopes; after that the thread goes on.
 class TANDEM_API DeviceScope {
  public:
   ~DeviceScope();
@@ -51,13 +53,16 @@ class TANDEM_API DeviceScope {
   uint64_t id_;
 };
 
-/// Opens a scope: `auto scope = tandem::device("/GPU:0");`
+/// Opens a scope: `auto scope = tandem::device("/GPU:0");` That the device exists is found out by
+/// the first op. Throws InvalidArgument for a malformed name, FailedPrecondition as DeviceScope
+/// says.
 [[nodiscard]] TANDEM_API DeviceScope device(std::string_view name);
 
-/// Opens a scope in which no outer one counts.
+/// Opens a scope in which no outer one counts. Throws FailedPrecondition as DeviceScope says.
 [[nodiscard]] TANDEM_API DeviceScope device(std::nullptr_t);
 
-/// What the scopes of this thread ask for; empty outside of any.
+/// What the scopes of this thread ask for; empty outside of any. Throws FailedPrecondition as
+/// DeviceScope says.
 TANDEM_API DeviceSpec current_device_scope();
 
 }  // namespace tandem

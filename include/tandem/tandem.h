@@ -12,6 +12,7 @@
 #include "tandem/npy.h"
 #include "tandem/ops.h"
 #include "tandem/optimizers.h"
+#include "tandem/placement.h"
 #include "tandem/profile.h"
 #include "tandem/shape.h"
 #include "tandem/structure.h"

@@ -24,7 +24,8 @@ Allocator::~Allocator() { release_kept(); }
 Allocator::Block* Allocator::allocate(size_t bytes, DType dtype, const Shape& shape) {
   const size_t rounded = Allocator::rounded(bytes);
   std::lock_guard lock(mutex_);
-  if (limit_ != 0 && info_.current + rounded > limit_) throw ResourceExhausted(exhausted(bytes));
+  if (info_.limit != 0 && info_.current + rounded > info_.limit)
+    throw ResourceExhausted(exhausted(bytes));
   Block* block = take_free(rounded);
   if (block == nullptr) block = take_new(rounded);
   if (block == nullptr) {
@@ -61,10 +62,18 @@ Allocator::Block* Allocator::take_free(size_t rounded) {
 }
 
 Allocator::Block* Allocator::take_new(size_t rounded) {
-  void* data = space_.allocate(rounded);
+  if (reserve_ && !region_) {
+    region_ = MemoryRegion::of(space_, info_.limit);
+    if (!region_) return nullptr;
+    info_.reserved += info_.limit;
+    ++info_.space_allocations;
+  }
+  void* data = region_ ? region_->take(rounded) : space_.allocate(rounded);
   if (data == nullptr) return nullptr;
-  info_.reserved += rounded;
-  ++info_.space_allocations;
+  if (!region_) {
+    info_.reserved += rounded;
+    ++info_.space_allocations;
+  }
   auto* block = new Block;
   block->data = data;
   block->bytes = rounded;
@@ -74,8 +83,12 @@ Allocator::Block* Allocator::take_new(size_t rounded) {
 void Allocator::release_kept() {
   for (auto& [bytes, blocks] : kept_) {
     for (Block* block : blocks) {
-      space_.deallocate(block->data, bytes);
-      info_.reserved -= bytes;
+      if (region_) {
+        region_->give_back(block->data, bytes);
+      } else {
+        space_.deallocate(block->data, bytes);
+        info_.reserved -= bytes;
+      }
       delete block;
     }
   }
@@ -97,12 +110,14 @@ std::string Allocator::exhausted(size_t bytes) const {
       "{}: out of memory: {} bytes requested, {} in use, {} at the peak, limit {}; "
       "largest live tensors: {}",
       device_name_, bytes, info_.current, info_.peak,
-      limit_ == 0 ? "none" : fmt::format("{}", limit_), largest.empty() ? "none" : largest);
+      info_.limit == 0 ? "none" : fmt::format("{}", info_.limit),
+      largest.empty() ? "none" : largest);
 }
 
-void Allocator::set_limit(size_t bytes) {
+void Allocator::set_limit(size_t bytes, bool reserve) {
   std::lock_guard lock(mutex_);
-  limit_ = bytes;
+  info_.limit = bytes;
+  reserve_ = reserve;
 }
 
 MemoryInfo Allocator::info() const {

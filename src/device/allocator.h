@@ -3,13 +3,13 @@
 #pragma once
 
 #include <cstdint>
-#include <list>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "device/memory_space.h"
+#include "device/memory_region.h"
 #include "tandem/dtype.h"
 #include "tandem/shape.h"
 
@@ -19,6 +19,7 @@ struct MemoryInfo {
   size_t current = 0;              ///< Bytes of live buffers.
   size_t peak = 0;                 ///< The most that `current` has been.
   size_t reserved = 0;             ///< Bytes taken from the space, live or kept.
+  size_t limit = 0;                ///< 0 is no limit.
   uint64_t space_allocations = 0;  ///< Times that the space was asked for a block.
 };
 
@@ -40,8 +41,9 @@ class Allocator {
   /// block fits the next of nearly its size.
   static size_t rounded(size_t bytes);
 
-  /// The most bytes that may be live at once; 0 is no limit.
-  void set_limit(size_t bytes);
+  /// The most bytes that may be live at once; 0 is no limit. With `reserve` they are taken from the
+  /// space as one, at the first allocation, and nothing after that.
+  void set_limit(size_t bytes, bool reserve = false);
   MemoryInfo info() const;
   void reset_peak();
 
@@ -54,8 +56,9 @@ class Allocator {
   const std::string device_name_;
   MemorySpace& space_;
   mutable std::mutex mutex_;
-  size_t limit_ = 0;
   MemoryInfo info_;
+  bool reserve_ = false;
+  std::unique_ptr<MemoryRegion> region_;        // Of the whole limit, where it is reserved.
   std::map<size_t, std::vector<Block*>> kept_;  // By rounded size.
   Block* live_ = nullptr;                       // A list through the blocks.
 };

@@ -24,10 +24,12 @@ class Device {
     int threads = 1;
     std::shared_ptr<MemorySpace> own_space;  ///< Null: host memory.
     std::unique_ptr<Queue> queue;
-    std::set<std::string>
-        missing_kernels{};  ///< Ops that have none here although the folder has one.
+    /// What has none here although the folder has one: "relu" for all dtypes, "relu int32" for one.
+    std::set<std::string> missing_kernels{};
     void* (*kernel_address)(const void*) =
-        nullptr;  ///< What its kernels see of an address of its space.
+        nullptr;                 ///< What its kernels see of an address of its space.
+    size_t memory_limit = 0;     ///< Bytes that may be live at once; 0 is no limit.
+    bool reserve_limit = false;  ///< The whole limit is taken at the first allocation.
   };
   explicit Device(Options options);
 
@@ -35,7 +37,7 @@ class Device {
   const std::string& name() const { return name_; }  ///< "/device:CPU:0"
   const std::string& backend() const { return backend_; }
   const std::string& kernels() const { return kernels_; }
-  bool lacks_kernel(const std::string& op) const { return missing_kernels_.contains(op); }
+  bool lacks_kernel(const std::string& op, DType dtype) const;
   auto kernel_address() const { return kernel_address_; }
   int threads() const { return threads_; }
   MemorySpace& space() const { return space_; }
@@ -74,11 +76,11 @@ const DevicePtr& host_device();
 /// all_devices() as default placement goes through them. Counts as a use; cheap on the second call.
 const std::vector<DevicePtr>& placement_order();
 
-/// Adds a device of another backend. Throws FailedPrecondition when devices are in use already.
-void add_device(Device::Options options);
+/// "/device:GPU:0, /device:CPU:0", for messages.
+std::string device_names();
 
-/// Forgets every device and setting, as at the start of a process. For tests: devices and tensors
-/// that are still held stay alive, and must not be mixed with new ones.
+/// Forgets every device, setting and report, as at the start of a process. For tests: devices and
+/// tensors that are still held stay alive, and must not be mixed with new ones.
 void reset_devices();
 
 }  // namespace tandem::devices

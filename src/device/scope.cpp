@@ -4,9 +4,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <utility>
 #include <vector>
 
+#include "device/inventory.h"
+#include "device/settings.h"
 #include "tandem/device.h"
+#include "tandem/error.h"
 #include "tandem/log.h"
 
 namespace tandem {
@@ -18,50 +22,77 @@ struct Entry {
   devices::DevicePtr device;  // Found on first use.
 };
 
-// Per thread, innermost last.
-thread_local std::vector<Entry> open_scopes;
+/// Of one thread.
+struct Scopes {
+  std::vector<Entry> open;  // Innermost last.
+  std::string misuse;       // Thrown by the next use.
+};
+
+thread_local Scopes scopes;
 std::atomic<uint64_t> next_id{1};  // Over all threads: a scope may be left on another one.
+
+void check_order() {
+  if (scopes.misuse.empty()) return;
+  throw FailedPrecondition(std::exchange(scopes.misuse, {}));
+}
+
+void misused(std::string message) {
+  log::write(log::Level::error, message);
+  scopes.misuse = std::move(message);
+}
 
 }  // namespace
 
 DeviceSpec current_device_scope() {
-  return open_scopes.empty() ? DeviceSpec() : open_scopes.back().spec;
+  check_order();
+  return scopes.open.empty() ? DeviceSpec() : scopes.open.back().spec;
 }
 
 DeviceScope::DeviceScope(const DeviceSpec& merged) : id_(next_id++) {
-  open_scopes.push_back({id_, merged, nullptr});
+  scopes.open.push_back({id_, merged, nullptr});
 }
 
 DeviceScope::~DeviceScope() {
-  const auto mine =
-      std::ranges::find_if(open_scopes, [this](const Entry& entry) { return entry.id == id_; });
-  if (mine == open_scopes.end()) {
-    logging::write(logging::Level::error,
-                   "device scope: left on another thread than it was opened on");
+  const auto mine = std::ranges::find(scopes.open, id_, &Entry::id);
+  if (mine == scopes.open.end()) {
+    misused("device scope: left on another thread than it was opened on");
     return;
   }
-  if (mine + 1 != open_scopes.end()) {
-    logging::write(logging::Level::error,
-                   fmt::format("device scope: '{}' is left before the scopes opened inside it",
-                               mine->spec.str()));
+  if (mine + 1 != scopes.open.end()) {
+    misused(fmt::format(
+        "device scope: '{}' was left before '{}', which was opened inside it; leave scopes in "
+        "reverse order",
+        mine->spec.str(), scopes.open.back().spec.str()));
   }
-  open_scopes.erase(mine);
+  scopes.open.erase(mine);
 }
 
 DeviceScope device(std::string_view name) {
   return DeviceScope(current_device_scope().merged_with(DeviceSpec::parse(name)));
 }
 
-DeviceScope device(std::nullptr_t) { return DeviceScope(DeviceSpec()); }
+DeviceScope device(std::nullptr_t) {
+  check_order();
+  return DeviceScope(DeviceSpec());
+}
 
 namespace devices {
 
 const DevicePtr* scope_device() {
-  if (open_scopes.empty()) return nullptr;
-  Entry& innermost = open_scopes.back();
+  check_order();
+  if (scopes.open.empty()) return nullptr;
+  Entry& innermost = scopes.open.back();
   if (innermost.spec == DeviceSpec()) return nullptr;
-  if (!innermost.device) innermost.device = find_device(innermost.spec);
+  if (!innermost.device) {
+    if (settings.soft_placement && scope_device_is_missing()) return &host_device();
+    innermost.device = find_device(innermost.spec);
+  }
   return &innermost.device;
+}
+
+bool scope_device_is_missing() {
+  if (scopes.open.empty() || scopes.open.back().device) return false;
+  return Inventory::instance().find(scopes.open.back().spec, true) == nullptr;
 }
 
 }  // namespace devices

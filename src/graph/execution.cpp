@@ -91,7 +91,7 @@ void Execution::bind(int r, int index, const Tensor& tensor) {
   check_concrete(*tensor.body(), "function");
   Replica& replica = replicas_[static_cast<size_t>(r)];
   const auto i = static_cast<size_t>(index);
-  replica.arguments[i] = on_device(tensor, replica.device);
+  replica.arguments[i] = input_on_device(tensor, replica.device, "function");
   replica.argument_data[i] = replica.arguments[i].body()->data();
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "tandem/device.h"
 #include "tandem/error.h"
 
 // The one place where the order of the folders is turned round: what lies below is named here to be
@@ -96,10 +97,10 @@ const OpDef& Registry::op(std::string_view name) const {
 
 const Registry::Kernel* Registry::find(const Signature& signature,
                                        const devices::Device& device) const {
-  if (device.lacks_kernel(signature.op->name)) return nullptr;
+  const DType dtype = deciding_dtype(signature);
+  if (device.lacks_kernel(signature.op->name, dtype)) return nullptr;
   const auto found = kernels_.find({signature.op->name, device.kernels()});
   if (found == kernels_.end()) return nullptr;
-  const DType dtype = deciding_dtype(signature);
   const auto kernel = std::ranges::find_if(found->second, [&](const Kernel& candidate) {
     return std::ranges::find(candidate.dtypes, dtype) != candidate.dtypes.end();
   });
@@ -110,14 +111,20 @@ bool Registry::has_kernel(const Signature& signature, const devices::Device& dev
   return find(signature, device) != nullptr;
 }
 
+NotFound Registry::missing_kernel(const std::string& what, const std::string& op,
+                                  const devices::Device& device) const {
+  const std::string scope = current_device_scope().str();
+  return NotFound(
+      fmt::format("{}: no kernel on {} (backend {}){}; kernels exist for {}; the devices are {}",
+                  what, device.name(), device.backend(),
+                  scope.empty() ? "" : fmt::format(", asked for by the scope '{}'", scope),
+                  kernels_of(op), devices::device_names()));
+}
+
 ExecutablePtr Registry::prepare(const Signature& signature, const devices::Device& device,
                                 int parts) const {
   const Kernel* kernel = find(signature, device);
-  if (kernel == nullptr) {
-    throw NotFound(fmt::format("{}: no kernel on {} (backend {}); kernels exist for {}",
-                               signature.str(), device.name(), device.backend(),
-                               kernels_of(signature.op->name)));
-  }
+  if (kernel == nullptr) throw missing_kernel(signature.str(), signature.op->name, device);
   ExecutablePtr executable = kernel->prepare(signature, parts);
   if (device.kernel_address() == nullptr) return executable;
   const size_t operands =

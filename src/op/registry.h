@@ -9,6 +9,7 @@
 
 #include "device/device.h"
 #include "op/kernel.h"
+#include "tandem/error.h"
 
 namespace tandem::op {
 
@@ -30,7 +31,12 @@ class Registry {
 
   bool has_kernel(const Signature& signature, const devices::Device& device) const;
 
-  /// Throws NotFound naming the op, its dtypes, the device and the kernels that exist.
+  /// What to throw where `what`, a call of `op` or a use of it, has no kernel on `device`: it names
+  /// the device, who asked for it, the kernels and the devices that exist.
+  NotFound missing_kernel(const std::string& what, const std::string& op,
+                          const devices::Device& device) const;
+
+  /// Throws missing_kernel().
   ExecutablePtr prepare(const Signature& signature, const devices::Device& device, int parts) const;
 
   std::vector<std::string> op_names() const;

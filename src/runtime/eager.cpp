@@ -121,7 +121,7 @@ class EagerInterpreter final : public op::Interpreter {
     local.reserve(inputs.size());
     for (const Tensor& input : inputs) {
       check_concrete(*input.body(), signature.op->name.c_str());
-      local.push_back(on_device(input, device));
+      local.push_back(input_on_device(input, device, signature.op->name.c_str()));
     }
     if (signature.op->is_view && local[0].body()->device() == device) {
       return {view_of(local[0], signature.outputs[0].shape)};

@@ -1,12 +1,15 @@
 /// Where an op runs: the scope's device, unless it uses a variable that is not there; else the
 /// device of the variable it uses; else the first device, GPUs before CPUs, that has a kernel for
-/// it.
+/// it. With soft placement the host stands in for a device of the scope that does not exist or has
+/// no kernel.
 #pragma once
 
 #include "op/apply.h"
 
 namespace tandem::runtime {
 
+/// Throws NotFound where the scope names a device that does not exist. Whether the device has a
+/// kernel at all is found out when one is prepared.
 const devices::DevicePtr& place(const op::Signature& signature, const op::RangeOperands& ranges);
 
 }  // namespace tandem::runtime

@@ -54,6 +54,9 @@ std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dty
 /// The same value on another device: shared within one memory space, copied between two.
 Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device);
 
+/// The same for an input of `op`, where the device policy allows the copy.
+Tensor input_on_device(const Tensor& input, const devices::DevicePtr& device, const char* op);
+
 /// Throws FailedPrecondition where a value is needed and `body` is of a trace.
 void check_concrete(const TensorBody& body, const char* needed_for);
 

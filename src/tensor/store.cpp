@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "device/scope.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 
@@ -133,10 +132,8 @@ void check_creation(const std::string& variable) {
   throw FailedPrecondition(fmt::format("variable '{}': {}", variable, *ban));
 }
 
-std::shared_ptr<Store> creation_store() {
-  if (scope_store) return scope_store;
-  const devices::DevicePtr* scoped = devices::scope_device();
-  return store_of(scoped != nullptr ? *scoped : devices::placement_order()[0]);
+std::shared_ptr<Store> creation_store(const std::string& name, DType dtype, const Shape& shape) {
+  return scope_store ? scope_store : store_of(variable_device(name, dtype, shape));
 }
 
 Variable slot_variable(const Variable& variable, const std::string& name) {

@@ -112,8 +112,12 @@ class CreationBan {
 /// Throws FailedPrecondition under a ban.
 void check_creation(const std::string& variable);
 
-/// The store of the innermost scope; outside of any, the one of the device that placement asks for.
-std::shared_ptr<Store> creation_store();
+/// The store of the innermost scope; outside of any, the one of variable_device().
+std::shared_ptr<Store> creation_store(const std::string& name, DType dtype, const Shape& shape);
+
+/// Where a variable is created: the device scope's device, else the first that can hold it. Throws
+/// NotFound where the scope's cannot. Defined by the runtime.
+devices::DevicePtr variable_device(const std::string& name, DType dtype, const Shape& shape);
 
 /// A variable's slot as a variable of its own, e.g. for checkpoints.
 Variable slot_variable(const Variable& variable, const std::string& name);

@@ -6,16 +6,32 @@
 #include <algorithm>
 #include <ostream>
 
+#include "device/copies.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/body.h"
 #include "tensor/print.h"
 
 namespace tandem {
+namespace {
+
+/// Where a queue runs late, the work on it holds memory that is free once it has run.
+devices::Allocator::Block* allocate(devices::Device& device, size_t bytes, DType dtype,
+                                    const Shape& shape) {
+  try {
+    return device.allocator().allocate(bytes, dtype, shape);
+  } catch (const ResourceExhausted&) {
+    if (device.queue().immediate()) throw;
+  }
+  device.queue().record().wait(config::wait_deadline());
+  return device.allocator().allocate(bytes, dtype, shape);
+}
+
+}  // namespace
 
 Buffer::Buffer(devices::DevicePtr device, size_t bytes, DType dtype, const Shape& shape)
     : device_(std::move(device)),
-      block_(device_->allocator().allocate(bytes, dtype, shape)),
+      block_(allocate(*device_, bytes, dtype, shape)),
       data_(block_->data) {}
 
 Buffer::Buffer(devices::DevicePtr device, void* data, std::shared_ptr<const void> owner)
@@ -47,6 +63,7 @@ namespace {
 Tensor copy_between(const TensorBody& from, const BodyPtr& keep, const devices::DevicePtr& device) {
   auto body = new_body(device, from.dtype, from.shape);
   const size_t bytes = from.bytes();
+  devices::count_copy(from.device()->name(), device->name(), bytes);
   auto& target = device->space();
   auto& source = from.device()->space();
   auto& queue = device->queue();
@@ -65,6 +82,18 @@ Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device) {
   if (body->device() == device) return tensor;
   if (&body->device()->space() != &device->space()) return copy_between(*body, body, device);
   return tensor;
+}
+
+Tensor input_on_device(const Tensor& input, const devices::DevicePtr& device, const char* op) {
+  const BodyPtr& body = input.body();
+  if (body->device() == device) return input;
+  const auto& space = body->device()->space();
+  if (&space == &device->space()) return input;
+  const bool is_number = body->shape.rank() == 0 && space.host_readable();
+  if (!is_number) {
+    devices::check_input_copy(op, body->dtype, body->shape, *body->device(), *device);
+  }
+  return copy_between(*body, body, device);
 }
 
 Tensor Tensor::copy_of(const void* data, DType dtype, const Shape& shape) {
@@ -122,6 +151,7 @@ void Tensor::copy_to_host(void* to) const {
     space.copy_to_host(to, body.data(), body.bytes());
     return;
   }
+  devices::count_copy(device->name(), devices::kHostName, body.bytes());
   // Through a staging area that the queue's work owns: after a deadline `to` may be gone.
   auto staging = std::make_shared<std::vector<char>>(body.bytes());
   device->queue().submit([keep = body_, staging, &space] {

@@ -24,7 +24,7 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->shape = initial.shape();
   body->trainable = options.trainable;
   body->aggregation = options.aggregation;
-  body->store = creation_store();
+  body->store = creation_store(body->name, body->dtype, body->shape);
   body->range = body->store->allocate(body->dtype, body->shape.count());
   write_range(body->range, initial);
   body_ = std::move(body);

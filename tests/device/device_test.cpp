@@ -129,6 +129,16 @@ TEST_F(DeviceTest, WhatANameLeavesOpenIsTheFirstThatMatches) {
   EXPECT_EQ(find("cpu:1")->name(), "/device:CPU:1");
 }
 
+TEST_F(DeviceTest, TheDevicesOfThisProcessAreThoseOfTheLocalJob) {
+  test::add_test_gpu();
+  EXPECT_EQ(find("/job:localhost/replica:0/task:0/device:CPU:0")->name(), "/device:CPU:0");
+  EXPECT_EQ(find("/job:localhost/gpu:0")->name(), "/device:GPU:0");
+  EXPECT_EQ(find("/replica:0/task:0/cpu")->name(), "/device:CPU:0");
+  for (const char* name : {"/job:worker/cpu:0", "/replica:1/cpu:0", "/task:1/cpu:0"}) {
+    EXPECT_TRUE(throws<NotFound>([&] { find(name); }, {"does not exist"})) << name;
+  }
+}
+
 TEST_F(DeviceTest, AnUnknownDeviceIsNotFoundAndTheDevicesThatExistAreListed) {
   config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
   test::add_test_gpu();

@@ -1,5 +1,8 @@
+#include "device/scope.h"
+
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -75,24 +78,41 @@ TEST_F(DeviceScopeTest, AMalformedNameOpensNoScope) {
   EXPECT_EQ(current(), "/device:GPU:1");
 }
 
-TEST_F(DeviceScopeTest, AScopeLeftOutOfOrderIsLoggedAndRemovedAlone) {
-  auto outer = open("/job:worker");
-  auto inner = open("/gpu:1");
-  outer.reset();
-  ASSERT_EQ(errors_.size(), 1u);
-  EXPECT_NE(errors_[0].find("'/job:worker'"), std::string::npos) << errors_[0];
-  EXPECT_EQ(current(), "/job:worker/device:GPU:1");
-  inner.reset();
-  EXPECT_EQ(current(), "");
-  EXPECT_EQ(errors_.size(), 1u);
+TEST_F(DeviceScopeTest, AScopeLeftOutOfOrderIsAnErrorOfTheNextUseThatNamesBoth) {
+  const std::vector<std::function<void()>> uses{
+      [] { current_device_scope(); }, [] { const auto scope = device("/cpu:0"); },
+      [] { const auto scope = device(nullptr); }, [] { devices::scope_device(); }};
+  for (const auto& use : uses) {
+    errors_.clear();
+    auto outer = open("/job:worker");
+    auto inner = open("/gpu:1");
+    outer.reset();
+    ASSERT_EQ(errors_.size(), 1u);
+    EXPECT_TRUE(throws<FailedPrecondition>(
+        use, {"'/job:worker' was left before '/job:worker/device:GPU:1'", "reverse order"}));
+    EXPECT_EQ(current(), "/job:worker/device:GPU:1");
+    inner.reset();
+    EXPECT_EQ(current(), "");
+    EXPECT_EQ(errors_.size(), 1u);
+  }
 }
 
-TEST_F(DeviceScopeTest, AScopeLeftOnAnotherThreadIsLogged) {
+TEST_F(DeviceScopeTest, AScopeLeftOutOfOrderIsAnErrorAlsoWhenNoneIsOpenAnyMore) {
+  auto outer = open("/gpu:0");
+  auto inner = open("/gpu:1");
+  outer.reset();
+  inner.reset();
+  EXPECT_TRUE(throws<FailedPrecondition>([] { devices::scope_device(); }, {"'/device:GPU:0'"}));
+  EXPECT_EQ(devices::scope_device(), nullptr);
+}
+
+TEST_F(DeviceScopeTest, AScopeLeftOnAnotherThreadIsAnErrorOfThatThreadsNextUse) {
   std::unique_ptr<DeviceScope> scope;
   std::thread([&] { scope = open("/gpu:1"); }).join();
   scope.reset();
   ASSERT_EQ(errors_.size(), 1u);
-  EXPECT_NE(errors_[0].find("another thread"), std::string::npos) << errors_[0];
+  EXPECT_TRUE(throws<FailedPrecondition>([] { current(); }, {"another thread"}));
+  EXPECT_EQ(current(), "");
 }
 
 TEST_F(DeviceScopeTest, EachThreadHasItsOwnScopes) {

@@ -1,5 +1,7 @@
 #include "device/test/test_device.h"
 
+#include <fmt/format.h>
+
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
@@ -8,7 +10,9 @@
 #include <thread>
 #include <utility>
 
+#include "device/inventory.h"
 #include "tandem/config.h"
+#include "tandem/error.h"
 
 namespace tandem::devices::test {
 namespace {
@@ -22,24 +26,25 @@ void* real_address(const void* data) {
 
 class VeiledMemory final : public MemorySpace {
  public:
-  explicit VeiledMemory(std::string name) : name_(std::move(name)) {}
+  VeiledMemory(std::string name, size_t capacity) : name_(std::move(name)), capacity_(capacity) {}
   const std::string& name() const override { return name_; }
   bool host_readable() const override { return false; }
 
   void* allocate(size_t bytes) override {
+    std::lock_guard lock(mutex_);
+    if (capacity_ != 0 && taken_ + bytes > capacity_) return nullptr;
     void* data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (data == nullptr) return nullptr;
     std::memset(data, 0xa5, bytes);  // What was never written reads as nonsense, not as zero.
-    {
-      std::lock_guard lock(mutex_);
-      live_.insert(data);
-    }
+    live_.insert(data);
+    taken_ += bytes;
     return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(data) | kVeil);
   }
-  void deallocate(void* data, size_t) noexcept override {
+  void deallocate(void* data, size_t bytes) noexcept override {
     {
       std::lock_guard lock(mutex_);
       live_.erase(real_address(data));
+      taken_ -= bytes;
     }
     std::free(real_address(data));
   }
@@ -55,7 +60,9 @@ class VeiledMemory final : public MemorySpace {
 
  private:
   const std::string name_;
+  const size_t capacity_;  // 0 is no limit.
   std::mutex mutex_;
+  size_t taken_ = 0;
   std::set<void*> live_;  // Where leak checkers find what only veiled pointers refer to.
 };
 
@@ -150,19 +157,51 @@ class LateQueue final : public Queue {
   std::thread thread_;
 };
 
+/// `missing`, and variables that are not of a float type: GPUs have no kernels for them.
+std::set<std::string> with_float_variables_only(std::set<std::string> missing) {
+  for (const char* op : {"read_variable", "assign", "assign_add", "assign_sub"}) {
+    for (DType dtype : {DType::uint8, DType::int32, DType::int64, DType::boolean}) {
+      missing.insert(fmt::format("{} {}", op, name_of(dtype)));
+    }
+  }
+  return missing;
+}
+
 }  // namespace
 
 void add_test_gpu(const Options& options) {
-  Device::Options device;
-  device.spec.type = "GPU";
-  device.spec.index = options.index;
-  device.backend = "test";
-  device.own_space = std::make_shared<VeiledMemory>(device.spec.str());
-  device.queue = std::make_unique<LateQueue>(device.spec.str(), options.delay, options.stuck);
-  device.kernels = "cpu";
-  device.missing_kernels = options.missing_kernels;
-  device.kernel_address = real_address;
-  add_device(std::move(device));
+  const auto next = static_cast<int>(config::list_physical_devices("GPU").size());
+  if (options.index != next) {
+    throw InvalidArgument(
+        fmt::format("test device: GPU:{} {}; the next one is GPU:{}", options.index,
+                    options.index < next ? "exists already" : "leaves a gap", next));
+  }
+  Physical gpu;
+  gpu.description.type = "GPU";
+  gpu.description.backend = "test";
+  gpu.description.memory = options.memory;
+  gpu.open = [options](const DeviceSpec& spec, const config::LogicalDeviceConfiguration&) {
+    Device::Options device;
+    device.own_space = std::make_shared<VeiledMemory>(spec.str(), options.memory);
+    device.queue = std::make_unique<LateQueue>(spec.str(), options.delay, options.stuck);
+    device.kernels = "cpu";
+    device.missing_kernels = with_float_variables_only(options.missing_kernels);
+    device.kernel_address = real_address;
+    return device;
+  };
+  Inventory::instance().add(std::move(gpu));
 }
 
 }  // namespace tandem::devices::test
+
+namespace tandem::config {
+
+void add_test_device(const TestDevice& device) {
+  devices::test::add_test_gpu(
+      {.index = static_cast<int>(list_physical_devices("GPU").size()),
+       .delay = device.delay,
+       .missing_kernels = {device.missing_kernels.begin(), device.missing_kernels.end()},
+       .memory = device.memory});
+}
+
+}  // namespace tandem::config

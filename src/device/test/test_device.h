@@ -1,5 +1,6 @@
 /// A device made for tests: its memory cannot be read by the host, its queue runs late on a thread
-/// of its own, and any kernel can be missing. What is correct here is correct on a GPU.
+/// of its own, variables exist for float types only, and any kernel can be missing. What is correct
+/// here is correct on a GPU.
 #pragma once
 
 #include <chrono>
@@ -12,13 +13,15 @@
 namespace tandem::devices::test {
 
 struct Options {
-  int index = 0;                            ///< Of "/device:GPU:<index>".
+  int index = 0;                            ///< Of "/physical_device:GPU:<index>": the next one.
   std::chrono::microseconds delay{0};       ///< How late each piece of work starts.
-  std::set<std::string> missing_kernels{};  ///< Ops that have no kernel on this device.
+  std::set<std::string> missing_kernels{};  ///< As Device::Options has them.
   bool stuck = false;                       ///< The queue accepts work and never runs it.
+  size_t memory = 0;                        ///< Bytes; 0 is as much as the host has.
 };
 
-/// Adds "/device:GPU:<index>" with backend "test". It computes with the CPU's kernels.
+/// Adds a GPU with backend "test". It computes with the CPU's kernels. Throws InvalidArgument when
+/// the index is not the next one.
 void add_test_gpu(const Options& options = {});
 
 }  // namespace tandem::devices::test

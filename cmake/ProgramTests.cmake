@@ -1,0 +1,40 @@
+# Runs the examples and the tool, and checks how they end and what they print.
+
+function(tandem_program_test name target status)
+  cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "PRINTS;WITH")
+  add_test(NAME programs/${name}
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/tools/expect.py
+      ${status} ${arg_PRINTS} -- $<TARGET_FILE:${target}> ${arg_WITH})
+  set_tests_properties(programs/${name} PROPERTIES TIMEOUT 120)
+endfunction()
+
+tandem_program_test(devices tandem_tool 0 WITH devices
+  PRINTS "^name +backend +threads +memory$" "^/device:CPU:0 +cpu +[0-9]+ +[0-9]+ MiB$" "!CPU:1")
+tandem_program_test(devices_split tandem_tool 0 WITH devices --logical-cpus 4 --test-gpus 1
+  PRINTS "^/device:GPU:0 +test +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9]" "!CPU:4")
+tandem_program_test(devices_refused tandem_tool 105 WITH devices --logical-cpus 0
+  PRINTS "--logical-cpus" "not in range 1 to 1024")
+tandem_program_test(no_command tandem_tool 106 PRINTS "subcommand is required")
+
+tandem_program_test(device_scope device_scope 0 WITH --size 64 --test-gpus 1
+  PRINTS "^matmul.float32.64,64., float32.64,64..* ran on /device:GPU:0 .the scope names it.$"
+         "^/device:GPU:0 -> /device:CPU:0: 1 copies, 4 bytes$")
+tandem_program_test(device_scope_refused device_scope 1 WITH --size 64
+  PRINTS "^NotFound: random_normal.*'/device:GPU:0' does not exist; the devices are /device:CPU:0$")
+tandem_program_test(device_scope_soft device_scope 0 WITH --size 64 --soft-placement
+  PRINTS "^matmul.* ran on /device:CPU:0 ./device:GPU:0 does not exist.$" "!copies")
+
+tandem_program_test(two_devices two_devices 0 WITH --size 64 --test-gpus 2
+  PRINTS "^matmul.* ran on /device:GPU:0 " "^matmul.* ran on /device:GPU:1 "
+         "^add.* ran on /device:GPU:0 .first device.$"
+         "^/device:GPU:1 -> /device:GPU:0: 1 copies, 16384 bytes$")
+tandem_program_test(two_devices_refused two_devices 1 WITH --size 64 --test-gpus 1
+  PRINTS "'/device:GPU:1' does not exist; the devices are /device:GPU:0, /device:CPU:0$")
+tandem_program_test(two_devices_soft two_devices 0 WITH --size 64 --soft-placement
+  PRINTS "^mean of the sum, computed on /device:CPU:0" "!copies")
+
+tandem_program_test(soft_placement soft_placement 0
+  PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend test."
+         "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"
+         "variable 'a_gpu' int32.. -> /device:CPU:0: asked for /device:GPU:0; no kernel on /device:GPU:0$"
+         "^a_gpu = 1 on /device:CPU:0$")

@@ -1,0 +1,59 @@
+/// What the example programs share: flags, reports, and how an error ends them.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <functional>
+#include <string_view>
+
+#include "tandem/tandem.h"
+
+namespace example {
+
+/// The number after `name`, or `otherwise`.
+inline int flag(int count, char** words, std::string_view name, int otherwise) {
+  for (int i = 1; i + 1 < count; ++i) {
+    if (name == words[i]) return std::atoi(words[i + 1]);
+  }
+  return otherwise;
+}
+
+inline bool has_flag(int count, char** words, std::string_view name) {
+  for (int i = 1; i < count; ++i) {
+    if (name == words[i]) return true;
+  }
+  return false;
+}
+
+/// Devices and placement as the flags say: --test-gpus 2, --soft-placement.
+inline void configure(int count, char** words) {
+  for (int i = 0; i < flag(count, words, "--test-gpus", 0); ++i) tandem::config::add_test_device();
+  tandem::config::set_soft_device_placement(has_flag(count, words, "--soft-placement"));
+  tandem::config::set_log_device_placement(true);
+  tandem::log::set_level(tandem::log::Level::error);  // The report says it all.
+}
+
+inline void print_reports() {
+  for (const auto& placement : tandem::placement_report()) {
+    std::printf("%s ran on %s (%s)\n", placement.op.c_str(), placement.device.c_str(),
+                placement.reason.c_str());
+  }
+  for (const auto& count : tandem::copy_report()) {
+    std::printf("%s -> %s: %llu copies, %llu bytes\n", count.from.c_str(), count.to.c_str(),
+                static_cast<unsigned long long>(count.copies),
+                static_cast<unsigned long long>(count.bytes));
+  }
+}
+
+/// The exit status of `program`; an error is printed with its kind.
+inline int run(const std::function<void()>& program) {
+  try {
+    program();
+  } catch (const tandem::Error& error) {
+    std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
+    return 1;
+  }
+  return 0;
+}
+
+}  // namespace example

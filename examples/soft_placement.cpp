@@ -1,0 +1,33 @@
+/// Article 001: a GPU holds variables of float types only. An int32 variable there is refused with
+/// the reason; with soft placement it falls back to the CPU. The GPU is a test device, so that the
+/// program runs on any machine.
+///
+///   soft_placement
+#include "program.h"
+
+using namespace tandem;  // NOLINT: an example
+
+int main() {
+  return example::run([] {
+    config::add_test_device();
+    config::set_log_device_placement(true);
+    const Variable a_cpu = [] {
+      const auto scope = device("/cpu:0");
+      return Variable(Tensor(0), {.name = "a_cpu"});
+    }();
+
+    const auto scope = device("/gpu:0");
+    const Variable b_gpu(Tensor(0.0f), {.name = "b_gpu"});
+    try {
+      const Variable a_gpu(Tensor(0), {.name = "a_gpu"});
+    } catch (const NotFound& error) {
+      std::printf("refused: %s\n", error.what());
+    }
+
+    config::set_soft_device_placement(true);
+    const Variable a_gpu(Tensor(0), {.name = "a_gpu"});
+    a_gpu.assign_add(Tensor(1));
+    std::printf("a_gpu = %d on %s\n", a_gpu.value().item<int>(), a_gpu.value().device().c_str());
+    std::printf("a_cpu + b_gpu = %f\n", (cast(a_cpu, DType::float32) + b_gpu).item<float>());
+  });
+}

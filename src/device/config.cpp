@@ -1,0 +1,115 @@
+#include "tandem/config.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+
+#include "device/inventory.h"
+#include "device/settings.h"
+#include "tandem/error.h"
+
+namespace tandem::config {
+namespace {
+
+using devices::Inventory;
+using devices::settings;
+
+std::atomic<int64_t> wait_deadline_ns{120'000'000'000};
+
+void set_parts(const char* function, const std::string& name,
+               const std::vector<LogicalDeviceConfiguration>& parts) {
+  const bool is_cpu = name.starts_with("/physical_device:CPU:");
+  if (parts.empty()) {
+    throw InvalidArgument(fmt::format("{}: no {} given; at least one is needed", function,
+                                      is_cpu ? "CPU" : "logical device"));
+  }
+  for (const auto& part : parts) {
+    if (part.threads < 0) {
+      throw InvalidArgument(
+          fmt::format("{}: {} threads; give a positive number, or 0 for an even share", function,
+                      part.threads));
+    }
+    if (part.threads > 0 && !is_cpu) {
+      throw InvalidArgument(fmt::format("{}: {} threads for {}; only a CPU has threads", function,
+                                        part.threads, name));
+    }
+  }
+  Inventory::instance().set_parts(name, parts);
+}
+
+devices::DevicePtr named(const char* function, std::string_view name) {
+  const DeviceSpec spec = DeviceSpec::parse(name);
+  if (auto found = Inventory::instance().find(spec, false)) return found;
+  throw NotFound(fmt::format("{}: device '{}' does not exist; the devices are {}", function,
+                             spec.str(), devices::device_names()));
+}
+
+}  // namespace
+
+std::vector<PhysicalDevice> list_physical_devices(std::string_view type) {
+  return Inventory::instance().physical(type, false);
+}
+
+std::vector<LogicalDevice> list_logical_devices(std::string_view type) {
+  return Inventory::instance().logical(type);
+}
+
+void set_visible_devices(const std::vector<PhysicalDevice>& devices, std::string_view type) {
+  Inventory::instance().set_visible(devices, type);
+}
+
+std::vector<PhysicalDevice> get_visible_devices(std::string_view type) {
+  return Inventory::instance().physical(type, true);
+}
+
+void set_logical_device_configuration(const PhysicalDevice& device,
+                                      const std::vector<LogicalDeviceConfiguration>& parts) {
+  set_parts("set_logical_device_configuration", device.name, parts);
+}
+
+std::vector<LogicalDeviceConfiguration> get_logical_device_configuration(
+    const PhysicalDevice& device) {
+  return Inventory::instance().parts(device.name);
+}
+
+void set_logical_cpus(const std::vector<LogicalCpu>& cpus) {
+  set_parts("set_logical_cpus", "/physical_device:CPU:0", cpus);
+}
+
+void set_memory_growth(const PhysicalDevice& device, bool growth) {
+  Inventory::instance().set_growth(device.name, growth);
+}
+
+bool get_memory_growth(const PhysicalDevice& device) {
+  return Inventory::instance().growth(device.name);
+}
+
+MemoryInfo get_memory_info(std::string_view device) {
+  const auto info = named("get_memory_info", device)->allocator().info();
+  return {info.current, info.peak, info.reserved, info.limit};
+}
+
+void reset_memory_stats(std::string_view device) {
+  named("reset_memory_stats", device)->allocator().reset_peak();
+}
+
+void set_soft_device_placement(bool enabled) { settings.soft_placement = enabled; }
+bool get_soft_device_placement() { return settings.soft_placement; }
+void set_log_device_placement(bool enabled) { settings.log_placement = enabled; }
+bool get_log_device_placement() { return settings.log_placement; }
+void set_device_policy(DevicePolicy policy) { settings.policy = policy; }
+DevicePolicy get_device_policy() { return settings.policy; }
+void enable_op_determinism() { settings.deterministic = true; }
+bool is_op_determinism_enabled() { return settings.deterministic; }
+
+void set_wait_deadline(std::chrono::nanoseconds deadline) {
+  if (deadline.count() <= 0)
+    throw InvalidArgument("set_wait_deadline: the deadline must be positive");
+  wait_deadline_ns = deadline.count();
+}
+
+std::chrono::nanoseconds wait_deadline() {
+  return std::chrono::nanoseconds(wait_deadline_ns.load());
+}
+
+}  // namespace tandem::config

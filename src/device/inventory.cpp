@@ -1,0 +1,210 @@
+#include "device/inventory.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "device/cpu/cpu_device.h"
+#include "tandem/error.h"
+
+namespace tandem::devices {
+namespace {
+
+using config::LogicalDeviceConfiguration;
+using config::PhysicalDevice;
+
+bool is_of(const PhysicalDevice& device, std::string_view type) {
+  return type.empty() || device.type == type;
+}
+
+/// A device's name within the cluster: every part set.
+DeviceSpec full_name(DeviceSpec spec) {
+  spec.job = "localhost";
+  spec.replica = 0;
+  spec.task = 0;
+  return spec;
+}
+
+void check_limits(const PhysicalDevice& device, bool growth,
+                  const std::vector<LogicalDeviceConfiguration>& parts) {
+  const auto unlimited = [](const auto& part) { return part.memory_limit == 0; };
+  if (growth || std::ranges::none_of(parts, unlimited)) return;
+  throw InvalidArgument(fmt::format(
+      "config: {} is to take all its memory at once and has no memory limit; give each of its "
+      "logical devices one with set_logical_device_configuration, or leave memory growth on",
+      device.name));
+}
+
+}  // namespace
+
+Inventory& Inventory::instance() {
+  static auto* inventory = new Inventory;
+  return *inventory;
+}
+
+Inventory::Inventory() { reset(); }
+
+void Inventory::reset() {
+  std::lock_guard lock(mutex_);
+  entries_.clear();
+  changed();
+  in_use_ = false;
+  ++generation_;
+  Entry cpu{.device = physical_cpu()};
+  cpu.device.description.name = "/physical_device:CPU:0";
+  entries_.push_back(std::move(cpu));
+}
+
+void Inventory::add(Physical physical) {
+  std::lock_guard lock(mutex_);
+  check_unused("the devices");
+  const auto index = std::ranges::count_if(entries_, [&](const Entry& entry) {
+    return entry.device.description.type == physical.description.type;
+  });
+  physical.description.name =
+      fmt::format("/physical_device:{}:{}", physical.description.type, index);
+  entries_.push_back({.device = std::move(physical)});
+  changed();
+}
+
+std::vector<PhysicalDevice> Inventory::physical(std::string_view type, bool only_visible) {
+  std::lock_guard lock(mutex_);
+  std::vector<PhysicalDevice> result;
+  for (const Entry& entry : entries_) {
+    if (only_visible && !entry.visible) continue;
+    if (is_of(entry.device.description, type)) result.push_back(entry.device.description);
+  }
+  return result;
+}
+
+std::vector<config::LogicalDevice> Inventory::logical(std::string_view type) {
+  std::lock_guard lock(mutex_);
+  std::vector<config::LogicalDevice> result;
+  for (const Part& part : ordered()) {
+    const PhysicalDevice& device = part.entry->device.description;
+    if (!is_of(device, type)) continue;
+    result.push_back({part.spec.str(), device.type, device.backend, part.configuration.threads,
+                      part.configuration.memory_limit, device.name});
+  }
+  return result;
+}
+
+void Inventory::set_visible(const std::vector<PhysicalDevice>& devices, std::string_view type) {
+  std::lock_guard lock(mutex_);
+  check_unused("the visible devices");
+  for (const PhysicalDevice& device : devices) {
+    if (is_of(entry(device.name).device.description, type)) continue;
+    throw InvalidArgument(
+        fmt::format("set_visible_devices: {} is not of type {}", device.name, type));
+  }
+  const auto shown = [&](const Entry& entry) {
+    const PhysicalDevice& description = entry.device.description;
+    if (!is_of(description, type)) return entry.visible;
+    return std::ranges::find(devices, description.name, &PhysicalDevice::name) != devices.end();
+  };
+  if (!shown(entries_[0])) {
+    throw InvalidArgument(
+        fmt::format("set_visible_devices: {} cannot be hidden, the host's values live there",
+                    entries_[0].device.description.name));
+  }
+  for (Entry& entry : entries_) entry.visible = shown(entry);
+  changed();
+}
+
+void Inventory::set_parts(const std::string& name, std::vector<LogicalDeviceConfiguration> parts) {
+  std::lock_guard lock(mutex_);
+  Entry& cut = entry(name);
+  check_unused(name.starts_with("/physical_device:CPU") ? "the logical CPUs"
+                                                        : "the logical devices");
+  check_limits(cut.device.description, cut.growth, parts);
+  cut.parts = std::move(parts);
+  changed();
+}
+
+std::vector<LogicalDeviceConfiguration> Inventory::parts(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  return entry(name).parts;
+}
+
+void Inventory::set_growth(const std::string& name, bool growth) {
+  std::lock_guard lock(mutex_);
+  Entry& device = entry(name);
+  check_unused("memory growth");
+  check_limits(device.device.description, growth, device.parts);
+  device.growth = growth;
+  changed();
+}
+
+bool Inventory::growth(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  return entry(name).growth;
+}
+
+std::vector<DevicePtr> Inventory::devices(bool use) {
+  std::lock_guard lock(mutex_);
+  in_use_ = in_use_ || use;
+  return made();
+}
+
+DevicePtr Inventory::find(const DeviceSpec& spec, bool use) {
+  std::lock_guard lock(mutex_);
+  in_use_ = in_use_ || use;
+  for (const DevicePtr& device : made()) {
+    if (spec.matches(full_name(device->spec()))) return device;
+  }
+  return nullptr;
+}
+
+Inventory::Entry& Inventory::entry(const std::string& name) {
+  const auto found = std::ranges::find_if(
+      entries_, [&](const Entry& entry) { return entry.device.description.name == name; });
+  if (found != entries_.end()) return *found;
+  std::string names;
+  for (const Entry& entry : entries_) {
+    names += (names.empty() ? "" : ", ") + entry.device.description.name;
+  }
+  throw NotFound(
+      fmt::format("config: physical device '{}' does not exist; there are {}", name, names));
+}
+
+std::vector<Inventory::Part> Inventory::ordered() const {
+  std::vector<Part> parts;
+  std::map<std::string, int> count;  // By type.
+  for (const Entry& entry : entries_) {
+    if (!entry.visible) continue;
+    const PhysicalDevice& device = entry.device.description;
+    const int share = std::max(1, device.threads / static_cast<int>(entry.parts.size()));
+    for (LogicalDeviceConfiguration configuration : entry.parts) {
+      if (device.threads > 0 && configuration.threads == 0) configuration.threads = share;
+      DeviceSpec spec;
+      spec.type = device.type;
+      spec.index = count[device.type]++;
+      parts.push_back({std::move(spec), &entry, configuration});
+    }
+  }
+  std::ranges::stable_partition(parts, [](const Part& part) { return part.spec.type != "CPU"; });
+  return parts;
+}
+
+const std::vector<DevicePtr>& Inventory::made() {
+  if (!devices_.empty()) return devices_;
+  for (const Part& part : ordered()) {
+    Device::Options options = part.entry->device.open(part.spec, part.configuration);
+    options.spec = part.spec;
+    options.backend = part.entry->device.description.backend;
+    options.memory_limit = part.configuration.memory_limit;
+    options.reserve_limit = !part.entry->growth;
+    devices_.push_back(std::make_shared<Device>(std::move(options)));
+  }
+  return devices_;
+}
+
+void Inventory::check_unused(std::string_view what) const {
+  if (!in_use_) return;
+  throw FailedPrecondition(
+      fmt::format("config: {} cannot change after a device has been used; configure first", what));
+}
+
+}  // namespace tandem::devices

@@ -1,0 +1,75 @@
+/// The devices of the process: what the machine has, which of it is visible, how it is cut into
+/// logical devices. Logical devices are made when somebody asks for them and fixed on first use.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <mutex>
+
+#include "device/device.h"
+#include "tandem/config.h"
+
+namespace tandem::devices {
+
+/// What a backend brings.
+struct Physical {
+  config::PhysicalDevice description;  ///< The name is given by the inventory.
+  /// What a logical device that is cut from it is made of. The inventory sets the name and limits.
+  std::function<Device::Options(const DeviceSpec&, const config::LogicalDeviceConfiguration&)> open;
+};
+
+class Inventory {
+ public:
+  static Inventory& instance();
+
+  /// Numbered by type. Throws FailedPrecondition when a device is in use.
+  void add(Physical physical);
+
+  std::vector<config::PhysicalDevice> physical(std::string_view type, bool only_visible);
+  std::vector<config::LogicalDevice> logical(std::string_view type);
+
+  // The contracts are those of the functions of tandem::config of the same names.
+  void set_visible(const std::vector<config::PhysicalDevice>& devices, std::string_view type);
+  void set_parts(const std::string& name, std::vector<config::LogicalDeviceConfiguration> parts);
+  std::vector<config::LogicalDeviceConfiguration> parts(const std::string& name);
+  void set_growth(const std::string& name, bool growth);
+  bool growth(const std::string& name);
+
+  /// The logical devices, made where they are not yet; as a use or not.
+  std::vector<DevicePtr> devices(bool use);
+
+  /// The first that matches, or null.
+  DevicePtr find(const DeviceSpec& spec, bool use);
+
+  void reset();
+  uint64_t generation() const { return generation_; }
+
+ private:
+  struct Entry {
+    Physical device;
+    bool visible = true;
+    bool growth = true;
+    std::vector<config::LogicalDeviceConfiguration> parts{{}};
+  };
+  /// A logical device that is or could be made.
+  struct Part {
+    DeviceSpec spec;
+    const Entry* entry;
+    config::LogicalDeviceConfiguration configuration;
+  };
+
+  Inventory();
+  Entry& entry(const std::string& name);
+  std::vector<Part> ordered() const;
+  const std::vector<DevicePtr>& made();
+  void check_unused(std::string_view what) const;
+  void changed() { devices_.clear(); }
+
+  std::mutex mutex_;
+  std::vector<Entry> entries_;  // The CPU first.
+  std::vector<DevicePtr> devices_;
+  bool in_use_ = false;
+  std::atomic<uint64_t> generation_{1};
+};
+
+}  // namespace tandem::devices

@@ -1,0 +1,62 @@
+/// `tandem devices`: what there is to run on.
+#include <cstdio>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "commands.h"
+#include "tandem/config.h"
+
+namespace tandem::tools {
+namespace {
+
+struct Options {
+  int logical_cpus = 0;
+  int test_gpus = 0;
+};
+
+std::string bytes_text(size_t bytes) {
+  if (bytes == 0) return "-";
+  constexpr double kMiB = 1 << 20;
+  char text[32];
+  std::snprintf(text, sizeof text, "%.0f MiB", static_cast<double>(bytes) / kMiB);
+  return text;
+}
+
+/// Its limit, else all that the machine has.
+size_t memory_of(const config::LogicalDevice& device) {
+  if (device.memory_limit != 0) return device.memory_limit;
+  for (const auto& physical : config::list_physical_devices(device.type)) {
+    if (physical.name == device.physical) return physical.memory;
+  }
+  return 0;
+}
+
+void list(const Options& options) {
+  if (options.logical_cpus > 0) {
+    config::set_logical_cpus(
+        std::vector<config::LogicalCpu>(static_cast<size_t>(options.logical_cpus)));
+  }
+  for (int i = 0; i < options.test_gpus; ++i) config::add_test_device();
+  constexpr const char* kRow = "%-16s  %-8s  %7s  %s\n";
+  std::printf(kRow, "name", "backend", "threads", "memory");
+  for (const auto& device : config::list_logical_devices()) {
+    std::printf(kRow, device.name.c_str(), device.backend.c_str(),
+                device.threads > 0 ? std::to_string(device.threads).c_str() : "-",
+                bytes_text(memory_of(device)).c_str());
+  }
+}
+
+}  // namespace
+
+void add_devices(CLI::App& program) {
+  CLI::App* command = program.add_subcommand("devices", "Lists the devices that ops can run on");
+  const auto options = std::make_shared<Options>();
+  command->add_option("--logical-cpus", options->logical_cpus, "Splits the CPU into so many")
+      ->check(CLI::Range(1, 1024));
+  command->add_option("--test-gpus", options->test_gpus, "Adds so many test devices")
+      ->check(CLI::Range(0, 64));
+  command->callback([options] { list(*options); });
+}
+
+}  // namespace tandem::tools
