@@ -1,6 +1,6 @@
-/// Article 001: a GPU holds variables of float types only. An int32 variable there is refused with
-/// the reason; with soft placement it falls back to the CPU. The GPU is a test device, so that the
-/// program runs on any machine.
+/// Article 001: a GPU has no kernels for int32 variables. One there is refused with the reason;
+/// with soft placement it falls back to the CPU. The GPU is a test device, so that the program runs
+/// on any machine.
 ///
 ///   soft_placement
 #include "program.h"

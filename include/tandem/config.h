@@ -102,7 +102,8 @@ TANDEM_API void reset_memory_stats(std::string_view device);
 
 /// Off unless set: a scope that names a device that does not exist, or one without a kernel for the
 /// op, is NotFound. On: the op runs on the first CPU, and that is logged as a warning, once for
-/// each op and reason.
+/// each op and reason. A function falls back as a whole, where the CPU reaches its variables, and
+/// keeps the place that it was traced for.
 TANDEM_API void set_soft_device_placement(bool enabled);
 TANDEM_API bool get_soft_device_placement();
 
@@ -140,8 +141,8 @@ TANDEM_API std::chrono::nanoseconds wait_deadline();
 // ---- For tests and demonstrations ----
 
 /// A device that behaves as a GPU and needs none: the host cannot read its memory, its work runs
-/// later, on a thread of its own, and variables exist for float types only. It computes with the
-/// CPU's kernels.
+/// later, on a thread of its own, and variables exist for float types and int64 (counters of steps)
+/// only. It computes with the CPU's kernels.
 struct TestDevice {
   std::chrono::microseconds delay{0};  ///< How late each piece of work starts.
   size_t memory = 0;                   ///< Bytes; 0 is as much as the host has.

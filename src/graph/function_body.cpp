@@ -4,22 +4,13 @@
 
 #include <algorithm>
 
-#include "device/scope.h"
+#include "graph/home.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
 #include "tensor/store.h"
 
 namespace tandem::graph {
 namespace {
-
-/// Where a program runs when nobody says: with the first variable it uses, else on the first
-/// device.
-devices::DevicePtr home_of(const Graph& graph) {
-  for (const Value& value : graph.values) {
-    if (value.source == Value::Source::range) return value.range.block->components()[0]->device();
-  }
-  return devices::placement_order()[0];
-}
 
 /// True when all replicas address the same component of every variable.
 bool shares_store(const std::vector<devices::DevicePtr>& devices) {
@@ -119,7 +110,7 @@ ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
   } else {
     check_signature(arguments);
   }
-  const devices::DevicePtr* scoped = devices::scope_device();
+  const devices::DevicePtr* scoped = asked_by_scope();
   return concrete(arguments, scoped ? Devices(scoped, 1) : Devices());
 }
 
@@ -215,7 +206,8 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, Devices devices) {
     result->arguments = concrete_types(arguments);
     graph = graph_of(arguments, *result, replicas);
   }
-  result->devices = devices.empty() ? std::vector{home_of(graph)} : result->asked;
+  result->devices = result->asked;
+  if (replicas == 1) result->devices = {home_of(graph, devices.empty() ? nullptr : &devices[0])};
   result->program =
       std::make_shared<Program>(std::move(graph), replicas, shares_store(result->devices));
   result->execution = std::make_shared<Execution>(result->program, result->devices);

@@ -175,6 +175,7 @@ TEST_F(EdgeCases, AScopeLeftOnAnotherThreadLeavesThatThreadsOwnAlone) {
   std::thread([&] {
     const auto mine = device("/cpu:3");
     other.reset();
+    EXPECT_TRUE(throws<FailedPrecondition>([] { current_device_scope(); }, {"another thread"}));
     EXPECT_EQ(current_device_scope().str(), "/device:CPU:3");
   }).join();
 }

@@ -7,7 +7,6 @@
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "tandem/device.h"
-#include "tandem/function.h"
 #include "tandem/log.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
@@ -70,10 +69,11 @@ TEST_F(PlacementTest, AKernelMayBeMissingForOneDtypeOnly) {
   EXPECT_EQ((integers() - integers()).device(), "/device:GPU:0");
 }
 
-TEST_F(PlacementTest, VariablesOnAGpuAreOfFloatTypesOnly) {
+TEST_F(PlacementTest, VariablesOnAGpuAreOfFloatTypesOrCounters) {
   config::add_test_device();
   const auto scope = device("/gpu:0");
   EXPECT_EQ(Variable(pair()).value().device(), "/device:GPU:0");
+  EXPECT_EQ(Variable(Tensor(int64_t{0})).value().device(), "/device:GPU:0");
   EXPECT_TRUE(throws<NotFound>([] { Variable(integers(), {.name = "a_gpu"}); },
                                {"variable 'a_gpu' int32[2]: no kernel on /device:GPU:0",
                                 "asked for by the scope '/device:GPU:0'", "cpu int32"}));
@@ -199,18 +199,6 @@ TEST_F(PlacementTest, ShapesWithoutEndDoNotFillTheReport) {
   EXPECT_EQ(placement_report().size(), 4096u);
   ASSERT_EQ(warnings_.size(), 1u);
   EXPECT_NE(warnings_[0].find("4096"), std::string::npos) << warnings_[0];
-}
-
-TEST_F(PlacementTest, AScopeAroundAFunctionHoldsForIt) {
-  config::add_test_device();
-  config::add_test_device();
-  const auto f = function([](const Tensor& x) { return relu(x * 2.0); });
-  for (const char* name : {"/device:GPU:1", "/device:CPU:0", "/device:GPU:0"}) {
-    const auto scope = device(name);
-    const Tensor y = f(pair());
-    EXPECT_EQ(y.device(), name);
-    EXPECT_EQ(y.to_vector<float>(), (Floats{2, 4}));
-  }
 }
 
 TEST_F(PlacementTest, AnOpAfterAScopeLeftOutOfOrderIsRefused) {

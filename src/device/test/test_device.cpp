@@ -157,10 +157,11 @@ class LateQueue final : public Queue {
   std::thread thread_;
 };
 
-/// `missing`, and variables that are not of a float type: GPUs have no kernels for them.
-std::set<std::string> with_float_variables_only(std::set<std::string> missing) {
+/// `missing`, and variables that are neither of a float type nor int64, the type of counters of
+/// steps: GPUs have no kernels for them.
+std::set<std::string> without_small_integer_variables(std::set<std::string> missing) {
   for (const char* op : {"read_variable", "assign", "assign_add", "assign_sub"}) {
-    for (DType dtype : {DType::uint8, DType::int32, DType::int64, DType::boolean}) {
+    for (DType dtype : {DType::uint8, DType::int32, DType::boolean}) {
       missing.insert(fmt::format("{} {}", op, name_of(dtype)));
     }
   }
@@ -185,7 +186,7 @@ void add_test_gpu(const Options& options) {
     device.own_space = std::make_shared<VeiledMemory>(spec.str(), options.memory);
     device.queue = std::make_unique<LateQueue>(spec.str(), options.delay, options.stuck);
     device.kernels = "cpu";
-    device.missing_kernels = with_float_variables_only(options.missing_kernels);
+    device.missing_kernels = without_small_integer_variables(options.missing_kernels);
     device.kernel_address = real_address;
     return device;
   };

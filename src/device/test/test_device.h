@@ -1,6 +1,6 @@
 /// A device made for tests: its memory cannot be read by the host, its queue runs late on a thread
-/// of its own, variables exist for float types only, and any kernel can be missing. What is correct
-/// here is correct on a GPU.
+/// of its own, variables exist for float types and int64 only, and any kernel can be missing. What
+/// is correct here is correct on a GPU.
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,18 @@
+/// Where a program runs: on one device, all of it. What its ops would ask for one by one, it asks
+/// for as a whole.
+#pragma once
+
+#include "device/device.h"
+#include "graph/graph.h"
+
+namespace tandem::graph {
+
+/// What the scope of a call asks for; null outside of any. Throws NotFound as placement does.
+const devices::DevicePtr* asked_by_scope();
+
+/// The device for a program that the caller wants on `asked`, if that is not null: there, or with
+/// soft placement on the host where an op has no kernel there. Unasked, with the first variable it
+/// uses, else on the first device that has a kernel for every op.
+devices::DevicePtr home_of(const Graph& graph, const devices::DevicePtr* asked);
+
+}  // namespace tandem::graph
