@@ -30,7 +30,7 @@ inline void configure(int count, char** words) {
   for (int i = 0; i < flag(count, words, "--test-gpus", 0); ++i) tandem::config::add_test_device();
   tandem::config::set_soft_device_placement(has_flag(count, words, "--soft-placement"));
   tandem::config::set_log_device_placement(true);
-  tandem::log::set_level(tandem::log::Level::error);  // The report says it all.
+  tandem::logging::set_level(tandem::logging::Level::error);  // The report says it all.
 }
 
 inline void print_reports() {

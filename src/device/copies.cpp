@@ -57,7 +57,7 @@ void check_input_copy(const char* op, DType dtype, const Shape& shape, const Dev
     std::lock_guard lock(state().mutex);
     if (!state().warned.insert(message).second) return;
   }
-  log::write(log::Level::warning, message);
+  logging::write(logging::Level::warning, message);
 }
 
 void forget_copies() {

@@ -45,12 +45,12 @@ Kept keep(Placement placement, const std::string& text) {
   return Kept::now;
 }
 
-void report(Placement placement, log::Level level) {
+void report(Placement placement, logging::Level level) {
   const std::string text = line(placement);
   const Kept kept = keep(std::move(placement), text);
-  if (kept == Kept::now) log::write(level, fmt::format("placement: {}", text));
+  if (kept == Kept::now) logging::write(level, fmt::format("placement: {}", text));
   if (kept == Kept::not_any_more) {
-    log::write(log::Level::warning,
+    logging::write(logging::Level::warning,
                fmt::format("placement: {} distinct placements are kept, later ones are not "
                            "reported; clear_placement_report makes room",
                            kMostKept));
@@ -61,14 +61,14 @@ void report(Placement placement, log::Level level) {
 
 namespace devices {
 
-void report_placement(Placement placement) { report(std::move(placement), log::Level::info); }
+void report_placement(Placement placement) { report(std::move(placement), logging::Level::info); }
 
 void report_fallback(const std::string& op_name, Placement placement) {
   {
     std::lock_guard lock(state().mutex);
     if (!state().fallbacks.insert(op_name + " " + placement.reason).second) return;
   }
-  report(std::move(placement), log::Level::warning);
+  report(std::move(placement), logging::Level::warning);
 }
 
 }  // namespace devices

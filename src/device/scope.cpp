@@ -37,7 +37,7 @@ void check_order() {
 }
 
 void misused(std::string message) {
-  log::write(log::Level::error, message);
+  logging::write(logging::Level::error, message);
   scopes.misuse = std::move(message);
 }
 

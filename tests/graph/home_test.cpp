@@ -21,12 +21,12 @@ class HomeTest : public harness::FreshDevices {
  protected:
   void SetUp() override {
     FreshDevices::SetUp();
-    former_ = log::set_sink([this](log::Level level, std::string_view message) {
-      if (level == log::Level::warning) warnings_.emplace_back(message);
+    former_ = logging::set_sink([this](logging::Level level, std::string_view message) {
+      if (level == logging::Level::warning) warnings_.emplace_back(message);
     });
   }
   void TearDown() override {
-    log::set_sink(former_);
+    logging::set_sink(former_);
     FreshDevices::TearDown();
   }
   static Tensor pair() { return Tensor::from<float>({1, 2}, {2}); }
@@ -37,7 +37,7 @@ class HomeTest : public harness::FreshDevices {
   std::vector<std::string> warnings_;
 
  private:
-  log::Sink former_;
+  logging::Sink former_;
 };
 
 TEST_F(HomeTest, AScopeAroundAFunctionHoldsForIt) {

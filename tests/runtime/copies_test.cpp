@@ -25,11 +25,11 @@ class CopiesTest : public harness::FreshDevices {
     config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
     config::add_test_device();
     config::add_test_device();
-    former_ = log::set_sink(
-        [this](log::Level, std::string_view message) { lines_.emplace_back(message); });
+    former_ = logging::set_sink(
+        [this](logging::Level, std::string_view message) { lines_.emplace_back(message); });
   }
   void TearDown() override {
-    log::set_sink(former_);
+    logging::set_sink(former_);
     FreshDevices::TearDown();
   }
 
@@ -39,7 +39,7 @@ class CopiesTest : public harness::FreshDevices {
   std::vector<std::string> lines_;
 
  private:
-  log::Sink former_;
+  logging::Sink former_;
 };
 
 TEST_F(CopiesTest, CopiesAreCountedForEachPairOfDevices) {

@@ -23,12 +23,12 @@ class PlacementTest : public harness::FreshDevices {
  protected:
   void SetUp() override {
     FreshDevices::SetUp();
-    former_ = log::set_sink([this](log::Level level, std::string_view message) {
-      (level == log::Level::warning ? warnings_ : lines_).emplace_back(message);
+    former_ = logging::set_sink([this](logging::Level level, std::string_view message) {
+      (level == logging::Level::warning ? warnings_ : lines_).emplace_back(message);
     });
   }
   void TearDown() override {
-    log::set_sink(former_);
+    logging::set_sink(former_);
     FreshDevices::TearDown();
   }
 
@@ -39,7 +39,7 @@ class PlacementTest : public harness::FreshDevices {
   Lines warnings_;
 
  private:
-  log::Sink former_;
+  logging::Sink former_;
 };
 
 TEST_F(PlacementTest, AnUnknownDeviceNamesTheOpTheRequestAndTheDevices) {
