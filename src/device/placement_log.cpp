@@ -51,9 +51,9 @@ void report(Placement placement, logging::Level level) {
   if (kept == Kept::now) logging::write(level, fmt::format("placement: {}", text));
   if (kept == Kept::not_any_more) {
     logging::write(logging::Level::warning,
-               fmt::format("placement: {} distinct placements are kept, later ones are not "
-                           "reported; clear_placement_report makes room",
-                           kMostKept));
+                   fmt::format("placement: {} distinct placements are kept, later ones are not "
+                               "reported; clear_placement_report makes room",
+                               kMostKept));
   }
 }
 

@@ -94,9 +94,9 @@ class MirroredStrategy::Body {
       if (arguments[i].values() || arguments[i].parts() > 0) batched |= uint64_t{1} << i;
     }
     const std::span<const Tensor> tensors(typical.data(), arguments.size());
-    const graph::Arguments traced =
-        batched == 0 ? graph::arguments_of(tensors)
-                     : graph::Arguments{.tensors = tensors, .batched = batched};
+    const graph::Arguments traced = batched == 0
+                                        ? graph::arguments_of(tensors)
+                                        : graph::Arguments{.tensors = tensors, .batched = batched};
 
     auto& body = *f.body();
     const auto concrete = body.concrete(traced, devices);

@@ -52,7 +52,7 @@ TEST(Creation, RangesStopShortOfTheLimit) {
 }
 
 TEST(Creation, RangesAreConstantsOfAProgram) {
-  const auto f = [](const Tensors& t) { return t[0] + range(0, 2, 1, DType::float64); };
+  const auto f = [](const Tensors& t) { return t[0] + range(0, 2, 1, t[0].dtype()); };
   check_op({"row", {doubles({5, 6, 7, 8}, {2, 2})}, f, {5, 7, 7, 9}, {2, 2}, true, true});
 }
 

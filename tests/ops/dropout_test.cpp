@@ -57,8 +57,8 @@ Tensors with_gradients(const Tensor& x, double rate) {
   GradientTape first;
   first.watch(x);
   const Tensor y = dropout(x * x, rate);
-  const Tensor gradient = first.gradient(reduce_sum(y), {x})[0];
-  return {y, gradient, second.gradient(reduce_sum(gradient * x), {x})[0]};
+  const Tensor gradient = first.gradient(reduce_sum(y), x);
+  return {y, gradient, second.gradient(reduce_sum(gradient * x), x)};
 }
 
 template <class T>
@@ -105,7 +105,7 @@ std::vector<float> replica_gradients(int replicas, int threads) {
   const auto f = function([](const Tensor& x) {
     GradientTape tape;
     tape.watch(x);
-    return tape.gradient(reduce_sum(dropout(dropout(x, 0.3) * x, 0.4)), {x})[0];
+    return tape.gradient(reduce_sum(dropout(dropout(x, 0.3) * x, 0.4)), x);
   });
   std::vector<float> values(12 * 5);
   for (size_t i = 0; i < values.size(); ++i) values[i] = 1 + static_cast<float>(i);

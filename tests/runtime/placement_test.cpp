@@ -6,6 +6,8 @@
 
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
+#include "op/apply.h"
+#include "op/registry.h"
 #include "tandem/device.h"
 #include "tandem/log.h"
 #include "tandem/ops.h"
@@ -133,7 +135,12 @@ TEST_F(PlacementTest, WithSoftPlacementWhatNobodyCanRunIsStillAnError) {
   config::add_test_device();
   config::set_soft_device_placement(true);
   const auto scope = device("/gpu:0");
-  EXPECT_TRUE(throws<NotFound>([] { relu(integers()); }, {"relu(int32[2])", "/device:GPU:0"}));
+  // As if the shape rule let it pass.
+  const op::TensorType type{DType::int32, {2}};
+  const op::Signature signature{&op::find_op("relu"), {type}, {type}, {}, {}};
+  EXPECT_TRUE(
+      throws<NotFound>([&] { op::eager_interpreter().interpret(signature, {integers()}, {}); },
+                       {"relu(int32[2])", "/device:GPU:0"}));
 }
 
 TEST_F(PlacementTest, SoftPlacementMayBeTurnedOffInsideAScope) {
