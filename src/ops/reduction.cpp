@@ -157,6 +157,21 @@ Tensor reduce_variance(const Tensor& x, const ReduceOptions& options) {
   return reduce_mean(distance * distance, options);
 }
 
+Tensor reduce_std(const Tensor& x, const ReduceOptions& options) {
+  return sqrt(reduce_variance(x, options));
+}
+
+/// Taken from the largest element, where that is a number: what is subtracted cancels in the
+/// gradient.
+Tensor reduce_logsumexp(const Tensor& x, const ReduceOptions& options) {
+  const auto axes = ops::axes_of("reduce_logsumexp", x.shape(), options);
+  const ReduceOptions kept{.axes = options.axes, .keepdims = true};
+  const Tensor largest = stop_gradient(reduce_max(x, kept));
+  const Tensor base = where(is_finite(largest), largest, zeros_like(largest));
+  const Tensor result = log(reduce_sum(exp(x - base), kept)) + base;
+  return options.keepdims ? result : reshape(result, ops::reduced_shape(x.shape(), axes, false));
+}
+
 Tensor compute_average_loss(const Tensor& per_example_loss) {
   const auto axes = ops::axes_of("compute_average_loss", per_example_loss.shape(), {});
   return ops::apply_reduce(per_example_loss, axes, false, ops::Scale::global_mean,

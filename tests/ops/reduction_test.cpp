@@ -191,6 +191,42 @@ TEST(Reduction, VarianceIsTheMeanSquaredDistance) {
   check_op({"far from zero", {far}, over(reduce_variance), {1}, {}, false, false, 1e-12, 0});
 }
 
+TEST(Reduction, TheDeviationIsTheRootOfTheVariance) {
+  const Tensor x = doubles({1, 5, 2, 6, 9, -1}, {3, 2});
+  check_op({"rows", {x}, over(reduce_std, Axes{1}), {2, 2, 5}, {3}, true, true});
+  check_op({"all", {doubles({1, 3, 1, 3}, {2, 2})}, over(reduce_std, {}, true), {1}, {1, 1}});
+}
+
+TEST(Reduction, LogsumexpDoesNotOverflow) {
+  const double two = std::log(2.0);
+  const Tensor x = doubles({0, 0, 1, 1, -3, -3}, {3, 2});
+  check_op(
+      {"rows", {x}, over(reduce_logsumexp, Axes{1}), {two, 1 + two, -3 + two}, {3}, true, true});
+  check_op({"kept",
+            {x},
+            over(reduce_logsumexp, Axes{-1}, true),
+            {two, 1 + two, -3 + two},
+            {3, 1},
+            true,
+            true});
+  const double sum = 2 + 2 * std::exp(1) + 2 * std::exp(-3);
+  check_op({"all", {x}, over(reduce_logsumexp), {std::log(sum)}, {}});
+  const Tensor far = doubles({1e4, 1e4, -1e4, -1e4}, {2, 2});
+  check_op(
+      {"far", {far}, over(reduce_logsumexp, Axes{1}), {1e4 + two, -1e4 + two}, {2}, false, true});
+  const Tensor odd = doubles({-kInf, -kInf, kInf, 0, kNaN, 0}, {3, 2});
+  check_op({"not finite",
+            {odd},
+            over(reduce_logsumexp, Axes{1}),
+            {-kInf, kInf, kNaN},
+            {3},
+            false,
+            true});
+  check_op({"nothing", {doubles({}, {0})}, over(reduce_logsumexp), {-kInf}, {}, false});
+  EXPECT_TRUE(throws<InvalidArgument>([] { reduce_logsumexp(fill({2}, 1), {.axes = Axes{1}}); },
+                                      {"reduce_logsumexp: axis 1", "[2]"}));
+}
+
 TEST(Reduction, ArgmaxTakesTheFirstOfEquals) {
   const Tensor x = doubles({1, 5, 5, 7, 2, 7}, {2, 3});
   const auto along = [](int axis) {

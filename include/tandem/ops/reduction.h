@@ -41,6 +41,13 @@ TANDEM_API Tensor reduce_all(const Tensor& x, const ReduceOptions& options = {})
 /// The mean of the squared distance to the mean: float32 and float64.
 TANDEM_API Tensor reduce_variance(const Tensor& x, const ReduceOptions& options = {});
 
+/// The square root of the variance. Its gradient is not finite where that is 0.
+TANDEM_API Tensor reduce_std(const Tensor& x, const ReduceOptions& options = {});
+
+/// log(reduce_sum(exp(x))), without overflow: float32 and float64. -inf where every element is, and
+/// of nothing.
+TANDEM_API Tensor reduce_logsumexp(const Tensor& x, const ReduceOptions& options = {});
+
 /// The index of the largest or smallest element along `axis`, the first of equals, as int64:
 /// float32, float64, int32, int64 and uint8. Throws InvalidArgument when the axis has no elements.
 /// No gradient.
