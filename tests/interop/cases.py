@@ -264,6 +264,13 @@ def pool(f) -> Op:
     return Op(pooled, lambda x, a: f(x[0], a["window"], a["strides"], a["padding"]))
 
 
+def gelu(x: tf.Tensor, approximate: bool) -> tf.Tensor:
+    """tf.nn.gelu has its constants in float32, also for float64."""
+    if approximate:
+        return 0.5 * x * (1 + tf.tanh(np.sqrt(2 / np.pi).item() * (x + 0.044715 * x**3)))
+    return 0.5 * x * (1 + tf.math.erf(x * np.sqrt(0.5).item()))
+
+
 def python_slices(x: tf.Tensor, strides: list) -> tf.Tensor:
     return x[tuple(slice(*stride) for stride in strides)]
 
@@ -325,12 +332,12 @@ OPS = {
     "softplus": unary(tf.nn.softplus),
     "elu": unary(tf.nn.elu),
     "leaky_relu": Op(
-        lambda rng, dtype: one(rng, dtype)._replace(attributes={"alpha": 0.3}),
+        lambda rng, dtype: one(rng, dtype)._replace(attributes={"alpha": 0.25}),
         lambda x, a: tf.nn.leaky_relu(x[0], a["alpha"]),
     ),
     "gelu": Op(
         lambda rng, dtype: one(rng, dtype)._replace(attributes={"approximate": bool(rng.random() < 0.5)}),
-        lambda x, a: tf.nn.gelu(x[0], a["approximate"]),
+        lambda x, a: gelu(x[0], a["approximate"]),
     ),
     "softmax": Op(along_axis, lambda x, a: tf.nn.softmax(x[0], a["axis"])),
     "log_softmax": Op(along_axis, lambda x, a: tf.nn.log_softmax(x[0], a["axis"])),
