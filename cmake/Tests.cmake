@@ -45,9 +45,17 @@ foreach(source IN LISTS test_sources)
 endforeach()
 list(REMOVE_DUPLICATES folders)
 
+# Tests run for milliseconds and are compiled by everybody: quick to compile is better than quick.
+function(tandem_test_target target)
+  tandem_own_target(${target})
+  if(NOT TANDEM_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+endfunction()
+
 foreach(folder IN LISTS folders)
   add_executable(test_${folder} ${sources_of_${folder}} ${harness_objects})
-  tandem_own_target(test_${folder})
+  tandem_test_target(test_${folder})
   target_link_libraries(test_${folder} PRIVATE tandem_test_settings GTest::gtest_main)
   gtest_discover_tests(test_${folder}
     TEST_PREFIX ${folder}/

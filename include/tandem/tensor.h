@@ -19,6 +19,7 @@
 namespace tandem {
 
 struct TensorBody;
+struct RowSlices;
 
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
@@ -144,6 +145,13 @@ class TANDEM_API Tensor {
   /// the axes are shown.
   std::string str() const;
 
+  /// True for a gradient that is zero but for some rows, as that of gather: it costs in proportion
+  /// to those. Whoever uses it otherwise than by row_slices() gets all its rows.
+  bool is_row_sparse() const;
+
+  /// Throws FailedPrecondition unless is_row_sparse().
+  const RowSlices& row_slices() const;
+
   /// For the library's own use.
   explicit Tensor(std::shared_ptr<const TensorBody> body) : body_(std::move(body)) {}
   const std::shared_ptr<const TensorBody>& body() const { return body_; }
@@ -164,6 +172,12 @@ class TANDEM_API Tensor {
 };
 
 using Tensors = std::vector<Tensor>;
+
+/// The sum of `values` [n, ..], each at the row of the whole that `indices` [n] names.
+struct RowSlices {
+  Tensor indices;
+  Tensor values;
+};
 
 /// Prints str().
 TANDEM_API std::ostream& operator<<(std::ostream& stream, const Tensor& tensor);

@@ -9,6 +9,7 @@
 #include "op/apply.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
+#include "tensor/row_slices.h"
 
 namespace tandem {
 namespace {
@@ -34,7 +35,17 @@ void check_differentiable(DType dtype) {
 }
 
 void accumulate(Tensor& sum, const Tensor& gradient) {
-  sum = sum.defined() ? add(sum, gradient) : gradient;
+  if (!sum.defined()) {
+    sum = gradient;
+  } else if (sum.is_row_sparse() && gradient.is_row_sparse()) {
+    const RowSlices& a = sum.row_slices();
+    const RowSlices& b = gradient.row_slices();
+    sum = row_sparse(sum.shape(),
+                     concat({cast(a.indices, DType::int64), cast(b.indices, DType::int64)}, 0),
+                     concat({a.values, b.values}, 0));
+  } else {
+    sum = add(sum, gradient);
+  }
 }
 
 }  // namespace

@@ -208,6 +208,7 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, Devices devices) {
   }
   result->devices = result->asked;
   if (replicas == 1) result->devices = {home_of(graph, devices.empty() ? nullptr : &devices[0])};
+  for (const auto& device : result->devices) check_kernels(graph, *device);
   result->program =
       std::make_shared<Program>(std::move(graph), replicas, shares_store(result->devices));
   result->execution = std::make_shared<Execution>(result->program, result->devices);

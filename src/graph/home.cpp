@@ -101,4 +101,10 @@ DevicePtr home_of(const Graph& graph, const DevicePtr* asked) {
   return home.device;
 }
 
+void check_kernels(const Graph& graph, const devices::Device& device) {
+  if (const Node* missing = without_kernel(graph, device)) {
+    op::Registry::instance().prepare(missing->signature, device, 1);  // Says what there is.
+  }
+}
+
 }  // namespace tandem::graph

@@ -15,4 +15,8 @@ const devices::DevicePtr* asked_by_scope();
 /// uses, else on the first device that has a kernel for every op.
 devices::DevicePtr home_of(const Graph& graph, const devices::DevicePtr* asked);
 
+/// Throws NotFound naming the first op that has no kernel on `device`. To be asked before calls are
+/// fused: what a device lacks it lacks in company too.
+void check_kernels(const Graph& graph, const devices::Device& device);
+
 }  // namespace tandem::graph

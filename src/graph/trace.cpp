@@ -51,7 +51,7 @@ Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replica
   const CurrentTrace scope(trace);
   for (const Tensor& result : f(inputs)) {
     if (!result.defined()) throw InvalidArgument("function: a result is an empty Tensor");
-    trace.graph_.results.push_back(trace.value_of(result));
+    trace.graph_.results.push_back(trace.value_of(op::with_all_rows(result)));
   }
   return std::move(trace.graph_);
 }

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "op/registry.h"
+
 namespace tandem::op {
 namespace {
 
@@ -23,7 +25,18 @@ std::vector<Recorder*>& recorders() {
   return open;
 }
 
+Tensor with_all_rows(const Tensor& tensor) {
+  if (!tensor.body() || !tensor.body()->slices) return tensor;
+  static const OpDef& scatter = find_op("scatter_add_rows");
+  const RowSlices& slices = *tensor.body()->slices;
+  return apply_one(scatter, {slices.values, slices.indices},
+                   {{"shape", tensor.shape()}, {"axis", int64_t{0}}});
+}
+
 Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, RangeOperands ranges) {
+  for (Tensor& input : inputs) {
+    if (input.body() && input.body()->slices) input = with_all_rows(input);
+  }
   Signature signature{&op, {}, {}, std::move(attrs), {}};
   signature.inputs.reserve(inputs.size());
   for (const Tensor& input : inputs) signature.inputs.push_back({input.dtype(), input.shape()});

@@ -55,6 +55,9 @@ class Recorder {
 /// Recorders of this thread, outermost first.
 std::vector<Recorder*>& recorders();
 
+/// A tensor that is zero but for some rows as one that has them all; itself otherwise.
+Tensor with_all_rows(const Tensor& tensor);
+
 Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs = {}, RangeOperands ranges = {});
 
 /// For ops of one output.

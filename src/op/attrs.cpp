@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "op/expression.h"
 #include "op/hash.h"
 #include "tandem/error.h"
 
@@ -74,6 +75,7 @@ std::string Attrs::str() const {
                                 return fmt::format("[{}]", fmt::join(list, ","));
                               },
                               [](DType dtype) { return std::string(name_of(dtype)); },
+                              [](const ExpressionPtr& expression) { return expression->str(); },
                               [](const auto& number) { return fmt::format("{}", number); }},
                    value);
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", key, shown);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,7 +15,11 @@
 
 namespace tandem::op {
 
-using AttrValue = std::variant<int64_t, double, bool, DType, Shape, std::vector<int64_t>>;
+struct Expression;
+using ExpressionPtr = std::shared_ptr<const Expression>;
+
+using AttrValue =
+    std::variant<int64_t, double, bool, DType, Shape, std::vector<int64_t>, ExpressionPtr>;
 
 class Attrs {
  public:

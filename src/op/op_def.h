@@ -82,6 +82,10 @@ struct OpDef {
   bool writes_ranges = false;
   int ranges_only_read = 0;
 
+  /// Each element of the output is a function of the inputs' elements at the same place, all of one
+  /// type: calls may be fused.
+  bool pointwise = false;
+
   /// Output i may lie where input i lay, if they have one type and the input is aligned and not
   /// used again.
   bool in_place = false;

@@ -24,6 +24,7 @@ op::OpDef elementwise_op(std::string name, op::GradientFn gradient) {
   op.no_gradient = !gradient;
   op.gradient = std::move(gradient);
   op.in_place = true;
+  op.pointwise = true;
   return op;
 }
 
@@ -65,6 +66,7 @@ op::OpDef costly(op::OpDef op) {
 }
 
 op::OpDef giving_bools(op::OpDef op) {
+  op.pointwise = false;
   op.infer = [infer = std::move(op.infer)](const op::Signature& s) {
     op::TensorTypes types = infer(s);
     types[0].dtype = DType::boolean;

@@ -5,6 +5,7 @@
 #include "ops/broadcast.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
+#include "tensor/row_slices.h"
 
 namespace tandem {
 namespace ops {
@@ -48,8 +49,15 @@ Tensor scatter_add_rows(const Tensor& values, const Tensor& indices, const Shape
   return op::apply_one(def, {values, indices}, {{"shape", shape}, {"axis", int64_t{axis}}});
 }
 
+/// Along the leading axis only the rows that were gathered; they add up when somebody needs all.
 Tensors gather_gradient(const Call& call, const Tensors& g) {
-  return {scatter_add_rows(g[0], call.inputs[1], call.inputs[0].shape(), axis_of(call.attrs)),
+  const Shape& shape = call.inputs[0].shape();
+  const Tensor& indices = call.inputs[1];
+  if (axis_of(call.attrs) != 0) {
+    return {scatter_add_rows(g[0], indices, shape, axis_of(call.attrs)), Tensor()};
+  }
+  const Shape rows{indices.shape().count()};
+  return {row_sparse(shape, reshape(indices, rows), reshape(g[0], shape.with(0, rows[0]))),
           Tensor()};
 }
 

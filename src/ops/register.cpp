@@ -12,6 +12,7 @@ void register_creation(op::Registry& registry);
 void register_cumulative(op::Registry& registry);
 void register_dropout(op::Registry& registry);
 void register_extreme(op::Registry& registry);
+void register_fused(op::Registry& registry);
 void register_indexing(op::Registry& registry);
 void register_joining(op::Registry& registry);
 void register_layer_norm(op::Registry& registry);
@@ -40,6 +41,7 @@ void register_ops(op::Registry& registry) {
   register_cumulative(registry);
   register_dropout(registry);
   register_extreme(registry);
+  register_fused(registry);
   register_indexing(registry);
   register_joining(registry);
   register_layer_norm(registry);

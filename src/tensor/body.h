@@ -36,6 +36,9 @@ struct TensorBody {
   size_t offset = 0;
   devices::Event ready;
 
+  // A value that is zero but for some rows, and has no memory of its own: see row_slices.h.
+  std::shared_ptr<const RowSlices> slices;
+
   // A value of a trace.
   uint64_t trace = 0;  ///< Which; 0 outside of any.
   int value = -1;

@@ -11,6 +11,7 @@
 #include "tandem/error.h"
 #include "tensor/body.h"
 #include "tensor/print.h"
+#include "tensor/row_slices.h"
 
 namespace tandem {
 namespace {
@@ -79,6 +80,7 @@ Tensor copy_between(const TensorBody& from, const BodyPtr& keep, const devices::
 
 Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device) {
   const BodyPtr& body = tensor.body();
+  if (body->slices) return on_device(whole(tensor), device);
   if (body->device() == device) return tensor;
   if (&body->device()->space() != &device->space()) return copy_between(*body, body, device);
   return tensor;
@@ -123,6 +125,7 @@ bool Tensor::is_symbolic() const { return checked().trace != 0; }
 
 const std::string& Tensor::device() const {
   check_concrete(checked(), "device");
+  if (body_->slices) return body_->slices->values.device();
   return body_->device()->name();
 }
 
@@ -132,6 +135,7 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
     throw InvalidArgument(fmt::format("rows: [{}, {}) is not within the leading axis of {}", begin,
                                       end, shape().str()));
   }
+  if (body_->slices) return whole(*this).rows(begin, end);
   auto part = std::make_shared<TensorBody>(*body_);
   part->shape = shape().with(0, end - begin);
   if (shape()[0] > 0) {
@@ -143,6 +147,7 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
 void Tensor::copy_to_host(void* to) const {
   const TensorBody& body = checked();
   check_concrete(body, "reading");
+  if (body.slices) return whole(*this).copy_to_host(to);
   const auto& device = body.device();
   auto& space = device->space();
   body.ready.wait(config::wait_deadline());

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tandem/error.h"
+#include "tensor/row_slices.h"
 #include "tensor/store.h"
 
 namespace tandem {
@@ -26,7 +27,7 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->aggregation = options.aggregation;
   body->store = creation_store(body->name, body->dtype, body->shape);
   body->range = body->store->allocate(body->dtype, body->shape.count());
-  write_range(body->range, initial);
+  write_range(body->range, whole(initial));
   body_ = std::move(body);
 }
 

@@ -6,6 +6,7 @@
 
 #include "device/device.h"
 #include "device/test/test_device.h"
+#include "graph/passes/passes.h"
 #include "harness/classifier.h"
 
 namespace tandem::harness {
@@ -64,6 +65,13 @@ Tensors tensors_of(const std::vector<Plain>& copies) {
 
 Tensors call_traced(const OpRow& row, const Tensors& inputs) {
   return FlatFunction([&](const Tensors& arguments) { return Tensors{row.f(arguments)}; })(inputs);
+}
+
+Tensors call_unfused(const OpRow& row, const Tensors& inputs) {
+  graph::set_fusion(false);
+  const Tensors results = call_traced(row, inputs);
+  graph::set_fusion(true);
+  return results;
 }
 
 /// A scalar that weighs each element of the result differently.
@@ -165,6 +173,8 @@ void check_op(const OpRow& row) {
       const Tensor eager = row.f(inputs);
       EXPECT_EQ(eager.shape(), row.shape) << row.name << ": " << eager.shape().str();
       expect_near(numbers(eager), row.expected, row.tolerance, row.name + on);
+      expect_near(numbers(call_unfused(row, inputs)[0]), row.expected, row.tolerance,
+                  row.name + " unfused" + on);
       expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.tolerance,
                   row.name + " traced" + on);
       if (row.differentiable && threads == 1) check_gradients(row, plain);

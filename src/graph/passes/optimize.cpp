@@ -1,12 +1,22 @@
+#include <atomic>
+
 #include "graph/passes/passes.h"
 
 namespace tandem::graph {
+namespace {
+std::atomic<bool> fusion{true};
+}
+
+void set_fusion(bool on) { fusion = on; }
 
 void optimize(Graph& graph) {
   fold_constants(graph);
   simplify_algebra(graph);
   merge_equal_calls(graph);
+  remove_dead_code(graph);
   alias_reshapes(graph);
+  // Before reads are elided: a call that moves down past an assign must not read what that wrote.
+  if (fusion) fuse_elementwise(graph);
   elide_reads(graph);
   copy_shared_results(graph);
   shard_updates(graph);

@@ -16,6 +16,10 @@ void simplify_algebra(Graph& graph);
 /// Of calls alike one is made, and its results used by all.
 void merge_equal_calls(Graph& graph);
 
+/// Elementwise calls over one shape that follow each other become one call, which goes through
+/// memory once.
+void fuse_elementwise(Graph& graph);
+
 /// Reads of variables become the variable's own memory, except where it is written before the
 /// value's last use.
 void elide_reads(Graph& graph);
@@ -36,5 +40,8 @@ void remove_dead_code(Graph& graph);
 
 /// All of the above, in order.
 void optimize(Graph& graph);
+
+/// For tests: leaves elementwise calls apart, to compare.
+void set_fusion(bool on);
 
 }  // namespace tandem::graph

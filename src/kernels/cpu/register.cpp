@@ -13,6 +13,7 @@ void register_convolution(op::Registry& registry);
 void register_creation(op::Registry& registry);
 void register_cumulative(op::Registry& registry);
 void register_dropout(op::Registry& registry);
+void register_fused(op::Registry& registry);
 void register_indexing(op::Registry& registry);
 void register_joining(op::Registry& registry);
 void register_layer_norm(op::Registry& registry);
@@ -42,6 +43,7 @@ void register_kernels(op::Registry& registry) {
   register_creation(registry);
   register_cumulative(registry);
   register_dropout(registry);
+  register_fused(registry);
   register_indexing(registry);
   register_joining(registry);
   register_layer_norm(registry);

@@ -1,0 +1,189 @@
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/passes/passes.h"
+#include "op/expression.h"
+#include "op/registry.h"
+
+namespace tandem::graph {
+namespace {
+
+using op::Expression;
+
+constexpr size_t kMostSteps = 32;
+constexpr size_t kMostInputs = 12;
+
+bool is_fusible(const Node& node) {
+  if (!node.op().pointwise) return false;
+  const DType dtype = node.signature.outputs[0].dtype;
+  return dtype == DType::float32 || dtype == DType::float64;
+}
+
+/// Elementwise calls over one shape that will be one call, made where the last of them stands.
+struct Group {
+  op::TensorType type;
+  std::vector<size_t> members;  // Nodes, in order.
+  std::set<int> inputs;         // Values from outside.
+  bool open = true;             // Nobody outside has used a member's result yet.
+};
+
+class Fuser {
+ public:
+  explicit Fuser(Graph& graph) : graph_(graph), group_of_(graph.values.size(), -1) {}
+
+  void run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) visit(i);
+    rebuild();
+  }
+
+ private:
+  int& group_of(int value) { return group_of_[static_cast<size_t>(graph_.storage_of(value))]; }
+
+  void visit(size_t index) {
+    const Node& node = graph_.nodes[index];
+    const int joined = is_fusible(node) ? join(index) : -1;
+    // Whoever uses a result of a group that it is not part of must come after all of the group.
+    for (int input : node.inputs) {
+      const int group = group_of(input);
+      if (group >= 0 && group != joined) groups_[static_cast<size_t>(group)].open = false;
+    }
+    if (joined >= 0) group_of(node.outputs[0]) = joined;
+  }
+
+  /// The group that a node becomes a member of: that of its operands if there is room, else a new
+  /// one.
+  int join(size_t index) {
+    const Node& node = graph_.nodes[index];
+    const op::TensorType& type = node.signature.outputs[0];
+    int joined = -1;
+    for (int input : node.inputs) {
+      const int candidate = group_of(input);
+      if (candidate < 0 || candidate == joined) continue;
+      const Group& group = groups_[static_cast<size_t>(candidate)];
+      // A view of another shape is a use like any other.
+      if (!group.open || group.type != type || graph_.at(input).type != type) continue;
+      if (joined < 0) {
+        if (fits(group, node)) joined = candidate;
+      } else if (can_merge(joined, candidate)) {
+        merge(joined, candidate);
+      }
+    }
+    if (joined < 0) {
+      joined = static_cast<int>(groups_.size());
+      groups_.push_back({type, {}, {}, true});
+    }
+    Group& group = groups_[static_cast<size_t>(joined)];
+    group.members.push_back(index);
+    for (int input : node.inputs) {
+      if (group_of(input) != joined || graph_.at(input).type != type) group.inputs.insert(input);
+    }
+    return joined;
+  }
+
+  static bool fits(const Group& group, const Node& node) {
+    return group.members.size() < kMostSteps &&
+           group.inputs.size() + node.inputs.size() <= kMostInputs;
+  }
+
+  bool can_merge(int a, int b) const {
+    const Group& x = groups_[static_cast<size_t>(a)];
+    const Group& y = groups_[static_cast<size_t>(b)];
+    return x.members.size() + y.members.size() < kMostSteps &&
+           x.inputs.size() + y.inputs.size() + 2 <= kMostInputs;
+  }
+
+  void merge(int into, int from) {
+    Group& target = groups_[static_cast<size_t>(into)];
+    Group& source = groups_[static_cast<size_t>(from)];
+    for (size_t member : source.members) group_of(graph_.nodes[member].outputs[0]) = into;
+    target.members.insert(target.members.end(), source.members.begin(), source.members.end());
+    std::ranges::sort(target.members);
+    target.inputs.insert(source.inputs.begin(), source.inputs.end());
+    source = {.type = {}, .members = {}, .inputs = {}, .open = false};
+  }
+
+  /// The nodes with each group of more than one member replaced by one call.
+  void rebuild() {
+    std::map<size_t, const Group*> made_at;  // By last member.
+    std::set<size_t> gone;
+    for (const Group& group : groups_) {
+      if (group.members.size() < 2) continue;
+      made_at[group.members.back()] = &group;
+      gone.insert(group.members.begin(), group.members.end());
+    }
+    if (gone.empty()) return;
+    std::vector<Node> nodes;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (const auto group = made_at.find(i); group != made_at.end()) {
+        nodes.push_back(fused(*group->second));
+      } else if (!gone.contains(i)) {
+        nodes.push_back(graph_.nodes[i]);
+      }
+    }
+    graph_.nodes = std::move(nodes);
+  }
+
+  Node fused(const Group& group) {
+    const std::set<size_t> members(group.members.begin(), group.members.end());
+    std::map<int, int> step_of;  // By storage of the value.
+    auto expression = std::make_shared<Expression>();
+    std::vector<int> inputs = ordered_inputs(group);
+    expression->inputs = static_cast<int>(inputs.size());
+    const auto operand_of = [&](int value) {
+      const auto step = step_of.find(graph_.storage_of(value));
+      if (step != step_of.end() && graph_.at(value).type == group.type) {
+        return expression->inputs + step->second;
+      }
+      return static_cast<int>(std::ranges::find(inputs, value) - inputs.begin());
+    };
+    Node node;
+    for (size_t member : group.members) {
+      const Node& call = graph_.nodes[member];
+      Expression::Step step{&call.op(), {}, call.signature.attrs};
+      for (int input : call.inputs) step.operands.push_back(operand_of(input));
+      const int index = static_cast<int>(expression->steps.size());
+      step_of[call.outputs[0]] = index;
+      expression->steps.push_back(std::move(step));
+      if (is_used_outside(call.outputs[0], members)) {
+        expression->outputs.push_back(index);
+        node.outputs.push_back(call.outputs[0]);
+        node.signature.outputs.push_back(call.signature.outputs[0]);
+      }
+    }
+    node.inputs = std::move(inputs);
+    for (int input : node.inputs) node.signature.inputs.push_back(graph_.at(input).type);
+    node.signature.op = &op::find_op("fused");
+    node.signature.attrs = {{"expression", op::ExpressionPtr(std::move(expression))}};
+    return node;
+  }
+
+  /// Those of the result's own size first: the result may be written in their place.
+  std::vector<int> ordered_inputs(const Group& group) const {
+    std::vector<int> inputs(group.inputs.begin(), group.inputs.end());
+    std::ranges::stable_partition(inputs, [&](int v) { return graph_.at(v).type == group.type; });
+    return inputs;
+  }
+
+  bool is_used_outside(int value, const std::set<size_t>& members) const {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      for (int input : node.inputs) {
+        if (graph_.storage_of(input) != value) continue;
+        if (!members.contains(i) || graph_.at(input).type != graph_.at(value).type) return true;
+      }
+    }
+    return std::ranges::any_of(graph_.results,
+                               [&](int result) { return graph_.storage_of(result) == value; });
+  }
+
+  Graph& graph_;
+  std::vector<int> group_of_;  // By value.
+  std::vector<Group> groups_;
+};
+
+}  // namespace
+
+void fuse_elementwise(Graph& graph) { Fuser(graph).run(); }
+
+}  // namespace tandem::graph
