@@ -9,7 +9,7 @@ namespace tandem::runtime {
 namespace {
 
 /// Below this many operations a hand-over to the other threads costs more than it saves.
-constexpr double kWorthSharing = 200e3;
+constexpr double kWorthSharing = 120e3;
 
 size_t hash_of(const op::TensorTypes& types, size_t seed) {
   for (const op::TensorType& type : types) {
