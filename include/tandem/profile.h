@@ -35,7 +35,7 @@ struct Summary {
   std::vector<Op> ops;  ///< The longest first.
 
   /// A table for people.
-  std::string str() const;
+  TANDEM_API std::string str() const;
 };
 
 /// Throws FailedPrecondition when a profile is being taken.
