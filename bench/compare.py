@@ -66,7 +66,7 @@ TARGETS = (
     Target("reduce_rows_4096x4096", 1.0, peers=("pytorch",)),
     Target("transpose_4096", 1.0, peers=("pytorch",)),
     Target("gather_rows", 1.0, peers=("pytorch",)),
-    Target("matmul4096", 1.03, peers=("pytorch",)),
+    Target("matmul4096", 1.03, peers=("pytorch", "jax")),
     *LAYERS,
     Target("random_normal_16M", 1.0, peers=("pytorch",)),
     Target("random_uniform_16M", 1.0, peers=("pytorch",)),

@@ -1,10 +1,10 @@
-"""Times JAX on the benchmarks of tandem-bench: one jitted train step, Adam as Keras does it."""
+"""Times JAX on the benchmarks of tandem-bench: one jitted train step, Adam as Keras does it, and a large product."""
 
 import os
 
-from data import BATCH, CLASSIFIERS, Classifier, Runner, features, labels, parse_arguments, report, weights
+from data import BATCH, CLASSIFIERS, Classifier, Runner, features, labels, parse_arguments, report, uniform, weights
 
-arguments = parse_arguments(list(CLASSIFIERS))
+arguments = parse_arguments([*CLASSIFIERS, "matmul4096"])
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["NPROC"] = str(arguments.threads)  # the size of XLA's thread pool
 
@@ -57,5 +57,21 @@ def jitted(classifier: Classifier) -> Runner:
     return run
 
 
+def product(side: int) -> Runner:
+    """In the place of a loss stands the mean square of the result."""
+    a, b = (jnp.asarray((2 * uniform(seed, side * side) - 1).reshape(side, side), jnp.float32) for seed in (1, 2))
+    matmul = jax.jit(jnp.matmul)
+
+    def run(steps):
+        for _ in range(steps):
+            result = matmul(a, b).block_until_ready()
+        return float(jnp.mean(result**2))
+
+    return run
+
+
 for name in arguments.names:
-    report(name, {"jit": lambda: jitted(CLASSIFIERS[name])})
+    if name == "matmul4096":
+        report(name, {"jit": lambda: product(4096)})
+    else:
+        report(name, {"jit": lambda: jitted(CLASSIFIERS[name])})

@@ -159,6 +159,22 @@ def expanded(rng, dtype) -> Case:
     return Case([values(rng, shape, dtype)], {"axis": int(rng.integers(-len(shape) - 1, len(shape) + 1))})
 
 
+def squeezed(rng, dtype) -> Case:
+    shape = shape_of(rng, least=1)
+    axes = sorted(int(i) for i in rng.permutation(len(shape))[: rng.integers(1, len(shape) + 1)])
+    for axis in axes:
+        shape[axis] = 1
+    return Case([values(rng, shape, dtype)], {"axes": axes})
+
+
+def divided(rng, dtype) -> Case:
+    """One of the equal parts that an axis is cut into."""
+    shape = shape_of(rng, least=1)
+    axis, parts = int(rng.integers(0, len(shape))), int(rng.integers(1, 4))
+    shape[axis] *= parts
+    return Case([values(rng, shape, dtype)], {"axis": axis, "parts": parts, "part": int(rng.integers(0, parts))})
+
+
 def permuted(rng, dtype) -> Case:
     shape = shape_of(rng, least=1)
     return Case([values(rng, shape, dtype)], {"permutation": [int(i) for i in rng.permutation(len(shape))]})
@@ -227,6 +243,24 @@ def image(rng, dtype, channels: int) -> np.ndarray:
 def convolved(rng, dtype) -> Case:
     channels, out, *window = (int(n) for n in rng.integers(1, 5, 4))
     return Case([image(rng, dtype, channels), values(rng, (*window, channels, out), dtype)], image_attributes(rng))
+
+
+def dilated(rng, dtype) -> Case:
+    case = convolved(rng, dtype)
+    dilations = [int(n) for n in rng.integers(1, 3, 2)]
+    return Case(case.inputs, {**case.attributes, "strides": [1, 1], "dilations": dilations})
+
+
+def grouped(rng, dtype) -> Case:
+    groups, channels, out, *window = (int(n) for n in rng.integers(1, 4, 5))
+    inputs = [image(rng, dtype, groups * channels), values(rng, (*window, channels, groups * out), dtype)]
+    return Case(inputs, {**image_attributes(rng), "groups": groups})
+
+
+def grouped_reference(x, a):
+    """By its definition: TensorFlow has no grouped convolution in float64 on the CPU."""
+    images, filters = tf.split(x[0], a["groups"], 3), tf.split(x[1], a["groups"], 3)
+    return tf.concat([tf.nn.conv2d(i, f, a["strides"], a["padding"]) for i, f in zip(images, filters)], 3)
 
 
 def pooled(rng, dtype) -> Case:
@@ -354,6 +388,8 @@ OPS = {
     "reduce_any": reduction(tf.reduce_any, reduced_truths),
     "reduce_all": reduction(tf.reduce_all, reduced_truths),
     "reduce_variance": reduction(tf.math.reduce_variance),
+    "reduce_std": reduction(tf.math.reduce_std),
+    "reduce_logsumexp": reduction(tf.math.reduce_logsumexp),
     "argmax": Op(along_axis, lambda x, a: tf.argmax(x[0], a["axis"])),
     "argmin": Op(along_axis, lambda x, a: tf.argmin(x[0], a["axis"])),
     "cumsum": Op(summed, lambda x, a: tf.cumsum(x[0], a["axis"], a["exclusive"], a["reverse"])),
@@ -364,6 +400,9 @@ OPS = {
     "transpose": Op(permuted, lambda x, a: tf.transpose(x[0], a["permutation"])),
     "tile": Op(tiled, lambda x, a: tf.tile(x[0], a["multiples"])),
     "concat": Op(joined, lambda x, a: tf.concat(x, a["axis"])),
+    "squeeze": Op(squeezed, lambda x, a: tf.squeeze(x[0], a["axes"])),
+    "split": Op(divided, lambda x, a: tf.split(x[0], a["parts"], a["axis"])[a["part"]]),
+    "unstack": Op(divided, lambda x, a: tf.unstack(x[0], axis=a["axis"])[a["part"]]),
     "stack": Op(stacked, lambda x, a: tf.stack(x, a["axis"])),
     "slice": Op(cut, lambda x, a: tf.slice(x[0], a["begin"], a["size"])),
     "strided_slice": Op(stepped, lambda x, a: python_slices(x[0], a["strides"])),
@@ -372,6 +411,10 @@ OPS = {
     "one_hot": Op(indexed, lambda x, a: tf.one_hot(x[0], a["depth"], dtype=a["dtype"])),
     "matmul": Op(product, lambda x, a: tf.matmul(x[0], x[1], a["transpose_a"], a["transpose_b"])),
     "conv2d": Op(convolved, lambda x, a: tf.nn.conv2d(x[0], x[1], a["strides"], a["padding"])),
+    "conv2d_dilated": Op(
+        dilated, lambda x, a: tf.nn.conv2d(x[0], x[1], a["strides"], a["padding"], dilations=a["dilations"])
+    ),
+    "conv2d_grouped": Op(grouped, grouped_reference),
     "depthwise_conv2d": Op(
         convolved, lambda x, a: tf.nn.depthwise_conv2d(x[0], x[1], [1, *a["strides"], 1], a["padding"])
     ),

@@ -151,6 +151,8 @@ Table reduction_ops() {
       {"reduce_any", reduce(reduce_any)},
       {"reduce_all", reduce(reduce_all)},
       {"reduce_variance", reduce(reduce_variance)},
+      {"reduce_std", reduce(reduce_std)},
+      {"reduce_logsumexp", reduce(reduce_logsumexp)},
       {"argmax", along(argmax)},
       {"argmin", along(argmin)},
       {"cumsum",
@@ -181,6 +183,19 @@ Table shaping_ops() {
        }},
       {"tile", [](const Tensors& in,
                   const Json& a) { return tile(in.at(0), list<Sizes>(a, "multiples")); }},
+      {"squeeze",
+       [](const Tensors& in, const Json& a) {
+         return squeeze(in.at(0), list<std::vector<int>>(a, "axes"));
+       }},
+      {"split",
+       [](const Tensors& in, const Json& a) {
+         return split(in.at(0), a.at("parts").get<int>(), a.at("axis").get<int>())
+             .at(a.at("part").get<size_t>());
+       }},
+      {"unstack",
+       [](const Tensors& in, const Json& a) {
+         return unstack(in.at(0), a.at("axis").get<int>()).at(a.at("part").get<size_t>());
+       }},
       {"concat",
        [](const Tensors& in, const Json& a) { return concat(in, a.at("axis").get<int>()); }},
       {"stack",
@@ -224,6 +239,18 @@ Table layer_ops() {
        [](const Tensors& in, const Json& a) {
          return conv2d(in.at(0), in.at(1),
                        {.strides = list<Pair>(a, "strides"), .padding = padding(a)});
+       }},
+      {"conv2d_dilated",
+       [](const Tensors& in, const Json& a) {
+         return conv2d(in.at(0), in.at(1),
+                       {.padding = padding(a), .dilations = list<Pair>(a, "dilations")});
+       }},
+      {"conv2d_grouped",
+       [](const Tensors& in, const Json& a) {
+         return conv2d(in.at(0), in.at(1),
+                       {.strides = list<Pair>(a, "strides"),
+                        .padding = padding(a),
+                        .groups = a.at("groups").get<int64_t>()});
        }},
       {"depthwise_conv2d",
        [](const Tensors& in, const Json& a) {

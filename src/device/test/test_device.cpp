@@ -127,12 +127,12 @@ class LateQueue final : public Queue {
         auto work = std::move(pending.front());
         pending.pop_front();
         lock.unlock();
-        run(std::move(work));
+        run(work);
         lock.lock();
       }
     }
 
-    void run(std::function<void()> work) {
+    void run(const std::function<void()>& work) {
       if (delay.count() > 0) std::this_thread::sleep_for(delay);
       try {
         work();

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <ranges>
 
 #include "graph/passes/passes.h"
 
@@ -9,14 +10,14 @@ void remove_dead_code(Graph& graph) {
   const auto mark = [&](int value) { live[static_cast<size_t>(graph.storage_of(value))] = true; };
   for (int result : graph.results) mark(result);
   std::vector<Node> kept;
-  for (auto node = graph.nodes.rbegin(); node != graph.nodes.rend(); ++node) {
-    const bool wanted = node->op().has_effect() || node->op().is_collective ||
-                        std::ranges::any_of(node->outputs, [&](int output) {
+  for (Node& node : graph.nodes | std::views::reverse) {
+    const bool wanted = node.op().has_effect() || node.op().is_collective ||
+                        std::ranges::any_of(node.outputs, [&](int output) {
                           return live[static_cast<size_t>(output)];
                         });
     if (!wanted) continue;
-    for (int input : node->inputs) mark(input);
-    kept.push_back(std::move(*node));
+    for (int input : node.inputs) mark(input);
+    kept.push_back(std::move(node));
   }
   graph.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));
 }

@@ -8,7 +8,7 @@
 
 #include <mutex>
 
-// NOLINTBEGIN(bugprone-reserved-identifier): the names --wrap asks for
+// NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): what --wrap asks for
 extern "C" {
 void* __real_blas_memory_alloc(int);
 void __real_blas_memory_free(void*);
@@ -61,4 +61,4 @@ void __wrap_blas_memory_free(void* buffer) {
     own.taken = false;
   }
 }
-// NOLINTEND(bugprone-reserved-identifier)
+// NOLINTEND(bugprone-reserved-identifier,readability-identifier-naming)
