@@ -246,9 +246,9 @@ def convolved(rng, dtype) -> Case:
 
 
 def dilated(rng, dtype) -> Case:
-    case = convolved(rng, dtype)
-    dilations = [int(n) for n in rng.integers(1, 3, 2)]
-    return Case(case.inputs, {**case.attributes, "strides": [1, 1], "dilations": dilations})
+    window, dilations = ([int(n) for n in rng.integers(1, most, 2)] for most in (4, 3))
+    inputs = [image(rng, dtype, 2), values(rng, (*window, 2, 3), dtype)]
+    return Case(inputs, {**image_attributes(rng), "strides": [1, 1], "dilations": dilations})
 
 
 def grouped(rng, dtype) -> Case:
