@@ -251,6 +251,15 @@ def dilated(rng, dtype) -> Case:
     return Case(inputs, {**image_attributes(rng), "strides": [1, 1], "dilations": dilations})
 
 
+def dilated_reference(x, a):
+    """With zeros in the filter: TensorFlow has no gradients of dilated convolutions on the CPU."""
+    (height, width), (down, right) = x[1].shape[:2], a["dilations"]
+    spread = tf.pad(x[1][:, None, :, None], [[0, 0], [0, down - 1], [0, 0], [0, right - 1], [0, 0], [0, 0]])
+    filters = tf.reshape(spread, [height * down, width * right, *x[1].shape[2:]])
+    filters = filters[: (height - 1) * down + 1, : (width - 1) * right + 1]
+    return tf.nn.conv2d(x[0], filters, a["strides"], a["padding"])
+
+
 def grouped(rng, dtype) -> Case:
     groups, channels, out, *window = (int(n) for n in rng.integers(1, 4, 5))
     inputs = [image(rng, dtype, groups * channels), values(rng, (*window, channels, groups * out), dtype)]
@@ -411,9 +420,7 @@ OPS = {
     "one_hot": Op(indexed, lambda x, a: tf.one_hot(x[0], a["depth"], dtype=a["dtype"])),
     "matmul": Op(product, lambda x, a: tf.matmul(x[0], x[1], a["transpose_a"], a["transpose_b"])),
     "conv2d": Op(convolved, lambda x, a: tf.nn.conv2d(x[0], x[1], a["strides"], a["padding"])),
-    "conv2d_dilated": Op(
-        dilated, lambda x, a: tf.nn.conv2d(x[0], x[1], a["strides"], a["padding"], dilations=a["dilations"])
-    ),
+    "conv2d_dilated": Op(dilated, dilated_reference),
     "conv2d_grouped": Op(grouped, grouped_reference),
     "depthwise_conv2d": Op(
         convolved, lambda x, a: tf.nn.depthwise_conv2d(x[0], x[1], [1, *a["strides"], 1], a["padding"])
