@@ -184,7 +184,8 @@ std::vector<Inventory::Part> Inventory::ordered() const {
       parts.push_back({std::move(spec), &entry, configuration});
     }
   }
-  std::ranges::stable_partition(parts, [](const Part& part) { return part.spec.type != "CPU"; });
+  std::stable_partition(parts.begin(), parts.end(),
+                        [](const Part& part) { return part.spec.type != "CPU"; });
   return parts;
 }
 

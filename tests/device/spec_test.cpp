@@ -127,7 +127,7 @@ TEST(DeviceSpec, AMalformedNameIsRefusedWithTheNameThePlaceAndWhatIsAccepted) {
   for (const auto& [name, reason] : names) {
     const std::string quoted = "device name '" + std::string(name) + "'";
     EXPECT_TRUE(throws<InvalidArgument>(
-        [&] { DeviceSpec::parse(name); },
+        [&name = name] { DeviceSpec::parse(name); },
         {quoted, reason, "/job:worker/replica:0/task:1/device:GPU:0", "/gpu:0"}))
         << name;
   }
@@ -144,7 +144,7 @@ TEST(DeviceSpec, APartGivenTwiceIsRefused) {
       {"/device:*:1/device:CPU", "'device' is given twice"},
   };
   for (const auto& [name, reason] : names) {
-    EXPECT_TRUE(throws<InvalidArgument>([&] { DeviceSpec::parse(name); },
+    EXPECT_TRUE(throws<InvalidArgument>([&name = name] { DeviceSpec::parse(name); },
                                         {name, reason, "a device name looks like"}))
         << name;
   }

@@ -161,7 +161,8 @@ class Fuser {
   /// Those of the result's own size first: the result may be written in their place.
   std::vector<int> ordered_inputs(const Group& group) const {
     std::vector<int> inputs(group.inputs.begin(), group.inputs.end());
-    std::ranges::stable_partition(inputs, [&](int v) { return graph_.at(v).type == group.type; });
+    std::stable_partition(inputs.begin(), inputs.end(),
+                          [&](int v) { return graph_.at(v).type == group.type; });
     return inputs;
   }
 

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <ranges>
 
 #include "graph/passes/passes.h"
 
@@ -10,7 +9,8 @@ void remove_dead_code(Graph& graph) {
   const auto mark = [&](int value) { live[static_cast<size_t>(graph.storage_of(value))] = true; };
   for (int result : graph.results) mark(result);
   std::vector<Node> kept;
-  for (Node& node : graph.nodes | std::views::reverse) {
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    Node& node = graph.nodes[i];
     const bool wanted = node.op().has_effect() || node.op().is_collective ||
                         std::ranges::any_of(node.outputs, [&](int output) {
                           return live[static_cast<size_t>(output)];
