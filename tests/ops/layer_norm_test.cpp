@@ -92,7 +92,8 @@ TEST(LayerNorm, ManyLinesOnSeveralThreads) {
             .expected = expected,
             .shape = {129},
             .differentiable = false,
-            .tolerance = 1e-10});
+            .tolerance = 1e-10,
+            .float32_tolerance = 1e-4});  // Sums of 300 terms that nearly cancel.
 }
 
 TEST(LayerNorm, SecondDerivatives) {
