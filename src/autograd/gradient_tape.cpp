@@ -187,15 +187,12 @@ class GradientTape::Body final : public op::Recorder {
     }
     if (gradients.empty()) return gradients;
     const Keys wanted = leading_from(std::move(sources));
-    for (auto record = records_.rbegin(); record != records_.rend(); ++record) {
-      propagate(*record, wanted, gradients);
-    }
+    for (size_t i = records_.size(); i-- > 0;) propagate(records_[i], wanted, gradients);
     return gradients;
   }
 
   static Tensor seed(const Tensor& target, size_t index, const GradientOptions& options) {
-    const Tensor given =
-        options.output_gradients.empty() ? Tensor() : options.output_gradients[index];
+    Tensor given = options.output_gradients.empty() ? Tensor() : options.output_gradients[index];
     if (!given.defined()) return fill(target.shape(), 1.0, target.dtype());
     if (given.shape() == target.shape() && given.dtype() == target.dtype()) return given;
     throw InvalidArgument(fmt::format("gradient tape: output gradient {} is {}{}, its target {}{}",

@@ -98,7 +98,7 @@ class FunctionBody {
 
 template <class Take>
 ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
-  const ConcretePtr found = for_scope(arguments);
+  ConcretePtr found = for_scope(arguments);
   const std::shared_ptr<Execution> execution = this->execution(*found);
   const auto lock = execution->lock();
   execution->set_shard(0, {.rows = arguments.rows}, arguments.rows);

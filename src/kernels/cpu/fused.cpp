@@ -30,6 +30,7 @@ struct Input {
   };
   Kind kind = Kind::goes_on;
   int64_t period = 0;
+  int expansion = -1;  // Which block of the workspace it is repeated into, if it is.
   Nest<1> outer;
   Axis<1> inner;
 
@@ -85,7 +86,9 @@ class Fused final : public op::Executable {
     }
     align_blocks();
     for (size_t i = 0; i < inputs_.size(); ++i) {
-      if (is_expanded(inputs_[i])) expanded_.push_back(static_cast<int>(i));
+      if (!is_expanded(inputs_[i])) continue;
+      inputs_[i].expansion = static_cast<int>(expanded_.size());
+      expanded_.push_back(static_cast<int>(i));
     }
     assign_places();
   }
@@ -130,12 +133,13 @@ class Fused final : public op::Executable {
 
   /// Blocks hold whole periods, or lie within one.
   void align_blocks() {
+    bool uniform = true;
     for (const Input& input : inputs_) {
       if (input.kind != Input::Kind::periodic) continue;
       if (period_ == 0) period_ = input.period;
-      if (period_ != input.period) uniform_ = false;
+      if (period_ != input.period) uniform = false;
     }
-    if (!uniform_) {  // Treat them like any other.
+    if (!uniform) {  // Treat them like any other.
       for (Input& input : inputs_) {
         if (input.kind == Input::Kind::periodic) input.kind = Input::Kind::nested;
       }
@@ -233,27 +237,16 @@ class Fused final : public op::Executable {
              steps_[static_cast<size_t>(operand - expression_->inputs)].temporary * block_;
     }
     const Input& input = inputs_[static_cast<size_t>(operand)];
+    if (input.expansion >= 0) return expansions + input.expansion * block_;
     const T* x = launch.in<T>(operand);
-    switch (input.kind) {
-      case Input::Kind::goes_on:
-        return x + at;
-      case Input::Kind::stays:
-        return x;
-      case Input::Kind::periodic:
-        if (!is_expanded(input)) return x + at % period_;
-        break;
-      case Input::Kind::nested:
-        break;
-    }
-    const auto place = std::ranges::find(expanded_, operand) - expanded_.begin();
-    return expansions + place * block_;
+    if (input.kind == Input::Kind::stays) return x;
+    return input.kind == Input::Kind::periodic ? x + at % period_ : x + at;
   }
 
   const std::shared_ptr<const Expression> expression_;
   const RowSplit split_;
   int64_t block_;
   int64_t period_ = 0;
-  bool uniform_ = true;
   std::vector<Input> inputs_;
   std::vector<int> expanded_;  // Inputs that are repeated into the workspace.
   std::vector<Step> steps_;
