@@ -14,6 +14,11 @@ tandem_program_test(devices_split tandem_tool 0 WITH devices --logical-cpus 4 --
   PRINTS "^/device:GPU:0 +test +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9]" "!CPU:4")
 tandem_program_test(devices_refused tandem_tool 105 WITH devices --logical-cpus 0
   PRINTS "--logical-cpus" "not in range 1 to 1024")
+tandem_program_test(tune tandem_tool 0
+  WITH tune --out ${PROJECT_BINARY_DIR}/providers_of_test --largest 16
+  PRINTS "^6 classes of products measured" "^written to .*providers_of_test; use it with")
+tandem_program_test(tune_refused tandem_tool 1 WITH tune --out /no/such/folder/table
+  PRINTS "^tandem: Unavailable: tune: '/no/such/folder/table.new' cannot be written")
 tandem_program_test(no_command tandem_tool 106 PRINTS "subcommand is required")
 
 tandem_program_test(device_scope device_scope 0 WITH --size 64 --test-gpus 1

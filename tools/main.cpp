@@ -9,6 +9,7 @@ int main(int count, char** words) {
   CLI::App program("Training neural networks on all the devices you have", "tandem");
   program.require_subcommand(1);
   tandem::tools::add_devices(program);
+  tandem::tools::add_tune(program);
   try {
     program.parse(count, words);
   } catch (const CLI::ParseError& error) {

@@ -43,13 +43,16 @@ struct FunctionOptions {
   std::vector<TensorSpec> input_signature{};
 };
 
-/// The memory that a run allocates on each device, results included; arguments are the caller's.
+/// The memory that a run allocates on each device, results included; arguments are the caller's,
+/// and so are the copies of those that lie in another memory space.
 struct MemoryPlan {
   struct Device {
     std::string name;
     size_t arena_bytes = 0;
     size_t result_bytes = 0;
-    size_t bytes() const { return arena_bytes + result_bytes; }
+    size_t copy_bytes =
+        0;  ///< Of constants and values that cross from one memory space to another.
+    size_t bytes() const { return arena_bytes + result_bytes + copy_bytes; }
   };
   std::vector<Device> devices;
 };
@@ -69,7 +72,9 @@ class TANDEM_API FlatFunction {
   /// How many times `f` itself was called to record it.
   int trace_count() const;
 
-  /// The programs made so far, an instruction a line.
+  /// The programs made so far for people: for each instruction its outputs and attributes, what was
+  /// fused into it, how it is split, who computes it, its operations and bytes, and where the
+  /// threads wait for each other.
   std::string explain() const;
 
   /// What a run of the latest trace with so many rows will allocate, known before the first. Throws

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tandem/config.h"
+#include "tandem/control_flow.h"
 #include "tandem/device.h"
 #include "tandem/distribute.h"
 #include "tandem/dtype.h"
@@ -14,6 +15,7 @@
 #include "tandem/optimizers.h"
 #include "tandem/placement.h"
 #include "tandem/profile.h"
+#include "tandem/providers.h"
 #include "tandem/shape.h"
 #include "tandem/structure.h"
 #include "tandem/tensor.h"

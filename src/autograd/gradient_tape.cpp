@@ -225,6 +225,7 @@ class GradientTape::Body final : public op::Recorder {
       output_gradients.push_back(found == gradients.end() ? Tensor() : found->second);
     }
     if (!reached) return;
+    const op::NearScope near(record.outputs[0]);
     // A gradient function sees its first output's gradient always, later ones only if they exist.
     if (!output_gradients[0].defined()) {
       output_gradients[0] = fill(record.outputs[0].shape(), 0.0, record.outputs[0].dtype());

@@ -67,7 +67,7 @@ void parse_device(std::string_view name, std::string_view text, DeviceSpec& spec
 /// One part into `spec`; returns which it was.
 std::string parse_part(std::string_view name, std::string_view part, DeviceSpec& spec) {
   const size_t colon = part.find(':');
-  const std::string key = lower(part.substr(0, colon));
+  std::string key = lower(part.substr(0, colon));
   const bool has_value = colon != std::string_view::npos;
   const std::string_view value = has_value ? part.substr(colon + 1) : std::string_view();
   if (key == "cpu" || key == "gpu") {

@@ -104,7 +104,7 @@ class MirroredStrategy::Body {
     const auto lock = execution->lock();
     bind(*concrete, *execution, arguments, batched == 0 ? traced.rows : -1);
     body.run(*concrete, *execution);
-    take(*execution, concrete->results());
+    take(*execution, concrete->results.size());
   }
 
   /// A list of tensors that nobody else holds any more, or a new one.
@@ -211,6 +211,7 @@ std::vector<std::string> MirroredStrategy::devices() const {
 }
 
 struct MirroredStrategy::Scope::Held {
+  explicit Held(const std::shared_ptr<Store>& in) : store(in) {}
   StoreScope store;
 };
 
@@ -218,7 +219,7 @@ MirroredStrategy::Scope::Scope(std::unique_ptr<Held> held) : held_(std::move(hel
 MirroredStrategy::Scope::~Scope() = default;
 
 MirroredStrategy::Scope MirroredStrategy::scope() const {
-  return Scope(std::unique_ptr<Scope::Held>(new Scope::Held{StoreScope(body_->store)}));
+  return Scope(std::make_unique<Scope::Held>(body_->store));
 }
 
 PerReplica MirroredStrategy::split(const Tensor& batch) const {

@@ -31,10 +31,21 @@ bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
 constexpr const char* kStep = "step";
 constexpr const char* kBarrier = "barrier";
 
-void meet(core::Host& host, const core::Member& member) {
-  const profile::Span waiting(kBarrier, profile::Kind::wait);
-  host.squad_barrier(member);
-}
+/// Of the threads of one replica.
+class SquadMeeting final : public op::Meeting {
+ public:
+  SquadMeeting(core::Host& host, const core::Member& member) : host_(host), member_(member) {}
+
+  void meet() const override {
+    const profile::Span waiting(kBarrier, profile::Kind::wait);
+    host_.squad_barrier(member_);
+    host_.leave_if_failed();
+  }
+
+ private:
+  core::Host& host_;
+  const core::Member& member_;
+};
 
 profile::Span span_of(const Instruction& instruction, const Cost& cost, int parts) {
   const op::OpDef& op = instruction.node.op();
@@ -61,6 +72,7 @@ Execution::Execution(std::shared_ptr<const Program> program,
     replica.step.replicas = replicas();
     replica.arguments.resize(arguments);
     replica.argument_data.resize(arguments);
+    replica.constants.resize(program_->graph().values.size());
     team_size_ += devices[r]->threads();
   }
   const auto& instructions = program_->instructions();
@@ -124,8 +136,9 @@ Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
     if (value.source == Value::Source::range)
       instance->slots[v] = value.range.data(*replica.device);
     if (value.source == Value::Source::constant) {
-      replica.constants.push_back(on_device(value.constant, replica.device));
-      instance->slots[v] = replica.constants.back().body()->data();
+      Tensor& constant = replica.constants[v];
+      if (!constant.defined()) constant = on_device(value.constant, replica.device);
+      instance->slots[v] = constant.body()->data();
     }
   }
   instance->pool.resize(graph.results.size());
@@ -136,7 +149,7 @@ Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
 
 std::shared_ptr<const Plan> Execution::plan_for(const Replica& replica, int64_t rows) {
   for (const Replica& other : replicas_) {
-    const bool alike = other.device->backend() == replica.device->backend() &&
+    const bool alike = &other.device->space() == &replica.device->space() &&
                        other.device->threads() == replica.device->threads();
     if (!alike) continue;
     for (const auto& instance : other.instances) {
@@ -144,7 +157,7 @@ std::shared_ptr<const Plan> Execution::plan_for(const Replica& replica, int64_t 
     }
   }
   return std::make_shared<Plan>(
-      make_plan(*program_, rows, *replica.device, replica.device->threads(), team_size_));
+      make_plan(*program_, rows, replica.device, replica.device->threads(), team_size_));
 }
 
 /// Points the values of the arena to their places, after making it large enough.
@@ -199,8 +212,9 @@ void Execution::bind_run(Replica& replica) const {
   }
 }
 
-void Execution::run() {
-  const op::RandomRun random = program_->is_random() ? runtime::next_random_run() : op::RandomRun{};
+void Execution::run() { run(program_->is_random() ? runtime::next_random_run() : op::RandomRun{}); }
+
+void Execution::run(const op::RandomRun& random) {
   for (size_t r = 0; r < replicas_.size(); ++r) {
     bind_run(replicas_[r]);
     replicas_[r].step.random = random;
@@ -221,7 +235,7 @@ op::Launch Execution::launch_of(const Replica& replica, size_t i) const {
   launch.inputs = static_cast<int>(node.inputs.size());
   launch.outputs = static_cast<int>(node.outputs.size());
   launch.step = &replica.step;
-  launch.stream = static_cast<int>(i);
+  launch.stream = node.stream;
   launch.peers = peers_.data();
   const Plan& plan = *replica.current->plan;
   launch.workspaces = static_cast<char*>(replica.arena->data()) + plan.workspace_offset;
@@ -251,16 +265,18 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
   const Plan& plan = *replica.current->plan;
   const auto& instructions = program_->instructions();
   const InstructionHook* hook = instruction_hook.load(std::memory_order_acquire);
+  const SquadMeeting meeting(host, member);
   host.playing(member);
   for (size_t i = begin; i < end; ++i) {
     const Instruction& instruction = instructions[i];
-    if (instruction.barrier == Barrier::squad) meet(host, member);
+    if (instruction.barrier == Barrier::squad) meeting.meet();
     host.doing(instruction.node.op().name.c_str());
     if (hook != nullptr) (*hook)(member.squad, instruction.node.op().name);
     host.leave_if_failed();
     op::Launch launch = launch_of(replica, i);
     launch.part = instruction.whole_team ? member.global : member.rank;
     launch.parts = instruction.whole_team ? team_size_ : member.size;
+    launch.meeting = &meeting;
     const op::Executable& executable = *plan.executables[i];
     const profile::Span computing = span_of(instruction, plan.costs[i], launch.parts);
     executable.run(launch);
@@ -269,7 +285,7 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
         host.squad_barrier(member);
         executable.run(launch);
       }
-      meet(host, member);  // The next instruction may use the workspaces.
+      meeting.meet();  // The next instruction may use the workspaces.
     }
   }
 }
@@ -315,16 +331,34 @@ Tensor Execution::result(int replica, int index) const {
       replicas_[static_cast<size_t>(replica)].current->results[static_cast<size_t>(index)]);
 }
 
+std::string Execution::explain() {
+  constexpr int64_t kTypicalRows = 128;
+  std::string text;
+  for (const Replica& replica : replicas_) {
+    text += fmt::format("on {}, {} thread{}\n", replica.device->name(), replica.device->threads(),
+                        replica.device->threads() == 1 ? "" : "s");
+  }
+  const Replica& first = replicas_[0];
+  const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
+  return text + graph::explain(*program_, *plan);
+}
+
 MemoryPlan Execution::memory_plan(int64_t rows) {
   MemoryPlan plan;
   for (Replica& replica : replicas_) {
     const auto allocated = [](size_t bytes) { return devices::Allocator::rounded(bytes); };
-    MemoryPlan::Device device{replica.device->name(),
-                              allocated(plan_for(replica, rows)->arena_bytes), 0};
+    MemoryPlan::Device device{.name = replica.device->name(),
+                              .arena_bytes = allocated(plan_for(replica, rows)->arena_bytes)};
     for (int result : program_->graph().results) {
       const op::TensorType& type = program_->graph().at(result).type;
       device.result_bytes +=
           allocated(static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype));
+    }
+    for (const Value& value : program_->graph().values) {
+      if (value.source != Value::Source::constant) continue;
+      const TensorBody& constant = *value.constant.body();
+      if (&constant.device()->space() == &replica.device->space()) continue;
+      device.copy_bytes += allocated(constant.bytes());
     }
     plan.devices.push_back(std::move(device));
   }

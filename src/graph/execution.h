@@ -39,9 +39,14 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
   void bind_rows(int replica, int index, const Tensor& tensor, int64_t first_row, int64_t rows);
 
   void run();
+  /// The same with random numbers that several executions share.
+  void run(const op::RandomRun& random);
 
   /// Result `index` of the last run.
   Tensor result(int replica, int index) const;
+
+  /// The program as planned for the last run, or for 128 rows before the first.
+  std::string explain();
 
   /// What a run with so many rows on each replica allocates.
   MemoryPlan memory_plan(int64_t rows);
@@ -71,7 +76,7 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
     op::StepScalars step;
     Tensors arguments;
     std::vector<const void*> argument_data;
-    Tensors constants;  // On this device, for good.
+    Tensors constants;  // By value: on this device, for good.
   };
 
   Instance& instance_for(Replica& replica, int64_t rows);

@@ -37,13 +37,11 @@ FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
                                         const void* structure) const {
   if (runs_inline()) return body_->original()(arguments.tensors, structure);
   Traced traced;
-  const auto concrete =
-      body_->call({arguments.tensors, arguments.rest, structure},
-                  [&](const graph::Execution& execution, size_t count) {
-                    for (size_t i = 0; i < count; ++i) {
-                      traced.results.push_back(execution.result(0, static_cast<int>(i)));
-                    }
-                  });
+  const auto concrete = body_->call({arguments.tensors, arguments.rest, structure},
+                                    [&](const auto& result, size_t count) {
+                                      for (size_t i = 0; i < count; ++i)
+                                        traced.results.push_back(result(i));
+                                    });
   traced.structure = concrete->structure;
   return traced;
 }
@@ -51,9 +49,9 @@ FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
 Tensor FlatFunction::single(std::span<const Tensor> arguments) const {
   if (runs_inline()) return only((*this)(arguments));
   Tensor result;
-  body_->call({arguments, {}, nullptr}, [&](const graph::Execution& execution, size_t count) {
+  body_->call({arguments, {}, nullptr}, [&](const auto& result_at, size_t count) {
     if (count != 1) only(Tensors(count));
-    result = execution.result(0, 0);
+    result = result_at(0);
   });
   return result;
 }

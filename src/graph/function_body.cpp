@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "graph/home.h"
+#include "graph/passes/passes.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
 #include "tensor/store.h"
@@ -12,10 +13,22 @@
 namespace tandem::graph {
 namespace {
 
+using devices::DevicePtr;
+
 /// True when all replicas address the same component of every variable.
-bool shares_store(const std::vector<devices::DevicePtr>& devices) {
+bool shares_store(const std::vector<DevicePtr>& devices) {
   return std::ranges::all_of(devices,
                              [&](const auto& d) { return &d->space() == &devices[0]->space(); });
+}
+
+Stage stage_of(Graph graph, std::vector<DevicePtr> devices) {
+  for (const DevicePtr& device : devices) check_kernels(graph, *device);
+  Stage stage;
+  stage.program = std::make_shared<Program>(std::move(graph), static_cast<int>(devices.size()),
+                                            shares_store(devices));
+  stage.devices = std::move(devices);
+  stage.execution = std::make_shared<Execution>(stage.program, stage.devices);
+  return stage;
 }
 
 op::TensorTypes symbolic_types(const Arguments& arguments) {
@@ -101,7 +114,7 @@ bool Concrete::fits(const Arguments& given, Devices wanted) const {
 
 std::shared_ptr<Execution> FunctionBody::execution(const Concrete& concrete) const {
   std::lock_guard lock(mutex_);
-  return concrete.execution;
+  return concrete.stages[0].execution;
 }
 
 ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
@@ -206,23 +219,23 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, Devices devices) {
     result->arguments = concrete_types(arguments);
     graph = graph_of(arguments, *result, replicas);
   }
-  result->devices = result->asked;
-  if (replicas == 1) result->devices = {home_of(graph, devices.empty() ? nullptr : &devices[0])};
-  for (const auto& device : result->devices) check_kernels(graph, *device);
-  result->program =
-      std::make_shared<Program>(std::move(graph), replicas, shares_store(result->devices));
-  result->execution = std::make_shared<Execution>(result->program, result->devices);
+  if (replicas == 1) {
+    const Home home = home_of(graph, devices.empty() ? nullptr : &devices[0]);
+    Partition parts = partition(std::move(graph), home);
+    result->results = std::move(parts.results);
+    for (Part& part : parts.parts) {
+      result->stages.push_back(stage_of(std::move(part.graph), {part.device}));
+      result->stages.back().inputs = std::move(part.inputs);
+    }
+  } else {
+    result->results.resize(graph.results.size());
+    result->stages.push_back(stage_of(std::move(graph), result->asked));
+  }
   return result;
 }
 
 void FunctionBody::run(Concrete& concrete, Execution& execution) {
-  try {
-    execution.run();
-  } catch (const DeadlineExceeded&) {
-    std::lock_guard lock(mutex_);
-    concrete.execution = std::make_shared<Execution>(concrete.program, concrete.devices);
-    throw;
-  }
+  run_guarded(concrete, [&] { execution.run(); });
 }
 
 std::string FunctionBody::explain() const {
@@ -234,9 +247,10 @@ std::string FunctionBody::explain() const {
       text += fmt::format("{}{}{}", text.back() == '(' ? "" : ", ", name_of(type.dtype),
                           type.shape.str());
     }
-    text += ") on";
-    for (const auto& device : concrete->devices) text += fmt::format(" {}", device->name());
-    text += fmt::format("\n{}", concrete->program->explain());
+    text += ")\n";
+    for (const Stage& stage : concrete->stages) {
+      text += stage.execution->explain();
+    }
   }
   return text;
 }
@@ -247,7 +261,8 @@ MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
     throw FailedPrecondition(fmt::format(
         "{}: not traced yet; call it, or trace() with arguments of the right kind", options_.name));
   }
-  return concretes_.back()->execution->memory_plan(rows);
+  const Concrete& latest = *concretes_.back();
+  return memory_plan_of(latest.stages, latest.arguments.size(), rows);
 }
 
 }  // namespace tandem::graph

@@ -8,8 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/execution.h"
+#include "graph/stage.h"
 #include "graph/trace.h"
+#include "tandem/error.h"
 #include "tandem/function.h"
 
 namespace tandem::graph {
@@ -38,14 +39,12 @@ struct Concrete {
   std::string rest;
   std::vector<devices::DevicePtr>
       asked;  // What the caller asked for; empty: nothing in particular.
-  std::vector<devices::DevicePtr> devices;  // Where it runs.
-  std::shared_ptr<const void> structure;    // Of the results.
-  std::shared_ptr<const Program> program;
-  std::shared_ptr<Execution> execution;
+  std::shared_ptr<const void> structure;  // Of the results.
+  std::vector<Stage> stages;              // One for replicas, and where nothing asks for more.
+  std::vector<int> results;               // Which tensors of a call of several stages.
 
   bool fits(const Arguments& given, Devices wanted) const;
   bool is_split(size_t argument) const { return arguments[argument].shape.is_symbolic(); }
-  size_t results() const { return program->graph().results.size(); }
 };
 
 using ConcretePtr = std::shared_ptr<Concrete>;
@@ -58,7 +57,8 @@ class FunctionBody {
 
   const StructuredFn& original() const { return f_; }
 
-  /// Runs on one device and leaves the results in `take`'s hands before the next run may begin.
+  /// Runs and leaves the results in `take`'s hands, as a function of their index and their number,
+  /// before the next run may begin.
   template <class Take>
   ConcretePtr call(Arguments arguments, Take take);
 
@@ -69,10 +69,11 @@ class FunctionBody {
   /// yet. Without devices: where the scope, the captured variables or the default placement say.
   ConcretePtr concrete(const Arguments& arguments, Devices devices);
 
+  /// Of the first stage. Its lock is that of the whole function.
   std::shared_ptr<Execution> execution(const Concrete& concrete) const;
 
-  /// Runs, and after a deadline has passed forgets the execution that a stuck thread may still be
-  /// in.
+  /// Runs a function of one stage. After a deadline has passed the execution that a stuck thread
+  /// may still be in is forgotten.
   void run(Concrete& concrete, Execution& execution);
 
   int trace_count() const { return trace_count_; }
@@ -85,6 +86,8 @@ class FunctionBody {
   ConcretePtr traced(const Arguments& arguments, Devices devices);
   Graph graph_of(const Arguments& arguments, Concrete& concrete, int replicas);
   void warn_of_retraces(const Concrete& latest);
+  template <class Run>
+  void run_guarded(Concrete& concrete, Run run);
 
   const StructuredFn f_;
   const FunctionOptions options_;
@@ -101,13 +104,34 @@ ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
   ConcretePtr found = for_scope(arguments);
   const std::shared_ptr<Execution> execution = this->execution(*found);
   const auto lock = execution->lock();
+  if (found->stages.size() > 1) {
+    Tensors tensors;
+    run_guarded(*found,
+                [&] { tensors = run_stages(found->stages, arguments.tensors, arguments.rows); });
+    take([&](size_t i) { return tensors[static_cast<size_t>(found->results[i])]; },
+         found->results.size());
+    return found;
+  }
   execution->set_shard(0, {.rows = arguments.rows}, arguments.rows);
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     execution->bind(0, static_cast<int>(i), arguments.tensors[i]);
   }
   run(*found, *execution);
-  take(*execution, found->results());
+  take([&](size_t i) { return execution->result(0, static_cast<int>(i)); }, found->results.size());
   return found;
+}
+
+template <class Run>
+void FunctionBody::run_guarded(Concrete& concrete, Run run) {
+  try {
+    run();
+  } catch (const DeadlineExceeded&) {
+    std::lock_guard lock(mutex_);
+    for (Stage& stage : concrete.stages) {
+      stage.execution = std::make_shared<Execution>(stage.program, stage.devices);
+    }
+    throw;
+  }
 }
 
 }  // namespace tandem::graph

@@ -12,4 +12,11 @@ int Graph::storage_of(int value) const {
   return value;
 }
 
+void for_each_node(const Graph& graph, const std::function<void(const Node&)>& visit) {
+  for (const Node& node : graph.nodes) {
+    visit(node);
+    for (const auto& region : node.regions) for_each_node(region->graph, visit);
+  }
+}
+
 }  // namespace tandem::graph

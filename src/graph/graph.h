@@ -2,8 +2,11 @@
 /// value's shape may follow the batch (see Shape); everything else is fixed.
 #pragma once
 
+#include <functional>
+#include <memory>
 #include <vector>
 
+#include "device/device.h"
 #include "op/apply.h"
 
 namespace tandem::graph {
@@ -24,11 +27,17 @@ struct Value {
   int alias_of = -1;
 };
 
+struct Region;
+
 struct Node {
   op::Signature signature;
-  std::vector<int> inputs;
-  std::vector<int> outputs;
-  std::vector<int> ranges;
+  std::vector<int> inputs{};
+  std::vector<int> outputs{};
+  std::vector<int> ranges{};
+  devices::DevicePtr device{};  ///< That a scope inside the function asks for; else null.
+  int near = -1;   ///< A value that it is computed beside, where nothing else says where; or -1.
+  int stream = 0;  ///< Which call of its trace it is, for random numbers.
+  std::vector<std::shared_ptr<const Region>> regions{};  ///< Of control flow: see control_flow.h.
 
   const op::OpDef& op() const { return *signature.op; }
 };
@@ -46,5 +55,15 @@ struct Graph {
 
   const Value& at(int value) const { return values[static_cast<size_t>(value)]; }
 };
+
+/// Part of a control flow node: a branch, a condition, a body. Its arguments are inputs of the
+/// node, its results are outputs of the node.
+struct Region {
+  Graph graph;
+  std::vector<int> inputs;  ///< By argument of the graph: which input of the node it is.
+};
+
+/// Calls `visit` with each node of the graph and of the regions inside.
+void for_each_node(const Graph& graph, const std::function<void(const Node&)>& visit);
 
 }  // namespace tandem::graph

@@ -16,18 +16,21 @@ namespace {
 using devices::DevicePtr;
 using devices::settings;
 
-struct Home {
-  DevicePtr device;
-  std::string reason;
+struct Choice {
+  Home home;
   bool is_fallback = false;
 };
 
-/// The first op without a kernel on `device`, or null.
+/// The first op without a kernel on `device`, or null. What asks for a device of its own does not
+/// count.
 const Node* without_kernel(const Graph& graph, const devices::Device& device) {
-  const auto found = std::ranges::find_if(graph.nodes, [&](const Node& node) {
-    return !op::Registry::instance().has_kernel(node.signature, device);
+  const Node* missing = nullptr;
+  for_each_node(graph, [&](const Node& node) {
+    const bool elsewhere = node.device && node.device.get() != &device;
+    if (missing != nullptr || !node.regions.empty() || elsewhere) return;
+    if (!op::Registry::instance().has_kernel(node.signature, device)) missing = &node;
   });
-  return found == graph.nodes.end() ? nullptr : &*found;
+  return missing;
 }
 
 /// The device of the first variable, or null.
@@ -38,49 +41,28 @@ const DevicePtr* variable_home(const Graph& graph) {
   return nullptr;
 }
 
-/// True when `device` reaches every variable and has every kernel.
-bool can_run(const Graph& graph, const devices::Device& device) {
-  const auto reaches = [&](const Value& value) {
-    if (value.source != Value::Source::range) return true;
-    return std::ranges::any_of(value.range.block->components(), [&](const auto& component) {
-      return &component->device()->space() == &device.space();
-    });
-  };
-  return std::ranges::all_of(graph.values, reaches) && without_kernel(graph, device) == nullptr;
-}
-
-Home choose(const Graph& graph, const DevicePtr* asked) {
+Choice choose(const Graph& graph, const DevicePtr* asked) {
   if (asked != nullptr) {
     if (settings.soft_placement && devices::scope_device_is_missing()) {
-      return {*asked, fmt::format("{} does not exist", current_device_scope().str()), true};
+      return {{*asked, fmt::format("{} does not exist", current_device_scope().str())}, true};
     }
     const DevicePtr& host = devices::host_device();
     const Node* missing = settings.soft_placement ? without_kernel(graph, **asked) : nullptr;
-    if (missing == nullptr || !can_run(graph, *host)) return {*asked, "it was asked for"};
-    return {host, fmt::format("no kernel on {} for {}", (*asked)->name(), missing->signature.str()),
-            true};
+    if (missing == nullptr || without_kernel(graph, *host) != nullptr)
+      return {{*asked, "it was asked for"}};
+    return {
+        {host, fmt::format("no kernel on {} for {}", (*asked)->name(), missing->signature.str())},
+        true};
   }
   if (const DevicePtr* home = variable_home(graph))
-    return {*home, "its first variable lives there"};
+    return {{*home, "its first variable lives there"}};
   const auto& order = devices::placement_order();
   for (const DevicePtr& device : order) {
     if (without_kernel(graph, *device) == nullptr) {
-      return {device, device == order[0] ? "first device" : "first device with all kernels"};
+      return {{device, device == order[0] ? "first device" : "first device with all kernels"}};
     }
   }
-  return {order[0], "first device"};
-}
-
-void report(const Graph& graph, const Home& home) {
-  const std::string requested = current_device_scope().str();
-  if (home.is_fallback) {
-    devices::report_fallback("function", {"function", requested, home.device->name(), home.reason});
-  }
-  if (!settings.log_placement) return;
-  for (const Node& node : graph.nodes) {
-    devices::report_placement({node.signature.str(), requested, home.device->name(),
-                               fmt::format("its function runs there: {}", home.reason)});
-  }
+  return {{order[0], "first device"}};
 }
 
 }  // namespace
@@ -95,10 +77,13 @@ const DevicePtr* asked_by_scope() {
   return asked;
 }
 
-DevicePtr home_of(const Graph& graph, const DevicePtr* asked) {
-  const Home home = choose(graph, asked);
-  report(graph, home);
-  return home.device;
+Home home_of(const Graph& graph, const DevicePtr* asked) {
+  Choice choice = choose(graph, asked);
+  if (choice.is_fallback) {
+    devices::report_fallback("function", {"function", current_device_scope().str(),
+                                          choice.home.device->name(), choice.home.reason});
+  }
+  return std::move(choice.home);
 }
 
 void check_kernels(const Graph& graph, const devices::Device& device) {

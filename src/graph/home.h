@@ -1,5 +1,4 @@
-/// Where a program runs: on one device, all of it. What its ops would ask for one by one, it asks
-/// for as a whole.
+/// Where a function runs, as far as nothing in it asks for a device of its own.
 #pragma once
 
 #include "device/device.h"
@@ -10,10 +9,15 @@ namespace tandem::graph {
 /// What the scope of a call asks for; null outside of any. Throws NotFound as placement does.
 const devices::DevicePtr* asked_by_scope();
 
-/// The device for a program that the caller wants on `asked`, if that is not null: there, or with
+struct Home {
+  devices::DevicePtr device;
+  std::string reason;
+};
+
+/// The device for a function that the caller wants on `asked`, if that is not null: there, or with
 /// soft placement on the host where an op has no kernel there. Unasked, with the first variable it
 /// uses, else on the first device that has a kernel for every op.
-devices::DevicePtr home_of(const Graph& graph, const devices::DevicePtr* asked);
+Home home_of(const Graph& graph, const devices::DevicePtr* asked);
 
 /// Throws NotFound naming the first op that has no kernel on `device`. To be asked before calls are
 /// fused: what a device lacks it lacks in company too.

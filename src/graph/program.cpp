@@ -1,10 +1,9 @@
 #include "graph/program.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "core/compute_scope.h"
+#include "graph/control_flow.h"
 #include "graph/passes/passes.h"
 #include "op/registry.h"
 
@@ -43,14 +42,14 @@ Program::Program(Graph graph, int replicas, bool shared_store)
   for (const Node& node : graph_.nodes) {
     const bool shares_work = node.op().is_collective || (node.op().writes_ranges && shared_store);
     instructions_.push_back({node, Barrier::none, replicas > 1 && shares_work});
-    is_random_ |= node.op().is_random;
   }
+  for_each_node(graph_, [&](const Node& node) { is_random_ |= node.op().is_random; });
   memory_ = assign_memory(graph_);
   place_barriers(graph_, memory_, replicas, instructions_);
 }
 
-Plan make_plan(const Program& program, int64_t rows, const devices::Device& device, int squad_size,
-               int team_size) {
+Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& device,
+               int squad_size, int team_size) {
   const core::ComputeScope computing;
   Plan plan;
   plan.rows = rows;
@@ -59,7 +58,9 @@ Plan make_plan(const Program& program, int64_t rows, const devices::Device& devi
     const Node& node = instruction.node;
     const int parts = instruction.whole_team ? team_size : squad_size;
     const op::Signature signature = node.signature.resolved(rows);
-    plan.executables.push_back(op::Registry::instance().prepare(signature, device, parts));
+    plan.executables.push_back(node.regions.empty()
+                                   ? op::Registry::instance().prepare(signature, *device, parts)
+                                   : prepare_control_flow(node, signature, rows, device, parts));
     plan.costs.push_back(cost_of(signature));
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
       plan.workspace_bytes = std::max(plan.workspace_bytes, aligned(bytes));
@@ -82,30 +83,6 @@ Plan make_plan(const Program& program, int64_t rows, const devices::Device& devi
   plan.workspace_offset = end;
   plan.arena_bytes = end + plan.workspace_bytes * static_cast<size_t>(workspaces);
   return plan;
-}
-
-std::string Program::explain() const {
-  std::string text;
-  for (const Instruction& instruction : instructions_) {
-    if (instruction.barrier != Barrier::none) {
-      text +=
-          instruction.barrier == Barrier::team ? "-- barrier of all replicas\n" : "-- barrier\n";
-    }
-    const Node& node = instruction.node;
-    const op::Split split = node.op().split(node.signature);
-    std::string outputs;
-    for (int output : node.outputs) {
-      outputs +=
-          fmt::format("{}%{} {}{} in buffer {}", outputs.empty() ? "" : ", ", output,
-                      name_of(graph_.at(output).type.dtype), graph_.at(output).type.shape.str(),
-                      memory_.buffer_of[static_cast<size_t>(output)]);
-    }
-    text += fmt::format("{} -> {}; split {}{}{}\n", node.signature.str(),
-                        outputs.empty() ? "nothing" : outputs, Shape{split.extent}.str(),
-                        split.unit == op::Split::Unit::chunk ? " chunks" : "",
-                        instruction.whole_team ? " over all replicas" : "");
-  }
-  return text;
 }
 
 }  // namespace tandem::graph

@@ -38,9 +38,6 @@ class Program {
   const MemoryAssignment& memory() const { return memory_; }
   bool is_random() const { return is_random_; }
 
-  /// Each instruction with its barrier, split and operands, a line each, for people.
-  std::string explain() const;
-
  private:
   Graph graph_;
   int replicas_;
@@ -55,7 +52,7 @@ struct Cost {
   double bytes = 0;  ///< Of its operands, each once.
 };
 
-/// A program prepared for a number of rows on a kind of device.
+/// A program prepared for a number of rows and the devices of one memory space.
 struct Plan {
   int64_t rows = 0;
   std::vector<op::ExecutablePtr> executables;  ///< By instruction.
@@ -68,8 +65,12 @@ struct Plan {
 };
 
 /// `squad_size` threads share a replica, `team_size` all of them.
-Plan make_plan(const Program& program, int64_t rows, const devices::Device& device, int squad_size,
-               int team_size);
+Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& device,
+               int squad_size, int team_size);
+
+/// The program for people: a line for each instruction with its outputs, how it is split over the
+/// threads, who computes it, its operations and bytes, and its place in the arena.
+std::string explain(const Program& program, const Plan& plan);
 
 MemoryAssignment assign_memory(const Graph& graph);
 void place_barriers(const Graph& graph, const MemoryAssignment& memory, int replicas,

@@ -1,8 +1,11 @@
 #include "graph/trace.h"
 
+#include <fmt/format.h>
+
 #include <atomic>
 #include <utility>
 
+#include "graph/home.h"
 #include "op/registry.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -14,23 +17,28 @@ thread_local Trace* current_trace = nullptr;
 
 class CurrentTrace {
  public:
-  explicit CurrentTrace(Trace& trace) : interpreter_(trace) { current_trace = &trace; }
-  ~CurrentTrace() { current_trace = nullptr; }
+  explicit CurrentTrace(Trace& trace)
+      : interpreter_(trace), former_(std::exchange(current_trace, &trace)) {}
+  ~CurrentTrace() { current_trace = former_; }
   CurrentTrace(const CurrentTrace&) = delete;
   CurrentTrace& operator=(const CurrentTrace&) = delete;
 
  private:
   op::InterpreterScope interpreter_;
+  Trace* former_;
 };
+
+uint64_t new_id() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
 
 }  // namespace
 
-Trace::Trace(int replicas)
-    : id_([] {
-        static std::atomic<uint64_t> last{0};
-        return ++last;
-      }()),
-      replicas_(replicas) {}
+Trace::Trace(int replicas) : id_(new_id()), replicas_(replicas) {}
+
+Trace::Trace(Trace& parent, const char* op, RegionKind kind)
+    : id_(new_id()), replicas_(parent.replicas_), parent_(&parent), op_(op), kind_(kind) {}
 
 Trace* Trace::current() { return current_trace; }
 
@@ -43,17 +51,71 @@ Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replica
   }
   Trace trace(replicas);
   Tensors inputs;
-  for (const op::TensorType& type : arguments) {
-    const int value = trace.graph_.add_value({.source = Value::Source::argument, .type = type});
-    trace.graph_.arguments.push_back(value);
-    inputs.push_back(trace.symbolic(value));
-  }
+  for (const op::TensorType& type : arguments) inputs.push_back(trace.new_argument(type));
   const CurrentTrace scope(trace);
   for (const Tensor& result : f(inputs)) {
     if (!result.defined()) throw InvalidArgument("function: a result is an empty Tensor");
     trace.graph_.results.push_back(trace.value_of(op::with_all_rows(result)));
   }
   return std::move(trace.graph_);
+}
+
+Trace::Nested Trace::nested(const char* op, RegionKind kind, const RegionFn& f,
+                            const op::TensorTypes& arguments) {
+  Trace inner(*this, op, kind);
+  Tensors inputs;
+  for (const op::TensorType& type : arguments) inputs.push_back(inner.new_argument(type));
+  Nested nested;
+  {
+    const CurrentTrace scope(inner);
+    const structure::Flat results = f(inputs);
+    for (const Tensor& result : results.tensors) {
+      if (!result.defined()) throw InvalidArgument(fmt::format("{}: a result is empty", op));
+      inner.graph_.results.push_back(inner.value_of(op::with_all_rows(result)));
+    }
+    nested.rest = results.rest;
+  }
+  for (const auto& [outside, inside] : inner.captures_) nested.captured.push_back(outside);
+  nested.ranges = std::move(inner.range_operands_);
+  nested.writes = !inner.written_.empty();
+  nested.region.graph = std::move(inner.graph_);
+  return nested;
+}
+
+Tensor Trace::new_argument(const op::TensorType& type) {
+  const int value = graph_.add_value({.source = Value::Source::argument, .type = type});
+  graph_.arguments.push_back(value);
+  return symbolic(value);
+}
+
+bool Trace::is_around(uint64_t trace) const {
+  for (const Trace* outer = parent_; outer != nullptr; outer = outer->parent_) {
+    if (outer->id_ == trace) return true;
+  }
+  return false;
+}
+
+Tensor Trace::captured(const Tensor& outside) {
+  for (const auto& [known, inside] : captures_) {
+    if (known.body() == outside.body()) return inside;
+  }
+  captures_.emplace_back(outside, new_argument({outside.dtype(), outside.shape()}));
+  return captures_.back().second;
+}
+
+const Tensor* Trace::captured_as(const Tensor& inside) const {
+  for (const auto& [outside, known] : captures_) {
+    if (known.body() == inside.body()) return &outside;
+  }
+  return nullptr;
+}
+
+/// Random numbers depend on where in the trace a call stands, not on what passes make of it.
+int Trace::next_stream() {
+  if (repeated_) return *repeated_;
+  Trace* root = this;
+  while (root->parent_ != nullptr) root = root->parent_;
+  return root->streams_++;
 }
 
 Tensor Trace::symbolic(int value) const {
@@ -68,9 +130,11 @@ Tensor Trace::symbolic(int value) const {
 int Trace::value_of(const Tensor& tensor) {
   const TensorBody* body = tensor.body().get();
   if (body->trace == id_) return body->value;
+  if (is_around(body->trace)) return captured(tensor).body()->value;
   if (body->trace != 0) {
     throw FailedPrecondition(
-        "function: a tensor of another function's trace is used; pass it as an argument");
+        "function: a tensor of another function's trace, or of a branch or loop that has ended, is "
+        "used; pass it as an argument, return it as a result");
   }
   const auto [known, added] = constants_.try_emplace(body, -1);
   if (added) {
@@ -87,6 +151,7 @@ int Trace::value_of(const op::RangeOperand& operand) {
   if (added) {
     known->second = graph_.add_value(
         {.source = Value::Source::range, .type = operand.type, .range = operand.range});
+    range_operands_.push_back(operand);
   }
   return known->second;
 }
@@ -114,39 +179,78 @@ int Trace::aggregated(const Node& assign, const op::RangeOperand& variable) {
   return assign.inputs[0];
 }
 
+void Trace::check_allowed(const op::Signature& signature) const {
+  const std::string& name = signature.op->name;
+  if (current_device_scope() != scope_) {
+    if (op_ != nullptr) {
+      throw FailedPrecondition(
+          fmt::format("{}: a device scope inside {}, which runs on one device; open it around {}",
+                      name, op_, op_));
+    }
+    if (replicas_ > 1) {
+      throw FailedPrecondition(
+          fmt::format("{}: the scope {} inside strategy.run, whose replicas have their own devices",
+                      name, current_device_scope().str()));
+    }
+  }
+  if (op_ == nullptr) return;
+  if (signature.op->is_collective) {
+    throw FailedPrecondition(fmt::format(
+        "{} inside {}: replicas that decide differently would wait for each other for ever; reduce "
+        "before or after it",
+        name, op_));
+  }
+  if (replicas_ > 1 && signature.op->writes_ranges) {
+    throw FailedPrecondition(fmt::format(
+        "{} inside {} inside strategy.run: replicas that decide differently would not agree on the "
+        "variable; select the value with where() and assign it outside",
+        name, op_));
+  }
+}
+
 Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
                          const op::RangeOperands& ranges) {
-  if (current_device_scope() != scope_) {
-    throw Unimplemented(
-        signature.op->name +
-        ": a device scope inside a function; a function runs on one device, open the "
-        "scope around its call");
-  }
-  Node node{signature, {}, {}, {}};
-  for (const Tensor& input : inputs) node.inputs.push_back(value_of(input));
-  for (const auto& range : ranges) node.ranges.push_back(value_of(range));
-
-  // Replicas agree on what to assign before one of them does it.
-  if (replicas_ > 1 && signature.op->name.starts_with("assign")) {
-    node.inputs[0] = aggregated(node, ranges[0]);
-  }
-
+  check_allowed(signature);
   // A variable read twice with no assign between is one value.
   const bool is_read = signature.op->name == "read_variable";
   if (is_read) {
-    const auto known = current_reads_.find(node.ranges[0]);
+    const int range = value_of(ranges[0]);
+    const auto known = current_reads_.find(range);
     if (known != current_reads_.end()) return {known->second};
+    if (parent_ != nullptr && kind_ == RegionKind::once && !written_.contains(range)) {
+      return {captured(parent_->interpret(signature, inputs, ranges)[0])};
+    }
   }
-  for (size_t i = 0; i < node.ranges.size(); ++i) {
-    if (signature.op->writes_range(i, node.ranges.size())) current_reads_.erase(node.ranges[i]);
+  Tensors outputs = add({.signature = signature}, inputs, ranges);
+  if (is_read) current_reads_[value_of(ranges[0])] = outputs[0];
+  return outputs;
+}
+
+Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ranges) {
+  for (const Tensor& input : inputs) node.inputs.push_back(value_of(input));
+  for (const auto& range : ranges) node.ranges.push_back(value_of(range));
+  node.stream = next_stream();
+  if (const Tensor* near = op::NearScope::current(); near && near->body()->trace == id_) {
+    node.near = near->body()->value;
+  }
+  if (current_device_scope() != scope_) {
+    if (const devices::DevicePtr* asked = asked_by_scope()) node.device = *asked;
   }
 
+  // Replicas agree on what to assign before one of them does it.
+  if (replicas_ > 1 && node.op().name.starts_with("assign")) {
+    node.inputs[0] = aggregated(node, ranges[0]);
+  }
+  for (size_t i = 0; i < node.ranges.size(); ++i) {
+    if (!node.op().writes_range(i, node.ranges.size())) continue;
+    current_reads_.erase(node.ranges[i]);
+    written_.insert(node.ranges[i]);
+  }
   Tensors outputs;
-  for (const op::TensorType& type : signature.outputs) {
+  for (const op::TensorType& type : node.signature.outputs) {
     node.outputs.push_back(graph_.add_value({.source = Value::Source::node, .type = type}));
     outputs.push_back(symbolic(node.outputs.back()));
   }
-  if (is_read) current_reads_[node.ranges[0]] = outputs[0];
   graph_.nodes.push_back(std::move(node));
   return outputs;
 }

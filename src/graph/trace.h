@@ -3,9 +3,12 @@
 
 #include <functional>
 #include <map>
+#include <optional>
+#include <set>
 #include <unordered_map>
 
 #include "graph/graph.h"
+#include "tandem/structure.h"
 
 namespace tandem::graph {
 
@@ -35,24 +38,76 @@ class Trace final : public op::Interpreter {
 
   int replicas() const { return replicas_; }
 
+  /// What a region is traced for.
+  enum class RegionKind {
+    once,   ///< Runs at most once, where its node stands: it may use what variables were then.
+    loops,  ///< Runs again and again.
+  };
+
+  /// A region of this trace, and what it takes from around it.
+  struct Nested {
+    Region region;
+    Tensors captured;  ///< The region's inputs after `arguments`.
+    op::RangeOperands ranges;
+    bool writes = false;  ///< Some of the ranges.
+    std::string rest;     ///< What of the results is not tensors.
+  };
+  using RegionFn = std::function<structure::Flat(const Tensors&)>;
+
+  /// Calls `f` with symbolic arguments of these types. `op` names the control flow in errors.
+  Nested nested(const char* op, RegionKind kind, const RegionFn& f,
+                const op::TensorTypes& arguments);
+
+  /// Adds a call that op::apply does not know: control flow.
+  Tensors add(Node node, const Tensors& inputs, const op::RangeOperands& ranges);
+
+  /// While it lives, calls draw the random numbers of the call that they repeat.
+  class Repetition {
+   public:
+    Repetition(Trace& trace, int stream) : trace_(trace) { trace_.repeated_ = stream; }
+    ~Repetition() { trace_.repeated_.reset(); }
+    Repetition(const Repetition&) = delete;
+    Repetition& operator=(const Repetition&) = delete;
+
+   private:
+    Trace& trace_;
+  };
+
+  /// To be told of the variables that a nested trace reads from around it: by the value inside.
+  const Tensor* captured_as(const Tensor& inside) const;
+
   Tensors interpret(const op::Signature& signature, const Tensors& inputs,
                     const op::RangeOperands& ranges) override;
 
  private:
   explicit Trace(int replicas);
+  Trace(Trace& parent, const char* op, RegionKind kind);
 
   Tensor symbolic(int value) const;
+  Tensor new_argument(const op::TensorType& type);
+  bool is_around(uint64_t trace) const;
+  Tensor captured(const Tensor& outside);
+  void check_allowed(const op::Signature& signature) const;
+  int next_stream();
   int aggregated(const Node& assign, const op::RangeOperand& variable);
   int value_of(const Tensor& tensor);
   int value_of(const op::RangeOperand& operand);
 
   const uint64_t id_;
   const int replicas_;
+  Trace* const parent_ = nullptr;
+  const char* const op_ = nullptr;  // Of the control flow that this is a region of.
+  const RegionKind kind_ = RegionKind::once;
   const DeviceSpec scope_ = current_device_scope();
   Graph graph_;
   std::unordered_map<const TensorBody*, int> constants_;
   std::map<std::pair<const StoreBlock*, int64_t>, int> ranges_;
   std::map<int, Tensor> current_reads_;  // By range value, until the range is written.
+  std::set<int> written_;                // Ranges.
+  op::RangeOperands range_operands_;
+  std::vector<std::pair<Tensor, Tensor>> captures_;  // Outside and inside.
+  int streams_ = 0;
+  std::optional<int> repeated_;
 };
 
 }  // namespace tandem::graph

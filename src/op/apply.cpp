@@ -8,6 +8,7 @@ namespace tandem::op {
 namespace {
 
 thread_local Interpreter* current_interpreter = nullptr;
+thread_local const Tensor* current_near = nullptr;
 
 }  // namespace
 
@@ -19,6 +20,10 @@ RangeOperand operand_of(const Variable& variable) {
 InterpreterScope::InterpreterScope(Interpreter& interpreter)
     : former_(std::exchange(current_interpreter, &interpreter)) {}
 InterpreterScope::~InterpreterScope() { current_interpreter = former_; }
+
+NearScope::NearScope(const Tensor& tensor) : former_(std::exchange(current_near, &tensor)) {}
+NearScope::~NearScope() { current_near = former_; }
+const Tensor* NearScope::current() { return current_near; }
 
 std::vector<Recorder*>& recorders() {
   thread_local std::vector<Recorder*> open;

@@ -40,6 +40,22 @@ class InterpreterScope {
   Interpreter* former_;
 };
 
+/// While it lives, calls of this thread belong to `tensor`: traces place them, where nothing else
+/// says otherwise, on the device that computes it. So gradients are computed beside their ops.
+class NearScope {
+ public:
+  explicit NearScope(const Tensor& tensor);
+  ~NearScope();
+  NearScope(const NearScope&) = delete;
+  NearScope& operator=(const NearScope&) = delete;
+
+  /// Of this thread, or null.
+  static const Tensor* current();
+
+ private:
+  const Tensor* former_;
+};
+
 /// Sees every call that could have a gradient: a tape.
 class Recorder {
  public:

@@ -28,6 +28,13 @@ struct StepScalars {
   RandomRun random;
 };
 
+/// Where the threads that share a run wait for each other.
+class Meeting {
+ public:
+  virtual ~Meeting() = default;
+  virtual void meet() const = 0;
+};
+
 /// One thread's part of one run. Operands are the inputs, then the outputs, then the ranges, each
 /// an index into `slots`.
 struct Launch {
@@ -43,7 +50,11 @@ struct Launch {
   const StepScalars* step = nullptr;
   int stream = 0;                       ///< Which call of its program this is, for random numbers.
   void* const* const* peers = nullptr;  ///< The slots of every replica, for collectives.
+  const Meeting* meeting = nullptr;     ///< In a program on several threads; else null.
 
+  void meet() const {
+    if (meeting != nullptr) meeting->meet();
+  }
   template <class T>
   const T* in(int i) const {
     return static_cast<const T*>(slots[operands[i]]);

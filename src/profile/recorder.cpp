@@ -11,7 +11,7 @@ thread_local std::string row_name;
 Row& own_row(Session& session) {
   thread_local uint64_t row_session = 0;
   thread_local std::shared_ptr<Row> row;
-  if (row_session != session.id()) {
+  if (!row || row_session != session.id()) {
     row = session.add_row(row_name);
     row_session = session.id();
   }

@@ -434,8 +434,9 @@ TEST_F(FunctionTest, ExplainListsTheInstructionsOfEachProgram) {
   EXPECT_EQ(f.explain(), "");
   f(rows_of_three(2));
   const std::string text = f.explain();
-  for (const char* part : {"function(float32[rows,3]) on /device:CPU:0", "relu(float32[rows,3])",
-                           "-- barrier", "reduce(float32[rows,3])", "float32[3]"}) {
+  for (const char* part :
+       {"function(float32[rows,3])", "on /device:CPU:0", "for 2 rows", "float32[2,3] = relu(%0)",
+        "2 rows, tandem, 6 FLOP, 48 B", "-- barrier", "float32[3] = reduce(%"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
   }
 }

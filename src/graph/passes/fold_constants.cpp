@@ -12,9 +12,9 @@ bool is_constant(const Graph& graph, const Node& node) {
            graph.at(input).source != Value::Source::alias;
   };
   const auto fixed = [&](int output) { return !graph.at(output).type.shape.is_symbolic(); };
-  return !node.op().depends_on_run && !node.op().has_effect() && !node.op().is_collective &&
-         node.ranges.empty() && std::ranges::all_of(node.inputs, constant) &&
-         std::ranges::all_of(node.outputs, fixed);
+  return node.regions.empty() && !node.op().depends_on_run && !node.op().has_effect() &&
+         !node.op().is_collective && node.ranges.empty() &&
+         std::ranges::all_of(node.inputs, constant) && std::ranges::all_of(node.outputs, fixed);
 }
 
 }  // namespace

@@ -10,7 +10,8 @@ namespace {
 /// Two calls alike give the same.
 bool is_pure(const Node& node) {
   const op::OpDef& op = node.op();
-  return !op.has_effect() && !op.is_random && !op.is_collective && node.ranges.empty();
+  return node.regions.empty() && !op.has_effect() && !op.is_random && !op.is_collective &&
+         node.ranges.empty();
 }
 
 bool is_same_call(const Node& a, const Node& b) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "graph/graph.h"
+#include "graph/home.h"
 
 namespace tandem::graph {
 
@@ -34,6 +35,25 @@ void copy_shared_results(Graph& graph);
 /// An all_reduce whose results only go into updates split in the same way becomes a reduce_scatter:
 /// each thread sums what it will use.
 void shard_updates(Graph& graph);
+
+/// A piece of a graph that runs on one device.
+struct Part {
+  devices::DevicePtr device;
+  Graph graph;
+  std::vector<int> inputs;  ///< By argument: which tensor of the call it is.
+};
+
+/// The tensors of a call are its arguments, then the results of each part in turn.
+struct Partition {
+  std::vector<Part> parts;   ///< In the order in which they run.
+  std::vector<int> results;  ///< Which tensors of the call the whole graph returns.
+};
+
+/// Cuts a graph by the devices that its calls run on: what a scope inside the function asks for;
+/// with a variable, where that lives; a gradient beside the call that it is of; else where most of
+/// the inputs are computed, so that little is copied; else at `home`. A graph that is all at home
+/// is one part.
+Partition partition(Graph graph, const Home& home);
 
 /// Calls without effect whose outputs nobody uses are removed.
 void remove_dead_code(Graph& graph);

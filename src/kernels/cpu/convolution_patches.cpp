@@ -85,7 +85,8 @@ class PatchConvolution final : public Convolution {
   }
   Workspace parts_of(void* workspace) const {
     auto* bytes = static_cast<char*>(workspace);
-    return {reinterpret_cast<T*>(bytes), reinterpret_cast<T*>(bytes + patches_bytes()),
+    void* sums = bytes + patches_bytes();
+    return {static_cast<T*>(workspace), static_cast<T*>(sums),
             bytes + patches_bytes() + sums_bytes()};
   }
 

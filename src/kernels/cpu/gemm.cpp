@@ -7,11 +7,13 @@
 #include <cassert>
 #include <cstring>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "kernels/cpu/gemm_narrow.h"
 #include "kernels/cpu/gemm_shallow.h"
+#include "kernels/cpu/provider_table.h"
 #include "tandem/error.h"
 
 namespace tandem::cpu {
@@ -186,11 +188,32 @@ std::unique_ptr<Gemm> prepare_gemm_with(const char* name, const GemmShape& shape
   return provider.make(shape);
 }
 
-std::unique_ptr<Gemm> prepare_gemm(const GemmShape& shape) {
+std::string static_gemm_provider(const GemmShape& shape) {
   for (const Rule& rule : kTable) {
-    if (rule.applies(shape)) return prepare_gemm_with(rule.provider, shape);
+    if (rule.applies(shape)) return rule.provider;
   }
   throw Unimplemented("gemm: no provider takes " + text_of(shape));
+}
+
+std::vector<std::string> gemm_providers_for(const GemmShape& shape) {
+  std::vector<std::string> names;
+  for (const Provider& provider : kProviders) {
+    if (provider.accepts(shape)) names.emplace_back(provider.name);
+  }
+  return names;
+}
+
+bool is_gemm_provider(std::string_view name) {
+  return std::ranges::any_of(kProviders, [&](const Provider& p) { return p.name == name; });
+}
+
+std::unique_ptr<Gemm> prepare_gemm(const GemmShape& shape) {
+  const std::optional<std::string> measured = measured_provider(shape);
+  // A class may hold shapes that its provider does not take.
+  if (measured && find_provider(*measured).accepts(shape)) {
+    return prepare_gemm_with(measured->c_str(), shape);
+  }
+  return prepare_gemm_with(static_gemm_provider(shape).c_str(), shape);
 }
 
 }  // namespace tandem::cpu

@@ -8,6 +8,9 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "tandem/dtype.h"
 
@@ -37,12 +40,17 @@ class Gemm {
   virtual const char* provider() const = 0;
 };
 
-/// Chooses the provider by a static table. Throws Unimplemented if the dtype is not float32 or
-/// float64.
+/// Chooses the provider by the measured table in use (provider_table.h) where that knows the shape,
+/// else by the static one. Throws Unimplemented if the dtype is not float32 or float64.
 std::unique_ptr<Gemm> prepare_gemm(const GemmShape& shape);
 
 /// The same with a provider of the caller's choice. Throws NotFound if there is none of that name,
 /// and Unimplemented if it does not take this shape.
 std::unique_ptr<Gemm> prepare_gemm_with(const char* provider, const GemmShape& shape);
+
+/// What the static table says, who takes a shape at all, and whether there is such a provider.
+std::string static_gemm_provider(const GemmShape& shape);
+std::vector<std::string> gemm_providers_for(const GemmShape& shape);
+bool is_gemm_provider(std::string_view name);
 
 }  // namespace tandem::cpu

@@ -110,12 +110,14 @@ class Gather {
   RowSplit split_;
 };
 
+template <class Index>
+op::ExecutablePtr gather_by(const op::Signature& s) {
+  return op::executable(
+      [gather = Gather<Index>(s)](const op::Launch& launch) { gather.run(launch); });
+}
+
 op::ExecutablePtr prepare_gather(const op::Signature& s, int) {
-  const auto prepared = [&]<class I>(I) {
-    return op::executable(
-        [gather = Gather<I>(s)](const op::Launch& launch) { gather.run(launch); });
-  };
-  return s.inputs[1].dtype == DType::int32 ? prepared(int32_t()) : prepared(int64_t());
+  return s.inputs[1].dtype == DType::int32 ? gather_by<int32_t>(s) : gather_by<int64_t>(s);
 }
 
 /// The values are added in the order of the indices, whoever adds them.

@@ -13,16 +13,11 @@ namespace tandem::kernels::cpu {
 /// Calls f(U()) with the unsigned type that is as large as an element.
 template <class F>
 decltype(auto) with_word(DType dtype, F f) {
-  switch (size_of(dtype)) {
-    case 1:
-      return f(uint8_t());
-    case 2:
-      return f(uint16_t());
-    case 4:
-      return f(uint32_t());
-    default:
-      return f(uint64_t());
-  }
+  const size_t size = size_of(dtype);
+  if (size == 1) return f(uint8_t());
+  if (size == 2) return f(uint16_t());
+  if (size == 4) return f(uint32_t());
+  return f(uint64_t());
 }
 
 class Pattern {

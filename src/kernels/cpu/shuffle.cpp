@@ -21,7 +21,7 @@ op::ExecutablePtr prepare_permutation(const op::Signature& s, int) {
         for (int64_t i = n - 1; i > 0; --i) {
           const PhiloxBlock words = stream.block(static_cast<uint64_t>(i));
           const uint64_t bits = uint64_t{words[1]} << 32 | words[0];
-          const auto places = static_cast<unsigned __int128>(i + 1);
+          const auto places = static_cast<unsigned __int128>(i) + 1;
           std::swap(order[i], order[static_cast<int64_t>(bits * places >> 64)]);
         }
       });

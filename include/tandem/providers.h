@@ -1,0 +1,44 @@
+/// Which implementation computes what. Matrix products have several providers (oneDNN, OpenBLAS,
+/// our own kernels); a static table chooses by shape, so that results are the same on every run. A
+/// table measured on this machine takes its place where it is named.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+#include "tandem/export.h"
+
+namespace tandem::providers {
+
+/// Products prepared from now on are chosen by the table in this file, where it knows their class,
+/// else by the static one. The environment variable TANDEM_PROVIDERS names a file for the first
+/// product of a process. An empty path goes back to the static table. Throws NotFound when there is
+/// no such file and DataLoss, naming file and line, when it is none of ours.
+TANDEM_API void use_table(const std::string& path);
+
+/// A number for the table in use: 0 for the static one. Training states keep it, since other
+/// providers round differently.
+TANDEM_API uint64_t table_hash();
+
+struct TuneOptions {
+  /// Sizes measured are powers of two up to this.
+  int64_t largest = 1024;
+  /// The time each candidate gets per class, at least.
+  double seconds_per_candidate = 0.002;
+  /// Called after each class with the number done and the number of all.
+  std::function<void(int done, int all)> progress = {};
+};
+
+struct TuneResult {
+  int classes = 0;    ///< Measured.
+  int different = 0;  ///< For which another provider is faster than the static choice.
+  double gain = 1;    ///< Mean over all classes of the static choice's time over the best one's.
+};
+
+/// Measures the providers on this machine, one core, and writes the classes in which another one
+/// than the static choice is clearly faster to `path`. The file is complete or not there. Throws
+/// Unavailable when it cannot be written.
+TANDEM_API TuneResult tune(const std::string& path, const TuneOptions& options = {});
+
+}  // namespace tandem::providers

@@ -1,0 +1,315 @@
+#include "graph/control_flow.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "graph/trace.h"
+#include "tandem/control_flow.h"
+#include "tandem/error.h"
+#include "tandem/gradient_tape.h"
+#include "tandem/ops.h"
+
+namespace tandem::graph {
+namespace {
+
+/// Not in the registry: nobody applies them, traces add their nodes. Those that assign variables
+/// are kept where nobody uses their outputs.
+const op::OpDef& definition(const char* name, bool writes) {
+  const auto make = [](const char* op, bool writes_ranges) {
+    return op::OpDef{.name = op,
+                     .infer = {},
+                     .split = op::split_none,
+                     .no_gradient = true,
+                     .writes_ranges = writes_ranges};
+  };
+  static const op::OpDef definitions[] = {make("cond", false), make("cond", true),
+                                          make("while_loop", false), make("while_loop", true)};
+  return definitions[(name == std::string_view("cond") ? 0 : 2) + (writes ? 1 : 0)];
+}
+
+/// Stands in for the tapes while a region is traced: what happens inside is the node's business.
+/// The variables that the region reads are read around it, and that the tapes must know.
+class RegionRecorder final : public op::Recorder {
+ public:
+  RegionRecorder() : trace_(*Trace::current()) {
+    tapes_.swap(op::recorders()), op::recorders().push_back(this);
+  }
+  ~RegionRecorder() override { tapes_.swap(op::recorders()); }
+  RegionRecorder(const RegionRecorder&) = delete;
+  RegionRecorder& operator=(const RegionRecorder&) = delete;
+
+  void record(const op::OpDef&, const Tensors&, const Tensors&, const op::Attrs&) override {}
+  void record_custom(const std::shared_ptr<const op::GradientFn>&, const Tensors&,
+                     const Tensors&) override {}
+  void record_read(const Variable& variable, const Tensor& value) override {
+    if (const Tensor* outside = trace_.captured_as(value)) {
+      for (op::Recorder* tape : tapes_) tape->record_read(variable, *outside);
+    }
+  }
+
+ private:
+  const Trace& trace_;
+  std::vector<op::Recorder*> tapes_;
+};
+
+/// A node of control flow while its regions are put together.
+class NodeBuilder {
+ public:
+  NodeBuilder(Trace& trace, const char* op, const Tensors& inputs)
+      : trace_(trace), op_(op), inputs_(inputs) {}
+
+  const op::TensorTypes& trace(Trace::RegionKind kind, const Trace::RegionFn& f,
+                               const op::TensorTypes& arguments) {
+    const auto unseen = [&](const Tensors& inside) {
+      const RegionRecorder recorder;
+      return f(inside);
+    };
+    Trace::Nested nested = trace_.nested(op_, kind, unseen, arguments);
+    for (size_t i = 0; i < arguments.size(); ++i) nested.region.inputs.push_back(int(i));
+    for (const Tensor& tensor : nested.captured) nested.region.inputs.push_back(input(tensor));
+    for (const op::RangeOperand& range : nested.ranges) add_range(range);
+    writes_ |= nested.writes;
+    const Graph& graph = nested.region.graph;
+    results_.emplace_back();
+    for (int result : graph.results) results_.back().push_back(graph.at(result).type);
+    rests_.push_back(std::move(nested.rest));
+    node_.regions.push_back(std::make_shared<const Region>(std::move(nested.region)));
+    return results_.back();
+  }
+
+  const op::TensorTypes& results(size_t region) const { return results_[region]; }
+  const std::string& rest(size_t region) const { return rests_[region]; }
+  const Tensors& inputs() const { return inputs_; }
+  const std::vector<std::shared_ptr<const Region>>& regions() const { return node_.regions; }
+  bool writes() const { return writes_; }
+
+  Tensors finish(op::TensorTypes outputs, op::Attrs attrs = {}) {
+    op::Signature& signature = node_.signature;
+    signature = {&definition(op_, writes_), {}, std::move(outputs), std::move(attrs), {}};
+    for (const Tensor& input : inputs_) signature.inputs.push_back({input.dtype(), input.shape()});
+    for (const auto& range : ranges_) signature.ranges.push_back(range.type);
+    return trace_.add(node_, inputs_, ranges_);
+  }
+
+ private:
+  int input(const Tensor& tensor) {
+    const auto same = [&](const Tensor& known) { return known.body() == tensor.body(); };
+    const auto found = std::ranges::find_if(inputs_, same);
+    if (found != inputs_.end()) return static_cast<int>(found - inputs_.begin());
+    inputs_.push_back(tensor);
+    return static_cast<int>(inputs_.size()) - 1;
+  }
+
+  void add_range(const op::RangeOperand& range) {
+    const auto same = [&](const op::RangeOperand& known) { return known.range == range.range; };
+    if (std::ranges::none_of(ranges_, same)) ranges_.push_back(range);
+  }
+
+  Trace& trace_;
+  const char* op_;
+  Tensors inputs_;
+  op::RangeOperands ranges_;
+  Node node_{};
+  bool writes_ = false;
+  std::vector<op::TensorTypes> results_;
+  std::vector<std::string> rests_;
+};
+
+std::string str(const op::TensorType& type) {
+  return fmt::format("{}{}", name_of(type.dtype), type.shape.str());
+}
+
+op::TensorTypes types_of(const Tensors& tensors) {
+  op::TensorTypes types;
+  for (const Tensor& tensor : tensors) types.push_back({tensor.dtype(), tensor.shape()});
+  return types;
+}
+
+/// Throws InvalidArgument, naming the first difference: `what` of the two sides.
+void check_same(const char* what, const op::TensorTypes& a, const std::string& rest_a,
+                const char* side_a, const op::TensorTypes& b, const std::string& rest_b,
+                const char* side_b) {
+  if (a.size() != b.size()) {
+    throw InvalidArgument(
+        fmt::format("{}: {} tensors {}, {} {}", what, a.size(), side_a, b.size(), side_b));
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    if (a[i] == b[i]) continue;
+    throw InvalidArgument(
+        fmt::format("{} {} is {} {}, {} {}", what, i, str(a[i]), side_a, str(b[i]), side_b));
+  }
+  if (rest_a != rest_b) {
+    throw InvalidArgument(fmt::format("{}: the plain values are '{}' {}, '{}' {}", what, rest_a,
+                                      side_a, rest_b, side_b));
+  }
+}
+
+void check_predicate(const char* op, const Tensor& predicate) {
+  if (!predicate.defined() || predicate.dtype() != DType::boolean ||
+      predicate.shape().count() != 1) {
+    throw InvalidArgument(fmt::format(
+        "{}: the predicate is {}, a single bool is needed", op,
+        predicate.defined() ? str({predicate.dtype(), predicate.shape()}) : "an empty Tensor"));
+  }
+}
+
+// ---- Repeating a region's calls, for gradients ----
+
+Tensors repeated(const Region& region, const Tensors& inputs);
+
+Tensors repeated(const Node& node, const Tensors& inputs) {
+  const Trace::Repetition repetition(*Trace::current(), node.stream);
+  if (node.regions.empty()) return op::apply(node.op(), inputs, node.signature.attrs);
+  const auto region = [&](size_t i) {
+    return [&, i] { return structure::Flat{repeated(*node.regions[i], inputs), {}}; };
+  };
+  if (node.op().name == "cond") return flow::cond(inputs[0], region(0), region(1));
+  throw Unimplemented(
+      "while_loop: it has no gradient in a function; a loop of C++ with a fixed number of "
+      "iterations has one");
+}
+
+Tensors repeated(const Region& region, const Tensors& inputs) {
+  const Graph& graph = region.graph;
+  Tensors values(graph.values.size());
+  const auto at = [&](int value) -> Tensor& { return values[static_cast<size_t>(value)]; };
+  for (size_t i = 0; i < graph.arguments.size(); ++i) {
+    at(graph.arguments[i]) = inputs[static_cast<size_t>(region.inputs[i])];
+  }
+  for (size_t v = 0; v < values.size(); ++v) {
+    if (graph.values[v].source == Value::Source::constant) values[v] = graph.values[v].constant;
+  }
+  for (const Node& node : graph.nodes) {
+    Tensors operands;
+    for (int input : node.inputs) operands.push_back(at(input));
+    const Tensors outputs = repeated(node, operands);
+    for (size_t i = 0; i < outputs.size(); ++i) at(node.outputs[i]) = outputs[i];
+  }
+  Tensors results;
+  for (int result : graph.results) results.push_back(at(result));
+  return results;
+}
+
+/// The gradients of the inputs that `region` takes, zeros for the others.
+Tensors gradients_of(const Region& region, const op::Call& call, const Tensors& upstream) {
+  GradientTape tape({.persistent = false, .watch_accessed_variables = false});
+  Tensors inputs = call.inputs;
+  Tensors wanted;
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!call.needed[i]) continue;
+    inputs[i] = identity(inputs[i]);  // Its own, also where one tensor is two inputs.
+    tape.watch(inputs[i]);
+    wanted.push_back(inputs[i]);
+  }
+  const Tensors results = repeated(region, inputs);
+  Tensors targets, given;
+  for (size_t i = 0; i < results.size(); ++i) {
+    if (!upstream[i].defined()) continue;
+    targets.push_back(results[i]);
+    given.push_back(upstream[i]);
+  }
+  return tape.gradient(targets, wanted,
+                       {.unconnected = UnconnectedGradients::zero, .output_gradients = given});
+}
+
+op::GradientFn cond_gradient(std::vector<std::shared_ptr<const Region>> regions, bool writes) {
+  return [regions = std::move(regions), writes](const op::Call& call, const Tensors& upstream) {
+    if (writes) {
+      throw Unimplemented(
+          "cond: a branch that assigns variables has no gradient; assign after the tape is done");
+    }
+    const auto branch = [&](size_t i) {
+      return [&, i] {
+        Tensors dense = gradients_of(*regions[i], call, upstream);
+        for (Tensor& gradient : dense) gradient = op::with_all_rows(gradient);
+        return structure::Flat{std::move(dense), {}};
+      };
+    };
+    const Tensors found = flow::cond(call.inputs[0], branch(0), branch(1));
+    Tensors gradients(call.inputs.size());
+    size_t next = 0;
+    for (size_t i = 0; i < gradients.size(); ++i) {
+      if (call.needed[i]) gradients[i] = found[next++];
+    }
+    return gradients;
+  };
+}
+
+/// Tells the tapes of a node that op::apply did not see.
+void record(op::GradientFn gradient, const Tensors& inputs, const Tensors& outputs) {
+  const auto shared = std::make_shared<const op::GradientFn>(std::move(gradient));
+  for (op::Recorder* tape : op::recorders()) tape->record_custom(shared, inputs, outputs);
+}
+
+}  // namespace
+
+int64_t maximum_iterations(const op::Signature& signature) {
+  return signature.attrs.get<int64_t>("maximum_iterations");
+}
+
+}  // namespace tandem::graph
+
+namespace tandem::flow {
+
+using graph::NodeBuilder;
+using graph::Trace;
+
+Tensors cond(const Tensor& predicate, const Branch& then, const Branch& otherwise) {
+  graph::check_predicate("cond", predicate);
+  Trace* trace = Trace::current();
+  if (trace == nullptr) return (predicate.item<bool>() ? then() : otherwise()).tensors;
+  NodeBuilder node(*trace, "cond", {predicate});
+  const auto region = [&](const Branch& branch) {
+    node.trace(Trace::RegionKind::once, [&](const Tensors&) { return branch(); }, {});
+  };
+  region(then);
+  region(otherwise);
+  graph::check_same("cond: result", node.results(0), node.rest(0), "in the first branch",
+                    node.results(1), node.rest(1), "in the second");
+  Tensors outputs = node.finish(node.results(0));
+  graph::record(graph::cond_gradient(node.regions(), node.writes()), node.inputs(), outputs);
+  return outputs;
+}
+
+Tensors while_loop(const Condition& condition, const Body& body, const structure::Flat& variables,
+                   int64_t maximum_iterations) {
+  const op::TensorTypes types = graph::types_of(variables.tensors);
+  const auto check_body = [&](const op::TensorTypes& results, const std::string& rest) {
+    graph::check_same("while_loop: variable", types, variables.rest, "before", results, rest,
+                      "after an iteration");
+  };
+  Trace* trace = Trace::current();
+  if (trace == nullptr) {
+    Tensors now = variables.tensors;
+    for (int64_t i = 0; i < maximum_iterations; ++i) {
+      const Tensor goes_on = condition(now);
+      graph::check_predicate("while_loop", goes_on);
+      if (!goes_on.item<bool>()) break;
+      structure::Flat next = body(now);
+      check_body(graph::types_of(next.tensors), next.rest);
+      now = std::move(next.tensors);
+    }
+    return now;
+  }
+  NodeBuilder node(*trace, "while_loop", variables.tensors);
+  const auto decides = [&](const Tensors& now) {
+    const Tensor goes_on = condition(now);
+    graph::check_predicate("while_loop", goes_on);
+    return structure::Flat{{goes_on}, {}};
+  };
+  node.trace(Trace::RegionKind::loops, decides, types);
+  node.trace(Trace::RegionKind::loops, body, types);
+  check_body(node.results(1), node.rest(1));
+  Tensors outputs = node.finish(types, {{"maximum_iterations", maximum_iterations}});
+  graph::record(
+      [](const op::Call&, const Tensors&) -> Tensors {
+        throw Unimplemented(
+            "while_loop: it has no gradient in a function; a loop of C++ with a fixed number of "
+            "iterations has one");
+      },
+      node.inputs(), outputs);
+  return outputs;
+}
+
+}  // namespace tandem::flow

@@ -1,0 +1,240 @@
+#include <algorithm>
+#include <cstring>
+
+#include "graph/control_flow.h"
+#include "graph/program.h"
+#include "op/hash.h"
+#include "tensor/body.h"
+
+namespace tandem::graph {
+namespace {
+
+constexpr size_t kAlignment = 64;
+
+size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
+
+size_t bytes_of(const op::TensorType& type) {
+  return static_cast<size_t>(type.shape.count()) * size_of(type.dtype);
+}
+
+/// A region compiled like a program of its own. Its memory is part of the node's workspace.
+class RegionProgram {
+ public:
+  RegionProgram(const Region& region, int64_t rows, const devices::DevicePtr& device, int parts)
+      : inputs_(region.inputs),
+        program_(region.graph, 1, false),
+        plan_(make_plan(program_, rows, device, parts, parts)) {
+    const Graph& graph = program_.graph();
+    fixed_.resize(graph.values.size());
+    for (size_t v = 0; v < fixed_.size(); ++v) {
+      const Value& value = graph.values[v];
+      if (value.source == Value::Source::range) fixed_[v] = value.range.data(*device);
+      if (value.source == Value::Source::constant) {
+        constants_.push_back(on_device(value.constant, device));
+        fixed_[v] = constants_.back().body()->data();
+      }
+    }
+  }
+
+  size_t slots_bytes() const { return aligned(fixed_.size() * sizeof(void*)); }
+  size_t arena_bytes() const { return aligned(plan_.arena_bytes); }
+  const Graph& graph() const { return program_.graph(); }
+
+  /// One thread's part of a run. `argument(i)` and `result(i)` give the addresses of the node's
+  /// input i and of the region's result i; `salt` tells one iteration's random numbers from
+  /// another's.
+  template <class Argument, class Result>
+  void run(const op::Launch& outer, void** slots, char* arena, int salt, Argument argument,
+           Result result) const {
+    const Graph& graph = program_.graph();
+    std::ranges::copy(fixed_, slots);
+    for (size_t i = 0; i < graph.arguments.size(); ++i) {
+      slots[graph.arguments[i]] = argument(inputs_[i]);
+    }
+    for (size_t i = 0; i < graph.results.size(); ++i) slots[graph.results[i]] = result(i);
+    const auto& buffer_of = program_.memory().buffer_of;
+    for (size_t v = 0; v < fixed_.size(); ++v) {
+      if (buffer_of[v] >= 0) slots[v] = arena + plan_.offsets[static_cast<size_t>(buffer_of[v])];
+    }
+    for (size_t v = 0; v < fixed_.size(); ++v) {
+      if (graph.values[v].source == Value::Source::alias) {
+        slots[v] = slots[graph.storage_of(static_cast<int>(v))];
+      }
+    }
+    op::Launch launch = outer;
+    launch.slots = slots;
+    launch.workspaces = arena + plan_.workspace_offset;
+    launch.workspace_stride = plan_.workspace_bytes;
+    for (size_t i = 0; i < plan_.executables.size(); ++i) run_instruction(i, salt, launch);
+  }
+
+ private:
+  void run_instruction(size_t i, int salt, op::Launch& launch) const {
+    const Instruction& instruction = program_.instructions()[i];
+    const op::Executable& executable = *plan_.executables[i];
+    if (instruction.barrier != Barrier::none) launch.meet();
+    launch.operands = plan_.operands[i].data();
+    launch.inputs = static_cast<int>(instruction.node.inputs.size());
+    launch.outputs = static_cast<int>(instruction.node.outputs.size());
+    launch.stream = instruction.node.stream ^ salt;
+    const int phases = executable.phases();
+    for (launch.phase = 0; launch.phase < phases; ++launch.phase) {
+      if (launch.phase > 0) launch.meet();
+      executable.run(launch);
+    }
+    if (phases > 1) launch.meet();  // The next instruction may use the workspaces.
+  }
+
+  const std::vector<int> inputs_;
+  const Program program_;
+  const Plan plan_;
+  Tensors constants_;
+  std::vector<void*> fixed_;  // By value: the addresses that no run changes.
+};
+
+/// What both kinds of control flow have: a workspace of an arena that the threads share, and a
+/// table of addresses for each thread (in host memory, where the device's is not readable). The
+/// threads meet when they come and when they go, so that to the instructions around it the node is
+/// one piece.
+class ControlFlow : public op::Executable {
+ public:
+  size_t workspace_bytes() const final {
+    const size_t all = shared_ + own_ * static_cast<size_t>(parts_);
+    return aligned((all + static_cast<size_t>(parts_) - 1) / static_cast<size_t>(parts_));
+  }
+  const char* provider() const final { return "control flow"; }
+
+  void run(const op::Launch& launch) const final {
+    launch.meet();
+    if (readable_ == nullptr) {
+      char* own = arena(launch) + shared_ + own_ * static_cast<size_t>(launch.part);
+      run_regions(launch, reinterpret_cast<void**>(own));
+    } else {
+      std::vector<void*> slots(own_ / sizeof(void*));
+      run_regions(launch, slots.data());
+    }
+    launch.meet();
+  }
+
+ protected:
+  ControlFlow(const Node& node, const devices::Device& device, int parts)
+      : parts_(parts), stream_(node.stream), readable_(device.kernel_address()) {}
+
+  virtual void run_regions(const op::Launch& launch, void** slots) const = 0;
+
+  void reserve(const RegionProgram& region, size_t more = 0) {
+    shared_ = std::max(shared_, region.arena_bytes() + more);
+    own_ = std::max(own_, region.slots_bytes());
+  }
+
+  char* arena(const op::Launch& launch) const { return launch.workspace<char>(0); }
+  /// Where this code reaches what lies at a device's address.
+  char* readable(const void* address) const {
+    return static_cast<char*>(readable_ == nullptr ? const_cast<void*>(address)
+                                                   : readable_(address));
+  }
+  /// Of a loop around this node.
+  int salt(const op::Launch& launch) const { return launch.stream ^ stream_; }
+
+ private:
+  const int parts_;
+  const int stream_;
+  void* (*const readable_)(const void*);  // Null where addresses are what they are.
+  size_t shared_ = 0;
+  size_t own_ = 0;
+};
+
+void* input(const op::Launch& launch, int i) { return launch.slots[launch.operands[i]]; }
+void* output(const op::Launch& launch, size_t i) {
+  return launch.slots[launch.operands[static_cast<size_t>(launch.inputs) + i]];
+}
+
+class Cond final : public ControlFlow {
+ public:
+  Cond(const Node& node, int64_t rows, const devices::DevicePtr& device, int parts)
+      : ControlFlow(node, *device, parts),
+        then_(*node.regions[0], rows, device, parts),
+        otherwise_(*node.regions[1], rows, device, parts) {
+    reserve(then_);
+    reserve(otherwise_);
+  }
+
+ private:
+  void run_regions(const op::Launch& launch, void** slots) const override {
+    const RegionProgram& taken = *readable(launch.in<bool>(0)) != 0 ? then_ : otherwise_;
+    taken.run(
+        launch, slots, arena(launch), salt(launch), [&](int i) { return input(launch, i); },
+        [&](size_t i) { return output(launch, i); });
+  }
+
+  const RegionProgram then_, otherwise_;
+};
+
+/// The loop's variables lie in the outputs; an iteration makes the next ones beside them.
+class WhileLoop final : public ControlFlow {
+ public:
+  WhileLoop(const Node& node, const op::Signature& signature, int64_t rows,
+            const devices::DevicePtr& device, int parts)
+      : ControlFlow(node, *device, parts),
+        most_(maximum_iterations(signature)),
+        condition_(*node.regions[0], rows, device, parts),
+        body_(*node.regions[1], rows, device, parts) {
+    size_t end = kAlignment;  // The first bytes are the condition's result.
+    for (const op::TensorType& type : signature.outputs) {
+      bytes_.push_back(bytes_of(type));
+      next_.push_back(end);
+      end += aligned(bytes_.back());
+    }
+    results_bytes_ = end;
+    reserve(condition_, end);
+    reserve(body_, end);
+  }
+
+ private:
+  void run_regions(const op::Launch& launch, void** slots) const override {
+    for (size_t i = 0; i < bytes_.size(); ++i) {
+      copy_part(launch, i, input(launch, static_cast<int>(i)));
+    }
+    char* next = arena(launch);
+    char* memory = next + results_bytes_;
+    const auto argument = [&](int i) {
+      const auto variable = static_cast<size_t>(i);
+      return variable < bytes_.size() ? output(launch, variable) : input(launch, i);
+    };
+    for (int64_t iteration = 0; iteration < most_; ++iteration) {
+      const int salt = static_cast<int>(
+          op::mixed(static_cast<size_t>(launch.stream), static_cast<size_t>(iteration)));
+      launch.meet();
+      condition_.run(launch, slots, memory, salt, argument, [&](size_t) -> void* { return next; });
+      launch.meet();
+      if (*readable(next) == 0) break;
+      body_.run(launch, slots, memory, salt, argument,
+                [&](size_t i) -> void* { return next + next_[i]; });
+      launch.meet();
+      for (size_t i = 0; i < bytes_.size(); ++i) copy_part(launch, i, next + next_[i]);
+    }
+  }
+
+  void copy_part(const op::Launch& launch, size_t variable, const void* from) const {
+    const auto [begin, end] = op::part_of(static_cast<int64_t>(bytes_[variable]), launch);
+    if (begin == end) return;
+    std::memcpy(readable(output(launch, variable)) + begin, readable(from) + begin,
+                static_cast<size_t>(end - begin));
+  }
+
+  const int64_t most_;
+  const RegionProgram condition_, body_;
+  std::vector<size_t> bytes_;  // By variable.
+  std::vector<size_t> next_;   // By variable: where its next value lies.
+  size_t results_bytes_ = 0;
+};
+
+}  // namespace
+
+op::ExecutablePtr prepare_control_flow(const Node& node, const op::Signature& signature,
+                                       int64_t rows, const devices::DevicePtr& device, int parts) {
+  if (node.op().name == "cond") return std::make_shared<Cond>(node, rows, device, parts);
+  return std::make_shared<WhileLoop>(node, signature, rows, device, parts);
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,289 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "device/placement_log.h"
+#include "device/settings.h"
+#include "graph/passes/passes.h"
+#include "op/registry.h"
+
+namespace tandem::graph {
+namespace {
+
+using devices::DevicePtr;
+
+bool reaches(const devices::Device& device, const StoreRange& range) {
+  return std::ranges::any_of(range.block->components(), [&](const auto& component) {
+    return &component->device()->space() == &device.space();
+  });
+}
+
+/// Chooses a device for each node, in order.
+class Placer {
+ public:
+  Placer(const Graph& graph, const DevicePtr& home)
+      : graph_(graph), home_(home), device_of_value_(graph.values.size()) {}
+
+  std::vector<DevicePtr> run() {
+    std::vector<DevicePtr> chosen;
+    for (const Node& node : graph_.nodes) {
+      chosen.push_back(device_of(node));
+      for (int output : node.outputs) at(output) = chosen.back();
+    }
+    return chosen;
+  }
+
+ private:
+  DevicePtr& at(int value) { return device_of_value_[static_cast<size_t>(value)]; }
+
+  DevicePtr device_of(const Node& node) {
+    const DevicePtr wanted = node.device ? asked(node) : home_;
+    for (int range : node.ranges) {
+      const StoreRange& variable = graph_.at(range).range;
+      if (!reaches(*wanted, variable)) return variable.block->components()[0]->device();
+    }
+    if (node.device) return wanted;
+    if (!node.ranges.empty()) return home_;
+    for (const DevicePtr& near :
+         {node.near >= 0 ? at(node.near) : nullptr, device_of_inputs(node)}) {
+      if (near && has_kernels(node, *near)) return near;
+    }
+    return home_;
+  }
+
+  /// What the scope names, or with soft placement the host where a kernel is missing there.
+  static const DevicePtr& asked(const Node& node) {
+    const DevicePtr& host = devices::host_device();
+    const bool falls_back = devices::settings.soft_placement && !has_kernels(node, *node.device) &&
+                            has_kernels(node, *host);
+    if (!falls_back) return node.device;
+    devices::report_fallback(node.op().name,
+                             {node.signature.str(), node.device->name(), host->name(),
+                              fmt::format("no kernel on {}", node.device->name())});
+    return host;
+  }
+
+  /// Where most of a node's inputs are computed, by bytes; null where none is.
+  const DevicePtr& device_of_inputs(const Node& node) {
+    std::map<const devices::Device*, double> bytes;
+    static const DevicePtr none;
+    const DevicePtr* best = &none;
+    for (int input : node.inputs) {
+      const DevicePtr& device = at(input);
+      if (!device) continue;
+      const op::TensorType& type = graph_.at(input).type;
+      bytes[device.get()] += std::abs(static_cast<double>(type.shape.count())) *
+                             static_cast<double>(size_of(type.dtype));
+      if (!*best || bytes[device.get()] > bytes[best->get()]) best = &device;
+    }
+    return *best;
+  }
+
+  static bool has_kernels(const Node& node, const devices::Device& device) {
+    if (node.regions.empty()) return op::Registry::instance().has_kernel(node.signature, device);
+    return std::ranges::all_of(node.regions, [&](const auto& region) {
+      return std::ranges::all_of(region->graph.nodes,
+                                 [&](const Node& inner) { return has_kernels(inner, device); });
+    });
+  }
+
+  const Graph& graph_;
+  const DevicePtr& home_;
+  std::vector<DevicePtr> device_of_value_;
+};
+
+/// Cuts the nodes into parts, each of one device, as few as following the order of data allows.
+class Cutter {
+ public:
+  Cutter(const Graph& graph, const std::vector<DevicePtr>& devices)
+      : graph_(graph), devices_(devices), part_of_node_(graph.nodes.size(), -1) {
+    find_predecessors();
+  }
+
+  std::vector<std::vector<size_t>> run() {
+    std::vector<std::vector<size_t>> parts;
+    for (size_t done = 0; done < graph_.nodes.size();) {
+      parts.push_back(next_part(static_cast<int>(parts.size())));
+      done += parts.back().size();
+    }
+    return parts;
+  }
+
+ private:
+  /// Who computes what a node uses, and who must have read or written a variable before it.
+  void find_predecessors() {
+    std::vector<int> producer(graph_.values.size(), -1);
+    std::map<int, std::vector<size_t>> users;  // Of a variable, since it was last written.
+    predecessors_.resize(graph_.nodes.size());
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      for (int input : node.inputs) {
+        if (const int p = producer[static_cast<size_t>(input)]; p >= 0) {
+          predecessors_[i].push_back(static_cast<size_t>(p));
+        }
+      }
+      for (size_t r = 0; r < node.ranges.size(); ++r) {
+        auto& former = users[node.ranges[r]];
+        predecessors_[i].insert(predecessors_[i].end(), former.begin(), former.end());
+        if (node.op().writes_range(r, node.ranges.size())) former.clear();
+        former.push_back(i);
+      }
+      for (int output : node.outputs) producer[static_cast<size_t>(output)] = static_cast<int>(i);
+    }
+  }
+
+  bool is_ready(size_t node) const {
+    return std::ranges::all_of(predecessors_[node],
+                               [&](size_t before) { return part_of_node_[before] >= 0; });
+  }
+
+  std::vector<size_t> next_part(int index) {
+    std::vector<size_t> part;
+    const devices::Device* device = nullptr;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (part_of_node_[i] >= 0 || !is_ready(i)) continue;
+      if (device == nullptr) device = devices_[i].get();
+      if (devices_[i].get() != device) continue;
+      part_of_node_[i] = index;
+      part.push_back(i);
+    }
+    return part;
+  }
+
+  const Graph& graph_;
+  const std::vector<DevicePtr>& devices_;
+  std::vector<int> part_of_node_;
+  std::vector<std::vector<size_t>> predecessors_;
+};
+
+/// Makes a graph of some nodes of another.
+class Extract {
+ public:
+  Extract(const Graph& whole, const std::vector<size_t>& nodes, const DevicePtr& device,
+          std::vector<int>& tensor_of)
+      : whole_(whole), tensor_of_(tensor_of) {
+    part_.device = device;
+    for (size_t i : nodes) {
+      Node node = whole.nodes[i];
+      for (int& input : node.inputs) input = mapped(input);
+      for (int& range : node.ranges) range = mapped(range);
+      for (int& output : node.outputs) {
+        const int own = part_.graph.add_value(whole.at(output));
+        map_[output] = own;
+        output = own;
+      }
+      part_.graph.nodes.push_back(std::move(node));
+    }
+  }
+
+  /// Makes a value that the nodes compute a result; it becomes tensor `index` of the call.
+  bool add_result(int value, int index) {
+    const auto own = map_.find(value);
+    if (own == map_.end()) return false;
+    part_.graph.results.push_back(own->second);
+    tensor_of_[static_cast<size_t>(value)] = index;
+    return true;
+  }
+
+  Part take() { return std::move(part_); }
+
+ private:
+  int mapped(int value) {
+    const auto [known, added] = map_.try_emplace(value, -1);
+    if (!added) return known->second;
+    Value copy = whole_.at(value);
+    const bool from_outside =
+        copy.source == Value::Source::argument || copy.source == Value::Source::node;
+    if (from_outside) {
+      copy.source = Value::Source::argument;
+      part_.inputs.push_back(tensor_of_[static_cast<size_t>(value)]);
+    }
+    known->second = part_.graph.add_value(std::move(copy));
+    if (from_outside) part_.graph.arguments.push_back(known->second);
+    return known->second;
+  }
+
+  const Graph& whole_;
+  std::vector<int>& tensor_of_;
+  std::map<int, int> map_;  // From the whole's values to the part's.
+  Part part_;
+};
+
+/// For each value the nodes of how many parts use it; results count as one more.
+std::vector<bool> used_later(const Graph& graph, const std::vector<size_t>& part) {
+  std::vector<bool> here(graph.nodes.size(), false);
+  for (size_t node : part) here[node] = true;
+  std::vector<bool> used(graph.values.size(), false);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (here[i]) continue;
+    for (int input : graph.nodes[i].inputs) used[static_cast<size_t>(input)] = true;
+  }
+  for (int result : graph.results) used[static_cast<size_t>(result)] = true;
+  return used;
+}
+
+void report(const Graph& graph, const std::vector<DevicePtr>& placed, const Home& home) {
+  if (!devices::settings.log_placement) return;
+  for (size_t i = 0; i < placed.size(); ++i) {
+    std::string reason = fmt::format("its function runs there: {}", home.reason);
+    std::string asked = current_device_scope().str();
+    if (graph.nodes[i].device) {
+      asked = graph.nodes[i].device->name();
+      reason = placed[i] == graph.nodes[i].device ? "a scope inside the function names it"
+                                                  : "its variable lives there";
+    } else if (placed[i] != home.device) {
+      reason = "its variable or most of its inputs are there";
+    }
+    const auto write = [&](const Node& node) {
+      devices::report_placement({node.signature.str(), asked, placed[i]->name(), reason});
+    };
+    write(graph.nodes[i]);
+    for (const auto& region : graph.nodes[i].regions) for_each_node(region->graph, write);
+  }
+}
+
+/// A graph that is all at home.
+Partition whole(Graph graph, const DevicePtr& home) {
+  Partition result;
+  Part part{.device = home, .graph = std::move(graph), .inputs = {}};
+  const int arguments = static_cast<int>(part.graph.arguments.size());
+  for (int i = 0; i < arguments; ++i) part.inputs.push_back(i);
+  for (size_t i = 0; i < part.graph.results.size(); ++i) {
+    result.results.push_back(arguments + static_cast<int>(i));
+  }
+  result.parts.push_back(std::move(part));
+  return result;
+}
+
+}  // namespace
+
+Partition partition(Graph graph, const Home& home) {
+  std::vector<DevicePtr> placed = Placer(graph, home.device).run();
+  report(graph, placed, home);
+  if (std::ranges::all_of(placed, [&](const DevicePtr& d) { return d == home.device; })) {
+    return whole(std::move(graph), home.device);
+  }
+  copy_shared_results(graph);
+  placed = Placer(graph, home.device).run();
+  Partition result;
+  std::vector<int> tensor_of(graph.values.size(), -1);
+  int tensors = 0;
+  for (int argument : graph.arguments) tensor_of[static_cast<size_t>(argument)] = tensors++;
+  for (const std::vector<size_t>& nodes : Cutter(graph, placed).run()) {
+    Extract extract(graph, nodes, placed[nodes[0]], tensor_of);
+    const std::vector<bool> wanted = used_later(graph, nodes);
+    for (size_t node : nodes) {
+      for (int output : graph.nodes[node].outputs) {
+        if (wanted[static_cast<size_t>(output)]) extract.add_result(output, tensors++);
+      }
+    }
+    result.parts.push_back(extract.take());
+  }
+  for (int value : graph.results) {
+    result.results.push_back(tensor_of[static_cast<size_t>(value)]);
+  }
+  return result;
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,60 @@
+#include "graph/stage.h"
+
+#include <algorithm>
+
+#include "runtime/random_calls.h"
+
+namespace tandem::graph {
+
+Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arguments,
+                   int64_t rows) {
+  Tensors tensors(arguments.begin(), arguments.end());
+  const bool is_random =
+      std::ranges::any_of(stages, [](const Stage& stage) { return stage.program->is_random(); });
+  const op::RandomRun random = is_random ? runtime::next_random_run() : op::RandomRun{};
+  for (const Stage& stage : stages) {
+    Execution& execution = *stage.execution;
+    execution.set_shard(0, {.rows = rows}, rows);
+    for (size_t i = 0; i < stage.inputs.size(); ++i) {
+      execution.bind(0, static_cast<int>(i), tensors[static_cast<size_t>(stage.inputs[i])]);
+    }
+    execution.run(random);
+    const size_t results = stage.program->graph().results.size();
+    for (size_t i = 0; i < results; ++i) {
+      tensors.push_back(execution.result(0, static_cast<int>(i)));
+    }
+  }
+  return tensors;
+}
+
+MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, int64_t rows) {
+  MemoryPlan all;
+  const auto entry = [&](const std::string& name) -> MemoryPlan::Device& {
+    const auto known = std::ranges::find(all.devices, name, &MemoryPlan::Device::name);
+    if (known != all.devices.end()) return *known;
+    all.devices.push_back({name});
+    return all.devices.back();
+  };
+  std::vector<const devices::MemorySpace*> lies_in(arguments);  // By tensor of the call.
+  for (const Stage& stage : stages) {
+    for (const MemoryPlan::Device& own : stage.execution->memory_plan(rows).devices) {
+      MemoryPlan::Device& device = entry(own.name);
+      device.arena_bytes += own.arena_bytes;
+      device.result_bytes += own.result_bytes;
+      device.copy_bytes += own.copy_bytes;
+    }
+    const devices::MemorySpace& space = stage.devices[0]->space();
+    const Graph& graph = stage.program->graph();
+    for (size_t i = 0; i < stage.inputs.size(); ++i) {
+      const auto* from = lies_in[static_cast<size_t>(stage.inputs[i])];
+      if (from == nullptr || from == &space) continue;
+      const op::TensorType& type = graph.at(graph.arguments[i]).type;
+      entry(stage.devices[0]->name()).copy_bytes += devices::Allocator::rounded(
+          static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype));
+    }
+    lies_in.resize(lies_in.size() + graph.results.size(), &space);
+  }
+  return all;
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,28 @@
+/// A piece of a traced function that runs as one program. Most functions are one stage; those with
+/// device scopes inside, or with variables in several memory spaces, are several, run in order.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "graph/execution.h"
+
+namespace tandem::graph {
+
+struct Stage {
+  std::vector<devices::DevicePtr> devices{};  ///< One per replica.
+  std::shared_ptr<const Program> program{};
+  std::shared_ptr<Execution> execution{};
+  std::vector<int> inputs{};  ///< By argument of the program: which tensor of the call it is.
+};
+
+/// Runs the stages and returns the tensors of the call: `arguments`, then the results of each stage
+/// in turn. The caller holds the lock of the first stage. `rows` is the size of the batch.
+Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arguments,
+                   int64_t rows);
+
+/// What all stages together allocate, copies between them included, in a call with `arguments`
+/// tensors.
+MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, int64_t rows);
+
+}  // namespace tandem::graph

@@ -1,0 +1,184 @@
+#include <gtest/gtest.h>
+
+#include "device/copies.h"
+#include "graph/passes/passes.h"
+#include "harness/fresh_devices.h"
+#include "harness/throws.h"
+#include "tandem/control_flow.h"
+#include "tandem/device.h"
+#include "tandem/distribute.h"
+#include "tandem/function.h"
+#include "tandem/gradient_tape.h"
+#include "tandem/ops.h"
+#include "tandem/optimizers.h"
+#include "tandem/placement.h"
+#include "tandem/variable.h"
+
+namespace tandem {
+namespace {
+
+using harness::throws;
+using Floats = std::vector<float>;
+
+class PartitionTest : public harness::FreshDevices {
+ protected:
+  void SetUp() override {
+    FreshDevices::SetUp();
+    config::add_test_device();
+    config::add_test_device();
+  }
+};
+
+Tensor pair() { return Tensor::from<float>({1, 2}, {2}); }
+
+TEST_F(PartitionTest, AScopeInsideAFunctionHoldsForItsOps) {
+  const auto f = function([](const Tensor& x) {
+    const Tensor y = x + 1.0;
+    Tensor z;
+    {
+      const auto scope = device("/GPU:1");
+      z = y * y;
+    }
+    const auto scope = device("/CPU:0");
+    return std::pair(z - 1.0, z);
+  });
+  for (int i = 0; i < 3; ++i) {
+    const auto [a, b] = f(pair());
+    EXPECT_EQ(a.device(), "/device:CPU:0");
+    EXPECT_EQ(b.device(), "/device:GPU:1");
+    EXPECT_EQ(a.to_vector<float>(), (Floats{3, 8}));
+    EXPECT_EQ(b.to_vector<float>(), (Floats{4, 9}));
+  }
+  const std::string text = f.explain();
+  for (const char* name : {"on /device:GPU:0", "on /device:GPU:1", "on /device:CPU:0"}) {
+    EXPECT_NE(text.find(name), std::string::npos) << text;
+  }
+}
+
+/// Two dense layers, each on a device of its own, trained by one function.
+class TwoDeviceModel {
+ public:
+  TwoDeviceModel(const char* first, const char* second) {
+    w1_ = made(first, {4, 8}, 1);
+    w2_ = made(second, {8, 3}, 2);
+  }
+
+  Tensor step(const Tensor& x, const Tensor& labels) const {
+    GradientTape tape;
+    const Tensor hidden = tanh(matmul(x, w1_.value()));
+    const Tensor loss =
+        reduce_mean(sparse_softmax_cross_entropy_with_logits(labels, matmul(hidden, w2_.value())));
+    const Variables variables{w1_, w2_};
+    const Tensors gradients = tape.gradient(loss, variables);
+    for (size_t i = 0; i < variables.size(); ++i) variables[i].assign_sub(gradients[i] * 0.1);
+    return loss;
+  }
+
+  Floats weights() const {
+    Floats all = w1_.value().to_vector<float>();
+    const Floats more = w2_.value().to_vector<float>();
+    all.insert(all.end(), more.begin(), more.end());
+    return all;
+  }
+
+ private:
+  static Variable made(const char* name, const Shape& shape, uint64_t seed) {
+    const auto scope = device(name);
+    return Variable(random_uniform(shape, -1, 1, {.seed = seed}), {.name = "w"});
+  }
+
+  Variable w1_, w2_;
+};
+
+TEST_F(PartitionTest, AModelOverTwoMemorySpacesTrainsAsOnOneDevice) {
+  const Tensor x = random_uniform({6, 4}, -1, 1, {.seed = 5});
+  const Tensor labels = Tensor::from<int32_t>({0, 1, 2, 0, 1, 2}, {6});
+  const auto trained = [&](const char* first, const char* second) {
+    random::set_seed(7);
+    const TwoDeviceModel model(first, second);
+    const auto step = function([&](const Tensor& x, const Tensor& y) { return model.step(x, y); });
+    for (int i = 0; i < 5; ++i) step(x, labels);
+    EXPECT_EQ(step.trace_count(), 1);
+    return model.weights();
+  };
+  const Floats expected = trained("/CPU:0", "/CPU:0");
+  for (const auto& [a, b] : {std::pair("/GPU:0", "/GPU:1"), std::pair("/GPU:1", "/CPU:0")}) {
+    const Floats found = trained(a, b);
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-6) << a << b;
+  }
+}
+
+TEST_F(PartitionTest, OnlyWhatCrossesIsCopied) {
+  const TwoDeviceModel model("/GPU:0", "/GPU:1");
+  const auto step = function([&](const Tensor& x, const Tensor& y) { return model.step(x, y); });
+  Tensor x, labels;
+  {
+    const auto scope = device("/GPU:0");
+    x = identity(random_uniform({6, 4}));
+  }
+  {
+    const auto scope = device("/GPU:1");
+    labels = identity(Tensor::from<int32_t>({0, 1, 2, 0, 1, 2}, {6}));
+  }
+  step(x, labels);
+  const auto text = step.explain();
+  // Forward on the first, forward and backward on the second, backward on the first.
+  size_t stages = 0;
+  for (size_t at = text.find("\non "); at != std::string::npos; at = text.find("\non ", at + 1)) {
+    ++stages;
+  }
+  EXPECT_EQ(stages, 3u) << text;
+}
+
+TEST_F(PartitionTest, TheMemoryPlanCoversAllDevices) {
+  const auto f = function([](const Tensor& x) {
+    const Tensor y = matmul(x, x) * 2.0;
+    const auto scope = device("/GPU:1");
+    return matmul(y, y) + 1.0;
+  });
+  Tensor x;
+  {
+    const auto scope = device("/GPU:0");
+    x = identity(ones({100, 100}));
+  }
+  f.trace(x);
+  const auto used = [](const char* name) { return config::get_memory_info(name).current; };
+  const MemoryPlan plan = f.memory_plan(100);
+  std::map<std::string, size_t> before;
+  for (const auto& device : plan.devices) before[device.name] = used(device.name.c_str());
+  const Tensor y = f(x);
+  y.to_vector<float>();
+  ASSERT_EQ(plan.devices.size(), 2u);
+  for (const auto& device : plan.devices) {
+    EXPECT_EQ(used(device.name.c_str()) - before[device.name], device.bytes()) << device.name;
+  }
+}
+
+TEST_F(PartitionTest, ScopesInsideBranchesAndReplicasAreRefused) {
+  const auto f = function([](const Tensor& x) {
+    return cond(
+        greater(reduce_sum(x), Tensor(0.0f)),
+        [&] {
+          const auto scope = device("/GPU:1");
+          return x * 2.0;
+        },
+        [&] { return x; });
+  });
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { f(pair()); }, {"device scope inside cond"}));
+  const distribute::MirroredStrategy strategy({"/CPU:0"});
+  EXPECT_NO_THROW(strategy.run(function([](const Tensor& x) { return x * 2.0; }), pair()));
+}
+
+TEST_F(PartitionTest, AMissingDeviceInsideIsNamedAndTheFunctionStaysUsable) {
+  bool broken = true;
+  const auto f = function([&](const Tensor& x) {
+    const auto scope = device(broken ? "/GPU:7" : "/GPU:1");
+    return x * 2.0;
+  });
+  EXPECT_TRUE(throws<NotFound>([&] { f(pair()); }, {"/device:GPU:7", "does not exist"}));
+  broken = false;
+  EXPECT_EQ(f(pair()).to_vector<float>(), (Floats{2, 4}));
+}
+
+}  // namespace
+}  // namespace tandem
