@@ -50,6 +50,7 @@ struct Benchmark {
 
 void mlp10();
 void mlp1024();
+void convnet();
 void mirrored_mlp1024();
 void seed_mirrored();
 void mirrored_gain();

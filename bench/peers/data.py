@@ -60,10 +60,18 @@ def features(rows: int, dtype=np.float32) -> np.ndarray:
     return uniform(1, rows * FEATURES).astype(dtype).reshape(rows, FEATURES)
 
 
+def images(rows: int) -> np.ndarray:
+    """[rows, 28, 28, 1]."""
+    return features(rows).reshape(rows, 28, 28, 1)
+
+
+def classes(rows: int) -> np.ndarray:
+    return ((splitmix64(2, rows) >> np.uint64(33)) % np.uint64(CLASSES)).astype(np.int32)
+
+
 def labels(rows: int, dtype=np.float32) -> np.ndarray:
     """One-hot, [rows, 10]."""
-    classes = (splitmix64(2, rows) >> np.uint64(33)) % np.uint64(CLASSES)
-    return np.eye(CLASSES, dtype=dtype)[classes.astype(np.int64)]
+    return np.eye(CLASSES, dtype=dtype)[classes(rows)]
 
 
 def lookups(rows: int) -> np.ndarray:
@@ -77,6 +85,21 @@ def weights(sizes: tuple[int, ...], dtype=np.float32) -> list[np.ndarray]:
     for layer, (rows, columns) in enumerate(zip(sizes, sizes[1:])):
         kernel = (2 * uniform(10 + layer, rows * columns) - 1) * math.sqrt(6 / (rows + columns))
         values += [kernel.astype(dtype).reshape(rows, columns), np.zeros(columns, dtype)]
+    return values
+
+
+# Two convolutions with relu and max pooling, [height, width, in, out], and a dense layer.
+CONVNET = ((3, 3, 1, 32), (3, 3, 32, 64), (5 * 5 * 64, CLASSES))
+CONVNET_LEARNING_RATE = 0.001
+
+
+def convnet_weights() -> list[np.ndarray]:
+    """Kernel and zero bias of each layer in turn."""
+    values = []
+    for layer, shape in enumerate(CONVNET):
+        limit = math.sqrt(6 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
+        kernel = (2 * uniform(10 + layer, math.prod(shape)) - 1) * limit
+        values += [kernel.astype(np.float32).reshape(shape), np.zeros(shape[-1], np.float32)]
     return values
 
 

@@ -2,9 +2,10 @@
 
 import os
 
-from data import BATCH, CLASSIFIERS, Classifier, Runner, features, labels, parse_arguments, report, uniform, weights
+import data
+from data import BATCH, CLASSIFIERS, Runner, features, labels, parse_arguments, report, uniform, weights
 
-arguments = parse_arguments([*CLASSIFIERS, "matmul4096"])
+arguments = parse_arguments([*CLASSIFIERS, "convnet", "matmul4096"])
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["NPROC"] = str(arguments.threads)  # the size of XLA's thread pool
 
@@ -23,6 +24,17 @@ def mean_loss(parameters, x, y):
     return -jnp.mean(jnp.sum(y * jax.nn.log_softmax(x @ kernel + bias), axis=-1))
 
 
+def convnet_loss(parameters, x, y):
+    """Mean sparse cross-entropy of convolutions with relu and max pooling, and a dense layer."""
+    *convolutions, (kernel, bias) = zip(parameters[::2], parameters[1::2])
+    for filters, offsets in convolutions:
+        x = jax.lax.conv_general_dilated(x, filters, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+        x = jax.nn.relu(x + offsets)
+        x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
+    scores = jax.nn.log_softmax(x.reshape(len(x), -1) @ kernel + bias)
+    return -jnp.mean(jnp.take_along_axis(scores, y[:, None], axis=1))
+
+
 def adam(state, gradients, learning_rate):
     """One update of (parameters, first moments, second moments, step)."""
     parameters, first, second, step = state
@@ -34,16 +46,22 @@ def adam(state, gradients, learning_rate):
     return parameters, first, second, step
 
 
-def jitted(classifier: Classifier) -> Runner:
-    x, y = jnp.asarray(features(BATCH)), jnp.asarray(labels(BATCH))
-    parameters = [jnp.array(w) for w in weights(classifier.sizes)]
+def jitted(name: str) -> Runner:
+    if name == "convnet":
+        batch, loss_of = (data.images(BATCH), data.classes(BATCH)), convnet_loss
+        initial, learning_rate = data.convnet_weights(), data.CONVNET_LEARNING_RATE
+    else:
+        batch, loss_of = (features(BATCH), labels(BATCH)), mean_loss
+        initial, learning_rate = weights(CLASSIFIERS[name].sizes), CLASSIFIERS[name].learning_rate
+    x, y = map(jnp.asarray, batch)
+    parameters = [jnp.array(w) for w in initial]
     first = [jnp.zeros_like(w) for w in parameters]
     second = [jnp.zeros_like(w) for w in parameters]
     state = (parameters, first, second, jnp.float32(0))
 
     def train_step(state, x, y):
-        loss, gradients = jax.value_and_grad(mean_loss)(state[0], x, y)
-        return adam(state, gradients, classifier.learning_rate), loss
+        loss, gradients = jax.value_and_grad(loss_of)(state[0], x, y)
+        return adam(state, gradients, learning_rate), loss
 
     train_step = jax.jit(train_step, donate_argnums=0)
 
@@ -74,4 +92,4 @@ for name in arguments.names:
     if name == "matmul4096":
         report(name, {"jit": lambda: product(4096)})
     else:
-        report(name, {"jit": lambda: jitted(CLASSIFIERS[name])})
+        report(name, {"jit": lambda: jitted(name)})

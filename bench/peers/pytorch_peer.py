@@ -4,9 +4,11 @@ import pytorch_nn
 import pytorch_random
 from data import CLASSIFIERS, ELEMENTWISE, MOVEMENTS, parse_arguments, report
 
-arguments = parse_arguments([*CLASSIFIERS, *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES, *pytorch_random.NAMES])
+NAMES = (*CLASSIFIERS, "convnet", *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES, *pytorch_random.NAMES)
+arguments = parse_arguments(NAMES)
 
 import pytorch_classifiers
+import pytorch_convnet
 import pytorch_elementwise
 import pytorch_movement
 import torch
@@ -15,6 +17,7 @@ torch.set_num_threads(arguments.threads)
 
 FAMILIES = {
     **dict.fromkeys(CLASSIFIERS, pytorch_classifiers),
+    "convnet": pytorch_convnet,
     **dict.fromkeys(ELEMENTWISE, pytorch_elementwise),
     **dict.fromkeys(MOVEMENTS, pytorch_movement),
     **dict.fromkeys(pytorch_nn.NAMES, pytorch_nn),

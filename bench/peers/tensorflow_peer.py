@@ -3,9 +3,10 @@ mirrored over two logical CPUs."""
 
 import os
 
-from data import BATCH, CLASSIFIERS, Classifier, Runner, features, labels, parse_arguments, report, weights
+import data
+from data import BATCH, CLASSIFIERS, Runner, features, labels, parse_arguments, report, weights
 
-arguments = parse_arguments([*CLASSIFIERS, "seed_mirrored", "seed_mirrored_loop"])
+arguments = parse_arguments([*CLASSIFIERS, "convnet", "seed_mirrored", "seed_mirrored_loop"])
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
@@ -26,26 +27,55 @@ def make_model(sizes: tuple[int, ...]) -> keras.Model:
     return model
 
 
+def make_convnet() -> keras.Model:
+    first, second, (features, classes) = data.CONVNET
+    model = keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            keras.layers.Conv2D(first[-1], first[:2], activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Conv2D(second[-1], second[:2], activation="relu"),
+            keras.layers.MaxPooling2D(),
+            keras.layers.Flatten(),
+            keras.layers.Dense(classes),
+        ]
+    )
+    model.set_weights(data.convnet_weights())
+    return model
+
+
 def make_optimizer(model: keras.Model, learning_rate: float) -> keras.Optimizer:
     optimizer = keras.optimizers.Adam(learning_rate)
     optimizer.build(model.trainable_variables)
     return optimizer
 
 
+def cross_entropy(y, logits):
+    """`y` holds one-hot rows, or classes."""
+    if y.dtype.is_integer:
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=logits)
+    return tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=logits)
+
+
 def train(model, optimizer, x, y, replicas=1):
     """One step; returns this replica's share of the mean loss. Shards are of equal size, so shares add up to it."""
     with tf.GradientTape() as tape:
-        losses = tf.nn.softmax_cross_entropy_with_logits(labels=y, logits=model(x, training=True))
+        losses = cross_entropy(y, model(x, training=True))
         loss = tf.reduce_mean(losses) / replicas
     gradients = tape.gradient(loss, model.trainable_variables)
     optimizer.apply_gradients(zip(gradients, model.trainable_variables))
     return loss
 
 
-def single(classifier: Classifier, jit_compile: bool) -> Runner:
-    x, y = tf.constant(features(BATCH)), tf.constant(labels(BATCH))
-    model = make_model(classifier.sizes)
-    optimizer = make_optimizer(model, classifier.learning_rate)
+def single(name: str, jit_compile: bool) -> Runner:
+    if name == "convnet":
+        x, y = tf.constant(data.images(BATCH)), tf.constant(data.classes(BATCH))
+        model, learning_rate = make_convnet(), data.CONVNET_LEARNING_RATE
+    else:
+        x, y = tf.constant(features(BATCH)), tf.constant(labels(BATCH))
+        sizes, learning_rate = CLASSIFIERS[name]
+        model = make_model(sizes)
+    optimizer = make_optimizer(model, learning_rate)
     step = tf.function(lambda x, y: train(model, optimizer, x, y), jit_compile=jit_compile, autograph=False)
     step = step.get_concrete_function(x, y)  # called directly it saves 200 us of dispatch
 
@@ -98,9 +128,7 @@ class Mirrored:
 
 
 def report_single(name: str) -> None:
-    classifier = CLASSIFIERS[name]
-    ways = {"XLA": lambda: single(classifier, True), "tf.function": lambda: single(classifier, False)}
-    report(name, ways)
+    report(name, {"XLA": lambda: single(name, True), "tf.function": lambda: single(name, False)})
 
 
 MIRRORED = {
