@@ -29,6 +29,17 @@ const AttrValue& Attrs::find(std::string_view name) const {
   throw NotFound(fmt::format("attribute '{}' is not set", name));
 }
 
+Attrs Attrs::with(std::string_view name, AttrValue value) const {
+  Attrs result = *this;
+  const auto found = std::ranges::find(result.values_, name, &decltype(values_)::value_type::first);
+  if (found == result.values_.end()) {
+    result.values_.emplace_back(name, std::move(value));
+  } else {
+    found->second = std::move(value);
+  }
+  return result;
+}
+
 Attrs Attrs::resolved(int64_t rows) const {
   Attrs result = *this;
   for (auto& [key, value] : result.values_) {

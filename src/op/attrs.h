@@ -33,6 +33,9 @@ class Attrs {
     return std::get<T>(find(name));
   }
 
+  /// With `name` set to `value`.
+  Attrs with(std::string_view name, AttrValue value) const;
+
   /// With symbolic shapes replaced, as Shape::resolved().
   Attrs resolved(int64_t rows) const;
 

@@ -7,6 +7,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/fused.h"
 #include "ops/window.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -44,11 +45,14 @@ op::TensorTypes infer_backprop_filter(const Signature& s) {
   return {{s.inputs[0].dtype, s.attrs.get<Shape>("filter")}};
 }
 
-/// By images. The image comes first of conv2d's inputs, the result's gradient second of
-/// backprop_input's.
+/// By images, which come first of the inputs.
 op::Split split_images(const Signature& s) {
-  const int64_t images = s.outputs[0].shape[0];
-  return {.extent = images, .aligned = {s.op->name == "conv2d", s.op->name != "conv2d"}};
+  return {.extent = s.outputs[0].shape[0], .aligned = {true, false}};
+}
+
+/// By images: the result's gradient comes second.
+op::Split split_backprop_input(const Signature& s) {
+  return {.extent = s.outputs[0].shape[0], .aligned = {false, true}};
 }
 
 /// Threads sum over their images, meet, and then each joins a part of the filter.
@@ -132,9 +136,10 @@ void register_convolution(op::Registry& registry) {
                 .split = split_images,
                 .gradient = gradient,
                 .flops = flops});
+  registry.add(fused_product("fused_conv2d", split_images, flops));
   registry.add({.name = "conv2d_backprop_input",
                 .infer = infer_backprop_input,
-                .split = split_images,
+                .split = split_backprop_input,
                 .gradient = backprop_input_gradient,
                 .flops = flops});
   registry.add({.name = "conv2d_backprop_filter",

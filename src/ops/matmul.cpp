@@ -5,6 +5,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/fused.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -100,6 +101,7 @@ double flops(const op::Signature& s) {
 void register_matmul(op::Registry& registry) {
   registry.add(
       {.name = "matmul", .infer = infer, .split = split, .gradient = gradient, .flops = flops});
+  registry.add(fused_product("fused_matmul", split, flops));
 }
 
 }  // namespace ops

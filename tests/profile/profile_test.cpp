@@ -34,10 +34,10 @@ TEST_F(ProfileTest, ASummarySaysWhatWasDoneAndHowFast) {
   const profile::Summary summary = profile::stop();
   EXPECT_EQ(summary.steps, 3 * 2);  // On each of two threads.
   EXPECT_EQ(summary.rows, 2);
-  const auto* matmul = find(summary, "matmul");
+  const auto* matmul = find(summary, "fused_matmul");  // With relu.
   ASSERT_NE(matmul, nullptr);
   EXPECT_EQ(matmul->calls, 6);
-  EXPECT_DOUBLE_EQ(matmul->flops, 3 * 2.0 * 128 * 64 * 32);
+  EXPECT_DOUBLE_EQ(matmul->flops, 3 * (2.0 * 128 * 64 * 32 + 128 * 32));
   EXPECT_DOUBLE_EQ(matmul->bytes, 3 * 4.0 * (128 * 64 + 64 * 32 + 128 * 32));
   EXPECT_GT(matmul->seconds, 0);
   EXPECT_LE(summary.compute + summary.wait, summary.wall * summary.rows);

@@ -16,7 +16,10 @@ void optimize(Graph& graph) {
   remove_dead_code(graph);
   alias_reshapes(graph);
   // Before reads are elided: a call that moves down past an assign must not read what that wrote.
-  if (fusion) fuse_elementwise(graph);
+  if (fusion) {
+    fuse_epilogues(graph);
+    fuse_elementwise(graph);
+  }
   elide_reads(graph);
   copy_shared_results(graph);
   shard_updates(graph);

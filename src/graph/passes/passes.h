@@ -17,6 +17,10 @@ void simplify_algebra(Graph& graph);
 /// Of calls alike one is made, and its results used by all.
 void merge_equal_calls(Graph& graph);
 
+/// A bias that is added to the rows of a product or a convolution, and a function of single
+/// elements after it, become part of the call: done while the result is in the cache.
+void fuse_epilogues(Graph& graph);
+
 /// Elementwise calls over one shape that follow each other become one call, which goes through
 /// memory once.
 void fuse_elementwise(Graph& graph);
@@ -61,7 +65,7 @@ void remove_dead_code(Graph& graph);
 /// All of the above, in order.
 void optimize(Graph& graph);
 
-/// For tests: leaves elementwise calls apart, to compare.
+/// For tests: leaves calls apart that are fused otherwise, to compare.
 void set_fusion(bool on);
 
 }  // namespace tandem::graph

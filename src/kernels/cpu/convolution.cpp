@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
+#include <optional>
 #include <vector>
 
+#include "kernels/cpu/epilogue.h"
 #include "op/registry.h"
 
 namespace tandem::cpu {
@@ -25,14 +27,24 @@ namespace {
 /// Where there is nothing to multiply, all sums are zero.
 class ZeroConvolution final : public Convolution {
  public:
-  explicit ZeroConvolution(int64_t bytes) : bytes_(static_cast<size_t>(bytes)) {}
-  void run(const void*, const void*, void* out, void*) const override {
-    if (bytes_ > 0) std::memset(out, 0, bytes_);
+  ZeroConvolution(ConvolutionPass pass, const ConvolutionShape& s) {
+    const int64_t elements = pass == ConvolutionPass::forward ? s.images * s.result_elements()
+                             : pass == ConvolutionPass::backprop_input
+                                 ? s.images * s.image_elements()
+                                 : s.filter_elements();
+    bytes_ = static_cast<size_t>(elements) * size_of(s.dtype);
+    pixels_ = s.images * s.window[0].result * s.window[1].result;
+  }
+  void run(const void*, const void*, void* out, void*, const Finish* finish) const override {
+    if (bytes_ == 0) return;
+    std::memset(out, 0, bytes_);
+    if (finish != nullptr) finish->pixels(out, pixels_);
   }
   const char* provider() const override { return "fill"; }
 
  private:
-  const size_t bytes_;
+  size_t bytes_;
+  int64_t pixels_;
 };
 
 }  // namespace
@@ -40,12 +52,7 @@ class ZeroConvolution final : public Convolution {
 std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
                                                  const ConvolutionShape& shape) {
   if (shape.images * shape.image_elements() * shape.result_elements() == 0) {
-    const int64_t elements =
-        pass == ConvolutionPass::forward
-            ? shape.images * shape.result_elements()
-            : (pass == ConvolutionPass::backprop_input ? shape.images * shape.image_elements()
-                                                       : shape.filter_elements());
-    return std::make_unique<ZeroConvolution>(elements * static_cast<int64_t>(size_of(shape.dtype)));
+    return std::make_unique<ZeroConvolution>(pass, shape);
   }
   if (auto found = prepare_depthwise_convolution(pass, shape)) return found;
   if (shape.dtype == DType::float32) {
@@ -114,11 +121,30 @@ class Parts {
   std::vector<std::shared_ptr<const Convolution>> of_part_;
 };
 
+/// The epilogue of one thread's run.
+class Epilogued final : public tandem::cpu::Finish {
+ public:
+  Epilogued(const Epilogue& epilogue, const void* bias, void* workspace)
+      : epilogue_(epilogue), workspace_(workspace) {
+    epilogue.open(bias, workspace);
+  }
+  void pixels(void* first, int64_t count) const override {
+    epilogue_.apply(first, count, workspace_);
+  }
+
+ private:
+  const Epilogue& epilogue_;
+  void* const workspace_;
+};
+
 /// Forward, and the image's gradient: each thread computes its images.
 class ByImages final : public op::Executable {
  public:
-  ByImages(ConvolutionPass pass, const ConvolutionShape& shape, int parts)
+  /// `epilogue` may be null.
+  ByImages(ConvolutionPass pass, const ConvolutionShape& shape, std::unique_ptr<Epilogue> epilogue,
+           int parts)
       : forward_(pass == ConvolutionPass::forward),
+        epilogue_(std::move(epilogue)),
         image_bytes_(shape.image_elements() * static_cast<int64_t>(size_of(shape.dtype))),
         result_bytes_(shape.result_elements() * static_cast<int64_t>(size_of(shape.dtype))),
         parts_(pass, shape, parts) {}
@@ -127,15 +153,24 @@ class ByImages final : public op::Executable {
     const int64_t first = parts_.first(launch);
     const int64_t image = first * image_bytes_;
     const int64_t result = first * result_bytes_;
+    std::optional<Epilogued> finish;
+    if (epilogue_) {
+      finish.emplace(*epilogue_, launch.inputs > 2 ? launch.in<char>(2) : nullptr,
+                     launch.workspace<char>() + aligned(parts_.workspace_bytes()));
+    }
     parts_.of(launch).run(launch.in<char>(0) + (forward_ ? image : 0),
                           launch.in<char>(1) + (forward_ ? 0 : result),
-                          launch.out<char>(0) + (forward_ ? result : image), launch.workspace());
+                          launch.out<char>(0) + (forward_ ? result : image), launch.workspace(),
+                          finish ? &*finish : nullptr);
   }
-  size_t workspace_bytes() const override { return parts_.workspace_bytes(); }
+  size_t workspace_bytes() const override {
+    return aligned(parts_.workspace_bytes()) + (epilogue_ ? epilogue_->workspace_bytes() : 0);
+  }
   const char* provider() const override { return parts_.provider(); }
 
  private:
   const bool forward_;
+  const std::unique_ptr<Epilogue> epilogue_;
   const int64_t image_bytes_, result_bytes_;
   const Parts parts_;
 };
@@ -196,7 +231,12 @@ class FilterGradient final : public op::Executable {
 
 template <ConvolutionPass pass>
 op::ExecutablePtr prepare_by_images(const Signature& s, int parts) {
-  return std::make_shared<ByImages>(pass, ConvolutionShape::of(s), parts);
+  return std::make_shared<ByImages>(pass, ConvolutionShape::of(s), nullptr, parts);
+}
+
+op::ExecutablePtr prepare_fused(const Signature& s, int parts) {
+  return std::make_shared<ByImages>(ConvolutionPass::forward, ConvolutionShape::of(s),
+                                    prepare_epilogue(s), parts);
 }
 
 template <class T>
@@ -209,6 +249,7 @@ op::ExecutablePtr prepare_filter_gradient(const Signature& s, int parts) {
 void register_convolution(op::Registry& registry) {
   const std::vector<DType> floating{DType::float32, DType::float64};
   registry.add_kernel("conv2d", "cpu", floating, prepare_by_images<ConvolutionPass::forward>);
+  registry.add_kernel("fused_conv2d", "cpu", floating, prepare_fused);
   registry.add_kernel("conv2d_backprop_input", "cpu", floating,
                       prepare_by_images<ConvolutionPass::backprop_input>);
   registry.add_kernel("conv2d_backprop_filter", "cpu", {DType::float32},

@@ -36,14 +36,22 @@ enum class ConvolutionPass {
   backprop_filter  ///< The filter's gradient from image and result's gradient.
 };
 
+/// Told of pixels of a result, [count, out], soon after they are computed.
+class Finish {
+ public:
+  virtual ~Finish() = default;
+  virtual void pixels(void* first, int64_t count) const = 0;
+};
+
 /// A prepared convolution. Any number of threads may run it at once, each with its own workspace.
 class Convolution {
  public:
   virtual ~Convolution() = default;
 
   /// Overwrites `out`. `workspace` has workspace_bytes() bytes, aligned to 64, and holds nothing
-  /// between calls.
-  virtual void run(const void* first, const void* second, void* out, void* workspace) const = 0;
+  /// between calls. Forward, `finish` hears of every pixel of the result once, unless it is null.
+  virtual void run(const void* first, const void* second, void* out, void* workspace,
+                   const Finish* finish = nullptr) const = 0;
   virtual size_t workspace_bytes() const { return 0; }
   virtual const char* provider() const = 0;
 };

@@ -155,7 +155,8 @@ class DepthwiseConvolution final : public Convolution {
     }
   }
 
-  void run(const void* first, const void* second, void* out, void* workspace) const override {
+  void run(const void* first, const void* second, void* out, void* workspace,
+           const Finish* finish) const override {
     const auto* a = static_cast<const T*>(first);
     const auto* b = static_cast<const T*>(second);
     auto* c = static_cast<T*>(out);
@@ -167,6 +168,7 @@ class DepthwiseConvolution final : public Convolution {
       switch (pass_) {
         case ConvolutionPass::forward:
           gather(a + i * image, b, c + i * result, meetings);
+          if (finish != nullptr) finish->pixels(c + i * result, result / s_.out);
           break;
         case ConvolutionPass::backprop_input:
           gather(b + i * result, a, c + i * image, meetings);

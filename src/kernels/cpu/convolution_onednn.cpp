@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <string_view>
+#include <type_traits>
+#include <vector>
 
 #include "kernels/cpu/convolution.h"
 #include "tandem/error.h"
@@ -89,48 +92,69 @@ Forward::primitive_desc forward_of(const Operands& o) {
           engine()};
 }
 
+// Bytes of the result that are computed before they are finished: they stay in the second cache.
+constexpr int64_t kBlockBytes = 256 << 10;
+
+/// A primitive for a number of images, and its operands.
+struct Step {
+  template <class PrimitiveDesc, class Primitive>
+  Step(const ConvolutionShape& shape, const Operands& own, const PrimitiveDesc& chosen, Primitive*)
+      : images(shape.images),
+        pixels(shape.images * shape.window[0].result * shape.window[1].result),
+        operands(own),
+        scratchpad(chosen.scratchpad_desc()),
+        primitive(Primitive(chosen)) {}
+
+  int64_t images, pixels;
+  Operands operands;
+  Description scratchpad;
+  dnnl::primitive primitive;
+};
+
 /// The filter is moved into the layout that the fast kernels want before each run, or its gradient
 /// out of it after: filters are small next to the work that they cause.
 class OneDnnConvolution final : public Convolution {
  public:
-  template <class PrimitiveDesc, class Primitive>
-  OneDnnConvolution(ConvolutionPass pass, const Operands& operands, const PrimitiveDesc& chosen,
-                    const Description& filter, Primitive*)
+  /// `steps`: one for all images; or forward one for a block of images, and one for the rest.
+  OneDnnConvolution(ConvolutionPass pass, const ConvolutionShape& shape,
+                    const Description& plain_filter, const Description& filter,
+                    std::vector<Step> steps)
       : pass_(pass),
-        operands_(operands),
+        shape_(shape),
+        plain_filter_(plain_filter),
         filter_(filter),
-        scratchpad_(chosen.scratchpad_desc()),
-        primitive_(Primitive(chosen)) {
-    if (filter_ == operands.filter) return;
+        steps_(std::move(steps)) {
+    if (filter_ == plain_filter_) return;
     const bool gradient = pass == ConvolutionPass::backprop_filter;
-    const dnnl::reorder::primitive_desc move(engine(), gradient ? filter_ : operands.filter,
-                                             engine(), gradient ? operands.filter : filter_,
-                                             user_scratchpad());
+    const dnnl::reorder::primitive_desc move(engine(), gradient ? filter_ : plain_filter_, engine(),
+                                             gradient ? plain_filter_ : filter_, user_scratchpad());
     move_scratchpad_ = move.scratchpad_desc();
     move_ = dnnl::reorder(move);
     moves_ = true;
   }
 
-  void run(const void* first, const void* second, void* out, void* workspace) const override {
+  void run(const void* first, const void* second, void* out, void* workspace,
+           const Finish* finish) const override {
     char* own_filter = static_cast<char*>(workspace);
     char* scratchpad = own_filter + (moves_ ? aligned(filter_.get_size()) : 0);
     switch (pass_) {
       case ConvolutionPass::forward:
-        return compute({DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, first,
-                       moved_in(second, own_filter, scratchpad), out, scratchpad);
+        return forward(static_cast<const float*>(first), moved_in(second, own_filter, scratchpad),
+                       static_cast<float*>(out), scratchpad, finish);
       case ConvolutionPass::backprop_input:
-        return compute({DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST}, out,
+        return compute(steps_[0], {DNNL_ARG_DIFF_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DIFF_DST}, out,
                        moved_in(first, own_filter, scratchpad), second, scratchpad);
       case ConvolutionPass::backprop_filter:
-        compute({DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}, first,
+        compute(steps_[0], {DNNL_ARG_SRC, DNNL_ARG_DIFF_WEIGHTS, DNNL_ARG_DIFF_DST}, first,
                 moves_ ? own_filter : out, second, scratchpad);
-        if (moves_) move(filter_, own_filter, operands_.filter, out, scratchpad);
+        if (moves_) move(filter_, own_filter, plain_filter_, out, scratchpad);
     }
   }
 
   size_t workspace_bytes() const override {
-    const size_t moving = moves_ ? aligned(filter_.get_size()) : 0;
-    return moving + std::max(scratchpad_.get_size(), moves_ ? move_scratchpad_.get_size() : 0);
+    size_t scratchpad = moves_ ? move_scratchpad_.get_size() : 0;
+    for (const Step& step : steps_) scratchpad = std::max(scratchpad, step.scratchpad.get_size());
+    return (moves_ ? aligned(filter_.get_size()) : 0) + scratchpad;
   }
 
   const char* provider() const override { return "onednn"; }
@@ -145,21 +169,34 @@ class OneDnnConvolution final : public Convolution {
     return Memory(description, engine(), const_cast<void*>(data));
   }
 
-  void compute(const Names& names, const void* image, const void* filter, const void* result,
-               void* scratchpad) const {
-    const Memory image_memory = memory(operands_.image, image);
+  void forward(const float* image, const void* filter, float* result, void* scratchpad,
+               const Finish* finish) const {
+    for (int64_t left = shape_.images; left > 0;) {
+      const Step& step = left >= steps_.front().images ? steps_.front() : steps_.back();
+      compute(step, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}, image, filter, result,
+              scratchpad);
+      if (finish != nullptr) finish->pixels(result, step.pixels);
+      image += step.images * shape_.image_elements();
+      result += step.images * shape_.result_elements();
+      left -= step.images;
+    }
+  }
+
+  void compute(const Step& step, const Names& names, const void* image, const void* filter,
+               const void* result, void* scratchpad) const {
+    const Memory image_memory = memory(step.operands.image, image);
     const Memory filter_memory = memory(filter_, filter);
-    const Memory result_memory = memory(operands_.result, result);
-    const Memory scratchpad_memory = memory(scratchpad_, scratchpad);
-    execute(primitive_, {{names.image, image_memory.get()},
-                         {names.filter, filter_memory.get()},
-                         {names.result, result_memory.get()},
-                         {DNNL_ARG_SCRATCHPAD, scratchpad_memory.get()}});
+    const Memory result_memory = memory(step.operands.result, result);
+    const Memory scratchpad_memory = memory(step.scratchpad, scratchpad);
+    execute(step.primitive, {{names.image, image_memory.get()},
+                             {names.filter, filter_memory.get()},
+                             {names.result, result_memory.get()},
+                             {DNNL_ARG_SCRATCHPAD, scratchpad_memory.get()}});
   }
 
   const void* moved_in(const void* filter, void* to, void* scratchpad) const {
     if (!moves_) return filter;
-    move(operands_.filter, filter, filter_, to, scratchpad);
+    move(plain_filter_, filter, filter_, to, scratchpad);
     return to;
   }
 
@@ -174,10 +211,9 @@ class OneDnnConvolution final : public Convolution {
   }
 
   const ConvolutionPass pass_;
-  const Operands operands_;
-  const Description filter_;
-  const Description scratchpad_;
-  const dnnl::primitive primitive_;
+  const ConvolutionShape shape_;
+  const Description plain_filter_, filter_;  // As it is given, and as it is used.
+  const std::vector<Step> steps_;
   bool moves_ = false;
   Description move_scratchpad_;
   dnnl::primitive move_;
@@ -189,33 +225,57 @@ bool is_fast(const PrimitiveDesc& chosen) {
   return std::string_view(chosen.impl_info_str()).starts_with("jit");
 }
 
+/// Forward in blocks of images. The filter's layout is the first block's.
+std::unique_ptr<Convolution> prepare_forward(const ConvolutionShape& shape) {
+  ConvolutionShape block = shape;
+  const int64_t image_bytes = shape.result_elements() * static_cast<int64_t>(sizeof(float));
+  block.images = std::clamp<int64_t>(kBlockBytes / image_bytes, 1, shape.images);
+  Operands operands(block);
+  const Forward::primitive_desc chosen = forward_of(operands);
+  if (!is_fast(chosen)) return nullptr;
+  const Description plain = operands.filter;
+  const Description filter = chosen.weights_desc();
+  constexpr Forward* kForward = nullptr;
+  std::vector<Step> steps{Step(block, operands, chosen, kForward)};
+  if (const int64_t rest = shape.images % block.images; rest > 0) {
+    block.images = rest;
+    operands = Operands(block);
+    operands.best_filter = filter;
+    steps.emplace_back(block, operands, forward_of(operands), kForward);
+  }
+  return std::make_unique<OneDnnConvolution>(ConvolutionPass::forward, shape, plain, filter,
+                                             std::move(steps));
+}
+
+template <class Primitive>
+std::unique_ptr<Convolution> prepare_backward(ConvolutionPass pass, const ConvolutionShape& shape) {
+  const Operands o(shape);
+  const typename Primitive::primitive_desc chosen(
+      {kDirect, o.image, o.best_filter, o.result, o.strides, o.dilations, o.before, o.after},
+      user_scratchpad(), engine(), forward_of(o));
+  if (!is_fast(chosen)) return nullptr;
+  Description filter;
+  if constexpr (std::is_same_v<Primitive, BackwardData>) {
+    filter = chosen.weights_desc();
+  } else {
+    filter = chosen.diff_weights_desc();
+  }
+  std::vector<Step> steps{Step(shape, o, chosen, static_cast<Primitive*>(nullptr))};
+  return std::make_unique<OneDnnConvolution>(pass, shape, o.filter, filter, std::move(steps));
+}
+
 }  // namespace
 
 std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,
                                                         const ConvolutionShape& shape) {
-  const Operands o(shape);
-  const auto make = [&](const auto& chosen, const Description& filter,
-                        auto* primitive) -> std::unique_ptr<Convolution> {
-    if (!is_fast(chosen)) return nullptr;
-    return std::make_unique<OneDnnConvolution>(pass, o, chosen, filter, primitive);
-  };
   try {
-    const Forward::primitive_desc forward = forward_of(o);
     switch (pass) {
       case ConvolutionPass::forward:
-        return make(forward, forward.weights_desc(), static_cast<Forward*>(nullptr));
-      case ConvolutionPass::backprop_input: {
-        const BackwardData::primitive_desc backward(
-            {kDirect, o.image, o.best_filter, o.result, o.strides, o.dilations, o.before, o.after},
-            user_scratchpad(), engine(), forward);
-        return make(backward, backward.weights_desc(), static_cast<BackwardData*>(nullptr));
-      }
-      case ConvolutionPass::backprop_filter: {
-        const BackwardWeights::primitive_desc backward(
-            {kDirect, o.image, o.best_filter, o.result, o.strides, o.dilations, o.before, o.after},
-            user_scratchpad(), engine(), forward);
-        return make(backward, backward.diff_weights_desc(), static_cast<BackwardWeights*>(nullptr));
-      }
+        return prepare_forward(shape);
+      case ConvolutionPass::backprop_input:
+        return prepare_backward<BackwardData>(pass, shape);
+      case ConvolutionPass::backprop_filter:
+        return prepare_backward<BackwardWeights>(pass, shape);
     }
   } catch (const dnnl::error&) {
     // It has none for this shape.

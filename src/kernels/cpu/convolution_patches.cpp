@@ -29,7 +29,8 @@ class PatchConvolution final : public Convolution {
     if (const int64_t rest = s_.window[0].result % block_rows_; rest > 0) last_ = product(rest);
   }
 
-  void run(const void* first, const void* second, void* out, void* workspace) const override {
+  void run(const void* first, const void* second, void* out, void* workspace,
+           const Finish* finish) const override {
     const Workspace at = parts_of(workspace);
     const auto* a = static_cast<const T*>(first);
     const auto* b = static_cast<const T*>(second);
@@ -55,6 +56,7 @@ class PatchConvolution final : public Convolution {
           }
         }
       }
+      if (finish != nullptr) finish->pixels(c + image * result_step, result_step / s_.out);
     }
   }
 

@@ -1,0 +1,31 @@
+/// What is done to the rows of a product while they are in the cache: a bias is added, a function
+/// of single elements applied. The attribute "epilogue" of a signature says so, an expression over
+/// the row and the bias; see graph/passes/fuse_epilogues.cpp.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "op/op_def.h"
+
+namespace tandem::kernels::cpu {
+
+/// Prepared. Any number of threads may use it at once, each with its own workspace of
+/// workspace_bytes() bytes: open(), then apply() any number of times.
+class Epilogue {
+ public:
+  virtual ~Epilogue() = default;
+
+  /// Lays the bias out in the workspace; `bias` is not read where there is none.
+  virtual void open(const void* bias, void* workspace) const = 0;
+
+  /// Changes `count` rows, one after another in memory, in place.
+  virtual void apply(void* rows, int64_t count, const void* workspace) const = 0;
+
+  virtual size_t workspace_bytes() const = 0;
+};
+
+/// For the result of the signature, in rows of its last axis.
+std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature);
+
+}  // namespace tandem::kernels::cpu

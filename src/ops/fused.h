@@ -1,0 +1,14 @@
+/// Ops that passes over graphs make of several calls. Nobody calls them, so they have no function,
+/// and they come after differentiation.
+#pragma once
+
+#include "op/op_def.h"
+
+namespace tandem::ops {
+
+/// A product, or its like, that does to the rows of its result what the attribute "epilogue" says:
+/// an expression of the row and of a bias, which is then the last input.
+op::OpDef fused_product(std::string name, std::function<op::Split(const op::Signature&)> split,
+                        std::function<double(const op::Signature&)> flops);
+
+}  // namespace tandem::ops
