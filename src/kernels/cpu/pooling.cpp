@@ -32,14 +32,16 @@ struct Seen {
 };
 
 /// What is done at each window. Images are `x`, and `to` where it is written; the others are
-/// channels of the one result.
+/// channels of the one result. Where windows overlap, gradients add up.
 template <class T>
 struct PoolFns {
   void (*max)(const Seen& seen, const T* x, T* y);
   void (*max_grad)(const Seen& seen, const T* x, const T* y, const T* g, T* to);
+  void (*add_max_grad)(const Seen& seen, const T* x, const T* y, const T* g, T* to);
   void (*max_pick)(const Seen& seen, const T* x, const T* y, const T* h, T* picked);
   void (*avg)(const Seen& seen, const T* x, T* y);
   void (*avg_grad)(const Seen& seen, const T* g, T* to);
+  void (*add_avg_grad)(const Seen& seen, const T* g, T* to);
 };
 
 }  // namespace
@@ -78,15 +80,19 @@ HWY_INLINE auto is_largest(D, V value, V largest) {
   return hn::Or(hn::Eq(value, largest), hn::IsNaN(value));
 }
 
-template <class T>
+template <bool kAdds, class D, class V, class T>
+HWY_INLINE void put(D d, V value, T* to) {
+  hn::StoreU(kAdds ? hn::Add(hn::LoadU(d, to), value) : value, d, to);
+}
+
+template <class T, bool kAdds>
 void max_grad(const Seen& seen, const T* x, const T* y, const T* g, T* to) {
   for_vectors<T>(seen.channels, [&](auto d, int64_t c) HWY_ATTR {
     const auto largest = hn::LoadU(d, y + c);
     auto left = hn::LoadU(d, g + c);
     for_each_pixel(seen, [&](int64_t at) HWY_ATTR {
       const auto here = is_largest(d, hn::LoadU(d, x + at + c), largest);
-      hn::StoreU(hn::Add(hn::LoadU(d, to + at + c), hn::IfThenElseZero(here, left)), d,
-                 to + at + c);
+      put<kAdds>(d, hn::IfThenElseZero(here, left), to + at + c);
       left = hn::IfThenZeroElse(here, left);
     });
   });
@@ -120,20 +126,19 @@ void avg(const Seen& seen, const T* x, T* y) {
   });
 }
 
-template <class T>
+template <class T, bool kAdds>
 void avg_grad(const Seen& seen, const T* g, T* to) {
   const T factor = T(1) / static_cast<T>(seen.rows * seen.columns);
   for_vectors<T>(seen.channels, [&](auto d, int64_t c) HWY_ATTR {
     const auto share = hn::Mul(hn::LoadU(d, g + c), hn::Set(d, factor));
-    for_each_pixel(seen, [&](int64_t at) HWY_ATTR {
-      hn::StoreU(hn::Add(hn::LoadU(d, to + at + c), share), d, to + at + c);
-    });
+    for_each_pixel(seen, [&](int64_t at) HWY_ATTR { put<kAdds>(d, share, to + at + c); });
   });
 }
 
 template <class T>
 PoolFns<T> pool_fns() {
-  return {max<T>, max_grad<T>, max_pick<T>, avg<T>, avg_grad<T>};
+  return {max<T>, max_grad<T, false>, max_grad<T, true>, max_pick<T>,
+          avg<T>, avg_grad<T, false>, avg_grad<T, true>};
 }
 
 PoolFns<float> pool_float32() { return pool_fns<float>(); }
@@ -190,6 +195,19 @@ struct Pool {
     for (int64_t i = begin; i < end; ++i) work(i * image_elements, i * result_elements);
   }
 
+  bool overlaps() const {
+    return std::ranges::any_of(window, [](const auto& axis) { return axis.stride < axis.window; });
+  }
+
+  /// Before gradients go to an image: pixels that no window sees, or several see, are zero.
+  template <class T>
+  void clear(T* image) const {
+    const bool covered = std::ranges::all_of(window, [](const ops::WindowAxis& axis) {
+      return axis.stride == axis.window && axis.start(axis.result) >= axis.image;
+    });
+    if (!covered) std::fill_n(image, image_elements, T(0));
+  }
+
   std::array<ops::WindowAxis, 2> window;
   int64_t images, channels, image_elements, result_elements;
 };
@@ -207,13 +225,16 @@ op::ExecutablePtr prepare_max(const Signature& s, int) {
 
 template <class T>
 op::ExecutablePtr prepare_max_grad(const Signature& s, int) {
-  return op::executable([pool = Pool(s), run = best_pool(T()).max_grad](const Launch& launch) {
+  const Pool pool(s);
+  const PoolFns<T> fns = best_pool(T());
+  const auto run = pool.overlaps() ? fns.add_max_grad : fns.max_grad;
+  return op::executable([pool, run](const Launch& launch) {
     pool.for_each_image(launch, [&](int64_t image, int64_t result) {
       const T* x = launch.in<T>(0) + image;
       const T* y = launch.in<T>(1) + result;
       const T* g = launch.in<T>(2) + result;
       T* to = launch.out<T>(0) + image;
-      std::fill_n(to, pool.image_elements, T(0));
+      pool.clear(to);
       pool.for_each_window([&](const Seen& seen, int64_t at) { run(seen, x, y + at, g + at, to); });
     });
   });
@@ -246,11 +267,14 @@ op::ExecutablePtr prepare_avg(const Signature& s, int) {
 
 template <class T>
 op::ExecutablePtr prepare_avg_grad(const Signature& s, int) {
-  return op::executable([pool = Pool(s), run = best_pool(T()).avg_grad](const Launch& launch) {
+  const Pool pool(s);
+  const PoolFns<T> fns = best_pool(T());
+  const auto run = pool.overlaps() ? fns.add_avg_grad : fns.avg_grad;
+  return op::executable([pool, run](const Launch& launch) {
     pool.for_each_image(launch, [&](int64_t image, int64_t result) {
       const T* g = launch.in<T>(0) + result;
       T* to = launch.out<T>(0) + image;
-      std::fill_n(to, pool.image_elements, T(0));
+      pool.clear(to);
       pool.for_each_window([&](const Seen& seen, int64_t at) { run(seen, g + at, to); });
     });
   });
