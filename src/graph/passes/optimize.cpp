@@ -17,6 +17,7 @@ void optimize(Graph& graph) {
   alias_reshapes(graph);
   // Before reads are elided: a call that moves down past an assign must not read what that wrote.
   if (fusion) {
+    shrink_pool_gradients(graph);
     fuse_epilogues(graph);
     fuse_elementwise(graph);
   }

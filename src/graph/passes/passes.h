@@ -17,6 +17,10 @@ void simplify_algebra(Graph& graph);
 /// Of calls alike one is made, and its results used by all.
 void merge_equal_calls(Graph& graph);
 
+/// What is done to the gradient of max pooling, relu's gradient or a sum over the image, is done
+/// before it, to the smaller gradient of its result.
+void shrink_pool_gradients(Graph& graph);
+
 /// A bias that is added to the rows of a product or a convolution, and a function of single
 /// elements after it, become part of the call: done while the result is in the cache.
 void fuse_epilogues(Graph& graph);

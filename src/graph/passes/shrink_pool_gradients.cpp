@@ -1,0 +1,93 @@
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "ops/reduction.h"
+
+namespace tandem::graph {
+namespace {
+
+/// The gradient of max pooling has what a window's gradient is at one place of the window, and zero
+/// elsewhere. So what depends on that place alone, or sums over all places, can be done before it,
+/// to the gradients of the windows, which are fewer.
+class Shrinker {
+ public:
+  explicit Shrinker(Graph& graph)
+      : graph_(graph), maker_(graph.values.size(), -1), uses_(graph.values.size(), 0) {
+    for (const Node& node : graph.nodes) {
+      for (int input : node.inputs) ++uses_[static_cast<size_t>(input)];
+    }
+    for (int result : graph.results) ++uses_[static_cast<size_t>(result)];
+  }
+
+  void run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      move_up_relu_grad(i);
+      sum_windows(graph_.nodes[i]);
+      for (int output : graph_.nodes[i].outputs) {
+        maker_[static_cast<size_t>(output)] = static_cast<int>(i);
+      }
+    }
+  }
+
+ private:
+  /// The call that computes a value, if its op is named so.
+  Node* maker(int value, std::string_view op) {
+    const int index = maker_[static_cast<size_t>(value)];
+    if (index < 0) return nullptr;
+    Node& node = graph_.nodes[static_cast<size_t>(index)];
+    return node.op().name == op ? &node : nullptr;
+  }
+
+  void set_input(Node& node, size_t index, int value) {
+    node.inputs[index] = value;
+    node.signature.inputs[index] = graph_.at(value).type;
+  }
+
+  /// relu_grad(max_pool2d_grad(x, y, g), x) is max_pool2d_grad(x, y, relu_grad(g, y)): where a
+  /// window's gradient goes, x is y.
+  void move_up_relu_grad(size_t index) {
+    Node& relu = graph_.nodes[index];
+    if (relu.op().name != "relu_grad" && relu.op().name != "relu6_grad") return;
+    const int whole = relu.inputs[0];
+    Node* pool = maker(whole, "max_pool2d_grad");
+    if (pool == nullptr || relu.inputs[1] != pool->inputs[0]) return;
+    if (uses_[static_cast<size_t>(whole)] != 1) return;
+    const int y = pool->inputs[1];
+    const int g = pool->inputs[2];
+    const int small = graph_.add_value({.type = graph_.at(g).type});
+    uses_.push_back(1);
+    maker_.push_back(maker_[static_cast<size_t>(whole)]);
+    Node narrow = relu;
+    set_input(narrow, 0, g);
+    set_input(narrow, 1, y);
+    narrow.outputs = {small};
+    narrow.signature.outputs = {graph_.at(small).type};
+    Node wide = *pool;
+    set_input(wide, 2, small);
+    wide.outputs = relu.outputs;
+    *pool = std::move(narrow);
+    relu = std::move(wide);
+  }
+
+  /// A sum over height and width of the image is the sum over the windows.
+  void sum_windows(Node& node) {
+    if (node.op().name != "reduce") return;
+    const op::Attrs& attrs = node.signature.attrs;
+    if (attrs.get<int64_t>("scale") != static_cast<int64_t>(ops::Scale::none)) return;
+    const auto& axes = attrs.get<ops::Axes>("axes");
+    if (!ops::contains(axes, 1) || !ops::contains(axes, 2)) return;
+    for (const char* op : {"max_pool2d_grad", "avg_pool2d_grad"}) {
+      if (const Node* pool = maker(node.inputs[0], op)) set_input(node, 0, pool->inputs.back());
+    }
+  }
+
+  Graph& graph_;
+  std::vector<int> maker_;  // By value: the node that computes it.
+  std::vector<int> uses_;   // By value.
+};
+
+}  // namespace
+
+void shrink_pool_gradients(Graph& graph) { Shrinker(graph).run(); }
+
+}  // namespace tandem::graph
