@@ -20,12 +20,16 @@ using op::Attrs;
 using op::Call;
 using op::Signature;
 
-/// Attributes of all three ops: window, groups, and the shapes of the image and the filter, of
-/// which an op cannot see the one that it computes.
+/// Attributes of all three ops: window, groups, the shapes of the image and the filter, of which an
+/// op cannot see the one that it computes, and the largest share of elements of the result's
+/// gradient that are not zero, which only a pass over the graph knows to be less than 1.
 Attrs attrs_of(const std::array<WindowAxis, 2>& window, int64_t groups, const Shape& image,
                const Shape& filter) {
-  return {
-      {"window", attribute_of(window)}, {"groups", groups}, {"image", image}, {"filter", filter}};
+  return {{"window", attribute_of(window)},
+          {"groups", groups},
+          {"image", image},
+          {"filter", filter},
+          {"density", 1.0}};
 }
 
 op::TensorTypes infer(const Signature& s) {
@@ -66,7 +70,7 @@ double flops(const Signature& s) {
   const Shape& filter = s.attrs.get<Shape>("filter");
   const double results = static_cast<double>(s.attrs.get<Shape>("image")[0]) *
                          static_cast<double>(window[0].result * window[1].result);
-  return 2 * results * static_cast<double>(filter.count());
+  return 2 * results * static_cast<double>(filter.count()) * s.attrs.get<double>("density");
 }
 
 Tensor apply_conv2d(const Tensor& x, const Tensor& filter, const Attrs& attrs) {

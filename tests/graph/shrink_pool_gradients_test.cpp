@@ -23,6 +23,7 @@ class PoolGradientTest : public harness::FreshDevices {
     merge_equal_calls(graph);
     shrink_pool_gradients(graph);
     remove_dead_code(graph);
+    mark_sparse_gradients(graph);
     return graph;
   }
   static Names ops(const Graph& graph) {
@@ -88,6 +89,24 @@ TEST_F(PoolGradientTest, OtherSumsAndOtherFunctionsStay) {
     return Tensors{gradient(f, a[0])};
   });
   EXPECT_EQ(node(shifted, "relu_grad").signature.outputs[0].shape, kImage.shape);
+}
+
+TEST_F(PoolGradientTest, APooledConvolutionKnowsHowSparseItsGradientIs) {
+  const op::TensorType filter{DType::float32, {3, 3, 4, 8}};
+  const auto density = [&](bool pooled) {
+    const Graph graph = shrunk(
+        [&](const Tensors& a) {
+          const auto layer = [&](const Tensors& w) {
+            const Tensor y = relu(conv2d(a[0], w[0], {.padding = Padding::same}));
+            return Tensors{pooled ? max_pool2d(y) : y};
+          };
+          return Tensors{gradient(layer, a[1])};
+        },
+        {kImage, filter});
+    return node(graph, "conv2d_backprop_filter").signature.attrs.get<double>("density");
+  };
+  EXPECT_EQ(density(true), 0.25);
+  EXPECT_EQ(density(false), 1.0);
 }
 
 /// Gradients of a convolution, its bias and its image through relu and pooling, compiled against

@@ -66,7 +66,9 @@ TEST(Convolution, ProvidersAgree) {
   for (const ConvolutionShape& s : shapes()) {
     const Numbers image = numbers(1, s.images * s.image_elements());
     const Numbers filter = numbers(2, s.filter_elements());
-    const Numbers result = numbers(3, s.images * s.result_elements());
+    // Half of it is zero, as relu's gradient leaves it.
+    Numbers result = numbers(3, s.images * s.result_elements());
+    for (float& value : result) value = std::max(value, 0.0F);
     for (const ConvolutionPass pass : {forward, backprop_input, backprop_filter}) {
       const Numbers& first = pass == backprop_input ? filter : image;
       const Numbers& second = pass == forward ? filter : result;
@@ -77,7 +79,8 @@ TEST(Convolution, ProvidersAgree) {
       const auto patches = run(*prepare_patch_convolution(pass, s), first, second, count);
       const auto chosen = prepare_convolution(pass, s);
       const auto other = prepare_onednn_convolution(pass, s);
-      for (const Convolution* convolution : {chosen.get(), other.get()}) {
+      const auto sparse = prepare_sparse_convolution(pass, s);
+      for (const Convolution* convolution : {chosen.get(), other.get(), sparse.get()}) {
         if (convolution == nullptr) continue;
         ++compared;
         const auto got = run(*convolution, first, second, count);
@@ -91,7 +94,7 @@ TEST(Convolution, ProvidersAgree) {
       }
     }
   }
-  EXPECT_GT(compared, 24);
+  EXPECT_GT(compared, 32);
 }
 
 TEST(Convolution, UsualLayersAreComputedByOneDnn) {
@@ -99,6 +102,19 @@ TEST(Convolution, UsualLayersAreComputedByOneDnn) {
   for (const ConvolutionPass pass : {forward, backprop_input, backprop_filter}) {
     EXPECT_STREQ(prepare_convolution(pass, shapes()[0])->provider(), "onednn");
   }
+}
+
+TEST(Convolution, GradientsThatAreMostlyZeroAreListed) {
+  using enum ConvolutionPass;
+  ConvolutionShape shape = shapes()[0];
+  shape.density = 0.25;
+  EXPECT_STREQ(prepare_convolution(forward, shape)->provider(), "onednn");
+  EXPECT_STREQ(prepare_convolution(backprop_input, shape)->provider(), "sparse");
+  EXPECT_STREQ(prepare_convolution(backprop_filter, shape)->provider(), "sparse");
+  // A filter of three elements across is met too quickly.
+  shape = shapes()[1];
+  shape.density = 0.25;
+  EXPECT_STREQ(prepare_convolution(backprop_filter, shape)->provider(), "onednn");
 }
 
 }  // namespace

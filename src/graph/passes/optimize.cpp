@@ -18,6 +18,7 @@ void optimize(Graph& graph) {
   // Before reads are elided: a call that moves down past an assign must not read what that wrote.
   if (fusion) {
     shrink_pool_gradients(graph);
+    mark_sparse_gradients(graph);
     fuse_epilogues(graph);
     fuse_elementwise(graph);
   }

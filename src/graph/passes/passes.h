@@ -21,6 +21,9 @@ void merge_equal_calls(Graph& graph);
 /// before it, to the smaller gradient of its result.
 void shrink_pool_gradients(Graph& graph);
 
+/// Tells convolutions whose gradient max pooling left mostly zero how much of it is not.
+void mark_sparse_gradients(Graph& graph);
+
 /// A bias that is added to the rows of a product or a convolution, and a function of single
 /// elements after it, become part of the call: done while the result is in the cache.
 void fuse_epilogues(Graph& graph);

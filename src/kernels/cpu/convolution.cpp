@@ -19,7 +19,8 @@ ConvolutionShape ConvolutionShape::of(const op::Signature& signature) {
           .window = ops::window_of(attrs),
           .in = image[3],
           .out = attrs.get<Shape>("filter")[3],
-          .groups = attrs.get<int64_t>("groups")};
+          .groups = attrs.get<int64_t>("groups"),
+          .density = attrs.get<double>("density")};
 }
 
 namespace {
@@ -47,6 +48,13 @@ class ZeroConvolution final : public Convolution {
   int64_t pixels_;
 };
 
+/// Whether it pays to look for what is not zero: there is little of it, and each meets a run of the
+/// filter that is long enough.
+bool is_sparse(const ConvolutionShape& s) {
+  constexpr int64_t kShortest = 32;
+  return s.density < 0.34 && s.window[1].window * s.in >= kShortest;
+}
+
 }  // namespace
 
 std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
@@ -55,6 +63,9 @@ std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
     return std::make_unique<ZeroConvolution>(pass, shape);
   }
   if (auto found = prepare_depthwise_convolution(pass, shape)) return found;
+  if (is_sparse(shape)) {
+    if (auto found = prepare_sparse_convolution(pass, shape)) return found;
+  }
   if (shape.dtype == DType::float32) {
     if (auto found = prepare_onednn_convolution(pass, shape)) return found;
   }

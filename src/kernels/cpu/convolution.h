@@ -19,6 +19,7 @@ struct ConvolutionShape {
   int64_t images = 0;
   std::array<ops::WindowAxis, 2> window;
   int64_t in = 0, out = 0, groups = 1;
+  double density = 1;  ///< The largest share of the result's gradient that is not zero.
 
   static ConvolutionShape of(const op::Signature& signature);
 
@@ -56,8 +57,8 @@ class Convolution {
   virtual const char* provider() const = 0;
 };
 
-/// Chooses the provider: depthwise where it applies, oneDNN for float32 where it has a fast kernel,
-/// else patches.
+/// Chooses the provider: depthwise where it applies, sparse where it is faster, oneDNN for float32
+/// where it has a fast kernel, else patches.
 std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
                                                  const ConvolutionShape& shape);
 
@@ -68,6 +69,11 @@ std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,
 /// Null unless each of several channels has one filter of its own.
 std::unique_ptr<Convolution> prepare_depthwise_convolution(ConvolutionPass pass,
                                                            const ConvolutionShape& shape);
+
+/// Gradients that leave out what is zero in the result's gradient, also where the image or the
+/// filter is not finite. Null forward, and for groups and filters with gaps.
+std::unique_ptr<Convolution> prepare_sparse_convolution(ConvolutionPass pass,
+                                                        const ConvolutionShape& shape);
 
 /// The patches of the image that the filter sees, as rows of a matrix, and products with it.
 std::unique_ptr<Convolution> prepare_patch_convolution(ConvolutionPass pass,

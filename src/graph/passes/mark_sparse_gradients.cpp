@@ -1,0 +1,32 @@
+#include <algorithm>
+
+#include "graph/passes/passes.h"
+#include "ops/window.h"
+
+namespace tandem::graph {
+namespace {
+
+/// The largest share of elements that are not zero in what max pooling's gradient leaves: one for
+/// each window.
+double density_of(const Node& pool) {
+  const auto [down, right] = ops::window_of(pool.signature.attrs);
+  const double windows = static_cast<double>(down.result * right.result);
+  return std::min(1.0, windows / static_cast<double>(down.image * right.image));
+}
+
+}  // namespace
+
+void mark_sparse_gradients(Graph& graph) {
+  std::vector<double> density(graph.values.size(), 1.0);
+  for (Node& node : graph.nodes) {
+    const std::string& op = node.op().name;
+    if (op == "max_pool2d_grad") {
+      density[static_cast<size_t>(node.outputs[0])] = density_of(node);
+    } else if (op == "conv2d_backprop_input" || op == "conv2d_backprop_filter") {
+      const double share = density[static_cast<size_t>(node.inputs[1])];
+      node.signature.attrs = node.signature.attrs.with("density", share);
+    }
+  }
+}
+
+}  // namespace tandem::graph
