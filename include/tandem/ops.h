@@ -4,6 +4,7 @@
 #pragma once
 
 #include "tandem/ops/activation.h"
+#include "tandem/ops/attention.h"
 #include "tandem/ops/convolution.h"
 #include "tandem/ops/creation.h"
 #include "tandem/ops/elementwise.h"

@@ -5,6 +5,7 @@ namespace tandem::ops {
 void register_activation(op::Registry& registry);
 void register_arithmetic(op::Registry& registry);
 void register_assign(op::Registry& registry);
+void register_attention(op::Registry& registry);
 void register_batch_norm(op::Registry& registry);
 void register_comparison(op::Registry& registry);
 void register_convolution(op::Registry& registry);
@@ -34,6 +35,7 @@ void register_ops(op::Registry& registry) {
   register_activation(registry);
   register_arithmetic(registry);
   register_assign(registry);
+  register_attention(registry);
   register_batch_norm(registry);
   register_comparison(registry);
   register_convolution(registry);

@@ -4,6 +4,7 @@ namespace tandem::kernels::cpu {
 
 void register_argmax(op::Registry& registry);
 void register_assign(op::Registry& registry);
+void register_attention(op::Registry& registry);
 void register_batch_norm(op::Registry& registry);
 void register_broadcast(op::Registry& registry);
 void register_cast(op::Registry& registry);
@@ -34,6 +35,7 @@ void register_transpose(op::Registry& registry);
 void register_kernels(op::Registry& registry) {
   register_argmax(registry);
   register_assign(registry);
+  register_attention(registry);
   register_batch_norm(registry);
   register_broadcast(registry);
   register_cast(registry);
