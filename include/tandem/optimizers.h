@@ -2,11 +2,20 @@
 /// same device or strategy scope): their own state lives beside the variables.
 #pragma once
 
+#include <string>
+
 #include "tandem/variable.h"
 
 namespace tandem::keras::optimizers {
 
 struct AdamOptions {
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+};
+
+struct AdamWOptions {
+  double weight_decay = 0.004;
   double beta_1 = 0.9;
   double beta_2 = 0.999;
   double epsilon = 1e-7;
@@ -27,10 +36,23 @@ class TANDEM_API Adam {
   /// float64; assign to it to change the rate.
   const Variable& learning_rate() const { return learning_rate_; }
 
+ protected:
+  /// With weights that also shrink by `learning_rate * weight_decay` of their size in each step.
+  Adam(const std::string& name, double learning_rate, const AdamOptions& options,
+       double weight_decay);
+
  private:
   AdamOptions options_;
+  double weight_decay_;
   Variable iterations_;
   Variable learning_rate_;
+};
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter, 2017), with Keras's defaults and
+/// arithmetic: each weight loses `learning_rate * weight_decay` of its size before the update.
+class TANDEM_API AdamW : public Adam {
+ public:
+  explicit AdamW(double learning_rate = 0.001, const AdamWOptions& options = {});
 };
 
 }  // namespace tandem::keras::optimizers

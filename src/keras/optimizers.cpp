@@ -34,17 +34,28 @@ void check(const Tensors& gradients, const Variables& variables) {
 }  // namespace
 
 Adam::Adam(double learning_rate, const AdamOptions& options)
+    : Adam("adam", learning_rate, options, 0) {}
+
+Adam::Adam(const std::string& name, double learning_rate, const AdamOptions& options,
+           double weight_decay)
     : options_(options),
-      iterations_(Tensor(int64_t{0}), {.name = "adam/iterations",
+      weight_decay_(weight_decay),
+      iterations_(Tensor(int64_t{0}), {.name = name + "/iterations",
                                        .trainable = false,
                                        .aggregation = VariableAggregation::only_first_replica}),
-      learning_rate_(Tensor(learning_rate), {.name = "adam/learning_rate", .trainable = false}) {}
+      learning_rate_(Tensor(learning_rate), {.name = name + "/learning_rate", .trainable = false}) {
+}
 
 void Adam::apply_gradients(const Tensors& gradients, const Variables& variables) const {
   check(gradients, variables);
   ops::adam_update(collective::all_reduce(gradients), variables, iterations_, learning_rate_,
-                   {options_.beta_1, options_.beta_2, options_.epsilon});
+                   {options_.beta_1, options_.beta_2, options_.epsilon, weight_decay_});
   iterations_.assign_add(Tensor(int64_t{1}));
 }
+
+AdamW::AdamW(double learning_rate, const AdamWOptions& options)
+    : Adam("adamw", learning_rate,
+           {.beta_1 = options.beta_1, .beta_2 = options.beta_2, .epsilon = options.epsilon},
+           options.weight_decay) {}
 
 }  // namespace tandem::keras::optimizers

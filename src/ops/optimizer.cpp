@@ -49,7 +49,10 @@ void adam_update(const Tensors& gradients, const Variables& variables, const Var
   ranges.push_back(op::operand_of(iterations));
   ranges.push_back(op::operand_of(learning_rate));
   op::apply(def, gradients,
-            {{"beta_1", attrs.beta_1}, {"beta_2", attrs.beta_2}, {"epsilon", attrs.epsilon}},
+            {{"beta_1", attrs.beta_1},
+             {"beta_2", attrs.beta_2},
+             {"epsilon", attrs.epsilon},
+             {"weight_decay", attrs.weight_decay}},
             std::move(ranges));
 }
 

@@ -63,7 +63,9 @@ std::vector<Case> cases_that_meet() {
 
 Case adam(DType dtype) {
   const std::vector<Shape> shapes = {{37, 9}, {9}, {}, {0}, {130}, {1}};
-  Case test{"adam_update", {}, {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}}};
+  Case test{"adam_update",
+            {},
+            {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}, {"weight_decay", 0.1}}};
   for (const Shape& shape : shapes) {
     test.inputs.push_back({dtype, shape});
     test.ranges.insert(test.ranges.end(), 3, {dtype, shape});

@@ -10,7 +10,8 @@
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
-#include "kernels/cpu/attention_simd.h"
+#include "kernels/cpu/attention_backward.h"
+#include "kernels/cpu/attention_forward.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {

@@ -35,6 +35,7 @@ struct AdamScalars {
   T one_minus_beta_1;
   T one_minus_beta_2;
   T epsilon;
+  T decay;  ///< The part of itself that a weight loses.
 };
 
 template <class T>
@@ -60,7 +61,9 @@ void adam(const AdamRun<T>& at, const AdamScalars<T>& scalars) {
                               hn::Add(hn::Sqrt(v), hn::Set(d, scalars.epsilon)));
     hn::StoreU(m, d, at.m + i);
     hn::StoreU(v, d, at.v + i);
-    hn::StoreU(hn::Sub(hn::LoadU(d, at.w + i), step), d, at.w + i);
+    const auto w = hn::LoadU(d, at.w + i);
+    const auto kept = hn::NegMulAdd(w, hn::Set(d, scalars.decay), w);
+    hn::StoreU(hn::Sub(kept, step), d, at.w + i);
   });
 }
 
@@ -89,6 +92,7 @@ class AdamUpdate final : public op::Executable {
       : beta_1_(s.attrs.get<double>("beta_1")),
         beta_2_(s.attrs.get<double>("beta_2")),
         epsilon_(s.attrs.get<double>("epsilon")),
+        weight_decay_(s.attrs.get<double>("weight_decay")),
         chunks_(s.op->split(s).extent) {
     for (const op::TensorType& gradient : s.inputs)
       ends_.push_back(elements() + gradient.shape.count());
@@ -124,11 +128,11 @@ class AdamUpdate final : public op::Executable {
     const double rate = *launch.range<double>(first_scalar + 1);
     const double alpha = rate * std::sqrt(1 - std::pow(beta_2_, t)) / (1 - std::pow(beta_1_, t));
     return {static_cast<T>(alpha), static_cast<T>(1 - beta_1_), static_cast<T>(1 - beta_2_),
-            static_cast<T>(epsilon_)};
+            static_cast<T>(epsilon_), static_cast<T>(rate * weight_decay_)};
   }
 
   const AdamFn<T> step_ = best(T());
-  const double beta_1_, beta_2_, epsilon_;
+  const double beta_1_, beta_2_, epsilon_, weight_decay_;
   const int64_t chunks_;
   std::vector<int64_t> ends_;  // Of each variable, counted in elements from the first.
 };
