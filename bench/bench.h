@@ -52,6 +52,7 @@ void mlp10();
 void mlp1024();
 void convnet();
 void mirrored_mlp1024();
+void gpt_block();
 void seed_mirrored();
 void mirrored_gain();
 void oversubscribed();

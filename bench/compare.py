@@ -52,6 +52,7 @@ TARGETS = (
     Target("mlp10", 0.20, peers=PEERS, against=("jax",)),
     Target("mlp1024", 0.85, peers=PEERS),
     Target("convnet", 0.55, peers=PEERS),
+    Target("gpt_block", 0.8, peers=PEERS),
     Target("seed_mirrored", 0.02, peers=("tensorflow",)),  # a call per step on both sides, as in the article
     # The same figure against TensorFlow with the loop over the steps moved into one tf.function.
     Target("seed_mirrored_loop", 0.02, peers=("tensorflow",), benchmark="seed_mirrored", figure="seed_mirrored"),

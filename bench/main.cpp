@@ -14,6 +14,8 @@ const std::vector<Benchmark>& benchmarks() {
       {"mlp10", "784-10-10, Adam, batch 128: a whole compiled step on one batch", mlp10},
       {"mlp1024", "784-1024-1024-10, the same", mlp1024},
       {"convnet", "conv32-pool-conv64-pool-dense on 28x28, Adam, batch 128: the same", convnet},
+      {"gpt_block", "a 4-layer GPT of width 256, 8 texts of 128 tokens, AdamW: a compiled step",
+       gpt_block},
       {"seed_mirrored", "mlp10 on two replicas, streaming 60,000 x 784", seed_mirrored},
       {"mirrored_mlp1024", "mlp1024 on two replicas", mirrored_mlp1024},
       {"mirrored_gain", "mlp10 on two replicas of one thread against one", mirrored_gain},

@@ -32,6 +32,22 @@ CLASSIFIERS = {
     "mlp1024": Classifier((FEATURES, 1024, 1024, CLASSES), 0.0001),
 }
 
+class Transformer(NamedTuple):
+    """A decoder-only transformer whose blocks normalise first, with gelu, biases everywhere and no dropout."""
+
+    layers: int = 4
+    width: int = 256
+    heads: int = 4
+    tokens: int = 128
+    vocabulary: int = 1024
+    batch: int = 8
+    learning_rate: float = 1e-4
+    weight_decay: float = 0.004
+    epsilon: float = 1e-5  # of the normalisations
+
+
+TRANSFORMERS = {"gpt_block": Transformer()}
+
 # Work on one large tensor, and its shape.
 MOVEMENTS = {
     "reduce_sum_16M": (4096, 4096),
@@ -100,6 +116,45 @@ def convnet_weights() -> list[np.ndarray]:
         limit = math.sqrt(6 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
         kernel = (2 * uniform(10 + layer, math.prod(shape)) - 1) * limit
         values += [kernel.astype(np.float32).reshape(shape), np.zeros(shape[-1], np.float32)]
+    return values
+
+
+def texts(transformer: Transformer) -> tuple[np.ndarray, np.ndarray]:
+    """Int64 [batch, tokens]: the tokens to read, and behind each the one to predict."""
+    batch, tokens = transformer.batch, transformer.tokens + 1
+    words = (splitmix64(4, batch * tokens) >> np.uint64(33)) % np.uint64(transformer.vocabulary)
+    words = words.astype(np.int64).reshape(batch, tokens)
+    return words[:, :-1].copy(), words[:, 1:].copy()
+
+
+def transformer_weights(transformer: Transformer) -> list[np.ndarray]:
+    """Tokens, positions; of each layer gamma and beta, kernels [in, out] and biases of the queries, keys and values
+    side by side and of the attention's result, gamma and beta, both dense layers; gamma and beta, the last layer."""
+    width = transformer.width
+    values: list[np.ndarray] = []
+
+    def add_uniform(rows: int, columns: int, limit: float) -> None:
+        numbers = (2 * uniform(100 + len(values), rows * columns) - 1) * limit
+        values.append(numbers.astype(np.float32).reshape(rows, columns))
+
+    def add_dense(rows: int, columns: int) -> None:
+        add_uniform(rows, columns, math.sqrt(6 / (rows + columns)))
+        values.append(np.zeros(columns, np.float32))
+
+    def add_norm() -> None:
+        values.extend([np.ones(width, np.float32), np.zeros(width, np.float32)])
+
+    add_uniform(transformer.vocabulary, width, 0.05)
+    add_uniform(transformer.tokens, width, 0.05)
+    for _ in range(transformer.layers):
+        add_norm()
+        add_dense(width, 3 * width)
+        add_dense(width, width)
+        add_norm()
+        add_dense(width, 4 * width)
+        add_dense(4 * width, width)
+    add_norm()
+    add_dense(width, transformer.vocabulary)
     return values
 
 

@@ -3,16 +3,17 @@
 import os
 
 import data
-from data import BATCH, CLASSIFIERS, Runner, features, labels, parse_arguments, report, uniform, weights
+from data import BATCH, CLASSIFIERS, TRANSFORMERS, Runner
+from data import features, labels, parse_arguments, report, uniform, weights
 
-arguments = parse_arguments([*CLASSIFIERS, "convnet", "matmul4096"])
+arguments = parse_arguments([*CLASSIFIERS, *TRANSFORMERS, "convnet", "matmul4096"])
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["NPROC"] = str(arguments.threads)  # the size of XLA's thread pool
 
 import jax
 import jax.numpy as jnp
-
-BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7
+import jax_transformer
+from jax_adam import adam, initial_state
 
 
 def mean_loss(parameters, x, y):
@@ -35,17 +36,6 @@ def convnet_loss(parameters, x, y):
     return -jnp.mean(jnp.take_along_axis(scores, y[:, None], axis=1))
 
 
-def adam(state, gradients, learning_rate):
-    """One update of (parameters, first moments, second moments, step)."""
-    parameters, first, second, step = state
-    step = step + 1
-    alpha = learning_rate * jnp.sqrt(1 - BETA2**step) / (1 - BETA1**step)
-    first = [m + (g - m) * (1 - BETA1) for m, g in zip(first, gradients)]
-    second = [v + (g * g - v) * (1 - BETA2) for v, g in zip(second, gradients)]
-    parameters = [w - alpha * m / (jnp.sqrt(v) + EPSILON) for w, m, v in zip(parameters, first, second)]
-    return parameters, first, second, step
-
-
 def jitted(name: str) -> Runner:
     if name == "convnet":
         batch, loss_of = (data.images(BATCH), data.classes(BATCH)), convnet_loss
@@ -54,10 +44,7 @@ def jitted(name: str) -> Runner:
         batch, loss_of = (features(BATCH), labels(BATCH)), mean_loss
         initial, learning_rate = weights(CLASSIFIERS[name].sizes), CLASSIFIERS[name].learning_rate
     x, y = map(jnp.asarray, batch)
-    parameters = [jnp.array(w) for w in initial]
-    first = [jnp.zeros_like(w) for w in parameters]
-    second = [jnp.zeros_like(w) for w in parameters]
-    state = (parameters, first, second, jnp.float32(0))
+    state = initial_state(initial)
 
     def train_step(state, x, y):
         loss, gradients = jax.value_and_grad(loss_of)(state[0], x, y)
@@ -91,5 +78,7 @@ def product(side: int) -> Runner:
 for name in arguments.names:
     if name == "matmul4096":
         report(name, {"jit": lambda: product(4096)})
+    elif name in TRANSFORMERS:
+        report(name, jax_transformer.ways(name))
     else:
         report(name, {"jit": lambda: jitted(name)})

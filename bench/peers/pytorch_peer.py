@@ -2,15 +2,18 @@
 
 import pytorch_nn
 import pytorch_random
-from data import CLASSIFIERS, ELEMENTWISE, MOVEMENTS, parse_arguments, report
+from data import CLASSIFIERS, ELEMENTWISE, MOVEMENTS, TRANSFORMERS, parse_arguments, report
 
-NAMES = (*CLASSIFIERS, "convnet", *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES, *pytorch_random.NAMES)
+NAMES = (
+    *CLASSIFIERS, "convnet", *TRANSFORMERS, *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES, *pytorch_random.NAMES
+)
 arguments = parse_arguments(NAMES)
 
 import pytorch_classifiers
 import pytorch_convnet
 import pytorch_elementwise
 import pytorch_movement
+import pytorch_transformer
 import torch
 
 torch.set_num_threads(arguments.threads)
@@ -18,6 +21,7 @@ torch.set_num_threads(arguments.threads)
 FAMILIES = {
     **dict.fromkeys(CLASSIFIERS, pytorch_classifiers),
     "convnet": pytorch_convnet,
+    **dict.fromkeys(TRANSFORMERS, pytorch_transformer),
     **dict.fromkeys(ELEMENTWISE, pytorch_elementwise),
     **dict.fromkeys(MOVEMENTS, pytorch_movement),
     **dict.fromkeys(pytorch_nn.NAMES, pytorch_nn),

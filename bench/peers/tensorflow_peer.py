@@ -4,13 +4,15 @@ mirrored over two logical CPUs."""
 import os
 
 import data
-from data import BATCH, CLASSIFIERS, Runner, features, labels, parse_arguments, report, weights
+from data import BATCH, CLASSIFIERS, TRANSFORMERS, Runner
+from data import features, labels, parse_arguments, report, weights
 
-arguments = parse_arguments([*CLASSIFIERS, "convnet", "seed_mirrored", "seed_mirrored_loop"])
+arguments = parse_arguments([*CLASSIFIERS, *TRANSFORMERS, "convnet", "seed_mirrored", "seed_mirrored_loop"])
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
 import tensorflow as tf
+import tensorflow_transformer
 
 tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
 tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
@@ -143,5 +145,7 @@ if MIRRORED.keys() & set(arguments.names):
 for name in arguments.names:
     if name in MIRRORED:
         report(name, MIRRORED[name], STEPS_PER_EPOCH)
+    elif name in TRANSFORMERS:
+        report(name, tensorflow_transformer.ways(name))
     else:
         report_single(name)
