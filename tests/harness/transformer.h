@@ -105,11 +105,8 @@ class Transformer {
   };
 
   Tensor attend(const Tensor& x, Reader& next) const {
-    const Tensors parts = split(next.dense(x), 3, 2);
-    const auto heads = [&](const Tensor& part) {
-      return reshape(part, {x.shape()[0], sizes.tokens, sizes.heads, sizes.width / sizes.heads});
-    };
-    const Tensor y = attention(heads(parts[0]), heads(parts[1]), heads(parts[2]), {.causal = true});
+    const Shape heads{x.shape()[0], sizes.tokens, 3, sizes.heads, sizes.width / sizes.heads};
+    const Tensor y = self_attention(reshape(next.dense(x), heads), {.causal = true});
     return next.dense(reshape(y, x.shape()));
   }
 

@@ -240,8 +240,7 @@ TEST(Attention, SecondDerivatives) {
       const Tensor y = attention(t[0], t[1], t[2], {.causal = true, .mask = t[3]});
       return tape.gradient(reduce_sum(y * y * y), Tensors{t[by]})[0];
     };
-    std::vector<Tensor> plain = inputs;
-    const auto mask = inputs[3].to_vector<double>();
+    Tensors plain = inputs;
     const auto cubes = [&] {
       const auto values = plain[3].to_vector<double>();
       const Bias bias = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
@@ -304,6 +303,92 @@ TEST(Attention, AMaskHidesNaN) {
             .differentiable = false});
 }
 
+/// [batch, tokens, 3, heads, width]
+Shape joined_shape(const Sizes& s) { return {s.batch, s.queries, 3, s.heads, s.width}; }
+
+TEST(SelfAttention, IsAttentionOfItsParts) {
+  for (const Sizes& s :
+       {Sizes{2, 5, 5, 2, 3, 3}, Sizes{1, 7, 7, 3, 17, 17}, Sizes{4, 2, 2, 1, 1, 1},
+        Sizes{0, 3, 3, 2, 4, 4}, Sizes{2, 0, 0, 2, 4, 4}}) {
+    const Tensor joined = spread(joined_shape(s), 1);
+    for (const bool is_causal : {false, true}) {
+      check_op({.name = (is_causal ? "causal " : "") + joined.shape().str(),
+                .inputs = {joined},
+                .f = [is_causal](
+                         const Tensors& t) { return self_attention(t[0], {.causal = is_causal}); },
+                .expected = plain_attention(s, unstack(joined, 2),
+                                            1 / std::sqrt(static_cast<double>(s.width)),
+                                            is_causal ? causal() : no_bias()),
+                .shape = s.result(),
+                .follows_rows = s.batch > 1});
+    }
+  }
+}
+
+TEST(SelfAttention, Masks) {
+  const Sizes s{2, 3, 3, 2, 2, 2};
+  const Tensor joined = spread(joined_shape(s), 1);
+  const Tensor mask = spread({2, 1, 3, 3}, 5);
+  const auto values = mask.to_vector<double>();
+  const Bias bias = [&](int64_t b, int64_t h, int64_t i, int64_t j) {
+    return broadcast_at(values, {2, 1, 3, 3}, {b, h, i, j});
+  };
+  check_op({.name = "mask",
+            .inputs = {joined, mask},
+            .f = [](const Tensors& t) { return self_attention(t[0], {.mask = t[1]}); },
+            .expected = plain_attention(s, unstack(joined, 2), 1 / std::sqrt(2.0), bias),
+            .shape = s.result(),
+            .follows_rows = true});
+}
+
+/// Those of attention are checked above.
+TEST(SelfAttention, SecondDerivativesAreThoseOfAttention) {
+  const Sizes s{2, 3, 3, 2, 2, 2};
+  const Tensors inputs{spread(joined_shape(s), 1), spread({3, 3}, 5)};
+  for (size_t by = 0; by < 2; ++by) {
+    const auto gradient = [by](const Tensors& t, auto f) {
+      GradientTape tape;
+      tape.watch(t[by]);
+      const Tensor y = f(t);
+      return tape.gradient(reduce_sum(y * y * y), t[by]);
+    };
+    const auto expected = gradient(inputs, [&](const Tensors& t) {
+      const Tensors parts = unstack(t[0], 2);
+      return attention(parts[0], parts[1], parts[2], {.causal = true, .mask = t[1]});
+    });
+    check_op({.name = "gradient by " + std::to_string(by),
+              .inputs = inputs,
+              .f =
+                  [&](const Tensors& x) {
+                    return gradient(x, [](const Tensors& t) {
+                      return self_attention(t[0], {.causal = true, .mask = t[1]});
+                    });
+                  },
+              .expected = expected.to_vector<double>(),
+              .shape = inputs[by].shape()});
+  }
+}
+
+TEST(SelfAttention, ErrorsNameTheShape) {
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        self_attention(fill({2, 3, 4, 5}, 1));
+      },
+      {"self_attention: query, key and value must be [batch,tokens,3,heads,width], got "
+       "[2,3,4,5]"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        self_attention(fill({2, 4, 3, 1, 5}, 1), {.mask = fill({3, 4}, 0)});
+      },
+      {"self_attention: mask [3,4] does not broadcast to 2 batch entries, 1 heads, 4 queries and 4 "
+       "keys"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        self_attention(fill({2, 4, 3, 1, 5}, 1, DType::float16));
+      },
+      {"self_attention: float16 is not supported; float32 and float64 are"}));
+}
+
 TEST(Attention, ErrorsNameTheShapes) {
   const auto call = [](const Shape& q, const Shape& k, const Shape& v, const Tensor& mask = {}) {
     return [=] { attention(fill(q, 1), fill(k, 1), fill(v, 1), {.mask = mask}); };
@@ -319,8 +404,8 @@ TEST(Attention, ErrorsNameTheShapes) {
   EXPECT_TRUE(throws<InvalidArgument>(call(whole, whole, {2, 4, 4, 5}), {"float32[2,4,4,5]"}));
   EXPECT_TRUE(throws<InvalidArgument>(
       call(whole, whole, whole, fill({3, 4}, 0)),
-      {"attention: mask [3,4] does not broadcast to [batch,heads,queries,keys] of query [2,3,4,5] "
-       "and key [2,3,4,5]"}));
+      {"attention: mask [3,4] does not broadcast to 2 batch entries, 4 heads, 3 queries and 3 "
+       "keys"}));
   EXPECT_TRUE(throws<InvalidArgument>(
       call(whole, whole, whole, fill({3, 3}, 0, DType::float64)),
       {"attention: the mask is float64; bool and the query's float32 are supported"}));

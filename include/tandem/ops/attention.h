@@ -26,4 +26,10 @@ struct AttentionOptions {
 TANDEM_API Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
                             const AttentionOptions& options = {});
 
+/// The same with query, key and value side by side in one tensor [batch, tokens, 3, heads, width],
+/// as one projection of the tokens gives them: nothing is cut out or copied. The result is
+/// [batch, tokens, heads, width]. Throws InvalidArgument for another shape, as above for the mask.
+TANDEM_API Tensor self_attention(const Tensor& query_key_value,
+                                 const AttentionOptions& options = {});
+
 }  // namespace tandem

@@ -29,7 +29,9 @@ AttentionFns<double> attention_float64() { return kAttention<double>; }
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
+#include <algorithm>
 #include <memory>
+#include <string>
 
 #include "kernels/cpu/nest.h"
 
@@ -45,34 +47,82 @@ AttentionFns<double> best(double) { return HWY_DYNAMIC_DISPATCH(attention_float6
 using op::Launch;
 using op::Signature;
 
-/// Where an operand [batch, tokens, heads, width] has the tokens of a head.
+/// Where an operand [batch, tokens, heads, width] has the tokens of a head; or one of query, key
+/// and value that lie together [batch, tokens, 3, heads, width]; or a value for each token and head
+/// [batch, tokens, heads].
 class Operand {
  public:
-  explicit Operand(const Shape& shape)
-      : tokens_(shape[1]), heads_(shape[2]), width_(shape.rank() == 4 ? shape[3] : 1) {}
+  Operand(int index, const Shape& shape, int part = 0) : index_(index) {
+    const bool together = shape.rank() == 5;
+    const int64_t heads = shape[together ? 3 : 2];
+    width_ = shape.rank() == 3 ? 1 : shape[shape.rank() - 1];
+    step_ = (together ? 3 : 1) * heads * width_;
+    batch_step_ = shape[1] * step_;
+    start_ = together ? part * heads * width_ : 0;
+  }
 
   template <class T>
-  Rows<T> rows(T* data, int64_t batch, int64_t head) const {
-    const int64_t step = heads_ * width_;
-    return {data + batch * tokens_ * step + head * width_, step};
+  Rows<const T> in(const Launch& launch, int64_t batch, int64_t head) const {
+    return {launch.in<T>(index_) + offset(batch, head), step_};
+  }
+  template <class T>
+  Rows<T> out(const Launch& launch, int64_t batch, int64_t head) const {
+    return {launch.out<T>(index_) + offset(batch, head), step_};
   }
 
  private:
-  int64_t tokens_, heads_, width_;
+  int64_t offset(int64_t batch, int64_t head) const {
+    return start_ + batch * batch_step_ + head * width_;
+  }
+
+  int index_;
+  int64_t width_, step_, batch_step_, start_;
 };
 
-/// The mask, which may be the input after `operands` others, for each batch entry and head.
+/// Query, key and value: operands from `first` on, or all in that one.
+struct Operands {
+  Operands(int first, const op::TensorTypes& types)
+      : count(types[static_cast<size_t>(first)].shape.rank() == 5 ? 1 : 3),
+        query(operand(first, types, 0)),
+        key(operand(first, types, 1)),
+        value(operand(first, types, 2)) {}
+
+  int count;
+  Operand query, key, value;
+
+ private:
+  Operand operand(int first, const op::TensorTypes& types, int part) const {
+    const int index = count == 1 ? first : first + part;
+    return {index, types[static_cast<size_t>(index)].shape, part};
+  }
+};
+
+/// With query, key and value from input `first` on.
+AttentionShape shape_of(const Signature& s, size_t first) {
+  const Shape& query = s.inputs[first].shape;
+  const Shape& value = s.inputs[query.rank() == 5 ? first : first + 2].shape;
+  return {.batch = query[0],
+          .heads = query[query.rank() - 2],
+          .queries = query[1],
+          .keys = value[1],
+          .width = query[query.rank() - 1],
+          .value_width = value[value.rank() - 1],
+          .causal = s.attrs.get<bool>("causal"),
+          .scale = s.attrs.get<double>("scale")};
+}
+
+/// The mask, the last input if there is one, for each batch entry and head.
 class Mask {
  public:
-  Mask(const Signature& s, size_t operands, AttentionShape& shape) {
-    if (s.inputs.size() == operands) return;
+  Mask(const Signature& s, AttentionShape& shape) {
+    if (!s.attrs.get<bool>("masked")) return;
     const op::TensorType& mask = s.inputs.back();
     const Shape all{shape.batch, shape.heads, shape.queries, shape.keys};
     const auto step = [&](int axis) { return broadcast_stride(mask.shape, all, axis); };
     shape.mask = mask.dtype == DType::boolean ? MaskKind::boolean : MaskKind::additive;
     shape.mask_query_step = step(2);
     shape.mask_key_step = step(3);
-    input_ = static_cast<int>(operands);
+    input_ = static_cast<int>(s.inputs.size()) - 1;
     batch_bytes_ = step(0) * static_cast<int64_t>(size_of(mask.dtype));
     head_bytes_ = step(1) * static_cast<int64_t>(size_of(mask.dtype));
   }
@@ -86,19 +136,6 @@ class Mask {
   int input_ = -1;
   int64_t batch_bytes_ = 0, head_bytes_ = 0;
 };
-
-AttentionShape shape_of(const Signature& s, size_t query) {
-  const Shape& q = s.inputs[query].shape;
-  const Shape& v = s.inputs[query + 2].shape;
-  return {.batch = q[0],
-          .heads = q[2],
-          .queries = q[1],
-          .keys = v[1],
-          .width = q[3],
-          .value_width = v[3],
-          .causal = s.attrs.get<bool>("causal"),
-          .scale = s.attrs.get<double>("scale")};
-}
 
 /// Threads take whole batch entries if those can be dealt evenly. Otherwise they deal what there is
 /// of heads; since they then touch what others wrote before and read afterwards, they meet first (a
@@ -124,12 +161,10 @@ class Attention final : public Dealt {
   Attention(const Signature& s, int parts)
       : Dealt(s.inputs[0].shape[0], parts),
         shape_(shape_of(s, 0)),
-        mask_(s, 3, shape_),
-        query_(s.inputs[0].shape),
-        key_(s.inputs[1].shape),
-        value_(s.inputs[2].shape),
-        result_(s.outputs[0].shape),
-        logarithms_(s.outputs[1].shape) {}
+        mask_(s, shape_),
+        operands_(0, s.inputs),
+        result_(0, s.outputs[0].shape),
+        logarithms_(1, s.outputs[1].shape) {}
 
   size_t workspace_bytes() const override {
     return static_cast<size_t>(fns_.forward_workspace(shape_)) * sizeof(T);
@@ -150,17 +185,18 @@ class Attention final : public Dealt {
   AttentionHead<T> head(const Launch& launch, int64_t pair) const {
     const int64_t batch = pair / shape_.heads;
     const int64_t head = pair % shape_.heads;
-    return {query_.rows(launch.in<T>(0), batch, head),
-            key_.rows(launch.in<T>(1), batch, head),
-            value_.rows(launch.in<T>(2), batch, head),
-            mask_.of(launch, batch, head),
-            result_.rows(launch.out<T>(0), batch, head),
-            logarithms_.rows(launch.out<T>(1), batch, head)};
+    return {.query = operands_.query.in<T>(launch, batch, head),
+            .key = operands_.key.in<T>(launch, batch, head),
+            .value = operands_.value.in<T>(launch, batch, head),
+            .mask = mask_.of(launch, batch, head),
+            .result = result_.out<T>(launch, batch, head),
+            .logarithms = logarithms_.out<T>(launch, batch, head)};
   }
 
   AttentionShape shape_;
   const Mask mask_;
-  const Operand query_, key_, value_, result_, logarithms_;
+  const Operands operands_;
+  const Operand result_, logarithms_;
   const AttentionFns<T> fns_ = best(T());
 };
 
@@ -170,12 +206,12 @@ class AttentionGrad final : public Dealt {
   AttentionGrad(const Signature& s, int parts)
       : Dealt(s.inputs[0].shape[0], parts),
         shape_(shape_of(s, 1)),
-        mask_(s, 6, shape_),
-        result_(s.inputs[0].shape),
-        query_(s.inputs[1].shape),
-        key_(s.inputs[2].shape),
-        value_(s.inputs[3].shape),
-        logarithms_(s.inputs[5].shape) {}
+        mask_(s, shape_),
+        operands_(1, s.inputs),
+        gradients_(0, s.outputs),
+        gradient_(0, s.inputs[0].shape),
+        result_(operands_.count + 1, s.inputs[0].shape),
+        logarithms_(operands_.count + 2, s.inputs[0].shape.without(3)) {}
 
   size_t workspace_bytes() const override {
     return static_cast<size_t>(fns_.backward_workspace(shape_)) * sizeof(T);
@@ -192,21 +228,22 @@ class AttentionGrad final : public Dealt {
   AttentionGradHead<T> head(const Launch& launch, int64_t pair) const {
     const int64_t batch = pair / shape_.heads;
     const int64_t head = pair % shape_.heads;
-    return {result_.rows(launch.in<T>(0), batch, head),
-            query_.rows(launch.in<T>(1), batch, head),
-            key_.rows(launch.in<T>(2), batch, head),
-            value_.rows(launch.in<T>(3), batch, head),
-            result_.rows(launch.in<T>(4), batch, head),
-            logarithms_.rows(launch.in<T>(5), batch, head),
-            mask_.of(launch, batch, head),
-            query_.rows(launch.out<T>(0), batch, head),
-            key_.rows(launch.out<T>(1), batch, head),
-            value_.rows(launch.out<T>(2), batch, head)};
+    return {.gradient = gradient_.in<T>(launch, batch, head),
+            .query = operands_.query.in<T>(launch, batch, head),
+            .key = operands_.key.in<T>(launch, batch, head),
+            .value = operands_.value.in<T>(launch, batch, head),
+            .result = result_.in<T>(launch, batch, head),
+            .logarithms = logarithms_.in<T>(launch, batch, head),
+            .mask = mask_.of(launch, batch, head),
+            .to_query = gradients_.query.out<T>(launch, batch, head),
+            .to_key = gradients_.key.out<T>(launch, batch, head),
+            .to_value = gradients_.value.out<T>(launch, batch, head)};
   }
 
   AttentionShape shape_;
   const Mask mask_;
-  const Operand result_, query_, key_, value_, logarithms_;
+  const Operands operands_, gradients_;
+  const Operand gradient_, result_, logarithms_;
   const AttentionFns<T> fns_ = best(T());
 };
 
@@ -218,10 +255,12 @@ op::ExecutablePtr prepare(const Signature& s, int parts) {
 }  // namespace
 
 void register_attention(op::Registry& registry) {
-  registry.add_kernel("attention", "cpu", {DType::float32}, prepare<Attention, float>);
-  registry.add_kernel("attention", "cpu", {DType::float64}, prepare<Attention, double>);
-  registry.add_kernel("attention_grad", "cpu", {DType::float32}, prepare<AttentionGrad, float>);
-  registry.add_kernel("attention_grad", "cpu", {DType::float64}, prepare<AttentionGrad, double>);
+  for (const std::string name : {"attention", "self_attention"}) {
+    registry.add_kernel(name, "cpu", {DType::float32}, prepare<Attention, float>);
+    registry.add_kernel(name, "cpu", {DType::float64}, prepare<Attention, double>);
+    registry.add_kernel(name + "_grad", "cpu", {DType::float32}, prepare<AttentionGrad, float>);
+    registry.add_kernel(name + "_grad", "cpu", {DType::float64}, prepare<AttentionGrad, double>);
+  }
 }
 
 }  // namespace tandem::kernels::cpu

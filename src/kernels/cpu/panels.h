@@ -8,6 +8,7 @@
 #define TANDEM_KERNELS_CPU_PANELS_H
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -29,33 +30,71 @@ HWY_INLINE int64_t padded(int64_t count) {
   return (count + kPanel<T> - 1) / kPanel<T> * kPanel<T>;
 }
 
+/// Rows far apart, which no hardware foresees.
+template <class T>
+HWY_INLINE void prefetch_rows(const T* from, int64_t step, int64_t rows, int64_t columns) {
+  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
+  for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < columns; i += kLine) hwy::Prefetch(from + row * step + i);
+  }
+}
+
 /// Panels of the matrix whose rows are at `from`; beyond its columns, zeros.
 template <class T>
 HWY_INLINE void pack(const T* from, int64_t step, int64_t rows, int64_t columns, T* to) {
-  for (int64_t first = 0; first < columns; first += kPanel<T>) {
-    const int64_t count = std::min(kPanel<T>, columns - first);
-    for (int64_t row = 0; row < rows; ++row, to += kPanel<T>) {
-      const T* x = from + row * step + first;
-      if (count == kPanel<T>) {
-        const hn::ScalableTag<T> d;
-        hn::StoreU(hn::LoadU(d, x), d, to);
-        hn::StoreU(hn::LoadU(d, x + lanes(d)), d, to + lanes(d));
-      } else {
-        for (int64_t i = 0; i < kPanel<T>; ++i) to[i] = i < count ? x[i] : T(0);
+  constexpr int64_t kAhead = 8;
+  const hn::ScalableTag<T> d;
+  for (int64_t row = 0; row < rows; ++row, to += kPanel<T>) {
+    if (row + kAhead < rows) prefetch_rows(from + (row + kAhead) * step, step, 1, columns);
+    const T* x = from + row * step;
+    T* out = to;
+    int64_t first = 0;
+    for (; first + kPanel<T> <= columns; first += kPanel<T>, out += rows * kPanel<T>) {
+      hn::StoreU(hn::LoadU(d, x + first), d, out);
+      hn::StoreU(hn::LoadU(d, x + first + lanes(d)), d, out + lanes(d));
+    }
+    if (first == columns) continue;
+    for (int64_t i = 0; i < kPanel<T>; ++i) out[i] = first + i < columns ? x[first + i] : T(0);
+  }
+}
+
+/// One panel of a transposed matrix, whose columns are the rows at `from`.
+template <class T>
+HWY_INLINE void pack_columns(const T* from, int64_t step, int64_t rows, int64_t columns, T* to) {
+  int64_t row = 0;
+#if HWY_TARGET != HWY_SCALAR
+  namespace gemm = tandem::cpu::HWY_NAMESPACE;
+  constexpr int64_t kBlock = gemm::kBlock<T>, kLanes = gemm::kLanes<T>;
+  for (; columns == kPanel<T> && row + kBlock <= rows; row += kBlock) {
+    for (int64_t half = 0; half < kPanel<T>; half += kLanes) {
+      gemm::V<T> v[kBlock];
+      TANDEM_UNROLL
+      for (int64_t i = 0; i < kBlock; ++i) {
+        v[i] = gemm::load_blocks(gemm::D<T>(), from + (half + i) * step + row, kBlock * step);
       }
+      gemm::transpose_blocks(v);
+      TANDEM_UNROLL
+      for (int64_t i = 0; i < kBlock; ++i) {
+        hn::StoreU(v[i], gemm::D<T>(), to + (row + i) * kPanel<T> + half);
+      }
+    }
+  }
+#endif
+  for (; row < rows; ++row) {
+    for (int64_t i = 0; i < kPanel<T>; ++i) {
+      to[row * kPanel<T> + i] = i < columns ? from[i * step + row] : T(0);
     }
   }
 }
 
-/// Panels of the transposed matrix: `columns` are the rows at `from`, each of `rows` elements.
+/// Panels of the transposed matrix: its columns are the rows at `from`, each of `rows` elements.
 template <class T>
 HWY_INLINE void pack_transposed(const T* from, int64_t step, int64_t rows, int64_t columns, T* to) {
   for (int64_t first = 0; first < columns; first += kPanel<T>, to += rows * kPanel<T>) {
-    for (int64_t i = 0; i < kPanel<T>; ++i) {
-      const T* x = from + (first + i) * step;
-      const bool inside = first + i < columns;
-      for (int64_t row = 0; row < rows; ++row) to[row * kPanel<T> + i] = inside ? x[row] : T(0);
-    }
+    const int64_t count = std::min(kPanel<T>, columns - first);
+    const int64_t ahead = std::min(columns - first - count, kPanel<T>);
+    prefetch_rows(from + (first + count) * step, step, ahead, rows);
+    pack_columns(from + first * step, step, rows, count, to);
   }
 }
 
