@@ -53,6 +53,7 @@ void mlp1024();
 void convnet();
 void mirrored_mlp1024();
 void gpt_block();
+void peak_memory();
 void seed_mirrored();
 void mirrored_gain();
 void oversubscribed();
@@ -83,5 +84,8 @@ void dropout_16M();
 
 /// What the process of `startup` does.
 void train_one_step();
+
+/// What the process of `peak_memory` does.
+void measure_peak_memory();
 
 }  // namespace tandem::bench

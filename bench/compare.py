@@ -18,8 +18,8 @@ PEERS = ("tensorflow", "pytorch", "jax")
 
 
 class Target(NamedTuple):
-    """One figure of tandem-bench. With peers, `limit` bounds its time over the best time of the peers in `against`
-    (all that run it, if empty); without, it bounds the figure itself, in `unit`."""
+    """One figure of tandem-bench. With peers, `limit` bounds it over the best of the peers in `against` (all that run
+    it, if empty), measured in `measure`; without, it bounds the figure itself, in `unit`."""
 
     name: str
     limit: float
@@ -29,6 +29,7 @@ class Target(NamedTuple):
     peer_name: str = ""  # what the peers call this work, if not `name`
     benchmark: str = ""  # the benchmark of tandem-bench that prints it, if not `name`
     figure: str = ""  # what tandem-bench calls it, if not `name`
+    measure: str = "time"  # of what is compared with peers; or "MB"
 
 
 # Eager calls on 64K and 16M elements.
@@ -53,6 +54,7 @@ TARGETS = (
     Target("mlp1024", 0.85, peers=PEERS),
     Target("convnet", 0.55, peers=PEERS),
     Target("gpt_block", 0.8, peers=PEERS),
+    Target("peak_memory", 0.7, peers=("pytorch",), measure="MB"),
     Target("seed_mirrored", 0.02, peers=("tensorflow",)),  # a call per step on both sides, as in the article
     # The same figure against TensorFlow with the loop over the steps moved into one tf.function.
     Target("seed_mirrored_loop", 0.02, peers=("tensorflow",), benchmark="seed_mirrored", figure="seed_mirrored"),
@@ -81,7 +83,7 @@ TIMEOUT_SECONDS = 1800
 
 
 class Figure(NamedTuple):
-    """One line of output: a time in us, or a ratio ("x") or loss as it is."""
+    """One line of output: a time in us, or a ratio ("x"), loss or memory ("MB") as it is."""
 
     value: float
     kind: str
@@ -103,7 +105,7 @@ def kind_of(unit: str) -> str:
 
 
 def tandem_kind(target: Target) -> str:
-    return "time" if target.peers else kind_of(target.unit)
+    return target.measure if target.peers else kind_of(target.unit)
 
 
 def peer_name(target: Target) -> str:
@@ -188,7 +190,7 @@ def check_complete(results: Round, targets: list[Target]) -> None:
     for target in targets:
         own_figure(results, target)
         for peer in target.peers:
-            figure(results, peer, peer_name(target))
+            figure(results, peer, peer_name(target), target.measure)
 
 
 def check_losses(results: Round, targets: list[Target]) -> None:
@@ -217,14 +219,14 @@ def run_round(label: str, to_run: dict[str, list[str]]) -> Round:
     return results
 
 
-def rival_time(results: Round, target: Target) -> float:
-    return min(figure(results, peer, peer_name(target)) for peer in rivals(target))
+def rival_figure(results: Round, target: Target) -> float:
+    return min(figure(results, peer, peer_name(target), target.measure) for peer in rivals(target))
 
 
 def ratios(rounds: list[Round], target: Target) -> tuple[float, float]:
     """Tandem over its best rival: best of all rounds over best of all rounds, and the median of each round's ratio."""
     own = [own_figure(results, target) for results in rounds]
-    others = [rival_time(results, target) for results in rounds]
+    others = [rival_figure(results, target) for results in rounds]
     return min(own) / min(others), statistics.median(a / b for a, b in zip(own, others))
 
 
@@ -241,7 +243,7 @@ def judged_figure(rounds: list[Round], target: Target) -> float:
 
 def describe(value: float, kind: str) -> str:
     if kind != "time":
-        return f"{value:.3g} x"
+        return f"{value:.3g} {kind}"
     return f"{value:.4g} us" if value < 1e4 else f"{value / 1e3:.4g} ms"
 
 
@@ -259,7 +261,8 @@ def table_row(rounds: list[Round], target: Target) -> list[str]:
     row = [target.name, describe(min(own), kind), describe(statistics.median(own), kind)]
     for peer in PEERS:
         if peer in target.peers:
-            row.append(describe(min(figure(results, peer, peer_name(target)) for results in rounds), "time"))
+            best = min(figure(results, peer, peer_name(target), target.measure) for results in rounds)
+            row.append(describe(best, target.measure))
         else:
             row.append("-")
     row += [f"{ratio:.3g}" for ratio in ratios(rounds, target)] if target.peers else ["-", "-"]

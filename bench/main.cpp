@@ -16,6 +16,7 @@ const std::vector<Benchmark>& benchmarks() {
       {"convnet", "conv32-pool-conv64-pool-dense on 28x28, Adam, batch 128: the same", convnet},
       {"gpt_block", "a 4-layer GPT of width 256, 8 texts of 128 tokens, AdamW: a compiled step",
        gpt_block},
+      {"peak_memory", "the memory that gpt_block takes, in a process of its own", peak_memory},
       {"seed_mirrored", "mlp10 on two replicas, streaming 60,000 x 784", seed_mirrored},
       {"mirrored_mlp1024", "mlp1024 on two replicas", mirrored_mlp1024},
       {"mirrored_gain", "mlp10 on two replicas of one thread against one", mirrored_gain},
@@ -63,8 +64,15 @@ int usage(const char* unknown) {
 }
 
 int run(int count, char** names) {
-  if (count == 2 && std::strcmp(names[1], "--train-one-step") == 0) {
+  const auto is_option = [&](const char* option) {
+    return count == 2 && std::strcmp(names[1], option) == 0;
+  };
+  if (is_option("--train-one-step")) {
     train_one_step();
+    return 0;
+  }
+  if (is_option("--measure-peak-memory")) {
+    measure_peak_memory();
     return 0;
   }
   std::vector<const Benchmark*> chosen;

@@ -1,16 +1,10 @@
 /// The pieces: an eager call, a collective, the start of a process.
-#include <spawn.h>
-#include <sys/wait.h>
-
-#include <array>
-
 #include "bench.h"
 #include "collective/collective.h"
 #include "device/device.h"
+#include "process.h"
 #include "tandem/tandem.h"
 #include "triad.h"
-
-extern char** environ;
 
 namespace tandem::bench {
 namespace {
@@ -56,18 +50,7 @@ void local_allreduce() {
 }
 
 void startup() {
-  const char* self = "/proc/self/exe";
-  std::array<char*, 3> arguments{const_cast<char*>(self), const_cast<char*>("--train-one-step"),
-                                 nullptr};
-  const auto run_process = [&] {
-    pid_t child = 0;
-    int status = 0;
-    if (posix_spawn(&child, self, nullptr, nullptr, arguments.data(), environ) != 0 ||
-        waitpid(child, &status, 0) != child || status != 0) {
-      throw Unavailable("startup: the process that trains one step failed");
-    }
-  };
-  report("startup", best_seconds(run_process, 10, 0.1) * 1e3, "ms");
+  report("startup", best_seconds([] { run_self("--train-one-step"); }, 10, 0.1) * 1e3, "ms");
 }
 
 }  // namespace tandem::bench

@@ -1,11 +1,21 @@
 """Times PyTorch on the benchmarks of tandem-bench. Each family of them is a module with a function ways(name)."""
 
+import pytorch_memory
 import pytorch_nn
 import pytorch_random
 from data import CLASSIFIERS, ELEMENTWISE, MOVEMENTS, TRANSFORMERS, parse_arguments, report
 
 NAMES = (
-    *CLASSIFIERS, "convnet", *TRANSFORMERS, *ELEMENTWISE, *MOVEMENTS, *pytorch_nn.NAMES, *pytorch_random.NAMES
+    *CLASSIFIERS,
+    "convnet",
+    *TRANSFORMERS,
+    "peak_memory",
+    *ELEMENTWISE,
+    *MOVEMENTS,
+    *pytorch_nn.NAMES,
+    *pytorch_random.NAMES,
+)
+arguments = parse_arguments(NAMES)
 )
 arguments = parse_arguments(NAMES)
 
@@ -29,4 +39,7 @@ FAMILIES = {
 }
 
 for name in arguments.names:
-    report(name, FAMILIES[name].ways(name))
+    if name in pytorch_memory.NAMES:
+        pytorch_memory.report_peak(name, arguments.threads)
+    else:
+        report(name, FAMILIES[name].ways(name))

@@ -15,8 +15,8 @@ def batch(transformer: Transformer) -> tuple[torch.Tensor, torch.Tensor]:
 
 def initial_parameters(transformer: Transformer) -> list[torch.Tensor]:
     """Kernels in PyTorch's layout [out, in]; the tables of tokens and positions as they are."""
-    tokens, positions, *others = map(torch.from_numpy, transformer_weights(transformer))
-    return [tokens, positions, *(w.T.contiguous() for w in others)]
+    tokens, positions, *others = transformer_weights(transformer)
+    return [torch.from_numpy(w) for w in (tokens, positions, *(w.T.copy() for w in others))]
 
 
 def mean_loss(transformer: Transformer, parameters, read, following):

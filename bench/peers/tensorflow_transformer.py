@@ -15,7 +15,7 @@ class Model(keras.Model):
         self.embedding = keras.layers.Embedding(transformer.vocabulary, width)
         self.positions = self.add_weight(shape=(transformer.tokens, width))
         self.blocks = [
-            [self.norm(), self.dense(3 * width), self.dense(width), self.norm(), self.dense(4 * width), self.dense(width)]
+            [*self.attention(), self.norm(), self.dense(4 * width), self.dense(width)]
             for _ in range(transformer.layers)
         ]
         self.last = [self.norm(), self.dense(transformer.vocabulary)]
@@ -25,6 +25,9 @@ class Model(keras.Model):
 
     def dense(self, units: int):
         return keras.layers.Dense(units)
+
+    def attention(self):
+        return self.norm(), self.dense(3 * self.transformer.width), self.dense(self.transformer.width)
 
     def attend(self, x, into, out):
         heads, width = self.transformer.heads, self.transformer.width
