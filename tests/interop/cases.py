@@ -318,6 +318,23 @@ def python_slices(x: tf.Tensor, strides: list) -> tf.Tensor:
     return x[tuple(slice(*stride) for stride in strides)]
 
 
+def attended(rng, dtype) -> Case:
+    """Query, key, value, and a mask that is added, [batch or 1, heads or 1, queries, keys]."""
+    batch, queries, keys, heads, width, value_width = (int(n) for n in rng.integers(1, 7, 6))
+    mask = [1 if rng.random() < 0.5 else batch, 1 if rng.random() < 0.5 else heads, queries, keys]
+    shapes = [[batch, queries, heads, width], [batch, keys, heads, width], [batch, keys, heads, value_width], mask]
+    return Case([values(rng, shape, dtype) for shape in shapes], {"causal": bool(rng.random() < 0.5)})
+
+
+def attention_reference(x, a):
+    query, key, value, mask = x
+    scores = tf.einsum("bqhw,bkhw->bhqk", query, key) / tf.sqrt(tf.cast(query.shape[3], query.dtype)) + mask
+    if a["causal"]:
+        sees = tf.range(scores.shape[3])[None, :] <= tf.range(scores.shape[2])[:, None]
+        scores = tf.where(sees, scores, tf.constant(-np.inf, scores.dtype))
+    return tf.einsum("bhqk,bkhv->bqhv", tf.nn.softmax(scores), value)
+
+
 OPS = {
     "add": binary(tf.add),
     "sub": binary(tf.subtract),
@@ -429,4 +446,5 @@ OPS = {
     "avg_pool2d": pool(tf.nn.avg_pool2d),
     "batch_norm": normalization(0),
     "layer_norm": normalization(1),
+    "attention": Op(attended, attention_reference),
 }

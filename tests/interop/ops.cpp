@@ -265,6 +265,11 @@ Table layer_ops() {
        [](const Tensors& in, const Json&) { return batch_norm(in.at(0), in.at(1), in.at(2)).y; }},
       {"layer_norm",
        [](const Tensors& in, const Json&) { return layer_norm(in.at(0), in.at(1), in.at(2)); }},
+      {"attention",
+       [](const Tensors& in, const Json& a) {
+         return attention(in.at(0), in.at(1), in.at(2),
+                          {.causal = a.at("causal").get<bool>(), .mask = in.at(3)});
+       }},
   };
 }
 
