@@ -221,6 +221,10 @@ TEST(Gemm, TheTableGivesFewColumnsToTheNarrowProduct) {
                "onednn");
   EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 64, 1024, 1024, false, false))->provider(),
                "openblas");
+  EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 512, 256, 1024, false, true))->provider(),
+               "openblas");
+  EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 512, 256, 768, false, true))->provider(),
+               "onednn");
   EXPECT_STREQ(prepare_gemm(shape_of(DType::float64, 512, 1024, 128, true, false))->provider(),
                "openblas");
 }

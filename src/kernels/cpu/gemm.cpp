@@ -124,8 +124,10 @@ bool onednn_packs(const GemmShape& s) {
 }
 
 /// Whether a product that reads its operands where they lie walks down columns whose elements fall
-/// into the same few sets of a cache: 2 KB apart, or 1 KB if A is walked down as well.
+/// into the same few sets of a cache: 2 KB apart, or 1 KB if A is walked down as well. Rows of a
+/// transposed B are walked side by side; 4 KB apart they collide too, which shows from 256 rows on.
 bool strides_collide(const GemmShape& s) {
+  if (s.transpose_b && s.ldb % 1024 == 0 && s.m >= 256) return true;
   const int64_t stride = s.transpose_a && s.k >= 64 ? 256 : 512;
   return (!s.transpose_b && s.ldb % stride == 0) || (s.transpose_a && s.lda % stride == 0);
 }
