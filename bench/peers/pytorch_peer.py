@@ -9,13 +9,11 @@ NAMES = (
     *CLASSIFIERS,
     "convnet",
     *TRANSFORMERS,
-    "peak_memory",
+    *pytorch_memory.NAMES,
     *ELEMENTWISE,
     *MOVEMENTS,
     *pytorch_nn.NAMES,
     *pytorch_random.NAMES,
-)
-arguments = parse_arguments(NAMES)
 )
 arguments = parse_arguments(NAMES)
 
