@@ -1,0 +1,206 @@
+#include "checkpoint/bundle_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <thread>
+
+#include "checkpoint/crc32c.h"
+#include "checkpoint/index_table.h"
+#include "tandem/error.h"
+
+namespace tandem::checkpoint {
+namespace {
+
+// Read and checked while it is in a core's own cache.
+constexpr int64_t kPieceBytes = 256 << 10;
+
+/// Calls `work` with each number below `count`, on several threads where that pays; throws the
+/// first error.
+template <class Work>
+void share_out(size_t count, const Work& work) {
+  std::atomic<size_t> next{0};
+  std::exception_ptr failure;
+  std::mutex mutex;
+  const auto take_turns = [&] {
+    try {
+      for (size_t i = next++; i < count; i = next++) work(i);
+    } catch (...) {
+      next = count;
+      const std::lock_guard lock(mutex);
+      if (!failure) failure = std::current_exception();
+    }
+  };
+  {
+    constexpr size_t kFewestPerThread = 4;
+    const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()),
+                                            count / kFewestPerThread);
+    std::vector<std::jthread> others;
+    for (size_t i = 1; i < threads; ++i) others.emplace_back(take_turns);
+    take_turns();
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+/// A part of a tensor's bytes that one thread reads.
+struct BundleReader::Piece {
+  const BundleEntry* entry = nullptr;
+  int64_t offset = 0;  // Within the tensor.
+  int64_t bytes = 0;
+  char* to = nullptr;
+  uint32_t crc = 0;
+};
+
+BundleReader::BundleReader(std::filesystem::path prefix) : prefix_(std::move(prefix)) {
+  open_files(read_index());
+  for (const auto& [key, entry] : entries_) check_within_file(key, entry);
+}
+
+int BundleReader::read_index() {
+  const std::string path = index_name(prefix_.string());
+  if (!std::filesystem::exists(path) &&
+      std::filesystem::exists(data_name(prefix_.string(), 0, 1))) {
+    throw DataLoss(
+        fmt::format("{}: there is data but no index; the checkpoint was never completed", path));
+  }
+  const std::string bytes = read_file(path);
+  std::string place = path;
+  try {
+    const IndexTable table = decode_index(bytes);
+    const auto header = table.find("");
+    if (header == table.end()) throw DataLoss("the index has no header");
+    const BundleHeader decoded = decode_header(header->second);
+    if (decoded.big_endian) throw Unimplemented("the checkpoint is big-endian");
+    for (const auto& [key, value] : table) {
+      if (key.empty()) continue;
+      place = fmt::format("{}: key '{}'", path, key);
+      const BundleEntry entry = decode_entry(value);
+      if (entry.shard >= decoded.shards) {
+        throw DataLoss(fmt::format("data file {} of {}", entry.shard, decoded.shards));
+      }
+      entries_.emplace(key, entry);
+    }
+    return decoded.shards;
+  } catch (const Error& error) {
+    error.rethrow_within(place);
+    throw;
+  }
+}
+
+void BundleReader::open_files(int shards) {
+  for (int shard = 0; shard < shards; ++shard) {
+    try {
+      files_.push_back(std::make_unique<OpenFile>(data_name(prefix_.string(), shard, shards)));
+    } catch (const NotFound& error) {
+      throw DataLoss(
+          fmt::format("{}, though {} names it", error.what(), index_name(prefix_.string())));
+    }
+  }
+}
+
+const BundleEntry& BundleReader::entry(const std::string& key) const {
+  const auto found = entries_.find(key);
+  if (found != entries_.end()) return found->second;
+  constexpr size_t kShown = 8;
+  std::vector<std::string> known;
+  for (const auto& [name, unused] : entries_) {
+    if (known.size() == kShown) {
+      known.emplace_back("...");
+      break;
+    }
+    known.push_back(name);
+  }
+  throw NotFound(fmt::format("{}: no key '{}'; there are {}", index_name(prefix_.string()), key,
+                             fmt::join(known, ", ")));
+}
+
+const OpenFile& BundleReader::file_of(const BundleEntry& entry) const {
+  return *files_[static_cast<size_t>(entry.shard)];
+}
+
+std::string BundleReader::where(const std::string& key, const BundleEntry& entry) const {
+  return fmt::format("{}: key '{}'", file_of(entry).path().string(), key);
+}
+
+void BundleReader::check_within_file(const std::string& key, const BundleEntry& entry) const {
+  const auto end = static_cast<uint64_t>(entry.offset + entry.bytes);
+  if (end <= file_of(entry).bytes()) return;
+  throw DataLoss(fmt::format("{}: its {} bytes should end at {}, the file has only {}",
+                             where(key, entry), entry.bytes, end, file_of(entry).bytes()));
+}
+
+std::vector<BundleReader::Piece> BundleReader::cut(std::span<const Target> targets) const {
+  std::vector<Piece> pieces;
+  for (const Target& target : targets) {
+    const BundleEntry& found = entry(target.key);
+    if (found.sliced) {
+      throw Unimplemented(
+          fmt::format("{}: a partitioned variable, stored in slices", where(target.key, found)));
+    }
+    for (int64_t offset = 0; offset < found.bytes; offset += kPieceBytes) {
+      pieces.push_back({.entry = &found,
+                        .offset = offset,
+                        .bytes = std::min(kPieceBytes, found.bytes - offset),
+                        .to = target.to == nullptr ? nullptr : target.to + offset});
+    }
+  }
+  return pieces;
+}
+
+void BundleReader::read_piece(Piece& piece) const {
+  thread_local std::vector<char> scratch;
+  char* to = piece.to;
+  if (to == nullptr) {
+    scratch.resize(kPieceBytes);
+    to = scratch.data();
+  }
+  const auto bytes = static_cast<size_t>(piece.bytes);
+  file_of(*piece.entry).read(to, bytes, static_cast<uint64_t>(piece.entry->offset + piece.offset));
+  piece.crc = crc32c(to, bytes);
+}
+
+void BundleReader::check(std::span<const Target> targets, const std::vector<Piece>& pieces) const {
+  auto piece = pieces.begin();
+  for (const Target& target : targets) {
+    const BundleEntry& found = entry(target.key);
+    uint32_t crc = 0;
+    for (int64_t read = 0; read < found.bytes; read += piece->bytes, ++piece) {
+      crc = combine_crc32c(crc, piece->crc, static_cast<size_t>(piece->bytes));
+    }
+    if (mask_crc32c(crc) != found.masked_crc) {
+      throw DataLoss(
+          fmt::format("{}: the checksum of its {} bytes at {} does not match; the file was damaged "
+                      "after it was "
+                      "written, restore another checkpoint",
+                      where(target.key, found), found.bytes, found.offset));
+    }
+  }
+}
+
+void BundleReader::read(std::span<const Target> targets) const {
+  std::vector<Piece> pieces = cut(targets);
+  share_out(pieces.size(), [&](size_t i) { read_piece(pieces[i]); });
+  check(targets, pieces);
+}
+
+std::string BundleReader::read_string(const std::string& key) const {
+  const BundleEntry& found = entry(key);
+  if (found.type != kStringType || !found.sizes.empty()) {
+    throw InvalidArgument(fmt::format("{}: {}[{}] is not a scalar string", where(key, found),
+                                      type_name(found.type), fmt::join(found.sizes, ",")));
+  }
+  std::string stored(static_cast<size_t>(found.bytes), '\0');
+  file_of(found).read(stored.data(), stored.size(), static_cast<uint64_t>(found.offset));
+  try {
+    return load_string(stored, found.masked_crc);
+  } catch (const Error& error) {
+    error.rethrow_within(where(key, found));
+    throw;
+  }
+}
+
+}  // namespace tandem::checkpoint

@@ -1,0 +1,61 @@
+/// Reads a checkpoint's files, checking all that is read. Any thread may use a reader. Errors name
+/// the file and the key; what is damaged is DataLoss.
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "checkpoint/bundle_format.h"
+#include "checkpoint/files.h"
+
+namespace tandem::checkpoint {
+
+class BundleReader {
+ public:
+  /// Reads the index. The data files are opened with it, so that they stay readable when they are
+  /// removed. Throws NotFound when there is no such checkpoint, DataLoss when a part of it is
+  /// missing, Unimplemented for big-endian files.
+  explicit BundleReader(std::filesystem::path prefix);
+
+  const std::filesystem::path& prefix() const { return prefix_; }
+  const std::map<std::string, BundleEntry>& entries() const { return entries_; }
+
+  /// Throws NotFound, naming some keys that exist.
+  const BundleEntry& entry(const std::string& key) const;
+
+  /// Where the bytes of one tensor go: entry(key).bytes of them.
+  struct Target {
+    std::string key;
+    char* to = nullptr;
+  };
+
+  /// Reads the bytes of tensors of any type but string, on several threads. With `to` null they are
+  /// only checked.
+  void read(std::span<const Target> targets) const;
+
+  /// The value of a scalar string. Throws InvalidArgument when the key holds something else.
+  std::string read_string(const std::string& key) const;
+
+ private:
+  struct Piece;
+
+  int read_index();
+  void open_files(int shards);
+  std::vector<Piece> cut(std::span<const Target> targets) const;
+  void read_piece(Piece& piece) const;
+  void check(std::span<const Target> targets, const std::vector<Piece>& pieces) const;
+  void check_within_file(const std::string& key, const BundleEntry& entry) const;
+  const OpenFile& file_of(const BundleEntry& entry) const;
+  std::string where(const std::string& key, const BundleEntry& entry) const;
+
+  const std::filesystem::path prefix_;
+  std::map<std::string, BundleEntry> entries_;
+  std::vector<std::unique_ptr<OpenFile>> files_;
+};
+
+}  // namespace tandem::checkpoint

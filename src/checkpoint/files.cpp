@@ -1,0 +1,161 @@
+#include "checkpoint/files.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "tandem/error.h"
+
+namespace tandem::checkpoint {
+namespace {
+
+// Little enough that the disk begins soon, and enough that it is not asked too often.
+constexpr size_t kPartBytes = 8 << 20;
+// Below this, runs of bytes are gathered.
+constexpr size_t kSmallBytes = 64 << 10;
+
+std::string reason() { return std::generic_category().message(errno); }
+
+[[noreturn]] void cannot_write(const std::filesystem::path& path) {
+  throw Unavailable(fmt::format("{}: the file cannot be written: {}", path.string(), reason()));
+}
+
+void write_all(int file, const char* data, size_t bytes, const std::filesystem::path& path) {
+  while (bytes > 0) {
+    const ssize_t written = ::write(file, data, bytes);
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) cannot_write(path);
+    data += written;
+    bytes -= static_cast<size_t>(written);
+  }
+}
+
+}  // namespace
+
+NewFile::NewFile(std::filesystem::path path)
+    : path_(std::move(path)), partial_(path_.string() + ".partial") {
+  file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (file_ < 0) cannot_write(partial_);
+}
+
+NewFile::~NewFile() {
+  if (file_ < 0) return;
+  ::close(file_);
+  ::unlink(partial_.c_str());
+}
+
+void NewFile::write(const char* data, size_t bytes) {
+  if (bytes < kSmallBytes) {
+    gathered_.append(data, bytes);
+    if (gathered_.size() >= kPartBytes) write_gathered();
+    return;
+  }
+  write_gathered();
+  for (size_t part = 0; bytes > 0; data += part, bytes -= part) {
+    part = std::min(bytes, kPartBytes);
+    write_part(data, part);
+  }
+}
+
+void NewFile::write_gathered() {
+  write_part(gathered_.data(), gathered_.size());
+  gathered_.clear();
+}
+
+void NewFile::write_part(const char* data, size_t bytes) {
+  write_all(file_, data, bytes, partial_);
+  written_ += bytes;
+  if (written_ - begun_ < kPartBytes) return;
+  // Only a hint: sync() is what counts.
+  ::sync_file_range(file_, static_cast<off64_t>(begun_), static_cast<off64_t>(written_ - begun_),
+                    SYNC_FILE_RANGE_WRITE);
+  begun_ = written_;
+}
+
+void NewFile::sync() {
+  write_gathered();
+  if (::fsync(file_) != 0) cannot_write(partial_);
+}
+
+void NewFile::rename() {
+  if (::rename(partial_.c_str(), path_.c_str()) != 0) cannot_write(path_);
+  ::close(std::exchange(file_, -1));
+}
+
+void make_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) {
+    throw Unavailable(
+        fmt::format("{}: the folder cannot be made: {}", folder.string(), error.message()));
+  }
+}
+
+bool remove_file(const std::filesystem::path& path) {
+  if (::unlink(path.c_str()) == 0) return true;
+  if (errno == ENOENT) return false;
+  throw Unavailable(fmt::format("{}: the file cannot be removed: {}", path.string(), reason()));
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder.empty() ? "." : folder;
+  const int file = ::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const bool synced = file >= 0 && ::fsync(file) == 0;
+  const int error = errno;
+  if (file >= 0) ::close(file);
+  errno = error;
+  if (!synced) cannot_write(path);
+}
+
+void write_file(const std::filesystem::path& path, std::string_view bytes) {
+  NewFile file(path);
+  file.write(bytes.data(), bytes.size());
+  file.sync();
+  file.rename();
+  sync_folder(path.parent_path());
+}
+
+std::string read_file(const std::filesystem::path& path) {
+  const OpenFile file(path);
+  std::string bytes(file.bytes(), '\0');
+  file.read(bytes.data(), bytes.size(), 0);
+  return bytes;
+}
+
+OpenFile::OpenFile(std::filesystem::path path) : path_(std::move(path)) {
+  file_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  struct stat status {};
+  if (file_ < 0 || ::fstat(file_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    const std::string why = file_ < 0 ? reason() : "it is no regular file";
+    if (file_ >= 0) ::close(file_);
+    throw NotFound(fmt::format("{}: no file that can be read: {}", path_.string(), why));
+  }
+  bytes_ = static_cast<uint64_t>(status.st_size);
+}
+
+OpenFile::~OpenFile() { ::close(file_); }
+
+void OpenFile::read(char* to, size_t bytes, uint64_t offset) const {
+  while (bytes > 0) {
+    const ssize_t got = ::pread(file_, to, bytes, static_cast<off_t>(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      throw Unavailable(fmt::format("{}: the file cannot be read: {}", path_.string(), reason()));
+    }
+    if (got == 0) {
+      throw DataLoss(fmt::format("{}: the file ends at {}, {} more bytes were expected",
+                                 path_.string(), offset, bytes));
+    }
+    to += got;
+    bytes -= static_cast<size_t>(got);
+    offset += static_cast<uint64_t>(got);
+  }
+}
+
+}  // namespace tandem::checkpoint
