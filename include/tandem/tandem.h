@@ -1,6 +1,7 @@
 /// All of Tandem's public API.
 #pragma once
 
+#include "tandem/checkpoint.h"
 #include "tandem/config.h"
 #include "tandem/control_flow.h"
 #include "tandem/device.h"
@@ -19,4 +20,5 @@
 #include "tandem/shape.h"
 #include "tandem/structure.h"
 #include "tandem/tensor.h"
+#include "tandem/trackable.h"
 #include "tandem/variable.h"

@@ -1,0 +1,151 @@
+/// Checkpoints: all that objects hold, in files, in TensorFlow's own format.
+/// tf.train.load_checkpoint and tf.train.Checkpoint read what is written here, and the other way
+/// round.
+///
+/// A checkpoint "dir/ckpt-1" is two files, dir/ckpt-1.data-00000-of-00001 and dir/ckpt-1.index, and
+/// beside them a text file "checkpoint" that names the latest and those kept before it. Files
+/// appear whole, the index last; when `save` returns they are on the disk. Every value has a
+/// checksum, which is verified when it is read.
+///
+/// A file that is truncated, changed or half-written is DataLoss, naming the file and the key; one
+/// that cannot be written is Unavailable. Objects must not change while they are saved or restored;
+/// writers of one folder at once are the caller's to order.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/trackable.h"
+
+namespace tandem::checkpoint {
+class BundleReader;
+class Restoration;
+}  // namespace tandem::checkpoint
+
+namespace tandem::train {
+
+/// What a restore found and did not find, also of what came after it. Values that had no object yet
+/// wait for it for as long as the object that will track it lives.
+class TANDEM_API CheckpointStatus {
+ public:
+  /// The checkpoint that was restored; none where there was nothing to restore.
+  std::optional<std::filesystem::path> path() const;
+
+  /// Throws FailedPrecondition unless every value of the checkpoint has found its object and every
+  /// object its value, naming those that have not.
+  const CheckpointStatus& assert_consumed() const;
+
+  /// The same for the objects alone: the checkpoint may hold more.
+  const CheckpointStatus& assert_existing_objects_matched() const;
+
+ private:
+  friend class Checkpoint;
+  std::shared_ptr<const checkpoint::Restoration> restoration_;
+  Trackable root_;
+};
+
+struct RestoreOptions {
+  /// Where the checkpoint is damaged or gone, the one saved before it in the same folder is
+  /// restored, and so on; each that is passed over is logged as a warning.
+  bool fall_back = false;
+};
+
+/// The handle is cheap and copies are the same checkpoint.
+class TANDEM_API Checkpoint {
+ public:
+  /// Saves and restores these objects: `Checkpoint ckpt({{"model", model}, {"optimizer", adam}})`.
+  /// Throws InvalidArgument when two have one name, or one is called "save_counter".
+  explicit Checkpoint(const NamedTrackables& objects);
+
+  /// Saves and restores what `root` tracks, under the same names. Tracks "save_counter" in it.
+  explicit Checkpoint(const Trackable& root);
+
+  /// Writes `prefix`-N, where N counts the saves of this checkpoint from 1, and enters it into the
+  /// folder's file "checkpoint". Makes the folder if needed. Returns the path.
+  std::filesystem::path save(const std::filesystem::path& prefix) const;
+
+  /// Writes `path` itself, counts nothing and enters nothing.
+  void write(const std::filesystem::path& path) const;
+
+  /// Gives all objects their values, and those that are tracked later theirs then. Nothing happens
+  /// without a path, as when latest_checkpoint finds none. Throws NotFound when there is no such
+  /// checkpoint, InvalidArgument when a variable has another shape or dtype there; when it throws,
+  /// no variable has changed.
+  CheckpointStatus restore(const std::optional<std::filesystem::path>& path,
+                           const RestoreOptions& options = {}) const;
+
+  /// How often it was saved; restored too.
+  int64_t save_counter() const;
+
+ private:
+  friend class CheckpointManager;
+  std::filesystem::path save_and_keep(const std::filesystem::path& prefix, size_t most) const;
+
+  Trackable root_;
+  HostState<int64_t> counter_;
+};
+
+/// The latest checkpoint that the file "checkpoint" in this folder names, if its index is there
+/// too. Throws DataLoss when the file is damaged.
+TANDEM_API std::optional<std::filesystem::path> latest_checkpoint(
+    const std::filesystem::path& folder);
+
+struct CheckpointManagerOptions {
+  int max_to_keep = 5;  ///< At least 1; older ones are removed.
+  std::string checkpoint_name = "ckpt";
+};
+
+/// Saves into one folder and keeps the last few. Takes over what an earlier process left there.
+class TANDEM_API CheckpointManager {
+ public:
+  /// Throws InvalidArgument when max_to_keep is below 1, or the name empty or a path.
+  CheckpointManager(Checkpoint checkpoint, std::filesystem::path folder,
+                    const CheckpointManagerOptions& options = {});
+
+  /// Checkpoint::save, then removes those that are too many.
+  std::filesystem::path save();
+
+  /// Oldest first.
+  const std::vector<std::filesystem::path>& checkpoints() const { return kept_; }
+  std::optional<std::filesystem::path> latest_checkpoint() const;
+
+  /// Restores the latest; returns it, or none where there is none yet.
+  std::optional<std::filesystem::path> restore_or_initialize(const RestoreOptions& options = {
+                                                                 .fall_back = true}) const;
+
+ private:
+  Checkpoint checkpoint_;
+  std::filesystem::path folder_;
+  CheckpointManagerOptions options_;
+  std::vector<std::filesystem::path> kept_;
+};
+
+/// A checkpoint's tensors by key, for checkpoints of any program. Any thread may use it.
+class TANDEM_API CheckpointReader {
+ public:
+  /// In order: "model/kernel/.ATTRIBUTES/VARIABLE_VALUE".
+  std::vector<std::string> keys() const;
+
+  /// "float32", "string", ... Throws NotFound as the others do.
+  std::string dtype_name(const std::string& key) const;
+  Shape shape(const std::string& key) const;
+
+  /// On the host. Throws Unimplemented for types that tensors do not have.
+  Tensor tensor(const std::string& key) const;
+
+  /// A scalar string. Throws InvalidArgument when the key holds something else.
+  std::string bytes(const std::string& key) const;
+
+ private:
+  friend TANDEM_API CheckpointReader load_checkpoint(const std::filesystem::path&);
+  std::shared_ptr<const checkpoint::BundleReader> reader_;
+};
+
+/// A folder stands for its latest checkpoint. Throws NotFound when there is none.
+TANDEM_API CheckpointReader load_checkpoint(const std::filesystem::path& path);
+
+}  // namespace tandem::train

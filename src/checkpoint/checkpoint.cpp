@@ -1,0 +1,172 @@
+#include "tandem/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "checkpoint/restoration.h"
+#include "checkpoint/saving.h"
+#include "checkpoint/state_file.h"
+#include "tandem/error.h"
+#include "tandem/log.h"
+
+namespace tandem::train {
+namespace {
+
+constexpr const char* kSaveCounter = "save_counter";
+
+Trackable root_of(const NamedTrackables& objects) {
+  Trackable root;
+  for (const auto& [name, object] : objects) {
+    if (name == kSaveCounter) {
+      throw InvalidArgument("checkpoint: 'save_counter' is the name of its own counter");
+    }
+    root.track(name, object);
+  }
+  return root;
+}
+
+HostState<int64_t> new_counter() {
+  auto count = std::make_shared<int64_t>(0);
+  return {.save = [count] { return *count; }, .restore = [count](int64_t n) { *count = n; }};
+}
+
+/// The checkpoints to try, in this order.
+std::vector<std::filesystem::path> candidates(const std::filesystem::path& path, bool fall_back) {
+  std::vector<std::filesystem::path> result = {path};
+  if (!fall_back) return result;
+  const checkpoint::KeptCheckpoints kept = checkpoint::read_state(path.parent_path());
+  const auto at = std::ranges::find(kept, path, &checkpoint::KeptCheckpoint::path);
+  // One that is not in the file may be newer than all of it.
+  for (auto one = at; one != kept.begin();) result.push_back((--one)->path);
+  return result;
+}
+
+template <class Kind>
+void pass_over(const Kind& error, const std::filesystem::path& next) {
+  logging::write(logging::Level::warning, fmt::format("restore: {}: {}; falling back to {}",
+                                                      Kind::kName, error.what(), next.string()));
+}
+
+}  // namespace
+
+Checkpoint::Checkpoint(const NamedTrackables& objects) : Checkpoint(root_of(objects)) {}
+
+Checkpoint::Checkpoint(const Trackable& root) : root_(root), counter_(new_counter()) {
+  const auto& children = root_.trackable_body()->children;
+  const auto former = std::ranges::find(children, kSaveCounter, &TrackedChild::name);
+  if (former == children.end()) {
+    root_.track(kSaveCounter, counter_);
+    return;
+  }
+  const auto* counter = std::get_if<HostState<int64_t>>(&former->body->value);
+  if (counter == nullptr) {
+    throw InvalidArgument("checkpoint: 'save_counter' is the name of its own counter");
+  }
+  counter_ = *counter;
+}
+
+int64_t Checkpoint::save_counter() const { return counter_.save(); }
+
+void Checkpoint::write(const std::filesystem::path& path) const {
+  try {
+    checkpoint::save_objects(root_, path);
+  } catch (const Error& error) {
+    error.rethrow_within("save");
+  }
+}
+
+std::filesystem::path Checkpoint::save(const std::filesystem::path& prefix) const {
+  return save_and_keep(prefix, std::numeric_limits<size_t>::max());
+}
+
+std::filesystem::path Checkpoint::save_and_keep(const std::filesystem::path& prefix,
+                                                size_t most) const {
+  const int64_t former = counter_.save();
+  counter_.restore(former + 1);
+  try {
+    const std::filesystem::path path = fmt::format("{}-{}", prefix.string(), former + 1);
+    checkpoint::save_objects(root_, path);
+    checkpoint::enter_checkpoint(path, most);
+    return path;
+  } catch (const Error& error) {
+    counter_.restore(former);
+    error.rethrow_within("save");
+    throw;
+  }
+}
+
+CheckpointStatus Checkpoint::restore(const std::optional<std::filesystem::path>& path,
+                                     const RestoreOptions& options) const {
+  CheckpointStatus status;
+  status.root_ = root_;
+  if (!path) return status;
+  try {
+    const auto paths = candidates(*path, options.fall_back);
+    for (size_t i = 0;; ++i) {
+      try {
+        const auto restoration = std::make_shared<checkpoint::Restoration>(paths[i]);
+        restoration->restore(root_);
+        status.restoration_ = restoration;
+        return status;
+      } catch (const DataLoss& error) {
+        if (i + 1 == paths.size()) throw;
+        pass_over(error, paths[i + 1]);
+      } catch (const NotFound& error) {
+        if (i + 1 == paths.size()) throw;
+        pass_over(error, paths[i + 1]);
+      }
+    }
+  } catch (const Error& error) {
+    error.rethrow_within("restore");
+    throw;
+  }
+}
+
+std::optional<std::filesystem::path> CheckpointStatus::path() const {
+  return restoration_ ? std::optional(restoration_->prefix()) : std::nullopt;
+}
+
+namespace {
+
+/// The first few.
+std::string listed(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 10;
+  if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
+  return fmt::format("{}, ... ({} in all)", fmt::join(names.begin(), names.begin() + kShown, ", "),
+                     names.size());
+}
+
+}  // namespace
+
+const CheckpointStatus& CheckpointStatus::assert_existing_objects_matched() const {
+  std::vector<std::string> missed;
+  for (const auto& object : checkpoint::reached_from(root_).objects) {
+    if (!object.body->has_value() || object.optional) continue;
+    if (!restoration_ || !restoration_->has_restored(object.body)) missed.push_back(object.path);
+  }
+  if (missed.empty()) return *this;
+  throw FailedPrecondition(
+      fmt::format("restore: {} has no values for {}",
+                  restoration_ ? restoration_->prefix().string() : "no checkpoint was given, which",
+                  listed(missed)));
+}
+
+const CheckpointStatus& CheckpointStatus::assert_consumed() const {
+  assert_existing_objects_matched();
+  const auto left = restoration_ ? restoration_->untaken() : std::vector<std::string>{};
+  if (left.empty()) return *this;
+  throw FailedPrecondition(
+      fmt::format("restore: {} has values that no object has taken: {}; objects that make their "
+                  "variables late take theirs then",
+                  restoration_->prefix().string(), listed(left)));
+}
+
+std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder) {
+  const auto kept = checkpoint::read_state(folder);
+  if (kept.empty() || !checkpoint::is_complete(kept.back().path)) return std::nullopt;
+  return kept.back().path;
+}
+
+}  // namespace tandem::train

@@ -1,0 +1,169 @@
+#include "checkpoint/restoration.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <deque>
+#include <limits>
+
+#include "checkpoint/saving.h"
+#include "checkpoint/variable_memory.h"
+#include "tandem/error.h"
+
+namespace tandem::checkpoint {
+namespace {
+
+ObjectGraph graph_of(const BundleReader& reader) {
+  if (!reader.entries().contains(kObjectGraphKey)) {
+    throw InvalidArgument(
+        fmt::format("{}: the checkpoint was not made of objects; read its tensors by name with "
+                    "train::load_checkpoint",
+                    reader.prefix().string()));
+  }
+  const std::string bytes = reader.read_string(kObjectGraphKey);
+  try {
+    return decode_graph(bytes);
+  } catch (const Error& error) {
+    error.rethrow_within(fmt::format("{}: key '{}'", reader.prefix().string(), kObjectGraphKey));
+    throw;
+  }
+}
+
+/// The key of a node's value for an object, if it has one.
+const std::string* key_for(const ObjectGraph::Node& node, const TrackedValue& value) {
+  const auto found =
+      std::ranges::find(node.attributes, attribute_of(value), &ObjectGraph::Attribute::name);
+  return found == node.attributes.end() ? nullptr : &found->key;
+}
+
+/// The value of a scalar on the host.
+template <class T>
+T read_scalar(const BundleReader& reader, const std::string& key) {
+  const BundleEntry& entry = reader.entry(key);
+  if (entry.type != type_number(dtype_of<T>) || !entry.sizes.empty()) {
+    throw InvalidArgument(fmt::format("{}: key '{}': {}[{}] in the checkpoint, {}[] here",
+                                      reader.prefix().string(), key, type_name(entry.type),
+                                      fmt::join(entry.sizes, ","), name_of(dtype_of<T>)));
+  }
+  T value{};
+  const BundleReader::Target target{key, reinterpret_cast<char*>(&value)};
+  reader.read({&target, 1});
+  return value;
+}
+
+}  // namespace
+
+Restoration::Restoration(const std::filesystem::path& prefix)
+    : reader_(prefix), graph_(graph_of(reader_)), taken_(graph_.nodes.size()) {}
+
+void Restoration::restore(const Trackable& root) {
+  assign(matches_from({root.trackable_body(), 0}));
+}
+
+void Restoration::child_tracked(int parent, const TrackedChild& child) {
+  for (const auto& saved : node(parent).children) {
+    if (saved.name == child.name) assign(matches_from({child.body, saved.node}));
+  }
+}
+
+/// Follows the names that objects and checkpoint have in common.
+std::vector<Restoration::Match> Restoration::matches_from(Match first) const {
+  std::vector<Match> matches = {std::move(first)};
+  std::set<const void*> seen = {identity_of(matches[0].body).get()};
+  for (size_t at = 0; at < matches.size(); ++at) {
+    const Match parent = matches[at];
+    for (const TrackedChild& child : parent.body->children) {
+      const auto& saved = node(parent.node).children;
+      const auto found = std::ranges::find(saved, child.name, &ObjectGraph::Child::name);
+      if (found == saved.end() || !seen.insert(identity_of(child.body).get()).second) continue;
+      matches.push_back({child.body, found->node});
+    }
+  }
+  return matches;
+}
+
+void Restoration::assign(const std::vector<Match>& matches) {
+  std::vector<Assignment> assignments;
+  for (const auto& [body, number] : matches) {
+    if (!body->has_value()) continue;
+    if (const std::string* key = key_for(node(number), body->value)) {
+      assignments.push_back({body, *key});
+    }
+  }
+  read_variables(assignments);
+  read_states(assignments);
+  for (const Match& match : matches) {
+    const auto& [body, number] = match;
+    if (!body->has_value()) {
+      // Nobody holds the files open who has no use for them.
+      body->waiting = has_more_children(match) ? shared_from_this() : nullptr;
+      body->waiting_node = number;
+    } else if (key_for(node(number), body->value) != nullptr) {
+      taken_[static_cast<size_t>(number)] = true;
+      restored_.insert(identity_of(body));
+    }
+  }
+}
+
+/// Whether the checkpoint has children for it that it does not have itself.
+bool Restoration::has_more_children(const Match& match) const {
+  return std::ranges::any_of(node(match.node).children, [&](const ObjectGraph::Child& saved) {
+    return std::ranges::find(match.body->children, saved.name, &TrackedChild::name) ==
+           match.body->children.end();
+  });
+}
+
+void Restoration::check(const Variable& variable, const std::string& key) const {
+  const BundleEntry& entry = reader_.entry(key);
+  const auto wanted = variable.shape().sizes();
+  if (entry.type == type_number(variable.dtype()) && std::ranges::equal(entry.sizes, wanted)) {
+    return;
+  }
+  throw InvalidArgument(fmt::format("{}: key '{}': {}[{}] in the checkpoint, variable '{}' is {}{}",
+                                    reader_.prefix().string(), key, type_name(entry.type),
+                                    fmt::join(entry.sizes, ","), variable.name(),
+                                    name_of(variable.dtype()), variable.shape().str()));
+}
+
+void Restoration::read_variables(const std::vector<Assignment>& assignments) const {
+  std::vector<BundleReader::Target> targets;
+  std::vector<const Variable*> variables;
+  for (const auto& [body, key] : assignments) {
+    const auto* variable = std::get_if<Variable>(&body->value);
+    if (variable == nullptr) continue;
+    check(*variable, key);
+    targets.push_back({key, nullptr});
+    variables.push_back(variable);
+  }
+  reader_.read(targets);
+  std::deque<VariableTarget> memory;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    targets[i].to = memory.emplace_back(*variables[i]).data();
+  }
+  reader_.read(targets);
+  for (VariableTarget& target : memory) target.finish();
+}
+
+void Restoration::read_states(const std::vector<Assignment>& assignments) const {
+  for (const auto& [body, key] : assignments) {
+    if (const auto* bytes = std::get_if<HostState<std::string>>(&body->value)) {
+      bytes->restore(reader_.read_string(key));
+    } else if (const auto* integer = std::get_if<HostState<int64_t>>(&body->value)) {
+      integer->restore(read_scalar<int64_t>(reader_, key));
+    } else if (const auto* number = std::get_if<HostState<float>>(&body->value)) {
+      number->restore(read_scalar<float>(reader_, key));
+    }
+  }
+}
+
+std::vector<std::string> Restoration::untaken() const {
+  const std::vector<std::string> names = paths(graph_);
+  std::vector<std::string> left;
+  for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+    if (taken_[i] || graph_.nodes[i].attributes.empty()) continue;
+    left.push_back(names[i].empty() ? graph_.nodes[i].attributes[0].key : names[i]);
+  }
+  return left;
+}
+
+}  // namespace tandem::checkpoint

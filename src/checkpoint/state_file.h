@@ -1,0 +1,33 @@
+/// The text file "checkpoint" of a folder: which checkpoints it keeps. A CheckpointState of
+/// TensorFlow's in the text form of protocol buffers.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <vector>
+
+namespace tandem::checkpoint {
+
+struct KeptCheckpoint {
+  std::filesystem::path path;  ///< With its folder.
+  double saved_at = 0;         ///< Seconds since 1970.
+};
+
+/// Oldest first; the last is the latest.
+using KeptCheckpoints = std::vector<KeptCheckpoint>;
+
+/// Empty where there is no such file. Throws DataLoss when it is damaged.
+KeptCheckpoints read_state(const std::filesystem::path& folder);
+
+/// Replaces the file. Paths in the folder are written relative to it.
+void write_state(const std::filesystem::path& folder, const KeptCheckpoints& kept);
+
+/// Enters a checkpoint as the latest; those that are gone are left out. If there are more than
+/// `most`, the oldest are left out too, then removed. A file "checkpoint" that is damaged is logged
+/// and begun anew.
+void enter_checkpoint(const std::filesystem::path& path, size_t most);
+
+/// Whether its index is there.
+bool is_complete(const std::filesystem::path& checkpoint);
+
+}  // namespace tandem::checkpoint

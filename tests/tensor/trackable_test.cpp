@@ -1,0 +1,74 @@
+#include "tandem/trackable.h"
+
+#include <gtest/gtest.h>
+
+#include "harness/throws.h"
+#include "tandem/error.h"
+#include "tensor/trackable.h"
+
+namespace tandem {
+namespace {
+
+using harness::throws;
+
+TEST(Trackable, NamesItsChildrenInTheOrderTheyCame) {
+  const Trackable node;
+  node.track("b", Variable(Tensor(1.0f)));
+  node.track("a", Trackable());
+  EXPECT_EQ(node.tracked_names(), (std::vector<std::string>{"b", "a"}));
+}
+
+TEST(Trackable, CopiesOfAHandleAreTheSameNode) {
+  struct Layer : Trackable {
+    Layer() { track("kernel", kernel); }
+    Variable kernel{Tensor(1.0f)};
+  };
+  const Layer layer;
+  const Layer same = layer;  // NOLINT(performance-unnecessary-copy-initialization)
+  same.track("bias", Variable(Tensor(0.0f)));
+  EXPECT_EQ(layer.tracked_names(), (std::vector<std::string>{"kernel", "bias"}));
+}
+
+TEST(Trackable, ANameBelongsToOneChild) {
+  const Variable variable(Tensor(1.0f));
+  const Trackable node;
+  node.track("x", variable);
+  node.track("x", variable);  // The same again changes nothing.
+  EXPECT_EQ(node.tracked_names().size(), 1u);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { node.track("x", Trackable()); }, {"track:", "'x'"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { node.track("", Trackable()); }, {"needs a name"}));
+}
+
+TEST(Trackable, AValueHasNoChildren) {
+  const Trackable value = Variable(Tensor(1.0f));
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { value.track("x", Trackable()); }, {"'x'"}));
+}
+
+TEST(Trackable, AHostStateNeedsBothFunctions) {
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { Trackable(HostState<int64_t>{.save = [] { return 1; }, .restore = {}}); },
+      {"save and restore"}));
+  EXPECT_TRUE(throws<FailedPrecondition>([] { Trackable{Variable()}; }, {"Variable is empty"}));
+}
+
+/// Writes down what it is told.
+class Waiting final : public WaitingValues {
+ public:
+  void child_tracked(int node, const TrackedChild& child) override {
+    told += std::to_string(node) + child.name + " ";
+  }
+  std::string told;
+};
+
+TEST(Trackable, WhoeverWaitsIsToldOfNewChildren) {
+  const Trackable node;
+  node.track("early", Trackable());
+  const auto waiting = std::make_shared<Waiting>();
+  node.trackable_body()->waiting = waiting;
+  node.trackable_body()->waiting_node = 7;
+  node.track("late", Trackable());
+  EXPECT_EQ(waiting->told, "7late ");
+}
+
+}  // namespace
+}  // namespace tandem
