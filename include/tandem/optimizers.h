@@ -1,12 +1,17 @@
 /// Optimizers change variables along gradients. Create them where the variables are created (the
-/// same device or strategy scope): their own state lives beside the variables.
+/// same device or strategy scope): their own state lives beside the variables, and checkpoints hold
+/// it under Keras's names.
 #pragma once
 
+#include <memory>
 #include <string>
 
+#include "tandem/trackable.h"
 #include "tandem/variable.h"
 
 namespace tandem::keras::optimizers {
+
+class TrackedSlots;
 
 struct AdamOptions {
   double beta_1 = 0.9;
@@ -22,7 +27,7 @@ struct AdamWOptions {
 };
 
 /// Adam (Kingma and Ba, 2014), with Keras's defaults and arithmetic.
-class TANDEM_API Adam {
+class TANDEM_API Adam : public Trackable {
  public:
   explicit Adam(double learning_rate = 0.001, const AdamOptions& options = {});
 
@@ -46,6 +51,7 @@ class TANDEM_API Adam {
   double weight_decay_;
   Variable iterations_;
   Variable learning_rate_;
+  std::shared_ptr<TrackedSlots> slots_;
 };
 
 /// Adam with decoupled weight decay (Loshchilov and Hutter, 2017), with Keras's defaults and

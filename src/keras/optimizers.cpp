@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collective/collective.h"
+#include "keras/tracked_slots.h"
 #include "ops/optimizer.h"
 #include "tandem/error.h"
 
@@ -43,11 +44,14 @@ Adam::Adam(const std::string& name, double learning_rate, const AdamOptions& opt
       iterations_(Tensor(int64_t{0}), {.name = name + "/iterations",
                                        .trainable = false,
                                        .aggregation = VariableAggregation::only_first_replica}),
-      learning_rate_(Tensor(learning_rate), {.name = name + "/learning_rate", .trainable = false}) {
-}
+      learning_rate_(Tensor(learning_rate), {.name = name + "/learning_rate", .trainable = false}),
+      slots_(std::make_shared<TrackedSlots>(
+          *this, iterations_, learning_rate_,
+          std::vector<TrackedSlots::Slot>{{"m", "_momentums"}, {"v", "_velocities"}})) {}
 
 void Adam::apply_gradients(const Tensors& gradients, const Variables& variables) const {
   check(gradients, variables);
+  slots_->track(variables);
   ops::adam_update(collective::all_reduce(gradients), variables, iterations_, learning_rate_,
                    {options_.beta_1, options_.beta_2, options_.epsilon, weight_decay_});
   iterations_.assign_add(Tensor(int64_t{1}));
