@@ -64,6 +64,14 @@ foreach(folder IN LISTS folders)
     PROPERTIES TIMEOUT 120)
 endforeach()
 
+# A process of its own, for tests that kill it: see tests/checkpoint/trainer.cpp.
+add_executable(checkpoint_trainer ${tests_dir}/checkpoint/trainer.cpp)
+tandem_test_target(checkpoint_trainer)
+target_link_libraries(checkpoint_trainer PRIVATE tandem_test_settings)
+target_compile_definitions(test_checkpoint PRIVATE
+  TANDEM_CHECKPOINT_TRAINER="$<TARGET_FILE:checkpoint_trainer>")
+add_dependencies(test_checkpoint checkpoint_trainer)
+
 # Compares our ops with TensorFlow's: see tests/interop/run.py and `make interop`.
 find_package(nlohmann_json QUIET)
 if(nlohmann_json_FOUND)

@@ -21,4 +21,5 @@
 #include "tandem/structure.h"
 #include "tandem/tensor.h"
 #include "tandem/trackable.h"
+#include "tandem/train_state.h"
 #include "tandem/variable.h"

@@ -1,7 +1,6 @@
 #include "runtime/random_calls.h"
 
 #include <mutex>
-#include <optional>
 #include <random>
 #include <thread>
 
@@ -15,25 +14,21 @@ namespace {
 // What TensorFlow takes for ops that have a seed where there is no global one.
 constexpr uint64_t kDefaultSeed = 87654321;
 
+/// Another number in every process.
+uint64_t new_process_seed() {
+  std::random_device device;
+  return uint64_t{device()} << 32 | device();
+}
+
 struct State {
   std::mutex mutex;
-  uint64_t calls = 0;
-  std::optional<uint64_t> seed;
+  RandomState random{.calls = 0, .seed = std::nullopt, .process_seed = new_process_seed()};
   std::thread::id only_thread{};  // Where random numbers must be drawn in one order.
 };
 
 State& state() {
   static State state;
   return state;
-}
-
-/// Another number in every process.
-uint64_t process_seed() {
-  static const uint64_t seed = [] {
-    std::random_device device;
-    return uint64_t{device()} << 32 | device();
-  }();
-  return seed;
 }
 
 void check_thread(State& now) {
@@ -51,20 +46,34 @@ op::RandomRun next_random_run() {
   State& now = state();
   const std::lock_guard lock(now.mutex);
   if (devices::settings.deterministic.load(std::memory_order_relaxed)) check_thread(now);
-  return {now.calls++, now.seed.value_or(kDefaultSeed), now.seed.value_or(process_seed())};
+  RandomState& random = now.random;
+  return {random.calls++, random.seed.value_or(kDefaultSeed),
+          random.seed.value_or(random.process_seed)};
 }
 
 void reset_random_calls(uint64_t next) {
   State& now = state();
   const std::lock_guard lock(now.mutex);
-  now.calls = next;
+  now.random.calls = next;
   now.only_thread = {};
 }
 
 void forget_global_seed() {
   State& now = state();
   const std::lock_guard lock(now.mutex);
-  now.seed.reset();
+  now.random.seed.reset();
+}
+
+RandomState random_state() {
+  State& now = state();
+  const std::lock_guard lock(now.mutex);
+  return now.random;
+}
+
+void set_random_state(const RandomState& restored) {
+  State& now = state();
+  const std::lock_guard lock(now.mutex);
+  now.random = restored;
 }
 
 }  // namespace tandem::runtime
@@ -74,8 +83,8 @@ namespace tandem::random {
 void set_seed(uint64_t seed) {
   runtime::State& now = runtime::state();
   const std::lock_guard lock(now.mutex);
-  now.seed = seed;
-  now.calls = 0;
+  now.random.seed = seed;
+  now.random.calls = 0;
 }
 
 }  // namespace tandem::random

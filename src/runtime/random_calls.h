@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "op/kernel.h"
 
@@ -10,8 +11,20 @@ namespace tandem::runtime {
 
 op::RandomRun next_random_run();
 
-/// Starts again from the first; for tests and for restored training states.
+/// Starts again from the first; for tests.
 void reset_random_calls(uint64_t next = 0);
+
+/// All that random numbers to come depend on, beside the programs that draw them.
+struct RandomState {
+  uint64_t calls = 0;
+  std::optional<uint64_t> seed;
+  uint64_t process_seed = 0;  ///< In the place of a global seed where none was set.
+
+  bool operator==(const RandomState&) const = default;
+};
+
+RandomState random_state();
+void set_random_state(const RandomState& state);
 
 /// As in a process that has never set a global seed; for tests.
 void forget_global_seed();

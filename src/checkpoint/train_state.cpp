@@ -1,0 +1,57 @@
+#include "tandem/train_state.h"
+
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "runtime/random_calls.h"
+#include "tandem/error.h"
+
+namespace tandem::train {
+namespace {
+
+std::string describe(const runtime::RandomState& state) {
+  return fmt::format("calls {} seed {} process_seed {}", state.calls,
+                     state.seed ? std::to_string(*state.seed) : "none", state.process_seed);
+}
+
+runtime::RandomState parse(const std::string& text) {
+  runtime::RandomState state;
+  std::string calls_word;
+  std::string seed_word;
+  std::string process_word;
+  std::string seed;
+  std::istringstream in(text);
+  in >> calls_word >> state.calls >> seed_word >> seed >> process_word >> state.process_seed;
+  if (seed != "none") {
+    uint64_t number = 0;
+    std::istringstream(seed) >> number;
+    state.seed = number;
+  }
+  if (!in || describe(state) != text) {
+    throw DataLoss(fmt::format("random state: '{}' is not 'calls N seed N process_seed N'", text));
+  }
+  return state;
+}
+
+Trackable number(const std::shared_ptr<void>& owner, int64_t& value) {
+  return HostState<int64_t>{.save = [owner, &value] { return value; },
+                            .restore = [owner, &value](int64_t saved) { value = saved; }};
+}
+
+}  // namespace
+
+Trackable random_state() {
+  return HostState<std::string>{
+      .save = [] { return describe(runtime::random_state()); },
+      .restore = [](const std::string& text) { runtime::set_random_state(parse(text)); }};
+}
+
+TrainState::TrainState(const NamedTrackables& parts) {
+  for (const auto& [name, part] : parts) track(name, part);
+  track("step", number(counters_, counters_->step));
+  track("epoch", number(counters_, counters_->epoch));
+  track("random", random_state());
+}
+
+}  // namespace tandem::train

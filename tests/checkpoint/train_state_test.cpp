@@ -1,0 +1,76 @@
+#include "tandem/train_state.h"
+
+#include <gtest/gtest.h>
+
+#include "harness/fresh_devices.h"
+#include "harness/temp_folder.h"
+#include "harness/throws.h"
+#include "runtime/random_calls.h"
+#include "tandem/tandem.h"
+
+namespace tandem::train {
+namespace {
+
+using harness::throws;
+
+class TrainStateTest : public harness::FreshDevices {
+ protected:
+  void TearDown() override {
+    runtime::forget_global_seed();
+    FreshDevices::TearDown();
+  }
+
+  harness::TempFolder folder_;
+};
+
+TEST_F(TrainStateTest, StepEpochAndPartsComeBack) {
+  const Variable weights(zeros({2}));
+  const TrainState state({{"weights", weights}});
+  const Checkpoint checkpoint(state);
+  state.set_step(7);
+  state.set_epoch(2);
+  checkpoint.write(folder_ / "c");
+  state.set_step(0);
+  state.set_epoch(0);
+  checkpoint.restore(folder_ / "c").assert_consumed();
+  EXPECT_EQ(state.step(), 7);
+  EXPECT_EQ(state.epoch(), 2);
+  EXPECT_EQ(
+      load_checkpoint(folder_ / "c").tensor("step/.ATTRIBUTES/VARIABLE_VALUE").item<int64_t>(), 7);
+}
+
+TEST_F(TrainStateTest, RandomNumbersGoOnWhereTheyWereWithAndWithoutASeed) {
+  const Checkpoint checkpoint{TrainState({})};
+  for (const bool seeded : {false, true}) {
+    if (seeded) random::set_seed(5);
+    random_normal({3});
+    checkpoint.write(folder_ / "c");
+    const auto next = random_normal({3}).to_vector<float>();
+    random::set_seed(99);
+    random_normal({3});
+    checkpoint.restore(folder_ / "c");
+    EXPECT_EQ(random_normal({3}).to_vector<float>(), next) << seeded;
+  }
+}
+
+TEST_F(TrainStateTest, RandomStateOfAnotherFormIsRefused) {
+  const auto before = runtime::random_state();
+  const Checkpoint written(
+      {{"random", HostState<std::string>{.save = [] { return "calls 3 seed x process_seed 4"; },
+                                         .restore = [](const std::string&) {}}}});
+  written.write(folder_ / "c");
+  EXPECT_TRUE(throws<DataLoss>([&] { Checkpoint(TrainState({})).restore(folder_ / "c"); },
+                               {"random state", "seed x"}));
+  EXPECT_EQ(runtime::random_state(), before);
+}
+
+TEST_F(TrainStateTest, ItsOwnNamesAreTaken) {
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        TrainState({{"step", Variable(Tensor(1.f))}});
+      },
+      {"'step'"}));
+}
+
+}  // namespace
+}  // namespace tandem::train
