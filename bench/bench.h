@@ -81,6 +81,8 @@ void softmax_10();
 void random_normal_16M();
 void random_uniform_16M();
 void dropout_16M();
+void ckpt_save();
+void ckpt_restore();
 
 /// What the process of `startup` does.
 void train_one_step();

@@ -75,6 +75,9 @@ TARGETS = (
     Target("random_normal_16M", 1.0, peers=("pytorch",)),
     Target("random_uniform_16M", 1.0, peers=("pytorch",)),
     Target("dropout_16M", 1.0, peers=("pytorch",)),
+    # 256 MB. Our save ends when the disk has it, TensorFlow's when the page cache has it.
+    Target("ckpt_save", 0.7, peers=("tensorflow",)),
+    Target("ckpt_restore", 0.7, peers=("tensorflow",)),
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

@@ -50,6 +50,8 @@ const std::vector<Benchmark>& benchmarks() {
       {"random_normal_16M", "16M normal numbers", random_normal_16M},
       {"random_uniform_16M", "16M uniform numbers", random_uniform_16M},
       {"dropout_16M", "16M floats, a tenth of them dropped", dropout_16M},
+      {"ckpt_save", "a checkpoint of 256 MB, until it is on the disk", ckpt_save},
+      {"ckpt_restore", "the same, restored", ckpt_restore},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
   };
   return all;

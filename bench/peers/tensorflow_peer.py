@@ -1,13 +1,17 @@
 """Times TensorFlow on the benchmarks of tandem-bench: Keras layers and Adam in compiled train steps, on one CPU and
-mirrored over two logical CPUs."""
+mirrored over two logical CPUs; and checkpoints."""
 
 import os
 
 import data
+import tensorflow_checkpoint
 from data import BATCH, CLASSIFIERS, TRANSFORMERS, Runner
 from data import features, labels, parse_arguments, report, weights
 
-arguments = parse_arguments([*CLASSIFIERS, *TRANSFORMERS, "convnet", "seed_mirrored", "seed_mirrored_loop"])
+MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
+arguments = parse_arguments(
+    [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES]
+)
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
@@ -143,7 +147,9 @@ if MIRRORED.keys() & set(arguments.names):
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], halves)
 
 for name in arguments.names:
-    if name in MIRRORED:
+    if name in tensorflow_checkpoint.NAMES:
+        report(name, tensorflow_checkpoint.ways(name))
+    elif name in MIRRORED:
         report(name, MIRRORED[name], STEPS_PER_EPOCH)
     elif name in TRANSFORMERS:
         report(name, tensorflow_transformer.ways(name))

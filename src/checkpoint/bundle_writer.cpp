@@ -45,6 +45,9 @@ void BundleWriter::write(const std::filesystem::path& prefix) {
   const std::filesystem::path folder = prefix.parent_path();
   make_folder(folder);
   NewFile data(data_name(prefix.string(), 0, 1));
+  uint64_t bytes = 0;
+  for (const Item& item : items_) bytes += item.bytes.size() + item.stored.size();
+  data.reserve(bytes);
   {
     const std::jthread checksums([this] { add_checksums(); });
     for (const Item& item : items_) {
@@ -54,8 +57,8 @@ void BundleWriter::write(const std::filesystem::path& prefix) {
     data.sync();
   }
   NewFile index_file(index_name(prefix.string()));
-  const std::string bytes = index();
-  index_file.write(bytes.data(), bytes.size());
+  const std::string table = index();
+  index_file.write(table.data(), table.size());
   index_file.sync();
   // An index never stands beside data that it does not describe.
   if (remove_file(index_name(prefix.string()))) sync_folder(folder);

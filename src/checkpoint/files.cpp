@@ -8,6 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <mutex>
+#include <thread>
 #include <utility>
 
 #include "tandem/error.h"
@@ -25,6 +27,32 @@ std::string reason() { return std::generic_category().message(errno); }
 [[noreturn]] void cannot_write(const std::filesystem::path& path) {
   throw Unavailable(fmt::format("{}: the file cannot be written: {}", path.string(), reason()));
 }
+
+/// Holds a file that is about to go. To free what it has on the disk takes long, for 256 MB as long
+/// as to write half of it: that is done behind the caller's back, one file at a time.
+class LateFree {
+ public:
+  explicit LateFree(const std::filesystem::path& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {}
+  ~LateFree() {
+    if (file_ < 0) return;
+    struct stat status {};
+    constexpr off_t kSmallFile = 1 << 20;
+    if (::fstat(file_, &status) != 0 || status.st_size < kSmallFile) {
+      ::close(file_);
+      return;
+    }
+    static std::mutex mutex;
+    static std::jthread last;
+    const std::lock_guard lock(mutex);
+    last = std::jthread([file = file_] { ::close(file); });
+  }
+  LateFree(const LateFree&) = delete;
+  LateFree& operator=(const LateFree&) = delete;
+
+ private:
+  const int file_;
+};
 
 void write_all(int file, const char* data, size_t bytes, const std::filesystem::path& path) {
   while (bytes > 0) {
@@ -48,6 +76,12 @@ NewFile::~NewFile() {
   if (file_ < 0) return;
   ::close(file_);
   ::unlink(partial_.c_str());
+}
+
+void NewFile::reserve(uint64_t bytes) {
+  if (bytes < kPartBytes) return;
+  // Not all file systems can. That there is no room shows when it is written.
+  ::fallocate(file_, FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes));
 }
 
 void NewFile::write(const char* data, size_t bytes) {
@@ -84,6 +118,7 @@ void NewFile::sync() {
 }
 
 void NewFile::rename() {
+  const LateFree former(path_);
   if (::rename(partial_.c_str(), path_.c_str()) != 0) cannot_write(path_);
   ::close(std::exchange(file_, -1));
 }
@@ -98,6 +133,7 @@ void make_folder(const std::filesystem::path& folder) {
 }
 
 bool remove_file(const std::filesystem::path& path) {
+  const LateFree former(path);
   if (::unlink(path.c_str()) == 0) return true;
   if (errno == ENOENT) return false;
   throw Unavailable(fmt::format("{}: the file cannot be removed: {}", path.string(), reason()));

@@ -18,6 +18,9 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
+  /// Before the first write: how much will come. Writing is then cheaper.
+  void reserve(uint64_t bytes);
+
   /// Appends; the disk begins while more is written.
   void write(const char* data, size_t bytes);
 
