@@ -54,6 +54,7 @@ interop:
 	@$(refresh)
 	@$(call build,$(BUILD),,tandem-interop)
 	@$(PEERS)/tensorflow/bin/python tests/interop/run.py --program $(BUILD)/bin/tandem-interop $(OPS)
+	@$(PEERS)/tensorflow/bin/python tests/interop/checkpoints.py --program $(BUILD)/bin/tandem-interop
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
@@ -108,7 +109,7 @@ help:
 	@echo 'make demo                   trains a small model with examples/custom_training_loop.cpp'
 	@echo 'make bench [NAMES=..]       our own figures; with PEERS=folder beside those of other libraries'
 	@echo 'make peers PEERS=folder     installs the libraries to compare with'
-	@echo 'make interop PEERS=folder   compares our ops and gradients with TensorFlow on random cases'
+	@echo 'make interop PEERS=folder   compares our ops, gradients and checkpoints with TensorFlow'
 	@echo 'make install [PREFIX=..]    headers, shared library, CMake and pkg-config files'
 	@echo 'make check                  folder order, clang-format, cppcheck, clang-tidy'
 	@echo 'make format                 rewrites all sources with clang-format'

@@ -1,5 +1,7 @@
 /// tandem-interop CASES.npz RESULTS.npz: runs ops and their gradients on given inputs.
 /// tandem-interop --ops: prints the names of the ops it knows.
+/// tandem-interop --train FOLDER STEPS: trains from the folder's latest checkpoint and saves the
+/// next.
 ///
 /// Case n is made of the entries n/case (the bytes of {"op": name, "attributes": {..}}), n/input0,
 /// n/input1, .. and n/weights. Its results are n/output and n/gradient0, .. of the sum of output
@@ -9,6 +11,7 @@
 #include <exception>
 #include <string>
 
+#include "checkpoint.h"
 #include "ops.h"
 
 namespace tandem::interop {
@@ -93,7 +96,11 @@ int main(int count, char** arguments) {
   try {
     if (count == 2 && std::string(arguments[1]) == "--ops") return tandem::interop::list_ops();
     if (count == 3) return tandem::interop::run(arguments[1], arguments[2]);
-    std::fprintf(stderr, "usage: tandem-interop CASES.npz RESULTS.npz | --ops\n");
+    if (count == 4 && std::string(arguments[1]) == "--train") {
+      return tandem::interop::take_turn(arguments[2], std::stoi(arguments[3]));
+    }
+    std::fprintf(stderr,
+                 "usage: tandem-interop CASES.npz RESULTS.npz | --ops | --train FOLDER STEPS\n");
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tandem-interop: %s\n", error.what());
