@@ -37,6 +37,11 @@ class Model {
   Model& operator=(const Model&) = delete;
 
   void save() const { checkpoint_.write(path()); }
+  void forget() const {
+    std::filesystem::remove_all(folder_);
+    std::filesystem::create_directories(folder_);
+    ::sync();
+  }
   void restore() const { checkpoint_.restore(path()); }
   void clear() const {
     for (const Variable& v : variables_) v.assign(zeros({kSide, kSide}));
@@ -67,7 +72,14 @@ void ckpt_save() {
   devices::reset_devices();
   const Model model;
   report("ckpt_save.loss", model.sum(), "loss");
-  report("ckpt_save", best_seconds([&] { model.save(); }, kRepetitions) * 1e6, "us");
+  double best = 1e30;
+  for (int r = 0; r < kRepetitions; ++r) {
+    model.forget();
+    const auto start = Clock::now();
+    model.save();
+    best = std::min(best, seconds_since(start));
+  }
+  report("ckpt_save", best * 1e6, "us");
 }
 
 void ckpt_restore() {

@@ -148,7 +148,7 @@ if MIRRORED.keys() & set(arguments.names):
 
 for name in arguments.names:
     if name in tensorflow_checkpoint.NAMES:
-        report(name, tensorflow_checkpoint.ways(name))
+        tensorflow_checkpoint.report(name)
     elif name in MIRRORED:
         report(name, MIRRORED[name], STEPS_PER_EPOCH)
     elif name in TRANSFORMERS:

@@ -68,7 +68,8 @@ class TANDEM_API Checkpoint {
   /// folder's file "checkpoint". Makes the folder if needed. Returns the path.
   std::filesystem::path save(const std::filesystem::path& prefix) const;
 
-  /// Writes `path` itself, counts nothing and enters nothing.
+  /// Writes `path` itself, counts nothing and enters nothing. A checkpoint of that name is
+  /// replaced; if the process is killed in the last moment of that, there is neither.
   void write(const std::filesystem::path& path) const;
 
   /// Gives all objects their values, and those that are tracked later theirs then. Nothing happens

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
 #include <thread>
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/index_table.h"
+#include "checkpoint/share_out.h"
 #include "tandem/error.h"
 
 namespace tandem::checkpoint {
@@ -16,33 +15,6 @@ namespace {
 
 // Read and checked while it is in a core's own cache.
 constexpr int64_t kPieceBytes = 256 << 10;
-
-/// Calls `work` with each number below `count`, on several threads where that pays; throws the
-/// first error.
-template <class Work>
-void share_out(size_t count, const Work& work) {
-  std::atomic<size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  const auto take_turns = [&] {
-    try {
-      for (size_t i = next++; i < count; i = next++) work(i);
-    } catch (...) {
-      next = count;
-      const std::lock_guard lock(mutex);
-      if (!failure) failure = std::current_exception();
-    }
-  };
-  {
-    constexpr size_t kFewestPerThread = 4;
-    const size_t threads = std::min<size_t>(std::max(1u, std::thread::hardware_concurrency()),
-                                            count / kFewestPerThread);
-    std::vector<std::jthread> others;
-    for (size_t i = 1; i < threads; ++i) others.emplace_back(take_turns);
-    take_turns();
-  }
-  if (failure) std::rethrow_exception(failure);
-}
 
 }  // namespace
 
@@ -183,7 +155,8 @@ void BundleReader::check(std::span<const Target> targets, const std::vector<Piec
 
 void BundleReader::read(std::span<const Target> targets) const {
   std::vector<Piece> pieces = cut(targets);
-  share_out(pieces.size(), [&](size_t i) { read_piece(pieces[i]); });
+  share_out(pieces.size(), std::thread::hardware_concurrency(),
+            [&](size_t i) { read_piece(pieces[i]); });
   check(targets, pieces);
 }
 

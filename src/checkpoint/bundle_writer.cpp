@@ -1,7 +1,5 @@
 #include "checkpoint/bundle_writer.h"
 
-#include <thread>
-
 #include "checkpoint/bundle_format.h"
 #include "checkpoint/crc32c.h"
 #include "checkpoint/files.h"
@@ -20,9 +18,17 @@ void BundleWriter::add_string(const std::string& key, std::string_view value) {
   items_.push_back({key, kStringType, {}, {}, std::move(stored.bytes), stored.crc});
 }
 
-void BundleWriter::add_checksums() {
-  for (Item& item : items_) {
-    if (item.type != kStringType) item.crc = crc32c(item.bytes.data(), item.bytes.size());
+std::vector<ByteRun> BundleWriter::runs() const {
+  std::vector<ByteRun> all;
+  for (const Item& item : items_) {
+    all.push_back(item.type == kStringType ? ByteRun(item.stored) : item.bytes);
+  }
+  return all;
+}
+
+void BundleWriter::add_checksums(const std::vector<uint32_t>& crcs) {
+  for (size_t i = 0; i < items_.size(); ++i) {
+    if (items_[i].type != kStringType) items_[i].crc = crcs[i];
   }
 }
 
@@ -45,21 +51,9 @@ void BundleWriter::write(const std::filesystem::path& prefix) {
   const std::filesystem::path folder = prefix.parent_path();
   make_folder(folder);
   NewFile data(data_name(prefix.string(), 0, 1));
-  uint64_t bytes = 0;
-  for (const Item& item : items_) bytes += item.bytes.size() + item.stored.size();
-  data.reserve(bytes);
-  {
-    const std::jthread checksums([this] { add_checksums(); });
-    for (const Item& item : items_) {
-      data.write(item.bytes.data(), item.bytes.size());
-      data.write(item.stored.data(), item.stored.size());
-    }
-    data.sync();
-  }
+  add_checksums(write_runs(data, runs()));
   NewFile index_file(index_name(prefix.string()));
-  const std::string table = index();
-  index_file.write(table.data(), table.size());
-  index_file.sync();
+  write_small(index_file, index());
   // An index never stands beside data that it does not describe.
   if (remove_file(index_name(prefix.string()))) sync_folder(folder);
   data.rename();

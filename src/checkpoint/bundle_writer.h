@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/run_writer.h"
 #include "tandem/dtype.h"
 #include "tandem/shape.h"
 
@@ -34,7 +35,8 @@ class BundleWriter {
     uint32_t crc = 0;
   };
 
-  void add_checksums();
+  std::vector<ByteRun> runs() const;
+  void add_checksums(const std::vector<uint32_t>& crcs);
   std::string index() const;
 
   std::vector<Item> items_;

@@ -18,14 +18,16 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  /// Before the first write: how much will come. Writing is then cheaper.
+  /// Before the first write: how much will come. A large file is then written past the page cache.
   void reserve(uint64_t bytes);
 
-  /// Appends; the disk begins while more is written.
-  void write(const char* data, size_t bytes);
+  /// After `reserve`, memory, offset and number of bytes are multiples of kAlignment. Several
+  /// threads may write.
+  static constexpr size_t kAlignment = 4096;
+  void write_at(const char* data, size_t bytes, uint64_t offset);
 
-  /// After the last write. Returns once the disk has it all.
-  void sync();
+  /// After the last write: the file has so many bytes. Returns once the disk has them.
+  void finish(uint64_t bytes);
 
   /// Gives the file its name. Durable after sync_folder.
   void rename();
@@ -33,14 +35,12 @@ class NewFile {
  private:
   const std::filesystem::path path_;
   const std::filesystem::path partial_;
-  void write_gathered();
-  void write_part(const char* data, size_t bytes);
-
   int file_ = -1;
-  std::string gathered_;
-  uint64_t written_ = 0;
-  uint64_t begun_ = 0;  // Bytes that the disk was asked to begin with.
+  bool direct_ = false;  // Past the page cache.
 };
+
+/// All of a file that needs no speed.
+void write_small(NewFile& file, std::string_view bytes);
 
 void make_folder(const std::filesystem::path& folder);
 
