@@ -75,7 +75,7 @@ class TANDEM_API Checkpoint {
   /// Gives all objects their values, and those that are tracked later theirs then. Nothing happens
   /// without a path, as when latest_checkpoint finds none. Throws NotFound when there is no such
   /// checkpoint, InvalidArgument when a variable has another shape or dtype there; when it throws,
-  /// no variable has changed.
+  /// nothing has changed, unless it was a HostState's own function that threw.
   CheckpointStatus restore(const std::optional<std::filesystem::path>& path,
                            const RestoreOptions& options = {}) const;
 

@@ -78,7 +78,10 @@ __attribute__((target("sse4.2"))) uint32_t extend_by_instruction(uint32_t crc, c
   return ~rest;
 }
 
-const bool has_instruction = __builtin_cpu_supports("sse4.2") != 0;
+bool has_instruction() {
+  static const bool has = __builtin_cpu_supports("sse4.2") != 0;
+  return has;
+}
 
 #endif
 
@@ -93,7 +96,8 @@ uint32_t extend_crc32c_by_table(uint32_t crc, const void* data, size_t bytes) {
 
 uint32_t extend_crc32c(uint32_t crc, const void* data, size_t bytes) {
 #if defined(__x86_64__)
-  if (has_instruction) return extend_by_instruction(crc, static_cast<const uint8_t*>(data), bytes);
+  if (has_instruction())
+    return extend_by_instruction(crc, static_cast<const uint8_t*>(data), bytes);
 #endif
   return extend_crc32c_by_table(crc, data, bytes);
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <deque>
-#include <limits>
 
 #include "checkpoint/saving.h"
 #include "checkpoint/variable_memory.h"
@@ -90,8 +89,9 @@ void Restoration::assign(const std::vector<Match>& matches) {
       assignments.push_back({body, *key});
     }
   }
+  const auto states = read_states(assignments);
   read_variables(assignments);
-  read_states(assignments);
+  for (const auto& restore : states) restore();
   for (const Match& match : matches) {
     const auto& [body, number] = match;
     if (!body->has_value()) {
@@ -144,16 +144,23 @@ void Restoration::read_variables(const std::vector<Assignment>& assignments) con
   for (VariableTarget& target : memory) target.finish();
 }
 
-void Restoration::read_states(const std::vector<Assignment>& assignments) const {
+/// What to call once nothing else can fail.
+std::vector<std::function<void()>> Restoration::read_states(
+    const std::vector<Assignment>& assignments) const {
+  std::vector<std::function<void()>> calls;
+  const auto add = [&](const auto& state, auto value) {
+    calls.emplace_back([restore = state.restore, value = std::move(value)] { restore(value); });
+  };
   for (const auto& [body, key] : assignments) {
     if (const auto* bytes = std::get_if<HostState<std::string>>(&body->value)) {
-      bytes->restore(reader_.read_string(key));
+      add(*bytes, reader_.read_string(key));
     } else if (const auto* integer = std::get_if<HostState<int64_t>>(&body->value)) {
-      integer->restore(read_scalar<int64_t>(reader_, key));
+      add(*integer, read_scalar<int64_t>(reader_, key));
     } else if (const auto* number = std::get_if<HostState<float>>(&body->value)) {
-      number->restore(read_scalar<float>(reader_, key));
+      add(*number, read_scalar<float>(reader_, key));
     }
   }
+  return calls;
 }
 
 std::vector<std::string> Restoration::untaken() const {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string>
@@ -21,7 +22,8 @@ class Restoration final : public WaitingValues, public std::enable_shared_from_t
   explicit Restoration(const std::filesystem::path& prefix);
 
   /// Gives `root` and all it reaches their values; what it tracks later gets them then. Checks
-  /// everything first: when it throws, no variable has changed.
+  /// everything first: when it throws, no variable has changed, unless a HostState's own function
+  /// threw.
   void restore(const Trackable& root);
 
   void child_tracked(int node, const TrackedChild& child) override;
@@ -50,7 +52,7 @@ class Restoration final : public WaitingValues, public std::enable_shared_from_t
   void assign(const std::vector<Match>& matches);
   void check(const Variable& variable, const std::string& key) const;
   void read_variables(const std::vector<Assignment>& assignments) const;
-  void read_states(const std::vector<Assignment>& assignments) const;
+  std::vector<std::function<void()>> read_states(const std::vector<Assignment>& assignments) const;
   bool has_more_children(const Match& match) const;
   const ObjectGraph::Node& node(int number) const {
     return graph_.nodes[static_cast<size_t>(number)];

@@ -62,6 +62,20 @@ TEST_F(DamageTest, AChangedBitIsNamedWithFileAndKeyAndChangesNothing) {
   EXPECT_EQ(number(), -1);
 }
 
+TEST_F(DamageTest, AChangedBitInAStringChangesNoVariableEither) {
+  const Checkpoint both(
+      {{"kernel", kernel_},
+       {"position", HostState<std::string>{.save = [] { return std::string(100, 'p'); },
+                                           .restore = [](const std::string&) { FAIL(); }}}});
+  fill_with(5);
+  both.save(folder_ / "ckpt");
+  fill_with(-1);
+  flip(data(1), 4050);  // Behind the 4000 bytes of the kernel.
+  EXPECT_TRUE(throws<DataLoss>([&] { both.restore(folder_ / "ckpt-1"); },
+                               {data(1), "key 'position/.ATTRIBUTES/py_state'", "checksum"}));
+  EXPECT_EQ(number(), -1);
+}
+
 TEST_F(DamageTest, ATruncatedFileIsNamedWithTheKey) {
   save(1);
   std::filesystem::resize_file(data(1), 100);
