@@ -42,7 +42,7 @@ Variable kernel(int64_t in, int64_t out, uint64_t seed) {
 
 Variable bias(int64_t size) { return Variable(fill({size}, 0), {.name = "bias"}); }
 
-void train(int epochs) {
+void run(int epochs) {
   const distribute::MirroredStrategy strategy;
   std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 
@@ -89,6 +89,6 @@ int main(int count, char** words) {
     const int cpus = example::flag(count, words, "--logical-cpus", 2);
     config::set_logical_cpus(
         std::vector<config::LogicalCpu>(static_cast<size_t>(std::max(cpus, 0))));
-    train(example::flag(count, words, "--epochs", 2));
+    run(example::flag(count, words, "--epochs", 2));
   });
 }
