@@ -18,16 +18,6 @@ namespace {
 using InstructionHook = std::function<void(int, const std::string&)>;
 std::atomic<const InstructionHook*> instruction_hook{nullptr};
 
-/// True when nobody but the caller holds the body or a view of its memory, and what others wrote or
-/// read is over.
-bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
-  if (body.use_count() != 1 || body->buffer.use_count() != 1) return false;
-#if !defined(__SANITIZE_THREAD__)  // The sanitizer does not know fences.
-  std::atomic_thread_fence(std::memory_order_acquire);
-#endif
-  return true;
-}
-
 constexpr const char* kStep = "step";
 constexpr const char* kBarrier = "barrier";
 

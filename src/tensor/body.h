@@ -54,6 +54,10 @@ using BodyPtr = std::shared_ptr<const TensorBody>;
 std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dtype,
                                      const Shape& shape);
 
+/// True when nobody but the caller holds the body or a view of its memory, and what others wrote or
+/// read is over.
+bool is_sole_owner(const std::shared_ptr<TensorBody>& body);
+
 /// The same value on another device: shared within one memory space, copied between two.
 Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device);
 

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <atomic>
 #include <ostream>
 
 #include "device/copies.h"
@@ -49,6 +50,14 @@ std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dty
   body->shape = shape;
   body->buffer = std::make_shared<Buffer>(device, body->bytes(), dtype, shape);
   return body;
+}
+
+bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
+  if (body.use_count() != 1 || body->buffer.use_count() != 1) return false;
+#if !defined(__SANITIZE_THREAD__)  // The sanitizer does not know fences.
+  std::atomic_thread_fence(std::memory_order_acquire);
+#endif
+  return true;
 }
 
 void check_concrete(const TensorBody& body, const char* needed_for) {
