@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/background.h"
 #include "core/compute_scope.h"
 #include "op/apply.h"
 #include "profile/recorder.h"
@@ -176,7 +177,7 @@ class EagerInterpreter final : public op::Interpreter {
 
   static void run_on_team(const std::shared_ptr<BoundCall>& call, const devices::DevicePtr& device,
                           int parts) {
-    if (parts == 1 || core::Team::is_playing()) {
+    if (parts == 1 || core::Team::is_playing() || core::in_background()) {
       const core::ComputeScope computing;
       call->run();
     } else {
