@@ -4,6 +4,7 @@
 #include "tandem/checkpoint.h"
 #include "tandem/config.h"
 #include "tandem/control_flow.h"
+#include "tandem/data.h"
 #include "tandem/device.h"
 #include "tandem/distribute.h"
 #include "tandem/dtype.h"

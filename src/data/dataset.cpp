@@ -1,0 +1,203 @@
+#include <fmt/format.h>
+
+#include <atomic>
+#include <exception>
+
+#include "data/draws.h"
+#include "data/position.h"
+#include "data/stage.h"
+#include "runtime/random_calls.h"
+#include "tandem/error.h"
+
+namespace tandem::data {
+
+// ---- Iterator ----
+
+struct Iterator::Body {
+  StagePtr stage;
+  int64_t epoch = 0;
+  CursorPtr cursor;  // Before `stage` in destruction.
+  int64_t position = 0;
+  std::exception_ptr error;
+};
+
+Iterator::Iterator(std::unique_ptr<Body> body) : body_(std::move(body)) {}
+Iterator::~Iterator() = default;
+Iterator::Iterator(Iterator&&) noexcept = default;
+Iterator& Iterator::operator=(Iterator&&) noexcept = default;
+
+std::optional<Element> Iterator::next() {
+  if (body_->error) std::rethrow_exception(body_->error);
+  Item item;
+  try {
+    if (!body_->cursor->next(item)) return std::nullopt;
+  } catch (...) {
+    body_->error = std::current_exception();
+    throw;
+  }
+  ++body_->position;
+  return element_of(*body_->stage, std::move(item));
+}
+
+int64_t Iterator::position() const { return body_->position; }
+int64_t Iterator::epoch() const { return body_->epoch; }
+
+std::string Iterator::save() const {
+  return to_bytes({body_->epoch, body_->position, body_->stage->str()});
+}
+
+// ---- Dataset ----
+
+struct Dataset::Body {
+  StagePtr stage;
+  std::atomic<int64_t> next_epoch{0};
+};
+
+Dataset::Dataset(StagePtr stage) : body_(std::make_shared<Body>()) {
+  body_->stage = std::move(stage);
+}
+
+namespace {
+
+void check_at_least(int64_t least, int64_t value, const char* stage, const char* what) {
+  if (value >= least) return;
+  throw InvalidArgument(
+      fmt::format("{}: {} is {}, at least {} is accepted", stage, what, value, least));
+}
+
+}  // namespace
+
+Dataset Dataset::from_slices(const Tensors& tensors) {
+  if (tensors.empty()) throw InvalidArgument("from_tensor_slices: no tensor is given");
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (tensors[i].rank() == 0) {
+      throw InvalidArgument(
+          fmt::format("from_tensor_slices: tensor {} is a scalar, which has no rows", i));
+    }
+    if (tensors[i].shape()[0] != tensors[0].shape()[0]) {
+      throw InvalidArgument(
+          fmt::format("from_tensor_slices: tensor 0 has {} rows and tensor {} has {}, {}",
+                      tensors[0].shape()[0], i, tensors[i].shape()[0], describe(tensors)));
+    }
+  }
+  return Dataset(slices(tensors));
+}
+
+Dataset Dataset::generated(std::function<internal::Generator(int64_t epoch)> start) {
+  return Dataset(generator(std::move(start)));
+}
+
+Dataset Dataset::range(int64_t stop) { return range(0, stop); }
+
+Dataset Dataset::range(int64_t start, int64_t stop, int64_t step) {
+  if (step == 0) {
+    throw InvalidArgument(fmt::format("range: from {} to {} in steps of 0", start, stop));
+  }
+  return Dataset(data::range(start, stop, step));
+}
+
+Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
+  if (datasets.empty()) throw InvalidArgument("zip: no data set is given");
+  std::vector<StagePtr> stages;
+  for (const Dataset& dataset : datasets) stages.push_back(dataset.body_->stage);
+  return Dataset(data::zip(std::move(stages)));
+}
+
+Dataset Dataset::mapped(internal::ElementFn f, const MapOptions& options) const {
+  check_at_least(1, options.parallel, "map", "parallel");
+  return Dataset(data::map(body_->stage, std::move(f), options.parallel));
+}
+
+Dataset Dataset::filtered(internal::ElementTest f) const {
+  return Dataset(data::filter(body_->stage, std::move(f)));
+}
+
+Dataset Dataset::batch(int64_t size, const BatchOptions& options) const {
+  check_at_least(1, size, "batch", "the size");
+  return Dataset(data::batch(body_->stage, size, options.drop_remainder));
+}
+
+Dataset Dataset::shuffle(int64_t buffer, const ShuffleOptions& options) const {
+  check_at_least(1, buffer, "shuffle", "the buffer");
+  const auto drawn = [] {
+    const op::RandomRun run = runtime::next_random_run();
+    return mixed(mixed(run.unseeded_seed) + run.call);
+  };
+  const uint64_t seed = options.seed ? *options.seed : drawn();
+  return Dataset(data::shuffle(body_->stage, buffer, seed, options.reshuffle_each_epoch));
+}
+
+Dataset Dataset::repeat(int64_t count) const {
+  check_at_least(0, count, "repeat", "the count");
+  return Dataset(data::repeat(body_->stage, count));
+}
+
+Dataset Dataset::repeat() const { return Dataset(data::repeat(body_->stage, std::nullopt)); }
+
+Dataset Dataset::take(int64_t count) const {
+  check_at_least(0, count, "take", "the count");
+  return Dataset(data::take(body_->stage, count));
+}
+
+Dataset Dataset::skip(int64_t count) const {
+  check_at_least(0, count, "skip", "the count");
+  return Dataset(data::skip(body_->stage, count));
+}
+
+Dataset Dataset::shard(int64_t shards, int64_t index) const {
+  if (shards < 1 || index < 0 || index >= shards) {
+    throw InvalidArgument(
+        fmt::format("shard: index {} of {} shards; the index is at least 0 and "
+                    "less than the number of shards",
+                    index, shards));
+  }
+  return Dataset(data::shard(body_->stage, shards, index));
+}
+
+Dataset Dataset::cache() const {
+  if (cardinality() == kInfinite) {
+    throw InvalidArgument(fmt::format("cache: the elements of {} never end", str()));
+  }
+  return Dataset(data::cache(body_->stage));
+}
+
+Dataset Dataset::prefetch(int64_t count) const {
+  check_at_least(1, count, "prefetch", "the count");
+  return Dataset(data::prefetch(body_->stage, count));
+}
+
+int64_t Dataset::cardinality() const { return body_->stage->cardinality(); }
+std::string Dataset::str() const { return body_->stage->str(); }
+
+Iterator Dataset::iterator() const { return iterator(body_->next_epoch++); }
+
+Iterator Dataset::iterator(int64_t epoch) const {
+  check_at_least(0, epoch, "iterator", "the epoch");
+  auto body = std::make_unique<Iterator::Body>();
+  body->stage = body_->stage;
+  body->epoch = epoch;
+  body->cursor = body_->stage->open(static_cast<uint64_t>(epoch));
+  return Iterator(std::move(body));
+}
+
+Iterator Dataset::restore(std::string_view bytes) const {
+  const Position position = position_from(bytes);
+  if (position.stages != str()) {
+    throw InvalidArgument(fmt::format(
+        "restore: the position is of another data set, '{}'; this one is '{}'. A shuffle without a "
+        "seed has another in each process",
+        position.stages, str()));
+  }
+  Iterator iterator = this->iterator(position.epoch);
+  const int64_t passed = iterator.body_->cursor->skip(position.elements);
+  if (passed < position.elements) {
+    throw InvalidArgument(
+        fmt::format("restore: the position is after {} elements of '{}', which now "
+                    "ends after {}",
+                    position.elements, str(), passed));
+  }
+  iterator.body_->position = passed;
+  return iterator;
+}
+
+}  // namespace tandem::data

@@ -1,0 +1,86 @@
+/// Stages that work on elements, or ahead of them: map and prefetch.
+#include "data/ahead.h"
+#include "data/user_code.h"
+
+namespace tandem::data {
+namespace {
+
+class Map final : public Following {
+ public:
+  Map(StagePtr source, internal::ElementFn f, int parallel)
+      : Following(std::move(source)), f_(std::move(f)), parallel_(parallel) {}
+
+  std::string str() const override { return fmt::format("{} | map", source()->str()); }
+  const Table* table() const override { return nullptr; }
+  bool is_cheap() const override { return false; }
+
+  CursorPtr open(uint64_t epoch) const override {
+    // A thread that outlives its deadline may outlive this stage too, so the function is its own.
+    auto work = [f = f_, source = source()](Item& item, int64_t number) {
+      const Element element = element_of(*source, std::move(item));
+      item.element = call_user("map", number, [&] {
+        Element result = f(element);
+        check_element(result);
+        return result;
+      });
+    };
+    if (parallel_ == 1) return std::make_unique<Mapped>(source()->open(epoch), std::move(work));
+    return run_ahead(source(), epoch, std::move(work),
+                     {.name = "map", .threads = parallel_ - 1, .capacity = int64_t{2} * parallel_});
+  }
+
+ private:
+  class Mapped final : public Cursor {
+   public:
+    Mapped(CursorPtr source, std::function<void(Item&, int64_t)> work)
+        : source_(std::move(source)), work_(std::move(work)) {}
+
+    bool next(Item& item) override {
+      if (!source_->next(item)) return false;
+      work_(item, number_++);
+      return true;
+    }
+
+    int64_t skip(int64_t count) override {
+      const int64_t passed = source_->skip(count);
+      number_ += passed;
+      return passed;
+    }
+
+   private:
+    const CursorPtr source_;
+    const std::function<void(Item&, int64_t)> work_;
+    int64_t number_ = 0;
+  };
+
+  const internal::ElementFn f_;
+  const int parallel_;
+};
+
+/// Says nothing of itself in str(): it changes neither the elements nor their order.
+class Prefetch final : public Following {
+ public:
+  Prefetch(StagePtr source, int64_t count) : Following(std::move(source)), count_(count) {}
+
+  std::string str() const override { return source()->str(); }
+
+  CursorPtr open(uint64_t epoch) const override {
+    if (source()->is_cheap()) return source()->open(epoch);
+    return run_ahead(source(), epoch, {}, {.name = "prefetch", .threads = 1, .capacity = count_});
+  }
+
+ private:
+  const int64_t count_;
+};
+
+}  // namespace
+
+StagePtr map(StagePtr source, internal::ElementFn f, int parallel) {
+  return std::make_shared<Map>(std::move(source), std::move(f), parallel);
+}
+
+StagePtr prefetch(StagePtr source, int64_t count) {
+  return std::make_shared<Prefetch>(std::move(source), count);
+}
+
+}  // namespace tandem::data

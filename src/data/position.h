@@ -1,0 +1,23 @@
+/// Where an iterator stands, as bytes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace tandem::data {
+
+struct Position {
+  int64_t epoch = 0;
+  int64_t elements = 0;  ///< Already given.
+  std::string stages;    ///< Of the data set, as Stage::str() has them.
+
+  bool operator==(const Position&) const = default;
+};
+
+std::string to_bytes(const Position& position);
+
+/// Throws DataLoss for anything that to_bytes did not make.
+Position position_from(std::string_view bytes);
+
+}  // namespace tandem::data

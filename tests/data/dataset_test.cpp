@@ -1,0 +1,449 @@
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+#include "data/elements.h"
+#include "harness/fresh_devices.h"
+#include "harness/throws.h"
+#include "runtime/random_calls.h"
+#include "tandem/data.h"
+
+namespace tandem::data {
+namespace {
+
+using harness::throws;
+
+class DatasetTest : public harness::FreshDevices {};
+
+// ---- Sources ----
+
+TEST_F(DatasetTest, SlicesAreTheRowsOfEachTensor) {
+  const auto dataset =
+      Dataset::from_tensor_slices(Tensor::of({{1.0f, 2.0f}, {3.0f, 4.0f}}), Tensor::of({7, 8}));
+  EXPECT_EQ(dataset.cardinality(), 2);
+  auto iterator = dataset.iterator();
+  const auto first = iterator.next();
+  ASSERT_TRUE(first);
+  ASSERT_EQ(first->size(), 2u);
+  EXPECT_EQ((*first)[0].to_vector<float>(), (std::vector<float>{1, 2}));
+  EXPECT_EQ((*first)[1].shape(), Shape());
+  EXPECT_EQ((*first)[1].item<int32_t>(), 7);
+  EXPECT_EQ((*iterator.next())[0].to_vector<float>(), (std::vector<float>{3, 4}));
+  EXPECT_FALSE(iterator.next());
+  EXPECT_FALSE(iterator.next());
+  EXPECT_EQ(iterator.position(), 2);
+}
+
+TEST_F(DatasetTest, SlicesOfAStructure) {
+  const std::pair<Tensor, Tensors> structure{counting(3), {counting(3), counting(3)}};
+  EXPECT_EQ(Dataset::from_tensor_slices(structure).iterator().next()->size(), 3u);
+}
+
+TEST_F(DatasetTest, SlicesThatCannotBeAreNamed) {
+  EXPECT_TRUE(throws<InvalidArgument>([] { Dataset::from_tensor_slices(); }, {"no tensor"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Dataset::from_tensor_slices(counting(2), Tensor(1)); },
+                                      {"from_tensor_slices: tensor 1 is a scalar"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { Dataset::from_tensor_slices(counting(3), counting(3), counting(4)); },
+      {"tensor 0 has 3 rows and tensor 2 has 4", "(int64[3], int64[3], int64[4])"}));
+}
+
+TEST_F(DatasetTest, AnEmptyDatasetHasNoElements) {
+  const auto empty = Dataset::from_tensor_slices(zeros({0, 3}));
+  EXPECT_EQ(empty.cardinality(), 0);
+  EXPECT_FALSE(empty.iterator().next());
+  EXPECT_FALSE(empty.shuffle(4).batch(2).repeat().prefetch(2).iterator().next());
+  EXPECT_EQ(empty.batch(2).repeat().cardinality(), 0);
+  EXPECT_FALSE(Dataset::range(0).batch(3).iterator().next());
+}
+
+TEST_F(DatasetTest, RowsWithoutElementsAreBatchedToo) {
+  const auto batch =
+      Dataset::from_tensor_slices(zeros({4, 0})).shuffle(4).batch(3).iterator().next();
+  EXPECT_EQ((*batch)[0].shape(), (Shape{3, 0}));
+}
+
+TEST_F(DatasetTest, Ranges) {
+  EXPECT_EQ(numbers_of(Dataset::range(3)), (Numbers{0, 1, 2}));
+  EXPECT_EQ(numbers_of(Dataset::range(2, 9, 3)), (Numbers{2, 5, 8}));
+  EXPECT_EQ(numbers_of(Dataset::range(3, 0, -2)), (Numbers{3, 1}));
+  EXPECT_EQ(Dataset::range(2, 9, 3).cardinality(), 3);
+  EXPECT_EQ(Dataset::range(5, 2).cardinality(), 0);
+  EXPECT_TRUE(throws<InvalidArgument>([] { Dataset::range(0, 5, 0); }, {"range: ", "steps of 0"}));
+}
+
+TEST_F(DatasetTest, GeneratorsAreStartedInEachEpoch) {
+  const auto dataset = Dataset::from_generator([](int64_t epoch) {
+    return [n = int64_t{0}, epoch]() mutable -> std::optional<Tensor> {
+      if (n == 3) return std::nullopt;
+      return Tensor(100 * epoch + n++);
+    };
+  });
+  EXPECT_EQ(dataset.cardinality(), kUnknown);
+  EXPECT_EQ(numbers_of(dataset), (Numbers{0, 1, 2}));
+  EXPECT_EQ(numbers_of(dataset.repeat(2), 1), (Numbers{200, 201, 202, 300, 301, 302}));
+}
+
+TEST_F(DatasetTest, GeneratorsOfStructures) {
+  const auto dataset = Dataset::from_generator([] {
+    return [n = 0]() mutable -> std::optional<std::pair<Tensor, Tensor>> {
+      if (n++ > 0) return std::nullopt;
+      return std::pair{Tensor(1.0f), Tensor(2)};
+    };
+  });
+  EXPECT_EQ(dataset.iterator().next()->size(), 2u);
+}
+
+TEST_F(DatasetTest, AGeneratorThatChangesItsTypeIsNamedWithBothTypes) {
+  const auto dataset = Dataset::from_generator([] {
+    return [n = 0]() mutable -> std::optional<Tensors> {
+      if (n++ < 2) return Tensors{Tensor(1.0f), Tensor(1)};
+      return Tensors{Tensor(1.0), Tensor(1)};
+    };
+  });
+  auto iterator = dataset.iterator();
+  iterator.next();
+  iterator.next();
+  const auto next = [&] { iterator.next(); };
+  EXPECT_TRUE(throws<InvalidArgument>(
+      next, {"from_generator: element 2: it is (float64[], int32[]), element 0 was (float32[], "}));
+  EXPECT_TRUE(throws<InvalidArgument>(next, {"element 2"}));  // Again.
+  EXPECT_EQ(iterator.position(), 2);
+}
+
+TEST_F(DatasetTest, ZipEndsWithTheShortest) {
+  const auto zipped =
+      Dataset::zip(Dataset::range(5), Dataset::range(10, 13).map([](const Tensor& x) {
+        return std::pair{x, x + x};
+      }));
+  EXPECT_EQ(zipped.cardinality(), 3);
+  auto iterator = zipped.iterator();
+  const auto element = iterator.next();
+  ASSERT_EQ(element->size(), 3u);
+  EXPECT_EQ((*element)[2].item<int64_t>(), 20);
+  EXPECT_EQ(numbers_of(zipped), (Numbers{0, 1, 2}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Dataset::zip(); }, {"zip: no data set"}));
+}
+
+TEST_F(DatasetTest, ZippedArraysAreArrays) {
+  const Tensor x = counting(5);
+  const auto zipped =
+      Dataset::zip(Dataset::from_tensor_slices(x), Dataset::from_tensor_slices(counting(3)));
+  EXPECT_EQ(zipped.str(), "from_tensor_slices(int64[3], int64[3])");
+  EXPECT_EQ(numbers_of(zipped.batch(2)), (Numbers{0, 1, 2}));
+}
+
+TEST_F(DatasetTest, ZippedShufflesWithOneSeedStayTogether) {
+  const auto part = Dataset::range(50).shuffle(10, {.seed = 3});
+  for (const auto& [a, b] : Dataset::zip(part, part).as<std::pair<Tensor, Tensor>>()) {
+    EXPECT_EQ(a.item<int64_t>(), b.item<int64_t>());
+  }
+}
+
+// ---- Stages, with tf.data's sizes and order ----
+
+TEST_F(DatasetTest, BatchesKeepTheRemainderUnlessTold) {
+  for (const auto& rows : {Dataset::range(10), Dataset::from_tensor_slices(counting(10))}) {
+    EXPECT_EQ(sizes_of(rows.batch(4)), (Numbers{4, 4, 2}));
+    EXPECT_EQ(sizes_of(rows.batch(4, {.drop_remainder = true})), (Numbers{4, 4}));
+    EXPECT_EQ(rows.batch(4).cardinality(), 3);
+    EXPECT_EQ(rows.batch(4, {.drop_remainder = true}).cardinality(), 2);
+    EXPECT_EQ(rows.batch(5).cardinality(), 2);
+    EXPECT_EQ(numbers_of(rows.batch(4)), numbers_of(rows));
+  }
+  EXPECT_EQ(sizes_of(Dataset::range(60'000).batch(128)).size(), 469u);
+  EXPECT_EQ(sizes_of(Dataset::range(60'000).batch(128)).back(), 96);
+}
+
+TEST_F(DatasetTest, BatchesOfBatches) {
+  const auto element = Dataset::range(12).batch(2).batch(3).iterator().next();
+  EXPECT_EQ((*element)[0].shape(), (Shape{3, 2}));
+  EXPECT_EQ((*element)[0].to_vector<int64_t>(), (Numbers{0, 1, 2, 3, 4, 5}));
+}
+
+TEST_F(DatasetTest, RaggedBatchesAreNamedWithBothElements) {
+  const auto ragged =
+      Dataset::range(8).map([](const Tensor& x) { return zeros({2 + x.item<int64_t>() / 6}); });
+  auto iterator = ragged.batch(4).iterator();
+  iterator.next();
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] { iterator.next(); },
+      {"batch: element 4 is (float32[2]), element 6 is (float32[3]); ", "same shapes"}));
+}
+
+TEST_F(DatasetTest, MapTakesTensorsStructuresOrTheWholeElement) {
+  const auto pairs = Dataset::from_tensor_slices(counting(3), counting(3));
+  EXPECT_EQ(numbers_of(pairs.map([](const Tensor& x, const Tensor& y) { return x * y; })),
+            (Numbers{0, 1, 4}));
+  EXPECT_EQ(numbers_of(pairs.map([](const Tensors& all) { return all[0] + all[1]; })),
+            (Numbers{0, 2, 4}));
+  EXPECT_EQ(numbers_of(pairs.map([](const std::pair<Tensor, Tensor>& p) { return p.second; })),
+            (Numbers{0, 1, 2}));
+  const auto one = pairs.map([](const Tensor& x) { return x; });
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { one.iterator().next(); },
+                              {"map: element 0: 1 tensors are taken from an element of 2"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { pairs.map([](int, Tensor x) { return x; }); },
+                                      {"map: the function takes tensors"}));
+}
+
+TEST_F(DatasetTest, WhatAMapThrowsIsNamed) {
+  const auto bad = Dataset::range(5).map([](const Tensor& x) {
+    if (x.item<int64_t>() == 3) throw std::runtime_error("a bad picture");
+    return reshape(x, {x.item<int64_t>() == 4 ? 2 : 1});
+  });
+  auto iterator = bad.iterator();
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(iterator.next());
+  EXPECT_TRUE(throws<Unavailable>([&] { iterator.next(); }, {"map: element 3: a bad picture"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { bad.skip(4).iterator().next(); }, {"map: element 4: reshape"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] { Dataset::range(1).map([](const Tensor&) { return Tensor(); }).iterator().next(); },
+      {"map: element 0: tensor 0 of 1 is empty"}));
+}
+
+TEST_F(DatasetTest, MapsAreNotPartOfATraceOrATape) {
+  const auto squares = Dataset::range(4).map([](const Tensor& x) { return x * x; });
+  const auto f = function([&](const Tensor& x) {
+    Numbers numbers = numbers_of(squares);
+    return x + Tensor(numbers[3]);
+  });
+  EXPECT_EQ(f(counting(2)).to_vector<int64_t>(), (Numbers{9, 10}));
+}
+
+TEST_F(DatasetTest, FilterKeepsWhatPasses) {
+  for (const auto& rows : {Dataset::range(10), Dataset::from_tensor_slices(counting(10))}) {
+    const auto odd = rows.filter([](const Tensor& x) { return x.item<int64_t>() % 2 == 1; });
+    EXPECT_EQ(odd.cardinality(), kUnknown);
+    EXPECT_EQ(numbers_of(odd.batch(2)), (Numbers{1, 3, 5, 7, 9}));
+  }
+  const auto large =
+      Dataset::range(5).filter([](const Tensor& x) { return greater(x, Tensor(int64_t{2})); });
+  EXPECT_EQ(numbers_of(large), (Numbers{3, 4}));
+}
+
+TEST_F(DatasetTest, TakeSkipAndShard) {
+  for (const auto& rows : {Dataset::range(10), Dataset::from_tensor_slices(counting(10))}) {
+    EXPECT_EQ(numbers_of(rows.take(3)), (Numbers{0, 1, 2}));
+    EXPECT_EQ(numbers_of(rows.skip(8)), (Numbers{8, 9}));
+    EXPECT_EQ(numbers_of(rows.skip(11)), Numbers{});
+    EXPECT_EQ(numbers_of(rows.shard(4, 1)), (Numbers{1, 5, 9}));
+    EXPECT_EQ(numbers_of(rows.shard(4, 3).skip(1)), (Numbers{7}));
+    EXPECT_EQ(rows.take(30).cardinality(), 10);
+    EXPECT_EQ(rows.skip(11).cardinality(), 0);
+    EXPECT_EQ(rows.shard(4, 1).cardinality(), 3);
+    EXPECT_EQ(rows.shard(4, 2).cardinality(), 2);
+    EXPECT_EQ(rows.repeat().take(7).cardinality(), 7);
+    EXPECT_EQ(rows.repeat().skip(7).cardinality(), kInfinite);
+  }
+}
+
+TEST_F(DatasetTest, RepeatsAreTheEpochsOfWhatIsBefore) {
+  const auto shuffled = Dataset::range(20).shuffle(20, {.seed = 1});
+  Numbers epochs;
+  for (int64_t epoch = 0; epoch < 3; ++epoch) {
+    const Numbers one = numbers_of(shuffled, epoch);
+    epochs.insert(epochs.end(), one.begin(), one.end());
+  }
+  EXPECT_EQ(numbers_of(shuffled.repeat(3)), epochs);
+  EXPECT_EQ(numbers_of(shuffled.repeat().take(60)), epochs);
+  EXPECT_EQ(shuffled.repeat(3).cardinality(), 60);
+  EXPECT_EQ(shuffled.repeat().cardinality(), kInfinite);
+  EXPECT_EQ(numbers_of(shuffled.repeat(0)), Numbers{});
+  EXPECT_NE(numbers_of(shuffled.repeat().iterator(1), 20),
+            Numbers(epochs.begin() + 20, epochs.begin() + 40));
+}
+
+TEST_F(DatasetTest, BatchesGoOverTheEndOfARepetition) {
+  const auto rows = Dataset::from_tensor_slices(counting(5));
+  EXPECT_EQ(numbers_of(rows.repeat(2).batch(4)), (Numbers{0, 1, 2, 3, 4, 0, 1, 2, 3, 4}));
+  EXPECT_EQ(sizes_of(rows.repeat(2).batch(4)), (Numbers{4, 4, 2}));
+  EXPECT_EQ(sizes_of(rows.batch(4).repeat(2)), (Numbers{4, 1, 4, 1}));
+}
+
+TEST_F(DatasetTest, BadSizesAreRefused) {
+  const auto rows = Dataset::range(4);
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { rows.batch(0); }, {"batch: the size is 0, at least 1"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.shuffle(0); }, {"shuffle: the buffer is 0"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { rows.take(-1); }, {"take: the count is -1, at least 0"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.skip(-2); }, {"skip: the count is -2"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.repeat(-1); }, {"repeat: the count is -1"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.prefetch(0); }, {"prefetch: the count is 0"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.shard(3, 3); }, {"shard: index 3 of 3 shards"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.shard(0, 0); }, {"shard: index 0 of 0"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.iterator(-1); }, {"iterator: the epoch is -1"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { rows.repeat().cache(); }, {"cache: ", "never end"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { rows.map([](const Tensor& x) { return x; }, {.parallel = 0}); },
+                              {"map: parallel is 0"}));
+}
+
+// ---- Order ----
+
+TEST_F(DatasetTest, AShuffleIsAPermutationOfTheSeedAndTheEpoch) {
+  const auto shuffled = Dataset::from_tensor_slices(counting(100)).shuffle(100, {.seed = 7});
+  const Numbers first = numbers_of(shuffled, 0);
+  EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), 100u);
+  EXPECT_EQ(numbers_of(shuffled, 0), first);
+  EXPECT_NE(numbers_of(shuffled, 1), first);
+  EXPECT_NE(numbers_of(Dataset::range(100).shuffle(100, {.seed = 8})), first);
+  // In memory or not, ahead or not, in batches or not: the order is the same.
+  EXPECT_EQ(numbers_of(Dataset::range(100).shuffle(100, {.seed = 7})), first);
+  EXPECT_EQ(numbers_of(shuffled.batch(7).prefetch(3)), first);
+  EXPECT_EQ(numbers_of(Dataset::range(100)
+                           .map([](const Tensor& x) { return x; }, {.parallel = 3})
+                           .prefetch(5)
+                           .shuffle(100, {.seed = 7})),
+            first);
+}
+
+TEST_F(DatasetTest, EveryPlaceIsEquallyLikely) {
+  constexpr int64_t kRows = 5;
+  constexpr int64_t kEpochs = 5000;
+  const auto shuffled = Dataset::range(kRows).shuffle(kRows, {.seed = 11});
+  std::vector<Numbers> counts(kRows, Numbers(kRows));
+  for (int64_t epoch = 0; epoch < kEpochs; ++epoch) {
+    const Numbers order = numbers_of(shuffled, epoch);
+    for (size_t i = 0; i < order.size(); ++i) ++counts[i][static_cast<size_t>(order[i])];
+  }
+  // Binomial with deviation 28: five deviations.
+  for (const auto& row : counts) {
+    for (const int64_t count : row) EXPECT_NEAR(static_cast<double>(count), 1000, 142);
+  }
+}
+
+TEST_F(DatasetTest, ASmallBufferMovesAnElementForwardByLessThanItsSize) {
+  const Numbers order = numbers_of(Dataset::range(200).shuffle(10, {.seed = 5}));
+  ASSERT_EQ(order.size(), 200u);
+  for (int64_t i = 0; i < 200; ++i) EXPECT_LT(order[static_cast<size_t>(i)], i + 10);
+  EXPECT_FALSE(std::ranges::is_sorted(order));
+  EXPECT_EQ(numbers_of(Dataset::range(20).shuffle(1)), numbers_of(Dataset::range(20)));
+}
+
+TEST_F(DatasetTest, TwoShufflesWithOneSeedDrawDifferentOrders) {
+  const auto once = Dataset::range(50).shuffle(50, {.seed = 2});
+  const Numbers first = numbers_of(once);
+  Numbers twice_the_same(50);
+  for (size_t i = 0; i < 50; ++i) twice_the_same[i] = first[static_cast<size_t>(first[i])];
+  EXPECT_NE(numbers_of(once.shuffle(50, {.seed = 2})), twice_the_same);
+}
+
+TEST_F(DatasetTest, TheSameOrderInEachEpochOnRequest) {
+  const auto fixed = Dataset::range(30).shuffle(30, {.seed = 4, .reshuffle_each_epoch = false});
+  EXPECT_EQ(numbers_of(fixed, 3), numbers_of(fixed, 0));
+}
+
+TEST_F(DatasetTest, EachPassIsTheNextEpoch) {
+  const auto shuffled = Dataset::range(30).shuffle(30, {.seed = 4});
+  const Dataset copy = shuffled;
+  EXPECT_EQ(numbers_of(shuffled.iterator()), numbers_of(shuffled, 0));
+  EXPECT_EQ(numbers_of(copy.iterator()), numbers_of(shuffled, 1));
+  EXPECT_EQ(shuffled.iterator().epoch(), 2);
+}
+
+TEST_F(DatasetTest, WithoutASeedTheGlobalSeedDecides) {
+  const auto order = [] { return numbers_of(Dataset::range(50).shuffle(50)); };
+  random::set_seed(1);
+  const Numbers first = order();
+  EXPECT_NE(order(), first);
+  random::set_seed(1);
+  EXPECT_EQ(order(), first);
+  random::set_seed(2);
+  EXPECT_NE(order(), first);
+  runtime::forget_global_seed();
+}
+
+// ---- Cache ----
+
+TEST_F(DatasetTest, ACacheIsFilledByTheFirstWholePass) {
+  int calls = 0;
+  const auto cached = Dataset::range(4)
+                          .map([&](const Tensor& x) {
+                            ++calls;
+                            return x;
+                          })
+                          .cache();
+  auto part = cached.iterator();
+  part.next();
+  EXPECT_EQ(calls, 1);
+  EXPECT_EQ(numbers_of(cached), (Numbers{0, 1, 2, 3}));
+  EXPECT_EQ(calls, 5);
+  EXPECT_EQ(numbers_of(cached.repeat(3)), (Numbers{0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3}));
+  EXPECT_EQ(calls, 5);
+  EXPECT_EQ(numbers_of(std::move(part)), (Numbers{1, 2, 3}));
+}
+
+TEST_F(DatasetTest, ACacheKeepsTheOrderOfEpochZero) {
+  const auto shuffled = Dataset::range(20).shuffle(20, {.seed = 1});
+  const auto cached = shuffled.cache();
+  EXPECT_EQ(numbers_of(cached, 5), numbers_of(shuffled, 0));
+  EXPECT_EQ(numbers_of(cached, 6), numbers_of(shuffled, 0));
+}
+
+// ---- Memory ----
+
+TEST_F(DatasetTest, BatchesInOrderAreViews) {
+  const Tensor x = counting(10);
+  auto iterator = Dataset::from_tensor_slices(x).batch(4).prefetch(2).iterator();
+  const auto& allocator = devices::host_device()->allocator();
+  const auto before = allocator.info().current;
+  const auto a = iterator.next();
+  const auto b = iterator.next();
+  EXPECT_EQ((*b)[0].to_vector<int64_t>(), (Numbers{4, 5, 6, 7}));
+  EXPECT_EQ(allocator.info().current, before);
+}
+
+TEST_F(DatasetTest, BatchesThatNobodyHoldsAreUsedAgain) {
+  const auto shuffled = Dataset::from_tensor_slices(zeros({4096, 64})).shuffle(4096).batch(64);
+  const auto& allocator = devices::host_device()->allocator();
+  auto iterator = shuffled.iterator();
+  iterator.next();
+  const auto before = allocator.info().current;
+  for (int i = 0; i < 60; ++i) {
+    iterator.next();
+    EXPECT_EQ(allocator.info().current, before);
+  }
+}
+
+TEST_F(DatasetTest, BatchesThatAreHeldStayAsTheyAre) {
+  const auto shuffled =
+      Dataset::from_tensor_slices(counting(100)).shuffle(100, {.seed = 1}).batch(3);
+  std::vector<Element> held;
+  for (const Element& batch : shuffled) held.push_back(batch);
+  Numbers numbers;
+  for (const Element& batch : held) {
+    for (const int64_t number : batch[0].to_vector<int64_t>()) numbers.push_back(number);
+  }
+  EXPECT_EQ(numbers, numbers_of(shuffled, 0));
+}
+
+TEST_F(DatasetTest, TensorsOfOtherDevicesComeToTheHost) {
+  config::add_test_device();
+  Tensor x;
+  {
+    const auto scope = device("/GPU:0");
+    x = fill({4, 2}, 3.0) + fill({4, 2}, 1.0);
+  }
+  ASSERT_EQ(x.device(), "/device:GPU:0");
+  const auto batch =
+      Dataset::from_tensor_slices(x).shuffle(4, {.seed = 1}).batch(3).iterator().next();
+  EXPECT_EQ((*batch)[0].device(), "/device:CPU:0");
+  EXPECT_EQ((*batch)[0].to_vector<float>(), std::vector<float>(6, 4.0f));
+}
+
+TEST_F(DatasetTest, ElementsComeAsStructures) {
+  int64_t sum = 0;
+  const auto pairs = Dataset::from_tensor_slices(counting(4), counting(4));
+  for (const auto& [x, y] : pairs.as<std::pair<Tensor, Tensor>>()) sum += (x * y).item<int64_t>();
+  EXPECT_EQ(sum, 14);
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        for (const auto& x : pairs.as<Tensor>()) x.str();
+      },
+      {"1 tensors are taken from an element of 2"}));
+}
+
+}  // namespace
+}  // namespace tandem::data
