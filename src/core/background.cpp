@@ -4,6 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 namespace tandem::core {
 namespace {
 
@@ -13,10 +15,13 @@ thread_local bool background = false;
 
 void enter_background() {
   background = true;
-  // On Linux priorities are those of threads. Half of the range: behind all that compute, without
-  // being starved by a busy machine. A refusal does no harm.
-  constexpr int kNice = 10;
-  static_cast<void>(setpriority(PRIO_PROCESS, static_cast<id_t>(syscall(SYS_gettid)), kNice));
+  // On Linux priorities are those of threads. Ten steps are a tenth of the time where all compete:
+  // behind those that compute, without being starved by a busy machine. A refusal does no harm.
+  constexpr int kSteps = 10;
+  constexpr int kLowest = 19;
+  const auto thread = static_cast<id_t>(syscall(SYS_gettid));
+  const int now = getpriority(PRIO_PROCESS, thread);
+  static_cast<void>(setpriority(PRIO_PROCESS, thread, std::min(now + kSteps, kLowest)));
 }
 
 bool in_background() { return background; }
