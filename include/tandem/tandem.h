@@ -11,6 +11,8 @@
 #include "tandem/error.h"
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
+#include "tandem/keras/datasets.h"
+#include "tandem/keras/utils.h"
 #include "tandem/log.h"
 #include "tandem/npy.h"
 #include "tandem/ops.h"
