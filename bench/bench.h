@@ -83,6 +83,7 @@ void random_uniform_16M();
 void dropout_16M();
 void ckpt_save();
 void ckpt_restore();
+void input();
 
 /// What the process of `startup` does.
 void train_one_step();

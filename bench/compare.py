@@ -78,6 +78,7 @@ TARGETS = (
     # 256 MB. Our save ends when the disk has it, TensorFlow's when the page cache has it.
     Target("ckpt_save", 0.7, peers=("tensorflow",)),
     Target("ckpt_restore", 0.7, peers=("tensorflow",)),
+    Target("input", 0.25, peers=("tensorflow",)),  # tf.data
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

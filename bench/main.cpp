@@ -52,6 +52,7 @@ const std::vector<Benchmark>& benchmarks() {
       {"dropout_16M", "16M floats, a tenth of them dropped", dropout_16M},
       {"ckpt_save", "a checkpoint of 256 MB, until it is on the disk", ckpt_save},
       {"ckpt_restore", "the same, restored", ckpt_restore},
+      {"input", "a sample of Fashion-MNIST: shuffle, batch 128, prefetch", input},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
   };
   return all;

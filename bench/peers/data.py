@@ -1,8 +1,10 @@
 """What the peers share: the data and initial weights, bit for bit those of tandem-bench, and how a step is timed."""
 
 import argparse
+import gzip
 import math
 import os
+import pathlib
 import sys
 import time
 from typing import Callable, NamedTuple
@@ -88,6 +90,17 @@ def classes(rows: int) -> np.ndarray:
 def labels(rows: int, dtype=np.float32) -> np.ndarray:
     """One-hot, [rows, 10]."""
     return np.eye(CLASSES, dtype=dtype)[classes(rows)]
+
+
+def fashion_mnist() -> tuple[np.ndarray, np.ndarray]:
+    """The training pictures of Debian's package as float32[60000,784] in [0, 1], and their labels."""
+    folder = pathlib.Path("/usr/share/datasets/fashion-mnist")
+
+    def read(name: str, header: int) -> np.ndarray:
+        return np.frombuffer(gzip.open(folder / name).read(), np.uint8, offset=header)
+
+    pixels = read("train-images-idx3-ubyte.gz", 16).reshape(-1, FEATURES)
+    return pixels.astype(np.float32) / np.float32(255), read("train-labels-idx1-ubyte.gz", 8)
 
 
 def lookups(rows: int) -> np.ndarray:

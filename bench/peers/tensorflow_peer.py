@@ -12,6 +12,24 @@ MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
 arguments = parse_arguments(
     [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES]
 )
+mirrored over two logical CPUs; and tf.data."""
+
+import os
+
+from data import (
+    BATCH,
+    CLASSIFIERS,
+    Classifier,
+    Runner,
+    fashion_mnist,
+    features,
+    labels,
+    parse_arguments,
+    report,
+    weights,
+)
+
+arguments = parse_arguments([*CLASSIFIERS, "seed_mirrored", "seed_mirrored_loop", "input"])
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
@@ -133,6 +151,25 @@ class Mirrored:
         return lambda steps: float(loop(iter(self.batches), tf.constant(steps)))
 
 
+def samples() -> Runner:
+    """A step is one sample of an endless stream of shuffled batches."""
+    x, y = fashion_mnist()
+    dataset = tf.data.Dataset.from_tensor_slices((x, y)).shuffle(len(x))
+    epoch = dataset.batch(BATCH).prefetch(tf.data.AUTOTUNE)
+    totals = [
+        float(tf.reduce_sum(tf.cast(a, tf.float64)) / x.shape[1] + tf.reduce_sum(tf.cast(b, tf.float64)))
+        for a, b in epoch
+    ]
+    batches = iter(dataset.repeat().batch(BATCH).prefetch(tf.data.AUTOTUNE))
+
+    def run(steps):
+        for _ in range(-(-steps // BATCH)):
+            next(batches)
+        return sum(totals) / len(x)
+
+    return run
+
+
 def report_single(name: str) -> None:
     report(name, {"XLA": lambda: single(name, True), "tf.function": lambda: single(name, False)})
 
@@ -149,6 +186,8 @@ if MIRRORED.keys() & set(arguments.names):
 for name in arguments.names:
     if name in tensorflow_checkpoint.NAMES:
         tensorflow_checkpoint.report(name)
+    if name == "input":
+        report(name, {"tf.data": samples}, ROWS)
     elif name in MIRRORED:
         report(name, MIRRORED[name], STEPS_PER_EPOCH)
     elif name in TRANSFORMERS:
