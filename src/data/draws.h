@@ -22,8 +22,8 @@ class Draws {
   /// The next number in [0, limit): the upper half of a product, after Lemire, "Fast random integer
   /// generation in an interval" (2019).
   uint64_t below(uint64_t limit) {
-    __extension__ using Wide = unsigned __int128;
-    return static_cast<uint64_t>(Wide{mixed(state_ += kGolden)} * limit >> 64);
+    const auto product = static_cast<unsigned __int128>(mixed(state_ += kGolden)) * limit;
+    return static_cast<uint64_t>(product >> 64);
   }
 
  private:

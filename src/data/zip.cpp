@@ -57,9 +57,8 @@ class Zip final : public Stage {
           ended_ = true;
           return false;
         }
-        for (Tensor& tensor : element_of(*stage_.sources_[i], std::move(part))) {
-          element.push_back(std::move(tensor));
-        }
+        const Element tensors = element_of(*stage_.sources_[i], std::move(part));
+        element.insert(element.end(), tensors.begin(), tensors.end());
       }
       item.element = std::move(element);
       return true;

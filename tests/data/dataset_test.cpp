@@ -238,6 +238,23 @@ TEST_F(DatasetTest, TakeSkipAndShard) {
   }
 }
 
+TEST_F(DatasetTest, CardinalitiesWithoutANumberAreThoseOfTfData) {
+  const auto all = Dataset::range(10);
+  const auto some = all.filter([](const Tensor& x) { return x.item<int64_t>() > 3; });
+  EXPECT_EQ(some.repeat().cardinality(), kInfinite);
+  EXPECT_EQ(some.repeat(3).cardinality(), kUnknown);
+  EXPECT_EQ(some.repeat(0).cardinality(), 0);
+  EXPECT_EQ(some.take(2).cardinality(), kUnknown);
+  EXPECT_EQ(some.skip(2).cardinality(), kUnknown);
+  EXPECT_EQ(some.batch(2).cardinality(), kUnknown);
+  EXPECT_EQ(some.shard(2, 0).cardinality(), kUnknown);
+  EXPECT_EQ(Dataset::zip(all, some).cardinality(), kUnknown);
+  EXPECT_EQ(Dataset::zip(all, all.repeat()).cardinality(), 10);
+  EXPECT_EQ(all.repeat().repeat(2).cardinality(), kInfinite);
+  EXPECT_EQ(all.repeat().repeat(0).cardinality(), 0);
+  EXPECT_EQ(all.repeat().batch(3).cardinality(), kInfinite);
+}
+
 TEST_F(DatasetTest, RepeatsAreTheEpochsOfWhatIsBefore) {
   const auto shuffled = Dataset::range(20).shuffle(20, {.seed = 1});
   Numbers epochs;
@@ -297,6 +314,14 @@ TEST_F(DatasetTest, AShuffleIsAPermutationOfTheSeedAndTheEpoch) {
                            .prefetch(5)
                            .shuffle(100, {.seed = 7})),
             first);
+}
+
+TEST_F(DatasetTest, TheOrderOfASeedNeverChanges) {
+  // Of a few lines of Python: positions that were saved by earlier versions stay true.
+  EXPECT_EQ(numbers_of(Dataset::range(10).shuffle(10, {.seed = 7}), 0),
+            (Numbers{5, 6, 3, 8, 2, 4, 1, 7, 9, 0}));
+  EXPECT_EQ(numbers_of(Dataset::range(10).shuffle(3, {.seed = 7}), 5),
+            (Numbers{0, 1, 2, 4, 3, 7, 8, 5, 6, 9}));
 }
 
 TEST_F(DatasetTest, EveryPlaceIsEquallyLikely) {
@@ -393,6 +418,28 @@ TEST_F(DatasetTest, BatchesInOrderAreViews) {
   const auto b = iterator.next();
   EXPECT_EQ((*b)[0].to_vector<int64_t>(), (Numbers{4, 5, 6, 7}));
   EXPECT_EQ(allocator.info().current, before);
+}
+
+TEST_F(DatasetTest, GatheredRowsOfAnyDtypeAreThoseOfTheArray) {
+  constexpr int64_t kRows = 40;
+  const Tensor numbers = reshape(counting(kRows * 6), {kRows, 2, 3});
+  for (const DType dtype : {DType::float16, DType::bfloat16, DType::float32, DType::float64,
+                            DType::uint8, DType::int32, DType::int64, DType::boolean}) {
+    const Tensor x = cast(numbers, dtype);
+    const auto dataset = Dataset::from_tensor_slices(x, counting(kRows)).shuffle(kRows).batch(7);
+    for (const auto& [batch, places] : dataset.as<std::pair<Tensor, Tensor>>()) {
+      EXPECT_EQ(batch.dtype(), dtype);
+      EXPECT_EQ(cast(batch, DType::float64).to_vector<double>(),
+                cast(gather(x, places), DType::float64).to_vector<double>())
+          << name_of(dtype);
+    }
+  }
+}
+
+TEST_F(DatasetTest, ABufferMayBeLargerThanAnyMemory) {
+  const auto some = Dataset::range(9).filter([](const Tensor& x) { return x.item<int64_t>() > 3; });
+  EXPECT_EQ(numbers_of(some.shuffle(int64_t{1} << 60)).size(), 5u);
+  EXPECT_EQ(numbers_of(Dataset::range(9).shuffle(int64_t{1} << 60)).size(), 9u);
 }
 
 TEST_F(DatasetTest, BatchesThatNobodyHoldsAreUsedAgain) {
