@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tandem/error.h"
+#include "tensor/body.h"
 
 namespace tandem::keras {
 namespace {
@@ -97,10 +98,10 @@ Tensor load_idx(const std::filesystem::path& path) {
   try {
     Bytes bytes(path);
     const Shape shape = read_header(bytes);
-    const auto elements = std::make_shared<std::vector<uint8_t>>(shape.count());
-    bytes.read(elements->data(), elements->size());
+    const auto body = new_body(devices::host_device(), DType::uint8, shape);
+    bytes.read(static_cast<uint8_t*>(body->data()), body->bytes());
     bytes.check_end();
-    return Tensor::wrap(elements->data(), DType::uint8, shape, elements);
+    return Tensor(body);
   } catch (const Error& error) {
     error.rethrow_within(path.string());
     throw;
