@@ -6,9 +6,8 @@ set -euo pipefail
 packages_of() {
   case $1 in
     build) echo g++ cmake ninja-build pkg-config git python3 \
-      libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev libleveldb-dev libcli11-dev libgtest-dev ;;
-      libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev zlib1g-dev libcli11-dev libgtest-dev \
-      dataset-fashion-mnist ;;
+      libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev libleveldb-dev zlib1g-dev libcli11-dev \
+      libgtest-dev dataset-fashion-mnist ;;
     check) echo clang clang-format clang-tidy cppcheck python3 ;;
     interop) echo nlohmann-json3-dev ;;
     sanitize) echo libasan8 libubsan1 libtsan2 ;;

@@ -1,35 +1,17 @@
 """Times TensorFlow on the benchmarks of tandem-bench: Keras layers and Adam in compiled train steps, on one CPU and
-mirrored over two logical CPUs; and checkpoints."""
+mirrored over two logical CPUs; checkpoints; and tf.data."""
 
 import os
 
 import data
 import tensorflow_checkpoint
 from data import BATCH, CLASSIFIERS, TRANSFORMERS, Runner
-from data import features, labels, parse_arguments, report, weights
+from data import fashion_mnist, features, labels, parse_arguments, report, weights
 
 MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
 arguments = parse_arguments(
-    [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES]
+    [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES, "input"]
 )
-mirrored over two logical CPUs; and tf.data."""
-
-import os
-
-from data import (
-    BATCH,
-    CLASSIFIERS,
-    Classifier,
-    Runner,
-    fashion_mnist,
-    features,
-    labels,
-    parse_arguments,
-    report,
-    weights,
-)
-
-arguments = parse_arguments([*CLASSIFIERS, "seed_mirrored", "seed_mirrored_loop", "input"])
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
@@ -186,7 +168,7 @@ if MIRRORED.keys() & set(arguments.names):
 for name in arguments.names:
     if name in tensorflow_checkpoint.NAMES:
         tensorflow_checkpoint.report(name)
-    if name == "input":
+    elif name == "input":
         report(name, {"tf.data": samples}, ROWS)
     elif name in MIRRORED:
         report(name, MIRRORED[name], STEPS_PER_EPOCH)

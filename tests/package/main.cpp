@@ -8,7 +8,7 @@ using namespace tandem;  // NOLINT: a small program
 
 namespace {
 
-double train() {
+double final_loss() {
   config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
   const distribute::MirroredStrategy strategy;
   const auto scope = strategy.scope();
@@ -37,7 +37,7 @@ double train() {
 }  // namespace
 
 int main() {
-  if (!(train() < 0.5)) {
+  if (!(final_loss() < 0.5)) {
     std::puts("the loss did not fall");
     return 1;
   }
