@@ -4,7 +4,7 @@ Imported once the command line is read, which sets the number of threads."""
 
 import torch
 from data import TRANSFORMERS, Runner, Transformer, texts, transformer_weights
-from pytorch_classifiers import BETA1, BETA2, keras_corrections
+from pytorch_training import BETA1, BETA2, keras_corrections
 from torch.nn.functional import cross_entropy, embedding, gelu, layer_norm, linear, scaled_dot_product_attention
 
 

@@ -21,6 +21,37 @@ bool shares_store(const std::vector<DevicePtr>& devices) {
                              [&](const auto& d) { return &d->space() == &devices[0]->space(); });
 }
 
+std::string str(DType dtype, const Shape& shape) {
+  return fmt::format("{}{}", name_of(dtype), shape.str());
+}
+
+std::string names_of(const std::vector<DevicePtr>& devices) {
+  std::string text;
+  for (const DevicePtr& device : devices) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", device->name());
+  }
+  return text;
+}
+
+/// Replicas write the variables of their own strategy only: another's would get the update of some
+/// of its replicas.
+void check_written_variables(const Graph& graph, const std::vector<DevicePtr>& replicas) {
+  for (const Node& node : graph.nodes) {
+    for (size_t i = 0; i < node.ranges.size(); ++i) {
+      if (!node.op().writes_range(i, node.ranges.size())) continue;
+      const Value& variable = graph.at(node.ranges[i]);
+      const std::vector<DevicePtr>& made_for = variable.range.block->devices();
+      if (made_for == replicas) continue;
+      throw FailedPrecondition(
+          fmt::format("{} inside strategy.run on {}: its variable {} was created for {}; create it "
+                      "in the scope "
+                      "of the strategy that runs the function",
+                      node.op().name, names_of(replicas),
+                      str(variable.type.dtype, variable.type.shape), names_of(made_for)));
+    }
+  }
+}
+
 Stage stage_of(Graph graph, std::vector<DevicePtr> devices) {
   for (const DevicePtr& device : devices) check_kernels(graph, *device);
   Stage stage;
@@ -45,10 +76,6 @@ op::TensorTypes concrete_types(const Arguments& arguments) {
   op::TensorTypes types;
   for (const Tensor& tensor : arguments.tensors) types.push_back({tensor.dtype(), tensor.shape()});
   return types;
-}
-
-std::string str(DType dtype, const Shape& shape) {
-  return fmt::format("{}{}", name_of(dtype), shape.str());
 }
 
 /// True when a tensor of this shape can be what was declared; sizes of -1 are free.
@@ -228,6 +255,7 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, Devices devices) {
       result->stages.back().inputs = std::move(part.inputs);
     }
   } else {
+    check_written_variables(graph, result->asked);
     result->results.resize(graph.results.size());
     result->stages.push_back(stage_of(std::move(graph), result->asked));
   }

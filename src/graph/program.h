@@ -73,6 +73,10 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
 std::string explain(const Program& program, const Plan& plan);
 
 MemoryAssignment assign_memory(const Graph& graph);
+
+/// For tests: gives each value memory of its own, to compare.
+void set_memory_planning(bool on);
+
 void place_barriers(const Graph& graph, const MemoryAssignment& memory, int replicas,
                     std::vector<Instruction>& instructions);
 

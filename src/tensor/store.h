@@ -21,6 +21,8 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
 
   DType dtype() const { return dtype_; }
   int64_t capacity() const { return capacity_; }
+  /// Of the store that it is part of.
+  const std::vector<devices::DevicePtr>& devices() const { return devices_; }
 
   /// The start of the component that `device` addresses. Throws NotFound when there is none.
   void* data(const devices::Device& device) const;

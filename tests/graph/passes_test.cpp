@@ -383,5 +383,46 @@ TEST_F(PassesTest, CollectivesAreKeptSinceOtherReplicasWaitForThem) {
   EXPECT_EQ(ops(graph), (Names{"all_reduce"}));
 }
 
+// ---- free_early ----
+
+TEST_F(PassesTest, AResultIsMadeJustBeforeItIsNeeded) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        const Tensor early = exp(a[0]);
+        const Tensor other = tanh(sin(a[0]));
+        return Tensors{other + early};
+      },
+      {kBatch});
+  free_early(graph);
+  EXPECT_EQ(ops(graph), (Names{"sin", "tanh", "exp", "add"}));
+}
+
+TEST_F(PassesTest, ACallThatFreesItsInputsIsNotDelayed) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        const Tensor sum = reduce_sum(exp(a[0]));  // Nobody else uses the exponentials.
+        const Tensor other = reduce_sum(tanh(sin(a[0])));
+        return Tensors{other + sum};
+      },
+      {kBatch});
+  const Names before = ops(graph);
+  free_early(graph);
+  EXPECT_EQ(ops(graph), before);
+}
+
+TEST_F(PassesTest, NoCallMovesPastAnAssign) {
+  const Variable v(constant({1, 2, 3, 4}));
+  Graph graph = Trace::of(
+      [&](const Tensors& a) {
+        const Tensor old = v.value() * 2.0;
+        v.assign(constant({0, 0, 0, 0}));
+        return Tensors{a[0] + old};
+      },
+      {kBatch});
+  const Names before = ops(graph);
+  free_early(graph);
+  EXPECT_EQ(ops(graph), before);
+}
+
 }  // namespace
 }  // namespace tandem::graph

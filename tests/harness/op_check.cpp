@@ -7,6 +7,7 @@
 #include "device/device.h"
 #include "device/test/test_device.h"
 #include "graph/passes/passes.h"
+#include "graph/program.h"
 #include "harness/classifier.h"
 
 namespace tandem::harness {
@@ -71,6 +72,13 @@ Tensors call_unfused(const OpRow& row, const Tensors& inputs) {
   graph::set_fusion(false);
   const Tensors results = call_traced(row, inputs);
   graph::set_fusion(true);
+  return results;
+}
+
+Tensors call_unplanned(const OpRow& row, const Tensors& inputs) {
+  graph::set_memory_planning(false);
+  const Tensors results = call_traced(row, inputs);
+  graph::set_memory_planning(true);
   return results;
 }
 
@@ -175,6 +183,8 @@ void check_op(const OpRow& row) {
       expect_near(numbers(eager), row.expected, row.tolerance, row.name + on);
       expect_near(numbers(call_unfused(row, inputs)[0]), row.expected, row.tolerance,
                   row.name + " unfused" + on);
+      expect_near(numbers(call_unplanned(row, inputs)[0]), row.expected, row.tolerance,
+                  row.name + " unplanned memory" + on);
       expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.tolerance,
                   row.name + " traced" + on);
       if (row.differentiable && threads == 1) check_gradients(row, plain);

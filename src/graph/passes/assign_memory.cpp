@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 
 #include "graph/program.h"
 
@@ -7,6 +8,8 @@ namespace {
 
 /// Sizes are compared for this many rows; the assignment itself holds for any number.
 constexpr int64_t kNominalRows = 128;
+
+std::atomic<bool> planning{true};
 
 /// Smaller values get a buffer each: sharing would save little and cost barriers.
 constexpr size_t kWorthSharing = 64 << 10;
@@ -60,7 +63,7 @@ class Assigner {
   }
 
   bool can_take_over(const Node& node, size_t index, int now) {
-    if (!node.op().in_place || index >= node.inputs.size()) return false;
+    if (!planning || !node.op().in_place || index >= node.inputs.size()) return false;
     const int input = node.inputs[index];
     const int storage = graph_.storage_of(input);
     const auto same_storage = [&](int other) { return graph_.storage_of(other) == storage; };
@@ -84,7 +87,7 @@ class Assigner {
       const size_t size = sizes_[static_cast<size_t>(buffer)];
       return size > bytes ? size - bytes : bytes - size;
     };
-    if (bytes >= kWorthSharing) {
+    if (planning && bytes >= kWorthSharing) {
       best = std::ranges::min_element(free_, {}, distance);
     }
     if (best == free_.end()) {
@@ -113,6 +116,8 @@ class Assigner {
 };
 
 }  // namespace
+
+void set_memory_planning(bool on) { planning = on; }
 
 MemoryAssignment assign_memory(const Graph& graph) { return Assigner(graph).run(); }
 

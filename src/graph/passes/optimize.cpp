@@ -22,6 +22,7 @@ void optimize(Graph& graph) {
     fuse_epilogues(graph);
     fuse_elementwise(graph);
   }
+  free_early(graph);
   elide_reads(graph);
   copy_shared_results(graph);
   shard_updates(graph);

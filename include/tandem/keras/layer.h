@@ -1,0 +1,216 @@
+/// Layers: functions of tensors with weights of their own.
+///
+///   keras::layers::Dense dense(10, {.activation = "relu"});
+///   Tensor y = dense(x);                       // Makes its weights for x on the first call.
+///
+/// A Layer is a cheap handle; copies are the same layer with the same weights. One's own layer
+/// derives from LayerBody:
+///
+///   struct Scale : keras::LayerBody {
+///     Scale() : LayerBody("scale") {}
+///     void build(const TensorSpecs& inputs) override {
+///       factor = add_weight("factor", {inputs[0].shape.sizes().back()}, {.initializer = "ones"});
+///     }
+///     Tensors call(const Tensors& inputs, const CallContext&) override {
+///       return {inputs[0] * factor.value()};
+///     }
+///     Variable factor;
+///   };
+///   keras::Layer layer = keras::make_layer<Scale>();
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/function.h"
+#include "tandem/keras/initializers.h"
+#include "tandem/trackable.h"
+#include "tandem/variable.h"
+
+namespace tandem::keras {
+
+/// What a layer is told besides its inputs.
+struct CallContext {
+  bool training = false;
+  Tensor mask{};  ///< True where the first input counts; undefined where all of it does.
+};
+
+/// A penalty on the size of weights: a scalar that is added to the loss.
+class TANDEM_API Regularizer {
+ public:
+  /// None.
+  Regularizer() = default;
+  /// By Keras's name with its default of 0.01: "l1", "l2", "l1_l2". Throws InvalidArgument for
+  /// another, listing these.
+  Regularizer(const char* name);  // NOLINT(google-explicit-constructor)
+  explicit Regularizer(std::function<Tensor(const Tensor&)> penalty)
+      : penalty_(std::move(penalty)) {}
+
+  explicit operator bool() const { return penalty_ != nullptr; }
+  Tensor operator()(const Tensor& weight) const { return penalty_(weight); }
+
+ private:
+  std::function<Tensor(const Tensor&)> penalty_;
+};
+
+namespace regularizers {
+TANDEM_API Regularizer l1(double factor = 0.01);
+TANDEM_API Regularizer l2(double factor = 0.01);
+TANDEM_API Regularizer l1_l2(double l1 = 0.01, double l2 = 0.01);
+}  // namespace regularizers
+
+struct WeightOptions {
+  Initializer initializer = "glorot_uniform";
+  Regularizer regularizer{};
+  bool trainable = true;
+  DType dtype = DType::float32;
+  VariableAggregation aggregation = VariableAggregation::none;
+};
+
+using TensorSpecs = std::vector<TensorSpec>;
+
+class Layer;
+
+/// What a layer does. `build` is called once, before the first call, with the inputs' types; a
+/// leading size of -1 is the batch.
+class TANDEM_API LayerBody {
+ public:
+  /// `kind` is the name of the type, "dense": layers without a name of their own are "dense",
+  /// "dense_1", ..
+  explicit LayerBody(std::string kind, const std::string& name = {});
+  virtual ~LayerBody();
+  LayerBody(const LayerBody&) = delete;
+  LayerBody& operator=(const LayerBody&) = delete;
+
+  virtual void build(const TensorSpecs& inputs);
+  virtual Tensors call(const Tensors& inputs, const CallContext& context) = 0;
+
+  /// How summary() calls the type: "Dense".
+  virtual std::string type_name() const;
+
+  const std::string& name() const { return name_; }
+  const std::string& kind() const { return kind_; }
+
+ protected:
+  /// A weight of this layer, under this name in checkpoints. Its variable is "<layer>/<name>".
+  Variable add_weight(const std::string& name, const Shape& shape,
+                      const WeightOptions& options = {});
+
+  /// A layer that this one uses: its weights count as this one's.
+  template <class L>
+  L add_layer(const std::string& name, L layer) {
+    adopt(name, layer);
+    return layer;
+  }
+
+ private:
+  friend class Layer;
+  friend class Model;
+  struct Weight {
+    Variable variable;
+    Regularizer regularizer;
+  };
+
+  void adopt(const std::string& name, const Layer& layer);
+  void ensure_built(const TensorSpecs& inputs);
+
+  std::string kind_;
+  std::string name_;
+  Trackable node_;
+  std::vector<Weight> weights_;
+  std::vector<Layer> layers_;
+  bool trainable_ = true;
+  bool built_ = false;
+};
+
+class KerasTensor;
+
+class TANDEM_API Layer : public Trackable {
+ public:
+  /// Takes over a body. Throws InvalidArgument for null.
+  explicit Layer(std::shared_ptr<LayerBody> body);
+
+  /// The outputs for these inputs; the weights are made on the first call.
+  Tensor operator()(const Tensor& input, const CallContext& context = {}) const;
+  Tensors operator()(const Tensors& inputs, const CallContext& context = {}) const;
+
+  /// The layer as a step of a model that is being described: see Input().
+  KerasTensor operator()(const KerasTensor& input) const;
+  KerasTensor operator()(const std::vector<KerasTensor>& inputs) const;
+  std::vector<KerasTensor> all(const std::vector<KerasTensor>& inputs) const;
+
+  /// Makes the weights now. Throws FailedPrecondition when they exist for other inputs.
+  void build(const TensorSpecs& inputs) const;
+  bool built() const { return body_->built_; }
+
+  const std::string& name() const { return body_->name(); }
+
+  /// A layer that is not trainable, or lies inside one that is not, has no trainable weights.
+  bool trainable() const { return body_->trainable_; }
+  void set_trainable(bool trainable) const { body_->trainable_ = trainable; }
+
+  /// Own weights first, then those of the layers inside, each once.
+  Variables weights() const;
+  Variables trainable_weights() const;
+  Variables non_trainable_weights() const;
+  /// The number of elements of all weights. Throws FailedPrecondition before they are made.
+  int64_t count_params() const;
+
+  /// Copies of the weights' values, in the order of weights().
+  Tensors get_weights() const;
+  /// Throws InvalidArgument when number, shapes or dtypes differ; then nothing has changed.
+  void set_weights(const Tensors& values) const;
+
+  /// The layers inside, in the order they were added.
+  std::vector<Layer> layers() const;
+
+  /// The penalties of all weights' regularizers, summed; undefined where there is none.
+  Tensor regularization_loss() const;
+
+  const std::shared_ptr<LayerBody>& body() const { return body_; }
+  bool operator==(const Layer& other) const { return body_ == other.body_; }
+
+ private:
+  template <class Visit>
+  void for_each_weight(bool trainable, const Visit& visit) const;
+
+  std::shared_ptr<LayerBody> body_;
+};
+
+template <class Body, class... Args>
+Layer make_layer(Args&&... args) {
+  return Layer(std::make_shared<Body>(std::forward<Args>(args)...));
+}
+
+// ---- Models described by calling layers ----
+
+struct DescribedCall;
+
+/// A tensor of a model that is being described: its type, and the call that will make it.
+class TANDEM_API KerasTensor {
+ public:
+  const Shape& shape() const { return spec_.shape; }  ///< A leading -1 is the batch.
+  DType dtype() const { return spec_.dtype; }
+
+  /// For the library's own use.
+  KerasTensor(TensorSpec spec, std::shared_ptr<const DescribedCall> made_by, int index)
+      : spec_(std::move(spec)), made_by_(std::move(made_by)), index_(index) {}
+  const TensorSpec& spec() const { return spec_; }
+  const std::shared_ptr<const DescribedCall>& made_by() const { return made_by_; }
+  int index() const { return index_; }
+
+ private:
+  TensorSpec spec_;
+  std::shared_ptr<const DescribedCall> made_by_;  // Inputs have one without a layer.
+  int index_;
+};
+
+using KerasTensors = std::vector<KerasTensor>;
+
+/// An input of a model that is being described. `shape` is that of one example.
+TANDEM_API KerasTensor Input(const Shape& shape, DType dtype = DType::float32);
+
+}  // namespace tandem::keras

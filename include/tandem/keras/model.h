@@ -1,0 +1,59 @@
+/// Models: layers put together, trained on data.
+///
+///   keras::Sequential model({layers::Dense(10, {.activation = "relu", .input_shape = {784}}),
+///                            layers::Dense(10)});
+///   model.compile({.optimizer = keras::optimizers::Adam(0.01),
+///                  .loss = keras::losses::CategoricalCrossentropy({.from_logits = true}),
+///                  .metrics = {"accuracy"}});
+///   model.fit(x_train, y_train, {.batch_size = 128, .epochs = 2});
+///
+/// The functional way describes a graph of layers, with several inputs and outputs and shared
+/// layers:
+///
+///   auto x = keras::Input({784});
+///   auto y = layers::Dense(10)(layers::Dense(64, {.activation = "relu"})(x));
+///   keras::Model model({x}, {y});
+///
+/// And any LayerBody is a model: `keras::make_model<MyBody>()`. A Model is a Layer, so models nest.
+#pragma once
+
+#include "tandem/keras/layer.h"
+
+namespace tandem::keras {
+
+class TANDEM_API Model : public Layer {
+ public:
+  /// From inputs to outputs, through the layers called between them. Throws InvalidArgument when an
+  /// output does not depend on the inputs alone.
+  Model(const KerasTensors& inputs, const KerasTensors& outputs, const std::string& name = {});
+
+  /// A layer of one's own as a model.
+  explicit Model(std::shared_ptr<LayerBody> body);
+
+  /// The layer with this name, or at this place. Throws NotFound listing the names.
+  Layer get_layer(const std::string& name) const;
+  Layer get_layer(size_t index) const;
+
+  /// The layers, the shapes of their outputs and the numbers of their parameters, as Keras prints
+  /// them. Throws FailedPrecondition before the weights are made.
+  std::string summary() const;
+
+ protected:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+/// Layers one after another. Where the first has an input shape the weights are made at once.
+class TANDEM_API Sequential : public Model {
+ public:
+  explicit Sequential(const std::vector<Layer>& layers = {}, const std::string& name = {});
+
+  void add(const Layer& layer) const;
+};
+
+template <class Body, class... Args>
+Model make_model(Args&&... args) {
+  return Model(std::make_shared<Body>(std::forward<Args>(args)...));
+}
+
+}  // namespace tandem::keras

@@ -1,0 +1,243 @@
+#include "tandem/keras/layer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <mutex>
+
+#include "graph/trace.h"
+#include "keras/described_call.h"
+#include "tandem/error.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras {
+namespace {
+
+/// "dense", "dense_1", ..: each kind counts for itself, over the life of the process.
+std::string next_name(const std::string& kind) {
+  static std::mutex mutex;
+  static std::map<std::string, int> counts;
+  std::lock_guard lock(mutex);
+  const int count = counts[kind]++;
+  return count == 0 ? kind : fmt::format("{}_{}", kind, count);
+}
+
+TensorSpecs specs_of(const Tensors& tensors) {
+  TensorSpecs specs;
+  for (const Tensor& tensor : tensors) {
+    specs.push_back({tensor.dtype(), tensor.rank() > 0 ? tensor.shape().with(0, -1) : Shape()});
+  }
+  return specs;
+}
+
+std::string str(const TensorSpec& spec) {
+  return fmt::format("{}{}", name_of(spec.dtype), spec.shape.str());
+}
+
+}  // namespace
+
+LayerBody::LayerBody(std::string kind, const std::string& name)
+    : kind_(std::move(kind)), name_(name.empty() ? next_name(kind_) : name) {}
+LayerBody::~LayerBody() = default;
+
+void LayerBody::build(const TensorSpecs&) {}
+
+std::string LayerBody::type_name() const {
+  std::string text;
+  bool starts = true;
+  for (char letter : kind_) {
+    if (letter == '_') {
+      starts = true;
+      continue;
+    }
+    text += starts ? static_cast<char>(std::toupper(static_cast<unsigned char>(letter))) : letter;
+    starts = false;
+  }
+  return text;
+}
+
+Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
+                               const WeightOptions& options) {
+  const InitScope outside = init_scope();
+  const Variable variable(options.initializer(shape, options.dtype),
+                          {.name = fmt::format("{}/{}", name_, name),
+                           .trainable = options.trainable,
+                           .aggregation = options.aggregation});
+  node_.track(name, variable);
+  weights_.push_back({variable, options.regularizer});
+  return variable;
+}
+
+void LayerBody::adopt(const std::string& name, const Layer& layer) {
+  node_.track(name, layer);
+  layers_.push_back(layer);
+}
+
+void LayerBody::ensure_built(const TensorSpecs& inputs) {
+  if (built_) return;
+  try {
+    build(inputs);
+  } catch (const Error& error) {
+    weights_.clear();
+    error.rethrow_within(name_);
+  }
+  built_ = true;
+}
+
+Layer::Layer(std::shared_ptr<LayerBody> body)
+    : Trackable(body ? body->node_ : throw InvalidArgument("layer: the body is null")),
+      body_(std::move(body)) {}
+
+Tensor Layer::operator()(const Tensor& input, const CallContext& context) const {
+  Tensors outputs = (*this)(Tensors{input}, context);
+  if (outputs.size() == 1) return std::move(outputs[0]);
+  throw InvalidArgument(
+      fmt::format("{}: it has {} outputs, call it with a list of inputs", name(), outputs.size()));
+}
+
+Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) const {
+  body_->ensure_built(specs_of(inputs));
+  try {
+    return body_->call(inputs, context);
+  } catch (const InvalidArgument& error) {
+    error.rethrow_within(name());
+  }
+  return {};
+}
+
+KerasTensor Layer::operator()(const KerasTensor& input) const {
+  return (*this)(KerasTensors{input});
+}
+
+KerasTensor Layer::operator()(const KerasTensors& inputs) const {
+  const KerasTensors outputs = all(inputs);
+  if (outputs.size() == 1) return outputs[0];
+  throw InvalidArgument(fmt::format("{}: it has {} outputs, call all()", name(), outputs.size()));
+}
+
+/// The outputs' types are those of a trace that is thrown away: a layer says what it computes once.
+KerasTensors Layer::all(const KerasTensors& inputs) const {
+  auto call = std::make_shared<DescribedCall>(DescribedCall{body_, inputs, {}});
+  TensorSpecs specs;
+  op::TensorTypes types;
+  for (const KerasTensor& input : inputs) {
+    specs.push_back(input.spec());
+    types.push_back({input.dtype(), input.shape()});
+  }
+  body_->ensure_built(specs);
+  const graph::Graph graph =
+      graph::Trace::of([&](const Tensors& symbolic) { return (*this)(symbolic); }, types);
+  KerasTensors outputs;
+  for (int result : graph.results) {
+    const op::TensorType& type = graph.at(result).type;
+    call->outputs.push_back({type.dtype, type.shape});
+  }
+  for (size_t i = 0; i < call->outputs.size(); ++i) {
+    outputs.emplace_back(call->outputs[i], call, static_cast<int>(i));
+  }
+  return outputs;
+}
+
+void Layer::build(const TensorSpecs& inputs) const {
+  if (body_->built_) {
+    throw FailedPrecondition(fmt::format("{}: its weights are made already", name()));
+  }
+  body_->ensure_built(inputs);
+}
+
+template <class Visit>
+void Layer::for_each_weight(bool trainable, const Visit& visit) const {
+  const bool own = trainable && body_->trainable_;
+  for (const LayerBody::Weight& weight : body_->weights_) {
+    visit(weight, own && weight.variable.trainable());
+  }
+  for (const Layer& layer : body_->layers_) layer.for_each_weight(own, visit);
+}
+
+namespace {
+void add_once(Variables& list, const Variable& variable) {
+  const auto same = [&](const Variable& known) { return known.body() == variable.body(); };
+  if (std::ranges::none_of(list, same)) list.push_back(variable);
+}
+}  // namespace
+
+Variables Layer::weights() const {
+  Variables all;
+  for_each_weight(true, [&](const auto& weight, bool) { add_once(all, weight.variable); });
+  return all;
+}
+
+Variables Layer::trainable_weights() const {
+  Variables all;
+  for_each_weight(true, [&](const auto& weight, bool trainable) {
+    if (trainable) add_once(all, weight.variable);
+  });
+  return all;
+}
+
+Variables Layer::non_trainable_weights() const {
+  Variables all;
+  for_each_weight(true, [&](const auto& weight, bool trainable) {
+    if (!trainable) add_once(all, weight.variable);
+  });
+  return all;
+}
+
+int64_t Layer::count_params() const {
+  if (!built()) {
+    throw FailedPrecondition(fmt::format(
+        "{}: its weights are made when it is first called; call it or build() it before counting",
+        name()));
+  }
+  int64_t count = 0;
+  for (const Variable& weight : weights()) count += weight.shape().count();
+  return count;
+}
+
+Tensors Layer::get_weights() const {
+  Tensors values;
+  for (const Variable& weight : weights()) values.push_back(weight.value());
+  return values;
+}
+
+void Layer::set_weights(const Tensors& values) const {
+  const Variables all = weights();
+  if (all.size() != values.size()) {
+    throw InvalidArgument(fmt::format("{}: set_weights with {} tensors, it has {} weights", name(),
+                                      values.size(), all.size()));
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (all[i].shape() == values[i].shape() && all[i].dtype() == values[i].dtype()) continue;
+    throw InvalidArgument(fmt::format("{}: set_weights of '{}', {}, with {}", name(), all[i].name(),
+                                      str({all[i].dtype(), all[i].shape()}),
+                                      str({values[i].dtype(), values[i].shape()})));
+  }
+  for (size_t i = 0; i < all.size(); ++i) all[i].assign(values[i]);
+}
+
+std::vector<Layer> Layer::layers() const { return body_->layers_; }
+
+Tensor Layer::regularization_loss() const {
+  Tensor sum;
+  std::vector<const VariableBody*> seen;
+  for_each_weight(true, [&](const auto& weight, bool) {
+    const VariableBody* body = weight.variable.body().get();
+    if (!weight.regularizer || std::ranges::find(seen, body) != seen.end()) return;
+    seen.push_back(body);
+    const Tensor penalty = weight.regularizer(weight.variable.value());
+    sum = sum.defined() ? sum + penalty : penalty;
+  });
+  return sum;
+}
+
+KerasTensor Input(const Shape& shape, DType dtype) {
+  std::vector<int64_t> sizes{-1};
+  sizes.insert(sizes.end(), shape.sizes().begin(), shape.sizes().end());
+  const TensorSpec spec{dtype, Shape(sizes)};
+  auto made = std::make_shared<DescribedCall>(DescribedCall{nullptr, {}, {spec}});
+  return {spec, std::move(made), 0};
+}
+
+}  // namespace tandem::keras
