@@ -385,6 +385,8 @@ TEST_F(PassesTest, CollectivesAreKeptSinceOtherReplicasWaitForThem) {
 
 // ---- free_early ----
 
+const op::TensorType kLargeBatch{DType::float32, {-1, 1024}};
+
 TEST_F(PassesTest, AResultIsMadeJustBeforeItIsNeeded) {
   Graph graph = Trace::of(
       [](const Tensors& a) {
@@ -392,7 +394,7 @@ TEST_F(PassesTest, AResultIsMadeJustBeforeItIsNeeded) {
         const Tensor other = tanh(sin(a[0]));
         return Tensors{other + early};
       },
-      {kBatch});
+      {kLargeBatch});
   free_early(graph);
   EXPECT_EQ(ops(graph), (Names{"sin", "tanh", "exp", "add"}));
 }
@@ -404,21 +406,21 @@ TEST_F(PassesTest, ACallThatFreesItsInputsIsNotDelayed) {
         const Tensor other = reduce_sum(tanh(sin(a[0])));
         return Tensors{other + sum};
       },
-      {kBatch});
+      {kLargeBatch});
   const Names before = ops(graph);
   free_early(graph);
   EXPECT_EQ(ops(graph), before);
 }
 
 TEST_F(PassesTest, NoCallMovesPastAnAssign) {
-  const Variable v(constant({1, 2, 3, 4}));
+  const Variable v(ones({1024}));
   Graph graph = Trace::of(
       [&](const Tensors& a) {
-        const Tensor old = v.value() * 2.0;
-        v.assign(constant({0, 0, 0, 0}));
-        return Tensors{a[0] + old};
+        const Tensor old = a[0] * v.value();
+        v.assign(v.value() * 2.0);
+        return Tensors{tanh(a[0]) + old};
       },
-      {kBatch});
+      {kLargeBatch});
   const Names before = ops(graph);
   free_early(graph);
   EXPECT_EQ(ops(graph), before);

@@ -7,10 +7,21 @@
 namespace tandem::graph {
 namespace {
 
+/// Results smaller than this, with so many rows, are left alone: moving them saves little memory
+/// and may cost a barrier.
+constexpr size_t kWorthMoving = 64 << 10;
+constexpr int64_t kNominalRows = 128;
+
+bool is_large(const op::TensorType& type) {
+  const auto elements = static_cast<size_t>(type.shape.resolved(kNominalRows).count());
+  return elements * size_of(type.dtype) >= kWorthMoving;
+}
+
 /// Stays where the trace has it: what it does depends on when it happens, or all replicas meet
-/// there.
+/// there, or it is too small to matter.
 bool is_fixed(const Node& node) {
-  return !node.ranges.empty() || node.op().is_collective || !node.regions.empty();
+  return !node.ranges.empty() || node.op().is_collective || !node.regions.empty() ||
+         std::ranges::none_of(node.signature.outputs, is_large);
 }
 
 /// For how many nodes each value is in use. Positions are those of the nodes now.
