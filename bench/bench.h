@@ -85,6 +85,13 @@ void ckpt_save();
 void ckpt_restore();
 void input();
 
+void first_step();
+
+/// What the processes of `first_step` do.
+void measure_first_mlp10();
+void measure_first_convnet();
+void measure_first_gpt();
+
 /// What the process of `startup` does.
 void train_one_step();
 

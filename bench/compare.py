@@ -63,6 +63,9 @@ TARGETS = (
     Target("eager_add", 1.5, "us"),
     Target("local_allreduce_10KB", 2, "us", benchmark="local_allreduce"),
     Target("local_allreduce_33MB", 1.3, benchmark="local_allreduce"),  # times a memory triad of the same bytes
+    Target("first_step_mlp10", 20, "ms", benchmark="first_step"),
+    Target("first_step_convnet", 150, "ms", benchmark="first_step"),
+    Target("first_step_gpt", 600, "ms", benchmark="first_step"),
     Target("startup", 50, "ms"),
     Target("oversubscribed", 1.3),  # four logical CPUs over two
     *ELEMENTWISE,
