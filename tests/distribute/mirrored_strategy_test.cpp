@@ -280,5 +280,21 @@ TEST_F(Mirrored, OneFunctionMayRunFromTwoThreadsAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
+TEST_F(Mirrored, AFunctionOfAnotherStrategysVariablesIsRefusedAndStaysUsable) {
+  const double second = undisturbed_second_loss();
+  Training training;
+  training.train();
+  const MirroredStrategy other({"/CPU:1", "/CPU:0"});
+  const std::string error = error_of<FailedPrecondition>([&] {
+    other.run(training.step, other.split(harness::features<double>(64)),
+              other.split(harness::labels<double>(64)));
+  });
+  for (const char* part : {"adam_update", "on /device:CPU:1, /device:CPU:0",
+                           "was created for /device:CPU:0, /device:CPU:1", "scope"}) {
+    EXPECT_NE(error.find(part), std::string::npos) << error;
+  }
+  EXPECT_DOUBLE_EQ(training.train(), second);
+}
+
 }  // namespace
 }  // namespace tandem::distribute

@@ -9,6 +9,7 @@
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
+#include "tandem/optimizers.h"
 #include "tandem/variable.h"
 
 namespace tandem {
@@ -297,7 +298,16 @@ TEST_F(ControlFlowTest, ReplicasCannotMeetInside) {
   const auto batch = strategy.split(vector({1, 2}));
   EXPECT_TRUE(throws<FailedPrecondition>([&] { strategy.run(f, batch); },
                                          {"assign_add", "inside cond", "strategy.run"}));
-  const auto g = function([&](const Tensor& x) { return x * 2.0; });
+  const keras::optimizers::Adam optimizer;
+  bool inside = true;
+  const auto g = function([&](const Tensor& x) {
+    const auto apply = [&] { optimizer.apply_gradients({reduce_sum(x)}, {count}); };
+    inside ? cond(is_positive(x), apply, [] {}) : apply();
+    return x;
+  });
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { strategy.run(g, batch); },
+                                         {"all_reduce", "inside cond", "reduce before or after"}));
+  inside = false;
   EXPECT_NO_THROW(strategy.run(g, batch));
 }
 
