@@ -38,6 +38,9 @@ tandem_program_test(two_devices_refused two_devices 1 WITH --size 64 --test-gpus
 tandem_program_test(two_devices_soft two_devices 0 WITH --size 64 --soft-placement
   PRINTS "^mean of the sum, computed on /device:CPU:0" "!copies")
 
+tandem_program_test(compiled_function compiled_function 0 WITH --test-gpus 1
+  PRINTS "^traced 1 time$" "while_loop" "then:" "otherwise:" "^on /device:GPU:0" "^/device:GPU:0 takes [0-9]+ bytes$"
+         "^long: .*0.1740" "^short: .*0.03")
 tandem_program_test(soft_placement soft_placement 0
   PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend test."
          "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"

@@ -57,7 +57,7 @@ class RegionRecorder final : public op::Recorder {
 class NodeBuilder {
  public:
   NodeBuilder(Trace& trace, const char* op, const Tensors& inputs)
-      : trace_(trace), op_(op), inputs_(inputs) {}
+      : trace_(trace), op_(op), inputs_(inputs), given_(inputs.size()) {}
 
   const op::TensorTypes& trace(Trace::RegionKind kind, const Trace::RegionFn& f,
                                const op::TensorTypes& arguments) {
@@ -95,7 +95,9 @@ class NodeBuilder {
  private:
   int input(const Tensor& tensor) {
     const auto same = [&](const Tensor& known) { return known.body() == tensor.body(); };
-    const auto found = std::ranges::find_if(inputs_, same);
+    // A loop's variable changes; the tensor that it began with, used inside, does not.
+    const auto found =
+        std::find_if(inputs_.begin() + static_cast<ptrdiff_t>(given_), inputs_.end(), same);
     if (found != inputs_.end()) return static_cast<int>(found - inputs_.begin());
     inputs_.push_back(tensor);
     return static_cast<int>(inputs_.size()) - 1;
@@ -109,6 +111,7 @@ class NodeBuilder {
   Trace& trace_;
   const char* op_;
   Tensors inputs_;
+  const size_t given_;  // Inputs before the captured ones.
   op::RangeOperands ranges_;
   Node node_{};
   bool writes_ = false;

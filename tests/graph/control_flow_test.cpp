@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
@@ -184,6 +186,15 @@ TEST_F(ControlFlowTest, ALoopRunsAsLongAsItsConditionSays) {
     EXPECT_EQ(f(Tensor(start)).item<int64_t>(), collatz(Tensor(start)).item<int64_t>());
   }
   EXPECT_EQ(f.trace_count(), 1);
+}
+
+TEST_F(ControlFlowTest, WhatALoopBeginsWithStaysAsItWasInside) {
+  const auto root = [](const Tensor& x) {
+    return while_loop([&](const Tensor& now) { return greater(abs(now * now - x), Tensor(1e-9)); },
+                      [&](const Tensor& now) { return (now + x / now) * 0.5; }, x);
+  };
+  EXPECT_NEAR(root(Tensor(297.0)).item<double>(), std::sqrt(297.0), 1e-9);
+  EXPECT_NEAR(function(root)(Tensor(297.0)).item<double>(), std::sqrt(297.0), 1e-9);
 }
 
 TEST_F(ControlFlowTest, ALoopOverMatricesOnSeveralThreads) {

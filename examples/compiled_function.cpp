@@ -1,0 +1,53 @@
+/// A compiled function with a loop, a branch and a device of its own inside, and what it looks like
+/// to the machine.
+///
+///   compiled_function [--test-gpus 1]
+#include <cstdio>
+
+#include "program.h"
+
+using namespace tandem;  // NOLINT: an example
+
+namespace {
+
+/// The square root by Newton's method, as many iterations as it takes.
+Tensor square_root(const Tensor& x) {
+  return while_loop(
+      [&](const Tensor& root) { return greater(reduce_max(abs(root * root - x)), Tensor(1e-4f)); },
+      [&](const Tensor& root) { return (root + x / root) * 0.5; }, x, {.maximum_iterations = 50});
+}
+
+/// A gradient that is scaled down only where it is long.
+Tensor clipped(const Tensor& gradient) {
+  const Tensor norm = square_root(reshape(reduce_sum(gradient * gradient), {1}));
+  return cond(
+      greater(reduce_max(norm), Tensor(1.0f)), [&] { return gradient / norm; },
+      [&] { return gradient; });
+}
+
+}  // namespace
+
+int main(int count, char** words) {
+  return example::run([&] {
+    const int gpus = example::flag(count, words, "--test-gpus", 0);
+    for (int i = 0; i < gpus; ++i) config::add_test_device();
+
+    const auto step = function([&](const Tensor& x) {
+      GradientTape tape;
+      tape.watch(x);
+      Tensor loss;
+      {
+        const auto scope = device(gpus > 0 ? "/GPU:0" : "/CPU:0");
+        loss = reduce_sum(x * x * x);
+      }
+      return clipped(tape.gradient(loss, x));
+    });
+
+    std::printf("long:  %s\n", step(Tensor::from<float>({1, 2, 2}, {3})).str().c_str());
+    std::printf("short: %s\n", step(Tensor::from<float>({0.1f, 0.2f, 0.2f}, {3})).str().c_str());
+    std::printf("traced %d time\n\n%s", step.trace_count(), step.explain().c_str());
+    for (const auto& device : step.memory_plan(3).devices) {
+      std::printf("%s takes %zu bytes\n", device.name.c_str(), device.bytes());
+    }
+  });
+}
