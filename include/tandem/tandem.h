@@ -12,6 +12,7 @@
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/keras/datasets.h"
+#include "tandem/keras/losses.h"
 #include "tandem/keras/utils.h"
 #include "tandem/log.h"
 #include "tandem/npy.h"

@@ -1,0 +1,188 @@
+#include "tandem/keras/losses.h"
+
+#include <fmt/format.h>
+
+#include "collective/collective.h"
+#include "keras/label_shapes.h"
+#include "keras/loss_functions.h"
+#include "tandem/error.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras {
+namespace {
+
+struct Named {
+  const char* name;
+  Loss (*make)(const std::string& name);
+};
+
+template <class Kind, class Options>
+Loss make(const std::string& name) {
+  Options options;
+  options.name = name;
+  return Kind(options);
+}
+
+constexpr Named kLosses[] = {
+    {"categorical_crossentropy",
+     make<losses::CategoricalCrossentropy, losses::CategoricalCrossentropyOptions>},
+    {"sparse_categorical_crossentropy",
+     make<losses::SparseCategoricalCrossentropy, losses::SparseCategoricalCrossentropyOptions>},
+    {"binary_crossentropy", make<losses::BinaryCrossentropy, losses::BinaryCrossentropyOptions>},
+    {"mean_squared_error", make<losses::MeanSquaredError, losses::MeanSquaredErrorOptions>},
+    {"mse", make<losses::MeanSquaredError, losses::MeanSquaredErrorOptions>},
+    {"mean_absolute_error", make<losses::MeanAbsoluteError, losses::MeanAbsoluteErrorOptions>},
+    {"mae", make<losses::MeanAbsoluteError, losses::MeanAbsoluteErrorOptions>},
+    {"huber", make<losses::Huber, losses::HuberOptions>},
+};
+
+Loss loss_named(const std::string& name) {
+  for (const Named& named : kLosses) {
+    if (name == named.name) return named.make(name);
+  }
+  throw InvalidArgument(fmt::format("loss: '{}' is unknown; there are '{}'", name,
+                                    fmt::join(losses::known_names(), "', '")));
+}
+
+/// The product of those that are defined.
+Tensor times(const Tensor& a, const Tensor& b) {
+  if (!a.defined()) return b;
+  return b.defined() ? a * b : a;
+}
+
+/// The sum of `x`, repeated to the shape of `values`.
+Tensor broadcast_sum(const Tensor& x, const Tensor& values) {
+  return reduce_sum(x.shape() == values.shape() ? x : broadcast_to(x, values.shape()));
+}
+
+/// What examples count: both undefined where not given, else of the losses' rank and dtype.
+struct Weights {
+  Tensor sample_weight;
+  Tensor mask;
+};
+
+Weights weights_for(const std::string& name, const Tensor& values, const Tensor& sample_weight,
+                    const Tensor& mask) {
+  Weights weights;
+  if (sample_weight.defined()) {
+    weights.sample_weight = weight_for(name, "sample_weight", sample_weight, values);
+  }
+  if (mask.defined()) {
+    const Tensor kept =
+        mask.dtype() == DType::boolean ? mask : not_equal(mask, scalar_like(0, mask));
+    weights.mask = weight_for(name, "mask", kept, values);
+  }
+  return weights;
+}
+
+Tensor weighted(const Tensor& values, const Weights& weights) {
+  return times(times(values, weights.sample_weight), weights.mask);
+}
+
+Tensor divisor(Reduction reduction, const Tensor& values, const Weights& weights) {
+  if (reduction == Reduction::sum) return scalar_like(1.0 / collective::group_size(), values);
+  const bool by_weight = reduction == Reduction::mean_with_sample_weight;
+  const Tensor counted = by_weight ? times(weights.sample_weight, weights.mask) : weights.mask;
+  return counted.defined() ? broadcast_sum(counted, values) : reduce_sum(ones_like(values));
+}
+
+}  // namespace
+
+struct Loss::Body {
+  std::string name;
+  PerExample per_example;
+  Reduction reduction;
+};
+
+Loss::Loss(const std::string& name) : Loss(loss_named(name)) {}
+Loss::Loss(const char* name) : Loss(std::string(name)) {}
+
+Loss::Loss(std::string name, PerExample per_example, Reduction reduction)
+    : body_(
+          std::make_shared<const Body>(Body{std::move(name), std::move(per_example), reduction})) {
+  if (body_->per_example == nullptr) {
+    throw InvalidArgument(fmt::format("{}: a loss needs a function", body_->name));
+  }
+}
+
+const std::string& Loss::name() const { return body_->name; }
+Reduction Loss::reduction() const { return body_->reduction; }
+
+Tensor Loss::per_example(const Tensor& y_true, const Tensor& y_pred) const {
+  Tensor values = body_->per_example(y_true, y_pred);
+  if (values.rank() == 0) {
+    throw InvalidArgument(fmt::format(
+        "{}: the function returned a scalar; it must return the losses of the examples, [batch,..]",
+        name()));
+  }
+  return values;
+}
+
+Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                        const Tensor& mask) const {
+  const Tensor values = per_example(y_true, y_pred);
+  const Weights weights = weights_for(name(), values, sample_weight, mask);
+  const Tensor products = weighted(values, weights);
+  switch (reduction()) {
+    case Reduction::none:
+      return products;
+    case Reduction::sum:
+      return reduce_sum(products);
+    case Reduction::sum_over_batch_size:
+      if (!mask.defined()) return compute_average_loss(products);
+      break;
+    case Reduction::mean_with_sample_weight:
+      if (!mask.defined() && !sample_weight.defined()) return compute_average_loss(products);
+      break;
+  }
+  const Tensor count = collective::all_reduce({divisor(reduction(), values, weights)})[0];
+  const Tensor nothing = equal(count, scalar_like(0, count));
+  const Tensor mean = reduce_sum(products) / where(nothing, ones_like(count), count);
+  return where(nothing, zeros_like(mean), mean);
+}
+
+LossTerm Loss::terms(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
+                     const Tensor& mask) const {
+  if (reduction() == Reduction::none) {
+    throw InvalidArgument(
+        fmt::format("{}: a loss with Reduction::none has no sum; the others have", name()));
+  }
+  const Tensor values = per_example(y_true, y_pred);
+  const Weights weights = weights_for(name(), values, sample_weight, mask);
+  return {reduce_sum(weighted(values, weights)), divisor(reduction(), values, weights)};
+}
+
+namespace losses {
+
+std::vector<std::string> known_names() {
+  std::vector<std::string> names;
+  for (const Named& named : kLosses) names.emplace_back(named.name);
+  return names;
+}
+
+CategoricalCrossentropy::CategoricalCrossentropy(const CategoricalCrossentropyOptions& options)
+    : Loss(options.name,
+           categorical_crossentropy(options.name, options.from_logits, options.label_smoothing),
+           options.reduction) {}
+
+SparseCategoricalCrossentropy::SparseCategoricalCrossentropy(
+    const SparseCategoricalCrossentropyOptions& options)
+    : Loss(options.name, sparse_categorical_crossentropy(options.name, options.from_logits),
+           options.reduction) {}
+
+BinaryCrossentropy::BinaryCrossentropy(const BinaryCrossentropyOptions& options)
+    : Loss(options.name,
+           binary_crossentropy(options.name, options.from_logits, options.label_smoothing),
+           options.reduction) {}
+
+MeanSquaredError::MeanSquaredError(const MeanSquaredErrorOptions& options)
+    : Loss(options.name, mean_squared_error(options.name), options.reduction) {}
+
+MeanAbsoluteError::MeanAbsoluteError(const MeanAbsoluteErrorOptions& options)
+    : Loss(options.name, mean_absolute_error(options.name), options.reduction) {}
+
+Huber::Huber(const HuberOptions& options)
+    : Loss(options.name, huber(options.name, options.delta), options.reduction) {}
+
+}  // namespace losses
+}  // namespace tandem::keras
