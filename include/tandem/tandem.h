@@ -13,6 +13,7 @@
 #include "tandem/gradient_tape.h"
 #include "tandem/keras/datasets.h"
 #include "tandem/keras/losses.h"
+#include "tandem/keras/metrics.h"
 #include "tandem/keras/utils.h"
 #include "tandem/log.h"
 #include "tandem/npy.h"
