@@ -1,6 +1,8 @@
 /// All that a training run goes on from, so that a run that was stopped and restored gives the same
 /// numbers, bit for bit, as one that was not: the parts that the caller names (model, optimizer,
-/// position in the data), the step, the epoch, and the state of random numbers.
+/// position in the data), the step, the epoch, the state of random numbers, and which provider
+/// table chose the kernels (providers.h). Restored under another table it warns: the numbers will
+/// differ in their last bits.
 ///
 ///   train::TrainState state({{"model", model}, {"optimizer", optimizer}});
 ///   train::Checkpoint checkpoint(state);
@@ -17,7 +19,7 @@ namespace tandem::train {
 
 class TANDEM_API TrainState : public Trackable {
  public:
-  /// The names "step", "epoch" and "random" are its own. Throws InvalidArgument when a part has one
+  /// The names "step", "epoch", "random" and "providers" are its own. Throws InvalidArgument when a part has one
   /// of them, or two have the same.
   explicit TrainState(const NamedTrackables& parts);
 

@@ -6,6 +6,8 @@
 
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
+#include "tandem/log.h"
+#include "tandem/providers.h"
 
 namespace tandem::train {
 namespace {
@@ -39,6 +41,24 @@ Trackable number(const std::shared_ptr<void>& owner, int64_t& value) {
                             .restore = [owner, &value](int64_t saved) { value = saved; }};
 }
 
+Trackable provider_table() {
+  return HostState<int64_t>{
+      .save = [] { return static_cast<int64_t>(providers::table_hash()); },
+      .restore =
+          [](int64_t saved) {
+            const auto now = static_cast<int64_t>(providers::table_hash());
+            if (saved == now) return;
+            const auto name = [](int64_t hash) {
+              return hash == 0 ? std::string("the static provider table")
+                               : fmt::format("provider table {:016x}", hash);
+            };
+            logging::write(logging::Level::warning,
+                           fmt::format("train state: it was saved under {}, this process uses {}; "
+                                       "results will differ in their last bits",
+                                       name(saved), name(now)));
+          }};
+}
+
 }  // namespace
 
 Trackable random_state() {
@@ -52,6 +72,7 @@ TrainState::TrainState(const NamedTrackables& parts) {
   track("step", number(counters_, counters_->step));
   track("epoch", number(counters_, counters_->epoch));
   track("random", random_state());
+  track("providers", provider_table(), {.optional = true});
 }
 
 }  // namespace tandem::train

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
+
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -62,6 +64,26 @@ TEST_F(TrainStateTest, RandomStateOfAnotherFormIsRefused) {
   EXPECT_TRUE(throws<DataLoss>([&] { Checkpoint(TrainState({})).restore(folder_ / "c"); },
                                {"random state", "seed x"}));
   EXPECT_EQ(runtime::random_state(), before);
+}
+
+TEST_F(TrainStateTest, AnotherProviderTableIsWarnedOf) {
+  const Checkpoint checkpoint{TrainState({})};
+  checkpoint.write(folder_ / "c");
+  std::ofstream(folder_ / "table") << "tandem providers 1\ngemm float32 N N - 6 6 6 openblas\n";
+  std::vector<std::string> warnings;
+  const auto former = logging::set_sink(
+      [&](logging::Level, std::string_view message) { warnings.emplace_back(message); });
+  checkpoint.restore(folder_ / "c");
+  EXPECT_TRUE(warnings.empty());
+  providers::use_table(folder_ / "table");
+  checkpoint.restore(folder_ / "c");
+  providers::use_table("");
+  logging::set_sink(former);
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_NE(warnings[0].find("saved under the static provider table, this process uses provider "
+                             "table "),
+            std::string::npos)
+      << warnings[0];
 }
 
 TEST_F(TrainStateTest, ItsOwnNamesAreTaken) {
