@@ -63,16 +63,22 @@ Tensor row_means(const Tensor& x) {
   return reduce_mean(x, {.axes = axes});
 }
 
+/// Both sums in one pass.
+Tensor sums(const Tensor& totals, const Tensor& counts) {
+  const Tensor pairs = stack({totals, counts}, -1);
+  return pairs.rank() == 1 ? pairs : reduce_sum(pairs, {.axes = {{0}}});
+}
+
 /// {total, count}: each row counts once, or as often as the mean of its weights says.
 Tensor mean_state(const std::string& name, const Tensor& given, const Tensor& sample_weight) {
   const Tensor values = as_dtype(given, DType::float64);
   if (!sample_weight.defined()) {
     const Tensor rows = row_means(values);
-    return stack({reduce_sum(rows), reduce_sum(ones_like(rows))});
+    return sums(rows, ones_like(rows));
   }
   Tensor weight = weight_for(name, "sample_weight", sample_weight, values);
   if (weight.shape() != values.shape()) weight = broadcast_to(weight, values.shape());
-  return stack({reduce_sum(row_means(values * weight)), reduce_sum(row_means(weight))});
+  return sums(row_means(values * weight), row_means(weight));
 }
 
 }  // namespace

@@ -259,6 +259,7 @@ TEST(Losses, OfLogitsAddNothingToTheFusedOps) {
       return tape.gradient(loss(truth, y_pred), y_pred);
     });
     step(y_true, scores);
+    EXPECT_NE(step.explain().find("softmax_cross_entropy("), std::string::npos);
     return step.explain();
   };
   const losses::CategoricalCrossentropy categorical({.from_logits = true});
@@ -284,6 +285,8 @@ TEST(ClassWeight, GivesEachLabelTheWeightOfItsClass) {
     const Tensor one_hot_rows = cast(one_hot(labels, 8), dtype);
     EXPECT_EQ(sample_weights_of(weights, one_hot_rows).to_vector<float>(), expected);
   }
+  const auto traced = function([&](const Tensor& y) { return sample_weights_of(weights, y); });
+  EXPECT_EQ(traced(labels).to_vector<float>(), expected);
   EXPECT_EQ(sample_weights_of({}, Tensor::of<int64_t>({-1, 0})).to_vector<float>(),
             (std::vector<float>{1, 1}));
   EXPECT_TRUE(throws<InvalidArgument>(
