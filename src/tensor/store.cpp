@@ -69,8 +69,10 @@ void* StoreBlock::data(const devices::Device& device) const {
 
 std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(slots_mutex_);
-  auto& block = slots_[name];
-  if (!block) block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_);
+  if (auto block = slots_[name].lock()) return block;
+  std::erase_if(slots_, [](const auto& slot) { return slot.second.expired(); });
+  auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_);
+  slots_[name] = block;
   return block;
 }
 

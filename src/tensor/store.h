@@ -29,7 +29,8 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   const std::vector<std::shared_ptr<Buffer>>& components() const { return components_; }
 
   /// A block of the same size for an optimizer's slot: what a variable's slot is named, lies at the
-  /// variable's own offset. Made, zeroed, on first use.
+  /// variable's own offset. Made, zeroed, when it is asked for, and lives as long as somebody holds
+  /// it.
   std::shared_ptr<StoreBlock> slot(const std::string& name);
 
   /// Takes `count` elements from the end; -1 when they do not fit.
@@ -42,7 +43,7 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   std::vector<std::shared_ptr<Buffer>> components_;
   int64_t used_ = 0;
   std::mutex slots_mutex_;
-  std::map<std::string, std::shared_ptr<StoreBlock>> slots_;
+  std::map<std::string, std::weak_ptr<StoreBlock>> slots_;
 };
 
 /// A part of a block: one variable, or several that lie side by side.
@@ -121,7 +122,7 @@ std::shared_ptr<Store> creation_store(const std::string& name, DType dtype, cons
 /// NotFound where the scope's cannot. Defined by the runtime.
 devices::DevicePtr variable_device(const std::string& name, DType dtype, const Shape& shape);
 
-/// A variable's slot as a variable of its own, e.g. for checkpoints.
+/// A variable's slot as a variable of its own.
 Variable slot_variable(const Variable& variable, const std::string& name);
 
 }  // namespace tandem

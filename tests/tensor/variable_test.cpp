@@ -172,10 +172,17 @@ TEST_F(VariableTest, ASlotLiesAtTheVariablesOwnOffsetAndStartsAtZero) {
 
 TEST_F(VariableTest, SlotsOfOneNameAreOneAndOthersAreApart) {
   const Variable v = variable({1, 2});
-  slot_variable(v, "m").assign(Tensor::from<float>({7, 8}, {2}));
+  const Variable slot = slot_variable(v, "m");
+  slot.assign(Tensor::from<float>({7, 8}, {2}));
   EXPECT_EQ(value(slot_variable(v, "m")), (Floats{7, 8}));
   EXPECT_EQ(value(slot_variable(v, "v")), (Floats{0, 0}));
   EXPECT_EQ(value(v), (Floats{1, 2}));
+}
+
+TEST_F(VariableTest, ASlotThatNobodyHoldsIsForgotten) {
+  const Variable v = variable({1, 2});
+  slot_variable(v, "m").assign(Tensor::from<float>({7, 8}, {2}));
+  EXPECT_EQ(value(slot_variable(v, "m")), (Floats{0, 0}));
 }
 
 TEST_F(VariableTest, LivesWhereTheScopeSays) {
