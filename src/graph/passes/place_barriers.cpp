@@ -88,10 +88,12 @@ class BarrierPlacer {
       accesses.push_back(
           access(output, true, collective && node.op().writes_peers, part_of(output)));
     }
+    start = 0;
     for (size_t i = 0; i < node.ranges.size(); ++i) {
+      const Partition part = part_of(node.ranges[i]);
       const bool writes = node.op().writes_range(i, node.ranges.size());
-      const auto part = writes ? std::optional(shared) : std::nullopt;
-      accesses.push_back(access(node.ranges[i], writes, false, part));
+      accesses.push_back(
+          access(node.ranges[i], writes, false, writes ? std::optional(part) : std::nullopt));
     }
     return accesses;
   }
