@@ -1,65 +1,119 @@
-#include "tandem/optimizers.h"
+#include "tandem/keras/optimizers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include "collective/collective.h"
-#include "keras/tracked_slots.h"
-#include "ops/optimizer.h"
+#include <algorithm>
+#include <cctype>
+#include <map>
+
+#include "keras/optimizer_body.h"
 #include "tandem/error.h"
 
 namespace tandem::keras::optimizers {
 namespace {
 
-void check(const Tensors& gradients, const Variables& variables) {
-  if (gradients.size() != variables.size()) {
-    throw InvalidArgument(fmt::format("apply_gradients: {} gradients for {} variables",
-                                      gradients.size(), variables.size()));
+using Groups = TrackedSlots::Groups;
+using Slot = TrackedSlots::Slot;
+
+const Slot kMomentum = {"momentum", "_momentums"};
+const Slot kVelocity = {"velocity", "_velocities"};
+
+template <class Options>
+int64_t steps_together(const Options& options, const char* name) {
+  const int64_t steps = options.gradient_accumulation_steps.value_or(2);
+  if (steps < 2) {
+    throw InvalidArgument(
+        fmt::format("{}: gradient_accumulation_steps is {}, must be >= 2", name, steps));
   }
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    if (!gradients[i].defined()) {
-      throw InvalidArgument(
-          fmt::format("apply_gradients: variable '{}' has no gradient; the loss does not depend on "
-                      "it, leave it out",
-                      variables[i].name()));
-    }
-    if (gradients[i].shape() != variables[i].shape() ||
-        gradients[i].dtype() != variables[i].dtype()) {
-      throw InvalidArgument(fmt::format("apply_gradients: variable '{}' is {}{}, its gradient {}{}",
-                                        variables[i].name(), name_of(variables[i].dtype()),
-                                        variables[i].shape().str(), name_of(gradients[i].dtype()),
-                                        gradients[i].shape().str()));
-    }
-  }
+  return options.gradient_accumulation_steps ? steps : 1;
+}
+
+/// The attributes of `op` are its own and what all have.
+template <class Options>
+OptimizerDescription described(const char* name, const char* op, const op::Attrs& own,
+                               std::optional<double> weight_decay, Groups slots,
+                               const Options& options) {
+  const Clipping clipping{options.clipnorm, options.clipvalue, options.global_clipnorm};
+  check(clipping, name);
+  const int64_t every = steps_together(options, name);
+  const op::Attrs attrs = own.with("weight_decay", weight_decay.value_or(0.0)).with("every", every);
+  return {name, {op, attrs}, std::move(slots), clipping, every};
+}
+
+void check_momentum(const char* name, double momentum) {
+  if (momentum >= 0 && momentum <= 1) return;
+  throw InvalidArgument(fmt::format("{}: momentum is {}, must be in [0, 1]", name, momentum));
+}
+
+OptimizerDescription sgd(const SGDOptions& o) {
+  check_momentum("sgd", o.momentum);
+  Groups slots;
+  if (o.momentum != 0) slots.push_back({Slot{"momentum", "momentums"}});
+  return described("sgd", "sgd_update", {{"momentum", o.momentum}, {"nesterov", o.nesterov}},
+                   o.weight_decay, std::move(slots), o);
+}
+
+OptimizerDescription rmsprop(const RMSpropOptions& o) {
+  check_momentum("rmsprop", o.momentum);
+  Groups slots = {{kVelocity}};
+  if (o.momentum != 0) slots.push_back({kMomentum});
+  if (o.centered) slots.push_back({Slot{"average_gradient", "_average_gradients"}});
+  return described(
+      "rmsprop", "rmsprop_update",
+      {{"rho", o.rho}, {"momentum", o.momentum}, {"epsilon", o.epsilon}, {"centered", o.centered}},
+      o.weight_decay, std::move(slots), o);
+}
+
+OptimizerDescription adagrad(const AdagradOptions& o) {
+  return described("adagrad", "adagrad_update", {{"epsilon", o.epsilon}}, o.weight_decay,
+                   {{Slot{"accumulator", "_accumulators", o.initial_accumulator_value}}}, o);
+}
+
+template <class Options>
+OptimizerDescription adam(const char* name, const Options& o) {
+  Groups slots = {{kMomentum, kVelocity}};
+  if (o.amsgrad) slots.push_back({Slot{"velocity_hat", "_velocity_hats"}});
+  return described(
+      name, "adam_update",
+      {{"beta_1", o.beta_1}, {"beta_2", o.beta_2}, {"epsilon", o.epsilon}, {"amsgrad", o.amsgrad}},
+      o.weight_decay, std::move(slots), o);
+}
+
+Optimizer named(const std::string& identifier) {
+  static const std::map<std::string, Optimizer (*)()> makers = {
+      {"adagrad", []() -> Optimizer { return Adagrad(); }},
+      {"adam", []() -> Optimizer { return Adam(); }},
+      {"adamw", []() -> Optimizer { return AdamW(); }},
+      {"rmsprop", []() -> Optimizer { return RMSprop(); }},
+      {"sgd", []() -> Optimizer { return SGD(); }}};
+  std::string lower = identifier;
+  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+  if (const auto maker = makers.find(lower); maker != makers.end()) return maker->second();
+  std::vector<std::string> names;
+  for (const auto& [name, maker] : makers) names.push_back(name);
+  throw InvalidArgument(
+      fmt::format("optimizer: '{}' is unknown; there are {}", identifier, fmt::join(names, ", ")));
 }
 
 }  // namespace
 
-Adam::Adam(double learning_rate, const AdamOptions& options)
-    : Adam("adam", learning_rate, options, 0) {}
+Optimizer::Optimizer(const std::string& identifier) : Optimizer(named(identifier)) {}
+Optimizer::Optimizer(const char* identifier) : Optimizer(std::string(identifier)) {}
 
-Adam::Adam(const std::string& name, double learning_rate, const AdamOptions& options,
-           double weight_decay)
-    : options_(options),
-      weight_decay_(weight_decay),
-      iterations_(Tensor(int64_t{0}), {.name = name + "/iterations",
-                                       .trainable = false,
-                                       .aggregation = VariableAggregation::only_first_replica}),
-      learning_rate_(Tensor(learning_rate), {.name = name + "/learning_rate", .trainable = false}),
-      slots_(std::make_shared<TrackedSlots>(
-          *this, iterations_, learning_rate_,
-          std::vector<TrackedSlots::Slot>{{"m", "_momentums"}, {"v", "_velocities"}})) {}
+SGD::SGD(const LearningRate& learning_rate, const SGDOptions& options)
+    : Optimizer(learning_rate, sgd(options)) {}
 
-void Adam::apply_gradients(const Tensors& gradients, const Variables& variables) const {
-  check(gradients, variables);
-  slots_->track(variables);
-  ops::adam_update(collective::all_reduce(gradients), variables, iterations_, learning_rate_,
-                   {options_.beta_1, options_.beta_2, options_.epsilon, weight_decay_});
-  iterations_.assign_add(Tensor(int64_t{1}));
-}
+RMSprop::RMSprop(const LearningRate& learning_rate, const RMSpropOptions& options)
+    : Optimizer(learning_rate, rmsprop(options)) {}
 
-AdamW::AdamW(double learning_rate, const AdamWOptions& options)
-    : Adam("adamw", learning_rate,
-           {.beta_1 = options.beta_1, .beta_2 = options.beta_2, .epsilon = options.epsilon},
-           options.weight_decay) {}
+Adagrad::Adagrad(const LearningRate& learning_rate, const AdagradOptions& options)
+    : Optimizer(learning_rate, adagrad(options)) {}
+
+Adam::Adam(const LearningRate& learning_rate, const AdamOptions& options)
+    : Optimizer(learning_rate, adam("adam", options)) {}
+
+AdamW::AdamW(const LearningRate& learning_rate, const AdamWOptions& options)
+    : Optimizer(learning_rate, adam("adamw", options)) {}
 
 }  // namespace tandem::keras::optimizers

@@ -1,10 +1,10 @@
 /// An optimizer's variables under the names that Keras gives them, so that its checkpoints and ours
-/// are the same: `_variables` lists the iterations, the rate and then the slots of each variable;
-/// the slots are also in lists of their own, and the trained variables in `_trainable_variables`.
+/// are the same: `_variables` lists the iterations, the rate and then the slots; the slots are also
+/// in lists of their own, and the trained variables in `_trainable_variables`.
 #pragma once
 
 #include <string>
-#include <unordered_set>
+#include <unordered_map>
 #include <vector>
 
 #include "tandem/trackable.h"
@@ -14,24 +14,40 @@ namespace tandem::keras::optimizers {
 class TrackedSlots {
  public:
   struct Slot {
-    std::string name;  ///< In the store: "m".
-    std::string list;  ///< In checkpoints: "_momentums".
+    std::string name;    ///< "momentum"
+    std::string list;    ///< In checkpoints: "_momentums".
+    double initial = 0;  ///< Of each element.
   };
+  /// `_variables` has the slots of the first group for each variable in turn, then the next
+  /// group's.
+  using Groups = std::vector<std::vector<Slot>>;
 
   /// `learning_rate` is float64, Keras's float32: both are saved. A saved float32 that the rate
-  /// rounds to leaves it as it is.
-  TrackedSlots(const Trackable& optimizer, const Variable& iterations,
-               const Variable& learning_rate, std::vector<Slot> slots);
+  /// rounds to leaves it as it is. It is undefined where a schedule sets the rate. `name` is the
+  /// optimizer's.
+  TrackedSlots(const Trackable& optimizer, const std::string& name, const Variable& iterations,
+               const Variable& learning_rate, Groups groups);
 
-  /// Tracks the slots of those that are new.
+  /// Makes and tracks the slots of those that are new.
   void track(const Variables& variables);
 
+  /// The slots of a variable that is tracked, group by group.
+  const Variables& of(const Variable& variable) const;
+
+  /// All that `_variables` lists.
+  const Variables& all() const { return all_; }
+
  private:
-  std::vector<Slot> slots_;
+  void append_to_all(const Variable& variable, const Trackable& tracked);
+  void add_slot(const Variable& variable, const Slot& slot, const Trackable& list);
+
+  const std::string prefix_;  // Slots are this optimizer's own.
+  const Groups groups_;
   Trackable variables_;
   Trackable trained_;
-  std::vector<Trackable> lists_;
-  std::unordered_set<const void*> known_;  // All are in trained_, which holds them.
+  std::vector<Trackable> lists_;  // Of each slot, group by group.
+  Variables all_;
+  std::unordered_map<const void*, Variables> slots_;  // By variable; trained_ holds them.
 };
 
 }  // namespace tandem::keras::optimizers

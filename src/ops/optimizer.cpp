@@ -9,51 +9,61 @@
 namespace tandem::ops {
 namespace {
 
-/// Ranges: w, m, v of each variable, then iterations and learning_rate.
+constexpr size_t kScalars = 2;  // After the gradients: the rate and the step.
+
+/// Ranges: each variable and its slots.
 op::TensorTypes infer(const op::Signature& s) {
-  for (size_t i = 0; i < s.inputs.size(); ++i) {
-    if (s.inputs[i] == s.ranges[3 * i]) continue;
-    throw InvalidArgument(fmt::format("adam_update: gradient {} is {}{}, its variable {}{}", i,
-                                      name_of(s.inputs[i].dtype), s.inputs[i].shape.str(),
-                                      name_of(s.ranges[3 * i].dtype), s.ranges[3 * i].shape.str()));
+  const size_t count = s.inputs.size() - kScalars;
+  for (size_t i = 0; i < s.ranges.size(); ++i) {
+    const size_t owner = i * count / s.ranges.size();
+    const op::TensorType& gradient = s.inputs[owner];
+    if (gradient == s.ranges[i] && gradient.dtype == s.inputs[0].dtype) continue;
+    throw InvalidArgument(fmt::format("{}: gradient {} is {}{}, its variable or slot {}{}",
+                                      s.op->name, owner, name_of(gradient.dtype),
+                                      gradient.shape.str(), name_of(s.ranges[i].dtype),
+                                      s.ranges[i].shape.str()));
+  }
+  const op::TensorType& rate = s.inputs[count];
+  const op::TensorType& step = s.inputs[count + 1];
+  if (rate != op::TensorType{DType::float64, {}} || step != op::TensorType{DType::int64, {}}) {
+    throw InvalidArgument(fmt::format(
+        "{}: the rate is {}{} and the step {}{}; they are scalars, float64 and int64", s.op->name,
+        name_of(rate.dtype), rate.shape.str(), name_of(step.dtype), step.shape.str()));
   }
   return {};
 }
 
-op::RangeOperand slot_of(const Variable& variable, const char* name) {
-  op::RangeOperand operand = op::operand_of(variable);
-  operand.range = operand.range.slot(name);
-  return operand;
+/// In chunks of the gradients; every thread reads the scalars.
+op::Split split(const op::Signature& s) {
+  op::Signature gradients;
+  gradients.inputs.assign(s.inputs.begin(), s.inputs.end() - kScalars);
+  return op::split_chunks(gradients);
 }
 
 }  // namespace
 
 void register_optimizer(op::Registry& registry) {
-  registry.add({.name = "adam_update",
-                .infer = infer,
-                .split = op::split_chunks,
-                .no_gradient = true,
-                .writes_ranges = true,
-                .ranges_only_read = 2});
+  for (const char* name :
+       {"sgd_update", "rmsprop_update", "adagrad_update", "adam_update", "accumulate_update"}) {
+    registry.add(
+        {.name = name, .infer = infer, .split = split, .no_gradient = true, .writes_ranges = true});
+  }
 }
 
-void adam_update(const Tensors& gradients, const Variables& variables, const Variable& iterations,
-                 const Variable& learning_rate, const AdamAttrs& attrs) {
-  static const op::OpDef& def = op::find_op("adam_update");
+void apply_update(const UpdateRule& rule, const Tensors& gradients, const Variables& variables,
+                  const Variables& slots, const Tensor& rate, const Tensor& step) {
+  Tensors inputs = gradients;
+  inputs.push_back(rate);
+  inputs.push_back(step);
+  const size_t slots_each = slots.size() / variables.size();
   op::RangeOperands ranges;
-  for (const Variable& variable : variables) {
-    ranges.push_back(op::operand_of(variable));
-    ranges.push_back(slot_of(variable, "m"));
-    ranges.push_back(slot_of(variable, "v"));
+  for (size_t i = 0; i < variables.size(); ++i) {
+    ranges.push_back(op::operand_of(variables[i]));
+    for (size_t k = 0; k < slots_each; ++k) {
+      ranges.push_back(op::operand_of(slots[i * slots_each + k]));
+    }
   }
-  ranges.push_back(op::operand_of(iterations));
-  ranges.push_back(op::operand_of(learning_rate));
-  op::apply(def, gradients,
-            {{"beta_1", attrs.beta_1},
-             {"beta_2", attrs.beta_2},
-             {"epsilon", attrs.epsilon},
-             {"weight_decay", attrs.weight_decay}},
-            std::move(ranges));
+  op::apply(op::find_op(rule.op), std::move(inputs), rule.attrs, std::move(ranges));
 }
 
 }  // namespace tandem::ops

@@ -134,5 +134,125 @@ TEST_F(OptimizerCheckpointTest, AKerasModelAndItsAdamGoOnHere) {
   }
 }
 
+// ---- Each optimizer ----
+
+using keras::optimizers::Optimizer;
+
+struct Kind {
+  const char* name;
+  Optimizer (*make)();
+  /// The optimizer's lists, and where in `_variables` the slots of two variables are.
+  std::vector<std::pair<std::string, std::vector<int>>> lists;
+  bool has_rate = true;
+};
+
+std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
+
+/// As Keras 3.15 numbers them.
+const Kind kKinds[] = {
+    {"sgd", []() -> Optimizer { return keras::optimizers::SGD(0.1); }, {}},
+    {"momentum",
+     []() -> Optimizer { return keras::optimizers::SGD(0.1, {.momentum = 0.5, .nesterov = true}); },
+     {{"momentums", {2, 3}}}},
+    {"rmsprop",
+     []() -> Optimizer {
+       return keras::optimizers::RMSprop(0.1, {.momentum = 0.5, .centered = true});
+     },
+     {{"_velocities", {2, 3}}, {"_momentums", {4, 5}}, {"_average_gradients", {6, 7}}}},
+    {"adagrad",
+     []() -> Optimizer { return keras::optimizers::Adagrad(0.1); },
+     {{"_accumulators", {2, 3}}}},
+    {"amsgrad",
+     []() -> Optimizer { return keras::optimizers::Adam(0.1, {.amsgrad = true}); },
+     {{"_momentums", {2, 4}}, {"_velocities", {3, 5}}, {"_velocity_hats", {6, 7}}}},
+    {"accumulation",
+     []() -> Optimizer {
+       return keras::optimizers::AdamW(0.1, {.gradient_accumulation_steps = 2});
+     },
+     {{"_accumulated_gradients", {2, 3}}, {"_momentums", {4, 6}}, {"_velocities", {5, 7}}}},
+    {"schedule",
+     []() -> Optimizer {
+       return keras::optimizers::Adam(keras::optimizers::schedules::ExponentialDecay(0.1, 2, 0.5));
+     },
+     {{"_momentums", {1, 3}}, {"_velocities", {2, 4}}},
+     false},
+};
+
+class EachOptimizer : public OptimizerCheckpointTest, public testing::WithParamInterface<Kind> {
+ protected:
+  struct Training {
+    explicit Training(const Kind& kind) : optimizer(kind.make()) {}
+
+    void train(int steps) const {
+      for (int i = 0; i < steps; ++i) {
+        optimizer.apply_gradients({a.value() * 0.5, b.value() + 1.0}, {a, b});
+      }
+    }
+    Checkpoint checkpoint() const {
+      return Checkpoint({{"a", a}, {"b", b}, {"optimizer", optimizer}});
+    }
+    std::vector<Floats> values() const {
+      std::vector<Floats> all = {a.value().to_vector<float>(), b.value().to_vector<float>()};
+      for (const Variable& v : optimizer.variables()) {
+        all.push_back(cast(v, DType::float32).to_vector<float>());
+      }
+      return all;
+    }
+
+    Optimizer optimizer;
+    Variable a{Tensor::from<float>({1, 2, 3}, {3}), {.name = "a"}};
+    Variable b{Tensor::from<float>({4, 5}, {2}), {.name = "b"}};
+  };
+};
+
+TEST_P(EachOptimizer, GoesOnAsIfItHadNotStopped) {
+  const Training whole(GetParam());
+  whole.train(3);
+  whole.checkpoint().save(folder_ / "ckpt");
+  whole.train(4);
+  const Training resumed(GetParam());
+  const auto status = resumed.checkpoint().restore(folder_ / "ckpt-1");
+  resumed.train(4);
+  status.assert_consumed();
+  EXPECT_EQ(resumed.values(), whole.values());
+}
+
+TEST_P(EachOptimizer, HasTheListsOfKeras) {
+  const Training training(GetParam());
+  training.train(3);
+  training.checkpoint().write(folder_ / "c");
+
+  // The same state as Keras would build it.
+  const Trackable optimizer, variables;
+  optimizer.track("_variables", variables);
+  std::map<int, Variable> slots;
+  size_t count = 0;
+  for (const auto& [list, numbers] : GetParam().lists) count += numbers.size();
+  const int first = GetParam().has_rate ? 2 : 1;
+  variables.track("0", Trackable());
+  if (first == 2) variables.track("1", Trackable());
+  for (const auto& [list, numbers] : GetParam().lists) {
+    const Trackable node;
+    for (size_t i = 0; i < 2; ++i) {
+      const Variable slot(zeros(i == 0 ? Shape{3} : Shape{2}));
+      slots[numbers[i]] = slot;
+      node.track(std::to_string(i), slot);
+    }
+    optimizer.track(list, node);
+  }
+  for (const auto& [number, slot] : slots) variables.track(std::to_string(number), slot);
+  Checkpoint({{"optimizer", optimizer}}).restore(folder_ / "c");
+
+  const Variables own = training.optimizer.variables();
+  ASSERT_EQ(own.size(), static_cast<size_t>(first) + count);
+  for (const auto& [number, slot] : slots) {
+    EXPECT_EQ(slot.value().to_vector<float>(),
+              own[static_cast<size_t>(number)].value().to_vector<float>());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, EachOptimizer, testing::ValuesIn(kKinds),
+                         [](const auto& test) { return std::string(test.param.name); });
+
 }  // namespace
 }  // namespace tandem::train

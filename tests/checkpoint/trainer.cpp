@@ -11,7 +11,6 @@
 
 #include "harness/classifier.h"
 #include "tandem/tandem.h"
-#include "tensor/store.h"
 
 namespace tandem {
 namespace {
@@ -39,14 +38,11 @@ int train(const std::string& folder, int64_t steps, const std::string& result, i
     state.set_epoch(state.step() / kBatches);
     if (state.step() % 10 == 0) manager.save();
   }
-  NamedTensors results = {{"rate", classifier.optimizer.learning_rate()},
-                          {"iterations", classifier.optimizer.iterations()},
-                          {"random", random_normal({4})}};
-  for (const Variable& v : classifier.variables) {
-    results[v.name()] = v;
-    for (const char* slot : {"m", "v"}) {
-      results[v.name() + slot] = slot_variable(v, slot);
-    }
+  NamedTensors results = {{"random", random_normal({4})}};
+  for (const Variable& v : classifier.variables) results[v.name()] = v;
+  const Variables trained = classifier.optimizer.variables();
+  for (size_t i = 0; i < trained.size(); ++i) {
+    results["optimizer" + std::to_string(i)] = trained[i];
   }
   save_npz(result, results);
   return 0;

@@ -9,8 +9,8 @@
 #include "tandem/distribute.h"
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
+#include "tandem/keras/optimizers.h"
 #include "tandem/ops.h"
-#include "tandem/optimizers.h"
 #include "tandem/placement.h"
 #include "tandem/variable.h"
 
@@ -70,7 +70,7 @@ class TwoDeviceModel {
         reduce_mean(sparse_softmax_cross_entropy_with_logits(labels, matmul(hidden, w2_.value())));
     const Variables variables{w1_, w2_};
     const Tensors gradients = tape.gradient(loss, variables);
-    for (size_t i = 0; i < variables.size(); ++i) variables[i].assign_sub(gradients[i] * 0.1);
+    optimizer_.apply_gradients(gradients, variables);
     return loss;
   }
 
@@ -88,6 +88,7 @@ class TwoDeviceModel {
   }
 
   Variable w1_, w2_;
+  keras::optimizers::Adam optimizer_{0.01};
 };
 
 TEST_F(PartitionTest, AModelOverTwoMemorySpacesTrainsAsOnOneDevice) {

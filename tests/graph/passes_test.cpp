@@ -301,15 +301,17 @@ TEST_F(PassesTest, VariablesAndViewsAreCopied) {
 
 // ---- shard_updates ----
 
-/// A step of Adam with the sum of a gradient over two replicas.
+const ops::UpdateRule kSgd = {
+    "sgd_update",
+    {{"momentum", 0.0}, {"nesterov", false}, {"weight_decay", 0.0}, {"every", int64_t{1}}}};
+
+/// A step of SGD with the sum of a gradient over two replicas.
 Graph update_graph(const std::function<Tensors(const Tensor& sum)>& results) {
   const Variable weights(constant({1, 2, 3, 4}));
-  const Variable iterations(Tensor(int64_t{0}));
-  const Variable rate(Tensor(0.1));
   return Trace::of(
       [&](const Tensors& a) {
         const Tensors sum = collective::all_reduce({reduce_sum(a[0], {.axes = {{0}}})});
-        ops::adam_update(sum, {weights}, iterations, rate, {});
+        ops::apply_update(kSgd, sum, {weights}, {}, Tensor(0.1), Tensor(int64_t{0}));
         return results(sum[0]);
       },
       {kBatch}, 2);
@@ -317,22 +319,22 @@ Graph update_graph(const std::function<Tensors(const Tensor& sum)>& results) {
 
 TEST_F(PassesTest, ASumThatOnlyAnUpdateUsesIsScattered) {
   Graph graph = update_graph([](const Tensor&) { return Tensors{}; });
-  EXPECT_EQ(ops(graph), (Names{"reduce", "all_reduce", "adam_update"}));
+  EXPECT_EQ(ops(graph), (Names{"reduce", "all_reduce", "sgd_update"}));
   shard_updates(graph);
-  EXPECT_EQ(ops(graph), (Names{"reduce", "reduce_scatter", "adam_update"}));
+  EXPECT_EQ(ops(graph), (Names{"reduce", "reduce_scatter", "sgd_update"}));
 }
 
 TEST_F(PassesTest, ASumThatIsReturnedStaysWhole) {
   Graph graph = update_graph([](const Tensor& sum) { return Tensors{reshape(sum, {2, 2})}; });
   alias_reshapes(graph);
   shard_updates(graph);
-  EXPECT_EQ(ops(graph), (Names{"reduce", "all_reduce", "adam_update"}));
+  EXPECT_EQ(ops(graph), (Names{"reduce", "all_reduce", "sgd_update"}));
 }
 
 TEST_F(PassesTest, ASumThatAnotherCallUsesStaysWhole) {
   Graph graph = update_graph([](const Tensor& sum) { return Tensors{relu(sum)}; });
   shard_updates(graph);
-  EXPECT_EQ(ops(graph), (Names{"reduce", "all_reduce", "adam_update", "relu"}));
+  EXPECT_EQ(ops(graph), (Names{"reduce", "all_reduce", "sgd_update", "relu"}));
 }
 
 // ---- remove_dead_code ----

@@ -61,18 +61,36 @@ std::vector<Case> cases_that_meet() {
   return cases;
 }
 
-Case adam(DType dtype) {
+Case update(const char* op, DType dtype, size_t slots, const Attrs& attrs) {
   const std::vector<Shape> shapes = {{37, 9}, {9}, {}, {0}, {130}, {1}};
-  Case test{"adam_update",
-            {},
-            {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}, {"weight_decay", 0.1}}};
+  Case test{op, {}, attrs.with("weight_decay", 0.1).with("every", int64_t{1})};
   for (const Shape& shape : shapes) {
     test.inputs.push_back({dtype, shape});
-    test.ranges.insert(test.ranges.end(), 3, {dtype, shape});
+    test.ranges.insert(test.ranges.end(), slots + 1, {dtype, shape});
   }
-  test.ranges.push_back({DType::int64, {}});
-  test.ranges.push_back({DType::float64, {}});
+  test.inputs.push_back({DType::float64, {}});
+  test.inputs.push_back({DType::int64, {}});
   return test;
+}
+
+/// Every way of every optimizer.
+std::vector<Case> updates(DType dtype) {
+  std::vector<Case> cases = {update("adagrad_update", dtype, 1, {{"epsilon", 1e-7}}),
+                             update("accumulate_update", dtype, 0, {})};
+  for (const bool flag : {false, true}) {
+    for (const double momentum : {0.0, 0.9}) {
+      const size_t moving = momentum == 0 ? 0 : 1;
+      cases.push_back(
+          update("sgd_update", dtype, moving, {{"momentum", momentum}, {"nesterov", flag}}));
+      cases.push_back(
+          update("rmsprop_update", dtype, 1 + moving + (flag ? 1 : 0),
+                 {{"rho", 0.9}, {"momentum", momentum}, {"epsilon", 1.0}, {"centered", flag}}));
+    }
+    cases.push_back(
+        update("adam_update", dtype, flag ? 3 : 2,
+               {{"beta_1", 0.9}, {"beta_2", 0.999}, {"epsilon", 1e-7}, {"amsgrad", flag}}));
+  }
+  return cases;
 }
 
 std::vector<Case> cases_split_by_rows() {
@@ -313,17 +331,20 @@ TEST_P(RowSplitKernels, APartReadsAlignedInputsOnlyInItsOwnRows) {
 INSTANTIATE_TEST_SUITE_P(Rows, CpuKernels, testing::ValuesIn(cases_split_by_rows()));
 INSTANTIATE_TEST_SUITE_P(Meeting, CpuKernels, testing::ValuesIn(cases_that_meet()));
 INSTANTIATE_TEST_SUITE_P(Rows, RowSplitKernels, testing::ValuesIn(cases_split_by_rows()));
-INSTANTIATE_TEST_SUITE_P(Chunks, CpuKernels,
-                         testing::Values(adam(DType::float32), adam(DType::float64)));
+INSTANTIATE_TEST_SUITE_P(Float32Updates, CpuKernels, testing::ValuesIn(updates(DType::float32)));
+INSTANTIATE_TEST_SUITE_P(Float64Updates, CpuKernels, testing::ValuesIn(updates(DType::float64)));
 
-TEST(AdamUpdate, APartReadsGradientsOnlyInItsOwnChunks) {
+class Updates : public testing::TestWithParam<Case> {};
+
+TEST_P(Updates, APartReadsGradientsOnlyInItsOwnChunks) {
   constexpr int kParts = 3;
   for (int part = 0; part < kParts; ++part) {
-    HandRun run(adam(DType::float32));
+    HandRun run(GetParam());
     const auto [begin, end] = op::part_of(run.split().extent, part, kParts);
     const size_t inputs = run.signature().inputs.size();
+    const size_t gradients = inputs - 2;
     int64_t position = 0;
-    for (size_t k = 0; k < inputs; ++k) {
+    for (size_t k = 0; k < gradients; ++k) {
       for (int64_t i = 0; i < run.operands()[k].count(); ++i, ++position) {
         const int64_t chunk = position / op::Split::kChunk;
         if (chunk < begin || chunk >= end) run.operands()[k].set(i, kNaN);
@@ -337,6 +358,8 @@ TEST(AdamUpdate, APartReadsGradientsOnlyInItsOwnChunks) {
     }
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(All, Updates, testing::ValuesIn(updates(DType::float32)));
 
 }  // namespace
 }  // namespace tandem

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <span>
 
 #include "graph/passes/passes.h"
 #include "op/registry.h"
@@ -11,10 +12,15 @@ bool is_result(const Graph& graph, int value) {
                              [&](int result) { return graph.storage_of(result) == value; });
 }
 
-/// True when `user` reads exactly the outputs of `reduce`, cut into the same chunks.
+/// True when the inputs of `user` begin with the outputs of `reduce` and only these are cut into
+/// chunks, so that they are the same chunks.
 bool is_update_of(const Node& user, const Node& reduce) {
-  return user.op().writes_ranges && user.inputs == reduce.outputs &&
-         user.op().split(user.signature).unit == op::Split::Unit::chunk;
+  if (!user.op().writes_ranges || user.inputs.size() < reduce.outputs.size() ||
+      !std::ranges::equal(reduce.outputs, std::span(user.inputs).first(reduce.outputs.size()))) {
+    return false;
+  }
+  const op::Split split = user.op().split(user.signature);
+  return split.unit == op::Split::Unit::chunk && split.aligned.size() == reduce.outputs.size();
 }
 
 bool only_updates_use(const Graph& graph, const Node& reduce) {

@@ -1,7 +1,9 @@
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "op/registry.h"
@@ -19,27 +21,45 @@
 namespace tandem::kernels::cpu {
 namespace {
 
-/// A run of elements that one step of Adam changes; see ops/optimizer.h for the formula.
+/// What is done to one element; see ops/optimizer.h for the formulas.
+enum class Rule {
+  sgd,
+  momentum,
+  nesterov,
+  rmsprop,
+  rmsprop_momentum,
+  rmsprop_centered,
+  rmsprop_centered_momentum,
+  adagrad,
+  adam,
+  amsgrad,
+  add,
+  clear,
+};
+
+constexpr size_t kMostSlots = 3;
+
+/// A run of elements that one step changes.
 template <class T>
-struct AdamRun {
+struct Run {
   const T* g;
   T* w;
-  T* m;
-  T* v;
+  std::array<T*, kMostSlots> slots;
   int64_t count;
 };
 
-template <class T>
-struct AdamScalars {
-  T alpha;
-  T one_minus_beta_1;
-  T one_minus_beta_2;
-  T epsilon;
-  T decay;  ///< The part of itself that a weight loses.
+/// The numbers of one step.
+struct Scalars {
+  double rate = 0;      ///< Adam's alpha.
+  double decay = 0;     ///< The part of itself that a weight loses.
+  double momentum = 0;  ///< The part of the last change that is made again.
+  double to_g = 0;      ///< The part of the way that averages of g go towards it,
+  double to_g2 = 0;     ///< and those of its square.
+  double epsilon = 0;
 };
 
 template <class T>
-using AdamFn = void (*)(const AdamRun<T>& run, const AdamScalars<T>& scalars);
+using StepFn = void (*)(const Run<T>& run, const Scalars& scalars);
 
 }  // namespace
 }  // namespace tandem::kernels::cpu
@@ -49,26 +69,136 @@ HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
+template <class D>
+HWY_INLINE hn::Vec<D> set(D d, double value) {
+  return hn::Set(d, static_cast<hn::TFromD<D>>(value));
+}
+
+/// The weights at i less their decay.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> kept_weight(D d, const Run<T>& at, const Scalars& s, int64_t i) {
+  const auto w = hn::LoadU(d, at.w + i);
+  return hn::NegMulAdd(w, set(d, s.decay), w);
+}
+
+/// An average that goes `part` of the way to `target`; stored, and returned.
+template <class D, class T>
+HWY_INLINE hn::Vec<D> moved(D d, T* average, hn::Vec<D> target, double part) {
+  const auto old = hn::LoadU(d, average);
+  const auto now = hn::MulAdd(hn::Sub(target, old), set(d, part), old);
+  hn::StoreU(now, d, average);
+  return now;
+}
+
 template <class T>
-void adam(const AdamRun<T>& at, const AdamScalars<T>& scalars) {
+void sgd(const Run<T>& at, const Scalars& s) {
   for_vectors<T>(at.count, [&](auto d, int64_t i) HWY_ATTR {
     const auto g = hn::LoadU(d, at.g + i);
-    auto m = hn::LoadU(d, at.m + i);
-    auto v = hn::LoadU(d, at.v + i);
-    m = hn::MulAdd(hn::Sub(g, m), hn::Set(d, scalars.one_minus_beta_1), m);
-    v = hn::MulAdd(hn::Sub(hn::Mul(g, g), v), hn::Set(d, scalars.one_minus_beta_2), v);
-    const auto step = hn::Div(hn::Mul(m, hn::Set(d, scalars.alpha)),
-                              hn::Add(hn::Sqrt(v), hn::Set(d, scalars.epsilon)));
-    hn::StoreU(m, d, at.m + i);
-    hn::StoreU(v, d, at.v + i);
-    const auto w = hn::LoadU(d, at.w + i);
-    const auto kept = hn::NegMulAdd(w, hn::Set(d, scalars.decay), w);
-    hn::StoreU(hn::Sub(kept, step), d, at.w + i);
+    hn::StoreU(hn::NegMulAdd(g, set(d, s.rate), kept_weight(d, at, s, i)), d, at.w + i);
   });
 }
 
-AdamFn<float> adam_float32() { return adam<float>; }
-AdamFn<double> adam_float64() { return adam<double>; }
+template <class T, bool kNesterov>
+void momentum(const Run<T>& at, const Scalars& s) {
+  for_vectors<T>(at.count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto fall = hn::Mul(hn::LoadU(d, at.g + i), set(d, s.rate));
+    const auto m = hn::MulSub(hn::LoadU(d, at.slots[0] + i), set(d, s.momentum), fall);
+    hn::StoreU(m, d, at.slots[0] + i);
+    const auto change = kNesterov ? hn::MulSub(m, set(d, s.momentum), fall) : m;
+    hn::StoreU(hn::Add(kept_weight(d, at, s, i), change), d, at.w + i);
+  });
+}
+
+template <class T, bool kMomentum, bool kCentered>
+void rmsprop(const Run<T>& at, const Scalars& s) {
+  T* const average = at.slots[kMomentum ? 2 : 1];
+  for_vectors<T>(at.count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto g = hn::LoadU(d, at.g + i);
+    auto v = moved(d, at.slots[0] + i, hn::Mul(g, g), s.to_g2);
+    if constexpr (kCentered) {
+      const auto a = moved(d, average + i, g, s.to_g);
+      v = hn::NegMulAdd(a, a, v);
+    }
+    auto fall = hn::Div(hn::Mul(g, set(d, s.rate)), hn::Sqrt(hn::Add(v, set(d, s.epsilon))));
+    if constexpr (kMomentum) {
+      fall = hn::MulAdd(hn::LoadU(d, at.slots[1] + i), set(d, s.momentum), fall);
+      hn::StoreU(fall, d, at.slots[1] + i);
+    }
+    hn::StoreU(hn::Sub(kept_weight(d, at, s, i), fall), d, at.w + i);
+  });
+}
+
+template <class T>
+void adagrad(const Run<T>& at, const Scalars& s) {
+  for_vectors<T>(at.count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto g = hn::LoadU(d, at.g + i);
+    const auto a = hn::MulAdd(g, g, hn::LoadU(d, at.slots[0] + i));
+    hn::StoreU(a, d, at.slots[0] + i);
+    const auto fall = hn::Div(hn::Mul(g, set(d, s.rate)), hn::Sqrt(hn::Add(a, set(d, s.epsilon))));
+    hn::StoreU(hn::Sub(kept_weight(d, at, s, i), fall), d, at.w + i);
+  });
+}
+
+template <class T, bool kAmsgrad>
+void adam(const Run<T>& at, const Scalars& s) {
+  for_vectors<T>(at.count, [&](auto d, int64_t i) HWY_ATTR {
+    const auto g = hn::LoadU(d, at.g + i);
+    const auto m = moved(d, at.slots[0] + i, g, s.to_g);
+    auto v = moved(d, at.slots[1] + i, hn::Mul(g, g), s.to_g2);
+    if constexpr (kAmsgrad) {
+      v = hn::Max(hn::LoadU(d, at.slots[2] + i), v);
+      hn::StoreU(v, d, at.slots[2] + i);
+    }
+    const auto fall = hn::Div(hn::Mul(m, set(d, s.rate)), hn::Add(hn::Sqrt(v), set(d, s.epsilon)));
+    hn::StoreU(hn::Sub(kept_weight(d, at, s, i), fall), d, at.w + i);
+  });
+}
+
+template <class T>
+void add(const Run<T>& at, const Scalars&) {
+  for_vectors<T>(at.count, [&](auto d, int64_t i) HWY_ATTR {
+    hn::StoreU(hn::Add(hn::LoadU(d, at.w + i), hn::LoadU(d, at.g + i)), d, at.w + i);
+  });
+}
+
+template <class T>
+void clear(const Run<T>& at, const Scalars&) {
+  std::fill_n(at.w, at.count, T{0});
+}
+
+template <class T>
+StepFn<T> step_of(Rule rule) {
+  switch (rule) {
+    case Rule::sgd:
+      return sgd<T>;
+    case Rule::momentum:
+      return momentum<T, false>;
+    case Rule::nesterov:
+      return momentum<T, true>;
+    case Rule::rmsprop:
+      return rmsprop<T, false, false>;
+    case Rule::rmsprop_momentum:
+      return rmsprop<T, true, false>;
+    case Rule::rmsprop_centered:
+      return rmsprop<T, false, true>;
+    case Rule::rmsprop_centered_momentum:
+      return rmsprop<T, true, true>;
+    case Rule::adagrad:
+      return adagrad<T>;
+    case Rule::adam:
+      return adam<T, false>;
+    case Rule::amsgrad:
+      return adam<T, true>;
+    case Rule::add:
+      return add<T>;
+    case Rule::clear:
+      return clear<T>;
+  }
+  return nullptr;
+}
+
+StepFn<float> step_float32(Rule rule) { return step_of<float>(rule); }
+StepFn<double> step_float64(Rule rule) { return step_of<double>(rule); }
 
 }  // namespace
 }  // namespace tandem::kernels::cpu::HWY_NAMESPACE
@@ -78,36 +208,111 @@ HWY_AFTER_NAMESPACE();
 namespace tandem::kernels::cpu {
 namespace {
 
-HWY_EXPORT(adam_float32);
-HWY_EXPORT(adam_float64);
+HWY_EXPORT(step_float32);
+HWY_EXPORT(step_float64);
 
-AdamFn<float> best(float) { return HWY_DYNAMIC_DISPATCH(adam_float32)(); }
-AdamFn<double> best(double) { return HWY_DYNAMIC_DISPATCH(adam_float64)(); }
+template <class T>
+StepFn<T> best(Rule rule) {
+  if constexpr (std::is_same_v<T, float>) {
+    return HWY_DYNAMIC_DISPATCH(step_float32)(rule);
+  } else {
+    return HWY_DYNAMIC_DISPATCH(step_float64)(rule);
+  }
+}
+
+/// From the rate and the number of the update, from 1 on.
+using ScalarsFn = std::function<Scalars(double rate, double t)>;
+
+/// An update op: what it does in each `every`-th step and in the others, if anything.
+struct Algorithm {
+  Rule rule;
+  ScalarsFn scalars;
+  bool adds_meanwhile = false;
+};
+
+Algorithm sgd_of(const op::Attrs& attrs) {
+  const auto momentum = attrs.get<double>("momentum");
+  const auto decay = attrs.get<double>("weight_decay");
+  const Rule moving = attrs.get<bool>("nesterov") ? Rule::nesterov : Rule::momentum;
+  return {momentum == 0 ? Rule::sgd : moving, [=](double rate, double) {
+            return Scalars{.rate = rate, .decay = rate * decay, .momentum = momentum};
+          }};
+}
+
+Algorithm rmsprop_of(const op::Attrs& attrs) {
+  const auto rho = attrs.get<double>("rho");
+  const auto momentum = attrs.get<double>("momentum");
+  const auto epsilon = attrs.get<double>("epsilon");
+  const auto decay = attrs.get<double>("weight_decay");
+  const Rule plain = momentum == 0 ? Rule::rmsprop : Rule::rmsprop_momentum;
+  const Rule centered = momentum == 0 ? Rule::rmsprop_centered : Rule::rmsprop_centered_momentum;
+  return {attrs.get<bool>("centered") ? centered : plain, [=](double rate, double) {
+            return Scalars{.rate = rate,
+                           .decay = rate * decay,
+                           .momentum = momentum,
+                           .to_g = 1 - rho,
+                           .to_g2 = 1 - rho,
+                           .epsilon = epsilon};
+          }};
+}
+
+Algorithm adagrad_of(const op::Attrs& attrs) {
+  const auto epsilon = attrs.get<double>("epsilon");
+  const auto decay = attrs.get<double>("weight_decay");
+  return {Rule::adagrad, [=](double rate, double) {
+            return Scalars{.rate = rate, .decay = rate * decay, .epsilon = epsilon};
+          }};
+}
+
+Algorithm adam_of(const op::Attrs& attrs) {
+  const auto beta_1 = attrs.get<double>("beta_1");
+  const auto beta_2 = attrs.get<double>("beta_2");
+  const auto epsilon = attrs.get<double>("epsilon");
+  const auto decay = attrs.get<double>("weight_decay");
+  return {attrs.get<bool>("amsgrad") ? Rule::amsgrad : Rule::adam, [=](double rate, double t) {
+            const double alpha =
+                rate * std::sqrt(1 - std::pow(beta_2, t)) / (1 - std::pow(beta_1, t));
+            return Scalars{.rate = alpha,
+                           .decay = rate * decay,
+                           .to_g = 1 - beta_1,
+                           .to_g2 = 1 - beta_2,
+                           .epsilon = epsilon};
+          }};
+}
+
+Algorithm accumulate_of(const op::Attrs&) {
+  return {Rule::clear, [](double, double) { return Scalars{}; }, true};
+}
 
 /// Of all variables end to end a thread takes a run of chunks, which may cut and span many of them.
 template <class T>
-class AdamUpdate final : public op::Executable {
+class Update final : public op::Executable {
  public:
-  explicit AdamUpdate(const op::Signature& s)
-      : beta_1_(s.attrs.get<double>("beta_1")),
-        beta_2_(s.attrs.get<double>("beta_2")),
-        epsilon_(s.attrs.get<double>("epsilon")),
-        weight_decay_(s.attrs.get<double>("weight_decay")),
+  Update(const op::Signature& s, const Algorithm& algorithm)
+      : step_(best<T>(algorithm.rule)),
+        meanwhile_(algorithm.adds_meanwhile ? best<T>(Rule::add) : nullptr),
+        scalars_(algorithm.scalars),
+        every_(s.attrs.get<int64_t>("every")),
         chunks_(s.op->split(s).extent) {
-    for (const op::TensorType& gradient : s.inputs)
-      ends_.push_back(elements() + gradient.shape.count());
+    const size_t variables = s.inputs.size() - 2;
+    for (size_t i = 0; i < variables; ++i) ends_.push_back(elements() + s.inputs[i].shape.count());
+    ranges_each_ = variables == 0 ? 0 : s.ranges.size() / variables;
   }
 
   void run(const op::Launch& launch) const override {
     const auto [first_chunk, end_chunk] = op::part_of(chunks_, launch);
     int64_t at = first_chunk * op::Split::kChunk;
     const int64_t end = std::min(end_chunk * op::Split::kChunk, elements());
-    if (at >= end) return;
-    const AdamScalars<T> scalars = scalars_of(launch);
+    const int rate_index = static_cast<int>(ends_.size());
+    const int64_t step = *launch.in<int64_t>(rate_index + 1);
+    const StepFn<T> change = (step + 1) % every_ == 0 ? step_ : meanwhile_;
+    if (at >= end || change == nullptr) return;
+    const Scalars scalars =
+        scalars_(*launch.in<double>(rate_index), static_cast<double>(step / every_ + 1));
     auto variable = static_cast<size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());
     for (; at < end; ++variable) {
       const int64_t stop = std::min(ends_[variable], end);
-      step_(run_of(launch, variable, at, stop), scalars);
+      change(run_of(launch, variable, at, stop), scalars);
       at = stop;
     }
   }
@@ -115,38 +320,46 @@ class AdamUpdate final : public op::Executable {
  private:
   int64_t elements() const { return ends_.empty() ? 0 : ends_.back(); }
 
-  AdamRun<T> run_of(const op::Launch& launch, size_t variable, int64_t begin, int64_t end) const {
+  Run<T> run_of(const op::Launch& launch, size_t variable, int64_t begin, int64_t end) const {
     const int64_t offset = begin - (variable == 0 ? 0 : ends_[variable - 1]);
-    const int i = static_cast<int>(variable);
-    return {launch.in<T>(i) + offset, launch.range<T>(3 * i) + offset,
-            launch.range<T>(3 * i + 1) + offset, launch.range<T>(3 * i + 2) + offset, end - begin};
+    const auto range = [&](size_t k) {
+      return launch.range<T>(static_cast<int>(ranges_each_ * variable + k)) + offset;
+    };
+    Run<T> run{launch.in<T>(static_cast<int>(variable)) + offset, range(0), {}, end - begin};
+    for (size_t k = 1; k < ranges_each_; ++k) run.slots[k - 1] = range(k);
+    return run;
   }
 
-  AdamScalars<T> scalars_of(const op::Launch& launch) const {
-    const int first_scalar = 3 * static_cast<int>(ends_.size());
-    const auto t = static_cast<double>(*launch.range<int64_t>(first_scalar) + 1);
-    const double rate = *launch.range<double>(first_scalar + 1);
-    const double alpha = rate * std::sqrt(1 - std::pow(beta_2_, t)) / (1 - std::pow(beta_1_, t));
-    return {static_cast<T>(alpha), static_cast<T>(1 - beta_1_), static_cast<T>(1 - beta_2_),
-            static_cast<T>(epsilon_), static_cast<T>(rate * weight_decay_)};
-  }
-
-  const AdamFn<T> step_ = best(T());
-  const double beta_1_, beta_2_, epsilon_, weight_decay_;
+  const StepFn<T> step_;
+  const StepFn<T> meanwhile_;  // Null where nothing is done.
+  const ScalarsFn scalars_;
+  const int64_t every_;
   const int64_t chunks_;
+  size_t ranges_each_ = 0;     // Of a variable: itself and its slots.
   std::vector<int64_t> ends_;  // Of each variable, counted in elements from the first.
 };
 
 template <class T>
-op::ExecutablePtr prepare_adam(const op::Signature& s, int) {
-  return std::make_shared<AdamUpdate<T>>(s);
+void register_for(op::Registry& registry, const char* name,
+                  Algorithm (*algorithm)(const op::Attrs&)) {
+  registry.add_kernel(name, "cpu", {dtype_of<T>},
+                      [algorithm](const op::Signature& s, int) -> op::ExecutablePtr {
+                        return std::make_shared<Update<T>>(s, algorithm(s.attrs));
+                      });
 }
 
 }  // namespace
 
 void register_optimizer(op::Registry& registry) {
-  registry.add_kernel("adam_update", "cpu", {DType::float32}, prepare_adam<float>);
-  registry.add_kernel("adam_update", "cpu", {DType::float64}, prepare_adam<double>);
+  const auto add = [&](const char* name, Algorithm (*algorithm)(const op::Attrs&)) {
+    register_for<float>(registry, name, algorithm);
+    register_for<double>(registry, name, algorithm);
+  };
+  add("sgd_update", sgd_of);
+  add("rmsprop_update", rmsprop_of);
+  add("adagrad_update", adagrad_of);
+  add("adam_update", adam_of);
+  add("accumulate_update", accumulate_of);
 }
 
 }  // namespace tandem::kernels::cpu

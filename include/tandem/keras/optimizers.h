@@ -1,0 +1,167 @@
+/// Optimizers change variables along gradients. Create them where the variables are created (the
+/// same device or strategy scope): their own state lives beside the variables, and checkpoints hold
+/// it under Keras's names. Names, defaults and arithmetic are Keras's.
+///
+///   keras::optimizers::SGD sgd(0.1, {.momentum = 0.9, .nesterov = true, .clipnorm = 1.0});
+///   sgd.apply_gradients(tape.gradient(loss, variables), variables);
+///
+/// Applying gradients to the same variables from several threads at once is the caller's to order.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <variant>
+
+#include "tandem/keras/schedules.h"
+#include "tandem/trackable.h"
+#include "tandem/variable.h"
+
+namespace tandem::keras::optimizers {
+
+/// A number, or a schedule.
+class LearningRate {
+ public:
+  LearningRate(double rate) : rate_(rate) {}              // NOLINT(google-explicit-constructor)
+  LearningRate(schedules::LearningRateSchedule schedule)  // NOLINT(google-explicit-constructor)
+      : rate_(std::move(schedule)) {}
+
+  const std::variant<double, schedules::LearningRateSchedule>& value() const { return rate_; }
+
+ private:
+  std::variant<double, schedules::LearningRateSchedule> rate_;
+};
+
+struct OptimizerBody;
+struct OptimizerDescription;
+
+/// The handle is cheap, and copies are the same optimizer.
+class TANDEM_API Optimizer : public Trackable {
+ public:
+  /// By Keras's name, in any case, with its defaults: "adagrad", "adam", "adamw", "rmsprop", "sgd".
+  /// Throws InvalidArgument for another, listing these.
+  Optimizer(const std::string& identifier);  // NOLINT(google-explicit-constructor)
+  Optimizer(const char* identifier);         // NOLINT(google-explicit-constructor)
+
+  /// One step. Inside `strategy.run` the gradients are summed over the replicas first, so that all
+  /// replicas apply the gradient of the sum of their losses; then they are accumulated, clipped and
+  /// applied. No gradients for no variables are no step. Throws InvalidArgument when the lists
+  /// differ in length, a variable is there twice, a gradient is undefined, or its shape is not its
+  /// variable's.
+  void apply_gradients(const Tensors& gradients, const Variables& variables) const;
+
+  /// "adam".
+  const std::string& name() const;
+  /// Steps taken, int64. While gradients accumulate each call is a step, and schedules see it.
+  const Variable& iterations() const;
+  /// float64; assign to it to change the rate. Throws FailedPrecondition where a schedule sets it.
+  const Variable& learning_rate() const;
+  /// What the next step takes: the variable's value or the schedule's, a float64 scalar.
+  Tensor current_learning_rate() const;
+  /// The state: iterations, the rate unless it has a schedule, and the slots of the variables seen
+  /// so far, as Keras orders them.
+  Variables variables() const;
+
+ protected:
+  Optimizer(const LearningRate& learning_rate, const OptimizerDescription& description);
+
+ private:
+  std::shared_ptr<OptimizerBody> body_;
+};
+
+/// All optimizers have in common:
+///   weight_decay      each weight loses rate * weight_decay of itself before the update
+///   clipnorm          each gradient is shortened to this norm
+///   clipvalue         each element is limited to [-clipvalue, clipvalue]
+///   global_clipnorm   all gradients are scaled alike, so that their joint norm is at most this
+///   gradient_accumulation_steps   the mean of so many calls' gradients is applied with the last
+/// Throws InvalidArgument for several clips at once, a clip that is not positive, or fewer than 2
+/// steps to accumulate.
+
+struct SGDOptions {
+  double momentum = 0;
+  bool nesterov = false;
+  std::optional<double> weight_decay{};
+  std::optional<double> clipnorm{};
+  std::optional<double> clipvalue{};
+  std::optional<double> global_clipnorm{};
+  std::optional<int64_t> gradient_accumulation_steps{};
+};
+
+/// Gradient descent, with momentum where it is not 0.
+class TANDEM_API SGD : public Optimizer {
+ public:
+  explicit SGD(const LearningRate& learning_rate = 0.01, const SGDOptions& options = {});
+};
+
+struct RMSpropOptions {
+  double rho = 0.9;
+  double momentum = 0;
+  double epsilon = 1e-7;
+  bool centered = false;
+  std::optional<double> weight_decay{};
+  std::optional<double> clipnorm{};
+  std::optional<double> clipvalue{};
+  std::optional<double> global_clipnorm{};
+  std::optional<int64_t> gradient_accumulation_steps{};
+};
+
+/// RMSprop (Hinton, 2012).
+class TANDEM_API RMSprop : public Optimizer {
+ public:
+  explicit RMSprop(const LearningRate& learning_rate = 0.001, const RMSpropOptions& options = {});
+};
+
+struct AdagradOptions {
+  double initial_accumulator_value = 0.1;
+  double epsilon = 1e-7;
+  std::optional<double> weight_decay{};
+  std::optional<double> clipnorm{};
+  std::optional<double> clipvalue{};
+  std::optional<double> global_clipnorm{};
+  std::optional<int64_t> gradient_accumulation_steps{};
+};
+
+/// Adagrad (Duchi, Hazan and Singer, 2011).
+class TANDEM_API Adagrad : public Optimizer {
+ public:
+  explicit Adagrad(const LearningRate& learning_rate = 0.001, const AdagradOptions& options = {});
+};
+
+struct AdamOptions {
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+  std::optional<double> weight_decay{};
+  std::optional<double> clipnorm{};
+  std::optional<double> clipvalue{};
+  std::optional<double> global_clipnorm{};
+  std::optional<int64_t> gradient_accumulation_steps{};
+};
+
+/// Adam (Kingma and Ba, 2014).
+class TANDEM_API Adam : public Optimizer {
+ public:
+  explicit Adam(const LearningRate& learning_rate = 0.001, const AdamOptions& options = {});
+};
+
+struct AdamWOptions {
+  double weight_decay = 0.004;
+  double beta_1 = 0.9;
+  double beta_2 = 0.999;
+  double epsilon = 1e-7;
+  bool amsgrad = false;
+  std::optional<double> clipnorm{};
+  std::optional<double> clipvalue{};
+  std::optional<double> global_clipnorm{};
+  std::optional<int64_t> gradient_accumulation_steps{};
+};
+
+/// Adam with decoupled weight decay (Loshchilov and Hutter, 2017).
+class TANDEM_API AdamW : public Optimizer {
+ public:
+  explicit AdamW(const LearningRate& learning_rate = 0.001, const AdamWOptions& options = {});
+};
+
+}  // namespace tandem::keras::optimizers

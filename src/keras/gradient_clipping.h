@@ -1,0 +1,23 @@
+/// Gradients kept from growing too large, written with ops.
+#pragma once
+
+#include <optional>
+
+#include "tandem/tensor.h"
+
+namespace tandem::keras::optimizers {
+
+/// At most one is set.
+struct Clipping {
+  std::optional<double> norm{};         ///< Of each gradient.
+  std::optional<double> value{};        ///< Of each element.
+  std::optional<double> global_norm{};  ///< Of all gradients together.
+};
+
+/// Throws InvalidArgument as Optimizer does.
+void check(const Clipping& clipping, const char* optimizer);
+
+/// Gradients have all their rows. A gradient or a joint norm that is not finite stays so.
+Tensors clipped(const Tensors& gradients, const Clipping& clipping);
+
+}  // namespace tandem::keras::optimizers
