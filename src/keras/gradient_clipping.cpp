@@ -21,7 +21,9 @@ Tensors clipped_by_global_norm(const Tensors& gradients, double limit) {
     const Tensor own = cast(reduce_sum(square(g)), DType::float64);
     squares = squares.defined() ? squares + own : own;
   }
-  const Tensor scale = Tensor(limit) / maximum(sqrt(squares), Tensor(limit));
+  const Tensor norm = sqrt(squares);
+  // The difference is 0, or NaN for an infinite norm: then all gradients are NaN, as in Keras.
+  const Tensor scale = Tensor(limit) / maximum(norm, Tensor(limit)) + (norm - norm);
   Tensors results;
   for (const Tensor& g : gradients) results.push_back(g * cast(scale, g.dtype()));
   return results;

@@ -17,7 +17,7 @@ struct Clipping {
 /// Throws InvalidArgument as Optimizer does.
 void check(const Clipping& clipping, const char* optimizer);
 
-/// Gradients have all their rows. A gradient or a joint norm that is not finite stays so.
+/// Gradients have all their rows. Where a norm is not finite, what is scaled by it has NaNs.
 Tensors clipped(const Tensors& gradients, const Clipping& clipping);
 
 }  // namespace tandem::keras::optimizers

@@ -8,6 +8,7 @@
 #include "graph/passes/passes.h"
 #include "graph/trace.h"
 #include "harness/fresh_devices.h"
+#include "ops/optimizer.h"
 #include "tandem/ops.h"
 
 namespace tandem::graph {
@@ -229,6 +230,30 @@ TEST_F(ProgramTest, AVariableIsReadOnceAllHaveWrittenIt) {
     return Tensors{matmul(a[0], v)};
   };
   EXPECT_EQ(barriers(f), "assign | matmul");
+}
+
+TEST_F(ProgramTest, UpdatesOfTheSameVariablesNeedABarrierUnlessTheyTakeThemInTheSameOrder) {
+  const Variable v(fill({100}, 1.0)), w(fill({300}, 1.0));
+  const auto update = [](const Variables& variables) {
+    const op::Attrs attrs = {
+        {"momentum", 0.0}, {"nesterov", false}, {"weight_decay", 0.0}, {"every", int64_t{1}}};
+    Tensors gradients;
+    for (const Variable& variable : variables) gradients.push_back(fill(variable.shape(), 2.0));
+    ops::apply_update({"sgd_update", attrs}, gradients, variables, {}, Tensor(0.1),
+                      Tensor(int64_t{0}));
+  };
+  EXPECT_EQ(barriers([&](const Tensors&) {
+              update({v, w});
+              update({v, w});
+              return Tensors{};
+            }),
+            "sgd_update sgd_update");
+  EXPECT_EQ(barriers([&](const Tensors&) {
+              update({v, w});
+              update({w, v});
+              return Tensors{};
+            }),
+            "sgd_update | sgd_update");
 }
 
 TEST_F(ProgramTest, ReplicasMeetBeforeACollectiveAndBeforeItsOperandsChangeAgain) {

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 
 #include "harness/throws.h"
 #include "tandem/tandem.h"
@@ -137,6 +138,16 @@ TEST(Optimizers, ANaNIsForgottenWithTheStepsItWasAccumulatedIn) {
   apply(0.5);
   apply(0);
   EXPECT_EQ(w.value().to_vector<double>()[0], 0.75);
+}
+
+TEST(Optimizers, AnInfiniteJointNormSpoilsAllGradients) {
+  const Variable a(Tensor::from({1.0}, {1}));
+  const Variable b(Tensor::from({1.0}, {1}));
+  const double infinity = std::numeric_limits<double>::infinity();
+  SGD(1.0, {.global_clipnorm = 1.0})
+      .apply_gradients({Tensor::from({infinity}, {1}), Tensor::from({1.0}, {1})}, {a, b});
+  EXPECT_TRUE(std::isnan(a.value().to_vector<double>()[0]));
+  EXPECT_TRUE(std::isnan(b.value().to_vector<double>()[0]));
 }
 
 TEST(Optimizers, NoVariablesAreNoStep) {
