@@ -17,7 +17,8 @@ class TANDEM_API Initializer {
 
   /// By Keras's name: "zeros", "ones", "glorot_uniform", "glorot_normal", "he_uniform",
   /// "he_normal", "lecun_uniform", "lecun_normal", "random_uniform", "random_normal",
-  /// "truncated_normal". Throws InvalidArgument for another, listing these.
+  /// "truncated_normal", and "uniform" and "normal" for the random ones. Throws InvalidArgument for
+  /// another, listing these.
   Initializer(const std::string& name);  // NOLINT(google-explicit-constructor)
   Initializer(const char* name);         // NOLINT(google-explicit-constructor)
 
@@ -42,9 +43,14 @@ TANDEM_API Initializer random_uniform(double minval = -0.05, double maxval = 0.0
 TANDEM_API Initializer random_normal(double mean = 0, double stddev = 0.05,
                                      std::optional<uint64_t> seed = {});
 
+/// Those further than two standard deviations from the mean are drawn again.
+TANDEM_API Initializer truncated_normal(double mean = 0, double stddev = 0.05,
+                                        std::optional<uint64_t> seed = {});
+
 /// Numbers of mean zero and variance scale / n, where n is the inputs ("fan_in"), the outputs
-/// ("fan_out") or their mean ("fan_avg") of a weight, drawn "uniform", "normal" or
-/// "truncated_normal".
+/// ("fan_out") or their mean ("fan_avg") of a weight, drawn "uniform", "truncated_normal" (which
+/// "normal" means too, as in Keras) or "untruncated_normal". Throws InvalidArgument for another
+/// mode or distribution, and for a scale that is not positive.
 TANDEM_API Initializer variance_scaling(double scale, const std::string& mode,
                                         const std::string& distribution,
                                         std::optional<uint64_t> seed = {});
