@@ -6,9 +6,23 @@
 namespace tandem::keras {
 
 struct DescribedCall {
-  std::shared_ptr<LayerBody> layer;  ///< Null for an input of the model.
+  std::shared_ptr<LayerBody> layer;
   KerasTensors inputs;
-  TensorSpecs outputs;
+  size_t outputs = 1;
+  int number = 0;         ///< Of the layer's described calls.
+  bool is_input = false;  ///< An input of the model: nothing is called.
+};
+
+/// Stands for an input among a model's layers.
+class InputLayerBody final : public LayerBody {
+ public:
+  InputLayerBody(TensorSpec spec, const std::string& name);
+
+  std::optional<TensorSpec> input_spec() const override { return spec_; }
+  Tensors call(const Tensors& inputs, const CallContext& context) override;
+
+ private:
+  TensorSpec spec_;
 };
 
 }  // namespace tandem::keras

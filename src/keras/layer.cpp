@@ -38,12 +38,21 @@ std::string str(const TensorSpec& spec) {
 
 }  // namespace
 
-LayerBody::LayerBody(std::string kind, const std::string& name)
-    : kind_(std::move(kind)), name_(name.empty() ? next_name(kind_) : name) {}
+LayerBody::LayerBody(std::string kind, const std::string& name, InputShape input_shape)
+    : kind_(std::move(kind)),
+      name_(name.empty() ? next_name(kind_) : name),
+      input_shape_(std::move(input_shape)) {}
 LayerBody::~LayerBody() = default;
 
 void LayerBody::build(const TensorSpecs&) {}
 
+std::optional<TensorSpec> LayerBody::input_spec() const {
+  const std::optional<Shape>& shape = input_shape_.shape();
+  if (!shape) return std::nullopt;
+  return TensorSpec{DType::float32, shape->inserted(0, -1)};
+}
+
+/// "max_pooling2d" is "MaxPooling2D".
 std::string LayerBody::type_name() const {
   std::string text;
   bool starts = true;
@@ -53,7 +62,7 @@ std::string LayerBody::type_name() const {
       continue;
     }
     text += starts ? static_cast<char>(std::toupper(static_cast<unsigned char>(letter))) : letter;
-    starts = false;
+    starts = std::isdigit(static_cast<unsigned char>(letter)) != 0;
   }
   return text;
 }
@@ -84,6 +93,7 @@ void LayerBody::ensure_built(const TensorSpecs& inputs) {
     error.rethrow_within(name_);
   }
   built_ = true;
+  built_for_ = inputs;
 }
 
 Layer::Layer(std::shared_ptr<LayerBody> body)
@@ -100,7 +110,9 @@ Tensor Layer::operator()(const Tensor& input, const CallContext& context) const 
 Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) const {
   body_->ensure_built(specs_of(inputs));
   try {
-    return body_->call(inputs, context);
+    Tensors outputs = body_->call(inputs, context);
+    if (body_->outputs_.empty()) body_->outputs_ = specs_of(outputs);
+    return outputs;
   } catch (const InvalidArgument& error) {
     error.rethrow_within(name());
   }
@@ -119,7 +131,8 @@ KerasTensor Layer::operator()(const KerasTensors& inputs) const {
 
 /// The outputs' types are those of a trace that is thrown away: a layer says what it computes once.
 KerasTensors Layer::all(const KerasTensors& inputs) const {
-  auto call = std::make_shared<DescribedCall>(DescribedCall{body_, inputs, {}});
+  if (inputs.empty()) throw InvalidArgument(fmt::format("{}: called without inputs", name()));
+  const InitScope outside = init_scope();  // The first call of a model may be within a trace.
   TensorSpecs specs;
   op::TensorTypes types;
   for (const KerasTensor& input : inputs) {
@@ -129,22 +142,35 @@ KerasTensors Layer::all(const KerasTensors& inputs) const {
   body_->ensure_built(specs);
   const graph::Graph graph =
       graph::Trace::of([&](const Tensors& symbolic) { return (*this)(symbolic); }, types);
-  KerasTensors outputs;
+  TensorSpecs made;
   for (int result : graph.results) {
     const op::TensorType& type = graph.at(result).type;
-    call->outputs.push_back({type.dtype, type.shape});
+    made.push_back({type.dtype, type.shape});
   }
-  for (size_t i = 0; i < call->outputs.size(); ++i) {
-    outputs.emplace_back(call->outputs[i], call, static_cast<int>(i));
+  body_->outputs_ = made;
+  const auto call = std::make_shared<DescribedCall>(
+      DescribedCall{body_, inputs, made.size(), body_->described_calls_++, false});
+  KerasTensors outputs;
+  for (size_t i = 0; i < made.size(); ++i) {
+    outputs.emplace_back(made[i], call, static_cast<int>(i));
   }
   return outputs;
 }
 
 void Layer::build(const TensorSpecs& inputs) const {
-  if (body_->built_) {
-    throw FailedPrecondition(fmt::format("{}: its weights are made already", name()));
+  const auto same = [](const TensorSpec& a, const TensorSpec& b) {
+    return a.dtype == b.dtype && a.shape == b.shape;
+  };
+  if (built() && !std::ranges::equal(inputs, body_->built_for_, same)) {
+    throw FailedPrecondition(
+        fmt::format("{}: its weights are made already, for other inputs", name()));
   }
   body_->ensure_built(inputs);
+}
+
+void Layer::set_trainable(bool trainable) const {
+  body_->trainable_ = trainable;
+  for (const Layer& layer : body_->layers_) layer.set_trainable(trainable);
 }
 
 template <class Visit>
@@ -232,12 +258,22 @@ Tensor Layer::regularization_loss() const {
   return sum;
 }
 
-KerasTensor Input(const Shape& shape, DType dtype) {
-  std::vector<int64_t> sizes{-1};
-  sizes.insert(sizes.end(), shape.sizes().begin(), shape.sizes().end());
-  const TensorSpec spec{dtype, Shape(sizes)};
-  auto made = std::make_shared<DescribedCall>(DescribedCall{nullptr, {}, {spec}});
-  return {spec, std::move(made), 0};
+InputLayerBody::InputLayerBody(TensorSpec spec, const std::string& name)
+    : LayerBody("input_layer", name), spec_(std::move(spec)) {}
+
+Tensors InputLayerBody::call(const Tensors& inputs, const CallContext&) { return inputs; }
+
+KerasTensor Layer::described_input(const std::shared_ptr<InputLayerBody>& body) {
+  body->outputs_ = {*body->input_spec()};
+  body->ensure_built(body->outputs_);
+  const auto call =
+      std::make_shared<DescribedCall>(DescribedCall{body, {}, 1, body->described_calls_++, true});
+  return {body->outputs_[0], call, 0};
+}
+
+KerasTensor Input(const Shape& shape, DType dtype, const std::string& name) {
+  return Layer::described_input(
+      std::make_shared<InputLayerBody>(TensorSpec{dtype, shape.inserted(0, -1)}, name));
 }
 
 }  // namespace tandem::keras

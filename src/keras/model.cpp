@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "keras/functional.h"
+#include "keras/sequential.h"
 #include "tandem/error.h"
 
 namespace tandem::keras {
@@ -10,6 +12,11 @@ struct Model::State {};
 
 Model::Model(std::shared_ptr<LayerBody> body)
     : Layer(std::move(body)), state_(std::make_shared<State>()) {}
+
+Model::Model(const KerasTensors& inputs, const KerasTensors& outputs, const std::string& name)
+    : Model(std::make_shared<FunctionalBody>(inputs, outputs, name)) {
+  build(static_cast<const FunctionalBody&>(*body()).input_specs());
+}
 
 Layer Model::get_layer(size_t index) const {
   const std::vector<Layer> all = layers();
@@ -24,6 +31,17 @@ Layer Model::get_layer(const std::string& wanted) const {
     known += fmt::format("{}{}", known.empty() ? "" : ", ", layer.name());
   }
   throw NotFound(fmt::format("{}: no layer '{}'; there are {}", name(), wanted, known));
+}
+
+Sequential::Sequential(const std::vector<Layer>& layers, const std::string& name)
+    : Model(std::make_shared<SequentialBody>(name)) {
+  for (const Layer& layer : layers) add(layer);
+}
+
+void Sequential::add(const Layer& layer) const {
+  auto& chain = static_cast<SequentialBody&>(*body());
+  chain.add(layer);
+  if (chain.is_described()) build({*chain.input_spec()});
 }
 
 }  // namespace tandem::keras

@@ -72,6 +72,20 @@ struct WeightOptions {
 
 using TensorSpecs = std::vector<TensorSpec>;
 
+/// The shape of one example, for the first layer of a Sequential: `{.input_shape = {28, 28, 1}}`.
+class TANDEM_API InputShape {
+ public:
+  /// Not known before the first call.
+  InputShape() = default;
+  InputShape(std::initializer_list<int64_t> sizes) : shape_(sizes) {}
+  InputShape(const Shape& shape) : shape_(shape) {}  // NOLINT(google-explicit-constructor)
+
+  const std::optional<Shape>& shape() const { return shape_; }
+
+ private:
+  std::optional<Shape> shape_;
+};
+
 class Layer;
 
 /// What a layer does. `build` is called once, before the first call, with the inputs' types; a
@@ -80,7 +94,7 @@ class TANDEM_API LayerBody {
  public:
   /// `kind` is the name of the type, "dense": layers without a name of their own are "dense",
   /// "dense_1", ..
-  explicit LayerBody(std::string kind, const std::string& name = {});
+  explicit LayerBody(std::string kind, const std::string& name = {}, InputShape input_shape = {});
   virtual ~LayerBody();
   LayerBody(const LayerBody&) = delete;
   LayerBody& operator=(const LayerBody&) = delete;
@@ -88,11 +102,18 @@ class TANDEM_API LayerBody {
   virtual void build(const TensorSpecs& inputs);
   virtual Tensors call(const Tensors& inputs, const CallContext& context) = 0;
 
+  /// The type of its only input, where that is known before the first call.
+  virtual std::optional<TensorSpec> input_spec() const;
+
   /// How summary() calls the type: "Dense".
   virtual std::string type_name() const;
 
   const std::string& name() const { return name_; }
   const std::string& kind() const { return kind_; }
+  bool trainable() const { return trainable_; }
+
+  /// What its last described call gives, else its first call; empty before.
+  const TensorSpecs& outputs() const { return outputs_; }
 
  protected:
   /// A weight of this layer, under this name in checkpoints. Its variable is "<layer>/<name>".
@@ -119,14 +140,19 @@ class TANDEM_API LayerBody {
 
   std::string kind_;
   std::string name_;
+  InputShape input_shape_;
   Trackable node_;
   std::vector<Weight> weights_;
   std::vector<Layer> layers_;
   bool trainable_ = true;
   bool built_ = false;
+  TensorSpecs built_for_;
+  TensorSpecs outputs_;
+  int described_calls_ = 0;
 };
 
 class KerasTensor;
+class InputLayerBody;
 
 class TANDEM_API Layer : public Trackable {
  public:
@@ -150,7 +176,8 @@ class TANDEM_API Layer : public Trackable {
 
   /// A layer that is not trainable, or lies inside one that is not, has no trainable weights.
   bool trainable() const { return body_->trainable_; }
-  void set_trainable(bool trainable) const { body_->trainable_ = trainable; }
+  /// Of this layer and of all inside.
+  void set_trainable(bool trainable) const;
 
   /// Own weights first, then those of the layers inside, each once.
   Variables weights() const;
@@ -170,7 +197,9 @@ class TANDEM_API Layer : public Trackable {
   /// The penalties of all weights' regularizers, summed; undefined where there is none.
   Tensor regularization_loss() const;
 
+  /// For the library's own use.
   const std::shared_ptr<LayerBody>& body() const { return body_; }
+  static KerasTensor described_input(const std::shared_ptr<InputLayerBody>& body);
   bool operator==(const Layer& other) const { return body_ == other.body_; }
 
  private:
@@ -204,13 +233,15 @@ class TANDEM_API KerasTensor {
 
  private:
   TensorSpec spec_;
-  std::shared_ptr<const DescribedCall> made_by_;  // Inputs have one without a layer.
+  std::shared_ptr<const DescribedCall> made_by_;
   int index_;
 };
 
 using KerasTensors = std::vector<KerasTensor>;
 
-/// An input of a model that is being described. `shape` is that of one example.
-TANDEM_API KerasTensor Input(const Shape& shape, DType dtype = DType::float32);
+/// An input of a model that is being described. `shape` is that of one example. Without a name it
+/// is "input_layer", "input_layer_1", ..
+TANDEM_API KerasTensor Input(const Shape& shape, DType dtype = DType::float32,
+                             const std::string& name = {});
 
 }  // namespace tandem::keras

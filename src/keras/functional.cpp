@@ -1,0 +1,109 @@
+#include "keras/functional.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "keras/call_graph.h"
+#include "tandem/error.h"
+
+namespace tandem::keras {
+namespace {
+
+/// A described tensor: its call and its place among the call's outputs.
+using Key = std::pair<const DescribedCall*, int>;
+Key key_of(const KerasTensor& tensor) { return {tensor.made_by().get(), tensor.index()}; }
+
+std::string source_of(const KerasTensor& tensor) {
+  const DescribedCall& call = *tensor.made_by();
+  return fmt::format("{}[{}][{}]", call.layer->name(), call.number, tensor.index());
+}
+
+bool fits(const Shape& shape, const Shape& wanted) {
+  return shape.rank() == wanted.rank() &&
+         std::ranges::equal(shape.sizes().subspan(1), wanted.sizes().subspan(1));
+}
+
+}  // namespace
+
+FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& outputs,
+                               const std::string& name)
+    : LayerBody("functional", name) {
+  if (inputs.empty() || outputs.empty()) {
+    throw InvalidArgument(fmt::format("{}: {} inputs and {} outputs; one or more of each is needed",
+                                      this->name(), inputs.size(), outputs.size()));
+  }
+  const CallGraph graph = call_graph(this->name(), inputs, outputs);
+  is_chain_ = graph.is_chain;
+
+  std::set<std::string> names;
+  for (const std::shared_ptr<LayerBody>& layer : graph.layers) {
+    if (!names.insert(layer->name()).second) {
+      throw InvalidArgument(
+          fmt::format("{}: two layers have the name '{}'", this->name(), layer->name()));
+    }
+    add_layer(fmt::format("layer-{}", names.size() - 1), Layer(layer));
+  }
+
+  std::map<Key, size_t> numbers;
+  for (const KerasTensor& input : inputs) {
+    if (!numbers.emplace(key_of(input), values_++).second) {
+      throw InvalidArgument(fmt::format("{}: input {} is given twice", this->name(), values_ - 1));
+    }
+    inputs_.push_back(input.spec());
+  }
+  for (const DescribedCall* call : graph.calls) {
+    if (call->is_input) continue;
+    Step step{Layer(call->layer), {}, values_, {}};
+    for (const KerasTensor& input : call->inputs) {
+      step.inputs.push_back(numbers.at(key_of(input)));
+      step.sources.push_back(source_of(input));
+    }
+    // An output that is an input of the model at the same time keeps the input's number.
+    for (size_t i = 0; i < call->outputs; ++i)
+      numbers.emplace(Key{call, static_cast<int>(i)}, values_++);
+    steps_.push_back(std::move(step));
+  }
+  for (const KerasTensor& output : outputs) results_.push_back(numbers.at(key_of(output)));
+}
+
+std::optional<TensorSpec> FunctionalBody::input_spec() const {
+  if (inputs_.size() != 1) return std::nullopt;
+  return inputs_[0];
+}
+
+Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) {
+  if (inputs.size() != inputs_.size()) {
+    throw InvalidArgument(
+        fmt::format("called with {} inputs, it has {}", inputs.size(), inputs_.size()));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (fits(inputs[i].shape(), inputs_[i].shape)) continue;
+    throw InvalidArgument(fmt::format("input {} is {}, {} is wanted", i, inputs[i].shape().str(),
+                                      inputs_[i].shape.str()));
+  }
+  Tensors values(values_);
+  std::ranges::copy(inputs, values.begin());
+  for (const Step& step : steps_) {
+    Tensors arguments;
+    for (size_t input : step.inputs) arguments.push_back(values[input]);
+    Tensors made = step.layer(arguments, context);
+    std::ranges::move(made, values.begin() + static_cast<std::ptrdiff_t>(step.first_output));
+  }
+  Tensors results;
+  for (size_t result : results_) results.push_back(values[result]);
+  return results;
+}
+
+std::vector<std::string> FunctionalBody::connections(const LayerBody& layer) const {
+  std::vector<std::string> all;
+  for (const Step& step : steps_) {
+    if (step.layer.body().get() != &layer) continue;
+    all.insert(all.end(), step.sources.begin(), step.sources.end());
+  }
+  return all;
+}
+
+}  // namespace tandem::keras
