@@ -11,7 +11,7 @@
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
-#include "tandem/optimizers.h"
+#include "tandem/keras/optimizers.h"
 #include "tandem/variable.h"
 
 namespace tandem {

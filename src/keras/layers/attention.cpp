@@ -1,0 +1,190 @@
+#include "tandem/ops/attention.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "keras/layers/arguments.h"
+#include "tandem/error.h"
+#include "tandem/keras/layers.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras::layers {
+namespace {
+
+/// A product of the last axes of its input, as one matrix, with a kernel of more than two axes.
+class ProjectionBody final : public LayerBody {
+ public:
+  /// The last `inner.rank()` axes of the input, of these sizes, become `outer`.
+  ProjectionBody(const std::string& name, const Shape& inner, const Shape& outer,
+                 const MultiHeadAttentionOptions& options)
+      : LayerBody("einsum_dense", name), inner_(inner), outer_(outer), options_(options) {}
+
+  void build(const TensorSpecs& inputs) override {
+    const DType dtype = inputs[0].dtype;
+    std::vector<int64_t> sizes(inner_.sizes().begin(), inner_.sizes().end());
+    sizes.insert(sizes.end(), outer_.sizes().begin(), outer_.sizes().end());
+    // Weights start as those of the matrix would, whatever its axes are cut into.
+    const auto as_matrix = [this](const Shape& shape, DType type) {
+      return reshape(options_.kernel_initializer({inner_.count(), outer_.count()}, type), shape);
+    };
+    kernel_ = add_weight("kernel", Shape(sizes),
+                         {.initializer = {options_.kernel_initializer.name(), as_matrix},
+                          .regularizer = options_.kernel_regularizer,
+                          .dtype = dtype});
+    if (!options_.use_bias) return;
+    bias_ = add_weight("bias", outer_,
+                       {.initializer = options_.bias_initializer,
+                        .regularizer = options_.bias_regularizer,
+                        .dtype = dtype});
+  }
+
+  Tensors call(const Tensors& inputs, const CallContext&) override {
+    const Tensor& x = inputs[0];
+    const int64_t rows = x.shape()[0], tokens = x.shape()[1];
+    Tensor y = matmul(reshape(x, {rows, tokens, inner_.count()}),
+                      reshape(kernel_.value(), {inner_.count(), outer_.count()}));
+    if (options_.use_bias) y = y + reshape(bias_.value(), {outer_.count()});
+    Shape shape{rows, tokens};
+    for (int64_t size : outer_.sizes()) shape = shape.inserted(shape.rank(), size);
+    return {reshape(y, shape)};
+  }
+
+ private:
+  Shape inner_, outer_;
+  MultiHeadAttentionOptions options_;
+  Variable kernel_, bias_;
+};
+
+struct Operands {
+  Tensor query, value, key;
+  Tensor mask;  // Undefined, or broadcastable to [batch, heads, queries, keys].
+};
+
+/// With axes of size 1 for the heads, and for the queries where it is the same for all.
+Tensor with_heads(const Tensor& mask) {
+  const Shape& shape = mask.shape();
+  if (shape.rank() == 2) return reshape(mask, {shape[0], 1, 1, shape[1]});
+  if (shape.rank() == 3) return reshape(mask, {shape[0], 1, shape[1], shape[2]});
+  throw InvalidArgument(fmt::format(
+      "the mask is {}, [batch,queries,keys] and [batch,keys] are accepted", shape.str()));
+}
+
+/// attention() with weights that are dropped, which it cannot do: all scores are held.
+Tensor attention_with_dropout(const Operands& x, bool causal, double rate) {
+  const auto heads_first = [](const Tensor& t) { return transpose(t, {0, 2, 1, 3}); };
+  const double scale = 1 / std::sqrt(static_cast<double>(x.query.shape()[3]));
+  Tensor scores = matmul(heads_first(x.query * scale), heads_first(x.key), {.transpose_b = true});
+  Tensor seen = x.mask;
+  if (causal) {
+    const int64_t queries = scores.shape()[2], keys = scores.shape()[3];
+    const Tensor below =
+        less_equal(reshape(range(0, static_cast<double>(keys)), {1, 1, 1, keys}),
+                   reshape(range(0, static_cast<double>(queries)), {1, 1, queries, 1}));
+    seen = seen.defined() ? logical_and(seen, below) : below;
+  }
+  if (seen.defined()) scores = where(seen, scores, scalar_like(-1e30, scores));
+  Tensor weights = softmax(scores);
+  // A query that sees nothing has equal weights now.
+  if (seen.defined()) weights = where(seen, weights, scalar_like(0, weights));
+  return heads_first(matmul(tandem::dropout(weights, rate), heads_first(x.value)));
+}
+
+class MultiHeadAttentionBody final : public LayerBody {
+ public:
+  MultiHeadAttentionBody(int64_t num_heads, int64_t key_dim,
+                         const MultiHeadAttentionOptions& options)
+      : LayerBody("multi_head_attention", options.name),
+        heads_(num_heads),
+        key_dim_(key_dim),
+        options_(options) {}
+
+  void build(const TensorSpecs& inputs) override {
+    std::vector<TensorSpec> tokens;
+    for (const TensorSpec& input : inputs) {
+      if (input.dtype != DType::boolean) tokens.push_back(input);
+    }
+    if (tokens.empty() || tokens.size() > 3) {
+      throw InvalidArgument(fmt::format(
+          "called with {} inputs; query, value and key are accepted, and a mask of bools",
+          tokens.size()));
+    }
+    for (const TensorSpec& input : tokens) {
+      width_of(input, 3);
+      if (input.shape.rank() == 3) continue;
+      throw InvalidArgument(
+          fmt::format("an input is {}, [batch,tokens,width] is needed", input.shape.str()));
+    }
+    const int64_t value_dim = options_.value_dim.value_or(key_dim_);
+    const TensorSpec& query = tokens[0];
+    const TensorSpec& value = tokens.size() > 1 ? tokens[1] : query;
+    const TensorSpec& key = tokens.size() > 2 ? tokens[2] : value;
+    const int64_t width = query.shape[2];
+    query_ = projection("query", {width}, {heads_, key_dim_}, query);
+    key_ = projection("key", {key.shape[2]}, {heads_, key_dim_}, key);
+    value_ = projection("value", {value.shape[2]}, {heads_, value_dim}, value);
+    output_ = projection("attention_output", {heads_, value_dim},
+                         {options_.output_shape.value_or(width)}, query);
+  }
+
+  Tensors call(const Tensors& inputs, const CallContext& context) override {
+    const Operands raw = operands(inputs, context);
+    const Operands x{(*query_)(raw.query), (*value_)(raw.value), (*key_)(raw.key), raw.mask};
+    const bool drops = context.training && options_.dropout > 0;
+    const Tensor mixed = drops
+                             ? attention_with_dropout(x, options_.use_causal_mask, options_.dropout)
+                             : attention(x.query, x.key, x.value,
+                                         {.causal = options_.use_causal_mask, .mask = x.mask});
+    return {(*output_)(mixed)};
+  }
+
+ private:
+  std::optional<Layer> projection(const std::string& role, const Shape& inner, const Shape& outer,
+                                  const TensorSpec& input) {
+    Layer layer = add_layer(role, make_layer<ProjectionBody>(fmt::format("{}/{}", name(), role),
+                                                             inner, outer, options_));
+    layer.build({input});
+    return layer;
+  }
+
+  static Operands operands(const Tensors& inputs, const CallContext& context) {
+    Tensors tokens = inputs;
+    Operands x;
+    if (tokens.back().dtype() == DType::boolean) {
+      x.mask = with_heads(tokens.back());
+      tokens.pop_back();
+    }
+    if (context.mask.defined()) {
+      const Tensor more = with_heads(context.mask);
+      x.mask = x.mask.defined() ? logical_and(x.mask, more) : more;
+    }
+    if (tokens.empty()) throw InvalidArgument("called without a query");
+    x.query = tokens[0];
+    x.value = tokens.size() > 1 ? tokens[1] : x.query;
+    x.key = tokens.size() > 2 ? tokens[2] : x.value;
+    return x;
+  }
+
+  int64_t heads_, key_dim_;
+  MultiHeadAttentionOptions options_;
+  std::optional<Layer> query_, key_, value_, output_;
+};
+
+std::shared_ptr<LayerBody> attention_body(int64_t num_heads, int64_t key_dim,
+                                          const MultiHeadAttentionOptions& options) {
+  constexpr const char* kLayer = "multi_head_attention";
+  at_least_one(kLayer, "num_heads", num_heads);
+  at_least_one(kLayer, "key_dim", key_dim);
+  at_least_one(kLayer, "value_dim", options.value_dim.value_or(key_dim));
+  at_least_one(kLayer, "output_shape", options.output_shape.value_or(1));
+  check_rate(kLayer, "dropout", options.dropout);
+  return std::make_shared<MultiHeadAttentionBody>(num_heads, key_dim, options);
+}
+
+}  // namespace
+
+MultiHeadAttention::MultiHeadAttention(int64_t num_heads, int64_t key_dim,
+                                       const MultiHeadAttentionOptions& options)
+    : Layer(attention_body(num_heads, key_dim, options)) {}
+
+}  // namespace tandem::keras::layers
