@@ -12,6 +12,7 @@
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/keras/activations.h"
+#include "tandem/keras/applications.h"
 #include "tandem/keras/datasets.h"
 #include "tandem/keras/losses.h"
 #include "tandem/keras/metrics.h"
