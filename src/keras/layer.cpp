@@ -108,7 +108,7 @@ Tensor Layer::operator()(const Tensor& input, const CallContext& context) const 
 }
 
 Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) const {
-  body_->ensure_built(specs_of(inputs));
+  if (!built()) body_->ensure_built(specs_of(inputs));
   try {
     Tensors outputs = body_->call(inputs, context);
     if (body_->outputs_.empty()) body_->outputs_ = specs_of(outputs);

@@ -1,6 +1,7 @@
 /// Well-known models with Keras's layers, names and numbers of parameters.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "tandem/keras/layers.h"

@@ -5,6 +5,13 @@
 /// be right, the first call for inputs that do not fit; both name the layer and what is accepted.
 #pragma once
 
+#include <array>
+#include <functional>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "tandem/keras/activations.h"
 #include "tandem/keras/layer.h"
 
