@@ -217,6 +217,24 @@ TEST_P(EachOptimizer, GoesOnAsIfItHadNotStopped) {
   EXPECT_EQ(resumed.values(), whole.values());
 }
 
+/// From tests/data/make_keras_optimizer_checkpoints.py.
+TEST_P(EachOptimizer, GoesOnWhereKerasStopped) {
+  const std::string name = GetParam().name;
+  const auto folder = std::filesystem::path(TANDEM_TEST_DATA_DIR) / "keras_optimizers";
+  const Training resumed(GetParam());
+  const auto status = resumed.checkpoint().restore(folder / (name + "-1"));
+  resumed.train(4);
+  status.assert_consumed();
+  EXPECT_EQ(resumed.optimizer.iterations().value().item<int64_t>(), 7);
+  const NamedTensors expected = load_npz(folder / "expected.npz");
+  for (const Variable& v : {resumed.a, resumed.b}) {
+    const auto wanted = expected.at(name + "/" + v.name()).to_vector<float>();
+    const auto got = v.value().to_vector<float>();
+    for (size_t i = 0; i < wanted.size(); ++i)
+      EXPECT_NEAR(got[i], wanted[i], 1e-5) << v.name() << i;
+  }
+}
+
 TEST_P(EachOptimizer, HasTheListsOfKeras) {
   const Training training(GetParam());
   training.train(3);
