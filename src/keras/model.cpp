@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include "keras/functional.h"
+#include "keras/model_state.h"
 #include "keras/sequential.h"
 #include "tandem/error.h"
 
 namespace tandem::keras {
-
-struct Model::State {};
 
 Model::Model(std::shared_ptr<LayerBody> body)
     : Layer(std::move(body)), state_(std::make_shared<State>()) {}
@@ -16,6 +15,7 @@ Model::Model(std::shared_ptr<LayerBody> body)
 Model::Model(const KerasTensors& inputs, const KerasTensors& outputs, const std::string& name)
     : Model(std::make_shared<FunctionalBody>(inputs, outputs, name)) {
   build(static_cast<const FunctionalBody&>(*body()).input_specs());
+  state_->inputs = inputs.size();
 }
 
 Layer Model::get_layer(size_t index) const {

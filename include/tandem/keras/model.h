@@ -17,9 +17,13 @@
 /// And any LayerBody is a model: `keras::make_model<MyBody>()`. A Model is a Layer, so models nest.
 #pragma once
 
+#include "tandem/data.h"
 #include "tandem/keras/layer.h"
+#include "tandem/keras/training.h"
 
 namespace tandem::keras {
+
+class Training;
 
 class TANDEM_API Model : public Layer {
  public:
@@ -38,8 +42,37 @@ class TANDEM_API Model : public Layer {
   /// them. Throws FailedPrecondition before the weights are made.
   std::string summary() const;
 
+  // ---- Training ----
+
+  /// What to make small and how. May be called again; the optimizer's state then starts anew.
+  /// Throws InvalidArgument for names that do not exist, listing those that do.
+  void compile(const CompileOptions& options) const;
+
+  /// Trains on arrays, one row per sample, and returns the logs of each epoch. Throws
+  /// FailedPrecondition before compile(), InvalidArgument for arrays and options that do not fit,
+  /// all before any weight changes.
+  History fit(const Tensor& x, const Tensor& y, const FitOptions& options = {}) const;
+  History fit(const Tensors& x, const Tensors& y, const FitOptions& options = {}) const;
+
+  /// The same on batches: an element is the inputs, then the truths, and perhaps a sample weight.
+  /// The epochs are those of the data set.
+  History fit(const data::Dataset& batches, const FitOptions& options = {}) const;
+
+  /// The loss and the metrics over all samples, each counted once.
+  Logs evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options = {}) const;
+  Logs evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options = {}) const;
+  Logs evaluate(const data::Dataset& batches, const EvaluateOptions& options = {}) const;
+
+  /// The outputs for all rows, in order. Needs no compile().
+  Tensor predict(const Tensor& x, const PredictOptions& options = {}) const;
+  Tensors predict(const Tensors& x, const PredictOptions& options = {}) const;
+
+  /// One step; returns its loss and metrics.
+  Logs train_on_batch(const Tensors& x, const Tensors& y, const Tensor& sample_weight = {}) const;
+
  protected:
   struct State;
+  Training& training(const char* who) const;
   std::shared_ptr<State> state_;
 };
 

@@ -1,0 +1,88 @@
+/// The options of compile, fit, evaluate and predict, and what fit returns. Names and defaults are
+/// Keras's.
+#pragma once
+
+#include <concepts>
+#include <initializer_list>
+#include <iosfwd>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tandem/keras/callbacks.h"
+#include "tandem/keras/losses.h"
+#include "tandem/keras/metrics.h"
+#include "tandem/keras/optimizers.h"
+
+namespace tandem::keras {
+
+/// One of them, or a list: `.loss = "mse"`, `.loss = {"mse", "mae"}`.
+template <class T>
+class OneOrMore : public std::vector<T> {
+ public:
+  OneOrMore() = default;
+  template <std::convertible_to<T> One>
+  OneOrMore(const One& one)  // NOLINT(google-explicit-constructor)
+      : std::vector<T>{T(one)} {}
+  OneOrMore(std::initializer_list<T> list) : std::vector<T>(list) {}
+};
+
+struct CompileOptions {
+  optimizers::Optimizer optimizer = "rmsprop";
+  OneOrMore<Loss> loss{};              ///< One for all outputs, or one for each.
+  std::vector<double> loss_weights{};  ///< One for each output; 1 without them.
+  std::vector<Metric> metrics{};       ///< Of each output.
+  bool run_eagerly = false;            ///< Op by op: slow, for debugging.
+  int steps_per_execution = 1;         ///< Callbacks of batches are called once for so many.
+};
+
+/// What is shown: a bar on a terminal and a line per epoch elsewhere; nothing; one or the other.
+enum class Verbose { automatic, silent, bar, line };
+
+struct ValidationData {
+  Tensors x;
+  Tensors y;
+  Tensor sample_weight{};
+};
+
+struct FitOptions {
+  int64_t batch_size = 32;  ///< Of arrays; over all replicas. At most their rows.
+  int epochs = 1;           ///< The number of the last one, as counted from `initial_epoch`.
+  Verbose verbose = Verbose::automatic;
+  std::vector<AnyCallback> callbacks{};
+  double validation_split = 0;  ///< This part of the samples, the last, is not trained on.
+  std::optional<ValidationData> validation_data{};
+  bool shuffle = true;                       ///< Anew before each epoch.
+  std::map<int64_t, double> class_weight{};  ///< By class; 1 for those not named.
+  Tensor sample_weight{};                    ///< One per sample.
+  int initial_epoch = 0;
+  std::optional<int64_t> steps_per_epoch{};
+  std::optional<int64_t> validation_steps{};
+  std::optional<int64_t> validation_batch_size{};
+  int validation_freq = 1;         ///< Validates after each so many epochs.
+  std::ostream* output = nullptr;  ///< Where progress is shown; null: std::cout.
+};
+
+struct EvaluateOptions {
+  int64_t batch_size = 32;
+  Verbose verbose = Verbose::automatic;
+  Tensor sample_weight{};
+  std::optional<int64_t> steps{};
+  std::ostream* output = nullptr;
+};
+
+struct PredictOptions {
+  int64_t batch_size = 32;
+  Verbose verbose = Verbose::silent;
+  std::optional<int64_t> steps{};
+};
+
+/// The logs of each epoch.
+struct History {
+  std::vector<int> epoch;
+  std::map<std::string, std::vector<double>> history;
+};
+
+}  // namespace tandem::keras

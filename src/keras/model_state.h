@@ -1,0 +1,14 @@
+/// What a Model keeps besides its layers.
+#pragma once
+
+#include "keras/training.h"
+
+namespace tandem::keras {
+
+struct Model::State {
+  size_t inputs = 1;                        ///< Tensors that the model takes.
+  std::unique_ptr<Training> training{};     ///< Once it is compiled.
+  std::unique_ptr<FlatFunction> predict{};  ///< Once it was needed.
+};
+
+}  // namespace tandem::keras

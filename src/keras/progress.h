@@ -1,0 +1,55 @@
+/// What fit and evaluate show while they run: a bar that moves on a terminal, a line per epoch
+/// elsewhere.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <ostream>
+#include <string>
+
+#include "tandem/keras/callbacks.h"
+
+namespace tandem::keras {
+
+enum class Show { nothing, bar, line };
+
+/// Where a step's time went, in seconds over all steps of an epoch.
+struct TimeSplit {
+  double input = 0, compute = 0, reduce = 0, wait = 0;
+  double total() const { return input + compute + reduce + wait; }
+};
+
+class Progress {
+ public:
+  using LogsFn = std::function<Logs()>;
+
+  Progress(std::ostream& out, Show show) : out_(out), show_(show) {}
+
+  /// "Epoch 1/2". `steps` may be unknown.
+  void begin_epoch(int epoch, int epochs);
+  void begin(std::optional<int64_t> steps);
+
+  /// After each step. Asks for the logs, which waits for the device, a few times a second at most.
+  void step(int64_t done, const LogsFn& logs);
+
+  /// The last line: all of it, with the samples per second.
+  void end(int64_t done, int64_t samples, const Logs& logs);
+
+  /// "time per step: input 3 %, compute 90 %, reduce 5 %, wait 2 %".
+  void end_of_training(const TimeSplit& split);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string line(int64_t done, const Logs& logs, bool finished, int64_t samples) const;
+
+  std::ostream& out_;
+  const Show show_;
+  std::optional<int64_t> steps_;
+  Clock::time_point start_;
+  Clock::time_point shown_;
+  size_t width_ = 0;  // Of what the terminal shows now.
+};
+
+}  // namespace tandem::keras

@@ -1,0 +1,159 @@
+#include "keras/training.h"
+
+#include <fmt/format.h>
+
+#include "tandem/error.h"
+#include "tandem/gradient_tape.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras {
+
+struct Training::Batch {
+  Tensors x, y;
+  Tensor weight;
+};
+
+namespace {
+
+CompileOptions checked(CompileOptions options) {
+  if (options.loss.empty()) {
+    throw InvalidArgument("compile: loss is empty; give a name as \"mse\" or a keras::Loss");
+  }
+  if (!options.loss_weights.empty() && options.loss_weights.size() != options.loss.size()) {
+    throw InvalidArgument(fmt::format("compile: {} loss_weights for {} losses",
+                                      options.loss_weights.size(), options.loss.size()));
+  }
+  if (options.steps_per_execution < 1) {
+    throw InvalidArgument(fmt::format("compile: steps_per_execution is {}, at least 1 is needed",
+                                      options.steps_per_execution));
+  }
+  return options;
+}
+
+}  // namespace
+
+Training::Training(const Layer& model, CompileOptions options, size_t inputs)
+    : model_(model),
+      options_(checked(std::move(options))),
+      inputs_(inputs),
+      state_(zeros({static_cast<int64_t>(2 * (outputs() * (1 + options_.metrics.size()) + 1))},
+                   DType::float64),
+             {.name = "metrics", .trainable = false, .aggregation = VariableAggregation::sum}),
+      train_(
+          [this](const Tensors& batch) {
+            train_step(batch);
+            return Tensors();
+          },
+          {.name = "train_step"}),
+      evaluate_(
+          [this](const Tensors& batch) {
+            evaluate_step(batch);
+            return Tensors();
+          },
+          {.name = "evaluate_step"}) {}
+
+void Training::train(const Tensors& batch) {
+  options_.run_eagerly ? train_step(batch) : void(train_(batch));
+}
+
+void Training::evaluate(const Tensors& batch) {
+  options_.run_eagerly ? evaluate_step(batch) : void(evaluate_(batch));
+}
+
+Training::Batch Training::taken_apart(const Tensors& flat) const {
+  const size_t without_weight = inputs_ + outputs();
+  if (flat.size() != without_weight && flat.size() != without_weight + 1) {
+    throw InvalidArgument(fmt::format(
+        "fit: an element has {} tensors; the model takes {} inputs and {} truths, and perhaps a "
+        "sample weight",
+        flat.size(), inputs_, outputs()));
+  }
+  const auto begin = flat.begin();
+  const auto middle = begin + static_cast<ptrdiff_t>(inputs_);
+  const auto end = begin + static_cast<ptrdiff_t>(without_weight);
+  return {{begin, middle}, {middle, end}, flat.size() > without_weight ? flat.back() : Tensor()};
+}
+
+Tensors Training::outputs_for(const Tensors& inputs, bool training) const {
+  Tensors outputs = model_(inputs, {.training = training});
+  if (outputs.size() != this->outputs()) {
+    throw InvalidArgument(fmt::format("{}: it has {} outputs, compile was given {} losses",
+                                      model_.name(), outputs.size(), this->outputs()));
+  }
+  return outputs;
+}
+
+/// Adds what a batch gives to the state, in one assign.
+void Training::gather(const Batch& batch, const Tensors& predictions) const {
+  Tensors deltas;
+  const auto pair = [&](const Tensor& total, const Tensor& count) {
+    deltas.push_back(stack({cast(total, DType::float64), cast(count, DType::float64)}, 0));
+  };
+  Tensor examples;
+  for (size_t i = 0; i < outputs(); ++i) {
+    const LossTerm term = options_.loss[i].terms(batch.y[i], predictions[i], batch.weight);
+    pair(term.sum, term.weight);
+    if (i == 0) examples = term.weight;
+  }
+  const Tensor penalty = model_.regularization_loss();
+  pair(penalty.defined() ? cast(penalty, examples.dtype()) * examples : zeros_like(examples),
+       examples);
+  for (size_t i = 0; i < outputs(); ++i) {
+    for (const Metric& metric : options_.metrics) {
+      deltas.push_back(metric.state_delta(batch.y[i], predictions[i], batch.weight));
+    }
+  }
+  state_.assign_add(concat(deltas, 0));
+}
+
+void Training::train_step(const Tensors& flat) const {
+  const Batch batch = taken_apart(flat);
+  Tensors predictions;
+  GradientTape tape;
+  predictions = outputs_for(batch.x, true);
+  Tensor loss = model_.regularization_loss();
+  for (size_t i = 0; i < outputs(); ++i) {
+    Tensor own = options_.loss[i](batch.y[i], predictions[i], batch.weight);
+    if (!options_.loss_weights.empty()) own = own * options_.loss_weights[i];
+    loss = loss.defined() ? loss + own : own;
+  }
+  const Variables variables = model_.trainable_weights();
+  const Tensors gradients = tape.gradient(loss, variables);
+  options_.optimizer.apply_gradients(gradients, variables);
+  gather(batch, predictions);
+}
+
+void Training::evaluate_step(const Tensors& flat) const {
+  const Batch batch = taken_apart(flat);
+  gather(batch, outputs_for(batch.x, false));
+}
+
+Logs Training::logs() const {
+  const std::vector<double> state = state_.value().to_vector<double>();
+  size_t next = 0;
+  const auto mean = [&] {
+    const double total = state[next];
+    const double count = state[next + 1];
+    next += 2;
+    return count == 0 ? 0.0 : total / count;
+  };
+  const auto prefix = [&](size_t output) {
+    return outputs() == 1 ? std::string() : fmt::format("output_{}_", output);
+  };
+  Logs logs;
+  double loss = 0;
+  for (size_t i = 0; i < outputs(); ++i) {
+    const double own = mean();
+    loss += own * (options_.loss_weights.empty() ? 1.0 : options_.loss_weights[i]);
+    if (outputs() > 1) logs[prefix(i) + "loss"] = own;
+  }
+  logs["loss"] = loss + mean();
+  for (size_t i = 0; i < outputs(); ++i) {
+    for (const Metric& metric : options_.metrics) logs[prefix(i) + metric.name()] = mean();
+  }
+  return logs;
+}
+
+void Training::reset() { state_.assign(zeros(state_.shape(), DType::float64)); }
+
+}  // namespace tandem::keras

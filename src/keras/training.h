@@ -1,0 +1,45 @@
+/// A compiled model: its steps as functions, and the state that metrics gather in.
+#pragma once
+
+#include "tandem/data.h"
+#include "tandem/function.h"
+#include "tandem/keras/model.h"
+#include "tandem/keras/training.h"
+
+namespace tandem::keras {
+
+class Training {
+ public:
+  Training(const Layer& model, CompileOptions options, size_t inputs);
+  Training(const Training&) = delete;
+  Training& operator=(const Training&) = delete;
+
+  const CompileOptions& options() const { return options_; }
+  size_t inputs() const { return inputs_; }
+  size_t outputs() const { return options_.loss.size(); }
+
+  /// `batch` is the inputs, the truths of the outputs and perhaps a sample weight. One step on it;
+  /// what it gives the metrics stays on the device.
+  void train(const Tensors& batch);
+  void evaluate(const Tensors& batch);
+
+  /// The metrics since the last reset. Waits for the device.
+  Logs logs() const;
+  void reset();
+
+ private:
+  struct Batch;
+  Batch taken_apart(const Tensors& flat) const;
+  Tensors outputs_for(const Tensors& inputs, bool training) const;
+  void gather(const Batch& batch, const Tensors& predictions) const;
+  void train_step(const Tensors& batch) const;
+  void evaluate_step(const Tensors& batch) const;
+
+  const Layer model_;
+  CompileOptions options_;
+  size_t inputs_;
+  Variable state_;  // {total, count} of each loss, of the regularizers, of each metric in turn.
+  FlatFunction train_, evaluate_;
+};
+
+}  // namespace tandem::keras
