@@ -42,8 +42,8 @@ tandem_program_test(compiled_function compiled_function 0 WITH --test-gpus 1
   PRINTS "^traced 1 time$" "while_loop" "then:" "otherwise:" "^on /device:GPU:0" "^/device:GPU:0 takes [0-9]+ bytes$"
          "^long: .*0.1740" "^short: .*0.03")
 tandem_program_test(mirrored_fit mirrored_fit 0
-  PRINTS "^Epoch 2/2$" "^469/469 - .*/step - .* samples/s - accuracy: 0.8[0-9]+ - loss: 0.4" "^time per step: input "
-         "^79/79 - .*accuracy: 0.8[2-9]")
+  PRINTS "^Epoch 2/2$" "^469/469 - .*/step - .* samples/s - accuracy: 0.[78][0-9]+ - loss: 0.[456]" "^time per step: input "
+         "^79/79 - .*accuracy: 0.[78]")
 tandem_program_test(soft_placement soft_placement 0
   PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend test."
          "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"

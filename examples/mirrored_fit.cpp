@@ -12,6 +12,7 @@ namespace layers = keras::layers;
 
 int main(int count, char** words) {
   return example::run([&] {
+    random::set_seed(1);
     const keras::Sequential model({
         layers::Dense(10, {.activation = "relu", .input_shape = {784}}),
         layers::Dense(10),

@@ -1,14 +1,15 @@
 #include "device/test/test_device.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <condition_variable>
-#include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <mutex>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "device/inventory.h"
 #include "tandem/config.h"
@@ -71,7 +72,9 @@ class LateQueue final : public Queue {
  public:
   LateQueue(std::string owner, std::chrono::microseconds delay, bool stuck)
       : state_(std::make_shared<State>(std::move(owner), delay, stuck)),
-        thread_([state = state_] { state->serve(); }) {}
+        thread_([state = state_] { state->serve(); }) {
+    stop_at_exit(state_);
+  }
 
   /// The last reference to a device may die in its own queue's work, on the queue's own thread.
   ~LateQueue() override {
@@ -113,6 +116,14 @@ class LateQueue final : public Queue {
       changed.notify_all();
     }
 
+    /// Takes no further work and waits, not for ever, until the piece at hand is done.
+    void stop() {
+      std::unique_lock lock(mutex);
+      leaving = true;
+      changed.notify_all();
+      changed.wait_for(lock, std::chrono::seconds(2), [this] { return !working; });
+    }
+
     /// What went wrong and has not been seen yet.
     std::shared_ptr<QueueError> error() {
       if (unseen && unseen->seen) unseen.reset();
@@ -126,9 +137,13 @@ class LateQueue final : public Queue {
         if (leaving) return;
         auto work = std::move(pending.front());
         pending.pop_front();
+        working = true;
         lock.unlock();
         run(work);
+        work = nullptr;
         lock.lock();
+        working = false;
+        changed.notify_all();
       }
     }
 
@@ -150,8 +165,35 @@ class LateQueue final : public Queue {
     std::condition_variable changed;
     std::deque<std::function<void()>> pending;
     bool leaving = false;
+    bool working = false;
     std::shared_ptr<QueueError> unseen;  // Touched only by the thread.
   };
+
+  /// A process that ends takes down the libraries that kernels use: no kernel may still run then.
+  /// The main thread's own objects die before anything else does, so one of them stops the queues.
+  struct ExitGuard {
+    ~ExitGuard() {
+      if (getpid() != gettid()) return;
+      std::lock_guard lock(queues_mutex());
+      for (const auto& queue : queues()) {
+        if (const auto alive = queue.lock()) alive->stop();
+      }
+    }
+  };
+  static std::mutex& queues_mutex() {
+    static auto* mutex = new std::mutex;
+    return *mutex;
+  }
+  static std::vector<std::weak_ptr<State>>& queues() {
+    static auto* all = new std::vector<std::weak_ptr<State>>;
+    return *all;
+  }
+  static void stop_at_exit(const std::shared_ptr<State>& state) {
+    thread_local const ExitGuard guard;
+    std::lock_guard lock(queues_mutex());
+    std::erase_if(queues(), [](const auto& queue) { return queue.expired(); });
+    queues().push_back(state);
+  }
 
   const std::shared_ptr<State> state_;
   std::thread thread_;
