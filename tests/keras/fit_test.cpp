@@ -2,10 +2,12 @@
 
 #include <filesystem>
 #include <fstream>
+#include <limits>
 #include <sstream>
 
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
+#include "tandem/checkpoint.h"
 #include "tandem/keras/layers.h"
 #include "tandem/keras/model.h"
 #include "tandem/ops.h"
@@ -164,6 +166,50 @@ TEST_F(FitTest, LearningRatesFollowTheirSchedules) {
   while (std::getline(file, line)) ++rows;
   EXPECT_EQ(rows, 3);
   std::filesystem::remove(path);
+}
+
+TEST_F(FitTest, ACheckpointIsWrittenForEachBetterEpoch) {
+  const auto folder = std::filesystem::path(testing::TempDir()) / "tandem_fit_checkpoints";
+  std::filesystem::remove_all(folder);
+  const Sequential model = compiled(usual());
+  FitOptions options = quiet(3);
+  options.callbacks = {callbacks::ModelCheckpoint((folder / "at-{epoch:02d}").string(),
+                                                  {.monitor = "loss", .save_best_only = true})};
+  model.fit(x_, y_, options);
+  const auto trained = model.get_weights()[0].to_vector<float>();
+  const Sequential other = linear();
+  train::Checkpoint({{"model", other}}).restore(folder / "at-03").assert_consumed();
+  EXPECT_EQ(other.get_weights()[0].to_vector<float>(), trained);
+  options.callbacks = {callbacks::ModelCheckpoint((folder / "{nothing}").string())};
+  EXPECT_TRUE(throws<InvalidArgument>([&] { model.fit(x_, y_, options); }, {"{nothing}"}));
+  options.callbacks = {callbacks::EarlyStopping()};
+  EXPECT_TRUE(throws<InvalidArgument>([&] { model.fit(x_, y_, options); },
+                                      {"val_loss", "loss, mae", "validation_data"}));
+  std::filesystem::remove_all(folder);
+}
+
+TEST_F(FitTest, TheRateFallsOnAPlateau) {
+  const Sequential model = compiled({.optimizer = optimizers::SGD(0.0), .loss = "mse"});
+  FitOptions options = quiet(5, 200);
+  options.callbacks = {
+      callbacks::LambdaCallback(
+          {.on_train_begin = [](TrainingRun& run) { run.set_learning_rate(1e-20); }}),
+      callbacks::ReduceLROnPlateau({.monitor = "loss", .factor = 0.5, .patience = 2})};
+  const auto rates = model.fit(x_, y_, options).history.at("learning_rate");
+  EXPECT_EQ(rates, (std::vector<double>{1e-20, 1e-20, 1e-20, 0.5e-20, 0.5e-20}));
+}
+
+TEST_F(FitTest, ALossThatIsNoNumberEndsTheTraining) {
+  const Sequential model = compiled(usual());
+  const Tensor bad = y_ * std::numeric_limits<double>::quiet_NaN();
+  FitOptions options = quiet(3);
+  options.callbacks = {callbacks::TerminateOnNaN()};
+  int64_t steps = 0;
+  options.callbacks.push_back(
+      callbacks::LambdaCallback({.on_batch_end = [&](TrainingRun&, int64_t) { ++steps; }}));
+  const History history = model.fit(x_, bad, options);
+  EXPECT_EQ(steps, 1);
+  EXPECT_EQ(history.epoch.size(), 1u);
 }
 
 TEST_F(FitTest, MistakesAreNamedBeforeAnythingChanges) {
