@@ -159,6 +159,12 @@ void check_predicate(const char* op, const Tensor& predicate) {
 
 // ---- Repeating a region's calls, for gradients ----
 
+Unimplemented no_loop_gradient() {
+  return Unimplemented(
+      "while_loop: it has no gradient in a function; a loop of C++ with a fixed number of "
+      "iterations has one");
+}
+
 Tensors repeated(const Region& region, const Tensors& inputs);
 
 Tensors repeated(const Node& node, const Tensors& inputs) {
@@ -168,9 +174,7 @@ Tensors repeated(const Node& node, const Tensors& inputs) {
     return [&, i] { return structure::Flat{repeated(*node.regions[i], inputs), {}}; };
   };
   if (node.op().name == "cond") return flow::cond(inputs[0], region(0), region(1));
-  throw Unimplemented(
-      "while_loop: it has no gradient in a function; a loop of C++ with a fixed number of "
-      "iterations has one");
+  throw no_loop_gradient();
 }
 
 Tensors repeated(const Region& region, const Tensors& inputs) {
@@ -305,13 +309,8 @@ Tensors while_loop(const Condition& condition, const Body& body, const structure
   node.trace(Trace::RegionKind::loops, body, types);
   check_body(node.results(1), node.rest(1));
   Tensors outputs = node.finish(types, {{"maximum_iterations", maximum_iterations}});
-  graph::record(
-      [](const op::Call&, const Tensors&) -> Tensors {
-        throw Unimplemented(
-            "while_loop: it has no gradient in a function; a loop of C++ with a fixed number of "
-            "iterations has one");
-      },
-      node.inputs(), outputs);
+  graph::record([](const op::Call&, const Tensors&) -> Tensors { throw graph::no_loop_gradient(); },
+                node.inputs(), outputs);
   return outputs;
 }
 
