@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 
 #include "distribute/per_replica.h"
 #include "graph/function_body.h"
@@ -45,6 +46,11 @@ void check_shared_memory(const std::vector<DevicePtr>& chosen) {
   }
 }
 
+uint64_t next_owner() {
+  static std::atomic<uint64_t> last{0};
+  return ++last;
+}
+
 /// Calls a function for each replica on the first thread of the replica's squad.
 class InputJob final : public core::Job {
  public:
@@ -73,7 +79,10 @@ class InputJob final : public core::Job {
 class MirroredStrategy::Body {
  public:
   explicit Body(std::vector<DevicePtr> devices_in)
-      : devices(std::move(devices_in)), store(std::make_shared<Store>(devices)) {}
+      : devices(std::move(devices_in)),
+        targets(std::make_shared<graph::Replicas>(
+            graph::Replicas{.devices = devices, .owner = next_owner()})),
+        store(std::make_shared<Store>(devices, targets->owner)) {}
 
   int replicas() const { return static_cast<int>(devices.size()); }
 
@@ -99,7 +108,7 @@ class MirroredStrategy::Body {
                                         : graph::Arguments{.tensors = tensors, .batched = batched};
 
     auto& body = *f.body();
-    const auto concrete = body.concrete(traced, devices);
+    const auto concrete = body.concrete(traced, {.replicas = targets});
     const auto execution = body.execution(*concrete);
     const auto lock = execution->lock();
     bind(*concrete, *execution, arguments, batched == 0 ? traced.rows : -1);
@@ -118,6 +127,7 @@ class MirroredStrategy::Body {
   }
 
   const std::vector<DevicePtr> devices;
+  const graph::ReplicasPtr targets;
   const std::shared_ptr<Store> store;
 
  private:

@@ -51,26 +51,31 @@ void set_instruction_hook(InstructionHook hook) {
   instruction_hook = hook ? &hooks->emplace_back(std::move(hook)) : nullptr;
 }
 
-Execution::Execution(std::shared_ptr<const Program> program,
-                     std::vector<devices::DevicePtr> devices)
-    : program_(std::move(program)), replicas_(devices.size()), peers_(devices.size()) {
+Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas)
+    : program_(std::move(program)),
+      replicas_(replicas->devices.size()),
+      peers_(replicas->devices.size()) {
+  const std::vector<devices::DevicePtr>& devices = replicas->devices;
   const size_t arguments = program_->graph().arguments.size();
   for (size_t r = 0; r < devices.size(); ++r) {
     Replica& replica = replicas_[r];
     replica.device = devices[r];
     replica.step.replica = static_cast<int>(r);
-    replica.step.replicas = replicas();
+    replica.threads = replicas->single_threaded ? 1 : devices[r]->threads();
+    replica.step.replicas = replicas->count();
     replica.arguments.resize(arguments);
     replica.argument_data.resize(arguments);
     replica.constants.resize(program_->graph().values.size());
-    team_size_ += devices[r]->threads();
+    team_size_ += replica.threads;
   }
   const auto& instructions = program_->instructions();
   for (size_t i = 1; i < instructions.size(); ++i) {
     if (instructions[i].barrier == Barrier::team) segment_ends_.push_back(i);
   }
   segment_ends_.push_back(instructions.size());
-  if (devices[0]->queue().immediate()) team_ = runtime::team_slot(devices);
+  if (devices[0]->queue().immediate()) {
+    team_ = runtime::team_slot(devices, replicas->single_threaded);
+  }
 }
 
 std::unique_lock<core::Baton> Execution::lock() {
@@ -139,15 +144,15 @@ Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
 
 std::shared_ptr<const Plan> Execution::plan_for(const Replica& replica, int64_t rows) {
   for (const Replica& other : replicas_) {
-    const bool alike = &other.device->space() == &replica.device->space() &&
-                       other.device->threads() == replica.device->threads();
+    const bool alike =
+        &other.device->space() == &replica.device->space() && other.threads == replica.threads;
     if (!alike) continue;
     for (const auto& instance : other.instances) {
       if (instance->plan->rows == rows) return instance->plan;
     }
   }
   return std::make_shared<Plan>(
-      make_plan(*program_, rows, replica.device, replica.device->threads(), team_size_));
+      make_plan(*program_, rows, replica.device, replica.threads, team_size_));
 }
 
 /// Points the values of the arena to their places, after making it large enough.
@@ -325,8 +330,8 @@ std::string Execution::explain() {
   constexpr int64_t kTypicalRows = 128;
   std::string text;
   for (const Replica& replica : replicas_) {
-    text += fmt::format("on {}, {} thread{}\n", replica.device->name(), replica.device->threads(),
-                        replica.device->threads() == 1 ? "" : "s");
+    text += fmt::format("on {}, {} thread{}\n", replica.device->name(), replica.threads,
+                        replica.threads == 1 ? "" : "s");
   }
   const Replica& first = replicas_[0];
   const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);

@@ -1,4 +1,4 @@
-/// A program bound to devices, one per replica: arenas, plans, addresses. One run at a time; a run
+/// A program bound to replicas: arenas, plans, addresses. One run at a time; a run
 /// that has been made once for a number of rows allocates nothing on a CPU.
 #pragma once
 
@@ -10,6 +10,7 @@
 #include "core/baton.h"
 #include "core/team.h"
 #include "graph/program.h"
+#include "graph/replicas.h"
 #include "runtime/teams.h"
 #include "tandem/function.h"
 
@@ -23,7 +24,7 @@ struct Shard {
 
 class Execution final : public core::Job, public std::enable_shared_from_this<Execution> {
  public:
-  Execution(std::shared_ptr<const Program> program, std::vector<devices::DevicePtr> devices);
+  Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas);
 
   int replicas() const { return static_cast<int>(replicas_.size()); }
   const Program& program() const { return *program_; }
@@ -68,6 +69,7 @@ class Execution final : public core::Job, public std::enable_shared_from_this<Ex
 
   struct Replica {
     devices::DevicePtr device;
+    int threads = 1;
     std::shared_ptr<Buffer> arena;
     size_t arena_bytes = 0;
     uint64_t arena_generation = 0;

@@ -33,33 +33,37 @@ std::string names_of(const std::vector<DevicePtr>& devices) {
   return text;
 }
 
-/// Replicas write the variables of their own strategy only: another's would get the update of some
-/// of its replicas.
-void check_written_variables(const Graph& graph, const std::vector<DevicePtr>& replicas) {
+/// Replicas use the variables of their own strategy, and read those that belong to none: others
+/// would get the update of some of their replicas.
+void check_variables(const Graph& graph, const Replicas& replicas) {
   for (const Node& node : graph.nodes) {
     for (size_t i = 0; i < node.ranges.size(); ++i) {
-      if (!node.op().writes_range(i, node.ranges.size())) continue;
       const Value& variable = graph.at(node.ranges[i]);
-      const std::vector<DevicePtr>& made_for = variable.range.block->devices();
-      if (made_for == replicas) continue;
-      throw FailedPrecondition(
-          fmt::format("{} inside strategy.run on {}: its variable {} was created for {}; create it "
-                      "in the scope "
-                      "of the strategy that runs the function",
-                      node.op().name, names_of(replicas),
-                      str(variable.type.dtype, variable.type.shape), names_of(made_for)));
+      const StoreBlock& block = *variable.range.block;
+      const bool writes = node.op().writes_range(i, node.ranges.size());
+      if (block.owner() == replicas.owner || (block.owner() == 0 && !writes)) continue;
+      throw FailedPrecondition(fmt::format(
+          "{} inside strategy.run on {}: its variable {} was created {}, on {}; create it in the "
+          "scope of the strategy that runs the function",
+          node.op().name, names_of(replicas.devices), str(variable.type.dtype, variable.type.shape),
+          block.owner() == 0 ? "outside of any strategy's scope" : "in another strategy's scope",
+          names_of(block.devices())));
     }
   }
 }
 
-Stage stage_of(Graph graph, std::vector<DevicePtr> devices) {
-  for (const DevicePtr& device : devices) check_kernels(graph, *device);
+Stage stage_of(Graph graph, ReplicasPtr replicas) {
+  for (const DevicePtr& device : replicas->devices) check_kernels(graph, *device);
   Stage stage;
-  stage.program = std::make_shared<Program>(std::move(graph), static_cast<int>(devices.size()),
-                                            shares_store(devices));
-  stage.devices = std::move(devices);
-  stage.execution = std::make_shared<Execution>(stage.program, stage.devices);
+  stage.program = std::make_shared<Program>(std::move(graph), replicas->count(),
+                                            shares_store(replicas->devices));
+  stage.replicas = std::move(replicas);
+  stage.execution = std::make_shared<Execution>(stage.program, stage.replicas);
   return stage;
+}
+
+ReplicasPtr one_replica(const DevicePtr& device) {
+  return std::make_shared<Replicas>(Replicas{.devices = {device}});
 }
 
 op::TensorTypes symbolic_types(const Arguments& arguments) {
@@ -122,8 +126,8 @@ Arguments arguments_of(std::span<const Tensor> tensors) {
   return {.tensors = tensors, .rows = first == tensors.end() ? 1 : first->shape()[0]};
 }
 
-bool Concrete::fits(const Arguments& given, Devices wanted) const {
-  if (given.tensors.size() != arguments.size() || !std::ranges::equal(wanted, asked)) return false;
+bool Concrete::fits(const Arguments& given, const Target& wanted) const {
+  if (given.tensors.size() != arguments.size() || wanted != target) return false;
   if (given.rest != rest) return false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Shape& traced = arguments[i].shape;
@@ -151,7 +155,7 @@ ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
     check_signature(arguments);
   }
   const devices::DevicePtr* scoped = asked_by_scope();
-  return concrete(arguments, scoped ? Devices(scoped, 1) : Devices());
+  return concrete(arguments, {.device = scoped ? *scoped : nullptr});
 }
 
 void FunctionBody::trace(Arguments arguments) { for_scope(arguments); }
@@ -184,13 +188,13 @@ void FunctionBody::check_signature(Arguments& arguments) const {
   arguments.batched = batched;
 }
 
-ConcretePtr FunctionBody::concrete(const Arguments& arguments, Devices devices) {
+ConcretePtr FunctionBody::concrete(const Arguments& arguments, const Target& target) {
   std::lock_guard lock(mutex_);
   ++calls_;
   for (const auto& candidate : concretes_) {
-    if (candidate->fits(arguments, devices)) return candidate;
+    if (candidate->fits(arguments, target)) return candidate;
   }
-  concretes_.push_back(traced(arguments, devices));
+  concretes_.push_back(traced(arguments, target));
   warn_of_retraces(*concretes_.back());
   return concretes_.back();
 }
@@ -230,10 +234,10 @@ Graph FunctionBody::graph_of(const Arguments& arguments, Concrete& concrete, int
   return graph;
 }
 
-ConcretePtr FunctionBody::traced(const Arguments& arguments, Devices devices) {
-  const int replicas = std::max(1, static_cast<int>(devices.size()));
+ConcretePtr FunctionBody::traced(const Arguments& arguments, const Target& target) {
+  const int replicas = target.replicas ? target.replicas->count() : 1;
   auto result = std::make_shared<Concrete>();
-  result->asked.assign(devices.begin(), devices.end());
+  result->target = target;
   result->arguments = symbolic_types(arguments);
   result->rest = arguments.rest;
   Graph graph;
@@ -246,18 +250,18 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, Devices devices) {
     result->arguments = concrete_types(arguments);
     graph = graph_of(arguments, *result, replicas);
   }
-  if (replicas == 1) {
-    const Home home = home_of(graph, devices.empty() ? nullptr : &devices[0]);
-    Partition parts = partition(std::move(graph), home);
-    result->results = std::move(parts.results);
-    for (Part& part : parts.parts) {
-      result->stages.push_back(stage_of(std::move(part.graph), {part.device}));
-      result->stages.back().inputs = std::move(part.inputs);
-    }
-  } else {
-    check_written_variables(graph, result->asked);
+  if (target.replicas) {
+    check_variables(graph, *target.replicas);
     result->results.resize(graph.results.size());
-    result->stages.push_back(stage_of(std::move(graph), result->asked));
+    result->stages.push_back(stage_of(std::move(graph), target.replicas));
+    return result;
+  }
+  const Home home = home_of(graph, target.device ? &target.device : nullptr);
+  Partition parts = partition(std::move(graph), home);
+  result->results = std::move(parts.results);
+  for (Part& part : parts.parts) {
+    result->stages.push_back(stage_of(std::move(part.graph), one_replica(part.device)));
+    result->stages.back().inputs = std::move(part.inputs);
   }
   return result;
 }

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/replicas.h"
 #include "graph/stage.h"
 #include "graph/trace.h"
 #include "tandem/error.h"
@@ -15,7 +16,13 @@
 
 namespace tandem::graph {
 
-using Devices = std::span<const devices::DevicePtr>;
+/// Where a function shall run: on replicas, on a device, or (both null) where its variables and the
+/// default placement say.
+struct Target {
+  ReplicasPtr replicas{};
+  devices::DevicePtr device{};
+  bool operator==(const Target&) const = default;
+};
 
 /// What a function is called with, as far as its trace is concerned.
 struct Arguments {
@@ -37,13 +44,12 @@ Arguments arguments_of(std::span<const Tensor> tensors);
 struct Concrete {
   op::TensorTypes arguments;  // A leading -1 is the rows.
   std::string rest;
-  std::vector<devices::DevicePtr>
-      asked;  // What the caller asked for; empty: nothing in particular.
+  Target target;
   std::shared_ptr<const void> structure;  // Of the results.
   std::vector<Stage> stages;              // One for replicas, and where nothing asks for more.
   std::vector<int> results;               // Which tensors of a call of several stages.
 
-  bool fits(const Arguments& given, Devices wanted) const;
+  bool fits(const Arguments& given, const Target& wanted) const;
   bool is_split(size_t argument) const { return arguments[argument].shape.is_symbolic(); }
 };
 
@@ -65,9 +71,8 @@ class FunctionBody {
   /// Makes the program for these arguments on one device.
   void trace(Arguments arguments);
 
-  /// The program for these arguments on these devices (one per replica), traced if there is none
-  /// yet. Without devices: where the scope, the captured variables or the default placement say.
-  ConcretePtr concrete(const Arguments& arguments, Devices devices);
+  /// The program for these arguments, traced if there is none yet.
+  ConcretePtr concrete(const Arguments& arguments, const Target& target);
 
   /// Of the first stage. Its lock is that of the whole function.
   std::shared_ptr<Execution> execution(const Concrete& concrete) const;
@@ -83,7 +88,7 @@ class FunctionBody {
  private:
   ConcretePtr for_scope(Arguments& arguments);
   void check_signature(Arguments& arguments) const;
-  ConcretePtr traced(const Arguments& arguments, Devices devices);
+  ConcretePtr traced(const Arguments& arguments, const Target& target);
   Graph graph_of(const Arguments& arguments, Concrete& concrete, int replicas);
   void warn_of_retraces(const Concrete& latest);
   template <class Run>
@@ -128,7 +133,7 @@ void FunctionBody::run_guarded(Concrete& concrete, Run run) {
   } catch (const DeadlineExceeded&) {
     std::lock_guard lock(mutex_);
     for (Stage& stage : concrete.stages) {
-      stage.execution = std::make_shared<Execution>(stage.program, stage.devices);
+      stage.execution = std::make_shared<Execution>(stage.program, stage.replicas);
     }
     throw;
   }

@@ -43,13 +43,13 @@ MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, in
       device.result_bytes += own.result_bytes;
       device.copy_bytes += own.copy_bytes;
     }
-    const devices::MemorySpace& space = stage.devices[0]->space();
+    const devices::MemorySpace& space = stage.replicas->devices[0]->space();
     const Graph& graph = stage.program->graph();
     for (size_t i = 0; i < stage.inputs.size(); ++i) {
       const auto* from = lies_in[static_cast<size_t>(stage.inputs[i])];
       if (from == nullptr || from == &space) continue;
       const op::TensorType& type = graph.at(graph.arguments[i]).type;
-      entry(stage.devices[0]->name()).copy_bytes += devices::Allocator::rounded(
+      entry(stage.replicas->devices[0]->name()).copy_bytes += devices::Allocator::rounded(
           static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype));
     }
     lies_in.resize(lies_in.size() + graph.results.size(), &space);

@@ -10,7 +10,7 @@
 namespace tandem::graph {
 
 struct Stage {
-  std::vector<devices::DevicePtr> devices{};  ///< One per replica.
+  ReplicasPtr replicas{};
   std::shared_ptr<const Program> program{};
   std::shared_ptr<Execution> execution{};
   std::vector<int> inputs{};  ///< By argument of the program: which tensor of the call it is.

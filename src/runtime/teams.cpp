@@ -10,10 +10,10 @@
 
 namespace tandem::runtime {
 
-TeamSlot::TeamSlot(const std::vector<devices::DevicePtr>& devices) {
+TeamSlot::TeamSlot(const std::vector<devices::DevicePtr>& devices, bool single_threaded) {
   for (size_t i = 0; i < devices.size(); ++i) {
     const std::string& device = devices[i]->name();
-    squads_.push_back({devices[i]->threads(),
+    squads_.push_back({single_threaded ? 1 : devices[i]->threads(),
                        devices.size() == 1 ? device : fmt::format("replica {} on {}", i, device)});
   }
 }
@@ -34,14 +34,16 @@ void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
   team_->run(job, deadline);
 }
 
-std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices) {
+std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices,
+                                    bool single_threaded) {
   static std::mutex mutex;
-  static auto* slots = new std::map<std::vector<uint64_t>, std::shared_ptr<TeamSlot>>;
+  static auto* slots =
+      new std::map<std::pair<bool, std::vector<uint64_t>>, std::shared_ptr<TeamSlot>>;
   std::vector<uint64_t> key;
   for (const auto& device : devices) key.push_back(device->id());
   std::lock_guard lock(mutex);
-  auto& slot = (*slots)[key];
-  if (!slot) slot = std::make_shared<TeamSlot>(devices);
+  auto& slot = (*slots)[{single_threaded, std::move(key)}];
+  if (!slot) slot = std::make_shared<TeamSlot>(devices, single_threaded);
   return slot;
 }
 

@@ -13,7 +13,7 @@ namespace tandem::runtime {
 
 class TeamSlot {
  public:
-  explicit TeamSlot(const std::vector<devices::DevicePtr>& devices);
+  TeamSlot(const std::vector<devices::DevicePtr>& devices, bool single_threaded);
 
   /// Runs `job` on the slot's team; makes a new team where the last one broke. Throws
   /// DeadlineExceeded when the team is not free within the deadline, FailedPrecondition from within
@@ -26,7 +26,9 @@ class TeamSlot {
   std::unique_ptr<core::Team> team_;
 };
 
-/// The slot of these devices, in this order; one device's is its own team.
-std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices);
+/// The slot of these devices, in this order; one device's is its own team. `single_threaded`: with
+/// one thread for each entry of the list.
+std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices,
+                                    bool single_threaded = false);
 
 }  // namespace tandem::runtime

@@ -46,8 +46,8 @@ void zero(const std::shared_ptr<Buffer>& component, size_t bytes) {
 }  // namespace
 
 StoreBlock::StoreBlock(DType dtype, int64_t capacity,
-                       const std::vector<devices::DevicePtr>& devices)
-    : dtype_(dtype), capacity_(capacity), devices_(devices) {
+                       const std::vector<devices::DevicePtr>& devices, uint64_t owner)
+    : dtype_(dtype), capacity_(capacity), devices_(devices), owner_(owner) {
   const size_t bytes = static_cast<size_t>(capacity) * size_of(dtype);
   for (const auto& device : devices) {
     const bool shared = std::ranges::any_of(components_, [&](const auto& component) {
@@ -71,7 +71,7 @@ std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(slots_mutex_);
   if (auto block = slots_[name].lock()) return block;
   std::erase_if(slots_, [](const auto& slot) { return slot.second.expired(); });
-  auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_);
+  auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_);
   slots_[name] = block;
   return block;
 }
@@ -93,7 +93,7 @@ StoreRange Store::allocate(DType dtype, int64_t count) {
     if (const int64_t offset = block->take(count); offset >= 0) return {block, offset, count};
   }
   const int64_t capacity = std::max(count, kLeastCapacity);
-  auto block = std::make_shared<StoreBlock>(dtype, capacity, devices_);
+  auto block = std::make_shared<StoreBlock>(dtype, capacity, devices_, owner_);
   const int64_t offset = block->take(count);
   if (capacity > count) open_blocks_.push_back(block);
   return {std::move(block), offset, count};

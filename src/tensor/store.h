@@ -17,12 +17,14 @@ namespace tandem {
 
 class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
  public:
-  StoreBlock(DType dtype, int64_t capacity, const std::vector<devices::DevicePtr>& devices);
+  StoreBlock(DType dtype, int64_t capacity, const std::vector<devices::DevicePtr>& devices,
+             uint64_t owner);
 
   DType dtype() const { return dtype_; }
   int64_t capacity() const { return capacity_; }
   /// Of the store that it is part of.
   const std::vector<devices::DevicePtr>& devices() const { return devices_; }
+  uint64_t owner() const { return owner_; }
 
   /// The start of the component that `device` addresses. Throws NotFound when there is none.
   void* data(const devices::Device& device) const;
@@ -40,6 +42,7 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   const DType dtype_;
   const int64_t capacity_;
   const std::vector<devices::DevicePtr> devices_;
+  const uint64_t owner_;
   std::vector<std::shared_ptr<Buffer>> components_;
   int64_t used_ = 0;
   std::mutex slots_mutex_;
@@ -62,13 +65,16 @@ struct StoreRange {
 
 class Store {
  public:
-  explicit Store(std::vector<devices::DevicePtr> devices) : devices_(std::move(devices)) {}
+  /// `owner` is the strategy whose variables these are; 0: none's.
+  explicit Store(std::vector<devices::DevicePtr> devices, uint64_t owner = 0)
+      : devices_(std::move(devices)), owner_(owner) {}
 
   const std::vector<devices::DevicePtr>& devices() const { return devices_; }
   StoreRange allocate(DType dtype, int64_t count);
 
  private:
   const std::vector<devices::DevicePtr> devices_;
+  const uint64_t owner_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<StoreBlock>> open_blocks_;
 };
