@@ -56,6 +56,12 @@ void gpt_block();
 void peak_memory();
 void seed_mirrored();
 void mirrored_gain();
+
+/// Throughput of the convnet with 64 rows each: two replicas of one thread against one.
+void mirrored_scaling();
+
+/// CentralStorageStrategy against MirroredStrategy: mlp1024 on two logical CPUs.
+void central_overhead();
 void oversubscribed();
 void eager_add();
 void local_allreduce();

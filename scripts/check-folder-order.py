@@ -12,7 +12,7 @@ import sys
 
 ORDER = (
     "core profile device tensor op runtime ops kernels autograd graph collective cluster data checkpoint"
-    " distribute keras"
+    " distribute keras checks"
 ).split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 SOURCES = {".h", ".hpp", ".inc", ".cpp", ".cc", ".cu", ".cl"}

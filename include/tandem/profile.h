@@ -26,13 +26,19 @@ struct Summary {
     double flops = 0;
     double bytes = 0;
   };
-  double wall = 0;      ///< From start to stop.
-  int rows = 0;         ///< Threads and devices that did anything.
-  int64_t steps = 0;    ///< Runs of compiled functions.
-  double compute = 0;   ///< In ops other than collectives.
-  double reduce = 0;    ///< In collectives.
-  double wait = 0;      ///< For other threads.
-  std::vector<Op> ops;  ///< The longest first.
+  struct Replica {
+    double compute = 0;
+    double reduce = 0;
+    double wait = 0;
+  };
+  double wall = 0;                ///< From start to stop.
+  int rows = 0;                   ///< Threads and devices that did anything.
+  int64_t steps = 0;              ///< Runs of compiled functions.
+  double compute = 0;             ///< In ops other than collectives.
+  double reduce = 0;              ///< In collectives.
+  double wait = 0;                ///< For other threads.
+  std::vector<Op> ops;            ///< The longest first.
+  std::vector<Replica> replicas;  ///< The same by replica, as far as threads worked for one.
 
   /// A table for people.
   TANDEM_API std::string str() const;

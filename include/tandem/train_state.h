@@ -19,8 +19,8 @@ namespace tandem::train {
 
 class TANDEM_API TrainState : public Trackable {
  public:
-  /// The names "step", "epoch", "random" and "providers" are its own. Throws InvalidArgument when a part has one
-  /// of them, or two have the same.
+  /// The names "step", "epoch", "random" and "providers" are its own. Throws InvalidArgument when a
+  /// part has one of them, or two have the same.
   explicit TrainState(const NamedTrackables& parts);
 
   int64_t step() const { return counters_->step; }

@@ -13,13 +13,24 @@
 
 namespace tandem {
 
-/// What an assign inside `strategy.run` does with the replicas' different values.
+/// What becomes of the replicas' different values: when they assign inside `strategy.run`, or, for
+/// a variable that is synchronized on_read, when somebody reads it outside.
 enum class VariableAggregation { none, sum, mean, only_first_replica };
+
+/// When replicas agree on the value of a variable of their strategy.
+enum class VariableSynchronization {
+  automatic,  ///< As on_write.
+  none,       ///< Never; with more than one replica it is InvalidArgument.
+  on_write,   ///< All have one value; what they assign is aggregated first.
+  on_read,    ///< Each has its own, which the others do not see. Outside of run the aggregate is
+            ///< read; an assign there sets it. Never trainable.
+};
 
 struct VariableOptions {
   std::string name = "Variable";
   bool trainable = true;
   VariableAggregation aggregation = VariableAggregation::none;
+  VariableSynchronization synchronization = VariableSynchronization::automatic;
 };
 
 struct VariableBody;

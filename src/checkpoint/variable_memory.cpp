@@ -15,6 +15,7 @@ size_t bytes_of(const Variable& variable) {
 /// The first component that the host can address, once its device has done what it was asked to.
 char* host_memory_of(const Variable& variable) {
   const StoreRange& range = variable.body()->range;
+  if (!range.is_same_for_all()) return nullptr;
   for (const auto& component : range.block->components()) {
     const auto& device = component->device();
     if (!device->space().host_readable()) continue;
@@ -32,7 +33,7 @@ VariableImage::VariableImage(const Variable& variable) {
     return;
   }
   copy_.resize(bytes_of(variable));
-  read_range(variable.body()->range, variable.shape()).copy_to_host(copy_.data());
+  variable.value().copy_to_host(copy_.data());
   bytes_ = copy_;
 }
 
@@ -49,8 +50,8 @@ void VariableTarget::finish() {
     std::for_each(data_, data_ + bytes_of(variable_), [](char& b) { b = b != 0 ? 1 : 0; });
   }
   if (aside_.empty()) return;
-  write_range(variable_.body()->range,
-              Tensor::copy_of(data_, variable_.dtype(), variable_.shape()));
+  write_variable(*variable_.body(),
+                 Tensor::copy_of(data_, variable_.dtype(), variable_.shape()));
 }
 
 }  // namespace tandem::checkpoint

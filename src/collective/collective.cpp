@@ -41,7 +41,19 @@ void register_collectives(op::Registry& registry) {
                 .in_place = true,
                 .is_collective = true,
                 .writes_peers = true});
+  registry.add({.name = "replica_id",
+                .infer = [](const op::Signature&) -> op::TensorTypes {
+                  return {{DType::int32, Shape{}}};
+                },
+                .split = op::split_none,
+                .no_gradient = true,
+                .depends_on_run = true});
   local::register_kernels(registry);
+}
+
+Tensor replica_id() {
+  static const op::OpDef& def = op::find_op("replica_id");
+  return group_size() == 1 ? Tensor(int32_t{0}) : op::apply_one(def, {});
 }
 
 int group_size() {

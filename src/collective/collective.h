@@ -9,6 +9,9 @@ namespace tandem::collective {
 /// The number of replicas that the function being traced is for; 1 elsewhere.
 int group_size();
 
+/// Which of them this is: an int32 scalar.
+Tensor replica_id();
+
 /// The sum over all replicas of each tensor, on each replica. Every element is summed once, in the
 /// order of the ranks, so all replicas see the same bits.
 Tensors all_reduce(const Tensors& values);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ostream>
 
 #include "tandem/error.h"
 
@@ -37,6 +38,8 @@ Tensor PerReplica::value(int replica) const {
   const auto shard = shard_of(whole_.shape()[0], replica, parts_);
   return whole_.rows(shard.row_offset, shard.row_offset + shard.rows);
 }
+
+std::ostream& operator<<(std::ostream& out, const PerReplica& value) { return out << value.str(); }
 
 std::string PerReplica::str() const {
   const int count = values_ ? static_cast<int>(values_->size()) : std::max(1, parts_);

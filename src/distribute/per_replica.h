@@ -2,7 +2,7 @@
 #pragma once
 
 #include "graph/execution.h"
-#include "tandem/distribute.h"
+#include "tandem/per_replica.h"
 
 namespace tandem::distribute {
 

@@ -129,7 +129,7 @@ Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
     if (value.source == Value::Source::range)
-      instance->slots[v] = value.range.data(*replica.device);
+      instance->slots[v] = value.range.data(*replica.device, replica.step.replica);
     if (value.source == Value::Source::constant) {
       Tensor& constant = replica.constants[v];
       if (!constant.defined()) constant = on_device(value.constant, replica.device);
@@ -262,6 +262,7 @@ void Execution::play_segment(core::Host& host, const core::Member& member, size_
   const InstructionHook* hook = instruction_hook.load(std::memory_order_acquire);
   const SquadMeeting meeting(host, member);
   host.playing(member);
+  if (profile::is_recording()) profile::set_replica(member.squad);
   for (size_t i = begin; i < end; ++i) {
     const Instruction& instruction = instructions[i];
     if (instruction.barrier == Barrier::squad) meeting.meet();

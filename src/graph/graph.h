@@ -36,7 +36,7 @@ struct Node {
   std::vector<int> ranges{};
   devices::DevicePtr device{};  ///< That a scope inside the function asks for; else null.
   int near = -1;   ///< A value that it is computed beside, where nothing else says where; or -1.
-  int stream = 0;  ///< Which call of its trace it is, for random numbers.
+  int stream = 0;  ///< Which drawing call of its trace it is.
   std::vector<std::shared_ptr<const Region>> regions{};  ///< Of control flow: see control_flow.h.
 
   const op::OpDef& op() const { return *signature.op; }

@@ -110,9 +110,11 @@ const Tensor* Trace::captured_as(const Tensor& inside) const {
   return nullptr;
 }
 
-/// Random numbers depend on where in the trace a call stands, not on what passes make of it.
-int Trace::next_stream() {
+/// Random numbers depend on where among the calls that draw some a call stands: not on what passes
+/// make of it, nor on the collectives that replicas have besides.
+int Trace::next_stream(const Node& node) {
   if (repeated_) return *repeated_;
+  if (!node.op().is_random && node.regions.empty()) return 0;
   Trace* root = this;
   while (root->parent_ != nullptr) root = root->parent_;
   return root->streams_++;
@@ -149,6 +151,10 @@ int Trace::value_of(const op::RangeOperand& operand) {
   const auto [known, added] =
       ranges_.try_emplace({operand.range.block.get(), operand.range.offset}, -1);
   if (added) {
+    if (op_ != nullptr && !operand.range.is_same_for_all()) {
+      throw FailedPrecondition(fmt::format(
+          "{}: it uses a variable of which each replica has its own value; read it before", op_));
+    }
     known->second = graph_.add_value(
         {.source = Value::Source::range, .type = operand.type, .range = operand.range});
     range_operands_.push_back(operand);
@@ -229,7 +235,7 @@ Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
 Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ranges) {
   for (const Tensor& input : inputs) node.inputs.push_back(value_of(input));
   for (const auto& range : ranges) node.ranges.push_back(value_of(range));
-  node.stream = next_stream();
+  node.stream = next_stream(node);
   if (const Tensor* near = op::NearScope::current(); near && near->body()->trace == id_) {
     node.near = near->body()->value;
   }
@@ -238,7 +244,7 @@ Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ra
   }
 
   // Replicas agree on what to assign before one of them does it.
-  if (replicas_ > 1 && node.op().name.starts_with("assign")) {
+  if (replicas_ > 1 && node.op().name.starts_with("assign") && ranges[0].range.is_same_for_all()) {
     node.inputs[0] = aggregated(node, ranges[0]);
   }
   for (size_t i = 0; i < node.ranges.size(); ++i) {

@@ -78,6 +78,7 @@ class Trace final : public op::Interpreter {
 
   Tensors interpret(const op::Signature& signature, const Tensors& inputs,
                     const op::RangeOperands& ranges) override;
+  bool is_replica() const override { return replicas_ > 1; }
 
  private:
   explicit Trace(int replicas);
@@ -88,7 +89,7 @@ class Trace final : public op::Interpreter {
   bool is_around(uint64_t trace) const;
   Tensor captured(const Tensor& outside);
   void check_allowed(const op::Signature& signature) const;
-  int next_stream();
+  int next_stream(const Node& node);
   int aggregated(const Node& assign, const op::RangeOperand& variable);
   int value_of(const Tensor& tensor);
   int value_of(const op::RangeOperand& operand);

@@ -6,10 +6,10 @@
 
 #include "keras/model_state.h"
 #include "keras/progress.h"
+#include "keras/step_summary.h"
 #include "keras/training.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
-#include "tandem/profile.h"
 
 namespace tandem::keras {
 namespace {
@@ -78,7 +78,8 @@ class Run final : public TrainingRun {
         training_(training),
         options_(options),
         progress_(options.output == nullptr ? std::cout : *options.output,
-                  shown(options.verbose, options.output)) {}
+                  shown(options.verbose, options.output)),
+        summary_(training.strategy()) {}
 
   const Model& model() const override { return model_; }
   int epochs() const override { return options_.epochs; }
@@ -104,7 +105,8 @@ class Run final : public TrainingRun {
       for (const auto& [name, value] : logs) history.history[name].push_back(value);
     }
     tell([&](Callback& callback) { callback.on_train_end(*this, logs); });
-    progress_.end_of_training(split_);
+    progress_.end_of_training(summary_.str());
+    history.samples_seen = summary_.samples();
     return history;
   }
 
@@ -139,11 +141,11 @@ class Run final : public TrainingRun {
       const auto start = Clock::now();
       const std::optional<Tensors> batch = batches.next();
       if (!batch) break;
-      split_.input += seconds_since(start);
+      summary_.add_input(seconds_since(start));
       if (done % every == 0) {
         tell([&](Callback& callback) { callback.on_batch_begin(*this, done); });
       }
-      step(*batch, done);
+      step(*batch);
       samples += (*batch)[0].shape()[0];
       ++done;
       if (done % every == 0) {
@@ -154,34 +156,11 @@ class Run final : public TrainingRun {
     return done;
   }
 
-  /// One step in so many is looked into, to tell where the time of all goes.
-  void step(const Tensors& batch, int64_t number) {
-    constexpr int64_t kSampled = 100;
-    const bool look = number % kSampled == kSampled / 2 && begin_profile();
-    const auto start = Clock::now();
-    training_.train(batch);
-    const double taken = seconds_since(start);
-    if (look) {
-      const profile::Summary summary = profile::stop();
-      const double all = summary.compute + summary.reduce + summary.wait;
-      if (all > 0) {
-        reduce_share_ = summary.reduce / all;
-        wait_share_ = summary.wait / all;
-      }
+  void step(const Tensors& batch) {
+    summary_.run(batch[0].shape()[0], [&] { training_.train(batch); });
+    if (options_.verify_every > 0 && summary_.steps() % options_.verify_every == 0) {
+      training_.strategy().verify(model_.weights());
     }
-    split_.reduce += taken * reduce_share_;
-    split_.wait += taken * wait_share_;
-    split_.compute += taken * (1 - reduce_share_ - wait_share_);
-  }
-
-  /// False while somebody else takes a profile.
-  static bool begin_profile() {
-    try {
-      profile::start();
-    } catch (const FailedPrecondition&) {
-      return false;
-    }
-    return true;
   }
 
   const Model& model_;
@@ -190,9 +169,7 @@ class Run final : public TrainingRun {
   Progress progress_;
   std::optional<int64_t> steps_;
   bool stopped_ = false;
-  TimeSplit split_;
-  double reduce_share_ = 0;
-  double wait_share_ = 0;
+  StepSummary summary_;
 };
 
 Logs evaluated(Training& training, const Dataset& batches, std::optional<int64_t> most,
@@ -228,6 +205,7 @@ void check(const FitOptions& options) {
   if (!(options.validation_split >= 0 && options.validation_split < 1)) {
     refuse("validation_split", options.validation_split, "from 0 to below 1");
   }
+  if (options.verify_every < 0) refuse("verify_every", options.verify_every, "0 or more");
   if (options.steps_per_epoch && *options.steps_per_epoch < 1) {
     refuse("steps_per_epoch", *options.steps_per_epoch, "1 or more");
   }
@@ -243,7 +221,8 @@ Training& Model::training(const char* who) const {
 }
 
 void Model::compile(const CompileOptions& options) const {
-  state_->training = std::make_unique<Training>(*this, options, state_->inputs);
+  const auto scope = state_->strategy.scope();
+  state_->training = std::make_unique<Training>(*this, options, state_->inputs, state_->strategy);
 }
 
 History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) const {
@@ -332,10 +311,12 @@ Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
   std::vector<Tensors> parts;  // By output.
   for (int64_t begin = 0; begin < rows; begin += options.batch_size) {
     if (options.steps && begin >= *options.steps * options.batch_size) break;
-    const Tensors outputs =
-        (*state_->predict)(rows_of(x, begin, std::min(begin + options.batch_size, rows)));
+    const distribute::Strategy& strategy = state_->strategy;
+    const distribute::PerReplicas outputs = strategy.run_flat(
+        *state_->predict,
+        strategy.split(rows_of(x, begin, std::min(begin + options.batch_size, rows))));
     parts.resize(outputs.size());
-    for (size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(outputs[i]);
+    for (size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(strategy.gather(outputs[i], 0));
   }
   Tensors joined;
   for (const Tensors& list : parts) joined.push_back(list.size() == 1 ? list[0] : concat(list, 0));

@@ -7,6 +7,7 @@
 #include <map>
 #include <mutex>
 
+#include "collective/collective.h"
 #include "graph/trace.h"
 #include "keras/described_call.h"
 #include "tandem/error.h"
@@ -255,7 +256,8 @@ Tensor Layer::regularization_loss() const {
     const Tensor penalty = weight.regularizer(weight.variable.value());
     sum = sum.defined() ? sum + penalty : penalty;
   });
-  return sum;
+  const int replicas = collective::group_size();
+  return sum.defined() && replicas > 1 ? sum * (1.0 / replicas) : sum;
 }
 
 InputLayerBody::InputLayerBody(TensorSpec spec, const std::string& name)

@@ -92,14 +92,25 @@ struct Loss::Body {
   std::string name;
   PerExample per_example;
   Reduction reduction;
+  Counts counts;
+
+  /// The examples that both the caller and the loss itself count; undefined for all.
+  Tensor mask(const Tensor& given, const Tensor& y_true) const {
+    if (!counts) return given;
+    const Tensor own = counts(y_true);
+    if (!given.defined()) return own;
+    const Tensor kept =
+        given.dtype() == DType::boolean ? given : not_equal(given, scalar_like(0, given));
+    return logical_and(own, kept);
+  }
 };
 
 Loss::Loss(const std::string& name) : Loss(loss_named(name)) {}
 Loss::Loss(const char* name) : Loss(std::string(name)) {}
 
-Loss::Loss(std::string name, PerExample per_example, Reduction reduction)
-    : body_(
-          std::make_shared<const Body>(Body{std::move(name), std::move(per_example), reduction})) {
+Loss::Loss(std::string name, PerExample per_example, Reduction reduction, Counts counts)
+    : body_(std::make_shared<const Body>(
+          Body{std::move(name), std::move(per_example), reduction, std::move(counts)})) {
   if (body_->per_example == nullptr) {
     throw InvalidArgument(fmt::format("{}: a loss needs a function", body_->name));
   }
@@ -119,8 +130,9 @@ Tensor Loss::per_example(const Tensor& y_true, const Tensor& y_pred) const {
 }
 
 Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
-                        const Tensor& mask) const {
+                        const Tensor& given_mask) const {
   const Tensor values = per_example(y_true, y_pred);
+  const Tensor mask = body_->mask(given_mask, y_true);
   const Weights weights = weights_for(name(), values, sample_weight, mask);
   const Tensor products = weighted(values, weights);
   switch (reduction()) {
@@ -142,17 +154,45 @@ Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor
 }
 
 LossTerm Loss::terms(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
-                     const Tensor& mask) const {
+                     const Tensor& given_mask) const {
   if (reduction() == Reduction::none) {
     throw InvalidArgument(
         fmt::format("{}: a loss with Reduction::none has no sum; the others have", name()));
   }
   const Tensor values = per_example(y_true, y_pred);
+  const Tensor mask = body_->mask(given_mask, y_true);
   const Weights weights = weights_for(name(), values, sample_weight, mask);
   return {reduce_sum(weighted(values, weights)), divisor(reduction(), values, weights)};
 }
 
 namespace losses {
+
+namespace {
+
+/// Classes [..] of labels [..] or [.., 1] that are not `ignored`.
+Tensor is_other(const Tensor& labels, int64_t ignored) {
+  return not_equal(labels, scalar_like(static_cast<double>(ignored), labels));
+}
+
+Loss::Counts others_than(std::optional<int64_t> ignored) {
+  if (!ignored) return {};
+  return [ignored](const Tensor& y_true) {
+    const Tensor counts = is_other(y_true, *ignored);
+    const int last = counts.rank() - 1;
+    return last > 0 && counts.shape()[last] == 1 ? reshape(counts, counts.shape().without(last))
+                                                 : counts;
+  };
+}
+
+/// `f` of labels in which class 0 stands for the one that is ignored.
+Loss::PerExample without(std::optional<int64_t> ignored, Loss::PerExample f) {
+  if (!ignored) return f;
+  return [ignored, f = std::move(f)](const Tensor& y_true, const Tensor& y_pred) {
+    return f(where(is_other(y_true, *ignored), y_true, zeros_like(y_true)), y_pred);
+  };
+}
+
+}  // namespace
 
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
@@ -167,8 +207,10 @@ CategoricalCrossentropy::CategoricalCrossentropy(const CategoricalCrossentropyOp
 
 SparseCategoricalCrossentropy::SparseCategoricalCrossentropy(
     const SparseCategoricalCrossentropyOptions& options)
-    : Loss(options.name, sparse_categorical_crossentropy(options.name, options.from_logits),
-           options.reduction) {}
+    : Loss(options.name,
+           without(options.ignore_class,
+                   sparse_categorical_crossentropy(options.name, options.from_logits)),
+           options.reduction, others_than(options.ignore_class)) {}
 
 BinaryCrossentropy::BinaryCrossentropy(const BinaryCrossentropyOptions& options)
     : Loss(options.name,

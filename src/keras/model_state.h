@@ -2,13 +2,15 @@
 #pragma once
 
 #include "keras/training.h"
+#include "tandem/distribute.h"
 
 namespace tandem::keras {
 
 struct Model::State {
-  size_t inputs = 1;                        ///< Tensors that the model takes.
-  std::unique_ptr<Training> training{};     ///< Once it is compiled.
-  std::unique_ptr<FlatFunction> predict{};  ///< Once it was needed.
+  distribute::Strategy strategy = distribute::get_strategy();  ///< Whose scope it was made in.
+  size_t inputs = 1;                                           ///< Tensors that the model takes.
+  std::unique_ptr<Training> training{};                        ///< Once it is compiled.
+  std::unique_ptr<FlatFunction> predict{};                     ///< Once it was needed.
 };
 
 }  // namespace tandem::keras

@@ -98,14 +98,8 @@ void Progress::end(int64_t done, int64_t samples, const Logs& logs) {
   out_ << (show_ == Show::bar ? "\r" : "") << text << "\n" << std::flush;
 }
 
-void Progress::end_of_training(const TimeSplit& split) {
-  if (show_ == Show::nothing || split.total() <= 0) return;
-  const auto percent = [&](double part) { return 100 * part / split.total(); };
-  out_ << fmt::format(
-              "time per step: input {:.0f} %, compute {:.0f} %, reduce {:.0f} %, wait {:.0f} %\n",
-              percent(split.input), percent(split.compute), percent(split.reduce),
-              percent(split.wait))
-       << std::flush;
+void Progress::end_of_training(const std::string& summary) {
+  if (show_ != Show::nothing) out_ << summary << std::flush;
 }
 
 }  // namespace tandem::keras

@@ -15,12 +15,6 @@ namespace tandem::keras {
 
 enum class Show { nothing, bar, line };
 
-/// Where a step's time went, in seconds over all steps of an epoch.
-struct TimeSplit {
-  double input = 0, compute = 0, reduce = 0, wait = 0;
-  double total() const { return input + compute + reduce + wait; }
-};
-
 class Progress {
  public:
   using LogsFn = std::function<Logs()>;
@@ -37,8 +31,8 @@ class Progress {
   /// The last line: all of it, with the samples per second.
   void end(int64_t done, int64_t samples, const Logs& logs);
 
-  /// "time per step: input 3 %, compute 90 %, reduce 5 %, wait 2 %".
-  void end_of_training(const TimeSplit& split);
+  /// Lines below all epochs.
+  void end_of_training(const std::string& summary);
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -15,7 +15,14 @@ struct Training::Batch {
 
 namespace {
 
-CompileOptions checked(CompileOptions options) {
+CompileOptions checked(CompileOptions options, const distribute::Strategy& strategy) {
+  if (options.run_eagerly && strategy.num_replicas_in_sync() > 1) {
+    throw InvalidArgument(
+        fmt::format("compile: run_eagerly with the {} replicas of {}, which run one program "
+                    "together; debug the "
+                    "model outside of the strategy's scope",
+                    strategy.num_replicas_in_sync(), strategy.name()));
+  }
   if (options.loss.empty()) {
     throw InvalidArgument("compile: loss is empty; give a name as \"mse\" or a keras::Loss");
   }
@@ -32,9 +39,11 @@ CompileOptions checked(CompileOptions options) {
 
 }  // namespace
 
-Training::Training(const Layer& model, CompileOptions options, size_t inputs)
+Training::Training(const Layer& model, CompileOptions options, size_t inputs,
+                   const distribute::Strategy& strategy)
     : model_(model),
-      options_(checked(std::move(options))),
+      strategy_(strategy),
+      options_(checked(std::move(options), strategy)),
       inputs_(inputs),
       state_(zeros({static_cast<int64_t>(2 * (outputs() * (1 + options_.metrics.size()) + 1))},
                    DType::float64),
@@ -53,11 +62,15 @@ Training::Training(const Layer& model, CompileOptions options, size_t inputs)
           {.name = "evaluate_step"}) {}
 
 void Training::train(const Tensors& batch) {
-  options_.run_eagerly ? train_step(batch) : void(train_(batch));
+  options_.run_eagerly ? train_step(batch) : run(train_, batch);
 }
 
 void Training::evaluate(const Tensors& batch) {
-  options_.run_eagerly ? evaluate_step(batch) : void(evaluate_(batch));
+  options_.run_eagerly ? evaluate_step(batch) : run(evaluate_, batch);
+}
+
+void Training::run(const FlatFunction& step, const Tensors& batch) const {
+  strategy_.run_flat(step, strategy_.split(batch));
 }
 
 Training::Batch Training::taken_apart(const Tensors& flat) const {
@@ -96,7 +109,9 @@ void Training::gather(const Batch& batch, const Tensors& predictions) const {
     if (i == 0) examples = term.weight;
   }
   const Tensor penalty = model_.regularization_loss();
-  pair(penalty.defined() ? cast(penalty, examples.dtype()) * examples : zeros_like(examples),
+  const double replicas = strategy_.num_replicas_in_sync();
+  pair(penalty.defined() ? cast(penalty, examples.dtype()) * examples * replicas
+                         : zeros_like(examples),
        examples);
   for (size_t i = 0; i < outputs(); ++i) {
     for (const Metric& metric : options_.metrics) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tandem/data.h"
+#include "tandem/distribute.h"
 #include "tandem/function.h"
 #include "tandem/keras/model.h"
 #include "tandem/keras/training.h"
@@ -10,11 +11,13 @@ namespace tandem::keras {
 
 class Training {
  public:
-  Training(const Layer& model, CompileOptions options, size_t inputs);
+  Training(const Layer& model, CompileOptions options, size_t inputs,
+           const distribute::Strategy& strategy);
   Training(const Training&) = delete;
   Training& operator=(const Training&) = delete;
 
   const CompileOptions& options() const { return options_; }
+  const distribute::Strategy& strategy() const { return strategy_; }
   size_t inputs() const { return inputs_; }
   size_t outputs() const { return options_.loss.size(); }
 
@@ -29,6 +32,7 @@ class Training {
 
  private:
   struct Batch;
+  void run(const FlatFunction& step, const Tensors& batch) const;
   Batch taken_apart(const Tensors& flat) const;
   Tensors outputs_for(const Tensors& inputs, bool training) const;
   void gather(const Batch& batch, const Tensors& predictions) const;
@@ -36,6 +40,7 @@ class Training {
   void evaluate_step(const Tensors& batch) const;
 
   const Layer model_;
+  const distribute::Strategy strategy_;
   CompileOptions options_;
   size_t inputs_;
   Variable state_;  // {total, count} of each loss, of the regularizers, of each metric in turn.

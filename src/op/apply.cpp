@@ -17,6 +17,10 @@ RangeOperand operand_of(const Variable& variable) {
   return {body.range, {body.dtype, body.shape}, body.aggregation};
 }
 
+Interpreter& interpreter() {
+  return current_interpreter ? *current_interpreter : eager_interpreter();
+}
+
 InterpreterScope::InterpreterScope(Interpreter& interpreter)
     : former_(std::exchange(current_interpreter, &interpreter)) {}
 InterpreterScope::~InterpreterScope() { current_interpreter = former_; }
@@ -48,8 +52,7 @@ Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, RangeOperands ranges
   for (const RangeOperand& range : ranges) signature.ranges.push_back(range.type);
   signature.outputs = op.infer(signature);
 
-  Interpreter& interpreter = current_interpreter ? *current_interpreter : eager_interpreter();
-  Tensors outputs = interpreter.interpret(signature, inputs, ranges);
+  Tensors outputs = interpreter().interpret(signature, inputs, ranges);
   if (!op.has_effect()) {
     for (Recorder* recorder : recorders()) recorder->record(op, inputs, outputs, signature.attrs);
   }

@@ -23,7 +23,12 @@ class Interpreter {
   /// The outputs of a validated call.
   virtual Tensors interpret(const Signature& signature, const Tensors& inputs,
                             const RangeOperands& ranges) = 0;
+  /// True when calls are those of one of several replicas.
+  virtual bool is_replica() const { return false; }
 };
+
+/// That calls of this thread go to.
+Interpreter& interpreter();
 
 /// Runs ops as they are called. Defined by the runtime.
 Interpreter& eager_interpreter();

@@ -3,6 +3,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "tandem/error.h"
+#include "tandem/ops.h"
 #include "tandem/variable.h"
 
 namespace tandem {
@@ -38,7 +39,51 @@ void register_assign(op::Registry& registry) {
 
 }  // namespace ops
 
+namespace {
+
+/// True where the variable has a value for each replica and no replica is asking.
+bool is_seen_from_outside(const Variable& variable) {
+  if (variable.body()->range.is_same_for_all() || op::interpreter().is_replica()) return false;
+  if (&op::interpreter() == &op::eager_interpreter()) return true;
+  throw FailedPrecondition(fmt::format(
+      "variable '{}': each replica has a value of its own; a function that uses it is called with "
+      "strategy.run",
+      variable.name()));
+}
+
+/// What the replicas' own values are together.
+Tensor aggregate(const Variable& variable) {
+  using enum VariableAggregation;
+  const Tensors values = read_own_values(*variable.body());
+  const VariableAggregation aggregation = variable.body()->aggregation;
+  if (aggregation == none) {
+    throw FailedPrecondition(
+        fmt::format("variable '{}': each replica has a value of its own and there is no "
+                    "aggregation to read them with; sum, mean and only_first_replica are accepted",
+                    variable.name()));
+  }
+  Tensor joined = values[0];
+  for (size_t r = 1; r < values.size() && aggregation != only_first_replica; ++r) {
+    joined = joined + values[r];
+  }
+  return aggregation == mean ? joined * (1.0 / static_cast<double>(values.size())) : joined;
+}
+
+void check_fits(const Variable& variable, const Tensor& value) {
+  if (value.dtype() == variable.dtype() && value.shape() == variable.shape()) return;
+  throw InvalidArgument(fmt::format("assign: a value {}{} does not fit a variable {}{}",
+                                    name_of(value.dtype()), value.shape().str(),
+                                    name_of(variable.dtype()), variable.shape().str()));
+}
+
+void change(const op::OpDef& def, const Variable& variable, const Tensor& value) {
+  op::apply(def, {value}, {}, {op::operand_of(variable)});
+}
+
+}  // namespace
+
 Tensor Variable::value() const {
+  if (is_seen_from_outside(*this)) return aggregate(*this);
   static const op::OpDef& def = op::find_op("read_variable");
   Tensor value = op::apply_one(def, {}, {}, {op::operand_of(*this)});
   for (op::Recorder* recorder : op::recorders()) recorder->record_read(*this, value);
@@ -47,17 +92,19 @@ Tensor Variable::value() const {
 
 void Variable::assign(const Tensor& value) const {
   static const op::OpDef& def = op::find_op("assign");
-  op::apply(def, {value}, {}, {op::operand_of(*this)});
+  if (!is_seen_from_outside(*this)) return change(def, *this, value);
+  check_fits(*this, value);
+  write_variable(*body_, op::with_all_rows(value));
 }
 
 void Variable::assign_add(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_add");
-  op::apply(def, {delta}, {}, {op::operand_of(*this)});
+  is_seen_from_outside(*this) ? assign(value() + delta) : change(def, *this, delta);
 }
 
 void Variable::assign_sub(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_sub");
-  op::apply(def, {delta}, {}, {op::operand_of(*this)});
+  is_seen_from_outside(*this) ? assign(value() - delta) : change(def, *this, delta);
 }
 
 }  // namespace tandem

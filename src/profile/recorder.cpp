@@ -6,6 +6,7 @@ namespace tandem::profile {
 namespace {
 
 thread_local std::string row_name;
+thread_local int current_replica = -1;
 
 /// This thread's row in a session, made on its first event.
 Row& own_row(Session& session) {
@@ -28,7 +29,10 @@ void record(const Event& event) {
   Row& row = own_row(*session);
   std::lock_guard lock(row.mutex);
   row.events.push_back(event);
+  row.events.back().replica = current_replica;
 }
+
+void set_replica(int replica) { current_replica = replica; }
 
 void name_row(const std::string& name) {
   if (row_name.empty()) row_name = name;

@@ -18,6 +18,7 @@ struct Event {
   int64_t end_ns;
   double flops = 0;
   double bytes = 0;
+  int replica = -1;  ///< That the thread worked for; set by record().
 };
 
 extern std::atomic<bool> recording;
@@ -32,6 +33,9 @@ inline int64_t now_ns() {
 
 /// Adds an event to the row of this thread. Nothing happens where no profile is being taken.
 void record(const Event& event);
+
+/// Says which replica this thread works for from now on.
+void set_replica(int replica);
 
 /// Names this thread's row; the first name stays.
 void name_row(const std::string& name);

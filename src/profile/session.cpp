@@ -32,6 +32,16 @@ double seconds(const Event& event) {
   return static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
 }
 
+void add(std::vector<Summary::Replica>& replicas, const Event& event) {
+  if (event.replica < 0) return;
+  const auto index = static_cast<size_t>(event.replica);
+  if (index >= replicas.size()) replicas.resize(index + 1);
+  Summary::Replica& replica = replicas[index];
+  if (event.kind == Kind::compute) replica.compute += seconds(event);
+  if (event.kind == Kind::reduce) replica.reduce += seconds(event);
+  if (event.kind == Kind::wait) replica.wait += seconds(event);
+}
+
 }  // namespace
 
 std::shared_ptr<Session> current_session() {
@@ -61,6 +71,7 @@ Summary Session::summary() const {
         ++summary.steps;
         continue;
       }
+      add(summary.replicas, event);
       if (event.kind == Kind::wait) {
         summary.wait += seconds(event);
         continue;

@@ -104,8 +104,19 @@ void write_range(const StoreRange& range, const Tensor& value) {
   for (const auto& component : range.block->components()) write_component(component, offset, value);
 }
 
-Tensor read_range(const StoreRange& range, const Shape& shape) {
-  const auto& component = range.block->components()[0];
+namespace {
+
+const std::shared_ptr<Buffer>& component_of(const StoreRange& range,
+                                            const devices::Device& device) {
+  const auto& components = range.block->components();
+  const auto own = std::ranges::find_if(components, [&](const auto& component) {
+    return &component->device()->space() == &device.space();
+  });
+  return own == components.end() ? components[0] : *own;
+}
+
+Tensor read_component(const StoreRange& range, const Shape& shape,
+                      const std::shared_ptr<Buffer>& component) {
   const auto& device = component->device();
   auto body = new_body(device, range.block->dtype(), shape);
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
@@ -115,6 +126,49 @@ Tensor read_range(const StoreRange& range, const Shape& shape) {
   });
   body->ready = device->queue().record();
   return Tensor(std::move(body));
+}
+
+}  // namespace
+
+Tensor read_range(const StoreRange& range, const Shape& shape) {
+  return read_component(range, shape, range.block->components()[0]);
+}
+
+StoreRange Store::allocate_for_each(DType dtype, int64_t count) {
+  const int64_t step = kAlignment / static_cast<int64_t>(size_of(dtype));
+  const int64_t stride = (std::max<int64_t>(count, 1) + step - 1) / step * step;
+  StoreRange range = allocate(dtype, stride * static_cast<int64_t>(by_replica_.size()));
+  range.count = count;
+  range.stride = stride;
+  return range;
+}
+
+void write_variable(const VariableBody& variable, const Tensor& value) {
+  const StoreRange& range = variable.range;
+  if (range.is_same_for_all()) {
+    write_range(range, value);
+    return;
+  }
+  const std::vector<char> zeros(static_cast<size_t>(range.count) * size_of(variable.dtype));
+  const bool once = variable.aggregation == VariableAggregation::sum;
+  for (size_t r = 0; r < variable.store->by_replica().size(); ++r) {
+    StoreRange own = range;
+    own.offset += static_cast<int64_t>(r) * range.stride;
+    write_range(
+        own, once && r > 0 ? Tensor::copy_of(zeros.data(), variable.dtype, variable.shape) : value);
+  }
+}
+
+Tensors read_own_values(const VariableBody& variable) {
+  Tensors values;
+  const auto& devices = variable.store->by_replica();
+  for (size_t r = 0; r < devices.size(); ++r) {
+    StoreRange own = variable.range;
+    own.offset += static_cast<int64_t>(r) * variable.range.stride;
+    values.push_back(on_device(read_component(own, variable.shape, component_of(own, *devices[r])),
+                               devices::host_device()));
+  }
+  return values;
 }
 
 StoreScope::StoreScope(std::shared_ptr<Store> store)

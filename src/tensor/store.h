@@ -54,26 +54,37 @@ struct StoreRange {
   std::shared_ptr<StoreBlock> block;
   int64_t offset = 0;
   int64_t count = 0;
+  int64_t stride = 0;  ///< Elements from one replica's value to the next one's; 0: all have one.
 
-  void* data(const devices::Device& device) const {
+  bool is_same_for_all() const { return stride == 0; }
+  void* data(const devices::Device& device, int replica = 0) const {
     return static_cast<char*>(block->data(device)) +
-           static_cast<size_t>(offset) * size_of(block->dtype());
+           static_cast<size_t>(offset + replica * stride) * size_of(block->dtype());
   }
-  StoreRange slot(const std::string& name) const { return {block->slot(name), offset, count}; }
+  StoreRange slot(const std::string& name) const {
+    return {block->slot(name), offset, count, stride};
+  }
   bool operator==(const StoreRange&) const = default;
 };
 
 class Store {
  public:
-  /// `owner` is the strategy whose variables these are; 0: none's.
-  explicit Store(std::vector<devices::DevicePtr> devices, uint64_t owner = 0)
-      : devices_(std::move(devices)), owner_(owner) {}
+  /// `owner` is the strategy whose variables these are, 0: none's; `by_replica` its replicas'
+  /// devices.
+  explicit Store(std::vector<devices::DevicePtr> devices, uint64_t owner = 0,
+                 std::vector<devices::DevicePtr> by_replica = {})
+      : devices_(std::move(devices)), by_replica_(std::move(by_replica)), owner_(owner) {}
+
+  const std::vector<devices::DevicePtr>& by_replica() const { return by_replica_; }
 
   const std::vector<devices::DevicePtr>& devices() const { return devices_; }
   StoreRange allocate(DType dtype, int64_t count);
+  /// With a value for each replica.
+  StoreRange allocate_for_each(DType dtype, int64_t count);
 
  private:
   const std::vector<devices::DevicePtr> devices_;
+  const std::vector<devices::DevicePtr> by_replica_;
   const uint64_t owner_;
   std::mutex mutex_;
   std::vector<std::shared_ptr<StoreBlock>> open_blocks_;
@@ -92,6 +103,13 @@ struct VariableBody {
 /// Copies a value to every component, or from the first one to the host.
 void write_range(const StoreRange& range, const Tensor& value);
 Tensor read_range(const StoreRange& range, const Shape& shape);
+
+/// The same for a variable; where each replica has its own value, so that their aggregate is
+/// `value`.
+void write_variable(const VariableBody& variable, const Tensor& value);
+
+/// What each replica holds of a variable that is synchronized on_read.
+Tensors read_own_values(const VariableBody& variable);
 
 /// While it lives, variables of this thread are created in `store`.
 class StoreScope {

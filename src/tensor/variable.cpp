@@ -26,8 +26,19 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->trainable = options.trainable;
   body->aggregation = options.aggregation;
   body->store = creation_store(body->name, body->dtype, body->shape);
-  body->range = body->store->allocate(body->dtype, body->shape.count());
-  write_range(body->range, whole(initial));
+  const bool of_replicas = body->store->by_replica().size() > 1;
+  if (of_replicas && options.synchronization == VariableSynchronization::none) {
+    throw InvalidArgument(
+        fmt::format("variable '{}': synchronization none in the scope of a strategy with {} "
+                    "replicas; automatic, on_write and on_read are accepted",
+                    options.name, body->store->by_replica().size()));
+  }
+  const bool on_read = options.synchronization == VariableSynchronization::on_read;
+  body->trainable &= !on_read;
+  body->range = on_read && of_replicas
+                    ? body->store->allocate_for_each(body->dtype, body->shape.count())
+                    : body->store->allocate(body->dtype, body->shape.count());
+  write_variable(*body, whole(initial));
   body_ = std::move(body);
 }
 

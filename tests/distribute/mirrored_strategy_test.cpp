@@ -42,8 +42,10 @@ std::string error_of(F f) {
 /// A model under training on two replicas.
 struct Training {
   MirroredStrategy strategy{};
-  MirroredStrategy::Scope scope = strategy.scope();
-  Classifier<double> model{};
+  Classifier<double> model = [this] {
+    const auto scope = strategy.scope();
+    return Classifier<double>();
+  }();
   decltype(model.compiled_step()) step = model.compiled_step();
   PerReplica x = strategy.split(harness::features<double>(64));
   PerReplica y = strategy.split(harness::labels<double>(64));
@@ -171,8 +173,8 @@ TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
   auto release = std::make_shared<std::atomic<bool>>(false);
   const auto start = std::chrono::steady_clock::now();
   const auto message = error_of<DeadlineExceeded>([&] {
-    strategy.values_from_function([release](const ReplicaContext& context) {
-      while (context.replica_id == 1 && !*release) std::this_thread::sleep_for(1ms);
+    strategy.values_from_function([release](const ValueContext& context) {
+      while (context.replica_id_in_sync_group == 1 && !*release) std::this_thread::sleep_for(1ms);
       return Tensor(1.f);
     });
   });
@@ -180,20 +182,20 @@ TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
             "replica 1 on /device:CPU:1 (last seen in its input) did not arrive within 0.2 s");
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
   const PerReplica values = strategy.values_from_function(
-      [](const ReplicaContext& context) { return Tensor(static_cast<float>(context.replica_id)); });
+      [](const ValueContext& context) { return Tensor(static_cast<float>(context.replica_id_in_sync_group)); });
   EXPECT_FLOAT_EQ(values.value(1).item<float>(), 1);
   *release = true;
 }
 
 TEST_F(Mirrored, AnInputMayComputeButNotRunAStep) {
   const MirroredStrategy strategy;
-  const PerReplica values = strategy.values_from_function([](const ReplicaContext&) {
+  const PerReplica values = strategy.values_from_function([](const ValueContext&) {
     return reduce_sum(matmul(fill({200, 200}, 1), fill({200, 200}, 1)));  // Enough work to share.
   });
   EXPECT_FLOAT_EQ(values.value(1).item<float>(), 200 * 200 * 200);
   const auto twice = function([](const Tensor& x) { return x * 2.0; });
   const auto message = error_of<FailedPrecondition>([&] {
-    strategy.values_from_function([&](const ReplicaContext&) { return twice(Tensor(1.f)); });
+    strategy.values_from_function([&](const ValueContext&) { return twice(Tensor(1.f)); });
   });
   EXPECT_NE(message.find("within a step"), std::string::npos) << message;
 }
@@ -209,8 +211,8 @@ TEST_F(Mirrored, RunInsideATracedFunctionIsRefused) {
 TEST_F(Mirrored, AnExceptionInAnInputIsNamed) {
   const MirroredStrategy strategy;
   const auto message = error_of<Unavailable>([&] {
-    strategy.values_from_function([](const ReplicaContext& context) -> Tensor {
-      if (context.replica_id == 1) throw std::runtime_error("disk full");
+    strategy.values_from_function([](const ValueContext& context) -> Tensor {
+      if (context.replica_id_in_sync_group == 1) throw std::runtime_error("disk full");
       return Tensor(1.f);
     });
   });
@@ -289,8 +291,9 @@ TEST_F(Mirrored, AFunctionOfAnotherStrategysVariablesIsRefusedAndStaysUsable) {
     other.run(training.step, other.split(harness::features<double>(64)),
               other.split(harness::labels<double>(64)));
   });
-  for (const char* part : {"adam_update", "on /device:CPU:1, /device:CPU:0",
-                           "was created for /device:CPU:0, /device:CPU:1", "scope"}) {
+  for (const char* part :
+       {"on /device:CPU:1, /device:CPU:0",
+        "was created in another strategy's scope, on /device:CPU:0, /device:CPU:1", "create it"}) {
     EXPECT_NE(error.find(part), std::string::npos) << error;
   }
   EXPECT_DOUBLE_EQ(training.train(), second);

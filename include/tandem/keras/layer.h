@@ -194,7 +194,8 @@ class TANDEM_API Layer : public Trackable {
   /// The layers inside, in the order they were added.
   std::vector<Layer> layers() const;
 
-  /// The penalties of all weights' regularizers, summed; undefined where there is none.
+  /// The penalties of all weights' regularizers, summed; undefined where there is none. Inside
+  /// strategy.run this replica's share of them, so that the sum over replicas is the penalty.
   Tensor regularization_loss() const;
 
   /// For the library's own use.

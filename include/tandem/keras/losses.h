@@ -13,6 +13,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <type_traits>
 
@@ -46,9 +47,12 @@ class TANDEM_API Loss {
   Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
   Loss(const char* name);         // NOLINT(google-explicit-constructor)
 
+  /// Which examples count at all: bools of the losses' shape, as a function of the truth.
+  using Counts = std::function<Tensor(const Tensor& y_true)>;
+
   /// One's own. The function gets both tensors as they are given.
   Loss(std::string name, PerExample per_example,
-       Reduction reduction = Reduction::sum_over_batch_size);
+       Reduction reduction = Reduction::sum_over_batch_size, Counts counts = {});
 
   /// The same with the name "loss".
   template <class F>
@@ -112,6 +116,7 @@ class TANDEM_API CategoricalCrossentropy : public Loss {
 
 struct SparseCategoricalCrossentropyOptions {
   bool from_logits = false;
+  std::optional<int64_t> ignore_class{};  ///< Labels of this class do not count, nor in the mean.
   Reduction reduction = Reduction::sum_over_batch_size;
   std::string name = "sparse_categorical_crossentropy";
 };

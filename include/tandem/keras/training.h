@@ -61,7 +61,8 @@ struct FitOptions {
   std::optional<int64_t> steps_per_epoch{};
   std::optional<int64_t> validation_steps{};
   std::optional<int64_t> validation_batch_size{};
-  int validation_freq = 1;         ///< Validates after each so many epochs.
+  int validation_freq = 1;   ///< Validates after each so many epochs.
+  int64_t verify_every = 0;  ///< Compares the replicas' weights after so many steps; 0: never.
   std::ostream* output = nullptr;  ///< Where progress is shown; null: std::cout.
 };
 
@@ -83,6 +84,7 @@ struct PredictOptions {
 struct History {
   std::vector<int> epoch;
   std::map<std::string, std::vector<double>> history;
+  int64_t samples_seen = 0;  ///< Over all epochs and replicas; each sample counts once an epoch.
 };
 
 }  // namespace tandem::keras

@@ -108,6 +108,11 @@ void register_for(op::Registry& registry) {
 }  // namespace
 
 void register_kernels(op::Registry& registry) {
+  registry.add_kernel("replica_id", "cpu", {DType::int32}, [](const Signature&, int) {
+    return op::executable([](const Launch& launch) {
+      if (launch.part == 0) *launch.out<int32_t>(0) = launch.step->replica;
+    });
+  });
   register_for<float>(registry);
   register_for<double>(registry);
   register_for<int32_t>(registry);

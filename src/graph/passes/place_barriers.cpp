@@ -101,7 +101,9 @@ class BarrierPlacer {
   Access access(int value, bool writes, bool peers, std::optional<Partition> partition) const {
     const int storage = graph_.storage_of(value);
     const int buffer = memory_.buffer_of[static_cast<size_t>(storage)];
-    const bool variable = graph_.at(storage).source == Value::Source::range;
+    const Value& value_there = graph_.at(storage);
+    const bool variable =
+        value_there.source == Value::Source::range && value_there.range.is_same_for_all();
     // Values outside of the arena count from -1 downwards, so as not to meet buffers.
     return {buffer >= 0 ? buffer : -1 - storage, writes, replicas_ > 1 && (variable || peers),
             partition};

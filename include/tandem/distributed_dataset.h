@@ -1,0 +1,76 @@
+/// A data set whose batches are dealt to replicas.
+#pragma once
+
+#include <iterator>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tandem/data.h"
+#include "tandem/strategy.h"
+
+namespace tandem::distribute {
+
+/// Batches for replicas. Each epoch is one of the data set's.
+class TANDEM_API DistributedDataset {
+ public:
+  class TANDEM_API Iterator {
+   public:
+    /// For each tensor of the element its parts; nothing at the end.
+    std::optional<PerReplicas> next();
+
+    /// See data::Iterator.
+    int64_t position() const { return elements_.position(); }
+    std::string save() const { return elements_.save(); }
+
+   private:
+    friend class DistributedDataset;
+    Iterator(Strategy strategy, data::Iterator elements, bool per_replica)
+        : strategy_(std::move(strategy)),
+          elements_(std::move(elements)),
+          per_replica_(per_replica) {}
+    Strategy strategy_;
+    data::Iterator elements_;
+    bool per_replica_;
+  };
+
+  Iterator iterator() const;
+  Iterator iterator(int64_t epoch) const;
+  /// See data::Dataset::restore.
+  Iterator restore(std::string_view position) const;
+  /// Steps of an epoch, or data::kInfinite or data::kUnknown.
+  int64_t cardinality() const;
+
+  class Steps;
+  /// `for (const PerReplicas& batch : dataset)`: the next epoch.
+  Steps begin() const;
+  std::default_sentinel_t end() const { return {}; }
+
+ private:
+  friend class Strategy;
+  DistributedDataset(Strategy strategy, data::Dataset dataset, bool per_replica)
+      : strategy_(std::move(strategy)), dataset_(std::move(dataset)), per_replica_(per_replica) {}
+  Strategy strategy_;
+  data::Dataset dataset_;
+  bool per_replica_;  // An element is for one replica.
+};
+
+class DistributedDataset::Steps {
+ public:
+  explicit Steps(Iterator iterator) : iterator_(std::move(iterator)) { ++*this; }
+  const PerReplicas& operator*() const { return *value_; }
+  Steps& operator++() {
+    value_.reset();
+    value_ = iterator_.next();
+    return *this;
+  }
+  bool operator==(std::default_sentinel_t) const { return !value_; }
+
+ private:
+  Iterator iterator_;
+  std::optional<PerReplicas> value_;
+};
+
+inline DistributedDataset::Steps DistributedDataset::begin() const { return Steps(iterator()); }
+
+}  // namespace tandem::distribute

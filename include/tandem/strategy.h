@@ -1,0 +1,184 @@
+/// A strategy: see distribute.h.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tandem/data.h"
+#include "tandem/function.h"
+#include "tandem/per_replica.h"
+#include "tandem/reduction.h"
+#include "tandem/tensor.h"
+#include "tandem/variable.h"
+
+namespace tandem::distribute {
+
+enum class ReduceOp { sum, mean };
+
+/// Which replica a value is made for.
+struct ValueContext {
+  int replica_id_in_sync_group = 0;
+  int num_replicas_in_sync = 1;
+};
+
+/// Which part of the input a data set is made for.
+struct InputContext {
+  int num_input_pipelines = 1;
+  int input_pipeline_id = 0;
+  int num_replicas_in_sync = 1;
+
+  /// Throws InvalidArgument where the replicas do not divide it.
+  TANDEM_API int64_t get_per_replica_batch_size(int64_t global_batch_size) const;
+};
+
+class DistributedDataset;
+
+class TANDEM_API Strategy {
+ public:
+  int num_replicas_in_sync() const;
+  /// By replica.
+  std::vector<std::string> devices() const;
+  /// "MirroredStrategy"
+  const std::string& name() const;
+
+  /// Replicas, devices and threads, where the variables are and how gradients meet, for people.
+  std::string explain() const;
+
+  class Scope;
+  /// While it lives, this is get_strategy() of this thread, and variables, optimizers and models
+  /// are created for it. Throws FailedPrecondition inside another strategy's scope.
+  [[nodiscard]] Scope scope() const;
+
+  /// The batch cut by rows over the replicas.
+  PerReplica split(const Tensor& batch) const;
+  PerReplicas split(const Tensors& batch) const;
+
+  /// A value per replica from `f`, called on the replica's own thread.
+  PerReplica values_from_function(const std::function<Tensor(const ValueContext&)>& f) const;
+
+  /// Each element of `batches`, a global batch, split over the replicas.
+  DistributedDataset distribute_dataset(const data::Dataset& batches) const;
+  DistributedDataset experimental_distribute_dataset(const data::Dataset& batches) const;
+
+  /// Each replica takes the next element of the data set that `f` makes: batches of one replica.
+  /// When they end unevenly, the last replicas get empty ones.
+  DistributedDataset distribute_datasets_from_function(
+      const std::function<data::Dataset(const InputContext&)>& f) const;
+
+  /// Runs `f` on every replica with its part of the arguments: `f` is traced once, for all. Throws
+  /// what a replica threw, with the replica and its device named, or DeadlineExceeded naming a
+  /// replica that did not arrive; variables are then as they were after the last whole step, unless
+  /// the replica was stuck within an update.
+  template <class Result, class... Args, class... Values>
+  auto run(const Function<Result, Args...>& f, const Values&... values) const {
+    if constexpr (sizeof...(Values) == 1 && (std::is_same_v<Values, PerReplicas> && ...)) {
+      check_count(sizeof...(Args), values.size()...);
+      return run_as<Result>(f, std::span<const PerReplica>(values...));
+    } else {
+      static_assert(sizeof...(Values) == sizeof...(Args), "run: one value for each argument");
+      static_assert((std::is_same_v<std::remove_cvref_t<Args>, Tensor> && ...),
+                    "run: the function's arguments are tensors");
+      const PerReplica list[] = {PerReplica(values)..., PerReplica()};
+      return run_as<Result>(f, std::span<const PerReplica>(list, sizeof...(Values)));
+    }
+  }
+
+  /// The untyped core.
+  PerReplicas run_flat(const FlatFunction& f, std::span<const PerReplica> arguments) const;
+
+  /// The replicas' values joined: elementwise, or with `axis` also along that axis, whose lengths
+  /// may differ between replicas. The mean divides by the true number of values that met.
+  Tensor reduce(ReduceOp op, const PerReplica& value, std::optional<int> axis = {}) const;
+
+  /// The replicas' values one after another along `axis`.
+  Tensor gather(const PerReplica& value, int axis) const;
+
+  /// The replicas' values in order.
+  Tensors local_results(const PerReplica& value) const;
+
+  /// Compares a checksum of each variable over the replicas. Throws DataLoss naming the first
+  /// replica, and its first variable, that differ from replica 0. Where replicas share memory there
+  /// is nothing to compare.
+  void verify(const Variables& variables) const;
+
+  bool operator==(const Strategy&) const = default;
+
+  class Body;
+  /// For the library's own use.
+  explicit Strategy(std::shared_ptr<const Body> body) : body_(std::move(body)) {}
+  const Body& body() const { return *body_; }
+
+ private:
+  PerReplica run_single(const FlatFunction& f, std::span<const PerReplica> arguments) const;
+  static void check_count(size_t wanted, size_t given);
+
+  template <class Result>
+  auto run_as(const FlatFunction& f, std::span<const PerReplica> arguments) const {
+    if constexpr (std::is_same_v<Result, Tensor>) {
+      return run_single(f, arguments);
+    } else if constexpr (std::is_void_v<Result>) {
+      run_flat(f, arguments);
+    } else {
+      return run_flat(f, arguments);
+    }
+  }
+
+  std::shared_ptr<const Body> body_;
+};
+
+class TANDEM_API Strategy::Scope {
+ public:
+  ~Scope();
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  friend class Strategy;
+  struct Held;
+  explicit Scope(std::unique_ptr<Held> held);
+  std::unique_ptr<Held> held_;
+};
+
+struct MirroredOptions {
+  /// If set, each batch is cut into so many shards, each computed by one thread and summed in a
+  /// fixed order: the result has the same bits on any number of devices. The shards are the
+  /// replicas; devices take turns with them.
+  std::optional<int> reproducible_shards{};
+  /// Of devices that do not share memory.
+  Reduction reduction = Reduction::automatic;
+};
+
+/// Synchronous training on the devices of one machine: every device holds the variables (devices
+/// that share memory, the same ones), computes its part of each batch, and all apply the summed
+/// gradients.
+class TANDEM_API MirroredStrategy : public Strategy {
+ public:
+  /// On the named devices; without names on all GPUs, else on all logical CPUs. Throws NotFound for
+  /// a device that does not exist, InvalidArgument for one given twice and for options.
+  explicit MirroredStrategy(const std::vector<std::string>& devices = {},
+                            const MirroredOptions& options = {});
+};
+
+/// Everything on one device: to run a program written for strategies there.
+class TANDEM_API OneDeviceStrategy : public Strategy {
+ public:
+  explicit OneDeviceStrategy(const std::string& device);
+};
+
+/// Variables live once, on the host or on the only GPU; all devices compute, and each step the
+/// gradients go there and the variables come from there.
+class TANDEM_API CentralStorageStrategy : public Strategy {
+ public:
+  /// Devices as for MirroredStrategy.
+  explicit CentralStorageStrategy(const std::vector<std::string>& devices = {});
+};
+
+/// That of the innermost scope or of the run that is being traced; else the default strategy: one
+/// replica, placed as without a strategy.
+TANDEM_API Strategy get_strategy();
+TANDEM_API bool has_strategy();
+
+}  // namespace tandem::distribute

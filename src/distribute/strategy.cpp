@@ -1,0 +1,194 @@
+#include "tandem/strategy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "distribute/context.h"
+#include "distribute/strategy_body.h"
+#include "runtime/teams.h"
+#include "tandem/error.h"
+#include "tandem/ops.h"
+
+namespace tandem::distribute {
+namespace {
+
+/// Calls a function for each replica on the first thread of the replica's squad.
+class InputJob final : public core::Job {
+ public:
+  InputJob(std::function<Tensor(const ValueContext&)> f, size_t replicas)
+      : f_(std::move(f)), values_(replicas) {}
+
+  void play(core::Host& host) override {
+    for (const core::Member& member : host.members()) {
+      if (member.rank != 0) continue;
+      host.playing(member);
+      host.doing("its input");
+      values_[static_cast<size_t>(member.squad)] =
+          f_({member.squad, static_cast<int>(values_.size())});
+    }
+  }
+
+  Tensors take() { return std::move(values_); }
+
+ private:
+  const std::function<Tensor(const ValueContext&)> f_;
+  Tensors values_;
+};
+
+int64_t length(const Tensor& tensor, int axis) {
+  return tensor.shape()[axis < 0 ? axis + tensor.rank() : axis];
+}
+
+void check_axis(const char* what, const Tensor& value, int axis) {
+  if (axis >= -value.rank() && axis < value.rank()) return;
+  throw InvalidArgument(fmt::format("{}: axis {} of a value of shape {}; from {} to {} is accepted",
+                                    what, axis, value.shape().str(), -value.rank(),
+                                    value.rank() - 1));
+}
+
+}  // namespace
+
+int Strategy::num_replicas_in_sync() const { return body_->replicas(); }
+
+const std::string& Strategy::name() const { return body_->name(); }
+
+std::vector<std::string> Strategy::devices() const {
+  std::vector<std::string> names;
+  for (const auto& device : body_->devices()) names.push_back(device->name());
+  return names;
+}
+
+std::string Strategy::explain() const {
+  if (body_->is_default()) return "the default strategy: one replica, placed op by op\n";
+  const graph::Replicas& replicas = body_->targets();
+  std::string text =
+      fmt::format("{}: {} replica{}\n", name(), replicas.count(), replicas.count() == 1 ? "" : "s");
+  for (int r = 0; r < replicas.count(); ++r) {
+    const devices::Device& device = *replicas.devices[static_cast<size_t>(r)];
+    const int threads = replicas.single_threaded ? 1 : device.threads();
+    text += fmt::format("  replica {} on {}, {} thread{}\n", r, device.name(), threads,
+                        threads == 1 ? "" : "s");
+  }
+  if (replicas.home) text += fmt::format("variables on {}\n", replicas.home->name());
+  if (body_->shares_memory()) {
+    text +=
+        "gradients are summed where they lie, each thread a range, since all replicas share "
+        "memory\n";
+  } else if (replicas.home) {
+    text += "gradients are summed there, since the variables are there alone\n";
+  } else if (replicas.reduction == Reduction::automatic) {
+    text +=
+        "gradients cross memory spaces: by ranges or over one device, as their size says; see the "
+        "function's explain()\n";
+  } else {
+    text += fmt::format("gradients cross memory spaces: {}, as the options say\n",
+                        replicas.reduction == Reduction::ranges ? "by ranges" : "over one device");
+  }
+  return text;
+}
+
+PerReplica Strategy::split(const Tensor& batch) const {
+  return PerReplica::split(batch, body_->replicas());
+}
+
+PerReplicas Strategy::split(const Tensors& batch) const {
+  PerReplicas parts;
+  for (const Tensor& tensor : batch) parts.push_back(split(tensor));
+  return parts;
+}
+
+PerReplica Strategy::values_from_function(
+    const std::function<Tensor(const ValueContext&)>& f) const {
+  if (body_->is_default()) return PerReplica(Tensors{f({})});
+  const bool on_team = std::ranges::all_of(
+      body_->devices(), [](const auto& device) { return device->queue().immediate(); });
+  if (!on_team) {
+    Tensors values;
+    for (int r = 0; r < body_->replicas(); ++r) values.push_back(f({r, body_->replicas()}));
+    return PerReplica(std::move(values));
+  }
+  auto job = std::make_shared<InputJob>(f, body_->devices().size());
+  runtime::team_slot(body_->devices(), body_->targets().single_threaded)->run(job);
+  return PerReplica(job->take());
+}
+
+void Strategy::check_count(size_t wanted, size_t given) {
+  if (wanted == given) return;
+  throw InvalidArgument(
+      fmt::format("run: the batch has {} tensors, the function takes {}", given, wanted));
+}
+
+PerReplicas Strategy::run_flat(const FlatFunction& f, std::span<const PerReplica> arguments) const {
+  PerReplicas results;
+  if (body_->is_default()) {
+    Tensors tensors;
+    for (const PerReplica& argument : arguments) tensors.push_back(argument.value(0));
+    for (Tensor& result : f(tensors)) results.emplace_back(Tensors{std::move(result)});
+    return results;
+  }
+  body_->run(*this, f, arguments, [&](const graph::Execution& execution, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      Tensors values;
+      for (int r = 0; r < body_->replicas(); ++r) {
+        values.push_back(execution.result(r, static_cast<int>(i)));
+      }
+      results.emplace_back(std::move(values));
+    }
+  });
+  return results;
+}
+
+PerReplica Strategy::run_single(const FlatFunction& f,
+                                std::span<const PerReplica> arguments) const {
+  if (body_->is_default()) return run_flat(f, arguments)[0];
+  std::shared_ptr<Tensors> values = body_->recycled_list();
+  body_->run(*this, f, arguments, [&](const graph::Execution& execution, size_t) {
+    for (int r = 0; r < body_->replicas(); ++r) {
+      (*values)[static_cast<size_t>(r)] = execution.result(r, 0);
+    }
+  });
+  return PerReplica(std::shared_ptr<const Tensors>(std::move(values)));
+}
+
+Tensors Strategy::local_results(const PerReplica& value) const {
+  check_cross_replica("local_results");
+  if (is_merging()) return {value.value(0)};
+  Tensors values;
+  for (int r = 0; r < body_->replicas(); ++r) values.push_back(value.value(r));
+  if (!body_->shares_memory()) {
+    for (Tensor& own : values) own = on_device(own, devices::host_device());
+  }
+  return values;
+}
+
+Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int> axis) const {
+  check_cross_replica("reduce");
+  if (is_merging()) {
+    const Tensor own = value.value(0);
+    if (!axis) return all_reduced(op, own);
+    check_axis("reduce", own, *axis);
+    const ReduceOptions along{.axes = std::vector<int>{*axis}};
+    const Tensor sum = all_reduced(ReduceOp::sum, reduce_sum(own, along));
+    if (op == ReduceOp::sum) return sum;
+    return sum / all_reduced(ReduceOp::sum, reduce_sum(ones_like(own), along));
+  }
+  Tensor sum;
+  int64_t count = 0;
+  for (const Tensor& own : local_results(value)) {
+    if (axis) check_axis("reduce", own, *axis);
+    const Tensor part = axis ? reduce_sum(own, {.axes = std::vector<int>{*axis}}) : own;
+    count += axis ? length(own, *axis) : 1;
+    sum = sum.defined() ? add(sum, part) : part;
+  }
+  return op == ReduceOp::sum ? sum : sum * (1.0 / static_cast<double>(count));
+}
+
+Tensor Strategy::gather(const PerReplica& value, int axis) const {
+  check_cross_replica("gather");
+  const Tensors values = local_results(value);
+  check_axis("gather", values[0], axis);
+  return is_merging() ? all_gathered(values[0], axis) : concat(values, axis);
+}
+
+}  // namespace tandem::distribute

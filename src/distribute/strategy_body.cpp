@@ -1,0 +1,160 @@
+#include "distribute/strategy_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "distribute/context.h"
+#include "distribute/per_replica.h"
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+namespace {
+
+std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
+  if (replicas.home) return {replicas.home};
+  std::vector<devices::DevicePtr> each;
+  for (const devices::DevicePtr& device : replicas.devices) {
+    if (std::ranges::find(each, device) == each.end()) each.push_back(device);
+  }
+  return each;
+}
+
+}  // namespace
+
+Strategy::Body::Body(std::string name, graph::Replicas replicas)
+    : name_(std::move(name)),
+      replicas_(std::make_shared<graph::Replicas>(std::move(replicas))),
+      store_(std::make_shared<Store>(store_devices(*replicas_), replicas_->owner,
+                                     replicas_->devices)) {
+  if (shares_memory()) return;
+  throw Unimplemented(
+      fmt::format("{}: its devices do not share memory; replicas can be logical CPUs, or one GPU",
+                  name_));
+}
+
+const std::vector<devices::DevicePtr>& Strategy::Body::devices() const {
+  static const auto* none = new std::vector<devices::DevicePtr>;
+  return replicas_ ? replicas_->devices : *none;
+}
+
+bool Strategy::Body::shares_memory() const {
+  const auto& space = [](const devices::DevicePtr& device) { return &device->space(); };
+  return is_default() || (std::ranges::all_of(devices(),
+                                              [&](const devices::DevicePtr& device) {
+                                                return space(device) == space(devices()[0]);
+                                              }) &&
+                          (!replicas_->home || space(replicas_->home) == space(devices()[0])));
+}
+
+Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const FlatFunction& f,
+                                                 std::span<const PerReplica> arguments) const {
+  if (!op::recorders().empty()) {
+    throw FailedPrecondition(
+        "run: called under an open gradient tape, which cannot see into it; put the tape inside "
+        "the function");
+  }
+  constexpr size_t kMostArguments = 64;
+  if (arguments.size() > kMostArguments) throw InvalidArgument("run: more than 64 arguments");
+  std::array<Tensor, kMostArguments> typical;
+  uint64_t batched = 0;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    typical[i] = arguments[i].values() ? arguments[i].value(0) : arguments[i].whole();
+    if (arguments[i].values() || arguments[i].parts() > 0) batched |= uint64_t{1} << i;
+  }
+  const std::span<const Tensor> tensors(typical.data(), arguments.size());
+  const graph::Arguments traced = batched == 0
+                                      ? graph::arguments_of(tensors)
+                                      : graph::Arguments{.tensors = tensors, .batched = batched};
+  const RunScope running(self);
+  Prepared prepared;
+  prepared.concrete = f.body()->concrete(traced, {.replicas = replicas_});
+  prepared.execution = f.body()->execution(*prepared.concrete);
+  if (batched == 0) prepared.whole_rows = traced.rows;
+  return prepared;
+}
+
+std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
+  std::lock_guard lock(lists_mutex_);
+  for (const auto& list : lists_) {
+    if (list.use_count() == 1) return list;
+  }
+  lists_.push_back(std::make_shared<Tensors>(static_cast<size_t>(replicas())));
+  return lists_.back();
+}
+
+void Strategy::Body::bind(const Prepared& prepared, std::span<const PerReplica> arguments) const {
+  const graph::Concrete& concrete = *prepared.concrete;
+  graph::Execution& execution = *prepared.execution;
+  int64_t global = 0;
+  for (int r = 0; r < replicas(); ++r) {
+    global += rows_of(concrete, arguments, r, prepared.whole_rows);
+  }
+  int64_t offset = 0;
+  for (int r = 0; r < replicas(); ++r) {
+    const int64_t rows = rows_of(concrete, arguments, r, prepared.whole_rows);
+    execution.set_shard(r, {rows, offset}, global);
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const PerReplica& argument = arguments[i];
+      const int index = static_cast<int>(i);
+      if (argument.parts() > 0) {
+        const auto shard = shard_of(argument.whole().shape()[0], r, replicas());
+        execution.bind_rows(r, index, argument.whole(), shard.row_offset, shard.rows);
+      } else {
+        execution.bind(r, index, argument.value(r));
+      }
+    }
+    offset += rows;
+  }
+}
+
+/// The rows of one replica, on which all its batched arguments must agree.
+int64_t Strategy::Body::rows_of(const graph::Concrete& concrete,
+                                std::span<const PerReplica> arguments, int replica,
+                                int64_t whole_rows) const {
+  int64_t rows = whole_rows;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const PerReplica& argument = arguments[i];
+    int64_t own = -1;
+    if (argument.parts() > 0) {
+      check_count(argument.parts());
+      own = shard_of(argument.whole().shape()[0], replica, replicas()).rows;
+    } else if (argument.values()) {
+      check_count(static_cast<int>(argument.values()->size()));
+      const Tensor& value = (*argument.values())[static_cast<size_t>(replica)];
+      check_type(concrete.arguments[i], value, replica, i);
+      own = value.shape().rows();
+    }
+    if (own < 0) continue;
+    if (rows >= 0 && rows != own) {
+      throw InvalidArgument(
+          fmt::format("run: arguments of replica {} ({}) differ in rows, {} and {}", replica,
+                      devices()[static_cast<size_t>(replica)]->name(), rows, own));
+    }
+    rows = own;
+  }
+  return std::max<int64_t>(rows, 0);
+}
+
+void Strategy::Body::check_count(int values) const {
+  if (values == replicas()) return;
+  throw InvalidArgument(fmt::format(
+      "run: an argument has values for {} replicas, the strategy has {}", values, replicas()));
+}
+
+void Strategy::Body::check_type(const op::TensorType& traced, const Tensor& value, int replica,
+                                size_t index) const {
+  const Shape& shape = value.shape();
+  bool same = value.dtype() == traced.dtype && shape.rank() == traced.shape.rank();
+  for (int axis = 0; same && axis < shape.rank(); ++axis) {
+    same = traced.shape[axis] < 0 || traced.shape[axis] == shape[axis];
+  }
+  if (same) return;
+  throw InvalidArgument(fmt::format(
+      "run: argument {} is {}{} on replica {} ({}), but {}{} on replica 0", index,
+      name_of(value.dtype()), shape.str(), replica, devices()[static_cast<size_t>(replica)]->name(),
+      name_of(traced.dtype), traced.shape.str()));
+}
+
+}  // namespace tandem::distribute

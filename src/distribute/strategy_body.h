@@ -1,0 +1,76 @@
+/// What a strategy is made of: its replicas, the store of its variables, and the way into a run.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/execution.h"
+#include "graph/function_body.h"
+#include "tandem/strategy.h"
+#include "tensor/store.h"
+
+namespace tandem::distribute {
+
+class Strategy::Body {
+ public:
+  /// The default strategy.
+  Body() = default;
+  /// `home` is where variables live alone, if they do not live beside each replica.
+  Body(std::string name, graph::Replicas replicas);
+
+  const std::string& name() const { return name_; }
+  int replicas() const { return replicas_ ? replicas_->count() : 1; }
+  bool is_default() const { return replicas_ == nullptr; }
+  bool shares_memory() const;
+
+  /// By replica; none for the default strategy.
+  const std::vector<devices::DevicePtr>& devices() const;
+  const graph::Replicas& targets() const { return *replicas_; }
+  /// Null for the default strategy.
+  const std::shared_ptr<Store>& store() const { return store_; }
+
+  /// Runs and calls take(execution, number of results) before the next run may begin. Not for the
+  /// default strategy.
+  template <class Take>
+  void run(const Strategy& self, const FlatFunction& f, std::span<const PerReplica> arguments,
+           Take take) const;
+
+  /// A list of tensors that nobody else holds any more, or a new one.
+  std::shared_ptr<Tensors> recycled_list() const;
+
+ private:
+  struct Prepared {
+    graph::ConcretePtr concrete;
+    std::shared_ptr<graph::Execution> execution;
+    int64_t whole_rows = -1;  // Of every replica, where arguments are the same for all.
+  };
+  Prepared prepare(const Strategy& self, const FlatFunction& f,
+                   std::span<const PerReplica> arguments) const;
+  void bind(const Prepared& prepared, std::span<const PerReplica> arguments) const;
+  int64_t rows_of(const graph::Concrete& concrete, std::span<const PerReplica> arguments,
+                  int replica, int64_t whole_rows) const;
+  void check_count(int values) const;
+  void check_type(const op::TensorType& traced, const Tensor& value, int replica,
+                  size_t index) const;
+
+  std::string name_ = "the default strategy";
+  graph::ReplicasPtr replicas_;
+  std::shared_ptr<Store> store_;
+  mutable std::mutex lists_mutex_;
+  mutable std::vector<std::shared_ptr<Tensors>> lists_;
+};
+
+template <class Take>
+void Strategy::Body::run(const Strategy& self, const FlatFunction& f,
+                         std::span<const PerReplica> arguments, Take take) const {
+  const Prepared prepared = prepare(self, f, arguments);
+  const auto lock = prepared.execution->lock();
+  bind(prepared, arguments);
+  f.body()->run(*prepared.concrete, *prepared.execution);
+  take(*prepared.execution, prepared.concrete->results.size());
+}
+
+}  // namespace tandem::distribute

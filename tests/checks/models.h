@@ -1,0 +1,122 @@
+/// Models and data for the equivalence suite, all in float64.
+#pragma once
+
+#include "tandem/checks/equivalence.h"
+#include "tandem/keras/layers.h"
+#include "tandem/ops.h"
+
+namespace tandem::checks::models {
+
+namespace layers = keras::layers;
+using keras::CompileOptions;
+using keras::Model;
+
+inline Tensor numbers(const Shape& shape, uint64_t seed) {
+  return random_uniform(shape, -1, 1, {.dtype = DType::float64, .seed = seed});
+}
+
+inline Tensor classes(const Shape& shape, int64_t count, uint64_t seed) {
+  const Tensor wide =
+      random_uniform(shape, 0, static_cast<double>(count), {.dtype = DType::float64, .seed = seed});
+  return cast(wide, DType::int32);
+}
+
+inline keras::Loss sparse_loss(std::optional<int64_t> ignored = {}) {
+  return keras::losses::SparseCategoricalCrossentropy(
+      {.from_logits = true, .ignore_class = ignored});
+}
+
+inline CompileOptions classification() {
+  return {
+      .optimizer = keras::optimizers::Adam(0.01), .loss = sparse_loss(), .metrics = {"accuracy"}};
+}
+
+/// 70 rows, so that most batches do not divide and the last is small.
+inline TrainingCase mlp() {
+  TrainingCase training;
+  training.model = [] {
+    return keras::Sequential({layers::Dense(8, {.activation = "tanh"}), layers::Dense(3)});
+  };
+  training.compile = classification;
+  training.x = {numbers({70, 5}, 1)};
+  training.y = {classes({70}, 3, 2)};
+  training.batch_size = 32;
+  return training;
+}
+
+inline TrainingCase convnet() {
+  TrainingCase training;
+  training.model = [] {
+    return keras::Sequential({
+        layers::Conv2D(4, 3, {.use_bias = false}),
+        layers::BatchNormalization({.momentum = 0.9, .synchronized = true}),
+        layers::Activation("relu"),
+        layers::MaxPooling2D(2),
+        layers::Flatten(),
+        layers::Dropout(0.3),
+        layers::Dense(3),
+    });
+  };
+  training.compile = classification;
+  training.x = {numbers({26, 8, 8, 2}, 3)};
+  training.y = {classes({26}, 3, 4)};
+  training.batch_size = 9;
+  return training;
+}
+
+inline TrainingCase transformer() {
+  TrainingCase training;
+  training.model = []() -> Model {
+    const auto tokens = keras::Input({6, 8}, DType::float64);
+    const auto attended =
+        layers::MultiHeadAttention(2, 4, {.use_causal_mask = true})(keras::KerasTensors{tokens});
+    const auto first = layers::LayerNormalization()(layers::Add()({tokens, attended}));
+    const auto hidden = layers::Dense(8)(layers::Dense(16, {.activation = "gelu"})(first));
+    const auto second = layers::LayerNormalization()(layers::Add()({first, hidden}));
+    return {{tokens}, {layers::Dense(5)(second)}};
+  };
+  training.compile = classification;
+  training.x = {numbers({22, 6, 8}, 5)};
+  training.y = {classes({22, 6}, 5, 6)};
+  training.batch_size = 7;
+  return training;
+}
+
+/// Some rows of the table are never met, some by several replicas at once.
+inline TrainingCase embedding() {
+  TrainingCase training;
+  training.model = [] {
+    return keras::Sequential({
+        layers::Embedding(20, 4, {.dtype = DType::float64}),
+        layers::Flatten(),
+        layers::Dense(2),
+    });
+  };
+  training.compile = classification;
+  training.x = {classes({30, 3}, 12, 7)};
+  training.y = {classes({30}, 2, 8)};
+  training.batch_size = 8;
+  return training;
+}
+
+/// Two outputs of which many examples do not count, and a regularizer.
+inline TrainingCase masked_outputs() {
+  TrainingCase training;
+  training.model = []() -> Model {
+    const auto x = keras::Input({4}, DType::float64);
+    const auto hidden = layers::Dense(
+        6, {.activation = "tanh", .kernel_regularizer = keras::regularizers::l2(0.05)})(x);
+    return {{x}, {layers::Dense(3)(hidden), layers::Dense(2)(hidden)}};
+  };
+  training.compile = []() -> CompileOptions {
+    return {.optimizer = keras::optimizers::Adam(0.01),
+            .loss = {sparse_loss(0), sparse_loss(1)},
+            .loss_weights = {1.0, 0.25}};
+  };
+  training.x = {numbers({37, 4}, 9)};
+  training.y = {classes({37}, 3, 10), classes({37}, 2, 11)};
+  training.batch_size = 10;
+  return training;
+}
+
+}  // namespace tandem::checks::models
