@@ -23,7 +23,7 @@ enum class VariableSynchronization {
   none,       ///< Never; with more than one replica it is InvalidArgument.
   on_write,   ///< All have one value; what they assign is aggregated first.
   on_read,    ///< Each has its own, which the others do not see. Outside of run the aggregate is
-            ///< read; an assign there sets it. Never trainable.
+              ///< read; an assign there sets it. Never trainable.
 };
 
 struct VariableOptions {

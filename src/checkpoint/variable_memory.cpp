@@ -50,8 +50,7 @@ void VariableTarget::finish() {
     std::for_each(data_, data_ + bytes_of(variable_), [](char& b) { b = b != 0 ? 1 : 0; });
   }
   if (aside_.empty()) return;
-  write_variable(*variable_.body(),
-                 Tensor::copy_of(data_, variable_.dtype(), variable_.shape()));
+  write_variable(*variable_.body(), Tensor::copy_of(data_, variable_.dtype(), variable_.shape()));
 }
 
 }  // namespace tandem::checkpoint

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "keras/loss_watch.h"
 #include "keras/model_state.h"
 #include "keras/progress.h"
 #include "keras/step_summary.h"
@@ -77,6 +78,7 @@ class Run final : public TrainingRun {
       : model_(model),
         training_(training),
         options_(options),
+        watch_(training),
         progress_(options.output == nullptr ? std::cout : *options.output,
                   shown(options.verbose, options.output)),
         summary_(training.strategy()) {}
@@ -120,11 +122,12 @@ class Run final : public TrainingRun {
     progress_.begin_epoch(epoch, options_.epochs);
     tell([&](Callback& callback) { callback.on_epoch_begin(*this, epoch); });
     training_.reset();
+    watch_.begin_epoch(epoch);
     progress_.begin(steps_);
     int64_t samples = 0;
     const int64_t done = all_steps(batches.iterator(epoch), samples);
     if (done == 0) throw InvalidArgument("fit: the data set is empty");
-    Logs logs = training_.logs();
+    Logs logs = watched_logs();
     const bool validates = validate && (epoch + 1) % options_.validation_freq == 0;
     if (validates) {
       for (const auto& [name, value] : validate()) logs["val_" + name] = value;
@@ -152,8 +155,21 @@ class Run final : public TrainingRun {
         tell([&](Callback& callback) { callback.on_batch_end(*this, done - 1); });
       }
       progress_.step(done, [&] { return training_.logs(); });
+      if (watch_.is_due()) watched_logs();
     }
     return done;
+  }
+
+  /// Throws when the loss is no number; where a TerminateOnNaN is, it stops.
+  Logs watched_logs() {
+    const Logs logs = training_.logs();
+    if (LossWatch::is_number(logs)) return logs;
+    const auto ends = [](const AnyCallback& callback) {
+      return dynamic_cast<callbacks::TerminateOnNaN*>(callback.operator->()) != nullptr;
+    };
+    if (std::ranges::none_of(options_.callbacks, ends)) throw watch_.error(logs);
+    stopped_ = true;
+    return logs;
   }
 
   void step(const Tensors& batch) {
@@ -166,6 +182,7 @@ class Run final : public TrainingRun {
   const Model& model_;
   Training& training_;
   const FitOptions& options_;
+  LossWatch watch_;
   Progress progress_;
   std::optional<int64_t> steps_;
   bool stopped_ = false;
@@ -331,7 +348,9 @@ Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& wei
   if (weight.defined()) batch.push_back(weight);
   training.reset();
   training.train(batch);
-  return training.logs();
+  const Logs logs = training.logs();
+  if (LossWatch::is_number(logs)) return logs;
+  throw LossWatch(training).error(logs, "train_on_batch", "this batch");
 }
 
 }  // namespace tandem::keras

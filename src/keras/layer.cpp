@@ -9,6 +9,7 @@
 
 #include "collective/collective.h"
 #include "graph/trace.h"
+#include "keras/deferred_updates.h"
 #include "keras/described_call.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -78,6 +79,11 @@ Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
   node_.track(name, variable);
   weights_.push_back({variable, options.regularizer});
   return variable;
+}
+
+void LayerBody::update_weight(const Variable& weight,
+                              const std::function<Tensor(const Tensor& now)>& next) {
+  DeferredUpdates::set(weight, next);
 }
 
 void LayerBody::adopt(const std::string& name, const Layer& layer) {

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <unordered_set>
 
 #include "collective/collective.h"
@@ -39,6 +40,20 @@ void check(const Tensors& gradients, const Variables& variables) {
                                         gradients[i].shape().str()));
     }
   }
+}
+
+void check_condition(const Tensor& condition) {
+  if (!condition.defined() || (condition.dtype() == DType::boolean && condition.rank() == 0)) {
+    return;
+  }
+  throw InvalidArgument(fmt::format("apply_gradients: condition is {}{}, a bool[] is accepted",
+                                    name_of(condition.dtype()), condition.shape().str()));
+}
+
+/// The rate, or NaN, with which an update changes nothing.
+Tensor rate_if(const Tensor& condition, const Tensor& rate) {
+  if (!condition.defined()) return rate;
+  return where(condition, rate, Tensor(std::numeric_limits<double>::quiet_NaN()));
 }
 
 Variable rate_variable(const LearningRate& rate, const std::string& name) {
@@ -153,14 +168,16 @@ Tensor Optimizer::current_learning_rate() const {
   return (*body_->schedule)(body_->iterations.value());
 }
 
-void Optimizer::apply_gradients(const Tensors& gradients, const Variables& variables) const {
+void Optimizer::apply_gradients(const Tensors& gradients, const Variables& variables,
+                                const Tensor& condition) const {
   check(gradients, variables);
+  check_condition(condition);
   if (variables.empty()) return;
   const OptimizerDescription& described = body_->described;
   body_->slots.track(variables);
   // Before the gradients are waited for: the rate is computed while they are.
   const Tensor step = body_->iterations.value();
-  const Tensor rate = current_learning_rate();
+  const Tensor rate = rate_if(condition, current_learning_rate());
   const std::vector<Group> groups = grouped(gradients, variables);
 
   std::vector<Tensors> sums, applied;
@@ -178,7 +195,8 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
     ops::apply_update({"accumulate_update", {{"every", described.every}}}, sums[i],
                       body_->accumulators(updated), {}, rate, step);
   }
-  body_->iterations.assign_add(Tensor(int64_t{1}));
+  body_->iterations.assign_add(condition.defined() ? cast(condition, DType::int64)
+                                                   : Tensor(int64_t{1}));
 }
 
 }  // namespace tandem::keras::optimizers

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "collective/collective.h"
+#include "keras/deferred_updates.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
@@ -11,6 +13,11 @@ namespace tandem::keras {
 struct Training::Batch {
   Tensors x, y;
   Tensor weight;
+};
+
+struct Training::Gathered {
+  Tensor delta;   // Of the state.
+  Tensor losses;  // The sum of the losses' totals, a scalar.
 };
 
 namespace {
@@ -96,19 +103,26 @@ Tensors Training::outputs_for(const Tensors& inputs, bool training) const {
   return outputs;
 }
 
-/// Adds what a batch gives to the state, in one assign.
-void Training::gather(const Batch& batch, const Tensors& predictions) const {
+/// What a batch adds to the state.
+Training::Gathered Training::gathered(const Batch& batch, const Tensors& predictions) const {
   Tensors deltas;
+  Tensor losses;
   const auto pair = [&](const Tensor& total, const Tensor& count) {
     deltas.push_back(stack({cast(total, DType::float64), cast(count, DType::float64)}, 0));
+  };
+  const auto add_loss = [&](const Tensor& total) {
+    const Tensor own = cast(total, DType::float64);
+    losses = losses.defined() ? losses + own : own;
   };
   Tensor examples;
   for (size_t i = 0; i < outputs(); ++i) {
     const LossTerm term = options_.loss[i].terms(batch.y[i], predictions[i], batch.weight);
     pair(term.sum, term.weight);
+    add_loss(term.sum);
     if (i == 0) examples = term.weight;
   }
   const Tensor penalty = model_.regularization_loss();
+  if (penalty.defined()) add_loss(penalty);
   const double replicas = strategy_.num_replicas_in_sync();
   pair(penalty.defined() ? cast(penalty, examples.dtype()) * examples * replicas
                          : zeros_like(examples),
@@ -118,12 +132,21 @@ void Training::gather(const Batch& batch, const Tensors& predictions) const {
       deltas.push_back(metric.state_delta(batch.y[i], predictions[i], batch.weight));
     }
   }
-  state_.assign_add(concat(deltas, 0));
+  return {concat(deltas, 0), losses};
+}
+
+/// Whether all losses since the last reset, of all replicas, are numbers: a boolean scalar. From
+/// the first that is not, the totals in the state are not either.
+Tensor Training::are_numbers(const Tensor& losses) const {
+  const int64_t terms = static_cast<int64_t>(2 * (outputs() + 1));
+  const Tensor before = reduce_sum(strided_slice(state_.value(), {{.begin = 0, .end = terms}}));
+  return is_finite(before + collective::all_reduce({losses})[0]);
 }
 
 void Training::train_step(const Tensors& flat) const {
   const Batch batch = taken_apart(flat);
   Tensors predictions;
+  const DeferredUpdates updates;
   GradientTape tape;
   predictions = outputs_for(batch.x, true);
   Tensor loss = model_.regularization_loss();
@@ -134,13 +157,16 @@ void Training::train_step(const Tensors& flat) const {
   }
   const Variables variables = model_.trainable_weights();
   const Tensors gradients = tape.gradient(loss, variables);
-  options_.optimizer.apply_gradients(gradients, variables);
-  gather(batch, predictions);
+  const Gathered gathered = this->gathered(batch, predictions);
+  const Tensor sound = are_numbers(gathered.losses);
+  options_.optimizer.apply_gradients(gradients, variables, sound);
+  updates.commit(sound);
+  state_.assign_add(gathered.delta);
 }
 
 void Training::evaluate_step(const Tensors& flat) const {
   const Batch batch = taken_apart(flat);
-  gather(batch, outputs_for(batch.x, false));
+  state_.assign_add(gathered(batch, outputs_for(batch.x, false)).delta);
 }
 
 Logs Training::logs() const {

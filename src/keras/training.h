@@ -35,7 +35,9 @@ class Training {
   void run(const FlatFunction& step, const Tensors& batch) const;
   Batch taken_apart(const Tensors& flat) const;
   Tensors outputs_for(const Tensors& inputs, bool training) const;
-  void gather(const Batch& batch, const Tensors& predictions) const;
+  struct Gathered;
+  Gathered gathered(const Batch& batch, const Tensors& predictions) const;
+  Tensor are_numbers(const Tensor& losses) const;
   void train_step(const Tensors& batch) const;
   void evaluate_step(const Tensors& batch) const;
 

@@ -23,6 +23,8 @@ namespace tandem::ops {
 /// as it is in the others.
 ///
 ///   accumulate_update   w += g, but w = 0 in each `every`-th step
+///
+/// A rate that is no number changes nothing.
 struct UpdateRule {
   const char* op;
   op::Attrs attrs;

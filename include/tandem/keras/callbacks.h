@@ -183,8 +183,9 @@ class TANDEM_API CSVLogger : public Callback {
   std::vector<std::string> columns_;
 };
 
-/// Ends the training when the loss is no number. It looks after each `every` steps, since looking
-/// waits for the device.
+/// Ends the training when the loss is no number, where fit without it throws. No weight has changed
+/// since the first such loss. It looks after each `every` steps, since looking waits for the
+/// device.
 class TANDEM_API TerminateOnNaN : public Callback {
  public:
   explicit TerminateOnNaN(int64_t every = 1) : every_(every) {}

@@ -120,6 +120,12 @@ class TANDEM_API LayerBody {
   Variable add_weight(const std::string& name, const Shape& shape,
                       const WeightOptions& options = {});
 
+  /// For `call`, to set a weight that is not trained, as moving statistics are, to next(its value).
+  /// In a training step of fit it is set with the trained weights, once the loss is known to be a
+  /// number; elsewhere at once.
+  static void update_weight(const Variable& weight,
+                            const std::function<Tensor(const Tensor& now)>& next);
+
   /// A layer that this one uses: its weights count as this one's.
   template <class L>
   L add_layer(const std::string& name, L layer) {

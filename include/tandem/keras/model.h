@@ -50,7 +50,9 @@ class TANDEM_API Model : public Layer {
 
   /// Trains on arrays, one row per sample, and returns the logs of each epoch. Throws
   /// FailedPrecondition before compile(), InvalidArgument for arrays and options that do not fit,
-  /// all before any weight changes.
+  /// all before any weight changes. A loss that is no number is InvalidArgument too, unless a
+  /// callback is TerminateOnNaN: the weights are then those before the step that it came in, and
+  /// fit notices within a second or at the end of the epoch.
   History fit(const Tensor& x, const Tensor& y, const FitOptions& options = {}) const;
   History fit(const Tensors& x, const Tensors& y, const FitOptions& options = {}) const;
 
@@ -67,7 +69,8 @@ class TANDEM_API Model : public Layer {
   Tensor predict(const Tensor& x, const PredictOptions& options = {}) const;
   Tensors predict(const Tensors& x, const PredictOptions& options = {}) const;
 
-  /// One step; returns its loss and metrics.
+  /// One step; returns its loss and metrics. Throws as fit does, and InvalidArgument for a loss
+  /// that is no number; no weight has changed then.
   Logs train_on_batch(const Tensors& x, const Tensors& y, const Tensor& sample_weight = {}) const;
 
  protected:

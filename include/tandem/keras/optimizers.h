@@ -45,10 +45,12 @@ class TANDEM_API Optimizer : public Trackable {
 
   /// One step. Inside `strategy.run` the gradients are summed over the replicas first, so that all
   /// replicas apply the gradient of the sum of their losses; then they are accumulated, clipped and
-  /// applied. No gradients for no variables are no step. Throws InvalidArgument when the lists
-  /// differ in length, a variable is there twice, a gradient is undefined, or its shape is not its
-  /// variable's.
-  void apply_gradients(const Tensors& gradients, const Variables& variables) const;
+  /// applied. No gradients for no variables are no step. With a `condition`, a boolean scalar that
+  /// is the same on all replicas, nothing changes where it is false, iterations() included. Throws
+  /// InvalidArgument when the lists differ in length, a variable is there twice, a gradient is
+  /// undefined, or its shape is not its variable's.
+  void apply_gradients(const Tensors& gradients, const Variables& variables,
+                       const Tensor& condition = {}) const;
 
   /// "adam".
   const std::string& name() const;

@@ -107,7 +107,9 @@ class BatchNormalizationBody final : public LayerBody {
  private:
   void update(const Statistics& batch) const {
     const auto mix = [&](const Variable& moving, const Tensor& value) {
-      moving.assign(moving.value() * options_.momentum + value * (1 - options_.momentum));
+      update_weight(moving, [&](const Tensor& now) {
+        return now * options_.momentum + value * (1 - options_.momentum);
+      });
     };
     mix(moving_mean_, batch.mean);
     mix(moving_variance_, batch.variance);

@@ -305,10 +305,10 @@ class Update final : public op::Executable {
     const int64_t end = std::min(end_chunk * op::Split::kChunk, elements());
     const int rate_index = static_cast<int>(ends_.size());
     const int64_t step = *launch.in<int64_t>(rate_index + 1);
+    const double rate = *launch.in<double>(rate_index);
     const StepFn<T> change = (step + 1) % every_ == 0 ? step_ : meanwhile_;
-    if (at >= end || change == nullptr) return;
-    const Scalars scalars =
-        scalars_(*launch.in<double>(rate_index), static_cast<double>(step / every_ + 1));
+    if (at >= end || change == nullptr || std::isnan(rate)) return;
+    const Scalars scalars = scalars_(rate, static_cast<double>(step / every_ + 1));
     auto variable = static_cast<size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());
     for (; at < end; ++variable) {
       const int64_t stop = std::min(ends_[variable], end);
