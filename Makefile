@@ -31,8 +31,8 @@ test: build
 
 demo:
 	@$(DEPS) build
-	@$(call build,$(BUILD),,custom_training_loop)
-	@$(BUILD)/bin/custom_training_loop $(ARGS)
+	@$(call build,$(BUILD),,demo)
+	@$(BUILD)/bin/demo $(ARGS)
 
 bench:
 	@$(DEPS) build
@@ -52,9 +52,11 @@ interop:
 	@test -n "$(PEERS)" || { echo "usage: make interop PEERS=<folder of make peers> [OPS='add ..']"; exit 1; }
 	@$(DEPS) build interop
 	@$(refresh)
-	@$(call build,$(BUILD),,tandem-interop)
+	@$(call build,$(BUILD),,tandem-interop mirrored_fit demo)
 	@$(PEERS)/tensorflow/bin/python tests/interop/run.py --program $(BUILD)/bin/tandem-interop $(OPS)
 	@$(PEERS)/tensorflow/bin/python tests/interop/checkpoints.py --program $(BUILD)/bin/tandem-interop
+	@$(PEERS)/tensorflow/bin/python tests/interop/trajectories.py --program $(BUILD)/bin/tandem-interop
+	@$(PEERS)/tensorflow/bin/python tests/interop/accuracy.py --programs $(BUILD)/bin
 
 install: build
 	@cmake --install $(BUILD) --prefix $(PREFIX)
@@ -106,10 +108,10 @@ clean:
 help:
 	@echo 'make build                  the library, the programs and the tests, in $(BUILD)/'
 	@echo 'make test [TESTS=regex]     all tests'
-	@echo 'make demo                   trains a small model with examples/custom_training_loop.cpp'
+	@echo 'make demo                   trains a convolutional network on Fashion-MNIST, saves, restores, evaluates'
 	@echo 'make bench [NAMES=..]       our own figures; with PEERS=folder beside those of other libraries'
 	@echo 'make peers PEERS=folder     installs the libraries to compare with'
-	@echo 'make interop PEERS=folder   compares our ops, gradients and checkpoints with TensorFlow'
+	@echo 'make interop PEERS=folder   compares our ops, gradients, trainings and checkpoints with TensorFlow'
 	@echo 'make install [PREFIX=..]    headers, shared library, CMake and pkg-config files'
 	@echo 'make check                  folder order, clang-format, cppcheck, clang-tidy'
 	@echo 'make format                 rewrites all sources with clang-format'

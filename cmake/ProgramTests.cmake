@@ -43,7 +43,23 @@ tandem_program_test(compiled_function compiled_function 0 WITH --test-gpus 1
          "^long: .*0.1740" "^short: .*0.03")
 tandem_program_test(mirrored_fit mirrored_fit 0
   PRINTS "^Epoch 2/2$" "^469/469 - .*/step - .* samples/s - accuracy: 0.[78][0-9]+ - loss: 0.[456]" "^time per step: input "
-         "^79/79 - .*accuracy: 0.[78]")
+         "^79/79 - .*accuracy: 0.8[2-9]")
+tandem_program_test(custom_training_loop custom_training_loop 0 WITH --rows 300 --epochs 2
+  PRINTS "^Number of devices: 2$" "^Epoch: 0, Loss: 2[.]" "^Epoch: 1, Loss: [12][.]" "!Epoch: 2" "!nan")
+tandem_program_test(custom_training_loop_alone custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 1
+  PRINTS "^Number of devices: 1$" "^Epoch: 0, Loss: 2[.]")
+tandem_program_test(checkpointing checkpointing 0
+  WITH --rows 300 --folder ${PROJECT_BINARY_DIR}/checkpoints_of_test
+  PRINTS "^Epoch: 1, Loss: [12][.]" "^Checkpoint saved at .*checkpoints_of_test/ckpt-1$"
+         "^Checkpoint saved at .*checkpoints_of_test/ckpt-2$" "^Checkpoint restored.$")
+tandem_program_test(regression regression 0 WITH --rows 200 --epochs 10
+  PRINTS "^Epoch 10/10$" "^7/7 - .* - loss: 0[.][0-2][0-9]+ - mae: 0[.]" "dense_1 .Dense. .*10,250")
+tandem_program_test(gpt gpt 0 WITH --windows 64 --epochs 2 --letters 20
+  PRINTS "^76 letters, 622796 parameters$" "^4/4 - .*loss: 4[.]" "^4/4 - .*loss: 3[.]" "GNU GENERAL PUBLIC LICENSE")
+tandem_program_test(gpt_refused gpt 1 WITH --text /no/such/text
+  PRINTS "^NotFound: /no/such/text has no text of more than 64 letters; name one with --text$")
+tandem_program_test(demo demo 0 WITH --rows 6400 --epochs 1
+  PRINTS "^50/50 - " "^saved at .*ckpt-1 and restored$" "^test accuracy 0.[67][0-9]+, trained on [0-9]+ pictures/s$")
 tandem_program_test(soft_placement soft_placement 0
   PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend test."
          "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"

@@ -1,10 +1,13 @@
 /// What the example programs share: flags, reports, and how an error ends them.
 #pragma once
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "tandem/tandem.h"
 
@@ -23,6 +26,36 @@ inline bool has_flag(int count, char** words, std::string_view name) {
     if (name == words[i]) return true;
   }
   return false;
+}
+
+/// The word after `name`, or `otherwise`.
+inline std::string text_flag(int count, char** words, std::string_view name,
+                             const std::string& otherwise) {
+  for (int i = 1; i + 1 < count; ++i) {
+    if (name == words[i]) return words[i + 1];
+  }
+  return otherwise;
+}
+
+/// Cuts the CPU into as many devices as --logical-cpus says.
+inline void use_logical_cpus(int count, char** words, int otherwise) {
+  const int cpus = std::max(flag(count, words, "--logical-cpus", otherwise), 0);
+  tandem::config::set_logical_cpus(
+      std::vector<tandem::config::LogicalCpu>(static_cast<size_t>(cpus)));
+}
+
+/// The images of Fashion-MNIST as rows of 784 numbers from 0 to 1, and their classes one-hot, as
+/// the articles prepare MNIST. Only the first `most` for training.
+inline tandem::keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most = 60'000) {
+  auto [train, test] = tandem::keras::datasets::fashion_mnist::load_data();
+  const auto prepared = [](const tandem::keras::datasets::Examples& examples, int64_t rows) {
+    rows = std::min(rows, examples.y.shape()[0]);
+    const tandem::Tensor images = tandem::reshape(examples.x.rows(0, rows), {-1, 784});
+    return tandem::keras::datasets::Examples{
+        tandem::cast(images, tandem::DType::float32) / 255.0,
+        tandem::keras::utils::to_categorical(examples.y.rows(0, rows), 10)};
+  };
+  return {prepared(train, most), prepared(test, test.y.shape()[0])};
 }
 
 /// Devices and placement as the flags say: --test-gpus 2, --soft-placement.

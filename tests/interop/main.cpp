@@ -2,6 +2,7 @@
 /// tandem-interop --ops: prints the names of the ops it knows.
 /// tandem-interop --train FOLDER STEPS: trains from the folder's latest checkpoint and saves the
 /// next.
+/// tandem-interop --trajectories ROWS.npz RESULTS.npz: see trajectories.h.
 ///
 /// Case n is made of the entries n/case (the bytes of {"op": name, "attributes": {..}}), n/input0,
 /// n/input1, .. and n/weights. Its results are n/output and n/gradient0, .. of the sum of output
@@ -13,6 +14,7 @@
 
 #include "checkpoint.h"
 #include "ops.h"
+#include "trajectories.h"
 
 namespace tandem::interop {
 namespace {
@@ -99,8 +101,12 @@ int main(int count, char** arguments) {
     if (count == 4 && std::string(arguments[1]) == "--train") {
       return tandem::interop::take_turn(arguments[2], std::stoi(arguments[3]));
     }
+    if (count == 4 && std::string(arguments[1]) == "--trajectories") {
+      return tandem::interop::train_rows(arguments[2], arguments[3]);
+    }
     std::fprintf(stderr,
-                 "usage: tandem-interop CASES.npz RESULTS.npz | --ops | --train FOLDER STEPS\n");
+                 "usage: tandem-interop CASES.npz RESULTS.npz | --ops | --train FOLDER STEPS | "
+                 "--trajectories ROWS.npz RESULTS.npz\n");
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tandem-interop: %s\n", error.what());

@@ -1,0 +1,54 @@
+/// Article 000, example 3: a custom training loop that saves a checkpoint after each epoch.
+///
+///   checkpointing [--logical-cpus 2] [--epochs 2] [--rows 60000] [--folder training_checkpoints]
+#include "program.h"
+
+using namespace tandem;  // NOLINT: an example
+namespace layers = keras::layers;
+
+int main(int count, char** words) {
+  return example::run([&] {
+    example::use_logical_cpus(count, words, 2);
+    const distribute::MirroredStrategy strategy;
+
+    const auto scope = strategy.scope();
+    const keras::Sequential model({
+        layers::Dense(10, {.activation = "relu", .input_shape = {784}}),
+        layers::Dense(10),
+    });
+    const keras::optimizers::Adam optimizer(0.01);
+    const keras::losses::CategoricalCrossentropy loss_fn({.from_logits = true});
+
+    const std::filesystem::path checkpoint_dir =
+        example::text_flag(count, words, "--folder", "training_checkpoints");
+    const train::Checkpoint checkpoint({{"optimizer", optimizer}, {"model", model}});
+
+    const auto [train, test] =
+        example::flat_fashion_mnist(example::flag(count, words, "--rows", 60'000));
+    const auto dataset = data::Dataset::from_tensor_slices(train.x, train.y).batch(128);
+
+    const auto train_step = function([&](const Tensor& inputs, const Tensor& labels) {
+      GradientTape tape;
+      const Tensor predictions = model(inputs, {.training = true});
+      const Tensor loss = loss_fn(labels, predictions);
+      const Variables weights = model.trainable_weights();
+      optimizer.apply_gradients(tape.gradient(loss, weights), weights);
+      return loss;
+    });
+
+    for (int epoch = 0; epoch < example::flag(count, words, "--epochs", 2); ++epoch) {
+      for (const auto& [inputs, labels] : dataset.as<std::pair<Tensor, Tensor>>()) {
+        const auto losses =
+            strategy.run(train_step, strategy.split(inputs), strategy.split(labels));
+        const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);
+        std::printf("Epoch: %d, Loss: %f\n", epoch, loss.item<float>());
+      }
+      const auto path = checkpoint.save(checkpoint_dir / "ckpt");
+      std::printf("Checkpoint saved at %s\n", path.c_str());
+    }
+
+    const auto latest = train::latest_checkpoint(checkpoint_dir);
+    checkpoint.restore(latest).assert_consumed();
+    std::printf("Checkpoint restored.\n");
+  });
+}

@@ -1,0 +1,25 @@
+/// Article 002, example 3: a network that makes its weights for the data it first sees, trained
+/// with everything by name.
+///
+///   regression [--epochs 10] [--rows 2000]
+#include "program.h"
+
+using namespace tandem;  // NOLINT: an example
+namespace layers = keras::layers;
+
+int main(int count, char** words) {
+  return example::run([&] {
+    random::set_seed(1);
+    const int64_t rows = example::flag(count, words, "--rows", 2000);
+    const Tensor x_train = random_normal({rows, 20});
+    const Tensor y_train = sin(matmul(x_train, random_normal({20, 10}, 0, 0.3)));
+
+    const keras::Sequential model({
+        layers::Dense(1024, {.activation = "relu"}),
+        layers::Dense(10),
+    });
+    model.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}});
+    model.fit(x_train, y_train, {.epochs = example::flag(count, words, "--epochs", 10)});
+    std::printf("%s", model.summary().c_str());
+  });
+}
