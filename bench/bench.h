@@ -90,6 +90,9 @@ void dropout_16M();
 void ckpt_save();
 void ckpt_restore();
 void input();
+void seed_fit();
+void convnet_fit();
+void inception();
 
 void first_step();
 

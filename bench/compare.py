@@ -85,6 +85,9 @@ TARGETS = (
     Target("ckpt_save", 0.7, peers=("tensorflow",)),
     Target("ckpt_restore", 0.7, peers=("tensorflow",)),
     Target("input", 0.25, peers=("tensorflow",)),  # tf.data
+    Target("seed_fit", 0.08, peers=PEERS, against=("tensorflow",)),  # only TensorFlow has a `fit`
+    Target("convnet_fit", 0.5, peers=PEERS),
+    Target("inception", 0.8, peers=("tensorflow", "pytorch")),
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

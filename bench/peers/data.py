@@ -132,6 +132,66 @@ def convnet_weights() -> list[np.ndarray]:
     return values
 
 
+class Fit(NamedTuple):
+    """A training over all rows in shuffled batches, with accuracy."""
+
+    rows: int
+    learning_rate: float
+
+
+FITS = {
+    "seed_fit": Fit(60_000, CLASSIFIERS["mlp10"].learning_rate),
+    "convnet_fit": Fit(50 * BATCH, CONVNET_LEARNING_RATE),
+}
+
+
+def steps_per_epoch(rows: int) -> int:
+    return -(-rows // BATCH)
+
+
+def epochs_of(steps: int, rows: int) -> int:
+    """Whole epochs of at least so many steps."""
+    return -(-steps // steps_per_epoch(rows))
+
+
+def fit_data(name: str) -> tuple[np.ndarray, np.ndarray]:
+    """What `name` trains on: rows of features and one-hot labels, or images and classes."""
+    rows = FITS[name].rows
+    return (features(rows), labels(rows)) if name == "seed_fit" else (images(rows), classes(rows))
+
+
+def fit_weights(name: str) -> list[np.ndarray]:
+    return weights(CLASSIFIERS["mlp10"].sizes) if name == "seed_fit" else convnet_weights()
+
+
+class Inception(NamedTuple):
+    """InceptionV3 as Keras builds it, with logits."""
+
+    batch: int = 8
+    side: int = 299
+    classes: int = 1000
+    learning_rate: float = 1e-5
+    loss_steps: int = 3
+    epsilon: float = 1e-3  # of the normalisations
+    momentum: float = 0.99  # of their statistics
+
+
+INCEPTION = Inception()
+
+
+def inception_batch() -> tuple[np.ndarray, np.ndarray]:
+    """Images [batch, side, side, 3] from -1 to 1, and their classes."""
+    batch, side = INCEPTION.batch, INCEPTION.side
+    pixels = (2 * uniform(1, batch * side * side * 3) - 1).astype(np.float32).reshape(batch, side, side, 3)
+    return pixels, ((splitmix64(2, batch) >> np.uint64(33)) % np.uint64(INCEPTION.classes)).astype(np.int32)
+
+
+def inception_kernel(number: int, shape: tuple[int, ...]) -> np.ndarray:
+    """[height, width, in, out] of the convolution with this number, in the order they are made; or [in, out]."""
+    limit = math.sqrt(6 / (math.prod(shape[:-2]) * (shape[-2] + shape[-1])))
+    return ((2 * uniform(10 + number, math.prod(shape)) - 1) * limit).astype(np.float32).reshape(shape)
+
+
 def texts(transformer: Transformer) -> tuple[np.ndarray, np.ndarray]:
     """Int64 [batch, tokens]: the tokens to read, and behind each the one to predict."""
     batch, tokens = transformer.batch, transformer.tokens + 1
@@ -214,12 +274,12 @@ def best_seconds(run: Runner, steps: int = 1) -> float:
     return best
 
 
-def report(name: str, ways: dict[str, Callable[[], Runner]], steps: int = 1) -> None:
+def report(name: str, ways: dict[str, Callable[[], Runner]], steps: int = 1, loss_step: int = LOSS_STEP) -> None:
     """Measures every way of doing the same work and prints the best one; each starts from the initial weights."""
     results = []
     for way, make in ways.items():
         run = make()
-        loss = run(LOSS_STEP)
+        loss = run(loss_step)
         seconds = best_seconds(run, steps)
         print(f"{name}: {way}: {seconds * 1e6:.1f} us, loss {loss:.9g}", file=sys.stderr, flush=True)
         results.append((seconds, loss))

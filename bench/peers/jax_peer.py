@@ -1,38 +1,50 @@
-"""Times JAX on the benchmarks of tandem-bench: one jitted train step, Adam as Keras does it, and a large product."""
+"""Times JAX on the benchmarks of tandem-bench: one jitted train step, Adam as Keras does it, on one batch and on
+shuffled rows, and a large product."""
 
 import os
 
 import data
-from data import BATCH, CLASSIFIERS, TRANSFORMERS, Runner
-from data import features, labels, parse_arguments, report, uniform, weights
+from data import BATCH, CLASSIFIERS, FITS, TRANSFORMERS, Runner
+from data import features, labels, parse_arguments, report, steps_per_epoch, uniform, weights
 
-arguments = parse_arguments([*CLASSIFIERS, *TRANSFORMERS, "convnet", "matmul4096"])
+arguments = parse_arguments([*CLASSIFIERS, *TRANSFORMERS, "convnet", "matmul4096", *FITS])
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["NPROC"] = str(arguments.threads)  # the size of XLA's thread pool
 
 import jax
 import jax.numpy as jnp
+import jax_fit
 import jax_transformer
 from jax_adam import adam, initial_state
 
 
-def mean_loss(parameters, x, y):
-    """Mean softmax cross-entropy of a chain of dense layers."""
+def logits(parameters, x):
+    """Of a chain of dense layers."""
     *hidden, last = zip(parameters[::2], parameters[1::2])
     for kernel, bias in hidden:
         x = jax.nn.relu(x @ kernel + bias)
     kernel, bias = last
-    return -jnp.mean(jnp.sum(y * jax.nn.log_softmax(x @ kernel + bias), axis=-1))
+    return x @ kernel + bias
 
 
-def convnet_loss(parameters, x, y):
-    """Mean sparse cross-entropy of convolutions with relu and max pooling, and a dense layer."""
+def mean_loss(parameters, x, y):
+    """Mean softmax cross-entropy."""
+    return -jnp.mean(jnp.sum(y * jax.nn.log_softmax(logits(parameters, x)), axis=-1))
+
+
+def convnet_logits(parameters, x):
+    """Of convolutions with relu and max pooling, and a dense layer."""
     *convolutions, (kernel, bias) = zip(parameters[::2], parameters[1::2])
     for filters, offsets in convolutions:
         x = jax.lax.conv_general_dilated(x, filters, (1, 1), "VALID", dimension_numbers=("NHWC", "HWIO", "NHWC"))
         x = jax.nn.relu(x + offsets)
         x = jax.lax.reduce_window(x, -jnp.inf, jax.lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID")
-    scores = jax.nn.log_softmax(x.reshape(len(x), -1) @ kernel + bias)
+    return x.reshape(len(x), -1) @ kernel + bias
+
+
+def convnet_loss(parameters, x, y):
+    """Mean sparse cross-entropy."""
+    scores = jax.nn.log_softmax(convnet_logits(parameters, x))
     return -jnp.mean(jnp.take_along_axis(scores, y[:, None], axis=1))
 
 
@@ -78,6 +90,9 @@ def product(side: int) -> Runner:
 for name in arguments.names:
     if name == "matmul4096":
         report(name, {"jit": lambda: product(4096)})
+    elif name in FITS:
+        model = convnet_logits if name == "convnet_fit" else logits
+        report(name, jax_fit.ways(name, model), steps_per_epoch(FITS[name].rows))
     elif name in TRANSFORMERS:
         report(name, jax_transformer.ways(name))
     else:

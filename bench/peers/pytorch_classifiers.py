@@ -6,18 +6,27 @@ from pytorch_training import Problem, ways_of
 from torch.nn.functional import cross_entropy, linear, relu
 
 
-def mean_loss(parameters, x, y):
-    """Mean softmax cross-entropy of a chain of dense layers."""
+def logits(parameters, x):
+    """Of a chain of dense layers."""
     *hidden, last = zip(parameters[::2], parameters[1::2])
     for kernel, bias in hidden:
         x = relu(linear(x, kernel, bias))
-    return cross_entropy(linear(x, *last), y)
+    return linear(x, *last)
+
+
+def mean_loss(parameters, x, y):
+    """Mean softmax cross-entropy."""
+    return cross_entropy(logits(parameters, x), y)
+
+
+def initial(sizes: tuple[int, ...]) -> list[torch.Tensor]:
+    """Kernels are in PyTorch's layout [out, in]."""
+    return [torch.from_numpy(w.T.copy()) for w in weights(sizes)]
 
 
 def problem(name: str) -> Problem:
-    """Kernels are in PyTorch's layout [out, in]."""
     sizes, learning_rate = CLASSIFIERS[name]
-    parameters = [torch.from_numpy(w.T.copy()) for w in weights(sizes)]
+    parameters = initial(sizes)
     return Problem(
         torch.from_numpy(features(BATCH)), torch.from_numpy(labels(BATCH)), parameters, mean_loss, learning_rate
     )

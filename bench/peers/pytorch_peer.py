@@ -3,7 +3,8 @@
 import pytorch_memory
 import pytorch_nn
 import pytorch_random
-from data import CLASSIFIERS, ELEMENTWISE, MOVEMENTS, TRANSFORMERS, parse_arguments, report
+from data import CLASSIFIERS, ELEMENTWISE, FITS, INCEPTION, MOVEMENTS, TRANSFORMERS, parse_arguments, report
+from data import steps_per_epoch
 
 NAMES = (
     *CLASSIFIERS,
@@ -14,12 +15,16 @@ NAMES = (
     *MOVEMENTS,
     *pytorch_nn.NAMES,
     *pytorch_random.NAMES,
+    *FITS,
+    "inception",
 )
 arguments = parse_arguments(NAMES)
 
 import pytorch_classifiers
 import pytorch_convnet
 import pytorch_elementwise
+import pytorch_fit
+import pytorch_inception
 import pytorch_movement
 import pytorch_transformer
 import torch
@@ -39,5 +44,9 @@ FAMILIES = {
 for name in arguments.names:
     if name in pytorch_memory.NAMES:
         pytorch_memory.report_peak(name, arguments.threads)
+    elif name in FITS:
+        report(name, pytorch_fit.ways(name), steps_per_epoch(FITS[name].rows))
+    elif name == "inception":
+        report(name, pytorch_inception.ways(name), loss_step=INCEPTION.loss_steps)
     else:
         report(name, FAMILIES[name].ways(name))

@@ -55,6 +55,16 @@ def eager(problem: Problem, **implementation) -> Runner:
     return run
 
 
+def keras_adam(parameters, first, second, step, gradients, learning_rate: float) -> None:
+    """One update of all of them in place, to be compiled."""
+    step.add_(1)
+    alpha = learning_rate * torch.sqrt(1 - BETA2**step) / (1 - BETA1**step)
+    for w, m, v, g in zip(parameters, first, second, gradients):
+        m.add_((g - m) * (1 - BETA1))
+        v.add_((g * g - v) * (1 - BETA2))
+        w.sub_(alpha * m / (v.sqrt() + EPSILON))
+
+
 def compiled(problem: Problem) -> Runner:
     x, y, parameters, mean_loss, learning_rate = problem
     first = [torch.zeros_like(w) for w in parameters]
@@ -63,12 +73,7 @@ def compiled(problem: Problem) -> Runner:
 
     def train_step(parameters, first, second, step, x, y):
         gradients, loss = torch.func.grad_and_value(mean_loss)(parameters, x, y)
-        step.add_(1)
-        alpha = learning_rate * torch.sqrt(1 - BETA2**step) / (1 - BETA1**step)
-        for w, m, v, g in zip(parameters, first, second, gradients):
-            m.add_((g - m) * (1 - BETA1))
-            v.add_((g * g - v) * (1 - BETA2))
-            w.sub_(alpha * m / (v.sqrt() + EPSILON))
+        keras_adam(parameters, first, second, step, gradients, learning_rate)
         return loss
 
     torch.compiler.reset()

@@ -1,21 +1,23 @@
 """Times TensorFlow on the benchmarks of tandem-bench: Keras layers and Adam in compiled train steps, on one CPU and
-mirrored over two logical CPUs; checkpoints; and tf.data."""
+mirrored over two logical CPUs; `fit`; checkpoints; and tf.data."""
 
 import os
 
 import data
 import tensorflow_checkpoint
-from data import BATCH, CLASSIFIERS, TRANSFORMERS, Runner
-from data import fashion_mnist, features, labels, parse_arguments, report, weights
+from data import BATCH, CLASSIFIERS, FITS, INCEPTION, TRANSFORMERS, Runner
+from data import fashion_mnist, features, labels, parse_arguments, report, steps_per_epoch, weights
 
 MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
 arguments = parse_arguments(
-    [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES, "input"]
+    [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES, "input", *FITS, "inception"]
 )
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
 import keras
 import tensorflow as tf
+import tensorflow_fit
+import tensorflow_inception
 import tensorflow_transformer
 
 tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
@@ -23,7 +25,6 @@ tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
 
 REPLICAS = 2
 ROWS = 60_000
-STEPS_PER_EPOCH = -(-ROWS // BATCH)
 
 
 def make_model(sizes: tuple[int, ...]) -> keras.Model:
@@ -171,7 +172,12 @@ for name in arguments.names:
     elif name == "input":
         report(name, {"tf.data": samples}, ROWS)
     elif name in MIRRORED:
-        report(name, MIRRORED[name], STEPS_PER_EPOCH)
+        report(name, MIRRORED[name], steps_per_epoch(ROWS))
+    elif name in FITS:
+        make_fitted = make_convnet if name == "convnet_fit" else lambda: make_model(CLASSIFIERS["mlp10"].sizes)
+        report(name, tensorflow_fit.ways(name, make_fitted), steps_per_epoch(FITS[name].rows))
+    elif name == "inception":
+        report(name, tensorflow_inception.ways(), loss_step=INCEPTION.loss_steps)
     elif name in TRANSFORMERS:
         report(name, tensorflow_transformer.ways(name))
     else:
