@@ -36,6 +36,9 @@ class Signal {
  public:
   uint32_t value() const { return word_.load(std::memory_order_acquire); }
 
+  /// True while somebody who waits has parked, and so takes long to answer.
+  bool has_parked() const { return parked_.load(std::memory_order_relaxed) > 0; }
+
   /// Publishes everything written before, and wakes the waiters.
   void advance();
 

@@ -172,6 +172,8 @@ class TeamState {
 Host::Host(TeamState& state, int index, std::vector<Member> members)
     : state_(state), index_(index), members_(std::move(members)), squad_(members_[0].squad) {}
 
+int Host::hosts() const { return static_cast<int>(state_.hosts.size()); }
+
 void Host::squad_barrier(const Member& member) {
   state_.arrive(*this, state_.squad_barriers[static_cast<size_t>(member.squad)]);
 }
@@ -244,6 +246,7 @@ void Team::run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadlin
 }
 
 bool Team::broken() const { return state_->broken; }
+bool Team::awake() const { return !threads_.empty() && !state_->started.has_parked(); }
 bool Team::is_playing() { return playing; }
 
 }  // namespace tandem::core

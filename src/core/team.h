@@ -41,6 +41,7 @@ class Host {
   Host(TeamState& state, int index, std::vector<Member> members);
 
   int index() const { return index_; }
+  int hosts() const;  ///< Threads of the team.
   const std::vector<Member>& members() const { return members_; }
 
   /// Says whose part this thread plays now, and what it does, for errors. `activity` outlives the
@@ -87,6 +88,10 @@ class Team {
   void run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadline);
 
   bool broken() const;
+
+  /// True where there are other threads than the caller's, and all of them would begin at once:
+  /// they have just been at work, and spin.
+  bool awake() const;
 
   /// True on a thread that is playing a job: it must not wait for a team itself.
   static bool is_playing();

@@ -1,35 +1,11 @@
 #include "data/table.h"
 
-#include <cstring>
-
+#include "data/row_copy.h"
 #include "tandem/config.h"
 #include "tensor/body.h"
 
 namespace tandem::data {
 namespace {
-
-const char* row_of(const TensorBody& column, size_t row_bytes, int64_t place) {
-  return static_cast<const char*>(column.data()) + row_bytes * static_cast<size_t>(place);
-}
-
-/// A row begins far from the one before: its first lines are asked for while that one is copied,
-/// and the processor asks for those after them by itself.
-void foresee(const char* row, size_t bytes) {
-  constexpr size_t kLine = 64;
-  constexpr size_t kAhead = 8 * kLine;
-  for (size_t at = 0; at < std::min(bytes, kAhead); at += kLine) __builtin_prefetch(row + at);
-}
-
-void copy_rows(const TensorBody& from, size_t row_bytes, std::span<const int64_t> places,
-               char* to) {
-  constexpr size_t kRowsAhead = 2;
-  for (size_t i = 0; i < places.size(); ++i, to += row_bytes) {
-    if (i + kRowsAhead < places.size()) {
-      foresee(row_of(from, row_bytes, places[i + kRowsAhead]), row_bytes);
-    }
-    std::memcpy(to, row_of(from, row_bytes, places[i]), row_bytes);
-  }
-}
 
 bool is_run(std::span<const int64_t> places) {
   for (size_t i = 1; i < places.size(); ++i) {
@@ -63,17 +39,19 @@ Element Table::gathered(std::span<const int64_t> places, BatchMemory& memory) co
   Element batch;
   batch.reserve(columns_.size());
   const auto count = static_cast<int64_t>(places.size());
-  const bool run = is_run(places);
-  for (const Tensor& column : columns_) {
-    if (run) {
+  if (is_run(places)) {
+    for (const Tensor& column : columns_) {
       batch.push_back(column.rows(places[0], places[0] + count));
-      continue;
     }
-    const TensorBody& from = *column.body();
-    const auto to = memory.take(batch.size(), from.dtype, from.shape.with(0, count));
-    copy_rows(from, to->bytes() / places.size(), places, static_cast<char*>(to->data()));
+    return batch;
+  }
+  const auto copy = std::make_shared<RowCopy>(places);
+  for (const Tensor& column : columns_) {
+    const auto to = memory.take(batch.size(), column.dtype(), column.shape().with(0, count));
+    copy->add(column.body(), to);
     batch.emplace_back(to);
   }
+  RowCopy::run(copy);
   return batch;
 }
 

@@ -9,6 +9,11 @@
 #include "tandem/error.h"
 
 namespace tandem::runtime {
+namespace {
+
+thread_local std::weak_ptr<TeamSlot> last;
+
+}  // namespace
 
 TeamSlot::TeamSlot(const std::vector<devices::DevicePtr>& devices, bool single_threaded) {
   for (size_t i = 0; i < devices.size(); ++i) {
@@ -31,8 +36,19 @@ void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
                     squads_[0].name, std::chrono::duration<double>(deadline).count()));
   }
   if (!team_ || team_->broken()) team_ = std::make_unique<core::Team>(squads_);
+  last = weak_from_this();
   team_->run(job, deadline);
 }
+
+bool TeamSlot::run_if_awake(const std::shared_ptr<core::Job>& job) {
+  if (core::Team::is_playing()) return false;
+  const std::unique_lock lock(baton_, std::try_to_lock);
+  if (!lock || !team_ || team_->broken() || !team_->awake()) return false;
+  team_->run(job, config::wait_deadline());
+  return true;
+}
+
+std::shared_ptr<TeamSlot> last_team() { return last.lock(); }
 
 std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices,
                                     bool single_threaded) {

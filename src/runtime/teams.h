@@ -11,7 +11,7 @@
 
 namespace tandem::runtime {
 
-class TeamSlot {
+class TeamSlot : public std::enable_shared_from_this<TeamSlot> {
  public:
   TeamSlot(const std::vector<devices::DevicePtr>& devices, bool single_threaded);
 
@@ -19,6 +19,10 @@ class TeamSlot {
   /// DeadlineExceeded when the team is not free within the deadline, FailedPrecondition from within
   /// a job, else as Team::run.
   void run(const std::shared_ptr<core::Job>& job);
+
+  /// Runs `job` as run() does if the team is free and its threads are awake; else returns false at
+  /// once.
+  bool run_if_awake(const std::shared_ptr<core::Job>& job);
 
  private:
   std::vector<core::Squad> squads_;
@@ -30,5 +34,9 @@ class TeamSlot {
 /// one thread for each entry of the list.
 std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices,
                                     bool single_threaded = false);
+
+/// The slot that the calling thread ran a job on last, or null. What this thread prepares between
+/// two jobs, the team's other threads can share while they are awake.
+std::shared_ptr<TeamSlot> last_team();
 
 }  // namespace tandem::runtime

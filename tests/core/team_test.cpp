@@ -59,6 +59,25 @@ TEST(Team, EveryMemberPlaysOnce) {
   }
 }
 
+TEST(Team, EveryHostKnowsHowManyThereAre) {
+  Team team({{3, "replica 0"}});
+  std::atomic<int> sum{0};
+  team.run(job([&](Host& host) { sum += host.hosts(); }), 10s);
+  EXPECT_EQ(sum, 9);
+}
+
+TEST(Team, ThreadsThatHaveLongWaitedAreNotAwake) {
+  Team alone(replicas(1));
+  alone.run(job([](Host&) {}), 10s);
+  EXPECT_FALSE(alone.awake());
+
+  Team team({{2, "replica 0"}});
+  team.run(job([](Host&) {}), 10s);
+  const auto give_up = Clock::now() + 10s;
+  while (team.awake() && Clock::now() < give_up) std::this_thread::sleep_for(1ms);
+  EXPECT_FALSE(team.awake());
+}
+
 TEST(Team, ThreadsNeverOutnumberCores) {
   Team team(replicas(16));
   std::atomic<int> hosts{0};
