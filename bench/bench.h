@@ -91,6 +91,9 @@ void ckpt_save();
 void ckpt_restore();
 void input();
 void seed_fit();
+
+/// The same under MirroredStrategy on two logical CPUs.
+void mirrored_fit();
 void convnet_fit();
 void inception();
 

@@ -85,6 +85,7 @@ TARGETS = (
     Target("ckpt_save", 0.7, peers=("tensorflow",)),
     Target("ckpt_restore", 0.7, peers=("tensorflow",)),
     Target("input", 0.25, peers=("tensorflow",)),  # tf.data
+    Target("mirrored_fit", 0.04, peers=("tensorflow",)),
     Target("seed_fit", 0.08, peers=PEERS, against=("tensorflow",)),  # only TensorFlow has a `fit`
     Target("convnet_fit", 0.5, peers=PEERS),
     Target("inception", 0.8, peers=("tensorflow", "pytorch")),

@@ -35,19 +35,31 @@ void measure(const std::string& name, const keras::Model& model, const Tensor& x
   report(name, epoch / static_cast<double>(steps) * 1e6, "us");
 }
 
-}  // namespace
-
 /// Article 000, example 1: 60,000 rows, the last batch has 96.
-void seed_fit() {
+void seed_model(const std::string& name, const distribute::Strategy& strategy) {
   constexpr int64_t kRows = 60'000;
-  devices::reset_devices();
+  const Tensors weights = values_of(harness::Classifier<float>().variables);
+  const auto scope = strategy.scope();
   const keras::Sequential model(
       {layers::Dense(10, {.activation = "relu", .input_shape = {784}}), layers::Dense(10)});
-  model.set_weights(values_of(harness::Classifier<float>().variables));
+  model.set_weights(weights);
   model.compile({.optimizer = keras::optimizers::Adam(0.01),
                  .loss = keras::losses::CategoricalCrossentropy({.from_logits = true}),
                  .metrics = {"accuracy"}});
-  measure("seed_fit", model, harness::features<float>(kRows), harness::labels<float>(kRows));
+  measure(name, model, harness::features<float>(kRows), harness::labels<float>(kRows));
+}
+
+}  // namespace
+
+void seed_fit() {
+  devices::reset_devices();
+  seed_model("seed_fit", distribute::get_strategy());
+}
+
+void mirrored_fit() {
+  devices::reset_devices();
+  config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  seed_model("mirrored_fit", distribute::MirroredStrategy());
 }
 
 /// The network of `convnet`, 50 steps an epoch.

@@ -57,6 +57,7 @@ const std::vector<Benchmark>& benchmarks() {
       {"ckpt_save", "a checkpoint of 256 MB, until it is on the disk", ckpt_save},
       {"ckpt_restore", "the same, restored", ckpt_restore},
       {"input", "a sample of Fashion-MNIST: shuffle, batch 128, prefetch", input},
+      {"mirrored_fit", "the same as seed_fit on two replicas", mirrored_fit},
       {"seed_fit", "`fit` of mlp10 on 60,000 x 784, shuffled, with accuracy: per step", seed_fit},
       {"convnet_fit", "`fit` of the convnet, the same", convnet_fit},
       {"inception", "InceptionV3 on 8 images of 299x299, Adam: a compiled step", inception},

@@ -14,6 +14,7 @@ import numpy as np
 FEATURES = 784
 CLASSES = 10
 BATCH = 128
+REPLICAS = 2
 LOSS_STEP = 20
 REPETITIONS = 5
 MINIMUM_SECONDS = 0.3
@@ -141,6 +142,7 @@ class Fit(NamedTuple):
 
 FITS = {
     "seed_fit": Fit(60_000, CLASSIFIERS["mlp10"].learning_rate),
+    "mirrored_fit": Fit(60_000, CLASSIFIERS["mlp10"].learning_rate),
     "convnet_fit": Fit(50 * BATCH, CONVNET_LEARNING_RATE),
 }
 
@@ -157,11 +159,11 @@ def epochs_of(steps: int, rows: int) -> int:
 def fit_data(name: str) -> tuple[np.ndarray, np.ndarray]:
     """What `name` trains on: rows of features and one-hot labels, or images and classes."""
     rows = FITS[name].rows
-    return (features(rows), labels(rows)) if name == "seed_fit" else (images(rows), classes(rows))
+    return (features(rows), labels(rows)) if name != "convnet_fit" else (images(rows), classes(rows))
 
 
 def fit_weights(name: str) -> list[np.ndarray]:
-    return weights(CLASSIFIERS["mlp10"].sizes) if name == "seed_fit" else convnet_weights()
+    return weights(CLASSIFIERS["mlp10"].sizes) if name != "convnet_fit" else convnet_weights()
 
 
 class Inception(NamedTuple):

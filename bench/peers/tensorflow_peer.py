@@ -5,7 +5,7 @@ import os
 
 import data
 import tensorflow_checkpoint
-from data import BATCH, CLASSIFIERS, FITS, INCEPTION, TRANSFORMERS, Runner
+from data import BATCH, CLASSIFIERS, FITS, INCEPTION, REPLICAS, TRANSFORMERS, Runner
 from data import fashion_mnist, features, labels, parse_arguments, report, steps_per_epoch, weights
 
 MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
@@ -23,7 +23,6 @@ import tensorflow_transformer
 tf.config.threading.set_intra_op_parallelism_threads(arguments.threads)
 tf.config.threading.set_inter_op_parallelism_threads(arguments.threads)
 
-REPLICAS = 2
 ROWS = 60_000
 
 
@@ -162,7 +161,7 @@ MIRRORED = {
     "seed_mirrored_loop": {"loop in a tf.function": lambda: Mirrored().loop_in_function()},
 }
 
-if MIRRORED.keys() & set(arguments.names):
+if {*MIRRORED, "mirrored_fit"} & set(arguments.names):
     halves = [tf.config.LogicalDeviceConfiguration()] * REPLICAS
     tf.config.set_logical_device_configuration(tf.config.list_physical_devices("CPU")[0], halves)
 

@@ -27,12 +27,7 @@ Strategy::Body::Body(std::string name, graph::Replicas replicas)
     : name_(std::move(name)),
       replicas_(std::make_shared<graph::Replicas>(std::move(replicas))),
       store_(std::make_shared<Store>(store_devices(*replicas_), replicas_->owner,
-                                     replicas_->devices)) {
-  if (shares_memory()) return;
-  throw Unimplemented(
-      fmt::format("{}: its devices do not share memory; replicas can be logical CPUs, or one GPU",
-                  name_));
-}
+                                     replicas_->devices)) {}
 
 const std::vector<devices::DevicePtr>& Strategy::Body::devices() const {
   static const auto* none = new std::vector<devices::DevicePtr>;

@@ -22,7 +22,7 @@ class RegionProgram {
  public:
   RegionProgram(const Region& region, int64_t rows, const devices::DevicePtr& device, int parts)
       : inputs_(region.inputs),
-        program_(region.graph, 1, false),
+        program_(region.graph, 1),
         plan_(make_plan(program_, rows, device, parts, parts)) {
     const Graph& graph = program_.graph();
     fixed_.resize(graph.values.size());

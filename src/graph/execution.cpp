@@ -3,78 +3,60 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
-#include <deque>
 
-#include "core/compute_scope.h"
-#include "profile/recorder.h"
+#include "graph/queue_run.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 
 namespace tandem::graph {
-namespace {
-
-using InstructionHook = std::function<void(int, const std::string&)>;
-std::atomic<const InstructionHook*> instruction_hook{nullptr};
-
-constexpr const char* kStep = "step";
-constexpr const char* kBarrier = "barrier";
-
-/// Of the threads of one replica.
-class SquadMeeting final : public op::Meeting {
- public:
-  SquadMeeting(core::Host& host, const core::Member& member) : host_(host), member_(member) {}
-
-  void meet() const override {
-    const profile::Span waiting(kBarrier, profile::Kind::wait);
-    host_.squad_barrier(member_);
-    host_.leave_if_failed();
-  }
-
- private:
-  core::Host& host_;
-  const core::Member& member_;
-};
-
-profile::Span span_of(const Instruction& instruction, const Cost& cost, int parts) {
-  const op::OpDef& op = instruction.node.op();
-  return {op.name.c_str(), op.is_collective ? profile::Kind::reduce : profile::Kind::compute,
-          cost.flops / parts, cost.bytes / parts};
-}
-
-}  // namespace
-
-void set_instruction_hook(InstructionHook hook) {
-  // A hook that a stuck thread may still be in is never freed.
-  static auto* hooks = new std::deque<InstructionHook>;
-  instruction_hook = hook ? &hooks->emplace_back(std::move(hook)) : nullptr;
-}
 
 Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas)
-    : program_(std::move(program)),
-      replicas_(replicas->devices.size()),
-      peers_(replicas->devices.size()) {
-  const std::vector<devices::DevicePtr>& devices = replicas->devices;
+    : program_(std::move(program)) {
+  std::vector<devices::DevicePtr> devices = replicas->devices;
+  SpreadPlan plan;
+  if (is_spread(*replicas)) plan = plan_spread(*program_, *replicas);
+  if (plan.is_home_apart()) devices.push_back(replicas->home);
+  replicas_ = std::vector<BoundReplica>(devices.size());
   const size_t arguments = program_->graph().arguments.size();
+  std::vector<const BoundReplica*> squads;
   for (size_t r = 0; r < devices.size(); ++r) {
-    Replica& replica = replicas_[r];
+    BoundReplica& replica = replicas_[r];
     replica.device = devices[r];
+    replica.name = r < replicas->devices.size()
+                       ? fmt::format("replica {} on {}", r, devices[r]->name())
+                       : fmt::format("the variables on {}", devices[r]->name());
     replica.step.replica = static_cast<int>(r);
     replica.threads = replicas->single_threaded ? 1 : devices[r]->threads();
     replica.step.replicas = replicas->count();
     replica.arguments.resize(arguments);
     replica.argument_data.resize(arguments);
     replica.constants.resize(program_->graph().values.size());
-    team_size_ += replica.threads;
+    squads.push_back(&replica);
   }
-  const auto& instructions = program_->instructions();
-  for (size_t i = 1; i < instructions.size(); ++i) {
-    if (instructions[i].barrier == Barrier::team) segment_ends_.push_back(i);
+  for (BoundReplica& replica : replicas_) {
+    replica.team_threads = 0;
+    for (const BoundReplica& other : replicas_) {
+      const bool together = &other.device->space() == &replica.device->space();
+      if (together) replica.team_threads += other.threads;
+    }
   }
-  segment_ends_.push_back(instructions.size());
-  if (devices[0]->queue().immediate()) {
+  if (is_spread(*replicas)) {
+    spread_ = std::make_unique<Spread>(*program_, *replicas, std::move(plan), replicas_);
+  } else if (devices[0]->queue().immediate()) {
     team_ = runtime::team_slot(devices, replicas->single_threaded);
+    team_run_ = std::make_unique<TeamRun>(*program_, std::move(squads));
+  }
+}
+
+/// Errors that come up while a replica among several is bound say which.
+template <class F>
+void Execution::named(int replica, F f) const {
+  if (!spread_) return f();
+  try {
+    f();
+  } catch (...) {
+    std::rethrow_exception(named_error(replicas_[static_cast<size_t>(replica)].name));
   }
 }
 
@@ -87,24 +69,24 @@ std::unique_lock<core::Baton> Execution::lock() {
 }
 
 void Execution::set_shard(int r, const Shard& shard, int64_t global_rows) {
-  Replica& replica = replicas_[static_cast<size_t>(r)];
+  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
   replica.step.rows = shard.rows;
   replica.step.row_offset = shard.row_offset;
   replica.step.global_rows = global_rows;
-  replica.current = &instance_for(replica, shard.rows);
+  named(r, [&] { replica.current = &instance_for(replica, shard.rows); });
 }
 
 void Execution::bind(int r, int index, const Tensor& tensor) {
   check_concrete(*tensor.body(), "function");
-  Replica& replica = replicas_[static_cast<size_t>(r)];
+  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
   const auto i = static_cast<size_t>(index);
-  replica.arguments[i] = input_on_device(tensor, replica.device, "function");
+  named(r, [&] { replica.arguments[i] = input_on_device(tensor, replica.device, "function"); });
   replica.argument_data[i] = replica.arguments[i].body()->data();
 }
 
 void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_row, int64_t rows) {
   check_concrete(*tensor.body(), "function");
-  Replica& replica = replicas_[static_cast<size_t>(r)];
+  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
   const TensorBody& body = *tensor.body();
   if (&body.device()->space() != &replica.device->space()) {
     bind(r, index, tensor.rows(first_row, first_row + rows));
@@ -118,7 +100,7 @@ void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_
       static_cast<const char*>(body.data()) + row_bytes * static_cast<size_t>(first_row);
 }
 
-Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
+Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   for (const auto& instance : replica.instances) {
     if (instance->plan->rows == rows) return *instance;
   }
@@ -128,8 +110,10 @@ Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
   instance->slots.resize(graph.values.size());
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
-    if (value.source == Value::Source::range)
-      instance->slots[v] = value.range.data(*replica.device, replica.step.replica);
+    if (value.source == Value::Source::range) {
+      instance->slots[v] = spread_ ? spread_->variable(replica.step.replica, static_cast<int>(v))
+                                   : value.range.data(*replica.device, replica.step.replica);
+    }
     if (value.source == Value::Source::constant) {
       Tensor& constant = replica.constants[v];
       if (!constant.defined()) constant = on_device(value.constant, replica.device);
@@ -142,8 +126,8 @@ Execution::Instance& Execution::instance_for(Replica& replica, int64_t rows) {
   return *replica.instances.back();
 }
 
-std::shared_ptr<const Plan> Execution::plan_for(const Replica& replica, int64_t rows) {
-  for (const Replica& other : replicas_) {
+std::shared_ptr<const Plan> Execution::plan_for(const BoundReplica& replica, int64_t rows) {
+  for (const BoundReplica& other : replicas_) {
     const bool alike =
         &other.device->space() == &replica.device->space() && other.threads == replica.threads;
     if (!alike) continue;
@@ -152,14 +136,15 @@ std::shared_ptr<const Plan> Execution::plan_for(const Replica& replica, int64_t 
     }
   }
   return std::make_shared<Plan>(
-      make_plan(*program_, rows, replica.device, replica.threads, team_size_));
+      make_plan(*program_, rows, replica.device, replica.threads, replica.team_threads));
 }
 
 /// Points the values of the arena to their places, after making it large enough.
-void Execution::bind_arena(Replica& replica, Instance& instance) const {
+void Execution::bind_arena(BoundReplica& replica, Instance& instance) const {
   const size_t needed = std::max<size_t>(instance.plan->arena_bytes, 1);
   if (needed > replica.arena_bytes) {
     replica.arena.reset();
+    replica.arena_bytes = 0;
     replica.arena = std::make_shared<Buffer>(replica.device, needed, DType::uint8,
                                              Shape{static_cast<int64_t>(needed)});
     replica.arena_bytes = needed;
@@ -178,7 +163,7 @@ void Execution::bind_arena(Replica& replica, Instance& instance) const {
 
 /// What changes from run to run: the arguments, the tensors that results are written to, and the
 /// aliases of both.
-void Execution::bind_run(Replica& replica) const {
+void Execution::bind_run(BoundReplica& replica) const {
   Instance& instance = *replica.current;
   const Graph& graph = program_->graph();
   bind_arena(replica, instance);
@@ -210,116 +195,44 @@ void Execution::bind_run(Replica& replica) const {
 void Execution::run() { run(program_->is_random() ? runtime::next_random_run() : op::RandomRun{}); }
 
 void Execution::run(const op::RandomRun& random) {
-  for (size_t r = 0; r < replicas_.size(); ++r) {
-    bind_run(replicas_[r]);
-    replicas_[r].step.random = random;
-    peers_[r] = replicas_[r].current->slots.data();
+  if (spread_) bind_home();
+  for (BoundReplica& replica : replicas_) {
+    named(replica.step.replica, [&] { bind_run(replica); });
+    replica.step.random = random;
   }
-  if (team_) {
-    team_->run(shared_from_this());
+  if (spread_) {
+    spread_->reserve();
+    spread_->run(shared_from_this());
+  } else if (team_) {
+    team_run_->bind();
+    team_->run({shared_from_this(), team_run_.get()});
   } else {
-    for (Replica& replica : replicas_) run_on_queue(replica);
+    run_on_queue(replicas_[0]);
   }
 }
 
-op::Launch Execution::launch_of(const Replica& replica, size_t i) const {
-  const Node& node = program_->instructions()[i].node;
-  op::Launch launch;
-  launch.slots = replica.current->slots.data();
-  launch.operands = replica.current->plan->operands[i].data();
-  launch.inputs = static_cast<int>(node.inputs.size());
-  launch.outputs = static_cast<int>(node.outputs.size());
-  launch.step = &replica.step;
-  launch.stream = node.stream;
-  launch.peers = peers_.data();
-  const Plan& plan = *replica.current->plan;
-  launch.workspaces = static_cast<char*>(replica.arena->data()) + plan.workspace_offset;
-  launch.workspace_stride = plan.workspace_bytes;
-  return launch;
-}
-
-void Execution::play(core::Host& host) {
-  if (profile::is_recording()) {
-    profile::name_row(fmt::format("thread {} of {}", host.index(), replicas_[0].device->name()));
-  }
-  const profile::Span step(kStep, profile::Kind::step);
-  size_t begin = 0;
-  for (size_t end : segment_ends_) {
-    if (begin > 0) {
-      const profile::Span waiting(kBarrier, profile::Kind::wait);
-      host.team_barrier();
+/// A home without replicas has no rows, and gets the values that it needs while a run goes on.
+void Execution::bind_home() {
+  if (!spread_->plan().is_home_apart()) return;
+  BoundReplica& home = replicas_.back();
+  named(home.step.replica, [&] {
+    home.current = &instance_for(home, 0);
+    for (int argument : spread_->plan().handed_arguments) {
+      const auto i = static_cast<size_t>(argument);
+      if (home.arguments[i].defined()) continue;
+      const op::TensorType& type = program_->graph().at(program_->graph().arguments[i]).type;
+      home.arguments[i] = Tensor(new_body(home.device, type.dtype, type.shape));
+      home.argument_data[i] = home.arguments[i].body()->data();
     }
-    for (const core::Member& member : host.members()) play_segment(host, member, begin, end);
-    begin = end;
-  }
+  });
 }
 
-void Execution::play_segment(core::Host& host, const core::Member& member, size_t begin,
-                             size_t end) {
-  const Replica& replica = replicas_[static_cast<size_t>(member.squad)];
-  const Plan& plan = *replica.current->plan;
-  const auto& instructions = program_->instructions();
-  const InstructionHook* hook = instruction_hook.load(std::memory_order_acquire);
-  const SquadMeeting meeting(host, member);
-  host.playing(member);
-  if (profile::is_recording()) profile::set_replica(member.squad);
-  for (size_t i = begin; i < end; ++i) {
-    const Instruction& instruction = instructions[i];
-    if (instruction.barrier == Barrier::squad) meeting.meet();
-    host.doing(instruction.node.op().name.c_str());
-    if (hook != nullptr) (*hook)(member.squad, instruction.node.op().name);
-    host.leave_if_failed();
-    op::Launch launch = launch_of(replica, i);
-    launch.part = instruction.whole_team ? member.global : member.rank;
-    launch.parts = instruction.whole_team ? team_size_ : member.size;
-    launch.meeting = &meeting;
-    const op::Executable& executable = *plan.executables[i];
-    const profile::Span computing = span_of(instruction, plan.costs[i], launch.parts);
-    executable.run(launch);
-    if (const int phases = executable.phases(); phases > 1) {
-      for (launch.phase = 1; launch.phase < phases; ++launch.phase) {
-        host.squad_barrier(member);
-        executable.run(launch);
-      }
-      meeting.meet();  // The next instruction may use the workspaces.
-    }
-  }
-}
-
-/// On a device with a queue the whole program is one piece of its work, which owns a copy of the
-/// addresses: the host may bind the next run before this one has begun.
-void Execution::run_on_queue(Replica& replica) {
-  struct Bound {
-    std::shared_ptr<Execution> execution;
-    std::vector<void*> slots;
-    op::StepScalars step;
-    std::shared_ptr<const Plan> plan;
-    std::shared_ptr<Buffer> arena;
-    Tensors arguments;
-    std::vector<std::shared_ptr<TensorBody>> results;
-  };
-  Instance& instance = *replica.current;
-  auto bound = std::make_shared<Bound>(
-      Bound{std::static_pointer_cast<Execution>(shared_from_this()), instance.slots, replica.step,
-            instance.plan, replica.arena, replica.arguments, instance.results});
-  auto& queue = replica.device->queue();
-  for (size_t i = 0; i < instance.plan->executables.size(); ++i) {
-    op::Launch launch = launch_of(replica, i);
-    launch.slots = bound->slots.data();
-    launch.step = &bound->step;
-    launch.peers = nullptr;
-    queue.submit([bound, launch, i]() mutable {
-      const core::ComputeScope computing;
-      const op::Executable& executable = *bound->plan->executables[i];
-      const profile::Span span =
-          span_of(bound->execution->program().instructions()[i], bound->plan->costs[i], 1);
-      for (launch.phase = 0; launch.phase < executable.phases(); ++launch.phase) {
-        executable.run(launch);
-      }
-    });
-  }
-  const devices::Event done = queue.record();
-  for (auto& result : instance.results) result->ready = done;
+void Execution::run_on_queue(BoundReplica& replica) {
+  const auto run = std::make_shared<QueueRun>(shared_from_this(), *program_, replica, "",
+                                              std::make_shared<Failure>());
+  for (size_t i = 0; i < program_->instructions().size(); ++i) run->submit(i);
+  const devices::Event done = replica.device->queue().record();
+  for (auto& result : replica.current->results) result->ready = done;
 }
 
 Tensor Execution::result(int replica, int index) const {
@@ -330,25 +243,28 @@ Tensor Execution::result(int replica, int index) const {
 std::string Execution::explain() {
   constexpr int64_t kTypicalRows = 128;
   std::string text;
-  for (const Replica& replica : replicas_) {
+  for (const BoundReplica& replica : replicas_) {
     text += fmt::format("on {}, {} thread{}\n", replica.device->name(), replica.threads,
                         replica.threads == 1 ? "" : "s");
   }
-  const Replica& first = replicas_[0];
+  if (!reduction().empty()) text += fmt::format("{}\n", reduction());
+  const BoundReplica& first = replicas_[0];
   const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
   return text + graph::explain(*program_, *plan);
 }
 
 MemoryPlan Execution::memory_plan(int64_t rows) {
   MemoryPlan plan;
-  for (Replica& replica : replicas_) {
+  for (BoundReplica& replica : replicas_) {
     const auto allocated = [](size_t bytes) { return devices::Allocator::rounded(bytes); };
+    const bool is_home = replica.step.replica >= replicas();
+    const int64_t own_rows = is_home ? 0 : rows;
     MemoryPlan::Device device{.name = replica.device->name(),
-                              .arena_bytes = allocated(plan_for(replica, rows)->arena_bytes)};
+                              .arena_bytes = allocated(plan_for(replica, own_rows)->arena_bytes)};
     for (int result : program_->graph().results) {
       const op::TensorType& type = program_->graph().at(result).type;
-      device.result_bytes +=
-          allocated(static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype));
+      device.result_bytes += allocated(static_cast<size_t>(type.shape.resolved(own_rows).count()) *
+                                       size_of(type.dtype));
     }
     for (const Value& value : program_->graph().values) {
       if (value.source != Value::Source::constant) continue;
@@ -356,6 +272,7 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
       if (&constant.device()->space() == &replica.device->space()) continue;
       device.copy_bytes += allocated(constant.bytes());
     }
+    if (spread_) device.copy_bytes += spread_->extra_bytes(replica.step.replica);
     plan.devices.push_back(std::move(device));
   }
   return plan;

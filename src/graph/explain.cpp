@@ -10,15 +10,6 @@
 namespace tandem::graph {
 namespace {
 
-/// "1.2 MB", "205 MFLOP": three digits are enough.
-std::string scaled(double amount, const char* unit) {
-  constexpr std::array kPrefixes = {"", "K", "M", "G", "T"};
-  size_t prefix = 0;
-  for (; amount >= 999.5 && prefix + 1 < kPrefixes.size(); ++prefix) amount /= 1000;
-  return fmt::format("{:.{}f} {}{}", amount, prefix == 0 || amount >= 99.5 ? 0 : 1,
-                     kPrefixes[prefix], unit);
-}
-
 std::string type_text(const op::TensorType& type, int64_t rows) {
   return fmt::format("{}{}", name_of(type.dtype), type.shape.resolved(rows).str());
 }
@@ -74,6 +65,14 @@ void add_region(const Graph& graph, int64_t rows, const std::string& indent, std
 }
 
 }  // namespace
+
+std::string scaled(double amount, const char* unit) {
+  constexpr std::array kPrefixes = {"", "K", "M", "G", "T"};
+  size_t prefix = 0;
+  for (; amount >= 999.5 && prefix + 1 < kPrefixes.size(); ++prefix) amount /= 1000;
+  return fmt::format("{:.{}f} {}{}", amount, prefix == 0 || amount >= 99.5 ? 0 : 1,
+                     kPrefixes[prefix], unit);
+}
 
 std::string explain(const Program& program, const Plan& plan) {
   const Graph& graph = program.graph();

@@ -15,12 +15,6 @@ namespace {
 
 using devices::DevicePtr;
 
-/// True when all replicas address the same component of every variable.
-bool shares_store(const std::vector<DevicePtr>& devices) {
-  return std::ranges::all_of(devices,
-                             [&](const auto& d) { return &d->space() == &devices[0]->space(); });
-}
-
 std::string str(DType dtype, const Shape& shape) {
   return fmt::format("{}{}", name_of(dtype), shape.str());
 }
@@ -54,9 +48,9 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
 
 Stage stage_of(Graph graph, ReplicasPtr replicas) {
   for (const DevicePtr& device : replicas->devices) check_kernels(graph, *device);
+  if (replicas->home) check_kernels(graph, *replicas->home);
   Stage stage;
-  stage.program = std::make_shared<Program>(std::move(graph), replicas->count(),
-                                            shares_store(replicas->devices));
+  stage.program = std::make_shared<Program>(std::move(graph), replicas->count());
   stage.replicas = std::move(replicas);
   stage.execution = std::make_shared<Execution>(stage.program, stage.replicas);
   return stage;

@@ -134,6 +134,7 @@ void FunctionBody::run_guarded(Concrete& concrete, Run run) {
     std::lock_guard lock(mutex_);
     for (Stage& stage : concrete.stages) {
       stage.execution = std::make_shared<Execution>(stage.program, stage.replicas);
+      stage.execution->repair_first();
     }
     throw;
   }

@@ -36,14 +36,12 @@ Cost cost_of(const op::Signature& s) {
 
 }  // namespace
 
-Program::Program(Graph graph, int replicas, bool shared_store)
-    : graph_(std::move(graph)), replicas_(replicas) {
+Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas_(replicas) {
   optimize(graph_);
   for (const Node& node : graph_.nodes) {
     const bool own_values = std::ranges::any_of(
         node.ranges, [&](int range) { return !graph_.at(range).range.is_same_for_all(); });
-    const bool shares_work =
-        node.op().is_collective || (node.op().writes_ranges && shared_store && !own_values);
+    const bool shares_work = node.op().is_collective || (node.op().writes_ranges && !own_values);
     instructions_.push_back({node, Barrier::none, replicas > 1 && shares_work});
   }
   for_each_node(graph_, [&](const Node& node) { is_random_ |= node.op().is_random; });

@@ -17,7 +17,8 @@ enum class Barrier { none, squad, team };
 struct Instruction {
   Node node;
   Barrier barrier = Barrier::none;  ///< Before the instruction.
-  bool whole_team = false;          ///< Split over all replicas' threads, not over one replica's.
+  bool whole_team = false;  ///< Split over the threads of all replicas that share memory, not
+                            ///< over one replica's.
 };
 
 /// Which values share memory. A buffer is as large as the largest value assigned to it.
@@ -28,9 +29,8 @@ struct MemoryAssignment {
 
 class Program {
  public:
-  /// Optimizes and compiles. `replicas` run it together; `shared_store` says that the variables it
-  /// writes are the same memory for all of them.
-  Program(Graph graph, int replicas, bool shared_store);
+  /// Optimizes and compiles. `replicas` run it together.
+  Program(Graph graph, int replicas);
 
   const Graph& graph() const { return graph_; }
   int replicas() const { return replicas_; }
@@ -71,6 +71,9 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
 /// The program for people: a line for each instruction with its outputs, how it is split over the
 /// threads, who computes it, its operations and bytes, and its place in the arena.
 std::string explain(const Program& program, const Plan& plan);
+
+/// "1.2 MB", "205 MFLOP": three digits are enough.
+std::string scaled(double amount, const char* unit);
 
 MemoryAssignment assign_memory(const Graph& graph);
 

@@ -75,15 +75,6 @@ class BoundCall final : public core::Job {
   op::Launch launch_;
 };
 
-/// A variable with components in several spaces is changed in the first and copied to the others.
-void copy_to_other_components(const op::Signature& signature, const op::RangeOperands& ranges) {
-  for (size_t i = 0; i < ranges.size(); ++i) {
-    if (!signature.op->writes_range(i, ranges.size())) continue;
-    const StoreRange& range = ranges[i].range;
-    if (range.block->components().size() > 1) write_range(range, read_range(range, {range.count}));
-  }
-}
-
 /// A small call on a CPU: everything on the stack, on this thread.
 void run_here(const Prepared& prepared, const Tensors& inputs, const Tensors& outputs,
               const op::RangeOperands& ranges, const devices::Device& device,
@@ -166,6 +157,18 @@ class EagerInterpreter final : public op::Interpreter {
     throw InvalidArgument(fmt::format(
         "{}: {} has a negative size; only a traced function has a batch to take it from",
         signature.op->name, shape.str()));
+  }
+
+  /// A variable with components in several spaces is changed in one and copied to the others. A
+  /// read is placed where the change was.
+  void copy_to_other_components(const op::Signature& signature, const op::RangeOperands& ranges) {
+    static const op::OpDef& read = op::find_op("read_variable");
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      if (!signature.op->writes_range(i, ranges.size())) continue;
+      if (ranges[i].range.block->components().size() == 1) continue;
+      const op::TensorType& type = ranges[i].type;
+      write_range(ranges[i].range, interpret({&read, {}, {type}, {}, {type}}, {}, {ranges[i]})[0]);
+    }
   }
 
   /// The same memory, which never changes, with another shape.

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <mutex>
+#include <tuple>
 
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -13,15 +14,23 @@ namespace {
 
 thread_local std::weak_ptr<TeamSlot> last;
 
-}  // namespace
-
-TeamSlot::TeamSlot(const std::vector<devices::DevicePtr>& devices, bool single_threaded) {
+std::vector<core::Squad> squads_of(const std::vector<devices::DevicePtr>& devices,
+                                   bool single_threaded, const std::vector<std::string>& names) {
+  std::vector<core::Squad> squads;
   for (size_t i = 0; i < devices.size(); ++i) {
     const std::string& device = devices[i]->name();
-    squads_.push_back({single_threaded ? 1 : devices[i]->threads(),
-                       devices.size() == 1 ? device : fmt::format("replica {} on {}", i, device)});
+    const int threads = single_threaded ? 1 : devices[i]->threads();
+    if (!names.empty()) {
+      squads.push_back({threads, names[i]});
+    } else {
+      squads.push_back(
+          {threads, devices.size() == 1 ? device : fmt::format("replica {} on {}", i, device)});
+    }
   }
+  return squads;
 }
+
+}  // namespace
 
 void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
   if (core::Team::is_playing()) {
@@ -51,15 +60,15 @@ bool TeamSlot::run_if_awake(const std::shared_ptr<core::Job>& job) {
 std::shared_ptr<TeamSlot> last_team() { return last.lock(); }
 
 std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices,
-                                    bool single_threaded) {
+                                    bool single_threaded, const std::vector<std::string>& names) {
+  using Key = std::tuple<bool, std::vector<uint64_t>, std::vector<std::string>>;
   static std::mutex mutex;
-  static auto* slots =
-      new std::map<std::pair<bool, std::vector<uint64_t>>, std::shared_ptr<TeamSlot>>;
-  std::vector<uint64_t> key;
-  for (const auto& device : devices) key.push_back(device->id());
+  static auto* slots = new std::map<Key, std::shared_ptr<TeamSlot>>;
+  std::vector<uint64_t> ids;
+  for (const auto& device : devices) ids.push_back(device->id());
   std::lock_guard lock(mutex);
-  auto& slot = (*slots)[{single_threaded, std::move(key)}];
-  if (!slot) slot = std::make_shared<TeamSlot>(devices, single_threaded);
+  auto& slot = (*slots)[{single_threaded, std::move(ids), names}];
+  if (!slot) slot = std::make_shared<TeamSlot>(squads_of(devices, single_threaded, names));
   return slot;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "core/baton.h"
@@ -13,7 +14,7 @@ namespace tandem::runtime {
 
 class TeamSlot : public std::enable_shared_from_this<TeamSlot> {
  public:
-  TeamSlot(const std::vector<devices::DevicePtr>& devices, bool single_threaded);
+  explicit TeamSlot(std::vector<core::Squad> squads) : squads_(std::move(squads)) {}
 
   /// Runs `job` on the slot's team; makes a new team where the last one broke. Throws
   /// DeadlineExceeded when the team is not free within the deadline, FailedPrecondition from within
@@ -31,9 +32,11 @@ class TeamSlot : public std::enable_shared_from_this<TeamSlot> {
 };
 
 /// The slot of these devices, in this order; one device's is its own team. `single_threaded`: with
-/// one thread for each entry of the list.
+/// one thread for each entry of the list. `names` are what errors call the entries: by their place
+/// in the list unless given.
 std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices,
-                                    bool single_threaded = false);
+                                    bool single_threaded = false,
+                                    const std::vector<std::string>& names = {});
 
 /// The slot that the calling thread ran a job on last, or null. What this thread prepares between
 /// two jobs, the team's other threads can share while they are awake.

@@ -137,10 +137,10 @@ Tensor read_range(const StoreRange& range, const Shape& shape) {
 StoreRange Store::allocate_for_each(DType dtype, int64_t count) {
   const int64_t step = kAlignment / static_cast<int64_t>(size_of(dtype));
   const int64_t stride = (std::max<int64_t>(count, 1) + step - 1) / step * step;
-  StoreRange range = allocate(dtype, stride * static_cast<int64_t>(by_replica_.size()));
-  range.count = count;
-  range.stride = stride;
-  return range;
+  const int64_t all = stride * static_cast<int64_t>(by_replica_.size());
+  // Beside each replica, also where the other variables live in one place.
+  auto block = std::make_shared<StoreBlock>(dtype, all, by_replica_, owner_);
+  return {.block = block, .offset = block->take(all), .count = count, .stride = stride};
 }
 
 void write_variable(const VariableBody& variable, const Tensor& value) {

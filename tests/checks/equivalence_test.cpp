@@ -1,5 +1,6 @@
 /// The same result on any number of replicas: every kind of model, optimizer and strategy.
 #include "checks/models.h"
+#include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 
 namespace tandem::checks {
@@ -101,6 +102,59 @@ TEST_F(EquivalenceTest, StepsPerExecution) {
     return options;
   };
   expect_same(training, {MirroredStrategy(cpus(2)), MirroredStrategy(cpus(4))});
+}
+
+/// Replicas that do not share memory, alone and beside CPUs.
+class SpreadEquivalenceTest : public EquivalenceTest {
+ protected:
+  void SetUp() override {
+    FreshDevices::SetUp();
+    devices::test::add_test_gpu();
+    devices::test::add_test_gpu();
+    config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  }
+
+  static std::vector<Strategy> spread_strategies() {
+    return {MirroredStrategy(),  // All GPUs.
+            MirroredStrategy({"/GPU:0", "/CPU:0"}),
+            MirroredStrategy({"/GPU:0", "/GPU:1", "/CPU:0", "/CPU:1"},
+                             {.reduction = distribute::Reduction::ranges}),
+            MirroredStrategy({"/CPU:1", "/GPU:1", "/CPU:0"},
+                             {.reduction = distribute::Reduction::one_device}),
+            CentralStorageStrategy(),
+            CentralStorageStrategy({"/GPU:0", "/CPU:0", "/CPU:1"}),
+            OneDeviceStrategy("/GPU:1")};
+  }
+
+  /// One device is the CPU here too: without a strategy the first GPU would be chosen.
+  static void expect_same_everywhere(const TrainingCase& training) {
+    const auto cpu = device("/CPU:0");
+    expect_same(training, spread_strategies());
+  }
+};
+
+TEST_F(SpreadEquivalenceTest, Mlp) { expect_same_everywhere(models::mlp()); }
+TEST_F(SpreadEquivalenceTest, ConvnetWithBatchNormalizationAndDropout) {
+  expect_same_everywhere(models::convnet());
+}
+TEST_F(SpreadEquivalenceTest, Transformer) { expect_same_everywhere(models::transformer()); }
+TEST_F(SpreadEquivalenceTest, Embedding) { expect_same_everywhere(models::embedding()); }
+TEST_F(SpreadEquivalenceTest, TwoMaskedOutputsAndARegularizer) {
+  expect_same_everywhere(models::masked_outputs());
+}
+
+TEST_F(SpreadEquivalenceTest, ClippingAccumulationAndSampleWeights) {
+  TrainingCase training = models::mlp();
+  training.batch_size = 3;  // Fewer rows than some have replicas.
+  training.epochs = 1;
+  training.sample_weight = models::numbers({70}, 12) + 1.0;
+  training.compile = []() -> CompileOptions {
+    return {.optimizer =
+                optimizers::Adam(0.01, {.global_clipnorm = 0.1, .gradient_accumulation_steps = 2}),
+            .loss = models::sparse_loss(),
+            .metrics = {"accuracy"}};
+  };
+  expect_same_everywhere(training);
 }
 
 /// Statistics of each replica's own rows cannot equal one device's; that must be noticed.

@@ -67,19 +67,24 @@ TEST_F(Mirrored, UsesAllLogicalCpusUnlessToldOtherwise) {
   EXPECT_EQ(MirroredStrategy({"/cpu:1"}).num_replicas_in_sync(), 1);
 }
 
-TEST_F(Mirrored, RefusesUnknownRepeatedAndSeparateDevices) {
+TEST_F(Mirrored, RefusesUnknownAndRepeatedDevices) {
   EXPECT_NE(error_of<NotFound>([] { MirroredStrategy({"/GPU:0"}); }).find("/device:CPU:1"),
             std::string::npos);
   EXPECT_NE(error_of<InvalidArgument>([] {
               MirroredStrategy({"/CPU:0", "cpu:0"});
             }).find("given twice"),
             std::string::npos);
+}
+
+/// The CPU's component of a variable is read and written beside the GPU's.
+TEST_F(Mirrored, TrainsOnAGpuBesideLogicalCpus) {
+  const double second = undisturbed_second_loss();
   devices::reset_devices();
   devices::test::add_test_gpu();
-  EXPECT_NE(error_of<Unimplemented>([] {
-              MirroredStrategy({"/GPU:0", "/CPU:0"});
-            }).find("share memory"),
-            std::string::npos);
+  config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  Training training{MirroredStrategy({"/CPU:1", "/GPU:0", "/CPU:0"})};
+  training.train();
+  EXPECT_NEAR(training.train(), second, 1e-12);
 }
 
 TEST_F(Mirrored, SplitsByExactCountLargerPartsFirst) {
@@ -181,8 +186,9 @@ TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
   EXPECT_EQ(message,
             "replica 1 on /device:CPU:1 (last seen in its input) did not arrive within 0.2 s");
   EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
-  const PerReplica values = strategy.values_from_function(
-      [](const ValueContext& context) { return Tensor(static_cast<float>(context.replica_id_in_sync_group)); });
+  const PerReplica values = strategy.values_from_function([](const ValueContext& context) {
+    return Tensor(static_cast<float>(context.replica_id_in_sync_group));
+  });
   EXPECT_FLOAT_EQ(values.value(1).item<float>(), 1);
   *release = true;
 }

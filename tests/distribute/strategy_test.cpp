@@ -4,7 +4,9 @@
 #include <sstream>
 
 #include "device/device.h"
+#include "device/test/test_device.h"
 #include "tandem/tandem.h"
+#include "tensor/store.h"
 
 namespace tandem::distribute {
 namespace {
@@ -278,6 +280,37 @@ TEST_F(StrategyTest, SynchronizationNoneIsRefusedForReplicas) {
   const auto scope = strategy.scope();
   EXPECT_TRUE(contains(error_of<InvalidArgument>([&] { Variable(Tensor(0.f), none); }),
                        "on_write and on_read are accepted"));
+}
+
+TEST_F(StrategyTest, OnReadVariablesOfReplicasInOtherMemorySpaces) {
+  devices::test::add_test_gpu();
+  for (const Strategy& strategy : {Strategy(MirroredStrategy({"/GPU:0", "/CPU:0"})),
+                                   Strategy(CentralStorageStrategy({"/GPU:0", "/CPU:0"}))}) {
+    const auto scope = strategy.scope();
+    const Variable rows(Tensor(0.f), {.aggregation = VariableAggregation::sum,
+                                      .synchronization = VariableSynchronization::on_read});
+    const auto f = function([&](const Tensor& x) { rows.assign_add(reduce_sum(x)); });
+    strategy.run(f, strategy.split(column({1, 2, 4})));
+    strategy.run(f, strategy.split(column({1, 2, 4})));
+    EXPECT_EQ(rows.value().item<float>(), 14);
+  }
+}
+
+TEST_F(StrategyTest, VerifyNamesTheReplicaAndTheFirstVariableThatDiffer) {
+  devices::test::add_test_gpu();
+  const MirroredStrategy strategy({"/CPU:0", "/GPU:0"});
+  const auto scope = strategy.scope();
+  const Variable same(fill({3}, 1), {.name = "same"});
+  const Variable other(fill({3}, 2), {.name = "other"});
+  strategy.verify({same, other});
+  const StoreRange& range = other.body()->range;
+  const Buffer& component = *range.block->components()[1];
+  const float wrong = 7;
+  component.device()->space().copy_from_host(
+      static_cast<float*>(component.data()) + range.offset + 2, &wrong, sizeof wrong);
+  const std::string error = error_of<DataLoss>([&] { strategy.verify({same, other}); });
+  EXPECT_TRUE(contains(error, "replica 1 on /device:GPU:0")) << error;
+  EXPECT_TRUE(contains(error, "variable 'other'")) << error;
 }
 
 TEST_F(StrategyTest, ExplainsItself) {

@@ -36,7 +36,7 @@ TEST_F(EdgeCases, AValueOfOtherRowsInTheSameBufferIsWaitedFor) {
             return Tensors{reduce_sum(matmul(matmul(relu(a[0]), w1), w2), {.axes = {{1}}})};
           },
           {{DType::float32, {-1, 256}}}),
-      1, true);
+      1);
   const auto& code = program.instructions();  // relu, matmul, matmul, reduce
   const auto buffer = [&](size_t i) {
     return program.memory().buffer_of[static_cast<size_t>(code[i].node.outputs[0])];

@@ -162,7 +162,7 @@ std::string barriers(const Program& program) {
 
 template <class F>
 std::string barriers(const F& f, int replicas = 1, const op::TensorType& argument = kBatch) {
-  return barriers(Program(Trace::of(f, {argument}, replicas), replicas, true));
+  return barriers(Program(Trace::of(f, {argument}, replicas), replicas));
 }
 
 TEST_F(ProgramTest, CallsByRowsNeedNoBarrier) {
@@ -271,7 +271,7 @@ TEST_F(ProgramTest, ReplicasMeetBeforeAndAfterTheUpdateOfASharedVariable) {
     v.assign(reduce_sum(a[0], {.axes = {{0}}}));
     return Tensors{y, a[0] * v};
   };
-  const Program program(Trace::of(f, {kBatch}, 2), 2, true);
+  const Program program(Trace::of(f, {kBatch}, 2), 2);
   EXPECT_EQ(barriers(program), "add reduce || all_reduce || assign || mul");
 }
 
@@ -281,11 +281,11 @@ TEST_F(ProgramTest, ASharedVariableIsUpdatedByTheThreadsOfAllReplicas) {
     v.assign(reduce_sum(a[0], {.axes = {{0}}}));
     return Tensors{};
   };
-  for (bool shared_store : {true, false}) {
-    const Program program(Trace::of(f, {kBatch}, 2), 2, shared_store);
+  for (int replicas : {1, 2}) {
+    const Program program(Trace::of(f, {kBatch}, replicas), replicas);
     const Instruction& assign = program.instructions().back();
     ASSERT_EQ(assign.node.op().name, "assign");
-    EXPECT_EQ(assign.whole_team, shared_store);
+    EXPECT_EQ(assign.whole_team, replicas == 2);
   }
 }
 

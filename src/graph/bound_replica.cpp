@@ -1,0 +1,26 @@
+#include "graph/bound_replica.h"
+
+namespace tandem::graph {
+
+op::Launch launch_of(const Program& program, const Plan& plan, size_t instruction,
+                     void* const* slots, const op::StepScalars& step, const Buffer& arena) {
+  const Node& node = program.instructions()[instruction].node;
+  op::Launch launch;
+  launch.slots = slots;
+  launch.operands = plan.operands[instruction].data();
+  launch.inputs = static_cast<int>(node.inputs.size());
+  launch.outputs = static_cast<int>(node.outputs.size());
+  launch.step = &step;
+  launch.stream = node.stream;
+  launch.workspaces = static_cast<char*>(arena.data()) + plan.workspace_offset;
+  launch.workspace_stride = plan.workspace_bytes;
+  return launch;
+}
+
+profile::Span span_of(const Instruction& instruction, const Cost& cost, int parts) {
+  const op::OpDef& op = instruction.node.op();
+  return {op.name.c_str(), op.is_collective ? profile::Kind::reduce : profile::Kind::compute,
+          cost.flops / parts, cost.bytes / parts};
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,54 @@
+/// One replica of a program: its device, its memory, and the addresses of its values.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+#include "profile/recorder.h"
+
+namespace tandem::graph {
+
+/// A plan's addresses for one replica.
+struct Instance {
+  std::shared_ptr<const Plan> plan;
+  std::vector<void*> slots;       ///< By value.
+  uint64_t arena_generation = 0;  ///< Of the arena that `slots` point into.
+  std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;  ///< By result: bodies to use again.
+  std::vector<std::shared_ptr<TensorBody>> results;            ///< Of the last run.
+};
+
+struct BoundReplica {
+  devices::DevicePtr device;
+  std::string name;      ///< "replica 1 on /device:CPU:1", for errors.
+  int threads = 1;       ///< Its own,
+  int team_threads = 1;  ///< and those of all replicas that share its team.
+  std::shared_ptr<Buffer> arena;
+  size_t arena_bytes = 0;
+  uint64_t arena_generation = 0;
+  std::vector<std::unique_ptr<Instance>> instances;  ///< By number of rows.
+  Instance* current = nullptr;
+  op::StepScalars step;
+  Tensors arguments;
+  std::vector<const void*> argument_data;
+  Tensors constants;  ///< By value: on this device, for good.
+
+  void* slot(int value) const { return current->slots[static_cast<size_t>(value)]; }
+};
+
+/// An instruction's launch, whole and without peers.
+op::Launch launch_of(const Program& program, const Plan& plan, size_t instruction,
+                     void* const* slots, const op::StepScalars& step, const Buffer& arena);
+
+/// Which part of an instruction that writes variables the replicas of one memory space do: `rank`
+/// of `of` equal ones. None where `of` is 0.
+struct Share {
+  int rank = 0;
+  int of = 1;
+};
+
+/// For the profile: the time that one of `parts` threads spends in an instruction.
+profile::Span span_of(const Instruction& instruction, const Cost& cost, int parts);
+
+}  // namespace tandem::graph

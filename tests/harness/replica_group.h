@@ -1,0 +1,144 @@
+/// Replicas described by hand, for tests of how they run together: several devices, a home of the
+/// variables, a way to reduce.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "device/test/test_device.h"
+#include "distribute/per_replica.h"
+#include "graph/function_body.h"
+#include "harness/fresh_devices.h"
+#include "tandem/tandem.h"
+#include "tensor/store.h"
+
+namespace tandem::harness {
+
+using Names = std::vector<std::string>;
+using Doubles = std::vector<double>;
+
+inline devices::DevicePtr find(const std::string& name) {
+  return devices::find_device(DeviceSpec::parse(name));
+}
+
+struct Setting {
+  Names devices;
+  std::string home{};
+  distribute::Reduction reduction = distribute::Reduction::automatic;
+  bool single_threaded = false;
+
+  std::string str() const {
+    std::string text;
+    for (const std::string& name : devices) text += name + " ";
+    return text + "home '" + home + "' reduction " + std::to_string(static_cast<int>(reduction));
+  }
+};
+
+/// Replicas described by hand, and the store of their variables.
+class ReplicaGroup {
+ public:
+  explicit ReplicaGroup(const Setting& setting) {
+    static std::atomic<uint64_t> owner{1'000'000};
+    graph::Replicas described{.owner = ++owner,
+                              .single_threaded = setting.single_threaded,
+                              .reduction = setting.reduction};
+    for (const std::string& name : setting.devices) described.devices.push_back(find(name));
+    if (!setting.home.empty()) described.home = find(setting.home);
+    store_ = std::make_shared<Store>(
+        described.home ? std::vector{described.home} : described.devices, described.owner);
+    replicas_ = std::make_shared<graph::Replicas>(std::move(described));
+  }
+
+  const std::shared_ptr<Store>& store() const { return store_; }
+  int count() const { return replicas_->count(); }
+
+  /// The results of each replica for its rows of the arguments.
+  std::vector<Tensors> run(const FlatFunction& f, const Tensors& batch) const {
+    graph::FunctionBody& body = *f.body();
+    const auto concrete = body.concrete(
+        {.tensors = batch, .batched = (uint64_t{1} << batch.size()) - 1}, {.replicas = replicas_});
+    const auto execution = body.execution(*concrete);
+    const auto lock = execution->lock();
+    const int64_t rows = batch[0].shape()[0];
+    for (int r = 0; r < count(); ++r) {
+      const graph::Shard shard = distribute::shard_of(rows, r, count());
+      execution->set_shard(r, shard, rows);
+      for (size_t i = 0; i < batch.size(); ++i) {
+        execution->bind_rows(r, static_cast<int>(i), batch[i], shard.row_offset, shard.rows);
+      }
+    }
+    body.run(*concrete, *execution);
+    std::vector<Tensors> results(static_cast<size_t>(count()));
+    for (int r = 0; r < count(); ++r) {
+      for (size_t i = 0; i < concrete->results.size(); ++i) {
+        results[static_cast<size_t>(r)].push_back(execution->result(r, static_cast<int>(i)));
+      }
+    }
+    reduction_ = execution->reduction();
+    return results;
+  }
+
+  /// Of a scalar result.
+  double total(const FlatFunction& f, const Tensors& batch) const {
+    double sum = 0;
+    for (const Tensors& results : run(f, batch)) sum += results[0].item<double>();
+    return sum;
+  }
+
+  /// Of the last function that ran.
+  const std::string& reduction() const { return reduction_; }
+
+ private:
+  graph::ReplicasPtr replicas_;
+  std::shared_ptr<Store> store_;
+  mutable std::string reduction_;
+};
+
+/// A variable as each memory space has it.
+inline std::vector<Doubles> components(const Variable& variable) {
+  std::vector<Doubles> all;
+  const StoreRange& range = variable.body()->range;
+  for (const auto& component : range.block->components()) {
+    auto& device = *component->device();
+    device.queue().record().wait(std::chrono::seconds(5));
+    Doubles values(static_cast<size_t>(range.count));
+    device.space().copy_to_host(values.data(), range.data(device), values.size() * sizeof(double));
+    all.push_back(std::move(values));
+  }
+  return all;
+}
+
+/// All of them hold the same bits, and that is what is read.
+inline void expect_same_components(const Variables& variables) {
+  for (const Variable& variable : variables) {
+    if (variable.dtype() != DType::float64) continue;
+    const auto all = components(variable);
+    for (const Doubles& one : all) EXPECT_EQ(one, all[0]) << variable.name();
+    EXPECT_EQ(variable.value().to_vector<double>(), all[0]) << variable.name();
+  }
+}
+
+/// Two GPUs and four logical CPUs.
+class SpreadDevices : public FreshDevices {
+ protected:
+  void SetUp() override { devices_with({}, {}); }
+  void TearDown() override {
+    graph::set_instruction_hook({});
+    FreshDevices::TearDown();
+  }
+
+  static void devices_with(devices::test::Options first, devices::test::Options second) {
+    restart();
+    second.index = 1;
+    devices::test::add_test_gpu(first);
+    devices::test::add_test_gpu(second);
+    config::set_logical_cpus({{.threads = 1}, {.threads = 2}, {.threads = 1}, {.threads = 1}});
+  }
+};
+
+}  // namespace tandem::harness
