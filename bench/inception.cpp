@@ -67,7 +67,7 @@ void inception() {
   devices::reset_devices();
   const keras::Model model = keras::applications::InceptionV3({.classifier_activation = "linear"});
   set_kernels(model);
-  const keras::optimizers::Adam optimizer(1e-5);
+  const keras::optimizers::Adam optimizer(1e-6);
   const Variables weights = model.trainable_weights();
   const auto step = function([&](const Tensor& x, const Tensor& y) {
     GradientTape tape;

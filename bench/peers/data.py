@@ -172,7 +172,7 @@ class Inception(NamedTuple):
     batch: int = 8
     side: int = 299
     classes: int = 1000
-    learning_rate: float = 1e-5
+    learning_rate: float = 1e-6
     loss_steps: int = 3
     epsilon: float = 1e-3  # of the normalisations
     momentum: float = 0.99  # of their statistics

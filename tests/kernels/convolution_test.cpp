@@ -44,6 +44,11 @@ const std::vector<ConvolutionShape>& shapes() {
       {DType::float32, 2, {axis(8, 3, 1, 1, 1), axis(8, 3, 1, 1, 1)}, 24, 24, 24},
       {DType::float32, 2, {axis(9, 3, 2, 1, 1), axis(9, 3, 2, 1, 1)}, 17, 17, 17},
       {DType::float32, 2, {axis(5, 1, 2, 1, 0), axis(5, 1, 2, 1, 0)}, 7, 5, 1},
+      // Patches of these are multiplied in blocks that end within an image.
+      {DType::float32, 5, {axis(20, 3, 1, 1, 1), axis(20, 3, 1, 1, 1)}, 32, 96, 1},
+      {DType::float32, 5, {axis(20, 3, 1, 1, 1), axis(20, 3, 1, 1, 1)}, 16, 32, 2},
+      {DType::float32, 6, {axis(17, 1, 1, 1, 0), axis(17, 7, 1, 1, 3)}, 32, 40, 1},
+      {DType::float32, 3, {axis(35, 3, 2, 1, 0), axis(35, 3, 2, 1, 0)}, 48, 64, 1},
   };
   return all;
 }
@@ -97,10 +102,22 @@ TEST(Convolution, ProvidersAgree) {
   EXPECT_GT(compared, 32);
 }
 
-TEST(Convolution, UsualLayersAreComputedByOneDnn) {
+TEST(Convolution, EachPassGoesToWhoIsFaster) {
   using enum ConvolutionPass;
+  const auto provider = [](ConvolutionPass pass, const ConvolutionShape& shape) {
+    return std::string(prepare_convolution(pass, shape)->provider());
+  };
+  ConvolutionShape shape = shapes()[0];
+  EXPECT_EQ(provider(forward, shape), "onednn");
+  EXPECT_EQ(provider(backprop_input, shape), "onednn");
+  EXPECT_EQ(provider(backprop_filter, shape), "patches");
+  shape.out = 192;
+  EXPECT_EQ(provider(forward, shape), "patches");
+  shape.in = 80;
+  EXPECT_EQ(provider(backprop_input, shape), "patches");
+  shape.in = 16;
   for (const ConvolutionPass pass : {forward, backprop_input, backprop_filter}) {
-    EXPECT_STREQ(prepare_convolution(pass, shapes()[0])->provider(), "onednn");
+    EXPECT_EQ(provider(pass, shape), "onednn");
   }
 }
 

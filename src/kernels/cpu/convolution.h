@@ -58,7 +58,7 @@ class Convolution {
 };
 
 /// Chooses the provider: depthwise where it applies, sparse where it is faster, oneDNN for float32
-/// where it has a fast kernel, else patches.
+/// where it has a kernel that is faster than patches, else those.
 std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
                                                  const ConvolutionShape& shape);
 

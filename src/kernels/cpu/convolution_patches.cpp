@@ -7,13 +7,23 @@
 namespace tandem::cpu {
 namespace {
 
-// Elements of a block of patches: it stays in the second cache.
-constexpr int64_t kBlockElements = 24 * 1024;
+/// How much is multiplied at once. Copying patches costs little next to the product with them, and
+/// a product needs some places to be fast. The filter's gradient is a sum over places: where it is
+/// cut, the parts are added, so it is cut into few.
+struct BlockLimits {
+  int64_t places, elements;
+};
+
+constexpr BlockLimits limits_of(ConvolutionPass pass) {
+  return pass == ConvolutionPass::backprop_filter ? BlockLimits{1280, 2 << 20}
+                                                  : BlockLimits{384, 512 << 10};
+}
 
 size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
-/// For each group and each block of rows of the result: a row of the matrix `patches` is what the
-/// filter sees at one place, [height, width, channels of the group].
+/// For each block of rows of the results, those of all images counted as one column of them, and
+/// for each group: a row of the matrix `patches` is what the filter sees at one place, [height,
+/// width, channels of the group].
 template <class T>
 class PatchConvolution final : public Convolution {
  public:
@@ -23,10 +33,12 @@ class PatchConvolution final : public Convolution {
         in_(shape.in / shape.groups),
         out_(shape.out / shape.groups),
         patch_(shape.filter_rows()) {
-    const int64_t row_elements = std::max<int64_t>(1, s_.window[1].result * patch_);
-    block_rows_ = std::clamp<int64_t>(kBlockElements / row_elements, 1, s_.window[0].result);
+    const BlockLimits limits = limits_of(pass);
+    const int64_t row = s_.window[1].result;
+    const int64_t places = std::min(limits.places, limits.elements / std::max<int64_t>(1, patch_));
+    block_rows_ = std::clamp<int64_t>(places / row, 1, rows());
     whole_ = product(block_rows_);
-    if (const int64_t rest = s_.window[0].result % block_rows_; rest > 0) last_ = product(rest);
+    if (const int64_t rest = rows() % block_rows_; rest > 0) last_ = product(rest);
   }
 
   void run(const void* first, const void* second, void* out, void* workspace,
@@ -35,28 +47,27 @@ class PatchConvolution final : public Convolution {
     const auto* a = static_cast<const T*>(first);
     const auto* b = static_cast<const T*>(second);
     auto* c = static_cast<T*>(out);
-    const int64_t image_step = s_.image_elements();
-    const int64_t result_step = s_.result_elements();
-    if (pass_ == ConvolutionPass::backprop_input) std::fill_n(c, s_.images * image_step, T(0));
-    if (pass_ == ConvolutionPass::backprop_filter) std::fill_n(c, s_.filter_elements(), T(0));
-    for (int64_t image = 0; image < s_.images; ++image) {
-      for (int64_t group = 0; group < s_.groups; ++group) {
-        for (int64_t row = 0; row < s_.window[0].result; row += block_rows_) {
-          const Block block{row, std::min(block_rows_, s_.window[0].result - row), group};
-          switch (pass_) {
-            case ConvolutionPass::forward:
-              forward(block, at, a + image * image_step, b, c + image * result_step);
-              break;
-            case ConvolutionPass::backprop_input:
-              backprop_input(block, at, a, b + image * result_step, c + image * image_step);
-              break;
-            case ConvolutionPass::backprop_filter:
-              backprop_filter(block, at, a + image * image_step, b + image * result_step, c);
-              break;
-          }
+    if (pass_ == ConvolutionPass::backprop_input) {
+      std::fill_n(c, s_.images * s_.image_elements(), T(0));
+    }
+    for (int64_t row = 0; row < rows(); row += block_rows_) {
+      Block block{row, std::min(block_rows_, rows() - row), 0};
+      for (; block.group < s_.groups; ++block.group) {
+        switch (pass_) {
+          case ConvolutionPass::forward:
+            forward(block, at, a, b, c);
+            break;
+          case ConvolutionPass::backprop_input:
+            backprop_input(block, at, a, b, c);
+            break;
+          case ConvolutionPass::backprop_filter:
+            backprop_filter(block, at, a, b, c);
+            break;
         }
       }
-      if (finish != nullptr) finish->pixels(c + image * result_step, result_step / s_.out);
+      if (finish != nullptr) {
+        finish->pixels(c + row * s_.window[1].result * s_.out, block.rows * s_.window[1].result);
+      }
     }
   }
 
@@ -69,20 +80,23 @@ class PatchConvolution final : public Convolution {
 
  private:
   struct Block {
-    int64_t row, rows, group;  // Of the result.
+    int64_t row, rows, group;  // Of the results.
   };
   struct Workspace {
     T* patches;
-    T* sums;  // The filter's gradient of one block.
+    T* sums;  // The filter's gradient of one block, where there are several.
     void* product;
   };
+
+  /// Of the results of all images.
+  int64_t rows() const { return s_.images * s_.window[0].result; }
 
   size_t patches_bytes() const {
     return aligned(static_cast<size_t>(block_rows_ * s_.window[1].result * patch_) * sizeof(T));
   }
   size_t sums_bytes() const {
-    return pass_ == ConvolutionPass::backprop_filter
-               ? aligned(static_cast<size_t>(patch_ * out_) * sizeof(T))
+    return pass_ == ConvolutionPass::backprop_filter && block_rows_ < rows()
+               ? aligned(static_cast<size_t>(patch_ * s_.out) * sizeof(T))
                : 0;
   }
   Workspace parts_of(void* workspace) const {
@@ -123,13 +137,13 @@ class PatchConvolution final : public Convolution {
                          .transpose_a = true,
                          .lda = patch_,
                          .ldb = s_.out,
-                         .ldc = out_});
+                         .ldc = s_.out});
   }
 
   const Gemm& product_of(const Block& block) const {
     return block.rows == block_rows_ ? *whole_ : *last_;
   }
-  /// The block's first element of an image of results, in the group.
+  /// The block's first element of the results, in the group.
   int64_t result_offset(const Block& block) const {
     return block.row * s_.window[1].result * s_.out + block.group * out_;
   }
@@ -150,11 +164,15 @@ class PatchConvolution final : public Convolution {
 
   void backprop_filter(const Block& block, const Workspace& at, const T* image, const T* result,
                        T* filter) const {
+    const int64_t group = block.group * out_;
     copy_patches(block, image, at.patches);
-    product_of(block).run(at.patches, result + result_offset(block), at.sums, at.product);
+    T* to = (block.row == 0 ? filter : at.sums) + group;
+    product_of(block).run(at.patches, result + result_offset(block), to, at.product);
+    if (block.row == 0) return;
     for (int64_t row = 0; row < patch_; ++row) {
-      T* to = filter + row * s_.out + block.group * out_;
-      for (int64_t i = 0; i < out_; ++i) to[i] += at.sums[row * out_ + i];
+      const T* from = at.sums + row * s_.out + group;
+      T* sum = filter + row * s_.out + group;
+      for (int64_t i = 0; i < out_; ++i) sum[i] += from[i];
     }
   }
 
@@ -163,14 +181,15 @@ class PatchConvolution final : public Convolution {
   void for_each_pixel(const Block& block, Image* image, Patch* patch, Visit visit) const {
     const auto& [down, right] = s_.window;
     for (int64_t row = block.row; row < block.row + block.rows; ++row) {
+      Image* own = image + row / down.result * s_.image_elements() + block.group * in_;
+      const int64_t top = down.start(row % down.result);
       for (int64_t column = 0; column < right.result; ++column) {
         for (int64_t i = 0; i < down.window; ++i) {
-          const int64_t y = down.start(row) + i * down.dilation;
+          const int64_t y = top + i * down.dilation;
           for (int64_t j = 0; j < right.window; ++j, patch += in_) {
             const int64_t x = right.start(column) + j * right.dilation;
             const bool inside = y >= 0 && y < down.image && x >= 0 && x < right.image;
-            visit(inside ? image + (y * right.image + x) * s_.in + block.group * in_ : nullptr,
-                  patch);
+            visit(inside ? own + (y * right.image + x) * s_.in : nullptr, patch);
           }
         }
       }
