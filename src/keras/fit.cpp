@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 
+#include "keras/bad_input.h"
 #include "keras/loss_watch.h"
 #include "keras/model_state.h"
 #include "keras/progress.h"
@@ -247,9 +248,10 @@ History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) 
 }
 
 History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options) const {
-  training("fit");
+  const Training& training = this->training("fit");
   check(options);
   const int64_t rows = common_rows("fit", x, y, options.sample_weight);
+  check_arrays("fit", *this, training, x, y, options.class_weight);
   Tensor weight = options.sample_weight;
   if (!options.class_weight.empty()) {
     const Tensor by_class = sample_weights_of(options.class_weight, y[0]);
@@ -282,6 +284,7 @@ History Model::fit(const Dataset& batches, const FitOptions& options) const {
   if (options.validation_data) {
     const ValidationData& held = *options.validation_data;
     const int64_t rows = common_rows("fit: validation_data", held.x, held.y, held.sample_weight);
+    check_arrays("fit: validation_data", *this, training, held.x, held.y);
     const int64_t batch =
         std::min(options.validation_batch_size.value_or(options.batch_size), rows);
     const Dataset set = slices(held.x, held.y, held.sample_weight).batch(batch);
@@ -297,8 +300,9 @@ Logs Model::evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& op
 }
 
 Logs Model::evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options) const {
-  training("evaluate");
+  const Training& training = this->training("evaluate");
   const int64_t rows = common_rows("evaluate", x, y, options.sample_weight);
+  check_arrays("evaluate", *this, training, x, y);
   if (options.batch_size < 1) check_batch_size("evaluate", options.batch_size, rows);
   return evaluate(slices(x, y, options.sample_weight).batch(std::min(options.batch_size, rows)),
                   options);
@@ -319,6 +323,11 @@ Tensor Model::predict(const Tensor& x, const PredictOptions& options) const {
 
 Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
   const int64_t rows = common_rows("predict", x, {}, {});
+  if (x.size() != state_->inputs) {
+    throw InvalidArgument(fmt::format("predict: x has {} tensors, model '{}' has {} input{}",
+                                      x.size(), name(), state_->inputs,
+                                      state_->inputs == 1 ? "" : "s"));
+  }
   if (options.batch_size < 1) check_batch_size("predict", options.batch_size, rows);
   if (!state_->predict) {
     state_->predict = std::make_unique<FlatFunction>(
@@ -343,6 +352,7 @@ Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
 Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& weight) const {
   Training& training = this->training("train_on_batch");
   common_rows("train_on_batch", x, y, weight);
+  check_arrays("train_on_batch", *this, training, x, y);
   Tensors batch = x;
   batch.insert(batch.end(), y.begin(), y.end());
   if (weight.defined()) batch.push_back(weight);

@@ -66,7 +66,15 @@ FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& o
       numbers.emplace(Key{call, static_cast<int>(i)}, values_++);
     steps_.push_back(std::move(step));
   }
-  for (const KerasTensor& output : outputs) results_.push_back(numbers.at(key_of(output)));
+  for (const KerasTensor& output : outputs) {
+    results_.push_back(numbers.at(key_of(output)));
+    const std::string& maker = output.made_by()->layer->name();
+    std::string own = maker;
+    for (int i = 1; std::ranges::find(output_names_, own) != output_names_.end(); ++i) {
+      own = fmt::format("{}_{}", maker, i);
+    }
+    output_names_.push_back(own);
+  }
 }
 
 std::optional<TensorSpec> FunctionalBody::input_spec() const {

@@ -16,6 +16,9 @@ class FunctionalBody final : public LayerBody {
 
   const TensorSpecs& input_specs() const { return inputs_; }
 
+  /// The layers that give the outputs, by name; a number tells those of one layer apart.
+  std::vector<std::string> output_names() const { return output_names_; }
+
   /// No call has several inputs, no two stand side by side, no layer is called twice.
   bool is_chain() const { return is_chain_; }
   /// What the layer's calls within this model take: "dense[0][0]", ..
@@ -33,6 +36,7 @@ class FunctionalBody final : public LayerBody {
   TensorSpecs inputs_;
   std::vector<Step> steps_;
   std::vector<size_t> results_;
+  std::vector<std::string> output_names_;
   size_t values_ = 0;
   bool is_chain_ = true;
 };

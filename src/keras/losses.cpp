@@ -86,18 +86,30 @@ Tensor divisor(Reduction reduction, const Tensor& values, const Weights& weights
   return counted.defined() ? broadcast_sum(counted, values) : reduce_sum(ones_like(values));
 }
 
+Tensor is_other(const Tensor& labels, int64_t ignored) {
+  return not_equal(labels, scalar_like(static_cast<double>(ignored), labels));
+}
+
+/// Which of labels [..] or [.., 1] are not `ignored`, as [..].
+Tensor counted(const Tensor& labels, int64_t ignored) {
+  const Tensor counts = is_other(labels, ignored);
+  const int last = counts.rank() - 1;
+  return last > 0 && counts.shape()[last] == 1 ? reshape(counts, counts.shape().without(last))
+                                               : counts;
+}
+
 }  // namespace
 
 struct Loss::Body {
   std::string name;
   PerExample per_example;
   Reduction reduction;
-  Counts counts;
+  Labels labels;
 
   /// The examples that both the caller and the loss itself count; undefined for all.
   Tensor mask(const Tensor& given, const Tensor& y_true) const {
-    if (!counts) return given;
-    const Tensor own = counts(y_true);
+    if (!labels.ignored) return given;
+    const Tensor own = counted(y_true, *labels.ignored);
     if (!given.defined()) return own;
     const Tensor kept =
         given.dtype() == DType::boolean ? given : not_equal(given, scalar_like(0, given));
@@ -108,9 +120,9 @@ struct Loss::Body {
 Loss::Loss(const std::string& name) : Loss(loss_named(name)) {}
 Loss::Loss(const char* name) : Loss(std::string(name)) {}
 
-Loss::Loss(std::string name, PerExample per_example, Reduction reduction, Counts counts)
+Loss::Loss(std::string name, PerExample per_example, Reduction reduction, const Labels& labels)
     : body_(std::make_shared<const Body>(
-          Body{std::move(name), std::move(per_example), reduction, std::move(counts)})) {
+          Body{std::move(name), std::move(per_example), reduction, labels})) {
   if (body_->per_example == nullptr) {
     throw InvalidArgument(fmt::format("{}: a loss needs a function", body_->name));
   }
@@ -118,6 +130,7 @@ Loss::Loss(std::string name, PerExample per_example, Reduction reduction, Counts
 
 const std::string& Loss::name() const { return body_->name; }
 Reduction Loss::reduction() const { return body_->reduction; }
+const Loss::Labels& Loss::labels() const { return body_->labels; }
 
 Tensor Loss::per_example(const Tensor& y_true, const Tensor& y_pred) const {
   Tensor values = body_->per_example(y_true, y_pred);
@@ -169,21 +182,6 @@ namespace losses {
 
 namespace {
 
-/// Classes [..] of labels [..] or [.., 1] that are not `ignored`.
-Tensor is_other(const Tensor& labels, int64_t ignored) {
-  return not_equal(labels, scalar_like(static_cast<double>(ignored), labels));
-}
-
-Loss::Counts others_than(std::optional<int64_t> ignored) {
-  if (!ignored) return {};
-  return [ignored](const Tensor& y_true) {
-    const Tensor counts = is_other(y_true, *ignored);
-    const int last = counts.rank() - 1;
-    return last > 0 && counts.shape()[last] == 1 ? reshape(counts, counts.shape().without(last))
-                                                 : counts;
-  };
-}
-
 /// `f` of labels in which class 0 stands for the one that is ignored.
 Loss::PerExample without(std::optional<int64_t> ignored, Loss::PerExample f) {
   if (!ignored) return f;
@@ -210,7 +208,7 @@ SparseCategoricalCrossentropy::SparseCategoricalCrossentropy(
     : Loss(options.name,
            without(options.ignore_class,
                    sparse_categorical_crossentropy(options.name, options.from_logits)),
-           options.reduction, others_than(options.ignore_class)) {}
+           options.reduction, {.are_classes = true, .ignored = options.ignore_class}) {}
 
 BinaryCrossentropy::BinaryCrossentropy(const BinaryCrossentropyOptions& options)
     : Loss(options.name,

@@ -4,6 +4,7 @@
 
 #include "collective/collective.h"
 #include "keras/deferred_updates.h"
+#include "keras/functional.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
@@ -22,7 +23,14 @@ struct Training::Gathered {
 
 namespace {
 
-CompileOptions checked(CompileOptions options, const distribute::Strategy& strategy) {
+/// Of a described model; none where only a call can tell.
+std::vector<std::string> described_outputs(const Layer& model) {
+  const auto* functional = dynamic_cast<const FunctionalBody*>(model.body().get());
+  return functional == nullptr ? std::vector<std::string>() : functional->output_names();
+}
+
+CompileOptions checked(CompileOptions options, const Layer& model,
+                       const distribute::Strategy& strategy) {
   if (options.run_eagerly && strategy.num_replicas_in_sync() > 1) {
     throw InvalidArgument(
         fmt::format("compile: run_eagerly with the {} replicas of {}, which run one program "
@@ -32,6 +40,14 @@ CompileOptions checked(CompileOptions options, const distribute::Strategy& strat
   }
   if (options.loss.empty()) {
     throw InvalidArgument("compile: loss is empty; give a name as \"mse\" or a keras::Loss");
+  }
+  const size_t outputs = described_outputs(model).size();
+  if (options.loss.size() == 1 && outputs > 1) options.loss.resize(outputs, options.loss[0]);
+  if (outputs > 0 && options.loss.size() != outputs) {
+    throw InvalidArgument(fmt::format(
+        "compile: loss has {} losses, model '{}' has {} outputs; one for all or one for each is "
+        "accepted",
+        options.loss.size(), model.name(), outputs));
   }
   if (!options.loss_weights.empty() && options.loss_weights.size() != options.loss.size()) {
     throw InvalidArgument(fmt::format("compile: {} loss_weights for {} losses",
@@ -50,8 +66,9 @@ Training::Training(const Layer& model, CompileOptions options, size_t inputs,
                    const distribute::Strategy& strategy)
     : model_(model),
       strategy_(strategy),
-      options_(checked(std::move(options), strategy)),
+      options_(checked(std::move(options), model, strategy)),
       inputs_(inputs),
+      output_names_(described_outputs(model)),
       state_(zeros({static_cast<int64_t>(2 * (outputs() * (1 + options_.metrics.size()) + 1))},
                    DType::float64),
              {.name = "metrics", .trainable = false, .aggregation = VariableAggregation::sum}),
@@ -84,9 +101,9 @@ Training::Batch Training::taken_apart(const Tensors& flat) const {
   const size_t without_weight = inputs_ + outputs();
   if (flat.size() != without_weight && flat.size() != without_weight + 1) {
     throw InvalidArgument(fmt::format(
-        "fit: an element has {} tensors; the model takes {} inputs and {} truths, and perhaps a "
-        "sample weight",
-        flat.size(), inputs_, outputs()));
+        "{}: an element of the data set has {} tensors; accepted are {} for the inputs, {} for the "
+        "outputs, and perhaps a sample weight",
+        model_.name(), flat.size(), inputs_, outputs()));
   }
   const auto begin = flat.begin();
   const auto middle = begin + static_cast<ptrdiff_t>(inputs_);
@@ -179,7 +196,9 @@ Logs Training::logs() const {
     return count == 0 ? 0.0 : total / count;
   };
   const auto prefix = [&](size_t output) {
-    return outputs() == 1 ? std::string() : fmt::format("output_{}_", output);
+    if (outputs() == 1) return std::string();
+    return output_names_.empty() ? fmt::format("output_{}_", output + 1)
+                                 : output_names_[output] + "_";
   };
   Logs logs;
   double loss = 0;

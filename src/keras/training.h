@@ -45,6 +45,7 @@ class Training {
   const distribute::Strategy strategy_;
   CompileOptions options_;
   size_t inputs_;
+  std::vector<std::string> output_names_;
   Variable state_;  // {total, count} of each loss, of the regularizers, of each metric in turn.
   FlatFunction train_, evaluate_;
 };

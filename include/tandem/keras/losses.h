@@ -47,12 +47,16 @@ class TANDEM_API Loss {
   Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
   Loss(const char* name);         // NOLINT(google-explicit-constructor)
 
-  /// Which examples count at all: bools of the losses' shape, as a function of the truth.
-  using Counts = std::function<Tensor(const Tensor& y_true)>;
+  /// What the truth is, where that matters beyond the function.
+  struct Labels {
+    bool are_classes =
+        false;  ///< Numbers of the predictions' last axis: fit checks arrays of them.
+    std::optional<int64_t> ignored{};  ///< Examples of this class do not count.
+  };
 
   /// One's own. The function gets both tensors as they are given.
   Loss(std::string name, PerExample per_example,
-       Reduction reduction = Reduction::sum_over_batch_size, Counts counts = {});
+       Reduction reduction = Reduction::sum_over_batch_size, const Labels& labels = {});
 
   /// The same with the name "loss".
   template <class F>
@@ -63,6 +67,7 @@ class TANDEM_API Loss {
 
   const std::string& name() const;
   Reduction reduction() const;
+  const Labels& labels() const;
 
   /// The losses one by one, neither weighted nor reduced. Throws InvalidArgument, naming the loss,
   /// both shapes and what is accepted, when they do not fit each other.

@@ -57,7 +57,8 @@ class TANDEM_API Model : public Layer {
   History fit(const Tensors& x, const Tensors& y, const FitOptions& options = {}) const;
 
   /// The same on batches: an element is the inputs, then the truths, and perhaps a sample weight.
-  /// The epochs are those of the data set.
+  /// The epochs are those of the data set. A label that is no class, which arrays are searched for
+  /// beforehand, is found in its batch here: the weights are then those before its step.
   History fit(const data::Dataset& batches, const FitOptions& options = {}) const;
 
   /// The loss and the metrics over all samples, each counted once.

@@ -80,7 +80,9 @@ struct PredictOptions {
   std::optional<int64_t> steps{};
 };
 
-/// The logs of each epoch.
+/// The logs of each epoch. A model with several outputs has "<layer>_loss" and "<layer>_accuracy"
+/// for each, after the layers that give them (in a model of one's own "output_1_loss", ..), and
+/// "loss", their weighted sum.
 struct History {
   std::vector<int> epoch;
   std::map<std::string, std::vector<double>> history;
