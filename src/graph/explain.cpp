@@ -39,7 +39,7 @@ std::string split_text(const Instruction& instruction, int64_t rows) {
   const op::Split split = instruction.node.op().split(instruction.node.signature);
   const int64_t extent = split.extent < 0 ? -split.extent * rows : split.extent;
   if (!instruction.node.regions.empty()) return "all threads";
-  if (extent <= 1) return "one thread";
+  if (extent <= 1 || instruction.alone) return "one thread";
   return fmt::format("{} {}{}", extent, split.unit == op::Split::Unit::row ? "rows" : "chunks",
                      instruction.whole_team ? " over all replicas" : "");
 }

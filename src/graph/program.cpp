@@ -34,6 +34,49 @@ Cost cost_of(const op::Signature& s) {
   return cost;
 }
 
+/// A call of a few numbers costs less than a barrier, which two of them need not have between them
+/// where one thread makes both.
+bool is_small(const Node& node) {
+  if (node.op().is_collective || !node.regions.empty()) return false;
+  int64_t elements = 0;
+  for (const op::TensorTypes* types :
+       {&node.signature.inputs, &node.signature.outputs, &node.signature.ranges}) {
+    for (const op::TensorType& type : *types) {
+      if (type.shape.count() < 0) return false;  // Of the batch.
+      elements += type.shape.count();
+    }
+  }
+  return elements <= op::Split::kChunk;
+}
+
+/// Prepared for one thread, and run by the first of those that come.
+class Alone final : public op::Executable {
+ public:
+  explicit Alone(op::ExecutablePtr inner) : inner_(std::move(inner)) {}
+
+  void run(const op::Launch& launch) const override {
+    if (launch.part != 0) return;
+    op::Launch whole = launch;
+    whole.parts = 1;
+    inner_->run(whole);
+  }
+  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
+  int phases() const override { return inner_->phases(); }
+  const char* provider() const override { return inner_->provider(); }
+
+ private:
+  const op::ExecutablePtr inner_;
+};
+
+op::ExecutablePtr prepared(const Instruction& instruction, const op::Signature& signature,
+                           int64_t rows, const devices::DevicePtr& device, int parts) {
+  const Node& node = instruction.node;
+  if (!node.regions.empty()) return prepare_control_flow(node, signature, rows, device, parts);
+  auto& registry = op::Registry::instance();
+  if (!instruction.alone || parts == 1) return registry.prepare(signature, *device, parts);
+  return std::make_shared<Alone>(registry.prepare(signature, *device, 1));
+}
+
 }  // namespace
 
 Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas_(replicas) {
@@ -42,7 +85,8 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
     const bool own_values = std::ranges::any_of(
         node.ranges, [&](int range) { return !graph_.at(range).range.is_same_for_all(); });
     const bool shares_work = node.op().is_collective || (node.op().writes_ranges && !own_values);
-    instructions_.push_back({node, Barrier::none, replicas > 1 && shares_work});
+    const bool whole_team = replicas > 1 && shares_work;
+    instructions_.push_back({node, Barrier::none, whole_team, !whole_team && is_small(node)});
   }
   for_each_node(graph_, [&](const Node& node) { is_random_ |= node.op().is_random; });
   memory_ = assign_memory(graph_);
@@ -59,9 +103,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
     const Node& node = instruction.node;
     const int parts = instruction.whole_team ? team_size : squad_size;
     const op::Signature signature = node.signature.resolved(rows);
-    plan.executables.push_back(node.regions.empty()
-                                   ? op::Registry::instance().prepare(signature, *device, parts)
-                                   : prepare_control_flow(node, signature, rows, device, parts));
+    plan.executables.push_back(prepared(instruction, signature, rows, device, parts));
     plan.costs.push_back(cost_of(signature));
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
       plan.workspace_bytes = std::max(plan.workspace_bytes, aligned(bytes));

@@ -17,8 +17,8 @@ enum class Barrier { none, squad, team };
 struct Instruction {
   Node node;
   Barrier barrier = Barrier::none;  ///< Before the instruction.
-  bool whole_team = false;  ///< Split over the threads of all replicas that share memory, not
-                            ///< over one replica's.
+  bool whole_team = false;          ///< Split over all replicas that share memory.
+  bool alone = false;               ///< So small that the replica's first thread does it all.
 };
 
 /// Which values share memory. A buffer is as large as the largest value assigned to it.

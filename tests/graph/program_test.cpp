@@ -181,7 +181,7 @@ TEST_F(ProgramTest, ASumOverRowsWaitsForAllOfThem) {
 }
 
 TEST_F(ProgramTest, AnInputThatEachThreadReadsAsAWholeIsWaitedForAlsoWhereTheSplitsAreAlike) {
-  const op::TensorType square{DType::float32, {4, 4}};
+  const op::TensorType square{DType::float32, {16, 16}};
   const auto of = [&](Tensor (*f)(const Tensor& x, const Tensor& y)) {
     return barriers([&](const Tensors& a) { return Tensors{f(relu(a[0]), a[0])}; }, 1, square);
   };
@@ -194,6 +194,28 @@ TEST_F(ProgramTest, AnInputThatEachThreadReadsAsAWholeIsWaitedForAlsoWhereTheSpl
             "relu | reduce");
   EXPECT_EQ(of([](const Tensor& x, const Tensor&) { return reduce_sum(x, {.axes = {{1}}}); }),
             "relu reduce");
+}
+
+TEST_F(ProgramTest, SmallCallsOneAfterAnotherAreOneThreadsAndNeedNoBarrier) {
+  const Variable v(fill({2}, 0.0)), w(fill({2}, 0.0));
+  const auto f = [&](const Tensors& a) {
+    const Tensor sums = reduce_sum(a[0], {.axes = {{0}}});
+    const Tensor norm = reduce_sum(sums);
+    v.assign_add(stack({norm, reduce_max(sums)}, 0));
+    w.assign_add(v.value());
+    return Tensors{relu(a[0] * norm)};
+  };
+  EXPECT_EQ(barriers(f), "reduce | reduce reduce_max concat assign_add assign_add | fused");
+}
+
+TEST_F(ProgramTest, SmallCallsOfReplicasOnSharedVariablesKeepTheirBarriers) {
+  const Variable v(fill({2}, 0.0), {.aggregation = VariableAggregation::only_first_replica});
+  const auto f = [&](const Tensors&) {
+    v.assign_add(fill({2}, 1.0));
+    return Tensors{v.value() * 2.0};
+  };
+  EXPECT_EQ(barriers(f), "assign_add mul");
+  EXPECT_EQ(barriers(f, 2), "broadcast || assign_add || mul");
 }
 
 TEST_F(ProgramTest, OneBarrierServesAllThatWasWrittenBefore) {

@@ -13,7 +13,8 @@ struct Partition {
   op::Split::Unit unit;
   bool whole_team;
   int64_t unit_bytes = 0;
-  int64_t start = 0;  ///< Of chunks: the elements of the operands before this one.
+  int64_t start = 0;   ///< Of chunks: the elements of the operands before this one.
+  bool alone = false;  ///< The first thread has all of it; nothing else counts then.
   bool operator==(const Partition&) const = default;
 };
 
@@ -94,6 +95,14 @@ class BarrierPlacer {
       const bool writes = node.op().writes_range(i, node.ranges.size());
       accesses.push_back(
           access(node.ranges[i], writes, false, writes ? std::optional(part) : std::nullopt));
+    }
+    if (instruction.alone) {
+      const Partition all{
+          .extent = 1, .unit = op::Split::Unit::row, .whole_team = false, .alone = true};
+      // Each replica has a first thread: what they share is not one thread's.
+      for (Access& access : accesses) {
+        access.partition = access.all_reach ? std::nullopt : std::optional(all);
+      }
     }
     return accesses;
   }
