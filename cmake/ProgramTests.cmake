@@ -59,7 +59,7 @@ tandem_program_test(gpt gpt 0 WITH --windows 64 --epochs 2 --letters 20
 tandem_program_test(gpt_refused gpt 1 WITH --text /no/such/text
   PRINTS "^NotFound: /no/such/text has no text of more than 64 letters; name one with --text$")
 tandem_program_test(demo demo 0 WITH --rows 6400 --epochs 1
-  PRINTS "^50/50 - " "^saved at .*ckpt-1 and restored$" "^test accuracy 0.[67][0-9]+, trained on [0-9]+ pictures/s$")
+  PRINTS "^100/100 - " "^saved at .*ckpt-1 and restored$" "^test accuracy 0.[78][0-9]+, trained on [0-9]+ pictures/s$")
 tandem_program_test(soft_placement soft_placement 0
   PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend test."
          "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"

@@ -1,7 +1,7 @@
 /// Trains a convolutional network on the pictures of Fashion-MNIST, saves it, restores it into
 /// another and evaluates that one.
 ///
-///   demo [--epochs 5] [--rows 60000]
+///   demo [--epochs 5] [--rows 60000] [--seed 1]
 #include <chrono>
 #include <filesystem>
 
@@ -12,7 +12,10 @@ namespace layers = keras::layers;
 
 namespace {
 
-keras::Sequential convnet() {
+constexpr int64_t kBatch = 64;
+
+/// To be trained for so many steps, with a rate that falls to nothing.
+keras::Sequential convnet(int64_t steps) {
   const keras::Sequential model({
       layers::Conv2D(32, 3, {.activation = "relu", .input_shape = {28, 28, 1}}),
       layers::MaxPooling2D(2),
@@ -22,7 +25,7 @@ keras::Sequential convnet() {
       layers::Dense(10),
   });
   model.compile({
-      .optimizer = keras::optimizers::Adam(0.001),
+      .optimizer = keras::optimizers::Adam(keras::optimizers::schedules::CosineDecay(0.003, steps)),
       .loss = keras::losses::SparseCategoricalCrossentropy({.from_logits = true}),
       .metrics = {"accuracy"},
   });
@@ -37,25 +40,27 @@ Tensor pictures(const Tensor& bytes) {
 
 int main(int count, char** words) {
   return example::run([&] {
-    random::set_seed(1);
+    random::set_seed(static_cast<uint64_t>(example::flag(count, words, "--seed", 1)));
     const int epochs = example::flag(count, words, "--epochs", 5);
     const auto [train, test] = keras::datasets::fashion_mnist::load_data();
     const int64_t rows =
         std::min<int64_t>(example::flag(count, words, "--rows", 60'000), train.y.shape()[0]);
 
-    const keras::Sequential model = convnet();
+    const int64_t steps = epochs * ((rows + kBatch - 1) / kBatch);
+
+    const keras::Sequential model = convnet(steps);
     std::printf("%s\n", model.summary().c_str());
     const auto start = std::chrono::steady_clock::now();
     model.fit(pictures(train.x.rows(0, rows)), train.y.rows(0, rows),
-              {.batch_size = 128, .epochs = epochs});
+              {.batch_size = kBatch, .epochs = epochs});
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
 
     const auto folder = std::filesystem::temp_directory_path() / "tandem-demo";
     const auto saved = train::Checkpoint({{"model", model}}).save(folder / "ckpt");
-    const keras::Sequential restored = convnet();
+    const keras::Sequential restored = convnet(steps);
     train::Checkpoint({{"model", restored}}).restore(saved).assert_consumed();
     std::printf("saved at %s and restored\n", saved.c_str());
-    const keras::Logs logs = restored.evaluate(pictures(test.x), test.y, {.batch_size = 128});
+    const keras::Logs logs = restored.evaluate(pictures(test.x), test.y, {.batch_size = kBatch});
     std::printf("test accuracy %.4f, trained on %.0f pictures/s\n", logs.at("accuracy"),
                 static_cast<double>(rows * epochs) / taken.count());
     std::filesystem::remove_all(folder);
