@@ -41,11 +41,16 @@ tandem_program_test(two_devices_soft two_devices 0 WITH --size 64 --soft-placeme
 tandem_program_test(compiled_function compiled_function 0 WITH --test-gpus 1
   PRINTS "^traced 1 time$" "while_loop" "then:" "otherwise:" "^on /device:GPU:0" "^/device:GPU:0 takes [0-9]+ bytes$"
          "^long: .*0.1740" "^short: .*0.03")
+tandem_program_test(mirrored_fit_on_three mirrored_fit 0 WITH --logical-cpus 3 --epochs 1
+  PRINTS "^Number of devices: 3$" "^trained on 60000 samples$" "^  replica 2 on /device:CPU:2: compute "
+         "^79/79 - .*accuracy: 0.[78]")
 tandem_program_test(mirrored_fit mirrored_fit 0
-  PRINTS "^Epoch 2/2$" "^469/469 - .*/step - .* samples/s - accuracy: 0.[78][0-9]+ - loss: 0.[456]" "^time per step: input "
+  PRINTS "^Number of devices: 2$" "^Epoch 2/2$" "^469/469 - .*/step - .* samples/s - accuracy: 0.[78][0-9]+ - loss: 0.[456]" "^time per step: input "
          "^79/79 - .*accuracy: 0.8[2-9]")
 tandem_program_test(custom_training_loop custom_training_loop 0 WITH --rows 300 --epochs 2
   PRINTS "^Number of devices: 2$" "^Epoch: 0, Loss: 2[.]" "^Epoch: 1, Loss: [12][.]" "!Epoch: 2" "!nan")
+tandem_program_test(custom_training_loop_on_three custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 3
+  PRINTS "^Number of devices: 3$" "^Epoch: 0, Loss: 2[.]")
 tandem_program_test(custom_training_loop_alone custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 1
   PRINTS "^Number of devices: 1$" "^Epoch: 0, Loss: 2[.]")
 tandem_program_test(checkpointing checkpointing 0

@@ -25,7 +25,8 @@ int main(int count, char** words) {
 
     const auto [train, test] =
         example::flat_fashion_mnist(example::flag(count, words, "--rows", 60'000));
-    const auto dataset = data::Dataset::from_tensor_slices(train.x, train.y).batch(128);
+    const auto dataset = strategy.experimental_distribute_dataset(
+        data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
 
     const auto train_step = function([&](const Tensor& inputs, const Tensor& labels) {
       GradientTape tape;
@@ -37,9 +38,8 @@ int main(int count, char** words) {
     });
 
     for (int epoch = 0; epoch < example::flag(count, words, "--epochs", 2); ++epoch) {
-      for (const auto& [inputs, labels] : dataset.as<std::pair<Tensor, Tensor>>()) {
-        const auto losses =
-            strategy.run(train_step, strategy.split(inputs), strategy.split(labels));
+      for (const auto& batch : dataset) {
+        const auto losses = strategy.run(train_step, batch);
         const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);
         std::printf("Epoch: %d, Loss: %f\n", epoch, loss.item<float>());
       }

@@ -1,5 +1,5 @@
-/// Trains a convolutional network on the pictures of Fashion-MNIST, saves it, restores it into
-/// another and evaluates that one.
+/// Trains a convolutional network on the pictures of Fashion-MNIST on all devices, saves it,
+/// restores it into another and evaluates that one.
 ///
 ///   demo [--epochs 5] [--rows 60000] [--seed 1]
 #include <chrono>
@@ -48,6 +48,9 @@ int main(int count, char** words) {
 
     const int64_t steps = epochs * ((rows + kBatch - 1) / kBatch);
 
+    const distribute::MirroredStrategy strategy;
+    std::printf("%s", strategy.explain().c_str());
+    const auto scope = strategy.scope();
     const keras::Sequential model = convnet(steps);
     std::printf("%s\n", model.summary().c_str());
     const auto start = std::chrono::steady_clock::now();

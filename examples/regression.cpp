@@ -1,7 +1,7 @@
 /// Article 002, example 3: a network that makes its weights for the data it first sees, trained
 /// with everything by name.
 ///
-///   regression [--epochs 10] [--rows 2000]
+///   regression [--logical-cpus 2] [--epochs 10] [--rows 2000]
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
@@ -9,7 +9,10 @@ namespace layers = keras::layers;
 
 int main(int count, char** words) {
   return example::run([&] {
+    example::use_logical_cpus(count, words, 2);
     random::set_seed(1);
+    const distribute::MirroredStrategy strategy;
+    const auto scope = strategy.scope();
     const int64_t rows = example::flag(count, words, "--rows", 2000);
     const Tensor x_train = random_normal({rows, 20});
     const Tensor y_train = sin(matmul(x_train, random_normal({20, 10}, 0, 0.3)));

@@ -72,7 +72,7 @@ void check_arrays(const char* who, const Layer& model, const Training& training,
   check_count(who, "y", model, y.size(), outputs.size(), "output");
   check_class_weight(who, class_weight, outputs.size(), classes_of(outputs[0]));
   for (size_t i = 0; i < y.size(); ++i) {
-    const Loss::Labels& labels = training.options().loss[i].labels();
+    const LossLabels& labels = training.options().loss[i].labels();
     if (labels.are_classes) check_labels(who, i, y[i], classes_of(outputs[i]), labels.ignored);
   }
 }

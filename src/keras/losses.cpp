@@ -104,7 +104,7 @@ struct Loss::Body {
   std::string name;
   PerExample per_example;
   Reduction reduction;
-  Labels labels;
+  LossLabels labels;
 
   /// The examples that both the caller and the loss itself count; undefined for all.
   Tensor mask(const Tensor& given, const Tensor& y_true) const {
@@ -120,7 +120,7 @@ struct Loss::Body {
 Loss::Loss(const std::string& name) : Loss(loss_named(name)) {}
 Loss::Loss(const char* name) : Loss(std::string(name)) {}
 
-Loss::Loss(std::string name, PerExample per_example, Reduction reduction, const Labels& labels)
+Loss::Loss(std::string name, PerExample per_example, Reduction reduction, const LossLabels& labels)
     : body_(std::make_shared<const Body>(
           Body{std::move(name), std::move(per_example), reduction, labels})) {
   if (body_->per_example == nullptr) {
@@ -130,7 +130,7 @@ Loss::Loss(std::string name, PerExample per_example, Reduction reduction, const 
 
 const std::string& Loss::name() const { return body_->name; }
 Reduction Loss::reduction() const { return body_->reduction; }
-const Loss::Labels& Loss::labels() const { return body_->labels; }
+const LossLabels& Loss::labels() const { return body_->labels; }
 
 Tensor Loss::per_example(const Tensor& y_true, const Tensor& y_pred) const {
   Tensor values = body_->per_example(y_true, y_pred);

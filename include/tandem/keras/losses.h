@@ -36,6 +36,12 @@ struct LossTerm {
   Tensor weight;
 };
 
+/// What the truth is, where that matters beyond the function of the losses.
+struct LossLabels {
+  bool are_classes = false;  ///< Numbers of the predictions' last axis: fit checks arrays of them.
+  std::optional<int64_t> ignored{};  ///< Examples of this class do not count.
+};
+
 class TANDEM_API Loss {
  public:
   /// The losses of the examples [batch, ..] from the truth and the predictions [batch, ..].
@@ -47,16 +53,9 @@ class TANDEM_API Loss {
   Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
   Loss(const char* name);         // NOLINT(google-explicit-constructor)
 
-  /// What the truth is, where that matters beyond the function.
-  struct Labels {
-    bool are_classes =
-        false;  ///< Numbers of the predictions' last axis: fit checks arrays of them.
-    std::optional<int64_t> ignored{};  ///< Examples of this class do not count.
-  };
-
   /// One's own. The function gets both tensors as they are given.
   Loss(std::string name, PerExample per_example,
-       Reduction reduction = Reduction::sum_over_batch_size, const Labels& labels = {});
+       Reduction reduction = Reduction::sum_over_batch_size, const LossLabels& labels = {});
 
   /// The same with the name "loss".
   template <class F>
@@ -67,7 +66,7 @@ class TANDEM_API Loss {
 
   const std::string& name() const;
   Reduction reduction() const;
-  const Labels& labels() const;
+  const LossLabels& labels() const;
 
   /// The losses one by one, neither weighted nor reduced. Throws InvalidArgument, naming the loss,
   /// both shapes and what is accepted, when they do not fit each other.
