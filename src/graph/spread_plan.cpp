@@ -40,8 +40,8 @@ class SpreadPlanner {
         cut(i);
         begin_ = i + 1;
         node.op().name == "broadcast" ? broadcast(node) : sum(i);
-      } else if (node.op().writes_ranges && instructions()[i].whole_team) {
-        write(i);  // Else each replica writes a value of its own.
+      } else if (node.op().writes_ranges && !writes_own_value(node)) {
+        write(i);
       }
       end_ = i + 1;
     }
@@ -60,6 +60,11 @@ class SpreadPlanner {
   };
 
   const std::vector<Instruction>& instructions() const { return program_.instructions(); }
+
+  /// Of a variable of which each replica has its own.
+  bool writes_own_value(const Node& node) const {
+    return !graph_.at(node.ranges[0]).range.is_same_for_all();
+  }
   int first_rank(int site) const { return plan_.sites[static_cast<size_t>(site)].ranks[0]; }
   int home_rank() const { return plan_.replicas; }
 

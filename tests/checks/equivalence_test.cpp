@@ -1,6 +1,5 @@
 /// The same result on any number of replicas: every kind of model, optimizer and strategy.
 #include "checks/models.h"
-#include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 
 namespace tandem::checks {
@@ -109,8 +108,8 @@ class SpreadEquivalenceTest : public EquivalenceTest {
  protected:
   void SetUp() override {
     FreshDevices::SetUp();
-    devices::test::add_test_gpu();
-    devices::test::add_test_gpu();
+    config::add_test_device();
+    config::add_test_device();
     config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
   }
 

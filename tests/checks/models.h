@@ -106,7 +106,9 @@ inline TrainingCase masked_outputs() {
     const auto x = keras::Input({4}, DType::float64);
     const auto hidden = layers::Dense(
         6, {.activation = "tanh", .kernel_regularizer = keras::regularizers::l2(0.05)})(x);
-    return {{x}, {layers::Dense(3)(hidden), layers::Dense(2)(hidden)}};
+    return {{x},
+            {layers::Dense(3, {.name = "first"})(hidden),
+             layers::Dense(2, {.name = "second"})(hidden)}};
   };
   training.compile = []() -> CompileOptions {
     return {.optimizer = keras::optimizers::Adam(0.01),
