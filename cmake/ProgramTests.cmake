@@ -42,7 +42,7 @@ tandem_program_test(compiled_function compiled_function 0 WITH --test-gpus 1
   PRINTS "^traced 1 time$" "while_loop" "then:" "otherwise:" "^on /device:GPU:0" "^/device:GPU:0 takes [0-9]+ bytes$"
          "^long: .*0.1740" "^short: .*0.03")
 tandem_program_test(mirrored_fit_on_three mirrored_fit 0 WITH --logical-cpus 3 --epochs 1
-  PRINTS "^Number of devices: 3$" "^trained on 60000 samples$" "^  replica 2 on /device:CPU:2: compute "
+  PRINTS "^Number of devices: 3$" "^samples seen: 60000$" "^  replica 2 on /device:CPU:2: compute "
          "^79/79 - .*accuracy: 0.[78]")
 tandem_program_test(mirrored_fit mirrored_fit 0
   PRINTS "^Number of devices: 2$" "^Epoch 2/2$" "^469/469 - .*/step - .* samples/s - accuracy: 0.[78][0-9]+ - loss: 0.[456]" "^time per step: input "

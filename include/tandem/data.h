@@ -248,6 +248,11 @@ class TANDEM_API Dataset {
   /// a count below 1.
   Dataset prefetch(int64_t count) const;
 
+  /// The same elements, made on a thread of their own wherever functions of the user are called, so
+  /// that one that never comes is a DeadlineExceeded of next() that names the stage. fit reads data
+  /// sets so.
+  Dataset within_deadline() const;
+
   // ---- Use ----
 
   /// The number of elements of an epoch, kInfinite or kUnknown (after a filter or a generator).

@@ -35,6 +35,7 @@ class Workshop {
         cursor_(source_->open(epoch)),
         work_(std::move(work)),
         name_(options.name),
+        caller_works_(options.caller_works),
         slots_(static_cast<size_t>(options.capacity)) {}
 
   /// Before anything has been taken.
@@ -49,7 +50,7 @@ class Workshop {
     auto deadline = core::Clock::now() + config::wait_deadline();
     while (true) {
       if (Slot& slot = slot_of(head_); head_ < tail_ && slot.done) return hand_out(slot, item);
-      if (may_begin()) {
+      if (caller_works_ && may_begin()) {
         make_next(lock);
         deadline = core::Clock::now() + config::wait_deadline();
         continue;
@@ -173,6 +174,7 @@ class Workshop {
   const CursorPtr cursor_;
   const Work work_;
   const char* const name_;
+  const bool caller_works_;
   int64_t passed_ = 0;  // Before the first item.
 
   std::mutex mutex_;

@@ -9,9 +9,10 @@
 namespace tandem::data {
 
 struct AheadOptions {
-  const char* name = "";  ///< The stage's, for errors.
-  int threads = 1;        ///< In the background.
-  int64_t capacity = 1;   ///< Items being made, or made and not taken.
+  const char* name = "";     ///< The stage's, for errors.
+  int threads = 1;           ///< In the background.
+  int64_t capacity = 1;      ///< Items being made, or made and not taken.
+  bool caller_works = true;  ///< Or leaves all to the threads, so that it cannot be stuck itself.
 };
 
 /// The items of `source`, with `work(item, number)`, unless it is empty, done on each, on several

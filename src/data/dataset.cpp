@@ -166,6 +166,8 @@ Dataset Dataset::prefetch(int64_t count) const {
   return Dataset(data::prefetch(body_->stage, count));
 }
 
+Dataset Dataset::within_deadline() const { return Dataset(data::within_deadline(body_->stage)); }
+
 int64_t Dataset::cardinality() const { return body_->stage->cardinality(); }
 std::string Dataset::str() const { return body_->stage->str(); }
 

@@ -6,23 +6,30 @@ namespace {
 /// Says nothing of itself in str(): it changes neither the elements nor their order.
 class Prefetch final : public Following {
  public:
-  Prefetch(StagePtr source, int64_t count) : Following(std::move(source)), count_(count) {}
+  Prefetch(StagePtr source, const AheadOptions& options)
+      : Following(std::move(source)), options_(options) {}
 
   std::string str() const override { return source()->str(); }
 
   CursorPtr open(uint64_t epoch) const override {
     if (source()->is_cheap()) return source()->open(epoch);
-    return run_ahead(source(), epoch, {}, {.name = "prefetch", .threads = 1, .capacity = count_});
+    return run_ahead(source(), epoch, {}, options_);
   }
 
  private:
-  const int64_t count_;
+  const AheadOptions options_;
 };
 
 }  // namespace
 
 StagePtr prefetch(StagePtr source, int64_t count) {
-  return std::make_shared<Prefetch>(std::move(source), count);
+  const AheadOptions options{.name = "prefetch", .threads = 1, .capacity = count};
+  return std::make_shared<Prefetch>(std::move(source), options);
+}
+
+StagePtr within_deadline(StagePtr source) {
+  const AheadOptions options{.name = "input", .threads = 1, .capacity = 2, .caller_works = false};
+  return std::make_shared<Prefetch>(std::move(source), options);
 }
 
 }  // namespace tandem::data

@@ -103,5 +103,6 @@ StagePtr skip(StagePtr source, int64_t count);
 StagePtr shard(StagePtr source, int64_t shards, int64_t index);
 StagePtr cache(StagePtr source);
 StagePtr prefetch(StagePtr source, int64_t count);
+StagePtr within_deadline(StagePtr source);
 
 }  // namespace tandem::data

@@ -292,7 +292,7 @@ History Model::fit(const Dataset& batches, const FitOptions& options) const {
       return evaluated(training, set, most, nullptr);
     };
   }
-  return Run(*this, training, options).train(batches, validate);
+  return Run(*this, training, options).train(batches.within_deadline(), validate);
 }
 
 Logs Model::evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options) const {

@@ -62,7 +62,7 @@ void StepSummary::look(int64_t rows, const std::function<void()>& step) {
 
 std::string StepSummary::str() const {
   if (count_ == 0) return {};
-  std::string text = fmt::format("trained on {} samples\n", samples_);
+  std::string text = fmt::format("samples seen: {}\n", samples_);
   Replica all;
   for (const Replica& replica : replicas_) {
     all.compute += replica.compute;

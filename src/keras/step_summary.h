@@ -21,7 +21,7 @@ class StepSummary {
   /// time of all goes.
   void run(int64_t rows, const std::function<void()>& step);
 
-  /// "trained on 120000 samples\ntime per step: input 3 %, compute 90 %, reduce 5 %, wait 2 %\n",
+  /// "samples seen: 120000\ntime per step: input 3 %, compute 90 %, reduce 5 %, wait 2 %\n",
   /// then a line for each replica, the slowest and why. Empty before the first step.
   std::string str() const;
 

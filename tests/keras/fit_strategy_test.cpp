@@ -2,7 +2,9 @@
 /// replica fails. That the result is the same is tests/checks.
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <sstream>
+#include <thread>
 
 #include "graph/execution.h"
 #include "harness/fresh_devices.h"
@@ -15,6 +17,7 @@
 namespace tandem::keras {
 namespace {
 
+using namespace std::chrono_literals;
 using distribute::MirroredStrategy;
 using harness::throws;
 using layers::Dense;
@@ -71,7 +74,7 @@ TEST_F(FitStrategyTest, TellsWhereTheTimeOfEachReplicaWent) {
   model.fit(x_, y_, {.batch_size = 2, .epochs = 2, .verbose = Verbose::line, .output = &out});
   const std::string text = out.str();
   for (const char* part :
-       {"trained on 200 samples\n", "time per step: input ", "replica 0 on /device:CPU:0: compute ",
+       {"samples seen: 200\n", "time per step: input ", "replica 0 on /device:CPU:0: compute ",
         "replica 1 on /device:CPU:1: compute ", "slowest: replica "}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
@@ -119,6 +122,25 @@ TEST_F(FitStrategyTest, AnInputThatFailsIsNamedAndTheModelStaysUsable) {
                           })
                           .batch(20);
   EXPECT_TRUE(throws<DataLoss>([&] { model.fit(broken, quiet()); }, {"map", "file 7"}));
+  EXPECT_EQ(model.fit(x_, y_, quiet()).samples_seen, 100);
+}
+
+TEST_F(FitStrategyTest, AnInputThatNeverComesIsNamedWithinTheDeadline) {
+  const Sequential model = compiled(MirroredStrategy());
+  model.fit(x_, y_, quiet());
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  auto count = std::make_shared<std::atomic<int>>(0);
+  const auto stuck = data::Dataset::from_tensor_slices(x_, y_)
+                         .map([release, count](const Tensor& x, const Tensor& y) {
+                           while (++*count > 50 && !*release) std::this_thread::sleep_for(1ms);
+                           return std::pair(x, y);
+                         })
+                         .batch(20);
+  config::set_wait_deadline(200ms);
+  EXPECT_TRUE(throws<DeadlineExceeded>([&] { model.fit(stuck, quiet()); },
+                                       {"input: element 2 was not ready", "map"}));
+  *release = true;
+  config::set_wait_deadline(120s);
   EXPECT_EQ(model.fit(x_, y_, quiet()).samples_seen, 100);
 }
 

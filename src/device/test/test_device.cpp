@@ -71,15 +71,17 @@ class VeiledMemory final : public MemorySpace {
 class LateQueue final : public Queue {
  public:
   LateQueue(std::string owner, std::chrono::microseconds delay, bool stuck)
-      : state_(std::make_shared<State>(std::move(owner), delay, stuck)),
-        thread_([state = state_] { state->serve(); }) {
+      : state_(std::make_shared<State>(std::move(owner), delay, stuck)) {
+    state_->thread = std::thread([state = state_] { state->serve(); });
     stop_at_exit(state_);
   }
 
   /// The last reference to a device may die in its own queue's work, on the queue's own thread.
   ~LateQueue() override {
     state_->leave();
-    thread_.get_id() == std::this_thread::get_id() ? thread_.detach() : thread_.join();
+    std::thread& thread = state_->thread;
+    if (!thread.joinable()) return;  // The process ends.
+    thread.get_id() == std::this_thread::get_id() ? thread.detach() : thread.join();
   }
 
   bool immediate() const override { return false; }
@@ -121,7 +123,10 @@ class LateQueue final : public Queue {
       std::unique_lock lock(mutex);
       leaving = true;
       changed.notify_all();
-      changed.wait_for(lock, std::chrono::seconds(2), [this] { return !working; });
+      const bool done =
+          changed.wait_for(lock, std::chrono::seconds(2), [this] { return !working; });
+      lock.unlock();
+      if (thread.joinable()) done ? thread.join() : thread.detach();
     }
 
     /// What went wrong and has not been seen yet.
@@ -167,6 +172,7 @@ class LateQueue final : public Queue {
     bool leaving = false;
     bool working = false;
     std::shared_ptr<QueueError> unseen;  // Touched only by the thread.
+    std::thread thread;
   };
 
   /// A process that ends takes down the libraries that kernels use: no kernel may still run then.
@@ -196,7 +202,6 @@ class LateQueue final : public Queue {
   }
 
   const std::shared_ptr<State> state_;
-  std::thread thread_;
 };
 
 /// `missing`, and variables that are neither of a float type nor int64, the type of counters of
