@@ -12,6 +12,7 @@
 #include "tandem/error.h"
 #include "tensor/body.h"
 #include "tensor/npy_header.h"
+#include "tensor/row_slices.h"
 
 static_assert(std::endian::native == std::endian::little, "arrays are written as they lie");
 
@@ -110,15 +111,15 @@ Tensor read_array(Source& source) {
 }
 
 Image::Image(const Tensor& tensor)
-    : tensor_(tensor), header_(header_of(tensor.dtype(), tensor.shape())) {
-  const TensorBody& body = *tensor.body();
+    : tensor_(whole(tensor)), header_(header_of(tensor.dtype(), tensor.shape())) {
+  const TensorBody& body = *tensor_.body();
   check_concrete(body, "saving");
   if (body.device()->space().host_readable()) {
     body.ready.wait(config::wait_deadline());
     elements_ = {static_cast<const char*>(body.data()), body.bytes()};
   } else {
     copy_.resize(body.bytes());
-    tensor.copy_to_host(copy_.data());
+    tensor_.copy_to_host(copy_.data());
     elements_ = copy_;
   }
 }

@@ -61,7 +61,7 @@ def take_turn(folder: str) -> None:
     types = {name: tf.Variable(tf.zeros(3, name)) for name in TYPES}
     types["empty"] = tf.Variable(np.zeros((0, 4), np.float32))
     position, step, epoch = Position(), tf.Variable(np.int64(0)), tf.Variable(np.int64(0))
-    rate, random = tf.Variable(np.float64(0)), Position()
+    rate, random, providers = tf.Variable(np.float64(0)), Position(), tf.Variable(np.int64(0))
     training.optimizer._track_trackable(rate, "_learning_rate_float64")
     checkpoint = tf.train.Checkpoint(
         model=training.model,
@@ -71,6 +71,7 @@ def take_turn(folder: str) -> None:
         step=step,
         epoch=epoch,
         random=random,
+        providers=providers,
     )
     odd = tf.Variable(0.0)
     checkpoint.types._track_trackable(odd, "a/b.c")

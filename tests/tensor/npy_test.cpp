@@ -269,6 +269,16 @@ TEST_F(Npy, BytesOfBoolsAreMadeTrueOrFalse) {
   EXPECT_EQ(load_npy(path).to_vector<bool>(), (std::vector<bool>{false, true, true}));
 }
 
+TEST_F(Npy, AGradientOfFewRowsIsSavedWithAllOfThem) {
+  const Variable table(fill({3, 2}, 1));
+  GradientTape tape;
+  const Tensor rows = gather(table, Tensor::from<int32_t>({2, 2}, {2}));
+  const Tensor gradient = tape.gradient(reduce_sum(rows), Variables{table})[0];
+  save_npy(in_folder("gradient.npy"), gradient);
+  EXPECT_EQ(load_npy(in_folder("gradient.npy")).to_vector<float>(),
+            (std::vector<float>{0, 0, 0, 0, 2, 2}));
+}
+
 TEST_F(Npy, DamagedArchivesAreNamed) {
   const std::string good = bytes_of(kNumpyFiles / "stored.npz");
   EXPECT_TRUE(throws<DataLoss>([&] { load_npz(written("x.npz", good.substr(0, 300))); },
