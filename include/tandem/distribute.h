@@ -2,8 +2,7 @@
 /// batch is split and how the replicas' values meet; the program itself does not change.
 ///
 ///   distribute::MirroredStrategy strategy({"/CPU:0", "/CPU:1"});
-///   auto scope = strategy.scope();       // models, variables and optimizers made here are
-///   mirrored
+///   auto scope = strategy.scope();  // Models, variables and optimizers made here are mirrored.
 ///   ...
 ///   for (const auto& batch : strategy.distribute_dataset(batches)) {
 ///     PerReplica loss = strategy.run(step, batch);

@@ -56,7 +56,7 @@ bool is_sparse(const ConvolutionShape& s) {
 }
 
 /// Whether patches are faster than oneDNN's direct loops. Measured on Zen 3 (AVX2), float32, four
-/// images a thread, GFLOP/s of one core, oneDNN first:
+/// images a thread, GFLOP/s of one core on a busy machine, oneDNN first:
 ///
 ///                                forward   image's gradient   filter's gradient
 ///   149x149, 32 to 32, 3x3         77  72              86  56             21  66
