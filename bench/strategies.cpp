@@ -1,22 +1,11 @@
 /// Strategies against each other, and against one replica.
 #include "bench.h"
 #include "device/device.h"
+#include "harness/classifier.h"
 #include "harness/convnet.h"
 
 namespace tandem::bench {
 namespace {
-
-/// The time of `step` over that of `other`, both measured by turns.
-template <class Step, class Other>
-double ratio(const Step& step, const Other& other) {
-  double best_step = 1e9;
-  double best_other = 1e9;
-  for (int round = 0; round < 5; ++round) {
-    best_step = std::min(best_step, best_seconds(step, 5, 0.2));
-    best_other = std::min(best_other, best_seconds(other, 5, 0.2));
-  }
-  return best_step / best_other;
-}
 
 /// A model under training with a strategy.
 template <class Model>
@@ -45,16 +34,39 @@ class Trained {
   const distribute::PerReplica x_, y_;
 };
 
-void two_cpus() {
+/// Logical CPUs of one thread.
+void use_cpus(size_t count) {
   devices::reset_devices();
-  config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  config::set_logical_cpus(std::vector<config::LogicalCpu>(count, {.threads = 1}));
+}
+
+using Mlp = Trained<harness::Classifier<float>>;
+
+/// The small classifier on 128 rows, split over these devices.
+Mlp mlp10_on(const std::vector<std::string>& devices) {
+  return {distribute::MirroredStrategy(devices), harness::features<float>(128),
+          harness::labels<float>(128), std::vector<int64_t>{784, 10, 10}, 0.01};
 }
 
 }  // namespace
 
+void mirrored_gain() {
+  use_cpus(2);
+  const Mlp one = mlp10_on({"/CPU:0"});
+  const Mlp two = mlp10_on({"/CPU:0", "/CPU:1"});
+  report_quotient("mirrored_gain", "two", two, "one", one);
+}
+
+void oversubscribed() {
+  use_cpus(4);
+  const Mlp two = mlp10_on({"/CPU:0", "/CPU:1"});
+  const Mlp four = mlp10_on({"/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3"});
+  report_quotient("oversubscribed", "four", four, "two", two);
+}
+
 void mirrored_scaling() {
   constexpr int64_t kEach = 64;
-  two_cpus();
+  use_cpus(2);
   using Net = Trained<harness::Convnet<float>>;
   const auto make = [](const std::vector<std::string>& devices) {
     const auto rows = kEach * static_cast<int64_t>(devices.size());
@@ -63,19 +75,22 @@ void mirrored_scaling() {
   };
   const Net one = make({"/CPU:0"});
   const Net two = make({"/CPU:0", "/CPU:1"});
-  report("mirrored_scaling", 2 / ratio(two, one), "x");
+  // A step of two replicas is two batches of one: times are of one batch.
+  const auto best = best_by_turns(one, two);
+  report("mirrored_scaling.one", best.first * 1e6, "us");
+  report("mirrored_scaling.two", best.second / 2 * 1e6, "us");
+  report("mirrored_scaling", 2 * best.first / best.second, "x");
 }
 
 void central_overhead() {
   constexpr int64_t kBatch = 128;
-  two_cpus();
-  using Net = Trained<harness::Classifier<float>>;
+  use_cpus(2);
   const std::vector<int64_t> sizes{784, 1024, 1024, 10};
   const Tensor x = harness::features<float>(kBatch);
   const Tensor y = harness::labels<float>(kBatch);
-  const Net mirrored(distribute::MirroredStrategy(), x, y, sizes, 0.0001);
-  const Net central(distribute::CentralStorageStrategy(), x, y, sizes, 0.0001);
-  report("central_overhead", ratio(central, mirrored), "x");
+  const Mlp mirrored(distribute::MirroredStrategy(), x, y, sizes, 0.0001);
+  const Mlp central(distribute::CentralStorageStrategy(), x, y, sizes, 0.0001);
+  report_quotient("central_overhead", "central", central, "mirrored", mirrored);
 }
 
 }  // namespace tandem::bench

@@ -37,7 +37,7 @@ void single_device(const std::string& name, const Model& config) {
 }
 
 /// Seconds of a step on one batch split over `replicas` logical CPUs of one thread.
-double mirrored_seconds(const Model& config, int replicas, const std::string& loss_name = {}) {
+double mirrored_seconds(const Model& config, int replicas, const std::string& loss_name) {
   use_cpus(replicas, 1);
   const distribute::MirroredStrategy strategy;
   const auto scope = strategy.scope();
@@ -49,7 +49,7 @@ double mirrored_seconds(const Model& config, int replicas, const std::string& lo
   for (int i = 0; i < 20; ++i) {
     loss = strategy.reduce(distribute::ReduceOp::sum, strategy.run(step, x, y)).item<float>();
   }
-  if (!loss_name.empty()) report(loss_name, loss, "loss");
+  report(loss_name, loss, "loss");
   return best_seconds([&] { strategy.run(step, x, y); });
 }
 
@@ -60,17 +60,6 @@ void mlp1024() { single_device("mlp1024", kMlp1024); }
 
 void mirrored_mlp1024() {
   report("mirrored_mlp1024", mirrored_seconds(kMlp1024, 2, "mirrored_mlp1024.loss") * 1e6, "us");
-}
-
-/// Two replicas of one thread against one, and four on the same cores against two.
-void mirrored_gain() {
-  const double one = mirrored_seconds(kMlp10, 1);
-  report("mirrored_gain", mirrored_seconds(kMlp10, 2) / one, "x");
-}
-
-void oversubscribed() {
-  const double two = mirrored_seconds(kMlp10, 2);
-  report("oversubscribed", mirrored_seconds(kMlp10, 4) / two, "x");
 }
 
 /// Article 000, example 2: an epoch over 60,000 rows in batches of 128, the last of 96.
