@@ -1,6 +1,7 @@
 // What tests of ops cannot see of the CPU's kernels: that they compute the same on every
 // instruction set, and that a thread keeps to its part.
 #include <gtest/gtest.h>
+#include <hwy/aligned_allocator.h>
 #include <hwy/targets.h>
 
 #include <cmath>
@@ -247,15 +248,16 @@ class HandRun {
       slots.push_back(operand.data());
     }
     const op::StepScalars step;
-    Bytes workspaces(executable->workspace_bytes() * static_cast<size_t>(parts));
+    const size_t stride = (executable->workspace_bytes() + 63) / 64 * 64;
+    const auto workspaces = hwy::AllocateAligned<char>(stride * static_cast<size_t>(parts) + 1);
     for (int phase = 0; phase < executable->phases(); ++phase) {
       for (int part = begin; part < end; ++part) {
         executable->run({.slots = slots.data(),
                          .operands = indices.data(),
                          .inputs = static_cast<int>(signature_.inputs.size()),
                          .outputs = static_cast<int>(signature_.outputs.size()),
-                         .workspaces = workspaces.data(),
-                         .workspace_stride = executable->workspace_bytes(),
+                         .workspaces = workspaces.get(),
+                         .workspace_stride = stride,
                          .part = part,
                          .parts = parts,
                          .phase = phase,

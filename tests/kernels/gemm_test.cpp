@@ -1,8 +1,10 @@
 #include "kernels/cpu/gemm.h"
 
 #include <gtest/gtest.h>
+#include <hwy/aligned_allocator.h>
 #include <hwy/targets.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <limits>
@@ -89,8 +91,8 @@ struct Problem {
     for (int64_t i = 0; i < s.m; ++i) {
       std::fill_n(c.begin() + i * s.ldc, s.n, std::numeric_limits<T>::quiet_NaN());
     }
-    std::vector<char> workspace(gemm.workspace_bytes());
-    gemm.run(a.data(), b.data(), c.data(), workspace.data());
+    const auto workspace = hwy::AllocateAligned<char>(std::max<size_t>(1, gemm.workspace_bytes()));
+    gemm.run(a.data(), b.data(), c.data(), workspace.get());
 
     const double tolerance = std::numeric_limits<T>::epsilon() * static_cast<double>(s.k + 8);
     int64_t wrong = 0;
@@ -173,16 +175,34 @@ void check_narrow(DType dtype) {
   }
 }
 
-TEST(NarrowGemm, AgreesWithTheDefinitionOnEveryInstructionSet) {
+template <class F>
+void for_each_instruction_set(const F& f) {
   for (const int64_t target : hwy::SupportedAndGeneratedTargets()) {
     SCOPED_TRACE(hwy::TargetName(target));
     hwy::SetSupportedTargetsForTest(target);
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
-    check_narrow(DType::float32);
-    check_narrow(DType::float64);
+    f();
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+}
+
+TEST(NarrowGemm, AgreesWithTheDefinitionOnEveryInstructionSet) {
+  for_each_instruction_set([] {
+    check_narrow(DType::float32);
+    check_narrow(DType::float64);
+  });
+}
+
+// The last sizes take several blocks of rows, and several passes over the terms.
+TEST(PackedGemm, AgreesWithTheDefinitionOnEveryInstructionSet) {
+  for_each_instruction_set([] {
+    check_odd_sizes("packed", DType::float32);
+    for_each_transpose([](bool transpose_a, bool transpose_b) {
+      check("packed", shape_of(DType::float32, 200, 96, 64, transpose_a, transpose_b, kGap));
+      check("packed", shape_of(DType::float32, 97, 33, 999, transpose_a, transpose_b));
+    });
+  });
 }
 
 TEST(NarrowGemm, KeepsInfinityToItsOwnRow) {
@@ -214,19 +234,18 @@ TEST(Gemm, NoRowsOrColumnsTouchNothing) {
   check(nullptr, shape_of(DType::float64, 0, 0, 0, false, true, kGap));
 }
 
-TEST(Gemm, TheTableGivesFewColumnsToTheNarrowProduct) {
-  EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 64, 10, 784, false, false))->provider(),
-               "narrow");
-  EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 512, 1024, 128, true, false))->provider(),
-               "onednn");
-  EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 64, 1024, 1024, false, false))->provider(),
-               "openblas");
-  EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 512, 256, 1024, false, true))->provider(),
-               "openblas");
-  EXPECT_STREQ(prepare_gemm(shape_of(DType::float32, 512, 256, 768, false, true))->provider(),
-               "onednn");
-  EXPECT_STREQ(prepare_gemm(shape_of(DType::float64, 512, 1024, 128, true, false))->provider(),
-               "openblas");
+TEST(Gemm, TheTableChoosesByShape) {
+  const auto provider = [](DType dtype, int64_t m, int64_t n, int64_t k, bool transpose_a = false,
+                           bool transpose_b = false) {
+    return static_gemm_provider(shape_of(dtype, m, n, k, transpose_a, transpose_b));
+  };
+  EXPECT_EQ(provider(DType::float32, 64, 10, 784), "narrow");
+  EXPECT_EQ(provider(DType::float32, 64, 64, 1024), "onednn");
+  EXPECT_EQ(provider(DType::float32, 512, 1024, 128, true), "packed");
+  EXPECT_EQ(provider(DType::float32, 512, 256, 1024, false, true), "packed");
+  EXPECT_EQ(provider(DType::float32, 64, 512, 128), "packed");
+  EXPECT_EQ(provider(DType::float32, 64, 1024, 1024), "openblas");
+  EXPECT_EQ(provider(DType::float64, 512, 1024, 128, true), "openblas");
 }
 
 // Several threads at once, each on products of its own and all on shared ones.
@@ -240,7 +259,10 @@ TEST(Gemm, ThreadsRunAtOnce) {
   std::vector<std::pair<const char*, GemmShape>> work;
   for (const GemmShape& shape : shapes) {
     work.emplace_back("openblas", shape);
-    if (shape.dtype == DType::float32) work.emplace_back("onednn", shape);
+    if (shape.dtype == DType::float32) {
+      work.emplace_back("onednn", shape);
+      work.emplace_back("packed", shape);
+    }
     if (shape.n <= 16) work.emplace_back("narrow", shape);
   }
   std::vector<std::unique_ptr<Gemm>> shared;
@@ -322,7 +344,8 @@ TEST(Gemm, AnUnknownProviderIsAnErrorThatListsTheOthers) {
   const std::string message = message_of<NotFound>(
       [] { prepare_gemm_with("mkl", shape_of(DType::float32, 2, 2, 2, false, false)); });
   EXPECT_NE(message.find("mkl"), std::string::npos) << message;
-  EXPECT_NE(message.find("narrow, shallow, onednn, openblas"), std::string::npos) << message;
+  EXPECT_NE(message.find("narrow, shallow, packed, onednn, openblas"), std::string::npos)
+      << message;
 }
 
 }  // namespace

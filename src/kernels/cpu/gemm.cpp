@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "kernels/cpu/gemm_narrow.h"
+#include "kernels/cpu/gemm_packed.h"
 #include "kernels/cpu/gemm_shallow.h"
 #include "kernels/cpu/provider_table.h"
 #include "tandem/error.h"
@@ -110,18 +111,15 @@ constexpr Provider kProviders[] = {
     {"shallow", "at most 16 terms, the first side as it is",
      [](const GemmShape& s) { return !is_empty(s) && s.k <= kShallowTerms && !s.transpose_a; },
      make_shallow_gemm},
+    {kPackedProvider, "float32",
+     [](const GemmShape& s) { return !is_empty(s) && s.dtype == DType::float32; },
+     make_packed_gemm},
     {"onednn", "float32",
      [](const GemmShape& s) { return !is_empty(s) && s.dtype == DType::float32; },
      make<OneDnnGemm>},
     {"openblas", "sizes below 2^31",
      [](const GemmShape& s) { return !is_empty(s) && fits_openblas(s); }, make<OpenBlasGemm>},
 };
-
-/// With one thread oneDNN packs its operands if C is large both ways (the bound is its own).
-/// Otherwise it reads them where they lie.
-bool onednn_packs(const GemmShape& s) {
-  return 1.0 / static_cast<double>(s.m) + 1.0 / static_cast<double>(s.n) < 0.0038;
-}
 
 /// Whether a product that reads its operands where they lie walks down columns whose elements fall
 /// into the same few sets of a cache: 2 KB apart, or 1 KB if A is walked down as well. Rows of a
@@ -132,16 +130,23 @@ bool strides_collide(const GemmShape& s) {
   return (!s.transpose_b && s.ldb % stride == 0) || (s.transpose_a && s.lda % stride == 0);
 }
 
-/// Who computes what; the first rule that applies decides. Measured on Zen 3 (AVX2) with a product
-/// of the same shape on each of two cores, the best of many runs, over the parts of real layers and
-/// 260 random shapes; the choice costs 1% against the better provider of each. GFLOP/s per core, of
-/// 97 possible:
+/// Large every way: threads can share it, each taking what it gets to.
+bool is_large(const GemmShape& s) { return s.m >= 96 && s.n >= 128 && s.k >= 64; }
+
+/// B does not stay in the second cache when it is packed as a whole, and few rows use it.
+bool packs_too_much(const GemmShape& s) { return s.m < 96 && s.n * s.k > 128 * 1024; }
+
+/// Who computes what; the first rule that applies decides. Measured on Zen 3 (AVX2), the best of
+/// many runs over the parts of real layers and random shapes. GFLOP/s of a core, of 104 possible:
 ///
-///                                     narrow    onednn  openblas
-///   64x10x784, 392x10x128 TN              88    56, 49    42, 47
-///   392x1024x128 TN, 512x768x256           -    95, 92    84, 89
-///   128x512x384 NT, 128x500x1000           -    89, 93    75, 80
-///   64x1024x1024, 128x256x1024 TN          -    45, 75    83, 85
+///                                     narrow  onednn  openblas  packed
+///   64x10x784                             88      56        42       -
+///   64x64x1024, 128x64x64                  -  99, 96    77, 68  77, 85
+///   512x1024x256, 512x768x256              -  94, 95    90, 90  95, 95
+///   512x256x1024 NT, 512x256x256 TN        -  87, 39    88, 73  91, 92
+///   64x512x128, 392x512x1024               -  68, 57    78, 70  91, 77
+///
+/// OpenBLAS computes float64, and 64x1024x1024, for which packed is 7% slower.
 struct Rule {
   const char* provider;
   bool (*applies)(const GemmShape&);
@@ -153,9 +158,9 @@ constexpr Rule kTable[] = {
     {"shallow", [](const GemmShape& s) { return s.k <= kShallowTerms && !s.transpose_a; }},
     {"openblas", [](const GemmShape& s) { return s.dtype == DType::float64; }},
     {"onednn", [](const GemmShape& s) { return s.m <= 4 || s.k <= 16; }},
-    {"onednn", [](const GemmShape& s) { return onednn_packs(s) && s.k <= 384; }},
-    {"onednn", [](const GemmShape& s) { return !onednn_packs(s) && !strides_collide(s); }},
-    {"openblas", [](const GemmShape&) { return true; }},
+    {"onednn", [](const GemmShape& s) { return !is_large(s) && !strides_collide(s); }},
+    {"openblas", packs_too_much},
+    {kPackedProvider, [](const GemmShape&) { return true; }},
 };
 
 std::string text_of(const GemmShape& s) {

@@ -1,11 +1,14 @@
 #include <algorithm>
 #include <cassert>
 #include <memory>
+#include <string_view>
 #include <vector>
 
 #include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/gemm.h"
+#include "kernels/cpu/gemm_packed.h"
 #include "kernels/cpu/nest.h"
+#include "kernels/cpu/shared_matmul.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
@@ -153,6 +156,13 @@ Nest<2> batch_of(const Signature& s, int64_t& m) {
   return batch;
 }
 
+/// Whether what would be one thread's part is best packed: then the threads pack together.
+bool is_shared(GemmShape matrix, int parts) {
+  matrix.m = (matrix.m + parts - 1) / parts;
+  const std::string_view provider = tandem::cpu::prepare_gemm(matrix)->provider();
+  return provider == tandem::cpu::kPackedProvider;
+}
+
 op::ExecutablePtr prepare(const Signature& s, std::unique_ptr<Epilogue> epilogue, int parts) {
   const Shape& a = s.inputs[0].shape;
   const Shape& b = s.inputs[1].shape;
@@ -168,6 +178,9 @@ op::ExecutablePtr prepare(const Signature& s, std::unique_ptr<Epilogue> epilogue
                    .ldb = b[b.rank() - 1],
                    .ldc = c[c.rank() - 1]};
   const Nest<2> batch = batch_of(s, matrix.m);
+  if (batch.count() == 1 && is_shared(matrix, parts)) {
+    return make_shared_matmul(matrix, std::move(epilogue), parts);
+  }
   return std::make_shared<Matmul>(matrix, batch, std::move(epilogue), parts);
 }
 

@@ -1,3 +1,5 @@
+#include <hwy/aligned_allocator.h>
+
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -42,7 +44,9 @@ std::vector<GemmClass> classes(int64_t largest) {
 
 /// The operands of the largest product, used by all.
 struct Operands {
-  std::vector<float> a, b, c, workspace;
+  std::vector<float> a, b, c;
+  hwy::AlignedFreeUniquePtr<char[]> workspace;
+  size_t workspace_bytes = 0;
 
   void reserve(const GemmShape& s) {
     const auto grow = [](std::vector<float>& memory, int64_t rows, int64_t apart) {
@@ -53,15 +57,21 @@ struct Operands {
     grow(b, s.transpose_b ? s.n : s.k, s.ldb);
     grow(c, s.m, s.ldc);
   }
+
+  void reserve_workspace(size_t bytes) {
+    if (bytes <= workspace_bytes) return;
+    workspace = hwy::AllocateAligned<char>(bytes);
+    workspace_bytes = bytes;
+  }
 };
 
 /// Of one run, the best of several.
 double seconds_of(const cpu::Gemm& gemm, Operands& memory, double at_least) {
   using Clock = std::chrono::steady_clock;
-  memory.workspace.resize(std::max(memory.workspace.size(), gemm.workspace_bytes() / 4 + 16));
+  memory.reserve_workspace(gemm.workspace_bytes());
   const auto run = [&] {
     const auto begin = Clock::now();
-    gemm.run(memory.a.data(), memory.b.data(), memory.c.data(), memory.workspace.data());
+    gemm.run(memory.a.data(), memory.b.data(), memory.c.data(), memory.workspace.get());
     return std::chrono::duration<double>(Clock::now() - begin).count();
   };
   run();

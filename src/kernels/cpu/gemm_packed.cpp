@@ -1,0 +1,358 @@
+// This file is compiled once per instruction set; the best one is chosen at run time.
+#include "kernels/cpu/gemm_packed.h"
+
+#include <algorithm>
+#include <cstring>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/cpu/gemm_packed.cpp"
+#include <hwy/foreach_target.h>
+// After foreach_target.h, which sets what it expands to.
+#include <hwy/cache_control.h>
+#include <hwy/highway.h>
+
+#include "kernels/cpu/gemm_simd.h"
+
+#ifndef TANDEM_GEMM_PACKED_ONCE
+#define TANDEM_GEMM_PACKED_ONCE
+namespace tandem::cpu {
+
+struct PackedFunctions {
+  int64_t columns;
+  void (*pack_b)(const GemmShape& shape, const float* b, int64_t first, int64_t last,
+                 const PackedPanels& to);
+  void (*multiply)(const GemmShape& shape, const float* a, const PackedPanels& b,
+                   const PackedBlock& block, float* c, float* space);
+};
+
+namespace {
+
+constexpr int64_t kRows = PackedProduct::kRows;
+
+/// Terms of one pass: a panel of B of as many rows fills half of the first cache.
+constexpr int64_t kMostTerms = 320;
+
+/// How far ahead strided rows are fetched, in rows.
+constexpr int64_t kAhead = 8;
+
+/// Passes of about the same length.
+inline int64_t terms_of_pass(int64_t k) {
+  const int64_t passes = (k + kMostTerms - 1) / kMostTerms;
+  return (k + passes - 1) / passes;
+}
+
+}  // namespace
+}  // namespace tandem::cpu
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace tandem::cpu::HWY_NAMESPACE {
+namespace {
+
+using F = hn::ScalableTag<float>;
+constexpr int64_t kVector = hn::MaxLanes(F());
+constexpr int64_t kColumns = 2 * kVector;
+
+/// kHeight rows of a tile, from panels of A and B with `k` terms each.
+template <int kHeight, bool kAdd>
+void tile(const float* a, const float* b, int64_t k, float* c, int64_t ldc) {
+  const F d;
+  hn::Vec<F> low[kHeight];
+  hn::Vec<F> high[kHeight];
+  TANDEM_UNROLL
+  for (int r = 0; r < kHeight; ++r) {
+    low[r] = high[r] = hn::Zero(d);
+    hwy::Prefetch(c + r * ldc);
+    hwy::Prefetch(c + r * ldc + kColumns - 1);
+  }
+  for (int64_t p = 0; p < k; ++p) {
+    const auto b_low = in_register(hn::Load(d, b));
+    const auto b_high = in_register(hn::Load(d, b + kVector));
+    TANDEM_UNROLL
+    for (int r = 0; r < kHeight; ++r) {
+      const auto scale = hn::Set(d, a[r]);
+      low[r] = hn::MulAdd(scale, b_low, low[r]);
+      high[r] = hn::MulAdd(scale, b_high, high[r]);
+    }
+    a += kRows;
+    b += kColumns;
+  }
+  TANDEM_UNROLL
+  for (int r = 0; r < kHeight; ++r) {
+    float* row = c + r * ldc;
+    if constexpr (kAdd) {
+      low[r] = hn::Add(low[r], hn::LoadU(d, row));
+      high[r] = hn::Add(high[r], hn::LoadU(d, row + kVector));
+    }
+    hn::StoreU(low[r], d, row);
+    hn::StoreU(high[r], d, row + kVector);
+  }
+}
+
+template <bool kAdd>
+void tile_of(int64_t height, const float* a, const float* b, int64_t k, float* c, int64_t ldc) {
+  switch (height) {
+    case 1:
+      return tile<1, kAdd>(a, b, k, c, ldc);
+    case 2:
+      return tile<2, kAdd>(a, b, k, c, ldc);
+    case 3:
+      return tile<3, kAdd>(a, b, k, c, ldc);
+    case 4:
+      return tile<4, kAdd>(a, b, k, c, ldc);
+    case 5:
+      return tile<5, kAdd>(a, b, k, c, ldc);
+    default:
+      return tile<6, kAdd>(a, b, k, c, ldc);
+  }
+}
+
+/// A tile at the right border, of fewer columns than a panel has.
+template <bool kAdd>
+void border_tile(int64_t height, int64_t width, const float* a, const float* b, int64_t k, float* c,
+                 int64_t ldc) {
+  float whole[kRows * kColumns];
+  tile_of<false>(height, a, b, k, whole, kColumns);
+  for (int64_t r = 0; r < height; ++r) {
+    for (int64_t j = 0; j < width; ++j) {
+      const float sum = whole[r * kColumns + j];
+      c[r * ldc + j] = kAdd ? c[r * ldc + j] + sum : sum;
+    }
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+using F4 = hn::FixedTag<float, 4>;
+
+/// to[p][j] = from[j][p] for 4 x 4 elements.
+HWY_INLINE void turn_square(const float* from, int64_t apart, float* to, int64_t to_apart) {
+  const F4 d;
+  const hn::Repartition<double, F4> pairs;
+  const auto v0 = hn::LoadU(d, from);
+  const auto v1 = hn::LoadU(d, from + apart);
+  const auto v2 = hn::LoadU(d, from + 2 * apart);
+  const auto v3 = hn::LoadU(d, from + 3 * apart);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, v2, v3));
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + to_apart);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * to_apart);
+  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * to_apart);
+}
+
+/// The same for two rows of four.
+HWY_INLINE void turn_pair(const float* from, int64_t apart, float* to, int64_t to_apart) {
+  const F4 d;
+  const hn::Half<F4> half;
+  const auto v0 = hn::LoadU(d, from);
+  const auto v1 = hn::LoadU(d, from + apart);
+  const auto low = hn::InterleaveLower(d, v0, v1);
+  const auto high = hn::InterleaveUpper(d, v0, v1);
+  hn::StoreU(hn::LowerHalf(half, low), half, to);
+  hn::StoreU(hn::UpperHalf(half, low), half, to + to_apart);
+  hn::StoreU(hn::LowerHalf(half, high), half, to + 2 * to_apart);
+  hn::StoreU(hn::UpperHalf(half, high), half, to + 3 * to_apart);
+}
+#endif
+
+/// to[p][j] = from[j][p] for `rows` rows of `k` elements.
+HWY_INLINE void turn(const float* from, int64_t apart, int64_t rows, int64_t k, float* to,
+                     int64_t to_apart) {
+  int64_t p = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; p + 4 <= k; p += 4) {
+    const float* column = from + p;
+    float* row = to + p * to_apart;
+    int64_t j = 0;
+    for (; j + 4 <= rows; j += 4) turn_square(column + j * apart, apart, row + j, to_apart);
+    for (; j + 2 <= rows; j += 2) turn_pair(column + j * apart, apart, row + j, to_apart);
+    for (; j < rows; ++j) {
+      for (int64_t q = 0; q < 4; ++q) row[q * to_apart + j] = column[j * apart + q];
+    }
+  }
+#endif
+  for (; p < k; ++p) {
+    for (int64_t j = 0; j < rows; ++j) to[p * to_apart + j] = from[j * apart + p];
+  }
+}
+
+/// `height` rows of op(A) from `row` on and `k` terms from `term` on, in panels.
+void pack_a(const GemmShape& s, const float* a, int64_t row, int64_t height, int64_t term,
+            int64_t k, float* to) {
+  if (!s.transpose_a) {
+    for (int64_t i = 0; i < height; i += kRows) {
+      const int64_t rows = std::min(kRows, height - i);
+      const float* from = a + (row + i) * s.lda + term;
+      if (rows == kRows) {
+        turn(from, s.lda, kRows, k, to + i * k, kRows);
+      } else {
+        turn(from, s.lda, rows, k, to + i * k, kRows);
+      }
+    }
+    return;
+  }
+  const float* from = a + term * s.lda + row;
+  for (int64_t p = 0; p < k; ++p, from += s.lda) {
+    for (int64_t i = 0; i < height && p + kAhead < k; i += 16) {
+      hwy::Prefetch(from + kAhead * s.lda + i);
+    }
+    int64_t i = 0;
+    for (; i + kRows <= height; i += kRows) {
+      std::memcpy(to + i * k + p * kRows, from + i, kRows * sizeof(float));
+    }
+    for (int64_t r = i; r < height; ++r) to[i * k + p * kRows + r - i] = from[r];
+  }
+}
+
+/// One panel of op(B) with fewer columns than others, the rest of it zero.
+void pack_border(const GemmShape& s, const float* b, int64_t column, float* to) {
+  const int64_t width = s.n - column;
+  std::memset(to, 0, static_cast<size_t>(s.k * kColumns) * sizeof(float));
+  for (int64_t p = 0; p < s.k; ++p) {
+    for (int64_t j = 0; j < width; ++j) {
+      to[p * kColumns + j] =
+          s.transpose_b ? b[(column + j) * s.ldb + p] : b[p * s.ldb + column + j];
+    }
+  }
+}
+
+void pack_b(const GemmShape& s, const float* b, int64_t first, int64_t last,
+            const PackedPanels& to) {
+  constexpr int64_t kTogether = 4;  // Panels whose rows are read on from one to the next.
+  const F d;
+  int64_t panel = first;
+  while (panel < last) {
+    const int64_t column = panel * kColumns;
+    if (column + kColumns > s.n) return pack_border(s, b, column, to.at(panel));
+    if (s.transpose_b) {
+      turn(b + column * s.ldb, s.ldb, kColumns, s.k, to.at(panel), kColumns);
+      ++panel;
+      continue;
+    }
+    const int64_t whole = s.n / kColumns;
+    const int64_t count = std::min({kTogether, last - panel, whole - panel});
+    float* panels[kTogether];
+    for (int64_t i = 0; i < count; ++i) panels[i] = to.at(panel + i);
+    const float* from = b + column;
+    for (int64_t p = 0; p < s.k; ++p, from += s.ldb) {
+      for (int64_t i = 0; i < count; ++i) {
+        const float* row = from + i * kColumns;
+        if (p + kAhead < s.k) hwy::Prefetch(row + kAhead * s.ldb);
+        hn::Store(hn::LoadU(d, row), d, panels[i] + p * kColumns);
+        hn::Store(hn::LoadU(d, row + kVector), d, panels[i] + p * kColumns + kVector);
+      }
+    }
+    panel += count;
+  }
+}
+
+template <bool kAdd>
+void multiply_pass(const GemmShape& s, const float* packed_a, const PackedPanels& b,
+                   const PackedBlock& block, int64_t height, int64_t term, int64_t k, float* c) {
+  const int64_t end = block.column_panel + block.column_panels;
+  for (int64_t panel = block.column_panel; panel < end; ++panel) {
+    const float* packed_b = b.at(panel) + term * kColumns;
+    const int64_t column = panel * kColumns;
+    const int64_t width = std::min(kColumns, s.n - column);
+    for (int64_t i = 0; i < height; i += kRows) {
+      const int64_t rows = std::min(kRows, height - i);
+      float* corner = c + i * s.ldc + column;
+      if (width == kColumns) {
+        tile_of<kAdd>(rows, packed_a + i * k, packed_b, k, corner, s.ldc);
+      } else {
+        border_tile<kAdd>(rows, width, packed_a + i * k, packed_b, k, corner, s.ldc);
+      }
+    }
+  }
+}
+
+void multiply(const GemmShape& s, const float* a, const PackedPanels& b, const PackedBlock& block,
+              float* c, float* space) {
+  const int64_t row = block.row_panel * kRows;
+  const int64_t height = std::min(s.m - row, block.row_panels * kRows);
+  const int64_t pass = terms_of_pass(s.k);
+  for (int64_t term = 0; term < s.k; term += pass) {
+    const int64_t k = std::min(pass, s.k - term);
+    pack_a(s, a, row, height, term, k, space);
+    if (term == 0) {
+      multiply_pass<false>(s, space, b, block, height, term, k, c + row * s.ldc);
+    } else {
+      multiply_pass<true>(s, space, b, block, height, term, k, c + row * s.ldc);
+    }
+  }
+}
+
+const PackedFunctions& packed_functions() {
+  static constexpr PackedFunctions kFunctions{kColumns, pack_b, multiply};
+  return kFunctions;
+}
+
+}  // namespace
+}  // namespace tandem::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace tandem::cpu {
+namespace {
+
+HWY_EXPORT(packed_functions);
+
+size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+
+class PackedGemm final : public Gemm {
+ public:
+  explicit PackedGemm(const GemmShape& shape) : product_(shape) {}
+
+  void run(const void* a, const void* b, void* c, void* workspace) const override {
+    const int64_t columns = product_.column_panels();
+    const PackedPanels panels{.first = static_cast<char*>(workspace) + product_.space_bytes(),
+                              .panel_bytes = product_.panel_bytes(),
+                              .each = columns};
+    product_.pack(static_cast<const float*>(b), 0, columns, panels);
+    const int64_t rows = product_.row_panels();
+    for (int64_t row = 0; row < rows; row += PackedProduct::kMostRowPanels) {
+      const int64_t count = std::min(rows - row, PackedProduct::kMostRowPanels);
+      product_.multiply(static_cast<const float*>(a), panels, {row, count, 0, columns},
+                        static_cast<float*>(c), workspace);
+    }
+  }
+  size_t workspace_bytes() const override {
+    return product_.space_bytes() +
+           product_.panel_bytes() * static_cast<size_t>(product_.column_panels());
+  }
+  const char* provider() const override { return kPackedProvider; }
+
+ private:
+  const PackedProduct product_;
+};
+
+}  // namespace
+
+PackedProduct::PackedProduct(const GemmShape& shape)
+    : shape_(shape),
+      functions_(HWY_DYNAMIC_DISPATCH(packed_functions)()),
+      columns_(functions_.columns) {}
+
+size_t PackedProduct::space_bytes() const {
+  const int64_t panels = std::min(row_panels(), kMostRowPanels);
+  return aligned(static_cast<size_t>(panels * kRows * terms_of_pass(shape_.k)) * sizeof(float));
+}
+
+void PackedProduct::pack(const float* b, int64_t first, int64_t last,
+                         const PackedPanels& to) const {
+  functions_.pack_b(shape_, b, first, last, to);
+}
+
+void PackedProduct::multiply(const float* a, const PackedPanels& b, const PackedBlock& block,
+                             float* c, void* space) const {
+  functions_.multiply(shape_, a, b, block, c, static_cast<float*>(space));
+}
+
+std::unique_ptr<Gemm> make_packed_gemm(const GemmShape& shape) {
+  return std::make_unique<PackedGemm>(shape);
+}
+
+}  // namespace tandem::cpu
+#endif

@@ -1,0 +1,16 @@
+/// A large product whose threads take blocks of it as they get to them.
+#pragma once
+
+#include <memory>
+
+#include "kernels/cpu/epilogue.h"
+#include "kernels/cpu/gemm.h"
+#include "op/kernel.h"
+
+namespace tandem::kernels::cpu {
+
+/// `epilogue` may be null. The shape is one that the provider "packed" takes.
+op::ExecutablePtr make_shared_matmul(const tandem::cpu::GemmShape& shape,
+                                     std::unique_ptr<Epilogue> epilogue, int parts);
+
+}  // namespace tandem::kernels::cpu
