@@ -245,6 +245,8 @@ TEST(Gemm, TheTableChoosesByShape) {
   EXPECT_EQ(provider(DType::float32, 512, 256, 1024, false, true), "packed");
   EXPECT_EQ(provider(DType::float32, 64, 512, 128), "packed");
   EXPECT_EQ(provider(DType::float32, 64, 1024, 1024), "openblas");
+  EXPECT_EQ(provider(DType::float32, 2048, 4096, 4096), "openblas");
+  EXPECT_EQ(provider(DType::float32, 1024, 16384, 256), "onednn");
   EXPECT_EQ(provider(DType::float64, 512, 1024, 128, true), "openblas");
 }
 

@@ -206,45 +206,53 @@ void pack_a(const GemmShape& s, const float* a, int64_t row, int64_t height, int
   }
 }
 
-/// One panel of op(B) with fewer columns than others, the rest of it zero.
-void pack_border(const GemmShape& s, const float* b, int64_t column, float* to) {
+/// Terms [term, term + k) of op(B)'s last columns, fewer than a panel has; the rest of it is zero.
+void pack_border(const GemmShape& s, const float* b, int64_t column, int64_t term, int64_t k,
+                 float* to) {
   const int64_t width = s.n - column;
-  std::memset(to, 0, static_cast<size_t>(s.k * kColumns) * sizeof(float));
-  for (int64_t p = 0; p < s.k; ++p) {
+  std::memset(to, 0, static_cast<size_t>(k * kColumns) * sizeof(float));
+  for (int64_t p = 0; p < k; ++p) {
     for (int64_t j = 0; j < width; ++j) {
       to[p * kColumns + j] =
-          s.transpose_b ? b[(column + j) * s.ldb + p] : b[p * s.ldb + column + j];
+          s.transpose_b ? b[(column + j) * s.ldb + term + p] : b[(term + p) * s.ldb + column + j];
     }
   }
 }
 
+/// Terms of `count` panels that lie beside each other in B, from their first row on.
+void copy_panels(const GemmShape& s, const float* from, int64_t count, int64_t k, float* to) {
+  const F d;
+  for (int64_t p = 0; p < k; ++p, from += s.ldb) {
+    for (int64_t i = 0; i < count; ++i) {
+      const float* row = from + i * kColumns;
+      float* packed = to + (i * k + p) * kColumns;
+      if (p + kAhead < k) hwy::Prefetch(row + kAhead * s.ldb);
+      hn::Store(hn::LoadU(d, row), d, packed);
+      hn::Store(hn::LoadU(d, row + kVector), d, packed + kVector);
+    }
+  }
+}
+
+/// Panels [first, last), which lie in one place.
 void pack_b(const GemmShape& s, const float* b, int64_t first, int64_t last,
             const PackedPanels& to) {
   constexpr int64_t kTogether = 4;  // Panels whose rows are read on from one to the next.
-  const F d;
-  int64_t panel = first;
-  while (panel < last) {
-    const int64_t column = panel * kColumns;
-    if (column + kColumns > s.n) return pack_border(s, b, column, to.at(panel));
-    if (s.transpose_b) {
-      turn(b + column * s.ldb, s.ldb, kColumns, s.k, to.at(panel), kColumns);
-      ++panel;
-      continue;
+  const int64_t pass = terms_of_pass(s.k);
+  const int64_t whole = std::min(last, s.n / kColumns);
+  for (int64_t term = 0; term < s.k; term += pass) {
+    const int64_t k = std::min(pass, s.k - term);
+    int64_t panel = first;
+    for (; panel < whole && s.transpose_b; ++panel) {
+      turn(b + panel * kColumns * s.ldb + term, s.ldb, kColumns, k, to.at(panel, kColumns, term, k),
+           kColumns);
     }
-    const int64_t whole = s.n / kColumns;
-    const int64_t count = std::min({kTogether, last - panel, whole - panel});
-    float* panels[kTogether];
-    for (int64_t i = 0; i < count; ++i) panels[i] = to.at(panel + i);
-    const float* from = b + column;
-    for (int64_t p = 0; p < s.k; ++p, from += s.ldb) {
-      for (int64_t i = 0; i < count; ++i) {
-        const float* row = from + i * kColumns;
-        if (p + kAhead < s.k) hwy::Prefetch(row + kAhead * s.ldb);
-        hn::Store(hn::LoadU(d, row), d, panels[i] + p * kColumns);
-        hn::Store(hn::LoadU(d, row + kVector), d, panels[i] + p * kColumns + kVector);
-      }
+    for (; panel < whole; panel = std::min(panel + kTogether, whole)) {
+      copy_panels(s, b + term * s.ldb + panel * kColumns, std::min(kTogether, whole - panel), k,
+                  to.at(panel, kColumns, term, k));
     }
-    panel += count;
+    if (panel < last) {
+      pack_border(s, b, panel * kColumns, term, k, to.at(panel, kColumns, term, k));
+    }
   }
 }
 
@@ -253,7 +261,7 @@ void multiply_pass(const GemmShape& s, const float* packed_a, const PackedPanels
                    const PackedBlock& block, int64_t height, int64_t term, int64_t k, float* c) {
   const int64_t end = block.column_panel + block.column_panels;
   for (int64_t panel = block.column_panel; panel < end; ++panel) {
-    const float* packed_b = b.at(panel) + term * kColumns;
+    const float* packed_b = b.at(panel, kColumns, term, k);
     const int64_t column = panel * kColumns;
     const int64_t width = std::min(kColumns, s.n - column);
     for (int64_t i = 0; i < height; i += kRows) {
@@ -308,7 +316,6 @@ class PackedGemm final : public Gemm {
   void run(const void* a, const void* b, void* c, void* workspace) const override {
     const int64_t columns = product_.column_panels();
     const PackedPanels panels{.first = static_cast<char*>(workspace) + product_.space_bytes(),
-                              .panel_bytes = product_.panel_bytes(),
                               .each = columns};
     product_.pack(static_cast<const float*>(b), 0, columns, panels);
     const int64_t rows = product_.row_panels();

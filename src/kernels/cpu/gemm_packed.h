@@ -14,16 +14,17 @@
 
 namespace tandem::cpu {
 
-/// B in panels, `each` of them one after another in each of several places, `stride` bytes apart.
+/// B in panels, `each` of them in each of several places, `stride` bytes apart. A place holds the
+/// terms of the first pass over all of its panels, then those of the second: as they are read.
 struct PackedPanels {
   char* first = nullptr;
-  size_t panel_bytes = 0;
   int64_t each = 0;
   size_t stride = 0;
 
-  float* at(int64_t panel) const {
-    return reinterpret_cast<float*>(first + static_cast<size_t>(panel / each) * stride +
-                                    static_cast<size_t>(panel % each) * panel_bytes);
+  /// Where the panel's `count` terms from `term` on lie, which are those of one pass.
+  float* at(int64_t panel, int64_t columns, int64_t term, int64_t count) const {
+    auto* place = reinterpret_cast<float*>(first + static_cast<size_t>(panel / each) * stride);
+    return place + (term * each + panel % each * count) * columns;
   }
 };
 

@@ -70,7 +70,6 @@ class SharedMatmul final : public op::Executable {
 
   PackedPanels panels(const Launch& launch) const {
     return {.first = launch.workspace<char>(0) + panels_offset(),
-            .panel_bytes = product_.panel_bytes(),
             .each = panels_each_,
             .stride = launch.workspace_stride};
   }
