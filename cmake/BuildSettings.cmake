@@ -21,7 +21,9 @@ endif()
 if(NOT CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(TANDEM_CCACHE ccache)
   if(TANDEM_CCACHE)
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${TANDEM_CCACHE})
+    # With precompiled headers it asks for this; our sources name neither date nor time.
+    set(CMAKE_CXX_COMPILER_LAUNCHER
+      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros ${TANDEM_CCACHE})
   endif()
 endif()
 
@@ -29,6 +31,8 @@ if(TANDEM_SANITIZE)
   list(JOIN TANDEM_SANITIZE "," sanitizers)
   add_compile_options(-fsanitize=${sanitizers} -fno-sanitize-recover=all -fno-omit-frame-pointer -O1)
   add_link_options(-fsanitize=${sanitizers})
+  # These builds also show whether each file includes what it uses.
+  set(CMAKE_DISABLE_PRECOMPILE_HEADERS ON)
 endif()
 
 add_link_options(-Wl,--as-needed)

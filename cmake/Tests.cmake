@@ -25,15 +25,25 @@ target_compile_definitions(tandem_test_settings INTERFACE
   TANDEM_TEST_DATA_DIR="${tests_dir}/data")
 target_link_libraries(tandem_test_settings INTERFACE tandem_internal GTest::gtest)
 
+# Tests run for milliseconds and are compiled by everybody: quick to compile is better than quick.
+# What all of them include is compiled once, with the harness.
+function(tandem_test_target target)
+  tandem_own_target(${target})
+  target_link_libraries(${target} PRIVATE tandem_test_settings)
+  if(NOT TANDEM_SANITIZE)
+    target_compile_options(${target} PRIVATE -O1)
+  endif()
+  if(target STREQUAL tandem_test_harness)
+    target_precompile_headers(${target} PRIVATE <gtest/gtest.h> "tandem/tandem.h")
+  else()
+    target_precompile_headers(${target} REUSE_FROM tandem_test_harness)
+  endif()
+endfunction()
+
 file(GLOB harness_sources CONFIGURE_DEPENDS ${tests_dir}/harness/*.cpp)
 list(FILTER harness_sources EXCLUDE REGEX "_test\\.cpp$")
-set(harness_objects "")
-if(harness_sources)
-  add_library(tandem_test_harness OBJECT ${harness_sources})
-  tandem_own_target(tandem_test_harness)
-  target_link_libraries(tandem_test_harness PRIVATE tandem_test_settings)
-  set(harness_objects $<TARGET_OBJECTS:tandem_test_harness>)
-endif()
+add_library(tandem_test_harness OBJECT ${harness_sources})
+tandem_test_target(tandem_test_harness)
 
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS ${tests_dir}/*_test.cpp)
 set(folders "")
@@ -45,18 +55,10 @@ foreach(source IN LISTS test_sources)
 endforeach()
 list(REMOVE_DUPLICATES folders)
 
-# Tests run for milliseconds and are compiled by everybody: quick to compile is better than quick.
-function(tandem_test_target target)
-  tandem_own_target(${target})
-  if(NOT TANDEM_SANITIZE)
-    target_compile_options(${target} PRIVATE -O1)
-  endif()
-endfunction()
-
 foreach(folder IN LISTS folders)
-  add_executable(test_${folder} ${sources_of_${folder}} ${harness_objects})
+  add_executable(test_${folder} ${sources_of_${folder}} $<TARGET_OBJECTS:tandem_test_harness>)
   tandem_test_target(test_${folder})
-  target_link_libraries(test_${folder} PRIVATE tandem_test_settings GTest::gtest_main)
+  target_link_libraries(test_${folder} PRIVATE GTest::gtest_main)
   gtest_discover_tests(test_${folder}
     TEST_PREFIX ${folder}/
     DISCOVERY_MODE PRE_TEST
@@ -67,7 +69,6 @@ endforeach()
 # A process of its own, for tests that kill it: see tests/checkpoint/trainer.cpp.
 add_executable(checkpoint_trainer ${tests_dir}/checkpoint/trainer.cpp)
 tandem_test_target(checkpoint_trainer)
-target_link_libraries(checkpoint_trainer PRIVATE tandem_test_settings)
 target_compile_definitions(test_checkpoint PRIVATE
   TANDEM_CHECKPOINT_TRAINER="$<TARGET_FILE:checkpoint_trainer>")
 add_dependencies(test_checkpoint checkpoint_trainer)
