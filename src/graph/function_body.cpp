@@ -31,11 +31,11 @@ std::string names_of(const std::vector<DevicePtr>& devices) {
 /// would get the update of some of their replicas.
 void check_variables(const Graph& graph, const Replicas& replicas) {
   for (const Node& node : graph.nodes) {
-    for (size_t i = 0; i < node.ranges.size(); ++i) {
-      const Value& variable = graph.at(node.ranges[i]);
+    for (int range : node.ranges) {
+      const Value& variable = graph.at(range);
       const StoreBlock& block = *variable.range.block;
-      const bool writes = node.op().writes_range(i, node.ranges.size());
-      if (block.owner() == replicas.owner || (block.owner() == 0 && !writes)) continue;
+      const bool is_read = !node.op().writes_ranges;
+      if (block.owner() == replicas.owner || (block.owner() == 0 && is_read)) continue;
       throw FailedPrecondition(fmt::format(
           "{} inside strategy.run on {}: its variable {} was created {}, on {}; create it in the "
           "scope of the strategy that runs the function",

@@ -65,7 +65,7 @@ Spread::Spread(const Program& program, const Replicas& replicas, SpreadPlan plan
 void* Spread::variable(int rank, int value) {
   const BoundReplica& replica = ranks_[static_cast<size_t>(rank)];
   const StoreRange& range = program_.graph().at(value).range;
-  if (has_component(range, replica.device->space())) return range.data(*replica.device, rank);
+  if (range.block->is_in(replica.device->space())) return range.data(*replica.device, rank);
   Post& post = posts_[static_cast<size_t>(plan_.site_of[static_cast<size_t>(rank)])];
   std::shared_ptr<Buffer>& copy = post.copies[value];
   if (!copy) {
@@ -94,7 +94,7 @@ size_t Spread::extra_bytes(int rank) const {
   size_t bytes = post.staging_bytes == 0 ? 0 : devices::Allocator::rounded(post.staging_bytes);
   for (const Value& value : program_.graph().values) {
     if (value.source != Value::Source::range) continue;
-    if (has_component(value.range, post.site.device->space())) continue;
+    if (value.range.block->is_in(post.site.device->space())) continue;
     bytes += devices::Allocator::rounded(static_cast<size_t>(value.type.shape.count()) *
                                          size_of(value.type.dtype));
   }

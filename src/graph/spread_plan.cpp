@@ -93,19 +93,19 @@ class SpreadPlanner {
   std::vector<int> owners(const Node& node) const {
     std::vector<int> sites;
     for (size_t s = 0; s < plan_.sites.size(); ++s) {
-      bool owns = true;
-      for (size_t k = 0; k < node.ranges.size(); ++k) {
-        if (!node.op().writes_range(k, node.ranges.size())) continue;
-        owns &= has_component(graph_.at(node.ranges[k]).range, plan_.sites[s].device->space());
+      const auto is_there = [&](int range) {
+        return graph_.at(range).range.block->is_in(plan_.sites[s].device->space());
+      };
+      if (!node.op().writes_ranges || std::ranges::all_of(node.ranges, is_there)) {
+        sites.push_back(static_cast<int>(s));
       }
-      if (owns) sites.push_back(static_cast<int>(s));
     }
     return sites;
   }
 
   bool reads(const Node& node, int range) const {
-    for (size_t k = 0; k < node.ranges.size(); ++k) {
-      if (node.ranges[k] == range && !node.op().writes_range(k, node.ranges.size())) return true;
+    if (!node.op().writes_ranges && std::ranges::find(node.ranges, range) != node.ranges.end()) {
+      return true;
     }
     return std::ranges::any_of(node.inputs,
                                [&](int input) { return graph_.storage_of(input) == range; });
@@ -122,7 +122,7 @@ class SpreadPlanner {
     Move move{.from = -1, .from_value = range, .to_value = range, .end = count(range)};
     for (size_t s = 0; s < plan_.sites.size(); ++s) {
       const int rank = first_rank(static_cast<int>(s));
-      if (!has_component(graph_.at(range).range, plan_.sites[s].device->space())) {
+      if (!graph_.at(range).range.block->is_in(plan_.sites[s].device->space())) {
         move.to.push_back(rank);
       } else if (move.from < 0) {
         move.from = rank;
@@ -269,10 +269,11 @@ class SpreadPlanner {
       if (holds && share.of == 0) share = {0, 1};
     }
     if (plan_.is_home_apart()) hand_over(i);
-    for (size_t k = 0; k < node.ranges.size(); ++k) {
-      if (!node.op().writes_range(k, node.ranges.size())) continue;
-      written_.insert(node.ranges[k]);
-      if (is_read(node.ranges[k])) pending_.push_back({copy_of(node.ranges[k]), false});
+    if (node.op().writes_ranges) {
+      for (int range : node.ranges) {
+        written_.insert(range);
+        if (is_read(range)) pending_.push_back({copy_of(range), false});
+      }
     }
     if (const auto sharded = sharded_.find(i); sharded != sharded_.end()) {
       for (const Sum::Part& part : sharded->second) gather(node, part, holders);
@@ -333,7 +334,7 @@ class SpreadPlanner {
     for (int range : written_) {
       Move move{.from = -1, .from_value = range, .to_value = range, .end = count(range)};
       for (size_t s = 0; s < plan_.sites.size(); ++s) {
-        if (!has_component(graph_.at(range).range, plan_.sites[s].device->space())) continue;
+        if (!graph_.at(range).range.block->is_in(plan_.sites[s].device->space())) continue;
         const int rank = first_rank(static_cast<int>(s));
         move.from < 0 ? void(move.from = rank) : move.to.push_back(rank);
       }
@@ -355,12 +356,6 @@ class SpreadPlanner {
 };
 
 }  // namespace
-
-bool has_component(const StoreRange& range, const devices::MemorySpace& space) {
-  return std::ranges::any_of(range.block->components(), [&](const auto& component) {
-    return &component->device()->space() == &space;
-  });
-}
 
 bool is_spread(const Replicas& replicas) {
   const devices::Device& first = *replicas.devices[0];

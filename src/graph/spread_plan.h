@@ -15,9 +15,6 @@ namespace tandem::graph {
 /// in several memory spaces, or several of them share a device with a queue.
 bool is_spread(const Replicas& replicas);
 
-/// True when the block of `range` has a component in `space`.
-bool has_component(const StoreRange& range, const devices::MemorySpace& space);
-
 /// A memory space that takes part. Ranks are replicas, in order; the one after the last stands for
 /// the home of the variables where no replica is there: it computes nothing but updates and
 /// assigns.

@@ -247,10 +247,11 @@ Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ra
   if (replicas_ > 1 && node.op().name.starts_with("assign") && ranges[0].range.is_same_for_all()) {
     node.inputs[0] = aggregated(node, ranges[0]);
   }
-  for (size_t i = 0; i < node.ranges.size(); ++i) {
-    if (!node.op().writes_range(i, node.ranges.size())) continue;
-    current_reads_.erase(node.ranges[i]);
-    written_.insert(node.ranges[i]);
+  if (node.op().writes_ranges) {
+    for (int range : node.ranges) {
+      current_reads_.erase(range);
+      written_.insert(range);
+    }
   }
   Tensors outputs;
   for (const op::TensorType& type : node.signature.outputs) {

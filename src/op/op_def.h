@@ -78,9 +78,8 @@ struct OpDef {
   /// Floating-point operations of a concrete call; one per element of the first output unless set.
   std::function<double(const Signature&)> flops{};
 
-  /// The op changes its ranges in place, except the last `ranges_only_read` of them.
+  /// The op changes its ranges in place.
   bool writes_ranges = false;
-  int ranges_only_read = 0;
 
   /// Each element of the output is a function of the inputs' elements at the same place, all of one
   /// type: calls may be fused.
@@ -106,9 +105,6 @@ struct OpDef {
 
   /// An effect beyond the outputs keeps a call alive in a graph whose outputs nobody uses.
   bool has_effect() const { return writes_ranges; }
-  bool writes_range(size_t index, size_t count) const {
-    return writes_ranges && index + static_cast<size_t>(ranges_only_read) < count;
-  }
 
   int id = -1;  ///< Set by the registry.
 };

@@ -163,11 +163,11 @@ class EagerInterpreter final : public op::Interpreter {
   /// read is placed where the change was.
   void copy_to_other_components(const op::Signature& signature, const op::RangeOperands& ranges) {
     static const op::OpDef& read = op::find_op("read_variable");
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      if (!signature.op->writes_range(i, ranges.size())) continue;
-      if (ranges[i].range.block->components().size() == 1) continue;
-      const op::TensorType& type = ranges[i].type;
-      write_range(ranges[i].range, interpret({&read, {}, {type}, {}, {type}}, {}, {ranges[i]})[0]);
+    if (!signature.op->writes_ranges) return;
+    for (const auto& operand : ranges) {
+      if (operand.range.block->components().size() == 1) continue;
+      const op::TensorType& type = operand.type;
+      write_range(operand.range, interpret({&read, {}, {type}, {}, {type}}, {}, {operand})[0]);
     }
   }
 

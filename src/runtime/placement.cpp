@@ -29,15 +29,9 @@ struct Choice {
   }
 };
 
-bool has_component(const StoreRange& range, const devices::Device& device) {
-  return std::ranges::any_of(range.block->components(), [&](const auto& component) {
-    return &component->device()->space() == &device.space();
-  });
-}
-
 Choice choose(const op::Signature& signature, const op::RangeOperands& ranges) {
   const DevicePtr* scoped = devices::scope_device();
-  if (!ranges.empty() && !(scoped != nullptr && has_component(ranges[0].range, **scoped))) {
+  if (!ranges.empty() && !(scoped != nullptr && ranges[0].range.block->is_in((*scoped)->space()))) {
     return {&ranges[0].range.block->components()[0]->device(), Reason::variable};
   }
   const auto& registry = op::Registry::instance();

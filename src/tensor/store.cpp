@@ -59,6 +59,11 @@ StoreBlock::StoreBlock(DType dtype, int64_t capacity,
   }
 }
 
+bool StoreBlock::is_in(const devices::MemorySpace& space) const {
+  return std::ranges::any_of(
+      components_, [&](const auto& component) { return &component->device()->space() == &space; });
+}
+
 void* StoreBlock::data(const devices::Device& device) const {
   for (const auto& component : components_) {
     if (&component->device()->space() == &device.space()) return component->data();

@@ -28,6 +28,7 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
 
   /// The start of the component that `device` addresses. Throws NotFound when there is none.
   void* data(const devices::Device& device) const;
+  bool is_in(const devices::MemorySpace& space) const;
   const std::vector<std::shared_ptr<Buffer>>& components() const { return components_; }
 
   /// A block of the same size for an optimizer's slot: what a variable's slot is named, lies at the

@@ -7,12 +7,14 @@
 #include "device/test/test_device.h"
 #include "graph/execution.h"
 #include "harness/classifier.h"
+#include "harness/throws.h"
 
 namespace tandem::distribute {
 namespace {
 
 using namespace std::chrono_literals;
 using harness::Classifier;
+using harness::error_of;
 
 class MirroredStrategyTest : public testing::Test {
  protected:
@@ -28,16 +30,6 @@ class MirroredStrategyTest : public testing::Test {
 };
 
 using Mirrored = MirroredStrategyTest;
-
-template <class Error, class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no such error";
-}
 
 /// A model under training on two replicas.
 struct Training {

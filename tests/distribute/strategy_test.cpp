@@ -5,12 +5,14 @@
 
 #include "device/device.h"
 #include "device/test/test_device.h"
+#include "harness/throws.h"
 #include "tandem/tandem.h"
 #include "tensor/store.h"
 
 namespace tandem::distribute {
 namespace {
 
+using harness::error_of;
 class StrategyTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -19,16 +21,6 @@ class StrategyTest : public testing::Test {
   }
   void TearDown() override { devices::reset_devices(); }
 };
-
-template <class Error, class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no such error";
-}
 
 bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;

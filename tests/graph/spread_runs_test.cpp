@@ -10,6 +10,7 @@
 #include "harness/classifier.h"
 #include "harness/replica_group.h"
 #include "harness/threads.h"
+#include "harness/throws.h"
 
 namespace tandem::graph {
 namespace {
@@ -21,20 +22,11 @@ using distribute::Reduction;
 using harness::Classifier;
 using harness::components;
 using harness::Doubles;
+using harness::error_of;
 using harness::Names;
 using harness::Setting;
 using Group = harness::ReplicaGroup;
 using SpreadRuns = harness::SpreadDevices;
-
-template <class Error, class F>
-std::string error_of(F f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "no such error";
-}
 
 Tensor column(const Doubles& values) {
   return Tensor::from(values, {static_cast<int64_t>(values.size())});

@@ -28,4 +28,15 @@ testing::AssertionResult throws(const Call& call, std::initializer_list<std::str
   return testing::AssertionFailure() << "no " << Kind::kName << " was thrown";
 }
 
+/// What a `Kind` says that `call` throws; what went wrong instead, where it throws none.
+template <class Kind, class Call>
+std::string error_of(const Call& call) {
+  try {
+    call();
+  } catch (const Kind& error) {
+    return error.what();
+  }
+  return std::string("no ") + Kind::kName + " was thrown";
+}
+
 }  // namespace tandem::harness

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "core/compute_scope.h"
+#include "harness/throws.h"
 #include "tandem/error.h"
 
 // Where OpenBLAS gets and returns the buffer that a product needs.
@@ -23,6 +24,7 @@ extern "C" void blas_memory_free(void*);
 namespace tandem::cpu {
 namespace {
 
+using harness::error_of;
 constexpr int64_t kGap = 3;
 constexpr bool kBoth[] = {false, true};
 
@@ -316,34 +318,24 @@ TEST(OpenBlas, ThreadsNeverShareABuffer) {
   EXPECT_EQ(shared, 0);
 }
 
-template <class Error, class F>
-std::string message_of(const F& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "nothing thrown";
-}
-
 TEST(Gemm, OtherTypesAreNamedInTheError) {
-  const std::string message = message_of<Unimplemented>(
-      [] { prepare_gemm(shape_of(DType::int32, 2, 2, 2, false, false)); });
+  const std::string message =
+      error_of<Unimplemented>([] { prepare_gemm(shape_of(DType::int32, 2, 2, 2, false, false)); });
   EXPECT_NE(message.find("int32"), std::string::npos) << message;
   EXPECT_NE(message.find("float32 and float64"), std::string::npos) << message;
 }
 
 TEST(Gemm, AProviderThatDoesNotTakeTheShapeSaysWhatItTakes) {
-  const std::string wide = message_of<Unimplemented>(
+  const std::string wide = error_of<Unimplemented>(
       [] { prepare_gemm_with("narrow", shape_of(DType::float32, 2, 17, 2, false, false)); });
   EXPECT_NE(wide.find("16 columns"), std::string::npos) << wide;
-  const std::string f64 = message_of<Unimplemented>(
+  const std::string f64 = error_of<Unimplemented>(
       [] { prepare_gemm_with("onednn", shape_of(DType::float64, 2, 2, 2, false, false)); });
   EXPECT_NE(f64.find("float32"), std::string::npos) << f64;
 }
 
 TEST(Gemm, AnUnknownProviderIsAnErrorThatListsTheOthers) {
-  const std::string message = message_of<NotFound>(
+  const std::string message = error_of<NotFound>(
       [] { prepare_gemm_with("mkl", shape_of(DType::float32, 2, 2, 2, false, false)); });
   EXPECT_NE(message.find("mkl"), std::string::npos) << message;
   EXPECT_NE(message.find("narrow, shallow, packed, onednn, openblas"), std::string::npos)

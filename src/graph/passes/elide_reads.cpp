@@ -6,10 +6,7 @@ namespace tandem::graph {
 namespace {
 
 bool writes(const Node& node, int range) {
-  for (size_t i = 0; i < node.ranges.size(); ++i) {
-    if (node.ranges[i] == range && node.op().writes_range(i, node.ranges.size())) return true;
-  }
-  return false;
+  return node.op().writes_ranges && std::ranges::find(node.ranges, range) != node.ranges.end();
 }
 
 bool uses(const Graph& graph, const Node& node, int value) {

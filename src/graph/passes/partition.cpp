@@ -13,12 +13,6 @@ namespace {
 
 using devices::DevicePtr;
 
-bool reaches(const devices::Device& device, const StoreRange& range) {
-  return std::ranges::any_of(range.block->components(), [&](const auto& component) {
-    return &component->device()->space() == &device.space();
-  });
-}
-
 /// Chooses a device for each node, in order.
 class Placer {
  public:
@@ -41,7 +35,7 @@ class Placer {
     const DevicePtr wanted = node.device ? asked(node) : home_;
     for (int range : node.ranges) {
       const StoreRange& variable = graph_.at(range).range;
-      if (!reaches(*wanted, variable)) return variable.block->components()[0]->device();
+      if (!variable.block->is_in(wanted->space())) return variable.block->components()[0]->device();
     }
     if (node.device) return wanted;
     if (!node.ranges.empty()) return home_;
@@ -123,10 +117,10 @@ class Cutter {
           predecessors_[i].push_back(static_cast<size_t>(p));
         }
       }
-      for (size_t r = 0; r < node.ranges.size(); ++r) {
-        auto& former = users[node.ranges[r]];
+      for (int range : node.ranges) {
+        auto& former = users[range];
         predecessors_[i].insert(predecessors_[i].end(), former.begin(), former.end());
-        if (node.op().writes_range(r, node.ranges.size())) former.clear();
+        if (node.op().writes_ranges) former.clear();
         former.push_back(i);
       }
       for (int output : node.outputs) producer[static_cast<size_t>(output)] = static_cast<int>(i);

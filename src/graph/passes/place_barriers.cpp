@@ -92,7 +92,7 @@ class BarrierPlacer {
     start = 0;
     for (size_t i = 0; i < node.ranges.size(); ++i) {
       const Partition part = part_of(node.ranges[i]);
-      const bool writes = node.op().writes_range(i, node.ranges.size());
+      const bool writes = node.op().writes_ranges;
       accesses.push_back(
           access(node.ranges[i], writes, false, writes ? std::optional(part) : std::nullopt));
     }
