@@ -16,9 +16,12 @@ std::atomic<long> allocations{0};
 }
 
 // Not inline, so that the compiler does not look through the pair and find malloc.
-[[gnu::noinline]] void* operator new(size_t bytes) {
+[[gnu::noinline]] void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
   allocations.fetch_add(1, std::memory_order_relaxed);
-  if (void* memory = std::malloc(bytes > 0 ? bytes : 1)) return memory;
+  return std::malloc(bytes > 0 ? bytes : 1);
+}
+[[gnu::noinline]] void* operator new(size_t bytes) {
+  if (void* memory = operator new(bytes, std::nothrow)) return memory;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept { std::free(memory); }
