@@ -36,7 +36,7 @@ class Gemm {
   virtual void run(const void* a, const void* b, void* c, void* workspace) const = 0;
   virtual size_t workspace_bytes() const { return 0; }
 
-  /// "narrow", "onednn", "openblas", or "fill" for a product that has no terms.
+  /// Its name in the table of gemm.cpp; "fill" for a product that has no terms.
   virtual const char* provider() const = 0;
 };
 

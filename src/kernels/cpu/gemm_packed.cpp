@@ -29,7 +29,7 @@ namespace {
 
 constexpr int64_t kRows = PackedProduct::kRows;
 
-/// Terms of one pass: a panel of B of as many rows fills half of the first cache.
+/// Terms of one pass: a panel of B of as many, 20 KB with AVX2, stays in the first cache.
 constexpr int64_t kMostTerms = 320;
 
 /// How far ahead strided rows are fetched, in rows.
@@ -185,7 +185,7 @@ void pack_a(const GemmShape& s, const float* a, int64_t row, int64_t height, int
     for (int64_t i = 0; i < height; i += kRows) {
       const int64_t rows = std::min(kRows, height - i);
       const float* from = a + (row + i) * s.lda + term;
-      if (rows == kRows) {
+      if (rows == kRows) {  // A constant, which unrolls.
         turn(from, s.lda, kRows, k, to + i * k, kRows);
       } else {
         turn(from, s.lda, rows, k, to + i * k, kRows);

@@ -53,6 +53,7 @@ class PackedProduct {
   /// Of the space that `multiply` needs, a multiple of 64.
   size_t space_bytes() const;
 
+  /// Panels [first, last) of B, which lie in one place.
   void pack(const float* b, int64_t first, int64_t last, const PackedPanels& to) const;
 
   /// Overwrites a block of C. Its panels of B have been packed.

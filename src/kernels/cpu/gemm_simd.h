@@ -1,5 +1,5 @@
-/// What the narrow product says in vectors. Compiled once per instruction set, within Highway's
-/// foreach_target.h, as are the headers that include it.
+/// What the narrow and the packed product say in vectors. Compiled once per instruction set, within
+/// Highway's foreach_target.h, as are the headers that include it.
 #if defined(TANDEM_KERNELS_CPU_GEMM_SIMD_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef TANDEM_KERNELS_CPU_GEMM_SIMD_H
 #undef TANDEM_KERNELS_CPU_GEMM_SIMD_H
