@@ -10,8 +10,8 @@
 #include "tandem/distribute.h"
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
-#include "tandem/ops.h"
 #include "tandem/keras/optimizers.h"
+#include "tandem/ops.h"
 #include "tandem/variable.h"
 
 namespace tandem {

@@ -32,8 +32,8 @@ void fuse_epilogues(Graph& graph);
 /// memory once.
 void fuse_elementwise(Graph& graph);
 
-/// A call whose inputs are in use anyway is made just before its result is needed, so that less lives
-/// at once.
+/// A call whose inputs are in use anyway is made just before its result is needed, so that less
+/// lives at once.
 void free_early(Graph& graph);
 
 /// Reads of variables become the variable's own memory, except where it is written before the
