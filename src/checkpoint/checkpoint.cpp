@@ -86,7 +86,7 @@ std::filesystem::path Checkpoint::save_and_keep(const std::filesystem::path& pre
   const int64_t former = counter_.save();
   counter_.restore(former + 1);
   try {
-    const std::filesystem::path path = fmt::format("{}-{}", prefix.string(), former + 1);
+    std::filesystem::path path = fmt::format("{}-{}", prefix.string(), former + 1);
     checkpoint::save_objects(root_, path);
     checkpoint::enter_checkpoint(path, most);
     return path;

@@ -21,7 +21,7 @@ constexpr uint32_t multiply(uint32_t a, uint32_t b) {
 }
 
 /// x to the power of 8 * 2^i.
-constexpr auto kPowers = [] {
+constexpr auto kPowers = []() {
   std::array<uint32_t, 64> powers{};
   powers[0] = 1u << 23;
   for (size_t i = 1; i < powers.size(); ++i) powers[i] = multiply(powers[i - 1], powers[i - 1]);
@@ -37,7 +37,7 @@ constexpr uint32_t power(size_t bytes) {
   return result;
 }
 
-constexpr auto kTable = [] {
+constexpr auto kTable = []() {
   std::array<uint32_t, 256> table{};
   for (uint32_t i = 0; i < table.size(); ++i) {
     uint32_t crc = i;

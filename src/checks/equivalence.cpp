@@ -76,6 +76,7 @@ double largest_of(const std::vector<double>& values) {
 std::vector<bool> are_zero(const Tensors& gradients) {
   constexpr double kRounding = 1e-12;
   std::vector<double> sizes;
+  sizes.reserve(gradients.size());
   for (const Tensor& gradient : gradients) sizes.push_back(largest_of(doubles(gradient)));
   std::vector<bool> zero;
   for (double size : sizes) zero.push_back(size < kRounding * largest_of(sizes));

@@ -99,6 +99,7 @@ Dataset Dataset::range(int64_t start, int64_t stop, int64_t step) {
 Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
   if (datasets.empty()) throw InvalidArgument("zip: no data set is given");
   std::vector<StagePtr> stages;
+  stages.reserve(datasets.size());
   for (const Dataset& dataset : datasets) stages.push_back(dataset.body_->stage);
   return Dataset(data::zip(std::move(stages)));
 }

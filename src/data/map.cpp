@@ -16,12 +16,14 @@ class Map final : public Following {
   CursorPtr open(uint64_t epoch) const override {
     // A thread that outlives its deadline may outlive this stage too, so the function is its own.
     auto work = [f = f_, source = source()](Item& item, int64_t number) {
+      const int64_t place = item.place;
       const Element element = element_of(*source, std::move(item));
-      item.element = call_user("map", number, [&] {
+      const auto mapped = [&] {
         Element result = f(element);
         check_element(result);
         return result;
-      });
+      };
+      item = {.place = place, .element = call_user("map", number, mapped)};
     };
     if (parallel_ == 1) return std::make_unique<Mapped>(source()->open(epoch), std::move(work));
     return run_ahead(source(), epoch, std::move(work),

@@ -25,7 +25,7 @@ Device::Device(Options options)
     : spec_(options.spec),
       name_(options.spec.str()),
       backend_(std::move(options.backend)),
-      kernels_(options.kernels.empty() ? backend_ : std::move(options.kernels)),
+      kernels_(options.kernels.empty() ? backend_ : options.kernels),
       missing_kernels_(std::move(options.missing_kernels)),
       kernel_address_(options.kernel_address),
       threads_(options.threads),

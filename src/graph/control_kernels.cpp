@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/alignment.h"
 #include "graph/control_flow.h"
 #include "graph/program.h"
 #include "op/hash.h"
@@ -8,10 +9,6 @@
 
 namespace tandem::graph {
 namespace {
-
-constexpr size_t kAlignment = 64;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 size_t bytes_of(const op::TensorType& type) {
   return static_cast<size_t>(type.shape.count()) * size_of(type.dtype);
@@ -36,8 +33,8 @@ class RegionProgram {
     }
   }
 
-  size_t slots_bytes() const { return aligned(fixed_.size() * sizeof(void*)); }
-  size_t arena_bytes() const { return aligned(plan_.arena_bytes); }
+  size_t slots_bytes() const { return core::aligned(fixed_.size() * sizeof(void*)); }
+  size_t arena_bytes() const { return core::aligned(plan_.arena_bytes); }
   const Graph& graph() const { return program_.graph(); }
 
   /// One thread's part of a run. `argument(i)` and `result(i)` give the addresses of the node's
@@ -100,7 +97,7 @@ class ControlFlow : public op::Executable {
  public:
   size_t workspace_bytes() const final {
     const size_t all = shared_ + own_ * static_cast<size_t>(parts_);
-    return aligned((all + static_cast<size_t>(parts_) - 1) / static_cast<size_t>(parts_));
+    return core::aligned((all + static_cast<size_t>(parts_) - 1) / static_cast<size_t>(parts_));
   }
   const char* provider() const final { return "control flow"; }
 
@@ -179,11 +176,11 @@ class WhileLoop final : public ControlFlow {
         most_(maximum_iterations(signature)),
         condition_(*node.regions[0], rows, device, parts),
         body_(*node.regions[1], rows, device, parts) {
-    size_t end = kAlignment;  // The first bytes are the condition's result.
+    size_t end = core::kAlignment;  // The first bytes are the condition's result.
     for (const op::TensorType& type : signature.outputs) {
       bytes_.push_back(bytes_of(type));
       next_.push_back(end);
-      end += aligned(bytes_.back());
+      end += core::aligned(bytes_.back());
     }
     results_bytes_ = end;
     reserve(condition_, end);

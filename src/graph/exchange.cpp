@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "core/alignment.h"
 #include "core/compute_scope.h"
 #include "device/copies.h"
 #include "op/registry.h"
@@ -68,7 +69,7 @@ PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Part& 
     }
     start += size;
   }
-  block_bytes_ = (block_bytes_ + 63) / 64 * 64;
+  block_bytes_ = core::aligned(block_bytes_);
 }
 
 void PartialSum::run(const std::vector<BoundReplica>& replicas, void* staging) const {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "core/alignment.h"
 #include "core/compute_scope.h"
 #include "graph/control_flow.h"
 #include "graph/passes/passes.h"
@@ -9,10 +10,6 @@
 
 namespace tandem::graph {
 namespace {
-
-constexpr size_t kAlignment = 64;
-
-size_t aligned(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
 size_t bytes_of(const op::TensorType& type, int64_t rows) {
   return static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype);
@@ -106,7 +103,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
     plan.executables.push_back(prepared(instruction, signature, rows, device, parts));
     plan.costs.push_back(cost_of(signature));
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
-      plan.workspace_bytes = std::max(plan.workspace_bytes, aligned(bytes));
+      plan.workspace_bytes = std::max(plan.workspace_bytes, core::aligned(bytes));
       workspaces = std::max(workspaces, parts);
     }
     std::vector<int> operands = node.inputs;
@@ -121,7 +118,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
       largest = std::max(largest, bytes_of(program.graph().at(value).type, rows));
     }
     plan.offsets.push_back(end);
-    end += aligned(largest);
+    end += core::aligned(largest);
   }
   plan.workspace_offset = end;
   plan.arena_bytes = end + plan.workspace_bytes * static_cast<size_t>(workspaces);

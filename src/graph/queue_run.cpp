@@ -13,7 +13,7 @@ std::exception_ptr named_error(const std::string& name) {
   if (name.empty()) return result;
   try {
     try {
-      throw;
+      std::rethrow_exception(result);
     } catch (const Error& error) {
       error.rethrow_within(name);
     } catch (const std::exception& error) {

@@ -198,7 +198,7 @@ void Spread::sum(const Run& run, size_t index) {
       devices::Device& device = *post.site.device;
       if (device.queue().immediate() == late) continue;
       submit_to(device, run.failure, post.name,
-                [owner = run.owner, &part, &ranks = ranks_, staging = post.staging] {
+                [owner = run.owner, &part = part, &ranks = ranks_, staging = post.staging] {
                   part.run(ranks, staging ? staging->data() : nullptr);
                 });
       post.done = device.queue().record();

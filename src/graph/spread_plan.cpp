@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <set>
 
 #include "graph/reduction_choice.h"
@@ -237,8 +238,8 @@ class SpreadPlanner {
   }
 
   std::vector<int> replica_ranks() const {
-    std::vector<int> ranks;
-    for (int rank = 0; rank < plan_.replicas; ++rank) ranks.push_back(rank);
+    std::vector<int> ranks(static_cast<size_t>(plan_.replicas));
+    std::iota(ranks.begin(), ranks.end(), 0);
     return ranks;
   }
 

@@ -79,6 +79,7 @@ TrainAndTest load(const char* name, const std::vector<fs::path>& places, const c
     }
   }
   std::vector<std::string> texts;
+  texts.reserve(places.size());
   for (const fs::path& place : places) texts.push_back(place.string());
   throw NotFound(fmt::format("{}: no data in {}; {}", name, fmt::join(texts, ", "), advice));
 }

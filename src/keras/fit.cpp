@@ -163,7 +163,7 @@ class Run final : public TrainingRun {
 
   /// Throws when the loss is no number; where a TerminateOnNaN is, it stops.
   Logs watched_logs() {
-    const Logs logs = training_.logs();
+    Logs logs = training_.logs();
     if (LossWatch::is_number(logs)) return logs;
     const auto ends = [](const AnyCallback& callback) {
       return dynamic_cast<callbacks::TerminateOnNaN*>(callback.operator->()) != nullptr;
@@ -358,7 +358,7 @@ Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& wei
   if (weight.defined()) batch.push_back(weight);
   training.reset();
   training.train(batch);
-  const Logs logs = training.logs();
+  Logs logs = training.logs();
   if (LossWatch::is_number(logs)) return logs;
   throw LossWatch(training).error(logs, "train_on_batch", "this batch");
 }

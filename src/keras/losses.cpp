@@ -109,7 +109,7 @@ struct Loss::Body {
   /// The examples that both the caller and the loss itself count; undefined for all.
   Tensor mask(const Tensor& given, const Tensor& y_true) const {
     if (!labels.ignored) return given;
-    const Tensor own = counted(y_true, *labels.ignored);
+    Tensor own = counted(y_true, *labels.ignored);
     if (!given.defined()) return own;
     const Tensor kept =
         given.dtype() == DType::boolean ? given : not_equal(given, scalar_like(0, given));
@@ -147,7 +147,7 @@ Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor
   const Tensor values = per_example(y_true, y_pred);
   const Tensor mask = body_->mask(given_mask, y_true);
   const Weights weights = weights_for(name(), values, sample_weight, mask);
-  const Tensor products = weighted(values, weights);
+  Tensor products = weighted(values, weights);
   switch (reduction()) {
     case Reduction::none:
       return products;

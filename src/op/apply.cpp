@@ -42,7 +42,7 @@ Tensor with_all_rows(const Tensor& tensor) {
                    {{"shape", tensor.shape()}, {"axis", int64_t{0}}});
 }
 
-Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, RangeOperands ranges) {
+Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, const RangeOperands& ranges) {
   for (Tensor& input : inputs) {
     if (input.body() && input.body()->slices) input = with_all_rows(input);
   }
@@ -59,8 +59,8 @@ Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, RangeOperands ranges
   return outputs;
 }
 
-Tensor apply_one(const OpDef& op, Tensors inputs, Attrs attrs, RangeOperands ranges) {
-  return std::move(apply(op, std::move(inputs), std::move(attrs), std::move(ranges))[0]);
+Tensor apply_one(const OpDef& op, Tensors inputs, Attrs attrs, const RangeOperands& ranges) {
+  return std::move(apply(op, std::move(inputs), std::move(attrs), ranges)[0]);
 }
 
 }  // namespace tandem::op

@@ -79,9 +79,10 @@ std::vector<Recorder*>& recorders();
 /// A tensor that is zero but for some rows as one that has them all; itself otherwise.
 Tensor with_all_rows(const Tensor& tensor);
 
-Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs = {}, RangeOperands ranges = {});
+Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs = {}, const RangeOperands& ranges = {});
 
 /// For ops of one output.
-Tensor apply_one(const OpDef& op, Tensors inputs, Attrs attrs = {}, RangeOperands ranges = {});
+Tensor apply_one(const OpDef& op, Tensors inputs, Attrs attrs = {},
+                 const RangeOperands& ranges = {});
 
 }  // namespace tandem::op

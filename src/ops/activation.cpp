@@ -37,7 +37,7 @@ op::GradientFn gradient_of_grad(const Activation& activation) {
 }
 
 void add(op::Registry& registry, const Activation& activation) {
-  const auto priced = [&](op::OpDef op) { return activation.is_costly ? costly(op) : op; };
+  const auto priced = [&](const op::OpDef& op) { return activation.is_costly ? costly(op) : op; };
   registry.add(priced(binary_op(activation.grad_name, kFloating, gradient_of_grad(activation))));
   const auto gradient = [&grad = registry.op(activation.grad_name),
                          by_result = activation.by_result](const Call& call, const Tensors& g) {

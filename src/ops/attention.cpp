@@ -196,8 +196,9 @@ void check_mask(const char* op, const Tensor& mask, DType dtype,
                 const std::array<int64_t, 4>& sizes) {
   const Shape& shape = mask.shape();
   bool fits = shape.rank() <= 4;
+  const int first = 4 - shape.rank();  // Of the sizes that the mask names.
   for (int axis = 0; fits && axis < shape.rank(); ++axis) {
-    fits = shape[axis] == 1 || shape[axis] == sizes[static_cast<size_t>(4 - shape.rank() + axis)];
+    fits = shape[axis] == 1 || shape[axis] == sizes[static_cast<size_t>(first + axis)];
   }
   if (!fits) {
     throw InvalidArgument(fmt::format(
@@ -221,12 +222,9 @@ op::Attrs attrs_of(const AttentionOptions& options, int64_t width) {
 }  // namespace
 
 void register_attention(op::Registry& registry) {
-  const auto add = [&](const char* name, auto infer, op::GradientFn gradient, auto flops) {
-    registry.add({.name = name,
-                  .infer = infer,
-                  .split = split,
-                  .gradient = std::move(gradient),
-                  .flops = flops});
+  const auto add = [&](const char* name, auto infer, auto gradient, auto flops) {
+    registry.add(
+        {.name = name, .infer = infer, .split = split, .gradient = gradient, .flops = flops});
   };
   add("attention", infer, gradient, flops);
   add("attention_grad", infer_grad, grad_gradient, flops_grad);

@@ -62,7 +62,7 @@ Tensor call(const Inputs&... inputs) {
 
 /// call_with<"elu">({{"alpha", alpha}}, x)
 template <Literal kName, class... Inputs>
-Tensor call_with(op::Attrs attrs, const Inputs&... inputs) {
+Tensor call_with(op::Attrs&& attrs, const Inputs&... inputs) {
   static const op::OpDef& def = op::find_op(kName.text);
   return op::apply_one(def, {inputs...}, std::move(attrs));
 }

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <numeric>
+
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
@@ -72,8 +74,8 @@ ReduceOptions along_lines(const Tensor& x, int axis, bool keepdims) {
 }
 
 ReduceOptions over_lines(int axis) {
-  std::vector<int> axes;
-  for (int i = 0; i < axis; ++i) axes.push_back(i);
+  std::vector<int> axes(static_cast<size_t>(axis));
+  std::iota(axes.begin(), axes.end(), 0);
   return {.axes = axes};
 }
 

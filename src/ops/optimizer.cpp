@@ -63,7 +63,7 @@ void apply_update(const UpdateRule& rule, const Tensors& gradients, const Variab
       ranges.push_back(op::operand_of(slots[i * slots_each + k]));
     }
   }
-  op::apply(op::find_op(rule.op), std::move(inputs), rule.attrs, std::move(ranges));
+  op::apply(op::find_op(rule.op), std::move(inputs), rule.attrs, ranges);
 }
 
 }  // namespace tandem::ops

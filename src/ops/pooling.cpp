@@ -100,12 +100,9 @@ Attrs attrs_of(std::string_view op, const Shape& image, const Pool2dOptions& opt
 }  // namespace
 
 void register_pooling(op::Registry& registry) {
-  const auto add = [&](const char* name, auto infer, op::GradientFn gradient) {
-    registry.add({.name = name,
-                  .infer = infer,
-                  .split = split,
-                  .gradient = std::move(gradient),
-                  .flops = flops});
+  const auto add = [&](const char* name, auto infer, auto gradient) {
+    registry.add(
+        {.name = name, .infer = infer, .split = split, .gradient = gradient, .flops = flops});
   };
   add("max_pool2d", infer_pool, max_gradient);
   add("max_pool2d_grad", infer_image, max_grad_gradient);

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "core/alignment.h"
 #include "core/background.h"
 #include "core/compute_scope.h"
 #include "op/apply.h"
@@ -32,7 +33,7 @@ class BoundCall final : public core::Job {
     launch_.parts = prepared_.parts;
     launch_.step = &step_;
     if (const size_t bytes = prepared_.executable->workspace_bytes(); bytes > 0) {
-      launch_.workspace_stride = (bytes + 63) / 64 * 64;
+      launch_.workspace_stride = core::aligned(bytes);
       const size_t all = launch_.workspace_stride * static_cast<size_t>(prepared_.parts);
       workspaces_ =
           std::make_unique<Buffer>(device, all, DType::uint8, Shape{static_cast<int64_t>(all)});

@@ -131,7 +131,7 @@ devices::DevicePtr variable_device(const std::string& name, DType dtype, const S
   using namespace runtime;
   const std::string what = fmt::format("variable '{}' {}{}", name, name_of(dtype), shape.str());
   const op::Signature assign = first_assign(dtype, shape);
-  const Choice choice = chosen(assign, {}, [&] { return what; });
+  const Choice choice = chosen(assign, {}, [&] { return std::string(what); });
   const auto& registry = op::Registry::instance();
   if (!registry.has_kernel(assign, **choice.device)) {
     throw registry.missing_kernel(what, assign.op->name, **choice.device);

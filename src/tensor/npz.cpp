@@ -205,7 +205,7 @@ void save_npz(const std::filesystem::path& path, const NamedTensors& tensors,
       add_entry(archive.get(), fmt::format("{}{}", name, kSuffix), images[i++], options.compress);
     }
     if (zip_close(archive.get()) != 0) throw Unavailable(zip_strerror(archive.get()));
-    archive.release();
+    static_cast<void>(archive.release());  // Closed already.
   } catch (const Error& error) {
     error.rethrow_within(place);
     throw;

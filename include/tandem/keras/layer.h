@@ -232,8 +232,8 @@ class TANDEM_API KerasTensor {
   DType dtype() const { return spec_.dtype; }
 
   /// For the library's own use.
-  KerasTensor(TensorSpec spec, std::shared_ptr<const DescribedCall> made_by, int index)
-      : spec_(std::move(spec)), made_by_(std::move(made_by)), index_(index) {}
+  KerasTensor(const TensorSpec& spec, std::shared_ptr<const DescribedCall> made_by, int index)
+      : spec_(spec), made_by_(std::move(made_by)), index_(index) {}
   const TensorSpec& spec() const { return spec_; }
   const std::shared_ptr<const DescribedCall>& made_by() const { return made_by_; }
   int index() const { return index_; }

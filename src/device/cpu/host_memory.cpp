@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "core/alignment.h"
 #include "device/memory_space.h"
 
 namespace tandem::devices {
@@ -12,8 +13,6 @@ namespace {
 // Large blocks start on a huge page's border and ask for huge pages: a weight matrix then costs a
 // handful of translations and page faults instead of thousands.
 constexpr size_t kHugePage = size_t{2} << 20;
-constexpr size_t kAlignment = 64;
-
 class HostMemory final : public MemorySpace {
  public:
   const std::string& name() const override {
@@ -24,7 +23,7 @@ class HostMemory final : public MemorySpace {
 
   void* allocate(size_t bytes) override {
     const bool large = bytes >= kHugePage;
-    const size_t alignment = large ? kHugePage : kAlignment;
+    const size_t alignment = large ? kHugePage : core::kAlignment;
     void* data = std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
     if (large && data != nullptr) madvise(data, bytes, MADV_HUGEPAGE);
     return data;

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/alignment.h"
 #include "device/inventory.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -34,7 +35,7 @@ class VeiledMemory final : public MemorySpace {
   void* allocate(size_t bytes) override {
     std::lock_guard lock(mutex_);
     if (capacity_ != 0 && taken_ + bytes > capacity_) return nullptr;
-    void* data = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
+    void* data = std::aligned_alloc(core::kAlignment, core::aligned(bytes));
     if (data == nullptr) return nullptr;
     std::memset(data, 0xa5, bytes);  // What was never written reads as nonsense, not as zero.
     live_.insert(data);

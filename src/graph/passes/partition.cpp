@@ -32,7 +32,7 @@ class Placer {
   DevicePtr& at(int value) { return device_of_value_[static_cast<size_t>(value)]; }
 
   DevicePtr device_of(const Node& node) {
-    const DevicePtr wanted = node.device ? asked(node) : home_;
+    DevicePtr wanted = node.device ? asked(node) : home_;
     for (int range : node.ranges) {
       const StoreRange& variable = graph_.at(range).range;
       if (!variable.block->is_in(wanted->space())) return variable.block->components()[0]->device();

@@ -173,8 +173,8 @@ op::ExecutablePtr prepare_inverse(const Signature& s, int) {
 
 template <class T>
 void register_for(op::Registry& registry) {
-  const auto add = [&](const char* name, op::PrepareFn prepare) {
-    registry.add_kernel(name, "cpu", {dtype_of<T>}, std::move(prepare));
+  const auto add = [&](const char* name, const op::PrepareFn& prepare) {
+    registry.add_kernel(name, "cpu", {dtype_of<T>}, prepare);
   };
   add("inverse_deviation", prepare_inverse<T>);
   add("batch_normalize", prepare_normalize<T>);

@@ -6,6 +6,7 @@
 #include <optional>
 #include <vector>
 
+#include "core/alignment.h"
 #include "kernels/cpu/epilogue.h"
 #include "op/registry.h"
 
@@ -110,8 +111,6 @@ using tandem::cpu::Convolution;
 using tandem::cpu::ConvolutionPass;
 using tandem::cpu::ConvolutionShape;
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 /// A convolution for each thread's number of images. Parts differ by at most one image, so there
 /// are at most two.
 class Parts {
@@ -194,7 +193,7 @@ class ByImages final : public op::Executable {
     std::optional<Epilogued> finish;
     if (epilogue_) {
       finish.emplace(*epilogue_, launch.inputs > 2 ? launch.in<char>(2) : nullptr,
-                     launch.workspace<char>() + aligned(parts_.workspace_bytes()));
+                     launch.workspace<char>() + core::aligned(parts_.workspace_bytes()));
     }
     parts_.of(launch).run(launch.in<char>(0) + (forward_ ? image : 0),
                           launch.in<char>(1) + (forward_ ? 0 : result),
@@ -202,7 +201,7 @@ class ByImages final : public op::Executable {
                           finish ? &*finish : nullptr);
   }
   size_t workspace_bytes() const override {
-    return aligned(parts_.workspace_bytes()) + (epilogue_ ? epilogue_->workspace_bytes() : 0);
+    return core::aligned(parts_.workspace_bytes()) + (epilogue_ ? epilogue_->workspace_bytes() : 0);
   }
   const char* provider() const override { return parts_.provider(); }
 
@@ -226,14 +225,14 @@ class FilterGradient final : public op::Executable {
   }
   int phases() const override { return alone_ ? 1 : 2; }
   size_t workspace_bytes() const override {
-    return partial_bytes() + aligned(parts_.workspace_bytes());
+    return partial_bytes() + core::aligned(parts_.workspace_bytes());
   }
   const char* provider() const override { return parts_.provider(); }
 
  private:
   /// The thread's sum comes first in its workspace, then what the convolution needs.
   size_t partial_bytes() const {
-    return alone_ ? 0 : aligned(static_cast<size_t>(shape_.filter_elements()) * sizeof(T));
+    return alone_ ? 0 : core::aligned(static_cast<size_t>(shape_.filter_elements()) * sizeof(T));
   }
 
   void sum_images(const Launch& launch) const {

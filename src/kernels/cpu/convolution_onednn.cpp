@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "core/alignment.h"
 #include "kernels/cpu/convolution.h"
 #include "tandem/error.h"
 
@@ -25,8 +26,6 @@ dnnl_stream_t stream() {
   thread_local const dnnl::stream own(engine());
   return own.get();
 }
-
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 dnnl::primitive_attr user_scratchpad() {
   dnnl::primitive_attr attr;
@@ -136,7 +135,7 @@ class OneDnnConvolution final : public Convolution {
   void run(const void* first, const void* second, void* out, void* workspace,
            const Finish* finish) const override {
     char* own_filter = static_cast<char*>(workspace);
-    char* scratchpad = own_filter + (moves_ ? aligned(filter_.get_size()) : 0);
+    char* scratchpad = own_filter + (moves_ ? core::aligned(filter_.get_size()) : 0);
     switch (pass_) {
       case ConvolutionPass::forward:
         return forward(static_cast<const float*>(first), moved_in(second, own_filter, scratchpad),
@@ -154,7 +153,7 @@ class OneDnnConvolution final : public Convolution {
   size_t workspace_bytes() const override {
     size_t scratchpad = moves_ ? move_scratchpad_.get_size() : 0;
     for (const Step& step : steps_) scratchpad = std::max(scratchpad, step.scratchpad.get_size());
-    return (moves_ ? aligned(filter_.get_size()) : 0) + scratchpad;
+    return (moves_ ? core::aligned(filter_.get_size()) : 0) + scratchpad;
   }
 
   const char* provider() const override { return "onednn"; }

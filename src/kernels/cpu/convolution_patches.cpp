@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "core/alignment.h"
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/gemm.h"
 
@@ -18,8 +19,6 @@ constexpr BlockLimits limits_of(ConvolutionPass pass) {
   return pass == ConvolutionPass::backprop_filter ? BlockLimits{1280, 2 << 20}
                                                   : BlockLimits{384, 512 << 10};
 }
-
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 /// For each block of rows of the results, those of all images counted as one column of them, and
 /// for each group: a row of the matrix `patches` is what the filter sees at one place, [height,
@@ -92,11 +91,12 @@ class PatchConvolution final : public Convolution {
   int64_t rows() const { return s_.images * s_.window[0].result; }
 
   size_t patches_bytes() const {
-    return aligned(static_cast<size_t>(block_rows_ * s_.window[1].result * patch_) * sizeof(T));
+    return core::aligned(static_cast<size_t>(block_rows_ * s_.window[1].result * patch_) *
+                         sizeof(T));
   }
   size_t sums_bytes() const {
     return pass_ == ConvolutionPass::backprop_filter && block_rows_ < rows()
-               ? aligned(static_cast<size_t>(patch_ * s_.out) * sizeof(T))
+               ? core::aligned(static_cast<size_t>(patch_ * s_.out) * sizeof(T))
                : 0;
   }
   Workspace parts_of(void* workspace) const {

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 
+#include "core/alignment.h"
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/sparse_runs.h"
 
@@ -18,9 +19,7 @@ using tandem::cpu::ConvolutionPass;
 using tandem::cpu::ConvolutionShape;
 
 // Elements of the result's gradient that are listed at once.
-constexpr int64_t kBlockElements = 16 * 1024;
-
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
+constexpr int64_t kBlockElements = 16'384;
 
 /// Rows of the result's gradient of one image.
 struct Block {
@@ -86,7 +85,7 @@ class SparseConvolution final : public Convolution {
         is_padded_ ? padded_elements() : 0};
     size_t bytes = 0;
     for (size_t i = 0; i < static_cast<size_t>(parts); ++i) {
-      bytes += aligned(static_cast<size_t>(elements[i]) * sizeof(T));
+      bytes += core::aligned(static_cast<size_t>(elements[i]) * sizeof(T));
     }
     return bytes;
   }

@@ -44,7 +44,7 @@ HWY_INLINE void store_transposed(const V<T> (&sum)[kWidth][kVectors], int v, T* 
     V<T> some[kBlock<T>];
     TANDEM_UNROLL
     for (int i = 0; i < kBlock<T>; ++i) some[i] = sum[j + i][v];
-    transpose_blocks(some);
+    transpose_blocks(d, some);
     TANDEM_UNROLL
     for (int i = 0; i < kBlock<T>; ++i) store_blocks(d, some[i], to + i * ldc + j, kBlock<T> * ldc);
   }

@@ -60,7 +60,7 @@ HWY_INLINE void pack_squares(const T* HWY_RESTRICT from, int64_t ldb, T* HWY_RES
     V<T> v[kBlock<T>];
     TANDEM_UNROLL
     for (int i = 0; i < kBlock<T>; ++i) v[i] = load_blocks(d, from + i * ldb + j, kBlock<T> * ldb);
-    transpose_blocks(v);
+    transpose_blocks(d, v);
     TANDEM_UNROLL
     for (int i = 0; i < kBlock<T>; ++i) hn::StoreU(v[i], d, to + (j + i) * kLanes<T>);
   }

@@ -11,6 +11,7 @@
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
+#include "core/alignment.h"
 #include "kernels/cpu/gemm_simd.h"
 
 #ifndef TANDEM_GEMM_PACKED_ONCE
@@ -122,38 +123,30 @@ void border_tile(int64_t height, int64_t width, const float* a, const float* b, 
 }
 
 #if HWY_TARGET != HWY_SCALAR
-using F4 = hn::FixedTag<float, 4>;
-
-/// to[p][j] = from[j][p] for 4 x 4 elements.
-HWY_INLINE void turn_square(const float* from, int64_t apart, float* to, int64_t to_apart) {
-  const F4 d;
-  const hn::Repartition<double, F4> pairs;
-  const auto v0 = hn::LoadU(d, from);
-  const auto v1 = hn::LoadU(d, from + apart);
-  const auto v2 = hn::LoadU(d, from + 2 * apart);
-  const auto v3 = hn::LoadU(d, from + 3 * apart);
-  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v0, v1));
-  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v2, v3));
-  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v0, v1));
-  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, v2, v3));
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), d, to);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), d, to + to_apart);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), d, to + 2 * to_apart);
-  hn::StoreU(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), d, to + 3 * to_apart);
+/// to[p][j] = from[j][p] for 4 rows of a vector each.
+HWY_INLINE void turn_four(const float* from, int64_t apart, float* to, int64_t to_apart) {
+  const F d;
+  hn::Vec<F> v[4];
+  TANDEM_UNROLL
+  for (int i = 0; i < 4; ++i) v[i] = hn::LoadU(d, from + i * apart);
+  transpose_blocks(d, v);
+  TANDEM_UNROLL
+  for (int i = 0; i < 4; ++i) store_blocks(d, v[i], to + i * to_apart, 4 * to_apart);
 }
 
-/// The same for two rows of four.
-HWY_INLINE void turn_pair(const float* from, int64_t apart, float* to, int64_t to_apart) {
-  const F4 d;
-  const hn::Half<F4> half;
-  const auto v0 = hn::LoadU(d, from);
-  const auto v1 = hn::LoadU(d, from + apart);
-  const auto low = hn::InterleaveLower(d, v0, v1);
-  const auto high = hn::InterleaveUpper(d, v0, v1);
-  hn::StoreU(hn::LowerHalf(half, low), half, to);
-  hn::StoreU(hn::UpperHalf(half, low), half, to + to_apart);
-  hn::StoreU(hn::LowerHalf(half, high), half, to + 2 * to_apart);
-  hn::StoreU(hn::UpperHalf(half, high), half, to + 3 * to_apart);
+/// The same for two rows.
+HWY_INLINE void turn_two(const float* from, int64_t apart, float* to, int64_t to_apart) {
+  const hn::FixedTag<float, 4> d;
+  const hn::Half<decltype(d)> half;
+  for (int64_t p = 0; p < kVector; p += 4, from += 4) {
+    const auto v0 = hn::LoadU(d, from);
+    const auto v1 = hn::LoadU(d, from + apart);
+    for (const auto& pair : {hn::InterleaveLower(d, v0, v1), hn::InterleaveUpper(d, v0, v1)}) {
+      hn::StoreU(hn::LowerHalf(half, pair), half, to);
+      hn::StoreU(hn::UpperHalf(half, pair), half, to + to_apart);
+      to += 2 * to_apart;
+    }
+  }
 }
 #endif
 
@@ -162,14 +155,14 @@ HWY_INLINE void turn(const float* from, int64_t apart, int64_t rows, int64_t k, 
                      int64_t to_apart) {
   int64_t p = 0;
 #if HWY_TARGET != HWY_SCALAR
-  for (; p + 4 <= k; p += 4) {
+  for (; p + kVector <= k; p += kVector) {
     const float* column = from + p;
     float* row = to + p * to_apart;
     int64_t j = 0;
-    for (; j + 4 <= rows; j += 4) turn_square(column + j * apart, apart, row + j, to_apart);
-    for (; j + 2 <= rows; j += 2) turn_pair(column + j * apart, apart, row + j, to_apart);
+    for (; j + 4 <= rows; j += 4) turn_four(column + j * apart, apart, row + j, to_apart);
+    for (; j + 2 <= rows; j += 2) turn_two(column + j * apart, apart, row + j, to_apart);
     for (; j < rows; ++j) {
-      for (int64_t q = 0; q < 4; ++q) row[q * to_apart + j] = column[j * apart + q];
+      for (int64_t q = 0; q < kVector; ++q) row[q * to_apart + j] = column[j * apart + q];
     }
   }
 #endif
@@ -307,8 +300,6 @@ namespace {
 
 HWY_EXPORT(packed_functions);
 
-size_t aligned(size_t bytes) { return (bytes + 63) / 64 * 64; }
-
 class PackedGemm final : public Gemm {
  public:
   explicit PackedGemm(const GemmShape& shape) : product_(shape) {}
@@ -344,7 +335,8 @@ PackedProduct::PackedProduct(const GemmShape& shape)
 
 size_t PackedProduct::space_bytes() const {
   const int64_t panels = std::min(row_panels(), kMostRowPanels);
-  return aligned(static_cast<size_t>(panels * kRows * terms_of_pass(shape_.k)) * sizeof(float));
+  return core::aligned(static_cast<size_t>(panels * kRows * terms_of_pass(shape_.k)) *
+                       sizeof(float));
 }
 
 void PackedProduct::pack(const float* b, int64_t first, int64_t last,

@@ -49,9 +49,9 @@ template <class T>
 inline constexpr int kBlock = 16 / sizeof(T);
 
 /// Each block is a square of its own: v[i] lane j becomes v[j] lane i.
-HWY_INLINE void transpose_blocks(V<float> (&v)[4]) {
-  const D<float> d;
-  const hn::Repartition<double, D<float>> pairs;
+template <class Tag>
+HWY_INLINE void transpose_blocks(Tag d, hn::Vec<Tag> (&v)[4]) {
+  const hn::Repartition<double, Tag> pairs;
   const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, v[0], v[1]));
   const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, v[2], v[3]));
   const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, v[0], v[1]));
@@ -62,8 +62,8 @@ HWY_INLINE void transpose_blocks(V<float> (&v)[4]) {
   v[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
 }
 
-HWY_INLINE void transpose_blocks(V<double> (&v)[2]) {
-  const D<double> d;
+template <class Tag>
+HWY_INLINE void transpose_blocks(Tag d, hn::Vec<Tag> (&v)[2]) {
   const auto low = hn::InterleaveLower(d, v[0], v[1]);
   v[1] = hn::InterleaveUpper(d, v[0], v[1]);
   v[0] = low;
@@ -107,7 +107,7 @@ HWY_INLINE auto add_blocks(Tag, hn::Vec<Tag> v) {
 /// Lane j of the result is the sum of the lanes of v[j].
 template <class T>
 HWY_INLINE auto sums_of(V<T> (&v)[kBlock<T>]) {
-  transpose_blocks(v);
+  transpose_blocks(D<T>(), v);
   V<T> sum = v[0];
   TANDEM_UNROLL
   for (int i = 1; i < kBlock<T>; ++i) sum = hn::Add(sum, v[i]);

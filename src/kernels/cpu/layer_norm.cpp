@@ -215,8 +215,8 @@ class ParameterGradient final : public op::Executable {
 
 template <class T>
 void register_for(op::Registry& registry) {
-  const auto add = [&](const char* name, op::PrepareFn prepare) {
-    registry.add_kernel(name, "cpu", {dtype_of<T>}, std::move(prepare));
+  const auto add = [&](const char* name, const op::PrepareFn& prepare) {
+    registry.add_kernel(name, "cpu", {dtype_of<T>}, prepare);
   };
   add("layer_norm", prepare_forward<T>);
   add("layer_norm_grad", prepare_grad<T>);

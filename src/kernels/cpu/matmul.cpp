@@ -4,6 +4,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/alignment.h"
 #include "kernels/cpu/epilogue.h"
 #include "kernels/cpu/gemm.h"
 #include "kernels/cpu/gemm_packed.h"
@@ -82,7 +83,7 @@ class Matmul final : public op::Executable {
     size_t bytes = 0;
     for (const Product& product : products_)
       bytes = std::max(bytes, product.gemm->workspace_bytes());
-    return (bytes + 63) / 64 * 64;
+    return core::aligned(bytes);
   }
 
   struct Product {

@@ -27,7 +27,8 @@ inline constexpr int64_t kPanel = 2 * hn::MaxLanes(hn::ScalableTag<T>());
 /// `count` rounded up to whole panels.
 template <class T>
 HWY_INLINE int64_t padded(int64_t count) {
-  return (count + kPanel<T> - 1) / kPanel<T> * kPanel<T>;
+  constexpr int64_t kWidth = kPanel<T>;
+  return (count + kWidth - 1) / kWidth * kWidth;
 }
 
 /// Rows far apart, which no hardware foresees.
@@ -72,7 +73,7 @@ HWY_INLINE void pack_columns(const T* from, int64_t step, int64_t rows, int64_t 
       for (int64_t i = 0; i < kBlock; ++i) {
         v[i] = gemm::load_blocks(gemm::D<T>(), from + (half + i) * step + row, kBlock * step);
       }
-      gemm::transpose_blocks(v);
+      gemm::transpose_blocks(gemm::D<T>(), v);
       TANDEM_UNROLL
       for (int64_t i = 0; i < kBlock; ++i) {
         hn::StoreU(v[i], gemm::D<T>(), to + (row + i) * kPanel<T> + half);

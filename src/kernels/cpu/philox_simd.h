@@ -19,7 +19,7 @@ namespace tandem::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 /// The most blocks that are made beyond the number asked for.
-inline constexpr int64_t kBlocksBeyond = 2 * HWY_MAX_BYTES / sizeof(uint32_t);
+inline constexpr int64_t kBlocksBeyond = 2 * (HWY_MAX_BYTES / sizeof(uint32_t));
 
 #if HWY_TARGET == HWY_SCALAR
 

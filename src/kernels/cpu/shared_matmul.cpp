@@ -5,6 +5,7 @@
 #include <cassert>
 #include <optional>
 
+#include "core/alignment.h"
 #include "kernels/cpu/gemm_packed.h"
 
 namespace tandem::kernels::cpu {
@@ -15,10 +16,6 @@ using tandem::cpu::GemmShape;
 using tandem::cpu::PackedBlock;
 using tandem::cpu::PackedPanels;
 using tandem::cpu::PackedProduct;
-
-constexpr size_t kLine = 64;
-
-size_t aligned(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 /// The product is a list of cells: a panel of rows by a range of columns. Each thread packs its
 /// share of B; then it takes runs of cells from its own share of the list, and from the others'
@@ -52,9 +49,9 @@ class SharedMatmul final : public op::Executable {
  private:
   // A thread's workspace: the next cell of its share, packed rows of A, the epilogue's space, its
   // share of the packed B.
-  size_t epilogue_offset() const { return kLine + product_.space_bytes(); }
+  size_t epilogue_offset() const { return core::kAlignment + product_.space_bytes(); }
   size_t panels_offset() const {
-    return epilogue_offset() + (epilogue_ ? aligned(epilogue_->workspace_bytes()) : 0);
+    return epilogue_offset() + (epilogue_ ? core::aligned(epilogue_->workspace_bytes()) : 0);
   }
 
   /// Column panels of a cell. An epilogue needs whole rows; without one, columns are divided where
@@ -95,7 +92,7 @@ class SharedMatmul final : public op::Executable {
     for (int i = 0; i < parts_; ++i) {
       const int owner = (launch.part + i) % parts_;
       while (const auto block = take_block(launch, owner)) {
-        product_.multiply(launch.in<float>(0), b, *block, c, space + kLine);
+        product_.multiply(launch.in<float>(0), b, *block, c, space + core::kAlignment);
         if (!epilogue_) continue;
         const int64_t row = block->row_panel * PackedProduct::kRows;
         const int64_t rows = std::min(block->row_panels * PackedProduct::kRows, shape_.m - row);

@@ -193,11 +193,30 @@ HWY_INLINE V sigmoid_of(D d, V x) {
   return hn::Div(one, hn::Add(one, exp_of(d, hn::Neg(x))));
 }
 
+/// a b - product, where `product` is a b rounded. Without a fused instruction, from the products of
+/// halves of the mantissas, which are exact (Dekker, Numerische Mathematik 18, 1971).
+template <class D, class V>
+HWY_INLINE V rounding_of_product([[maybe_unused]] D d, V a, V b, V product) {
+#if HWY_NATIVE_FMA
+  return hn::MulSub(a, b, product);
+#else
+  using Bits = hn::RebindToUnsigned<D>;
+  constexpr int kLowBits = sizeof(hn::TFromD<D>) == 4 ? 12 : 27;
+  const auto kept = hn::ShiftLeft<kLowBits>(hn::Set(Bits(), hn::TFromD<Bits>(~0ull)));
+  const auto high_half = [&](V v) HWY_ATTR { return hn::And(v, hn::BitCast(d, kept)); };
+  const V a_high = high_half(a), b_high = high_half(b);
+  const V a_low = hn::Sub(a, a_high), b_low = hn::Sub(b, b_high);
+  const V high = hn::Sub(hn::Mul(a_high, b_high), product);
+  const V crossed = hn::Add(hn::Mul(a_high, b_low), hn::Mul(a_low, b_high));
+  return hn::Add(hn::Add(high, crossed), hn::Mul(a_low, b_low));
+#endif
+}
+
 /// exp(-a b) for a, b >= 0, with the rounding of their product made good; NaN if one is.
 template <class D, class V>
 HWY_INLINE V exp_minus_product(D d, V a, V b) {
   const V product = hn::Mul(a, b);
-  const V rounded = hn::MulSub(a, b, product);
+  const V rounded = rounding_of_product(d, a, b, product);
   const V x = hn::Neg(product);
   const V value = hn::IfThenZeroElse(hn::Lt(x, log_of_smallest(d)), exp_within_range(d, x));
   return hn::NegMulAdd(value, rounded, value);
