@@ -29,7 +29,8 @@ namespace graph {
 class FunctionBody;
 }
 
-/// What a function may be called with at one place. A leading size of -1 is any number of rows.
+/// What a function may be called with at one place. A leading size of -1 is any number of rows; -1
+/// further on is any size too, and each is traced on its own.
 struct TensorSpec {
   DType dtype = DType::float32;
   Shape shape;
@@ -38,8 +39,8 @@ struct TensorSpec {
 struct FunctionOptions {
   std::string name = "function";  ///< For errors and warnings.
 
-  /// By flat argument. If given, the function is traced for it alone, and other arguments are
-  /// InvalidArgument.
+  /// By flat argument, at most 64. If given, the function is traced for it alone, and other
+  /// arguments are InvalidArgument wherever it is called.
   std::vector<TensorSpec> input_signature{};
 };
 
@@ -77,8 +78,9 @@ class TANDEM_API FlatFunction {
   /// threads wait for each other.
   std::string explain() const;
 
-  /// What a run of the latest trace with so many rows will allocate, known before the first. Throws
-  /// FailedPrecondition when nothing was traced yet: see trace().
+  /// What a run of the latest trace with so many rows, on each replica if there are several, will
+  /// allocate, known before the first. Throws FailedPrecondition when nothing was traced yet: see
+  /// trace().
   MemoryPlan memory_plan(int64_t rows) const;
 
   const std::shared_ptr<graph::FunctionBody>& body() const { return body_; }

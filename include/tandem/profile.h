@@ -29,13 +29,15 @@ struct Summary {
   struct Replica {
     double compute = 0;
     double reduce = 0;
+    double copy = 0;
     double wait = 0;
   };
   double wall = 0;                ///< From start to stop.
   int rows = 0;                   ///< Threads and devices that did anything.
-  int64_t steps = 0;              ///< Runs of compiled functions.
+  int64_t steps = 0;              ///< Runs of compiled functions, however many threads shared them.
   double compute = 0;             ///< In ops other than collectives.
   double reduce = 0;              ///< In collectives.
+  double copy = 0;                ///< From one memory space to another.
   double wait = 0;                ///< For other threads.
   std::vector<Op> ops;            ///< The longest first.
   std::vector<Replica> replicas;  ///< The same by replica, as far as threads worked for one.

@@ -14,7 +14,8 @@ namespace tandem::providers {
 /// Products prepared from now on are chosen by the table in this file, where it knows their class,
 /// else by the static one. The environment variable TANDEM_PROVIDERS names a file for the first
 /// product of a process. An empty path goes back to the static table. Throws NotFound when there is
-/// no such file and DataLoss, naming file and line, when it is none of ours.
+/// no such file and DataLoss, naming file and line, when it is none of ours; warns of one that was
+/// measured on another CPU.
 TANDEM_API void use_table(const std::string& path);
 
 /// A number for the table in use: 0 for the static one. Training states keep it, since other
@@ -22,7 +23,7 @@ TANDEM_API void use_table(const std::string& path);
 TANDEM_API uint64_t table_hash();
 
 struct TuneOptions {
-  /// Sizes measured are powers of two up to this.
+  /// Sizes measured are powers of two from 16 up to this, 8192 at most.
   int64_t largest = 1024;
   /// The time each candidate gets per class, at least.
   double seconds_per_candidate = 0.002;
@@ -37,8 +38,8 @@ struct TuneResult {
 };
 
 /// Measures the providers on this machine, one core, and writes the classes in which another one
-/// than the static choice is clearly faster to `path`. The file is complete or not there. Throws
-/// Unavailable when it cannot be written.
+/// than the static choice is clearly faster to `path`. A file that is there stays until the new one
+/// is complete. Throws Unavailable when it cannot be written.
 TANDEM_API TuneResult tune(const std::string& path, const TuneOptions& options = {});
 
 }  // namespace tandem::providers

@@ -74,13 +74,13 @@ class TANDEM_API Strategy {
   /// the replica was stuck within an update.
   template <class Result, class... Args, class... Values>
   auto run(const Function<Result, Args...>& f, const Values&... values) const {
+    static_assert((std::is_same_v<std::remove_cvref_t<Args>, Tensor> && ...),
+                  "run: the function's arguments are tensors");
     if constexpr (sizeof...(Values) == 1 && (std::is_same_v<Values, PerReplicas> && ...)) {
       check_count(sizeof...(Args), values.size()...);
       return run_as<Result>(f, std::span<const PerReplica>(values...));
     } else {
       static_assert(sizeof...(Values) == sizeof...(Args), "run: one value for each argument");
-      static_assert((std::is_same_v<std::remove_cvref_t<Args>, Tensor> && ...),
-                    "run: the function's arguments are tensors");
       const PerReplica list[] = {PerReplica(values)..., PerReplica()};
       return run_as<Result>(f, std::span<const PerReplica>(list, sizeof...(Values)));
     }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <charconv>
 #include <concepts>
 #include <map>
 #include <string>
@@ -29,17 +30,26 @@ template <class Visitor>
 void visit(Tensor& tensor, Visitor& visitor) {
   visitor.tensor(tensor);
 }
+/// The value as text that no other value of its type has, wherever it stands.
+template <Plain T>
+std::string text_of(const T& value) {
+  if constexpr (std::same_as<T, std::string>) {
+    return std::to_string(value.size()).append(":").append(value);
+  } else if constexpr (std::is_enum_v<T>) {
+    return std::to_string(static_cast<std::underlying_type_t<T>>(value));
+  } else if constexpr (std::is_same_v<T, bool>) {
+    return value ? "true" : "false";
+  } else if constexpr (std::is_floating_point_v<T>) {
+    char text[64];  // The shortest that is read back as the same value.
+    return {text, std::to_chars(text, text + sizeof text, value).ptr};
+  } else {
+    return std::to_string(value);
+  }
+}
+
 template <Plain T, class Visitor>
 void visit(T& value, Visitor& visitor) {
-  if constexpr (std::same_as<T, std::string>) {
-    visitor.plain(value);
-  } else if constexpr (std::is_enum_v<T>) {
-    visitor.plain(std::to_string(static_cast<std::underlying_type_t<T>>(value)));
-  } else if constexpr (std::is_same_v<T, bool>) {
-    visitor.plain(value ? "true" : "false");
-  } else {
-    visitor.plain(std::to_string(value));
-  }
+  visitor.plain(text_of(value));
 }
 template <class T, class Visitor>
 void visit(std::vector<T>& list, Visitor& visitor);

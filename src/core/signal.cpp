@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <climits>
 #include <ctime>
+#include <thread>
 
 namespace tandem::core {
 namespace {
@@ -33,7 +34,11 @@ int available_cores() {
   static const int cores = [] {
     cpu_set_t set;
     CPU_ZERO(&set);
-    return sched_getaffinity(0, sizeof(set), &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+    // Fails on machines with more cores than the set has room for.
+    const int cores = sched_getaffinity(0, sizeof(set), &set) == 0
+                          ? CPU_COUNT(&set)
+                          : static_cast<int>(std::thread::hardware_concurrency());
+    return std::max(1, cores);
   }();
   return cores;
 }

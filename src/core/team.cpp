@@ -6,6 +6,7 @@
 #include <deque>
 #include <exception>
 #include <mutex>
+#include <system_error>
 
 #include "core/compute_scope.h"
 #include "tandem/error.h"
@@ -109,9 +110,26 @@ class TeamState {
     for (Barrier& barrier : squad_barriers) barrier.opened.advance();
   }
 
+  /// Somebody may still be at work: whatever went wrong before, that is what the caller must know.
   void expire() {
     expired = true;
-    fail(std::make_exception_ptr(DeadlineExceeded(absentees())));
+    {
+      std::lock_guard lock(error_mutex);
+      error = expiry_after(error);
+    }
+    fail(nullptr);
+  }
+
+  std::exception_ptr expiry_after(const std::exception_ptr& first) const {
+    std::string reason;
+    try {
+      if (first) std::rethrow_exception(first);
+    } catch (const DeadlineExceeded&) {
+      return first;
+    } catch (const std::exception& error) {
+      reason = fmt::format("{}; then ", error.what());
+    }
+    return std::make_exception_ptr(DeadlineExceeded(reason.append(absentees())));
   }
 
   /// "replica 1 on /device:CPU:1 (last seen in matmul) did not arrive within 0.5 s"
@@ -203,12 +221,23 @@ void serve(const std::shared_ptr<TeamState>& state, Host& host) {
 }  // namespace
 
 Team::Team(std::vector<Squad> squads) : state_(std::make_shared<TeamState>(std::move(squads))) {
-  for (size_t i = 1; i < state_->hosts.size(); ++i) {
-    threads_.emplace_back([state = state_, i] { serve(state, state->hosts[i]); });
+  try {
+    for (size_t i = 1; i < state_->hosts.size(); ++i) {
+      threads_.emplace_back([state = state_, i] { serve(state, state->hosts[i]); });
+    }
+  } catch (const std::system_error& error) {
+    const size_t made = threads_.size();
+    dismiss();
+    throw ResourceExhausted(
+        fmt::format("a team of {} threads: the system gave {} and refused the next, {}; use fewer "
+                    "threads, or raise the limit",
+                    state_->hosts.size(), made + 1, error.what()));
   }
 }
 
-Team::~Team() {
+Team::~Team() { dismiss(); }
+
+void Team::dismiss() {
   state_->leaving = true;
   state_->started.advance();
   for (std::thread& thread : threads_) broken() ? thread.detach() : thread.join();

@@ -97,6 +97,8 @@ class Team {
   static bool is_playing();
 
  private:
+  void dismiss();
+
   std::shared_ptr<TeamState> state_;
   std::vector<std::thread> threads_;
 };

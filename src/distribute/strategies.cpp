@@ -40,6 +40,7 @@ std::vector<DevicePtr> devices_for(const char* strategy, const std::vector<std::
 /// Each device in turn takes so many of the shards that no two devices differ by more than one.
 std::vector<DevicePtr> dealt(const std::vector<DevicePtr>& devices, int shards) {
   std::vector<DevicePtr> by_shard;
+  by_shard.reserve(static_cast<size_t>(shards));
   for (int s = 0; s < shards; ++s) {
     by_shard.push_back(
         devices[static_cast<size_t>(s) * devices.size() / static_cast<size_t>(shards)]);

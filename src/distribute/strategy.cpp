@@ -101,15 +101,12 @@ PerReplicas Strategy::split(const Tensors& batch) const {
 PerReplica Strategy::values_from_function(
     const std::function<Tensor(const ValueContext&)>& f) const {
   if (body_->is_default()) return PerReplica(Tensors{f({})});
-  const bool on_team = std::ranges::all_of(
+  // Devices that compute by themselves lend no threads: their replicas get one each for this.
+  const bool lend_theirs = std::ranges::all_of(
       body_->devices(), [](const auto& device) { return device->queue().immediate(); });
-  if (!on_team) {
-    Tensors values;
-    for (int r = 0; r < body_->replicas(); ++r) values.push_back(f({r, body_->replicas()}));
-    return PerReplica(std::move(values));
-  }
+  const bool single = body_->targets().single_threaded || !lend_theirs;
   auto job = std::make_shared<InputJob>(f, body_->devices().size());
-  runtime::team_slot(body_->devices(), body_->targets().single_threaded)->run(job);
+  runtime::team_slot(body_->devices(), single)->run(job);
   return PerReplica(job->take());
 }
 
@@ -169,7 +166,7 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
     if (!axis) return all_reduced(op, own);
     check_axis("reduce", own, *axis);
     const ReduceOptions along{.axes = std::vector<int>{*axis}};
-    const Tensor sum = all_reduced(ReduceOp::sum, reduce_sum(own, along));
+    Tensor sum = all_reduced(ReduceOp::sum, reduce_sum(own, along));
     if (op == ReduceOp::sum) return sum;
     return sum / all_reduced(ReduceOp::sum, reduce_sum(ones_like(own), along));
   }

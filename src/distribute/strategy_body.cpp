@@ -51,7 +51,10 @@ Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const Fla
         "the function");
   }
   constexpr size_t kMostArguments = 64;
-  if (arguments.size() > kMostArguments) throw InvalidArgument("run: more than 64 arguments");
+  if (arguments.size() > kMostArguments) {
+    throw InvalidArgument(
+        fmt::format("run: {} arguments; {} are the most", arguments.size(), kMostArguments));
+  }
   std::array<Tensor, kMostArguments> typical;
   uint64_t batched = 0;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -62,10 +65,11 @@ Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const Fla
   const graph::Arguments traced = batched == 0
                                       ? graph::arguments_of(tensors)
                                       : graph::Arguments{.tensors = tensors, .batched = batched};
+  f.body()->check_signature(tensors, batched);
   const RunScope running(self);
   Prepared prepared;
   prepared.concrete = f.body()->concrete(traced, {.replicas = replicas_});
-  prepared.execution = f.body()->execution(*prepared.concrete);
+  prepared.held = f.body()->held(*prepared.concrete);
   if (batched == 0) prepared.whole_rows = traced.rows;
   return prepared;
 }
@@ -81,7 +85,7 @@ std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
 
 void Strategy::Body::bind(const Prepared& prepared, std::span<const PerReplica> arguments) const {
   const graph::Concrete& concrete = *prepared.concrete;
-  graph::Execution& execution = *prepared.execution;
+  graph::Execution& execution = *prepared.held.execution;
   int64_t global = 0;
   for (int r = 0; r < replicas(); ++r) {
     global += rows_of(concrete, arguments, r, prepared.whole_rows);

@@ -44,7 +44,7 @@ class Strategy::Body {
  private:
   struct Prepared {
     graph::ConcretePtr concrete;
-    std::shared_ptr<graph::Execution> execution;
+    graph::FunctionBody::Held held;
     int64_t whole_rows = -1;  // Of every replica, where arguments are the same for all.
   };
   Prepared prepare(const Strategy& self, const FlatFunction& f,
@@ -67,10 +67,10 @@ template <class Take>
 void Strategy::Body::run(const Strategy& self, const FlatFunction& f,
                          std::span<const PerReplica> arguments, Take take) const {
   const Prepared prepared = prepare(self, f, arguments);
-  const auto lock = prepared.execution->lock();
+  graph::Execution& execution = *prepared.held.execution;
   bind(prepared, arguments);
-  f.body()->run(*prepared.concrete, *prepared.execution);
-  take(*prepared.execution, prepared.concrete->results.size());
+  f.body()->run(*prepared.concrete, execution);
+  take(execution, prepared.concrete->results.size());
 }
 
 }  // namespace tandem::distribute

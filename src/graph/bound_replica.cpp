@@ -17,7 +17,7 @@ op::Launch launch_of(const Program& program, const Plan& plan, size_t instructio
   return launch;
 }
 
-profile::Span span_of(const Instruction& instruction, const Cost& cost, int parts) {
+profile::Span span_of(const Instruction& instruction, const op::Cost& cost, int parts) {
   const op::OpDef& op = instruction.node.op();
   return {op.name.c_str(), op.is_collective ? profile::Kind::reduce : profile::Kind::compute,
           cost.flops / parts, cost.bytes / parts};

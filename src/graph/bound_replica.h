@@ -49,6 +49,6 @@ struct Share {
 };
 
 /// For the profile: the time that one of `parts` threads spends in an instruction.
-profile::Span span_of(const Instruction& instruction, const Cost& cost, int parts);
+profile::Span span_of(const Instruction& instruction, const op::Cost& cost, int parts);
 
 }  // namespace tandem::graph

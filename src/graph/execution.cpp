@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "graph/queue_run.h"
 #include "runtime/random_calls.h"
@@ -10,6 +11,12 @@
 #include "tandem/error.h"
 
 namespace tandem::graph {
+namespace {
+
+/// Results of former runs that are looked through for one that nobody holds any more.
+constexpr size_t kMostPooled = 16;
+
+}  // namespace
 
 Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas)
     : program_(std::move(program)) {
@@ -60,10 +67,13 @@ void Execution::named(int replica, F f) const {
   }
 }
 
-std::unique_lock<core::Baton> Execution::lock() {
+std::unique_lock<core::Baton> Execution::lock(const std::string& function) {
   std::unique_lock held(baton_, std::try_to_lock);
-  if (!held && !held.try_lock_for(config::wait_deadline())) {
-    throw DeadlineExceeded("function: a call from another thread did not end within the deadline");
+  const auto deadline = config::wait_deadline();
+  if (!held && !held.try_lock_for(deadline)) {
+    throw DeadlineExceeded(
+        fmt::format("{}: a call from another thread did not end within the deadline of {} s",
+                    function, std::chrono::duration<double>(deadline).count()));
   }
   return held;
 }
@@ -176,6 +186,7 @@ void Execution::bind_run(BoundReplica& replica) const {
     auto& pool = instance.pool[i];
     auto free = std::ranges::find_if(pool, is_sole_owner);
     if (free == pool.end()) {
+      if (pool.size() == kMostPooled) pool.erase(pool.begin());  // It is its holders' alone.
       const op::TensorType& type = graph.at(graph.results[i]).type;
       pool.push_back(
           new_body(replica.device, type.dtype, type.shape.resolved(instance.plan->rows)));

@@ -2,9 +2,11 @@
 /// that has been made once for a number of rows allocates nothing on a CPU.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/baton.h"
@@ -32,8 +34,12 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   const Program& program() const { return *program_; }
 
   /// A run is: lock, set_shard and bind for every replica, run, take the results, unlock.
-  /// Throws DeadlineExceeded when another thread's run does not end.
-  std::unique_lock<core::Baton> lock();
+  /// Throws DeadlineExceeded when another thread's run of `function` does not end.
+  std::unique_lock<core::Baton> lock(const std::string& function);
+
+  /// A thread may be stuck in it: another one takes its place.
+  void give_up() { given_up_ = true; }
+  bool is_given_up() const { return given_up_; }
 
   void set_shard(int replica, const Shard& shard, int64_t global_rows);
 
@@ -82,6 +88,7 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   std::unique_ptr<TeamRun> team_run_;
   std::unique_ptr<Spread> spread_;  // Where replicas do not share memory or a team.
   core::Baton baton_;
+  std::atomic<bool> given_up_ = false;
 };
 
 }  // namespace tandem::graph

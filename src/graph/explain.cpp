@@ -85,7 +85,7 @@ std::string explain(const Program& program, const Plan& plan) {
       text += instruction.barrier == Barrier::team ? "     -- barrier of all replicas\n"
                                                    : "     -- barrier\n";
     }
-    const Cost& cost = plan.costs[i];
+    const op::Cost& cost = plan.costs[i];
     text += fmt::format("{:4} {}\n       {}, {}, {}, {}{}\n", i,
                         call_text(graph, instruction.node, plan.rows),
                         split_text(instruction, plan.rows), plan.executables[i]->provider(),

@@ -35,7 +35,10 @@ Tensors FlatFunction::operator()(std::span<const Tensor> arguments) const {
 
 FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
                                         const void* structure) const {
-  if (runs_inline()) return body_->original()(arguments.tensors, structure);
+  if (runs_inline()) {
+    body_->check_signature(arguments.tensors);
+    return body_->original()(arguments.tensors, structure);
+  }
   Traced traced;
   const auto concrete = body_->call({arguments.tensors, arguments.rest, structure},
                                     [&](const auto& result, size_t count) {

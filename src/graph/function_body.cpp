@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 
 #include "graph/home.h"
 #include "graph/passes/passes.h"
+#include "tandem/config.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
 #include "tensor/store.h"
@@ -25,6 +27,22 @@ std::string names_of(const std::vector<DevicePtr>& devices) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", device->name());
   }
   return text;
+}
+
+std::string str(const Target& target) {
+  if (target.replicas) return fmt::format("on the replicas {}", names_of(target.replicas->devices));
+  return target.device ? fmt::format("on {}", target.device->name()) : "where its variables are";
+}
+
+/// Replicas have their own devices.
+void check_devices(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    if (!node.device) continue;
+    throw FailedPrecondition(fmt::format(
+        "{}: a scope for {} inside strategy.run, whose replicas have their own devices; take the "
+        "scope away, or call the function without a strategy",
+        node.op().name, node.device->name()));
+  }
 }
 
 /// Replicas use the variables of their own strategy, and read those that belong to none: others
@@ -104,7 +122,7 @@ std::string difference(const Concrete& a, const Concrete& b) {
         "tensors",
         a.rest, b.rest);
   }
-  return "the devices asked for";
+  return fmt::format("it was to run {}, then {}", str(a.target), str(b.target));
 }
 
 }  // namespace
@@ -137,16 +155,41 @@ bool Concrete::fits(const Arguments& given, const Target& wanted) const {
   return true;
 }
 
+std::unique_lock<std::recursive_timed_mutex> FunctionBody::locked() const {
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  const auto deadline = config::wait_deadline();
+  if (!lock && !lock.try_lock_for(deadline)) {
+    throw DeadlineExceeded(fmt::format("{}: another thread's trace of it did not end within {} s",
+                                       options_.name,
+                                       std::chrono::duration<double>(deadline).count()));
+  }
+  return lock;
+}
+
+std::vector<ConcretePtr> FunctionBody::concretes() const {
+  const auto lock = locked();
+  return concretes_;
+}
+
 std::shared_ptr<Execution> FunctionBody::execution(const Concrete& concrete) const {
-  std::lock_guard lock(mutex_);
+  const auto lock = locked();
   return concrete.stages[0].execution;
+}
+
+FunctionBody::FunctionBody(StructuredFn f, FunctionOptions options)
+    : f_(std::move(f)), options_(std::move(options)) {
+  constexpr size_t kMost = 64;
+  if (options_.input_signature.size() <= kMost) return;
+  throw InvalidArgument(fmt::format("{}: an input signature of {} tensors; {} are the most",
+                                    options_.name, options_.input_signature.size(), kMost));
 }
 
 ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
   if (options_.input_signature.empty()) {
     arguments.rows = arguments_of(arguments.tensors).rows;
   } else {
-    check_signature(arguments);
+    check_signature(arguments.tensors);
+    take_declared_batch(arguments);
   }
   const devices::DevicePtr* scoped = asked_by_scope();
   return concrete(arguments, {.device = scoped ? *scoped : nullptr});
@@ -154,36 +197,52 @@ ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
 
 void FunctionBody::trace(Arguments arguments) { for_scope(arguments); }
 
-/// Also finds the batch: the arguments that were declared with any number of rows.
-void FunctionBody::check_signature(Arguments& arguments) const {
+void FunctionBody::check_signature(std::span<const Tensor> arguments, uint64_t split) const {
   const auto& declared = options_.input_signature;
-  if (declared.size() != arguments.tensors.size()) {
+  if (declared.empty()) return;
+  if (declared.size() != arguments.size()) {
     throw InvalidArgument(fmt::format("{}: {} tensors given, the input signature has {}",
-                                      options_.name, arguments.tensors.size(), declared.size()));
+                                      options_.name, arguments.size(), declared.size()));
   }
-  std::optional<int64_t> rows;
-  uint64_t batched = 0;
   for (size_t i = 0; i < declared.size(); ++i) {
-    const Tensor& given = arguments.tensors[i];
+    const Tensor& given = arguments[i];
+    const bool is_split = (split >> i & 1) != 0;
     if (given.dtype() != declared[i].dtype || !matches(declared[i].shape, given.shape())) {
       throw InvalidArgument(fmt::format("{}: argument {} is {}, the input signature says {}",
                                         options_.name, i, str(given.dtype(), given.shape()),
                                         str(declared[i].dtype, declared[i].shape)));
     }
+    if (is_split && declared[i].shape[0] >= 0) {
+      throw InvalidArgument(
+          fmt::format("{}: argument {} has rows for each replica, the input signature says {}; "
+                      "declare its leading size as -1",
+                      options_.name, i, str(declared[i].dtype, declared[i].shape)));
+    }
+  }
+}
+
+/// The batch: the arguments that were declared with any number of rows.
+void FunctionBody::take_declared_batch(Arguments& arguments) const {
+  const auto& declared = options_.input_signature;
+  std::optional<size_t> first;
+  uint64_t batched = 0;
+  for (size_t i = 0; i < declared.size(); ++i) {
     if (declared[i].shape.rank() == 0 || declared[i].shape[0] >= 0) continue;
     batched |= uint64_t{1} << i;
-    if (rows && *rows != given.shape()[0]) {
-      throw InvalidArgument(fmt::format("{}: arguments differ in rows, {} and {}", options_.name,
-                                        *rows, given.shape()[0]));
-    }
-    rows = given.shape()[0];
+    if (!first) first = i;
+    const int64_t rows = arguments.tensors[*first].shape()[0];
+    if (rows == arguments.tensors[i].shape()[0]) continue;
+    throw InvalidArgument(fmt::format(
+        "{}: argument {} has {} rows, argument {} has {}; the input signature declares both with "
+        "-1, which stands for the same number",
+        options_.name, *first, rows, i, arguments.tensors[i].shape()[0]));
   }
-  arguments.rows = rows.value_or(1);
+  arguments.rows = first ? arguments.tensors[*first].shape()[0] : 1;
   arguments.batched = batched;
 }
 
 ConcretePtr FunctionBody::concrete(const Arguments& arguments, const Target& target) {
-  std::lock_guard lock(mutex_);
+  const auto lock = locked();
   ++calls_;
   for (const auto& candidate : concretes_) {
     if (candidate->fits(arguments, target)) return candidate;
@@ -245,6 +304,7 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, const Target& targe
     graph = graph_of(arguments, *result, replicas);
   }
   if (target.replicas) {
+    check_devices(graph);
     check_variables(graph, *target.replicas);
     result->results.resize(graph.results.size());
     result->stages.push_back(stage_of(std::move(graph), target.replicas));
@@ -264,10 +324,18 @@ void FunctionBody::run(Concrete& concrete, Execution& execution) {
   run_guarded(concrete, [&] { execution.run(); });
 }
 
+FunctionBody::Held FunctionBody::held(const Concrete& concrete) const {
+  for (;;) {
+    std::shared_ptr<Execution> execution = this->execution(concrete);
+    auto lock = execution->lock(options_.name);
+    if (!execution->is_given_up()) return {std::move(execution), std::move(lock)};
+  }
+}
+
 std::string FunctionBody::explain() const {
-  std::lock_guard lock(mutex_);
   std::string text;
-  for (const auto& concrete : concretes_) {
+  for (const auto& concrete : concretes()) {
+    const Held held = this->held(*concrete);
     text += "function(";
     for (const op::TensorType& type : concrete->arguments) {
       text += fmt::format("{}{}{}", text.back() == '(' ? "" : ", ", name_of(type.dtype),
@@ -282,12 +350,13 @@ std::string FunctionBody::explain() const {
 }
 
 MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
-  std::lock_guard lock(mutex_);
-  if (concretes_.empty()) {
+  const std::vector<ConcretePtr> concretes = this->concretes();
+  if (concretes.empty()) {
     throw FailedPrecondition(fmt::format(
         "{}: not traced yet; call it, or trace() with arguments of the right kind", options_.name));
   }
-  const Concrete& latest = *concretes_.back();
+  const Concrete& latest = *concretes.back();
+  const Held held = this->held(latest);
   return memory_plan_of(latest.stages, latest.arguments.size(), rows);
 }
 

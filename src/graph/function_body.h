@@ -11,6 +11,7 @@
 #include "graph/replicas.h"
 #include "graph/stage.h"
 #include "graph/trace.h"
+#include "profile/recorder.h"
 #include "tandem/error.h"
 #include "tandem/function.h"
 
@@ -58,8 +59,7 @@ using ConcretePtr = std::shared_ptr<Concrete>;
 class FunctionBody {
  public:
   using StructuredFn = FlatFunction::StructuredFn;
-  FunctionBody(StructuredFn f, FunctionOptions options)
-      : f_(std::move(f)), options_(std::move(options)) {}
+  FunctionBody(StructuredFn f, FunctionOptions options);
 
   const StructuredFn& original() const { return f_; }
 
@@ -74,8 +74,16 @@ class FunctionBody {
   /// The program for these arguments, traced if there is none yet.
   ConcretePtr concrete(const Arguments& arguments, const Target& target);
 
-  /// Of the first stage. Its lock is that of the whole function.
-  std::shared_ptr<Execution> execution(const Concrete& concrete) const;
+  /// Throws InvalidArgument unless these are what the input signature declares, if there is one. A
+  /// bit of `split` stands for each argument that has rows of its own on each replica.
+  void check_signature(std::span<const Tensor> arguments, uint64_t split = 0) const;
+
+  /// The execution of the first stage, and its lock, which is that of the whole function.
+  struct Held {
+    std::shared_ptr<Execution> execution;
+    std::unique_lock<core::Baton> lock;
+  };
+  Held held(const Concrete& concrete) const;
 
   /// Runs a function of one stage. After a deadline has passed the execution that a stuck thread
   /// may still be in is forgotten.
@@ -87,7 +95,10 @@ class FunctionBody {
 
  private:
   ConcretePtr for_scope(Arguments& arguments);
-  void check_signature(Arguments& arguments) const;
+  void take_declared_batch(Arguments& arguments) const;
+  std::unique_lock<std::recursive_timed_mutex> locked() const;
+  std::vector<ConcretePtr> concretes() const;
+  std::shared_ptr<Execution> execution(const Concrete& concrete) const;
   ConcretePtr traced(const Arguments& arguments, const Target& target);
   Graph graph_of(const Arguments& arguments, Concrete& concrete, int replicas);
   void warn_of_retraces(const Concrete& latest);
@@ -96,7 +107,8 @@ class FunctionBody {
 
   const StructuredFn f_;
   const FunctionOptions options_;
-  mutable std::mutex mutex_;
+  // Held while tracing, when the function may ask for its own programs.
+  mutable std::recursive_timed_mutex mutex_;
   std::vector<ConcretePtr> concretes_;
   std::atomic<int> trace_count_{0};
   bool has_traced_ = false;  // Variables may be created until then.
@@ -107,8 +119,7 @@ class FunctionBody {
 template <class Take>
 ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
   ConcretePtr found = for_scope(arguments);
-  const std::shared_ptr<Execution> execution = this->execution(*found);
-  const auto lock = execution->lock();
+  const auto [execution, lock] = held(*found);
   if (found->stages.size() > 1) {
     Tensors tensors;
     run_guarded(*found,
@@ -128,11 +139,13 @@ ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
 
 template <class Run>
 void FunctionBody::run_guarded(Concrete& concrete, Run run) {
+  const profile::Span step("step", profile::Kind::step);
   try {
     run();
   } catch (const DeadlineExceeded&) {
-    std::lock_guard lock(mutex_);
+    const auto lock = locked();
     for (Stage& stage : concrete.stages) {
+      stage.execution->give_up();
       stage.execution = std::make_shared<Execution>(stage.program, stage.replicas);
       stage.execution->repair_first();
     }

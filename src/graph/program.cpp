@@ -15,22 +15,6 @@ size_t bytes_of(const op::TensorType& type, int64_t rows) {
   return static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype);
 }
 
-Cost cost_of(const op::Signature& s) {
-  Cost cost;
-  for (const op::TensorTypes* types : {&s.inputs, &s.outputs, &s.ranges}) {
-    for (const op::TensorType& type : *types) {
-      cost.bytes +=
-          static_cast<double>(type.shape.count()) * static_cast<double>(size_of(type.dtype));
-    }
-  }
-  if (s.op->flops) {
-    cost.flops = s.op->flops(s);
-  } else if (!s.outputs.empty()) {
-    cost.flops = static_cast<double>(s.outputs[0].shape.count());
-  }
-  return cost;
-}
-
 /// A call of a few numbers costs less than a barrier, which two of them need not have between them
 /// where one thread makes both.
 bool is_small(const Node& node) {
@@ -101,7 +85,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
     const int parts = instruction.whole_team ? team_size : squad_size;
     const op::Signature signature = node.signature.resolved(rows);
     plan.executables.push_back(prepared(instruction, signature, rows, device, parts));
-    plan.costs.push_back(cost_of(signature));
+    plan.costs.push_back(op::cost_of(signature));
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
       plan.workspace_bytes = std::max(plan.workspace_bytes, core::aligned(bytes));
       workspaces = std::max(workspaces, parts);

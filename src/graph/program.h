@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "op/cost.h"
 #include "op/kernel.h"
 
 namespace tandem::graph {
@@ -46,18 +47,12 @@ class Program {
   bool is_random_ = false;
 };
 
-/// What an instruction costs, over all its threads.
-struct Cost {
-  double flops = 0;
-  double bytes = 0;  ///< Of its operands, each once.
-};
-
 /// A program prepared for a number of rows and the devices of one memory space.
 struct Plan {
   int64_t rows = 0;
   std::vector<op::ExecutablePtr> executables;  ///< By instruction.
   std::vector<std::vector<int>> operands;      ///< By instruction: inputs, outputs, ranges.
-  std::vector<Cost> costs;                     ///< By instruction.
+  std::vector<op::Cost> costs;                 ///< By instruction.
   std::vector<size_t> offsets;                 ///< By buffer, within the arena.
   size_t workspace_offset = 0;                 ///< Of the first thread's workspace.
   size_t workspace_bytes = 0;                  ///< Of one thread's.

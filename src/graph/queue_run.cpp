@@ -67,7 +67,10 @@ void QueueRun::run(size_t i, op::Launch launch) const {
     }
     const core::ComputeScope computing;
     const op::Executable& executable = *plan_->executables[i];
-    if (profile::is_recording()) profile::set_replica(step_.replica);
+    if (profile::is_recording()) {
+      profile::name_row(device_->name());
+      profile::set_replica(step_.replica);
+    }
     const profile::Span span = span_of(instruction, plan_->costs[i], 1);
     for (launch.phase = 0; launch.phase < executable.phases(); ++launch.phase) {
       executable.run(launch);

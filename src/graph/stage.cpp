@@ -1,8 +1,11 @@
 #include "graph/stage.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
 
 #include "runtime/random_calls.h"
+#include "tensor/body.h"
 
 namespace tandem::graph {
 
@@ -12,11 +15,18 @@ Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arg
   const bool is_random =
       std::ranges::any_of(stages, [](const Stage& stage) { return stage.program->is_random(); });
   const op::RandomRun random = is_random ? runtime::next_random_run() : op::RandomRun{};
+  std::map<std::pair<int, const devices::MemorySpace*>, Tensor> copies;  // Or the tensor itself.
   for (const Stage& stage : stages) {
     Execution& execution = *stage.execution;
     execution.set_shard(0, {.rows = rows}, rows);
+    const devices::DevicePtr& device = stage.replicas->devices[0];
     for (size_t i = 0; i < stage.inputs.size(); ++i) {
-      execution.bind(0, static_cast<int>(i), tensors[static_cast<size_t>(stage.inputs[i])]);
+      const int tensor = stage.inputs[i];
+      Tensor& here = copies[{tensor, &device->space()}];
+      if (!here.defined()) {
+        here = input_on_device(tensors[static_cast<size_t>(tensor)], device, "function");
+      }
+      execution.bind(0, static_cast<int>(i), here);
     }
     execution.run(random);
     const size_t results = stage.program->graph().results.size();
@@ -36,6 +46,7 @@ MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, in
     return all.devices.back();
   };
   std::vector<const devices::MemorySpace*> lies_in(arguments);  // By tensor of the call.
+  std::set<std::pair<int, const devices::MemorySpace*>> copied;
   for (const Stage& stage : stages) {
     for (const MemoryPlan::Device& own : stage.execution->memory_plan(rows).devices) {
       MemoryPlan::Device& device = entry(own.name);
@@ -48,6 +59,7 @@ MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, in
     for (size_t i = 0; i < stage.inputs.size(); ++i) {
       const auto* from = lies_in[static_cast<size_t>(stage.inputs[i])];
       if (from == nullptr || from == &space) continue;
+      if (!copied.insert({stage.inputs[i], &space}).second) continue;
       const op::TensorType& type = graph.at(graph.arguments[i]).type;
       entry(stage.replicas->devices[0]->name()).copy_bytes += devices::Allocator::rounded(
           static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype));

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+
 #include "graph/instruction_hook.h"
 
 namespace tandem::graph {
@@ -59,7 +61,8 @@ void TeamRun::play(core::Host& host) {
   if (profile::is_recording()) {
     profile::name_row(fmt::format("thread {} of {}", host.index(), squads_[0]->device->name()));
   }
-  const profile::Span step(kStep, profile::Kind::step);
+  std::optional<profile::Span> part;  // Of the step; the caller's thread has it as a whole.
+  if (host.index() > 0) part.emplace(kStep, profile::Kind::part);
   size_t begin = begin_;
   for (size_t end : segment_ends_) {
     if (begin > begin_) {
@@ -100,7 +103,7 @@ void TeamRun::play_segment(core::Host& host, const core::Member& member, size_t 
     executable.run(launch);
     if (const int phases = executable.phases(); phases > 1) {
       for (launch.phase = 1; launch.phase < phases; ++launch.phase) {
-        host.squad_barrier(member);
+        meeting.meet();
         executable.run(launch);
       }
       meeting.meet();  // The next instruction may use the workspaces.

@@ -47,7 +47,9 @@ Trace::Suspension::~Suspension() { current_trace = suspended_; }
 
 Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replicas) {
   if (current_trace != nullptr) {
-    throw FailedPrecondition("strategy.run: called inside a function that is being traced");
+    throw FailedPrecondition(
+        "a function is being traced, and inside it another cannot be traced on its own, as "
+        "trace() and strategy.run would; call it, which makes it part of the trace");
   }
   Trace trace(replicas);
   Tensors inputs;
@@ -192,11 +194,6 @@ void Trace::check_allowed(const op::Signature& signature) const {
       throw FailedPrecondition(
           fmt::format("{}: a device scope inside {}, which runs on one device; open it around {}",
                       name, op_, op_));
-    }
-    if (replicas_ > 1) {
-      throw FailedPrecondition(
-          fmt::format("{}: the scope {} inside strategy.run, whose replicas have their own devices",
-                      name, current_device_scope().str()));
     }
   }
   if (op_ == nullptr) return;

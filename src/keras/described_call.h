@@ -16,7 +16,7 @@ struct DescribedCall {
 /// Stands for an input among a model's layers.
 class InputLayerBody final : public LayerBody {
  public:
-  InputLayerBody(TensorSpec spec, const std::string& name);
+  InputLayerBody(const TensorSpec& spec, const std::string& name);
 
   std::optional<TensorSpec> input_spec() const override { return spec_; }
   Tensors call(const Tensors& inputs, const CallContext& context) override;

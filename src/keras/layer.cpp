@@ -40,10 +40,10 @@ std::string str(const TensorSpec& spec) {
 
 }  // namespace
 
-LayerBody::LayerBody(std::string kind, const std::string& name, InputShape input_shape)
+LayerBody::LayerBody(std::string kind, const std::string& name, const InputShape& input_shape)
     : kind_(std::move(kind)),
       name_(name.empty() ? next_name(kind_) : name),
-      input_shape_(std::move(input_shape)) {}
+      input_shape_(input_shape) {}
 LayerBody::~LayerBody() = default;
 
 void LayerBody::build(const TensorSpecs&) {}
@@ -72,10 +72,10 @@ std::string LayerBody::type_name() const {
 Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
                                const WeightOptions& options) {
   const InitScope outside = init_scope();
-  const Variable variable(options.initializer(shape, options.dtype),
-                          {.name = fmt::format("{}/{}", name_, name),
-                           .trainable = options.trainable,
-                           .aggregation = options.aggregation});
+  Variable variable(options.initializer(shape, options.dtype),
+                    {.name = fmt::format("{}/{}", name_, name),
+                     .trainable = options.trainable,
+                     .aggregation = options.aggregation});
   node_.track(name, variable);
   weights_.push_back({variable, options.regularizer});
   return variable;
@@ -266,8 +266,8 @@ Tensor Layer::regularization_loss() const {
   return sum.defined() && replicas > 1 ? sum * (1.0 / replicas) : sum;
 }
 
-InputLayerBody::InputLayerBody(TensorSpec spec, const std::string& name)
-    : LayerBody("input_layer", name), spec_(std::move(spec)) {}
+InputLayerBody::InputLayerBody(const TensorSpec& spec, const std::string& name)
+    : LayerBody("input_layer", name), spec_(spec) {}
 
 Tensors InputLayerBody::call(const Tensors& inputs, const CallContext&) { return inputs; }
 

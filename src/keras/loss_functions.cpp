@@ -29,7 +29,7 @@ void check_smoothing(const std::string& name, double smoothing) {
 
 }  // namespace
 
-Loss::PerExample categorical_crossentropy(std::string name, bool from_logits,
+Loss::PerExample categorical_crossentropy(const std::string& name, bool from_logits,
                                           double label_smoothing) {
   check_smoothing(name, label_smoothing);
   return [=](const Tensor& y_true, const Tensor& y_pred) {
@@ -42,7 +42,7 @@ Loss::PerExample categorical_crossentropy(std::string name, bool from_logits,
   };
 }
 
-Loss::PerExample sparse_categorical_crossentropy(std::string name, bool from_logits) {
+Loss::PerExample sparse_categorical_crossentropy(const std::string& name, bool from_logits) {
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     auto [classes, scores] = classes_and_scores(name, y_true, y_pred);
     if (classes.dtype() != DType::int32) classes = as_dtype(classes, DType::int64);
@@ -51,7 +51,8 @@ Loss::PerExample sparse_categorical_crossentropy(std::string name, bool from_log
   };
 }
 
-Loss::PerExample binary_crossentropy(std::string name, bool from_logits, double label_smoothing) {
+Loss::PerExample binary_crossentropy(const std::string& name, bool from_logits,
+                                     double label_smoothing) {
   check_smoothing(name, label_smoothing);
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     auto [truth, output] = alike(name, y_true, y_pred);
@@ -64,21 +65,21 @@ Loss::PerExample binary_crossentropy(std::string name, bool from_logits, double 
   };
 }
 
-Loss::PerExample mean_squared_error(std::string name) {
+Loss::PerExample mean_squared_error(const std::string& name) {
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [truth, output] = alike(name, y_true, y_pred);
     return reduce_mean(squared_difference(truth, output), kLastAxis);
   };
 }
 
-Loss::PerExample mean_absolute_error(std::string name) {
+Loss::PerExample mean_absolute_error(const std::string& name) {
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [truth, output] = alike(name, y_true, y_pred);
     return reduce_mean(abs(truth - output), kLastAxis);
   };
 }
 
-Loss::PerExample huber(std::string name, double delta) {
+Loss::PerExample huber(const std::string& name, double delta) {
   if (!(delta > 0)) throw InvalidArgument(fmt::format("{}: delta {} is not positive", name, delta));
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [truth, output] = alike(name, y_true, y_pred);

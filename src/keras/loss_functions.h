@@ -13,15 +13,16 @@ namespace tandem::keras::losses {
 std::vector<std::string> known_names();
 
 /// Throw InvalidArgument when the smoothing is not in [0, 1].
-Loss::PerExample categorical_crossentropy(std::string name, bool from_logits,
+Loss::PerExample categorical_crossentropy(const std::string& name, bool from_logits,
                                           double label_smoothing);
-Loss::PerExample binary_crossentropy(std::string name, bool from_logits, double label_smoothing);
+Loss::PerExample binary_crossentropy(const std::string& name, bool from_logits,
+                                     double label_smoothing);
 
-Loss::PerExample sparse_categorical_crossentropy(std::string name, bool from_logits);
-Loss::PerExample mean_squared_error(std::string name);
-Loss::PerExample mean_absolute_error(std::string name);
+Loss::PerExample sparse_categorical_crossentropy(const std::string& name, bool from_logits);
+Loss::PerExample mean_squared_error(const std::string& name);
+Loss::PerExample mean_absolute_error(const std::string& name);
 
 /// Throws InvalidArgument unless delta is positive.
-Loss::PerExample huber(std::string name, double delta);
+Loss::PerExample huber(const std::string& name, double delta);
 
 }  // namespace tandem::keras::losses

@@ -30,7 +30,7 @@ void check_k(const std::string& name, int k) {
 
 }  // namespace
 
-Metric::PerExample accuracy(std::string name) {
+Metric::PerExample accuracy(const std::string& name) {
   return [binary = binary_accuracy(name, 0.5), sparse = sparse_categorical_accuracy(name),
           categorical = categorical_accuracy(name)](const Tensor& y_true, const Tensor& y_pred) {
     const auto last = [](const Tensor& x) { return x.rank() > 1 ? x.shape().sizes().back() : 1; };
@@ -40,7 +40,7 @@ Metric::PerExample accuracy(std::string name) {
   };
 }
 
-Metric::PerExample binary_accuracy(std::string name, double threshold) {
+Metric::PerExample binary_accuracy(const std::string& name, double threshold) {
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [truth, output] = alike(name, y_true, y_pred);
     const Tensor said = greater(output, scalar_like(threshold, output));
@@ -48,14 +48,14 @@ Metric::PerExample binary_accuracy(std::string name, double threshold) {
   };
 }
 
-Metric::PerExample categorical_accuracy(std::string name) {
+Metric::PerExample categorical_accuracy(const std::string& name) {
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [truth, scores] = distributions(name, y_true, y_pred);
     return equal(argmax(truth), argmax(scores));
   };
 }
 
-Metric::PerExample sparse_categorical_accuracy(std::string name) {
+Metric::PerExample sparse_categorical_accuracy(const std::string& name) {
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [classes, scores] = classes_and_scores(name, y_true, y_pred);
     const Tensor said = argmax(scores);
@@ -67,7 +67,7 @@ Metric::PerExample sparse_categorical_accuracy(std::string name) {
   };
 }
 
-Metric::PerExample top_k_categorical_accuracy(std::string name, int k) {
+Metric::PerExample top_k_categorical_accuracy(const std::string& name, int k) {
   check_k(name, k);
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [truth, scores] = distributions(name, y_true, y_pred);
@@ -75,7 +75,7 @@ Metric::PerExample top_k_categorical_accuracy(std::string name, int k) {
   };
 }
 
-Metric::PerExample sparse_top_k_categorical_accuracy(std::string name, int k) {
+Metric::PerExample sparse_top_k_categorical_accuracy(const std::string& name, int k) {
   check_k(name, k);
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     const auto [classes, scores] = classes_and_scores(name, y_true, y_pred);

@@ -91,6 +91,7 @@ Optimizer named(const std::string& identifier) {
   std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
   if (const auto maker = makers.find(lower); maker != makers.end()) return maker->second();
   std::vector<std::string> names;
+  names.reserve(makers.size());
   for (const auto& [name, maker] : makers) names.push_back(name);
   throw InvalidArgument(
       fmt::format("optimizer: '{}' is unknown; there are {}", identifier, fmt::join(names, ", ")));

@@ -56,7 +56,7 @@ CosineDecay::CosineDecay(double initial_learning_rate, int64_t decay_steps,
         const auto warmup = static_cast<double>(options.warmup_steps);
         const double target = *options.warmup_target;
         const Tensor done = minimum(step - warmup, Tensor(steps)) / steps;
-        const Tensor decayed = cosine(done, target, options.alpha);
+        Tensor decayed = cosine(done, target, options.alpha);
         if (options.warmup_steps == 0) return decayed;
         const Tensor warming = step * ((target - initial_learning_rate) / warmup);
         return where(less(step, Tensor(warmup)), warming + initial_learning_rate, decayed);

@@ -9,7 +9,14 @@
 
 namespace tandem::profile {
 
-enum class Kind { step, compute, reduce, wait };
+enum class Kind {
+  step,  ///< A run of a compiled function, on the thread that called it,
+  part,  ///< and on each thread that helped.
+  compute,
+  reduce,
+  copy,
+  wait,
+};
 
 struct Event {
   const char* name;  ///< Outlives the profile.

@@ -17,11 +17,14 @@ std::shared_ptr<Session> current;
 const char* category(Kind kind) {
   switch (kind) {
     case Kind::step:
+    case Kind::part:
       return "step";
     case Kind::compute:
       return "compute";
     case Kind::reduce:
       return "reduce";
+    case Kind::copy:
+      return "copy";
     case Kind::wait:
       return "wait";
   }
@@ -32,14 +35,36 @@ double seconds(const Event& event) {
   return static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
 }
 
-void add(std::vector<Summary::Replica>& replicas, const Event& event) {
+/// What a row did by itself in each event: without the events inside it, as barriers are inside ops
+/// of several phases. Those of a row come in the order of their ends.
+class OwnTime {
+ public:
+  double of(const Event& event) {
+    double own = seconds(event);
+    for (; !before_.empty() && before_.back().begin_ns >= event.begin_ns; before_.pop_back()) {
+      own -= seconds(before_.back());
+    }
+    before_.push_back(event);
+    return own;
+  }
+
+ private:
+  std::vector<Event> before_;  // Those that no later one so far was around.
+};
+
+template <class Times>
+void add(Times& times, Kind kind, double own) {
+  if (kind == Kind::compute) times.compute += own;
+  if (kind == Kind::reduce) times.reduce += own;
+  if (kind == Kind::copy) times.copy += own;
+  if (kind == Kind::wait) times.wait += own;
+}
+
+void add(std::vector<Summary::Replica>& replicas, const Event& event, double own) {
   if (event.replica < 0) return;
   const auto index = static_cast<size_t>(event.replica);
   if (index >= replicas.size()) replicas.resize(index + 1);
-  Summary::Replica& replica = replicas[index];
-  if (event.kind == Kind::compute) replica.compute += seconds(event);
-  if (event.kind == Kind::reduce) replica.reduce += seconds(event);
-  if (event.kind == Kind::wait) replica.wait += seconds(event);
+  add(replicas[index], event.kind, own);
 }
 
 }  // namespace
@@ -66,21 +91,18 @@ Summary Session::summary() const {
   for (const auto& row : rows_) {
     std::lock_guard row_lock(row->mutex);
     summary.rows += row->events.empty() ? 0 : 1;
+    OwnTime own_time;
     for (const Event& event : row->events) {
-      if (event.kind == Kind::step) {
-        ++summary.steps;
-        continue;
-      }
-      add(summary.replicas, event);
-      if (event.kind == Kind::wait) {
-        summary.wait += seconds(event);
-        continue;
-      }
-      (event.kind == Kind::reduce ? summary.reduce : summary.compute) += seconds(event);
+      summary.steps += event.kind == Kind::step ? 1 : 0;
+      if (event.kind == Kind::step || event.kind == Kind::part) continue;
+      const double own = own_time.of(event);
+      add(summary, event.kind, own);
+      add(summary.replicas, event, own);
+      if (event.kind == Kind::wait) continue;
       Summary::Op& op = ops[event.name];
       op.name = event.name;
       ++op.calls;
-      op.seconds += seconds(event);
+      op.seconds += own;
       op.flops += event.flops;
       op.bytes += event.bytes;
     }
@@ -108,7 +130,7 @@ std::string Session::chrome_trace() const {
                      event.name, category(event.kind), r,
                      static_cast<double>(event.begin_ns - begin_ns_) * 1e-3,
                      static_cast<double>(event.end_ns - event.begin_ns) * 1e-3);
-      if (event.kind == Kind::compute || event.kind == Kind::reduce) {
+      if (event.kind == Kind::compute || event.kind == Kind::reduce || event.kind == Kind::copy) {
         fmt::format_to(out, ",\"args\":{{\"flops\":{:.0f},\"bytes\":{:.0f}}}", event.flops,
                        event.bytes);
       }
@@ -123,10 +145,10 @@ std::string Summary::str() const {
   const double time = wall * rows;
   const auto percent = [&](double part) { return time > 0 ? 100 * part / time : 0; };
   std::string text = fmt::format(
-      "{} steps in {:.3f} s on {} rows: compute {:.1f}%, reduce {:.1f}%, wait {:.1f}%, other "
-      "{:.1f}%\n",
-      steps, wall, rows, percent(compute), percent(reduce), percent(wait),
-      percent(time - compute - reduce - wait));
+      "{} steps in {:.3f} s on {} rows: compute {:.1f}%, reduce {:.1f}%, copy {:.1f}%, wait "
+      "{:.1f}%, other {:.1f}%\n",
+      steps, wall, rows, percent(compute), percent(reduce), percent(copy), percent(wait),
+      percent(time - compute - reduce - copy - wait));
   text += fmt::format("{:<28} {:>9} {:>11} {:>7} {:>9} {:>9}\n", "op", "calls", "total ms", "%",
                       "GFLOP/s", "GB/s");
   for (const Op& op : ops) {

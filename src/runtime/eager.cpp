@@ -6,6 +6,7 @@
 #include "core/background.h"
 #include "core/compute_scope.h"
 #include "op/apply.h"
+#include "op/cost.h"
 #include "profile/recorder.h"
 #include "runtime/placement.h"
 #include "runtime/prepared.h"
@@ -129,22 +130,29 @@ class EagerInterpreter final : public op::Interpreter {
     }
     const op::RandomRun random = signature.op->is_random ? next_random_run() : op::RandomRun{};
 
-    const profile::Span span(signature.op->name.c_str(), profile::Kind::compute);
+    const op::Cost cost = profile::is_recording() ? op::cost_of(signature) : op::Cost{};
+    const auto span = [name = signature.op->name.c_str(), cost] {
+      return profile::Span(name, profile::Kind::compute, cost.flops, cost.bytes);
+    };
     const size_t operands = inputs.size() + outputs.size() + ranges.size();
     const bool immediate = device->queue().immediate();
     if (immediate && prepared.parts == 1 && operands <= 16 &&
         prepared.executable->workspace_bytes() == 0 && prepared.executable->phases() == 1) {
+      const profile::Span computing = span();
       run_here(prepared, local, outputs, ranges, *device, random);
     } else {
       auto call = std::make_shared<BoundCall>(prepared, local, outputs, ranges, device);
       call->set_random(random);
       if (!immediate) {
-        device->queue().submit([call] {
-          const core::ComputeScope computing;
+        device->queue().submit([call, span, device] {
+          if (profile::is_recording()) profile::name_row(device->name());
+          const profile::Span computing = span();
+          const core::ComputeScope scope;
           call->run();
         });
         for (auto& body : bodies) body->ready = device->queue().record();
       } else {
+        const profile::Span computing = span();
         run_on_team(call, device, prepared.parts);
       }
     }

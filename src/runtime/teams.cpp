@@ -65,6 +65,7 @@ std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devic
   static std::mutex mutex;
   static auto* slots = new std::map<Key, std::shared_ptr<TeamSlot>>;
   std::vector<uint64_t> ids;
+  ids.reserve(devices.size());
   for (const auto& device : devices) ids.push_back(device->id());
   std::lock_guard lock(mutex);
   auto& slot = (*slots)[{single_threaded, std::move(ids), names}];

@@ -8,6 +8,7 @@
 #include <ostream>
 
 #include "device/copies.h"
+#include "profile/recorder.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/body.h"
@@ -169,6 +170,8 @@ void Tensor::copy_to_host(void* to) const {
   // Through a staging area that the queue's work owns: after a deadline `to` may be gone.
   auto staging = std::make_shared<std::vector<char>>(body.bytes());
   device->queue().submit([keep = body_, staging, &space] {
+    const profile::Span copying("copy", profile::Kind::copy, 0,
+                                static_cast<double>(staging->size()));
     space.copy_to_host(staging->data(), keep->data(), staging->size());
   });
   device->queue().record().wait(config::wait_deadline());

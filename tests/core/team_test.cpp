@@ -175,6 +175,25 @@ TEST(Team, OneWhoNeverArrivesIsNamedWithinTheDeadline) {
   *release = true;
 }
 
+/// Who waits for a stuck thread must hear of it, not only of the error before.
+TEST(Team, OneWhoIsStuckWhileAnotherFailsIsNamedToo) {
+  const auto release = std::make_shared<std::atomic<bool>>(false);
+  Team team(replicas(2));
+  const auto failing = job([release](Host& host) {
+    for (const Member& member : host.members()) {
+      host.playing(member);
+      host.doing("matmul");
+      if (member.squad == 0) throw InvalidArgument("bad rows");
+      while (!*release) std::this_thread::sleep_for(1ms);
+    }
+  });
+  EXPECT_EQ(
+      error_of<DeadlineExceeded>(team, failing, 100ms),
+      "replica 0: bad rows; then replica 1 (last seen in matmul) did not arrive within 0.1 s");
+  EXPECT_TRUE(team.broken());
+  *release = true;
+}
+
 TEST(Team, OneWhoIsLateForTheEndIsNamedToo) {
   const auto release = std::make_shared<std::atomic<bool>>(false);
   Team team(replicas(2));

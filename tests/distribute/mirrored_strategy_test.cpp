@@ -185,6 +185,47 @@ TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
   *release = true;
 }
 
+TEST_F(Mirrored, AnInputOfADeviceWithAQueueIsNamedToo) {
+  devices::test::add_test_gpu();
+  const MirroredStrategy strategy({"/CPU:0", "/GPU:0"});
+  const auto failed = error_of<Unavailable>([&] {
+    strategy.values_from_function([](const ValueContext& context) -> Tensor {
+      if (context.replica_id_in_sync_group == 1) throw std::runtime_error("disk full");
+      return Tensor(1.f);
+    });
+  });
+  EXPECT_EQ(failed, "replica 1 on /device:GPU:0: disk full");
+
+  config::set_wait_deadline(200ms);
+  auto release = std::make_shared<std::atomic<bool>>(false);
+  const auto stuck = error_of<DeadlineExceeded>([&] {
+    strategy.values_from_function([release](const ValueContext& context) {
+      while (context.replica_id_in_sync_group == 1 && !*release) std::this_thread::sleep_for(1ms);
+      return Tensor(1.f);
+    });
+  });
+  EXPECT_EQ(stuck,
+            "replica 1 on /device:GPU:0 (last seen in its input) did not arrive within 0.2 s");
+  *release = true;
+}
+
+TEST_F(Mirrored, AnInputSignatureHoldsForReplicas) {
+  const MirroredStrategy strategy;
+  const auto twice = function([](const Tensor& x) { return x * 2.0; },
+                              {.name = "twice", .input_signature = {{DType::float32, {-1, 2}}}});
+  EXPECT_EQ(strategy.run(twice, strategy.split(fill({3, 2}, 1))).value(1).shape(), (Shape{1, 2}));
+  const auto width = error_of<InvalidArgument>([&] {
+    strategy.run(twice, strategy.split(fill({3, 4}, 1)));
+  });
+  EXPECT_EQ(width, "twice: argument 0 is float32[3,4], the input signature says float32[rows,2]");
+  const auto fixed = function([](const Tensor& x) { return x * 2.0; },
+                              {.input_signature = {{DType::float32, {4, 2}}}});
+  const auto rows = error_of<InvalidArgument>([&] {
+    strategy.run(fixed, strategy.split(fill({4, 2}, 1)));
+  });
+  EXPECT_NE(rows.find("declare its leading size as -1"), std::string::npos) << rows;
+}
+
 TEST_F(Mirrored, AnInputMayComputeButNotRunAStep) {
   const MirroredStrategy strategy;
   const PerReplica values = strategy.values_from_function([](const ValueContext&) {

@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/passes/passes.h"
+#include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
+#include "harness/without.h"
 
 namespace tandem::harness {
 namespace {
@@ -24,20 +25,36 @@ std::vector<double> trained(const Convnet<double>& model, const Step& step) {
   return numbers;
 }
 
-TEST_F(ConvnetTest, TrainsTheSameEagerCompiledAndUnfused) {
-  const Convnet<double> eager;
-  const auto wanted =
-      trained(eager, [&](const Tensor& x, const Tensor& y) { return eager.train_step(x, y); });
-  for (const bool fusion : {true, false}) {
-    graph::set_fusion(fusion);
-    const Convnet<double> model;
-    const auto got = trained(model, model.compiled_step());
-    graph::set_fusion(true);
-    ASSERT_EQ(got.size(), wanted.size());
-    for (size_t i = 0; i < got.size(); ++i) {
-      ASSERT_NEAR(got[i], wanted[i], 1e-9) << (fusion ? "fused" : "unfused") << ", number " << i;
-    }
+std::vector<double> eager() {
+  const Convnet<double> model;
+  return trained(model, [&](const Tensor& x, const Tensor& y) { return model.train_step(x, y); });
+}
+
+void expect_compiled(const std::vector<double>& wanted, const std::string& way) {
+  const Convnet<double> model;
+  const auto got = trained(model, model.compiled_step());
+  ASSERT_EQ(got.size(), wanted.size());
+  for (size_t i = 0; i < got.size(); ++i) {
+    ASSERT_NEAR(got[i], wanted[i], 1e-9) << way << ", number " << i;
   }
+}
+
+TEST_F(ConvnetTest, TrainsTheSameEagerCompiledUnfusedAndUnplanned) {
+  const auto wanted = eager();
+  expect_compiled(wanted, "fused");
+  {
+    const auto off = without_fusion();
+    expect_compiled(wanted, "unfused");
+  }
+  const auto off = without_memory_planning();
+  expect_compiled(wanted, "unplanned memory");
+}
+
+TEST_F(ConvnetTest, TrainsTheSameOnALateDevice) {
+  const auto wanted = eager();
+  restart();
+  devices::test::add_test_gpu({.delay = std::chrono::microseconds(5)});
+  expect_compiled(wanted, "late");
 }
 
 }  // namespace

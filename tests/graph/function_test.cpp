@@ -136,8 +136,8 @@ TEST_F(FunctionTest, ResultsCanBeArgumentsConstantsVariablesAndTheSameValueTwice
 TEST_F(FunctionTest, ResultsThatAreHeldAreNotOverwrittenByLaterCalls) {
   const auto f = function(twice);
   Tensors held;
-  for (float i = 0; i < 5; ++i) held.push_back(f(vector({i, -i})));
-  for (float i = 0; i < 5; ++i) {
+  for (float i = 0; i < 50; ++i) held.push_back(f(vector({i, -i})));
+  for (float i = 0; i < 50; ++i) {
     EXPECT_EQ(held[static_cast<size_t>(i)].to_vector<float>(), (Floats{2 * i, -2 * i}));
   }
 }

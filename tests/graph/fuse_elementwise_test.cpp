@@ -88,6 +88,29 @@ TEST_F(FusionTest, AViewOfAnotherShapeEndsAGroup) {
   EXPECT_EQ(ops(graph), (Names{"fused", "fused"}));
 }
 
+/// What the view shows must be in memory before it is read.
+TEST_F(FusionTest, AViewOfAMemberIsNotReadByItsOwnGroup) {
+  const auto f = [](const Tensors& a) {
+    const Tensor y = relu(a[0]);
+    const Tensor other = exp(a[0]);
+    return Tensors{y + reshape(y, {3}), other * y - reshape(y, {3})};
+  };
+  const Graph graph = fused(f, {{DType::float32, {1, 3}}});
+  for (const Node& node : graph.nodes) {
+    for (int input : node.inputs) {
+      for (int output : node.outputs) EXPECT_NE(graph.storage_of(input), output);
+    }
+  }
+  const FlatFunction compiled(f);
+  const Tensor x = Tensor::from(std::vector<float>{1, -2, 3}, {1, 3});
+  for (int run = 0; run < 2; ++run) {
+    const Tensors results = compiled(Tensors{x * Tensor(1.0f + static_cast<float>(run))});
+    const Tensors wanted = f({x * Tensor(1.0f + static_cast<float>(run))});
+    EXPECT_EQ(results[0].to_vector<float>(), wanted[0].to_vector<float>());
+    EXPECT_EQ(results[1].to_vector<float>(), wanted[1].to_vector<float>());
+  }
+}
+
 TEST_F(FusionTest, EveryPointwiseOpCanBeAStep) {
   const auto& registry = op::Registry::instance();
   for (const std::string& name : registry.op_names()) {

@@ -129,6 +129,40 @@ TEST_F(PartitionTest, OnlyWhatCrossesIsCopied) {
     ++stages;
   }
   EXPECT_EQ(stages, 3u) << text;
+  // Each run: the first layer's result goes over, with the rate and number of the step; the
+  // gradient comes back.
+  reset_copy_report();
+  step(x, labels);
+  const auto copies = copy_report();
+  ASSERT_EQ(copies.size(), 2u);
+  EXPECT_EQ(copies[0], (CopyCount{"/device:GPU:0", "/device:GPU:1", 3, 6 * 8 * 4 + 8 + 8}));
+  EXPECT_EQ(copies[1], (CopyCount{"/device:GPU:1", "/device:GPU:0", 1, 6 * 8 * 4}));
+}
+
+TEST_F(PartitionTest, WhatSeveralStagesUseCrossesOnce) {
+  const auto f = function([](const Tensor& x) {
+    const auto on = [](const char* name, const auto& g) {
+      const auto scope = device(name);
+      return g();
+    };
+    const Tensor a = on("/GPU:0", [&] { return relu(x); });
+    const Tensor b = on("/GPU:1", [&] { return matmul(x, a); });
+    const Tensor c = on("/GPU:0", [&] { return matmul(b, b); });
+    return on("/GPU:1", [&] { return matmul(x, c) + a; });
+  });
+  Tensor x;
+  {
+    const auto scope = device("/CPU:0");
+    x = identity(random_uniform({4, 4}, -1, 1, {.seed = 3}));
+  }
+  f(x);
+  reset_copy_report();
+  f(x);
+  const std::string host = "/device:CPU:0", first = "/device:GPU:0", second = "/device:GPU:1";
+  EXPECT_EQ(copy_report(), (std::vector<CopyCount>{{host, first, 1, 64},       // x
+                                                   {host, second, 1, 64},      // x
+                                                   {first, second, 2, 128},    // a, c
+                                                   {second, first, 1, 64}}));  // b
 }
 
 TEST_F(PartitionTest, TheMemoryPlanCoversAllDevices) {
@@ -167,6 +201,12 @@ TEST_F(PartitionTest, ScopesInsideBranchesAndReplicasAreRefused) {
   });
   EXPECT_TRUE(throws<FailedPrecondition>([&] { f(pair()); }, {"device scope inside cond"}));
   const distribute::MirroredStrategy strategy({"/CPU:0"});
+  const auto scoped = function([](const Tensor& x) {
+    const auto scope = device("/GPU:1");
+    return x * 2.0;
+  });
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { strategy.run(scoped, pair()); },
+                                         {"GPU:1", "inside strategy.run"}));
   EXPECT_NO_THROW(strategy.run(function([](const Tensor& x) { return x * 2.0; }), pair()));
 }
 

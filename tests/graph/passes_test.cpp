@@ -121,6 +121,34 @@ TEST_F(PassesTest, ReshapesToTheSameShapeAreBypassed) {
   EXPECT_EQ(ops(graph), (Names{"relu"}));
 }
 
+TEST_F(PassesTest, NeutralNumbersAndWhatUndoesItselfAreBypassed) {
+  const op::TensorType whole{DType::int32, {-1, 4}};
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        return Tensors{
+            relu(a[0] / fill(a[0].shape(), 1.0)),
+            relu(neg(neg(a[0]))),
+            relu(transpose(transpose(a[0], {1, 0}), {1, 0})),
+            relu(broadcast_to(a[0], a[0].shape())),
+            square(a[1] * fill({}, 1, DType::int32) + fill({}, 0, DType::int32)),
+        };
+      },
+      {kBatch, whole});
+  simplify_algebra(graph);
+  remove_dead_code(graph);
+  EXPECT_EQ(ops(graph), (Names{"relu", "relu", "relu", "relu", "square"}));
+}
+
+TEST_F(PassesTest, TransposesThatDoNotUndoEachOtherStay) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        return Tensors{transpose(transpose(a[0], {1, 2, 0}), {1, 2, 0})};
+      },
+      {{DType::float32, {4, 4, 4}}});
+  simplify_algebra(graph);
+  EXPECT_EQ(ops(graph), (Names{"transpose", "transpose"}));
+}
+
 // ---- merge_equal_calls ----
 
 TEST_F(PassesTest, EqualCallsAreMadeOnce) {
@@ -132,6 +160,16 @@ TEST_F(PassesTest, EqualCallsAreMadeOnce) {
   merge_equal_calls(graph);
   EXPECT_EQ(ops(graph), (Names{"relu", "mul", "add", "relu", "add"}));
   EXPECT_EQ(graph.nodes[1].inputs[0], graph.nodes[1].inputs[1]);
+}
+
+TEST_F(PassesTest, EqualCallsWithEqualNumbersAreMadeOnce) {
+  Graph graph = Trace::of(
+      [](const Tensors& a) {
+        return Tensors{reduce_sum(a[0] * 2.0), reduce_max(a[0] * 2.0), reduce_sum(a[0] * 3.0)};
+      },
+      {kBatch});
+  optimize(graph);
+  EXPECT_EQ(std::ranges::count(ops(graph), "mul"), 2);
 }
 
 TEST_F(PassesTest, RandomCallsAndOtherAttributesAreNotEqual) {

@@ -10,6 +10,7 @@
 
 #include "device/device.h"
 #include "harness/classifier.h"
+#include "harness/transformer.h"
 
 namespace {
 std::atomic<long> allocations{0};
@@ -69,6 +70,15 @@ TEST_F(SteadyState, ACompiledStepAllocatesNothing) {
   const Tensor y = harness::labels<float>(128);
   Tensor loss;
   EXPECT_EQ(allocations_of([&] { loss = step(x, y); }), 0);
+}
+
+TEST_F(SteadyState, AStepOfATransformerAllocatesNothing) {
+  config::set_logical_cpus({{.threads = 2}});
+  const harness::Transformer<float> model({.layers = 1, .vocabulary = 64});
+  const auto step = model.compiled_step();
+  const auto [read, next] = harness::texts(4, model.sizes);
+  Tensor loss;
+  EXPECT_EQ(allocations_of([&, &x = read, &y = next] { loss = step(x, y); }, 20), 0);
 }
 
 TEST_F(SteadyState, AMirroredStepAllocatesNothingForBatchesSeenBefore) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "device/device.h"
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
@@ -70,6 +72,21 @@ TEST_F(StructuredFunctionTest, PlainValuesArePartOfTheKind) {
   EXPECT_EQ(runs, 3);
 }
 
+TEST_F(StructuredFunctionTest, PlainValuesThatDifferALittleAreOtherKinds) {
+  const auto f = function([](const Tensor& x, double rate) { return x * rate; });
+  for (double rate : {1e-7, 3e-7, 0.1, 0.1 + 1e-16 * 4, -0.0, 1e300}) {
+    EXPECT_EQ(f(Tensor(1.0), rate).item<double>(), rate);
+  }
+  EXPECT_EQ(f.trace_count(), 6);
+
+  const auto g = function([](const Tensor& x, const std::string& a, const std::string& b) {
+    return x * static_cast<double>(10 * a.size() + b.size());
+  });
+  EXPECT_EQ(g(Tensor(1.0), "a;", "b").item<double>(), 21);
+  EXPECT_EQ(g(Tensor(1.0), "a", ";b").item<double>(), 12);
+  EXPECT_EQ(g(Tensor(1.0), "1:a", "").item<double>(), 30);
+}
+
 TEST_F(StructuredFunctionTest, MapsKeepTheirKeys) {
   const auto f = function([](const std::map<std::string, Tensor>& features) {
     std::map<std::string, Tensor> twice;
@@ -110,6 +127,82 @@ TEST_F(StructuredFunctionTest, AnInputSignatureIsTracedOnceAndHolds) {
       },
       {"float64[5,3]", "float32[rows,3]"}));
   EXPECT_EQ(f(fill({2, 3}, 1.0), w).to_vector<float>()[0], 3.0f);
+}
+
+TEST_F(StructuredFunctionTest, AnInputSignatureNamesWhatDoesNotFit) {
+  const auto f = function(
+      [](const Tensor& x, const Tensor& y) { return x + y; },
+      {.name = "sum", .input_signature = {{DType::float32, {-1, 2}}, {DType::float32, {-1, 2}}}});
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        f(fill({5, 2}, 1.0), fill({4, 2}, 1.0));
+      },
+      {"sum: argument 0 has 5 rows, argument 1 has 4"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        f(fill({5, 2}, 1.0), vector({1, 2}));
+      },
+      {"argument 1 is float32[2]", "float32[rows,2]"}));
+  const FlatFunction flat([](const Tensors& x) { return x; },
+                          {.name = "flat", .input_signature = {{DType::float32, {-1}}}});
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        flat(Tensors{vector({1}), vector({2})});
+      },
+      {"flat: 2 tensors given, the input signature has 1"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        FlatFunction([](const Tensors& x) { return x; },
+                     {.name = "wide", .input_signature = std::vector<TensorSpec>(65)});
+      },
+      {"wide", "65 tensors", "64"}));
+}
+
+TEST_F(StructuredFunctionTest, AnInputSignatureHoldsInsideOthersAndUnderTapes) {
+  const auto f = function([](const Tensor& x) { return x * 2.0; },
+                          {.name = "inner", .input_signature = {{DType::float32, {-1, 2}}}});
+  const auto outer = function([&](const Tensor& x) { return f(x); });
+  EXPECT_EQ(outer(fill({3, 2}, 1.0)).shape(), (Shape{3, 2}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        outer(fill({3, 4}, 1.0));
+      },
+      {"inner: argument 0 is float32[3,4]", "float32[rows,2]"}));
+  GradientTape tape;
+  const Tensor x = fill({3, 4}, 1.0);
+  tape.watch(x);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { f(x); }, {"inner: argument 0 is float32[3,4]"}));
+}
+
+TEST_F(StructuredFunctionTest, AFunctionMayAskForItsProgramWhileItIsTraced) {
+  std::string seen;
+  FlatFunction* self = nullptr;
+  FlatFunction f(
+      [&](const Tensors& x) {
+        seen = self->explain();
+        EXPECT_TRUE(throws<FailedPrecondition>(
+            [&] { function([](const Tensor& y) { return y; }).trace(vector({1})); },
+            {"being traced", "call it"}));
+        return Tensors{x[0] * 2.0};
+      },
+      {});
+  self = &f;
+  EXPECT_EQ(f(Tensors{vector({1})})[0].item<float>(), 2.0f);
+  EXPECT_EQ(seen, "");
+  f(Tensors{fill({2, 2}, 1.0)});
+  EXPECT_NE(seen.find("mul"), std::string::npos) << seen;
+}
+
+TEST_F(StructuredFunctionTest, AProgramIsExplainedWhileOthersRunIt) {
+  const auto f = function([](const Tensor& x) { return relu(x) * 2.0; });
+  f(vector({1}));
+  std::jthread other([&](const std::stop_token& stop) {
+    for (int64_t rows = 1; !stop.stop_requested(); rows = rows % 50 + 1) f(fill({rows}, 1.0));
+  });
+  for (int64_t i = 1; i < 50; ++i) {
+    EXPECT_NE(f.explain().find("relu"), std::string::npos);
+    EXPECT_GT(f.memory_plan(i).devices[0].bytes(), 0u);
+  }
 }
 
 // ---- Variables ----
@@ -163,42 +256,25 @@ TEST_F(StructuredFunctionTest, FrequentRetracingIsWarnedOfWithWhatChanges) {
   EXPECT_NE(messages[0].find("'0.3"), std::string::npos) << messages[0];
 }
 
-// ---- Memory plans ----
-
-TEST_F(StructuredFunctionTest, TheMemoryPlanIsWhatTheAllocatorSees) {
-  const Tensor w = fill({64, 2048}, 0.5);
-  const auto f = function([&](const Tensor& x) {
-    const Tensor h = relu(matmul(x, w));
-    return std::pair{matmul(h, w, {.transpose_b = true}), reduce_sum(h)};
-  });
-  EXPECT_TRUE(throws<FailedPrecondition>([&] { f.memory_plan(8); }, {"not traced yet"}));
-  const Tensor x = fill({300, 64}, 1.0);
-  f.trace(x);
-  EXPECT_EQ(f.trace_count(), 1);
-  const MemoryPlan plan = f.memory_plan(300);
-  ASSERT_EQ(plan.devices.size(), 1u);
-  EXPECT_EQ(plan.devices[0].name, "/device:CPU:0");
-
-  auto& allocator = devices::host_device()->allocator();
-  allocator.reset_peak();
-  const size_t before = allocator.info().current;
-  const auto results = f(x);
-  EXPECT_EQ(allocator.info().peak - before, plan.devices[0].bytes());
-}
-
-TEST_F(StructuredFunctionTest, AMemoryPlanOnAnotherDevice) {
+TEST_F(StructuredFunctionTest, AWarningNamesTheArgumentOrDeviceThatChanges) {
   devices::test::add_test_gpu();
-  const auto scope = device("/GPU:0");
-  const auto f = function([](const Tensor& x) { return relu(x * x) + x; });
-  const Tensor x = fill({100, 50}, 1.0);
-  x.to_vector<float>();
-  f.trace(x);
-  const size_t planned = f.memory_plan(100).devices[0].bytes();
-  auto& allocator = devices::all_devices()[0]->allocator();
-  allocator.reset_peak();
-  const size_t before = allocator.info().current;
-  f(x).to_vector<float>();
-  EXPECT_EQ(allocator.info().peak - before, planned);
+  std::vector<std::string> messages;
+  logging::set_sink([&](logging::Level, std::string_view text) { messages.emplace_back(text); });
+  const auto f = function([](const Tensor& x) { return x * 2.0; }, {.name = "wide"});
+  for (int64_t i = 1; i <= 5; ++i) f(fill({2, i}, 1.0));
+  const auto g = function([](const Tensor& x) { return x * 2.0; }, {.name = "moving"});
+  for (int i = 0; i < 4; ++i) g(fill({1, i + 1}, 1.0));
+  {
+    const auto scope = device("/GPU:0");
+    g(fill({1, 4}, 1.0));
+  }
+  logging::set_sink({});
+  ASSERT_EQ(messages.size(), 2u);
+  EXPECT_NE(messages[0].find("argument 0 was float32[rows,4], then float32[rows,5]"),
+            std::string::npos)
+      << messages[0];
+  EXPECT_NE(messages[1].find("where its variables are, then on /device:GPU:0"), std::string::npos)
+      << messages[1];
 }
 
 }  // namespace

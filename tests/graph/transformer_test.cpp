@@ -5,7 +5,9 @@
 
 #include <cmath>
 
+#include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
+#include "harness/without.h"
 
 namespace tandem::harness {
 namespace {
@@ -39,6 +41,14 @@ class TransformerTest : public FreshDevices {
     });
   }
 
+  static std::vector<double> compiled_losses() {
+    const Model model(kSizes, kRate);
+    const auto step = model.compiled_step();
+    return losses([&](const Tensor& read, const Tensor& next) {
+      return step(read, next).template item<double>();
+    });
+  }
+
   static void expect_same(const std::vector<double>& got, const std::vector<double>& wanted) {
     ASSERT_EQ(got.size(), wanted.size());
     for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-9) << "step " << i;
@@ -56,13 +66,21 @@ TEST_F(TransformerTest, CompiledStepsAreEagerOnes) {
   for (const int threads : {1, 3}) {
     restart();
     config::set_logical_cpus({{.threads = threads}});
-    const Model model(kSizes, kRate);
-    const auto step = model.compiled_step();
-    expect_same(losses([&](const Tensor& read, const Tensor& next) {
-                  return step(read, next).item<double>();
-                }),
-                expected);
+    expect_same(compiled_losses(), expected);
+    {
+      const auto off = without_fusion();
+      expect_same(compiled_losses(), expected);
+    }
+    const auto off = without_memory_planning();
+    expect_same(compiled_losses(), expected);
   }
+}
+
+TEST_F(TransformerTest, ALateDeviceTrainsTheSame) {
+  const auto expected = eager_losses();
+  restart();
+  devices::test::add_test_gpu({.delay = std::chrono::microseconds(5)});
+  expect_same(compiled_losses(), expected);
 }
 
 TEST_F(TransformerTest, TwoReplicasAreOne) {

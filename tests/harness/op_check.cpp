@@ -2,16 +2,20 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 
 #include "device/device.h"
 #include "device/test/test_device.h"
-#include "graph/passes/passes.h"
-#include "graph/program.h"
 #include "harness/classifier.h"
+#include "harness/without.h"
 
 namespace tandem::harness {
 namespace {
+
+/// Between ways of calling; rounding differs where sums are cut differently.
+constexpr double kGradientTolerance = 1e-9;
 
 std::vector<double> numbers(const Tensor& tensor) {
   return (tensor.dtype() == DType::float64 ? tensor : cast(tensor, DType::float64))
@@ -64,45 +68,65 @@ Tensors tensors_of(const std::vector<Plain>& copies) {
   return tensors;
 }
 
+/// What weighs each element of a row's result differently, so that its gradients tell them apart.
+Tensor weights_of(const OpRow& row) { return spread(row.shape, 99); }
+
+bool is_watched(const Tensor& input) { return input.dtype() == DType::float64; }
+
+/// The result and, where the row has gradients, those of each float64 input.
+Tensors outcome(const OpRow& row, const Tensors& inputs, const Tensor& weights) {
+  if (!row.differentiable) return {row.f(inputs)};
+  GradientTape tape;
+  Tensors watched;
+  std::ranges::copy_if(inputs, std::back_inserter(watched), is_watched);
+  for (const Tensor& input : watched) tape.watch(input);
+  Tensors all = {row.f(inputs)};
+  if (watched.empty()) return all;
+  Tensors gradients = tape.gradient(reduce_sum(all[0] * weights), watched);
+  for (size_t i = 0; i < watched.size(); ++i) {
+    all.push_back(gradients[i].defined() ? gradients[i] : watched[i] * 0.0);
+  }
+  return all;
+}
+
 Tensors call_traced(const OpRow& row, const Tensors& inputs) {
-  return FlatFunction([&](const Tensors& arguments) { return Tensors{row.f(arguments)}; })(inputs);
+  Tensors all = inputs;
+  all.push_back(weights_of(row));
+  return FlatFunction([&](const Tensors& arguments) {
+    return outcome(row, {arguments.begin(), arguments.end() - 1}, arguments.back());
+  })(all);
 }
 
 Tensors call_unfused(const OpRow& row, const Tensors& inputs) {
-  graph::set_fusion(false);
-  const Tensors results = call_traced(row, inputs);
-  graph::set_fusion(true);
-  return results;
+  const Without fusion = without_fusion();
+  return call_traced(row, inputs);
 }
 
 Tensors call_unplanned(const OpRow& row, const Tensors& inputs) {
-  graph::set_memory_planning(false);
-  const Tensors results = call_traced(row, inputs);
-  graph::set_memory_planning(true);
-  return results;
+  const Without planning = without_memory_planning();
+  return call_traced(row, inputs);
 }
 
-/// A scalar that weighs each element of the result differently.
-Tensor weighted(const Tensor& result) { return reduce_sum(result * spread(result.shape(), 99)); }
+/// What every way of calling must give: the row's result, and the gradients that check_gradients
+/// has compared with differences.
+using Outcome = std::vector<std::vector<double>>;
 
-/// By input; none for those that are not float64.
-Tensors gradients_of(const OpRow& row, const Tensors& inputs) {
-  GradientTape tape({.persistent = true});
-  for (const Tensor& input : inputs) {
-    if (input.dtype() == DType::float64) tape.watch(input);
+void expect_outcome(const OpRow& row, const Tensors& got, const Outcome& wanted,
+                    const std::string& way) {
+  ASSERT_EQ(got.size(), wanted.size()) << row.name << way;
+  for (size_t i = 0; i < got.size(); ++i) {
+    const std::string what = i == 0 ? "" : ": gradient " + std::to_string(i - 1);
+    expect_near(numbers(got[i]), wanted[i], i == 0 ? row.tolerance : kGradientTolerance,
+                row.name + way + what);
   }
-  const Tensor target = weighted(row.f(inputs));
-  Tensors gradients(inputs.size());
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (inputs[i].dtype() != DType::float64) continue;
-    gradients[i] = tape.gradient(target, Tensors{inputs[i]})[0];
-  }
-  return gradients;
 }
 
-void check_gradients(const OpRow& row, const std::vector<Plain>& plain) {
+/// Compared with differences of the result.
+Outcome checked_gradients(const OpRow& row, const std::vector<Plain>& plain) {
   constexpr double kStep = 1e-6;
-  const Tensors gradients = gradients_of(row, tensors_of(plain));
+  const Tensor weights = weights_of(row);
+  const Tensors all = outcome(row, tensors_of(plain), weights);
+  Outcome gradients;
   for (size_t i = 0; i < plain.size(); ++i) {
     if (plain[i].dtype != DType::float64) continue;
     const size_t count = plain[i].bytes.size() / sizeof(double);
@@ -111,14 +135,15 @@ void check_gradients(const OpRow& row, const std::vector<Plain>& plain) {
       const auto moved = [&](double by) {
         auto copies = plain;
         reinterpret_cast<double*>(copies[i].bytes.data())[k] += by;
-        return weighted(row.f(tensors_of(copies))).item<double>();
+        return reduce_sum(row.f(tensors_of(copies)) * weights).item<double>();
       };
       wanted[k] = (moved(kStep) - moved(-kStep)) / (2 * kStep);
     }
-    const auto got =
-        gradients[i].defined() ? numbers(gradients[i]) : std::vector<double>(count, 0.0);
-    expect_near(got, wanted, 1e-6, row.name + ": gradient of input " + std::to_string(i));
+    gradients.push_back(numbers(all[gradients.size() + 1]));
+    expect_near(gradients.back(), wanted, 1e-6,
+                row.name + ": gradient of input " + std::to_string(i));
   }
+  return gradients;
 }
 
 /// The same values, with float32 in place of float64.
@@ -171,6 +196,7 @@ Tensor spread(const Shape& shape, uint64_t seed) {
 
 void check_op(const OpRow& row) {
   const std::vector<Plain> plain = plain_copies(row.inputs);
+  Outcome wanted = {row.expected};
   const auto cpus = [](std::vector<config::LogicalCpu> split) {
     return [split] { config::set_logical_cpus(split); };
   };
@@ -181,13 +207,11 @@ void check_op(const OpRow& row) {
       const Tensor eager = row.f(inputs);
       EXPECT_EQ(eager.shape(), row.shape) << row.name << ": " << eager.shape().str();
       expect_near(numbers(eager), row.expected, row.tolerance, row.name + on);
-      expect_near(numbers(call_unfused(row, inputs)[0]), row.expected, row.tolerance,
-                  row.name + " unfused" + on);
-      expect_near(numbers(call_unplanned(row, inputs)[0]), row.expected, row.tolerance,
-                  row.name + " unplanned memory" + on);
-      expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.tolerance,
-                  row.name + " traced" + on);
-      if (row.differentiable && threads == 1) check_gradients(row, plain);
+      if (row.differentiable && threads == 1)
+        std::ranges::move(checked_gradients(row, plain), std::back_inserter(wanted));
+      expect_outcome(row, call_unfused(row, inputs), wanted, " unfused" + on);
+      expect_outcome(row, call_unplanned(row, inputs), wanted, " unplanned memory" + on);
+      expect_outcome(row, call_traced(row, inputs), wanted, " traced" + on);
       if (row.float32_tolerance > 0 && threads == 1) check_float32(row, inputs);
     });
   }
@@ -196,8 +220,8 @@ void check_op(const OpRow& row) {
                  const Tensors inputs = tensors_of(plain);
                  expect_near(numbers(row.f(inputs)), row.expected, row.tolerance,
                              row.name + " on the test device");
-                 expect_near(numbers(call_traced(row, inputs)[0]), row.expected, row.tolerance,
-                             row.name + " traced on the test device");
+                 expect_outcome(row, call_traced(row, inputs), wanted,
+                                " traced on the test device");
                });
   if (row.follows_rows) {
     with_devices(cpus({{.threads = 1}, {.threads = 1}}),

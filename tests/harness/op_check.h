@@ -1,6 +1,7 @@
 /// One row of a table checks an op in every way there is: values against a reference in plain
-/// numbers, eager against traced, one thread against three, float32 against float64, the test
-/// device, two replicas, and gradients against finite differences.
+/// numbers, gradients against finite differences, and both eager against traced (fused and not,
+/// with planned memory and without), on one thread and on three, on the test device; values in
+/// float32 and on two replicas.
 #pragma once
 
 #include <functional>

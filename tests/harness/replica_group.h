@@ -57,13 +57,16 @@ class ReplicaGroup {
   const std::shared_ptr<Store>& store() const { return store_; }
   int count() const { return replicas_->count(); }
 
+  graph::ConcretePtr trace(const FlatFunction& f, const Tensors& batch) const {
+    return f.body()->concrete({.tensors = batch, .batched = (uint64_t{1} << batch.size()) - 1},
+                              {.replicas = replicas_});
+  }
+
   /// The results of each replica for its rows of the arguments.
   std::vector<Tensors> run(const FlatFunction& f, const Tensors& batch) const {
     graph::FunctionBody& body = *f.body();
-    const auto concrete = body.concrete(
-        {.tensors = batch, .batched = (uint64_t{1} << batch.size()) - 1}, {.replicas = replicas_});
-    const auto execution = body.execution(*concrete);
-    const auto lock = execution->lock();
+    const auto concrete = trace(f, batch);
+    const auto [execution, lock] = body.held(*concrete);
     const int64_t rows = batch[0].shape()[0];
     for (int r = 0; r < count(); ++r) {
       const graph::Shard shard = distribute::shard_of(rows, r, count());

@@ -7,6 +7,7 @@
 
 #include "harness/throws.h"
 #include "tandem/error.h"
+#include "tandem/log.h"
 #include "tandem/providers.h"
 
 namespace tandem::cpu {
@@ -39,8 +40,7 @@ TEST_F(ProviderTableTest, AClassHoldsSizesNearAPowerOfTwo) {
   EXPECT_NE(class_of(square(100)), class_of(square(200)));
   for (bool collides : {false, true}) {
     for (bool transposed : {false, true}) {
-      const GemmClass shapes{
-          DType::float32, transposed, !transposed, transposed && collides, 6, 8, 7};
+      const GemmClass shapes{DType::float32, transposed, !transposed, collides, 6, 8, 7};
       EXPECT_EQ(class_of(typical_shape(shapes)), shapes);
     }
   }
@@ -80,6 +80,33 @@ TEST_F(ProviderTableTest, TuningWritesAFileThatCanBeUsed) {
   EXPECT_EQ(last, result.classes);
   EXPECT_EQ(ProviderTable::read(path).size(), static_cast<size_t>(result.different));
   EXPECT_NO_THROW(providers::use_table(path));
+}
+
+TEST_F(ProviderTableTest, ATableOfAnotherCpuIsUsedWithAWarning) {
+  std::vector<std::string> messages;
+  logging::set_sink([&](logging::Level, std::string_view text) { messages.emplace_back(text); });
+  providers::use_table(file("tandem providers 1\ncpu A Slow One\n"));
+  ProviderTable().write(folder_ / "own");
+  providers::use_table(folder_ / "own");
+  logging::set_sink({});
+  ASSERT_EQ(messages.size(), 1u);
+  EXPECT_NE(messages[0].find("was measured on A Slow One"), std::string::npos) << messages[0];
+}
+
+TEST_F(ProviderTableTest, TuningLeavesAFormerTableAloneUntilItIsDone) {
+  ProviderTable table;
+  table.set(class_of(square(64)), "openblas");
+  const std::string path = folder_ / "former";
+  table.write(path);
+  size_t seen = 0;
+  providers::tune(path, {.largest = 16, .seconds_per_candidate = 1e-5, .progress = [&](int, int) {
+                           seen = ProviderTable::read(path).size();
+                         }});
+  EXPECT_EQ(seen, 1u);
+  for (int64_t largest : {8, 16'384}) {
+    EXPECT_TRUE(throws<InvalidArgument>([&] { providers::tune(path, {.largest = largest}); },
+                                        {"from 16 to 8192"}));
+  }
 }
 
 TEST_F(ProviderTableTest, BadFilesAreRefusedByLine) {

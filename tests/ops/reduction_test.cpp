@@ -251,6 +251,9 @@ TEST(Reduction, ArgmaxTakesTheFirstOfEquals) {
             false});
   EXPECT_EQ(argmax(Tensor::from<uint8_t>({3, 200, 7}, {3})).item<int64_t>(), 1);
   EXPECT_TRUE(throws<InvalidArgument>([&] { argmax(x, 2); }, {"argmax: axis 2", "[2,3]"}));
+  const auto best_row = function([](const Tensor& rows) { return argmax(rows, 0); });
+  EXPECT_EQ(best_row(x).shape(), (Shape{3}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { best_row(x.rows(0, 0)); }, {"argmax", "no rows"}));
   EXPECT_TRUE(throws<InvalidArgument>(
       [] {
         argmin(fill({2, 0}, 1), 1);

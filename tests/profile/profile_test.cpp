@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
-#include <sstream>
 
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
@@ -32,7 +31,7 @@ TEST_F(ProfileTest, ASummarySaysWhatWasDoneAndHowFast) {
   profile::start();
   for (int i = 0; i < 3; ++i) f(x);
   const profile::Summary summary = profile::stop();
-  EXPECT_EQ(summary.steps, 3 * 2);  // On each of two threads.
+  EXPECT_EQ(summary.steps, 3);
   EXPECT_EQ(summary.rows, 2);
   const auto* matmul = find(summary, "fused_matmul");  // With relu.
   ASSERT_NE(matmul, nullptr);
@@ -60,25 +59,68 @@ TEST_F(ProfileTest, EagerOpsAndQueuesAreRecorded) {
   const auto f = function([](const Tensor& x) { return relu(x); });
   f(fill({4}, 1.0)).to_vector<float>();
   const profile::Summary summary = profile::stop();
-  EXPECT_NE(find(summary, "mul"), nullptr);
-  EXPECT_NE(find(summary, "relu"), nullptr);
+  EXPECT_EQ(summary.steps, 1);
+  for (const char* name : {"mul", "relu"}) {
+    const auto* op = find(summary, name);
+    ASSERT_NE(op, nullptr) << name;
+    EXPECT_EQ(op->calls, 1);
+    EXPECT_EQ(op->flops, 4) << name;
+    EXPECT_GT(op->bytes, 0) << name;
+  }
+  const auto* copy = find(summary, "copy");  // Of both results to the host, at least.
+  ASSERT_NE(copy, nullptr);
+  EXPECT_GE(copy->bytes, 2 * 16);
+  EXPECT_GT(summary.copy, 0);
 }
 
-TEST_F(ProfileTest, TheTraceIsJsonWithARowForEachThread) {
-  const std::string path = testing::TempDir() + "tandem_profile_test.json";
-  const auto f = function([](const Tensor& x) { return relu(x * x); });
-  f(fill({4}, 1.0));
+TEST_F(ProfileTest, WaitsInsideAnOpAreNotItsOwnTime) {
+  config::set_logical_cpus({{.threads = 2}});
+  const auto f = function([](const Tensor& x) {
+    return cond(
+        greater(reduce_sum(x), Tensor(0.0f)), [&] { return matmul(x, x); }, [&] { return x; });
+  });
+  const Tensor x = fill({200, 200}, 1.0);
+  f(x);
   profile::start();
-  f(fill({4}, 1.0));
+  for (int i = 0; i < 20; ++i) f(x);
+  const profile::Summary summary = profile::stop();
+  EXPECT_EQ(summary.steps, 20);
+  EXPECT_GT(summary.wait, 0);
+  EXPECT_LE(summary.compute + summary.reduce + summary.wait, summary.wall * summary.rows);
+}
+
+TEST_F(ProfileTest, TheTraceIsJsonWithARowForEachThreadAndDevice) {
+  devices::test::add_test_gpu();
+  config::set_logical_cpus({{.threads = 2}});
+  const std::string path = testing::TempDir() + "tandem_profile_test.json";
+  const auto f = function([](const Tensor& x) { return matmul(relu(x), x); });
+  const auto run = [&](const char* name) {
+    const auto scope = device(name);
+    f(fill({64, 64}, 1.0)).to_vector<float>();
+  };
+  run("/CPU:0");
+  profile::start();
+  run("/CPU:0");
+  run("/GPU:0");
   profile::stop(path);
-  std::stringstream text;
-  text << std::ifstream(path).rdbuf();
-  EXPECT_EQ(std::system(("python3 -c \"import json; t = json.load(open('" + path +
-                         "'))['traceEvents']; assert any(e['name'] == 'step' for e in t); "
-                         "assert all(e['ph'] in 'XM' for e in t)\"")
-                            .c_str()),
-            0)
-      << text.str();
+  const std::string check = R"(
+import json, sys
+events = json.load(open(sys.argv[1]))['traceEvents']
+assert all(e['ph'] in 'XM' for e in events)
+rows = {e['tid']: e['args']['name'] for e in events if e['name'] == 'thread_name'}
+names = sorted(rows.values())
+for wanted in ('thread 0 of /device:CPU:0', 'thread 1 of /device:CPU:0', '/device:GPU:0'):
+    assert wanted in names, names
+for row in ('thread 1 of /device:CPU:0', '/device:GPU:0'):
+    calls = [e for e in events if e['name'] == 'matmul' and rows[e['tid']] == row]
+    assert len(calls) == 1, (row, events)
+    assert calls[0]['args']['flops'] > 0 and calls[0]['args']['bytes'] > 0 and calls[0]['dur'] > 0
+assert sum(e['name'] == 'step' and rows[e['tid']] == 'thread 0 of /device:CPU:0' for e in events) == 2
+)";
+  const std::string script = path + ".py";
+  std::ofstream(script) << check;
+  EXPECT_EQ(std::system(("python3 " + script + " " + path).c_str()), 0);
+  std::remove(script.c_str());
   std::remove(path.c_str());
 }
 

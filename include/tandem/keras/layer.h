@@ -94,7 +94,8 @@ class TANDEM_API LayerBody {
  public:
   /// `kind` is the name of the type, "dense": layers without a name of their own are "dense",
   /// "dense_1", ..
-  explicit LayerBody(std::string kind, const std::string& name = {}, InputShape input_shape = {});
+  explicit LayerBody(std::string kind, const std::string& name = {},
+                     const InputShape& input_shape = {});
   virtual ~LayerBody();
   LayerBody(const LayerBody&) = delete;
   LayerBody& operator=(const LayerBody&) = delete;

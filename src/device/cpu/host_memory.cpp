@@ -6,6 +6,7 @@
 
 #include "core/alignment.h"
 #include "device/memory_space.h"
+#include "profile/recorder.h"
 
 namespace tandem::devices {
 namespace {
@@ -53,7 +54,10 @@ void copy_bytes(MemorySpace& to_space, void* to, MemorySpace& from_space, const 
   if (bytes == 0) return;
   if (&to_space == &from_space) {
     to_space.copy_within(to, from, bytes);
-  } else if (from_space.host_readable()) {
+    return;
+  }
+  const profile::Span copying("copy", profile::Kind::copy, 0, static_cast<double>(bytes));
+  if (from_space.host_readable()) {
     to_space.copy_from_host(to, from, bytes);
   } else if (to_space.host_readable()) {
     from_space.copy_to_host(to, from, bytes);

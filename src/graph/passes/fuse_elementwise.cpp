@@ -56,13 +56,18 @@ class Fuser {
   int join(size_t index) {
     const Node& node = graph_.nodes[index];
     const op::TensorType& type = node.signature.outputs[0];
+    // A view of another shape is a use like any other: it must come after all of the group.
+    const auto is_used_by_view = [&](int candidate) {
+      return std::ranges::any_of(node.inputs, [&](int input) {
+        return group_of(input) == candidate && graph_.at(input).type != type;
+      });
+    };
     int joined = -1;
     for (int input : node.inputs) {
       const int candidate = group_of(input);
       if (candidate < 0 || candidate == joined) continue;
       const Group& group = groups_[static_cast<size_t>(candidate)];
-      // A view of another shape is a use like any other.
-      if (!group.open || group.type != type || graph_.at(input).type != type) continue;
+      if (!group.open || group.type != type || is_used_by_view(candidate)) continue;
       if (joined < 0) {
         if (fits(group, node)) joined = candidate;
       } else if (can_merge(joined, candidate)) {
@@ -76,7 +81,7 @@ class Fuser {
     Group& group = groups_[static_cast<size_t>(joined)];
     group.members.push_back(index);
     for (int input : node.inputs) {
-      if (group_of(input) != joined || graph_.at(input).type != type) group.inputs.insert(input);
+      if (group_of(input) != joined) group.inputs.insert(input);
     }
     return joined;
   }

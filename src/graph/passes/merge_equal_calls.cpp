@@ -15,7 +15,7 @@ bool is_pure(const Node& node) {
 }
 
 bool is_same_call(const Node& a, const Node& b) {
-  return a.signature.op == b.signature.op && a.inputs == b.inputs &&
+  return a.signature.op == b.signature.op && a.inputs == b.inputs && a.device == b.device &&
          a.signature.outputs == b.signature.outputs && a.signature.attrs == b.signature.attrs;
 }
 

@@ -9,11 +9,18 @@ std::atomic<bool> fusion{true};
 
 void set_fusion(bool on) { fusion = on; }
 
-void optimize(Graph& graph) {
+void make_smaller(Graph& graph) {
+  // First while numbers are calls that say which they are, then with what could be computed.
+  merge_equal_calls(graph);
+  simplify_algebra(graph);
   fold_constants(graph);
   simplify_algebra(graph);
   merge_equal_calls(graph);
   remove_dead_code(graph);
+}
+
+void optimize(Graph& graph) {
+  make_smaller(graph);
   alias_reshapes(graph);
   // Before reads are elided: a call that moves down past an assign must not read what that wrote.
   if (fusion) {

@@ -258,6 +258,7 @@ Partition partition(Graph graph, const Home& home) {
   if (std::ranges::all_of(placed, [&](const DevicePtr& d) { return d == home.device; })) {
     return whole(std::move(graph), home.device);
   }
+  make_smaller(graph);  // What need not be computed need not cross either.
   copy_shared_results(graph);
   placed = Placer(graph, home.device).run();
   Partition result;

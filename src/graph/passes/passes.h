@@ -73,6 +73,9 @@ Partition partition(Graph graph, const Home& home);
 /// Calls without effect whose outputs nobody uses are removed.
 void remove_dead_code(Graph& graph);
 
+/// Those of the above that leave fewer calls and know nothing of devices.
+void make_smaller(Graph& graph);
+
 /// All of the above, in order.
 void optimize(Graph& graph);
 

@@ -24,6 +24,7 @@ class Replacements {
 
   void update(Node& node) const {
     for (int& input : node.inputs) input = now(input);
+    if (node.near >= 0) node.near = now(node.near);
   }
 
   /// To be called when all nodes are updated.

@@ -44,7 +44,6 @@ class Simplifier {
     if (const Node* fill = maker(value, "fill")) return fill->signature.attrs.get<double>("value");
     const Value& v = graph_.at(value);
     if (v.source != Value::Source::constant || v.type.shape.count() != 1) return {};
-    if (!is_floating(v.type.dtype)) return {};
     return cast(v.constant, DType::float64).item<double>();
   }
 
@@ -72,11 +71,15 @@ class Simplifier {
   }
 
   int scalar(const Node& fill) {
-    const DType dtype = fill.signature.outputs[0].dtype;
-    return graph_.add_value(
-        {.source = Value::Source::constant,
-         .type = {dtype, {}},
-         .constant = tandem::fill({}, fill.signature.attrs.get<double>("value"), dtype)});
+    const auto [known, is_new] = scalars_.try_emplace(fill.outputs[0], 0);
+    if (is_new) {
+      const DType dtype = fill.signature.outputs[0].dtype;
+      known->second = graph_.add_value(
+          {.source = Value::Source::constant,
+           .type = {dtype, {}},
+           .constant = tandem::fill({}, fill.signature.attrs.get<double>("value"), dtype)});
+    }
+    return known->second;
   }
 
   /// A value that is there already and equals the node's result.
@@ -122,7 +125,8 @@ class Simplifier {
 
   Graph& graph_;
   Replacements replaced_;
-  std::vector<int> maker_;  // By value: the node that computes it.
+  std::vector<int> maker_;                // By value: the node that computes it.
+  std::unordered_map<int, int> scalars_;  // By the result of a fill: its number.
 };
 
 }  // namespace

@@ -1,3 +1,5 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -5,6 +7,7 @@
 
 #include "kernels/cpu/part.h"
 #include "op/registry.h"
+#include "tandem/error.h"
 
 namespace tandem::kernels::cpu {
 namespace {
@@ -45,6 +48,8 @@ template <class Better, class T>
 op::ExecutablePtr prepare_best(const op::Signature& s, int) {
   const Shape& shape = s.inputs[0].shape;
   const auto axis = static_cast<int>(s.attrs.get<int64_t>("axis"));
+  // Known only now where the axis is that of the rows.
+  if (shape[axis] == 0) throw InvalidArgument(fmt::format("{}: a batch of no rows", s.op->name));
   int64_t stride = 1;
   for (int inner = axis + 1; inner < shape.rank(); ++inner) stride *= shape[inner];
   return op::executable([count = shape[axis], stride,

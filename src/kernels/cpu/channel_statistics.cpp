@@ -253,8 +253,8 @@ class Sums final : public TwoPerChannel<T> {
 
 template <class T>
 void register_for(op::Registry& registry) {
-  const auto add = [&](const char* name, op::PrepareFn prepare) {
-    registry.add_kernel(name, "cpu", {dtype_of<T>}, std::move(prepare));
+  const auto add = [&](const char* name, const op::PrepareFn& prepare) {
+    registry.add_kernel(name, "cpu", {dtype_of<T>}, prepare);
   };
   add("channel_moments",
       [](const Signature& s, int parts) { return std::make_shared<Moments<T>>(s, parts); });

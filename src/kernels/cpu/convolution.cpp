@@ -87,7 +87,7 @@ bool patches_are_faster(ConvolutionPass pass, const ConvolutionShape& s) {
 
 std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
                                                  const ConvolutionShape& shape) {
-  if (shape.images * shape.image_elements() * shape.result_elements() == 0) {
+  if (shape.images == 0 || shape.image_elements() == 0 || shape.result_elements() == 0) {
     return std::make_unique<ZeroConvolution>(pass, shape);
   }
   if (auto found = prepare_depthwise_convolution(pass, shape)) return found;

@@ -1,6 +1,7 @@
 #include "kernels/cpu/gemm.h"
 
 #include <cblas.h>
+#include <hwy/targets.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <limits>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -39,6 +41,11 @@ class FillGemm final : public Gemm {
   const GemmShape shape_;
 };
 
+std::string text_of(const GemmShape& s) {
+  return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) + " of " +
+         std::string(name_of(s.dtype));
+}
+
 /// dnnl_sgemm is what a matmul primitive calls on AVX2, and spares the primitive, its memory
 /// objects and its scratchpad.
 class OneDnnGemm final : public Gemm {
@@ -47,11 +54,13 @@ class OneDnnGemm final : public Gemm {
 
   void run(const void* a, const void* b, void* c, void*) const override {
     const GemmShape& s = shape_;
-    [[maybe_unused]] const dnnl_status_t status =
+    const dnnl_status_t status =
         dnnl_sgemm(s.transpose_a ? 'T' : 'N', s.transpose_b ? 'T' : 'N', s.m, s.n, s.k, 1.0F,
                    static_cast<const float*>(a), s.lda, static_cast<const float*>(b), s.ldb, 0.0F,
                    static_cast<float*>(c), s.ldc);
-    assert(status == dnnl_success);
+    if (status == dnnl_success) return;
+    throw Unavailable("gemm: oneDNN refused " + text_of(s) + " with status " +
+                      std::to_string(status));
   }
   const char* provider() const override { return "onednn"; }
 
@@ -150,16 +159,21 @@ bool packs_too_much(const GemmShape& s) {
 ///   1024x2048x2048, 1024x16384x256         -  82, 82    88, 77  82, 70
 ///
 /// OpenBLAS computes float64.
+///
+/// On other CPUs nothing was measured: there the libraries, which know them, compute what is large.
 struct Rule {
   const char* provider;
   bool (*applies)(const GemmShape&);
 };
 
-constexpr Rule kTable[] = {
+constexpr Rule kEverywhere[] = {
     {"fill", is_empty},
     {"narrow", [](const GemmShape& s) { return s.n <= kNarrowColumns; }},
     {"shallow", [](const GemmShape& s) { return s.k <= kShallowTerms && !s.transpose_a; }},
     {"openblas", [](const GemmShape& s) { return s.dtype == DType::float64; }},
+};
+
+constexpr Rule kWithAvx2[] = {
     {"onednn", [](const GemmShape& s) { return s.m <= 4 || s.k <= 16; }},
     {"onednn", [](const GemmShape& s) { return !is_large(s) && !strides_collide(s); }},
     {"onednn", [](const GemmShape& s) { return packs_too_much(s) && s.m >= 256 && s.k <= 384; }},
@@ -167,9 +181,16 @@ constexpr Rule kTable[] = {
     {kPackedProvider, [](const GemmShape&) { return true; }},
 };
 
-std::string text_of(const GemmShape& s) {
-  return std::to_string(s.m) + "x" + std::to_string(s.n) + "x" + std::to_string(s.k) + " of " +
-         std::string(name_of(s.dtype));
+constexpr Rule kElsewhere[] = {
+    {"onednn", [](const GemmShape& s) { return !strides_collide(s); }},
+    {"openblas", [](const GemmShape&) { return true; }},
+};
+
+/// The rules of this CPU, after those that hold everywhere.
+std::span<const Rule> rules_of_cpu() {
+  const int64_t sets = hwy::SupportedTargets();
+  if ((sets & HWY_AVX2) != 0 && (sets & HWY_AVX3) == 0) return kWithAvx2;
+  return kElsewhere;
 }
 
 const Provider& find_provider(std::string_view name) {
@@ -200,8 +221,10 @@ std::unique_ptr<Gemm> prepare_gemm_with(const char* name, const GemmShape& shape
 }
 
 std::string static_gemm_provider(const GemmShape& shape) {
-  for (const Rule& rule : kTable) {
-    if (rule.applies(shape)) return rule.provider;
+  for (const std::span<const Rule> rules : {std::span<const Rule>(kEverywhere), rules_of_cpu()}) {
+    const auto found =
+        std::ranges::find_if(rules, [&](const Rule& rule) { return rule.applies(shape); });
+    if (found != rules.end()) return found->provider;
   }
   throw Unimplemented("gemm: no provider takes " + text_of(shape));
 }

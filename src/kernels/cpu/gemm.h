@@ -31,8 +31,7 @@ class Gemm {
   virtual ~Gemm() = default;
 
   /// Overwrites C; the gaps between its rows are left alone. `workspace` has workspace_bytes()
-  /// bytes, aligned to 64, and holds nothing between calls. A and B do not overlap C. Does not
-  /// throw.
+  /// bytes, aligned to 64, and holds nothing between calls. A and B do not overlap C.
   virtual void run(const void* a, const void* b, void* c, void* workspace) const = 0;
   virtual size_t workspace_bytes() const { return 0; }
 

@@ -176,8 +176,8 @@ void cross_entropy_rows(const LossRows<T>& at, const T* labels) {
     for (int64_t i = 0; i < rows; ++i) {
       const int64_t first = (block + i) * at.classes;
       if (kVectors > 0 && block + i < safe) {
-        narrow_row<kVectors == 0 ? 1 : kVectors>(at.logits + first, labels + first,
-                                                 at.backprop + first, at.classes, pending, i);
+        narrow_row<std::max(kVectors, 1)>(at.logits + first, labels + first, at.backprop + first,
+                                          at.classes, pending, i);
       } else {
         cross_entropy_row(at.logits + first, labels + first, at.backprop + first, at.classes,
                           pending, i);

@@ -308,7 +308,8 @@ class Update final : public op::Executable {
     const double rate = *launch.in<double>(rate_index);
     const StepFn<T> change = (step + 1) % every_ == 0 ? step_ : meanwhile_;
     if (at >= end || change == nullptr || std::isnan(rate)) return;
-    const Scalars scalars = scalars_(rate, static_cast<double>(step / every_ + 1));
+    const int64_t updates = step / every_ + 1;
+    const Scalars scalars = scalars_(rate, static_cast<double>(updates));
     auto variable = static_cast<size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());
     for (; at < end; ++variable) {
       const int64_t stop = std::min(ends_[variable], end);

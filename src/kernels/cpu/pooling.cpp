@@ -282,8 +282,8 @@ op::ExecutablePtr prepare_avg_grad(const Signature& s, int) {
 
 template <class T>
 void register_for(op::Registry& registry) {
-  const auto add = [&](const char* name, op::PrepareFn prepare) {
-    registry.add_kernel(name, "cpu", {dtype_of<T>}, std::move(prepare));
+  const auto add = [&](const char* name, const op::PrepareFn& prepare) {
+    registry.add_kernel(name, "cpu", {dtype_of<T>}, prepare);
   };
   add("max_pool2d", prepare_max<T>);
   add("max_pool2d_grad", prepare_max_grad<T>);

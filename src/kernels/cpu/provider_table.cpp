@@ -13,17 +13,29 @@
 
 #include "op/hash.h"
 #include "tandem/error.h"
+#include "tandem/log.h"
 #include "tandem/providers.h"
 
 namespace tandem::cpu {
 namespace {
 
 constexpr const char* kHeader = "tandem providers 1";
+constexpr std::string_view kCpu = "cpu ";
 constexpr int64_t kCollision = 256;  // Elements.
 constexpr int kMostExponent = 30;
 
 int exponent_of(int64_t size) {
   return static_cast<int>(std::lround(std::log2(static_cast<double>(std::max<int64_t>(size, 1)))));
+}
+
+/// As the system calls it.
+std::string cpu_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    const size_t colon = line.find(": ");
+    if (line.starts_with("model name") && colon != std::string::npos) return line.substr(colon + 2);
+  }
+  return "an unknown CPU";
 }
 
 /// One line: "gemm float32 N T - 7 10 9 onednn"; the fourth word is "=" where rows collide.
@@ -46,6 +58,15 @@ bool parse(const std::string& line, GemmClass& c, std::string& provider) {
   return kind == "gemm" && dtype == name_of(c.dtype) && one_of(a, "N", "T", c.transpose_a) &&
          one_of(b, "N", "T", c.transpose_b) && one_of(rows, "-", "=", c.collides) &&
          is_exponent(c.m) && is_exponent(c.n) && is_exponent(c.k) && !(words >> rest);
+}
+
+void warn_of_other_cpu(const std::string& path, const std::string& measured_on) {
+  const std::string here = cpu_name();
+  if (measured_on == here) return;
+  logging::write(logging::Level::warning,
+                 fmt::format("provider table: '{}' was measured on {}, this is {}; 'tandem tune' "
+                             "measures here",
+                             path, measured_on, here));
 }
 
 /// The table in use; null for the static one.
@@ -85,7 +106,7 @@ class InUse {
 }  // namespace
 
 GemmClass class_of(const GemmShape& s) {
-  const int64_t rows_apart = std::max(s.transpose_a ? s.lda : 0, s.transpose_b ? 0 : s.ldb);
+  const int64_t rows_apart = std::max(s.transpose_a ? s.lda : 0, s.ldb);
   return {s.dtype,          s.transpose_a,
           s.transpose_b,    rows_apart % kCollision == 0 && rows_apart > 0,
           exponent_of(s.m), exponent_of(s.n),
@@ -127,6 +148,10 @@ ProviderTable ProviderTable::read(const std::string& path) {
       continue;
     }
     if (line.empty() || line[0] == '#') continue;
+    if (line.starts_with(kCpu)) {
+      warn_of_other_cpu(path, line.substr(kCpu.size()));
+      continue;
+    }
     GemmClass shapes;
     std::string provider;
     if (!parse(line, shapes, provider)) refuse("is not 'gemm DTYPE N|T N|T -|= M N K PROVIDER'");
@@ -137,11 +162,21 @@ ProviderTable ProviderTable::read(const std::string& path) {
   return table;
 }
 
+std::string ProviderTable::beside(const std::string& path) { return path + ".new"; }
+
+void ProviderTable::check_writable(const std::string& path) {
+  const std::string beside = ProviderTable::beside(path);
+  if (!std::ofstream(beside, std::ios::trunc)) {
+    throw Unavailable(fmt::format("tune: '{}' cannot be written", beside));
+  }
+  std::remove(beside.c_str());
+}
+
 void ProviderTable::write(const std::string& path) const {
-  const std::string beside = path + ".new";
+  const std::string beside = ProviderTable::beside(path);
   {
     std::ofstream file(beside, std::ios::trunc);
-    file << kHeader << "\n";
+    file << kHeader << "\n" << kCpu << cpu_name() << "\n";
     for (const auto& [shapes, provider] : choices_) file << line_of(shapes, provider) << "\n";
     if (!file.flush()) throw Unavailable(fmt::format("tune: '{}' cannot be written", beside));
   }

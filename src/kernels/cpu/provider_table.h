@@ -29,11 +29,14 @@ GemmShape typical_shape(const GemmClass& of);
 
 class ProviderTable {
  public:
-  /// Throws NotFound and DataLoss.
+  /// Throws NotFound and DataLoss. Warns of a table that was measured on another CPU.
   static ProviderTable read(const std::string& path);
 
   /// Written beside and renamed. Throws Unavailable.
   void write(const std::string& path) const;
+
+  /// Throws Unavailable where write() would, and leaves a table that is there alone.
+  static void check_writable(const std::string& path);
 
   void set(const GemmClass& shapes, std::string provider) {
     choices_[shapes] = std::move(provider);
@@ -46,6 +49,8 @@ class ProviderTable {
   uint64_t hash() const;
 
  private:
+  static std::string beside(const std::string& path);
+
   std::map<GemmClass, std::string> choices_;
 };
 

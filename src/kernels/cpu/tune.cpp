@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <hwy/aligned_allocator.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 
 #include "core/compute_scope.h"
 #include "kernels/cpu/provider_table.h"
+#include "tandem/error.h"
 #include "tandem/providers.h"
 
 namespace tandem::providers {
@@ -20,6 +22,7 @@ constexpr double kClearly = 1.05;
 /// Sizes of which a product is worth measuring: smaller ones are done before a choice matters,
 /// larger ones behave as the largest.
 constexpr int kSmallest = 4;
+constexpr int64_t kLargest = 8192;
 constexpr double kMostFlops = 5e8;
 
 std::vector<GemmClass> classes(int64_t largest) {
@@ -88,9 +91,13 @@ double seconds_of(const cpu::Gemm& gemm, Operands& memory, double at_least) {
 }  // namespace
 
 TuneResult tune(const std::string& path, const TuneOptions& options) {
+  if (options.largest < (1 << kSmallest) || options.largest > kLargest) {
+    throw InvalidArgument(fmt::format("tune: largest is {}; from {} to {} is accepted",
+                                      options.largest, 1 << kSmallest, kLargest));
+  }
   const core::ComputeScope computing;
+  cpu::ProviderTable::check_writable(path);  // Fails now rather than after the work.
   cpu::ProviderTable table;
-  table.write(path);  // Fails now rather than after the work.
   TuneResult result;
   Operands memory;
   const std::vector<GemmClass> all = classes(options.largest);

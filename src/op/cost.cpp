@@ -1,0 +1,21 @@
+#include "op/cost.h"
+
+namespace tandem::op {
+
+Cost cost_of(const Signature& s) {
+  Cost cost;
+  for (const TensorTypes* types : {&s.inputs, &s.outputs, &s.ranges}) {
+    for (const TensorType& type : *types) {
+      cost.bytes +=
+          static_cast<double>(type.shape.count()) * static_cast<double>(size_of(type.dtype));
+    }
+  }
+  if (s.op->flops) {
+    cost.flops = s.op->flops(s);
+  } else if (!s.outputs.empty()) {
+    cost.flops = static_cast<double>(s.outputs[0].shape.count());
+  }
+  return cost;
+}
+
+}  // namespace tandem::op

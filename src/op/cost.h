@@ -1,0 +1,16 @@
+/// What a call costs, from its signature alone.
+#pragma once
+
+#include "op/op_def.h"
+
+namespace tandem::op {
+
+struct Cost {
+  double flops = 0;
+  double bytes = 0;  ///< Of its operands, each once.
+};
+
+/// Over all threads that share the call.
+Cost cost_of(const Signature& signature);
+
+}  // namespace tandem::op
