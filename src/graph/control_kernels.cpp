@@ -10,10 +10,6 @@
 namespace tandem::graph {
 namespace {
 
-size_t bytes_of(const op::TensorType& type) {
-  return static_cast<size_t>(type.shape.count()) * size_of(type.dtype);
-}
-
 /// A region compiled like a program of its own. Its memory is part of the node's workspace.
 class RegionProgram {
  public:
@@ -178,7 +174,7 @@ class WhileLoop final : public ControlFlow {
         body_(*node.regions[1], rows, device, parts) {
     size_t end = core::kAlignment;  // The first bytes are the condition's result.
     for (const op::TensorType& type : signature.outputs) {
-      bytes_.push_back(bytes_of(type));
+      bytes_.push_back(type.bytes());
       next_.push_back(end);
       end += core::aligned(bytes_.back());
     }

@@ -273,9 +273,7 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
     MemoryPlan::Device device{.name = replica.device->name(),
                               .arena_bytes = allocated(plan_for(replica, own_rows)->arena_bytes)};
     for (int result : program_->graph().results) {
-      const op::TensorType& type = program_->graph().at(result).type;
-      device.result_bytes += allocated(static_cast<size_t>(type.shape.resolved(own_rows).count()) *
-                                       size_of(type.dtype));
+      device.result_bytes += allocated(program_->graph().at(result).type.bytes(own_rows));
     }
     for (const Value& value : program_->graph().values) {
       if (value.source != Value::Source::constant) continue;

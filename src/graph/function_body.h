@@ -119,7 +119,8 @@ class FunctionBody {
 template <class Take>
 ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
   ConcretePtr found = for_scope(arguments);
-  const auto [execution, lock] = held(*found);
+  const Held held = this->held(*found);
+  Execution& execution = *held.execution;
   if (found->stages.size() > 1) {
     Tensors tensors;
     run_guarded(*found,
@@ -128,12 +129,12 @@ ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
          found->results.size());
     return found;
   }
-  execution->set_shard(0, {.rows = arguments.rows}, arguments.rows);
+  execution.set_shard(0, {.rows = arguments.rows}, arguments.rows);
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
-    execution->bind(0, static_cast<int>(i), arguments.tensors[i]);
+    execution.bind(0, static_cast<int>(i), arguments.tensors[i]);
   }
-  run(*found, *execution);
-  take([&](size_t i) { return execution->result(0, static_cast<int>(i)); }, found->results.size());
+  run(*found, execution);
+  take([&](size_t i) { return execution.result(0, static_cast<int>(i)); }, found->results.size());
   return found;
 }
 

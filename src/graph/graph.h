@@ -29,6 +29,11 @@ struct Value {
 
 struct Region;
 
+/// Passes that weigh memory do so for this many rows, though what they decide holds for any number;
+/// values from this size on are worth their while.
+inline constexpr int64_t kNominalRows = 128;
+inline constexpr size_t kLargeBytes = 64 << 10;
+
 struct Node {
   op::Signature signature;
   std::vector<int> inputs{};

@@ -11,10 +11,6 @@
 namespace tandem::graph {
 namespace {
 
-size_t bytes_of(const op::TensorType& type, int64_t rows) {
-  return static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype);
-}
-
 /// A call of a few numbers costs less than a barrier, which two of them need not have between them
 /// where one thread makes both.
 bool is_small(const Node& node) {
@@ -99,7 +95,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
   for (const std::vector<int>& values : program.memory().values) {
     size_t largest = 0;
     for (int value : values) {
-      largest = std::max(largest, bytes_of(program.graph().at(value).type, rows));
+      largest = std::max(largest, program.graph().at(value).type.bytes(rows));
     }
     plan.offsets.push_back(end);
     end += core::aligned(largest);

@@ -70,8 +70,7 @@ void* Spread::variable(int rank, int value) {
   std::shared_ptr<Buffer>& copy = post.copies[value];
   if (!copy) {
     const op::TensorType& type = program_.graph().at(value).type;
-    const size_t bytes = static_cast<size_t>(type.shape.count()) * size_of(type.dtype);
-    copy = std::make_shared<Buffer>(replica.device, bytes, type.dtype, type.shape);
+    copy = std::make_shared<Buffer>(replica.device, type.bytes(), type.dtype, type.shape);
   }
   return copy->data();
 }
@@ -95,8 +94,7 @@ size_t Spread::extra_bytes(int rank) const {
   for (const Value& value : program_.graph().values) {
     if (value.source != Value::Source::range) continue;
     if (value.range.block->is_in(post.site.device->space())) continue;
-    bytes += devices::Allocator::rounded(static_cast<size_t>(value.type.shape.count()) *
-                                         size_of(value.type.dtype));
+    bytes += devices::Allocator::rounded(value.type.bytes());
   }
   return bytes;
 }

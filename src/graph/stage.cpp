@@ -61,8 +61,8 @@ MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, in
       if (from == nullptr || from == &space) continue;
       if (!copied.insert({stage.inputs[i], &space}).second) continue;
       const op::TensorType& type = graph.at(graph.arguments[i]).type;
-      entry(stage.replicas->devices[0]->name()).copy_bytes += devices::Allocator::rounded(
-          static_cast<size_t>(type.shape.resolved(rows).count()) * size_of(type.dtype));
+      entry(stage.replicas->devices[0]->name()).copy_bytes +=
+          devices::Allocator::rounded(type.bytes(rows));
     }
     lies_in.resize(lies_in.size() + graph.results.size(), &space);
   }

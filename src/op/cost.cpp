@@ -6,8 +6,7 @@ Cost cost_of(const Signature& s) {
   Cost cost;
   for (const TensorTypes* types : {&s.inputs, &s.outputs, &s.ranges}) {
     for (const TensorType& type : *types) {
-      cost.bytes +=
-          static_cast<double>(type.shape.count()) * static_cast<double>(size_of(type.dtype));
+      cost.bytes += static_cast<double>(type.bytes());
     }
   }
   if (s.op->flops) {

@@ -320,6 +320,16 @@ TEST_F(ControlFlowTest, ReplicasCannotMeetInside) {
                                          {"all_reduce", "inside cond", "reduce before or after"}));
   inside = false;
   EXPECT_NO_THROW(strategy.run(g, batch));
+  const auto looping = function([](const Tensor& x) {
+    return while_loop([](const Tensor& now) { return less(reduce_sum(now), Tensor(9.0f)); },
+                      [](const Tensor& now) {
+                        return distribute::get_replica_context()->all_reduce(
+                            distribute::ReduceOp::sum, now);
+                      },
+                      x);
+  });
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { strategy.run(looping, batch); },
+                                         {"all_reduce", "inside while_loop"}));
 }
 
 }  // namespace

@@ -11,6 +11,8 @@
 #include "harness/throws.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
+#include "tandem/gradient_tape.h"
+#include "tandem/keras/optimizers.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
 #include "tensor/body.h"
@@ -439,6 +441,31 @@ TEST_F(FunctionTest, ExplainListsTheInstructionsOfEachProgram) {
         "2 rows, tandem, 6 FLOP, 48 B", "-- barrier", "float32[3] = reduce(%"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
   }
+}
+
+TEST_F(FunctionTest, ExplainShowsWhatWasFused) {
+  const Variable w(fill({3, 3}, 0.5)), b(fill({3}, 1));
+  const keras::optimizers::Adam optimizer(0.1);
+  const auto f = function([&](const Tensor& x) {
+    GradientTape tape;
+    const Tensor y = relu(matmul(x, w) + b);
+    const Tensor loss = reduce_sum(exp(y * 2.0) - y);
+    optimizer.apply_gradients(tape.gradient(loss, Variables{w, b}), {w, b});
+    return loss;
+  });
+  f(rows_of_three(2));
+  const std::string text = f.explain();
+  const auto count = [&](const std::string& part) {
+    int found = 0;
+    for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1))
+      ++found;
+    return found;
+  };
+  EXPECT_EQ(count("fused_matmul("), 1) << text;
+  EXPECT_NE(text.find("epilogue=relu("), std::string::npos) << text;
+  EXPECT_NE(text.find("exp("), std::string::npos) << text;
+  EXPECT_EQ(count(" = exp("), 0) << text;       // But a part of a fused call.
+  EXPECT_EQ(count("adam_update("), 1) << text;  // Of both variables.
 }
 
 }  // namespace

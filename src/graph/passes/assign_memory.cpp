@@ -6,13 +6,7 @@
 namespace tandem::graph {
 namespace {
 
-/// Sizes are compared for this many rows; the assignment itself holds for any number.
-constexpr int64_t kNominalRows = 128;
-
 std::atomic<bool> planning{true};
-
-/// Smaller values get a buffer each: sharing would save little and cost barriers.
-constexpr size_t kWorthSharing = 64 << 10;
 
 /// Walks the program once, handing buffers on from values that are used for the last time.
 class Assigner {
@@ -57,10 +51,7 @@ class Assigner {
   int& buffer_of(int value) {
     return memory_.buffer_of[static_cast<size_t>(graph_.storage_of(value))];
   }
-  size_t bytes_of(int value) const {
-    const op::TensorType& type = graph_.at(value).type;
-    return static_cast<size_t>(type.shape.resolved(kNominalRows).count()) * size_of(type.dtype);
-  }
+  size_t bytes_of(int value) const { return graph_.at(value).type.bytes(kNominalRows); }
 
   bool can_take_over(const Node& node, size_t index, int now) {
     if (!planning || !node.op().in_place || index >= node.inputs.size()) return false;
@@ -87,7 +78,8 @@ class Assigner {
       const size_t size = sizes_[static_cast<size_t>(buffer)];
       return size > bytes ? size - bytes : bytes - size;
     };
-    if (planning && bytes >= kWorthSharing) {
+    // Smaller values get a buffer each: sharing would save little and cost barriers.
+    if (planning && bytes >= kLargeBytes) {
       best = std::ranges::min_element(free_, {}, distance);
     }
     if (best == free_.end()) {
@@ -103,7 +95,7 @@ class Assigner {
 
   void release(int value) {
     const int buffer = buffer_of(value);
-    if (buffer < 0 || sizes_[static_cast<size_t>(buffer)] < kWorthSharing) return;
+    if (buffer < 0 || sizes_[static_cast<size_t>(buffer)] < kLargeBytes) return;
     if (std::ranges::find(free_, buffer) == free_.end()) free_.push_back(buffer);
   }
 

@@ -7,15 +7,8 @@
 namespace tandem::graph {
 namespace {
 
-/// Results smaller than this, with so many rows, are left alone: moving them saves little memory
-/// and may cost a barrier.
-constexpr size_t kWorthMoving = 64 << 10;
-constexpr int64_t kNominalRows = 128;
-
-bool is_large(const op::TensorType& type) {
-  const auto elements = static_cast<size_t>(type.shape.resolved(kNominalRows).count());
-  return elements * size_of(type.dtype) >= kWorthMoving;
-}
+/// Others are left alone: moving them saves little memory and may cost a barrier.
+bool is_large(const op::TensorType& type) { return type.bytes(kNominalRows) >= kLargeBytes; }
 
 /// Stays where the trace has it: what it does depends on when it happens, or all replicas meet
 /// there, or it is too small to matter.
