@@ -14,6 +14,8 @@ sources = $(shell find $(wildcard include src tools examples bench tests cmake) 
 configure = test -f $(1)/build.ninja -o -f $(1)/Makefile || cmake -S . -B $(1) -G Ninja $(2)
 # Brings compile_commands.json up to date without building.
 refresh = cmake -S . -B $(BUILD) $(if $(wildcard $(BUILD)/CMakeCache.txt),,-G Ninja) >/dev/null
+# The same for checkers, which do not read another compiler's precompiled headers.
+refresh_check = cmake -S . -B build-check -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
 # $(call build,folder,cmake options,target)
 build = $(call configure,$(1),$(2)) && cmake --build $(1) --parallel $(JOBS) --target $(3)
 # $(call ctest,folder): one test at a time, because some measure time and use all cores.
@@ -73,15 +75,15 @@ check-format:
 
 check-cppcheck:
 	@$(DEPS) build check
-	@$(refresh) && mkdir -p $(BUILD)/cppcheck
-	cppcheck --project=$(BUILD)/compile_commands.json --file-filter='src/*' -j $(JOBS) --quiet \
-	  --cppcheck-build-dir=$(BUILD)/cppcheck --enable=warning,performance,portability \
+	@$(refresh_check) && mkdir -p build-check/cppcheck
+	cppcheck --project=build-check/compile_commands.json --file-filter='src/*' -j $(JOBS) --quiet \
+	  --cppcheck-build-dir=build-check/cppcheck --enable=warning,performance,portability \
 	  --suppress=passedByValue --suppress=duplInheritedMember --suppress=invalidPointerCast --inline-suppr --error-exitcode=1
 
 check-tidy:
 	@$(DEPS) build check
-	@$(refresh)
-	run-clang-tidy -quiet -p $(BUILD) -j $(JOBS) '$(CURDIR)/src/.*\.cpp$$'
+	@$(refresh_check)
+	run-clang-tidy -quiet -p build-check -j $(JOBS) '$(CURDIR)/src/.*\.cpp$$'
 
 format:
 	@$(DEPS) check
@@ -103,7 +105,7 @@ test-clang:
 	@$(call ctest,build-clang)
 
 clean:
-	@rm -rf $(BUILD) build-asan build-tsan build-clang
+	@rm -rf $(BUILD) build-check build-asan build-tsan build-clang
 
 help:
 	@echo 'make build                  the library, the programs and the tests, in $(BUILD)/'

@@ -169,10 +169,10 @@ TEST_F(ControlFlowTest, ALoopRunsAsLongAsItsConditionSays) {
           return not_equal(now.second, Tensor(int64_t{1}));
         },
         [](const std::pair<Tensor, Tensor>& now) {
-          const auto& [steps, n] = now;
+          const Tensor& n = now.second;
           const Tensor half = floor_div(n, Tensor(int64_t{2}));
           const Tensor even = equal(half * Tensor(int64_t{2}), n);
-          return std::pair(steps + Tensor(int64_t{1}),
+          return std::pair(now.first + Tensor(int64_t{1}),
                            cond(
                                even, [&] { return half; },
                                [&] { return n * Tensor(int64_t{3}) + Tensor(int64_t{1}); }));
