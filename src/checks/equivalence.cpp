@@ -79,6 +79,7 @@ std::vector<bool> are_zero(const Tensors& gradients) {
   sizes.reserve(gradients.size());
   for (const Tensor& gradient : gradients) sizes.push_back(largest_of(doubles(gradient)));
   std::vector<bool> zero;
+  zero.reserve(sizes.size());
   for (double size : sizes) zero.push_back(size < kRounding * largest_of(sizes));
   return zero;
 }

@@ -196,9 +196,9 @@ void check_mask(const char* op, const Tensor& mask, DType dtype,
                 const std::array<int64_t, 4>& sizes) {
   const Shape& shape = mask.shape();
   bool fits = shape.rank() <= 4;
-  const int first = 4 - shape.rank();  // Of the sizes that the mask names.
+  const auto first = sizes.end() - std::min(shape.rank(), 4);  // Of the sizes that the mask names.
   for (int axis = 0; fits && axis < shape.rank(); ++axis) {
-    fits = shape[axis] == 1 || shape[axis] == sizes[static_cast<size_t>(first + axis)];
+    fits = shape[axis] == 1 || shape[axis] == first[axis];
   }
   if (!fits) {
     throw InvalidArgument(fmt::format(

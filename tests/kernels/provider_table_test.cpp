@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <filesystem>
 #include <fstream>
 
+#include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
@@ -17,11 +17,7 @@ using harness::throws;
 
 class ProviderTableTest : public testing::Test {
  protected:
-  void SetUp() override { std::filesystem::create_directories(folder_); }
-  void TearDown() override {
-    providers::use_table("");
-    std::filesystem::remove_all(folder_);
-  }
+  void TearDown() override { providers::use_table(""); }
 
   std::string file(const std::string& text) const {
     const std::string path = folder_ / "table";
@@ -29,8 +25,7 @@ class ProviderTableTest : public testing::Test {
     return path;
   }
 
-  const std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / "tandem_provider_table";
+  const harness::TempFolder folder_;
 };
 
 GemmShape square(int64_t n) { return {DType::float32, n, n, n, false, false, n, n, n}; }
