@@ -94,6 +94,20 @@ op::TensorTypes concrete_types(const Arguments& arguments) {
   return types;
 }
 
+/// While it lives, this thread is the one that traces.
+class Tracing {
+ public:
+  explicit Tracing(std::atomic<std::thread::id>& tracer)
+      : tracer_(tracer), former_(tracer.exchange(std::this_thread::get_id())) {}
+  ~Tracing() { tracer_ = former_; }
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+ private:
+  std::atomic<std::thread::id>& tracer_;
+  const std::thread::id former_;
+};
+
 /// True when a tensor of this shape can be what was declared; sizes of -1 are free.
 bool matches(const Shape& declared, const Shape& shape) {
   if (declared.rank() != shape.rank()) return false;
@@ -155,8 +169,9 @@ bool Concrete::fits(const Arguments& given, const Target& wanted) const {
   return true;
 }
 
-std::unique_lock<std::recursive_timed_mutex> FunctionBody::locked() const {
-  std::unique_lock lock(mutex_, std::try_to_lock);
+std::unique_lock<core::Baton> FunctionBody::locked() const {
+  if (tracer_ == std::this_thread::get_id()) return {};
+  std::unique_lock lock(baton_, std::try_to_lock);
   const auto deadline = config::wait_deadline();
   if (!lock && !lock.try_lock_for(deadline)) {
     throw DeadlineExceeded(fmt::format("{}: another thread's trace of it did not end within {} s",
@@ -247,6 +262,7 @@ ConcretePtr FunctionBody::concrete(const Arguments& arguments, const Target& tar
   for (const auto& candidate : concretes_) {
     if (candidate->fits(arguments, target)) return candidate;
   }
+  const Tracing tracing(tracer_);
   concretes_.push_back(traced(arguments, target));
   warn_of_retraces(*concretes_.back());
   return concretes_.back();

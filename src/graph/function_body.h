@@ -1,11 +1,13 @@
 /// The programs of a traced function, one per kind of arguments and list of devices.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <string_view>
+#include <thread>
 #include <vector>
 
 #include "graph/replicas.h"
@@ -96,7 +98,7 @@ class FunctionBody {
  private:
   ConcretePtr for_scope(Arguments& arguments);
   void take_declared_batch(Arguments& arguments) const;
-  std::unique_lock<std::recursive_timed_mutex> locked() const;
+  std::unique_lock<core::Baton> locked() const;
   std::vector<ConcretePtr> concretes() const;
   std::shared_ptr<Execution> execution(const Concrete& concrete) const;
   ConcretePtr traced(const Arguments& arguments, const Target& target);
@@ -107,8 +109,8 @@ class FunctionBody {
 
   const StructuredFn f_;
   const FunctionOptions options_;
-  // Held while tracing, when the function may ask for its own programs.
-  mutable std::recursive_timed_mutex mutex_;
+  mutable core::Baton baton_;
+  std::atomic<std::thread::id> tracer_;  // Holds the baton, and may ask for programs all the same.
   std::vector<ConcretePtr> concretes_;
   std::atomic<int> trace_count_{0};
   bool has_traced_ = false;  // Variables may be created until then.

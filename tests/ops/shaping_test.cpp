@@ -260,6 +260,12 @@ TEST(Shaping, NoOpNeedsTheNumberOfRows) {
       [](const Tensor& x) { return cumsum(x, {.axis = 0, .reverse = true}); },
       [](const Tensor& x) { return broadcast_to(x, x.shape().inserted(0, 2)); },
   };
+  // Fused calls may round differently.
+  const auto expect_near = [](const Tensor& got, const Tensor& wanted, size_t body) {
+    ASSERT_EQ(got.shape(), wanted.shape()) << body;
+    const auto a = got.to_vector<double>(), b = wanted.to_vector<double>();
+    for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], 1e-13) << body;
+  };
   for (size_t i = 0; i < bodies.size(); ++i) {
     const auto gradient = [&](const Tensor& x) {
       GradientTape tape;
@@ -271,8 +277,8 @@ TEST(Shaping, NoOpNeedsTheNumberOfRows) {
     const auto slope = function(gradient);
     for (int64_t rows : {5, 2, 1}) {
       const Tensor x = spread({rows, 4, 3});
-      EXPECT_EQ(value(x).to_vector<double>(), bodies[i](x).to_vector<double>()) << i;
-      EXPECT_EQ(slope(x).to_vector<double>(), gradient(x).to_vector<double>()) << i;
+      expect_near(value(x), bodies[i](x), i);
+      expect_near(slope(x), gradient(x), i);
     }
     EXPECT_EQ(value.trace_count(), 1) << i;
     EXPECT_EQ(slope.trace_count(), 1) << i;

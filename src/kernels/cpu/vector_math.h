@@ -219,7 +219,11 @@ HWY_INLINE V exp_minus_product(D d, V a, V b) {
   const V rounded = rounding_of_product(d, a, b, product);
   const V x = hn::Neg(product);
   const V value = hn::IfThenZeroElse(hn::Lt(x, log_of_smallest(d)), exp_within_range(d, x));
+#if HWY_NATIVE_FMA
   return hn::NegMulAdd(value, rounded, value);
+#else  // By itself the small product would count as zero where the value is near that.
+  return hn::Mul(value, hn::Sub(constant(d, 1), rounded));
+#endif
 }
 
 /// exp(z^2) erfc(z) for z from 0 to where exp(-z^2) is 0: (1 + 2 z) times it is a polynomial of
