@@ -44,16 +44,26 @@ void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
         fmt::format("{}: another thread's work held the device for more than {:.3g} s",
                     squads_[0].name, std::chrono::duration<double>(deadline).count()));
   }
-  if (!team_ || team_->broken()) team_ = std::make_unique<core::Team>(squads_);
+  if (!team_) team_ = std::make_unique<core::Team>(squads_);
   last = weak_from_this();
-  team_->run(job, deadline);
+  run_on_team(job);
+}
+
+/// A team that broke is left to its stuck threads.
+void TeamSlot::run_on_team(const std::shared_ptr<core::Job>& job) {
+  try {
+    team_->run(job, config::wait_deadline());
+  } catch (...) {
+    if (team_->broken()) team_.reset();
+    throw;
+  }
 }
 
 bool TeamSlot::run_if_awake(const std::shared_ptr<core::Job>& job) {
   if (core::Team::is_playing()) return false;
   const std::unique_lock lock(baton_, std::try_to_lock);
-  if (!lock || !team_ || team_->broken() || !team_->awake()) return false;
-  team_->run(job, config::wait_deadline());
+  if (!lock || !team_ || !team_->awake()) return false;
+  run_on_team(job);
   return true;
 }
 

@@ -26,6 +26,8 @@ class TeamSlot : public std::enable_shared_from_this<TeamSlot> {
   bool run_if_awake(const std::shared_ptr<core::Job>& job);
 
  private:
+  void run_on_team(const std::shared_ptr<core::Job>& job);
+
   std::vector<core::Squad> squads_;
   core::Baton baton_;
   std::unique_ptr<core::Team> team_;
