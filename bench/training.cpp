@@ -23,6 +23,9 @@ void use_cpus(int count, int threads_each) {
       std::vector<config::LogicalCpu>(static_cast<size_t>(count), {.threads = threads_each}));
 }
 
+/// Loops of 0.05 s: 1.5 s in all, as long as each way of a peer is measured (bench/peers/data.py).
+constexpr int kLoops = 30;
+
 /// Steps on one batch, on the whole CPU.
 void single_device(const std::string& name, const Model& config) {
   devices::reset_devices();
@@ -33,7 +36,7 @@ void single_device(const std::string& name, const Model& config) {
   float loss = 0;
   for (int i = 0; i < 20; ++i) loss = step(x, y).item<float>();
   report(name + ".loss", loss, "loss");
-  report(name, best_seconds([&] { step(x, y); }) * 1e6, "us");
+  report(name, best_seconds([&] { step(x, y); }, kLoops) * 1e6, "us");
 }
 
 /// Seconds of a step on one batch split over `replicas` logical CPUs of one thread.
@@ -50,7 +53,7 @@ double mirrored_seconds(const Model& config, int replicas, const std::string& lo
     loss = strategy.reduce(distribute::ReduceOp::sum, strategy.run(step, x, y)).item<float>();
   }
   report(loss_name, loss, "loss");
-  return best_seconds([&] { strategy.run(step, x, y); });
+  return best_seconds([&] { strategy.run(step, x, y); }, kLoops);
 }
 
 }  // namespace
