@@ -221,7 +221,7 @@ void FunctionBody::check_signature(std::span<const Tensor> arguments, uint64_t s
   }
   for (size_t i = 0; i < declared.size(); ++i) {
     const Tensor& given = arguments[i];
-    const bool is_split = (split >> i & 1) != 0;
+    const bool is_split = (split >> i & 1) != 0 && given.rank() > 0;
     if (given.dtype() != declared[i].dtype || !matches(declared[i].shape, given.shape())) {
       throw InvalidArgument(fmt::format("{}: argument {} is {}, the input signature says {}",
                                         options_.name, i, str(given.dtype(), given.shape()),

@@ -218,6 +218,12 @@ TEST_F(Mirrored, AnInputSignatureHoldsForReplicas) {
     strategy.run(twice, strategy.split(fill({3, 4}, 1)));
   });
   EXPECT_EQ(width, "twice: argument 0 is float32[3,4], the input signature says float32[rows,2]");
+  const auto number = function([](const Tensor& x) { return x * 2.0; },
+                               {.input_signature = {{DType::float32, {}}}});
+  const PerReplica numbers = strategy.values_from_function([](const ValueContext& context) {
+    return Tensor(static_cast<float>(context.replica_id_in_sync_group));
+  });
+  EXPECT_FLOAT_EQ(strategy.run(number, numbers).value(1).item<float>(), 2);
   const auto fixed = function([](const Tensor& x) { return x * 2.0; },
                               {.input_signature = {{DType::float32, {4, 2}}}});
   const auto rows = error_of<InvalidArgument>([&] {
