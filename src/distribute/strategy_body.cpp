@@ -123,7 +123,7 @@ int64_t Strategy::Body::rows_of(const graph::Concrete& concrete,
       check_count(static_cast<int>(argument.values()->size()));
       const Tensor& value = (*argument.values())[static_cast<size_t>(replica)];
       check_type(concrete.arguments[i], value, replica, i);
-      own = value.shape().rows();
+      if (value.rank() > 0) own = value.shape()[0];
     }
     if (own < 0) continue;
     if (rows >= 0 && rows != own) {

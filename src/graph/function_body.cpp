@@ -142,9 +142,9 @@ std::string difference(const Concrete& a, const Concrete& b) {
 }  // namespace
 
 bool Arguments::is_batched(size_t argument) const {
-  if (batched) return (*batched >> argument & 1) != 0;
   const Shape& shape = tensors[argument].shape();
-  return shape.rank() > 0 && shape[0] == rows;
+  if (shape.rank() == 0) return false;
+  return batched ? (*batched >> argument & 1) != 0 : shape[0] == rows;
 }
 
 Arguments arguments_of(std::span<const Tensor> tensors) {

@@ -224,6 +224,9 @@ TEST_F(Mirrored, AnInputSignatureHoldsForReplicas) {
     return Tensor(static_cast<float>(context.replica_id_in_sync_group));
   });
   EXPECT_FLOAT_EQ(strategy.run(number, numbers).value(1).item<float>(), 2);
+  const auto scaled = function([](const Tensor& x, const Tensor& by) { return x * by; });
+  const PerReplica rows_by = strategy.run(scaled, strategy.split(fill({5, 2}, 3)), numbers);
+  EXPECT_EQ(rows_by.value(1).to_vector<float>(), (std::vector<float>{3, 3, 3, 3}));
   const auto fixed = function([](const Tensor& x) { return x * 2.0; },
                               {.input_signature = {{DType::float32, {4, 2}}}});
   const auto rows = error_of<InvalidArgument>([&] {
