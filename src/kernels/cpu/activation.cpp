@@ -92,13 +92,15 @@ struct EluGrad : Binary {
   double alpha;
 };
 
+/// x times the part of the normal distribution below x: relu less what is lost on either side.
 struct Gelu : Unary {
   static constexpr bool kLong = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
-    V below, density;
-    normal(d, x, &below, &density);
-    return hn::IfThenZeroElse(hn::Lt(x, constant(d, -40)), hn::Mul(x, below));
+    V size, density;
+    normal_density(d, x, &size, &density);
+    const V tail = hn::Mul(density, scaled_tail(d, size));
+    return hn::NegMulAdd(size, tail, hn::Max(x, hn::Zero(d)));
   }
 };
 
@@ -106,11 +108,13 @@ struct GeluGrad : Binary {
   static constexpr bool kLong = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V g, V x) const {
-    V below, density;
-    normal(d, x, &below, &density);
-    const V slope =
-        hn::Mul(within(d, x, 40), hn::Mul(density, constant(d, 0.39894228040143267794)));
-    return hn::Mul(g, hn::Add(below, slope));
+    V size, density;
+    normal_density(d, x, &size, &density);
+    // The derivative at -|x|; that at |x| is 1 less it.
+    const V below = hn::Mul(
+        density, hn::NegMulAdd(size, constant(d, 0.39894228040143267794), scaled_tail(d, size)));
+    const V above = hn::Sub(constant(d, 1), below);
+    return hn::Mul(g, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, above));
   }
 };
 

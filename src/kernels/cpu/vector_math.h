@@ -83,22 +83,42 @@ HWY_INLINE V polynomial(D d, V x, const T (&c)[kCount]) {
 /// exp(x) = 2^n exp(r) where n is x / ln 2 rounded. Adding a large number to x / ln 2 rounds it and
 /// leaves n in the lowest bits, from where it is added to the exponent. For x in between the
 /// logarithms of the smallest and largest normal numbers; else anything.
+template <class D>
+struct ExpReduction {
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+
+  HWY_INLINE ExpReduction(D d, V x) {
+    const V rounding = constant(d, 0x1.8p23, 0x1.8p52);
+    shifted = hn::MulAdd(x, constant(d, 1.44269504088896340736), rounding);
+    n = hn::Sub(shifted, rounding);
+  }
+
+  // ln 2 in two parts, so that n times the first is exact.
+  static HWY_INLINE V ln2_high(D d) {
+    return constant(d, 0.693145751953125, 0.6931471805596629565116018);
+  }
+  static HWY_INLINE V ln2_low(D d) {
+    return constant(d, 1.428606765330187045e-6, 0.28235290563031577122588448175e-12);
+  }
+
+  HWY_INLINE V exp_of(D d, V r) const {
+    constexpr int kMantissaBits = sizeof(T) == 4 ? 23 : 52;
+    const hn::RebindToSigned<D> di;
+    hwy::HWY_NAMESPACE::impl::ExpImpl<T> parts;
+    const V mantissa = hn::Add(parts.ExpPoly(d, r), constant(d, 1));
+    const auto exponent = hn::ShiftLeft<kMantissaBits>(hn::BitCast(di, shifted));
+    return hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
+  }
+
+  V shifted, n;
+};
+
 template <class D, class V>
 HWY_INLINE V exp_within_range(D d, V x) {
-  using T = hn::TFromD<D>;
-  constexpr int kMantissaBits = sizeof(T) == 4 ? 23 : 52;
-  const hn::RebindToSigned<D> di;
-  hwy::HWY_NAMESPACE::impl::ExpImpl<T> parts;
-  const V rounding = constant(d, 0x1.8p23, 0x1.8p52);
-  const V shifted = hn::MulAdd(x, constant(d, 1.44269504088896340736), rounding);
-  const V n = hn::Sub(shifted, rounding);
-  // ln 2 in two parts, so that n times the first is exact.
-  const V near = hn::NegMulAdd(n, constant(d, 0.693145751953125, 0.6931471805596629565116018), x);
-  const V r = hn::NegMulAdd(
-      n, constant(d, 1.428606765330187045e-6, 0.28235290563031577122588448175e-12), near);
-  const V mantissa = hn::Add(parts.ExpPoly(d, r), constant(d, 1));
-  const auto exponent = hn::ShiftLeft<kMantissaBits>(hn::BitCast(di, shifted));
-  return hn::BitCast(d, hn::Add(hn::BitCast(di, mantissa), exponent));
+  const ExpReduction<D> e(d, x);
+  const V near = hn::NegMulAdd(e.n, e.ln2_high(d), x);
+  return e.exp_of(d, hn::NegMulAdd(e.n, e.ln2_low(d), near));
 }
 
 /// The logarithms of the smallest normal number and of the largest.
@@ -212,46 +232,45 @@ HWY_INLINE V rounding_of_product([[maybe_unused]] D d, V a, V b, V product) {
 #endif
 }
 
-/// exp(-a b) for a, b >= 0, with the rounding of their product made good; NaN if one is.
+/// exp(-a b) for a, b >= 0, without an error from rounding their product; NaN if one is.
 template <class D, class V>
 HWY_INLINE V exp_minus_product(D d, V a, V b) {
   const V product = hn::Mul(a, b);
-  const V rounded = rounding_of_product(d, a, b, product);
   const V x = hn::Neg(product);
-  const V value = hn::IfThenZeroElse(hn::Lt(x, log_of_smallest(d)), exp_within_range(d, x));
 #if HWY_NATIVE_FMA
-  return hn::NegMulAdd(value, rounded, value);
-#else  // By itself the small product would count as zero where the value is near that.
-  return hn::Mul(value, hn::Sub(constant(d, 1), rounded));
+  const ExpReduction<D> e(d, x);
+  // As e.r, from the product before it is rounded; what is subtracted first is exact.
+  const V near = hn::NegMulSub(a, b, hn::Mul(e.n, e.ln2_high(d)));
+  const V value = e.exp_of(d, hn::NegMulAdd(e.n, e.ln2_low(d), near));
+#else
+  const V rounded = rounding_of_product(d, a, b, product);
+  const V value = hn::Mul(exp_within_range(d, x), hn::Sub(constant(d, 1), rounded));
 #endif
+  return hn::IfThenZeroElse(hn::Lt(x, log_of_smallest(d)), value);
 }
 
-/// exp(z^2) erfc(z) for z from 0 to where exp(-z^2) is 0: (1 + 2 z) times it is a polynomial of
-/// (z - k) / (z + k). Shepherd and Laframboise, Mathematics of Computation 36 (1981).
+/// exp(x^2 / 2) times the part of the normal distribution beyond x, for x from 0 to where
+/// exp(-x^2 / 2) is 0: a polynomial of (x - k) / (x + k), divided by x + k.
 template <class D, class V>
-HWY_INLINE V scaled_erfc(D d, V z) {
+HWY_INLINE V scaled_tail(D d, V x) {
   static constexpr float kFloat32[] = {
-      1.27697837f,     -0.0927639529f, -0.166030422f,  0.164055064f,    -0.0542140752f,
-      -0.00806144997f, 0.00866313744f, 0.00132829172f, -0.00126237725f, -0.000423322257f};
+      0.706656635f,  -0.433691978f,  0.131987005f,    0.00923556462f,   -0.0163863916f,
+      -0.001599718f, 0.00252464181f, 0.000683199149f, -0.000312365097f, -0.000157528717f};
   static constexpr double kFloat64[] = {
-      1.2329951186255526,     -0.13962111684056261,    0.015379652102606335,
-      0.068097054254708259,   -0.10103906603558883,    0.093732834997800107,
-      -0.066330365827194052,  0.03716751554495891,     -0.016197733896081708,
-      0.0050319699333652435,  -0.00075777431195368805, -0.00019925661348791846,
-      0.00015062572040252812, -2.4398824898573882e-05, -1.1232269801279568e-05,
-      5.7071450402890541e-06, 3.1031025661972928e-07,  -8.189831956867985e-07,
-      5.8454934619448411e-08, 1.0181275012136232e-07,  -9.297814102078907e-09,
-      -8.8511592234498892e-09};
-  const V k = constant(d, 2, 4);
-  const V sum = hn::Add(z, k);
-  const V slope = hn::MulAdd(constant(d, 2), z, constant(d, 1));
-  const V both = hn::Div(constant(d, 1), hn::Mul(sum, slope));
-  const V at = hn::Mul(hn::Mul(hn::Sub(z, k), slope), both);
-  const V scale = hn::Mul(sum, both);
+      0.7773517718933621,      -0.7010090295908655,     0.5689688918147888,
+      -0.413903585775597,      0.26797424584137214,     -0.15268023206433365,
+      0.07517191567504004,     -0.030985315508534682,   0.010029820573166518,
+      -0.0021316052197402533,  3.28704517948166e-05,    0.0001813605798543579,
+      -6.475370658533126e-05,  1.0746304118549444e-06,  6.80056015347522e-06,
+      -1.7966449143338006e-06, -4.358248073246926e-07,  3.0487402370696243e-07,
+      1.2816516407892689e-08,  -3.7818475918849024e-08, 6.320911822311578e-11,
+      2.696182327528536e-09};
+  const V part = hn::Div(constant(d, 1), hn::Add(x, constant(d, 2.5, 6)));
+  const V at = hn::NegMulAdd(constant(d, 5, 12), part, constant(d, 1));
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
-    return hn::Mul(polynomial(d, at, kFloat32), scale);
+    return hn::Mul(polynomial(d, at, kFloat32), part);
   } else {
-    return hn::Mul(polynomial(d, at, kFloat64), scale);
+    return hn::Mul(polynomial(d, at, kFloat64), part);
   }
 }
 
@@ -269,7 +288,9 @@ HWY_INLINE V erf_of(D d, V x) {
                                         1.4659775274047436e-08, -1.1372848856791674e-09,
                                         5.9571761477489113e-11, 0};
   const V z = at_most(hn::Abs(x), constant(d, 10, 27.4));
-  const V far = hn::NegMulAdd(exp_minus_product(d, z, z), scaled_erfc(d, z), constant(d, 1));
+  const V tail = scaled_tail(d, hn::Mul(z, constant(d, 1.41421356237309504880)));
+  const V far =
+      hn::NegMulAdd(hn::Mul(exp_minus_product(d, z, z), tail), constant(d, 2), constant(d, 1));
   V near;
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
     near = hn::Mul(z, polynomial(d, hn::Mul(z, z), kFloat32));
@@ -279,14 +300,12 @@ HWY_INLINE V erf_of(D d, V x) {
   return hn::CopySignToAbs(hn::IfThenElse(hn::Lt(z, constant(d, 1)), near, far), x);
 }
 
-/// The normal distribution at x: its function and sqrt(2 pi) times its density.
+/// The size of x, no larger than where the density of the normal distribution is 0, and sqrt(2 pi)
+/// times that density.
 template <class D, class V>
-HWY_INLINE void normal(D d, V x, V* below, V* density) {
-  const V size = at_most(hn::Abs(x), constant(d, 14.1, 38.7));
-  *density = exp_minus_product(d, hn::Mul(size, constant(d, 0.5)), size);
-  const V z = hn::Mul(size, constant(d, 0.70710678118654752440));
-  const V tail = hn::Mul(hn::Mul(*density, constant(d, 0.5)), scaled_erfc(d, z));
-  *below = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail, hn::Sub(constant(d, 1), tail));
+HWY_INLINE void normal_density(D d, V x, V* size, V* density) {
+  *size = at_most(hn::Abs(x), constant(d, 14.1, 38.7));
+  *density = exp_minus_product(d, hn::Mul(*size, constant(d, 0.5)), *size);
 }
 
 }  // namespace
