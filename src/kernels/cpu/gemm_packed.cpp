@@ -20,10 +20,10 @@ namespace tandem::cpu {
 
 struct PackedFunctions {
   int64_t columns;
-  void (*pack_b)(const GemmShape& shape, const float* b, int64_t first, int64_t last,
-                 const PackedPanels& to);
-  void (*multiply)(const GemmShape& shape, const float* a, const PackedPanels& b,
-                   const PackedBlock& block, float* c, float* space);
+  void (*pack_shared)(const GemmShape& shape, bool shares_a, const PackedOperands& operands,
+                      int64_t first, int64_t last, const PackedPanels& to);
+  void (*multiply)(const GemmShape& shape, bool shares_a, const PackedOperands& operands,
+                   const PackedPanels& shared, const PackedBlock& block, float* space);
 };
 
 namespace {
@@ -33,14 +33,26 @@ constexpr int64_t kRows = PackedProduct::kRows;
 /// Terms of one pass: a panel of B of as many, 20 KB with AVX2, stays in the first cache.
 constexpr int64_t kMostTerms = 320;
 
-/// How far ahead strided rows are fetched, in rows.
+/// The most panels in a block: of A, they stay in the second cache while all of B passes; of B,
+/// beside all of A, of which there are only so many panels where it is shared.
+constexpr int64_t kMostRowPanels = 16;
+constexpr int64_t kMostColumnPanels = 8;
+constexpr int64_t kMostSharedRowPanels = 48;
+
+/// How far ahead rows are fetched that are packed at once, in rows.
 constexpr int64_t kAhead = 8;
 
+/// Elements of a line of memory.
+constexpr int64_t kLine = 16;
+
+inline int64_t passes_of(int64_t k) { return (k + kMostTerms - 1) / kMostTerms; }
+
 /// Passes of about the same length.
-inline int64_t terms_of_pass(int64_t k) {
-  const int64_t passes = (k + kMostTerms - 1) / kMostTerms;
-  return (k + passes - 1) / passes;
-}
+inline int64_t terms_of_pass(int64_t k) { return (k + passes_of(k) - 1) / passes_of(k); }
+
+/// From one panel to the next: with a gap, lest the same terms of all panels meet in a few sets of
+/// the first cache.
+inline int64_t panels_apart(int64_t k, int64_t width) { return terms_of_pass(k) * width + kLine; }
 
 }  // namespace
 }  // namespace tandem::cpu
@@ -54,10 +66,18 @@ using F = hn::ScalableTag<float>;
 constexpr int64_t kVector = hn::MaxLanes(F());
 constexpr int64_t kColumns = 2 * kVector;
 
+/// Where a tile goes: its corner, from one row to the next, and what is added to each row, or null.
+struct Target {
+  float* c;
+  int64_t ldc;
+  const float* bias;
+};
+
 /// kHeight rows of a tile, from panels of A and B with `k` terms each.
 template <int kHeight, bool kAdd>
-void tile(const float* a, const float* b, int64_t k, float* c, int64_t ldc) {
+HWY_NOINLINE void tile(const float* a, const float* b, int64_t k, const Target& target) {
   const F d;
+  const auto& [c, ldc, bias] = target;
   hn::Vec<F> low[kHeight];
   hn::Vec<F> high[kHeight];
   TANDEM_UNROLL
@@ -66,7 +86,8 @@ void tile(const float* a, const float* b, int64_t k, float* c, int64_t ldc) {
     hwy::Prefetch(c + r * ldc);
     hwy::Prefetch(c + r * ldc + kColumns - 1);
   }
-  for (int64_t p = 0; p < k; ++p) {
+  _Pragma("GCC unroll 8")  // NOLINT
+      for (int64_t p = 0; p < k; ++p) {
     const auto b_low = in_register(hn::Load(d, b));
     const auto b_high = in_register(hn::Load(d, b + kVector));
     TANDEM_UNROLL
@@ -78,46 +99,57 @@ void tile(const float* a, const float* b, int64_t k, float* c, int64_t ldc) {
     a += kRows;
     b += kColumns;
   }
+  if constexpr (kAdd) {
+    TANDEM_UNROLL
+    for (int r = 0; r < kHeight; ++r) {
+      low[r] = hn::Add(low[r], hn::LoadU(d, c + r * ldc));
+      high[r] = hn::Add(high[r], hn::LoadU(d, c + r * ldc + kVector));
+    }
+  }
+  if (bias != nullptr) {
+    TANDEM_UNROLL
+    for (int r = 0; r < kHeight; ++r) {
+      low[r] = hn::Add(low[r], hn::LoadU(d, bias));
+      high[r] = hn::Add(high[r], hn::LoadU(d, bias + kVector));
+    }
+  }
   TANDEM_UNROLL
   for (int r = 0; r < kHeight; ++r) {
-    float* row = c + r * ldc;
-    if constexpr (kAdd) {
-      low[r] = hn::Add(low[r], hn::LoadU(d, row));
-      high[r] = hn::Add(high[r], hn::LoadU(d, row + kVector));
-    }
-    hn::StoreU(low[r], d, row);
-    hn::StoreU(high[r], d, row + kVector);
+    hn::StoreU(low[r], d, c + r * ldc);
+    hn::StoreU(high[r], d, c + r * ldc + kVector);
   }
 }
 
 template <bool kAdd>
-void tile_of(int64_t height, const float* a, const float* b, int64_t k, float* c, int64_t ldc) {
+void tile_of(int64_t height, const float* a, const float* b, int64_t k, const Target& target) {
   switch (height) {
     case 1:
-      return tile<1, kAdd>(a, b, k, c, ldc);
+      return tile<1, kAdd>(a, b, k, target);
     case 2:
-      return tile<2, kAdd>(a, b, k, c, ldc);
+      return tile<2, kAdd>(a, b, k, target);
     case 3:
-      return tile<3, kAdd>(a, b, k, c, ldc);
+      return tile<3, kAdd>(a, b, k, target);
     case 4:
-      return tile<4, kAdd>(a, b, k, c, ldc);
+      return tile<4, kAdd>(a, b, k, target);
     case 5:
-      return tile<5, kAdd>(a, b, k, c, ldc);
+      return tile<5, kAdd>(a, b, k, target);
     default:
-      return tile<6, kAdd>(a, b, k, c, ldc);
+      return tile<6, kAdd>(a, b, k, target);
   }
 }
 
 /// A tile at the right border, of fewer columns than a panel has.
 template <bool kAdd>
-void border_tile(int64_t height, int64_t width, const float* a, const float* b, int64_t k, float* c,
-                 int64_t ldc) {
+void border_tile(int64_t height, int64_t width, const float* a, const float* b, int64_t k,
+                 const Target& target) {
   float whole[kRows * kColumns];
-  tile_of<false>(height, a, b, k, whole, kColumns);
+  tile_of<false>(height, a, b, k, {whole, kColumns, nullptr});
   for (int64_t r = 0; r < height; ++r) {
+    float* row = target.c + r * target.ldc;
     for (int64_t j = 0; j < width; ++j) {
       const float sum = whole[r * kColumns + j];
-      c[r * ldc + j] = kAdd ? c[r * ldc + j] + sum : sum;
+      row[j] = kAdd ? row[j] + sum : sum;
+      if (target.bias != nullptr) row[j] += target.bias[j];
     }
   }
 }
@@ -171,122 +203,255 @@ HWY_INLINE void turn(const float* from, int64_t apart, int64_t rows, int64_t k, 
   }
 }
 
-/// `height` rows of op(A) from `row` on and `k` terms from `term` on, in panels.
-void pack_a(const GemmShape& s, const float* a, int64_t row, int64_t height, int64_t term,
-            int64_t k, float* to) {
-  if (!s.transpose_a) {
-    for (int64_t i = 0; i < height; i += kRows) {
-      const int64_t rows = std::min(kRows, height - i);
-      const float* from = a + (row + i) * s.lda + term;
-      if (rows == kRows) {  // A constant, which unrolls.
-        turn(from, s.lda, kRows, k, to + i * k, kRows);
-      } else {
-        turn(from, s.lda, rows, k, to + i * k, kRows);
+/// An operand as it lies in memory: a matrix whose rows are terms, or whose columns are; the other
+/// side is rows of op(A) or columns of op(B), `lines` of them.
+struct Operand {
+  const float* first;
+  int64_t stride;
+  bool terms_are_rows;
+  int64_t lines;
+};
+
+Operand operand_a(const GemmShape& s, const PackedOperands& of) {
+  return {of.a, s.lda, s.transpose_a, s.m};
+}
+Operand operand_b(const GemmShape& s, const PackedOperands& of) {
+  return {of.b, s.ldb, !s.transpose_b, s.n};
+}
+
+/// A rectangle of an operand.
+struct Piece {
+  int64_t line, lines, term, terms;
+};
+
+/// Where a piece of an operand begins in memory, and how many rows of what length it has there.
+struct Lying {
+  Lying(const Operand& o, const Piece& piece)
+      : first(o.terms_are_rows ? o.first + piece.term * o.stride + piece.line
+                               : o.first + piece.line * o.stride + piece.term),
+        rows(o.terms_are_rows ? piece.terms : piece.lines),
+        length(o.terms_are_rows ? piece.lines : piece.terms) {}
+  const float* first;
+  int64_t rows, length;
+};
+
+/// One term of a panel. Of a panel of A, wide vectors read and write two elements too many: they
+/// write them where the next term goes, or into the gap behind the panel.
+template <int64_t kWidth>
+constexpr int64_t kCopied = kWidth % kVector == 0 || kVector < 8 ? kWidth : 8;
+
+template <int64_t kWidth>
+HWY_INLINE void copy_term(const float* from, float* to) {
+  const hn::CappedTag<float, kWidth % kVector == 0 ? kVector : 8> d;
+  if constexpr (kWidth % kVector == 0 || kVector >= 8) {
+    for (int64_t j = 0; j < kWidth; j += static_cast<int64_t>(hn::MaxLanes(d))) {
+      hn::StoreU(hn::LoadU(d, from + j), d, to + j);
+    }
+  } else {
+    std::memcpy(to, from, kWidth * sizeof(float));
+  }
+}
+
+/// Panels of an operand whose terms are rows. Several are written at once, so that rows are read on
+/// from one to the next.
+template <int64_t kWidth>
+void copy_panels(const Operand& o, const Piece& piece, float* to, int64_t apart) {
+  constexpr int64_t kTogether = 96 / kWidth * kWidth;
+  for (int64_t done = 0; done < piece.lines; done += kTogether, to += kTogether / kWidth * apart) {
+    const int64_t lines = std::min(kTogether, piece.lines - done);
+    const float* from = o.first + piece.term * o.stride + piece.line + done;
+    for (int64_t p = 0; p < piece.terms; ++p, from += o.stride) {
+      for (int64_t j = 0; j < lines && p + kAhead < piece.terms; j += kLine) {
+        hwy::Prefetch(from + kAhead * o.stride + j);
+      }
+      float* term = to + p * kWidth;
+      int64_t j = 0;
+      for (; j + kCopied<kWidth> <= lines; j += kWidth, term += apart) {
+        copy_term<kWidth>(from + j, term);
+      }
+      for (; j + kWidth <= lines; j += kWidth, term += apart) {
+        std::memcpy(term, from + j, kWidth * sizeof(float));
       }
     }
-    return;
-  }
-  const float* from = a + term * s.lda + row;
-  for (int64_t p = 0; p < k; ++p, from += s.lda) {
-    for (int64_t i = 0; i < height && p + kAhead < k; i += 16) {
-      hwy::Prefetch(from + kAhead * s.lda + i);
-    }
-    int64_t i = 0;
-    for (; i + kRows <= height; i += kRows) {
-      std::memcpy(to + i * k + p * kRows, from + i, kRows * sizeof(float));
-    }
-    for (int64_t r = i; r < height; ++r) to[i * k + p * kRows + r - i] = from[r];
   }
 }
 
-/// Terms [term, term + k) of op(B)'s last columns, fewer than a panel has; the rest of it is zero.
-void pack_border(const GemmShape& s, const float* b, int64_t column, int64_t term, int64_t k,
-                 float* to) {
-  const int64_t width = s.n - column;
-  std::memset(to, 0, static_cast<size_t>(k * kColumns) * sizeof(float));
-  for (int64_t p = 0; p < k; ++p) {
-    for (int64_t j = 0; j < width; ++j) {
-      to[p * kColumns + j] =
-          s.transpose_b ? b[(column + j) * s.ldb + term + p] : b[(term + p) * s.ldb + column + j];
+/// A panel of fewer lines than others have; the rest of it is zero.
+template <int64_t kWidth>
+void pack_border(const Operand& o, const Piece& piece, float* to) {
+  std::memset(to, 0, static_cast<size_t>(piece.terms * kWidth) * sizeof(float));
+  const int64_t term_step = o.terms_are_rows ? o.stride : 1;
+  const int64_t line_step = o.terms_are_rows ? 1 : o.stride;
+  const float* first = Lying(o, piece).first;
+  for (int64_t p = 0; p < piece.terms; ++p) {
+    for (int64_t j = 0; j < piece.lines; ++j) {
+      to[p * kWidth + j] = first[p * term_step + j * line_step];
     }
   }
 }
 
-/// Terms of `count` panels that lie beside each other in B, from their first row on.
-void copy_panels(const GemmShape& s, const float* from, int64_t count, int64_t k, float* to) {
-  const F d;
-  for (int64_t p = 0; p < k; ++p, from += s.ldb) {
+/// A piece that begins with a panel.
+template <int64_t kWidth>
+void pack(const Operand& o, const Piece& piece, float* to, int64_t apart) {
+  Piece whole = piece;
+  whole.lines = piece.lines / kWidth * kWidth;
+  if (o.terms_are_rows) {
+    copy_panels<kWidth>(o, whole, to, apart);
+  } else {
+    const float* from = Lying(o, piece).first;
+    for (int64_t j = 0; j < whole.lines; j += kWidth) {
+      turn(from + j * o.stride, o.stride, kWidth, piece.terms, to + j / kWidth * apart, kWidth);
+    }
+  }
+  if (whole.lines == piece.lines) return;
+  const Piece border{piece.line + whole.lines, piece.lines - whole.lines, piece.term, piece.terms};
+  pack_border<kWidth>(o, border, to + whole.lines / kWidth * apart);
+}
+
+template <int64_t kWidth>
+void pack_panels(const Operand& o, int64_t k, int64_t first, int64_t last, const PackedPanels& to) {
+  Piece piece{first * kWidth, std::min(last * kWidth, o.lines) - first * kWidth, 0, 0};
+  for (int64_t pass = 0; piece.term < k; ++pass, piece.term += piece.terms) {
+    piece.terms = std::min(terms_of_pass(k), k - piece.term);
+    pack<kWidth>(o, piece, to.at(first, pass), to.apart);
+  }
+}
+
+void pack_shared(const GemmShape& s, bool shares_a, const PackedOperands& operands, int64_t first,
+                 int64_t last, const PackedPanels& to) {
+  if (first >= last) return;
+  if (shares_a) {
+    pack_panels<kRows>(operand_a(s, operands), s.k, first, last, to);
+  } else {
+    pack_panels<kColumns>(operand_b(s, operands), s.k, first, last, to);
+  }
+}
+
+/// Fetches a piece that is packed next from far memory, a few lines beside each tile.
+class FetchAhead {
+ public:
+  FetchAhead(const Operand& o, const Piece& piece, int64_t tiles) : stride_(o.stride) {
+    const Lying lying(o, piece);
+    row_ = lying.first;
+    length_ = lying.length;
+    left_ = lying.rows * ((length_ + kLine - 1) / kLine);
+    each_ = (left_ + tiles - 1) / tiles;
+  }
+
+  HWY_INLINE void some() {
+    const int64_t count = std::min(each_, left_);
+    left_ -= count;
     for (int64_t i = 0; i < count; ++i) {
-      const float* row = from + i * kColumns;
-      float* packed = to + (i * k + p) * kColumns;
-      if (p + kAhead < k) hwy::Prefetch(row + kAhead * s.ldb);
-      hn::Store(hn::LoadU(d, row), d, packed);
-      hn::Store(hn::LoadU(d, row + kVector), d, packed + kVector);
+      hwy::Prefetch(row_ + done_);
+      done_ += kLine;
+      const bool ended = done_ >= length_;  // Chosen, not branched on: nobody could foretell it.
+      row_ += ended ? stride_ : 0;
+      done_ = ended ? 0 : done_;
     }
   }
-}
 
-/// Panels [first, last), which lie in one place.
-void pack_b(const GemmShape& s, const float* b, int64_t first, int64_t last,
-            const PackedPanels& to) {
-  constexpr int64_t kTogether = 4;  // Panels whose rows are read on from one to the next.
-  const int64_t pass = terms_of_pass(s.k);
-  const int64_t whole = std::min(last, s.n / kColumns);
-  for (int64_t term = 0; term < s.k; term += pass) {
-    const int64_t k = std::min(pass, s.k - term);
-    int64_t panel = first;
-    for (; panel < whole && s.transpose_b; ++panel) {
-      turn(b + panel * kColumns * s.ldb + term, s.ldb, kColumns, k, to.at(panel, kColumns, term, k),
-           kColumns);
-    }
-    for (; panel < whole; panel = std::min(panel + kTogether, whole)) {
-      copy_panels(s, b + term * s.ldb + panel * kColumns, std::min(kTogether, whole - panel), k,
-                  to.at(panel, kColumns, term, k));
-    }
-    if (panel < last) {
-      pack_border(s, b, panel * kColumns, term, k, to.at(panel, kColumns, term, k));
-    }
+ private:
+  const int64_t stride_;
+  const float* row_;
+  int64_t length_;
+  int64_t done_ = 0;  // Of the row.
+  int64_t left_;      // Lines,
+  int64_t each_;      // and how many beside each tile.
+};
+
+/// Walks through the panels of one pass, from `first` on.
+class PanelCursor {
+ public:
+  PanelCursor(const PackedPanels& panels, int64_t first, int64_t pass)
+      : panels_(panels), pass_(pass), panel_(first) {
+    seek();
   }
-}
+  const float* get() const { return at_; }
+  HWY_INLINE void next() {
+    ++panel_;
+    at_ += panels_.apart;
+    if (--left_ == 0) seek();
+  }
 
+ private:
+  void seek() {
+    at_ = panels_.at(panel_, pass_);
+    left_ = panels_.each - panel_ % panels_.each;
+  }
+
+  const PackedPanels& panels_;
+  const int64_t pass_;
+  int64_t panel_;
+  int64_t left_ = 0;  // In the place where the panel lies.
+  const float* at_ = nullptr;
+};
+
+/// The terms of one pass over a block. The target is for the corner of C.
 template <bool kAdd>
-void multiply_pass(const GemmShape& s, const float* packed_a, const PackedPanels& b,
-                   const PackedBlock& block, int64_t height, int64_t term, int64_t k, float* c) {
-  const int64_t end = block.column_panel + block.column_panels;
-  for (int64_t panel = block.column_panel; panel < end; ++panel) {
-    const float* packed_b = b.at(panel, kColumns, term, k);
-    const int64_t column = panel * kColumns;
+void multiply_pass(const GemmShape& s, const PanelCursor& first_a, PanelCursor b,
+                   const PackedBlock& block, int64_t terms, FetchAhead ahead,
+                   const Target& target) {
+  for (int64_t j = 0; j < block.column_panels; ++j, b.next()) {
+    PanelCursor a = first_a;
+    const int64_t column = (block.column_panel + j) * kColumns;
     const int64_t width = std::min(kColumns, s.n - column);
-    for (int64_t i = 0; i < height; i += kRows) {
-      const int64_t rows = std::min(kRows, height - i);
-      float* corner = c + i * s.ldc + column;
+    const float* bias = target.bias == nullptr ? nullptr : target.bias + column;
+    for (int64_t i = 0; i < block.row_panels; ++i, a.next()) {
+      const int64_t row = (block.row_panel + i) * kRows;
+      const int64_t height = std::min(kRows, s.m - row);
+      const Target corner{target.c + row * s.ldc + column, s.ldc, bias};
+      ahead.some();
       if (width == kColumns) {
-        tile_of<kAdd>(rows, packed_a + i * k, packed_b, k, corner, s.ldc);
+        tile_of<kAdd>(height, a.get(), b.get(), terms, corner);
       } else {
-        border_tile<kAdd>(rows, width, packed_a + i * k, packed_b, k, corner, s.ldc);
+        border_tile<kAdd>(height, width, a.get(), b.get(), terms, corner);
       }
     }
   }
 }
 
-void multiply(const GemmShape& s, const float* a, const PackedPanels& b, const PackedBlock& block,
-              float* c, float* space) {
-  const int64_t row = block.row_panel * kRows;
-  const int64_t height = std::min(s.m - row, block.row_panels * kRows);
-  const int64_t pass = terms_of_pass(s.k);
-  for (int64_t term = 0; term < s.k; term += pass) {
-    const int64_t k = std::min(pass, s.k - term);
-    pack_a(s, a, row, height, term, k, space);
-    if (term == 0) {
-      multiply_pass<false>(s, space, b, block, height, term, k, c + row * s.ldc);
+void multiply(const GemmShape& s, bool shares_a, const PackedOperands& operands,
+              const PackedPanels& shared, const PackedBlock& block, float* space) {
+  const Operand own = shares_a ? operand_b(s, operands) : operand_a(s, operands);
+  const int64_t width = shares_a ? kColumns : kRows;
+  const int64_t panels = shares_a ? block.column_panels : block.row_panels;
+  const int64_t first = shares_a ? block.column_panel : block.row_panel;
+  const PackedPanels packed{
+      .first = reinterpret_cast<char*>(space), .each = panels, .apart = panels_apart(s.k, width)};
+  const int64_t line = first * width;
+  const int64_t most = terms_of_pass(s.k);
+  Piece piece{line, std::min(panels * width, own.lines - line), 0, most};
+  for (int64_t pass = 0; piece.term < s.k; ++pass) {
+    if (shares_a) {
+      pack<kColumns>(own, piece, space, packed.apart);
     } else {
-      multiply_pass<true>(s, space, b, block, height, term, k, c + row * s.ldc);
+      pack<kRows>(own, piece, space, packed.apart);
     }
+    // The next terms of these panels; after the last, the next panels.
+    Piece next{line, piece.lines, piece.term + piece.terms, 0};
+    next.terms = std::min(most, s.k - next.term);
+    Piece fetched = next;
+    if (next.terms == 0) {
+      fetched = {line + piece.lines, std::min(piece.lines, own.lines - line - piece.lines), 0,
+                 most};
+    }
+    const FetchAhead ahead(own, fetched, block.row_panels * block.column_panels);
+    const PanelCursor own_panels(packed, 0, 0);
+    const PanelCursor shared_panels(shared, shares_a ? block.row_panel : block.column_panel, pass);
+    const PanelCursor& a = shares_a ? shared_panels : own_panels;
+    const PanelCursor& b = shares_a ? own_panels : shared_panels;
+    const Target target{operands.c, s.ldc, next.terms == 0 ? operands.bias : nullptr};
+    if (pass == 0) {
+      multiply_pass<false>(s, a, b, block, piece.terms, ahead, target);
+    } else {
+      multiply_pass<true>(s, a, b, block, piece.terms, ahead, target);
+    }
+    piece = next;
   }
 }
 
 const PackedFunctions& packed_functions() {
-  static constexpr PackedFunctions kFunctions{kColumns, pack_b, multiply};
+  static constexpr PackedFunctions kFunctions{kColumns, pack_shared, multiply};
   return kFunctions;
 }
 
@@ -302,23 +467,24 @@ HWY_EXPORT(packed_functions);
 
 class PackedGemm final : public Gemm {
  public:
-  explicit PackedGemm(const GemmShape& shape) : product_(shape) {}
+  explicit PackedGemm(const GemmShape& shape) : product_(shape, 1, false) {}
 
   void run(const void* a, const void* b, void* c, void* workspace) const override {
-    const int64_t columns = product_.column_panels();
-    const PackedPanels panels{.first = static_cast<char*>(workspace) + product_.space_bytes(),
-                              .each = columns};
-    product_.pack(static_cast<const float*>(b), 0, columns, panels);
-    const int64_t rows = product_.row_panels();
-    for (int64_t row = 0; row < rows; row += PackedProduct::kMostRowPanels) {
-      const int64_t count = std::min(rows - row, PackedProduct::kMostRowPanels);
-      product_.multiply(static_cast<const float*>(a), panels, {row, count, 0, columns},
-                        static_cast<float*>(c), workspace);
+    const PackedOperands operands{.a = static_cast<const float*>(a),
+                                  .b = static_cast<const float*>(b),
+                                  .c = static_cast<float*>(c)};
+    const int64_t panels = product_.shared_panels();
+    const PackedPanels shared =
+        product_.shared_at(static_cast<char*>(workspace) + product_.space_bytes(), panels);
+    product_.pack_shared(operands, 0, panels, shared);
+    for (int64_t cell = 0; cell < product_.cells();) {
+      const int64_t count = product_.cells_together(cell);
+      product_.multiply(operands, shared, product_.block(cell, count), workspace);
+      cell += count;
     }
   }
   size_t workspace_bytes() const override {
-    return product_.space_bytes() +
-           product_.panel_bytes() * static_cast<size_t>(product_.column_panels());
+    return product_.space_bytes() + product_.shared_bytes(product_.shared_panels());
   }
   const char* provider() const override { return kPackedProvider; }
 
@@ -326,27 +492,71 @@ class PackedGemm final : public Gemm {
   const PackedProduct product_;
 };
 
+/// Whether A is the smaller operand, so small that a pass over all of it stays in the second cache,
+/// and B has enough columns for all threads.
+bool best_shares_a(const GemmShape& s, int64_t columns, int parts) {
+  constexpr int64_t kPanelsEach = 8;
+  return s.m < s.n && s.m <= kMostSharedRowPanels * kRows && s.n >= kPanelsEach * parts * columns;
+}
+
+/// Shared panels of a cell. Those of a shared B are divided where all of its columns would make too
+/// few cells.
+int64_t shared_panels_of_cell(const GemmShape& s, int64_t columns, int parts, bool whole) {
+  constexpr int64_t kDivided = 512;
+  constexpr int64_t kEnough = 64;
+  if (whole || parts == 1 || s.m >= kEnough * parts * kRows) return (s.n + columns - 1) / columns;
+  return std::max<int64_t>(1, kDivided / columns);
+}
+
 }  // namespace
 
-PackedProduct::PackedProduct(const GemmShape& shape)
+PackedProduct::PackedProduct(const GemmShape& shape, int parts, bool whole_rows)
     : shape_(shape),
       functions_(HWY_DYNAMIC_DISPATCH(packed_functions)()),
-      columns_(functions_.columns) {}
+      columns_(functions_.columns),
+      shares_a_(!whole_rows && best_shares_a(shape, columns_, parts)),
+      range_(shares_a_ ? row_panels() : shared_panels_of_cell(shape, columns_, parts, whole_rows)) {
+}
+
+size_t PackedProduct::shared_bytes(int64_t count) const {
+  return core::aligned(
+      static_cast<size_t>(count * shared_at(nullptr, 1).apart * passes_of(shape_.k)) *
+      sizeof(float));
+}
+
+PackedPanels PackedProduct::shared_at(char* first, int64_t count, size_t stride) const {
+  return {first, count, stride, panels_apart(shape_.k, shares_a_ ? kRows : columns_)};
+}
+
+void PackedProduct::pack_shared(const PackedOperands& operands, int64_t first, int64_t last,
+                                const PackedPanels& to) const {
+  functions_.pack_shared(shape_, shares_a_, operands, first, last, to);
+}
+
+int64_t PackedProduct::most_together() const {
+  return std::min(cells_of_line(), shares_a_ ? kMostColumnPanels : kMostRowPanels);
+}
+
+int64_t PackedProduct::cells_together(int64_t first) const {
+  return std::min(most_together(), cells_of_line() - first % cells_of_line());
+}
+
+PackedBlock PackedProduct::block(int64_t first, int64_t count) const {
+  const int64_t panel = first % cells_of_line();
+  const int64_t shared = first / cells_of_line() * range_;
+  const int64_t range = std::min(range_, shared_panels() - shared);
+  return shares_a_ ? PackedBlock{shared, range, panel, count}
+                   : PackedBlock{panel, count, shared, range};
+}
+
+void PackedProduct::multiply(const PackedOperands& operands, const PackedPanels& shared,
+                             const PackedBlock& block, void* space) const {
+  functions_.multiply(shape_, shares_a_, operands, shared, block, static_cast<float*>(space));
+}
 
 size_t PackedProduct::space_bytes() const {
-  const int64_t panels = std::min(row_panels(), kMostRowPanels);
-  return core::aligned(static_cast<size_t>(panels * kRows * terms_of_pass(shape_.k)) *
-                       sizeof(float));
-}
-
-void PackedProduct::pack(const float* b, int64_t first, int64_t last,
-                         const PackedPanels& to) const {
-  functions_.pack_b(shape_, b, first, last, to);
-}
-
-void PackedProduct::multiply(const float* a, const PackedPanels& b, const PackedBlock& block,
-                             float* c, void* space) const {
-  functions_.multiply(shape_, a, b, block, c, static_cast<float*>(space));
+  const int64_t apart = panels_apart(shape_.k, shares_a_ ? columns_ : kRows);
+  return core::aligned(static_cast<size_t>(most_together() * apart) * sizeof(float));
 }
 
 std::unique_ptr<Gemm> make_packed_gemm(const GemmShape& shape) {

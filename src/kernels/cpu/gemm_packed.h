@@ -1,9 +1,11 @@
-/// The product of matrices that are large every way, float32. B is laid out in panels as wide as a
-/// tile, A in panels as high, so that a tile is computed from two streams of memory.
+/// The product of matrices that are large every way, float32. A is laid out in panels as high as a
+/// tile, B in panels as wide, so that a tile is computed from two streams of memory.
 ///
-/// Threads can share one product: each packs some panels of B, and then takes tiles as it gets to
-/// them, so that a core that others disturb takes fewer. An element is the same sum in the same
-/// order whoever computes it.
+/// One operand, the shared one, is packed as a whole; the other block by block, right before the
+/// block is used, and fetched from far memory beside the tiles of the block before. Threads can
+/// share one product: each packs some panels of the shared operand, and then takes blocks as it
+/// gets to them, so that a core that others disturb takes fewer. An element is the same sum in the
+/// same order whoever computes it, whichever operand is shared.
 #pragma once
 
 #include <cstddef>
@@ -14,17 +16,18 @@
 
 namespace tandem::cpu {
 
-/// B in panels, `each` of them in each of several places, `stride` bytes apart. A place holds the
-/// terms of the first pass over all of its panels, then those of the second: as they are read.
+/// Panels of an operand: `each` of them in each of several places, `stride` bytes apart. A place
+/// holds the terms of the first pass over all of its panels, then those of the second: as they are
+/// read. From one panel to the next it is `apart` elements.
 struct PackedPanels {
   char* first = nullptr;
   int64_t each = 0;
   size_t stride = 0;
+  int64_t apart = 0;
 
-  /// Where the panel's `count` terms from `term` on lie, which are those of one pass.
-  float* at(int64_t panel, int64_t columns, int64_t term, int64_t count) const {
+  float* at(int64_t panel, int64_t pass) const {
     auto* place = reinterpret_cast<float*>(first + static_cast<size_t>(panel / each) * stride);
-    return place + (term * each + panel % each * count) * columns;
+    return place + (pass * each + panel % each) * apart;
   }
 };
 
@@ -34,36 +37,59 @@ struct PackedBlock {
   int64_t column_panel = 0, column_panels = 0;
 };
 
+/// Where a product's operands and result lie. `bias` is a row that is added to each of C, or null.
+struct PackedOperands {
+  const float* a = nullptr;
+  const float* b = nullptr;
+  const float* bias = nullptr;
+  float* c = nullptr;
+};
+
 /// Of the instruction set in use.
 struct PackedFunctions;
 
+/// The product as a list of cells. A cell is a panel of the operand that is packed in blocks, by
+/// all panels of the shared one or, where that makes too few cells, by a range of them.
 class PackedProduct {
  public:
   /// Rows of a panel of A.
   static constexpr int64_t kRows = 6;
-  /// The most panels of A in a block: they stay in the second cache while all of B passes.
-  static constexpr int64_t kMostRowPanels = 16;
 
-  explicit PackedProduct(const GemmShape& shape);
+  /// For `parts` threads. With `whole_rows` each cell holds whole rows of C.
+  PackedProduct(const GemmShape& shape, int parts, bool whole_rows);
 
-  int64_t row_panels() const { return (shape_.m + kRows - 1) / kRows; }
-  int64_t column_panels() const { return (shape_.n + columns_ - 1) / columns_; }
-  int64_t columns() const { return columns_; }
-  size_t panel_bytes() const { return static_cast<size_t>(shape_.k * columns_) * sizeof(float); }
-  /// Of the space that `multiply` needs, a multiple of 64.
+  /// Of the shared operand.
+  int64_t shared_panels() const { return shares_a_ ? row_panels() : column_panels(); }
+  /// `count` of them that lie in one place: their bytes, a multiple of 64, and how to find them.
+  size_t shared_bytes(int64_t count) const;
+  PackedPanels shared_at(char* first, int64_t count, size_t stride = 0) const;
+  /// Packs those from `first` to before `last`, which lie in one place.
+  void pack_shared(const PackedOperands& operands, int64_t first, int64_t last,
+                   const PackedPanels& to) const;
+
+  int64_t cells() const { return lines() * cells_of_line(); }
+  /// How many cells from `first` on can make one block.
+  int64_t cells_together(int64_t first) const;
+  PackedBlock block(int64_t first, int64_t count) const;
+
+  /// Overwrites a block of C. The shared operand has been packed. `space` has space_bytes() bytes,
+  /// a multiple of 64.
+  void multiply(const PackedOperands& operands, const PackedPanels& shared,
+                const PackedBlock& block, void* space) const;
   size_t space_bytes() const;
 
-  /// Panels [first, last) of B, which lie in one place.
-  void pack(const float* b, int64_t first, int64_t last, const PackedPanels& to) const;
-
-  /// Overwrites a block of C. Its panels of B have been packed.
-  void multiply(const float* a, const PackedPanels& b, const PackedBlock& block, float* c,
-                void* space) const;
-
  private:
+  int64_t row_panels() const { return (shape_.m + kRows - 1) / kRows; }
+  int64_t column_panels() const { return (shape_.n + columns_ - 1) / columns_; }
+  int64_t cells_of_line() const { return shares_a_ ? column_panels() : row_panels(); }
+  int64_t lines() const { return (shared_panels() + range_ - 1) / range_; }
+  int64_t most_together() const;
+
   const GemmShape shape_;
   const PackedFunctions& functions_;
-  const int64_t columns_;
+  const int64_t columns_;  // Of a panel of B.
+  const bool shares_a_;
+  const int64_t range_;  // Shared panels of a cell.
 };
 
 inline constexpr const char* kPackedProvider = "packed";
