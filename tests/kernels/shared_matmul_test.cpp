@@ -42,13 +42,17 @@ class Doubling final : public Epilogue {
   const int64_t columns_;
 };
 
+Matrix bias_of(const GemmShape& s) { return random_matrix(s.n, 3); }
+
 /// On as many threads, `rounds` times in the same workspaces.
-Matrix run(const op::Executable& executable, const GemmShape& s, int parts, int rounds = 1) {
+Matrix run(const op::Executable& executable, const GemmShape& s, int parts, int rounds = 1,
+           bool with_bias = false) {
   Matrix a = random_matrix(s.m * s.k, 1);
   Matrix b = random_matrix(s.k * s.n, 2);
   Matrix c(static_cast<size_t>(s.m * s.n));
-  void* slots[] = {a.data(), b.data(), c.data()};
-  const int operands[] = {0, 1, 2};
+  Matrix bias = bias_of(s);
+  void* slots[] = {a.data(), b.data(), c.data(), bias.data()};
+  const std::vector<int> operands = with_bias ? std::vector{0, 1, 3, 2} : std::vector{0, 1, 2};
   const size_t stride = (executable.workspace_bytes() + 63) / 64 * 64;
   const auto workspaces = hwy::AllocateAligned<char>(stride * static_cast<size_t>(parts));
   std::barrier meeting(parts);
@@ -57,8 +61,8 @@ Matrix run(const op::Executable& executable, const GemmShape& s, int parts, int 
   for (int part = 0; part < parts; ++part) {
     threads.emplace_back([&, part] {
       op::Launch launch{.slots = slots,
-                        .operands = operands,
-                        .inputs = 2,
+                        .operands = operands.data(),
+                        .inputs = with_bias ? 3 : 2,
                         .outputs = 1,
                         .workspaces = workspaces.get(),
                         .workspace_stride = stride,
@@ -105,21 +109,35 @@ TEST(SharedMatmul, AnyNumberOfThreadsGivesTheSameBits) {
   for (const GemmShape& shape : kShapes) {
     SCOPED_TRACE(testing::Message() << shape.m << "x" << shape.n << "x" << shape.k);
     const Matrix expected = by_definition(shape);
-    const Matrix alone = run(*make_shared_matmul(shape, nullptr, 1), shape, 1);
+    const Matrix alone = run(*make_shared_matmul(shape, false, nullptr, 1), shape, 1);
     for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(alone[i], expected[i], 1e-4) << i;
     for (const int parts : {2, 3, 7}) {
-      EXPECT_EQ(run(*make_shared_matmul(shape, nullptr, parts), shape, parts), alone) << parts;
+      EXPECT_EQ(run(*make_shared_matmul(shape, false, nullptr, parts), shape, parts), alone)
+          << parts;
     }
   }
 }
 
 TEST(SharedMatmul, TheEpilogueSeesEachRowOnce) {
   for (const GemmShape& shape : kShapes) {
-    Matrix doubled = run(*make_shared_matmul(shape, nullptr, 1), shape, 1);
+    Matrix doubled = run(*make_shared_matmul(shape, false, nullptr, 1), shape, 1);
     for (float& element : doubled) element *= 2;
     for (const int parts : {1, 2, 3}) {
-      const auto executable = make_shared_matmul(shape, std::make_unique<Doubling>(shape.n), parts);
+      const auto executable =
+          make_shared_matmul(shape, false, std::make_unique<Doubling>(shape.n), parts);
       EXPECT_EQ(run(*executable, shape, parts, 3), doubled) << shape.m << " rows, " << parts;
+    }
+  }
+}
+
+TEST(SharedMatmul, ABiasIsAddedToTheWholeSumOfEachRow) {
+  for (const GemmShape& shape : kShapes) {
+    Matrix expected = run(*make_shared_matmul(shape, false, nullptr, 1), shape, 1);
+    const Matrix bias = bias_of(shape);
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % bias.size()];
+    for (const int parts : {1, 2, 5}) {
+      const auto executable = make_shared_matmul(shape, true, nullptr, parts);
+      EXPECT_EQ(run(*executable, shape, parts, 2, true), expected) << shape.m << " rows, " << parts;
     }
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <span>
 #include <vector>
 
 #include "kernels/cpu/pointwise.h"
@@ -18,11 +19,11 @@ constexpr int64_t kBlockBytes = 4096;
 template <class T>
 class PointwiseEpilogue final : public Epilogue {
  public:
-  PointwiseEpilogue(const op::Expression& expression, int64_t columns)
-      : columns_(columns), has_bias_(expression.inputs == 2) {
+  PointwiseEpilogue(std::span<const op::Expression::Step> steps, bool has_bias, int64_t columns)
+      : columns_(columns), has_bias_(has_bias) {
     const int64_t fitting = kBlockBytes / static_cast<int64_t>(sizeof(T));
     block_rows_ = std::max<int64_t>(1, fitting / std::max<int64_t>(1, columns));
-    for (const op::Expression::Step& step : expression.steps) {
+    for (const op::Expression::Step& step : steps) {
       const Pointwise<T>* function = find_pointwise<T>(step.op->name);
       assert(function != nullptr);
       const unsigned all_go_on = (1u << function->inputs) - 1;
@@ -68,16 +69,32 @@ class PointwiseEpilogue final : public Epilogue {
   std::vector<Step> steps_;
 };
 
-}  // namespace
+using Steps = std::span<const op::Expression::Step>;
 
-std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature) {
-  const auto& expression = signature.attrs.get<op::ExpressionPtr>("epilogue");
+const op::Expression& expression_of(const op::Signature& signature) {
+  return *signature.attrs.get<op::ExpressionPtr>("epilogue");
+}
+
+std::unique_ptr<Epilogue> prepare(const op::Signature& signature, Steps steps, bool has_bias) {
   const auto& [dtype, shape] = signature.outputs[0];
   const int64_t columns = shape[shape.rank() - 1];
   if (dtype == DType::float32) {
-    return std::make_unique<PointwiseEpilogue<float>>(*expression, columns);
+    return std::make_unique<PointwiseEpilogue<float>>(steps, has_bias, columns);
   }
-  return std::make_unique<PointwiseEpilogue<double>>(*expression, columns);
+  return std::make_unique<PointwiseEpilogue<double>>(steps, has_bias, columns);
+}
+
+}  // namespace
+
+std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature) {
+  const op::Expression& expression = expression_of(signature);
+  return prepare(signature, expression.steps, expression.inputs == 2);
+}
+
+std::unique_ptr<Epilogue> prepare_epilogue_after_bias(const op::Signature& signature) {
+  const op::Expression& expression = expression_of(signature);
+  const Steps rest = Steps(expression.steps).subspan(expression.inputs == 2 ? 1 : 0);
+  return rest.empty() ? nullptr : prepare(signature, rest, false);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -28,4 +28,7 @@ class Epilogue {
 /// For the result of the signature, in rows of its last axis.
 std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature);
 
+/// What is left of it for who adds the bias himself; null if nothing is.
+std::unique_ptr<Epilogue> prepare_epilogue_after_bias(const op::Signature& signature);
+
 }  // namespace tandem::kernels::cpu

@@ -164,7 +164,7 @@ bool is_shared(GemmShape matrix, int parts) {
   return provider == tandem::cpu::kPackedProvider;
 }
 
-op::ExecutablePtr prepare(const Signature& s, std::unique_ptr<Epilogue> epilogue, int parts) {
+op::ExecutablePtr prepare(const Signature& s, bool has_epilogue, int parts) {
   const Shape& a = s.inputs[0].shape;
   const Shape& b = s.inputs[1].shape;
   const Shape& c = s.outputs[0].shape;
@@ -180,17 +180,17 @@ op::ExecutablePtr prepare(const Signature& s, std::unique_ptr<Epilogue> epilogue
                    .ldc = c[c.rank() - 1]};
   const Nest<2> batch = batch_of(s, matrix.m);
   if (batch.count() == 1 && is_shared(matrix, parts)) {
-    return make_shared_matmul(matrix, std::move(epilogue), parts);
+    return make_shared_matmul(matrix, s.inputs.size() > 2,
+                              has_epilogue ? prepare_epilogue_after_bias(s) : nullptr, parts);
   }
-  return std::make_shared<Matmul>(matrix, batch, std::move(epilogue), parts);
+  return std::make_shared<Matmul>(matrix, batch, has_epilogue ? prepare_epilogue(s) : nullptr,
+                                  parts);
 }
 
-op::ExecutablePtr prepare_matmul(const Signature& s, int parts) {
-  return prepare(s, nullptr, parts);
-}
+op::ExecutablePtr prepare_matmul(const Signature& s, int parts) { return prepare(s, false, parts); }
 
 op::ExecutablePtr prepare_fused_matmul(const Signature& s, int parts) {
-  return prepare(s, prepare_epilogue(s), parts);
+  return prepare(s, true, parts);
 }
 
 }  // namespace

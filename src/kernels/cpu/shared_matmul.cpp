@@ -23,8 +23,10 @@ using tandem::cpu::PackedProduct;
 /// of a share, so that all end at about the same time.
 class SharedMatmul final : public op::Executable {
  public:
-  SharedMatmul(const GemmShape& shape, std::unique_ptr<Epilogue> epilogue, int parts)
+  SharedMatmul(const GemmShape& shape, bool adds_bias, std::unique_ptr<Epilogue> epilogue,
+               int parts)
       : shape_(shape),
+        adds_bias_(adds_bias),
         product_(shape, parts, epilogue != nullptr),
         epilogue_(std::move(epilogue)),
         parts_(parts),
@@ -56,8 +58,11 @@ class SharedMatmul final : public op::Executable {
                               launch.workspace_stride);
   }
 
-  static PackedOperands operands(const Launch& launch) {
-    return {.a = launch.in<float>(0), .b = launch.in<float>(1), .c = launch.out<float>(0)};
+  PackedOperands operands(const Launch& launch) const {
+    return {.a = launch.in<float>(0),
+            .b = launch.in<float>(1),
+            .bias = adds_bias_ ? launch.in<float>(2) : nullptr,
+            .c = launch.out<float>(0)};
   }
 
   static std::atomic_ref<int64_t> next_cell(const Launch& launch, int of_part) {
@@ -74,8 +79,7 @@ class SharedMatmul final : public op::Executable {
   void take_blocks(const Launch& launch) const {
     char* space = launch.workspace<char>();
     void* epilogue_space = space + epilogue_offset();
-    if (epilogue_)
-      epilogue_->open(launch.inputs > 2 ? launch.in<void>(2) : nullptr, epilogue_space);
+    if (epilogue_) epilogue_->open(nullptr, epilogue_space);
     const PackedPanels shared = panels(launch);
     auto* c = launch.out<float>(0);
     for (int i = 0; i < parts_; ++i) {
@@ -106,6 +110,7 @@ class SharedMatmul final : public op::Executable {
   }
 
   const GemmShape shape_;
+  const bool adds_bias_;
   const PackedProduct product_;
   const std::unique_ptr<Epilogue> epilogue_;
   const int parts_;
@@ -114,9 +119,9 @@ class SharedMatmul final : public op::Executable {
 
 }  // namespace
 
-op::ExecutablePtr make_shared_matmul(const GemmShape& shape, std::unique_ptr<Epilogue> epilogue,
-                                     int parts) {
-  return std::make_shared<SharedMatmul>(shape, std::move(epilogue), parts);
+op::ExecutablePtr make_shared_matmul(const GemmShape& shape, bool adds_bias,
+                                     std::unique_ptr<Epilogue> epilogue, int parts) {
+  return std::make_shared<SharedMatmul>(shape, adds_bias, std::move(epilogue), parts);
 }
 
 }  // namespace tandem::kernels::cpu
