@@ -155,51 +155,70 @@ void border_tile(int64_t height, int64_t width, const float* a, const float* b, 
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// to[p][j] = from[j][p] for 4 rows of a vector each.
-HWY_INLINE void turn_four(const float* from, int64_t apart, float* to, int64_t to_apart) {
+// Elements of a panel of kWidth rows that lie `apart`: to[p][j] = from[j][p], as many terms p as
+// are returned.
+
+/// Four rows at a time.
+template <int64_t kWidth>
+HWY_INLINE int64_t turn_vector(const float* from, int64_t apart, float* to) {
   const F d;
-  hn::Vec<F> v[4];
-  TANDEM_UNROLL
-  for (int i = 0; i < 4; ++i) v[i] = hn::LoadU(d, from + i * apart);
-  transpose_blocks(d, v);
-  TANDEM_UNROLL
-  for (int i = 0; i < 4; ++i) store_blocks(d, v[i], to + i * to_apart, 4 * to_apart);
+  for (int64_t j = 0; j < kWidth; j += 4) {
+    hn::Vec<F> v[4];
+    TANDEM_UNROLL
+    for (int i = 0; i < 4; ++i) v[i] = hn::LoadU(d, from + (j + i) * apart);
+    transpose_blocks(d, v);
+    TANDEM_UNROLL
+    for (int i = 0; i < 4; ++i) store_blocks(d, v[i], to + i * kWidth + j, 4 * kWidth);
+  }
+  return kVector;
 }
 
-/// The same for two rows.
-HWY_INLINE void turn_two(const float* from, int64_t apart, float* to, int64_t to_apart) {
-  const hn::FixedTag<float, 4> d;
-  const hn::Half<decltype(d)> half;
-  for (int64_t p = 0; p < kVector; p += 4, from += 4) {
-    const auto v0 = hn::LoadU(d, from);
-    const auto v1 = hn::LoadU(d, from + apart);
-    for (const auto& pair : {hn::InterleaveLower(d, v0, v1), hn::InterleaveUpper(d, v0, v1)}) {
-      hn::StoreU(hn::LowerHalf(half, pair), half, to);
-      hn::StoreU(hn::UpperHalf(half, pair), half, to + to_apart);
-      to += 2 * to_apart;
+/// The six rows of a panel of A: pairs of rows, then of these, as they follow each other in memory.
+template <>
+HWY_INLINE int64_t turn_vector<kRows>(const float* from, int64_t apart, float* to) {
+  static_assert(kRows == 6);
+  const hn::CappedTag<float, 8> d;
+  const hn::Repartition<double, decltype(d)> pairs;
+  using V = hn::Vec<decltype(d)>;
+  hn::Vec<decltype(pairs)> low[3], high[3];
+  TANDEM_UNROLL
+  for (int i = 0; i < 3; ++i) {
+    const V even = hn::LoadU(d, from + 2 * i * apart);
+    const V odd = hn::LoadU(d, from + (2 * i + 1) * apart);
+    low[i] = hn::BitCast(pairs, hn::InterleaveLower(d, even, odd));
+    high[i] = hn::BitCast(pairs, hn::InterleaveUpper(d, even, odd));
+  }
+  // Each block of 128 bits has 24 elements to store.
+  const V v[6] = {hn::BitCast(d, hn::InterleaveLower(pairs, low[0], low[1])),
+                  hn::BitCast(d, hn::OddEven(low[0], low[2])),
+                  hn::BitCast(d, hn::InterleaveUpper(pairs, low[1], low[2])),
+                  hn::BitCast(d, hn::InterleaveLower(pairs, high[0], high[1])),
+                  hn::BitCast(d, hn::OddEven(high[0], high[2])),
+                  hn::BitCast(d, hn::InterleaveUpper(pairs, high[1], high[2]))};
+  constexpr int64_t kLanes = hn::MaxLanes(d);
+  if constexpr (kLanes == 4) {
+    TANDEM_UNROLL
+    for (int i = 0; i < 6; ++i) hn::StoreU(v[i], d, to + 4 * i);
+  } else {
+    TANDEM_UNROLL
+    for (int i = 0; i < 6; i += 2) {
+      hn::StoreU(hn::ConcatLowerLower(d, v[i + 1], v[i]), d, to + 4 * i);
+      hn::StoreU(hn::ConcatUpperUpper(d, v[i + 1], v[i]), d, to + 24 + 4 * i);
     }
   }
+  return kLanes;
 }
 #endif
 
-/// to[p][j] = from[j][p] for `rows` rows of `k` elements.
-HWY_INLINE void turn(const float* from, int64_t apart, int64_t rows, int64_t k, float* to,
-                     int64_t to_apart) {
+/// `k` terms of a panel of rows that lie `apart`.
+template <int64_t kWidth>
+HWY_INLINE void turn(const float* from, int64_t apart, int64_t k, float* to) {
   int64_t p = 0;
 #if HWY_TARGET != HWY_SCALAR
-  for (; p + kVector <= k; p += kVector) {
-    const float* column = from + p;
-    float* row = to + p * to_apart;
-    int64_t j = 0;
-    for (; j + 4 <= rows; j += 4) turn_four(column + j * apart, apart, row + j, to_apart);
-    for (; j + 2 <= rows; j += 2) turn_two(column + j * apart, apart, row + j, to_apart);
-    for (; j < rows; ++j) {
-      for (int64_t q = 0; q < kVector; ++q) row[q * to_apart + j] = column[j * apart + q];
-    }
-  }
+  while (p + kVector <= k) p += turn_vector<kWidth>(from + p, apart, to + p * kWidth);
 #endif
   for (; p < k; ++p) {
-    for (int64_t j = 0; j < rows; ++j) to[p * to_apart + j] = from[j * apart + p];
+    for (int64_t j = 0; j < kWidth; ++j) to[p * kWidth + j] = from[j * apart + p];
   }
 }
 
@@ -300,7 +319,7 @@ void pack(const Operand& o, const Piece& piece, float* to, int64_t apart) {
   } else {
     const float* from = Lying(o, piece).first;
     for (int64_t j = 0; j < whole.lines; j += kWidth) {
-      turn(from + j * o.stride, o.stride, kWidth, piece.terms, to + j / kWidth * apart, kWidth);
+      turn<kWidth>(from + j * o.stride, o.stride, piece.terms, to + j / kWidth * apart);
     }
   }
   if (whole.lines == piece.lines) return;
