@@ -47,6 +47,17 @@ void add(op::Registry& registry, const Activation& activation) {
   registry.add(priced(unary_op(activation.name, kFloating, gradient)));
 }
 
+/// The activation and its derivative by x in one pass: what graph/passes/share_slopes.cpp makes of
+/// an activation and its gradient.
+void add_with_slope(op::Registry& registry, const std::string& name) {
+  op::OpDef both = costly(unary_op(name + "_with_slope", kFloating));
+  both.pointwise = false;
+  both.infer = [infer = std::move(both.infer)](const op::Signature& s) {
+    return op::TensorTypes(2, infer(s)[0]);
+  };
+  registry.add(both);
+}
+
 /// grad(1, x) = alpha exp(x) where x is negative.
 Tensor elu_curvature(const Tensor& x, const Attrs& attrs) {
   const Tensor zero = scalar_like(0, x);
@@ -100,6 +111,7 @@ void register_activation(op::Registry& registry) {
   add(registry, {"gelu_tanh", "gelu_tanh_grad", !kByResult, kCostly, gelu_tanh_curvature});
   add(registry, {"sigmoid", "sigmoid_grad", kByResult, kCostly, sigmoid_curvature});
   add(registry, {"silu", "silu_grad", !kByResult, kCostly, silu_curvature});
+  for (const char* name : {"gelu", "gelu_tanh", "silu"}) add_with_slope(registry, name);
   add(registry, {"softplus", "softplus_grad", !kByResult, kCostly, softplus_curvature});
 }
 

@@ -26,6 +26,7 @@ void optimize(Graph& graph) {
   if (fusion) {
     shrink_pool_gradients(graph);
     mark_sparse_gradients(graph);
+    share_slopes(graph);
     fuse_epilogues(graph);
     fuse_elementwise(graph);
   }

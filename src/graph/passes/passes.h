@@ -24,6 +24,11 @@ void shrink_pool_gradients(Graph& graph);
 /// Tells convolutions whose gradient max pooling left mostly zero how much of it is not.
 void mark_sparse_gradients(Graph& graph);
 
+/// Where an activation's gradient needs what the activation was of, and nobody else does, the slope
+/// is computed beside the value and kept in its place: for gelu and its like, which cost more than
+/// the memory.
+void share_slopes(Graph& graph);
+
 /// A bias that is added to the rows of a product or a convolution, and a function of single
 /// elements after it, become part of the call: done while the result is in the cache.
 void fuse_epilogues(Graph& graph);

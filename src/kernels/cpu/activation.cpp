@@ -1,7 +1,10 @@
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <cstdint>
+#include <span>
 
+#include "kernels/cpu/part.h"
 #include "kernels/cpu/pointwise.h"
+#include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
@@ -92,59 +95,79 @@ struct EluGrad : Binary {
   double alpha;
 };
 
-/// x times the part of the normal distribution below x: relu less what is lost on either side.
-struct Gelu : Unary {
+/// A function and its derivative, which cost little more than either. Functions of this kind,
+/// f(tag, x, &value, &slope), are made into a function, a gradient and both at once.
+template <class F>
+struct ValueOf : Unary {
   static constexpr bool kLong = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {
-    V size, density;
-    normal_density(d, x, &size, &density);
-    const V tail = hn::Mul(density, scaled_tail(d, size));
-    return hn::NegMulAdd(size, tail, hn::Max(x, hn::Zero(d)));
+    V value, slope;
+    F()(d, x, &value, &slope);
+    return value;
   }
 };
 
-struct GeluGrad : Binary {
+template <class F>
+struct GradOf : Binary {
   static constexpr bool kLong = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V g, V x) const {
+    V value, slope;
+    F()(d, x, &value, &slope);
+    return hn::Mul(g, slope);
+  }
+};
+
+template <class F, class T>
+void run_with_slope(const T* x, T* value, T* slope, int64_t count) {
+  const hn::ScalableTag<T> d;
+  for (int64_t i = 0; i < count; i += lanes(d)) {
+    const int64_t left = count - i;
+    hn::Vec<decltype(d)> v, s;
+    F()(d, loaded(d, x, true, i, left), &v, &s);
+    if (left >= lanes(d)) {
+      hn::StoreU(v, d, value + i);
+      hn::StoreU(s, d, slope + i);
+    } else {
+      store_first(d, v, value + i, left);
+      store_first(d, s, slope + i, left);
+    }
+  }
+}
+
+/// x times the part of the normal distribution below x: relu less what is lost on either side. The
+/// slopes at x and -x add up to 1.
+struct Gelu {
+  template <class D, class V>
+  HWY_INLINE void operator()(D d, V x, V* value, V* slope) const {
     V size, density;
     normal_density(d, x, &size, &density);
-    // The derivative at -|x|; that at |x| is 1 less it.
-    const V below = hn::Mul(
-        density, hn::NegMulAdd(size, constant(d, 0.39894228040143267794), scaled_tail(d, size)));
+    const V tail = scaled_tail(d, size);
+    *value = hn::NegMulAdd(size, hn::Mul(density, tail), hn::Max(x, hn::Zero(d)));
+    const V below =
+        hn::Mul(density, hn::NegMulAdd(size, constant(d, 0.39894228040143267794), tail));
     const V above = hn::Sub(constant(d, 1), below);
-    return hn::Mul(g, hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, above));
+    *slope = hn::IfThenElse(hn::Lt(x, hn::Zero(d)), below, above);
   }
 };
 
 /// gelu by tanh is x s with s = sigmoid(k (x + c x^3)): 1 + tanh(u) = 2 sigmoid(2 u).
-constexpr double kGeluScale = 1.5957691216057307118;
-constexpr double kGeluCube = 0.044715;
-
-struct GeluTanh : Unary {
-  static constexpr bool kLong = true;
+struct GeluTanh {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const {
-    const V one = constant(d, 1);
-    const V cubic = hn::MulAdd(constant(d, kGeluCube), hn::Mul(x, x), one);
-    const V at = hn::Mul(hn::Mul(constant(d, -kGeluScale), x), cubic);
-    const V value = hn::Div(x, hn::Add(one, exp_of(d, at)));
-    return hn::IfThenZeroElse(hn::Lt(x, constant(d, -40)), value);
-  }
-};
-
-struct GeluTanhGrad : Binary {
-  static constexpr bool kLong = true;
-  template <class D, class V>
-  HWY_INLINE V operator()(D d, V g, V x) const {
+  HWY_INLINE void operator()(D d, V x, V* value, V* slope) const {
+    constexpr double kScale = 1.5957691216057307118;
+    constexpr double kCube = 0.044715;
     const V one = constant(d, 1);
     const V v = within(d, x, 40);
     const V squares = hn::Mul(v, v);
-    const V scaled = hn::Mul(constant(d, kGeluScale), v);
-    const V s = sigmoid_of(d, hn::Mul(scaled, hn::MulAdd(constant(d, kGeluCube), squares, one)));
-    const V slope = hn::Mul(scaled, hn::MulAdd(constant(d, 3 * kGeluCube), squares, one));
-    return hn::Mul(g, hn::MulAdd(hn::Mul(s, hn::Sub(one, s)), slope, s));
+    const V scaled = hn::Mul(constant(d, kScale), v);
+    const V at = hn::Mul(scaled, hn::MulAdd(constant(d, kCube), squares, one));
+    const V divisor = hn::Add(one, exp_of(d, hn::Neg(at)));
+    *value = hn::IfThenZeroElse(hn::Lt(x, constant(d, -40)), hn::Div(x, divisor));
+    const V s = hn::Div(one, divisor);
+    const V slope_of_at = hn::MulAdd(constant(d, 3 * kCube), squares, one);
+    *slope = hn::MulAdd(hn::Mul(s, hn::Sub(one, s)), hn::Mul(scaled, slope_of_at), s);
   }
 };
 
@@ -163,23 +186,14 @@ struct SigmoidGrad : Binary {
   }
 };
 
-struct Silu : Unary {
-  static constexpr bool kLong = true;
+struct Silu {
   template <class D, class V>
-  HWY_INLINE V operator()(D d, V x) const {
-    const V value = hn::Div(x, hn::Add(constant(d, 1), exp_of(d, hn::Neg(x))));
-    return hn::IfThenZeroElse(hn::Lt(x, constant(d, -800)), value);
-  }
-};
-
-struct SiluGrad : Binary {
-  static constexpr bool kLong = true;
-  template <class D, class V>
-  HWY_INLINE V operator()(D d, V g, V x) const {
+  HWY_INLINE void operator()(D d, V x, V* value, V* slope) const {
     const V one = constant(d, 1);
-    const V s = sigmoid_of(d, x);
-    const V slope = hn::MulAdd(within(d, x, 800), hn::Sub(one, s), one);
-    return hn::Mul(g, hn::Mul(s, slope));
+    const V divisor = hn::Add(one, exp_of(d, hn::Neg(x)));
+    *value = hn::IfThenZeroElse(hn::Lt(x, constant(d, -800)), hn::Div(x, divisor));
+    const V s = hn::Div(one, divisor);
+    *slope = hn::Mul(s, hn::MulAdd(within(d, x, 800), hn::Sub(one, s), one));
   }
 };
 
@@ -211,19 +225,32 @@ Functions<T> activation() {
       pointwise<LeakyReluGrad, T>("leaky_relu_grad", {"alpha"}),
       pointwise<Elu, T>("elu", {"alpha"}),
       pointwise<EluGrad, T>("elu_grad", {"alpha"}),
-      pointwise<Gelu, T>("gelu"),
-      pointwise<GeluGrad, T>("gelu_grad"),
-      pointwise<GeluTanh, T>("gelu_tanh"),
-      pointwise<GeluTanhGrad, T>("gelu_tanh_grad"),
+      pointwise<ValueOf<Gelu>, T>("gelu"),
+      pointwise<GradOf<Gelu>, T>("gelu_grad"),
+      pointwise<ValueOf<GeluTanh>, T>("gelu_tanh"),
+      pointwise<GradOf<GeluTanh>, T>("gelu_tanh_grad"),
       pointwise<Sigmoid, T>("sigmoid"),
       pointwise<SigmoidGrad, T>("sigmoid_grad"),
-      pointwise<Silu, T>("silu"),
-      pointwise<SiluGrad, T>("silu_grad"),
+      pointwise<ValueOf<Silu>, T>("silu"),
+      pointwise<GradOf<Silu>, T>("silu_grad"),
       pointwise<Softplus, T>("softplus"),
       pointwise<SoftplusGrad, T>("softplus_grad"),
   };
   return kFunctions;
 }
+
+template <class T>
+std::span<const SlopeFunction<T>> with_slopes() {
+  static constexpr SlopeFunction<T> kFunctions[] = {
+      {"gelu_with_slope", run_with_slope<Gelu, T>},
+      {"gelu_tanh_with_slope", run_with_slope<GeluTanh, T>},
+      {"silu_with_slope", run_with_slope<Silu, T>},
+  };
+  return kFunctions;
+}
+
+std::span<const SlopeFunction<float>> with_slopes_float32() { return with_slopes<float>(); }
+std::span<const SlopeFunction<double>> with_slopes_float64() { return with_slopes<double>(); }
 
 Functions<float> activation_float32() { return activation<float>(); }
 Functions<double> activation_float64() { return activation<double>(); }
@@ -237,6 +264,30 @@ namespace tandem::kernels::cpu {
 
 HWY_EXPORT(activation_float32);
 HWY_EXPORT(activation_float64);
+HWY_EXPORT(with_slopes_float32);
+HWY_EXPORT(with_slopes_float64);
+
+namespace {
+
+template <class T>
+void add_kernels(op::Registry& registry, std::span<const SlopeFunction<T>> functions) {
+  for (const SlopeFunction<T>& function : functions) {
+    registry.add_kernel(
+        function.name, "cpu", {dtype_of<T>}, [run = function.run](const op::Signature& s, int) {
+          return op::executable([run, split = RowSplit(s.outputs[0].shape)](const op::Launch& l) {
+            const auto [begin, end] = split.part(l);
+            run(l.in<T>(0) + begin, l.out<T>(0) + begin, l.out<T>(1) + begin, end - begin);
+          });
+        });
+  }
+}
+
+}  // namespace
+
+void register_activation_slopes(op::Registry& registry) {
+  add_kernels(registry, HWY_DYNAMIC_DISPATCH(with_slopes_float32)());
+  add_kernels(registry, HWY_DYNAMIC_DISPATCH(with_slopes_float64)());
+}
 
 template <>
 Functions<float> activation_functions() {

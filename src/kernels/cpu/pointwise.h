@@ -57,6 +57,13 @@ Functions<T> selection_functions();
 template <class T>
 Functions<T> whole_number_functions();
 
+/// A function of single elements and its derivative at once. `value` may be `x`.
+template <class T>
+struct SlopeFunction {
+  std::string_view name;  ///< Of the op.
+  void (*run)(const T* x, T* value, T* slope, int64_t count);
+};
+
 /// A run of which all inputs stay, from the function for those that go on.
 template <class T, RunFn<T> kRun>
 void run_staying(const T* const* inputs, T* out, int64_t count, const double* parameters) {

@@ -2,6 +2,7 @@
 
 namespace tandem::kernels::cpu {
 
+void register_activation_slopes(op::Registry& registry);
 void register_argmax(op::Registry& registry);
 void register_assign(op::Registry& registry);
 void register_attention(op::Registry& registry);
@@ -33,6 +34,7 @@ void register_softmax(op::Registry& registry);
 void register_transpose(op::Registry& registry);
 
 void register_kernels(op::Registry& registry) {
+  register_activation_slopes(registry);
   register_argmax(registry);
   register_assign(registry);
   register_attention(registry);

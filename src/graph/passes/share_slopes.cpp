@@ -1,0 +1,77 @@
+#include <algorithm>
+#include <string_view>
+#include <utility>
+
+#include "graph/passes/passes.h"
+#include "op/registry.h"
+
+namespace tandem::graph {
+namespace {
+
+struct Shared {
+  std::string_view activation, gradient, both;
+};
+constexpr Shared kShared[] = {{"gelu", "gelu_grad", "gelu_with_slope"},
+                              {"gelu_tanh", "gelu_tanh_grad", "gelu_tanh_with_slope"},
+                              {"silu", "silu_grad", "silu_with_slope"}};
+
+class Sharer {
+ public:
+  explicit Sharer(Graph& graph) : graph_(graph), uses_(graph.values.size()) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (int input : graph.nodes[i].inputs) uses_of(input).push_back(i);
+    }
+    for (int result : graph.results) uses_of(result).push_back(graph.nodes.size());
+  }
+
+  void run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (const Shared& shared : kShared) {
+        if (graph_.nodes[i].op().name == shared.activation) share(i, shared);
+      }
+    }
+  }
+
+ private:
+  std::vector<size_t>& uses_of(int value) {
+    return uses_[static_cast<size_t>(graph_.storage_of(value))];
+  }
+
+  void share(size_t index, const Shared& shared) {
+    const int x = graph_.nodes[index].inputs[0];
+    if (graph_.at(graph_.storage_of(x)).source != Value::Source::node)
+      return;  // It is kept anyway.
+    const std::vector<size_t>& users = uses_of(x);
+    const auto is_x = [&](int value) { return graph_.storage_of(value) == graph_.storage_of(x); };
+    const auto is_gradient = [&](size_t user) {
+      if (user == graph_.nodes.size() || graph_.nodes[user].op().name != shared.gradient) {
+        return false;
+      }
+      const Node& node = graph_.nodes[user];
+      return !is_x(node.inputs[0]) && graph_.at(node.inputs[1]).type == graph_.at(x).type;
+    };
+    const bool nobody_else =
+        std::ranges::all_of(users, [&](size_t user) { return user == index || is_gradient(user); });
+    if (users.size() < 2 || !nobody_else) return;
+    const int slope = graph_.add_value({.type = graph_.at(x).type});
+    Node& activation = graph_.nodes[index];
+    activation.signature.op = &op::find_op(shared.both);
+    activation.outputs.push_back(slope);
+    activation.signature.outputs.push_back(graph_.at(slope).type);
+    for (size_t user : users) {
+      if (user == index) continue;
+      Node& gradient = graph_.nodes[user];
+      gradient.signature.op = &op::find_op("mul");
+      gradient.inputs[1] = slope;
+    }
+  }
+
+  Graph& graph_;
+  std::vector<std::vector<size_t>> uses_;  // By value that owns memory; past the end: a result.
+};
+
+}  // namespace
+
+void share_slopes(Graph& graph) { Sharer(graph).run(); }
+
+}  // namespace tandem::graph
