@@ -265,8 +265,9 @@ HWY_INLINE V scaled_tail(D d, V x) {
       -1.7966449143338006e-06, -4.358248073246926e-07,  3.0487402370696243e-07,
       1.2816516407892689e-08,  -3.7818475918849024e-08, 6.320911822311578e-11,
       2.696182327528536e-09};
-  const V part = hn::Div(constant(d, 1), hn::Add(x, constant(d, 2.5, 6)));
-  const V at = hn::NegMulAdd(constant(d, 5, 12), part, constant(d, 1));
+  const V k = constant(d, 2.5, 6);
+  const V part = hn::Div(constant(d, 1), hn::Add(x, k));
+  const V at = hn::Mul(hn::Sub(x, k), part);
   if constexpr (sizeof(hn::TFromD<D>) == 4) {
     return hn::Mul(polynomial(d, at, kFloat32), part);
   } else {
