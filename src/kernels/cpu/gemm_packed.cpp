@@ -86,8 +86,8 @@ HWY_NOINLINE void tile(const float* a, const float* b, int64_t k, const Target& 
     hwy::Prefetch(c + r * ldc);
     hwy::Prefetch(c + r * ldc + kColumns - 1);
   }
-  _Pragma("GCC unroll 8")  // NOLINT
-      for (int64_t p = 0; p < k; ++p) {
+#pragma GCC unroll 8
+  for (int64_t p = 0; p < k; ++p) {
     const auto b_low = in_register(hn::Load(d, b));
     const auto b_high = in_register(hn::Load(d, b + kVector));
     TANDEM_UNROLL
@@ -142,7 +142,7 @@ void tile_of(int64_t height, const float* a, const float* b, int64_t k, const Ta
 template <bool kAdd>
 void border_tile(int64_t height, int64_t width, const float* a, const float* b, int64_t k,
                  const Target& target) {
-  float whole[kRows * kColumns];
+  float whole[kRows * kColumns] = {};
   tile_of<false>(height, a, b, k, {whole, kColumns, nullptr});
   for (int64_t r = 0; r < height; ++r) {
     float* row = target.c + r * target.ldc;
@@ -182,7 +182,7 @@ HWY_INLINE int64_t turn_vector<kRows>(const float* from, int64_t apart, float* t
   using V = hn::Vec<decltype(d)>;
   hn::Vec<decltype(pairs)> low[3], high[3];
   TANDEM_UNROLL
-  for (int i = 0; i < 3; ++i) {
+  for (int64_t i = 0; i < 3; ++i) {
     const V even = hn::LoadU(d, from + 2 * i * apart);
     const V odd = hn::LoadU(d, from + (2 * i + 1) * apart);
     low[i] = hn::BitCast(pairs, hn::InterleaveLower(d, even, odd));
@@ -198,10 +198,10 @@ HWY_INLINE int64_t turn_vector<kRows>(const float* from, int64_t apart, float* t
   constexpr int64_t kLanes = hn::MaxLanes(d);
   if constexpr (kLanes == 4) {
     TANDEM_UNROLL
-    for (int i = 0; i < 6; ++i) hn::StoreU(v[i], d, to + 4 * i);
+    for (int64_t i = 0; i < 6; ++i) hn::StoreU(v[i], d, to + 4 * i);
   } else {
     TANDEM_UNROLL
-    for (int i = 0; i < 6; i += 2) {
+    for (int64_t i = 0; i < 6; i += 2) {
       hn::StoreU(hn::ConcatLowerLower(d, v[i + 1], v[i]), d, to + 4 * i);
       hn::StoreU(hn::ConcatUpperUpper(d, v[i + 1], v[i]), d, to + 24 + 4 * i);
     }
