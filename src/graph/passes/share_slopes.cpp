@@ -39,14 +39,13 @@ class Sharer {
 
   void share(size_t index, const Shared& shared) {
     const int x = graph_.nodes[index].inputs[0];
-    if (graph_.at(graph_.storage_of(x)).source != Value::Source::node)
-      return;  // It is kept anyway.
+    // What a call has not made is kept anyway.
+    if (graph_.at(graph_.storage_of(x)).source != Value::Source::node) return;
     const std::vector<size_t>& users = uses_of(x);
     const auto is_x = [&](int value) { return graph_.storage_of(value) == graph_.storage_of(x); };
     const auto is_gradient = [&](size_t user) {
-      if (user == graph_.nodes.size() || graph_.nodes[user].op().name != shared.gradient) {
-        return false;
-      }
+      if (user <= index || user == graph_.nodes.size()) return false;
+      if (graph_.nodes[user].op().name != shared.gradient) return false;
       const Node& node = graph_.nodes[user];
       return !is_x(node.inputs[0]) && graph_.at(node.inputs[1]).type == graph_.at(x).type;
     };

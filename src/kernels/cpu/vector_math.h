@@ -239,7 +239,7 @@ HWY_INLINE V exp_minus_product(D d, V a, V b) {
   const V x = hn::Neg(product);
 #if HWY_NATIVE_FMA
   const ExpReduction<D> e(d, x);
-  // As e.r, from the product before it is rounded; what is subtracted first is exact.
+  // From the product before it is rounded; n times the high part is exact.
   const V near = hn::NegMulSub(a, b, hn::Mul(e.n, e.ln2_high(d)));
   const V value = e.exp_of(d, hn::NegMulAdd(e.n, e.ln2_low(d), near));
 #else
