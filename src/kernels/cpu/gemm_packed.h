@@ -18,8 +18,10 @@ namespace tandem::cpu {
 
 /// Panels of an operand: `each` of them in each of several places, `stride` bytes apart. A place
 /// holds the terms of the first pass over all of its panels, then those of the second: as they are
-/// read. From one panel to the next it is `apart` elements.
+/// read. From one panel to the next it is `apart` elements: the panel and a gap.
 struct PackedPanels {
+  static constexpr int64_t kGap = 16;
+
   char* first = nullptr;
   int64_t each = 0;
   size_t stride = 0;
