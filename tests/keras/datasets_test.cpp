@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "harness/fresh_devices.h"
+#include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "keras/idx.h"
 #include "tandem/tandem.h"
@@ -22,18 +23,15 @@ class DatasetsTest : public harness::FreshDevices {
  protected:
   void SetUp() override {
     FreshDevices::SetUp();
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = fs::path(testing::TempDir()) / (std::string("datasets_") + test->name());
     fs::create_directories(folder_ / "datasets");
-    setenv("KERAS_HOME", folder_.c_str(), 1);
+    setenv("KERAS_HOME", folder_.path().c_str(), 1);
   }
   void TearDown() override {
     unsetenv("KERAS_HOME");
-    fs::remove_all(folder_);
     FreshDevices::TearDown();
   }
 
-  const fs::path& folder() const { return folder_; }
+  const fs::path& folder() const { return folder_.path(); }
 
   fs::path written(const std::string& name, const std::string& bytes) const {
     std::ofstream(folder_ / name, std::ios::binary) << bytes;
@@ -49,7 +47,7 @@ class DatasetsTest : public harness::FreshDevices {
   }
 
  private:
-  fs::path folder_;
+  const harness::TempFolder folder_;
 };
 
 /// An IDX file of bytes 0, 1, ..

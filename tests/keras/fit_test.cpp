@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "harness/fresh_devices.h"
+#include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "tandem/checkpoint.h"
 #include "tandem/keras/layers.h"
@@ -151,7 +152,8 @@ TEST_F(FitTest, EarlyStoppingStopsAndRestores) {
 
 TEST_F(FitTest, LearningRatesFollowTheirSchedules) {
   const Sequential model = compiled(usual());
-  const auto path = std::filesystem::path(testing::TempDir()) / "tandem_fit.csv";
+  const harness::TempFolder folder;
+  const auto path = folder / "log.csv";
   FitOptions options = quiet(3);
   options.callbacks = {
       callbacks::LearningRateScheduler([](int epoch, double) { return 0.1 / (1 + epoch); }),
@@ -165,12 +167,10 @@ TEST_F(FitTest, LearningRatesFollowTheirSchedules) {
   int rows = 0;
   while (std::getline(file, line)) ++rows;
   EXPECT_EQ(rows, 3);
-  std::filesystem::remove(path);
 }
 
 TEST_F(FitTest, ACheckpointIsWrittenForEachBetterEpoch) {
-  const auto folder = std::filesystem::path(testing::TempDir()) / "tandem_fit_checkpoints";
-  std::filesystem::remove_all(folder);
+  const harness::TempFolder folder;
   const Sequential model = compiled(usual());
   FitOptions options = quiet(3);
   options.callbacks = {callbacks::ModelCheckpoint((folder / "at-{epoch:02d}").string(),
@@ -185,7 +185,6 @@ TEST_F(FitTest, ACheckpointIsWrittenForEachBetterEpoch) {
   options.callbacks = {callbacks::EarlyStopping()};
   EXPECT_TRUE(throws<InvalidArgument>([&] { model.fit(x_, y_, options); },
                                       {"val_loss", "loss, mae", "validation_data"}));
-  std::filesystem::remove_all(folder);
 }
 
 TEST_F(FitTest, TheRateFallsOnAPlateau) {

@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdio>
+#include <cstdlib>
 #include <fstream>
 
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
+#include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "tandem/tandem.h"
 
@@ -92,7 +93,8 @@ TEST_F(ProfileTest, WaitsInsideAnOpAreNotItsOwnTime) {
 TEST_F(ProfileTest, TheTraceIsJsonWithARowForEachThreadAndDevice) {
   devices::test::add_test_gpu();
   config::set_logical_cpus({{.threads = 2}});
-  const std::string path = testing::TempDir() + "tandem_profile_test.json";
+  const harness::TempFolder folder;
+  const std::string path = folder / "trace.json";
   const auto f = function([](const Tensor& x) { return matmul(relu(x), x); });
   const auto run = [&](const char* name) {
     const auto scope = device(name);
@@ -117,11 +119,9 @@ for row in ('thread 1 of /device:CPU:0', '/device:GPU:0'):
     assert calls[0]['args']['flops'] > 0 and calls[0]['args']['bytes'] > 0 and calls[0]['dur'] > 0
 assert sum(e['name'] == 'step' and rows[e['tid']] == 'thread 0 of /device:CPU:0' for e in events) == 2
 )";
-  const std::string script = path + ".py";
+  const std::string script = folder / "check.py";
   std::ofstream(script) << check;
   EXPECT_EQ(std::system(("python3 " + script + " " + path).c_str()), 0);
-  std::remove(script.c_str());
-  std::remove(path.c_str());
 }
 
 TEST_F(ProfileTest, OneAtATime) {

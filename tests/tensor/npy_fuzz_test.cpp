@@ -7,6 +7,7 @@
 #include <fstream>
 #include <random>
 
+#include "harness/temp_folder.h"
 #include "tandem/error.h"
 #include "tandem/npy.h"
 
@@ -70,7 +71,8 @@ struct Outcome {
 
 template <class Load>
 Outcome fuzz(const std::vector<std::string>& names, int rounds, const Load& load) {
-  const auto path = std::filesystem::path(testing::TempDir()) / ("fuzz_" + names[0]);
+  const harness::TempFolder folder;
+  const auto path = folder / names[0];
   Mutator mutator;
   Outcome outcome;
   for (const std::string& name : names) {
@@ -86,7 +88,6 @@ Outcome fuzz(const std::vector<std::string>& names, int rounds, const Load& load
       }
     }
   }
-  std::filesystem::remove(path);
   return outcome;
 }
 

@@ -7,6 +7,7 @@
 
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
+#include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "tandem/tandem.h"
 
@@ -19,17 +20,6 @@ const std::filesystem::path kNumpyFiles = std::filesystem::path(TANDEM_TEST_DATA
 
 class Npy : public harness::FreshDevices {
  protected:
-  void SetUp() override {
-    FreshDevices::SetUp();
-    const auto* test = testing::UnitTest::GetInstance()->current_test_info();
-    folder_ = std::filesystem::path(testing::TempDir()) / (std::string("npy_") + test->name());
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override {
-    std::filesystem::remove_all(folder_);
-    FreshDevices::TearDown();
-  }
-
   std::filesystem::path in_folder(const std::string& name) const { return folder_ / name; }
 
   std::filesystem::path written(const std::string& name, const std::string& bytes) const {
@@ -38,7 +28,7 @@ class Npy : public harness::FreshDevices {
   }
 
  private:
-  std::filesystem::path folder_;
+  const harness::TempFolder folder_;
 };
 
 std::string bytes_of(const std::filesystem::path& path) {
