@@ -9,7 +9,7 @@
 #include "core/compute_scope.h"
 #include "harness/classifier.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 using Numbers = std::vector<float>;
@@ -136,4 +136,4 @@ TEST(Convolution, GradientsThatAreMostlyZeroAreListed) {
 }
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/gemm.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 template <class T>
@@ -56,4 +56,4 @@ TEST(ShallowGemm, IsChosenForFewTermsOnly) {
 }
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

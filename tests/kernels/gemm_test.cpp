@@ -21,7 +21,7 @@
 extern "C" void* blas_memory_alloc(int);
 extern "C" void blas_memory_free(void*);
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 using harness::error_of;
@@ -343,4 +343,4 @@ TEST(Gemm, AnUnknownProviderIsAnErrorThatListsTheOthers) {
 }
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

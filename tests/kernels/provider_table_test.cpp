@@ -10,7 +10,7 @@
 #include "tandem/log.h"
 #include "tandem/providers.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 using harness::throws;
@@ -123,4 +123,4 @@ TEST_F(ProviderTableTest, BadFilesAreRefusedByLine) {
 }
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

@@ -11,7 +11,6 @@
 namespace tandem::kernels::cpu {
 namespace {
 
-using tandem::cpu::GemmShape;
 using Matrix = std::vector<float>;
 
 Matrix random_matrix(int64_t elements, unsigned seed) {

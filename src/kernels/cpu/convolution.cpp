@@ -10,7 +10,7 @@
 #include "kernels/cpu/epilogue.h"
 #include "op/registry.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 ConvolutionShape ConvolutionShape::of(const op::Signature& signature) {
   const op::Attrs& attrs = signature.attrs;
@@ -100,16 +100,10 @@ std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
   return prepare_patch_convolution(pass, shape);
 }
 
-}  // namespace tandem::cpu
-
-namespace tandem::kernels::cpu {
 namespace {
 
 using op::Launch;
 using op::Signature;
-using tandem::cpu::Convolution;
-using tandem::cpu::ConvolutionPass;
-using tandem::cpu::ConvolutionShape;
 
 /// A convolution for each thread's number of images. Parts differ by at most one image, so there
 /// are at most two.
@@ -159,7 +153,7 @@ class Parts {
 };
 
 /// The epilogue of one thread's run.
-class Epilogued final : public tandem::cpu::Finish {
+class Epilogued final : public Finish {
  public:
   Epilogued(const Epilogue& epilogue, const void* bias, void* workspace)
       : epilogue_(epilogue), workspace_(workspace) {

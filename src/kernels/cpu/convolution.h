@@ -10,7 +10,7 @@
 #include "op/op_def.h"
 #include "ops/window.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 /// Images [images, height, width, in], a filter [height, width, in / groups, out], results
 /// [images, height', width', out], one after another in memory.
@@ -79,4 +79,4 @@ std::unique_ptr<Convolution> prepare_sparse_convolution(ConvolutionPass pass,
 std::unique_ptr<Convolution> prepare_patch_convolution(ConvolutionPass pass,
                                                        const ConvolutionShape& shape);
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

@@ -18,7 +18,7 @@
 
 #ifndef TANDEM_CONVOLUTION_DEPTHWISE_ONCE
 #define TANDEM_CONVOLUTION_DEPTHWISE_ONCE
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 /// Where a pair of operands meets: offsets in elements.
@@ -37,15 +37,12 @@ struct DepthwiseFns {
 };
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {
 namespace {
-
-using tandem::cpu::DepthwiseFns;
-using tandem::cpu::Meeting;
 
 template <class T>
 void gather(const T* first, const T* second, const Meeting* meetings, int64_t count, T* out,
@@ -120,14 +117,8 @@ namespace {
 HWY_EXPORT(depthwise_float32);
 HWY_EXPORT(depthwise_float64);
 
-tandem::cpu::DepthwiseFns<float> best(float) { return HWY_DYNAMIC_DISPATCH(depthwise_float32)(); }
-tandem::cpu::DepthwiseFns<double> best(double) { return HWY_DYNAMIC_DISPATCH(depthwise_float64)(); }
-
-}  // namespace
-}  // namespace tandem::kernels::cpu
-
-namespace tandem::cpu {
-namespace {
+DepthwiseFns<float> best(float) { return HWY_DYNAMIC_DISPATCH(depthwise_float32)(); }
+DepthwiseFns<double> best(double) { return HWY_DYNAMIC_DISPATCH(depthwise_float64)(); }
 
 /// One axis: which elements of the image and of the result meet at which element of the filter.
 struct AxisMeeting {
@@ -247,5 +238,5 @@ std::unique_ptr<Convolution> prepare_depthwise_convolution(ConvolutionPass pass,
   return std::make_unique<DepthwiseConvolution<double>>(pass, shape);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif

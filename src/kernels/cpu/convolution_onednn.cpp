@@ -10,7 +10,7 @@
 #include "kernels/cpu/convolution.h"
 #include "tandem/error.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 using Memory = dnnl::memory;
@@ -282,4 +282,4 @@ std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,
   return nullptr;
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

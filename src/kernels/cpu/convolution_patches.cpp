@@ -5,7 +5,7 @@
 #include "kernels/cpu/convolution.h"
 #include "kernels/cpu/gemm.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 /// How much is multiplied at once. Copying patches costs little next to the product with them, and
@@ -231,4 +231,4 @@ std::unique_ptr<Convolution> prepare_patch_convolution(ConvolutionPass pass,
   return std::make_unique<PatchConvolution<double>>(pass, shape);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

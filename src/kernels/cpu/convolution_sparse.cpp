@@ -14,10 +14,6 @@
 namespace tandem::kernels::cpu {
 namespace {
 
-using tandem::cpu::Convolution;
-using tandem::cpu::ConvolutionPass;
-using tandem::cpu::ConvolutionShape;
-
 // Elements of the result's gradient that are listed at once.
 constexpr int64_t kBlockElements = 16'384;
 
@@ -43,7 +39,7 @@ class SparseConvolution final : public Convolution {
   }
 
   void run(const void* first, const void* second, void* out, void* workspace,
-           const tandem::cpu::Finish*) const override {
+           const Finish*) const override {
     const auto* g = static_cast<const T*>(second);
     const Workspace at = parts_of(workspace);
     if (pass_ == ConvolutionPass::backprop_input) {
@@ -248,9 +244,6 @@ class SparseConvolution final : public Convolution {
 };
 
 }  // namespace
-}  // namespace tandem::kernels::cpu
-
-namespace tandem::cpu {
 
 std::unique_ptr<Convolution> prepare_sparse_convolution(ConvolutionPass pass,
                                                         const ConvolutionShape& shape) {
@@ -263,9 +256,9 @@ std::unique_ptr<Convolution> prepare_sparse_convolution(ConvolutionPass pass,
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
   if (padded(shape.window[0]) * padded(shape.window[1]) * shape.in > kMost) return nullptr;
   if (shape.dtype == DType::float32) {
-    return std::make_unique<kernels::cpu::SparseConvolution<float>>(pass, shape);
+    return std::make_unique<SparseConvolution<float>>(pass, shape);
   }
-  return std::make_unique<kernels::cpu::SparseConvolution<double>>(pass, shape);
+  return std::make_unique<SparseConvolution<double>>(pass, shape);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

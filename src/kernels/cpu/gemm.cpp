@@ -19,7 +19,7 @@
 #include "kernels/cpu/provider_table.h"
 #include "tandem/error.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 bool is_empty(const GemmShape& s) { return s.m == 0 || s.n == 0 || s.k == 0; }
@@ -250,4 +250,4 @@ std::unique_ptr<Gemm> prepare_gemm(const GemmShape& shape) {
   return prepare_gemm_with(static_gemm_provider(shape).c_str(), shape);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

@@ -14,7 +14,7 @@
 
 #include "tandem/dtype.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 /// op(A) is m x k, op(B) is k x n, C is m x n. A leading dimension is the distance between two rows
 /// in memory, in elements: of A as it lies there, k x m if transposed.
@@ -52,4 +52,4 @@ std::string static_gemm_provider(const GemmShape& shape);
 std::vector<std::string> gemm_providers_for(const GemmShape& shape);
 bool is_gemm_provider(std::string_view name);
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

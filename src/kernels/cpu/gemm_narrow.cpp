@@ -17,7 +17,7 @@
 
 #ifndef TANDEM_KERNELS_CPU_NARROW_PLAN
 #define TANDEM_KERNELS_CPU_NARROW_PLAN
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 enum class Formulation { rows, dot, columns };
@@ -29,11 +29,11 @@ struct NarrowPlan {
 };
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -58,11 +58,11 @@ void run_narrow(const NarrowPlan& plan, const void* a, const void* b, void* c, v
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 HWY_EXPORT(run_narrow);
@@ -120,5 +120,5 @@ std::unique_ptr<Gemm> make_narrow_gemm(const GemmShape& shape) {
   return std::make_unique<NarrowGemm>(shape);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/gemm.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 inline constexpr int64_t kNarrowColumns = 16;
 
@@ -37,4 +37,4 @@ void run_with_width(int64_t width, const Part& part) {
   kRuns[width](part);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

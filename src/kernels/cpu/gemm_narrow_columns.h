@@ -18,7 +18,7 @@
 #if HWY_TARGET != HWY_SCALAR
 
 HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -124,7 +124,7 @@ void columns(const GemmShape& s, const T* a, const T* b, T* c, T* workspace) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif  // HWY_TARGET != HWY_SCALAR

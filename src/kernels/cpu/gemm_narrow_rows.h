@@ -13,7 +13,7 @@
 #include "kernels/cpu/gemm_simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -133,7 +133,7 @@ void rows(const GemmShape& s, const T* a, const T* b, T* c, T* workspace) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -17,7 +17,7 @@
 
 #ifndef TANDEM_GEMM_PACKED_ONCE
 #define TANDEM_GEMM_PACKED_ONCE
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 struct PackedFunctions {
   int64_t columns;
@@ -52,11 +52,11 @@ inline int64_t panels_apart(int64_t k, int64_t width) {
 }
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu::HWY_NAMESPACE {
+namespace tandem::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 constexpr int64_t kColumns = 2 * kVector;
@@ -265,11 +265,11 @@ const PackedFunctions& packed_functions() {
 }
 
 }  // namespace
-}  // namespace tandem::cpu::HWY_NAMESPACE
+}  // namespace tandem::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 HWY_EXPORT(packed_functions);
@@ -372,5 +372,5 @@ std::unique_ptr<Gemm> make_packed_gemm(const GemmShape& shape) {
   return std::make_unique<PackedGemm>(shape);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif

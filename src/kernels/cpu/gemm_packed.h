@@ -14,7 +14,7 @@
 
 #include "kernels/cpu/gemm.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 /// Panels of an operand: `each` of them in each of several places, `stride` bytes apart. A place
 /// holds the terms of the first pass over all of its panels, then those of the second: as they are
@@ -99,4 +99,4 @@ inline constexpr const char* kPackedProvider = "packed";
 /// The same on one thread.
 std::unique_ptr<Gemm> make_packed_gemm(const GemmShape& shape);
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

@@ -18,7 +18,7 @@
 #include "kernels/cpu/gemm_simd.h"
 
 HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -238,7 +238,7 @@ class FetchAhead {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif

@@ -11,7 +11,7 @@
 
 #ifndef TANDEM_GEMM_SHALLOW_ONCE
 #define TANDEM_GEMM_SHALLOW_ONCE
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 /// `b` is [k, n] with rows `ldb` apart.
@@ -19,11 +19,11 @@ template <class T>
 using ShallowFn = void (*)(const GemmShape& shape, const T* a, const T* b, int64_t ldb, T* c);
 
 }  // namespace
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif
 
 HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu::HWY_NAMESPACE {
+namespace tandem::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
 namespace hn = hwy::HWY_NAMESPACE;
@@ -73,11 +73,11 @@ ShallowFn<float> shallow_float32() { return shallow<float>; }
 ShallowFn<double> shallow_float64() { return shallow<double>; }
 
 }  // namespace
-}  // namespace tandem::cpu::HWY_NAMESPACE
+}  // namespace tandem::kernels::cpu::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 HWY_EXPORT(shallow_float32);
@@ -125,5 +125,5 @@ std::unique_ptr<Gemm> make_shallow_gemm(const GemmShape& shape) {
   return std::make_unique<ShallowGemm<double>>(shape);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 #endif

@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/gemm.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 /// The most terms for which make_shallow_gemm is meant.
 inline constexpr int64_t kShallowTerms = 16;
@@ -16,4 +16,4 @@ inline constexpr int64_t kShallowTerms = 16;
 /// Takes float32 and float64, A as it is, B either way.
 std::unique_ptr<Gemm> make_shallow_gemm(const GemmShape& shape);
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

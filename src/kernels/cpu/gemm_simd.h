@@ -13,7 +13,7 @@
 #include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
 
@@ -118,7 +118,7 @@ HWY_INLINE auto sums_of(V<T> (&v)[kBlock<T>]) {
 
 }  // namespace
 }  // namespace HWY_NAMESPACE
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 HWY_AFTER_NAMESPACE();
 
 #endif

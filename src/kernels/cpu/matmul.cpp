@@ -17,8 +17,6 @@ namespace {
 
 using op::Launch;
 using op::Signature;
-using tandem::cpu::Gemm;
-using tandem::cpu::GemmShape;
 
 /// Each thread computes its rows of all results, with a product of its own for each matrix that
 /// they touch. Parts begin and end within a matrix, so there are few different products. The
@@ -115,7 +113,7 @@ class Matmul final : public op::Executable {
     }
     GemmShape shape = matrix_;
     shape.m = rows;
-    products_.push_back({rows, tandem::cpu::prepare_gemm(shape)});
+    products_.push_back({rows, prepare_gemm(shape)});
     return products_.back().gemm.get();
   }
 
@@ -160,8 +158,8 @@ Nest<2> batch_of(const Signature& s, int64_t& m) {
 /// Whether what would be one thread's part is best packed: then the threads pack together.
 bool is_shared(GemmShape matrix, int parts) {
   matrix.m = (matrix.m + parts - 1) / parts;
-  const std::string_view provider = tandem::cpu::prepare_gemm(matrix)->provider();
-  return provider == tandem::cpu::kPackedProvider;
+  const std::string_view provider = prepare_gemm(matrix)->provider();
+  return provider == kPackedProvider;
 }
 
 op::ExecutablePtr prepare(const Signature& s, bool has_epilogue, int parts) {

@@ -64,19 +64,18 @@ template <class T>
 HWY_INLINE void pack_columns(const T* from, int64_t step, int64_t rows, int64_t columns, T* to) {
   int64_t row = 0;
 #if HWY_TARGET != HWY_SCALAR
-  namespace gemm = tandem::cpu::HWY_NAMESPACE;
-  constexpr int64_t kBlock = gemm::kBlock<T>, kLanes = gemm::kLanes<T>;
-  for (; columns == kPanel<T> && row + kBlock <= rows; row += kBlock) {
-    for (int64_t half = 0; half < kPanel<T>; half += kLanes) {
-      gemm::V<T> v[kBlock];
+  constexpr int64_t kSquare = kBlock<T>;
+  for (; columns == kPanel<T> && row + kSquare <= rows; row += kSquare) {
+    for (int64_t half = 0; half < kPanel<T>; half += kLanes<T>) {
+      V<T> v[kSquare];
       TANDEM_UNROLL
-      for (int64_t i = 0; i < kBlock; ++i) {
-        v[i] = gemm::load_blocks(gemm::D<T>(), from + (half + i) * step + row, kBlock * step);
+      for (int64_t i = 0; i < kSquare; ++i) {
+        v[i] = load_blocks(D<T>(), from + (half + i) * step + row, kSquare * step);
       }
-      gemm::transpose_blocks(gemm::D<T>(), v);
+      transpose_blocks(D<T>(), v);
       TANDEM_UNROLL
-      for (int64_t i = 0; i < kBlock; ++i) {
-        hn::StoreU(v[i], gemm::D<T>(), to + (row + i) * kPanel<T> + half);
+      for (int64_t i = 0; i < kSquare; ++i) {
+        hn::StoreU(v[i], D<T>(), to + (row + i) * kPanel<T> + half);
       }
     }
   }
@@ -121,7 +120,6 @@ struct PanelProduct {
 
 template <int kRows, class T>
 HWY_INLINE void panel_tile(const PanelProduct<T>& p, int64_t row) {
-  using tandem::cpu::HWY_NAMESPACE::in_register;
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   constexpr int64_t kLanes = kPanel<T> / 2;

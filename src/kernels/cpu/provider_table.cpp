@@ -16,7 +16,7 @@
 #include "tandem/log.h"
 #include "tandem/providers.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 namespace {
 
 constexpr const char* kHeader = "tandem providers 1";
@@ -204,20 +204,21 @@ std::optional<std::string> measured_provider(const GemmShape& shape) {
   return found == nullptr ? std::nullopt : std::optional(*found);
 }
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu
 
 namespace tandem::providers {
 
 void use_table(const std::string& path) {
-  std::shared_ptr<const cpu::ProviderTable> table;
+  std::shared_ptr<const kernels::cpu::ProviderTable> table;
   if (!path.empty()) {
-    table = std::make_shared<const cpu::ProviderTable>(cpu::ProviderTable::read(path));
+    table = std::make_shared<const kernels::cpu::ProviderTable>(
+        kernels::cpu::ProviderTable::read(path));
   }
-  cpu::InUse::instance().choose(std::move(table));
+  kernels::cpu::InUse::instance().choose(std::move(table));
 }
 
 uint64_t table_hash() {
-  const auto table = cpu::InUse::instance().get();
+  const auto table = kernels::cpu::InUse::instance().get();
   return table ? table->hash() : 0;
 }
 

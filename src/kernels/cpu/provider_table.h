@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/gemm.h"
 
-namespace tandem::cpu {
+namespace tandem::kernels::cpu {
 
 /// Shapes that are alike to a provider: sizes to the nearest power of two, the transposes, and
 /// whether rows lie a large power of two apart, which some providers mind.
@@ -57,4 +57,4 @@ class ProviderTable {
 /// The choice of the table in use, if it has one for this shape.
 std::optional<std::string> measured_provider(const GemmShape& shape);
 
-}  // namespace tandem::cpu
+}  // namespace tandem::kernels::cpu

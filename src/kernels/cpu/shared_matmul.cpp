@@ -12,11 +12,6 @@ namespace tandem::kernels::cpu {
 namespace {
 
 using op::Launch;
-using tandem::cpu::GemmShape;
-using tandem::cpu::PackedBlock;
-using tandem::cpu::PackedOperands;
-using tandem::cpu::PackedPanels;
-using tandem::cpu::PackedProduct;
 
 /// Each thread packs its share of the shared operand; then it takes runs of cells from its own
 /// share of the product's list, and from the others' when that is done. Runs shrink towards the end
@@ -43,7 +38,7 @@ class SharedMatmul final : public op::Executable {
     return panels_offset() + product_.shared_bytes(panels_each_);
   }
 
-  const char* provider() const override { return tandem::cpu::kPackedProvider; }
+  const char* provider() const override { return kPackedProvider; }
 
  private:
   // A thread's workspace: the next cell of its share, space for a block, the epilogue's space, its

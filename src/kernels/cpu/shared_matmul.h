@@ -11,7 +11,7 @@ namespace tandem::kernels::cpu {
 
 /// With `adds_bias` the third input is added to each row of the result. `epilogue`, which follows,
 /// has no bias of its own and may be null. The shape is one that the provider "packed" takes.
-op::ExecutablePtr make_shared_matmul(const tandem::cpu::GemmShape& shape, bool adds_bias,
+op::ExecutablePtr make_shared_matmul(const GemmShape& shape, bool adds_bias,
                                      std::unique_ptr<Epilogue> epilogue, int parts);
 
 }  // namespace tandem::kernels::cpu

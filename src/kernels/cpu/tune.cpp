@@ -13,6 +13,7 @@
 namespace tandem::providers {
 namespace {
 
+namespace cpu = kernels::cpu;
 using cpu::GemmClass;
 using cpu::GemmShape;
 
