@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a built Tandem into a folder of its own, then builds and runs the consumer beside this script
-# against it, once with find_package and once with pkg-config.
+# against it, once with find_package and once with pkg-config; then what the README shows.
 # usage: tests/package/run.sh <build folder>      (CXX names the compiler)
 set -euo pipefail
 build=$1
@@ -31,4 +31,12 @@ PKG_CONFIG_PATH=$(dirname "$(find "$prefix" -name tandem.pc)")
 export PKG_CONFIG_PATH
 read -ra flags <<<"$(pkg-config --cflags --libs tandem)"
 "$cxx" -std=c++20 "$here/main.cpp" -o "$work/consumer" "${flags[@]}"
-LD_LIBRARY_PATH=$(pkg-config --variable=libdir tandem) "$work/consumer"
+LD_LIBRARY_PATH=$(pkg-config --variable=libdir tandem)
+export LD_LIBRARY_PATH
+"$work/consumer"
+
+echo "== README"
+python3 "$here/readme.py" "$here/../../README.md" "$work"
+"$cxx" -std=c++20 -fsyntax-only "$work/fragments.cpp" "${flags[@]}"
+"$cxx" -std=c++20 "$work/program.cpp" -o "$work/program" "${flags[@]}"
+"$work/program" | tail -n 1
