@@ -7,6 +7,11 @@ int Graph::add_value(Value value) {
   return static_cast<int>(values.size()) - 1;
 }
 
+void Graph::set_input(Node& node, size_t index, int value) const {
+  node.inputs[index] = value;
+  node.signature.inputs[index] = at(value).type;
+}
+
 int Graph::storage_of(int value) const {
   while (at(value).source == Value::Source::alias) value = at(value).alias_of;
   return value;

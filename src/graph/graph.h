@@ -55,6 +55,9 @@ struct Graph {
 
   int add_value(Value value);
 
+  /// Gives a node another input, with its type.
+  void set_input(Node& node, size_t index, int value) const;
+
   /// The value whose memory `value` lies in.
   int storage_of(int value) const;
 

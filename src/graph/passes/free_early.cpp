@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <map>
 #include <optional>
 
 #include "graph/passes/passes.h"
+#include "graph/passes/uses.h"
 
 namespace tandem::graph {
 namespace {
@@ -17,65 +17,45 @@ bool is_fixed(const Node& node) {
          std::ranges::none_of(node.signature.outputs, is_large);
 }
 
-/// For how many nodes each value is in use. Positions are those of the nodes now.
-class Lives {
- public:
-  explicit Lives(const Graph& graph) : graph_(graph) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (int input : graph.nodes[i].inputs) uses_[graph.storage_of(input)].push_back(i);
-    }
-    for (int result : graph.results) uses_[graph.storage_of(result)].push_back(kAlways);
+/// The first call that uses any output of a node; Uses::kResult where there is none.
+size_t first_use(const Uses& uses, const Node& node) {
+  size_t first = Uses::kResult;
+  for (int output : node.outputs) {
+    if (!uses.of(output).empty()) first = std::min(first, uses.of(output).front());
   }
+  return first;
+}
 
-  /// The first use of any output; kAlways where there is none but the results.
-  size_t first_use(const Node& node) const {
-    size_t first = kAlways;
-    for (int output : node.outputs) {
-      const auto uses = uses_.find(output);
-      if (uses == uses_.end()) continue;
-      first = std::min(first, *std::ranges::min_element(uses->second));
-    }
-    return first;
-  }
-
-  /// True when each input takes no memory of the program, or is in use at `position` anyway.
-  bool inputs_live_until(const Node& node, size_t position) const {
-    return std::ranges::all_of(node.inputs, [&](int input) {
-      const int storage = graph_.storage_of(input);
-      if (graph_.at(storage).source != Value::Source::node) return true;
-      return *std::ranges::max_element(uses_.at(storage)) >= position;
-    });
-  }
-
-  static constexpr size_t kAlways = static_cast<size_t>(-1);
-
- private:
-  const Graph& graph_;
-  std::map<int, std::vector<size_t>> uses_;  // By storage.
-};
+/// True when each input takes no memory of the program, or is in use at `position` anyway.
+bool inputs_live_until(const Graph& graph, const Uses& uses, const Node& node, size_t position) {
+  return std::ranges::all_of(node.inputs, [&](int input) {
+    const bool is_kept = graph.at(graph.storage_of(input)).source != Value::Source::node;
+    return is_kept || uses.of(input).back() >= position;
+  });
+}
 
 /// Where the node at `index` can move down to, just before its first use; itself where it stays.
-size_t lower_place(const Graph& graph, const Lives& lives, size_t index) {
+size_t lower_place(const Graph& graph, const Uses& uses, size_t index) {
   const Node& node = graph.nodes[index];
   if (is_fixed(node)) return index;
-  const size_t use = lives.first_use(node);
-  if (use == Lives::kAlways || use <= index + 1) return index;
+  const size_t use = first_use(uses, node);
+  if (use == Uses::kResult || use <= index + 1) return index;
   // What a variable holds may not change in between.
   for (size_t i = index + 1; i < use; ++i) {
     if (graph.nodes[i].op().writes_ranges) return index;
   }
-  return lives.inputs_live_until(node, use) ? use - 1 : index;
+  return inputs_live_until(graph, uses, node, use) ? use - 1 : index;
 }
 
 }  // namespace
 
 void free_early(Graph& graph) {
-  std::optional<Lives> lives;
+  std::optional<Uses> uses;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
-    if (!lives) lives.emplace(graph);
-    const size_t place = lower_place(graph, *lives, i);
+    if (!uses) uses.emplace(graph);
+    const size_t place = lower_place(graph, *uses, i);
     if (place == i) continue;
-    lives.reset();  // Positions change.
+    uses.reset();  // Positions change.
     const auto at = [&](size_t position) {
       return graph.nodes.begin() + static_cast<ptrdiff_t>(position);
     };

@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "graph/passes/passes.h"
+#include "graph/passes/uses.h"
 #include "op/expression.h"
 #include "op/registry.h"
 
@@ -21,13 +22,7 @@ const op::OpDef* with_epilogue(const Node& node) {
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph.values.size()) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (int input : graph.nodes[i].inputs) uses_of(input).push_back(i);
-    }
-    // What the function returns must stay.
-    for (int result : graph.results) uses_of(result).push_back(graph.nodes.size());
-  }
+  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph) {}
 
   void run() {
     std::map<size_t, Node> made_at;
@@ -55,10 +50,6 @@ class Fuser {
   }
 
  private:
-  std::vector<size_t>& uses_of(int value) {
-    return uses_[static_cast<size_t>(graph_.storage_of(value))];
-  }
-
   /// Gives a product the bias and the function that follow it, and returns the calls that it stands
   /// for.
   std::vector<size_t> absorb(Node& product, size_t index) {
@@ -91,9 +82,9 @@ class Fuser {
   }
 
   /// The one call that uses a value, once and as it is.
-  std::optional<size_t> only_user(int value) {
-    const std::vector<size_t>& users = uses_of(value);
-    if (users.size() != 1 || users[0] == graph_.nodes.size()) return {};
+  std::optional<size_t> only_user(int value) const {
+    const std::vector<size_t>& users = uses_.of(value);
+    if (users.size() != 1 || users[0] == Uses::kResult) return {};
     const Node& node = graph_.nodes[users[0]];
     if (std::ranges::find(node.inputs, value) == node.inputs.end()) return {};  // A view of it.
     return users[0];
@@ -110,7 +101,7 @@ class Fuser {
   }
 
   Graph& graph_;
-  std::vector<std::vector<size_t>> uses_;  // By value that owns memory; past the end: a result.
+  const Uses uses_;
 };
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "graph/passes/passes.h"
+#include "graph/passes/uses.h"
 #include "op/registry.h"
 
 namespace tandem::graph {
@@ -17,12 +18,7 @@ constexpr Shared kShared[] = {{"gelu", "gelu_grad", "gelu_with_slope"},
 
 class Sharer {
  public:
-  explicit Sharer(Graph& graph) : graph_(graph), uses_(graph.values.size()) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (int input : graph.nodes[i].inputs) uses_of(input).push_back(i);
-    }
-    for (int result : graph.results) uses_of(result).push_back(graph.nodes.size());
-  }
+  explicit Sharer(Graph& graph) : graph_(graph), uses_(graph) {}
 
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -33,18 +29,14 @@ class Sharer {
   }
 
  private:
-  std::vector<size_t>& uses_of(int value) {
-    return uses_[static_cast<size_t>(graph_.storage_of(value))];
-  }
-
   void share(size_t index, const Shared& shared) {
     const int x = graph_.nodes[index].inputs[0];
     // What a call has not made is kept anyway.
     if (graph_.at(graph_.storage_of(x)).source != Value::Source::node) return;
-    const std::vector<size_t>& users = uses_of(x);
+    const std::vector<size_t>& users = uses_.of(x);
     const auto is_x = [&](int value) { return graph_.storage_of(value) == graph_.storage_of(x); };
     const auto is_gradient = [&](size_t user) {
-      if (user <= index || user == graph_.nodes.size()) return false;
+      if (user <= index || user == Uses::kResult) return false;
       if (graph_.nodes[user].op().name != shared.gradient) return false;
       const Node& node = graph_.nodes[user];
       return !is_x(node.inputs[0]) && graph_.at(node.inputs[1]).type == graph_.at(x).type;
@@ -66,7 +58,7 @@ class Sharer {
   }
 
   Graph& graph_;
-  std::vector<std::vector<size_t>> uses_;  // By value that owns memory; past the end: a result.
+  const Uses uses_;
 };
 
 }  // namespace

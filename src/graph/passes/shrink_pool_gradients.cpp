@@ -38,11 +38,6 @@ class Shrinker {
     return node.op().name == op ? &node : nullptr;
   }
 
-  void set_input(Node& node, size_t index, int value) {
-    node.inputs[index] = value;
-    node.signature.inputs[index] = graph_.at(value).type;
-  }
-
   /// relu_grad(max_pool2d_grad(x, y, g), x) is max_pool2d_grad(x, y, relu_grad(g, y)): where a
   /// window's gradient goes, x is y.
   void move_up_relu_grad(size_t index) {
@@ -58,12 +53,12 @@ class Shrinker {
     uses_.push_back(1);
     maker_.push_back(maker_[static_cast<size_t>(whole)]);
     Node narrow = relu;
-    set_input(narrow, 0, g);
-    set_input(narrow, 1, y);
+    graph_.set_input(narrow, 0, g);
+    graph_.set_input(narrow, 1, y);
     narrow.outputs = {small};
     narrow.signature.outputs = {graph_.at(small).type};
     Node wide = *pool;
-    set_input(wide, 2, small);
+    graph_.set_input(wide, 2, small);
     wide.outputs = relu.outputs;
     *pool = std::move(narrow);
     relu = std::move(wide);
@@ -77,7 +72,8 @@ class Shrinker {
     const auto& axes = attrs.get<ops::Axes>("axes");
     if (!ops::contains(axes, 1) || !ops::contains(axes, 2)) return;
     for (const char* op : {"max_pool2d_grad", "avg_pool2d_grad"}) {
-      if (const Node* pool = maker(node.inputs[0], op)) set_input(node, 0, pool->inputs.back());
+      if (const Node* pool = maker(node.inputs[0], op))
+        graph_.set_input(node, 0, pool->inputs.back());
     }
   }
 

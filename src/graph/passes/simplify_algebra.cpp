@@ -56,18 +56,13 @@ class Simplifier {
       if (type(other).shape != type(node.outputs[0]).shape) continue;
       if (const Node* fill = maker(node.inputs[side], "fill")) {
         if (type(node.inputs[side]).shape.rank() > 0) {
-          set_input(node, side, scalar(*fill));
+          graph_.set_input(node, side, scalar(*fill));
         }
       } else if (const Node* repeat = maker(node.inputs[side], "broadcast_to")) {
         const auto scale = static_cast<ops::Scale>(repeat->signature.attrs.get<int64_t>("scale"));
-        if (scale == ops::Scale::none) set_input(node, side, repeat->inputs[0]);
+        if (scale == ops::Scale::none) graph_.set_input(node, side, repeat->inputs[0]);
       }
     }
-  }
-
-  void set_input(Node& node, size_t side, int value) {
-    node.inputs[side] = value;
-    node.signature.inputs[side] = type(value);
   }
 
   int scalar(const Node& fill) {
