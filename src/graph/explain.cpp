@@ -25,10 +25,12 @@ std::string call_text(const Graph& graph, const Node& node, int64_t rows) {
   const size_t start = text.size();
   for (const auto* operands : {&node.inputs, &node.ranges}) {
     for (int operand : *operands) {
-      const int storage = graph.storage_of(operand);
-      const bool variable = graph.at(storage).source == Value::Source::range;
-      text += fmt::format("{}{}{}", text.size() == start ? "" : ", ", variable ? "variable %" : "%",
-                          variable ? storage : operand);
+      const int number = graph.storage_of(operand);
+      const Value& storage = graph.at(number);
+      if (text.size() > start) text += ", ";
+      text += storage.source == Value::Source::range
+                  ? fmt::format("variable %{} {}", number, storage.range.name())
+                  : fmt::format("%{}", operand);
     }
   }
   const std::string attrs = node.signature.attrs.resolved(rows).str();

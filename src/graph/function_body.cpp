@@ -55,9 +55,11 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
       const bool is_read = !node.op().writes_ranges;
       if (block.owner() == replicas.owner || (block.owner() == 0 && is_read)) continue;
       throw FailedPrecondition(fmt::format(
-          "{} inside strategy.run on {}: its variable {} was created {}, on {}; create it in the "
+          "{} inside strategy.run on {}: its variable {} {} was created {}, on {}; create it in "
+          "the "
           "scope of the strategy that runs the function",
-          node.op().name, names_of(replicas.devices), str(variable.type.dtype, variable.type.shape),
+          node.op().name, names_of(replicas.devices), variable.range.name(),
+          str(variable.type.dtype, variable.type.shape),
           block.owner() == 0 ? "outside of any strategy's scope" : "in another strategy's scope",
           names_of(block.devices())));
     }

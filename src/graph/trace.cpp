@@ -155,7 +155,8 @@ int Trace::value_of(const op::RangeOperand& operand) {
   if (added) {
     if (op_ != nullptr && !operand.range.is_same_for_all()) {
       throw FailedPrecondition(fmt::format(
-          "{}: it uses a variable of which each replica has its own value; read it before", op_));
+          "{}: it uses variable {}, of which each replica has its own value; read it before", op_,
+          operand.range.name()));
     }
     known->second = graph_.add_value(
         {.source = Value::Source::range, .type = operand.type, .range = operand.range});
@@ -172,9 +173,10 @@ int Trace::aggregated(const Node& assign, const op::RangeOperand& variable) {
   switch (variable.aggregation) {
     case none:
       throw InvalidArgument(
-          assign.op().name +
-          " inside strategy.run: the replicas' values may differ; give the variable an "
-          "aggregation (sum, mean, only_first_replica)");
+          fmt::format("{} of variable {} inside strategy.run: the replicas' values may differ; "
+                      "give the variable "
+                      "an aggregation (sum, mean, only_first_replica)",
+                      assign.op().name, variable.range.name()));
     case sum:
       return value_of(op::apply_one(op::find_op("all_reduce"), {value}));
     case mean: {

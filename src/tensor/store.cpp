@@ -73,33 +73,48 @@ void* StoreBlock::data(const devices::Device& device) const {
 }
 
 std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
-  std::lock_guard lock(slots_mutex_);
+  std::lock_guard lock(mutex_);
   if (auto block = slots_[name].lock()) return block;
   std::erase_if(slots_, [](const auto& slot) { return slot.second.expired(); });
   auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_);
+  block->variables_ = weak_from_this();
+  block->slot_ = name;
   slots_[name] = block;
   return block;
 }
 
-int64_t StoreBlock::take(int64_t count) {
+int64_t StoreBlock::take(int64_t count, const std::string& name) {
   const int64_t step = std::max<int64_t>(1, kAlignment / static_cast<int64_t>(size_of(dtype_)));
   const int64_t offset = (used_ + step - 1) / step * step;
   // An empty variable takes an element too, so that no two begin at the same place.
   const int64_t taken = std::max<int64_t>(count, 1);
   if (offset + taken > capacity_) return -1;
   used_ = offset + taken;
+  std::lock_guard lock(mutex_);
+  names_[offset] = name;
   return offset;
 }
 
-StoreRange Store::allocate(DType dtype, int64_t count) {
+std::string StoreBlock::name_at(int64_t offset) const {
+  if (const auto variables = variables_.lock()) {
+    return fmt::format("{} of {}", slot_, variables->name_at(offset));
+  }
+  std::lock_guard lock(mutex_);
+  const auto name = names_.find(offset);
+  return name == names_.end() ? "that is gone" : fmt::format("'{}'", name->second);
+}
+
+StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count) {
   std::lock_guard lock(mutex_);
   for (const auto& block : open_blocks_) {
     if (block->dtype() != dtype) continue;
-    if (const int64_t offset = block->take(count); offset >= 0) return {block, offset, count};
+    if (const int64_t offset = block->take(count, name); offset >= 0) {
+      return {block, offset, count};
+    }
   }
   const int64_t capacity = std::max(count, kLeastCapacity);
   auto block = std::make_shared<StoreBlock>(dtype, capacity, devices_, owner_);
-  const int64_t offset = block->take(count);
+  const int64_t offset = block->take(count, name);
   if (capacity > count) open_blocks_.push_back(block);
   return {std::move(block), offset, count};
 }
@@ -139,13 +154,13 @@ Tensor read_range(const StoreRange& range, const Shape& shape) {
   return read_component(range, shape, range.block->components()[0]);
 }
 
-StoreRange Store::allocate_for_each(DType dtype, int64_t count) {
+StoreRange Store::allocate_for_each(const std::string& name, DType dtype, int64_t count) {
   const int64_t step = kAlignment / static_cast<int64_t>(size_of(dtype));
   const int64_t stride = (std::max<int64_t>(count, 1) + step - 1) / step * step;
   const int64_t all = stride * static_cast<int64_t>(by_replica_.size());
   // Beside each replica, also where the other variables live in one place.
   auto block = std::make_shared<StoreBlock>(dtype, all, by_replica_, owner_);
-  return {.block = block, .offset = block->take(all), .count = count, .stride = stride};
+  return {.block = block, .offset = block->take(all, name), .count = count, .stride = stride};
 }
 
 void write_variable(const VariableBody& variable, const Tensor& value) {

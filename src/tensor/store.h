@@ -36,8 +36,12 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   /// it.
   std::shared_ptr<StoreBlock> slot(const std::string& name);
 
-  /// Takes `count` elements from the end; -1 when they do not fit.
-  int64_t take(int64_t count);
+  /// Takes `count` elements from the end for a variable; -1 when they do not fit.
+  int64_t take(int64_t count, const std::string& name);
+
+  /// "'dense/kernel'", the variable that begins at `offset`; of a slot "momentum of
+  /// 'dense/kernel'".
+  std::string name_at(int64_t offset) const;
 
  private:
   const DType dtype_;
@@ -46,7 +50,10 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   const uint64_t owner_;
   std::vector<std::shared_ptr<Buffer>> components_;
   int64_t used_ = 0;
-  std::mutex slots_mutex_;
+  std::weak_ptr<const StoreBlock> variables_;  // Of a slot: whose it is,
+  std::string slot_;                           // and what it is named.
+  mutable std::mutex mutex_;
+  std::map<int64_t, std::string> names_;  // By offset.
   std::map<std::string, std::weak_ptr<StoreBlock>> slots_;
 };
 
@@ -58,6 +65,7 @@ struct StoreRange {
   int64_t stride = 0;  ///< Elements from one replica's value to the next one's; 0: all have one.
 
   bool is_same_for_all() const { return stride == 0; }
+  std::string name() const { return block->name_at(offset); }
   void* data(const devices::Device& device, int replica = 0) const {
     return static_cast<char*>(block->data(device)) +
            static_cast<size_t>(offset + replica * stride) * size_of(block->dtype());
@@ -79,9 +87,9 @@ class Store {
   const std::vector<devices::DevicePtr>& by_replica() const { return by_replica_; }
 
   const std::vector<devices::DevicePtr>& devices() const { return devices_; }
-  StoreRange allocate(DType dtype, int64_t count);
+  StoreRange allocate(const std::string& name, DType dtype, int64_t count);
   /// With a value for each replica.
-  StoreRange allocate_for_each(DType dtype, int64_t count);
+  StoreRange allocate_for_each(const std::string& name, DType dtype, int64_t count);
 
  private:
   const std::vector<devices::DevicePtr> devices_;

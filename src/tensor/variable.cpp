@@ -36,8 +36,8 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   const bool on_read = options.synchronization == VariableSynchronization::on_read;
   body->trainable &= !on_read;
   body->range = on_read && of_replicas
-                    ? body->store->allocate_for_each(body->dtype, body->shape.count())
-                    : body->store->allocate(body->dtype, body->shape.count());
+                    ? body->store->allocate_for_each(body->name, body->dtype, body->shape.count())
+                    : body->store->allocate(body->name, body->dtype, body->shape.count());
   write_variable(*body, whole(initial));
   body_ = std::move(body);
 }

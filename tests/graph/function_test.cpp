@@ -443,8 +443,8 @@ TEST_F(FunctionTest, ExplainListsTheInstructionsOfEachProgram) {
   }
 }
 
-TEST_F(FunctionTest, ExplainShowsWhatWasFused) {
-  const Variable w(fill({3, 3}, 0.5)), b(fill({3}, 1));
+TEST_F(FunctionTest, ExplainShowsWhatWasFusedAndNamesVariables) {
+  const Variable w(fill({3, 3}, 0.5), {.name = "weights"}), b(fill({3}, 1), {.name = "bias"});
   const keras::optimizers::Adam optimizer(0.1);
   const auto f = function([&](const Tensor& x) {
     GradientTape tape;
@@ -466,6 +466,8 @@ TEST_F(FunctionTest, ExplainShowsWhatWasFused) {
   EXPECT_NE(text.find("exp("), std::string::npos) << text;
   EXPECT_EQ(count(" = exp("), 0) << text;       // But a part of a fused call.
   EXPECT_EQ(count("adam_update("), 1) << text;  // Of both variables.
+  EXPECT_EQ(count("'weights'"), 4) << text;     // The product's, the update's with two slots.
+  EXPECT_EQ(count("momentum of 'bias'"), 1) << text;
 }
 
 }  // namespace

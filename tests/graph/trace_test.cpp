@@ -80,7 +80,7 @@ TEST_F(TraceTest, AGroupOfOneLeavesNoTraceOfDistribution) {
 
 TEST_F(TraceTest, ReplicasAgreeOnWhatToAssignAsTheVariableSays) {
   const auto traced = [](VariableAggregation aggregation) {
-    const Variable v(fill({4}, 1.0), {.aggregation = aggregation});
+    const Variable v(fill({4}, 1.0), {.name = "v", .aggregation = aggregation});
     return ops(Trace::of(
         [&](const Tensors& a) {
           v.assign(reduce_sum(a[0], {.axes = {{0}}}));
@@ -92,7 +92,8 @@ TEST_F(TraceTest, ReplicasAgreeOnWhatToAssignAsTheVariableSays) {
   EXPECT_EQ(traced(sum), (Names{"reduce", "all_reduce", "assign"}));
   EXPECT_EQ(traced(mean), (Names{"reduce", "all_reduce", "fill", "mul", "assign"}));
   EXPECT_EQ(traced(only_first_replica), (Names{"reduce", "broadcast", "assign"}));
-  EXPECT_TRUE(throws<InvalidArgument>([&] { traced(none); }, {"assign", "aggregation", "sum"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { traced(none); }, {"assign", "'v'", "aggregation", "sum"}));
 }
 
 TEST_F(TraceTest, ShapesThatDoNotFitAreRefusedWhileTracing) {
