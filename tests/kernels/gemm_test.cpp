@@ -246,10 +246,20 @@ TEST(Gemm, TheTableChoosesByShape) {
   EXPECT_EQ(provider(DType::float32, 512, 1024, 128, true), "packed");
   EXPECT_EQ(provider(DType::float32, 512, 256, 1024, false, true), "packed");
   EXPECT_EQ(provider(DType::float32, 64, 512, 128), "packed");
-  EXPECT_EQ(provider(DType::float32, 64, 1024, 1024), "openblas");
+  EXPECT_EQ(provider(DType::float32, 32, 1024, 1024), "openblas");
+  EXPECT_EQ(provider(DType::float32, 64, 1024, 1024), "packed");
   EXPECT_EQ(provider(DType::float32, 2048, 4096, 4096), "openblas");
   EXPECT_EQ(provider(DType::float32, 1024, 16384, 256), "onednn");
   EXPECT_EQ(provider(DType::float64, 512, 1024, 128, true), "openblas");
+}
+
+TEST(Gemm, ThreadsPackTogetherWhatIsSmallInAll) {
+  const auto provider = [](int64_t m, int parts) {
+    return gemm_provider(shape_of(DType::float32, m, 4096, 1024, false, false), parts);
+  };
+  EXPECT_EQ(provider(256, 1), "packed");
+  EXPECT_EQ(provider(256, 2), "packed");
+  EXPECT_EQ(provider(512, 2), "openblas");  // Each thread's rows are as few.
 }
 
 // Several threads at once, each on products of its own and all on shared ones.

@@ -26,19 +26,12 @@ GemmShape shape_of(int64_t m, int64_t n, int64_t k, bool transpose_a, bool trans
           transpose_b ? k : n, n};
 }
 
-/// Doubles what it is given, so that a row it got twice shows.
-class Doubling final : public Epilogue {
+/// Doubles what it is given, so that an element it got twice shows.
+class Doubling final : public ElementFunctions {
  public:
-  explicit Doubling(int64_t columns) : columns_(columns) {}
-  void open(const void*, void* workspace) const override { *static_cast<float*>(workspace) = 2; }
-  void apply(void* rows, int64_t count, const void* workspace) const override {
-    const float factor = *static_cast<const float*>(workspace);
-    for (int64_t i = 0; i < count * columns_; ++i) static_cast<float*>(rows)[i] *= factor;
+  void apply(void* elements, int64_t count) const override {
+    for (int64_t i = 0; i < count; ++i) static_cast<float*>(elements)[i] *= 2;
   }
-  size_t workspace_bytes() const override { return sizeof(float); }
-
- private:
-  const int64_t columns_;
 };
 
 Matrix bias_of(const GemmShape& s) { return random_matrix(s.n, 3); }
@@ -117,13 +110,12 @@ TEST(SharedMatmul, AnyNumberOfThreadsGivesTheSameBits) {
   }
 }
 
-TEST(SharedMatmul, TheEpilogueSeesEachRowOnce) {
+TEST(SharedMatmul, FunctionsSeeEachElementOnce) {
   for (const GemmShape& shape : kShapes) {
     Matrix doubled = run(*make_shared_matmul(shape, false, nullptr, 1), shape, 1);
     for (float& element : doubled) element *= 2;
     for (const int parts : {1, 2, 3}) {
-      const auto executable =
-          make_shared_matmul(shape, false, std::make_unique<Doubling>(shape.n), parts);
+      const auto executable = make_shared_matmul(shape, false, std::make_unique<Doubling>(), parts);
       EXPECT_EQ(run(*executable, shape, parts, 3), doubled) << shape.m << " rows, " << parts;
     }
   }

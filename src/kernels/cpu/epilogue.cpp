@@ -12,25 +12,58 @@
 namespace tandem::kernels::cpu {
 namespace {
 
-constexpr int64_t kBlockBytes = 4096;
+using Steps = std::span<const op::Expression::Step>;
 
-/// Goes through blocks of whole rows that stay in the innermost cache, with the bias repeated to
-/// the length of one.
+/// Elements that stay in the innermost cache from one function to the next.
 template <class T>
-class PointwiseEpilogue final : public Epilogue {
+constexpr int64_t kBlock = 4096 / sizeof(T);
+
+template <class T>
+class StepFunctions final : public ElementFunctions {
  public:
-  PointwiseEpilogue(std::span<const op::Expression::Step> steps, bool has_bias, int64_t columns)
-      : columns_(columns), has_bias_(has_bias) {
-    const int64_t fitting = kBlockBytes / static_cast<int64_t>(sizeof(T));
-    block_rows_ = std::max<int64_t>(1, fitting / std::max<int64_t>(1, columns));
+  explicit StepFunctions(Steps steps) {
     for (const op::Expression::Step& step : steps) {
       const Pointwise<T>* function = find_pointwise<T>(step.op->name);
       assert(function != nullptr);
       const unsigned all_go_on = (1u << function->inputs) - 1;
-      // The operands of a sum with the bias may stand either way round; the other steps have one.
-      steps_.push_back({function->runs[all_go_on], function->parameters(step.attrs)});
+      // The operands of a sum with the bias may stand either way round; the others have one.
+      functions_.push_back({function->runs[all_go_on], function->parameters(step.attrs)});
     }
   }
+
+  void apply(void* elements, int64_t count) const override {
+    T* const at = static_cast<T*>(elements);
+    for (int64_t done = 0; done < count; done += kBlock<T>) {
+      apply(at + done, nullptr, std::min(kBlock<T>, count - done));
+    }
+  }
+
+  /// With the elements' bias, for who has one. A block at a time is fastest.
+  void apply(T* at, const T* bias, int64_t count) const {
+    const std::array<const T*, 2> operands{at, bias};
+    for (const Function& function : functions_) {
+      function.run(operands.data(), at, count, function.parameters.data());
+    }
+  }
+
+ private:
+  struct Function {
+    RunFn<T> run;
+    Parameters parameters;
+  };
+
+  std::vector<Function> functions_;
+};
+
+/// Goes through blocks of whole rows, with the bias repeated to the length of one.
+template <class T>
+class PointwiseEpilogue final : public Epilogue {
+ public:
+  PointwiseEpilogue(Steps steps, bool has_bias, int64_t columns)
+      : functions_(steps),
+        columns_(columns),
+        has_bias_(has_bias),
+        block_rows_(std::max<int64_t>(1, kBlock<T> / std::max<int64_t>(1, columns))) {}
 
   void open(const void* bias, void* workspace) const override {
     if (!has_bias_) return;
@@ -41,15 +74,10 @@ class PointwiseEpilogue final : public Epilogue {
   }
 
   void apply(void* rows, int64_t count, const void* workspace) const override {
-    T* at = static_cast<T*>(rows);
-    while (count > 0) {
-      const int64_t now = std::min(count, block_rows_);
-      for (const Step& step : steps_) {
-        const std::array<const T*, 2> operands{at, static_cast<const T*>(workspace)};
-        step.run(operands.data(), at, now * columns_, step.parameters.data());
-      }
-      at += now * columns_;
-      count -= now;
+    for (T* at = static_cast<T*>(rows); count > 0; count -= block_rows_) {
+      const int64_t elements = std::min(count, block_rows_) * columns_;
+      functions_.apply(at, static_cast<const T*>(workspace), elements);
+      at += elements;
     }
   }
 
@@ -58,43 +86,36 @@ class PointwiseEpilogue final : public Epilogue {
   }
 
  private:
-  struct Step {
-    RunFn<T> run;
-    Parameters parameters;
-  };
-
+  const StepFunctions<T> functions_;
   const int64_t columns_;
   const bool has_bias_;
-  int64_t block_rows_;
-  std::vector<Step> steps_;
+  const int64_t block_rows_;
 };
-
-using Steps = std::span<const op::Expression::Step>;
 
 const op::Expression& expression_of(const op::Signature& signature) {
   return *signature.attrs.get<op::ExpressionPtr>("epilogue");
-}
-
-std::unique_ptr<Epilogue> prepare(const op::Signature& signature, Steps steps, bool has_bias) {
-  const auto& [dtype, shape] = signature.outputs[0];
-  const int64_t columns = shape[shape.rank() - 1];
-  if (dtype == DType::float32) {
-    return std::make_unique<PointwiseEpilogue<float>>(steps, has_bias, columns);
-  }
-  return std::make_unique<PointwiseEpilogue<double>>(steps, has_bias, columns);
 }
 
 }  // namespace
 
 std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature) {
   const op::Expression& expression = expression_of(signature);
-  return prepare(signature, expression.steps, expression.inputs == 2);
+  const auto& [dtype, shape] = signature.outputs[0];
+  const bool has_bias = expression.inputs == 2;
+  const int64_t columns = shape[shape.rank() - 1];
+  if (dtype == DType::float32) {
+    return std::make_unique<PointwiseEpilogue<float>>(expression.steps, has_bias, columns);
+  }
+  return std::make_unique<PointwiseEpilogue<double>>(expression.steps, has_bias, columns);
 }
 
-std::unique_ptr<Epilogue> prepare_epilogue_after_bias(const op::Signature& signature) {
+std::unique_ptr<ElementFunctions> prepare_epilogue_after_bias(const op::Signature& signature) {
   const op::Expression& expression = expression_of(signature);
   const Steps rest = Steps(expression.steps).subspan(expression.inputs == 2 ? 1 : 0);
-  return rest.empty() ? nullptr : prepare(signature, rest, false);
+  if (rest.empty()) return nullptr;
+  if (signature.outputs[0].dtype == DType::float32)
+    return std::make_unique<StepFunctions<float>>(rest);
+  return std::make_unique<StepFunctions<double>>(rest);
 }
 
 }  // namespace tandem::kernels::cpu

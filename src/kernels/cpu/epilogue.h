@@ -28,7 +28,16 @@ class Epilogue {
 /// For the result of the signature, in rows of its last axis.
 std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature);
 
-/// What is left of it for who adds the bias himself; null if nothing is.
-std::unique_ptr<Epilogue> prepare_epilogue_after_bias(const op::Signature& signature);
+/// Functions of single elements, one after another. Any number of threads may use it at once.
+class ElementFunctions {
+ public:
+  virtual ~ElementFunctions() = default;
+
+  /// Changes `count` elements, side by side in memory, in place.
+  virtual void apply(void* elements, int64_t count) const = 0;
+};
+
+/// What is left of an epilogue for who adds the bias himself; null if nothing is.
+std::unique_ptr<ElementFunctions> prepare_epilogue_after_bias(const op::Signature& signature);
 
 }  // namespace tandem::kernels::cpu

@@ -276,7 +276,7 @@ HWY_EXPORT(packed_functions);
 
 class PackedGemm final : public Gemm {
  public:
-  explicit PackedGemm(const GemmShape& shape) : product_(shape, 1, false) {}
+  explicit PackedGemm(const GemmShape& shape) : product_(shape, 1) {}
 
   void run(const void* a, const void* b, void* c, void* workspace) const override {
     const PackedOperands operands{.a = static_cast<const float*>(a),
@@ -301,31 +301,30 @@ class PackedGemm final : public Gemm {
   const PackedProduct product_;
 };
 
-/// Whether A is the smaller operand, so small that a pass over all of it stays in the second cache,
-/// and B has enough columns for all threads.
-bool best_shares_a(const GemmShape& s, int64_t columns, int parts) {
-  constexpr int64_t kPanelsEach = 8;
-  return s.m < s.n && s.m <= kMostSharedRowPanels * kRows && s.n >= kPanelsEach * parts * columns;
-}
-
 /// Shared panels of a cell. Those of a shared B are divided where all of its columns would make too
 /// few cells.
-int64_t shared_panels_of_cell(const GemmShape& s, int64_t columns, int parts, bool whole) {
+int64_t shared_panels_of_cell(const GemmShape& s, int64_t columns, int parts) {
   constexpr int64_t kDivided = 512;
   constexpr int64_t kEnough = 64;
-  if (whole || parts == 1 || s.m >= kEnough * parts * kRows) return (s.n + columns - 1) / columns;
+  if (parts == 1 || s.m >= kEnough * parts * kRows) return (s.n + columns - 1) / columns;
   return std::max<int64_t>(1, kDivided / columns);
 }
 
 }  // namespace
 
-PackedProduct::PackedProduct(const GemmShape& shape, int parts, bool whole_rows)
+bool PackedProduct::shares_a(const GemmShape& s, int parts) {
+  constexpr int64_t kPanelsEach = 8;
+  const int64_t columns = HWY_DYNAMIC_DISPATCH(packed_functions)().columns;
+  // Of so many rows, what one pass reads stays in the second cache.
+  return s.m < s.n && s.m <= kMostSharedRowPanels * kRows && s.n >= kPanelsEach * parts * columns;
+}
+
+PackedProduct::PackedProduct(const GemmShape& shape, int parts)
     : shape_(shape),
       functions_(HWY_DYNAMIC_DISPATCH(packed_functions)()),
       columns_(functions_.columns),
-      shares_a_(!whole_rows && best_shares_a(shape, columns_, parts)),
-      range_(shares_a_ ? row_panels() : shared_panels_of_cell(shape, columns_, parts, whole_rows)) {
-}
+      shares_a_(shares_a(shape, parts)),
+      range_(shares_a_ ? row_panels() : shared_panels_of_cell(shape, columns_, parts)) {}
 
 size_t PackedProduct::shared_bytes(int64_t count) const {
   return core::aligned(
@@ -356,6 +355,13 @@ PackedBlock PackedProduct::block(int64_t first, int64_t count) const {
   const int64_t range = std::min(range_, shared_panels() - shared);
   return shares_a_ ? PackedBlock{shared, range, panel, count}
                    : PackedBlock{panel, count, shared, range};
+}
+
+PackedExtent PackedProduct::extent(const PackedBlock& block) const {
+  const int64_t row = block.row_panel * kRows;
+  const int64_t column = block.column_panel * columns_;
+  return {row, std::min(block.row_panels * kRows, shape_.m - row), column,
+          std::min(block.column_panels * columns_, shape_.n - column)};
 }
 
 void PackedProduct::multiply(const PackedOperands& operands, const PackedPanels& shared,

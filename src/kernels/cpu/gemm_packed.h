@@ -39,6 +39,12 @@ struct PackedBlock {
   int64_t column_panel = 0, column_panels = 0;
 };
 
+/// Rows and columns of C.
+struct PackedExtent {
+  int64_t row = 0, rows = 0;
+  int64_t column = 0, columns = 0;
+};
+
 /// Where a product's operands and result lie. `bias` is a row that is added to each of C, or null.
 struct PackedOperands {
   const float* a = nullptr;
@@ -57,8 +63,11 @@ class PackedProduct {
   /// Rows of a panel of A.
   static constexpr int64_t kRows = 6;
 
-  /// For `parts` threads. With `whole_rows` each cell holds whole rows of C.
-  PackedProduct(const GemmShape& shape, int parts, bool whole_rows);
+  /// For `parts` threads.
+  PackedProduct(const GemmShape& shape, int parts);
+
+  /// Whether A would be the shared operand: it has few rows, and B has columns for all threads.
+  static bool shares_a(const GemmShape& shape, int parts);
 
   /// Of the shared operand.
   int64_t shared_panels() const { return shares_a_ ? row_panels() : column_panels(); }
@@ -73,6 +82,8 @@ class PackedProduct {
   /// How many cells from `first` on can make one block.
   int64_t cells_together(int64_t first) const;
   PackedBlock block(int64_t first, int64_t count) const;
+  /// What of C a block is.
+  PackedExtent extent(const PackedBlock& block) const;
 
   /// Overwrites a block of C. The shared operand has been packed. `space` has space_bytes() bytes,
   /// a multiple of 64.

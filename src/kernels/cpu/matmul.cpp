@@ -155,13 +155,6 @@ Nest<2> batch_of(const Signature& s, int64_t& m) {
   return batch;
 }
 
-/// Whether what would be one thread's part is best packed: then the threads pack together.
-bool is_shared(GemmShape matrix, int parts) {
-  matrix.m = (matrix.m + parts - 1) / parts;
-  const std::string_view provider = prepare_gemm(matrix)->provider();
-  return provider == kPackedProvider;
-}
-
 op::ExecutablePtr prepare(const Signature& s, bool has_epilogue, int parts) {
   const Shape& a = s.inputs[0].shape;
   const Shape& b = s.inputs[1].shape;
@@ -177,7 +170,8 @@ op::ExecutablePtr prepare(const Signature& s, bool has_epilogue, int parts) {
                    .ldb = b[b.rank() - 1],
                    .ldc = c[c.rank() - 1]};
   const Nest<2> batch = batch_of(s, matrix.m);
-  if (batch.count() == 1 && is_shared(matrix, parts)) {
+  // Threads that would all pack do so together.
+  if (batch.count() == 1 && gemm_provider(matrix, parts) == kPackedProvider) {
     return make_shared_matmul(matrix, s.inputs.size() > 2,
                               has_epilogue ? prepare_epilogue_after_bias(s) : nullptr, parts);
   }

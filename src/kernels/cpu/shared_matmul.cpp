@@ -18,12 +18,12 @@ using op::Launch;
 /// of a share, so that all end at about the same time.
 class SharedMatmul final : public op::Executable {
  public:
-  SharedMatmul(const GemmShape& shape, bool adds_bias, std::unique_ptr<Epilogue> epilogue,
+  SharedMatmul(const GemmShape& shape, bool adds_bias, std::unique_ptr<ElementFunctions> functions,
                int parts)
       : shape_(shape),
         adds_bias_(adds_bias),
-        product_(shape, parts, epilogue != nullptr),
-        epilogue_(std::move(epilogue)),
+        product_(shape, parts),
+        functions_(std::move(functions)),
         parts_(parts),
         panels_each_((product_.shared_panels() + parts - 1) / parts) {}
 
@@ -41,12 +41,9 @@ class SharedMatmul final : public op::Executable {
   const char* provider() const override { return kPackedProvider; }
 
  private:
-  // A thread's workspace: the next cell of its share, space for a block, the epilogue's space, its
-  // share of the packed operand.
-  size_t epilogue_offset() const { return core::kAlignment + product_.space_bytes(); }
-  size_t panels_offset() const {
-    return epilogue_offset() + (epilogue_ ? core::aligned(epilogue_->workspace_bytes()) : 0);
-  }
+  // A thread's workspace: the next cell of its share, space for a block, its share of the packed
+  // operand.
+  size_t panels_offset() const { return core::kAlignment + product_.space_bytes(); }
 
   PackedPanels panels(const Launch& launch) const {
     return product_.shared_at(launch.workspace<char>(0) + panels_offset(), panels_each_,
@@ -72,20 +69,26 @@ class SharedMatmul final : public op::Executable {
   }
 
   void take_blocks(const Launch& launch) const {
-    char* space = launch.workspace<char>();
-    void* epilogue_space = space + epilogue_offset();
-    if (epilogue_) epilogue_->open(nullptr, epilogue_space);
+    char* space = launch.workspace<char>() + core::kAlignment;
     const PackedPanels shared = panels(launch);
-    auto* c = launch.out<float>(0);
     for (int i = 0; i < parts_; ++i) {
       const int owner = (launch.part + i) % parts_;
       while (const auto block = take_block(launch, owner)) {
-        product_.multiply(operands(launch), shared, *block, space + core::kAlignment);
-        if (!epilogue_) continue;
-        const int64_t row = block->row_panel * PackedProduct::kRows;
-        const int64_t rows = std::min(block->row_panels * PackedProduct::kRows, shape_.m - row);
-        epilogue_->apply(c + row * shape_.ldc, rows, epilogue_space);
+        product_.multiply(operands(launch), shared, *block, space);
+        if (functions_) finish(product_.extent(*block), launch.out<float>(0));
       }
+    }
+  }
+
+  /// While it is in the cache.
+  void finish(const PackedExtent& at, float* c) const {
+    c += at.row * shape_.ldc + at.column;
+    if (at.columns == shape_.ldc) {
+      functions_->apply(c, at.rows * at.columns);
+      return;
+    }
+    for (int64_t row = 0; row < at.rows; ++row) {
+      functions_->apply(c + row * shape_.ldc, at.columns);
     }
   }
 
@@ -107,7 +110,7 @@ class SharedMatmul final : public op::Executable {
   const GemmShape shape_;
   const bool adds_bias_;
   const PackedProduct product_;
-  const std::unique_ptr<Epilogue> epilogue_;
+  const std::unique_ptr<ElementFunctions> functions_;
   const int parts_;
   const int64_t panels_each_;
 };
@@ -115,8 +118,8 @@ class SharedMatmul final : public op::Executable {
 }  // namespace
 
 op::ExecutablePtr make_shared_matmul(const GemmShape& shape, bool adds_bias,
-                                     std::unique_ptr<Epilogue> epilogue, int parts) {
-  return std::make_shared<SharedMatmul>(shape, adds_bias, std::move(epilogue), parts);
+                                     std::unique_ptr<ElementFunctions> functions, int parts) {
+  return std::make_shared<SharedMatmul>(shape, adds_bias, std::move(functions), parts);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -9,9 +9,9 @@
 
 namespace tandem::kernels::cpu {
 
-/// With `adds_bias` the third input is added to each row of the result. `epilogue`, which follows,
-/// has no bias of its own and may be null. The shape is one that the provider "packed" takes.
+/// With `adds_bias` the third input is added to each row of the result; then `functions` follow,
+/// which may be null. The shape is one that the provider "packed" takes.
 op::ExecutablePtr make_shared_matmul(const GemmShape& shape, bool adds_bias,
-                                     std::unique_ptr<Epilogue> epilogue, int parts);
+                                     std::unique_ptr<ElementFunctions> functions, int parts);
 
 }  // namespace tandem::kernels::cpu
