@@ -2,7 +2,9 @@
 #include "kernels/cpu/gemm_packed.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
+#include <utility>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/gemm_packed.cpp"
@@ -20,6 +22,7 @@
 namespace tandem::kernels::cpu {
 
 struct PackedFunctions {
+  int64_t rows;
   int64_t columns;
   void (*pack_shared)(const GemmShape& shape, bool shares_a, const PackedOperands& operands,
                       int64_t first, int64_t last, const PackedPanels& to);
@@ -29,8 +32,6 @@ struct PackedFunctions {
 
 namespace {
 
-constexpr int64_t kRows = PackedProduct::kRows;
-
 /// Terms of one pass: a panel of B of as many, 20 KB with AVX2, stays in the first cache.
 constexpr int64_t kMostTerms = 320;
 
@@ -38,7 +39,7 @@ constexpr int64_t kMostTerms = 320;
 /// beside all of A, of which there are only so many panels where it is shared.
 constexpr int64_t kMostRowPanels = 16;
 constexpr int64_t kMostColumnPanels = 8;
-constexpr int64_t kMostSharedRowPanels = 48;
+constexpr int64_t kMostSharedRows = 288;
 
 inline int64_t passes_of(int64_t k) { return (k + kMostTerms - 1) / kMostTerms; }
 
@@ -115,22 +116,19 @@ HWY_NOINLINE void tile(const float* a, const float* b, int64_t k, const Target& 
   }
 }
 
+using TileFunction = void (*)(const float* a, const float* b, int64_t k, const Target& target);
+
+/// By height, from one row on.
 template <bool kAdd>
-void tile_of(int64_t height, const float* a, const float* b, int64_t k, const Target& target) {
-  switch (height) {
-    case 1:
-      return tile<1, kAdd>(a, b, k, target);
-    case 2:
-      return tile<2, kAdd>(a, b, k, target);
-    case 3:
-      return tile<3, kAdd>(a, b, k, target);
-    case 4:
-      return tile<4, kAdd>(a, b, k, target);
-    case 5:
-      return tile<5, kAdd>(a, b, k, target);
-    default:
-      return tile<6, kAdd>(a, b, k, target);
-  }
+constexpr auto kTiles = []<int... kBefore>(std::integer_sequence<int, kBefore...>) {
+  return std::array<TileFunction, kRows>{tile<kBefore + 1, kAdd>...};
+}
+(std::make_integer_sequence<int, kRows>());
+
+template <bool kAdd>
+HWY_INLINE void tile_of(int64_t height, const float* a, const float* b, int64_t k,
+                        const Target& target) {
+  kTiles<kAdd>[static_cast<size_t>(height - 1)](a, b, k, target);
 }
 
 /// A tile at the right border, of fewer columns than a panel has.
@@ -260,7 +258,7 @@ void multiply(const GemmShape& s, bool shares_a, const PackedOperands& operands,
 }
 
 const PackedFunctions& packed_functions() {
-  static constexpr PackedFunctions kFunctions{kColumns, pack_shared, multiply};
+  static constexpr PackedFunctions kFunctions{kRows, kColumns, pack_shared, multiply};
   return kFunctions;
 }
 
@@ -305,8 +303,8 @@ class PackedGemm final : public Gemm {
 /// few cells.
 int64_t shared_panels_of_cell(const GemmShape& s, int64_t columns, int parts) {
   constexpr int64_t kDivided = 512;
-  constexpr int64_t kEnough = 64;
-  if (parts == 1 || s.m >= kEnough * parts * kRows) return (s.n + columns - 1) / columns;
+  constexpr int64_t kEnoughRows = 384;
+  if (parts == 1 || s.m >= kEnoughRows * parts) return (s.n + columns - 1) / columns;
   return std::max<int64_t>(1, kDivided / columns);
 }
 
@@ -316,12 +314,13 @@ bool PackedProduct::shares_a(const GemmShape& s, int parts) {
   constexpr int64_t kPanelsEach = 8;
   const int64_t columns = HWY_DYNAMIC_DISPATCH(packed_functions)().columns;
   // Of so many rows, what one pass reads stays in the second cache.
-  return s.m < s.n && s.m <= kMostSharedRowPanels * kRows && s.n >= kPanelsEach * parts * columns;
+  return s.m < s.n && s.m <= kMostSharedRows && s.n >= kPanelsEach * parts * columns;
 }
 
 PackedProduct::PackedProduct(const GemmShape& shape, int parts)
     : shape_(shape),
       functions_(HWY_DYNAMIC_DISPATCH(packed_functions)()),
+      rows_(functions_.rows),
       columns_(functions_.columns),
       shares_a_(shares_a(shape, parts)),
       range_(shares_a_ ? row_panels() : shared_panels_of_cell(shape, columns_, parts)) {}
@@ -333,7 +332,7 @@ size_t PackedProduct::shared_bytes(int64_t count) const {
 }
 
 PackedPanels PackedProduct::shared_at(char* first, int64_t count, size_t stride) const {
-  return {first, count, stride, panels_apart(shape_.k, shares_a_ ? kRows : columns_)};
+  return {first, count, stride, panels_apart(shape_.k, shares_a_ ? rows_ : columns_)};
 }
 
 void PackedProduct::pack_shared(const PackedOperands& operands, int64_t first, int64_t last,
@@ -358,9 +357,9 @@ PackedBlock PackedProduct::block(int64_t first, int64_t count) const {
 }
 
 PackedExtent PackedProduct::extent(const PackedBlock& block) const {
-  const int64_t row = block.row_panel * kRows;
+  const int64_t row = block.row_panel * rows_;
   const int64_t column = block.column_panel * columns_;
-  return {row, std::min(block.row_panels * kRows, shape_.m - row), column,
+  return {row, std::min(block.row_panels * rows_, shape_.m - row), column,
           std::min(block.column_panels * columns_, shape_.n - column)};
 }
 
@@ -370,7 +369,7 @@ void PackedProduct::multiply(const PackedOperands& operands, const PackedPanels&
 }
 
 size_t PackedProduct::space_bytes() const {
-  const int64_t apart = panels_apart(shape_.k, shares_a_ ? columns_ : kRows);
+  const int64_t apart = panels_apart(shape_.k, shares_a_ ? columns_ : rows_);
   return core::aligned(static_cast<size_t>(most_together() * apart) * sizeof(float));
 }
 

@@ -60,9 +60,6 @@ struct PackedFunctions;
 /// all panels of the shared one or, where that makes too few cells, by a range of them.
 class PackedProduct {
  public:
-  /// Rows of a panel of A.
-  static constexpr int64_t kRows = 6;
-
   /// For `parts` threads.
   PackedProduct(const GemmShape& shape, int parts);
 
@@ -92,7 +89,7 @@ class PackedProduct {
   size_t space_bytes() const;
 
  private:
-  int64_t row_panels() const { return (shape_.m + kRows - 1) / kRows; }
+  int64_t row_panels() const { return (shape_.m + rows_ - 1) / rows_; }
   int64_t column_panels() const { return (shape_.n + columns_ - 1) / columns_; }
   int64_t cells_of_line() const { return shares_a_ ? column_panels() : row_panels(); }
   int64_t lines() const { return (shared_panels() + range_ - 1) / range_; }
@@ -100,6 +97,7 @@ class PackedProduct {
 
   const GemmShape shape_;
   const PackedFunctions& functions_;
+  const int64_t rows_;     // Of a panel of A.
   const int64_t columns_;  // Of a panel of B.
   const bool shares_a_;
   const int64_t range_;  // Shared panels of a cell.

@@ -25,6 +25,10 @@ namespace {
 using F = hn::ScalableTag<float>;
 constexpr int64_t kVector = hn::MaxLanes(F());
 
+/// Rows of a panel of A. Their sums, two vectors each, fit into the registers; AVX-512 has twice as
+/// many, and then eight divide most sizes.
+constexpr int64_t kRows = kVector >= 16 ? 8 : 6;
+
 /// Elements of a line of memory.
 constexpr int64_t kLine = 16;
 
@@ -52,8 +56,7 @@ HWY_INLINE int64_t turn_vector(const float* from, int64_t apart, float* to) {
 
 /// The six rows of a panel of A: pairs of rows, then of these, as they follow each other in memory.
 template <>
-HWY_INLINE int64_t turn_vector<PackedProduct::kRows>(const float* from, int64_t apart, float* to) {
-  static_assert(PackedProduct::kRows == 6);
+HWY_INLINE int64_t turn_vector<6>(const float* from, int64_t apart, float* to) {
   const hn::CappedTag<float, 8> d;
   const hn::Repartition<double, decltype(d)> pairs;
   using V = hn::Vec<decltype(d)>;
@@ -135,6 +138,7 @@ struct Lying {
 /// write them where the next term goes, or into the gap behind the panel.
 template <int64_t kWidth>
 constexpr int64_t kCopied = kWidth % kVector == 0 || kVector < 8 ? kWidth : 8;
+static_assert(kRows <= 8);
 
 template <int64_t kWidth>
 HWY_INLINE void copy_term(const float* from, float* to) {
