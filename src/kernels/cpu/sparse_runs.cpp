@@ -42,22 +42,34 @@ int64_t find(const T* x, int64_t count, T* values, Place<T>* places) {
   return found;
 }
 
-/// The part of `to` that fits into kVectors registers.
+/// The part of `to` that fits into kVectors registers. Where that leaves registers free, every
+/// other value has sums of its own: one sum after another would wait for itself.
 template <int kVectors, class T, class D>
 HWY_INLINE void add_block(D d, const T* values, const Place<T>* places, int64_t count,
                           const T* from, int64_t step, T* to) {
   using V = hn::Vec<D>;
+  constexpr int kSets = kVectors <= 6 ? 2 : 1;
   const int64_t n = lanes(d);
-  V sums[kVectors];
-  for (int v = 0; v < kVectors; ++v) sums[v] = hn::LoadU(d, to + v * n);
-  for (int64_t e = 0; e < count; ++e) {
+  V sums[kSets][kVectors];
+  for (int v = 0; v < kVectors; ++v) sums[0][v] = hn::LoadU(d, to + v * n);
+  for (int v = 0; kSets > 1 && v < kVectors; ++v) sums[kSets - 1][v] = hn::Zero(d);
+  const auto add_value = [&](int64_t e, V(&sum)[kVectors]) HWY_ATTR {
     const V value = hn::Set(d, values[e]);
     const T* run = from + step * places[e];
     for (int v = 0; v < kVectors; ++v) {
-      sums[v] = hn::MulAdd(hn::LoadU(d, run + v * n), value, sums[v]);
+      sum[v] = hn::MulAdd(hn::LoadU(d, run + v * n), value, sum[v]);
     }
+  };
+  int64_t e = 0;
+  for (; e + kSets <= count; e += kSets) {
+    add_value(e, sums[0]);
+    if constexpr (kSets > 1) add_value(e + 1, sums[1]);
   }
-  for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[v], d, to + v * n);
+  if (e < count) add_value(e, sums[0]);
+  for (int v = 0; kSets > 1 && v < kVectors; ++v) {
+    sums[0][v] = hn::Add(sums[0][v], sums[kSets - 1][v]);
+  }
+  for (int v = 0; v < kVectors; ++v) hn::StoreU(sums[0][v], d, to + v * n);
 }
 
 template <class T>
@@ -69,8 +81,11 @@ void add(const T* values, const Place<T>* places, int64_t count, const T* from, 
   for (; i + 12 * n <= length; i += 12 * n) {
     add_block<12>(d, values, places, count, from + i, step, to + i);
   }
-  for (; i + 4 * n <= length; i += 4 * n) {
-    add_block<4>(d, values, places, count, from + i, step, to + i);
+  for (; i + 6 * n <= length; i += 6 * n) {
+    add_block<6>(d, values, places, count, from + i, step, to + i);
+  }
+  for (; i + 2 * n <= length; i += 2 * n) {
+    add_block<2>(d, values, places, count, from + i, step, to + i);
   }
   for_vectors<T>(length - i, [&](auto narrow, int64_t at) HWY_ATTR {
     add_block<1>(narrow, values, places, count, from + i + at, step, to + i + at);
