@@ -236,30 +236,47 @@ TEST(Gemm, NoRowsOrColumnsTouchNothing) {
   check(nullptr, shape_of(DType::float64, 0, 0, 0, false, true, kGap));
 }
 
-TEST(Gemm, TheTableChoosesByShape) {
-  const auto provider = [](DType dtype, int64_t m, int64_t n, int64_t k, bool transpose_a = false,
-                           bool transpose_b = false) {
-    return static_gemm_provider(shape_of(dtype, m, n, k, transpose_a, transpose_b));
+/// Who computes a float32 product that `parts` threads share, by CPU.
+struct Choice {
+  int64_t m, n, k;
+  bool transpose_a, transpose_b;
+  int parts;
+  const char *avx2, *avx512;
+};
+
+TEST(Gemm, TheTableChoosesByShapeThreadsAndCpu) {
+  const Choice choices[] = {
+      {64, 10, 784, false, false, 1, "narrow", "narrow"},
+      {64, 64, 1024, false, false, 1, "onednn", "onednn"},
+      {512, 1024, 128, true, false, 1, "packed", "onednn"},
+      {1024, 256, 1024, true, false, 1, "packed", "packed"},
+      {512, 256, 1024, false, true, 1, "packed", "onednn"},
+      {64, 512, 128, false, false, 1, "packed", "onednn"},
+      {32, 1024, 1024, false, false, 1, "openblas", "onednn"},
+      {64, 1024, 1024, false, false, 1, "packed", "onednn"},
+      {128, 1024, 1024, false, true, 2, "onednn", "packed"},
+      {1024, 768, 256, false, false, 2, "packed", "packed"},
+      {256, 256, 1024, true, false, 2, "packed", "onednn"},
+      {2048, 4096, 4096, false, false, 1, "openblas", "onednn"},
+      {1024, 16384, 256, false, false, 1, "onednn", "onednn"},
+      // Threads pack together what is small in all, not what each has as few rows of.
+      {256, 4096, 1024, false, false, 1, "packed", "onednn"},
+      {256, 4096, 1024, false, false, 2, "packed", "packed"},
+      {512, 4096, 1024, false, false, 2, "openblas", "onednn"},
   };
-  EXPECT_EQ(provider(DType::float32, 64, 10, 784), "narrow");
-  EXPECT_EQ(provider(DType::float32, 64, 64, 1024), "onednn");
-  EXPECT_EQ(provider(DType::float32, 512, 1024, 128, true), "packed");
-  EXPECT_EQ(provider(DType::float32, 512, 256, 1024, false, true), "packed");
-  EXPECT_EQ(provider(DType::float32, 64, 512, 128), "packed");
-  EXPECT_EQ(provider(DType::float32, 32, 1024, 1024), "openblas");
-  EXPECT_EQ(provider(DType::float32, 64, 1024, 1024), "packed");
-  EXPECT_EQ(provider(DType::float32, 2048, 4096, 4096), "openblas");
-  EXPECT_EQ(provider(DType::float32, 1024, 16384, 256), "onednn");
-  EXPECT_EQ(provider(DType::float64, 512, 1024, 128, true), "openblas");
+  for (const Choice& c : choices) {
+    const GemmShape shape = shape_of(DType::float32, c.m, c.n, c.k, c.transpose_a, c.transpose_b);
+    SCOPED_TRACE(testing::Message() << c.m << "x" << c.n << "x" << c.k << " on " << c.parts);
+    EXPECT_EQ(static_gemm_provider(shape, c.parts, CpuKind::avx2), c.avx2);
+    EXPECT_EQ(static_gemm_provider(shape, c.parts, CpuKind::avx512), c.avx512);
+  }
 }
 
-TEST(Gemm, ThreadsPackTogetherWhatIsSmallInAll) {
-  const auto provider = [](int64_t m, int parts) {
-    return gemm_provider(shape_of(DType::float32, m, 4096, 1024, false, false), parts);
-  };
-  EXPECT_EQ(provider(256, 1), "packed");
-  EXPECT_EQ(provider(256, 2), "packed");
-  EXPECT_EQ(provider(512, 2), "openblas");  // Each thread's rows are as few.
+TEST(Gemm, OpenBlasComputesFloat64Everywhere) {
+  const GemmShape shape = shape_of(DType::float64, 512, 1024, 128, true, false);
+  for (const CpuKind cpu : {CpuKind::avx2, CpuKind::avx512, CpuKind::other}) {
+    EXPECT_EQ(static_gemm_provider(shape, 1, cpu), "openblas");
+  }
 }
 
 // Several threads at once, each on products of its own and all on shared ones.

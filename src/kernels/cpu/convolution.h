@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "kernels/cpu/cpu_kind.h"
 #include "op/op_def.h"
 #include "ops/window.h"
 
@@ -61,6 +62,10 @@ class Convolution {
 /// where it has a kernel that is faster than patches, else those.
 std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
                                                  const ConvolutionShape& shape);
+
+/// Whether patches are faster than oneDNN's kernels for float32.
+bool patches_are_faster(ConvolutionPass pass, const ConvolutionShape& shape,
+                        CpuKind cpu = this_cpu());
 
 /// Null where oneDNN has no fast kernel.
 std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,

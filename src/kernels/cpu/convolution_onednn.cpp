@@ -218,10 +218,12 @@ class OneDnnConvolution final : public Convolution {
   dnnl::primitive move_;
 };
 
-/// oneDNN's plain loops, and its products with patches, are slower than ours.
+/// Its direct loops, or with AVX-512 batches of products. Its plain loops, and its products with
+/// patches, are slower than ours.
 template <class PrimitiveDesc>
 bool is_fast(const PrimitiveDesc& chosen) {
-  return std::string_view(chosen.impl_info_str()).starts_with("jit");
+  const std::string_view made = chosen.impl_info_str();
+  return made.starts_with("jit") || made.starts_with("brgconv");
 }
 
 /// Forward in blocks of images. The filter's layout is the first block's.

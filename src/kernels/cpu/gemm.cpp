@@ -1,7 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
 #include <cblas.h>
-#include <hwy/targets.h>
 #include <oneapi/dnnl/dnnl.h>
 
 #include <algorithm>
@@ -161,24 +160,7 @@ bool packs_too_much(const Part& s) {
   return s.n * s.k > (s.m < 96 ? 128 * 1024 : 1024 * 1024);
 }
 
-/// Who computes what; the first rule that applies decides. Measured on Zen 3 (AVX2), the best of
-/// many runs over the parts of real layers and random shapes. GFLOP/s of a core, of 104 possible:
-///
-///                                     narrow  onednn  openblas  packed
-///   64x10x784                             88      56        42       -
-///   64x64x1024, 128x64x64                  -  99, 96    77, 68  77, 85
-///   512x1024x256, 512x768x256              -  94, 95    90, 90  95, 95
-///   512x256x1024 NT, 512x256x64 TN         -  87, 39    88, 73  91, 92
-///   64x512x128, 392x512x1024               -  68, 57    78, 70  91, 77
-///   64x1024x1024, 256x16384x256            -  45, 36    84, 86  85, 85
-///   1024x2048x2048, 1024x16384x256         -  92, 92    95, 89  88, 84
-///
-/// On two threads, which pack together, 113 products of 96 to 288 rows with a B of more than 1M
-/// elements took 0.77 to 1.04 times as long packed as by OpenBLAS, 0.91 in the middle.
-///
-/// OpenBLAS computes float64.
-///
-/// On other CPUs nothing was measured: there the libraries, which know them, compute what is large.
+/// Who computes what; the first rule that applies decides.
 struct Rule {
   const char* provider;
   bool (*applies)(const Part&);
@@ -191,6 +173,20 @@ constexpr Rule kEverywhere[] = {
     {"openblas", [](const Part& s) { return s.dtype == DType::float64; }},
 };
 
+/// Measured on Zen 3, the best of many runs over the parts of real layers and random shapes.
+/// GFLOP/s of a core, of 104 possible:
+///
+///                                     narrow  onednn  openblas  packed
+///   64x10x784                             88      56        42       -
+///   64x64x1024, 128x64x64                  -  99, 96    77, 68  77, 85
+///   512x1024x256, 512x768x256              -  94, 95    90, 90  95, 95
+///   512x256x1024 NT, 512x256x64 TN         -  87, 39    88, 73  91, 92
+///   64x512x128, 392x512x1024               -  68, 57    78, 70  91, 77
+///   64x1024x1024, 256x16384x256            -  45, 36    84, 86  85, 85
+///   1024x2048x2048, 1024x16384x256         -  92, 92    95, 89  88, 84
+///
+/// On two threads, which pack together, 113 products of 96 to 288 rows with a B of more than 1M
+/// elements took 0.77 to 1.04 times as long packed as by OpenBLAS, 0.91 in the middle.
 constexpr Rule kWithAvx2[] = {
     {"onednn", [](const Part& s) { return s.m <= 4 || s.k <= 16; }},
     {"onednn", [](const Part& s) { return !is_large(s) && !strides_collide(s); }},
@@ -199,15 +195,42 @@ constexpr Rule kWithAvx2[] = {
     {kPackedProvider, [](const Part&) { return true; }},
 };
 
+/// Measured on an Emerald Rapids Xeon. GFLOP/s of a core, of 189 possible:
+///
+///                                     narrow  onednn  openblas  packed
+///   64x10x784                            110      84        70       -
+///   64x64x1024, 128x64x64                  - 168,158  130,174  125,134
+///   512x1024x256, 512x768x256              - 186,191  164,169  172,176
+///   512x1024x128 TN, 1024x256x1024 TN      - 184,141  155,162  171,151
+///   64x1024x1024, 128x1024x1024            - 159,167  125,143  125,150
+///   2048x2048x2048, 1024x16384x256         - 172,159  167,147  149,158
+///
+/// That is with operands in the cache. Within a training step, where they are not, threads that
+/// pack together gain more than that: a transformer's products take as long packed as by oneDNN or
+/// are up to a quarter faster, but for short sums, and where both sizes of the result are small.
+constexpr Rule kWithAvx512[] = {
+    {"onednn", [](const Part& s) { return s.parts == 1 && !(s.transpose_a && s.lda % 1024 == 0); }},
+    {"onednn", [](const Part& s) { return !is_large(s.whole) || packs_too_much(s); }},
+    {"onednn", [](const Part& s) { return s.transpose_a && s.whole.m <= 256 && s.n <= 256; }},
+    {kPackedProvider, [](const Part&) { return true; }},
+};
+
+/// Nothing was measured: the libraries, which know the CPU, compute what is large.
 constexpr Rule kElsewhere[] = {
     {"onednn", [](const Part& s) { return !strides_collide(s); }},
     {"openblas", [](const Part&) { return true; }},
 };
 
-/// The rules of this CPU, after those that hold everywhere.
-std::span<const Rule> rules_of_cpu() {
-  const int64_t sets = hwy::SupportedTargets();
-  if ((sets & HWY_AVX2) != 0 && (sets & HWY_AVX3) == 0) return kWithAvx2;
+/// The rules of a CPU, after those that hold everywhere.
+std::span<const Rule> rules_of(CpuKind cpu) {
+  switch (cpu) {
+    case CpuKind::avx2:
+      return kWithAvx2;
+    case CpuKind::avx512:
+      return kWithAvx512;
+    case CpuKind::other:
+      break;
+  }
   return kElsewhere;
 }
 
@@ -220,8 +243,8 @@ const Provider& find_provider(std::string_view name) {
   throw NotFound("gemm: no provider \"" + std::string(name) + "\", there are " + known);
 }
 
-std::string static_provider(const Part& part) {
-  for (const std::span<const Rule> rules : {std::span<const Rule>(kEverywhere), rules_of_cpu()}) {
+std::string static_provider(const Part& part, CpuKind cpu = this_cpu()) {
+  for (const std::span<const Rule> rules : {std::span<const Rule>(kEverywhere), rules_of(cpu)}) {
     const auto found =
         std::ranges::find_if(rules, [&](const Rule& rule) { return rule.applies(part); });
     if (found != rules.end()) return found->provider;
@@ -250,8 +273,8 @@ std::unique_ptr<Gemm> prepare_gemm_with(const char* name, const GemmShape& shape
   return provider.make(shape);
 }
 
-std::string static_gemm_provider(const GemmShape& shape) {
-  return static_provider(part_of(shape, 1));
+std::string static_gemm_provider(const GemmShape& shape, int parts, CpuKind cpu) {
+  return static_provider(part_of(shape, parts), cpu);
 }
 
 std::vector<std::string> gemm_providers_for(const GemmShape& shape) {

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "kernels/cpu/cpu_kind.h"
 #include "tandem/dtype.h"
 
 namespace tandem::kernels::cpu {
@@ -51,8 +52,9 @@ std::unique_ptr<Gemm> prepare_gemm(const GemmShape& shape);
 /// and Unimplemented if it does not take this shape.
 std::unique_ptr<Gemm> prepare_gemm_with(const char* provider, const GemmShape& shape);
 
-/// What the static table says, who takes a shape at all, and whether there is such a provider.
-std::string static_gemm_provider(const GemmShape& shape);
+/// What the static table says of a product that `parts` threads share, who takes a shape at all,
+/// and whether there is such a provider.
+std::string static_gemm_provider(const GemmShape& shape, int parts = 1, CpuKind cpu = this_cpu());
 std::vector<std::string> gemm_providers_for(const GemmShape& shape);
 bool is_gemm_provider(std::string_view name);
 
