@@ -1,6 +1,7 @@
 # The serial build of OpenBLAS, linked from its archive. A shared libopenblas or libblas is whatever
 # the system's alternatives say it is, often a build with a thread pool of its own; the archive is
-# certain. Defines OpenBLASSerial::openblas, whose users must link src/kernels/cpu/openblas_buffers.cpp, which says why.
+# certain. Defines OpenBLASSerial::openblas, whose users must link src/kernels/cpu/openblas_buffers.cpp and
+# src/kernels/cpu/openblas_core.cpp, which say why.
 
 find_library(OpenBLASSerial_LIBRARY NAMES openblas-serial/libopenblas.a)
 find_path(OpenBLASSerial_INCLUDE_ROOT NAMES openblas-serial/cblas.h)
@@ -22,5 +23,5 @@ if(OpenBLASSerial_FOUND AND NOT TARGET OpenBLASSerial::openblas)
     INTERFACE_INCLUDE_DIRECTORIES ${OpenBLASSerial_INCLUDE_DIR}
     INTERFACE_LINK_LIBRARIES "Threads::Threads;m"
     INTERFACE_LINK_OPTIONS
-      "LINKER:--wrap=blas_memory_alloc,--wrap=blas_memory_free,--undefined=__wrap_blas_memory_alloc")
+      "LINKER:--wrap=blas_memory_alloc,--wrap=blas_memory_free,--undefined=__wrap_blas_memory_alloc;LINKER:--wrap=gotoblas_dynamic_init,--undefined=__wrap_gotoblas_dynamic_init")
 endif()

@@ -1,5 +1,6 @@
 #include "kernels/cpu/gemm.h"
 
+#include <cblas.h>
 #include <gtest/gtest.h>
 #include <hwy/aligned_allocator.h>
 #include <hwy/targets.h>
@@ -276,6 +277,15 @@ TEST(Gemm, OpenBlasComputesFloat64Everywhere) {
   const GemmShape shape = shape_of(DType::float64, 512, 1024, 128, true, false);
   for (const CpuKind cpu : {CpuKind::avx2, CpuKind::avx512, CpuKind::other}) {
     EXPECT_EQ(static_gemm_provider(shape, 1, cpu), "openblas");
+  }
+}
+
+// OpenBLAS takes CPUs newer than itself for the oldest; see openblas_core.cpp.
+TEST(Gemm, OpenBlasUsesTheVectorsOfThisCpu) {
+  const std::string core = openblas_get_corename();
+  if (std::getenv("OPENBLAS_CORETYPE") != nullptr) GTEST_SKIP() << "told to be " << core;
+  for (const char* narrow : {"Prescott", "Core2", "Nehalem", "Atom", "Barcelona"}) {
+    EXPECT_TRUE(this_cpu() == CpuKind::other || core != narrow) << core;
   }
 }
 
