@@ -66,6 +66,24 @@ TEST_F(EdgeCases, ASlowThreadsInputIsNotOverwritten) {
   EXPECT_TRUE(got == wanted);
 }
 
+// Threads pack an operand together, in other parts than those in which they have written it.
+TEST_F(EdgeCases, AnOperandIsPackedOnceASlowThreadHasWrittenIt) {
+  config::set_logical_cpus({{.threads = 2}});
+  const Tensor w = fill({64, 1024}, 1.0);
+  const auto f = function([&](const Tensor& x) { return matmul(relu(x), w); });
+  f(fill({100, 64}, 1.0));
+  ASSERT_NE(f.explain().find("packed"), std::string::npos) << f.explain();
+  std::atomic<int> calls{0};
+  graph::set_instruction_hook([&, main = std::this_thread::get_id()](int, const std::string& op) {
+    if (op == "relu" && std::this_thread::get_id() != main && calls++ == 0) {
+      std::this_thread::sleep_for(50ms);
+    }
+  });
+  const Tensor y = f(fill({100, 64}, 2.0));
+  graph::set_instruction_hook({});
+  EXPECT_EQ(y.to_vector<float>(), Floats(100 * 1024, 128.0f));
+}
+
 TEST_F(EdgeCases, AViewOfAResultIsNotOverwrittenByLaterCalls) {
   const auto f = function([](const Tensor& x) { return x * 2.0; });
   const Tensor head = f(vector({1, 2})).rows(0, 1);

@@ -16,6 +16,10 @@ using op::Launch;
 /// Each thread packs its share of the shared operand; then it takes runs of cells from its own
 /// share of the product's list, and from the others' when that is done. Runs shrink towards the end
 /// of a share, so that all end at about the same time.
+///
+/// What is before the product may have left each thread with rows of A of its own, and nobody waits
+/// for the others' before the first phase. Where that would pack A the threads meet first, in a
+/// phase in which nothing is done.
 class SharedMatmul final : public op::Executable {
  public:
   SharedMatmul(const GemmShape& shape, bool adds_bias, std::unique_ptr<ElementFunctions> functions,
@@ -25,13 +29,15 @@ class SharedMatmul final : public op::Executable {
         product_(shape, parts),
         functions_(std::move(functions)),
         parts_(parts),
+        packing_phase_(parts > 1 && PackedProduct::shares_a(shape, parts) ? 1 : 0),
         panels_each_((product_.shared_panels() + parts - 1) / parts) {}
 
-  int phases() const override { return 2; }
+  int phases() const override { return packing_phase_ + 2; }
 
   void run(const Launch& launch) const override {
     assert(launch.parts == parts_);
-    launch.phase == 0 ? pack(launch) : take_blocks(launch);
+    if (launch.phase == packing_phase_) pack(launch);
+    if (launch.phase > packing_phase_) take_blocks(launch);
   }
 
   size_t workspace_bytes() const override {
@@ -112,6 +118,7 @@ class SharedMatmul final : public op::Executable {
   const PackedProduct product_;
   const std::unique_ptr<ElementFunctions> functions_;
   const int parts_;
+  const int packing_phase_;
   const int64_t panels_each_;
 };
 
