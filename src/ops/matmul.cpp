@@ -59,7 +59,10 @@ op::Split split(const op::Signature& s) {
   const int64_t rows = leading(s.outputs[0].shape, 1).count();
   const bool own_rows =
       !s.attrs.get<bool>("transpose_a") && leading(s.inputs[0].shape, 1).count() == rows;
-  return {.extent = rows, .aligned = {own_rows, false}};
+  std::vector<bool> aligned{own_rows, false};
+  // Of a fused product: each thread reads its own rows of a companion.
+  for (size_t i = 2; i < s.inputs.size(); ++i) aligned.push_back(s.inputs[i] == s.outputs[0]);
+  return {.extent = rows, .aligned = std::move(aligned)};
 }
 
 /// All matrices below each other.

@@ -93,9 +93,6 @@ TEST_F(EpilogueTest, InTrainingReluBelongsToTheProduct) {
 }
 
 TEST_F(EpilogueTest, OtherSumsStayApart) {
-  const Graph matrix = fused([](const Tensors& a) { return Tensors{matmul(a[0], a[1]) + a[2]}; },
-                             {kX, kKernel, {DType::float32, {-1, 3}}});
-  EXPECT_EQ(ops(matrix), (Names{"matmul", "add"}));
   const Graph number = fused([](const Tensors& a) { return Tensors{matmul(a[0], a[1]) + a[2]}; },
                              {kX, kKernel, {DType::float32, {1}}});
   EXPECT_EQ(ops(number), (Names{"matmul", "add"}));
@@ -104,6 +101,57 @@ TEST_F(EpilogueTest, OtherSumsStayApart) {
     return Tensors{p + p};
   });
   EXPECT_EQ(ops(twice), (Names{"matmul", "add"}));
+}
+
+const op::TensorType kCompanion{DType::float32, {-1, 3}};
+
+TEST_F(EpilogueTest, ACompanionOfTheResultIsMetThereAndThen) {
+  const op::TensorTypes arguments{kX, kKernel, kBias, kCompanion};
+  const Graph residual = fused(
+      [](const Tensors& a) { return Tensors{a[3] + (matmul(a[0], a[1]) + a[2])}; }, arguments);
+  ASSERT_EQ(ops(residual), (Names{"fused_matmul"}));
+  EXPECT_EQ(epilogue(residual.nodes[0]), "add(in2, add(in0, in1))");
+  EXPECT_EQ(residual.nodes[0].inputs, residual.arguments);
+  const Graph quotient =
+      fused([](const Tensors& a) { return Tensors{relu(gelu(matmul(a[0], a[1]) + a[2]) / a[3])}; },
+            arguments);
+  ASSERT_EQ(ops(quotient), (Names{"fused_matmul"}));
+  EXPECT_EQ(epilogue(quotient.nodes[0]), "relu(div(gelu(add(in0, in1)), in2))");
+  const Graph alone =
+      fused([](const Tensors& a) { return Tensors{a[3] - matmul(a[0], a[1])}; }, arguments);
+  ASSERT_EQ(ops(alone), (Names{"fused_matmul"}));
+  EXPECT_EQ(epilogue(alone.nodes[0]), "sub(in1, in0)");
+}
+
+TEST_F(EpilogueTest, OfTwoProductsTheLaterMeetsTheEarlier) {
+  const Graph graph = fused(
+      [](const Tensors& a) {
+        const Tensor first = matmul(a[0], a[1]);
+        const Tensor second = matmul(exp(a[0]), a[1]);
+        return Tensors{first * second};
+      },
+      {kX, kKernel});
+  EXPECT_EQ(ops(graph), (Names{"matmul", "exp", "fused_matmul"}));
+  EXPECT_EQ(epilogue(graph.nodes[2]), "mul(in1, in0)");
+}
+
+TEST_F(EpilogueTest, WhatIsNoCompanionStaysApart) {
+  // One that is made after the product, one that is repeated, one of a convolution.
+  const Graph later = fused(
+      [](const Tensors& a) {
+        const Tensor product = matmul(a[0], a[1]);
+        return Tensors{product + exp(a[2])};
+      },
+      {kX, kKernel, kCompanion});
+  EXPECT_EQ(ops(later), (Names{"matmul", "exp", "add"}));
+  const Graph repeated = fused([](const Tensors& a) { return Tensors{matmul(a[0], a[1]) * a[2]}; },
+                               {kX, kKernel, {DType::float32, {-1, 1}}});
+  EXPECT_EQ(ops(repeated), (Names{"matmul", "mul"}));
+  const Graph image = fused([](const Tensors& a) { return Tensors{conv2d(a[0], a[1]) + a[2]}; },
+                            {{DType::float32, {-1, 5, 5, 2}},
+                             {DType::float32, {3, 3, 2, 6}},
+                             {DType::float32, {-1, 3, 3, 6}}});
+  EXPECT_EQ(ops(image), (Names{"conv2d", "add"}));
 }
 
 TEST_F(EpilogueTest, AVariableWrittenInBetweenIsReadBefore) {
@@ -161,6 +209,33 @@ TEST_F(EpilogueTest, DenseLayersOfManyShapes) {
                        .expected = dense(x, w, bias),
                        .shape = x_shape.with(x_shape.rank() - 1, columns),
                        .differentiable = count < 60});
+  }
+}
+
+// By every provider: few columns, few terms, large, and several matrices.
+TEST_F(EpilogueTest, CompanionsOfManyShapes) {
+  for (const auto& [x_shape, columns] : std::vector<std::pair<Shape, int64_t>>{{{3, 5}, 4},
+                                                                               {{7, 2}, 40},
+                                                                               {{130, 70}, 600},
+                                                                               {{301, 80}, 130},
+                                                                               {{2, 3, 4}, 5},
+                                                                               {{0, 3}, 4}}) {
+    const Tensor x = harness::spread(x_shape, 1);
+    const Tensor w = harness::spread({x_shape[x_shape.rank() - 1], columns}, 2);
+    const Tensor bias = harness::spread({columns}, 3);
+    const Shape shape = x_shape.with(x_shape.rank() - 1, columns);
+    const Tensor companion = harness::spread(shape, 4);
+    std::vector<double> expected = dense(x, w, bias);
+    const auto subtracted = companion.to_vector<double>();
+    for (size_t i = 0; i < expected.size(); ++i) expected[i] = subtracted[i] - expected[i];
+    harness::check_op({.name = x_shape.str() + " to " + std::to_string(columns),
+                       .inputs = {x, w, bias, companion},
+                       .f = [](const Tensors& t) { return t[3] - relu(matmul(t[0], t[1]) + t[2]); },
+                       .expected = expected,
+                       .shape = shape,
+                       .differentiable = shape.count() < 60,
+                       .tolerance = 1e-11,
+                       .float32_tolerance = 1e-4});
   }
 }
 

@@ -170,8 +170,8 @@ TEST_F(ProgramTest, CallsByRowsNeedNoBarrier) {
   const auto f = [&](const Tensors& a) {
     return Tensors{reduce_sum(relu(matmul(relu(a[0]), w) + a[0]), {.axes = {{1}}})};
   };
-  EXPECT_EQ(barriers(f), "relu matmul fused reduce");
-  EXPECT_EQ(barriers(f, 2), "relu matmul fused reduce");
+  EXPECT_EQ(barriers(f), "relu fused_matmul reduce");
+  EXPECT_EQ(barriers(f, 2), "relu fused_matmul reduce");
 }
 
 TEST_F(ProgramTest, ASumOverRowsWaitsForAllOfThem) {

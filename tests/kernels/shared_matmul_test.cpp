@@ -29,7 +29,7 @@ GemmShape shape_of(int64_t m, int64_t n, int64_t k, bool transpose_a, bool trans
 /// Doubles what it is given, so that an element it got twice shows.
 class Doubling final : public ElementFunctions {
  public:
-  void apply(void* elements, int64_t count) const override {
+  void apply(void* elements, const void*, int64_t count) const override {
     for (int64_t i = 0; i < count; ++i) static_cast<float*>(elements)[i] *= 2;
   }
 };
@@ -101,21 +101,20 @@ TEST(SharedMatmul, AnyNumberOfThreadsGivesTheSameBits) {
   for (const GemmShape& shape : kShapes) {
     SCOPED_TRACE(testing::Message() << shape.m << "x" << shape.n << "x" << shape.k);
     const Matrix expected = by_definition(shape);
-    const Matrix alone = run(*make_shared_matmul(shape, false, nullptr, 1), shape, 1);
+    const Matrix alone = run(*make_shared_matmul(shape, {}, nullptr, 1), shape, 1);
     for (size_t i = 0; i < expected.size(); ++i) ASSERT_NEAR(alone[i], expected[i], 1e-4) << i;
     for (const int parts : {2, 3, 7}) {
-      EXPECT_EQ(run(*make_shared_matmul(shape, false, nullptr, parts), shape, parts), alone)
-          << parts;
+      EXPECT_EQ(run(*make_shared_matmul(shape, {}, nullptr, parts), shape, parts), alone) << parts;
     }
   }
 }
 
 TEST(SharedMatmul, FunctionsSeeEachElementOnce) {
   for (const GemmShape& shape : kShapes) {
-    Matrix doubled = run(*make_shared_matmul(shape, false, nullptr, 1), shape, 1);
+    Matrix doubled = run(*make_shared_matmul(shape, {}, nullptr, 1), shape, 1);
     for (float& element : doubled) element *= 2;
     for (const int parts : {1, 2, 3}) {
-      const auto executable = make_shared_matmul(shape, false, std::make_unique<Doubling>(), parts);
+      const auto executable = make_shared_matmul(shape, {}, std::make_unique<Doubling>(), parts);
       EXPECT_EQ(run(*executable, shape, parts, 3), doubled) << shape.m << " rows, " << parts;
     }
   }
@@ -123,11 +122,11 @@ TEST(SharedMatmul, FunctionsSeeEachElementOnce) {
 
 TEST(SharedMatmul, ABiasIsAddedToTheWholeSumOfEachRow) {
   for (const GemmShape& shape : kShapes) {
-    Matrix expected = run(*make_shared_matmul(shape, false, nullptr, 1), shape, 1);
+    Matrix expected = run(*make_shared_matmul(shape, {}, nullptr, 1), shape, 1);
     const Matrix bias = bias_of(shape);
     for (size_t i = 0; i < expected.size(); ++i) expected[i] += bias[i % bias.size()];
     for (const int parts : {1, 2, 5}) {
-      const auto executable = make_shared_matmul(shape, true, nullptr, parts);
+      const auto executable = make_shared_matmul(shape, {.bias = 2}, nullptr, parts);
       EXPECT_EQ(run(*executable, shape, parts, 2, true), expected) << shape.m << " rows, " << parts;
     }
   }

@@ -22,7 +22,11 @@ const op::OpDef* with_epilogue(const Node& node) {
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph) {}
+  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), made_before_(graph.values.size(), 0) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      for (int output : graph.nodes[i].outputs) made_before_[static_cast<size_t>(output)] = i + 1;
+    }
+  }
 
   void run() {
     std::map<size_t, Node> made_at;
@@ -50,12 +54,17 @@ class Fuser {
   }
 
  private:
-  /// Gives a product the bias and the function that follow it, and returns the calls that it stands
-  /// for.
+  /// Gives a product the bias that follows it, then functions and a companion, and returns the
+  /// calls that it stands for.
   std::vector<size_t> absorb(Node& product, size_t index) {
     auto epilogue = std::make_shared<Expression>();
     epilogue->inputs = 1;
     std::vector<size_t> members{index};
+    const auto add_input = [&](int value) {
+      product.inputs.push_back(value);
+      product.signature.inputs.push_back(graph_.at(value).type);
+      return epilogue->inputs++;
+    };
     const auto take = [&](size_t user, std::vector<int> operands) {
       const Node& call = graph_.nodes[user];
       epilogue->steps.push_back({&call.op(), std::move(operands), call.signature.attrs});
@@ -64,16 +73,31 @@ class Fuser {
     };
     if (const auto user = only_user(product.outputs[0])) {
       if (const int bias = bias_of(graph_.nodes[*user], product.outputs[0]); bias >= 0) {
-        epilogue->inputs = 2;
-        product.inputs.push_back(bias);
-        product.signature.inputs.push_back(graph_.at(bias).type);
-        take(*user, {0, 1});
+        take(*user, {0, add_input(bias)});
       }
     }
-    if (const auto user = only_user(product.outputs[0])) {
+    // The result so far: step i is operand inputs + i, which the companion, an input more, moves
+    // on.
+    const auto so_far = [&] {
+      return epilogue->steps.empty()
+                 ? 0
+                 : epilogue->inputs + static_cast<int>(epilogue->steps.size()) - 1;
+    };
+    bool has_companion = false;
+    while (const auto user = only_user(product.outputs[0])) {
       const Node& call = graph_.nodes[*user];
-      const int before = epilogue->steps.empty() ? 0 : epilogue->inputs;
-      if (call.op().pointwise && call.inputs.size() == 1) take(*user, {before});
+      if (call.op().pointwise && call.inputs.size() == 1) {
+        take(*user, {so_far()});
+        continue;
+      }
+      const auto side = side_of_companion(product, index, call);
+      if (has_companion || !side) break;
+      has_companion = true;
+      for (auto& step : epilogue->steps) {
+        for (int& operand : step.operands) operand += operand >= epilogue->inputs ? 1 : 0;
+      }
+      const int companion = add_input(call.inputs[*side]);
+      take(*user, *side == 0 ? std::vector{companion, so_far()} : std::vector{so_far(), companion});
     }
     epilogue->outputs = {static_cast<int>(epilogue->steps.size()) - 1};
     product.signature.attrs =
@@ -100,8 +124,25 @@ class Fuser {
     return fits ? bias : -1;
   }
 
+  /// Which operand of a call on a product's result is a value of the same type that was there
+  /// before the product. So of two products that are added the second takes in the sum, and neither
+  /// moves.
+  std::optional<size_t> side_of_companion(const Node& product, size_t index,
+                                          const Node& call) const {
+    if (product.op().name != "matmul" || !call.op().pointwise || call.inputs.size() != 2) return {};
+    const int result = product.outputs[0];
+    const size_t side = call.inputs[0] == result ? 1 : 0;
+    const int companion = call.inputs[side];
+    if (graph_.at(companion).type != graph_.at(result).type) return {};
+    if (graph_.at(call.outputs[0]).type != graph_.at(result).type) return {};
+    const bool made_before =
+        made_before_[static_cast<size_t>(graph_.storage_of(companion))] <= index;
+    return made_before ? std::optional(side) : std::nullopt;
+  }
+
   Graph& graph_;
   const Uses uses_;
+  std::vector<size_t> made_before_;  // By value: the number of the first call that may use it.
 };
 
 }  // namespace

@@ -179,7 +179,7 @@ class Epilogued final : public Finish {
     epilogue.open(bias, workspace);
   }
   void pixels(void* first, int64_t count) const override {
-    epilogue_.apply(first, count, workspace_);
+    epilogue_.apply(first, nullptr, count, workspace_);
   }
 
  private:

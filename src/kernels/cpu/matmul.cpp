@@ -26,10 +26,11 @@ class Matmul final : public op::Executable {
  public:
   /// `matrix` is one product; `batch` says where the operands of each of them lie. `epilogue` may
   /// be null.
-  Matmul(const GemmShape& matrix, const Nest<2>& batch, std::unique_ptr<Epilogue> epilogue,
-         int parts)
+  Matmul(const GemmShape& matrix, const Nest<2>& batch, const EpilogueInputs& inputs,
+         std::unique_ptr<Epilogue> epilogue, int parts)
       : matrix_(matrix),
         batch_(batch),
+        inputs_(inputs),
         element_(static_cast<int64_t>(size_of(matrix.dtype))),
         epilogue_(std::move(epilogue)) {
     a_step_ = matrix.transpose_a ? 1 : matrix.lda;
@@ -46,9 +47,12 @@ class Matmul final : public op::Executable {
     if (part.begin == part.end) return;
     const char* a = launch.in<char>(0);
     const char* b = launch.in<char>(1);
-    char* c = launch.out<char>(0) + part.begin * matrix_.ldc * element_;
+    const int64_t c_offset = part.begin * matrix_.ldc * element_;
+    char* c = launch.out<char>(0) + c_offset;
+    const char* companions = input(launch, inputs_.companion);
+    if (companions != nullptr) companions += c_offset;
     void* epilogue_space = launch.workspace<char>() + gemm_workspace_bytes();
-    if (epilogue_) epilogue_->open(bias(launch), epilogue_space);
+    if (epilogue_) epilogue_->open(input(launch, inputs_.bias), epilogue_space);
     Position<2> at(batch_, part.begin / matrix_.m);
     int64_t row = part.begin % matrix_.m;
     for (int64_t index = part.begin; index < part.end; at.next()) {
@@ -56,8 +60,10 @@ class Matmul final : public op::Executable {
       const Gemm* gemm = row > 0 ? part.first : count < matrix_.m ? part.last : part.whole;
       gemm->run(a + (at.offset(0) + row * a_step_) * element_, b + at.offset(1) * element_, c,
                 launch.workspace());
-      if (epilogue_) epilogue_->apply(c, count, epilogue_space);
-      c += count * matrix_.ldc * element_;
+      if (epilogue_) epilogue_->apply(c, companions, count, epilogue_space);
+      const int64_t bytes = count * matrix_.ldc * element_;
+      c += bytes;
+      if (companions != nullptr) companions += bytes;
       index += count;
       row = 0;
     }
@@ -72,8 +78,8 @@ class Matmul final : public op::Executable {
   }
 
  private:
-  static const void* bias(const Launch& launch) {
-    return launch.inputs > 2 ? launch.in<void>(2) : nullptr;
+  static const char* input(const Launch& launch, int index) {
+    return index < 0 ? nullptr : launch.in<char>(index);
   }
 
   /// Rounded up: the epilogue's follows.
@@ -119,6 +125,7 @@ class Matmul final : public op::Executable {
 
   const GemmShape matrix_;
   const Nest<2> batch_;
+  const EpilogueInputs inputs_;
   const int64_t element_;
   const std::unique_ptr<Epilogue> epilogue_;
   int64_t a_step_;  // In elements, from one row of op(A) to the next.
@@ -170,13 +177,14 @@ op::ExecutablePtr prepare(const Signature& s, bool has_epilogue, int parts) {
                    .ldb = b[b.rank() - 1],
                    .ldc = c[c.rank() - 1]};
   const Nest<2> batch = batch_of(s, matrix.m);
+  const EpilogueInputs inputs = EpilogueInputs::of(s);
   // Threads that would all pack do so together.
   if (batch.count() == 1 && gemm_provider(matrix, parts) == kPackedProvider) {
-    return make_shared_matmul(matrix, s.inputs.size() > 2,
+    return make_shared_matmul(matrix, inputs,
                               has_epilogue ? prepare_epilogue_after_bias(s) : nullptr, parts);
   }
-  return std::make_shared<Matmul>(matrix, batch, has_epilogue ? prepare_epilogue(s) : nullptr,
-                                  parts);
+  return std::make_shared<Matmul>(matrix, batch, inputs,
+                                  has_epilogue ? prepare_epilogue(s) : nullptr, parts);
 }
 
 op::ExecutablePtr prepare_matmul(const Signature& s, int parts) { return prepare(s, false, parts); }

@@ -22,10 +22,10 @@ using op::Launch;
 /// phase in which nothing is done.
 class SharedMatmul final : public op::Executable {
  public:
-  SharedMatmul(const GemmShape& shape, bool adds_bias, std::unique_ptr<ElementFunctions> functions,
-               int parts)
+  SharedMatmul(const GemmShape& shape, const EpilogueInputs& inputs,
+               std::unique_ptr<ElementFunctions> functions, int parts)
       : shape_(shape),
-        adds_bias_(adds_bias),
+        inputs_(inputs),
         product_(shape, parts),
         functions_(std::move(functions)),
         parts_(parts),
@@ -59,7 +59,7 @@ class SharedMatmul final : public op::Executable {
   PackedOperands operands(const Launch& launch) const {
     return {.a = launch.in<float>(0),
             .b = launch.in<float>(1),
-            .bias = adds_bias_ ? launch.in<float>(2) : nullptr,
+            .bias = inputs_.bias < 0 ? nullptr : launch.in<float>(inputs_.bias),
             .c = launch.out<float>(0)};
   }
 
@@ -81,20 +81,21 @@ class SharedMatmul final : public op::Executable {
       const int owner = (launch.part + i) % parts_;
       while (const auto block = take_block(launch, owner)) {
         product_.multiply(operands(launch), shared, *block, space);
-        if (functions_) finish(product_.extent(*block), launch.out<float>(0));
+        if (functions_) finish(product_.extent(*block), launch);
       }
     }
   }
 
   /// While it is in the cache.
-  void finish(const PackedExtent& at, float* c) const {
-    c += at.row * shape_.ldc + at.column;
-    if (at.columns == shape_.ldc) {
-      functions_->apply(c, at.rows * at.columns);
-      return;
-    }
-    for (int64_t row = 0; row < at.rows; ++row) {
-      functions_->apply(c + row * shape_.ldc, at.columns);
+  void finish(const PackedExtent& at, const Launch& launch) const {
+    const bool together = at.columns == shape_.ldc;
+    const int64_t runs = together ? 1 : at.rows;
+    const int64_t count = together ? at.rows * at.columns : at.columns;
+    for (int64_t run = 0; run < runs; ++run) {
+      const int64_t first = (at.row + run) * shape_.ldc + at.column;
+      const float* companions =
+          inputs_.companion < 0 ? nullptr : launch.in<float>(inputs_.companion) + first;
+      functions_->apply(launch.out<float>(0) + first, companions, count);
     }
   }
 
@@ -114,7 +115,7 @@ class SharedMatmul final : public op::Executable {
   }
 
   const GemmShape shape_;
-  const bool adds_bias_;
+  const EpilogueInputs inputs_;
   const PackedProduct product_;
   const std::unique_ptr<ElementFunctions> functions_;
   const int parts_;
@@ -124,9 +125,9 @@ class SharedMatmul final : public op::Executable {
 
 }  // namespace
 
-op::ExecutablePtr make_shared_matmul(const GemmShape& shape, bool adds_bias,
+op::ExecutablePtr make_shared_matmul(const GemmShape& shape, const EpilogueInputs& inputs,
                                      std::unique_ptr<ElementFunctions> functions, int parts) {
-  return std::make_shared<SharedMatmul>(shape, adds_bias, std::move(functions), parts);
+  return std::make_shared<SharedMatmul>(shape, inputs, std::move(functions), parts);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -9,9 +9,9 @@
 
 namespace tandem::kernels::cpu {
 
-/// With `adds_bias` the third input is added to each row of the result; then `functions` follow,
-/// which may be null. The shape is one that the provider "packed" takes.
-op::ExecutablePtr make_shared_matmul(const GemmShape& shape, bool adds_bias,
+/// The bias, if `inputs` names one, is added to each row of the result; then `functions` follow,
+/// which may be null, with the companion. The shape is one that the provider "packed" takes.
+op::ExecutablePtr make_shared_matmul(const GemmShape& shape, const EpilogueInputs& inputs,
                                      std::unique_ptr<ElementFunctions> functions, int parts);
 
 }  // namespace tandem::kernels::cpu
