@@ -88,12 +88,25 @@ HWY_INLINE void columns_tile(const ColumnsPart<T>& part, int64_t row) {
   }
 }
 
-/// Tiles of kVectors; the last one overlaps the one before it.
+/// How many elements of A lie before the first whose address is a multiple of a vector's size; 0
+/// where that differs from row to row.
+template <class T>
+HWY_INLINE int64_t elements_before_aligned(const ColumnsPart<T>& part) {
+  if (part.lda % kLanes<T> != 0) return 0;
+  const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(part.a) / sizeof(T));
+  return (kLanes<T> - beyond % kLanes<T>) % kLanes<T>;
+}
+
+/// Tiles of kVectors. The second begins where vectors are aligned, so it may overlap the first, as
+/// the last does the one before it.
 template <int kVectors, int kWidth, class T>
 HWY_INLINE void columns_tiles(const ColumnsPart<T>& part) {
   constexpr int64_t kRows = kVectors * kLanes<T>;
-  for (int64_t i = 0; i < part.m; i += kRows) {
-    columns_tile<kVectors, kWidth>(part, std::min(i, part.m - kRows));
+  const int64_t before = elements_before_aligned(part);
+  int64_t next = before == 0 ? kRows : kRows - kLanes<T> + before;
+  columns_tile<kVectors, kWidth>(part, 0);
+  for (; next < part.m; next += kRows) {
+    columns_tile<kVectors, kWidth>(part, std::min(next, part.m - kRows));
   }
 }
 

@@ -74,9 +74,12 @@ HWY_INLINE hn::Vec<D> set(D d, double value) {
   return hn::Set(d, static_cast<hn::TFromD<D>>(value));
 }
 
-/// The weights at i less their decay.
+/// The weights at i less their decay. All threads have read them in this step, so those further on
+/// are taken from the other cores early.
 template <class D, class T>
 HWY_INLINE hn::Vec<D> kept_weight(D d, const Run<T>& at, const Scalars& s, int64_t i) {
+  constexpr int64_t kAhead = 768 / sizeof(T);
+  prefetch_to_write(at.w + i + kAhead);
   const auto w = hn::LoadU(d, at.w + i);
   return hn::NegMulAdd(w, set(d, s.decay), w);
 }

@@ -22,6 +22,16 @@ HWY_INLINE int64_t lanes(D d) {
   return static_cast<int64_t>(hn::Lanes(d));
 }
 
+/// Fetches a line that is written soon: where other cores have it too, they give it up meanwhile.
+template <class T>
+HWY_INLINE void prefetch_to_write(T* p) {
+#if HWY_ARCH_X86
+  asm volatile("prefetchw %0" : : "m"(*p));
+#else
+  __builtin_prefetch(p, 1);
+#endif
+}
+
 template <class T, size_t kWidth, class Step>
 HWY_INLINE void for_vectors_up_to(int64_t i, int64_t count, const Step& step) {
   const hn::CappedTag<T, kWidth> d;
