@@ -69,11 +69,20 @@ struct Target {
   const float* bias;
 };
 
-/// kHeight rows of a tile, from panels of A and B with `k` terms each.
-template <int kHeight, bool kAdd>
-HWY_NOINLINE void tile(const float* a, const float* b, int64_t k, const Target& target) {
+/// Rows of A: those of a panel lie side by side; in place they are `apart` elements from each
+/// other.
+struct RowsOfA {
+  const float* first;
+  int64_t apart;
+};
+
+/// kHeight rows of a tile, from rows of A and a panel of B with `k` terms each.
+template <int kHeight, bool kAdd, bool kInPlace>
+HWY_NOINLINE void tile(const RowsOfA& rows, const float* b, int64_t k, const Target& target) {
   const F d;
   const auto& [c, ldc, bias] = target;
+  const float* a = rows.first;
+  const int64_t apart = kInPlace ? rows.apart : 1;
   hn::Vec<F> low[kHeight];
   hn::Vec<F> high[kHeight];
   TANDEM_UNROLL
@@ -88,11 +97,11 @@ HWY_NOINLINE void tile(const float* a, const float* b, int64_t k, const Target& 
     const auto b_high = in_register(hn::Load(d, b + kVector));
     TANDEM_UNROLL
     for (int r = 0; r < kHeight; ++r) {
-      const auto scale = hn::Set(d, a[r]);
+      const auto scale = hn::Set(d, a[r * apart]);
       low[r] = hn::MulAdd(scale, b_low, low[r]);
       high[r] = hn::MulAdd(scale, b_high, high[r]);
     }
-    a += kRows;
+    a += kInPlace ? 1 : kRows;
     b += kColumns;
   }
   if constexpr (kAdd) {
@@ -116,24 +125,29 @@ HWY_NOINLINE void tile(const float* a, const float* b, int64_t k, const Target& 
   }
 }
 
-using TileFunction = void (*)(const float* a, const float* b, int64_t k, const Target& target);
+using TileFunction = void (*)(const RowsOfA& a, const float* b, int64_t k, const Target& target);
 
 /// By height, from one row on.
-template <bool kAdd>
-constexpr auto kTiles = []<int... kBefore>(std::integer_sequence<int, kBefore...>) {
-  return std::array<TileFunction, kRows>{tile<kBefore + 1, kAdd>...};
+template <bool kAdd, bool kInPlace, int... kBefore>
+constexpr std::array<TileFunction, kRows> tiles(std::integer_sequence<int, kBefore...>) {
+  return {tile<kBefore + 1, kAdd, kInPlace>...};
 }
-(std::make_integer_sequence<int, kRows>());
+template <bool kAdd, bool kInPlace>
+constexpr auto kTiles = tiles<kAdd, kInPlace>(std::make_integer_sequence<int, kRows>());
 
 template <bool kAdd>
-HWY_INLINE void tile_of(int64_t height, const float* a, const float* b, int64_t k,
+HWY_INLINE void tile_of(int64_t height, const RowsOfA& a, const float* b, int64_t k,
                         const Target& target) {
-  kTiles<kAdd>[static_cast<size_t>(height - 1)](a, b, k, target);
+  const auto of_height = static_cast<size_t>(height - 1);
+  if constexpr (kReadsAInPlace) {
+    if (a.apart > 1) return kTiles<kAdd, true>[of_height](a, b, k, target);
+  }
+  kTiles<kAdd, false>[of_height](a, b, k, target);
 }
 
 /// A tile at the right border, of fewer columns than a panel has.
 template <bool kAdd>
-void border_tile(int64_t height, int64_t width, const float* a, const float* b, int64_t k,
+void border_tile(int64_t height, int64_t width, const RowsOfA& a, const float* b, int64_t k,
                  const Target& target) {
   float whole[kRows * kColumns] = {};
   tile_of<false>(height, a, b, k, {whole, kColumns, nullptr});
@@ -166,6 +180,12 @@ void pack_shared(const GemmShape& s, bool shares_a, const PackedOperands& operan
   }
 }
 
+/// Rows of A where they lie, taken for panels. They are only read.
+PackedPanels panels_in_place(const Operand& a, const Piece& piece) {
+  char* first = reinterpret_cast<char*>(const_cast<float*>(Lying(a, piece).first));
+  return {.first = first, .each = a.lines, .apart = kRows * a.stride};
+}
+
 /// Walks through the panels of one pass, from `first` on.
 class PanelCursor {
  public:
@@ -195,8 +215,8 @@ class PanelCursor {
 
 /// The terms of one pass over a block. The target is for the corner of C.
 template <bool kAdd>
-void multiply_pass(const GemmShape& s, const PanelCursor& first_a, PanelCursor b,
-                   const PackedBlock& block, int64_t terms, FetchAhead ahead,
+void multiply_pass(const GemmShape& s, const PanelCursor& first_a, int64_t rows_apart,
+                   PanelCursor b, const PackedBlock& block, int64_t terms, FetchAhead ahead,
                    const Target& target) {
   for (int64_t j = 0; j < block.column_panels; ++j, b.next()) {
     PanelCursor a = first_a;
@@ -207,11 +227,12 @@ void multiply_pass(const GemmShape& s, const PanelCursor& first_a, PanelCursor b
       const int64_t row = (block.row_panel + i) * kRows;
       const int64_t height = std::min(kRows, s.m - row);
       const Target corner{target.c + row * s.ldc + column, s.ldc, bias};
-      ahead.some();
+      const RowsOfA rows{a.get(), rows_apart};
+      if constexpr (kFetchesAhead) ahead.some();
       if (width == kColumns) {
-        tile_of<kAdd>(height, a.get(), b.get(), terms, corner);
+        tile_of<kAdd>(height, rows, b.get(), terms, corner);
       } else {
-        border_tile<kAdd>(height, width, a.get(), b.get(), terms, corner);
+        border_tile<kAdd>(height, width, rows, b.get(), terms, corner);
       }
     }
   }
@@ -220,6 +241,7 @@ void multiply_pass(const GemmShape& s, const PanelCursor& first_a, PanelCursor b
 void multiply(const GemmShape& s, bool shares_a, const PackedOperands& operands,
               const PackedPanels& shared, const PackedBlock& block, float* space) {
   const Operand own = shares_a ? operand_b(s, operands) : operand_a(s, operands);
+  const bool in_place = kReadsAInPlace && !shares_a && !s.transpose_a && s.lda > 1;
   const int64_t width = shares_a ? kColumns : kRows;
   const int64_t panels = shares_a ? block.column_panels : block.row_panels;
   const int64_t first = shares_a ? block.column_panel : block.row_panel;
@@ -231,7 +253,7 @@ void multiply(const GemmShape& s, bool shares_a, const PackedOperands& operands,
   for (int64_t pass = 0; piece.term < s.k; ++pass) {
     if (shares_a) {
       pack<kColumns>(own, piece, space, packed.apart);
-    } else {
+    } else if (!in_place) {
       pack<kRows>(own, piece, space, packed.apart);
     }
     // The next terms of these panels; after the last, the next panels.
@@ -243,15 +265,17 @@ void multiply(const GemmShape& s, bool shares_a, const PackedOperands& operands,
                  most};
     }
     const FetchAhead ahead(own, fetched, block.row_panels * block.column_panels);
-    const PanelCursor own_panels(packed, 0, 0);
+    const PackedPanels own_at = in_place ? panels_in_place(own, piece) : packed;
+    const int64_t rows_apart = in_place ? s.lda : 1;
+    const PanelCursor own_panels(own_at, 0, 0);
     const PanelCursor shared_panels(shared, shares_a ? block.row_panel : block.column_panel, pass);
     const PanelCursor& a = shares_a ? shared_panels : own_panels;
     const PanelCursor& b = shares_a ? own_panels : shared_panels;
     const Target target{operands.c, s.ldc, next.terms == 0 ? operands.bias : nullptr};
     if (pass == 0) {
-      multiply_pass<false>(s, a, b, block, piece.terms, ahead, target);
+      multiply_pass<false>(s, a, rows_apart, b, block, piece.terms, ahead, target);
     } else {
-      multiply_pass<true>(s, a, b, block, piece.terms, ahead, target);
+      multiply_pass<true>(s, a, rows_apart, b, block, piece.terms, ahead, target);
     }
     piece = next;
   }

@@ -2,7 +2,8 @@
 /// tile, B in panels as wide, so that a tile is computed from two streams of memory.
 ///
 /// One operand, the shared one, is packed as a whole; the other block by block, right before the
-/// block is used, and fetched from far memory beside the tiles of the block before. Threads can
+/// block is used, and fetched from far memory beside the tiles of the block before. (With AVX-512
+/// the other is read where it lies, if it is an A that is not transposed.) Threads can
 /// share one product: each packs some panels of the shared operand, and then takes blocks as it
 /// gets to them, so that a core that others disturb takes fewer. An element is the same sum in the
 /// same order whoever computes it, whichever operand is shared.
