@@ -96,7 +96,12 @@ HWY_INLINE void differentiate(const AttentionShape& s, const Block& at,
 template <class T>
 void copy_out(const T* from, int64_t rows, int64_t width, T scale, const Rows<T>& to,
               int64_t first) {
+  constexpr int64_t kAhead = 8;
+  constexpr auto kLine = static_cast<int64_t>(64 / sizeof(T));
   for (int64_t row = 0; row < rows; ++row) {
+    for (int64_t i = 0; i < width && row + kAhead < rows; i += kLine) {
+      prefetch_to_write(to.at(first + row + kAhead) + i);
+    }
     copy_scaled(from + row * padded<T>(width), to.at(first + row), width, scale);
   }
 }

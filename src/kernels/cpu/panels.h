@@ -157,11 +157,13 @@ HWY_INLINE void panel_tile(const PanelProduct<T>& p, int64_t row) {
   }
 }
 
-/// Tiles of 6 rows, which fill the registers of AVX2, then of what is left.
+/// Tiles of 6 rows, which fill the registers of AVX2, or of 8, for which AVX-512 has room; then of
+/// what is left.
 template <class T>
 HWY_NOINLINE void multiply(const PanelProduct<T>& p) {
+  constexpr int kRows = HWY_MAX_BYTES >= 64 ? 8 : 6;
   int64_t row = 0;
-  for (; row + 6 <= p.rows; row += 6) panel_tile<6>(p, row);
+  for (; row + kRows <= p.rows; row += kRows) panel_tile<kRows>(p, row);
   if (row + 4 <= p.rows) {
     panel_tile<4>(p, row);
     row += 4;
