@@ -82,8 +82,8 @@ HWY_INLINE void differentiate(const AttentionShape& s, const Block& at,
     T* weights = w.weights + row * kScoresStep<T>;
     T* slopes = w.slopes + row * kScoresStep<T>;
     const int64_t visible = at.visible(s.causal, row);
-    finish_scores(s, at, head.mask, row, visible, weights);
-    exponentials(weights, visible, *head.logarithms.at(at.query + row));
+    const T scale = finish_scores(s, at, head.mask, row, visible, weights);
+    exponentials(weights, visible, scale, *head.logarithms.at(at.query + row));
     for_vectors<T>(visible, [&](auto d, int64_t i) HWY_ATTR {
       const auto rest = hn::Sub(hn::LoadU(d, slopes + i), hn::Set(d, w.means[row]));
       hn::StoreU(hn::Mul(hn::LoadU(d, weights + i), rest), d, slopes + i);

@@ -135,32 +135,37 @@ HWY_INLINE void copy_scaled(const T* from, T* to, int64_t count, T scale) {
   });
 }
 
-/// Each element becomes exp(x - shift); returns their sum.
+/// Each element becomes exp(scale x - shift); returns their sum.
 template <class T>
-HWY_INLINE T exponentials(T* x, int64_t count, T shift) {
+HWY_INLINE T exponentials(T* x, int64_t count, T scale, T shift) {
   const hn::ScalableTag<T> d;
+  const auto factor = hn::Set(d, scale);
   auto sum = hn::Zero(d);
   const int64_t whole = count - count % lanes(d);
   for (int64_t i = 0; i < whole; i += lanes(d)) {
-    const auto e = exp_of(d, hn::Sub(hn::LoadU(d, x + i), hn::Set(d, shift)));
+    const auto e = exp_of(d, hn::MulSub(hn::LoadU(d, x + i), factor, hn::Set(d, shift)));
     sum = hn::Add(sum, e);
     hn::StoreU(e, d, x + i);
   }
   if (whole < count) {
     const auto last = load_first(d, x + whole, count - whole, -kInfinity<T>);
-    const auto e = exp_of(d, hn::Sub(last, hn::Set(d, shift)));
+    const auto e = exp_of(d, hn::MulSub(last, factor, hn::Set(d, shift)));
     sum = hn::Add(sum, e);
     store_first(d, e, x + whole, count - whole);
   }
   return hn::GetLane(hn::SumOfLanes(d, sum));
 }
 
-/// Scores to scale scores + mask for the keys that the query sees.
+/// Scores to scale scores + mask for the keys that the query sees. Where nothing is to be added to
+/// them scores stay as they are; who uses them scales them by what is returned.
 template <class T>
-HWY_INLINE void finish_scores(const AttentionShape& s, const Block& at, const void* mask,
-                              int64_t row, int64_t visible, T* scores) {
-  scale_row(scores, visible, static_cast<T>(s.scale));
+HWY_INLINE T finish_scores(const AttentionShape& s, const Block& at, const void* mask, int64_t row,
+                           int64_t visible, T* scores) {
+  const T scale = static_cast<T>(s.scale);
+  if (s.mask == MaskKind::none && scale > 0) return scale;
+  scale_row(scores, visible, scale);
   apply_mask(s, mask, at.query + row, at.key, visible, scores);
+  return T(1);
 }
 
 template <class T>

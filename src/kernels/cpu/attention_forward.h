@@ -55,12 +55,12 @@ HWY_INLINE void weigh(const AttentionShape& s, const Block& at, const void* mask
   for (int64_t row = 0; row < at.queries; ++row) {
     T* scores = w.scores + row * kScoresStep<T>;
     const int64_t visible = at.visible(s.causal, row);
-    finish_scores(s, at, mask, row, visible, scores);
-    const T max = std::max(w.max[row], largest(scores, visible));
+    const T scale = finish_scores(s, at, mask, row, visible, scores);
+    const T max = std::max(w.max[row], scale * largest(scores, visible));
     const T shift = max == -kInfinity<T> ? T(0) : max;
     const T correction = at.key == 0 ? T(0) : std::exp(w.max[row] - shift);
     w.max[row] = max;
-    w.total[row] = w.total[row] * correction + exponentials(scores, visible, shift);
+    w.total[row] = w.total[row] * correction + exponentials(scores, visible, scale, shift);
     clear_beyond(scores, visible);
     if (at.key > 0 && correction != T(1)) {
       const int64_t width = padded<T>(s.value_width);
