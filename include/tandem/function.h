@@ -80,7 +80,7 @@ class TANDEM_API FlatFunction {
 
   /// What a run of the latest trace with so many rows, on each replica if there are several, will
   /// allocate, known before the first. Throws FailedPrecondition when nothing was traced yet: see
-  /// trace().
+  /// trace(); InvalidArgument for a number below 0 or above 2^40.
   MemoryPlan memory_plan(int64_t rows) const;
 
   const std::shared_ptr<graph::FunctionBody>& body() const { return body_; }

@@ -12,7 +12,7 @@ size_t Allocator::rounded(size_t bytes) {
   constexpr size_t kLeast = 64;
   if (bytes <= kLeast) return kLeast;
   size_t step = kLeast;
-  while (step * 16 < bytes) step *= 2;
+  while ((bytes - 1) / 16 >= step) step *= 2;
   return (bytes + step - 1) / step * step;
 }
 

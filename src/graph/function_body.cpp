@@ -55,9 +55,8 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
       const bool is_read = !node.op().writes_ranges;
       if (block.owner() == replicas.owner || (block.owner() == 0 && is_read)) continue;
       throw FailedPrecondition(fmt::format(
-          "{} inside strategy.run on {}: its variable {} {} was created {}, on {}; create it in "
-          "the "
-          "scope of the strategy that runs the function",
+          "{} inside strategy.run on {}: its variable {} {} was created {}, on {}; "
+          "create it in the scope of the strategy that runs the function",
           node.op().name, names_of(replicas.devices), variable.range.name(),
           str(variable.type.dtype, variable.type.shape),
           block.owner() == 0 ? "outside of any strategy's scope" : "in another strategy's scope",
@@ -368,6 +367,11 @@ std::string FunctionBody::explain() const {
 }
 
 MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
+  constexpr int64_t kMost = int64_t{1} << 40;  // Their bytes still fit into 64 bits.
+  if (rows < 0 || rows > kMost) {
+    throw InvalidArgument(
+        fmt::format("{}: a memory plan for {} rows; give 0 to {}", options_.name, rows, kMost));
+  }
   const std::vector<ConcretePtr> concretes = this->concretes();
   if (concretes.empty()) {
     throw FailedPrecondition(fmt::format(

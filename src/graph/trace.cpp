@@ -174,8 +174,7 @@ int Trace::aggregated(const Node& assign, const op::RangeOperand& variable) {
     case none:
       throw InvalidArgument(
           fmt::format("{} of variable {} inside strategy.run: the replicas' values may differ; "
-                      "give the variable "
-                      "an aggregation (sum, mean, only_first_replica)",
+                      "give the variable an aggregation (sum, mean, only_first_replica)",
                       assign.op().name, variable.range.name()));
     case sum:
       return value_of(op::apply_one(op::find_op("all_reduce"), {value}));

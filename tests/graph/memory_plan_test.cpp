@@ -58,6 +58,9 @@ TEST_F(MemoryPlanTest, IsThereOnceAFunctionIsTraced) {
   EXPECT_TRUE(throws<FailedPrecondition>([&] { f.memory_plan(8); }, {"not traced yet"}));
   const Tensor x = fill({300, 64}, 1.0);
   f.trace(x);
+  for (const int64_t rows : {int64_t{-1}, int64_t{1} << 60}) {
+    EXPECT_TRUE(throws<InvalidArgument>([&] { f.memory_plan(rows); }, {"give 0 to"})) << rows;
+  }
   EXPECT_EQ(f.trace_count(), 1);
   const MemoryPlan plan = f.memory_plan(300);
   ASSERT_EQ(plan.devices.size(), 1u);
