@@ -57,6 +57,7 @@ class Fuser {
   /// Gives a product the bias that follows it, then functions and a companion, and returns the
   /// calls that it stands for.
   std::vector<size_t> absorb(Node& product, size_t index) {
+    constexpr int kSoFar = -1;  // The result of the steps so far; its number is not known yet.
     auto epilogue = std::make_shared<Expression>();
     epilogue->inputs = 1;
     std::vector<size_t> members{index};
@@ -72,32 +73,27 @@ class Fuser {
       members.push_back(user);
     };
     if (const auto user = only_user(product.outputs[0])) {
-      if (const int bias = bias_of(graph_.nodes[*user], product.outputs[0]); bias >= 0) {
-        take(*user, {0, add_input(bias)});
-      }
+      const int bias = bias_of(graph_.nodes[*user], product.outputs[0]);
+      if (bias >= 0) take(*user, {kSoFar, add_input(bias)});
     }
-    // The result so far: step i is operand inputs + i, which the companion, an input more, moves
-    // on.
-    const auto so_far = [&] {
-      return epilogue->steps.empty()
-                 ? 0
-                 : epilogue->inputs + static_cast<int>(epilogue->steps.size()) - 1;
-    };
     bool has_companion = false;
     while (const auto user = only_user(product.outputs[0])) {
       const Node& call = graph_.nodes[*user];
       if (call.op().pointwise && call.inputs.size() == 1) {
-        take(*user, {so_far()});
-        continue;
+        take(*user, {kSoFar});
+      } else if (const auto side = side_of_companion(product, index, call);
+                 side && !has_companion) {
+        has_companion = true;
+        const int companion = add_input(call.inputs[*side]);
+        take(*user, *side == 0 ? std::vector{companion, kSoFar} : std::vector{kSoFar, companion});
+      } else {
+        break;
       }
-      const auto side = side_of_companion(product, index, call);
-      if (has_companion || !side) break;
-      has_companion = true;
-      for (auto& step : epilogue->steps) {
-        for (int& operand : step.operands) operand += operand >= epilogue->inputs ? 1 : 0;
-      }
-      const int companion = add_input(call.inputs[*side]);
-      take(*user, *side == 0 ? std::vector{companion, so_far()} : std::vector{so_far(), companion});
+    }
+    int so_far = 0;
+    for (size_t i = 0; i < epilogue->steps.size(); ++i) {
+      std::ranges::replace(epilogue->steps[i].operands, kSoFar, so_far);
+      so_far = epilogue->inputs + static_cast<int>(i);
     }
     epilogue->outputs = {static_cast<int>(epilogue->steps.size()) - 1};
     product.signature.attrs =
