@@ -6,9 +6,9 @@
 
 namespace tandem::ops {
 
-/// A product, or its like, that does to its result what the attribute "epilogue" says: an expression
-/// of the result and of further inputs, of a bias for each row and of a companion, a value of the
-/// result's own type, in this order where there are both.
+/// A product, or its like, that does to its result what the attribute "epilogue" says: an
+/// expression of the result and of further inputs, of a bias for each row and of a companion, a
+/// value of the result's own type, in this order where there are both.
 op::OpDef fused_product(std::string name, std::function<op::Split(const op::Signature&)> split,
                         std::function<double(const op::Signature&)> flops);
 

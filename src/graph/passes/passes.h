@@ -30,8 +30,8 @@ void mark_sparse_gradients(Graph& graph);
 void share_slopes(Graph& graph);
 
 /// A bias that is added to the rows of a product or a convolution, functions of single elements
-/// after it, and after a product another value that meets its result element by element (a residual,
-/// a slope), become part of the call: done while the result is in the cache.
+/// after it, and after a product another value that meets its result element by element (a
+/// residual, a slope), become part of the call: done while the result is in the cache.
 void fuse_epilogues(Graph& graph);
 
 /// Elementwise calls over one shape that follow each other become one call, which goes through
