@@ -30,13 +30,15 @@ bool has_wide_vectors(std::string_view core) {
 
 /// A model that OpenBLAS knows, with the vectors of this CPU; null where it has no wide ones.
 const char* known_model() {
+#ifdef __x86_64__
   __builtin_cpu_init();  // Before main nobody else has.
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
     return "SkylakeX";
   }
-  const bool is_haswell = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  return is_haswell ? "Haswell" : nullptr;
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "Haswell";
+#endif
+  return nullptr;
 }
 
 }  // namespace
