@@ -48,8 +48,7 @@ class RandomModel {
       if (random() % 3 == 0) loss = loss + reduce_mean(square(values.back()));
     }
     loss = loss + reduce_mean(values.back());
-    Variables variables = kernels_;
-    variables.insert(variables.end(), biases_.begin(), biases_.end());
+    const Variables variables = trainable();
     const Tensors gradients = tape.gradient(loss, variables);
     Tensors given;
     Variables used;
@@ -63,13 +62,18 @@ class RandomModel {
   }
 
   Variables variables() const {
-    Variables all = kernels_;
-    all.insert(all.end(), biases_.begin(), biases_.end());
+    Variables all = trainable();
     all.push_back(total_);
     return all;
   }
 
  private:
+  Variables trainable() const {
+    Variables all = kernels_;
+    all.insert(all.end(), biases_.begin(), biases_.end());
+    return all;
+  }
+
   Tensor numbers(const Shape& shape, std::mt19937& random, double scale) const {
     std::uniform_real_distribution<double> value(-scale, scale);
     Doubles drawn(static_cast<size_t>(shape.count()));
@@ -81,7 +85,7 @@ class RandomModel {
     return static_cast<size_t>(std::ranges::find(widths_, width) - widths_.begin());
   }
 
-  /// A value of the same width, the latest as often as all others together.
+  /// A value of the same shape; `x` itself where none is found soon.
   static Tensor like(const Tensor& x, const Tensors& values, std::mt19937& random) {
     for (int tries = 0; tries < 8; ++tries) {
       const Tensor& found = values[random() % values.size()];

@@ -195,19 +195,20 @@ constexpr Rule kWithAvx2[] = {
     {kPackedProvider, [](const Part&) { return true; }},
 };
 
-/// Measured on an Emerald Rapids Xeon. GFLOP/s of a core, of 189 possible:
+/// Measured on an Emerald Rapids Xeon, `packed` with panels of both operands. GFLOP/s of a core, of
+/// 189 possible:
 ///
-///                                     narrow  onednn  openblas  packed
-///   64x10x784                            110      84        70       -
-///   64x64x1024, 128x64x64                  - 168,158  130,174  125,134
-///   512x1024x256, 512x768x256              - 186,191  164,169  172,176
-///   512x1024x128 TN, 1024x256x1024 TN      - 184,141  155,162  171,151
-///   64x1024x1024, 128x1024x1024            - 159,167  125,143  125,150
-///   2048x2048x2048, 1024x16384x256         - 172,159  167,147  149,158
+///                                     narrow    onednn  openblas    packed
+///   64x10x784                            110        84        70         -
+///   64x64x1024, 128x64x64                  -  168, 158  130, 174  125, 134
+///   512x1024x256, 512x768x256              -  186, 191  164, 169  172, 176
+///   512x1024x128 TN, 1024x256x1024 TN      -  184, 141  155, 162  171, 151
+///   64x1024x1024, 128x1024x1024            -  159, 167  125, 143  125, 150
+///   2048x2048x2048, 1024x16384x256         -  172, 159  167, 147  149, 158
 ///
 /// That is with operands in the cache. Within a training step, where they are not, threads that
-/// pack together gain more than that: a transformer's products take as long packed as by oneDNN or
-/// are up to a quarter faster, but for short sums, and where both sizes of the result are small.
+/// pack together gain more than that: a transformer's products then take as long packed as by
+/// oneDNN or up to a quarter less, but where both sizes of the result are small.
 constexpr Rule kWithAvx512[] = {
     {"onednn", [](const Part& s) { return s.parts == 1 && !(s.transpose_a && s.lda % 1024 == 0); }},
     {"onednn", [](const Part& s) { return !is_large(s.whole) || packs_too_much(s); }},
