@@ -49,7 +49,7 @@ inline void use_logical_cpus(int count, char** words, int otherwise) {
 inline tandem::keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most = 60'000) {
   auto [train, test] = tandem::keras::datasets::fashion_mnist::load_data();
   const auto prepared = [](const tandem::keras::datasets::Examples& examples, int64_t rows) {
-    rows = std::min(rows, examples.y.shape()[0]);
+    rows = std::min<int64_t>(rows, examples.y.shape()[0]);
     const tandem::Tensor images = tandem::reshape(examples.x.rows(0, rows), {-1, 784});
     return tandem::keras::datasets::Examples{
         tandem::cast(images, tandem::DType::float32) / 255.0,

@@ -23,7 +23,8 @@ struct TANDEM_API DeviceSpec {
   /// Throws InvalidArgument for a malformed name, with the place and what is accepted.
   static DeviceSpec parse(std::string_view name);
 
-  /// "/job:worker/replica:0/task:1/device:GPU:0", with the parts that are set.
+  /// "/job:worker/replica:0/task:1/device:GPU:0", with the parts that are set; "/device:GPU:*"
+  /// where only the type is.
   std::string str() const;
 
   /// This name with the parts that `inner` sets replaced. Type and index merge separately.

@@ -124,7 +124,7 @@ class TANDEM_API Tensor {
   template <class T>
   T item() const {
     check_dtype(dtype_of<T>);
-    check_count(1, shape());
+    check_single();
     T value;
     copy_to_host(&value);
     return value;
@@ -165,6 +165,7 @@ class TANDEM_API Tensor {
 
   static void check_count(size_t given, const Shape& shape);
   Tensor element(std::span<const int64_t> index) const;
+  void check_single() const;
   void check_dtype(DType wanted) const;
   const TensorBody& checked() const;
 

@@ -115,7 +115,7 @@ bool Restoration::has_more_children(const Match& match) const {
 
 void Restoration::check(const Variable& variable, const std::string& key) const {
   const BundleEntry& entry = reader_.entry(key);
-  const auto wanted = variable.shape().sizes();
+  const auto wanted = variable.shape().extents();
   if (entry.type == type_number(variable.dtype()) && std::ranges::equal(entry.sizes, wanted)) {
     return;
   }

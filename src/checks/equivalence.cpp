@@ -32,7 +32,7 @@ std::vector<double> doubles(const Tensor& tensor) {
 Tensors first_rows(const Tensors& tensors, int64_t rows) {
   Tensors part;
   for (const Tensor& tensor : tensors) {
-    part.push_back(tensor.rows(0, std::min(rows, tensor.shape()[0])));
+    part.push_back(tensor.rows(0, std::min<int64_t>(rows, tensor.shape()[0])));
   }
   return part;
 }

@@ -1,8 +1,11 @@
 #include "collective/collective.h"
 
+#include <fmt/format.h>
+
 #include "graph/trace.h"
 #include "op/apply.h"
 #include "op/registry.h"
+#include "tandem/error.h"
 
 namespace tandem::collective {
 
@@ -12,7 +15,16 @@ void register_kernels(op::Registry& registry);
 
 namespace {
 
-op::TensorTypes infer_same(const op::Signature& s) { return s.inputs; }
+op::TensorTypes infer_same(const op::Signature& s) {
+  for (const op::TensorType& type : s.inputs) {
+    if (!type.shape.is_symbolic()) continue;
+    throw InvalidArgument(fmt::format(
+        "{}: a value {}{} follows the batch, whose parts differ between replicas; reduce it over "
+        "its rows first",
+        s.op->name, name_of(type.dtype), type.shape.str()));
+  }
+  return s.inputs;
+}
 
 Tensors all_reduce_gradient(const op::Call&, const Tensors& g) { return all_reduce(g); }
 

@@ -116,8 +116,7 @@ std::string DeviceSpec::str() const {
   if (replica) text += fmt::format("/replica:{}", *replica);
   if (task) text += fmt::format("/task:{}", *task);
   if (type || index) {
-    text += "/device:" + type.value_or("*");
-    if (index) text += fmt::format(":{}", *index);
+    text += fmt::format("/device:{}:{}", type.value_or("*"), index ? std::to_string(*index) : "*");
   }
   return text;
 }

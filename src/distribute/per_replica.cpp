@@ -35,7 +35,7 @@ Tensor PerReplica::value(int replica) const {
         fmt::format("PerReplica: replica {} asked for, there are {}", replica, values_->size()));
   }
   if (parts_ == 0) return whole_;
-  const auto shard = shard_of(whole_.shape()[0], replica, parts_);
+  const auto shard = shard_of(whole_.shape().extent(0), replica, parts_);
   return whole_.rows(shard.row_offset, shard.row_offset + shard.rows);
 }
 

@@ -37,7 +37,7 @@ class InputJob final : public core::Job {
 };
 
 int64_t length(const Tensor& tensor, int axis) {
-  return tensor.shape()[axis < 0 ? axis + tensor.rank() : axis];
+  return tensor.shape().extent(axis < 0 ? axis + tensor.rank() : axis);
 }
 
 void check_axis(const char* what, const Tensor& value, int axis) {
@@ -175,6 +175,12 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
   for (const Tensor& own : local_results(value)) {
     if (axis) check_axis("reduce", own, *axis);
     const Tensor part = axis ? reduce_sum(own, {.axes = std::vector<int>{*axis}}) : own;
+    if (sum.defined() && sum.shape() != part.shape()) {
+      throw InvalidArgument(
+          fmt::format("reduce: the replicas' values{} have shapes {} and {}; they must be equal{}",
+                      axis ? ", summed along the axis," : "", sum.shape().str(), part.shape().str(),
+                      axis ? "" : ", or an axis given to reduce them along"));
+    }
     count += axis ? length(own, *axis) : 1;
     sum = sum.defined() ? add(sum, part) : part;
   }

@@ -21,6 +21,15 @@ std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
   return each;
 }
 
+/// The rows of a replica's part of an argument, or -1 where it has no leading axis.
+int64_t rows_of_part(const PerReplica& argument, int replica, int replicas) {
+  if (argument.parts() > 0) {
+    return shard_of(argument.whole().shape().extent(0), replica, replicas).rows;
+  }
+  const Tensor& value = (*argument.values())[static_cast<size_t>(replica)];
+  return value.rank() == 0 ? -1 : value.shape().extent(0);
+}
+
 }  // namespace
 
 Strategy::Body::Body(std::string name, graph::Replicas replicas)
@@ -62,9 +71,11 @@ Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const Fla
     if (arguments[i].values() || arguments[i].parts() > 0) batched |= uint64_t{1} << i;
   }
   const std::span<const Tensor> tensors(typical.data(), arguments.size());
-  const graph::Arguments traced = batched == 0
-                                      ? graph::arguments_of(tensors)
-                                      : graph::Arguments{.tensors = tensors, .batched = batched};
+  const graph::Arguments traced =
+      batched == 0
+          ? graph::arguments_of(tensors)
+          : graph::Arguments{
+                .tensors = tensors, .rows = common_rows(arguments, batched), .batched = batched};
   f.body()->check_signature(tensors, batched);
   const RunScope running(self);
   Prepared prepared;
@@ -72,6 +83,21 @@ Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const Fla
   prepared.held = f.body()->held(*prepared.concrete);
   if (batched == 0) prepared.whole_rows = traced.rows;
   return prepared;
+}
+
+/// The rows that every replica has, or kUnequal.
+int64_t Strategy::Body::common_rows(std::span<const PerReplica> arguments, uint64_t batched) const {
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    if ((batched >> i & 1) == 0) continue;
+    if (arguments[i].values()) check_count(static_cast<int>(arguments[i].values()->size()));
+    const int64_t first = rows_of_part(arguments[i], 0, replicas());
+    if (first < 0) continue;
+    for (int r = 1; r < replicas(); ++r) {
+      if (rows_of_part(arguments[i], r, replicas()) != first) return graph::Arguments::kUnequal;
+    }
+    return first;
+  }
+  return 1;
 }
 
 std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
@@ -98,7 +124,7 @@ void Strategy::Body::bind(const Prepared& prepared, std::span<const PerReplica> 
       const PerReplica& argument = arguments[i];
       const int index = static_cast<int>(i);
       if (argument.parts() > 0) {
-        const auto shard = shard_of(argument.whole().shape()[0], r, replicas());
+        const auto shard = shard_of(argument.whole().shape().extent(0), r, replicas());
         execution.bind_rows(r, index, argument.whole(), shard.row_offset, shard.rows);
       } else {
         execution.bind(r, index, argument.value(r));
@@ -115,16 +141,13 @@ int64_t Strategy::Body::rows_of(const graph::Concrete& concrete,
   int64_t rows = whole_rows;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const PerReplica& argument = arguments[i];
-    int64_t own = -1;
-    if (argument.parts() > 0) {
-      check_count(argument.parts());
-      own = shard_of(argument.whole().shape()[0], replica, replicas()).rows;
-    } else if (argument.values()) {
-      check_count(static_cast<int>(argument.values()->size()));
-      const Tensor& value = (*argument.values())[static_cast<size_t>(replica)];
-      check_type(concrete.arguments[i], value, replica, i);
-      if (value.rank() > 0) own = value.shape()[0];
+    if (!argument.values() && argument.parts() == 0) continue;
+    check_count(argument.parts() > 0 ? argument.parts()
+                                     : static_cast<int>(argument.values()->size()));
+    if (argument.values()) {
+      check_type(concrete.arguments[i], argument.value(replica), replica, i);
     }
+    const int64_t own = rows_of_part(argument, replica, replicas());
     if (own < 0) continue;
     if (rows >= 0 && rows != own) {
       throw InvalidArgument(
@@ -147,7 +170,7 @@ void Strategy::Body::check_type(const op::TensorType& traced, const Tensor& valu
   const Shape& shape = value.shape();
   bool same = value.dtype() == traced.dtype && shape.rank() == traced.shape.rank();
   for (int axis = 0; same && axis < shape.rank(); ++axis) {
-    same = traced.shape[axis] < 0 || traced.shape[axis] == shape[axis];
+    same = traced.shape.extent(axis) < 0 || traced.shape.extent(axis) == shape.extent(axis);
   }
   if (same) return;
   throw InvalidArgument(fmt::format(

@@ -150,7 +150,7 @@ void check_same(const char* what, const op::TensorTypes& a, const std::string& r
 
 void check_predicate(const char* op, const Tensor& predicate) {
   if (!predicate.defined() || predicate.dtype() != DType::boolean ||
-      predicate.shape().count() != 1) {
+      predicate.shape().total_extent() != 1) {
     throw InvalidArgument(fmt::format(
         "{}: the predicate is {}, a single bool is needed", op,
         predicate.defined() ? str({predicate.dtype(), predicate.shape()}) : "an empty Tensor"));

@@ -58,7 +58,7 @@ PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Part& 
   for (size_t k = 0; k < inputs_.size(); ++k) {
     const op::TensorType& type = program.graph().at(inputs_[k]).type;
     element_bytes_.push_back(size_of(type.dtype));
-    const int64_t size = type.shape.count();
+    const int64_t size = type.shape.total_extent();
     const int64_t end = std::clamp<int64_t>(part.end - start, 0, size);
     for (int64_t b = std::clamp<int64_t>(part.begin - start, 0, size); b < end; b += kBlock) {
       const int64_t count = std::min(kBlock, end - b);

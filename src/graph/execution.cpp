@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "core/fork.h"
 #include "graph/queue_run.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
@@ -68,6 +69,7 @@ void Execution::named(int replica, F f) const {
 }
 
 std::unique_lock<core::Baton> Execution::lock(const std::string& function) {
+  core::check_not_forked();
   std::unique_lock held(baton_, std::try_to_lock);
   const auto deadline = config::wait_deadline();
   if (!held && !held.try_lock_for(deadline)) {
@@ -104,7 +106,7 @@ void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_
   }
   const auto i = static_cast<size_t>(index);
   const size_t row_bytes =
-      body.shape[0] == 0 ? 0 : body.bytes() / static_cast<size_t>(body.shape[0]);
+      body.shape.extent(0) == 0 ? 0 : body.bytes() / static_cast<size_t>(body.shape.extent(0));
   replica.arguments[i] = tensor;
   replica.argument_data[i] =
       static_cast<const char*>(body.data()) + row_bytes * static_cast<size_t>(first_row);

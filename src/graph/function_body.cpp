@@ -113,7 +113,7 @@ class Tracing {
 bool matches(const Shape& declared, const Shape& shape) {
   if (declared.rank() != shape.rank()) return false;
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (declared[axis] >= 0 && declared[axis] != shape[axis]) return false;
+    if (declared.extent(axis) >= 0 && declared.extent(axis) != shape.extent(axis)) return false;
   }
   return true;
 }
@@ -145,17 +145,17 @@ std::string difference(const Concrete& a, const Concrete& b) {
 bool Arguments::is_batched(size_t argument) const {
   const Shape& shape = tensors[argument].shape();
   if (shape.rank() == 0) return false;
-  return batched ? (*batched >> argument & 1) != 0 : shape[0] == rows;
+  return batched ? (*batched >> argument & 1) != 0 : shape.extent(0) == rows;
 }
 
 Arguments arguments_of(std::span<const Tensor> tensors) {
   const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return t.rank() > 0; });
-  return {.tensors = tensors, .rows = first == tensors.end() ? 1 : first->shape()[0]};
+  return {.tensors = tensors, .rows = first == tensors.end() ? 1 : first->shape().extent(0)};
 }
 
 bool Concrete::fits(const Arguments& given, const Target& wanted) const {
   if (given.tensors.size() != arguments.size() || wanted != target) return false;
-  if (given.rest != rest) return false;
+  if (given.rest != rest || (rows && *rows != given.rows)) return false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Shape& traced = arguments[i].shape;
     const Shape& shape = given.tensors[i].shape();
@@ -164,7 +164,7 @@ bool Concrete::fits(const Arguments& given, const Target& wanted) const {
     if (is_split(i) && !given.is_batched(i)) return false;
     if (given.batched && given.is_batched(i) && !is_split(i)) return false;
     for (int axis = 0; axis < traced.rank(); ++axis) {
-      if (traced[axis] >= 0 && shape[axis] != traced[axis]) return false;
+      if (traced.extent(axis) >= 0 && shape.extent(axis) != traced.extent(axis)) return false;
     }
   }
   return true;
@@ -228,7 +228,7 @@ void FunctionBody::check_signature(std::span<const Tensor> arguments, uint64_t s
                                         options_.name, i, str(given.dtype(), given.shape()),
                                         str(declared[i].dtype, declared[i].shape)));
     }
-    if (is_split && declared[i].shape[0] >= 0) {
+    if (is_split && declared[i].shape.extent(0) >= 0) {
       throw InvalidArgument(
           fmt::format("{}: argument {} has rows for each replica, the input signature says {}; "
                       "declare its leading size as -1",
@@ -243,17 +243,17 @@ void FunctionBody::take_declared_batch(Arguments& arguments) const {
   std::optional<size_t> first;
   uint64_t batched = 0;
   for (size_t i = 0; i < declared.size(); ++i) {
-    if (declared[i].shape.rank() == 0 || declared[i].shape[0] >= 0) continue;
+    if (declared[i].shape.rank() == 0 || declared[i].shape.extent(0) >= 0) continue;
     batched |= uint64_t{1} << i;
     if (!first) first = i;
-    const int64_t rows = arguments.tensors[*first].shape()[0];
-    if (rows == arguments.tensors[i].shape()[0]) continue;
+    const int64_t rows = arguments.tensors[*first].shape().extent(0);
+    if (rows == arguments.tensors[i].shape().extent(0)) continue;
     throw InvalidArgument(fmt::format(
         "{}: argument {} has {} rows, argument {} has {}; the input signature declares both with "
         "-1, which stands for the same number",
-        options_.name, *first, rows, i, arguments.tensors[i].shape()[0]));
+        options_.name, *first, rows, i, arguments.tensors[i].shape().extent(0)));
   }
-  arguments.rows = first ? arguments.tensors[*first].shape()[0] : 1;
+  arguments.rows = first ? arguments.tensors[*first].shape().extent(0) : 1;
   arguments.batched = batched;
 }
 
@@ -299,7 +299,10 @@ Graph FunctionBody::graph_of(const Arguments& arguments, Concrete& concrete, int
     concrete.structure = traced.structure;
     return traced.results;
   };
-  Graph graph = Trace::of(f, concrete.arguments, replicas);
+  const bool agree = arguments.rows != Arguments::kUnequal;
+  Graph graph = Trace::of(f, concrete.arguments, replicas,
+                          agree ? std::optional(arguments.rows) : std::nullopt);
+  concrete.rows = graph.rows;
   has_traced_ = true;
   return graph;
 }
@@ -378,6 +381,11 @@ MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
         "{}: not traced yet; call it, or trace() with arguments of the right kind", options_.name));
   }
   const Concrete& latest = *concretes.back();
+  if (latest.rows && *latest.rows != rows) {
+    throw InvalidArgument(fmt::format(
+        "{}: a memory plan for {} rows; it reads the number of rows, and was traced for {} alone",
+        options_.name, rows, *latest.rows));
+  }
   const Held held = this->held(latest);
   return memory_plan_of(latest.stages, latest.arguments.size(), rows);
 }

@@ -32,9 +32,13 @@ struct Arguments {
   std::span<const Tensor> tensors;
   std::string_view rest = {};            ///< What of them is not tensors; see structure.h.
   const void* structure = nullptr;       ///< That the function rebuilds from the tensors.
-  int64_t rows = 1;                      ///< Leading size of the batch.
+  int64_t rows = 1;                      ///< Leading size of the batch, on each replica, or
+                                         ///< kUnequal.
   std::optional<uint64_t> batched = {};  ///< A bit for each argument that is part of the batch;
                                          ///< without it, those whose leading size is `rows`.
+
+  /// Where replicas have different numbers of rows.
+  static constexpr int64_t kUnequal = -1;
 
   bool is_batched(size_t argument) const;
 };
@@ -45,7 +49,8 @@ Arguments arguments_of(std::span<const Tensor> tensors);
 
 /// A function traced for arguments of these types, bound to devices.
 struct Concrete {
-  op::TensorTypes arguments;  // A leading -1 is the rows.
+  op::TensorTypes arguments;    // A leading -1 is the rows.
+  std::optional<int64_t> rows;  // The only number that the trace holds for, if it read that.
   std::string rest;
   Target target;
   std::shared_ptr<const void> structure;  // Of the results.

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "device/device.h"
@@ -52,6 +53,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<int> arguments;
   std::vector<int> results;
+  std::optional<int64_t> rows{};  ///< The only number of rows that it holds for, if it was read.
 
   int add_value(Value value);
 

@@ -19,8 +19,8 @@ bool is_small(const Node& node) {
   for (const op::TensorTypes* types :
        {&node.signature.inputs, &node.signature.outputs, &node.signature.ranges}) {
     for (const op::TensorType& type : *types) {
-      if (type.shape.count() < 0) return false;  // Of the batch.
-      elements += type.shape.count();
+      if (type.shape.total_extent() < 0) return false;  // Of the batch.
+      elements += type.shape.total_extent();
     }
   }
   return elements <= op::Split::kChunk;

@@ -88,7 +88,7 @@ class SpreadPlanner {
     if (!moves.empty()) plan_.steps.push_back({.moves = std::move(moves)});
   }
 
-  int64_t count(int value) const { return graph_.at(value).type.shape.count(); }
+  int64_t count(int value) const { return graph_.at(value).type.shape.total_extent(); }
 
   /// Sites with a component of every variable that `node` writes.
   std::vector<int> owners(const Node& node) const {
@@ -162,20 +162,11 @@ class SpreadPlanner {
     std::vector<Move> moves;
     for (size_t k = 0; k < node.inputs.size(); ++k) {
       Move move{.from_value = node.inputs[k], .to_value = node.outputs[k]};
-      move.end = concrete_count(node, node.inputs[k]);
+      move.end = count(node.inputs[k]);
       for (int rank = 0; rank < plan_.replicas; ++rank) move.to.push_back(rank);
       moves.push_back(std::move(move));
     }
     add_moves(std::move(moves));
-  }
-
-  int64_t concrete_count(const Node& node, int value) const {
-    const op::TensorType& type = graph_.at(value).type;
-    if (!type.shape.is_symbolic()) return type.shape.count();
-    throw InvalidArgument(fmt::format(
-        "{}: a value {}{} follows the batch, whose parts differ between replicas; reduce it over "
-        "its rows first",
-        node.op().name, name_of(type.dtype), type.shape.str()));
   }
 
   /// The updates that take their gradients from a reduce_scatter.
@@ -195,7 +186,7 @@ class SpreadPlanner {
     int64_t elements = 0;
     size_t bytes = 0;
     for (int input : node.inputs) {
-      const int64_t own = concrete_count(node, input);
+      const int64_t own = count(input);
       elements += own;
       bytes += static_cast<size_t>(own) * size_of(graph_.at(input).type.dtype);
     }
@@ -290,10 +281,8 @@ class SpreadPlanner {
       const Value& value = graph_.at(storage);
       if (value.source == Value::Source::constant || value.source == Value::Source::range) continue;
       if (!home_has_.insert(storage).second) continue;
-      moves.push_back({.from_value = storage,
-                       .to = {home_rank()},
-                       .to_value = storage,
-                       .end = concrete_count(instructions()[i].node, storage)});
+      moves.push_back(
+          {.from_value = storage, .to = {home_rank()}, .to_value = storage, .end = count(storage)});
       const auto argument = std::ranges::find(graph_.arguments, storage);
       if (argument != graph_.arguments.end()) {
         plan_.handed_arguments.push_back(static_cast<int>(argument - graph_.arguments.begin()));

@@ -17,14 +17,15 @@ thread_local Trace* current_trace = nullptr;
 
 class CurrentTrace {
  public:
-  explicit CurrentTrace(Trace& trace)
-      : interpreter_(trace), former_(std::exchange(current_trace, &trace)) {}
+  CurrentTrace(Trace& trace, core::BatchRows* rows)
+      : interpreter_(trace), rows_(rows), former_(std::exchange(current_trace, &trace)) {}
   ~CurrentTrace() { current_trace = former_; }
   CurrentTrace(const CurrentTrace&) = delete;
   CurrentTrace& operator=(const CurrentTrace&) = delete;
 
  private:
   op::InterpreterScope interpreter_;
+  core::BatchRows::Scope rows_;
   Trace* former_;
 };
 
@@ -35,7 +36,8 @@ uint64_t new_id() {
 
 }  // namespace
 
-Trace::Trace(int replicas) : id_(new_id()), replicas_(replicas) {}
+Trace::Trace(int replicas, std::optional<int64_t> rows)
+    : id_(new_id()), replicas_(replicas), rows_(rows) {}
 
 Trace::Trace(Trace& parent, const char* op, RegionKind kind)
     : id_(new_id()), replicas_(parent.replicas_), parent_(&parent), op_(op), kind_(kind) {}
@@ -45,16 +47,17 @@ Trace* Trace::current() { return current_trace; }
 Trace::Suspension::Suspension() : suspended_(std::exchange(current_trace, nullptr)) {}
 Trace::Suspension::~Suspension() { current_trace = suspended_; }
 
-Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replicas) {
+Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replicas,
+                std::optional<int64_t> rows) {
   if (current_trace != nullptr) {
     throw FailedPrecondition(
         "a function is being traced, and inside it another cannot be traced on its own, as "
         "trace() and strategy.run would; call it, which makes it part of the trace");
   }
-  Trace trace(replicas);
+  Trace trace(replicas, rows);
   Tensors inputs;
   for (const op::TensorType& type : arguments) inputs.push_back(trace.new_argument(type));
-  const CurrentTrace scope(trace);
+  const CurrentTrace scope(trace, &trace);
   for (const Tensor& result : f(inputs)) {
     if (!result.defined()) throw InvalidArgument("function: a result is an empty Tensor");
     trace.graph_.results.push_back(trace.value_of(op::with_all_rows(result)));
@@ -69,7 +72,7 @@ Trace::Nested Trace::nested(const char* op, RegionKind kind, const RegionFn& f,
   for (const op::TensorType& type : arguments) inputs.push_back(inner.new_argument(type));
   Nested nested;
   {
-    const CurrentTrace scope(inner);
+    const CurrentTrace scope(inner, core::BatchRows::current());
     const structure::Flat results = f(inputs);
     for (const Tensor& result : results.tensors) {
       if (!result.defined()) throw InvalidArgument(fmt::format("{}: a result is empty", op));
@@ -82,6 +85,20 @@ Trace::Nested Trace::nested(const char* op, RegionKind kind, const RegionFn& f,
   nested.writes = !inner.written_.empty();
   nested.region.graph = std::move(inner.graph_);
   return nested;
+}
+
+int64_t Trace::fixed() {
+  if (!rows_) {
+    throw FailedPrecondition(
+        replicas_ > 1
+            ? "a size that depends on the rows of the batch is read as a number inside "
+              "strategy.run, where the replicas differ in it; use shape(x), the sizes as a tensor, "
+              "or -1 in reshape"
+            : "a size that depends on the rows of the batch is read as a number before there is a "
+              "batch; use shape(x), the sizes as a tensor, or -1 in reshape");
+  }
+  graph_.rows = rows_;
+  return *rows_;
 }
 
 Tensor Trace::new_argument(const op::TensorType& type) {
@@ -125,7 +142,7 @@ int Trace::next_stream(const Node& node) {
 Tensor Trace::symbolic(int value) const {
   auto body = std::make_shared<TensorBody>();
   body->dtype = graph_.at(value).type.dtype;
-  body->shape = graph_.at(value).type.shape;
+  body->shape = graph_.at(value).type.shape.of_batch();
   body->trace = id_;
   body->value = value;
   return Tensor(std::move(body));
@@ -253,6 +270,7 @@ Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ra
   }
   Tensors outputs;
   for (const op::TensorType& type : node.signature.outputs) {
+    type.shape.total_extent();  // Throws where several axes depend on the rows.
     node.outputs.push_back(graph_.add_value({.source = Value::Source::node, .type = type}));
     outputs.push_back(symbolic(node.outputs.back()));
   }

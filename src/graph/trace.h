@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "core/batch_rows.h"
 #include "graph/graph.h"
 #include "tandem/structure.h"
 
@@ -14,12 +15,14 @@ namespace tandem::graph {
 
 using TensorFn = std::function<Tensors(const Tensors&)>;
 
-class Trace final : public op::Interpreter {
+class Trace final : public op::Interpreter, private core::BatchRows {
  public:
   /// Calls `f` with symbolic arguments of these types and returns what it did. `replicas` is how
-  /// many will run the graph together. Traces do not nest: a function called while tracing becomes
-  /// part of the trace.
-  static Graph of(const TensorFn& f, const op::TensorTypes& arguments, int replicas = 1);
+  /// many will run the graph together, `rows` how many rows each of them has at present, if they
+  /// agree: when `f` reads that number, the graph holds for it alone. Traces do not nest: a
+  /// function called while tracing becomes part of the trace.
+  static Graph of(const TensorFn& f, const op::TensorTypes& arguments, int replicas = 1,
+                  std::optional<int64_t> rows = {});
 
   /// The trace of this thread, or null.
   static Trace* current();
@@ -81,9 +84,10 @@ class Trace final : public op::Interpreter {
   bool is_replica() const override { return replicas_ > 1; }
 
  private:
-  explicit Trace(int replicas);
+  explicit Trace(int replicas, std::optional<int64_t> rows = {});
   Trace(Trace& parent, const char* op, RegionKind kind);
 
+  int64_t fixed() override;
   Tensor symbolic(int value) const;
   Tensor new_argument(const op::TensorType& type);
   bool is_around(uint64_t trace) const;
@@ -96,6 +100,7 @@ class Trace final : public op::Interpreter {
 
   const uint64_t id_;
   const int replicas_;
+  const std::optional<int64_t> rows_;  // Of each replica, where that is known.
   Trace* const parent_ = nullptr;
   const char* const op_ = nullptr;  // Of the control flow that this is a region of.
   const RegionKind kind_ = RegionKind::once;

@@ -27,7 +27,7 @@ std::vector<Shape> output_shapes(const Layer& model, const Tensors& x) {
   return shapes;
 }
 
-int64_t classes_of(const Shape& output) { return output.rank() == 0 ? 0 : output.sizes().back(); }
+int64_t classes_of(const Shape& output) { return output.rank() == 0 ? 0 : output.extents().back(); }
 
 void check_labels(const char* who, size_t index, const Tensor& y, int64_t classes,
                   std::optional<int64_t> ignored) {

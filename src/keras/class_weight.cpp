@@ -15,7 +15,7 @@ Tensor classes_of(const Tensor& y_true) {
   const Shape& shape = y_true.shape();
   Tensor classes = y_true.dtype() == DType::boolean ? cast(y_true, DType::uint8) : y_true;
   if (shape.rank() > 1) {
-    const bool column = shape[shape.rank() - 1] == 1;
+    const bool column = shape.extent(shape.rank() - 1) == 1;
     classes = column ? squeeze(classes, {-1}) : argmax(classes);
   }
   if (classes.dtype() == DType::float32 || classes.dtype() == DType::float64) {

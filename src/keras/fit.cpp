@@ -43,7 +43,7 @@ int64_t common_rows(const char* who, const Tensors& x, const Tensors& y, const T
       throw InvalidArgument(fmt::format("{}: {} {} has {} rows, x has {}", who, what, index,
                                         tensor.shape()[0], *rows));
     }
-    rows = tensor.shape()[0];
+    rows = int64_t{tensor.shape()[0]};
   };
   for (size_t i = 0; i < x.size(); ++i) check("x", i, x[i]);
   for (size_t i = 0; i < y.size(); ++i) check("y", i, y[i]);

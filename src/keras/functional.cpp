@@ -23,7 +23,7 @@ std::string source_of(const KerasTensor& tensor) {
 
 bool fits(const Shape& shape, const Shape& wanted) {
   return shape.rank() == wanted.rank() &&
-         std::ranges::equal(shape.sizes().subspan(1), wanted.sizes().subspan(1));
+         std::ranges::equal(shape.extents().subspan(1), wanted.extents().subspan(1));
 }
 
 }  // namespace

@@ -8,7 +8,7 @@
 namespace tandem::keras {
 namespace {
 
-int64_t last_size(const Shape& shape) { return shape[shape.rank() - 1]; }
+int64_t last_size(const Shape& shape) { return shape.extent(shape.rank() - 1); }
 
 bool ends_in_one(const Shape& shape) { return shape.rank() > 1 && last_size(shape) == 1; }
 
@@ -75,7 +75,7 @@ Tensor weight_for(std::string_view name, std::string_view what, const Tensor& we
   }
   bool fits = shape.rank() <= target.rank();
   for (int axis = 0; fits && axis < shape.rank(); ++axis) {
-    fits = shape[axis] == 1 || shape[axis] == target[axis];
+    fits = shape.extent(axis) == 1 || shape.extent(axis) == target.extent(axis);
   }
   if (!fits) {
     throw InvalidArgument(fmt::format("{}: {} {} does not fit values {}; it has their leading axes",

@@ -34,7 +34,7 @@ Loss::PerExample categorical_crossentropy(const std::string& name, bool from_log
   check_smoothing(name, label_smoothing);
   return [=](const Tensor& y_true, const Tensor& y_pred) {
     auto [truth, output] = distributions(name, y_true, y_pred);
-    const auto classes = static_cast<double>(output.shape().sizes().back());
+    const auto classes = static_cast<double>(output.shape().extents().back());
     truth = smoothed(truth, label_smoothing, 1 / classes);
     if (from_logits) return softmax_cross_entropy_with_logits(truth, output);
     const Tensor whole = reduce_sum(output, {.axes = {{-1}}, .keepdims = true});

@@ -94,8 +94,9 @@ Tensor is_other(const Tensor& labels, int64_t ignored) {
 Tensor counted(const Tensor& labels, int64_t ignored) {
   const Tensor counts = is_other(labels, ignored);
   const int last = counts.rank() - 1;
-  return last > 0 && counts.shape()[last] == 1 ? reshape(counts, counts.shape().without(last))
-                                               : counts;
+  return last > 0 && counts.shape().extent(last) == 1
+             ? reshape(counts, counts.shape().without(last))
+             : counts;
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ const ReduceOptions kLastAxis{.axes = {{-1}}};
 
 /// Whether fewer than k classes have a higher score than the true one.
 Tensor in_top_k(const Tensor& classes, const Tensor& scores, int k) {
-  const int64_t depth = scores.shape().sizes().back();
+  const int64_t depth = scores.shape().extents().back();
   const Tensor hot = one_hot(classes, depth, {.dtype = DType::boolean});
   const Tensor own =
       reduce_sum(where(hot, scores, zeros_like(scores)), {.axes = {{-1}}, .keepdims = true});
@@ -33,7 +33,7 @@ void check_k(const std::string& name, int k) {
 Metric::PerExample accuracy(const std::string& name) {
   return [binary = binary_accuracy(name, 0.5), sparse = sparse_categorical_accuracy(name),
           categorical = categorical_accuracy(name)](const Tensor& y_true, const Tensor& y_pred) {
-    const auto last = [](const Tensor& x) { return x.rank() > 1 ? x.shape().sizes().back() : 1; };
+    const auto last = [](const Tensor& x) { return x.rank() > 1 ? x.shape().extents().back() : 1; };
     if (last(y_pred) == 1) return binary(y_true, y_pred);
     const bool classes = y_true.rank() < y_pred.rank() || last(y_true) == 1;
     return classes ? sparse(y_true, y_pred) : categorical(y_true, y_pred);

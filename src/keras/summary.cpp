@@ -32,15 +32,15 @@ std::string params_text(const Variables& weights) {
   int64_t count = 0;
   size_t bytes = 0;
   for (const Variable& weight : weights) {
-    count += weight.shape().count();
-    bytes += static_cast<size_t>(weight.shape().count()) * size_of(weight.dtype());
+    count += weight.shape().total_extent();
+    bytes += static_cast<size_t>(weight.shape().total_extent()) * size_of(weight.dtype());
   }
   return fmt::format("{} ({})", with_commas(count), size_text(static_cast<double>(bytes)));
 }
 
 std::string shape_text(const Shape& shape) {
   std::vector<std::string> sizes;
-  for (int64_t size : shape.sizes()) {
+  for (int64_t size : shape.extents()) {
     sizes.push_back(size < 0 ? "None" : std::to_string(size));
   }
   return fmt::format("({})", fmt::join(sizes, ", "));

@@ -31,7 +31,8 @@ std::vector<int64_t> classes_of(const Tensor& labels) {
 
 Tensor to_categorical(const Tensor& labels, std::optional<int64_t> num_classes) {
   Shape shape = labels.shape();
-  if (shape.rank() > 1 && shape[shape.rank() - 1] == 1) shape = shape.without(shape.rank() - 1);
+  if (shape.rank() > 1 && shape.extent(shape.rank() - 1) == 1)
+    shape = shape.without(shape.rank() - 1);
   const std::vector<int64_t> classes = classes_of(labels);
   const auto largest = std::ranges::max_element(classes);
   const int64_t needed = classes.empty() ? 0 : *largest + 1;

@@ -12,7 +12,7 @@ Cost cost_of(const Signature& s) {
   if (s.op->flops) {
     cost.flops = s.op->flops(s);
   } else if (!s.outputs.empty()) {
-    cost.flops = static_cast<double>(s.outputs[0].shape.count());
+    cost.flops = static_cast<double>(s.outputs[0].shape.total_extent());
   }
   return cost;
 }

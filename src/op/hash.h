@@ -14,7 +14,7 @@ inline size_t mixed(size_t seed, size_t value) {
 
 inline size_t hash_of(const Shape& shape) {
   size_t seed = static_cast<size_t>(shape.rank());
-  for (int64_t size : shape.sizes()) seed = mixed(seed, static_cast<size_t>(size));
+  for (int64_t size : shape.extents()) seed = mixed(seed, static_cast<size_t>(size));
   return seed;
 }
 

@@ -28,10 +28,10 @@ std::string Signature::str() const {
 
 Split split_rows(const Signature& signature) {
   const Shape& output = signature.outputs[0].shape;
-  Split split{.extent = output.rows()};
+  Split split{.extent = output.leading_extent()};
   for (const TensorType& input : signature.inputs) {
     split.aligned.push_back(input.shape.rank() == output.rank() && output.rank() > 0 &&
-                            input.shape.rows() == output.rows());
+                            input.shape.leading_extent() == output.leading_extent());
   }
   return split;
 }
@@ -40,7 +40,7 @@ Split split_none(const Signature&) { return {}; }
 
 Split split_chunks(const Signature& signature) {
   int64_t elements = 0;
-  for (const TensorType& input : signature.inputs) elements += input.shape.count();
+  for (const TensorType& input : signature.inputs) elements += input.shape.total_extent();
   return {.extent = (elements + Split::kChunk - 1) / Split::kChunk,
           .unit = Split::Unit::chunk,
           .aligned = std::vector<bool>(signature.inputs.size(), true)};

@@ -18,7 +18,7 @@ struct TensorType {
 
   /// Of a tensor whose rows are so many, where the type leaves that open.
   size_t bytes(int64_t rows = 0) const {
-    return static_cast<size_t>(shape.resolved(rows).count()) * size_of(dtype);
+    return static_cast<size_t>(shape.resolved(rows).total_extent()) * size_of(dtype);
   }
 
   bool operator==(const TensorType&) const = default;

@@ -20,7 +20,7 @@ op::TensorTypes infer_assign(const op::Signature& s) {
 }
 
 op::Split split_assign(const op::Signature& s) {
-  return {.extent = s.inputs[0].shape.rows(), .aligned = {true}};
+  return {.extent = s.inputs[0].shape.leading_extent(), .aligned = {true}};
 }
 
 }  // namespace

@@ -29,7 +29,7 @@ using op::Signature;
 
 op::TensorTypes infer(const Signature& s) {
   const op::TensorType& query = s.inputs[0];
-  return {{query.dtype, query.shape.with(3, s.inputs[2].shape[3])},
+  return {{query.dtype, query.shape.with(3, s.inputs[2].shape.extent(3))},
           {query.dtype, query.shape.without(3)}};
 }
 
@@ -45,11 +45,11 @@ op::TensorTypes infer_self_grad(const Signature& s) { return {s.inputs[1]}; }
 /// By batch entries. Where they cannot be dealt evenly, the kernel deals heads and meets before and
 /// after.
 op::Split split(const Signature& s) {
-  const int64_t batch = s.outputs[0].shape[0];
+  const int64_t batch = s.outputs[0].shape.extent(0);
   op::Split split{.extent = batch, .aligned = std::vector<bool>(s.inputs.size(), true)};
   if (s.attrs.get<bool>("masked")) {
     const Shape& mask = s.inputs.back().shape;
-    split.aligned.back() = mask.rank() == 4 && mask[0] == batch;
+    split.aligned.back() = mask.rank() == 4 && mask.extent(0) == batch;
   }
   return split;
 }
@@ -57,31 +57,31 @@ op::Split split(const Signature& s) {
 /// Of products of `widths` terms for each pair of a query and a key; an exponential counts for
 /// about ten.
 double flops_of(const Shape& query, int64_t keys, int64_t widths, const op::Attrs& attrs) {
-  const int64_t heads = query[query.rank() - 2];
-  const auto pairs = static_cast<double>(query[0] * heads * query[1] * keys);
+  const int64_t heads = query.extent(query.rank() - 2);
+  const auto pairs = static_cast<double>(query.extent(0) * heads * query.extent(1) * keys);
   return (attrs.get<bool>("causal") ? pairs / 2 : pairs) * static_cast<double>(2 * widths + 10);
 }
 
 double flops(const Signature& s) {
   const Shape& query = s.inputs[0].shape;
   const Shape& value = s.inputs[2].shape;
-  return flops_of(query, value[1], query[3] + value[3], s.attrs);
+  return flops_of(query, value.extent(1), query.extent(3) + value.extent(3), s.attrs);
 }
 
 double flops_grad(const Signature& s) {
   const Shape& query = s.inputs[1].shape;
   const Shape& value = s.inputs[3].shape;
-  return flops_of(query, value[1], 3 * query[3] + 2 * value[3], s.attrs);
+  return flops_of(query, value.extent(1), 3 * query.extent(3) + 2 * value.extent(3), s.attrs);
 }
 
 double flops_self(const Signature& s) {
   const Shape& all = s.inputs[0].shape;
-  return flops_of(all, all[1], 2 * all[4], s.attrs);
+  return flops_of(all, all.extent(1), 2 * all.extent(4), s.attrs);
 }
 
 double flops_self_grad(const Signature& s) {
   const Shape& all = s.inputs[1].shape;
-  return flops_of(all, all[1], 5 * all[4], s.attrs);
+  return flops_of(all, all.extent(1), 5 * all.extent(4), s.attrs);
 }
 
 Tensor mask_of(const Call& call) {
@@ -156,7 +156,7 @@ void check_dtype(const char* op, DType dtype) {
 
 /// Throws when the number of heads or their width is symbolic.
 void check_known(const char* op, const Shape& shape) {
-  if (shape[shape.rank() - 1] >= 0 && shape[shape.rank() - 2] >= 0) return;
+  if (shape.extent(shape.rank() - 1) >= 0 && shape.extent(shape.rank() - 2) >= 0) return;
   throw InvalidArgument(fmt::format(
       "{}: heads and width of {} must not depend on the number of rows", op, shape.str()));
 }
@@ -166,8 +166,10 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value) {
   check_dtype("attention", dtype);
   const Shape &q = query.shape(), &k = key.shape(), &v = value.shape();
   const bool agree = key.dtype() == dtype && value.dtype() == dtype && q.rank() == 4 &&
-                     k.rank() == 4 && v.rank() == 4 && q[0] == k[0] && q[0] == v[0] &&
-                     k[1] == v[1] && q[2] == k[2] && q[2] == v[2] && q[3] == k[3];
+                     k.rank() == 4 && v.rank() == 4 && q.extent(0) == k.extent(0) &&
+                     q.extent(0) == v.extent(0) && k.extent(1) == v.extent(1) &&
+                     q.extent(2) == k.extent(2) && q.extent(2) == v.extent(2) &&
+                     q.extent(3) == k.extent(3);
   if (!agree) {
     throw InvalidArgument(fmt::format(
         "attention: query, key and value must be [batch,queries,heads,width], "
@@ -182,7 +184,7 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value) {
 void check_joined(const Tensor& query_key_value) {
   const Shape& shape = query_key_value.shape();
   check_dtype("self_attention", query_key_value.dtype());
-  if (shape.rank() != 5 || shape[2] != 3) {
+  if (shape.rank() != 5 || shape.extent(2) != 3) {
     throw InvalidArgument(
         fmt::format("self_attention: query, key and value must be [batch,tokens,3,heads,width], "
                     "got {}",
@@ -198,7 +200,7 @@ void check_mask(const char* op, const Tensor& mask, DType dtype,
   bool fits = shape.rank() <= 4;
   const auto first = sizes.end() - std::min(shape.rank(), 4);  // Of the sizes that the mask names.
   for (int axis = 0; fits && axis < shape.rank(); ++axis) {
-    fits = shape[axis] == 1 || shape[axis] == first[axis];
+    fits = shape.extent(axis) == 1 || shape.extent(axis) == first[axis];
   }
   if (!fits) {
     throw InvalidArgument(fmt::format(
@@ -241,10 +243,11 @@ Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value,
   const Shape& q = query.shape();
   Tensors inputs{query, key, value};
   if (options.mask.defined()) {
-    ops::check_mask("attention", options.mask, query.dtype(), {q[0], q[2], q[1], key.shape()[1]});
+    ops::check_mask("attention", options.mask, query.dtype(),
+                    {q.extent(0), q.extent(2), q.extent(1), key.shape().extent(1)});
     inputs.push_back(options.mask);
   }
-  return op::apply(def, std::move(inputs), ops::attrs_of(options, q[3]))[0];
+  return op::apply(def, std::move(inputs), ops::attrs_of(options, q.extent(3)))[0];
 }
 
 Tensor self_attention(const Tensor& query_key_value, const AttentionOptions& options) {
@@ -254,10 +257,10 @@ Tensor self_attention(const Tensor& query_key_value, const AttentionOptions& opt
   Tensors inputs{query_key_value};
   if (options.mask.defined()) {
     ops::check_mask("self_attention", options.mask, query_key_value.dtype(),
-                    {shape[0], shape[3], shape[1], shape[1]});
+                    {shape.extent(0), shape.extent(3), shape.extent(1), shape.extent(1)});
     inputs.push_back(options.mask);
   }
-  return op::apply(def, std::move(inputs), ops::attrs_of(options, shape[4]))[0];
+  return op::apply(def, std::move(inputs), ops::attrs_of(options, shape.extent(4)))[0];
 }
 
 }  // namespace tandem

@@ -54,7 +54,7 @@ ComposedAttention::ComposedAttention(const Tensors& operands, const Tensor& loga
     scores = mask.dtype() == DType::boolean ? where(mask, scores, none) : scores + mask;
   }
   if (attrs.get<bool>("causal")) {
-    scores = where(causal_mask(q_.shape()[2], k_.shape()[2]), scores, none);
+    scores = where(causal_mask(q_.shape().extent(2), k_.shape().extent(2)), scores, none);
   }
   const Tensor sees = expand_dims(transpose(is_finite(logarithms), {0, 2, 1}), 3);
   const Tensor zero = scalar_like(0, scores);

@@ -20,7 +20,7 @@ using op::Call;
 using op::Signature;
 
 op::TensorType per_channel(const op::TensorType& x) {
-  return {x.dtype, Shape{x.shape[x.shape.rank() - 1]}};
+  return {x.dtype, Shape{x.shape.extent(x.shape.rank() - 1)}};
 }
 
 op::TensorTypes infer_two_per_channel(const Signature& s) {
@@ -30,18 +30,20 @@ op::TensorTypes infer_two_per_channel(const Signature& s) {
 op::TensorTypes infer_as_first(const Signature& s) { return {s.inputs[0]}; }
 
 /// Threads sum over their rows, meet, and then each joins some channels.
-op::Split split_channels(const Signature& s) { return {.extent = s.outputs[0].shape[0]}; }
+op::Split split_channels(const Signature& s) { return {.extent = s.outputs[0].shape.extent(0)}; }
 
 /// By the leading axis; what has one value per channel is read by all.
 op::Split split_images(const Signature& s) {
-  op::Split split{.extent = s.outputs[0].shape[0]};
+  op::Split split{.extent = s.outputs[0].shape.extent(0)};
   for (const op::TensorType& input : s.inputs) {
     split.aligned.push_back(input.shape.rank() == s.outputs[0].shape.rank());
   }
   return split;
 }
 
-double flops(const Signature& s) { return 4 * static_cast<double>(s.inputs[0].shape.count()); }
+double flops(const Signature& s) {
+  return 4 * static_cast<double>(s.inputs[0].shape.total_extent());
+}
 
 ReduceOptions over_rows(const Tensor& x) {
   std::vector<int> axes(static_cast<size_t>(x.rank() - 1));
@@ -170,10 +172,10 @@ void check(std::string_view op, const Tensor& x, std::initializer_list<Named> pe
     throw InvalidArgument(
         fmt::format("{}: {} is not supported; float32 and float64 are", op, name_of(x.dtype())));
   }
-  if (x.rank() < 2 || x.shape()[x.rank() - 1] < 0) {
+  if (x.rank() < 2 || x.shape().extent(x.rank() - 1) < 0) {
     throw InvalidArgument(fmt::format("{}: x must be [..,channels], got {}", op, x.shape().str()));
   }
-  const Shape channels{x.shape()[x.rank() - 1]};
+  const Shape channels{x.shape().extent(x.rank() - 1)};
   for (const auto& [name, tensor] : per_channel) {
     if (tensor.shape() == channels && tensor.dtype() == x.dtype()) continue;
     throw InvalidArgument(fmt::format("{}: {} must be {}{} for x {}, got {}{}", op, name,

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -15,8 +16,8 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
   for (int axis = 0; axis < rank; ++axis) {
     const int in_a = axis - (rank - a.rank());
     const int in_b = axis - (rank - b.rank());
-    const int64_t size_a = in_a < 0 ? 1 : a[in_a];
-    const int64_t size_b = in_b < 0 ? 1 : b[in_b];
+    const int64_t size_a = in_a < 0 ? 1 : a.extent(in_a);
+    const int64_t size_b = in_b < 0 ? 1 : b.extent(in_b);
     if (size_a != size_b && size_a != 1 && size_b != 1) {
       throw InvalidArgument(
           fmt::format("{}: shapes do not broadcast, {} and {}", op, a.str(), b.str()));
@@ -32,10 +33,10 @@ Tensor sum_to_shape(const Tensor& gradient, const Shape& shape) {
   std::vector<int> axes;
   const int extra = from.rank() - shape.rank();
   for (int axis = 0; axis < from.rank(); ++axis) {
-    if (axis < extra || shape[axis - extra] != from[axis]) axes.push_back(axis);
+    if (axis < extra || shape.extent(axis - extra) != from.extent(axis)) axes.push_back(axis);
   }
   const Tensor summed = reduce_sum(gradient, {.axes = axes});
-  return summed.shape() == shape ? summed : reshape(summed, shape);
+  return summed.shape() == shape ? summed : with_shape(summed, shape);
 }
 
 void check_same_dtype(const op::Signature& signature) {

@@ -37,8 +37,8 @@ op::TensorTypes infer(const Signature& s) {
   check_floating(s);
   const Shape& image = s.attrs.get<Shape>("image");
   const auto window = window_of(s.attrs);
-  return {{s.inputs[0].dtype,
-           Shape{image[0], window[0].result, window[1].result, s.attrs.get<Shape>("filter")[3]}}};
+  return {{s.inputs[0].dtype, Shape{image.extent(0), window[0].result, window[1].result,
+                                    s.attrs.get<Shape>("filter")[3]}}};
 }
 
 op::TensorTypes infer_backprop_input(const Signature& s) {
@@ -51,26 +51,26 @@ op::TensorTypes infer_backprop_filter(const Signature& s) {
 
 /// By images, which come first of the inputs.
 op::Split split_images(const Signature& s) {
-  return {.extent = s.outputs[0].shape[0], .aligned = {true, false}};
+  return {.extent = s.outputs[0].shape.extent(0), .aligned = {true, false}};
 }
 
 /// By images: the result's gradient comes second.
 op::Split split_backprop_input(const Signature& s) {
-  return {.extent = s.outputs[0].shape[0], .aligned = {false, true}};
+  return {.extent = s.outputs[0].shape.extent(0), .aligned = {false, true}};
 }
 
 /// Threads sum over their images, meet, and then each joins a part of the filter.
 op::Split split_filter(const Signature& s) {
   const Shape& filter = s.outputs[0].shape;
-  return {.extent = filter[0] * filter[1] * filter[2]};
+  return {.extent = filter.extent(0) * filter.extent(1) * filter.extent(2)};
 }
 
 double flops(const Signature& s) {
   const auto window = window_of(s.attrs);
   const Shape& filter = s.attrs.get<Shape>("filter");
-  const double results = static_cast<double>(s.attrs.get<Shape>("image")[0]) *
+  const double results = static_cast<double>(s.attrs.get<Shape>("image").extent(0)) *
                          static_cast<double>(window[0].result * window[1].result);
-  return 2 * results * static_cast<double>(filter.count()) * s.attrs.get<double>("density");
+  return 2 * results * static_cast<double>(filter.total_extent()) * s.attrs.get<double>("density");
 }
 
 Tensor apply_conv2d(const Tensor& x, const Tensor& filter, const Attrs& attrs) {
@@ -117,7 +117,7 @@ void check_groups(const Shape& image, const Shape& filter, int64_t groups) {
   if (groups <= 0) {
     throw InvalidArgument(fmt::format("conv2d: groups must be positive, got {}", groups));
   }
-  if (image[3] != filter[2] * groups || filter[3] % groups != 0) {
+  if (image.extent(3) != filter.extent(2) * groups || filter.extent(3) % groups != 0) {
     throw InvalidArgument(
         fmt::format("conv2d: channels do not agree, image {} and filter {} in {} group{}",
                     image.str(), filter.str(), groups, groups == 1 ? "" : "s"));
@@ -161,9 +161,10 @@ Tensor conv2d(const Tensor& x, const Tensor& filter, const Conv2dOptions& option
   ops::check_shapes("conv2d", image, sizes);
   ops::check_groups(image, sizes, options.groups);
   const auto window = ops::window_axes(
-      "conv2d", image, {{sizes[0], sizes[1]}, options.strides, options.dilations, options.padding});
+      "conv2d", image,
+      {{sizes.extent(0), sizes.extent(1)}, options.strides, options.dilations, options.padding});
   if (ops::is_product(window, options.groups)) {
-    return matmul(x, reshape(filter, {sizes[2], sizes[3]}));
+    return matmul(x, reshape(filter, {sizes.extent(2), sizes.extent(3)}));
   }
   return ops::apply_conv2d(x, filter, ops::attrs_of(window, options.groups, image, sizes));
 }
@@ -173,15 +174,17 @@ Tensor depthwise_conv2d(const Tensor& x, const Tensor& filter,
   const Shape& image = x.shape();
   const Shape& sizes = filter.shape();
   ops::check_shapes("depthwise_conv2d", image, sizes);
-  if (image[3] != sizes[2]) {
+  if (image.extent(3) != sizes.extent(2)) {
     throw InvalidArgument(
         fmt::format("depthwise_conv2d: channels do not agree, image {} and filter {}", image.str(),
                     sizes.str()));
   }
   // As many groups as channels, each of one channel; no channels at all are one group of none.
-  const int64_t channels = sizes[2];
+  const int64_t channels = sizes.extent(2);
   return conv2d(
-      x, reshape(filter, {sizes[0], sizes[1], std::min<int64_t>(channels, 1), channels * sizes[3]}),
+      x,
+      reshape(filter, {sizes.extent(0), sizes.extent(1), std::min<int64_t>(channels, 1),
+                       channels * sizes.extent(3)}),
       {options.strides, options.padding, options.dilations, std::max<int64_t>(channels, 1)});
 }
 

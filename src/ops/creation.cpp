@@ -4,6 +4,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -12,6 +13,7 @@ namespace ops {
 namespace {
 
 op::TensorTypes infer_fill(const op::Signature& s) {
+  check_decided(s.op->name, s.attrs.get<Shape>("shape"));
   return {{s.attrs.get<DType>("dtype"), s.attrs.get<Shape>("shape")}};
 }
 

@@ -60,7 +60,7 @@ op::OpDef binary_op(std::string name, DTypes accepted, op::GradientFn gradient) 
 op::OpDef costly(op::OpDef op) {
   constexpr double kPerElement = 20;
   op.flops = [](const op::Signature& s) {
-    return kPerElement * static_cast<double>(s.outputs[0].shape.count());
+    return kPerElement * static_cast<double>(s.outputs[0].shape.total_extent());
   };
   return op;
 }

@@ -5,6 +5,7 @@
 #include "op/registry.h"
 #include "ops/broadcast.h"
 #include "ops/reduction.h"
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -32,9 +33,9 @@ Tensors extreme_gradient(const Call& call, const Tensors& g) {
   const Tensor& x = call.inputs[0];
   const auto& axes = call.attrs.get<Axes>("axes");
   const Shape kept = reduced_shape(x.shape(), axes, true);
-  const Tensor chosen = cast(equal(x, reshape(call.outputs[0], kept)), x.dtype());
+  const Tensor chosen = cast(equal(x, with_shape(call.outputs[0], kept)), x.dtype());
   const ReduceOptions same{.axes = std::vector<int>(axes.begin(), axes.end()), .keepdims = true};
-  return {chosen * (reshape(g[0], kept) * op::apply_one(share, {reduce_sum(chosen, same)}))};
+  return {chosen * (with_shape(g[0], kept) * op::apply_one(share, {reduce_sum(chosen, same)}))};
 }
 
 op::TensorTypes infer_share(const Signature& s) {
@@ -49,7 +50,7 @@ op::TensorTypes infer_position(const Signature& s) {
   check_dtype(s.op->name, s, {float32, float64, int32, int64, uint8});
   const Shape& shape = s.inputs[0].shape;
   const int axis = axis_of(s.attrs);
-  if (shape[axis] == 0) {
+  if (shape.extent(axis) == 0) {
     throw InvalidArgument(
         fmt::format("{}: axis {} of {} has no elements", s.op->name, axis, shape.str()));
   }
@@ -57,7 +58,7 @@ op::TensorTypes infer_position(const Signature& s) {
 }
 
 op::Split split_position(const Signature& s) {
-  return {.extent = s.outputs[0].shape.rows(), .aligned = {axis_of(s.attrs) != 0}};
+  return {.extent = s.outputs[0].shape.leading_extent(), .aligned = {axis_of(s.attrs) != 0}};
 }
 
 Tensor reduced(const op::OpDef& def, const Tensor& x, const ReduceOptions& options) {

@@ -20,7 +20,8 @@ double flops_of_steps(const op::Expression& expression, const Signature& s) {
   double sum = 0;
   for (const auto& step : expression.steps) {
     const Signature alone{step.op, {s.outputs[0]}, {s.outputs[0]}, step.attrs, {}};
-    sum += step.op->flops ? step.op->flops(alone) : static_cast<double>(s.outputs[0].shape.count());
+    sum += step.op->flops ? step.op->flops(alone)
+                          : static_cast<double>(s.outputs[0].shape.total_extent());
   }
   return sum;
 }

@@ -3,6 +3,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tensor/row_slices.h"
@@ -24,9 +25,9 @@ void check_indices(const char* op, DType dtype) {
 
 /// x[.., axis, ..] with the axes of the indices in the place of that axis.
 Shape gathered_shape(const Shape& x, const Shape& indices, int axis) {
-  const auto from = x.sizes();
+  const auto from = x.extents();
   std::vector<int64_t> sizes(from.begin(), from.begin() + axis);
-  sizes.insert(sizes.end(), indices.sizes().begin(), indices.sizes().end());
+  sizes.insert(sizes.end(), indices.extents().begin(), indices.extents().end());
   sizes.insert(sizes.end(), from.begin() + axis + 1, from.end());
   return Shape(sizes);
 }
@@ -40,7 +41,7 @@ op::TensorTypes infer_gather(const Signature& s) {
 /// The result's rows are those of the indices, or of x where another axis is indexed.
 op::Split split_gather(const Signature& s) {
   const bool leading = axis_of(s.attrs) == 0;
-  return {.extent = s.outputs[0].shape.rows(),
+  return {.extent = s.outputs[0].shape.leading_extent(),
           .aligned = {!leading, leading && s.inputs[1].shape.rank() > 0}};
 }
 
@@ -56,8 +57,8 @@ Tensors gather_gradient(const Call& call, const Tensors& g) {
   if (axis_of(call.attrs) != 0) {
     return {scatter_add_rows(g[0], indices, shape, axis_of(call.attrs)), Tensor()};
   }
-  const Shape rows{indices.shape().count()};
-  return {row_sparse(shape, reshape(indices, rows), reshape(g[0], shape.with(0, rows[0]))),
+  const Shape rows{indices.shape().total_extent()};
+  return {row_sparse(shape, with_shape(indices, rows), with_shape(g[0], shape.with(0, rows[0]))),
           Tensor()};
 }
 
@@ -69,7 +70,7 @@ op::TensorTypes infer_scatter(const Signature& s) {
 
 /// A thread looks at all indices for those that fall into its own rows.
 op::Split split_scatter(const Signature& s) {
-  return {.extent = s.outputs[0].shape.rows(), .aligned = {axis_of(s.attrs) != 0, false}};
+  return {.extent = s.outputs[0].shape.leading_extent(), .aligned = {axis_of(s.attrs) != 0, false}};
 }
 
 Tensors scatter_gradient(const Call& call, const Tensors& g) {
@@ -84,7 +85,7 @@ op::TensorTypes infer_one_hot(const Signature& s) {
 }
 
 op::Split split_one_hot(const Signature& s) {
-  return {.extent = s.outputs[0].shape.rows(), .aligned = {s.inputs[0].shape.rank() > 0}};
+  return {.extent = s.outputs[0].shape.leading_extent(), .aligned = {s.inputs[0].shape.rank() > 0}};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/shaping.h"
 #include "ops/slicing.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -37,25 +38,25 @@ op::TensorTypes infer_concat(const Signature& s) {
                                         name_of(input.dtype), input.shape.str(), axis));
     }
     // Sizes known and unknown have no sum.
-    if (size * input.shape[axis] < 0) {
+    if (size * input.shape.extent(axis) < 0) {
       throw InvalidArgument(fmt::format("concat: axis {} of {} is the batch's, of {} it is not",
                                         axis, first.shape.str(), input.shape.str()));
     }
-    size += input.shape[axis];
+    size += input.shape.extent(axis);
   }
   return {{first.dtype, first.shape.with(axis, size)}};
 }
 
 /// Along any axis but the leading one a thread reads its own rows.
 op::Split split_concat(const Signature& s) {
-  return {.extent = s.outputs[0].shape.rows(),
+  return {.extent = s.outputs[0].shape.leading_extent(),
           .aligned = std::vector<bool>(s.inputs.size(), axis_of(s.attrs) != 0)};
 }
 
 Tensors concat_gradient(const Call& call, const Tensors& g) {
   const int axis = axis_of(call.attrs);
   std::vector<int64_t> sizes;
-  for (const Tensor& input : call.inputs) sizes.push_back(input.shape()[axis]);
+  for (const Tensor& input : call.inputs) sizes.push_back(input.shape().extent(axis));
   if (sizes.size() == 1) return {g[0]};
   Tensors gradients;
   int64_t begin = 0;
@@ -77,7 +78,7 @@ Tensors cut(const Tensor& x, const std::vector<int64_t>& sizes, int axis) {
 }
 
 int64_t size_to_cut(const char* op, const Tensor& x, int axis) {
-  const int64_t size = x.shape()[axis];
+  const int64_t size = x.shape().extent(axis);
   if (size >= 0) return size;
   throw InvalidArgument(fmt::format("{}: axis {} of {} is the batch's, whose size is not known", op,
                                     axis, x.shape().str()));
@@ -151,7 +152,7 @@ Tensors unstack(const Tensor& x, int axis) {
   const int at = ops::normalized_axis("unstack", axis, x.shape());
   const int64_t size = ops::size_to_cut("unstack", x, at);
   Tensors parts = ops::cut(x, std::vector<int64_t>(static_cast<size_t>(size), 1), at);
-  for (Tensor& part : parts) part = reshape(part, x.shape().without(at));
+  for (Tensor& part : parts) part = ops::with_shape(part, x.shape().without(at));
   return parts;
 }
 

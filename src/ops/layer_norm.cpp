@@ -5,6 +5,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tandem/ops/normalization.h"
@@ -20,11 +21,11 @@ using op::Signature;
 // Attribute "axis" of all ops: axes before it count lines, the others make up a line.
 
 Shape lines_of(const Shape& shape, int axis) {
-  return Shape(shape.sizes().first(static_cast<size_t>(axis)));
+  return Shape(shape.extents().first(static_cast<size_t>(axis)));
 }
 
 Shape line_of(const Shape& shape, int axis) {
-  return Shape(shape.sizes().subspan(static_cast<size_t>(axis)));
+  return Shape(shape.extents().subspan(static_cast<size_t>(axis)));
 }
 
 int axis_of(const Attrs& attrs) { return static_cast<int>(attrs.get<int64_t>("axis")); }
@@ -47,7 +48,7 @@ op::TensorTypes infer_parameters(const Signature& s) {
 /// By lines; gamma and beta are read by all.
 op::Split split_lines(const Signature& s) {
   const int axis = axis_of(s.attrs);
-  op::Split split{.extent = lines_of(s.inputs[0].shape, axis).count()};
+  op::Split split{.extent = lines_of(s.inputs[0].shape, axis).total_extent()};
   const size_t parameters = s.op->name == "layer_norm" ? 2 : 1;
   for (size_t i = 0; i < s.inputs.size(); ++i) {
     split.aligned.push_back(i + parameters < s.inputs.size());
@@ -56,15 +57,19 @@ op::Split split_lines(const Signature& s) {
 }
 
 /// Threads sum over their lines, meet, and then each joins some elements.
-op::Split split_parameters(const Signature& s) { return {.extent = s.outputs[0].shape.count()}; }
+op::Split split_parameters(const Signature& s) {
+  return {.extent = s.outputs[0].shape.total_extent()};
+}
 
-double flops(const Signature& s) { return 8 * static_cast<double>(s.inputs[0].shape.count()); }
+double flops(const Signature& s) {
+  return 8 * static_cast<double>(s.inputs[0].shape.total_extent());
+}
 
 /// A value per line, with axes of one element in place of the line's.
 Tensor column(const Tensor& per_line, int rank) {
   Shape shape = per_line.shape();
   while (shape.rank() < rank) shape = shape.inserted(shape.rank(), 1);
-  return reshape(per_line, shape);
+  return with_shape(per_line, shape);
 }
 
 ReduceOptions along_lines(const Tensor& x, int axis, bool keepdims) {
@@ -95,7 +100,7 @@ Tensors gradient(const Call& call, const Tensors& g) {
   Tensors result(3);
   if (call.needed[0]) {
     result[0] = grad(g[0], x, mean, inverse, call.inputs[1], call.attrs);
-    const double count = 1.0 / static_cast<double>(line_of(x.shape(), axis).count());
+    const double count = 1.0 / static_cast<double>(line_of(x.shape(), axis).total_extent());
     if (g[1].defined()) {
       result[0] = result[0] + column(g[1] * count, x.rank());
     }

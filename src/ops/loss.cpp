@@ -5,6 +5,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/shaping.h"
 #include "ops/softmax.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -21,7 +22,7 @@ using op::Signature;
 
 op::TensorTypes infer_softmax(const Signature& s) {
   const op::TensorType& logits = s.inputs[0];
-  return {{logits.dtype, Shape{logits.shape[0]}}, logits};
+  return {{logits.dtype, Shape{logits.shape.extent(0)}}, logits};
 }
 
 op::TensorTypes infer_sigmoid(const Signature& s) {
@@ -37,14 +38,16 @@ op::TensorTypes infer_sigmoid(const Signature& s) {
 }
 
 op::Split split(const Signature& s) {
-  return {.extent = s.inputs[0].shape.rows(), .aligned = {true, true}};
+  return {.extent = s.inputs[0].shape.leading_extent(), .aligned = {true, true}};
 }
 
 /// An exponential counts for about ten operations.
-double flops(const Signature& s) { return 10 * static_cast<double>(s.inputs[0].shape.count()); }
+double flops(const Signature& s) {
+  return 10 * static_cast<double>(s.inputs[0].shape.total_extent());
+}
 
 /// One per row, as a column.
-Tensor column(const Tensor& x) { return reshape(x, x.shape().inserted(1, 1)); }
+Tensor column(const Tensor& x) { return with_shape(x, x.shape().inserted(1, 1)); }
 
 Tensor sum_classes(const Tensor& x) { return reduce_sum(x, {.axes = {{1}}, .keepdims = true}); }
 
@@ -99,8 +102,9 @@ Tensor per_line(const op::OpDef& def, const Tensor& logits, const Tensor& labels
   const Shape& shape = logits.shape();
   const Shape lines = shape.without(shape.rank() - 1);
   if (shape.rank() == 2) return op::apply(def, {logits, labels})[0];
-  const Shape flat{lines.count(), shape[shape.rank() - 1]};
-  return reshape(op::apply(def, {reshape(logits, flat), reshape(labels, flat_labels)})[0], lines);
+  const Shape flat{lines.total_extent(), shape.extent(shape.rank() - 1)};
+  return with_shape(op::apply(def, {with_shape(logits, flat), with_shape(labels, flat_labels)})[0],
+                    lines);
 }
 
 void check_floating_logits(std::string_view op, const Tensor& logits) {
@@ -141,7 +145,7 @@ Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& log
         "[..,classes] of one dtype, got {}{} and {}{}",
         name_of(labels.dtype()), labels.shape().str(), name_of(logits.dtype()), shape.str()));
   }
-  const Shape flat{shape.without(shape.rank() - 1).count(), shape[shape.rank() - 1]};
+  const Shape flat{shape.without(shape.rank() - 1).total_extent(), shape.extent(shape.rank() - 1)};
   return ops::per_line(def, logits, labels, flat);
 }
 
@@ -156,7 +160,7 @@ Tensor sparse_softmax_cross_entropy_with_logits(const Tensor& labels, const Tens
         "and logits [..,classes], got {}{} and {}{}",
         name_of(labels.dtype()), labels.shape().str(), name_of(logits.dtype()), shape.str()));
   }
-  return ops::per_line(def, logits, labels, {labels.shape().count()});
+  return ops::per_line(def, logits, labels, {labels.shape().total_extent()});
 }
 
 Tensor sigmoid_cross_entropy_with_logits(const Tensor& labels, const Tensor& logits) {

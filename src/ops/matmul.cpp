@@ -6,6 +6,7 @@
 #include "op/registry.h"
 #include "ops/broadcast.h"
 #include "ops/fused.h"
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -15,11 +16,11 @@ namespace {
 
 /// The axes before the last `count`.
 Shape leading(const Shape& shape, int count) {
-  return Shape(shape.sizes().first(static_cast<size_t>(shape.rank() - count)));
+  return Shape(shape.extents().first(static_cast<size_t>(shape.rank() - count)));
 }
 
 /// The size of the last axis but one, or of the last axis: 2 or 1 from the end.
-int64_t from_end(const Shape& shape, int places) { return shape[shape.rank() - places]; }
+int64_t from_end(const Shape& shape, int places) { return shape.extent(shape.rank() - places); }
 
 int64_t inner_of(const Shape& a, bool transpose_a) { return from_end(a, transpose_a ? 2 : 1); }
 
@@ -56,9 +57,9 @@ op::TensorTypes infer(const op::Signature& s) {
 /// By rows of all matrices of the result, so that one matrix keeps all threads at work. Each thread
 /// reads its own rows of `a`, unless that is transposed or repeated.
 op::Split split(const op::Signature& s) {
-  const int64_t rows = leading(s.outputs[0].shape, 1).count();
+  const int64_t rows = leading(s.outputs[0].shape, 1).total_extent();
   const bool own_rows =
-      !s.attrs.get<bool>("transpose_a") && leading(s.inputs[0].shape, 1).count() == rows;
+      !s.attrs.get<bool>("transpose_a") && leading(s.inputs[0].shape, 1).total_extent() == rows;
   std::vector<bool> aligned{own_rows, false};
   // Of a fused product: each thread reads its own rows of a companion.
   for (size_t i = 2; i < s.inputs.size(); ++i) aligned.push_back(s.inputs[i] == s.outputs[0]);
@@ -67,7 +68,7 @@ op::Split split(const op::Signature& s) {
 
 /// All matrices below each other.
 Tensor stacked(const Tensor& x) {
-  return reshape(x, {leading(x.shape(), 1).count(), from_end(x.shape(), 1)});
+  return with_shape(x, {leading(x.shape(), 1).total_extent(), from_end(x.shape(), 1)});
 }
 
 Tensors gradient(const op::Call& call, const Tensors& g) {
@@ -83,20 +84,21 @@ Tensors gradient(const op::Call& call, const Tensors& g) {
   }
   if (call.needed[1]) {
     // One matrix for all of `a`: the sum over the batch is the inner sum of one product.
-    const bool one_matrix = leading(b.shape(), 2).count() == 1 && !ta &&
-                            leading(a.shape(), 1).count() == leading(g[0].shape(), 1).count();
+    const bool one_matrix =
+        leading(b.shape(), 2).total_extent() == 1 && !ta &&
+        leading(a.shape(), 1).total_extent() == leading(g[0].shape(), 1).total_extent();
     const Tensor left = one_matrix ? stacked(a) : a;
     const Tensor right = one_matrix ? stacked(g[0]) : g[0];
     const Tensor whole = tb ? matmul(right, left, {.transpose_a = true, .transpose_b = ta})
                             : matmul(left, right, {.transpose_a = !ta});
-    result[1] = one_matrix ? reshape(whole, b.shape()) : sum_to_shape(whole, b.shape());
+    result[1] = one_matrix ? with_shape(whole, b.shape()) : sum_to_shape(whole, b.shape());
   }
   return result;
 }
 
 double flops(const op::Signature& s) {
   const int64_t inner = inner_of(s.inputs[0].shape, s.attrs.get<bool>("transpose_a"));
-  return 2.0 * static_cast<double>(s.outputs[0].shape.count()) * static_cast<double>(inner);
+  return 2.0 * static_cast<double>(s.outputs[0].shape.total_extent()) * static_cast<double>(inner);
 }
 
 }  // namespace

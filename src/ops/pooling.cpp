@@ -30,13 +30,14 @@ op::TensorTypes infer_image(const Signature& s) {
 
 /// By images: windows of one image may overlap, those of two never do.
 op::Split split(const Signature& s) {
-  return {.extent = s.outputs[0].shape[0], .aligned = std::vector<bool>(s.inputs.size(), true)};
+  return {.extent = s.outputs[0].shape.extent(0),
+          .aligned = std::vector<bool>(s.inputs.size(), true)};
 }
 
 double flops(const Signature& s) {
   const auto window = window_of(s.attrs);
   const Shape& image = s.attrs.get<Shape>("image");
-  return static_cast<double>(image[0] * image[3]) *
+  return static_cast<double>(image.extent(0) * image.extent(3)) *
          static_cast<double>(window[0].result * window[1].result) *
          static_cast<double>(window[0].window * window[1].window);
 }

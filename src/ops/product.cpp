@@ -3,6 +3,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/reduction.h"
+#include "ops/shaping.h"
 #include "ops/slicing.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -23,7 +24,7 @@ op::TensorTypes infer(const Signature& s) {
 /// For each of n rows the product of the others, with no division, so that zeros do no harm. With
 /// the rows paired, the others of one are its partner and the others of the pair.
 Tensor product_of_others(const Tensor& rows) {
-  const int64_t n = rows.shape()[0];
+  const int64_t n = rows.shape().extent(0);
   if (n < 2) return ones_like(rows);
   if (n % 2 != 0) {
     const Tensor even = pad(rows, {{0, 1}, {0, 0}}, {.value = 1});
@@ -56,16 +57,16 @@ Tensors gradient(const Call& call, const Tensors& g) {
   }
   const Tensor moved = transpose(x, order);
   int64_t meeting = 1;
-  for (int64_t axis : axes) meeting *= x.shape()[static_cast<int>(axis)];
+  for (int64_t axis : axes) meeting *= x.shape().extent(static_cast<int>(axis));
   if (meeting < 0) {
     throw InvalidArgument(fmt::format(
         "reduce_prod: no gradient over the batch axis of {} while its size is not known",
         x.shape().str()));
   }
-  const int64_t kept = reduced_shape(x.shape(), axes, false).count();
-  const Tensor others = product_of_others(reshape(moved, {meeting, kept}));
-  const Tensor in_place = transpose(reshape(others, moved.shape()), back);
-  return {in_place * reshape(g[0], reduced_shape(x.shape(), axes, true))};
+  const int64_t kept = reduced_shape(x.shape(), axes, false).total_extent();
+  const Tensor others = product_of_others(with_shape(moved, {meeting, kept}));
+  const Tensor in_place = transpose(with_shape(others, moved.shape()), back);
+  return {in_place * with_shape(g[0], reduced_shape(x.shape(), axes, true))};
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/random.h"
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -15,6 +16,7 @@ namespace ops {
 namespace {
 
 op::TensorTypes infer_drawn(const op::Signature& s) {
+  check_decided(s.op->name, s.attrs.get<Shape>("shape"));
   return {{s.attrs.get<DType>("dtype"), s.attrs.get<Shape>("shape")}};
 }
 
@@ -69,7 +71,7 @@ void check_integers(int64_t minval, int64_t maxval, DType dtype) {
 
 BatchAxis batch_axis_of(const Shape& shape) {
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    if (shape[axis] < 0) return {axis, -shape[axis]};
+    if (shape.extent(axis) < 0) return {axis, -shape.extent(axis)};
   }
   return {};
 }

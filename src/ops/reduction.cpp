@@ -9,6 +9,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -21,7 +22,7 @@ Shape reduced_shape(const Shape& shape, const Axes& axes, bool keepdims) {
   std::vector<int64_t> sizes;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (!contains(axes, axis)) {
-      sizes.push_back(shape[axis]);
+      sizes.push_back(shape.extent(axis));
     } else if (keepdims) {
       sizes.push_back(1);
     }
@@ -35,7 +36,7 @@ Shape reduced_shape(const op::Signature& s) {
 
 op::Split split_reduction(const op::Signature& s) {
   const bool leading_kept = !contains(s.attrs.get<Axes>("axes"), 0);
-  return {.extent = s.outputs[0].shape.rows(), .aligned = {leading_kept}};
+  return {.extent = s.outputs[0].shape.leading_extent(), .aligned = {leading_kept}};
 }
 
 Axes axes_of(std::string_view op, const Shape& shape, const ReduceOptions& options) {
@@ -98,7 +99,7 @@ Tensor apply_broadcast(const Tensor& x, const Shape& shape, Scale scale, int64_t
 Tensors reduce_gradient(const Call& call, const Tensors& g) {
   const Shape& shape = call.inputs[0].shape();
   const Shape kept = reduced_shape(shape, call.attrs.get<Axes>("axes"), true);
-  return {apply_broadcast(reshape(g[0], kept), shape, scale_of(call.attrs),
+  return {apply_broadcast(with_shape(g[0], kept), shape, scale_of(call.attrs),
                           call.attrs.get<int64_t>("divisor"))};
 }
 
@@ -117,11 +118,11 @@ Tensors broadcast_gradient(const Call& call, const Tensors& g) {
   Axes axes;
   const int extra = large.rank() - small.rank();
   for (int axis = 0; axis < large.rank(); ++axis) {
-    if (axis < extra || small[axis - extra] != large[axis]) axes.push_back(axis);
+    if (axis < extra || small.extent(axis - extra) != large.extent(axis)) axes.push_back(axis);
   }
   const Tensor summed =
       apply_reduce(g[0], axes, false, scale_of(call.attrs), call.attrs.get<int64_t>("divisor"));
-  return {reshape(summed, small)};
+  return {with_shape(summed, small)};
 }
 
 }  // namespace
@@ -169,16 +170,18 @@ Tensor reduce_logsumexp(const Tensor& x, const ReduceOptions& options) {
   const Tensor largest = stop_gradient(reduce_max(x, kept));
   const Tensor base = where(is_finite(largest), largest, zeros_like(largest));
   const Tensor result = log(reduce_sum(exp(x - base), kept)) + base;
-  return options.keepdims ? result : reshape(result, ops::reduced_shape(x.shape(), axes, false));
+  return options.keepdims ? result
+                          : ops::with_shape(result, ops::reduced_shape(x.shape(), axes, false));
 }
 
 Tensor compute_average_loss(const Tensor& per_example_loss) {
   const auto axes = ops::axes_of("compute_average_loss", per_example_loss.shape(), {});
   return ops::apply_reduce(per_example_loss, axes, false, ops::Scale::global_mean,
-                           per_example_loss.shape().count());
+                           per_example_loss.shape().total_extent());
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {
+  ops::check_decided("broadcast_to", shape);
   return ops::apply_broadcast(x, shape, ops::Scale::none, 0);
 }
 

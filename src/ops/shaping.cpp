@@ -1,3 +1,5 @@
+#include "ops/shaping.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -19,38 +21,44 @@ using op::Signature;
 using op::TensorTypes;
 using Permutation = std::vector<int64_t>;
 
-/// The target with its negative size computed from the number of elements. That is the same rule
-/// for the user's -1 and for a symbolic size, which is a multiple of the rows exactly when the
-/// count is.
+int open_axis(const Shape& target) {
+  const auto extents = target.extents();
+  const auto is_open = [](int64_t extent) { return extent < 0; };
+  if (std::ranges::count_if(extents, is_open) > 1) {
+    throw InvalidArgument(
+        fmt::format("reshape: more than one size of {} is open; one may be -1", target.str()));
+  }
+  return static_cast<int>(std::ranges::find_if(extents, is_open) - extents.begin());
+}
+
+/// The target with its open size, if it has one, computed from the number of elements.
 Shape completed(const Shape& from, const Shape& target) {
-  int open = -1;
-  int64_t known = 1;
-  for (int axis = 0; axis < target.rank(); ++axis) {
-    if (target[axis] < 0) {
-      open = axis;
-    } else {
-      known *= target[axis];
-    }
+  if (!target.is_open()) return target;
+  const int open = open_axis(target);
+  const int64_t known = target.with(open, 1).total_extent();
+  if (target.extent(open) != -1 || known == 0 || from.total_extent() % known != 0) {
+    throw InvalidArgument(fmt::format("reshape: no size in the place of {} of {} makes it fit {}",
+                                      target.extent(open), target.str(), from.str()));
   }
-  const int64_t count = from.count();
-  if (open >= 0 && target[open] < -1 && target[open] * known != count) {
-    throw InvalidArgument(
-        fmt::format("reshape: {} is no size for {}; one size may be -1", target[open], from.str()));
-  }
-  const bool fits = open < 0 ? known == count : (known == 0 ? count == 0 : count % known == 0);
-  if (!fits) {
-    throw InvalidArgument(
-        fmt::format("reshape: {} elements of {} do not fill {}", count, from.str(), target.str()));
-  }
-  return open < 0 ? target : target.with(open, known == 0 ? 0 : count / known);
+  return target.with(open, from.total_extent() / known);
 }
 
 TensorTypes infer_reshape(const Signature& s) {
-  return {{s.inputs[0].dtype, completed(s.inputs[0].shape, s.attrs.get<Shape>("shape"))}};
+  const Shape& from = s.inputs[0].shape;
+  const auto& target = s.attrs.get<Shape>("shape");
+  if (from.total_extent() != target.total_extent()) {
+    throw InvalidArgument(fmt::format("reshape: {} elements of {} do not fill {}",
+                                      from.count().str(), from.str(), target.str()));
+  }
+  return {{s.inputs[0].dtype, target}};
 }
 
 Tensors reshape_gradient(const Call& call, const Tensors& g) {
-  return {reshape(g[0], call.inputs[0].shape())};
+  return {with_shape(g[0], call.inputs[0].shape())};
+}
+
+TensorTypes infer_shape(const Signature& s) {
+  return {{s.attrs.get<DType>("dtype"), Shape{s.inputs[0].shape.rank()}}};
 }
 
 TensorTypes infer_same(const Signature& s) { return {s.inputs[0]}; }
@@ -68,8 +76,8 @@ TensorTypes infer_transpose(const Signature& s) {
   Shape shape = s.inputs[0].shape;
   const auto& permutation = s.attrs.get<Permutation>("permutation");
   for (int axis = 0; axis < shape.rank(); ++axis) {
-    shape = shape.with(axis,
-                       s.inputs[0].shape[static_cast<int>(permutation[static_cast<size_t>(axis)])]);
+    shape = shape.with(
+        axis, s.inputs[0].shape.extent(static_cast<int>(permutation[static_cast<size_t>(axis)])));
   }
   return {{s.inputs[0].dtype, shape}};
 }
@@ -77,7 +85,7 @@ TensorTypes infer_transpose(const Signature& s) {
 /// A thread reads its own rows only where the leading axis stays in its place.
 op::Split split_transpose(const Signature& s) {
   const auto& permutation = s.attrs.get<Permutation>("permutation");
-  return {.extent = s.outputs[0].shape.rows(),
+  return {.extent = s.outputs[0].shape.leading_extent(),
           .aligned = {!permutation.empty() && permutation[0] == 0}};
 }
 
@@ -110,12 +118,12 @@ Tensor repeated(const Tensor& x, int axis, int64_t times) {
   const Shape& shape = x.shape();
   int64_t outer = 1;
   int64_t inner = 1;
-  for (int i = 0; i < shape.rank(); ++i) (i < axis ? outer : inner) *= shape[i];
+  for (int i = 0; i < shape.rank(); ++i) (i < axis ? outer : inner) *= shape.extent(i);
   // Threads share the leading axis: it should not be of size 1.
-  const Tensor flat = outer == 1 ? reshape(x, {1, inner}) : reshape(x, {outer, 1, inner});
+  const Tensor flat = with_shape(x, outer == 1 ? Shape{1, inner} : Shape{outer, 1, inner});
   const Tensor many =
       broadcast_to(flat, outer == 1 ? Shape{times, inner} : Shape{outer, times, inner});
-  return reshape(many, shape.with(axis, shape[axis] * times));
+  return with_shape(many, shape.with(axis, shape[axis] * times));
 }
 
 }  // namespace
@@ -126,6 +134,8 @@ void register_shaping(op::Registry& registry) {
                 .split = op::split_rows,
                 .gradient = reshape_gradient,
                 .is_view = true});
+  registry.add(
+      {.name = "shape", .infer = infer_shape, .split = op::split_none, .no_gradient = true});
   registry.add({.name = "identity",
                 .infer = infer_same,
                 .split = op::split_rows,
@@ -144,12 +154,35 @@ void register_shaping(op::Registry& registry) {
                 .gradient = transpose_gradient});
 }
 
-}  // namespace ops
+void check_decided(const std::string& op, const Shape& shape) {
+  if (!shape.is_open()) return;
+  throw InvalidArgument(
+      fmt::format("{}: {} has a negative size; reshape alone can fill one in", op, shape.str()));
+}
 
-Tensor reshape(const Tensor& x, const Shape& shape) {
+Tensor with_shape(const Tensor& x, const Shape& shape) {
   static const op::OpDef& def = op::find_op("reshape");
   return op::apply_one(def, {x}, {{"shape", shape}});
 }
+
+}  // namespace ops
+
+Tensor reshape(const Tensor& x, const Shape& shape) {
+  return ops::with_shape(x, ops::completed(x.shape(), shape));
+}
+
+Tensor shape(const Tensor& x, DType dtype) {
+  static const op::OpDef& def = op::find_op("shape");
+  if (dtype != DType::int32 && dtype != DType::int64) {
+    throw InvalidArgument(
+        fmt::format("shape: sizes as {}; int32 and int64 are accepted", name_of(dtype)));
+  }
+  if (x.shape().is_symbolic()) return op::apply_one(def, {x}, {{"dtype", dtype}});
+  const std::vector<int64_t> sizes(x.shape().extents().begin(), x.shape().extents().end());
+  return cast(Tensor::from(sizes, Shape{x.rank()}), dtype);
+}
+
+Tensor size(const Tensor& x, DType dtype) { return reduce_prod(shape(x, dtype)); }
 
 Tensor expand_dims(const Tensor& x, int axis) {
   const int rank = x.rank();
@@ -158,7 +191,7 @@ Tensor expand_dims(const Tensor& x, int axis) {
     throw InvalidArgument(fmt::format("expand_dims: axis {} is out of range for {}, [{},{}] is not",
                                       axis, x.shape().str(), -rank - 1, rank));
   }
-  return reshape(x, x.shape().inserted(at, 1));
+  return ops::with_shape(x, x.shape().inserted(at, 1));
 }
 
 Tensor squeeze(const Tensor& x, const std::vector<int>& axes) {
@@ -172,13 +205,13 @@ Tensor squeeze(const Tensor& x, const std::vector<int>& axes) {
     }
     gone[static_cast<size_t>(axis)] = true;
   }
-  std::vector<int64_t> sizes;
+  std::vector<int64_t> kept;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (axes.empty() ? shape[axis] != 1 : !gone[static_cast<size_t>(axis)]) {
-      sizes.push_back(shape[axis]);
+      kept.push_back(shape.extent(axis));
     }
   }
-  return reshape(x, Shape(sizes));
+  return ops::with_shape(x, Shape(kept));
 }
 
 Tensor transpose(const Tensor& x, const std::vector<int>& permutation) {

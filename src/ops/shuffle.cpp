@@ -28,7 +28,7 @@ Tensors permute_rows_gradient(const op::Call& call, const Tensors& g) {
 /// An inverse writes rows anywhere, which threads that own rows of the result cannot.
 op::Split split_permute_rows(const op::Signature& s) {
   if (s.attrs.get<bool>("inverse")) return op::split_none(s);
-  return {.extent = s.outputs[0].shape.rows(), .aligned = {false, true}};
+  return {.extent = s.outputs[0].shape.leading_extent(), .aligned = {false, true}};
 }
 
 Tensor permutation(const Shape& shape, const RandomOrderOptions& options) {
@@ -63,7 +63,7 @@ Tensor random_permutation(int64_t n, const RandomOrderOptions& options) {
 
 Tensor random_shuffle(const Tensor& x, const RandomOrderOptions& options) {
   if (x.rank() == 0) throw InvalidArgument("random_shuffle: a scalar has no rows");
-  return ops::permute_rows(x, ops::permutation({x.shape()[0]}, options), false);
+  return ops::permute_rows(x, ops::permutation({x.shape().extent(0)}, options), false);
 }
 
 }  // namespace tandem

@@ -41,10 +41,10 @@ op::TensorTypes infer(const Signature& s) {
 op::Split split(const Signature& s) {
   const Shape& from = s.inputs[0].shape;
   const Shape& to = s.outputs[0].shape;
-  const bool leading_whole = from.rank() > 0 && from[0] == to[0] &&
+  const bool leading_whole = from.rank() > 0 && from.extent(0) == to.extent(0) &&
                              s.attrs.get<List>("begin")[0] == 0 &&
                              s.attrs.get<List>("step")[0] == 1;
-  return {.extent = to.rows(), .aligned = {leading_whole}};
+  return {.extent = to.leading_extent(), .aligned = {leading_whole}};
 }
 
 Tensor apply_slice(const Tensor& x, const Cut& cut) {
@@ -110,8 +110,8 @@ void register_slicing(op::Registry& registry) {
 
 Tensor part_along(const Tensor& x, int axis, int64_t begin, int64_t size) {
   const Shape& shape = x.shape();
-  if (begin == 0 && size == shape[axis]) return identity(x);
-  if (shape[axis] < 0) throw_batch_axis("slice", axis, shape);
+  if (begin == 0 && size == shape.extent(axis)) return identity(x);
+  if (shape.extent(axis) < 0) throw_batch_axis("slice", axis, shape);
   Cut cut = whole(shape.with(axis, size));
   cut.begin[static_cast<size_t>(axis)] = begin;
   return apply_slice(x, cut);
@@ -127,9 +127,9 @@ Tensor slice(const Tensor& x, const std::vector<int64_t>& begin, const std::vect
   for (int axis = 0; axis < shape.rank(); ++axis) {
     const auto i = static_cast<size_t>(axis);
     if (begin[i] == 0 && size[i] == -1) continue;
-    if (shape[axis] < 0) ops::throw_batch_axis("slice", axis, shape);
-    const int64_t count = size[i] == -1 ? shape[axis] - begin[i] : size[i];
-    if (begin[i] < 0 || count < 0 || begin[i] > shape[axis] - count) {
+    if (shape.extent(axis) < 0) ops::throw_batch_axis("slice", axis, shape);
+    const int64_t count = size[i] == -1 ? shape.extent(axis) - begin[i] : size[i];
+    if (begin[i] < 0 || count < 0 || begin[i] > shape.extent(axis) - count) {
       throw InvalidArgument(fmt::format("slice: begin [{}] and size [{}] are not within {}",
                                         fmt::join(begin, ","), fmt::join(size, ","), shape.str()));
     }
@@ -153,8 +153,8 @@ Tensor strided_slice(const Tensor& x, const std::vector<Stride>& strides) {
       throw InvalidArgument(fmt::format("strided_slice: the step along axis {} is 0", axis));
     }
     if (stride.begin.value_or(0) == 0 && !stride.end && stride.step == 1) continue;
-    if (shape[axis] < 0) ops::throw_batch_axis("strided_slice", axis, shape);
-    const auto [begin, count] = ops::resolved(stride, shape[axis]);
+    if (shape.extent(axis) < 0) ops::throw_batch_axis("strided_slice", axis, shape);
+    const auto [begin, count] = ops::resolved(stride, shape.extent(axis));
     cut.begin[i] = begin;
     cut.step[i] = stride.step;
     cut.shape = cut.shape.with(axis, count);
@@ -175,9 +175,9 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& padd
                                         before, after, axis, shape.str()));
     }
     if (before == 0 && after == 0) continue;
-    if (shape[axis] < 0) ops::throw_batch_axis("pad", axis, shape);
+    if (shape.extent(axis) < 0) ops::throw_batch_axis("pad", axis, shape);
     cut.begin[i] = before;
-    cut.shape = cut.shape.with(axis, before + shape[axis] + after);
+    cut.shape = cut.shape.with(axis, before + shape.extent(axis) + after);
   }
   return ops::apply_place(x, cut, options.value);
 }

@@ -23,12 +23,14 @@ op::TensorTypes infer(const Signature& s) {
 op::Split split(const Signature& s) {
   const Shape& shape = s.outputs[0].shape;
   int64_t before = 1;
-  for (int axis = 0; axis < s.attrs.get<int64_t>("axis"); ++axis) before *= shape[axis];
+  for (int axis = 0; axis < s.attrs.get<int64_t>("axis"); ++axis) before *= shape.extent(axis);
   return {.extent = before, .aligned = std::vector<bool>(s.inputs.size(), true)};
 }
 
 /// An exponential counts for about ten operations.
-double flops(const Signature& s) { return 10 * static_cast<double>(s.outputs[0].shape.count()); }
+double flops(const Signature& s) {
+  return 10 * static_cast<double>(s.outputs[0].shape.total_extent());
+}
 
 op::Attrs attrs_of(int axis) { return {{"axis", int64_t{axis}}}; }
 int axis_of(const Call& call) { return static_cast<int>(call.attrs.get<int64_t>("axis")); }

@@ -49,7 +49,7 @@ std::array<WindowAxis, 2> window_axes(std::string_view op, const Shape& image,
   std::array<WindowAxis, 2> axes;
   for (size_t i = 0; i < 2; ++i) {
     WindowAxis& axis = axes[i];
-    axis.image = image[static_cast<int>(i) + 1];
+    axis.image = image.extent(static_cast<int>(i) + 1);
     if (axis.image < 0) {
       throw InvalidArgument(fmt::format(
           "{}: the height and width of {} must not depend on the number of rows", op, image.str()));

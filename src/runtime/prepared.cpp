@@ -33,7 +33,8 @@ double work_of(const op::Signature& s) {
   if (s.op->flops) return s.op->flops(s);
   double elements = 0;
   for (const auto* types : {&s.inputs, &s.outputs}) {
-    for (const op::TensorType& type : *types) elements += static_cast<double>(type.shape.count());
+    for (const op::TensorType& type : *types)
+      elements += static_cast<double>(type.shape.total_extent());
   }
   return elements;
 }

@@ -45,7 +45,7 @@ struct TensorBody {
 
   void* data() const { return static_cast<char*>(buffer->data()) + offset; }
   const devices::DevicePtr& device() const { return buffer->device(); }
-  size_t bytes() const { return static_cast<size_t>(shape.count()) * size_of(dtype); }
+  size_t bytes() const { return static_cast<size_t>(shape.total_extent()) * size_of(dtype); }
 };
 
 using BodyPtr = std::shared_ptr<const TensorBody>;

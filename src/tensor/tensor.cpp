@@ -7,6 +7,7 @@
 #include <atomic>
 #include <ostream>
 
+#include "core/fork.h"
 #include "device/copies.h"
 #include "profile/recorder.h"
 #include "tandem/config.h"
@@ -21,6 +22,8 @@ namespace {
 /// Where a queue runs late, the work on it holds memory that is free once it has run.
 devices::Allocator::Block* allocate(devices::Device& device, size_t bytes, DType dtype,
                                     const Shape& shape) {
+  core::watch_forks();
+  core::check_not_forked();
   try {
     return device.allocator().allocate(bytes, dtype, shape);
   } catch (const ResourceExhausted&) {
@@ -140,7 +143,12 @@ const std::string& Tensor::device() const {
 }
 
 Tensor Tensor::rows(int64_t begin, int64_t end) const {
-  check_concrete(checked(), "rows");
+  if (is_symbolic()) {
+    throw FailedPrecondition(fmt::format(
+        "rows: they share the memory of a value, and {}{} has none while the function is traced; "
+        "use slice or strided_slice",
+        name_of(dtype()), shape().str()));
+  }
   if (rank() == 0 || begin < 0 || end < begin || end > shape()[0]) {
     throw InvalidArgument(fmt::format("rows: [{}, {}) is not within the leading axis of {}", begin,
                                       end, shape().str()));
@@ -182,6 +190,14 @@ void Tensor::check_count(size_t given, const Shape& shape) {
   if (shape.is_symbolic() || static_cast<int64_t>(given) != shape.count()) {
     throw InvalidArgument(fmt::format("tensor: {} values do not fill {}", given, shape.str()));
   }
+}
+
+void Tensor::check_single() const {
+  if (!shape().is_symbolic() && shape().total_extent() == 1) return;
+  throw InvalidArgument(
+      fmt::format("item: a tensor of shape {} has {} elements, where exactly one is wanted; use "
+                  "to_vector or at",
+                  shape().str(), shape().count().str()));
 }
 
 void Tensor::check_dtype(DType wanted) const {

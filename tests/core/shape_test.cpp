@@ -40,15 +40,39 @@ TEST(Shape, AListOfSizesMakesTheSameShape) {
 
 TEST(Shape, AnAxisOfSizeZeroLeavesNoElements) { EXPECT_EQ((Shape{3, 0, 2}.count()), 0); }
 
-TEST(Shape, ANegativeSizeIsAMultipleOfTheRows) {
+TEST(Shape, ANegativeExtentIsAMultipleOfTheRows) {
   const Shape batch{-1, 784};
   EXPECT_TRUE(batch.is_symbolic());
-  EXPECT_EQ(batch.count(), -784);
-  EXPECT_EQ(batch.rows(), -1);
-  EXPECT_EQ(batch.str(), "[rows,784]");
-  EXPECT_EQ((Shape{-128}.str()), "[128*rows]");
-  EXPECT_EQ((Shape{3, -2}.str()), "[3,2*rows]");
-  EXPECT_EQ((Shape{3, -2}.count()), -6);
+  EXPECT_EQ(batch.total_extent(), -784);
+  EXPECT_EQ(batch.leading_extent(), -1);
+  EXPECT_EQ(batch.str(), "[None,784]");
+  EXPECT_EQ((Shape{3, -2}.str()), "[3,None]");
+  EXPECT_EQ((Shape{3, -2}.total_extent()), -6);
+}
+
+TEST(Shape, ASizeThatDependsOnTheRowsIsNoNumberWithoutABatch) {
+  const Shape batch{-1, 784};
+  EXPECT_EQ(batch[1], 784);
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { return int64_t{batch[0]}; },
+                                         {"depends on the rows", "shape(x)"}));
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { return int64_t{batch.count()}; }, {"no batch"}));
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { return batch[0] == 3; }, {"no batch"}));
+}
+
+TEST(Shape, ShapesMadeOfItDependOnTheRowsToo) {
+  const Shape batch{-1, 784};
+  EXPECT_EQ((Shape{batch[0], 28, 28}), (Shape{-1, 28, 28}));
+  EXPECT_EQ((Shape{batch[0] * 2, 392}), (Shape{-2, 392}));
+  EXPECT_EQ((Shape{28 * batch[0], 28}), (Shape{-28, 28}));
+  EXPECT_EQ((Shape{batch.count()}), (Shape{-784}));
+  EXPECT_TRUE(batch[0] == batch[0]);
+  EXPECT_EQ(batch[0].str(), "None");
+}
+
+TEST(Shape, ProductsOfSizesAreChecked) {
+  const Size large = int64_t{1} << 40;
+  EXPECT_TRUE(throws<InvalidArgument>([&] { return large * large; }, {"too many"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { return Size(-1) * Size(-1); }, {"two sizes"}));
 }
 
 TEST(Shape, ResolvingReplacesTheMultipleOfTheRows) {
@@ -63,12 +87,12 @@ TEST(Shape, ResolvingChangesNothingElse) {
   EXPECT_EQ(Shape().resolved(128), Shape());
 }
 
-TEST(Shape, TwoSymbolicAxesAreRefused) {
+TEST(Shape, TheElementsOfTwoSymbolicAxesCannotBeCounted) {
   EXPECT_TRUE(throws<InvalidArgument>(
       [] {
-        Shape{-1, 3, -2};
+        return Shape{-1, 3, -2}.total_extent();
       },
-      {"[rows,3,2*rows]", "more than one axis"}));
+      {"[None,3,None]", "more than one axis"}));
 }
 
 TEST(Shape, EightAxesAreTheMost) {

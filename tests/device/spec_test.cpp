@@ -53,7 +53,7 @@ TEST(DeviceSpec, AStarLeavesAPartOpen) {
 TEST(DeviceSpec, ShortFormsNameTheDeviceAlone) {
   EXPECT_EQ(canonical("/gpu:0"), "/device:GPU:0");
   EXPECT_EQ(canonical("GPU:1"), "/device:GPU:1");
-  EXPECT_EQ(canonical("cpu"), "/device:CPU");
+  EXPECT_EQ(canonical("cpu"), "/device:CPU:*");
   EXPECT_EQ(canonical("/cpu:0"), "/device:CPU:0");
   EXPECT_EQ(canonical("device:GPU:3"), "/device:GPU:3");
   EXPECT_EQ(canonical("/job:worker/gpu:2"), "/job:worker/device:GPU:2");
@@ -79,7 +79,7 @@ TEST(DeviceSpec, PartsAreReadInAnyOrderAndPrintedInOne) {
 
 TEST(DeviceSpec, WhatIsPrintedParsesToTheSame) {
   for (const char* name :
-       {"", "/job:a_1", "/replica:7", "/task:0", "/device:CPU", "/device:*:4",
+       {"", "/job:a_1", "/replica:7", "/task:0", "/device:CPU:*", "/device:*:4",
         "/job:w/device:GPU:2147483647", "/job:w/replica:0/task:10/device:CPU:3"}) {
     const auto spec = DeviceSpec::parse(name);
     EXPECT_EQ(spec.str(), name);
@@ -176,7 +176,7 @@ TEST(DeviceSpec, MergingLeavesItsOperandsAlone) {
   const auto inner = DeviceSpec::parse("/cpu");
   outer.merged_with(inner);
   EXPECT_EQ(outer.str(), "/device:GPU:1");
-  EXPECT_EQ(inner.str(), "/device:CPU");
+  EXPECT_EQ(inner.str(), "/device:CPU:*");
 }
 
 TEST(DeviceSpec, ANameMatchesWhereEachOfItsPartsIsTheSame) {

@@ -217,7 +217,7 @@ TEST_F(Mirrored, AnInputSignatureHoldsForReplicas) {
   const auto width = error_of<InvalidArgument>([&] {
     strategy.run(twice, strategy.split(fill({3, 4}, 1)));
   });
-  EXPECT_EQ(width, "twice: argument 0 is float32[3,4], the input signature says float32[rows,2]");
+  EXPECT_EQ(width, "twice: argument 0 is float32[3,4], the input signature says float32[None,2]");
   const auto number = function([](const Tensor& x) { return x * 2.0; },
                                {.input_signature = {{DType::float32, {}}}});
   const PerReplica numbers = strategy.values_from_function([](const ValueContext& context) {

@@ -326,7 +326,7 @@ TEST_F(ControlFlowTest, ReplicasCannotMeetInside) {
                         return distribute::get_replica_context()->all_reduce(
                             distribute::ReduceOp::sum, now);
                       },
-                      x);
+                      reduce_sum(x));
   });
   EXPECT_TRUE(throws<FailedPrecondition>([&] { strategy.run(looping, batch); },
                                          {"all_reduce", "inside while_loop"}));

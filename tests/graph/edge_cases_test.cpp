@@ -258,7 +258,7 @@ TEST_F(EdgeCases, AnEmptyVariableIsRefusedEverywhere) {
 }
 
 TEST_F(EdgeCases, ASymbolicShapeOutsideOfAFunctionIsRefused) {
-  EXPECT_TRUE(throws<InvalidArgument>([] { fill({-1, 3}, 1.0); }, {"fill", "[rows,3]"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { fill({-1, 3}, 1.0); }, {"fill", "[None,3]"}));
 }
 
 // Its queue cannot wait for itself to end.

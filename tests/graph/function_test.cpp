@@ -179,7 +179,7 @@ TEST_F(FunctionTest, TheBatchIsSymbolicWhileTracing) {
     return x;
   });
   EXPECT_FALSE(f(rows_of_three(2)).is_symbolic());
-  EXPECT_EQ(seen, "Tensor(shape=[rows,3], dtype=float32, traced)");
+  EXPECT_EQ(seen, "Tensor(shape=[None,3], dtype=float32, traced)");
 }
 
 TEST_F(FunctionTest, ReadingATracedValueIsRefused) {
@@ -437,7 +437,7 @@ TEST_F(FunctionTest, ExplainListsTheInstructionsOfEachProgram) {
   f(rows_of_three(2));
   const std::string text = f.explain();
   for (const char* part :
-       {"function(float32[rows,3])", "on /device:CPU:0", "for 2 rows", "float32[2,3] = relu(%0)",
+       {"function(float32[None,3])", "on /device:CPU:0", "for 2 rows", "float32[2,3] = relu(%0)",
         "2 rows, tandem, 6 FLOP, 48 B", "-- barrier", "float32[3] = reduce(%"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is not in\n" << text;
   }

@@ -79,7 +79,7 @@ TEST_F(HomeTest, WithSoftPlacementTheHostStandsInForADeviceThatDoesNotExist) {
 TEST_F(HomeTest, WithSoftPlacementTheHostStandsInForAMissingKernel) {
   config::add_test_device({.missing_kernels = {"relu"}});
   const auto scope = device("/gpu:0");
-  EXPECT_TRUE(throws<NotFound>([] { doubled()(pair()); }, {"relu(float32[rows]): no kernel"}));
+  EXPECT_TRUE(throws<NotFound>([] { doubled()(pair()); }, {"relu(float32[None]): no kernel"}));
   config::set_soft_device_placement(true);
   const Tensor y = doubled()(pair());
   EXPECT_EQ(y.device(), "/device:CPU:0");
@@ -105,9 +105,9 @@ TEST_F(HomeTest, TheLogNamesTheOpsOfAFunction) {
   const auto f = function([](const Tensor& x) { return relu(x + x); });
   for (int i = 0; i < 3; ++i) f(pair());
   EXPECT_EQ(placement_report(),
-            (std::vector<Placement>{{"add(float32[rows], float32[rows])", "", "/device:GPU:0",
+            (std::vector<Placement>{{"add(float32[None], float32[None])", "", "/device:GPU:0",
                                      "its function runs there: first device"},
-                                    {"relu(float32[rows])", "", "/device:GPU:0",
+                                    {"relu(float32[None])", "", "/device:GPU:0",
                                      "its function runs there: first device"}}));
 }
 

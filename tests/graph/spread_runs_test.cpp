@@ -211,7 +211,7 @@ TEST_F(SpreadRuns, ASumOfValuesThatFollowTheBatchIsRefused) {
   EXPECT_EQ(error_of<InvalidArgument>([&] {
               group.run(step, {column({1, 2, 3})});
             }),
-            "all_reduce: a value float64[rows] follows the batch, whose parts differ between "
+            "all_reduce: a value float64[None] follows the batch, whose parts differ between "
             "replicas; reduce it over its rows first");
 }
 

@@ -120,12 +120,12 @@ TEST_F(StructuredFunctionTest, AnInputSignatureIsTracedOnceAndHolds) {
       [&] {
         f(fill({5, 4}, 1.0), w);
       },
-      {"layer: argument 0 is float32[5,4]", "float32[rows,3]"}));
+      {"layer: argument 0 is float32[5,4]", "float32[None,3]"}));
   EXPECT_TRUE(throws<InvalidArgument>(
       [&] {
         f(fill({5, 3}, 1.0, DType::float64), w);
       },
-      {"float64[5,3]", "float32[rows,3]"}));
+      {"float64[5,3]", "float32[None,3]"}));
   EXPECT_EQ(f(fill({2, 3}, 1.0), w).to_vector<float>()[0], 3.0f);
 }
 
@@ -142,7 +142,7 @@ TEST_F(StructuredFunctionTest, AnInputSignatureNamesWhatDoesNotFit) {
       [&] {
         f(fill({5, 2}, 1.0), vector({1, 2}));
       },
-      {"argument 1 is float32[2]", "float32[rows,2]"}));
+      {"argument 1 is float32[2]", "float32[None,2]"}));
   const FlatFunction flat([](const Tensors& x) { return x; },
                           {.name = "flat", .input_signature = {{DType::float32, {-1}}}});
   EXPECT_TRUE(throws<InvalidArgument>(
@@ -167,7 +167,7 @@ TEST_F(StructuredFunctionTest, AnInputSignatureHoldsInsideOthersAndUnderTapes) {
       [&] {
         outer(fill({3, 4}, 1.0));
       },
-      {"inner: argument 0 is float32[3,4]", "float32[rows,2]"}));
+      {"inner: argument 0 is float32[3,4]", "float32[None,2]"}));
   GradientTape tape;
   const Tensor x = fill({3, 4}, 1.0);
   tape.watch(x);
@@ -270,7 +270,7 @@ TEST_F(StructuredFunctionTest, AWarningNamesTheArgumentOrDeviceThatChanges) {
   }
   logging::set_sink({});
   ASSERT_EQ(messages.size(), 2u);
-  EXPECT_NE(messages[0].find("argument 0 was float32[rows,4], then float32[rows,5]"),
+  EXPECT_NE(messages[0].find("argument 0 was float32[None,4], then float32[None,5]"),
             std::string::npos)
       << messages[0];
   EXPECT_NE(messages[1].find("where its variables are, then on /device:GPU:0"), std::string::npos)

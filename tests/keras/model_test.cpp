@@ -218,7 +218,7 @@ TEST_F(ModelTest, MistakesAreNamed) {
       [&] {
         model(Tensors{zeros({1, 3}), zeros({1, 4})});
       },
-      {"m: input 1 is [1,4], [rows,3] is wanted"}));
+      {"m: input 1 is [1,4], [None,3] is wanted"}));
   const Sequential chain({Dense(2, {.name = "d", .input_shape = {3}})}, "chain");
   EXPECT_TRUE(throws<InvalidArgument>(
       [&] {

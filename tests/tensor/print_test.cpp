@@ -108,7 +108,7 @@ TEST_F(Print, ATracedTensorHasNoValues) {
     text = x.str();
     return x;
   })(Tensor::of({1.F, 2.F}));
-  EXPECT_EQ(text, "Tensor(shape=[rows], dtype=float32, traced)");
+  EXPECT_EQ(text, "Tensor(shape=[None], dtype=float32, traced)");
 }
 
 }  // namespace

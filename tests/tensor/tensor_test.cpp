@@ -90,7 +90,7 @@ TEST_F(TensorTest, ValuesThatDoNotFillTheShapeAreRefused) {
       [] {
         Tensor::from<float>({1, 2}, {-1});
       },
-      {"2 values", "[rows]"}));
+      {"2 values", "[None]"}));
 }
 
 TEST_F(TensorTest, ReadingAsAnotherTypeIsRefusedAndBothAreNamed) {

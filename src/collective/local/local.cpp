@@ -19,7 +19,7 @@ enum class Target { own, all };
 std::vector<int64_t> ends_of(const Signature& signature) {
   std::vector<int64_t> ends;
   int64_t end = 0;
-  for (const auto& input : signature.inputs) ends.push_back(end += input.shape.count());
+  for (const auto& input : signature.inputs) ends.push_back(end += input.shape.total_extent());
   return ends;
 }
 

@@ -61,8 +61,8 @@ class Assigner {
     return buffer_of(input) >= 0 && last_use(input) == now &&
            std::ranges::count_if(node.inputs, same_storage) == 1 &&
            node.op().split(node.signature).is_aligned(index) &&
-           graph_.at(input).type.shape.count() ==
-               graph_.at(node.outputs[index]).type.shape.count() &&
+           graph_.at(input).type.shape.total_extent() ==
+               graph_.at(node.outputs[index]).type.shape.total_extent() &&
            graph_.at(input).type.dtype == graph_.at(node.outputs[index]).type.dtype;
   }
 

@@ -116,7 +116,7 @@ class Fuser {
     const int bias = node.inputs[node.inputs[0] == rows ? 1 : 0];
     const Shape& shape = graph_.at(rows).type.shape;
     const Shape& row = graph_.at(bias).type.shape;
-    const bool fits = row.rank() == 1 && row[0] == shape[shape.rank() - 1];
+    const bool fits = row.rank() == 1 && row.extent(0) == shape.extent(shape.rank() - 1);
     return fits ? bias : -1;
   }
 

@@ -67,7 +67,7 @@ class Placer {
       const DevicePtr& device = at(input);
       if (!device) continue;
       const op::TensorType& type = graph_.at(input).type;
-      bytes[device.get()] += std::abs(static_cast<double>(type.shape.count())) *
+      bytes[device.get()] += std::abs(static_cast<double>(type.shape.total_extent())) *
                              static_cast<double>(size_of(type.dtype));
       if (!*best || bytes[device.get()] > bytes[best->get()]) best = &device;
     }

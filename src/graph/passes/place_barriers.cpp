@@ -72,9 +72,9 @@ class BarrierPlacer {
       Partition own = shared;
       const bool chunks = split.unit == op::Split::Unit::chunk;
       own.unit_bytes =
-          chunks ? size : (split.extent == 0 ? 0 : type.shape.count() / split.extent * size);
+          chunks ? size : (split.extent == 0 ? 0 : type.shape.total_extent() / split.extent * size);
       own.start = chunks ? start : 0;
-      start += chunks ? type.shape.count() : 0;
+      start += chunks ? type.shape.total_extent() : 0;
       return own;
     };
     const bool collective = node.op().is_collective && replicas_ > 1;

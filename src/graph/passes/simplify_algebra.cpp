@@ -43,7 +43,7 @@ class Simplifier {
   std::optional<double> number(int value) const {
     if (const Node* fill = maker(value, "fill")) return fill->signature.attrs.get<double>("value");
     const Value& v = graph_.at(value);
-    if (v.source != Value::Source::constant || v.type.shape.count() != 1) return {};
+    if (v.source != Value::Source::constant || v.type.shape.total_extent() != 1) return {};
     return cast(v.constant, DType::float64).item<double>();
   }
 

@@ -69,7 +69,7 @@ int64_t width_of(const TensorSpec& input, int least_rank) {
     throw InvalidArgument(
         fmt::format("the input is {}, at least {} axes are needed", input.shape.str(), least_rank));
   }
-  return input.shape[input.shape.rank() - 1];
+  return input.shape.extent(input.shape.rank() - 1);
 }
 
 int64_t channels_of(const TensorSpec& input) {

@@ -41,12 +41,12 @@ class ProjectionBody final : public LayerBody {
 
   Tensors call(const Tensors& inputs, const CallContext&) override {
     const Tensor& x = inputs[0];
-    const int64_t rows = x.shape()[0], tokens = x.shape()[1];
+    const Size rows = x.shape()[0], tokens = x.shape()[1];
     Tensor y = matmul(reshape(x, {rows, tokens, inner_.count()}),
                       reshape(kernel_.value(), {inner_.count(), outer_.count()}));
     if (options_.use_bias) y = y + reshape(bias_.value(), {outer_.count()});
     Shape shape{rows, tokens};
-    for (int64_t size : outer_.sizes()) shape = shape.inserted(shape.rank(), size);
+    for (Size size : outer_.sizes()) shape = shape.inserted(shape.rank(), size);
     return {reshape(y, shape)};
   }
 
@@ -73,11 +73,11 @@ Tensor with_heads(const Tensor& mask) {
 /// attention() with weights that are dropped, which it cannot do: all scores are held.
 Tensor attention_with_dropout(const Operands& x, bool causal, double rate) {
   const auto heads_first = [](const Tensor& t) { return transpose(t, {0, 2, 1, 3}); };
-  const double scale = 1 / std::sqrt(static_cast<double>(x.query.shape()[3]));
+  const double scale = 1 / std::sqrt(static_cast<double>(x.query.shape().extent(3)));
   Tensor scores = matmul(heads_first(x.query * scale), heads_first(x.key), {.transpose_b = true});
   Tensor seen = x.mask;
   if (causal) {
-    const int64_t queries = scores.shape()[2], keys = scores.shape()[3];
+    const int64_t queries = scores.shape().extent(2), keys = scores.shape().extent(3);
     const Tensor below =
         less_equal(reshape(range(0, static_cast<double>(keys)), {1, 1, 1, keys}),
                    reshape(range(0, static_cast<double>(queries)), {1, 1, queries, 1}));
@@ -119,10 +119,10 @@ class MultiHeadAttentionBody final : public LayerBody {
     const TensorSpec& query = tokens[0];
     const TensorSpec& value = tokens.size() > 1 ? tokens[1] : query;
     const TensorSpec& key = tokens.size() > 2 ? tokens[2] : value;
-    const int64_t width = query.shape[2];
+    const int64_t width = query.shape.extent(2);
     query_ = projection("query", {width}, {heads_, key_dim_}, query);
-    key_ = projection("key", {key.shape[2]}, {heads_, key_dim_}, key);
-    value_ = projection("value", {value.shape[2]}, {heads_, value_dim}, value);
+    key_ = projection("key", {key.shape.extent(2)}, {heads_, key_dim_}, key);
+    value_ = projection("value", {value.shape.extent(2)}, {heads_, value_dim}, value);
     output_ = projection("attention_output", {heads_, value_dim},
                          {options_.output_shape.value_or(width)}, query);
   }

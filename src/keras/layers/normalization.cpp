@@ -20,7 +20,7 @@ struct Statistics {
 Tensor values_per_channel(const Tensor& x) {
   std::vector<Stride> first(static_cast<size_t>(x.rank()), {.begin = 0, .end = 1});
   first[0] = {};
-  const int64_t per_row = x.shape().without(0).without(x.rank() - 2).count();
+  const int64_t per_row = x.shape().without(0).without(x.rank() - 2).total_extent();
   return reduce_sum(ones_like(strided_slice(x, first))) * static_cast<double>(per_row);
 }
 
@@ -136,7 +136,7 @@ class LayerNormalizationBody final : public LayerBody {
           fmt::format("axis is {}; for the input {}, 1 to {} and -1 to {} are accepted",
                       options_.axis, input.shape.str(), rank - 1, 1 - rank));
     }
-    shape_ = Shape(input.shape.sizes().subspan(static_cast<size_t>(axis)));
+    shape_ = Shape(input.shape.extents().subspan(static_cast<size_t>(axis)));
     if (options_.scale) {
       weights_.gamma = add_weight("gamma", shape_,
                                   {.initializer = options_.gamma_initializer,

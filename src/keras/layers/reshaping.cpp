@@ -14,7 +14,7 @@ namespace {
 /// The number of elements of one example.
 int64_t example_count(const Tensor& x) {
   if (x.rank() == 0) throw InvalidArgument("the input is a scalar, a batch is needed");
-  return x.shape().without(0).count();
+  return x.shape().without(0).total_extent();
 }
 
 class FlattenBody final : public LayerBody {
@@ -48,11 +48,11 @@ class ReshapeBody final : public LayerBody {
     const auto open = std::ranges::find(sizes, -1);
     if (open != sizes.end()) {
       *open = 1;
-      const int64_t others = Shape(std::span<const int64_t>(sizes)).count();
+      const int64_t others = Shape(std::span<const int64_t>(sizes)).total_extent();
       *open = others == 0 ? 0 : count / others;
     }
     const Shape shape{std::span<const int64_t>(sizes)};
-    if (shape.count() == count) return shape;
+    if (shape.total_extent() == count) return shape;
     throw InvalidArgument(
         fmt::format("target_shape [{}] has not the {} elements of an example of {}",
                     fmt::join(target_, ","), count, x.shape().str()));

@@ -55,7 +55,7 @@ class Operand {
   Operand(int index, const Shape& shape, int part = 0) : index_(index) {
     const bool together = shape.rank() == 5;
     const int64_t heads = shape[together ? 3 : 2];
-    width_ = shape.rank() == 3 ? 1 : shape[shape.rank() - 1];
+    width_ = shape.rank() == 3 ? 1 : shape.extent(shape.rank() - 1);
     step_ = (together ? 3 : 1) * heads * width_;
     batch_step_ = shape[1] * step_;
     start_ = together ? part * heads * width_ : 0;

@@ -41,7 +41,7 @@ op::ExecutablePtr prepare_cumsum(const op::Signature& s, int) {
   Cumsum<T> sums{shape[axis], 1, s.attrs.get<bool>("exclusive"), s.attrs.get<bool>("reverse")};
   for (int i = axis + 1; i < shape.rank(); ++i) sums.inner *= shape[i];
   // Each unit of the split holds so many runs of the axis.
-  const int64_t units = axis == 0 ? 1 : shape[0];
+  const int64_t units = axis == 0 ? 1 : shape.extent(0);
   const bool empty = shape.count() == 0;
   return op::executable([=](const op::Launch& launch) {
     if (empty) return;

@@ -137,7 +137,7 @@ class Matmul final : public op::Executable {
 /// and meet the same `b` become one, with `m` rows.
 Nest<2> batch_of(const Signature& s, int64_t& m) {
   const auto matrices = [](const Shape& shape) {
-    return Shape(shape.sizes().first(static_cast<size_t>(shape.rank() - 2)));
+    return Shape(shape.extents().first(static_cast<size_t>(shape.rank() - 2)));
   };
   const auto elements = [](const Shape& shape) {
     return shape[shape.rank() - 2] * shape[shape.rank() - 1];

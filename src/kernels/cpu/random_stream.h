@@ -49,7 +49,7 @@ class GlobalPositions {
     const auto axis = static_cast<int>(s.attrs.get<int64_t>("batch_axis"));
     if (axis < 0) return;
     for (int i = axis + 1; i < shape.rank(); ++i) per_row_ *= shape[i];
-    run_ = shape.count() == 0 ? 0 : shape[axis];
+    run_ = shape.count() == 0 ? 0 : shape.extent(axis);
     for (int i = axis + 1; i < shape.rank(); ++i) run_ *= shape[i];
   }
 

@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "kernels/cpu/part.h"
 #include "op/registry.h"
@@ -18,12 +20,28 @@ op::ExecutablePtr prepare_copy(const op::Signature& s, int) {
   });
 }
 
+/// The sizes are known when a plan is made.
+template <class T>
+op::ExecutablePtr shape_writer(const Shape& shape) {
+  const auto extents = shape.extents();
+  return op::executable(
+      [sizes = std::vector<T>(extents.begin(), extents.end())](const op::Launch& launch) {
+        std::ranges::copy(sizes, launch.out<T>(0));
+      });
+}
+
+op::ExecutablePtr prepare_shape(const op::Signature& s, int) {
+  return s.outputs[0].dtype == DType::int32 ? shape_writer<int32_t>(s.inputs[0].shape)
+                                            : shape_writer<int64_t>(s.inputs[0].shape);
+}
+
 }  // namespace
 
 void register_shaping(op::Registry& registry) {
   for (const char* name : {"reshape", "identity", "stop_gradient"}) {
     registry.add_kernel(name, "cpu", all_dtypes(), prepare_copy);
   }
+  registry.add_kernel("shape", "cpu", all_dtypes(), prepare_shape);
 }
 
 }  // namespace tandem::kernels::cpu
