@@ -27,8 +27,8 @@ bool has_restored_none(const Restoration& restoration, const std::vector<Reached
 
 void warn(const Restoration& restoration, const std::string& what,
           const std::vector<ReachedObject>& values) {
-  std::vector<std::string> names;
-  for (const ReachedObject& one : values) names.push_back(one.path);
+  std::vector<std::string> names(values.size());
+  std::ranges::transform(values, names.begin(), &ReachedObject::path);
   logging::write(logging::Level::warning,
                  fmt::format("restore: {}: nothing in it matched {}, which has {}; values of the "
                              "checkpoint that no object has taken: {}",
