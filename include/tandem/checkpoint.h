@@ -7,6 +7,9 @@
 /// appear whole, the index last; when `save` returns they are on the disk. Every value has a
 /// checksum, which is verified when it is read.
 ///
+/// Keras's layers, models and optimizers have the names that Keras 3 gives them; checkpoints of
+/// models with the names of Keras 2 ("layer-0") are restored too.
+///
 /// A file that is truncated, changed or half-written is DataLoss, naming the file and the key; one
 /// that cannot be written is Unavailable. Objects must not change while they are saved or restored;
 /// writers of one folder at once are the caller's to order.
@@ -28,10 +31,20 @@ class Restoration;
 
 namespace tandem::train {
 
+/// Which values have been restored, by the paths of names from the root to them:
+/// "model/_functional/_operations/1/_kernel". A checkpoint's own save_counter is left out.
+struct RestoreReport {
+  std::vector<std::string> matched;                  ///< Objects that have been given their values.
+  std::vector<std::string> unmatched_in_checkpoint;  ///< Values that no object has taken.
+  std::vector<std::string> unmatched_in_objects;     ///< Objects without a value, unless optional.
+};
+
 /// What a restore found and did not find, also of what came after it. Values that had no object yet
 /// wait for it for as long as the object that will track it lives.
 class TANDEM_API CheckpointStatus {
  public:
+  RestoreReport report() const;
+
   /// The checkpoint that was restored; none where there was nothing to restore.
   std::optional<std::filesystem::path> path() const;
 
@@ -42,9 +55,12 @@ class TANDEM_API CheckpointStatus {
   /// The same for the objects alone: the checkpoint may hold more.
   const CheckpointStatus& assert_existing_objects_matched() const;
 
+  /// Values that no object ever takes are no reason for a warning.
+  const CheckpointStatus& expect_partial() const;
+
  private:
   friend class Checkpoint;
-  std::shared_ptr<const checkpoint::Restoration> restoration_;
+  std::shared_ptr<checkpoint::Restoration> restoration_;
   Trackable root_;
 };
 
@@ -61,7 +77,8 @@ class TANDEM_API Checkpoint {
   /// Throws InvalidArgument when two have one name, or one is called "save_counter".
   explicit Checkpoint(const NamedTrackables& objects);
 
-  /// Saves and restores what `root` tracks, under the same names. Tracks "save_counter" in it.
+  /// Saves and restores what `root` tracks, under the same names, and "save_counter" with it, which
+  /// checkpoints of one root share.
   explicit Checkpoint(const Trackable& root);
 
   /// Writes `prefix`-N, where N counts the saves of this checkpoint from 1, and enters it into the
@@ -75,7 +92,10 @@ class TANDEM_API Checkpoint {
   /// Gives all objects their values, and those that are tracked later theirs then. Nothing happens
   /// without a path, as when latest_checkpoint finds none. Throws NotFound when there is no such
   /// checkpoint, InvalidArgument when a variable has another shape or dtype there; when it throws,
-  /// nothing has changed, unless it was a HostState's own function that threw.
+  /// nothing has changed, unless it was a HostState's own function that threw. A value is given
+  /// once to each object, which may change afterwards. Logs a warning when nothing matched: at once
+  /// when no value of all objects, or of one that the checkpoint has by name, is in it; and where
+  /// there were no values yet, when the last object goes that could have got one.
   CheckpointStatus restore(const std::optional<std::filesystem::path>& path,
                            const RestoreOptions& options = {}) const;
 
@@ -100,7 +120,8 @@ struct CheckpointManagerOptions {
   std::string checkpoint_name = "ckpt";
 };
 
-/// Saves into one folder and keeps the last few. Takes over what an earlier process left there.
+/// Saves into one folder and keeps the last few. Takes over what an earlier process left there;
+/// what it had not completed or not wholly removed when it was killed is removed by the next save.
 class TANDEM_API CheckpointManager {
  public:
   /// Throws InvalidArgument when max_to_keep is below 1, or the name empty or a path.

@@ -21,8 +21,10 @@
 namespace tandem {
 
 /// Small state on the host, such as the position in a data set. T is std::string (any bytes),
-/// int64_t or float. Both functions are called by the thread that saves, restores or tracks;
-/// `restore` gets what `save` returned, perhaps in another process.
+/// int64_t, float or double. Both functions are called by the thread that saves, restores or
+/// tracks; `restore` gets what `save` returned, perhaps in another process. TensorFlow sees a
+/// double as a float, the type of Keras's numbers: the full value is saved beside it, and where
+/// that is missing a value here that rounds to the float stays as it is.
 template <class T>
 struct HostState {
   std::function<T()> save;
@@ -32,6 +34,14 @@ struct HostState {
 struct TrackOptions {
   /// Checkpoints may lack it: CheckpointStatus::assert_consumed does not miss it.
   bool optional = false;
+  /// Restoring follows this name only for what has not found a value by another one.
+  bool fallback = false;
+  /// Other programs' checkpoints, or older ones, have this name: a fallback, under which nothing is
+  /// saved.
+  bool restore_only = false;
+  /// A child that has the name already gives way. Restored values that the checkpoint has under the
+  /// name were for that one.
+  bool overwrite = false;
 };
 
 struct TrackableBody;
@@ -47,6 +57,7 @@ class TANDEM_API Trackable {
   Trackable(HostState<std::string> state);  // NOLINT(google-explicit-constructor)
   Trackable(HostState<int64_t> state);      // NOLINT(google-explicit-constructor)
   Trackable(HostState<float> state);        // NOLINT(google-explicit-constructor)
+  Trackable(HostState<double> state);       // NOLINT(google-explicit-constructor)
 
   /// Names `child`, which may have other names elsewhere too. Throws InvalidArgument when the name
   /// is empty or another child has it, FailedPrecondition when this is a value; and, where a
@@ -54,7 +65,8 @@ class TANDEM_API Trackable {
   void track(const std::string& name, const Trackable& child,
              const TrackOptions& options = {}) const;
 
-  /// The names of the children, in the order they were tracked.
+  /// The names of the children, in the order they were tracked; without those that are only
+  /// restored.
   std::vector<std::string> tracked_names() const;
 
   /// For the library's own use.

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "checkpoint/restoration.h"
+#include "checkpoint/restore_report.h"
 #include "checkpoint/saving.h"
 #include "checkpoint/state_file.h"
 #include "tandem/error.h"
@@ -14,9 +15,11 @@
 namespace tandem::train {
 namespace {
 
-constexpr const char* kSaveCounter = "save_counter";
+using checkpoint::kSaveCounter;
 
-Trackable root_of(const NamedTrackables& objects) {
+/// In the order of their names, as in TensorFlow: keys follow it where a value has several paths.
+Trackable root_of(NamedTrackables objects) {
+  std::ranges::stable_sort(objects, {}, &NamedTrackables::value_type::first);
   Trackable root;
   for (const auto& [name, object] : objects) {
     if (name == kSaveCounter) {
@@ -54,10 +57,11 @@ void pass_over(const Kind& error, const std::filesystem::path& next) {
 Checkpoint::Checkpoint(const NamedTrackables& objects) : Checkpoint(root_of(objects)) {}
 
 Checkpoint::Checkpoint(const Trackable& root) : root_(root), counter_(new_counter()) {
-  const auto& children = root_.trackable_body()->children;
+  auto& children = root_.trackable_body()->children;
   const auto former = std::ranges::find(children, kSaveCounter, &TrackedChild::name);
   if (former == children.end()) {
-    root_.track(kSaveCounter, counter_);
+    root_.track(kSaveCounter, counter_, {.optional = true});
+    children.back().of_root_only = true;
     return;
   }
   const auto* counter = std::get_if<HostState<int64_t>>(&former->body->value);
@@ -108,6 +112,7 @@ CheckpointStatus Checkpoint::restore(const std::optional<std::filesystem::path>&
       try {
         const auto restoration = std::make_shared<checkpoint::Restoration>(paths[i]);
         restoration->restore(root_);
+        checkpoint::warn_of_mismatches(*restoration, root_);
         status.restoration_ = restoration;
         return status;
       } catch (const DataLoss& error) {
@@ -128,39 +133,32 @@ std::optional<std::filesystem::path> CheckpointStatus::path() const {
   return restoration_ ? std::optional(restoration_->prefix()) : std::nullopt;
 }
 
-namespace {
-
-/// The first few.
-std::string listed(const std::vector<std::string>& names) {
-  constexpr size_t kShown = 10;
-  if (names.size() <= kShown) return fmt::format("{}", fmt::join(names, ", "));
-  return fmt::format("{}, ... ({} in all)", fmt::join(names.begin(), names.begin() + kShown, ", "),
-                     names.size());
+RestoreReport CheckpointStatus::report() const {
+  return checkpoint::report_of(restoration_.get(), root_);
 }
 
-}  // namespace
-
 const CheckpointStatus& CheckpointStatus::assert_existing_objects_matched() const {
-  std::vector<std::string> missed;
-  for (const auto& object : checkpoint::reached_from(root_).objects) {
-    if (!object.body->has_value() || object.optional) continue;
-    if (!restoration_ || !restoration_->has_restored(object.body)) missed.push_back(object.path);
-  }
+  if (!restoration_) throw FailedPrecondition("restore: no checkpoint was given");
+  const std::vector<std::string> missed = report().unmatched_in_objects;
   if (missed.empty()) return *this;
-  throw FailedPrecondition(
-      fmt::format("restore: {} has no values for {}",
-                  restoration_ ? restoration_->prefix().string() : "no checkpoint was given, which",
-                  listed(missed)));
+  throw FailedPrecondition(fmt::format("restore: {} has no values for {}",
+                                       restoration_->prefix().string(),
+                                       checkpoint::listed(missed)));
 }
 
 const CheckpointStatus& CheckpointStatus::assert_consumed() const {
   assert_existing_objects_matched();
-  const auto left = restoration_ ? restoration_->untaken() : std::vector<std::string>{};
+  const std::vector<std::string> left = report().unmatched_in_checkpoint;
   if (left.empty()) return *this;
   throw FailedPrecondition(
       fmt::format("restore: {} has values that no object has taken: {}; objects that make their "
                   "variables late take theirs then",
-                  restoration_->prefix().string(), listed(left)));
+                  restoration_->prefix().string(), checkpoint::listed(left)));
+}
+
+const CheckpointStatus& CheckpointStatus::expect_partial() const {
+  if (restoration_) restoration_->warn_at_end(false);
+  return *this;
 }
 
 std::optional<std::filesystem::path> latest_checkpoint(const std::filesystem::path& folder) {

@@ -33,6 +33,7 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::filesystem::pat
 }
 
 std::filesystem::path CheckpointManager::save() {
+  checkpoint::sweep(folder_, options_.checkpoint_name);
   auto path = checkpoint_.save_and_keep(folder_ / options_.checkpoint_name,
                                         static_cast<size_t>(options_.max_to_keep));
   kept_ = complete_ones(folder_);

@@ -55,7 +55,7 @@ class LateFree {
 }  // namespace
 
 NewFile::NewFile(std::filesystem::path path)
-    : path_(std::move(path)), partial_(path_.string() + ".partial") {
+    : path_(std::move(path)), partial_(path_.string() + kPartialSuffix) {
   file_ = ::open(partial_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file_ < 0) cannot_write(partial_);
 }

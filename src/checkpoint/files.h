@@ -10,6 +10,9 @@
 
 namespace tandem::checkpoint {
 
+/// What the name of a file ends with until it is whole.
+inline constexpr const char* kPartialSuffix = ".partial";
+
 /// Written beside its place, then moved there; removed if that never happens.
 class NewFile {
  public:

@@ -8,32 +8,6 @@
 namespace tandem::checkpoint {
 namespace {
 
-/// Whether a node or one of its descendants has a value.
-std::vector<bool> nodes_with_values(const ObjectGraph& graph) {
-  const size_t count = graph.nodes.size();
-  std::vector<std::vector<size_t>> parents(count);
-  std::vector<size_t> open;
-  std::vector<bool> with_values(count);
-  for (size_t i = 0; i < count; ++i) {
-    for (const auto& child : graph.nodes[i].children) {
-      parents[static_cast<size_t>(child.node)].push_back(i);
-    }
-    if (graph.nodes[i].attributes.empty()) continue;
-    with_values[i] = true;
-    open.push_back(i);
-  }
-  while (!open.empty()) {
-    const size_t node = open.back();
-    open.pop_back();
-    for (const size_t parent : parents[node]) {
-      if (with_values[parent]) continue;
-      with_values[parent] = true;
-      open.push_back(parent);
-    }
-  }
-  return with_values;
-}
-
 ObjectGraph::Child decode_child(std::string_view bytes) {
   ObjectGraph::Child child;
   for (WireReader in(bytes); in.next();) {
@@ -66,6 +40,31 @@ ObjectGraph::Node decode_node(std::string_view bytes) {
 }
 
 }  // namespace
+
+std::vector<bool> nodes_with_values(const ObjectGraph& graph) {
+  const size_t count = graph.nodes.size();
+  std::vector<std::vector<size_t>> parents(count);
+  std::vector<size_t> open;
+  std::vector<bool> with_values(count);
+  for (size_t i = 0; i < count; ++i) {
+    for (const auto& child : graph.nodes[i].children) {
+      parents[static_cast<size_t>(child.node)].push_back(i);
+    }
+    if (graph.nodes[i].attributes.empty()) continue;
+    with_values[i] = true;
+    open.push_back(i);
+  }
+  while (!open.empty()) {
+    const size_t node = open.back();
+    open.pop_back();
+    for (const size_t parent : parents[node]) {
+      if (with_values[parent]) continue;
+      with_values[parent] = true;
+      open.push_back(parent);
+    }
+  }
+  return with_values;
+}
 
 std::string encode(const ObjectGraph& graph) {
   const std::vector<bool> with_values = nodes_with_values(graph);
@@ -120,6 +119,8 @@ std::string joined_path(const std::string& path, const std::string& name) {
 std::string key_of(const std::string& path, const std::string& attribute) {
   return fmt::format("{}{}.ATTRIBUTES/{}", path, path.empty() ? "" : "/", attribute);
 }
+
+std::string full_value_key(const std::string& key) { return key + "/float64"; }
 
 std::vector<std::string> paths(const ObjectGraph& graph) {
   std::vector<std::string> found(graph.nodes.size());

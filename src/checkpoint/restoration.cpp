@@ -8,6 +8,7 @@
 #include "checkpoint/saving.h"
 #include "checkpoint/variable_memory.h"
 #include "tandem/error.h"
+#include "tandem/log.h"
 
 namespace tandem::checkpoint {
 namespace {
@@ -53,7 +54,10 @@ T read_scalar(const BundleReader& reader, const std::string& key) {
 }  // namespace
 
 Restoration::Restoration(const std::filesystem::path& prefix)
-    : reader_(prefix), graph_(graph_of(reader_)), taken_(graph_.nodes.size()) {}
+    : reader_(prefix),
+      graph_(graph_of(reader_)),
+      with_values_(nodes_with_values(graph_)),
+      taken_(graph_.nodes.size()) {}
 
 void Restoration::restore(const Trackable& root) {
   assign(matches_from({root.trackable_body(), 0}));
@@ -65,17 +69,23 @@ void Restoration::child_tracked(int parent, const TrackedChild& child) {
   }
 }
 
-/// Follows the names that objects and checkpoint have in common.
+/// Follows the names that objects and checkpoint have in common, fallbacks last.
 std::vector<Restoration::Match> Restoration::matches_from(Match first) const {
-  std::vector<Match> matches = {std::move(first)};
-  std::set<const void*> seen = {identity_of(matches[0].body).get()};
-  for (size_t at = 0; at < matches.size(); ++at) {
-    const Match parent = matches[at];
+  std::vector<Match> matches;
+  std::deque<Match> open = {std::move(first)};
+  std::deque<Match> fallbacks;
+  std::set<const void*> seen;
+  while (!open.empty() || !fallbacks.empty()) {
+    std::deque<Match>& next = open.empty() ? fallbacks : open;
+    const Match parent = next.front();
+    next.pop_front();
+    if (!seen.insert(identity_of(parent.body).get()).second) continue;
+    matches.push_back(parent);
+    const auto& saved = node(parent.node).children;
     for (const TrackedChild& child : parent.body->children) {
-      const auto& saved = node(parent.node).children;
       const auto found = std::ranges::find(saved, child.name, &ObjectGraph::Child::name);
-      if (found == saved.end() || !seen.insert(identity_of(child.body).get()).second) continue;
-      matches.push_back({child.body, found->node});
+      if (found == saved.end()) continue;
+      (child.is_fallback() ? fallbacks : open).push_back({child.body, found->node});
     }
   }
   return matches;
@@ -84,7 +94,7 @@ std::vector<Restoration::Match> Restoration::matches_from(Match first) const {
 void Restoration::assign(const std::vector<Match>& matches) {
   std::vector<Assignment> assignments;
   for (const auto& [body, number] : matches) {
-    if (!body->has_value()) continue;
+    if (!body->has_value() || has_restored(body)) continue;
     if (const std::string* key = key_for(node(number), body->value)) {
       assignments.push_back({body, *key});
     }
@@ -105,11 +115,12 @@ void Restoration::assign(const std::vector<Match>& matches) {
   }
 }
 
-/// Whether the checkpoint has children for it that it does not have itself.
+/// Whether the checkpoint has values for children of it that it does not have itself.
 bool Restoration::has_more_children(const Match& match) const {
   return std::ranges::any_of(node(match.node).children, [&](const ObjectGraph::Child& saved) {
-    return std::ranges::find(match.body->children, saved.name, &TrackedChild::name) ==
-           match.body->children.end();
+    return with_values_[static_cast<size_t>(saved.node)] && saved.node != match.node &&
+           std::ranges::find(match.body->children, saved.name, &TrackedChild::name) ==
+               match.body->children.end();
   });
 }
 
@@ -158,19 +169,62 @@ std::vector<std::function<void()>> Restoration::read_states(
       add(*integer, read_scalar<int64_t>(reader_, key));
     } else if (const auto* number = std::get_if<HostState<float>>(&body->value)) {
       add(*number, read_scalar<float>(reader_, key));
+    } else if (const auto* full = std::get_if<HostState<double>>(&body->value)) {
+      calls.push_back(restoring(*full, key));
     }
   }
   return calls;
+}
+
+std::function<void()> Restoration::restoring(const HostState<double>& state,
+                                             const std::string& key) const {
+  const bool is_full = reader_.entry(key).type == type_number(DType::float64);
+  const std::string full_key = is_full ? key : full_value_key(key);
+  if (reader_.entries().contains(full_key)) {
+    return [state, full = read_scalar<double>(reader_, full_key)] { state.restore(full); };
+  }
+  return [state, rounded = read_scalar<float>(reader_, key)] {
+    if (static_cast<float>(state.save()) != rounded) state.restore(rounded);
+  };
+}
+
+bool Restoration::names(const std::string& child) const {
+  const auto& children = graph_.nodes[0].children;
+  return std::ranges::find(children, child, &ObjectGraph::Child::name) != children.end();
+}
+
+bool Restoration::is_save_counter(size_t node) const {
+  return std::ranges::any_of(graph_.nodes[0].children, [&](const ObjectGraph::Child& child) {
+    return child.name == kSaveCounter && static_cast<size_t>(child.node) == node;
+  });
 }
 
 std::vector<std::string> Restoration::untaken() const {
   const std::vector<std::string> names = paths(graph_);
   std::vector<std::string> left;
   for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-    if (taken_[i] || graph_.nodes[i].attributes.empty()) continue;
+    if (taken_[i] || graph_.nodes[i].attributes.empty() || is_save_counter(i)) continue;
     left.push_back(names[i].empty() ? graph_.nodes[i].attributes[0].key : names[i]);
   }
   return left;
+}
+
+bool Restoration::has_taken_values() const {
+  for (size_t i = 0; i < taken_.size(); ++i) {
+    if (taken_[i] && !is_save_counter(i)) return true;
+  }
+  return false;
+}
+
+Restoration::~Restoration() {
+  if (!warns_at_end_ || has_taken_values()) return;
+  try {
+    logging::write(logging::Level::warning,
+                   fmt::format("restore: {}: no object ever took one of its values",
+                               reader_.prefix().string()));
+  } catch (const std::exception&) {
+    // A sink that throws has nobody here to tell.
+  }
 }
 
 }  // namespace tandem::checkpoint

@@ -20,6 +20,9 @@ class Restoration final : public WaitingValues, public std::enable_shared_from_t
   /// Opens the checkpoint. Throws as BundleReader, and InvalidArgument when it was not made of
   /// objects.
   explicit Restoration(const std::filesystem::path& prefix);
+  ~Restoration() override;
+  Restoration(const Restoration&) = delete;
+  Restoration& operator=(const Restoration&) = delete;
 
   /// Gives `root` and all it reaches their values; what it tracks later gets them then. Checks
   /// everything first: when it throws, no variable has changed, unless a HostState's own function
@@ -30,8 +33,14 @@ class Restoration final : public WaitingValues, public std::enable_shared_from_t
 
   const std::filesystem::path& prefix() const { return reader_.prefix(); }
 
-  /// Paths of the checkpoint's values that no object has taken.
+  /// Paths of the checkpoint's values that no object has taken, but for the count of its saves.
   std::vector<std::string> untaken() const;
+
+  /// Whether the checkpoint's root has a child of this name.
+  bool names(const std::string& child) const;
+
+  /// Whether to log a warning when nobody can take a value any more, if nobody has.
+  void warn_at_end(bool warn) { warns_at_end_ = warn; }
 
   /// Whether this object has been given its value.
   bool has_restored(const std::shared_ptr<TrackableBody>& body) const {
@@ -53,14 +62,19 @@ class Restoration final : public WaitingValues, public std::enable_shared_from_t
   void check(const Variable& variable, const std::string& key) const;
   void read_variables(const std::vector<Assignment>& assignments) const;
   std::vector<std::function<void()>> read_states(const std::vector<Assignment>& assignments) const;
+  std::function<void()> restoring(const HostState<double>& state, const std::string& key) const;
   bool has_more_children(const Match& match) const;
+  bool has_taken_values() const;
+  bool is_save_counter(size_t node) const;
   const ObjectGraph::Node& node(int number) const {
     return graph_.nodes[static_cast<size_t>(number)];
   }
 
   const BundleReader reader_;
-  ObjectGraph graph_;
-  std::vector<bool> taken_;  // By node.
+  const ObjectGraph graph_;
+  const std::vector<bool> with_values_;  // By node.
+  std::vector<bool> taken_;              // By node.
+  bool warns_at_end_ = false;
   std::set<std::weak_ptr<const void>, std::owner_less<>> restored_;
 };
 

@@ -22,21 +22,44 @@ class ValueSaver {
     writer_.add_string(key, state.save());
   }
   void save(const std::string& key, const HostState<int64_t>& state) {
-    const int64_t& value = integers_.emplace_back(state.save());
-    writer_.add(key, DType::int64, {}, {reinterpret_cast<const char*>(&value), sizeof value});
+    add(key, DType::int64, integers_.emplace_back(state.save()));
   }
   void save(const std::string& key, const HostState<float>& state) {
-    const float& value = floats_.emplace_back(state.save());
-    writer_.add(key, DType::float32, {}, {reinterpret_cast<const char*>(&value), sizeof value});
+    add(key, DType::float32, floats_.emplace_back(state.save()));
+  }
+  void save(const std::string& key, const HostState<double>& state) {
+    const double& value = doubles_.emplace_back(state.save());
+    add(key, DType::float32, floats_.emplace_back(static_cast<float>(value)));
+    add(full_value_key(key), DType::float64, value);
   }
   void save(const std::string&, std::monostate) {}
 
  private:
+  template <class T>
+  void add(const std::string& key, DType dtype, const T& value) {
+    writer_.add(key, dtype, {}, {reinterpret_cast<const char*>(&value), sizeof value});
+  }
+
   BundleWriter& writer_;
   std::deque<VariableImage> images_;
   std::deque<int64_t> integers_;
   std::deque<float> floats_;
+  std::deque<double> doubles_;
 };
+
+/// On the way from a parent, by number, to a child.
+struct Edge {
+  int parent = -1;
+  TrackedChild child;
+  std::string path;
+  bool optional = false;
+};
+
+Edge taken_from(std::deque<Edge>& queue) {
+  Edge edge = std::move(queue.front());
+  queue.pop_front();
+  return edge;
+}
 
 std::string full_name_of(const ReachedObject& object) {
   const auto* variable = std::get_if<Variable>(&object.body->value);
@@ -45,26 +68,30 @@ std::string full_name_of(const ReachedObject& object) {
 
 }  // namespace
 
-ReachedObjects reached_from(const Trackable& root) {
+ReachedObjects reached_from(const std::shared_ptr<TrackableBody>& object, Order order,
+                            const std::string& path) {
   ReachedObjects reached;
   std::unordered_map<const void*, int> numbers;
-  const auto number_of = [&](const std::shared_ptr<TrackableBody>& body, std::string path,
-                             bool optional) {
-    const auto [at, is_new] =
-        numbers.try_emplace(identity_of(body).get(), static_cast<int>(reached.objects.size()));
-    if (is_new) {
-      reached.objects.push_back({body, std::move(path), optional});
-      reached.graph.nodes.emplace_back();
+  std::deque<Edge> open = {{-1, {"", object}, path, false}};
+  std::deque<Edge> fallbacks;
+  while (!open.empty() || !fallbacks.empty()) {
+    const Edge edge = taken_from(open.empty() ? fallbacks : open);
+    const auto [at, is_new] = numbers.try_emplace(identity_of(edge.child.body).get(),
+                                                  static_cast<int>(reached.objects.size()));
+    const int number = at->second;
+    if (edge.parent >= 0) {
+      reached.graph.nodes[static_cast<size_t>(edge.parent)].children.push_back(
+          {number, edge.child.name});
     }
-    return at->second;
-  };
-  number_of(root.trackable_body(), "", false);
-  for (size_t at = 0; at < reached.objects.size(); ++at) {
-    const ReachedObject parent = reached.objects[at];
-    for (const TrackedChild& child : parent.body->children) {
-      const int node = number_of(child.body, joined_path(parent.path, child.name),
-                                 parent.optional || child.optional);
-      reached.graph.nodes[at].children.push_back({node, child.name});
+    if (!is_new) continue;
+    reached.objects.push_back({edge.child.body, edge.path, edge.optional});
+    reached.graph.nodes.emplace_back();
+    for (const TrackedChild& child : edge.child.body->children) {
+      if (child.options.restore_only || (child.of_root_only && !edge.path.empty())) continue;
+      const bool last = order == Order::by_own_names_first && child.is_fallback();
+      (last ? fallbacks : open)
+          .push_back({number, child, joined_path(edge.path, child.name),
+                      edge.optional || child.options.optional});
     }
   }
   return reached;
@@ -75,7 +102,7 @@ const char* attribute_of(const TrackedValue& value) {
 }
 
 void save_objects(const Trackable& root, const std::filesystem::path& prefix) {
-  ReachedObjects reached = reached_from(root);
+  ReachedObjects reached = reached_from(root.trackable_body(), Order::nearest_first);
   BundleWriter writer;
   ValueSaver saver(writer);
   for (size_t i = 0; i < reached.objects.size(); ++i) {

@@ -23,7 +23,13 @@ struct ReachedObjects {
   ObjectGraph graph;  ///< Nodes in the same order; without attributes.
 };
 
-ReachedObjects reached_from(const Trackable& root);
+/// Paths, and the order of the objects, are those of a search of the nearest first. With
+/// `by_own_names_first` a path has a fallback only where there is no other.
+enum class Order { nearest_first, by_own_names_first };
+
+/// `path` is that of the object itself: where it is empty, the object is the root.
+ReachedObjects reached_from(const std::shared_ptr<TrackableBody>& object, Order order,
+                            const std::string& path = {});
 
 /// What the value of an object is called in a checkpoint.
 const char* attribute_of(const TrackedValue& value);

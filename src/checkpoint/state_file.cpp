@@ -14,6 +14,12 @@
 #include "tandem/log.h"
 
 namespace tandem::checkpoint {
+
+bool is_complete(const std::filesystem::path& checkpoint) {
+  std::error_code ignored;
+  return std::filesystem::exists(index_name(checkpoint.string()), ignored);
+}
+
 namespace {
 
 constexpr const char* kLatest = "model_checkpoint_path";
@@ -129,16 +135,26 @@ void remove_checkpoint(const std::filesystem::path& checkpoint) {
   }
 }
 
+/// Whether a file belongs to one of the checkpoints `name`-N, or is the list of them, and is of no
+/// use.
+bool is_left_over(const std::filesystem::path& file, const std::string& name) {
+  const std::string text = file.filename().string();
+  if (text == state_path("").string() + kPartialSuffix) return true;
+  if (!text.starts_with(name + "-")) return false;
+  const size_t digits = name.size() + 1;
+  const size_t end = text.find_first_not_of("0123456789", digits);
+  if (end == digits || end == std::string::npos) return false;
+  const std::string_view rest = std::string_view(text).substr(end);
+  if (!rest.starts_with(".index") && !rest.starts_with(".data-")) return false;
+  if (rest.ends_with(kPartialSuffix)) return true;
+  return rest.starts_with(".data-") && !is_complete(file.parent_path() / text.substr(0, end));
+}
+
 double now() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
-
-bool is_complete(const std::filesystem::path& checkpoint) {
-  std::error_code ignored;
-  return std::filesystem::exists(index_name(checkpoint.string()), ignored);
-}
 
 KeptCheckpoints read_state(const std::filesystem::path& folder) {
   const std::filesystem::path path = state_path(folder);
@@ -178,10 +194,26 @@ void enter_checkpoint(const std::filesystem::path& path, size_t most) {
   std::erase_if(
       kept, [&](const KeptCheckpoint& one) { return one.path == path || !is_complete(one.path); });
   kept.push_back({path, now()});
-  const size_t surplus = kept.size() > most ? kept.size() - most : 0;
-  const auto first_kept = kept.begin() + static_cast<std::ptrdiff_t>(surplus);
-  write_state(folder, {first_kept, kept.end()});
+  write_state(folder, kept);
+  if (kept.size() <= most) return;
+  const auto first_kept = kept.end() - static_cast<std::ptrdiff_t>(most);
   for (auto one = kept.begin(); one != first_kept; ++one) remove_checkpoint(one->path);
+  write_state(folder, {first_kept, kept.end()});
+}
+
+void sweep(const std::filesystem::path& folder, const std::string& name) {
+  std::error_code ignored;
+  std::vector<std::filesystem::path> left;
+  for (const auto& file : std::filesystem::directory_iterator(folder, ignored)) {
+    if (is_left_over(file.path(), name)) left.push_back(file.path());
+  }
+  for (const auto& path : left) {
+    try {
+      remove_file(path);
+    } catch (const Unavailable& error) {
+      logging::write(logging::Level::warning, fmt::format("save: {}", error.what()));
+    }
+  }
 }
 
 }  // namespace tandem::checkpoint

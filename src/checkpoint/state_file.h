@@ -3,7 +3,7 @@
 #pragma once
 
 #include <filesystem>
-#include <optional>
+#include <string>
 #include <vector>
 
 namespace tandem::checkpoint {
@@ -23,9 +23,13 @@ KeptCheckpoints read_state(const std::filesystem::path& folder);
 void write_state(const std::filesystem::path& folder, const KeptCheckpoints& kept);
 
 /// Enters a checkpoint as the latest; those that are gone are left out. If there are more than
-/// `most`, the oldest are left out too, then removed. A file "checkpoint" that is damaged is logged
-/// and begun anew.
+/// `most`, the oldest are removed, then left out: one that is there but for a kill is listed, and
+/// the next call removes it. A file "checkpoint" that is damaged is logged and begun anew.
 void enter_checkpoint(const std::filesystem::path& path, size_t most);
+
+/// Removes what kills left of the checkpoints `folder`/`name`-N and of the file "checkpoint": files
+/// that were not completed, and data without an index. What cannot be removed is logged.
+void sweep(const std::filesystem::path& folder, const std::string& name);
 
 /// Whether its index is there.
 bool is_complete(const std::filesystem::path& checkpoint);

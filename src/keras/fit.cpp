@@ -241,6 +241,7 @@ Training& Model::training(const char* who) const {
 void Model::compile(const CompileOptions& options) const {
   const auto scope = state_->strategy.scope();
   state_->training = std::make_unique<Training>(*this, options, state_->inputs, state_->strategy);
+  track("optimizer", options.optimizer, {.restore_only = true, .overwrite = true});
 }
 
 History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) const {

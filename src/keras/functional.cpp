@@ -38,13 +38,18 @@ FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& o
   const CallGraph graph = call_graph(this->name(), inputs, outputs);
   is_chain_ = graph.is_chain;
 
+  const Trackable operations;
+  node().track("_operations", operations);
   std::set<std::string> names;
   for (const std::shared_ptr<LayerBody>& layer : graph.layers) {
     if (!names.insert(layer->name()).second) {
       throw InvalidArgument(
           fmt::format("{}: two layers have the name '{}'", this->name(), layer->name()));
     }
-    add_layer(fmt::format("layer-{}", names.size() - 1), Layer(layer));
+    const size_t place = names.size() - 1;
+    operations.track(std::to_string(place), Layer(layer));
+    node().track(fmt::format("layer-{}", place), Layer(layer), {.restore_only = true});
+    adopt(Layer(layer));
   }
 
   std::map<Key, size_t> numbers;

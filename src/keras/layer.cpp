@@ -76,7 +76,9 @@ Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
                     {.name = fmt::format("{}/{}", name_, name),
                      .trainable = options.trainable,
                      .aggregation = options.aggregation});
-  node_.track(name, variable);
+  const bool renamed = !options.tracked_name.empty();
+  if (renamed) node_.track(options.tracked_name, variable);
+  node_.track(name, variable, {.restore_only = renamed});
   weights_.push_back({variable, options.regularizer});
   return variable;
 }
@@ -86,10 +88,7 @@ void LayerBody::update_weight(const Variable& weight,
   DeferredUpdates::set(weight, next);
 }
 
-void LayerBody::adopt(const std::string& name, const Layer& layer) {
-  node_.track(name, layer);
-  layers_.push_back(layer);
-}
+void LayerBody::adopt(const Layer& layer) { layers_.push_back(layer); }
 
 void LayerBody::ensure_built(const TensorSpecs& inputs) {
   if (built_) return;

@@ -151,6 +151,8 @@ Variables OptimizerBody::accumulators(const Variables& variables) const {
 Optimizer::Optimizer(const LearningRate& learning_rate, const OptimizerDescription& description)
     : body_(std::make_shared<OptimizerBody>(*this, learning_rate, description)) {}
 
+void Optimizer::build(const Variables& variables) const { body_->slots.track(variables); }
+
 const std::string& Optimizer::name() const { return body_->described.name; }
 const Variable& Optimizer::iterations() const { return body_->iterations; }
 Variables Optimizer::variables() const { return body_->slots.all(); }

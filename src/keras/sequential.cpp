@@ -6,6 +6,14 @@
 
 namespace tandem::keras {
 
+/// Keras 3 keeps the layers in a functional model of its own.
+SequentialBody::SequentialBody(const std::string& name) : LayerBody("sequential", name) {
+  const Trackable functional;
+  functional.track("_operations", operations_);
+  node().track("_functional", functional);
+  operations_.track("0", Trackable());
+}
+
 void SequentialBody::add(const Layer& layer) {
   if (names_.contains(layer.name())) {
     throw InvalidArgument(fmt::format("{}: two layers have the name '{}'", name(), layer.name()));
@@ -30,7 +38,10 @@ void SequentialBody::add(const Layer& layer) {
     end_ = layer.all(end_);
   }
   names_.insert(layer.name());
-  chain_.push_back(add_layer(fmt::format("layer-{}", chain_.size()), layer));
+  operations_.track(std::to_string(chain_.size() + 1), layer);
+  node().track(fmt::format("layer-{}", chain_.size()), layer, {.restore_only = true});
+  adopt(layer);
+  chain_.push_back(layer);
 }
 
 void SequentialBody::build(const TensorSpecs& inputs) {

@@ -9,7 +9,7 @@ namespace tandem::keras {
 
 class SequentialBody final : public LayerBody {
  public:
-  explicit SequentialBody(const std::string& name) : LayerBody("sequential", name) {}
+  explicit SequentialBody(const std::string& name);
 
   /// Where the input's type is known, from the first layer or because the weights of the others are
   /// made already, the layer's weights are made now.
@@ -23,6 +23,7 @@ class SequentialBody final : public LayerBody {
   Tensors call(const Tensors& inputs, const CallContext& context) override;
 
  private:
+  Trackable operations_;  // In checkpoints: an input, then the layers.
   std::vector<Layer> chain_;
   std::set<std::string> names_;
   std::optional<TensorSpec> input_;

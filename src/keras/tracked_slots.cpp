@@ -14,14 +14,9 @@ void append(const Trackable& list, const Trackable& item) {
   list.track(std::to_string(list.tracked_names().size()), item);
 }
 
-Trackable float32_rate(const Variable& rate) {
-  const auto now = [rate] { return rate.value().item<double>(); };
-  return HostState<float>{.save = [now] { return static_cast<float>(now()); },
-                          .restore =
-                              [rate, now](float saved) {
-                                if (static_cast<float>(now()) == saved) return;
-                                rate.assign(Tensor(static_cast<double>(saved)));
-                              }};
+Trackable tracked_rate(const Variable& rate) {
+  return HostState<double>{.save = [rate] { return rate.value().item<double>(); },
+                           .restore = [rate](double saved) { rate.assign(Tensor(saved)); }};
 }
 
 /// Not by ops, which may be traced.
@@ -44,14 +39,16 @@ int64_t new_id() {
 TrackedSlots::TrackedSlots(const Trackable& optimizer, const std::string& name,
                            const Variable& iterations, const Variable& learning_rate, Groups groups)
     : prefix_(fmt::format("{}_{}/", name, new_id())), groups_(std::move(groups)) {
-  optimizer.track("_variables", variables_);
-  optimizer.track("_trainable_variables", trained_);
+  // Not all versions of Keras have the same places in these two.
+  optimizer.track("_variables", variables_, {.fallback = true});
+  optimizer.track("_trainable_variables", trained_, {.fallback = true});
   optimizer.track("_iterations", iterations);
+  optimizer.track("iterations", iterations, {.restore_only = true});
   append_to_all(iterations, iterations);
   if (learning_rate.defined()) {
-    const Trackable rate = float32_rate(learning_rate);
+    const Trackable rate = tracked_rate(learning_rate);
     optimizer.track("_learning_rate", rate);
-    optimizer.track("_learning_rate_float64", learning_rate, {.optional = true});
+    optimizer.track("_learning_rate_float64", learning_rate, {.restore_only = true});
     append_to_all(learning_rate, rate);
   }
   for (const auto& group : groups_) {
@@ -88,8 +85,8 @@ void TrackedSlots::add_slot(const Variable& variable, const Slot& slot, const Tr
   const Variable made = slot_variable(variable, prefix_ + slot.name);
   if (slot.initial != 0) set_all(made, slot.initial);
   slots_[variable.body().get()].push_back(made);
-  append_to_all(made, made);
   append(list, made);
+  append_to_all(made, made);
 }
 
 }  // namespace tandem::keras::optimizers

@@ -22,9 +22,8 @@ class TrackedSlots {
   /// group's.
   using Groups = std::vector<std::vector<Slot>>;
 
-  /// `learning_rate` is float64, Keras's float32: both are saved. A saved float32 that the rate
-  /// rounds to leaves it as it is. It is undefined where a schedule sets the rate. `name` is the
-  /// optimizer's.
+  /// `learning_rate` is float64, Keras's float32: see HostState<double>. It is undefined where a
+  /// schedule sets the rate. `name` is the optimizer's.
   TrackedSlots(const Trackable& optimizer, const std::string& name, const Variable& iterations,
                const Variable& learning_rate, Groups groups);
 

@@ -35,6 +35,7 @@ Trackable::Trackable(const Variable& variable) : body_(value_node(checked(variab
 Trackable::Trackable(HostState<std::string> state) : body_(value_node(checked(std::move(state)))) {}
 Trackable::Trackable(HostState<int64_t> state) : body_(value_node(checked(std::move(state)))) {}
 Trackable::Trackable(HostState<float> state) : body_(value_node(checked(std::move(state)))) {}
+Trackable::Trackable(HostState<double> state) : body_(value_node(checked(std::move(state)))) {}
 
 void Trackable::track(const std::string& name, const Trackable& child,
                       const TrackOptions& options) const {
@@ -46,9 +47,13 @@ void Trackable::track(const std::string& name, const Trackable& child,
   const auto former = std::ranges::find(body_->children, name, &TrackedChild::name);
   if (former != body_->children.end()) {
     if (identity_of(former->body) == identity_of(child.body_)) return;
-    throw InvalidArgument(fmt::format("track: another child is called '{}' already", name));
+    if (!options.overwrite) {
+      throw InvalidArgument(fmt::format("track: another child is called '{}' already", name));
+    }
+    *former = {name, child.body_, options};
+    return;
   }
-  body_->children.push_back({name, child.body_, options.optional});
+  body_->children.push_back({name, child.body_, options});
   if (body_->waiting) {
     // The child may track more while it is given its values.
     const TrackedChild tracked = body_->children.back();
@@ -58,7 +63,9 @@ void Trackable::track(const std::string& name, const Trackable& child,
 
 std::vector<std::string> Trackable::tracked_names() const {
   std::vector<std::string> names;
-  for (const TrackedChild& child : body_->children) names.push_back(child.name);
+  for (const TrackedChild& child : body_->children) {
+    if (!child.options.restore_only) names.push_back(child.name);
+  }
   return names;
 }
 

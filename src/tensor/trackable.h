@@ -13,7 +13,10 @@ namespace tandem {
 struct TrackedChild {
   std::string name;
   std::shared_ptr<TrackableBody> body;
-  bool optional = false;
+  TrackOptions options{};
+  bool of_root_only = false;  ///< A child only where its parent is the root of a checkpoint.
+
+  bool is_fallback() const { return options.fallback || options.restore_only; }
 };
 
 /// Who has values for children to come, of a node that it knows by number.
@@ -24,7 +27,7 @@ class WaitingValues {
 };
 
 using TrackedValue = std::variant<std::monostate, Variable, HostState<std::string>,
-                                  HostState<int64_t>, HostState<float>>;
+                                  HostState<int64_t>, HostState<float>, HostState<double>>;
 
 struct TrackableBody {
   TrackedValue value;

@@ -56,6 +56,49 @@ TEST_F(CheckpointManagerTest, InAnEmptyFolderThereIsNothingToRestore) {
   EXPECT_EQ(manager.restore_or_initialize(), std::nullopt);
 }
 
+TEST_F(CheckpointManagerTest, WhatAKillLeftIsSweptAtTheNextSave) {
+  CheckpointManager manager(checkpoint_, folder_.path(), {.max_to_keep = 2});
+  manager.save();
+  const std::vector<const char*> left = {"ckpt-9.data-00000-of-00001.partial",
+                                         "ckpt-9.index.partial", "ckpt-7.data-00000-of-00001",
+                                         "checkpoint.partial"};
+  const std::vector<const char*> others = {"ckpt-best.data-00000-of-00001", "ckpt-.index.partial",
+                                           "ckpt-9.txt.partial", "other-7.data-00000-of-00001"};
+  for (const char* name : left) std::ofstream(folder_ / name) << "x";
+  for (const char* name : others) std::ofstream(folder_ / name) << "x";
+  manager.save();
+  for (const char* name : left) EXPECT_FALSE(std::filesystem::exists(folder_ / name)) << name;
+  for (const char* name : others) EXPECT_TRUE(std::filesystem::exists(folder_ / name)) << name;
+  EXPECT_EQ(files().size(), 5 + others.size());
+}
+
+/// The list still has one while it is being removed.
+TEST_F(CheckpointManagerTest, ARemovalThatAKillBrokeOffIsCompleted) {
+  for (const bool index_is_gone : {false, true}) {
+    CheckpointManager manager(checkpoint_, folder_.path(), {.max_to_keep = 2});
+    for (int i = 0; i < 3; ++i) checkpoint_.save(folder_ / "ckpt");
+    const auto kept = checkpoint::read_state(folder_.path());
+    if (index_is_gone) std::filesystem::remove(kept[0].path.string() + ".index");
+    CheckpointManager next(checkpoint_, folder_.path(), {.max_to_keep = 2});
+    next.save();
+    EXPECT_EQ(next.checkpoints().size(), 2u);
+    EXPECT_EQ(files().size(), 5u) << testing::PrintToString(files());
+  }
+}
+
+TEST_F(CheckpointManagerTest, OneThatCannotBeRemovedIsStillListed) {
+  CheckpointManager manager(checkpoint_, folder_.path(), {.max_to_keep = 1});
+  const auto first = manager.save();
+  const std::string index = first.string() + ".index";
+  std::filesystem::remove(index);
+  std::filesystem::create_directory(index);
+  EXPECT_TRUE(throws<Unavailable>([&] { manager.save(); }, {"ckpt-1.index", "cannot be removed"}));
+  EXPECT_EQ(checkpoint::read_state(folder_.path())[0].path, first);
+  std::filesystem::remove(index);
+  manager.save();
+  EXPECT_EQ(files(), (Paths{"checkpoint", "ckpt-2.data-00000-of-00001", "ckpt-2.index"}));
+}
+
 TEST_F(CheckpointManagerTest, OptionsAreChecked) {
   EXPECT_TRUE(throws<InvalidArgument>(
       [&] { CheckpointManager(checkpoint_, folder_.path(), {.max_to_keep = 0}); },

@@ -51,10 +51,11 @@ TEST_F(OptimizerCheckpointTest, StateHasTheNamesThatKerasGivesIt) {
   trained.checkpoint().write(folder_ / "c");
   std::vector<std::string> names;
   for (const std::string& key : load_checkpoint(folder_ / "c").keys()) {
-    if (key.starts_with("optimizer/")) names.push_back(key.substr(0, key.find("/.ATTRIBUTES")));
+    if (key.starts_with("optimizer/") && key.ends_with("/VARIABLE_VALUE")) {
+      names.push_back(key.substr(0, key.find("/.ATTRIBUTES")));
+    }
   }
-  std::vector<std::string> expected = {"optimizer/_iterations", "optimizer/_learning_rate",
-                                       "optimizer/_learning_rate_float64"};
+  std::vector<std::string> expected = {"optimizer/_iterations", "optimizer/_learning_rate"};
   for (int i = 2; i < 10; ++i) expected.push_back("optimizer/_variables/" + std::to_string(i));
   EXPECT_EQ(names, expected);
 }
@@ -259,7 +260,7 @@ TEST_P(EachOptimizer, HasTheListsOfKeras) {
     optimizer.track(list, node);
   }
   for (const auto& [number, slot] : slots) variables.track(std::to_string(number), slot);
-  Checkpoint({{"optimizer", optimizer}}).restore(folder_ / "c");
+  Checkpoint({{"optimizer", optimizer}}).restore(folder_ / "c").expect_partial();
 
   const Variables own = training.optimizer.variables();
   ASSERT_EQ(own.size(), static_cast<size_t>(first) + count);

@@ -5,43 +5,18 @@
 namespace tandem::interop {
 namespace {
 
-/// Dense layers 3-4-2, tracked as Keras tracks a Sequential: within it a functional model, whose
-/// first operation is the input.
-class Model : public Trackable {
- public:
-  Model() {
-    operations_.track("0", Trackable());
-    add_layer("1", 3, 4);
-    add_layer("2", 4, 2);
-    const Trackable functional;
-    functional.track("_operations", operations_);
-    track("_functional", functional);
-  }
-
-  Tensor operator()(const Tensor& x) const {
-    return matmul(relu(matmul(x, weights[0]) + weights[1]), weights[2]) + weights[3];
-  }
-
-  Variables weights;
-
- private:
-  static Tensor initial(const Shape& shape) {
-    std::vector<float> values(static_cast<size_t>(shape.count()));
+/// With the weights that checkpoints.py gives it.
+keras::Sequential make_model() {
+  const keras::Sequential model(
+      {keras::layers::Dense(4, {.activation = "relu", .input_shape = {3}}),
+       keras::layers::Dense(2)});
+  for (const Variable& weight : model.weights()) {
+    std::vector<float> values(static_cast<size_t>(weight.shape().count()));
     for (size_t i = 0; i < values.size(); ++i) values[i] = (static_cast<float>(i % 7) - 3) / 8;
-    return Tensor::from(values, shape);
+    weight.assign(Tensor::from(values, weight.shape()));
   }
-
-  void add_layer(const std::string& name, int64_t in, int64_t out) {
-    weights.emplace_back(initial({in, out}));
-    weights.emplace_back(initial({out}));
-    const Trackable layer;
-    layer.track("_kernel", weights[weights.size() - 2]);
-    layer.track("bias", weights.back());
-    operations_.track(name, layer);
-  }
-
-  Trackable operations_;
-};
+  return model;
+}
 
 Trackable one_of_each_type() {
   const Trackable types;
@@ -55,20 +30,20 @@ Trackable one_of_each_type() {
   return types;
 }
 
-void train_step(const Model& model, const keras::optimizers::Adam& optimizer) {
+void train_step(const keras::Model& model, const keras::optimizers::Adam& optimizer) {
   std::vector<float> inputs(12);
   for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(i) / 12;
   const Tensor y = Tensor::from<float>({1, 0, 0, 1, 0, 1, 1, 0}, {4, 2});
   GradientTape tape;
   const Tensor loss =
       reduce_mean(softmax_cross_entropy_with_logits(y, model(Tensor::from(inputs, {4, 3}))));
-  optimizer.apply_gradients(tape.gradient(loss, model.weights), model.weights);
+  optimizer.apply_gradients(tape.gradient(loss, model.weights()), model.weights());
 }
 
 }  // namespace
 
 int take_turn(const std::string& folder, int steps) {
-  const Model model;
+  const keras::Sequential model = make_model();
   const keras::optimizers::Adam optimizer(0.01);
   std::string position;
   const train::TrainState state(

@@ -39,6 +39,24 @@ TEST(Trackable, ANameBelongsToOneChild) {
   EXPECT_TRUE(throws<InvalidArgument>([&] { node.track("", Trackable()); }, {"needs a name"}));
 }
 
+TEST(Trackable, AnOtherChildTakesANamesPlaceWhenAsked) {
+  const Trackable node;
+  const Variable second(Tensor(2.0f));
+  node.track("x", Variable(Tensor(1.0f)));
+  node.track("y", Trackable());
+  node.track("x", second, {.overwrite = true});
+  EXPECT_EQ(node.tracked_names(), (std::vector<std::string>{"x", "y"}));
+  EXPECT_EQ(identity_of(node.trackable_body()->children[0].body), second.body());
+}
+
+TEST(Trackable, NamesThatAreOnlyRestoredAreNotAmongTheNames) {
+  const Trackable node;
+  const Variable variable(Tensor(1.0f));
+  node.track("now", variable);
+  node.track("before", variable, {.restore_only = true});
+  EXPECT_EQ(node.tracked_names(), (std::vector<std::string>{"now"}));
+}
+
 TEST(Trackable, AValueHasNoChildren) {
   const Trackable value = Variable(Tensor(1.0f));
   EXPECT_TRUE(throws<FailedPrecondition>([&] { value.track("x", Trackable()); }, {"'x'"}));
@@ -67,6 +85,8 @@ TEST(Trackable, WhoeverWaitsIsToldOfNewChildren) {
   node.trackable_body()->waiting = waiting;
   node.trackable_body()->waiting_node = 7;
   node.track("late", Trackable());
+  EXPECT_EQ(waiting->told, "7late ");
+  node.track("late", Trackable(), {.overwrite = true});  // Not what was waited for.
   EXPECT_EQ(waiting->told, "7late ");
 }
 

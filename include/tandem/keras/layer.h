@@ -68,6 +68,9 @@ struct WeightOptions {
   bool trainable = true;
   DType dtype = DType::float32;
   VariableAggregation aggregation = VariableAggregation::none;
+  /// In checkpoints, where that is not its name: "_kernel" for Keras's "kernel". Those that have it
+  /// by its name are restored too.
+  std::string tracked_name{};
 };
 
 using TensorSpecs = std::vector<TensorSpec>;
@@ -127,12 +130,20 @@ class TANDEM_API LayerBody {
   static void update_weight(const Variable& weight,
                             const std::function<Tensor(const Tensor& now)>& next);
 
-  /// A layer that this one uses: its weights count as this one's.
+  /// A layer that this one uses, under this name in checkpoints: its weights count as this one's.
   template <class L>
   L add_layer(const std::string& name, L layer) {
-    adopt(name, layer);
+    node_.track(name, layer);
+    adopt(layer);
     return layer;
   }
+
+  /// The same without a name.
+  void adopt(const Layer& layer);
+
+  /// What checkpoints save and restore of this layer, for names that the functions above do not
+  /// give.
+  const Trackable& node() const { return node_; }
 
  private:
   friend class Layer;
@@ -142,7 +153,6 @@ class TANDEM_API LayerBody {
     Regularizer regularizer;
   };
 
-  void adopt(const std::string& name, const Layer& layer);
   void ensure_built(const TensorSpecs& inputs);
 
   std::string kind_;

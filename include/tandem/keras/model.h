@@ -45,6 +45,7 @@ class TANDEM_API Model : public Layer {
   // ---- Training ----
 
   /// What to make small and how. May be called again; the optimizer's state then starts anew.
+  /// Checkpoints of compiled Keras models have the optimizer within the model: it is restored too.
   /// Throws InvalidArgument for names that do not exist, listing those that do.
   void compile(const CompileOptions& options) const;
 

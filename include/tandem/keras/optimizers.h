@@ -52,6 +52,10 @@ class TANDEM_API Optimizer : public Trackable {
   void apply_gradients(const Tensors& gradients, const Variables& variables,
                        const Tensor& condition = {}) const;
 
+  /// Makes the state of these variables now, which their first step does otherwise: so that a
+  /// checkpoint which is restored has an object for each of its values.
+  void build(const Variables& variables) const;
+
   /// "adam".
   const std::string& name() const;
   /// Steps taken, int64. While gradients accumulate each call is a step, and schedules see it.

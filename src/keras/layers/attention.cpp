@@ -31,7 +31,8 @@ class ProjectionBody final : public LayerBody {
     kernel_ = add_weight("kernel", Shape(sizes),
                          {.initializer = {options_.kernel_initializer.name(), as_matrix},
                           .regularizer = options_.kernel_regularizer,
-                          .dtype = dtype});
+                          .dtype = dtype,
+                          .tracked_name = "_kernel"});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", outer_,
                        {.initializer = options_.bias_initializer,
@@ -119,11 +120,11 @@ class MultiHeadAttentionBody final : public LayerBody {
     const TensorSpec& query = tokens[0];
     const TensorSpec& value = tokens.size() > 1 ? tokens[1] : query;
     const TensorSpec& key = tokens.size() > 2 ? tokens[2] : value;
-    const int64_t width = query.shape.extent(2);
-    query_ = projection("query", {width}, {heads_, key_dim_}, query);
-    key_ = projection("key", {key.shape.extent(2)}, {heads_, key_dim_}, key);
-    value_ = projection("value", {value.shape.extent(2)}, {heads_, value_dim}, value);
-    output_ = projection("attention_output", {heads_, value_dim},
+    const int64_t width = query.shape[2];
+    query_ = projection("query", "_query_dense", {width}, {heads_, key_dim_}, query);
+    key_ = projection("key", "_key_dense", {key.shape[2]}, {heads_, key_dim_}, key);
+    value_ = projection("value", "_value_dense", {value.shape[2]}, {heads_, value_dim}, value);
+    output_ = projection("attention_output", "_output_dense", {heads_, value_dim},
                          {options_.output_shape.value_or(width)}, query);
   }
 
@@ -139,10 +140,12 @@ class MultiHeadAttentionBody final : public LayerBody {
   }
 
  private:
-  std::optional<Layer> projection(const std::string& role, const Shape& inner, const Shape& outer,
-                                  const TensorSpec& input) {
-    Layer layer = add_layer(role, make_layer<ProjectionBody>(fmt::format("{}/{}", name(), role),
-                                                             inner, outer, options_));
+  std::optional<Layer> projection(const std::string& role, const std::string& tracked_name,
+                                  const Shape& inner, const Shape& outer, const TensorSpec& input) {
+    Layer layer = add_layer(
+        tracked_name,
+        make_layer<ProjectionBody>(fmt::format("{}/{}", name(), role), inner, outer, options_));
+    node().track(role, layer, {.restore_only = true});
     layer.build({input});
     return layer;
   }

@@ -38,7 +38,8 @@ class Conv2DBody final : public LayerBody {
                          {kernel_size_[0], kernel_size_[1], channels / options_.groups, filters_},
                          {.initializer = options_.kernel_initializer,
                           .regularizer = options_.kernel_regularizer,
-                          .dtype = input.dtype});
+                          .dtype = input.dtype,
+                          .tracked_name = "_kernel"});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", {filters_},
                        {.initializer = options_.bias_initializer,
@@ -78,6 +79,7 @@ class DepthwiseConv2DBody final : public LayerBody {
                          {.initializer = options_.depthwise_initializer,
                           .regularizer = options_.depthwise_regularizer,
                           .dtype = input.dtype});
+    node().track("depthwise_kernel", kernel_, {.restore_only = true});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", {channels * options_.depth_multiplier},
                        {.initializer = options_.bias_initializer,

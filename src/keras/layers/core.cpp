@@ -22,7 +22,8 @@ class DenseBody final : public LayerBody {
     kernel_ = add_weight("kernel", {width, units_},
                          {.initializer = options_.kernel_initializer,
                           .regularizer = options_.kernel_regularizer,
-                          .dtype = input.dtype});
+                          .dtype = input.dtype,
+                          .tracked_name = "_kernel"});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", {units_},
                        {.initializer = options_.bias_initializer,

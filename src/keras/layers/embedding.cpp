@@ -16,7 +16,8 @@ class EmbeddingBody final : public LayerBody {
     embeddings_ = add_weight("embeddings", shape_,
                              {.initializer = options_.embeddings_initializer,
                               .regularizer = options_.embeddings_regularizer,
-                              .dtype = options_.dtype});
+                              .dtype = options_.dtype,
+                              .tracked_name = "_embeddings"});
   }
 
   Tensors call(const Tensors& inputs, const CallContext&) override {
