@@ -198,13 +198,19 @@ Tensors repeated(const Region& region, const Tensors& inputs) {
   return results;
 }
 
+/// True for an input whose gradient somebody wants and that can have one: a predicate that depends
+/// on the sources lies on the way to them, too.
+bool has_gradient(const op::Call& call, size_t input) {
+  return call.needed[input] && is_floating(call.inputs[input].dtype());
+}
+
 /// The gradients of the inputs that `region` takes, zeros for the others.
 Tensors gradients_of(const Region& region, const op::Call& call, const Tensors& upstream) {
   GradientTape tape({.persistent = false, .watch_accessed_variables = false});
   Tensors inputs = call.inputs;
   Tensors wanted;
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!call.needed[i]) continue;
+    if (!has_gradient(call, i)) continue;
     inputs[i] = identity(inputs[i]);  // Its own, also where one tensor is two inputs.
     tape.watch(inputs[i]);
     wanted.push_back(inputs[i]);
@@ -237,7 +243,7 @@ op::GradientFn cond_gradient(std::vector<std::shared_ptr<const Region>> regions,
     Tensors gradients(call.inputs.size());
     size_t next = 0;
     for (size_t i = 0; i < gradients.size(); ++i) {
-      if (call.needed[i]) gradients[i] = found[next++];
+      if (has_gradient(call, i)) gradients[i] = found[next++];
     }
     return gradients;
   };

@@ -121,8 +121,8 @@ Tensor repeated(const Tensor& x, int axis, int64_t times) {
   for (int i = 0; i < shape.rank(); ++i) (i < axis ? outer : inner) *= shape.extent(i);
   // Threads share the leading axis: it should not be of size 1.
   const Tensor flat = with_shape(x, outer == 1 ? Shape{1, inner} : Shape{outer, 1, inner});
-  const Tensor many =
-      broadcast_to(flat, outer == 1 ? Shape{times, inner} : Shape{outer, times, inner});
+  const Shape wide = outer == 1 ? Shape{times, inner} : Shape{outer, times, inner};
+  const Tensor many = broadcast_to(flat, wide.of_batch());
   return with_shape(many, shape.with(axis, shape[axis] * times));
 }
 

@@ -164,6 +164,51 @@ Tensor pointwise(const Tensor& x, const Tensor& y, unsigned op, unsigned paramet
   }
 }
 
+/// Functions with poles, kinks and tails, and the constants that passes look for.
+Tensor delicate(const Tensor& given, const Tensor& other, unsigned op) {
+  const Tensor x = as_float(given), y = like(x, other);
+  switch (op) {
+    case 0:
+      return x / y;
+    case 1:
+      return log(x);
+    case 2:
+      return sqrt(x);
+    case 3:
+      return pow(x, y);
+    case 4:
+      return gelu(x);
+    case 5:
+      return gelu(x, {.approximate = true});
+    case 6:
+      return silu(x * 40.0);
+    case 7:
+      return softplus(x * 40.0);
+    case 8:
+      return x * 0.0;
+    case 9:
+      return (x + 0.0) * 1.0 - 0.0;
+    case 10:
+      return reciprocal(x);
+    case 11:
+      return exp(x * 30.0);
+    case 12:
+      return where(greater(x, y), sqrt(x), x);
+    case 13:
+      return -(-x) / 1.0;
+    case 14:
+      return relu6(x * 4.0);
+    case 15:
+      return elu(x * 20.0);
+    case 16:
+      return mod(x, y);
+    case 17:
+      return log1p(x);
+    default:
+      return rsqrt(x * x);
+  }
+}
+
 Tensor joined(const Tensor& x, const Tensor& y, unsigned op, unsigned parameter) {
   switch (op) {
     case 0:
@@ -202,14 +247,16 @@ Tensor joined(const Tensor& x, const Tensor& y, unsigned op, unsigned parameter)
 Tensor call(const Step& step, const Tensors& values) {
   const Tensor& x = values[step.a % values.size()];
   const Tensor& y = values[step.b % values.size()];
-  const unsigned which = step.op / 4;
-  switch (step.op % 4) {
+  const unsigned which = step.op / 5;
+  switch (step.op % 5) {
     case 0:
       return shaped(x, y, which % 18, step.parameter);
     case 1:
       return reduced(x, which % 13, step.parameter);
     case 2:
       return pointwise(x, y, which % 12, step.parameter);
+    case 3:
+      return delicate(x, y, which % 19);
     default:
       return joined(x, y, which % 9, step.parameter);
   }
@@ -271,6 +318,7 @@ struct Program {
 /// Steps that eager ops accept for the first number of rows, and now and then one that they refuse.
 Program drawn(unsigned number) {
   Random random(number);
+  constexpr int64_t kSizes[] = {0, 1, 2, 3, 5, 17};
   Program program;
   program.both_batched = random() % 2 == 0;
   program.twice = random() % 3 == 0;
@@ -278,7 +326,7 @@ Program drawn(unsigned number) {
     program.dtypes.push_back(drawn_dtype(random() % 2 == 0 ? below(2, random) : below(6, random)));
     program.inner.emplace_back();
     for (int rank = below(3, random); rank > 0; --rank)
-      program.inner.back().push_back(below(4, random));
+      program.inner.back().push_back(kSizes[below(6, random)]);
   }
   const Tensors inputs = program.inputs(below(4, random), number);
   Tensors values = inputs;
@@ -329,7 +377,7 @@ bool is_near(double a, double b) {
 std::string describe(const Program& program) {
   std::ostringstream text;
   for (const Step& step : program.steps) {
-    text << " (" << step.op % 4 << "." << step.op / 4 << " " << step.parameter % 12 << ")";
+    text << " (" << step.op % 5 << "." << step.op / 5 << " " << step.parameter << ")";
   }
   return text.str();
 }

@@ -107,9 +107,9 @@ TEST_F(TensorTest, TheOnlyElementIsReadFromAnyRank) {
       [] {
         Tensor::from<float>({1, 2}, {2}).item<float>();
       },
-      {"1 values", "[2]"}));
+      {"2 elements", "[2]"}));
   EXPECT_TRUE(throws<InvalidArgument>([] { Tensor::from<float>({}, {0}).item<float>(); },
-                                      {"1 values", "[0]"}));
+                                      {"0 elements", "[0]"}));
 }
 
 TEST_F(TensorTest, AnEmptyHandleIsUndefinedAndNothingElse) {
