@@ -184,6 +184,14 @@ void Tensor::check_count(size_t given, const Shape& shape) {
   }
 }
 
+void Tensor::check_single() const {
+  if (shape().count() == 1) return;
+  throw InvalidArgument(
+      fmt::format("item: a tensor of shape {} has {} elements and item() reads one; use to_vector() "
+                  "for all of them or at() for one",
+                  shape().str(), shape().count()));
+}
+
 void Tensor::check_dtype(DType wanted) const {
   check_concrete(checked(), "reading");
   if (body_->dtype == wanted) return;
