@@ -10,35 +10,49 @@ DEPS := scripts/install-deps.sh
 sources = $(shell find $(wildcard include src tools examples bench tests cmake) \
             -name '*.h' -o -name '*.cpp')
 
-# $(call configure,folder,cmake options): once; afterwards the build notices changes by itself.
-configure = test -f $(1)/build.ninja -o -f $(1)/Makefile || cmake -S . -B $(1) -G Ninja $(2)
-# Brings compile_commands.json up to date without building.
-refresh = cmake -S . -B $(BUILD) $(if $(wildcard $(BUILD)/CMakeCache.txt),,-G Ninja) >/dev/null
-# The same for checkers, which do not read another compiler's precompiled headers.
-refresh_check = cmake -S . -B build-check -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
-# $(call build,folder,cmake options,target)
-build = $(call configure,$(1),$(2)) && cmake --build $(1) --parallel $(JOBS) --target $(3)
-# $(call ctest,folder): one test at a time, because some measure time and use all cores.
-ctest = ctest --test-dir $(1) --output-on-failure --tests-regex '$(TESTS)'
+# Vector kernels are compiled for this machine, or for every machine that others may have. One folder holds either
+# and changes over by compiling its kernels again.
+HERE       := -DTANDEM_THIS_MACHINE=ON
+EVERYWHERE := -DTANDEM_THIS_MACHINE=OFF
 
-.PHONY: build test demo bench peers interop check check-folders check-format check-cppcheck check-tidy format \
-        install test-asan test-tsan test-clang clean help
+generator = $(if $(wildcard $(1)/CMakeCache.txt),,-G Ninja)
+# $(call configure,folder,cmake options): when they are others than last time; the build notices other changes by itself.
+configure = test "$$(cat $(1)/configured 2>/dev/null)" = '$(2)' || \
+  { cmake -S . -B $(1) $(call generator,$(1)) $(2) && echo '$(2)' > $(1)/configured; }
+# Looks again for what may have been installed meanwhile.
+refresh = cmake -S . -B $(BUILD) $(call generator,$(BUILD)) >/dev/null
+# Brings compile_commands.json up to date for checkers, which do not read another compiler's precompiled headers.
+refresh_check = cmake -S . -B build-check -G Ninja $(HERE) -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
+# $(call build,folder,cmake options,targets)
+build = $(call configure,$(1),$(2)) && cmake --build $(1) --parallel $(JOBS) --target $(3)
+# $(call ctest,folder,seconds until a test counts as stuck, on a busy machine, too)
+ctest = ctest --test-dir $(1) --parallel $(JOBS) --output-on-failure --no-tests=error --timeout $(2) \
+  --tests-regex '$(TESTS)'
+quick = --label-exclude soak
+
+.PHONY: build test soak demo bench peers interop check check-folders check-format check-cppcheck check-tidy format \
+        install uninstall test-asan test-tsan test-clang test-aarch64 clean help
 
 build:
 	@$(DEPS) build
-	@$(call build,$(BUILD),,all)
+	@$(call build,$(BUILD),$(HERE),all)
 
 test: build
-	@$(call ctest,$(BUILD))
+	@$(call ctest,$(BUILD),900) $(quick)
+
+soak:
+	@$(DEPS) build
+	@$(call build,$(BUILD),$(EVERYWHERE),all)
+	@TANDEM_SOAK=1 $(call ctest,$(BUILD),7200)
 
 demo:
 	@$(DEPS) build
-	@$(call build,$(BUILD),,demo)
+	@$(call build,$(BUILD),$(HERE),tandem_demo)
 	@$(BUILD)/bin/demo $(ARGS)
 
 bench:
 	@$(DEPS) build
-	@$(call build,$(BUILD),,tandem-bench)
+	@$(call build,$(BUILD),$(HERE),tandem_bench)
 ifdef PEERS
 	@python3 bench/compare.py --bench $(BUILD)/bin/tandem-bench --peers $(PEERS) $(NAMES)
 else
@@ -53,16 +67,24 @@ peers:
 interop:
 	@test -n "$(PEERS)" || { echo "usage: make interop PEERS=<folder of make peers> [OPS='add ..']"; exit 1; }
 	@$(DEPS) build interop
-	@$(refresh)
-	@$(call build,$(BUILD),,tandem-interop mirrored_fit demo)
+	@$(call configure,$(BUILD),$(HERE)) && $(refresh)
+	@$(call build,$(BUILD),$(HERE),tandem_interop tandem_mirrored_fit tandem_demo)
 	@$(PEERS)/tensorflow/bin/python tests/interop/run.py --program $(BUILD)/bin/tandem-interop $(OPS)
 	@$(PEERS)/tensorflow/bin/python tests/interop/checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/model_checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/trajectories.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/accuracy.py --programs $(BUILD)/bin
 
-install: build
+# The loader finds libraries under its own folders only once it has looked at them again.
+install:
+	@$(DEPS) build
+	@$(call build,$(BUILD),$(EVERYWHERE),tandem tandem_tool)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
+	@test -n "$(DESTDIR)" -o "$$(id -u)" -ne 0 || ldconfig
+
+uninstall:
+	@cmake -P cmake/Uninstall.cmake $(BUILD)/install_manifest.txt
+	@test -n "$(DESTDIR)" -o "$$(id -u)" -ne 0 || ldconfig
 
 check: check-folders check-format check-cppcheck check-tidy
 
@@ -92,32 +114,45 @@ format:
 
 test-asan:
 	@$(DEPS) build sanitize
-	@$(call build,build-asan,'-DTANDEM_SANITIZE=address;undefined',all)
-	@$(call ctest,build-asan)
+	@$(call build,build-asan,$(HERE) "-DTANDEM_SANITIZE=address;undefined",all)
+	@$(call ctest,build-asan,900) $(quick)
 
 test-tsan:
 	@$(DEPS) build sanitize
-	@$(call build,build-tsan,-DTANDEM_SANITIZE=thread,all)
-	@$(call ctest,build-tsan)
+	@$(call build,build-tsan,$(HERE) -DTANDEM_SANITIZE=thread,all)
+	@$(call ctest,build-tsan,900) $(quick)
 
 test-clang:
 	@$(DEPS) build check
-	@$(call build,build-clang,-DCMAKE_CXX_COMPILER=clang++,all)
-	@$(call ctest,build-clang)
+	@$(call build,build-clang,$(HERE) -DCMAKE_CXX_COMPILER=clang++,all)
+	@$(call ctest,build-clang,900) $(quick)
+
+# The parts that depend on the processor, under an emulator.
+AARCH64_TESTS := core kernels ops
+
+test-aarch64: TESTS = ^($(subst $() ,|,$(AARCH64_TESTS)))/
+test-aarch64:
+	@$(DEPS) build aarch64
+	@scripts/make-sysroot.sh arm64 build-aarch64/sysroot
+	@$(call build,build-aarch64,--toolchain cmake/aarch64.cmake -DTANDEM_TOOL=OFF -DTANDEM_EXAMPLES=OFF,$(AARCH64_TESTS:%=tandem_test_%))
+	@$(call ctest,build-aarch64,1800) $(quick)
 
 clean:
-	@rm -rf $(BUILD) build-check build-asan build-tsan build-clang
+	@rm -rf $(BUILD) build-check build-asan build-tsan build-clang build-aarch64
 
 help:
 	@echo 'make build                  the library, the programs and the tests, in $(BUILD)/'
-	@echo 'make test [TESTS=regex]     all tests'
+	@echo 'make test [TESTS=regex]     all tests that take seconds'
+	@echo 'make soak [TESTS=regex]     all tests at length, and of every instruction set: up to two hours'
 	@echo 'make demo                   trains a convolutional network on Fashion-MNIST, saves, restores, evaluates'
 	@echo 'make bench [NAMES=..]       our own figures; with PEERS=folder beside those of other libraries'
 	@echo 'make peers PEERS=folder     installs the libraries to compare with'
 	@echo 'make interop PEERS=folder   compares our ops, gradients, trainings and checkpoints with TensorFlow'
-	@echo 'make install [PREFIX=..]    headers, shared library, CMake and pkg-config files'
+	@echo 'make install [PREFIX=..]    headers, library, the tandem command, CMake and pkg-config files'
+	@echo 'make uninstall              removes what the last install from $(BUILD)/ brought'
 	@echo 'make check                  folder order, clang-format, cppcheck, clang-tidy'
 	@echo 'make format                 rewrites all sources with clang-format'
 	@echo 'make test-asan test-tsan    the tests with address+undefined, with thread sanitizer'
 	@echo 'make test-clang             the tests built with clang'
+	@echo 'make test-aarch64           the tests of core, kernels and ops for 64-bit ARM, under qemu'
 	@echo 'make clean'

@@ -1,19 +1,25 @@
-# The serial build of OpenBLAS, linked from its archive. A shared libopenblas or libblas is whatever
-# the system's alternatives say it is, often a build with a thread pool of its own; the archive is
-# certain. Defines OpenBLASSerial::openblas, whose users must link src/kernels/cpu/openblas_buffers.cpp and
+# A serial build of OpenBLAS that knows many CPUs, linked from its archive. A shared libopenblas or
+# libblas is whatever the system's alternatives say it is, often a build with a thread pool of its
+# own; the archive is certain. Debian has it in a folder of its own; elsewhere its header must say
+# that it is serial. Defines OpenBLASSerial::openblas, whose users must link src/kernels/cpu/openblas_buffers.cpp and
 # src/kernels/cpu/openblas_core.cpp, which say why.
 
-find_library(OpenBLASSerial_LIBRARY NAMES openblas-serial/libopenblas.a)
-find_path(OpenBLASSerial_INCLUDE_ROOT NAMES openblas-serial/cblas.h)
-if(OpenBLASSerial_INCLUDE_ROOT)
-  set(OpenBLASSerial_INCLUDE_DIR ${OpenBLASSerial_INCLUDE_ROOT}/openblas-serial)
+find_library(OpenBLASSerial_LIBRARY NAMES openblas-serial/libopenblas.a libopenblas.a)
+find_path(OpenBLASSerial_INCLUDE_DIR NAMES openblas_config.h
+  PATH_SUFFIXES openblas-serial openblas)
+if(OpenBLASSerial_INCLUDE_DIR)
+  file(STRINGS ${OpenBLASSerial_INCLUDE_DIR}/openblas_config.h OpenBLASSerial_THREADS
+    REGEX "#define OPENBLAS_SMP_SERVER")
+endif()
+if(NOT OpenBLASSerial_THREADS)
+  set(OpenBLASSerial_IS_SERIAL ON)
 endif()
 
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(OpenBLASSerial
-  REQUIRED_VARS OpenBLASSerial_LIBRARY OpenBLASSerial_INCLUDE_DIR
+  REQUIRED_VARS OpenBLASSerial_LIBRARY OpenBLASSerial_INCLUDE_DIR OpenBLASSerial_IS_SERIAL
   REASON_FAILURE_MESSAGE "On Debian: apt-get install libopenblas-serial-dev")
-mark_as_advanced(OpenBLASSerial_LIBRARY OpenBLASSerial_INCLUDE_ROOT)
+mark_as_advanced(OpenBLASSerial_LIBRARY OpenBLASSerial_INCLUDE_DIR)
 
 if(OpenBLASSerial_FOUND AND NOT TARGET OpenBLASSerial::openblas)
   find_package(Threads REQUIRED)

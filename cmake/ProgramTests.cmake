@@ -1,31 +1,54 @@
-# Runs the examples and the tool, and checks how they end and what they print.
+# Runs the tool and the examples, and checks how they end and what they print.
 
+# tandem_program_test(<name> <target without tandem_> <exit status> [SOAK] [AFTER <name>]
+#   [FRESH <folder>] [LEAVES <file>] [PRINTS <expression>...] [WITH <argument>...])
+# SOAK marks what takes longer than tests may. The folder is removed before, the file is there
+# afterwards.
 function(tandem_program_test name target status)
-  cmake_parse_arguments(PARSE_ARGV 3 arg "" "" "PRINTS;WITH")
+  cmake_parse_arguments(PARSE_ARGV 3 arg "SOAK" "AFTER;FRESH;LEAVES" "PRINTS;WITH")
+  if(NOT TARGET tandem_${target})
+    return()
+  endif()
   add_test(NAME programs/${name}
     COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/tools/expect.py
-      ${status} ${arg_PRINTS} -- $<TARGET_FILE:${target}> ${arg_WITH})
-  set_tests_properties(programs/${name} PROPERTIES TIMEOUT 120)
+      "--fresh=${arg_FRESH}" "--leaves=${arg_LEAVES}"
+      ${status} ${arg_PRINTS} -- $<TARGET_FILE:tandem_${target}> ${arg_WITH})
+  if(arg_AFTER)
+    set_tests_properties(programs/${arg_AFTER} PROPERTIES FIXTURES_SETUP ${arg_AFTER})
+    set_tests_properties(programs/${name} PROPERTIES FIXTURES_REQUIRED ${arg_AFTER})
+  endif()
+  if(arg_SOAK)
+    set_tests_properties(programs/${name} PROPERTIES LABELS soak)
+  endif()
 endfunction()
 
-tandem_program_test(devices tandem_tool 0 WITH devices
+tandem_program_test(devices tool 0 WITH devices
   PRINTS "^name +backend +threads +memory$" "^/device:CPU:0 +cpu +[0-9]+ +[0-9]+ MiB$" "!CPU:1")
-tandem_program_test(devices_split tandem_tool 0 WITH devices --logical-cpus 4 --test-gpus 1
-  PRINTS "^/device:GPU:0 +test +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9]" "!CPU:4")
-tandem_program_test(devices_refused tandem_tool 105 WITH devices --logical-cpus 0
+tandem_program_test(devices_split tool 0 WITH devices --logical-cpus 4 --test-gpus 1
+  PRINTS "^/device:GPU:0 +test +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9][0-9]* +[0-9]+ MiB, shared$" "!CPU:4")
+tandem_program_test(devices_refused tool 105 WITH devices --logical-cpus 0
   PRINTS "--logical-cpus" "not in range 1 to 1024")
-tandem_program_test(tune tandem_tool 0
+tandem_program_test(tune tool 0
   WITH tune --out ${PROJECT_BINARY_DIR}/providers_of_test --largest 16
   PRINTS "^6 classes of products measured" "^written to .*providers_of_test; use it with")
-tandem_program_test(tune_refused tandem_tool 1 WITH tune --out /no/such/folder/table
+tandem_program_test(tune_refused tool 1 WITH tune --out /no/such/folder/table
   PRINTS "^tandem: Unavailable: tune: '/no/such/folder/table.new' cannot be written")
-tandem_program_test(no_command tandem_tool 106 PRINTS "subcommand is required")
+tandem_program_test(no_command tool 106 PRINTS "subcommand is required")
+tandem_program_test(unknown_command tool 109 WITH nonsense
+  PRINTS "^there is no command 'nonsense'; the commands are devices tune$")
+tandem_program_test(version tool 0 WITH --version PRINTS "^tandem ${PROJECT_VERSION}$")
+
+tandem_program_test(example_help demo 0 WITH --help
+  PRINTS "^Usage: " "--epochs .*=5 +Passes over the data$" "!Epoch")
+tandem_program_test(example_misspelt_flag demo 109 WITH --epoch 1 PRINTS "not expected: .*--epoch$" "!Epoch")
+tandem_program_test(example_refuses_zero demo 105 WITH --epochs=0 PRINTS "--epochs: .*not in range" "!Epoch")
 
 tandem_program_test(device_scope device_scope 0 WITH --size 64 --test-gpus 1
   PRINTS "^matmul.float32.64,64., float32.64,64..* ran on /device:GPU:0 .the scope names it.$"
          "^/device:GPU:0 -> /device:CPU:0: 1 copies, 4 bytes$")
 tandem_program_test(device_scope_refused device_scope 1 WITH --size 64
-  PRINTS "^NotFound: random_normal.*'/device:GPU:0' does not exist; the devices are /device:CPU:0$")
+  PRINTS "^NotFound: random_normal.*'/device:GPU:0' does not exist; the devices are /device:CPU:0$"
+         "^Where there is no GPU: device_scope --test-gpus 1$")
 tandem_program_test(device_scope_soft device_scope 0 WITH --size 64 --soft-placement
   PRINTS "^matmul.* ran on /device:CPU:0 ./device:GPU:0 does not exist.$" "!copies")
 
@@ -34,7 +57,8 @@ tandem_program_test(two_devices two_devices 0 WITH --size 64 --test-gpus 2
          "^add.* ran on /device:GPU:0 .first device.$"
          "^/device:GPU:1 -> /device:GPU:0: 1 copies, 16384 bytes$")
 tandem_program_test(two_devices_refused two_devices 1 WITH --size 64 --test-gpus 1
-  PRINTS "'/device:GPU:1' does not exist; the devices are /device:GPU:0, /device:CPU:0$")
+  PRINTS "'/device:GPU:1' does not exist; the devices are /device:GPU:0, /device:CPU:0$"
+         "^Where there are no two GPUs: two_devices --test-gpus 2$")
 tandem_program_test(two_devices_soft two_devices 0 WITH --size 64 --soft-placement
   PRINTS "^mean of the sum, computed on /device:CPU:0" "!copies")
 
@@ -53,18 +77,26 @@ tandem_program_test(custom_training_loop_on_three custom_training_loop 0 WITH --
   PRINTS "^Number of devices: 3$" "^Epoch: 0, Loss: 2[.]")
 tandem_program_test(custom_training_loop_alone custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 1
   PRINTS "^Number of devices: 1$" "^Epoch: 0, Loss: 2[.]")
-tandem_program_test(checkpointing checkpointing 0
-  WITH --rows 300 --folder ${PROJECT_BINARY_DIR}/checkpoints_of_test
-  PRINTS "^Epoch: 1, Loss: [12][.]" "^Checkpoint saved at .*checkpoints_of_test/ckpt-1$"
+set(checkpoints ${PROJECT_BINARY_DIR}/checkpoints_of_test)
+tandem_program_test(checkpointing checkpointing 0 FRESH ${checkpoints} WITH --rows 300 --folder ${checkpoints}
+  PRINTS "!Goes on" "^Epoch: 1, Loss: [12][.]" "^Checkpoint saved at .*checkpoints_of_test/ckpt-1$"
          "^Checkpoint saved at .*checkpoints_of_test/ckpt-2$" "^Checkpoint restored.$")
+tandem_program_test(checkpointing_again checkpointing 0 AFTER checkpointing WITH --rows 300 --folder ${checkpoints}
+  PRINTS "^Goes on from .*checkpoints_of_test/ckpt-2$" "!Epoch: 1," "^Epoch: 2, Loss: [01][.]"
+         "^Checkpoint saved at .*checkpoints_of_test/ckpt-4$" "^Checkpoint restored.$")
 tandem_program_test(regression regression 0 WITH --rows 200 --epochs 10
   PRINTS "^Epoch 10/10$" "^7/7 - .* - loss: 0[.][0-2][0-9]+ - mae: 0[.]" "dense_1 .Dense. .*10,250")
-tandem_program_test(gpt gpt 0 WITH --windows 64 --epochs 2 --letters 20
-  PRINTS "^76 letters, 622796 parameters$" "^4/4 - .*loss: 4[.]" "^4/4 - .*loss: 3[.]" "GNU GENERAL PUBLIC LICENSE")
-tandem_program_test(gpt_refused gpt 1 WITH --text /no/such/text
-  PRINTS "^NotFound: /no/such/text has no text of more than 64 letters; name one with --text$")
-tandem_program_test(demo demo 0 WITH --rows 6400 --epochs 1
-  PRINTS "^100/100 - " "^saved at .*ckpt-1 and restored$" "^test accuracy 0.[78][0-9]+, trained on [0-9]+ pictures/s$")
+tandem_program_test(gpt gpt 0 WITH --windows 60 --epochs=3 --letters 20
+  PRINTS "^76 letters, 622796 parameters, 12 steps$" "^4/4 - .*loss: 4[.]" "^4/4 - .*loss: 3[.]"
+         "GNU GENERAL PUBLIC LICENSE")
+tandem_program_test(gpt_without_text gpt 1 WITH --text /no/such/text
+  PRINTS "^NotFound: '/no/such/text' cannot be read$" "^Name a text to learn from with --text FILE.$")
+tandem_program_test(gpt_with_too_little gpt 1 WITH --text /dev/null
+  PRINTS "^InvalidArgument: '/dev/null' has 0 letters; to learn from it takes more than 64$")
+set(demo_folder ${PROJECT_BINARY_DIR}/demo_of_test)
+tandem_program_test(demo demo 0 FRESH ${demo_folder} LEAVES ${demo_folder}/ckpt-1.index
+  WITH --rows 6400 --epochs 1 --folder ${demo_folder}
+  PRINTS "^100/100 - " "^saved at ${demo_folder}/ckpt-1 and restored$" "^test accuracy 0.[78][0-9]+, trained on [0-9]+ pictures/s$")
 tandem_program_test(soft_placement soft_placement 0
   PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend test."
          "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"

@@ -1,29 +1,44 @@
-# The programs of the tree: the `tandem` command, the examples, the bench. A missing folder is an
-# absent program.
+# The programs of the tree: the `tandem` command, the examples, the bench. Targets carry the
+# project's name, as other projects also have a `demo`; the programs themselves do not.
 
-file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cpp)
-if(tool_sources)
+if(TANDEM_TOOL OR TANDEM_EXAMPLES)
   find_package(CLI11 REQUIRED)
-  add_executable(tandem_tool ${tool_sources})
-  tandem_own_target(tandem_tool)
-  set_target_properties(tandem_tool PROPERTIES OUTPUT_NAME tandem)
+endif()
+
+function(tandem_program target program)
+  add_executable(${target} ${ARGN})
+  tandem_own_target(${target})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME ${program})
+endfunction()
+
+# The tool and the examples see what a user sees: the public headers and the library. CLI11 takes
+# seconds to compile, and more to optimise.
+if(TANDEM_TOOL)
+  file(GLOB tool_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/*.cpp)
+  tandem_program(tandem_tool tandem ${tool_sources})
+  target_compile_definitions(tandem_tool PRIVATE TANDEM_VERSION="${PROJECT_VERSION}")
+  target_compile_options(tandem_tool PRIVATE -O1)
   target_link_libraries(tandem_tool PRIVATE tandem::tandem CLI11::CLI11)
 endif()
 
-# An example sees what a user sees: the public headers and the shared library.
-file(GLOB example_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.cpp)
-foreach(source IN LISTS example_sources)
-  cmake_path(GET source STEM name)
-  add_executable(${name} ${source})
-  tandem_own_target(${name})
-  target_link_libraries(${name} PRIVATE tandem::tandem)
-endforeach()
+if(TANDEM_EXAMPLES)
+  add_library(tandem_example_program OBJECT ${PROJECT_SOURCE_DIR}/examples/program.cpp)
+  tandem_own_target(tandem_example_program)
+  target_compile_options(tandem_example_program PRIVATE -O1)
+  target_link_libraries(tandem_example_program PUBLIC tandem::tandem PRIVATE CLI11::CLI11)
+  file(GLOB example_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/examples/*.cpp)
+  list(FILTER example_sources EXCLUDE REGEX "/program\\.cpp$")
+  foreach(source IN LISTS example_sources)
+    cmake_path(GET source STEM name)
+    tandem_program(tandem_${name} ${name} ${source})
+    target_link_libraries(tandem_${name} PRIVATE tandem_example_program)
+  endforeach()
+endif()
 
-file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
-if(bench_sources)
-  add_executable(tandem-bench ${bench_sources})
-  tandem_own_target(tandem-bench)
-  target_include_directories(tandem-bench PRIVATE
+if(TANDEM_BENCH)
+  file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
+  tandem_program(tandem_bench tandem-bench ${bench_sources})
+  target_include_directories(tandem_bench PRIVATE
     ${PROJECT_SOURCE_DIR}/bench ${PROJECT_SOURCE_DIR}/tests)
-  target_link_libraries(tandem-bench PRIVATE tandem_internal)
+  target_link_libraries(tandem_bench PRIVATE tandem_internal)
 endif()

@@ -1,5 +1,7 @@
 # tests/ mirrors src/: each folder of *_test.cpp becomes one program test_<folder>, and each test in
-# it one entry of ctest. What tests share lives in tests/harness/.
+# it one entry of ctest. What tests share lives in tests/harness/. `make test` runs them side by side
+# on a machine that may be busy; `make soak` runs them with TANDEM_SOAK set (tests/harness/soak.h),
+# and those with the label `soak` besides.
 
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -7,11 +9,12 @@ include(GoogleTest)
 
 add_test(NAME folder_order
   COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-folder-order.py)
-if(NOT TANDEM_SANITIZE)
-  add_test(NAME package COMMAND ${PROJECT_SOURCE_DIR}/tests/package/run.sh ${PROJECT_BINARY_DIR})
-  set_tests_properties(package PROPERTIES
-    TIMEOUT 120
-    RUN_SERIAL ON
+if(TANDEM_INSTALL AND NOT TANDEM_SANITIZE)
+  set(package_tests ${PROJECT_SOURCE_DIR}/tests/package)
+  add_test(NAME package COMMAND ${package_tests}/run.sh ${PROJECT_BINARY_DIR})
+  add_test(NAME package_static COMMAND ${package_tests}/static.sh)
+  set_tests_properties(package_static PROPERTIES LABELS soak)
+  set_tests_properties(package package_static PROPERTIES
     ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
 endif()
 
@@ -56,28 +59,30 @@ endforeach()
 list(REMOVE_DUPLICATES folders)
 
 foreach(folder IN LISTS folders)
-  add_executable(test_${folder} ${sources_of_${folder}} $<TARGET_OBJECTS:tandem_test_harness>)
-  tandem_test_target(test_${folder})
-  target_link_libraries(test_${folder} PRIVATE GTest::gtest_main)
-  gtest_discover_tests(test_${folder}
+  set(target tandem_test_${folder})
+  add_executable(${target} ${sources_of_${folder}} $<TARGET_OBJECTS:tandem_test_harness>)
+  tandem_test_target(${target})
+  set_target_properties(${target} PROPERTIES OUTPUT_NAME test_${folder})
+  target_link_libraries(${target} PRIVATE GTest::gtest_main)
+  gtest_discover_tests(${target}
     TEST_PREFIX ${folder}/
     DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60
-    PROPERTIES TIMEOUT 120)
+    DISCOVERY_TIMEOUT 60)
 endforeach()
+target_compile_definitions(tandem_test_kernels PRIVATE "${TANDEM_VECTOR_DEFINITION}")
 
 # A process of its own, for tests that kill it: see tests/checkpoint/trainer.cpp.
-add_executable(checkpoint_trainer ${tests_dir}/checkpoint/trainer.cpp)
-tandem_test_target(checkpoint_trainer)
-target_compile_definitions(test_checkpoint PRIVATE
-  TANDEM_CHECKPOINT_TRAINER="$<TARGET_FILE:checkpoint_trainer>")
-add_dependencies(test_checkpoint checkpoint_trainer)
+add_executable(tandem_checkpoint_trainer ${tests_dir}/checkpoint/trainer.cpp)
+tandem_test_target(tandem_checkpoint_trainer)
+set_target_properties(tandem_checkpoint_trainer PROPERTIES OUTPUT_NAME checkpoint_trainer)
+target_compile_definitions(tandem_test_checkpoint PRIVATE
+  TANDEM_CHECKPOINT_TRAINER="$<TARGET_FILE:tandem_checkpoint_trainer>")
+add_dependencies(tandem_test_checkpoint tandem_checkpoint_trainer)
 
 # Compares our ops with TensorFlow's: see tests/interop/run.py and `make interop`.
 find_package(nlohmann_json QUIET)
 if(nlohmann_json_FOUND)
   file(GLOB interop_sources CONFIGURE_DEPENDS ${tests_dir}/interop/*.cpp)
-  add_executable(tandem-interop ${interop_sources})
-  tandem_own_target(tandem-interop)
-  target_link_libraries(tandem-interop PRIVATE tandem::tandem nlohmann_json::nlohmann_json)
+  tandem_program(tandem_interop tandem-interop ${interop_sources})
+  target_link_libraries(tandem_interop PRIVATE tandem::tandem nlohmann_json::nlohmann_json)
 endif()

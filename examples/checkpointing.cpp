@@ -1,14 +1,23 @@
-/// Article 000, example 3: a custom training loop that saves a checkpoint after each epoch.
-///
-///   checkpointing [--logical-cpus 2] [--epochs 2] [--rows 60000] [--folder training_checkpoints]
+/// A training loop that saves a checkpoint after each epoch, and when it is started again goes on
+/// from the last.
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
 namespace layers = keras::layers;
 
 int main(int count, char** words) {
-  return example::run([&] {
-    example::use_logical_cpus(count, words, 2);
+  example::Flags flags(
+      "Trains a small classifier on Fashion-MNIST, goes on where it was when run again");
+  int cpus = 2;
+  int epochs = 2;
+  int64_t rows = 60'000;
+  flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
+  flags.add("--epochs", epochs, "Passes over the data in this run");
+  flags.add("--rows", rows, "Pictures to learn from");
+  std::string folder = "training_checkpoints";
+  flags.add("--folder", folder, "Where the checkpoints are");
+  return flags.run(count, words, [&] {
+    example::use_logical_cpus(cpus);
     const distribute::MirroredStrategy strategy;
 
     const auto scope = strategy.scope();
@@ -19,12 +28,14 @@ int main(int count, char** words) {
     const keras::optimizers::Adam optimizer(0.01);
     const keras::losses::CategoricalCrossentropy loss_fn({.from_logits = true});
 
-    const std::filesystem::path checkpoint_dir =
-        example::text_flag(count, words, "--folder", "training_checkpoints");
+    const std::filesystem::path checkpoint_dir = folder;
     const train::Checkpoint checkpoint({{"optimizer", optimizer}, {"model", model}});
+    const auto last = train::latest_checkpoint(checkpoint_dir);
+    if (const auto path = checkpoint.restore(last, {.fall_back = true}).path()) {
+      std::printf("Goes on from %s\n", path->c_str());
+    }
 
-    const auto [train, test] =
-        example::flat_fashion_mnist(example::flag(count, words, "--rows", 60'000));
+    const auto [train, test] = example::flat_fashion_mnist(rows);
     const auto dataset = strategy.experimental_distribute_dataset(
         data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
 
@@ -37,7 +48,8 @@ int main(int count, char** words) {
       return loss;
     });
 
-    for (int epoch = 0; epoch < example::flag(count, words, "--epochs", 2); ++epoch) {
+    const auto first = static_cast<int>(checkpoint.save_counter());  // One was saved per epoch.
+    for (int epoch = first; epoch < first + epochs; ++epoch) {
       for (const auto& batch : dataset) {
         const auto losses = strategy.run(train_step, batch);
         const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);

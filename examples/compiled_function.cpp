@@ -1,9 +1,5 @@
 /// A compiled function with a loop, a branch and a device of its own inside, and what it looks like
 /// to the machine.
-///
-///   compiled_function [--test-gpus 1]
-#include <cstdio>
-
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
@@ -28,8 +24,11 @@ Tensor clipped(const Tensor& gradient) {
 }  // namespace
 
 int main(int count, char** words) {
-  return example::run([&] {
-    const int gpus = example::flag(count, words, "--test-gpus", 0);
+  example::Flags flags("Compiles a function with a loop and a branch, runs it and explains it");
+  int gpus = 0;
+  flags.add("--test-gpus", gpus, "Make so many GPUs, which compute on the CPU, and use the first",
+            0);
+  return flags.run(count, words, [&] {
     for (int i = 0; i < gpus; ++i) config::add_test_device();
 
     const auto step = function([&](const Tensor& x) {

@@ -1,14 +1,19 @@
-/// Article 000, example 2: a custom training loop under MirroredStrategy.
-///
-///   custom_training_loop [--logical-cpus 2] [--epochs 2] [--rows 60000]
+/// A training loop of one's own under MirroredStrategy.
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
 namespace layers = keras::layers;
 
 int main(int count, char** words) {
-  return example::run([&] {
-    example::use_logical_cpus(count, words, 2);
+  example::Flags flags("Trains a small classifier on Fashion-MNIST in a loop of its own");
+  int cpus = 2;
+  int epochs = 2;
+  int64_t rows = 60'000;
+  flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
+  flags.add("--epochs", epochs, "Passes over the data");
+  flags.add("--rows", rows, "Pictures to learn from");
+  return flags.run(count, words, [&] {
+    example::use_logical_cpus(cpus);
     const distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 
@@ -20,8 +25,7 @@ int main(int count, char** words) {
     const keras::optimizers::Adam optimizer(0.01);
     const keras::losses::CategoricalCrossentropy loss_fn({.from_logits = true});
 
-    const auto [train, test] =
-        example::flat_fashion_mnist(example::flag(count, words, "--rows", 60'000));
+    const auto [train, test] = example::flat_fashion_mnist(rows);
     const auto dataset = strategy.experimental_distribute_dataset(
         data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
 
@@ -34,7 +38,7 @@ int main(int count, char** words) {
       return loss;
     });
 
-    for (int epoch = 0; epoch < example::flag(count, words, "--epochs", 2); ++epoch) {
+    for (int epoch = 0; epoch < epochs; ++epoch) {
       for (const auto& batch : dataset) {
         const auto losses = strategy.run(train_step, batch);
         const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);

@@ -1,8 +1,7 @@
 /// Trains a convolutional network on the pictures of Fashion-MNIST on all devices, saves it,
 /// restores it into another and evaluates that one.
-///
-///   demo [--epochs 5] [--rows 60000] [--seed 1]
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 
 #include "program.h"
@@ -36,16 +35,29 @@ Tensor pictures(const Tensor& bytes) {
   return cast(expand_dims(bytes, -1), DType::float32) / 255.0;
 }
 
+/// A new folder that is this run's alone.
+std::filesystem::path new_folder() {
+  std::string name = std::filesystem::temp_directory_path() / "tandem-demo-XXXXXX";
+  if (mkdtemp(name.data()) == nullptr) throw Unavailable(name + " cannot be made");
+  return name;
+}
+
 }  // namespace
 
 int main(int count, char** words) {
-  return example::run([&] {
-    random::set_seed(static_cast<uint64_t>(example::flag(count, words, "--seed", 1)));
-    const int epochs = example::flag(count, words, "--epochs", 5);
+  example::Flags flags("Trains, saves, restores and evaluates a convolutional network");
+  int64_t seed = 1;
+  int epochs = 5;
+  int64_t most = 60'000;
+  std::string folder;
+  flags.add("--epochs", epochs, "Passes over the data");
+  flags.add("--rows", most, "Pictures to learn from");
+  flags.add("--seed", seed, "Of the weights and of the order of the pictures", 0);
+  flags.add("--folder", folder, "Where to save it; else in a new folder for temporary files");
+  return flags.run(count, words, [&] {
+    random::set_seed(static_cast<uint64_t>(seed));
     const auto [train, test] = keras::datasets::fashion_mnist::load_data();
-    const int64_t rows =
-        std::min<int64_t>(example::flag(count, words, "--rows", 60'000), train.y.shape()[0]);
-
+    const int64_t rows = std::min(most, train.y.shape()[0]);
     const int64_t steps = epochs * ((rows + kBatch - 1) / kBatch);
 
     const distribute::MirroredStrategy strategy;
@@ -58,14 +70,13 @@ int main(int count, char** words) {
               {.batch_size = kBatch, .epochs = epochs});
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
 
-    const auto folder = std::filesystem::temp_directory_path() / "tandem-demo";
-    const auto saved = train::Checkpoint({{"model", model}}).save(folder / "ckpt");
+    const auto place = folder.empty() ? new_folder() : std::filesystem::path(folder);
+    const auto saved = train::Checkpoint({{"model", model}}).save(place / "ckpt");
     const keras::Sequential restored = convnet(steps);
     train::Checkpoint({{"model", restored}}).restore(saved).assert_consumed();
     std::printf("saved at %s and restored\n", saved.c_str());
     const keras::Logs logs = restored.evaluate(pictures(test.x), test.y, {.batch_size = kBatch});
     std::printf("test accuracy %.4f, trained on %.0f pictures/s\n", logs.at("accuracy"),
                 static_cast<double>(rows * epochs) / taken.count());
-    std::filesystem::remove_all(folder);
   });
 }

@@ -1,14 +1,17 @@
-/// Article 002, example 1: what is inside a scope runs on its device; other GPUs stay idle.
-///
-///   device_scope [--size 1000] [--test-gpus 1] [--soft-placement]
+/// Device scopes: what is inside one runs on its device; other GPUs stay idle.
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
 
 int main(int count, char** words) {
-  return example::run([&] {
-    example::configure(count, words);
-    const int64_t size = example::flag(count, words, "--size", 1000);
+  example::Flags flags("Multiplies a matrix on the first GPU and reports what ran where",
+                       "Where there is no GPU: device_scope --test-gpus 1");
+  example::Placement placement;
+  placement.add_to(flags);
+  int64_t size = 1000;
+  flags.add("--size", size, "Rows and columns of the matrix");
+  return flags.run(count, words, [&] {
+    placement.configure();
     {
       const auto scope = device("/gpu:0");
       const Tensor a = random_normal({size, size});

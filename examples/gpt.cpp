@@ -1,7 +1,5 @@
 /// A small GPT that learns to write like a text, letter by letter: blocks of causal attention and
 /// of dense layers, trained with AdamW and a cosine with warm-up.
-///
-///   gpt [--text /usr/share/common-licenses/GPL-3] [--epochs 6] [--windows 1536] [--letters 400]
 #include <fstream>
 #include <map>
 #include <random>
@@ -28,8 +26,11 @@ class Text {
     std::stringstream all;
     all << file.rdbuf();
     letters_ = all.str();
+    if (!file) throw NotFound("'" + path + "' cannot be read");
     if (letters_.size() <= kTokens) {
-      throw NotFound(path + " has no text of more than 64 letters; name one with --text");
+      throw InvalidArgument("'" + path + "' has " + std::to_string(letters_.size()) +
+                            " letters; to learn from it takes more than " +
+                            std::to_string(kTokens));
     }
     for (char letter : letters_) numbers_.try_emplace(letter, 0);
     for (auto& [letter, number] : numbers_) {
@@ -114,16 +115,23 @@ std::string written(const keras::Model& model, const Text& text, int letters) {
 }  // namespace
 
 int main(int count, char** words) {
-  return example::run([&] {
+  example::Flags flags("Trains a small GPT on a text, letter by letter, and has it write",
+                       "Name a text to learn from with --text FILE.");
+  std::string path = "/usr/share/common-licenses/GPL-3";
+  int epochs = 6;
+  int64_t windows = 1536;
+  int letters = 400;
+  flags.add("--text", path, "The text");
+  flags.add("--epochs", epochs, "Passes over the windows");
+  flags.add("--windows", windows, "Stretches of the text to learn from");
+  flags.add("--letters", letters, "How much to write at the end");
+  return flags.run(count, words, [&] {
     random::set_seed(1);
-    const Text text(example::text_flag(count, words, "--text", "/usr/share/common-licenses/GPL-3"));
-    const int epochs = example::flag(count, words, "--epochs", 6);
-    const int64_t windows = example::flag(count, words, "--windows", 1536);
-
+    const Text text(path);
     const keras::Model model = gpt(static_cast<int64_t>(text.alphabet().size()));
-    std::printf("%lld letters, %lld parameters\n", static_cast<long long>(text.alphabet().size()),
-                static_cast<long long>(model.count_params()));
-    const int64_t steps = epochs * (windows + kBatch - 1) / kBatch;
+    const int64_t steps = epochs * ((windows + kBatch - 1) / kBatch);
+    std::printf("%zu letters, %lld parameters, %lld steps\n", text.alphabet().size(),
+                static_cast<long long>(model.count_params()), static_cast<long long>(steps));
     const int64_t warmup = steps / 10;
     model.compile({
         .optimizer = keras::optimizers::AdamW(keras::optimizers::schedules::CosineDecay(
@@ -134,7 +142,6 @@ int main(int count, char** words) {
     const auto [read, next] = text.windows(windows);
     model.fit(read, next, {.batch_size = kBatch, .epochs = epochs});
 
-    std::printf("\n%s|%s\n", text.first(kTokens).c_str(),
-                written(model, text, example::flag(count, words, "--letters", 400)).c_str());
+    std::printf("\n%s|%s\n", text.first(kTokens).c_str(), written(model, text, letters).c_str());
   });
 }

@@ -1,6 +1,4 @@
-/// Article 000, example 1: `fit` of a small classifier under MirroredStrategy.
-///
-///   mirrored_fit [--logical-cpus 2] [--epochs 2] [--seed 2]
+/// `fit` under MirroredStrategy: a small classifier on two devices.
 ///
 /// With ten hidden units the accuracy on the test images depends much on the seed: after two epochs
 /// from 0.73 to 0.84 for the seeds 1 to 8, and from 0.62 to 0.83 in Keras. 2 is the first above
@@ -11,9 +9,16 @@ using namespace tandem;  // NOLINT: an example
 namespace layers = keras::layers;
 
 int main(int count, char** words) {
-  return example::run([&] {
-    example::use_logical_cpus(count, words, 2);
-    random::set_seed(static_cast<uint64_t>(example::flag(count, words, "--seed", 2)));
+  example::Flags flags("Trains a small classifier on Fashion-MNIST, on several devices at once");
+  int cpus = 2;
+  int epochs = 2;
+  int64_t seed = 2;
+  flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
+  flags.add("--epochs", epochs, "Passes over the data");
+  flags.add("--seed", seed, "Of the weights and of the order of the examples", 0);
+  return flags.run(count, words, [&] {
+    example::use_logical_cpus(cpus);
+    random::set_seed(static_cast<uint64_t>(seed));
     const distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 
@@ -27,8 +32,7 @@ int main(int count, char** words) {
     model.compile({.optimizer = optimizer, .loss = loss_fn, .metrics = {"accuracy"}});
 
     const auto [train, test] = example::flat_fashion_mnist();
-    model.fit(train.x, train.y,
-              {.batch_size = 128, .epochs = example::flag(count, words, "--epochs", 2)});
+    model.fit(train.x, train.y, {.batch_size = 128, .epochs = epochs});
     model.evaluate(test.x, test.y, {.batch_size = 128});
   });
 }

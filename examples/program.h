@@ -1,92 +1,63 @@
-/// What the example programs share: flags, reports, and how an error ends them.
+/// What the example programs share: flags, data, reports, and how an error ends them.
 #pragma once
 
-#include <algorithm>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <functional>
+#include <memory>
 #include <string>
-#include <string_view>
-#include <vector>
 
 #include "tandem/tandem.h"
 
+namespace CLI {
+class App;
+}
+
 namespace example {
 
-/// The number after `name`, or `otherwise`.
-inline int flag(int count, char** words, std::string_view name, int otherwise) {
-  for (int i = 1; i + 1 < count; ++i) {
-    if (name == words[i]) return std::atoi(words[i + 1]);
-  }
-  return otherwise;
-}
+/// The command line of a program, read by CLI11: `--help` lists the flags with their defaults, and
+/// what is not among them is an error.
+class Flags {
+ public:
+  /// What `--help` says before the flags, and after them. An error about a device or a file that
+  /// does not exist ends with the hint, too.
+  explicit Flags(const std::string& description, const std::string& hint = "");
+  ~Flags();
 
-inline bool has_flag(int count, char** words, std::string_view name) {
-  for (int i = 1; i < count; ++i) {
-    if (name == words[i]) return true;
-  }
-  return false;
-}
+  /// A flag whose default is the value that the variable has.
+  void add(const std::string& name, int& value, const std::string& help, int least = 1);
+  void add(const std::string& name, int64_t& value, const std::string& help, int64_t least = 1);
+  void add(const std::string& name, std::string& value, const std::string& help);
+  void add(const std::string& name, bool& value, const std::string& help);
 
-/// The word after `name`, or `otherwise`.
-inline std::string text_flag(int count, char** words, std::string_view name,
-                             const std::string& otherwise) {
-  for (int i = 1; i + 1 < count; ++i) {
-    if (name == words[i]) return words[i + 1];
-  }
-  return otherwise;
-}
+  /// Reads the words, then runs the program. Returns the exit status; an error is printed with its
+  /// kind.
+  int run(int count, char** words, const std::function<void()>& program);
 
-/// Cuts the CPU into as many devices as --logical-cpus says.
-inline void use_logical_cpus(int count, char** words, int otherwise) {
-  const int cpus = std::max(flag(count, words, "--logical-cpus", otherwise), 0);
-  tandem::config::set_logical_cpus(
-      std::vector<tandem::config::LogicalCpu>(static_cast<size_t>(cpus)));
-}
+ private:
+  std::unique_ptr<CLI::App> app_;
+  std::string hint_;
+};
 
-/// The images of Fashion-MNIST as rows of 784 numbers from 0 to 1, and their classes one-hot, as
-/// the articles prepare MNIST. Only the first `most` for training.
-inline tandem::keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most = 60'000) {
-  auto [train, test] = tandem::keras::datasets::fashion_mnist::load_data();
-  const auto prepared = [](const tandem::keras::datasets::Examples& examples, int64_t rows) {
-    rows = std::min<int64_t>(rows, examples.y.shape()[0]);
-    const tandem::Tensor images = tandem::reshape(examples.x.rows(0, rows), {-1, 784});
-    return tandem::keras::datasets::Examples{
-        tandem::cast(images, tandem::DType::float32) / 255.0,
-        tandem::keras::utils::to_categorical(examples.y.rows(0, rows), 10)};
-  };
-  return {prepared(train, most), prepared(test, test.y.shape()[0])};
-}
+/// Cuts the CPU into so many devices.
+void use_logical_cpus(int count);
 
-/// Devices and placement as the flags say: --test-gpus 2, --soft-placement.
-inline void configure(int count, char** words) {
-  for (int i = 0; i < flag(count, words, "--test-gpus", 0); ++i) tandem::config::add_test_device();
-  tandem::config::set_soft_device_placement(has_flag(count, words, "--soft-placement"));
-  tandem::config::set_log_device_placement(true);
-  tandem::logging::set_level(tandem::logging::Level::error);  // The report says it all.
-}
+/// The images of Fashion-MNIST as rows of 784 numbers from 0 to 1, and their classes one-hot. Only
+/// the first `most` for training.
+tandem::keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most = 60'000);
 
-inline void print_reports() {
-  for (const auto& placement : tandem::placement_report()) {
-    std::printf("%s ran on %s (%s)\n", placement.op.c_str(), placement.device.c_str(),
-                placement.reason.c_str());
-  }
-  for (const auto& count : tandem::copy_report()) {
-    std::printf("%s -> %s: %llu copies, %llu bytes\n", count.from.c_str(), count.to.c_str(),
-                static_cast<unsigned long long>(count.copies),
-                static_cast<unsigned long long>(count.bytes));
-  }
-}
+/// How programs that name GPUs run on machines that have none.
+struct Placement {
+  int test_gpus = 0;
+  bool soft = false;
 
-/// The exit status of `program`; an error is printed with its kind.
-inline int run(const std::function<void()>& program) {
-  try {
-    program();
-  } catch (const tandem::Error& error) {
-    std::fprintf(stderr, "%s: %s\n", error.kind(), error.what());
-    return 1;
-  }
-  return 0;
-}
+  void add_to(Flags& flags);
+
+  /// Makes the devices, and keeps the log of placements for print_reports.
+  void configure() const;
+};
+
+/// Where ops ran, and what was copied.
+void print_reports();
 
 }  // namespace example

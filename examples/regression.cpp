@@ -1,19 +1,23 @@
-/// Article 002, example 3: a network that makes its weights for the data it first sees, trained
-/// with everything by name.
-///
-///   regression [--logical-cpus 2] [--epochs 10] [--rows 2000]
+/// Regression with a network that makes its weights for the data it first sees, trained with
+/// everything by name.
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
 namespace layers = keras::layers;
 
 int main(int count, char** words) {
-  return example::run([&] {
-    example::use_logical_cpus(count, words, 2);
+  example::Flags flags("Trains a network to follow a smooth function of 20 numbers");
+  int cpus = 2;
+  int epochs = 10;
+  int64_t rows = 2000;
+  flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
+  flags.add("--epochs", epochs, "Passes over the data");
+  flags.add("--rows", rows, "Examples to learn from");
+  return flags.run(count, words, [&] {
+    example::use_logical_cpus(cpus);
     random::set_seed(1);
     const distribute::MirroredStrategy strategy;
     const auto scope = strategy.scope();
-    const int64_t rows = example::flag(count, words, "--rows", 2000);
     const Tensor x_train = random_normal({rows, 20});
     const Tensor y_train = sin(matmul(x_train, random_normal({20, 10}, 0, 0.3)));
 
@@ -22,7 +26,7 @@ int main(int count, char** words) {
         layers::Dense(10),
     });
     model.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}});
-    model.fit(x_train, y_train, {.epochs = example::flag(count, words, "--epochs", 10)});
+    model.fit(x_train, y_train, {.epochs = epochs});
     std::printf("%s", model.summary().c_str());
   });
 }

@@ -1,14 +1,13 @@
-/// Article 001: a GPU has no kernels for int32 variables. One there is refused with the reason;
+/// Soft placement: a GPU has no kernels for int32 variables. One there is refused with the reason;
 /// with soft placement it falls back to the CPU. The GPU is a test device, so that the program runs
 /// on any machine.
-///
-///   soft_placement
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
 
-int main() {
-  return example::run([] {
+int main(int count, char** words) {
+  example::Flags flags("Places a variable on a GPU that refuses it, then lets it fall back");
+  return flags.run(count, words, [] {
     config::add_test_device();
     config::set_log_device_placement(true);
     const Variable a_cpu = [] {

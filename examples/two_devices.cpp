@@ -1,14 +1,17 @@
-/// Article 002, example 2: two products on two GPUs; their sum needs one of them to be copied.
-///
-///   two_devices [--size 500] [--test-gpus 2] [--soft-placement]
+/// Ops on two GPUs: a product on each; their sum needs one of them to be copied.
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
 
 int main(int count, char** words) {
-  return example::run([&] {
-    example::configure(count, words);
-    const int64_t size = example::flag(count, words, "--size", 500);
+  example::Flags flags("Multiplies matrices on two GPUs, adds them, and reports what was copied",
+                       "Where there are no two GPUs: two_devices --test-gpus 2");
+  example::Placement placement;
+  placement.add_to(flags);
+  int64_t size = 500;
+  flags.add("--size", size, "Rows and columns of the matrices");
+  return flags.run(count, words, [&] {
+    placement.configure();
     Tensor b;
     Tensor d;
     {

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the Debian packages that are missing for the given sets (default: build).
-# usage: scripts/install-deps.sh [build|check|interop|sanitize|peers]...
+# usage: scripts/install-deps.sh [build|check|interop|sanitize|peers|aarch64]...
 set -euo pipefail
 
 packages_of() {
@@ -12,8 +12,9 @@ packages_of() {
     interop) echo nlohmann-json3-dev ;;
     sanitize) echo libasan8 libubsan1 libtsan2 ;;
     peers) echo python3 python3-venv python3-pip ;;
+    aarch64) echo g++-aarch64-linux-gnu qemu-user mmdebstrap ;;
     *)
-      echo "install-deps.sh: unknown set '$1'; the sets are build, check, interop, sanitize, peers" >&2
+      echo "install-deps.sh: unknown set '$1'; the sets are build, check, interop, sanitize, peers, aarch64" >&2
       return 1
       ;;
   esac

@@ -1,4 +1,5 @@
 /// `tandem devices`: what there is to run on.
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <string>
@@ -23,13 +24,16 @@ std::string bytes_text(size_t bytes) {
   return text;
 }
 
-/// Its limit, else all that the machine has.
-size_t memory_of(const config::LogicalDevice& device) {
-  if (device.memory_limit != 0) return device.memory_limit;
-  for (const auto& physical : config::list_physical_devices(device.type)) {
-    if (physical.name == device.physical) return physical.memory;
-  }
-  return 0;
+/// Its limit, else all that the physical device has, which its other parts may take as well.
+std::string memory_of(const config::LogicalDevice& device) {
+  if (device.memory_limit != 0) return bytes_text(device.memory_limit);
+  const auto is_whole = [&](const auto& physical) { return physical.name == device.physical; };
+  const auto is_part = [&](const auto& logical) { return logical.physical == device.physical; };
+  const auto physical = config::list_physical_devices(device.type);
+  const auto whole = std::ranges::find_if(physical, is_whole);
+  if (whole == physical.end()) return "-";
+  const auto parts = std::ranges::count_if(config::list_logical_devices(device.type), is_part);
+  return bytes_text(whole->memory) + (parts > 1 ? ", shared" : "");
 }
 
 void list(const Options& options) {
@@ -43,7 +47,7 @@ void list(const Options& options) {
   for (const auto& device : config::list_logical_devices()) {
     std::printf(kRow, device.name.c_str(), device.backend.c_str(),
                 device.threads > 0 ? std::to_string(device.threads).c_str() : "-",
-                bytes_text(memory_of(device)).c_str());
+                memory_of(device).c_str());
   }
 }
 

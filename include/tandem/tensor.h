@@ -120,7 +120,8 @@ class TANDEM_API Tensor {
     }
   }
 
-  /// The only element.
+  /// The only element. Throws InvalidArgument when there are more or none, or the dtype is another,
+  /// FailedPrecondition while tracing.
   template <class T>
   T item() const {
     check_dtype(dtype_of<T>);
@@ -164,6 +165,7 @@ class TANDEM_API Tensor {
   }
 
   static void check_count(size_t given, const Shape& shape);
+  void check_single() const;
   Tensor element(std::span<const int64_t> index) const;
   void check_single() const;
   void check_dtype(DType wanted) const;

@@ -15,11 +15,19 @@ namespace {
 #if defined(__SSE2__)
 constexpr unsigned kSubnormalsAreZero = 0x8040;  // Flush results, and read operands as zero.
 unsigned float_mode() { return _mm_getcsr(); }
-void set_float_mode(unsigned mode) { _mm_setcsr(mode); }
+void set_float_mode(uint64_t mode) { _mm_setcsr(static_cast<unsigned>(mode)); }
+#elif defined(__aarch64__)
+constexpr uint64_t kSubnormalsAreZero = uint64_t{1} << 24;  // FZ does both.
+uint64_t float_mode() {
+  uint64_t mode;
+  asm volatile("mrs %0, fpcr" : "=r"(mode));
+  return mode;
+}
+void set_float_mode(uint64_t mode) { asm volatile("msr fpcr, %0" : : "r"(mode)); }
 #else
 constexpr unsigned kSubnormalsAreZero = 0;
 unsigned float_mode() { return 0; }
-void set_float_mode(unsigned) {}
+void set_float_mode(uint64_t) {}
 #endif
 
 }  // namespace

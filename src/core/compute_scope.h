@@ -1,6 +1,8 @@
 /// What holds for a thread while it computes.
 #pragma once
 
+#include <cstdint>
+
 namespace tandem::core {
 
 /// While it lives, OpenMP regions that this thread enters have one thread, so that a provider with
@@ -17,7 +19,7 @@ class ComputeScope {
 
  private:
   int former_threads_;
-  unsigned former_float_mode_;
+  uint64_t former_float_mode_;
 };
 
 }  // namespace tandem::core

@@ -193,10 +193,10 @@ void Tensor::check_count(size_t given, const Shape& shape) {
 }
 
 void Tensor::check_single() const {
-  if (!shape().is_symbolic() && shape().total_extent() == 1) return;
+  if (shape().total_extent() == 1) return;
   throw InvalidArgument(
-      fmt::format("item: a tensor of shape {} has {} elements, where exactly one is wanted; use "
-                  "to_vector or at",
+      fmt::format("item: a tensor of shape {} has {} elements and item() reads one; use to_vector() "
+                  "for all of them or at() for one",
                   shape().str(), shape().count().str()));
 }
 

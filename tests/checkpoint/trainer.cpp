@@ -3,7 +3,7 @@
 //                                       STEPS, saving every ten steps; then writes all that was
 //                                       trained to RESULT. Kills itself before step KILL_AT.
 //   trainer save FOLDER                 saves for ever, each time another number everywhere; prints
-//                                       a line when it begins.
+//                                       a line after each.
 #include <csignal>
 #include <cstdio>
 #include <cstring>
@@ -57,13 +57,13 @@ int save(const std::string& folder) {
   const auto latest = manager.latest_checkpoint();
   int64_t number =
       latest ? std::stoll(latest->string().substr(latest->string().rfind('-') + 1)) : 0;
-  std::puts("begun");
-  std::fflush(stdout);
   for (;;) {
     ++number;
     small.assign(fill({3}, static_cast<double>(number)));
     large.assign(fill({100, 1000}, static_cast<double>(number)));
     manager.save();
+    std::puts("saved");
+    std::fflush(stdout);
   }
 }
 

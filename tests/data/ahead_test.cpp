@@ -97,25 +97,27 @@ TEST_F(AheadTest, ErrorsOfARestoredIteratorHaveTheNumberInTheEpoch) {
 
 TEST_F(AheadTest, PrefetchMakesSoManyElementsAndThenRestsUntilHalfAreTaken) {
   std::atomic<int> made{0};
+  std::atomic<bool> first_is_taken{false};
   const auto dataset = Dataset::range(100).map([&](const Tensor& x) {
+    if (x.item<int64_t>() > 0) eventually([&] { return first_is_taken.load(); });
     ++made;
     return x;
   });
   auto iterator = dataset.prefetch(8).iterator(0);
   EXPECT_EQ(made, 0);
   iterator.next();
-  // One more than are kept where the caller was the first to work.
-  ASSERT_TRUE(eventually([&] { return made >= 8; }));
+  first_is_taken = true;
+  constexpr int kFull = 9;
+  ASSERT_TRUE(eventually([&] { return made == kFull; }));
   pause();
-  const int full = made;
-  EXPECT_LE(full, 9);
+  EXPECT_EQ(made, kFull);
   int taken = 1;
-  while (full - taken > 5) {
+  while (kFull - taken > 5) {
     iterator.next();
     ++taken;
   }
   pause();
-  EXPECT_EQ(made, full);
+  EXPECT_EQ(made, kFull);
   iterator.next();
   EXPECT_TRUE(eventually([&] { return made == taken + 1 + 8; })) << made << " of " << taken;
 }

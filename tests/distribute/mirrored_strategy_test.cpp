@@ -7,6 +7,7 @@
 #include "device/test/test_device.h"
 #include "graph/execution.h"
 #include "harness/classifier.h"
+#include "harness/threads.h"
 #include "harness/throws.h"
 
 namespace tandem::distribute {
@@ -167,22 +168,21 @@ TEST_F(Mirrored, AnExceptionInAReplicaIsNamedAndTheModelStaysAtTheLastWholeStep)
 TEST_F(Mirrored, AReplicaStuckInItsInputIsNamedWithinTheDeadline) {
   const MirroredStrategy strategy;
   config::set_wait_deadline(200ms);
-  auto release = std::make_shared<std::atomic<bool>>(false);
-  const auto start = std::chrono::steady_clock::now();
+  const harness::Trap trap;
   const auto message = error_of<DeadlineExceeded>([&] {
-    strategy.values_from_function([release](const ValueContext& context) {
-      while (context.replica_id_in_sync_group == 1 && !*release) std::this_thread::sleep_for(1ms);
+    strategy.values_from_function([trap](const ValueContext& context) {
+      if (context.replica_id_in_sync_group == 1) trap.enter();
+      trap.wait_until_occupied();
       return Tensor(1.f);
     });
   });
   EXPECT_EQ(message,
             "replica 1 on /device:CPU:1 (last seen in its input) did not arrive within 0.2 s");
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 10s);
   const PerReplica values = strategy.values_from_function([](const ValueContext& context) {
     return Tensor(static_cast<float>(context.replica_id_in_sync_group));
   });
   EXPECT_FLOAT_EQ(values.value(1).item<float>(), 1);
-  *release = true;
+  trap.open();
 }
 
 TEST_F(Mirrored, AnInputOfADeviceWithAQueueIsNamedToo) {
@@ -197,16 +197,17 @@ TEST_F(Mirrored, AnInputOfADeviceWithAQueueIsNamedToo) {
   EXPECT_EQ(failed, "replica 1 on /device:GPU:0: disk full");
 
   config::set_wait_deadline(200ms);
-  auto release = std::make_shared<std::atomic<bool>>(false);
+  const harness::Trap trap;
   const auto stuck = error_of<DeadlineExceeded>([&] {
-    strategy.values_from_function([release](const ValueContext& context) {
-      while (context.replica_id_in_sync_group == 1 && !*release) std::this_thread::sleep_for(1ms);
+    strategy.values_from_function([trap](const ValueContext& context) {
+      if (context.replica_id_in_sync_group == 1) trap.enter();
+      trap.wait_until_occupied();
       return Tensor(1.f);
     });
   });
   EXPECT_EQ(stuck,
             "replica 1 on /device:GPU:0 (last seen in its input) did not arrive within 0.2 s");
-  *release = true;
+  trap.open();
 }
 
 TEST_F(Mirrored, AnInputSignatureHoldsForReplicas) {
@@ -272,10 +273,11 @@ TEST_F(Mirrored, AReplicaThatNeverArrivesIsNamedAndTrainingGoesOn) {
   training.train();
   const auto weights = training.weights();
   config::set_wait_deadline(200ms);
-  auto release = std::make_shared<std::atomic<bool>>(false);
-  graph::set_instruction_hook([release](int replica, const std::string& op) {
-    while (replica == 1 && op == "softmax_cross_entropy" && !*release)
-      std::this_thread::sleep_for(1ms);
+  const harness::Trap trap;
+  graph::set_instruction_hook([trap](int replica, const std::string& op) {
+    if (op != "softmax_cross_entropy") return;  // Up to there replicas do not meet.
+    if (replica == 1) trap.enter();
+    trap.wait_until_occupied();
   });
   const auto message = error_of<DeadlineExceeded>([&] { training.train(); });
   EXPECT_EQ(message,
@@ -285,7 +287,7 @@ TEST_F(Mirrored, AReplicaThatNeverArrivesIsNamedAndTrainingGoesOn) {
   graph::set_instruction_hook({});
   config::set_wait_deadline(20s);
   EXPECT_NEAR(training.train(), undisturbed_second_loss(), 1e-12);
-  *release = true;
+  trap.open();
   std::this_thread::sleep_for(20ms);
   EXPECT_GT(training.train(), 0);
 }

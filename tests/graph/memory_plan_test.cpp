@@ -22,6 +22,13 @@ class MemoryPlanTest : public harness::FreshDevices {
     return devices::find_device(DeviceSpec::parse(device))->allocator();
   }
 
+  /// Queued work holds memory until it is done.
+  static void wait_for_queues() {
+    for (const auto& device : devices::all_devices()) {
+      device->queue().record().wait(std::chrono::seconds(100));
+    }
+  }
+
   /// Runs and compares the growth of each allocator with the plan.
   template <class Run>
   static void expect_as_planned(const MemoryPlan& plan, const Run& run) {
@@ -29,14 +36,13 @@ class MemoryPlanTest : public harness::FreshDevices {
     for (const MemoryPlan::Device& device : plan.devices) {
       planned[&allocator_of(device.name)] += device.bytes();
     }
+    wait_for_queues();
     for (const auto& [allocator, bytes] : planned) {
       allocator->reset_peak();
       before[allocator] = allocator->info().current;
     }
     const auto results = run();
-    for (const auto& device : devices::all_devices()) {
-      device->queue().record().wait(std::chrono::seconds(10));
-    }
+    wait_for_queues();
     for (const auto& [allocator, bytes] : planned) {
       EXPECT_EQ(allocator->info().peak - before[allocator], bytes);
     }

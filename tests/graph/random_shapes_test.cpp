@@ -398,7 +398,7 @@ void expect_same(const Outcome& got, const Outcome& wanted, const std::string& w
 class RandomShapes : public harness::FreshDevices {};
 
 TEST_F(RandomShapes, AFunctionComputesAndRefusesWhatEagerOpsDo) {
-  const unsigned programs = harness::soak() ? 20'000 : 400;
+  const auto programs = static_cast<unsigned>(harness::rounds(400, 20'000));
   for (unsigned number = 0; number < programs && !HasFatalFailure(); ++number) {
     const Program program = drawn(number);
     const auto compiled = function([&](const Tensors& inputs) { return program.run(inputs); });

@@ -1,9 +1,11 @@
 /// What tests of threads share.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <iterator>
+#include <memory>
 #include <thread>
 
 namespace tandem::harness {
@@ -24,5 +26,31 @@ bool eventually(const Condition& condition) {
   }
   return true;
 }
+
+/// A place where threads get stuck until the test is over, or until it lets them go. Cheap to copy,
+/// so that a thread that outlives the test can hold it.
+class Trap {
+ public:
+  /// To be called by who gets stuck.
+  void enter() const {
+    state_->occupied = true;
+    while (!state_->open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+
+  /// To be called by the others before they wait for that thread: a busy machine may run them
+  /// first.
+  void wait_until_occupied() const {
+    eventually([&] { return state_->occupied.load(); });
+  }
+
+  void open() const { state_->open = true; }
+
+ private:
+  struct State {
+    std::atomic<bool> occupied{false};
+    std::atomic<bool> open{false};
+  };
+  std::shared_ptr<State> state_ = std::make_shared<State>();
+};
 
 }  // namespace tandem::harness

@@ -107,9 +107,9 @@ TEST_F(TensorTest, TheOnlyElementIsReadFromAnyRank) {
       [] {
         Tensor::from<float>({1, 2}, {2}).item<float>();
       },
-      {"2 elements", "[2]"}));
+      {"item: a tensor of shape [2] has 2 elements", "to_vector()"}));
   EXPECT_TRUE(throws<InvalidArgument>([] { Tensor::from<float>({}, {0}).item<float>(); },
-                                      {"0 elements", "[0]"}));
+                                      {"shape [0] has 0 elements"}));
 }
 
 TEST_F(TensorTest, AnEmptyHandleIsUndefinedAndNothingElse) {
