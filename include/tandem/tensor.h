@@ -167,7 +167,6 @@ class TANDEM_API Tensor {
   static void check_count(size_t given, const Shape& shape);
   void check_single() const;
   Tensor element(std::span<const int64_t> index) const;
-  void check_single() const;
   void check_dtype(DType wanted) const;
   const TensorBody& checked() const;
 

@@ -117,6 +117,9 @@ TEST_F(Mirrored, ReduceSumsAndDividesByTheTrueCount) {
   const PerReplica scalars(Tensors{Tensor(1.f), Tensor(4.f)});
   EXPECT_FLOAT_EQ(strategy.reduce(ReduceOp::sum, scalars).item<float>(), 5);
   EXPECT_FLOAT_EQ(strategy.reduce(ReduceOp::mean, scalars).item<float>(), 2.5);
+  EXPECT_EQ(error_of<InvalidArgument>([&] { strategy.reduce(ReduceOp::sum, parts); }),
+            "reduce: the replicas' values have shapes [2] and [1]; they must be equal, or an axis "
+            "given to reduce them along");
 }
 
 TEST_F(Mirrored, AssignsInsideRunNeedAnAggregation) {
