@@ -57,7 +57,7 @@ int main(int count, char** words) {
   return flags.run(count, words, [&] {
     random::set_seed(static_cast<uint64_t>(seed));
     const auto [train, test] = keras::datasets::fashion_mnist::load_data();
-    const int64_t rows = std::min(most, train.y.shape()[0]);
+    const int64_t rows = std::min<int64_t>(most, train.y.shape()[0]);
     const int64_t steps = epochs * ((rows + kBatch - 1) / kBatch);
 
     const distribute::MirroredStrategy strategy;
