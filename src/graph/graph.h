@@ -52,6 +52,7 @@ struct Graph {
   std::vector<Node> nodes;
   std::vector<int> arguments;
   std::vector<int> results;
+  uint64_t drawing_calls = 0;  ///< In its trace, those that passes remove included.
 
   int add_value(Value value);
 
