@@ -33,9 +33,12 @@ struct CompileOptions {
   optimizers::Optimizer optimizer = "rmsprop";
   OneOrMore<Loss> loss{};              ///< One for all outputs, or one for each.
   std::vector<double> loss_weights{};  ///< One for each output; 1 without them.
-  std::vector<Metric> metrics{};       ///< Of each output.
-  bool run_eagerly = false;            ///< Op by op: slow, for debugging.
-  int steps_per_execution = 1;         ///< Callbacks of batches are called once for so many.
+  std::vector<Metric> metrics{};       ///< Of each output, each sample counted once.
+  /// Of each output, each sample counted by its weight, where fit or evaluate has weights.
+  std::vector<Metric> weighted_metrics{};
+  bool run_eagerly = false;     ///< Op by op: slow, for debugging.
+  int steps_per_execution = 1;  ///< Callbacks are called once for so many; epochs have as many or
+                                ///< a multiple, unless the data end.
 };
 
 /// What is shown: a bar on a terminal and a line per epoch elsewhere; nothing; one or the other.
@@ -80,9 +83,10 @@ struct PredictOptions {
   std::optional<int64_t> steps{};
 };
 
-/// The logs of each epoch. A model with several outputs has "<layer>_loss" and "<layer>_accuracy"
-/// for each, after the layers that give them (in a model of one's own "output_1_loss", ..), and
-/// "loss", their weighted sum.
+/// The logs of each epoch. A weighted metric whose name another has is "weighted_<name>", and what
+/// is then still the same gets a number, "mae_1". A model with several outputs has "<layer>_loss"
+/// and "<layer>_accuracy" for each, after the layers that give them (in a model of one's own
+/// "output_1_loss", ..), and "loss", their weighted sum.
 struct History {
   std::vector<int> epoch;
   std::map<std::string, std::vector<double>> history;
