@@ -58,6 +58,7 @@ interop:
 	@$(PEERS)/tensorflow/bin/python tests/interop/run.py --program $(BUILD)/bin/tandem-interop $(OPS)
 	@$(PEERS)/tensorflow/bin/python tests/interop/checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/trajectories.py --program $(BUILD)/bin/tandem-interop
+	@$(PEERS)/tensorflow/bin/python tests/interop/fits.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/accuracy.py --programs $(BUILD)/bin
 
 install: build
