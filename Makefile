@@ -73,6 +73,7 @@ interop:
 	@$(PEERS)/tensorflow/bin/python tests/interop/checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/model_checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/trajectories.py --program $(BUILD)/bin/tandem-interop
+	@$(PEERS)/tensorflow/bin/python tests/interop/fits.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/accuracy.py --programs $(BUILD)/bin
 
 # The loader finds libraries under its own folders only once it has looked at them again.

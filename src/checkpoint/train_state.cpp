@@ -13,25 +13,32 @@ namespace tandem::train {
 namespace {
 
 std::string describe(const runtime::RandomState& state) {
-  return fmt::format("calls {} seed {} process_seed {}", state.calls,
-                     state.seed ? std::to_string(*state.seed) : "none", state.process_seed);
+  return fmt::format("calls {} seed {} process_seed {} initial_calls {}", state.calls,
+                     state.seed ? std::to_string(*state.seed) : "none", state.process_seed,
+                     state.initial_calls);
 }
 
-runtime::RandomState parse(const std::string& text) {
+runtime::RandomState parse(const std::string& written) {
+  // Initial values had no sequence of their own in the first files.
+  const bool is_first_form = written.find("initial_calls") == std::string::npos;
+  const std::string text = is_first_form ? written + " initial_calls 0" : written;
   runtime::RandomState state;
   std::string calls_word;
   std::string seed_word;
   std::string process_word;
+  std::string initial_word;
   std::string seed;
   std::istringstream in(text);
-  in >> calls_word >> state.calls >> seed_word >> seed >> process_word >> state.process_seed;
+  in >> calls_word >> state.calls >> seed_word >> seed >> process_word >> state.process_seed >>
+      initial_word >> state.initial_calls;
   if (seed != "none") {
     uint64_t number = 0;
     std::istringstream(seed) >> number;
     state.seed = number;
   }
   if (!in || describe(state) != text) {
-    throw DataLoss(fmt::format("random state: '{}' is not 'calls N seed N process_seed N'", text));
+    throw DataLoss(fmt::format(
+        "random state: '{}' is not 'calls N seed N process_seed N initial_calls N'", written));
   }
   return state;
 }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "data/stage.h"
+#include "runtime/random_calls.h"
 #include "tandem/device.h"
 #include "tandem/error.h"
 #include "tandem/function.h"
@@ -15,6 +16,7 @@ namespace tandem::data {
 template <class F>
 auto call_user(const char* stage, int64_t number, F&& f) {
   const InitScope unrecorded;
+  const runtime::SequenceScope draws(runtime::Sequence::steps);
   const auto host = device("/device:CPU:0");
   try {
     return f();

@@ -69,7 +69,8 @@ class RegionProgram {
     launch.operands = plan_.operands[i].data();
     launch.inputs = static_cast<int>(instruction.node.inputs.size());
     launch.outputs = static_cast<int>(instruction.node.outputs.size());
-    launch.stream = instruction.node.stream ^ salt;
+    launch.stream = instruction.node.stream;
+    launch.salt = salt;
     const int phases = executable.phases();
     for (launch.phase = 0; launch.phase < phases; ++launch.phase) {
       if (launch.phase > 0) launch.meet();
@@ -110,8 +111,8 @@ class ControlFlow : public op::Executable {
   }
 
  protected:
-  ControlFlow(const Node& node, const devices::Device& device, int parts)
-      : parts_(parts), stream_(node.stream), readable_(device.kernel_address()) {}
+  ControlFlow(const devices::Device& device, int parts)
+      : parts_(parts), readable_(device.kernel_address()) {}
 
   virtual void run_regions(const op::Launch& launch, void** slots) const = 0;
 
@@ -126,12 +127,9 @@ class ControlFlow : public op::Executable {
     return static_cast<char*>(readable_ == nullptr ? const_cast<void*>(address)
                                                    : readable_(address));
   }
-  /// Of a loop around this node.
-  int salt(const op::Launch& launch) const { return launch.stream ^ stream_; }
 
  private:
   const int parts_;
-  const int stream_;
   void* (*const readable_)(const void*);  // Null where addresses are what they are.
   size_t shared_ = 0;
   size_t own_ = 0;
@@ -145,7 +143,7 @@ void* output(const op::Launch& launch, size_t i) {
 class Cond final : public ControlFlow {
  public:
   Cond(const Node& node, int64_t rows, const devices::DevicePtr& device, int parts)
-      : ControlFlow(node, *device, parts),
+      : ControlFlow(*device, parts),
         then_(*node.regions[0], rows, device, parts),
         otherwise_(*node.regions[1], rows, device, parts) {
     reserve(then_);
@@ -156,7 +154,7 @@ class Cond final : public ControlFlow {
   void run_regions(const op::Launch& launch, void** slots) const override {
     const RegionProgram& taken = *readable(launch.in<bool>(0)) != 0 ? then_ : otherwise_;
     taken.run(
-        launch, slots, arena(launch), salt(launch), [&](int i) { return input(launch, i); },
+        launch, slots, arena(launch), launch.salt, [&](int i) { return input(launch, i); },
         [&](size_t i) { return output(launch, i); });
   }
 
@@ -168,7 +166,7 @@ class WhileLoop final : public ControlFlow {
  public:
   WhileLoop(const Node& node, const op::Signature& signature, int64_t rows,
             const devices::DevicePtr& device, int parts)
-      : ControlFlow(node, *device, parts),
+      : ControlFlow(*device, parts),
         most_(maximum_iterations(signature)),
         condition_(*node.regions[0], rows, device, parts),
         body_(*node.regions[1], rows, device, parts) {
@@ -196,7 +194,7 @@ class WhileLoop final : public ControlFlow {
     };
     for (int64_t iteration = 0; iteration < most_; ++iteration) {
       const int salt = static_cast<int>(
-          op::mixed(static_cast<size_t>(launch.stream), static_cast<size_t>(iteration)));
+          op::mixed(static_cast<size_t>(launch.salt), static_cast<size_t>(iteration)));
       launch.meet();
       condition_.run(launch, slots, memory, salt, argument, [&](size_t) -> void* { return next; });
       launch.meet();

@@ -205,7 +205,7 @@ void Execution::bind_run(BoundReplica& replica) const {
   }
 }
 
-void Execution::run() { run(program_->is_random() ? runtime::next_random_run() : op::RandomRun{}); }
+void Execution::run() { run(runtime::next_random_run(program_->graph().drawing_calls)); }
 
 void Execution::run(const op::RandomRun& random) {
   if (spread_) bind_home();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/function_body.h"
+#include "runtime/random_calls.h"
 #include "tandem/error.h"
 
 namespace tandem {
@@ -71,6 +72,7 @@ struct InitScope::Held {
   std::vector<op::Recorder*> tapes;
   graph::Trace::Suspension suspension;
   op::InterpreterScope interpreter{op::eager_interpreter()};
+  runtime::SequenceScope draws{runtime::Sequence::initial_values};
 };
 
 InitScope::InitScope() : held_(std::make_unique<Held>()) { held_->tapes.swap(op::recorders()); }

@@ -65,7 +65,6 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
     const bool whole_team = replicas > 1 && shares_work;
     instructions_.push_back({node, Barrier::none, whole_team, !whole_team && is_small(node)});
   }
-  for_each_node(graph_, [&](const Node& node) { is_random_ |= node.op().is_random; });
   memory_ = assign_memory(graph_);
   place_barriers(graph_, memory_, replicas, instructions_);
 }

@@ -37,14 +37,12 @@ class Program {
   int replicas() const { return replicas_; }
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const MemoryAssignment& memory() const { return memory_; }
-  bool is_random() const { return is_random_; }
 
  private:
   Graph graph_;
   int replicas_;
   std::vector<Instruction> instructions_;
   MemoryAssignment memory_;
-  bool is_random_ = false;
 };
 
 /// A program prepared for a number of rows and the devices of one memory space.

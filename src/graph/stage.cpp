@@ -12,9 +12,8 @@ namespace tandem::graph {
 Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arguments,
                    int64_t rows) {
   Tensors tensors(arguments.begin(), arguments.end());
-  const bool is_random =
-      std::ranges::any_of(stages, [](const Stage& stage) { return stage.program->is_random(); });
-  const op::RandomRun random = is_random ? runtime::next_random_run() : op::RandomRun{};
+  const op::RandomRun random =
+      runtime::next_random_run(stages.empty() ? 0 : stages[0].program->graph().drawing_calls);
   std::map<std::pair<int, const devices::MemorySpace*>, Tensor> copies;  // Or the tensor itself.
   for (const Stage& stage : stages) {
     Execution& execution = *stage.execution;

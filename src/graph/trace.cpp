@@ -129,14 +129,14 @@ const Tensor* Trace::captured_as(const Tensor& inside) const {
   return nullptr;
 }
 
-/// Random numbers depend on where among the calls that draw some a call stands: not on what passes
-/// make of it, nor on the collectives that replicas have besides.
+/// Random numbers depend on where among the calls that draw some a call stands, as in eager code:
+/// not on what passes make of it, nor on the collectives that replicas have besides.
 int Trace::next_stream(const Node& node) {
   if (repeated_) return *repeated_;
-  if (!node.op().is_random && node.regions.empty()) return 0;
+  if (!node.op().is_random) return 0;
   Trace* root = this;
   while (root->parent_ != nullptr) root = root->parent_;
-  return root->streams_++;
+  return static_cast<int>(root->graph_.drawing_calls++);
 }
 
 Tensor Trace::symbolic(int value) const {

@@ -112,7 +112,6 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   std::set<int> written_;                // Ranges.
   op::RangeOperands range_operands_;
   std::vector<std::pair<Tensor, Tensor>> captures_;  // Outside and inside.
-  int streams_ = 0;
   std::optional<int> repeated_;
 };
 

@@ -1,15 +1,15 @@
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <iostream>
 
 #include "keras/bad_input.h"
+#include "keras/epoch_batches.h"
+#include "keras/evaluate.h"
 #include "keras/loss_watch.h"
 #include "keras/model_state.h"
 #include "keras/progress.h"
+#include "keras/samples.h"
 #include "keras/step_summary.h"
-#include "keras/training.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -23,70 +23,22 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-Show shown(Verbose verbose, const std::ostream* output) {
-  if (verbose == Verbose::silent) return Show::nothing;
-  if (verbose == Verbose::bar) return Show::bar;
-  if (verbose == Verbose::line) return Show::line;
-  return output == nullptr && isatty(STDOUT_FILENO) != 0 ? Show::bar : Show::line;
-}
-
-/// The rows that all of them have.
-int64_t common_rows(const char* who, const Tensors& x, const Tensors& y, const Tensor& weight) {
-  std::optional<int64_t> rows;
-  const auto check = [&](const char* what, size_t index, const Tensor& tensor) {
-    if (!tensor.defined() || tensor.rank() == 0) {
-      throw InvalidArgument(
-          fmt::format("{}: {} {} has no rows; a tensor with a leading axis of samples is needed",
-                      who, what, index));
-    }
-    if (rows && *rows != tensor.shape()[0]) {
-      throw InvalidArgument(fmt::format("{}: {} {} has {} rows, x has {}", who, what, index,
-                                        tensor.shape()[0], *rows));
-    }
-    rows = int64_t{tensor.shape()[0]};
-  };
-  for (size_t i = 0; i < x.size(); ++i) check("x", i, x[i]);
-  for (size_t i = 0; i < y.size(); ++i) check("y", i, y[i]);
-  if (weight.defined()) check("sample_weight", 0, weight);
-  if (!rows || *rows == 0) throw InvalidArgument(fmt::format("{}: there are no samples", who));
-  return *rows;
-}
-
-void check_batch_size(const char* who, int64_t batch_size, int64_t rows) {
-  if (batch_size >= 1 && batch_size <= rows) return;
-  throw InvalidArgument(
-      fmt::format("{}: batch_size is {}, from 1 to the {} samples there are is accepted", who,
-                  batch_size, rows));
-}
-
-Dataset slices(const Tensors& x, const Tensors& y, const Tensor& weight) {
-  Tensors all = x;
-  all.insert(all.end(), y.begin(), y.end());
-  if (weight.defined()) all.push_back(weight);
-  return Dataset::from_tensor_slices(all);
-}
-
-Tensors rows_of(const Tensors& tensors, int64_t begin, int64_t end) {
-  Tensors part;
-  for (const Tensor& tensor : tensors) part.push_back(tensor.rows(begin, end));
-  return part;
-}
-
 /// One training, as callbacks see it.
 class Run final : public TrainingRun {
  public:
-  Run(const Model& model, Training& training, const FitOptions& options)
+  Run(const Model& model, Training& training, const Dataset& batches, const FitOptions& options)
       : model_(model),
         training_(training),
         options_(options),
+        batches_({"fit", "steps_per_epoch"}, batches,
+                 training.in_executions(options.steps_per_epoch)),
         watch_(training),
-        progress_(options.output == nullptr ? std::cout : *options.output,
-                  shown(options.verbose, options.output)),
+        progress_(options.output, options.verbose),
         summary_(training.strategy()) {}
 
   const Model& model() const override { return model_; }
   int epochs() const override { return options_.epochs; }
-  std::optional<int64_t> steps() const override { return steps_; }
+  std::optional<int64_t> steps() const override { return batches_.steps(); }
   Logs logs() override { return training_.logs(); }
   double learning_rate() const override {
     return training_.options().optimizer.current_learning_rate().item<double>();
@@ -96,14 +48,14 @@ class Run final : public TrainingRun {
   }
   void stop() override { stopped_ = true; }
 
-  History train(const Dataset& batches, const std::function<Logs()>& validate) {
-    steps_ = options_.steps_per_epoch;
-    if (!steps_ && batches.cardinality() >= 0) steps_ = batches.cardinality();
+  using Validate = std::function<Logs(int epoch)>;
+
+  History train(const Validate& validate) {
     History history;
     Logs logs;
     tell([&](Callback& callback) { callback.on_train_begin(*this); });
     for (int epoch = options_.initial_epoch; epoch < options_.epochs && !stopped_; ++epoch) {
-      logs = one_epoch(batches, epoch, validate);
+      logs = one_epoch(epoch, validate);
       history.epoch.push_back(epoch);
       for (const auto& [name, value] : logs) history.history[name].push_back(value);
     }
@@ -119,31 +71,35 @@ class Run final : public TrainingRun {
     for (const AnyCallback& callback : options_.callbacks) tell(*callback.operator->());
   }
 
-  Logs one_epoch(const Dataset& batches, int epoch, const std::function<Logs()>& validate) {
+  Logs one_epoch(int epoch, const Validate& validate) {
     progress_.begin_epoch(epoch, options_.epochs);
     tell([&](Callback& callback) { callback.on_epoch_begin(*this, epoch); });
     training_.reset();
     watch_.begin_epoch(epoch);
-    progress_.begin(steps_);
+    progress_.begin(steps());
+    batches_.begin(epoch);
     int64_t samples = 0;
-    const int64_t done = all_steps(batches.iterator(epoch), samples);
-    if (done == 0) throw InvalidArgument("fit: the data set is empty");
+    const int64_t done = all_steps(samples);
+    if (summary_.steps() == 0) throw InvalidArgument("fit: the data set is empty");
     Logs logs = watched_logs();
     const bool validates = validate && (epoch + 1) % options_.validation_freq == 0;
     if (validates) {
-      for (const auto& [name, value] : validate()) logs["val_" + name] = value;
+      for (const auto& [name, value] : validate(epoch)) logs["val_" + name] = value;
     }
     tell([&](Callback& callback) { callback.on_epoch_end(*this, epoch, logs); });
     progress_.end(done, samples, logs);
     return logs;
   }
 
-  int64_t all_steps(data::Iterator batches, int64_t& samples) {
+  int64_t all_steps(int64_t& samples) {
     int64_t done = 0;
     const int64_t every = training_.options().steps_per_execution;
-    while (!stopped_ && (!options_.steps_per_epoch || done < *options_.steps_per_epoch)) {
+    const auto end_execution = [&](int64_t last) {
+      tell([&](Callback& callback) { callback.on_batch_end(*this, last); });
+    };
+    while (!stopped_) {
       const auto start = Clock::now();
-      const std::optional<Tensors> batch = batches.next();
+      const std::optional<Tensors> batch = batches_.next();
       if (!batch) break;
       summary_.add_input(seconds_since(start));
       if (done % every == 0) {
@@ -152,12 +108,11 @@ class Run final : public TrainingRun {
       step(*batch);
       samples += (*batch)[0].shape()[0];
       ++done;
-      if (done % every == 0) {
-        tell([&](Callback& callback) { callback.on_batch_end(*this, done - 1); });
-      }
+      if (done % every == 0) end_execution(done - 1);
       progress_.step(done, [&] { return training_.logs(); });
       if (watch_.is_due()) watched_logs();
     }
+    if (done % every != 0 && !stopped_) end_execution(done / every * every + every - 1);
     return done;
   }
 
@@ -183,35 +138,12 @@ class Run final : public TrainingRun {
   const Model& model_;
   Training& training_;
   const FitOptions& options_;
+  EpochBatches batches_;
   LossWatch watch_;
   Progress progress_;
-  std::optional<int64_t> steps_;
   bool stopped_ = false;
   StepSummary summary_;
 };
-
-Logs evaluated(Training& training, const Dataset& batches, std::optional<int64_t> most,
-               Progress* progress) {
-  training.reset();
-  if (progress != nullptr) {
-    progress->begin(batches.cardinality() >= 0 ? std::optional(batches.cardinality()) : most);
-  }
-  int64_t done = 0;
-  int64_t samples = 0;
-  data::Iterator iterator = batches.iterator(0);
-  while (!most || done < *most) {
-    const std::optional<Tensors> batch = iterator.next();
-    if (!batch) break;
-    training.evaluate(*batch);
-    samples += (*batch)[0].shape()[0];
-    ++done;
-    if (progress != nullptr) progress->step(done, [&] { return training.logs(); });
-  }
-  if (done == 0) throw InvalidArgument("evaluate: the data set is empty");
-  Logs logs = training.logs();
-  if (progress != nullptr) progress->end(done, samples, logs);
-  return logs;
-}
 
 void check(const FitOptions& options) {
   const auto refuse = [](const char* name, auto value, const char* accepted) {
@@ -227,6 +159,31 @@ void check(const FitOptions& options) {
   if (options.steps_per_epoch && *options.steps_per_epoch < 1) {
     refuse("steps_per_epoch", *options.steps_per_epoch, "1 or more");
   }
+}
+
+/// The batches that fit validates on.
+EpochBatches validation_batches(const Model& model, const Training& training,
+                                const FitOptions& options) {
+  const EpochBatches::Words words{"fit: validation_data", "validation_steps"};
+  const std::optional<int64_t> steps = training.in_executions(options.validation_steps);
+  const ValidationData& held = *options.validation_data;
+  if (held.batches) return {words, *held.batches, steps};
+  const Samples samples{held.x, held.y, held.sample_weight};
+  const int64_t rows = samples.rows(words.who);
+  check_arrays(words.who, model, training, held.x, held.y);
+  const auto given =
+      options.validation_batch_size ? options.validation_batch_size : options.batch_size;
+  const int64_t size = batch_size_of(words.who, given, options.validation_steps, rows);
+  return {words, samples.slices().batch(size), steps};
+}
+
+void check_no_arrays(const FitOptions& options) {
+  const auto refuse = [](const char* option, const char* instead) {
+    throw InvalidArgument(fmt::format("fit: {} goes with arrays; {}", option, instead));
+  };
+  if (!options.class_weight.empty()) refuse("class_weight", "put weights into the data set");
+  if (options.sample_weight.defined()) refuse("sample_weight", "put weights into the data set");
+  if (options.validation_split > 0) refuse("validation_split", "give validation_data");
 }
 
 }  // namespace
@@ -251,108 +208,45 @@ History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) 
 History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options) const {
   const Training& training = this->training("fit");
   check(options);
-  const int64_t rows = common_rows("fit", x, y, options.sample_weight);
+  const Samples all{x, y, options.sample_weight};
+  const int64_t rows = all.rows("fit");
   check_arrays("fit", *this, training, x, y, options.class_weight);
-  Tensor weight = options.sample_weight;
-  if (!options.class_weight.empty()) {
-    const Tensor by_class = sample_weights_of(options.class_weight, y[0]);
-    weight = weight.defined() ? cast(weight, DType::float32) * by_class : by_class;
-  }
-  const auto held_back =
-      static_cast<int64_t>(static_cast<double>(rows) * (1 - options.validation_split));
-  const int64_t used = options.validation_split > 0 ? held_back : rows;
-  check_batch_size("fit", options.batch_size, used);
   FitOptions inner = options;
-  if (used < rows) {
-    inner.validation_data = ValidationData{rows_of(x, used, rows), rows_of(y, used, rows),
-                                           weight.defined() ? weight.rows(used, rows) : Tensor()};
+  int64_t used = rows;
+  if (options.validation_split > 0 && !options.validation_data) {
+    used = static_cast<int64_t>(static_cast<double>(rows) * (1 - options.validation_split));
+    const Samples held = all.part(used, rows);
+    inner.validation_data = ValidationData(held.x, held.y, held.weight);
   }
-  Dataset samples = slices(rows_of(x, 0, used), rows_of(y, 0, used),
-                           weight.defined() ? weight.rows(0, used) : Tensor());
-  if (options.shuffle) samples = samples.shuffle(used);
+  Samples samples = all.part(0, used);
+  if (!options.class_weight.empty()) {
+    const Tensor by_class = sample_weights_of(options.class_weight, samples.y[0]);
+    samples.weight =
+        samples.weight.defined() ? cast(samples.weight, DType::float32) * by_class : by_class;
+  }
+  const int64_t batch_size =
+      batch_size_of("fit", options.batch_size, options.steps_per_epoch, samples.rows("fit"));
+  Dataset each = samples.slices();
+  if (options.shuffle) each = each.shuffle(used);
   inner.class_weight.clear();
-  return fit(samples.batch(options.batch_size).prefetch(2), inner);
+  inner.sample_weight = {};
+  inner.validation_split = 0;
+  return fit(each.batch(batch_size).prefetch(2), inner);
 }
 
 History Model::fit(const Dataset& batches, const FitOptions& options) const {
   Training& training = this->training("fit");
   check(options);
-  if (!options.class_weight.empty()) {
-    throw InvalidArgument("fit: class_weight goes with arrays; put weights into the data set");
-  }
-  if (batches.cardinality() == 0) throw InvalidArgument("fit: the data set is empty");
-  std::function<Logs()> validate;
-  if (options.validation_data) {
-    const ValidationData& held = *options.validation_data;
-    const int64_t rows = common_rows("fit: validation_data", held.x, held.y, held.sample_weight);
-    check_arrays("fit: validation_data", *this, training, held.x, held.y);
-    const int64_t batch =
-        std::min(options.validation_batch_size.value_or(options.batch_size), rows);
-    const Dataset set = slices(held.x, held.y, held.sample_weight).batch(batch);
-    validate = [&training, set, most = options.validation_steps] {
-      return evaluated(training, set, most, nullptr);
-    };
-  }
-  return Run(*this, training, options).train(batches.within_deadline(), validate);
-}
-
-Logs Model::evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options) const {
-  return evaluate(Tensors{x}, Tensors{y}, options);
-}
-
-Logs Model::evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options) const {
-  const Training& training = this->training("evaluate");
-  const int64_t rows = common_rows("evaluate", x, y, options.sample_weight);
-  check_arrays("evaluate", *this, training, x, y);
-  if (options.batch_size < 1) check_batch_size("evaluate", options.batch_size, rows);
-  return evaluate(slices(x, y, options.sample_weight).batch(std::min(options.batch_size, rows)),
-                  options);
-}
-
-Logs Model::evaluate(const Dataset& batches, const EvaluateOptions& options) const {
-  Progress progress(options.output == nullptr ? std::cout : *options.output,
-                    shown(options.verbose, options.output));
-  return evaluated(training("evaluate"), batches, options.steps, &progress);
-}
-
-Tensor Model::predict(const Tensor& x, const PredictOptions& options) const {
-  Tensors outputs = predict(Tensors{x}, options);
-  if (outputs.size() == 1) return outputs[0];
-  throw InvalidArgument(fmt::format("predict: model '{}' has {} outputs, give a list of inputs",
-                                    name(), outputs.size()));
-}
-
-Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
-  const int64_t rows = common_rows("predict", x, {}, {});
-  if (x.size() != state_->inputs) {
-    throw InvalidArgument(fmt::format("predict: x has {} tensors, model '{}' has {} input{}",
-                                      x.size(), name(), state_->inputs,
-                                      state_->inputs == 1 ? "" : "s"));
-  }
-  if (options.batch_size < 1) check_batch_size("predict", options.batch_size, rows);
-  if (!state_->predict) {
-    state_->predict = std::make_unique<FlatFunction>(
-        [model = Layer(*this)](const Tensors& inputs) { return model(inputs); },
-        FunctionOptions{.name = "predict_step"});
-  }
-  std::vector<Tensors> parts;  // By output.
-  for (int64_t begin = 0; begin < rows; begin += options.batch_size) {
-    if (options.steps && begin >= *options.steps * options.batch_size) break;
-    const distribute::Strategy& strategy = state_->strategy;
-    const distribute::PerReplicas outputs = strategy.run_flat(
-        *state_->predict,
-        strategy.split(rows_of(x, begin, std::min(begin + options.batch_size, rows))));
-    parts.resize(outputs.size());
-    for (size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(strategy.gather(outputs[i], 0));
-  }
-  Tensors joined;
-  for (const Tensors& list : parts) joined.push_back(list.size() == 1 ? list[0] : concat(list, 0));
-  return joined;
+  check_no_arrays(options);
+  Run run(*this, training, batches, options);
+  if (!options.validation_data) return run.train({});
+  EpochBatches held = validation_batches(*this, training, options);
+  return run.train([&](int epoch) { return keras::evaluate(training, held, epoch); });
 }
 
 Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& weight) const {
   Training& training = this->training("train_on_batch");
-  common_rows("train_on_batch", x, y, weight);
+  Samples{x, y, weight}.rows("train_on_batch");
   check_arrays("train_on_batch", *this, training, x, y);
   Tensors batch = x;
   batch.insert(batch.end(), y.begin(), y.end());

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "keras/call_graph.h"
+#include "keras/described_input.h"
 #include "tandem/error.h"
 
 namespace tandem::keras {
@@ -92,13 +93,13 @@ Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) 
     throw InvalidArgument(
         fmt::format("called with {} inputs, it has {}", inputs.size(), inputs_.size()));
   }
+  Tensors values(values_);
   for (size_t i = 0; i < inputs.size(); ++i) {
-    if (fits(inputs[i].shape(), inputs_[i].shape)) continue;
+    values[i] = as_described(inputs[i], inputs_[i]);
+    if (fits(values[i].shape(), inputs_[i].shape)) continue;
     throw InvalidArgument(fmt::format("input {} is {}, {} is wanted", i, inputs[i].shape().str(),
                                       inputs_[i].shape.str()));
   }
-  Tensors values(values_);
-  std::ranges::copy(inputs, values.begin());
   for (const Step& step : steps_) {
     Tensors arguments;
     for (size_t input : step.inputs) arguments.push_back(values[input]);

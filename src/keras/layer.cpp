@@ -11,6 +11,7 @@
 #include "graph/trace.h"
 #include "keras/deferred_updates.h"
 #include "keras/described_call.h"
+#include "keras/label_shapes.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -92,14 +93,31 @@ void LayerBody::adopt(const Layer& layer) { layers_.push_back(layer); }
 
 void LayerBody::ensure_built(const TensorSpecs& inputs) {
   if (built_) return;
+  TensorSpecs taken = inputs;
+  for (TensorSpec& spec : taken) spec.dtype = accepted(spec.dtype);
   try {
-    build(inputs);
+    build(taken);
   } catch (const Error& error) {
     weights_.clear();
     error.rethrow_within(name_);
   }
   built_ = true;
   built_for_ = inputs;
+}
+
+DType LayerBody::dtype_for(DType given) const {
+  const DType dtype = accepted(given);
+  if (!is_floating(dtype)) return dtype;
+  const auto own = std::ranges::find_if(
+      weights_, [](const Weight& weight) { return is_floating(weight.variable.dtype()); });
+  return own == weights_.end() ? dtype : own->variable.dtype();
+}
+
+Tensors LayerBody::taken(const Tensors& inputs) const {
+  Tensors all;
+  all.reserve(inputs.size());
+  for (const Tensor& input : inputs) all.push_back(as_dtype(input, dtype_for(input.dtype())));
+  return all;
 }
 
 Layer::Layer(std::shared_ptr<LayerBody> body)
@@ -116,7 +134,7 @@ Tensor Layer::operator()(const Tensor& input, const CallContext& context) const 
 Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) const {
   if (!built()) body_->ensure_built(specs_of(inputs));
   try {
-    Tensors outputs = body_->call(inputs, context);
+    Tensors outputs = body_->call(body_->taken(inputs), context);
     if (body_->outputs_.empty()) body_->outputs_ = specs_of(outputs);
     return outputs;
   } catch (const InvalidArgument& error) {

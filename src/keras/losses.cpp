@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collective/collective.h"
+#include "keras/batch_rows.h"
 #include "keras/label_shapes.h"
 #include "keras/loss_functions.h"
 #include "tandem/error.h"
@@ -86,6 +87,40 @@ Tensor divisor(Reduction reduction, const Tensor& values, const Weights& weights
   return counted.defined() ? broadcast_sum(counted, values) : reduce_sum(ones_like(values));
 }
 
+Tensor reduced(Reduction reduction, const Tensor& values, const Weights& weights) {
+  const Tensor products = weighted(values, weights);
+  switch (reduction) {
+    case Reduction::none:
+      return products;
+    case Reduction::sum:
+      return reduce_sum(products);
+    case Reduction::sum_over_batch_size:
+      if (!weights.mask.defined()) return compute_average_loss(products);
+      break;
+    case Reduction::mean_with_sample_weight:
+      if (!weights.mask.defined() && !weights.sample_weight.defined()) {
+        return compute_average_loss(products);
+      }
+      break;
+  }
+  const Tensor count = collective::all_reduce({divisor(reduction, values, weights)})[0];
+  const Tensor nothing = equal(count, scalar_like(0, count));
+  const Tensor mean = reduce_sum(products) / where(nothing, ones_like(count), count);
+  return where(nothing, zeros_like(mean), mean);
+}
+
+/// The loss of a batch whose function reduces it itself. Sample weights scale it as if each row had
+/// this loss.
+Tensor reduced_scalar(Reduction reduction, const std::string& name, const Tensor& value,
+                      const Tensor& y_pred, const Tensor& sample_weight, const Tensor& mask) {
+  const bool adds_up = reduction == Reduction::sum || reduction == Reduction::none;
+  const Tensor own = adds_up ? value : share_of(value, y_pred);
+  if (!sample_weight.defined() && !mask.defined()) return own;
+  const Tensor rows = ones_by_row(y_pred, value.dtype());
+  const Tensor scale = reduced(reduction, rows, weights_for(name, rows, sample_weight, mask));
+  return own * (reduction == Reduction::none ? scale : collective::all_reduce({scale})[0]);
+}
+
 Tensor is_other(const Tensor& labels, int64_t ignored) {
   return not_equal(labels, scalar_like(static_cast<double>(ignored), labels));
 }
@@ -134,37 +169,21 @@ Reduction Loss::reduction() const { return body_->reduction; }
 const LossLabels& Loss::labels() const { return body_->labels; }
 
 Tensor Loss::per_example(const Tensor& y_true, const Tensor& y_pred) const {
-  Tensor values = body_->per_example(y_true, y_pred);
-  if (values.rank() == 0) {
-    throw InvalidArgument(fmt::format(
-        "{}: the function returned a scalar; it must return the losses of the examples, [batch,..]",
-        name()));
+  if (labels().are_classes || !is_floating(y_pred.dtype())) {
+    return body_->per_example(y_true, y_pred);
   }
-  return values;
+  const Tensor predictions = floating_predictions(name(), y_pred);
+  return body_->per_example(as_dtype(y_true, predictions.dtype()), predictions);
 }
 
 Tensor Loss::operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
                         const Tensor& given_mask) const {
   const Tensor values = per_example(y_true, y_pred);
   const Tensor mask = body_->mask(given_mask, y_true);
-  const Weights weights = weights_for(name(), values, sample_weight, mask);
-  Tensor products = weighted(values, weights);
-  switch (reduction()) {
-    case Reduction::none:
-      return products;
-    case Reduction::sum:
-      return reduce_sum(products);
-    case Reduction::sum_over_batch_size:
-      if (!mask.defined()) return compute_average_loss(products);
-      break;
-    case Reduction::mean_with_sample_weight:
-      if (!mask.defined() && !sample_weight.defined()) return compute_average_loss(products);
-      break;
+  if (values.rank() == 0) {
+    return reduced_scalar(reduction(), name(), values, y_pred, sample_weight, mask);
   }
-  const Tensor count = collective::all_reduce({divisor(reduction(), values, weights)})[0];
-  const Tensor nothing = equal(count, scalar_like(0, count));
-  const Tensor mean = reduce_sum(products) / where(nothing, ones_like(count), count);
-  return where(nothing, zeros_like(mean), mean);
+  return reduced(reduction(), values, weights_for(name(), values, sample_weight, mask));
 }
 
 LossTerm Loss::terms(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight,
@@ -175,6 +194,10 @@ LossTerm Loss::terms(const Tensor& y_true, const Tensor& y_pred, const Tensor& s
   }
   const Tensor values = per_example(y_true, y_pred);
   const Tensor mask = body_->mask(given_mask, y_true);
+  if (values.rank() == 0) {
+    const Tensor own = reduced_scalar(reduction(), name(), values, y_pred, sample_weight, mask);
+    return {own, scalar_like(1.0 / collective::group_size(), own)};
+  }
   const Weights weights = weights_for(name(), values, sample_weight, mask);
   return {reduce_sum(weighted(values, weights)), divisor(reduction(), values, weights)};
 }

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <vector>
 
+#include "keras/batch_rows.h"
 #include "keras/label_shapes.h"
 #include "keras/loss_functions.h"
 #include "keras/metric_functions.h"
@@ -109,7 +110,12 @@ const Variable& Metric::state() const { return body_->state; }
 
 Tensor Metric::state_delta(const Tensor& y_true, const Tensor& y_pred,
                            const Tensor& sample_weight) const {
-  return mean_state(name(), body_->per_example(y_true, y_pred), sample_weight);
+  const Tensor values = body_->per_example(y_true, y_pred);
+  if (values.rank() > 0 || sample_weight.defined()) {
+    return mean_state(name(), values, sample_weight);
+  }
+  const Tensor value = as_dtype(values, DType::float64);
+  return stack({share_of(value, y_pred), share_of(ones_like(value), y_pred)}, 0);
 }
 
 void Metric::update_state(const Tensor& y_true, const Tensor& y_pred,

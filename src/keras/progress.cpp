@@ -1,9 +1,11 @@
 #include "keras/progress.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <iostream>
 
 namespace tandem::keras {
 namespace {
@@ -43,6 +45,16 @@ std::string numbers(const Logs& logs) {
 }
 
 }  // namespace
+
+Progress::Show Progress::shown(const std::ostream* output, Verbose verbose) {
+  if (verbose == Verbose::silent) return Show::nothing;
+  if (verbose == Verbose::bar) return Show::bar;
+  if (verbose == Verbose::line) return Show::line;
+  return output == nullptr && isatty(STDOUT_FILENO) != 0 ? Show::bar : Show::line;
+}
+
+Progress::Progress(std::ostream* output, Verbose verbose)
+    : out_(output == nullptr ? std::cout : *output), show_(shown(output, verbose)) {}
 
 void Progress::begin_epoch(int epoch, int epochs) {
   if (show_ == Show::nothing) return;

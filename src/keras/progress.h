@@ -9,17 +9,16 @@
 #include <ostream>
 #include <string>
 
-#include "tandem/keras/callbacks.h"
+#include "tandem/keras/training.h"
 
 namespace tandem::keras {
-
-enum class Show { nothing, bar, line };
 
 class Progress {
  public:
   using LogsFn = std::function<Logs()>;
 
-  Progress(std::ostream& out, Show show) : out_(out), show_(show) {}
+  /// To std::cout where `output` is null.
+  Progress(std::ostream* output, Verbose verbose);
 
   /// "Epoch 1/2". `steps` may be unknown.
   void begin_epoch(int epoch, int epochs);
@@ -35,6 +34,9 @@ class Progress {
   void end_of_training(const std::string& summary);
 
  private:
+  enum class Show { nothing, bar, line };
+  static Show shown(const std::ostream* output, Verbose verbose);
+
   using Clock = std::chrono::steady_clock;
   std::string line(int64_t done, const Logs& logs, bool finished, int64_t samples) const;
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "keras/described_input.h"
 #include "tandem/error.h"
 
 namespace tandem::keras {
@@ -58,6 +59,7 @@ void SequentialBody::build(const TensorSpecs& inputs) {
 
 Tensors SequentialBody::call(const Tensors& inputs, const CallContext& context) {
   Tensors values = inputs;
+  if (input_ && values.size() == 1) values[0] = as_described(values[0], *input_);
   for (const Layer& layer : chain_) values = layer(values, context);
   return values;
 }

@@ -21,6 +21,9 @@ class Training {
   size_t inputs() const { return inputs_; }
   size_t outputs() const { return options_.loss.size(); }
 
+  /// So many steps, or as many more as fill the last execution.
+  std::optional<int64_t> in_executions(std::optional<int64_t> steps) const;
+
   /// `batch` is the inputs, the truths of the outputs and perhaps a sample weight. One step on it;
   /// what it gives the metrics stays on the device.
   void train(const Tensors& batch);
@@ -35,17 +38,23 @@ class Training {
   void run(const FlatFunction& step, const Tensors& batch) const;
   Batch taken_apart(const Tensors& flat) const;
   Tensors outputs_for(const Tensors& inputs, bool training) const;
-  struct Gathered;
-  Gathered gathered(const Batch& batch, const Tensors& predictions) const;
-  Tensor are_numbers(const Tensor& losses) const;
+  struct Losses;
+  Losses losses_of(const Batch& batch, const Tensors& predictions) const;
+  struct BatchRows;
+  Tensor delta_of(const Batch& batch, const Tensors& predictions, const Losses& losses,
+                  const BatchRows& rows) const;
+  Tensor are_numbers(const Tensor& losses_of_all) const;
   void train_step(const Tensors& batch) const;
   void evaluate_step(const Tensors& batch) const;
+  std::string prefix_of(size_t output) const;
+  std::vector<std::string> unique_names() const;
 
   const Layer model_;
   const distribute::Strategy strategy_;
   CompileOptions options_;
   size_t inputs_;
   std::vector<std::string> output_names_;
+  std::vector<std::string> metric_names_;
   Variable state_;  // {total, count} of each loss, of the regularizers, of each metric in turn.
   FlatFunction train_, evaluate_;
 };

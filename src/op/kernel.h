@@ -10,10 +10,11 @@
 
 namespace tandem::op {
 
-/// Which random numbers a run draws. Runs are counted over the life of the process, or since the
-/// global seed was set.
+/// Which random numbers a run draws. Drawing calls are counted over the life of the process, or
+/// since the global seed was set: one for an eager op, for a program as many as its trace has.
 struct RandomRun {
-  uint64_t call = 0;
+  uint64_t call = 0;           ///< The number of its first drawing call,
+  uint32_t sequence = 0;       ///< among those of this sequence.
   uint64_t seed = 0;           ///< The global one for ops that have a seed of their own,
   uint64_t unseeded_seed = 0;  ///< and for the others.
 };
@@ -48,7 +49,8 @@ struct Launch {
   int parts = 1;
   int phase = 0;  ///< See Executable::phases().
   const StepScalars* step = nullptr;
-  int stream = 0;                       ///< Which call of its program this is, for random numbers.
+  int stream = 0;                       ///< Which drawing call of its program this is.
+  int salt = 0;                         ///< Tells the iterations of a loop apart.
   void* const* const* peers = nullptr;  ///< The slots of every replica, for collectives.
   const Meeting* meeting = nullptr;     ///< In a program on several threads; else null.
 

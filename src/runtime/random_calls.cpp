@@ -3,6 +3,7 @@
 #include <mutex>
 #include <random>
 #include <thread>
+#include <utility>
 
 #include "device/settings.h"
 #include "tandem/error.h"
@@ -31,6 +32,8 @@ State& state() {
   return state;
 }
 
+thread_local Sequence current_sequence = Sequence::steps;
+
 void check_thread(State& now) {
   const auto mine = std::this_thread::get_id();
   if (now.only_thread == std::thread::id()) now.only_thread = mine;
@@ -42,19 +45,27 @@ void check_thread(State& now) {
 
 }  // namespace
 
-op::RandomRun next_random_run() {
+SequenceScope::SequenceScope(Sequence sequence)
+    : former_(std::exchange(current_sequence, sequence)) {}
+SequenceScope::~SequenceScope() { current_sequence = former_; }
+
+op::RandomRun next_random_run(uint64_t calls) {
+  if (calls == 0) return {};
   State& now = state();
   const std::lock_guard lock(now.mutex);
   if (devices::settings.deterministic.load(std::memory_order_relaxed)) check_thread(now);
   RandomState& random = now.random;
-  return {random.calls++, random.seed.value_or(kDefaultSeed),
-          random.seed.value_or(random.process_seed)};
+  const bool initial = current_sequence == Sequence::initial_values;
+  uint64_t& next = initial ? random.initial_calls : random.calls;
+  return {std::exchange(next, next + calls), static_cast<uint32_t>(current_sequence),
+          random.seed.value_or(kDefaultSeed), random.seed.value_or(random.process_seed)};
 }
 
 void reset_random_calls(uint64_t next) {
   State& now = state();
   const std::lock_guard lock(now.mutex);
   now.random.calls = next;
+  now.random.initial_calls = next;
   now.only_thread = {};
 }
 
@@ -85,6 +96,7 @@ void set_seed(uint64_t seed) {
   const std::lock_guard lock(now.mutex);
   now.random.seed = seed;
   now.random.calls = 0;
+  now.random.initial_calls = 0;
 }
 
 }  // namespace tandem::random

@@ -1,5 +1,8 @@
-/// Numbers the runs of random ops and of programs that contain some, so that no two draw the same
-/// numbers, and keeps the global seed.
+/// Numbers the calls of random ops, eager ones and those in programs, so that no two draw the same
+/// numbers, and keeps the global seed. A step draws the same numbers op by op as in a program:
+/// there its calls are numbered in the order of the trace. What layers draw for their first weights
+/// has a sequence of its own, since a program's trace makes them before its first run draws
+/// anything.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +12,22 @@
 
 namespace tandem::runtime {
 
-op::RandomRun next_random_run();
+/// Takes the next `calls` numbers of this thread's sequence; none are needed where nothing draws.
+op::RandomRun next_random_run(uint64_t calls = 1);
+
+enum class Sequence : uint32_t { steps, initial_values };
+
+/// While it lives, this thread draws from this sequence. Without one it is that of the steps.
+class SequenceScope {
+ public:
+  explicit SequenceScope(Sequence sequence);
+  ~SequenceScope();
+  SequenceScope(const SequenceScope&) = delete;
+  SequenceScope& operator=(const SequenceScope&) = delete;
+
+ private:
+  const Sequence former_;
+};
 
 /// Starts again from the first; for tests.
 void reset_random_calls(uint64_t next = 0);
@@ -18,7 +36,8 @@ void reset_random_calls(uint64_t next = 0);
 struct RandomState {
   uint64_t calls = 0;
   std::optional<uint64_t> seed;
-  uint64_t process_seed = 0;  ///< In the place of a global seed where none was set.
+  uint64_t process_seed = 0;   ///< In the place of a global seed where none was set.
+  uint64_t initial_calls = 0;  ///< Of Sequence::initial_values.
 
   bool operator==(const RandomState&) const = default;
 };

@@ -41,6 +41,11 @@ TEST_F(TrainStateTest, StepEpochAndPartsComeBack) {
       load_checkpoint(folder_ / "c").tensor("step/.ATTRIBUTES/VARIABLE_VALUE").item<int64_t>(), 7);
 }
 
+std::vector<float> initial_values() {
+  const InitScope scope = init_scope();
+  return random_normal({3}).to_vector<float>();
+}
+
 TEST_F(TrainStateTest, RandomNumbersGoOnWhereTheyWereWithAndWithoutASeed) {
   const Checkpoint checkpoint{TrainState({})};
   for (const bool seeded : {false, true}) {
@@ -48,11 +53,23 @@ TEST_F(TrainStateTest, RandomNumbersGoOnWhereTheyWereWithAndWithoutASeed) {
     random_normal({3});
     checkpoint.write(folder_ / "c");
     const auto next = random_normal({3}).to_vector<float>();
+    const auto initial = initial_values();
     random::set_seed(99);
     random_normal({3});
     checkpoint.restore(folder_ / "c");
     EXPECT_EQ(random_normal({3}).to_vector<float>(), next) << seeded;
+    EXPECT_EQ(initial_values(), initial) << seeded;
   }
+}
+
+TEST_F(TrainStateTest, RandomStateWithoutASequenceOfInitialValuesIsRead) {
+  const Checkpoint written(
+      {{"random", HostState<std::string>{.save = [] { return "calls 3 seed 5 process_seed 4"; },
+                                         .restore = [](const std::string&) {}}}});
+  written.write(folder_ / "c");
+  Checkpoint(TrainState({})).restore(folder_ / "c");
+  EXPECT_EQ(runtime::random_state(),
+            (runtime::RandomState{.calls = 3, .seed = 5, .process_seed = 4}));
 }
 
 TEST_F(TrainStateTest, RandomStateOfAnotherFormIsRefused) {

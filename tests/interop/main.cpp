@@ -4,6 +4,7 @@
 /// next.
 /// tandem-interop --trajectories ROWS.npz RESULTS.npz: see trajectories.h.
 /// tandem-interop --models CASES.npz RESULTS.npz: see model_checkpoints.h.
+/// tandem-interop --fits CASES.npz RESULTS.npz: see fits.h.
 ///
 /// Case n is made of the entries n/case (the bytes of {"op": name, "attributes": {..}}), n/input0,
 /// n/input1, .. and n/weights. Its results are n/output and n/gradient0, .. of the sum of output
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "checkpoint.h"
+#include "fits.h"
 #include "model_checkpoints.h"
 #include "ops.h"
 #include "trajectories.h"
@@ -109,9 +111,13 @@ int main(int count, char** arguments) {
     if (count == 4 && std::string(arguments[1]) == "--models") {
       return tandem::interop::continue_models(arguments[2], arguments[3]);
     }
+    if (count == 4 && std::string(arguments[1]) == "--fits") {
+      return tandem::interop::fit_rows(arguments[2], arguments[3]);
+    }
     std::fprintf(stderr,
                  "usage: tandem-interop CASES.npz RESULTS.npz | --ops | --train FOLDER STEPS | "
-                 "--trajectories ROWS.npz RESULTS.npz | --models CASES.npz RESULTS.npz\n");
+                 "--trajectories ROWS.npz RESULTS.npz | --models CASES.npz RESULTS.npz | "
+                 "--fits CASES.npz RESULTS.npz\n");
     return 2;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "tandem-interop: %s\n", error.what());

@@ -184,10 +184,10 @@ TEST_F(BadInputTest, TooFewSamples) {
   refused<InvalidArgument>(model, [&] { model.fit(x_.rows(0, 0), y_.rows(0, 0), quiet()); },
                            {"fit: there are no samples"});
   FitOptions options = quiet();
-  for (const int64_t size : {41, 0}) {
+  for (const int64_t size : {0, -1}) {
     options.batch_size = size;
     refused<InvalidArgument>(model, [&] { model.fit(x_, y_, options); },
-                             {fmt::format("fit: batch_size is {}", size), "from 1 to the 40"});
+                             {fmt::format("fit: batch_size is {}, 1 or more is accepted", size)});
   }
 }
 

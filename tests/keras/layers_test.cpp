@@ -238,7 +238,6 @@ TEST_F(LayersTest, MistakesAreNamedWhenItIsCalled) {
   const Tensor vector = zeros({3}), matrix = zeros({2, 3}), image = zeros({1, 4, 4, 3});
   EXPECT_TRUE(says(Dense(1), {vector}, "the input is [None], at least 2 axes are needed"));
   EXPECT_TRUE(says(Dense(1), {matrix, matrix}, "called with 2 inputs, it takes one"));
-  EXPECT_TRUE(says(Dense(1), {cast(matrix, DType::int32)}, "int32[None,3], float32 and float64"));
   EXPECT_TRUE(says(Conv2D(1, 1), {matrix}, "[batch,height,width,channels] is needed"));
   EXPECT_TRUE(says(Conv2D(2, 1, {.groups = 2}), {image}, "3 channels of the input"));
   EXPECT_TRUE(says(GlobalAveragePooling2D(), {matrix}, "[batch,height,width,channels]"));

@@ -177,11 +177,30 @@ TEST(Losses, MayBeAnyFunction) {
   const Tensor truth = Tensor::of({1.0, 2.0}), prediction = Tensor::of({0.0, 4.0});
   EXPECT_DOUBLE_EQ(cubes(truth, prediction).item<double>(), 4.5);
   EXPECT_DOUBLE_EQ(cubes(truth, prediction, Tensor::of({1.0, 0.5})).item<double>(), 2.5);
-  const Loss scalar = [](const Tensor& y_true, const Tensor& y_pred) {
+}
+
+TEST(Losses, AFunctionMayReduceTheLossesItself) {
+  const auto sum = [](const Tensor& y_true, const Tensor& y_pred) {
     return reduce_sum(y_true - y_pred);
   };
-  EXPECT_TRUE(throws<InvalidArgument>([&] { scalar(truth, prediction); },
-                                      {"loss: the function returned a scalar", "[batch,..]"}));
+  const Tensor truth = Tensor::of({1.0, 2.0}), prediction = Tensor::of({0.0, 4.0});
+  const Tensor weight = Tensor::of({1.0, 0.5}), mask = Tensor::of({true, false});
+  const auto value = [&](Reduction reduction, const auto&... weights) {
+    return Loss("own", sum, reduction)(truth, prediction, weights...).template item<double>();
+  };
+  for (const Reduction reduction : {Reduction::sum_over_batch_size, Reduction::sum, Reduction::none,
+                                    Reduction::mean_with_sample_weight}) {
+    EXPECT_DOUBLE_EQ(value(reduction), -1);
+  }
+  // What Keras 3.15.1 makes of the scalar and the weights.
+  EXPECT_DOUBLE_EQ(value(Reduction::sum_over_batch_size, weight), -0.75);
+  EXPECT_DOUBLE_EQ(value(Reduction::sum, weight), -1.5);
+  EXPECT_DOUBLE_EQ(value(Reduction::mean_with_sample_weight, weight), -1);
+  EXPECT_DOUBLE_EQ(value(Reduction::sum_over_batch_size, weight, mask), -1);
+  EXPECT_EQ(Loss("own", sum, Reduction::none)(truth, prediction, weight).to_vector<double>(),
+            (std::vector<double>{-1, -0.5}));
+  const LossTerm term = Loss(sum).terms(truth, prediction, weight);
+  EXPECT_DOUBLE_EQ(term.sum.item<double>() / term.weight.item<double>(), -0.75);
 }
 
 TEST(Losses, TakeLabelsOfAnyDtypeAndShape) {

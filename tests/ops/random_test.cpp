@@ -272,6 +272,42 @@ TEST_F(Random, SeedsAreNotMistakenForEachOther) {
   EXPECT_EQ(drawn.size(), 12u);
 }
 
+TEST_F(Random, AStepDrawsTheSameNumbersEagerlyAndInAFunction) {
+  const auto step = [](const Tensor& x) {
+    const Tensor noise = x + random_normal(x.shape());
+    random_uniform({2});  // Draws, though nobody looks at it.
+    return Tensors{noise, dropout(noise, 0.5), random_uniform({3}, 0, 1, {.seed = 4})};
+  };
+  const auto compiled = function(step);
+  const Tensor x = ones({4, 5});
+  const auto drawn = [&](const auto& call) {
+    random::set_seed(1);
+    std::vector<std::vector<float>> all;
+    for (int i = 0; i < 2; ++i) {
+      for (const Tensor& tensor : call(x)) all.push_back(tensor.template to_vector<float>());
+    }
+    all.push_back(draw_once());
+    return all;
+  };
+  EXPECT_EQ(drawn(compiled), drawn(step));
+}
+
+TEST_F(Random, InitialValuesHaveASequenceOfTheirOwn) {
+  const auto initial = [] {
+    const InitScope scope = init_scope();
+    return draw_once();
+  };
+  random::set_seed(5);
+  const auto first = initial();
+  const auto second = initial();
+  const auto other = draw_once();
+  EXPECT_EQ((std::set{first, second, other}).size(), 3u);
+  random::set_seed(5);
+  EXPECT_EQ(draw_once(), other);
+  EXPECT_EQ(initial(), first);
+  EXPECT_EQ(initial(), second);
+}
+
 TEST_F(Random, AFunctionTracedBeforeFollowsTheGlobalSeed) {
   const auto f = function([](const Tensor& x) {
     return Tensors{x + random_normal(x.shape()), random_uniform({3}, 0, 1, {.seed = 4})};

@@ -106,6 +106,11 @@ class TANDEM_API LayerBody {
   virtual void build(const TensorSpecs& inputs);
   virtual Tensors call(const Tensors& inputs, const CallContext& context) = 0;
 
+  /// The dtype in which `build` and `call` get an input of this one. Layers that compute with
+  /// floating numbers get others as float32, other layers get them as they are. Where a layer has
+  /// floating weights, floating inputs come in their dtype then, as Keras casts them.
+  virtual DType accepted(DType given) const { return given; }
+
   /// The type of its only input, where that is known before the first call.
   virtual std::optional<TensorSpec> input_spec() const;
 
@@ -154,6 +159,8 @@ class TANDEM_API LayerBody {
   };
 
   void ensure_built(const TensorSpecs& inputs);
+  DType dtype_for(DType given) const;
+  Tensors taken(const Tensors& inputs) const;
 
   std::string kind_;
   std::string name_;

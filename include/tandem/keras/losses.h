@@ -44,7 +44,8 @@ struct LossLabels {
 
 class TANDEM_API Loss {
  public:
-  /// The losses of the examples [batch, ..] from the truth and the predictions [batch, ..].
+  /// The losses of the examples [batch, ..] from the truth and the predictions [batch, ..], or the
+  /// loss of them all, a scalar: see operator().
   using PerExample = std::function<Tensor(const Tensor& y_true, const Tensor& y_pred)>;
 
   /// By Keras's name, with its defaults: "categorical_crossentropy",
@@ -53,7 +54,8 @@ class TANDEM_API Loss {
   Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
   Loss(const char* name);         // NOLINT(google-explicit-constructor)
 
-  /// One's own. The function gets both tensors as they are given.
+  /// One's own. The function gets the truth in the dtype of the predictions, which is float32 for
+  /// those of half the size, as in Keras; truths that are classes it gets as they are.
   Loss(std::string name, PerExample per_example,
        Reduction reduction = Reduction::sum_over_batch_size, const LossLabels& labels = {});
 
@@ -68,8 +70,8 @@ class TANDEM_API Loss {
   Reduction reduction() const;
   const LossLabels& labels() const;
 
-  /// The losses one by one, neither weighted nor reduced. Throws InvalidArgument, naming the loss,
-  /// both shapes and what is accepted, when they do not fit each other.
+  /// What the function returns, neither weighted nor reduced. Throws InvalidArgument, naming the
+  /// loss, both shapes and what is accepted, when they do not fit each other.
   Tensor per_example(const Tensor& y_true, const Tensor& y_pred) const;
 
   /// The losses reduced. Differentiable in `y_pred`. `sample_weight` and `mask` (of any dtype; 0
@@ -77,6 +79,11 @@ class TANDEM_API Loss {
   /// axes of the losses, any of size 1. A mean of which the mask leaves nothing is 0. The mean with
   /// a mask, or by sample weights, meets the other replicas in one all-reduce of a number; the
   /// plain mean in none. Throws InvalidArgument for shapes that do not fit.
+  ///
+  /// A function that returns a scalar has reduced the losses itself: to their mean, or, with
+  /// Reduction::sum, to their sum. Replicas' means then count by their rows, sums add up. Sample
+  /// weights scale the scalar as Keras has it: by their mean, or, with Reduction::sum, by their
+  /// sum.
   Tensor operator()(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight = {},
                     const Tensor& mask = {}) const;
 

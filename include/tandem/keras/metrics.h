@@ -24,7 +24,8 @@ namespace tandem::keras {
 
 class TANDEM_API Metric : public Trackable {
  public:
-  /// The values of the examples [batch, ..], of any dtype, from the truth and the predictions.
+  /// The values of the examples [batch, ..], of any dtype, from the truth and the predictions; or a
+  /// scalar, the mean over the batch, which counts as one example and takes no sample weights.
   using PerExample = std::function<Tensor(const Tensor& y_true, const Tensor& y_pred)>;
 
   /// By Keras's name, which stays the metric's name: "accuracy" or "acc" (binary, sparse or

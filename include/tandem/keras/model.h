@@ -58,8 +58,10 @@ class TANDEM_API Model : public Layer {
   History fit(const Tensors& x, const Tensors& y, const FitOptions& options = {}) const;
 
   /// The same on batches: an element is the inputs, then the truths, and perhaps a sample weight.
-  /// The epochs are those of the data set. A label that is no class, which arrays are searched for
-  /// beforehand, is found in its batch here: the weights are then those before its step.
+  /// The way through the data set that begins in an epoch is the one of this number. A label that
+  /// is no class, which arrays are searched for beforehand, is found in its batch here: the weights
+  /// are then those before its step. Where nothing says when the data end and steps_per_epoch is
+  /// not given, a warning is logged after the first minute of the first epoch.
   History fit(const data::Dataset& batches, const FitOptions& options = {}) const;
 
   /// The loss and the metrics over all samples, each counted once.
@@ -67,9 +69,13 @@ class TANDEM_API Model : public Layer {
   Logs evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options = {}) const;
   Logs evaluate(const data::Dataset& batches, const EvaluateOptions& options = {}) const;
 
-  /// The outputs for all rows, in order. Needs no compile().
+  /// The outputs for all rows, in order. Needs no compile(). Of a data set's elements the first
+  /// tensors are the inputs, and what follows is not looked at. Throws InvalidArgument where a
+  /// model of several outputs is to return one.
   Tensor predict(const Tensor& x, const PredictOptions& options = {}) const;
   Tensors predict(const Tensors& x, const PredictOptions& options = {}) const;
+  Tensor predict(const data::Dataset& batches, const PredictOptions& options = {}) const;
+  Tensors predict_all(const data::Dataset& batches, const PredictOptions& options = {}) const;
 
   /// One step; returns its loss and metrics. Throws as fit does, and InvalidArgument for a loss
   /// that is no number; no weight has changed then.
@@ -79,6 +85,10 @@ class TANDEM_API Model : public Layer {
   struct State;
   Training& training(const char* who) const;
   std::shared_ptr<State> state_;
+
+ private:
+  Tensor only_output(const Tensors& outputs, const char* instead) const;
+  Tensors predict_batch(Tensors batch) const;
 };
 
 /// Layers one after another. Where the first has an input shape the weights are made at once.

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "tandem/data.h"
 #include "tandem/keras/callbacks.h"
 #include "tandem/keras/losses.h"
 #include "tandem/keras/metrics.h"
@@ -33,56 +34,78 @@ struct CompileOptions {
   optimizers::Optimizer optimizer = "rmsprop";
   OneOrMore<Loss> loss{};              ///< One for all outputs, or one for each.
   std::vector<double> loss_weights{};  ///< One for each output; 1 without them.
-  std::vector<Metric> metrics{};       ///< Of each output.
-  bool run_eagerly = false;            ///< Op by op: slow, for debugging.
-  int steps_per_execution = 1;         ///< Callbacks of batches are called once for so many.
+  std::vector<Metric> metrics{};       ///< Of each output, each sample counted once.
+  /// Of each output, each sample counted by its weight, where fit or evaluate has weights.
+  std::vector<Metric> weighted_metrics{};
+  bool run_eagerly = false;     ///< Op by op: slow, for debugging.
+  int steps_per_execution = 1;  ///< Callbacks are called once for so many; epochs have as many or
+                                ///< a multiple, unless the data end.
 };
 
 /// What is shown: a bar on a terminal and a line per epoch elsewhere; nothing; one or the other.
 enum class Verbose { automatic, silent, bar, line };
 
+/// What fit validates on: `.validation_data = {{x, y}}`, with weights of the samples perhaps, or
+/// `.validation_data = batches`, elements as for fit.
 struct ValidationData {
-  Tensors x;
-  Tensors y;
+  // NOLINTBEGIN(google-explicit-constructor): options take them as they are.
+  ValidationData(const Tensor& x, const Tensor& y, const Tensor& sample_weight = {})
+      : ValidationData(Tensors{x}, Tensors{y}, sample_weight) {}
+  ValidationData(Tensors x, Tensors y, Tensor sample_weight = {})
+      : x(std::move(x)), y(std::move(y)), sample_weight(std::move(sample_weight)) {}
+  ValidationData(const data::Dataset& batches) : batches(batches) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  Tensors x{};
+  Tensors y{};
   Tensor sample_weight{};
+  std::optional<data::Dataset> batches{};  ///< In place of the arrays.
 };
 
 struct FitOptions {
-  int64_t batch_size = 32;  ///< Of arrays; over all replicas. At most their rows.
-  int epochs = 1;           ///< The number of the last one, as counted from `initial_epoch`.
+  /// Of arrays; over all replicas. Without one it is 32 or, with steps_per_epoch, what makes so
+  /// many steps of the arrays.
+  std::optional<int64_t> batch_size{};
+  int epochs = 1;  ///< The number of the last one, as counted from `initial_epoch`.
   Verbose verbose = Verbose::automatic;
   std::vector<AnyCallback> callbacks{};
-  double validation_split = 0;  ///< This part of the samples, the last, is not trained on.
+  /// This part of the samples of arrays, the last, is not trained on, unless there is
+  /// validation_data.
+  double validation_split = 0;
   std::optional<ValidationData> validation_data{};
   bool shuffle = true;                       ///< Anew before each epoch.
   std::map<int64_t, double> class_weight{};  ///< By class; 1 for those not named.
-  Tensor sample_weight{};                    ///< One per sample.
+  Tensor sample_weight{};                    ///< One per sample of arrays.
   int initial_epoch = 0;
+  /// An epoch is so many steps and goes on where the last one ended. Where the data end within it a
+  /// warning is logged, the epoch is over, and the next one starts from their beginning: a data set
+  /// that says how many elements it has also where the epoch ends with them.
   std::optional<int64_t> steps_per_epoch{};
-  std::optional<int64_t> validation_steps{};
-  std::optional<int64_t> validation_batch_size{};
-  int validation_freq = 1;   ///< Validates after each so many epochs.
+  std::optional<int64_t> validation_steps{};       ///< The first so many, each time.
+  std::optional<int64_t> validation_batch_size{};  ///< Of arrays; else it is batch_size.
+  int validation_freq = 1;                         ///< Validates after each so many epochs.
   int64_t verify_every = 0;  ///< Compares the replicas' weights after so many steps; 0: never.
   std::ostream* output = nullptr;  ///< Where progress is shown; null: std::cout.
 };
 
 struct EvaluateOptions {
-  int64_t batch_size = 32;
+  std::optional<int64_t> batch_size{};  ///< As for fit.
   Verbose verbose = Verbose::automatic;
-  Tensor sample_weight{};
-  std::optional<int64_t> steps{};
+  Tensor sample_weight{};          ///< One per sample of arrays.
+  std::optional<int64_t> steps{};  ///< The first so many.
   std::ostream* output = nullptr;
 };
 
 struct PredictOptions {
-  int64_t batch_size = 32;
+  std::optional<int64_t> batch_size{};  ///< As for fit.
   Verbose verbose = Verbose::silent;
-  std::optional<int64_t> steps{};
+  std::optional<int64_t> steps{};  ///< The first so many.
 };
 
-/// The logs of each epoch. A model with several outputs has "<layer>_loss" and "<layer>_accuracy"
-/// for each, after the layers that give them (in a model of one's own "output_1_loss", ..), and
-/// "loss", their weighted sum.
+/// The logs of each epoch. A weighted metric whose name another has is "weighted_<name>", and what
+/// is then still the same gets a number, "mae_1". A model with several outputs has "<layer>_loss"
+/// and "<layer>_accuracy" for each, after the layers that give them (in a model of one's own
+/// "output_1_loss", ..), and "loss", their weighted sum.
 struct History {
   std::vector<int> epoch;
   std::map<std::string, std::vector<double>> history;

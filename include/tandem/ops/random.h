@@ -10,6 +10,10 @@
 /// Two calls of an op with the same seeds draw different numbers; setting the global seed again
 /// starts the sequence anew, for eager calls and for functions that were traced before. Calls from
 /// several threads at once get their places in the sequence in any order.
+///
+/// A step draws the same numbers op by op and in a function, up to the first cond or while_loop
+/// with random numbers inside. What is drawn under init_scope(), as layers draw their first
+/// weights, has a sequence of its own and does not depend on the others.
 #pragma once
 
 #include <cstdint>

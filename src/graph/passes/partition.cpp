@@ -158,6 +158,7 @@ class Extract {
           std::vector<int>& tensor_of)
       : whole_(whole), tensor_of_(tensor_of) {
     part_.device = device;
+    part_.graph.drawing_calls = whole.drawing_calls;
     for (size_t i : nodes) {
       Node node = whole.nodes[i];
       for (int& input : node.inputs) input = mapped(input);

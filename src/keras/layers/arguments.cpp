@@ -21,6 +21,10 @@ void check_image_shape(const Shape& shape) {
 
 }  // namespace
 
+DType FloatingBody::accepted(DType given) const {
+  return given == DType::float64 ? given : DType::float32;
+}
+
 void at_least_one(const char* layer, const char* argument, int64_t value) {
   if (value >= 1) return;
   throw InvalidArgument(fmt::format("{}: {} is {}, at least 1 is needed", layer, argument, value));
@@ -60,11 +64,6 @@ const TensorSpec& only(const TensorSpecs& inputs) { return only_of(inputs); }
 const Tensor& only(const Tensors& inputs) { return only_of(inputs); }
 
 int64_t width_of(const TensorSpec& input, int least_rank) {
-  if (input.dtype != DType::float32 && input.dtype != DType::float64) {
-    throw InvalidArgument(fmt::format(
-        "the input is {}{}, float32 and float64 are accepted; cast() or Rescaling make them",
-        name_of(input.dtype), input.shape.str()));
-  }
   if (input.shape.rank() < least_rank) {
     throw InvalidArgument(
         fmt::format("the input is {}, at least {} axes are needed", input.shape.str(), least_rank));

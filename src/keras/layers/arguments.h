@@ -9,6 +9,13 @@
 
 namespace tandem::keras::layers {
 
+/// A layer that computes with floating numbers: others become float32, as in Keras.
+class FloatingBody : public LayerBody {
+ public:
+  using LayerBody::LayerBody;
+  DType accepted(DType given) const override;
+};
+
 /// Throws InvalidArgument "dense: units is 0, at least 1 is needed".
 void at_least_one(const char* layer, const char* argument, int64_t value);
 std::array<int64_t, 2> at_least_one(const char* layer, const char* argument,
@@ -27,7 +34,7 @@ Padding padding_of(const char* layer, const std::string& padding);
 const TensorSpec& only(const TensorSpecs& inputs);
 const Tensor& only(const Tensors& inputs);
 
-/// The size of the last axis of an input with at least so many axes, of float32 or float64.
+/// The size of the last axis of an input with at least so many axes.
 int64_t width_of(const TensorSpec& input, int least_rank);
 
 /// The channels of [batch, height, width, channels].

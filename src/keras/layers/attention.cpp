@@ -91,14 +91,19 @@ Tensor attention_with_dropout(const Operands& x, bool causal, double rate) {
   return heads_first(matmul(tandem::dropout(weights, rate), heads_first(x.value)));
 }
 
-class MultiHeadAttentionBody final : public LayerBody {
+class MultiHeadAttentionBody final : public FloatingBody {
  public:
   MultiHeadAttentionBody(int64_t num_heads, int64_t key_dim,
                          const MultiHeadAttentionOptions& options)
-      : LayerBody("multi_head_attention", options.name),
+      : FloatingBody("multi_head_attention", options.name),
         heads_(num_heads),
         key_dim_(key_dim),
         options_(options) {}
+
+  /// Bools are the mask.
+  DType accepted(DType given) const override {
+    return given == DType::boolean ? given : FloatingBody::accepted(given);
+  }
 
   void build(const TensorSpecs& inputs) override {
     std::vector<TensorSpec> tokens;

@@ -19,10 +19,10 @@ Options checked(const char* layer, const HeightWidth& kernel_size, const Options
   return options;
 }
 
-class Conv2DBody final : public LayerBody {
+class Conv2DBody final : public FloatingBody {
  public:
   Conv2DBody(int64_t filters, const HeightWidth& kernel_size, Conv2DOptions options)
-      : LayerBody("conv2d", options.name, options.input_shape),
+      : FloatingBody("conv2d", options.name, options.input_shape),
         filters_(filters),
         kernel_size_(kernel_size.sizes()),
         options_(std::move(options)) {}
@@ -64,10 +64,10 @@ class Conv2DBody final : public LayerBody {
   Variable kernel_, bias_;
 };
 
-class DepthwiseConv2DBody final : public LayerBody {
+class DepthwiseConv2DBody final : public FloatingBody {
  public:
   DepthwiseConv2DBody(const HeightWidth& kernel_size, DepthwiseConv2DOptions options)
-      : LayerBody("depthwise_conv2d", options.name, options.input_shape),
+      : FloatingBody("depthwise_conv2d", options.name, options.input_shape),
         kernel_size_(kernel_size.sizes()),
         options_(std::move(options)) {}
 

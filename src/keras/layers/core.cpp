@@ -9,10 +9,10 @@
 namespace tandem::keras::layers {
 namespace {
 
-class DenseBody final : public LayerBody {
+class DenseBody final : public FloatingBody {
  public:
   DenseBody(int64_t units, DenseOptions options)
-      : LayerBody("dense", options.name, options.input_shape),
+      : FloatingBody("dense", options.name, options.input_shape),
         units_(units),
         options_(std::move(options)) {}
 
@@ -43,10 +43,10 @@ class DenseBody final : public LayerBody {
   Variable kernel_, bias_;
 };
 
-class ActivationBody final : public LayerBody {
+class ActivationBody final : public FloatingBody {
  public:
   ActivationBody(keras::Activation activation, const NameOptions& options)
-      : LayerBody("activation", options.name, options.input_shape),
+      : FloatingBody("activation", options.name, options.input_shape),
         activation_(std::move(activation)) {}
 
   Tensors call(const Tensors& inputs, const CallContext&) override {
@@ -57,10 +57,12 @@ class ActivationBody final : public LayerBody {
   keras::Activation activation_;
 };
 
-class DropoutBody final : public LayerBody {
+class DropoutBody final : public FloatingBody {
  public:
   DropoutBody(double rate, const DropoutOptions& options)
-      : LayerBody("dropout", options.name, options.input_shape), rate_(rate), seed_(options.seed) {}
+      : FloatingBody("dropout", options.name, options.input_shape),
+        rate_(rate),
+        seed_(options.seed) {}
 
   Tensors call(const Tensors& inputs, const CallContext& context) override {
     const Tensor& x = only(inputs);

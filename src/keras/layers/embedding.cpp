@@ -12,6 +12,12 @@ class EmbeddingBody final : public LayerBody {
         shape_{input_dim, output_dim},
         options_(std::move(options)) {}
 
+  std::optional<TensorSpec> input_spec() const override {
+    std::optional<TensorSpec> spec = LayerBody::input_spec();
+    if (spec) spec->dtype = DType::int32;
+    return spec;
+  }
+
   void build(const TensorSpecs&) override {
     embeddings_ = add_weight("embeddings", shape_,
                              {.initializer = options_.embeddings_initializer,

@@ -48,10 +48,10 @@ class ScaleAndCenter {
   }
 };
 
-class BatchNormalizationBody final : public LayerBody {
+class BatchNormalizationBody final : public FloatingBody {
  public:
   explicit BatchNormalizationBody(BatchNormalizationOptions options)
-      : LayerBody("batch_normalization", options.name, options.input_shape),
+      : FloatingBody("batch_normalization", options.name, options.input_shape),
         options_(std::move(options)) {}
 
   void build(const TensorSpecs& inputs) override {
@@ -120,10 +120,10 @@ class BatchNormalizationBody final : public LayerBody {
   Variable moving_mean_, moving_variance_;
 };
 
-class LayerNormalizationBody final : public LayerBody {
+class LayerNormalizationBody final : public FloatingBody {
  public:
   explicit LayerNormalizationBody(LayerNormalizationOptions options)
-      : LayerBody("layer_normalization", options.name, options.input_shape),
+      : FloatingBody("layer_normalization", options.name, options.input_shape),
         options_(std::move(options)) {}
 
   void build(const TensorSpecs& inputs) override {

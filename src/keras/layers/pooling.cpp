@@ -5,12 +5,12 @@
 namespace tandem::keras::layers {
 namespace {
 
-class PoolingBody final : public LayerBody {
+class PoolingBody final : public FloatingBody {
  public:
   using Pool = Tensor (*)(const Tensor&, const Pool2dOptions&);
   PoolingBody(const char* kind, Pool pool, const HeightWidth& pool_size,
               const Pooling2DOptions& options)
-      : LayerBody(kind, options.name, options.input_shape),
+      : FloatingBody(kind, options.name, options.input_shape),
         pool_(pool),
         options_{.window = at_least_one(kind, "pool_size", pool_size),
                  .padding = padding_of(kind, options.padding)} {
@@ -27,11 +27,11 @@ class PoolingBody final : public LayerBody {
   Pool2dOptions options_;
 };
 
-class GlobalPoolingBody final : public LayerBody {
+class GlobalPoolingBody final : public FloatingBody {
  public:
   using Reduce = Tensor (*)(const Tensor&, const ReduceOptions&);
   GlobalPoolingBody(const char* kind, Reduce reduce, const GlobalPooling2DOptions& options)
-      : LayerBody(kind, options.name, options.input_shape),
+      : FloatingBody(kind, options.name, options.input_shape),
         reduce_(reduce),
         keepdims_(options.keepdims) {
     check_data_format(kind, options.data_format);

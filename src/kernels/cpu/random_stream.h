@@ -20,11 +20,12 @@ class RandomStream {
     const op::RandomRun& run = launch.step->random;
     const uint64_t key =
         seeded_ ? mixed(mixed(run.seed) ^ seed_) : mixed(mixed(~run.unseeded_seed));
+    const uint64_t call = run.call + static_cast<uint64_t>(launch.stream);
     // The upper half of a count that large is folded in: 2^32 calls have streams of their own.
-    const auto high = static_cast<uint32_t>(run.call >> 32);
+    const auto high = static_cast<uint32_t>(call >> 32);
     return {{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
-            {static_cast<uint32_t>(launch.stream),
-             static_cast<uint32_t>(run.call) ^ high * 0x9E3779B9u}};
+            {static_cast<uint32_t>(launch.salt) ^ run.sequence,
+             static_cast<uint32_t>(call) ^ high * 0x9E3779B9u}};
   }
 
  private:
