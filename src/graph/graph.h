@@ -54,7 +54,7 @@ struct Graph {
   std::vector<int> arguments;
   std::vector<int> results;
   std::optional<int64_t> rows{};  ///< The only number of rows that it holds for, if it was read.
-  uint64_t drawing_calls = 0;  ///< In its trace, those that passes remove included.
+  uint64_t drawing_calls = 0;     ///< In its trace, those that passes remove included.
 
   int add_value(Value value);
 

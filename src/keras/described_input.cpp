@@ -6,7 +6,9 @@
 namespace tandem::keras {
 namespace {
 
-bool ends_in_one(const Shape& shape) { return shape.rank() > 1 && shape[shape.rank() - 1] == 1; }
+bool ends_in_one(const Shape& shape) {
+  return shape.rank() > 1 && shape.extent(shape.rank() - 1) == 1;
+}
 
 }  // namespace
 

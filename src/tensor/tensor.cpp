@@ -194,10 +194,10 @@ void Tensor::check_count(size_t given, const Shape& shape) {
 
 void Tensor::check_single() const {
   if (shape().total_extent() == 1) return;
-  throw InvalidArgument(
-      fmt::format("item: a tensor of shape {} has {} elements and item() reads one; use to_vector() "
-                  "for all of them or at() for one",
-                  shape().str(), shape().count().str()));
+  throw InvalidArgument(fmt::format(
+      "item: a tensor of shape {} has {} elements and item() reads one; use to_vector() "
+      "for all of them or at() for one",
+      shape().str(), shape().count().str()));
 }
 
 void Tensor::check_dtype(DType wanted) const {
