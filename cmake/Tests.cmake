@@ -8,6 +8,10 @@ include(GoogleTest)
 add_test(NAME folder_order
   COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-folder-order.py)
 if(NOT TANDEM_SANITIZE)
+  add_test(NAME compile_errors
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/compile_errors/run.py
+      ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR}/include)
+  set_tests_properties(compile_errors PROPERTIES TIMEOUT 120)
   add_test(NAME package COMMAND ${PROJECT_SOURCE_DIR}/tests/package/run.sh ${PROJECT_BINARY_DIR})
   set_tests_properties(package PROPERTIES
     TIMEOUT 120

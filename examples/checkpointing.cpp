@@ -3,13 +3,15 @@
 ///   checkpointing [--logical-cpus 2] [--epochs 2] [--rows 60000] [--folder training_checkpoints]
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 int main(int count, char** words) {
   return example::run([&] {
     example::use_logical_cpus(count, words, 2);
-    const distribute::MirroredStrategy strategy;
+    const td::distribute::MirroredStrategy strategy;
 
     const auto scope = strategy.scope();
     const keras::Sequential model({
@@ -21,18 +23,18 @@ int main(int count, char** words) {
 
     const std::filesystem::path checkpoint_dir =
         example::text_flag(count, words, "--folder", "training_checkpoints");
-    const train::Checkpoint checkpoint({{"optimizer", optimizer}, {"model", model}});
+    const td::train::Checkpoint checkpoint({{"optimizer", optimizer}, {"model", model}});
 
     const auto [train, test] =
         example::flat_fashion_mnist(example::flag(count, words, "--rows", 60'000));
     const auto dataset = strategy.experimental_distribute_dataset(
-        data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
+        td::data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
 
-    const auto train_step = function([&](const Tensor& inputs, const Tensor& labels) {
-      GradientTape tape;
+    const auto train_step = td::function([&](const Tensor& inputs, const Tensor& labels) {
+      td::GradientTape tape;
       const Tensor predictions = model(inputs, {.training = true});
       const Tensor loss = loss_fn(labels, predictions);
-      const Variables weights = model.trainable_weights();
+      const td::Variables weights = model.trainable_weights();
       optimizer.apply_gradients(tape.gradient(loss, weights), weights);
       return loss;
     });
@@ -40,14 +42,14 @@ int main(int count, char** words) {
     for (int epoch = 0; epoch < example::flag(count, words, "--epochs", 2); ++epoch) {
       for (const auto& batch : dataset) {
         const auto losses = strategy.run(train_step, batch);
-        const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);
+        const Tensor loss = strategy.reduce(td::distribute::ReduceOp::sum, losses);
         std::printf("Epoch: %d, Loss: %f\n", epoch, loss.item<float>());
       }
       const auto path = checkpoint.save(checkpoint_dir / "ckpt");
       std::printf("Checkpoint saved at %s\n", path.c_str());
     }
 
-    const auto latest = train::latest_checkpoint(checkpoint_dir);
+    const auto latest = td::train::latest_checkpoint(checkpoint_dir);
     checkpoint.restore(latest).assert_consumed();
     std::printf("Checkpoint restored.\n");
   });

@@ -3,13 +3,15 @@
 ///   custom_training_loop [--logical-cpus 2] [--epochs 2] [--rows 60000]
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 int main(int count, char** words) {
   return example::run([&] {
     example::use_logical_cpus(count, words, 2);
-    const distribute::MirroredStrategy strategy;
+    const td::distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 
     const auto scope = strategy.scope();
@@ -23,13 +25,13 @@ int main(int count, char** words) {
     const auto [train, test] =
         example::flat_fashion_mnist(example::flag(count, words, "--rows", 60'000));
     const auto dataset = strategy.experimental_distribute_dataset(
-        data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
+        td::data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
 
-    const auto train_step = function([&](const Tensor& inputs, const Tensor& labels) {
-      GradientTape tape;
+    const auto train_step = td::function([&](const Tensor& inputs, const Tensor& labels) {
+      td::GradientTape tape;
       const Tensor predictions = model(inputs, {.training = true});
       const Tensor loss = loss_fn(labels, predictions);
-      const Variables weights = model.trainable_weights();
+      const td::Variables weights = model.trainable_weights();
       optimizer.apply_gradients(tape.gradient(loss, weights), weights);
       return loss;
     });
@@ -37,7 +39,7 @@ int main(int count, char** words) {
     for (int epoch = 0; epoch < example::flag(count, words, "--epochs", 2); ++epoch) {
       for (const auto& batch : dataset) {
         const auto losses = strategy.run(train_step, batch);
-        const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);
+        const Tensor loss = strategy.reduce(td::distribute::ReduceOp::sum, losses);
         std::printf("Epoch: %d, Loss: %f\n", epoch, loss.item<float>());
       }
     }

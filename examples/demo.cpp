@@ -7,8 +7,10 @@
 
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 namespace {
 
@@ -33,14 +35,14 @@ keras::Sequential convnet(int64_t steps) {
 }
 
 Tensor pictures(const Tensor& bytes) {
-  return cast(expand_dims(bytes, -1), DType::float32) / 255.0;
+  return td::cast(td::expand_dims(bytes, -1), td::DType::float32) / 255.0;
 }
 
 }  // namespace
 
 int main(int count, char** words) {
   return example::run([&] {
-    random::set_seed(static_cast<uint64_t>(example::flag(count, words, "--seed", 1)));
+    td::random::set_seed(static_cast<uint64_t>(example::flag(count, words, "--seed", 1)));
     const int epochs = example::flag(count, words, "--epochs", 5);
     const auto [train, test] = keras::datasets::fashion_mnist::load_data();
     const int64_t rows =
@@ -48,7 +50,7 @@ int main(int count, char** words) {
 
     const int64_t steps = epochs * ((rows + kBatch - 1) / kBatch);
 
-    const distribute::MirroredStrategy strategy;
+    const td::distribute::MirroredStrategy strategy;
     std::printf("%s", strategy.explain().c_str());
     const auto scope = strategy.scope();
     const keras::Sequential model = convnet(steps);
@@ -59,9 +61,9 @@ int main(int count, char** words) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
 
     const auto folder = std::filesystem::temp_directory_path() / "tandem-demo";
-    const auto saved = train::Checkpoint({{"model", model}}).save(folder / "ckpt");
+    const auto saved = td::train::Checkpoint({{"model", model}}).save(folder / "ckpt");
     const keras::Sequential restored = convnet(steps);
-    train::Checkpoint({{"model", restored}}).restore(saved).assert_consumed();
+    td::train::Checkpoint({{"model", restored}}).restore(saved).assert_consumed();
     std::printf("saved at %s and restored\n", saved.c_str());
     const keras::Logs logs = restored.evaluate(pictures(test.x), test.y, {.batch_size = kBatch});
     std::printf("test accuracy %.4f, trained on %.0f pictures/s\n", logs.at("accuracy"),

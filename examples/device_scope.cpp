@@ -3,17 +3,18 @@
 ///   device_scope [--size 1000] [--test-gpus 1] [--soft-placement]
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+using td::Tensor;
 
 int main(int count, char** words) {
   return example::run([&] {
     example::configure(count, words);
     const int64_t size = example::flag(count, words, "--size", 1000);
     {
-      const auto scope = device("/gpu:0");
-      const Tensor a = random_normal({size, size});
-      const Tensor b = matmul(a, a);
-      std::printf("mean of the product: %f\n", reduce_mean(b).item<float>());
+      const auto scope = td::device("/gpu:0");
+      const Tensor a = td::random_normal({size, size});
+      const Tensor b = td::matmul(a, a);
+      std::printf("mean of the product: %f\n", td::reduce_mean(b).item<float>());
     }
     example::print_reports();
   });

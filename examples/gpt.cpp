@@ -9,8 +9,10 @@
 
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 namespace {
 
@@ -29,7 +31,7 @@ class Text {
     all << file.rdbuf();
     letters_ = all.str();
     if (letters_.size() <= kTokens) {
-      throw NotFound(path + " has no text of more than 64 letters; name one with --text");
+      throw td::NotFound(path + " has no text of more than 64 letters; name one with --text");
     }
     for (char letter : letters_) numbers_.try_emplace(letter, 0);
     for (auto& [letter, number] : numbers_) {
@@ -70,14 +72,14 @@ struct Positions : keras::LayerBody {
   void build(const keras::TensorSpecs&) override {
     places = add_weight("places", {kTokens, kWidth}, {.initializer = "uniform"});
   }
-  Tensors call(const Tensors& inputs, const keras::CallContext&) override {
+  td::Tensors call(const td::Tensors& inputs, const keras::CallContext&) override {
     return {inputs[0] + places.value()};
   }
-  Variable places;
+  td::Variable places;
 };
 
 keras::Model gpt(int64_t vocabulary) {
-  const auto input = keras::Input({kTokens}, DType::int32);
+  const auto input = keras::Input({kTokens}, td::DType::int32);
   auto x = keras::make_layer<Positions>()(layers::Embedding(vocabulary, kWidth)(input));
   for (int block = 0; block < kBlocks; ++block) {
     const layers::MultiHeadAttention attention(kHeads, kWidth / kHeads, {.use_causal_mask = true});
@@ -100,8 +102,7 @@ std::string written(const keras::Model& model, const Text& text, int letters) {
   std::string result;
   for (int i = 0; i < letters; ++i) {
     const Tensor scores = model.predict(Tensor::from(window, {1, kTokens}));
-    const Tensor last = reshape(scores, {kTokens, -1}).rows(kTokens - 1, kTokens);
-    const auto chances = softmax(last / kTemperature).to_vector<float>();
+    const auto chances = td::softmax(scores(0, -1) / kTemperature).to_vector<float>();
     std::discrete_distribution<int32_t> choice(chances.begin(), chances.end());
     const int32_t next = choice(random);
     result += text.alphabet()[static_cast<size_t>(next)];
@@ -115,7 +116,7 @@ std::string written(const keras::Model& model, const Text& text, int letters) {
 
 int main(int count, char** words) {
   return example::run([&] {
-    random::set_seed(1);
+    td::random::set_seed(1);
     const Text text(example::text_flag(count, words, "--text", "/usr/share/common-licenses/GPL-3"));
     const int epochs = example::flag(count, words, "--epochs", 6);
     const int64_t windows = example::flag(count, words, "--windows", 1536);

@@ -7,14 +7,15 @@
 /// 0.82; three of the eight are, and two of Keras's. tests/interop/accuracy.py compares them.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
 
 int main(int count, char** words) {
   return example::run([&] {
     example::use_logical_cpus(count, words, 2);
-    random::set_seed(static_cast<uint64_t>(example::flag(count, words, "--seed", 2)));
-    const distribute::MirroredStrategy strategy;
+    td::random::set_seed(static_cast<uint64_t>(example::flag(count, words, "--seed", 2)));
+    const td::distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 
     const auto scope = strategy.scope();

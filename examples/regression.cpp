@@ -4,18 +4,20 @@
 ///   regression [--logical-cpus 2] [--epochs 10] [--rows 2000]
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 int main(int count, char** words) {
   return example::run([&] {
     example::use_logical_cpus(count, words, 2);
-    random::set_seed(1);
-    const distribute::MirroredStrategy strategy;
+    td::random::set_seed(1);
+    const td::distribute::MirroredStrategy strategy;
     const auto scope = strategy.scope();
     const int64_t rows = example::flag(count, words, "--rows", 2000);
-    const Tensor x_train = random_normal({rows, 20});
-    const Tensor y_train = sin(matmul(x_train, random_normal({20, 10}, 0, 0.3)));
+    const Tensor x_train = td::random_normal({rows, 20});
+    const Tensor y_train = td::sin(td::matmul(x_train, td::random_normal({20, 10}, 0, 0.3)));
 
     const keras::Sequential model({
         layers::Dense(1024, {.activation = "relu"}),

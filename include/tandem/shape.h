@@ -3,6 +3,9 @@
 /// While a function is traced, the number of rows of its batch is not known yet. A size that is a
 /// multiple of it is written as a negative number: -1 is the rows themselves, -128 is 128 times the
 /// rows. At most one axis may be symbolic.
+///
+/// The sizes that are not 0 multiply to kMaxCount at most, so that no count of elements or bytes
+/// overflows; whatever would make a larger shape throws InvalidArgument.
 #pragma once
 
 #include <array>
@@ -18,6 +21,7 @@ namespace tandem {
 class TANDEM_API Shape {
  public:
   static constexpr int kMaxRank = 8;
+  static constexpr int64_t kMaxCount = int64_t{1} << 58;
 
   Shape() = default;  ///< The shape of a scalar.
   Shape(std::initializer_list<int64_t> sizes);

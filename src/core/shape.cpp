@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/sizes.h"
 #include "tandem/error.h"
 
 namespace tandem {
@@ -11,7 +12,23 @@ namespace {
 
 std::string size_name(int64_t size) {
   if (size >= 0) return std::to_string(size);
-  return size == -1 ? "rows" : fmt::format("{}*rows", -size);
+  return size == -1 ? "rows" : fmt::format("{}*rows", -static_cast<uint64_t>(size));
+}
+
+/// Throws InvalidArgument unless the sizes multiply to kMaxCount at most. Sizes of 0 do not count:
+/// there may be none where the others are used.
+const Shape& checked(const Shape& shape) {
+  int64_t product = 1;
+  for (int64_t size : shape.sizes()) {
+    if (size == 0) continue;
+    const int64_t room = Shape::kMaxCount / product;
+    if (size > room || size < -room) {
+      throw InvalidArgument(
+          fmt::format("shape: {} is too large, at most 2^58 elements are supported", shape.str()));
+    }
+    product *= size < 0 ? -size : size;
+  }
+  return shape;
 }
 
 }  // namespace
@@ -30,6 +47,7 @@ Shape::Shape(std::span<const int64_t> sizes) {
     throw InvalidArgument(
         fmt::format("shape: {} depends on the number of rows in more than one axis", str()));
   }
+  checked(*this);
 }
 
 int64_t Shape::count() const {
@@ -45,15 +63,15 @@ bool Shape::is_symbolic() const {
 Shape Shape::resolved(int64_t rows) const {
   Shape result = *this;
   for (int axis = 0; axis < rank_; ++axis) {
-    if (sizes_[axis] < 0) result.sizes_[axis] = -sizes_[axis] * rows;
+    if (sizes_[axis] < 0) result.sizes_[axis] = size_product(-sizes_[axis], rows);
   }
-  return result;
+  return checked(result);
 }
 
 Shape Shape::with(int axis, int64_t size) const {
   Shape result = *this;
   result.sizes_[axis] = size;
-  return result;
+  return checked(result);
 }
 
 Shape Shape::without(int axis) const {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/sizes.h"
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
@@ -108,6 +109,7 @@ Permutation full_permutation(const Tensor& x, const std::vector<int>& given) {
 /// x repeated along one axis: a new axis before it, broadcast, and made one with it.
 Tensor repeated(const Tensor& x, int axis, int64_t times) {
   const Shape& shape = x.shape();
+  const Shape target = shape.with(axis, size_product(shape[axis], times));
   int64_t outer = 1;
   int64_t inner = 1;
   for (int i = 0; i < shape.rank(); ++i) (i < axis ? outer : inner) *= shape[i];
@@ -115,7 +117,7 @@ Tensor repeated(const Tensor& x, int axis, int64_t times) {
   const Tensor flat = outer == 1 ? reshape(x, {1, inner}) : reshape(x, {outer, 1, inner});
   const Tensor many =
       broadcast_to(flat, outer == 1 ? Shape{times, inner} : Shape{outer, times, inner});
-  return reshape(many, shape.with(axis, shape[axis] * times));
+  return reshape(many, target);
 }
 
 }  // namespace
