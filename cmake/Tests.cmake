@@ -9,6 +9,11 @@ include(GoogleTest)
 
 add_test(NAME folder_order
   COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-folder-order.py)
+if(NOT TANDEM_SANITIZE)
+  add_test(NAME compile_errors
+    COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/compile_errors/run.py
+      ${CMAKE_CXX_COMPILER} ${PROJECT_SOURCE_DIR}/include)
+endif()
 if(TANDEM_INSTALL AND NOT TANDEM_SANITIZE)
   set(package_tests ${PROJECT_SOURCE_DIR}/tests/package)
   add_test(NAME package COMMAND ${package_tests}/run.sh ${PROJECT_BINARY_DIR})

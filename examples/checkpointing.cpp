@@ -2,8 +2,10 @@
 /// from the last.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags(
@@ -18,7 +20,7 @@ int main(int count, char** words) {
   flags.add("--folder", folder, "Where the checkpoints are");
   return flags.run(count, words, [&] {
     example::use_logical_cpus(cpus);
-    const distribute::MirroredStrategy strategy;
+    const td::distribute::MirroredStrategy strategy;
 
     const auto scope = strategy.scope();
     const keras::Sequential model({
@@ -29,21 +31,21 @@ int main(int count, char** words) {
     const keras::losses::CategoricalCrossentropy loss_fn({.from_logits = true});
 
     const std::filesystem::path checkpoint_dir = folder;
-    const train::Checkpoint checkpoint({{"optimizer", optimizer}, {"model", model}});
-    const auto last = train::latest_checkpoint(checkpoint_dir);
+    const td::train::Checkpoint checkpoint({{"optimizer", optimizer}, {"model", model}});
+    const auto last = td::train::latest_checkpoint(checkpoint_dir);
     if (const auto path = checkpoint.restore(last, {.fall_back = true}).path()) {
       std::printf("Goes on from %s\n", path->c_str());
     }
 
     const auto [train, test] = example::flat_fashion_mnist(rows);
     const auto dataset = strategy.experimental_distribute_dataset(
-        data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
+        td::data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
 
-    const auto train_step = function([&](const Tensor& inputs, const Tensor& labels) {
-      GradientTape tape;
+    const auto train_step = td::function([&](const Tensor& inputs, const Tensor& labels) {
+      td::GradientTape tape;
       const Tensor predictions = model(inputs, {.training = true});
       const Tensor loss = loss_fn(labels, predictions);
-      const Variables weights = model.trainable_weights();
+      const td::Variables weights = model.trainable_weights();
       optimizer.apply_gradients(tape.gradient(loss, weights), weights);
       return loss;
     });
@@ -52,14 +54,14 @@ int main(int count, char** words) {
     for (int epoch = first; epoch < first + epochs; ++epoch) {
       for (const auto& batch : dataset) {
         const auto losses = strategy.run(train_step, batch);
-        const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);
+        const Tensor loss = strategy.reduce(td::distribute::ReduceOp::sum, losses);
         std::printf("Epoch: %d, Loss: %f\n", epoch, loss.item<float>());
       }
       const auto path = checkpoint.save(checkpoint_dir / "ckpt");
       std::printf("Checkpoint saved at %s\n", path.c_str());
     }
 
-    const auto latest = train::latest_checkpoint(checkpoint_dir);
+    const auto latest = td::train::latest_checkpoint(checkpoint_dir);
     checkpoint.restore(latest).assert_consumed();
     std::printf("Checkpoint restored.\n");
   });

@@ -2,23 +2,23 @@
 /// to the machine.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+using td::Tensor;
 
 namespace {
 
 /// The square root by Newton's method, as many iterations as it takes.
 Tensor square_root(const Tensor& x) {
-  return while_loop(
-      [&](const Tensor& root) { return greater(reduce_max(abs(root * root - x)), Tensor(1e-4f)); },
-      [&](const Tensor& root) { return (root + x / root) * 0.5; }, x, {.maximum_iterations = 50});
+  return td::while_loop(
+      [&](const Tensor& root) { return td::reduce_max(td::abs(root * root - x)) > 1e-4; },
+      [&](const Tensor& root) { return (root + x / root) / 2; }, x, {.maximum_iterations = 50});
 }
 
 /// A gradient that is scaled down only where it is long.
 Tensor clipped(const Tensor& gradient) {
-  const Tensor norm = square_root(reshape(reduce_sum(gradient * gradient), {1}));
-  return cond(
-      greater(reduce_max(norm), Tensor(1.0f)), [&] { return gradient / norm; },
-      [&] { return gradient; });
+  const Tensor norm = square_root(td::reshape(td::reduce_sum(gradient * gradient), {1}));
+  return td::cond(
+      td::reduce_max(norm) > 1, [&] { return gradient / norm; }, [&] { return gradient; });
 }
 
 }  // namespace
@@ -29,15 +29,15 @@ int main(int count, char** words) {
   flags.add("--test-gpus", gpus, "Make so many GPUs, which compute on the CPU, and use the first",
             0);
   return flags.run(count, words, [&] {
-    for (int i = 0; i < gpus; ++i) config::add_test_device();
+    for (int i = 0; i < gpus; ++i) td::config::add_test_device();
 
-    const auto step = function([&](const Tensor& x) {
-      GradientTape tape;
+    const auto step = td::function([&](const Tensor& x) {
+      td::GradientTape tape;
       tape.watch(x);
       Tensor loss;
       {
-        const auto scope = device(gpus > 0 ? "/GPU:0" : "/CPU:0");
-        loss = reduce_sum(x * x * x);
+        const auto scope = td::device(gpus > 0 ? "/GPU:0" : "/CPU:0");
+        loss = td::reduce_sum(x * x * x);
       }
       return clipped(tape.gradient(loss, x));
     });

@@ -1,8 +1,10 @@
 /// A training loop of one's own under MirroredStrategy.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags("Trains a small classifier on Fashion-MNIST in a loop of its own");
@@ -14,7 +16,7 @@ int main(int count, char** words) {
   flags.add("--rows", rows, "Pictures to learn from");
   return flags.run(count, words, [&] {
     example::use_logical_cpus(cpus);
-    const distribute::MirroredStrategy strategy;
+    const td::distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 
     const auto scope = strategy.scope();
@@ -27,13 +29,13 @@ int main(int count, char** words) {
 
     const auto [train, test] = example::flat_fashion_mnist(rows);
     const auto dataset = strategy.experimental_distribute_dataset(
-        data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
+        td::data::Dataset::from_tensor_slices(train.x, train.y).batch(128));
 
-    const auto train_step = function([&](const Tensor& inputs, const Tensor& labels) {
-      GradientTape tape;
+    const auto train_step = td::function([&](const Tensor& inputs, const Tensor& labels) {
+      td::GradientTape tape;
       const Tensor predictions = model(inputs, {.training = true});
       const Tensor loss = loss_fn(labels, predictions);
-      const Variables weights = model.trainable_weights();
+      const td::Variables weights = model.trainable_weights();
       optimizer.apply_gradients(tape.gradient(loss, weights), weights);
       return loss;
     });
@@ -41,7 +43,7 @@ int main(int count, char** words) {
     for (int epoch = 0; epoch < epochs; ++epoch) {
       for (const auto& batch : dataset) {
         const auto losses = strategy.run(train_step, batch);
-        const Tensor loss = strategy.reduce(distribute::ReduceOp::sum, losses);
+        const Tensor loss = strategy.reduce(td::distribute::ReduceOp::sum, losses);
         std::printf("Epoch: %d, Loss: %f\n", epoch, loss.item<float>());
       }
     }

@@ -6,8 +6,10 @@
 
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 namespace {
 
@@ -32,13 +34,13 @@ keras::Sequential convnet(int64_t steps) {
 }
 
 Tensor pictures(const Tensor& bytes) {
-  return cast(expand_dims(bytes, -1), DType::float32) / 255.0;
+  return td::cast(td::expand_dims(bytes, -1), td::DType::float32) / 255.0;
 }
 
 /// A new folder that is this run's alone.
 std::filesystem::path new_folder() {
   std::string name = std::filesystem::temp_directory_path() / "tandem-demo-XXXXXX";
-  if (mkdtemp(name.data()) == nullptr) throw Unavailable(name + " cannot be made");
+  if (mkdtemp(name.data()) == nullptr) throw td::Unavailable(name + " cannot be made");
   return name;
 }
 
@@ -55,12 +57,12 @@ int main(int count, char** words) {
   flags.add("--seed", seed, "Of the weights and of the order of the pictures", 0);
   flags.add("--folder", folder, "Where to save it; else in a new folder for temporary files");
   return flags.run(count, words, [&] {
-    random::set_seed(static_cast<uint64_t>(seed));
+    td::random::set_seed(static_cast<uint64_t>(seed));
     const auto [train, test] = keras::datasets::fashion_mnist::load_data();
     const int64_t rows = std::min<int64_t>(most, train.y.shape()[0]);
     const int64_t steps = epochs * ((rows + kBatch - 1) / kBatch);
 
-    const distribute::MirroredStrategy strategy;
+    const td::distribute::MirroredStrategy strategy;
     std::printf("%s", strategy.explain().c_str());
     const auto scope = strategy.scope();
     const keras::Sequential model = convnet(steps);
@@ -71,9 +73,9 @@ int main(int count, char** words) {
     const std::chrono::duration<double> taken = std::chrono::steady_clock::now() - start;
 
     const auto place = folder.empty() ? new_folder() : std::filesystem::path(folder);
-    const auto saved = train::Checkpoint({{"model", model}}).save(place / "ckpt");
+    const auto saved = td::train::Checkpoint({{"model", model}}).save(place / "ckpt");
     const keras::Sequential restored = convnet(steps);
-    train::Checkpoint({{"model", restored}}).restore(saved).assert_consumed();
+    td::train::Checkpoint({{"model", restored}}).restore(saved).assert_consumed();
     std::printf("saved at %s and restored\n", saved.c_str());
     const keras::Logs logs = restored.evaluate(pictures(test.x), test.y, {.batch_size = kBatch});
     std::printf("test accuracy %.4f, trained on %.0f pictures/s\n", logs.at("accuracy"),

@@ -1,7 +1,8 @@
 /// Device scopes: what is inside one runs on its device; other GPUs stay idle.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags("Multiplies a matrix on the first GPU and reports what ran where",
@@ -13,10 +14,10 @@ int main(int count, char** words) {
   return flags.run(count, words, [&] {
     placement.configure();
     {
-      const auto scope = device("/gpu:0");
-      const Tensor a = random_normal({size, size});
-      const Tensor b = matmul(a, a);
-      std::printf("mean of the product: %f\n", reduce_mean(b).item<float>());
+      const auto scope = td::device("/gpu:0");
+      const Tensor a = td::random_normal({size, size});
+      const Tensor b = td::matmul(a, a);
+      std::printf("mean of the product: %f\n", td::reduce_mean(b).item<float>());
     }
     example::print_reports();
   });

@@ -7,8 +7,10 @@
 
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 namespace {
 
@@ -26,11 +28,11 @@ class Text {
     std::stringstream all;
     all << file.rdbuf();
     letters_ = all.str();
-    if (!file) throw NotFound("'" + path + "' cannot be read");
+    if (!file) throw td::NotFound("'" + path + "' cannot be read");
     if (letters_.size() <= kTokens) {
-      throw InvalidArgument("'" + path + "' has " + std::to_string(letters_.size()) +
-                            " letters; to learn from it takes more than " +
-                            std::to_string(kTokens));
+      throw td::InvalidArgument("'" + path + "' has " + std::to_string(letters_.size()) +
+                                " letters; to learn from it takes more than " +
+                                std::to_string(kTokens));
     }
     for (char letter : letters_) numbers_.try_emplace(letter, 0);
     for (auto& [letter, number] : numbers_) {
@@ -71,14 +73,14 @@ struct Positions : keras::LayerBody {
   void build(const keras::TensorSpecs&) override {
     places = add_weight("places", {kTokens, kWidth}, {.initializer = "uniform"});
   }
-  Tensors call(const Tensors& inputs, const keras::CallContext&) override {
+  td::Tensors call(const td::Tensors& inputs, const keras::CallContext&) override {
     return {inputs[0] + places.value()};
   }
-  Variable places;
+  td::Variable places;
 };
 
 keras::Model gpt(int64_t vocabulary) {
-  const auto input = keras::Input({kTokens}, DType::int32);
+  const auto input = keras::Input({kTokens}, td::DType::int32);
   auto x = keras::make_layer<Positions>()(layers::Embedding(vocabulary, kWidth)(input));
   for (int block = 0; block < kBlocks; ++block) {
     const layers::MultiHeadAttention attention(kHeads, kWidth / kHeads, {.use_causal_mask = true});
@@ -101,8 +103,7 @@ std::string written(const keras::Model& model, const Text& text, int letters) {
   std::string result;
   for (int i = 0; i < letters; ++i) {
     const Tensor scores = model.predict(Tensor::from(window, {1, kTokens}));
-    const Tensor last = reshape(scores, {kTokens, -1}).rows(kTokens - 1, kTokens);
-    const auto chances = softmax(last / kTemperature).to_vector<float>();
+    const auto chances = td::softmax(scores(0, -1) / kTemperature).to_vector<float>();
     std::discrete_distribution<int32_t> choice(chances.begin(), chances.end());
     const int32_t next = choice(random);
     result += text.alphabet()[static_cast<size_t>(next)];
@@ -126,7 +127,7 @@ int main(int count, char** words) {
   flags.add("--windows", windows, "Stretches of the text to learn from");
   flags.add("--letters", letters, "How much to write at the end");
   return flags.run(count, words, [&] {
-    random::set_seed(1);
+    td::random::set_seed(1);
     const Text text(path);
     const keras::Model model = gpt(static_cast<int64_t>(text.alphabet().size()));
     const int64_t steps = epochs * ((windows + kBatch - 1) / kBatch);

@@ -5,7 +5,8 @@
 /// three of the eight are above 0.82, and two of Keras's. tests/interop/accuracy.py compares them.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
 
 int main(int count, char** words) {
@@ -18,8 +19,8 @@ int main(int count, char** words) {
   flags.add("--seed", seed, "Of the weights and of the order of the examples", 0);
   return flags.run(count, words, [&] {
     example::use_logical_cpus(cpus);
-    random::set_seed(static_cast<uint64_t>(seed));
-    const distribute::MirroredStrategy strategy;
+    td::random::set_seed(static_cast<uint64_t>(seed));
+    const td::distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 
     const auto scope = strategy.scope();

@@ -2,8 +2,10 @@
 /// everything by name.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+namespace keras = td::keras;
 namespace layers = keras::layers;
+using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags("Trains a network to follow a smooth function of 20 numbers");
@@ -15,8 +17,8 @@ int main(int count, char** words) {
   flags.add("--rows", rows, "Examples to learn from");
   return flags.run(count, words, [&] {
     example::use_logical_cpus(cpus);
-    random::set_seed(1);
-    const distribute::MirroredStrategy strategy;
+    td::random::set_seed(1);
+    const td::distribute::MirroredStrategy strategy;
     const auto scope = strategy.scope();
     const Tensor x_train = random_normal({rows, 20});
     const Tensor y_train = sin(matmul(x_train, random_normal({20, 10}, 0, 0.3)));

@@ -3,30 +3,32 @@
 /// on any machine.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags("Places a variable on a GPU that refuses it, then lets it fall back");
   return flags.run(count, words, [] {
-    config::add_test_device();
-    config::set_log_device_placement(true);
+    td::config::add_test_device();
+    td::config::set_log_device_placement(true);
     const Variable a_cpu = [] {
       const auto scope = device("/cpu:0");
       return Variable(Tensor(0), {.name = "a_cpu"});
     }();
 
-    const auto scope = device("/gpu:0");
-    const Variable b_gpu(Tensor(0.0f), {.name = "b_gpu"});
+    const auto scope = td::device("/gpu:0");
+    const td::Variable b_gpu(Tensor(0.0f), {.name = "b_gpu"});
     try {
-      const Variable a_gpu(Tensor(0), {.name = "a_gpu"});
-    } catch (const NotFound& error) {
+      const td::Variable a_gpu(Tensor(0), {.name = "a_gpu"});
+    } catch (const td::NotFound& error) {
       std::printf("refused: %s\n", error.what());
     }
 
-    config::set_soft_device_placement(true);
-    const Variable a_gpu(Tensor(0), {.name = "a_gpu"});
+    td::config::set_soft_device_placement(true);
+    const td::Variable a_gpu(Tensor(0), {.name = "a_gpu"});
     a_gpu.assign_add(Tensor(1));
     std::printf("a_gpu = %d on %s\n", a_gpu.value().item<int>(), a_gpu.value().device().c_str());
-    std::printf("a_cpu + b_gpu = %f\n", (cast(a_cpu, DType::float32) + b_gpu).item<float>());
+    std::printf("a_cpu + b_gpu = %f\n",
+                (td::cast(a_cpu, td::DType::float32) + b_gpu).item<float>());
   });
 }

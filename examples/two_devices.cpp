@@ -1,7 +1,8 @@
 /// Ops on two GPUs: a product on each; their sum needs one of them to be copied.
 #include "program.h"
 
-using namespace tandem;  // NOLINT: an example
+namespace td = tandem;
+using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags("Multiplies matrices on two GPUs, adds them, and reports what was copied",
@@ -15,18 +16,18 @@ int main(int count, char** words) {
     Tensor b;
     Tensor d;
     {
-      const auto scope = device("/gpu:0");
-      const Tensor a = random_normal({size, size});
-      b = matmul(a, a);
+      const auto scope = td::device("/gpu:0");
+      const Tensor a = td::random_normal({size, size});
+      b = td::matmul(a, a);
     }
     {
-      const auto scope = device("/gpu:1");
-      const Tensor c = random_normal({size, size});
-      d = matmul(c, c);
+      const auto scope = td::device("/gpu:1");
+      const Tensor c = td::random_normal({size, size});
+      d = td::matmul(c, c);
     }
     const Tensor e = b + d;  // Where default placement says: on the first device.
     std::printf("mean of the sum, computed on %s: %f\n", e.device().c_str(),
-                reduce_mean(e).item<float>());
+                td::reduce_mean(e).item<float>());
     example::print_reports();
   });
 }

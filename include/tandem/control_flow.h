@@ -2,8 +2,7 @@
 /// become part of its program, which decides anew at each run; elsewhere the predicate is read and
 /// the C++ functions are called.
 ///
-///   Tensor y = tandem::cond(greater(x, Tensor(0.0f)), [&] { return sqrt(x); }, [&] { return
-///   exp(x); });
+///   Tensor y = tandem::cond(x > 0, [&] { return sqrt(x); }, [&] { return exp(x); });
 ///
 /// Branches and bodies use tensors and variables from around them. A tensor made inside one leaves
 /// it only as a result. Collectives cannot stand inside (replicas may decide differently):

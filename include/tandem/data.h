@@ -113,6 +113,15 @@ T unpacked(const Element& element) {
   }
 }
 
+template <class F>
+constexpr bool has_one_signature() {
+  constexpr bool kOneSignature = structure::HasOneSignature<F>;
+  static_assert(kOneSignature,
+                "tandem: map and filter accept a callable with one signature; write the types of "
+                "its parameters, as in [](const Tensor& x), where it has `auto`");
+  return kOneSignature;
+}
+
 /// `f` from the flat list of an element's tensors: one `Tensors`, or tensors and structures of
 /// them.
 template <class Result, class... Args>
@@ -199,23 +208,32 @@ class TANDEM_API Dataset {
   /// functions and for options.parallel < 1.
   template <class F>
   Dataset map(F f, const MapOptions& options = {}) const {
-    auto on_element = internal::on_elements("map", std::function(std::move(f)));
-    return mapped([f = std::move(on_element)](
-                      const Element& element) { return structure::flattened(f(element)).tensors; },
-                  options);
+    if constexpr (internal::has_one_signature<F>()) {
+      auto on_element = internal::on_elements("map", std::function(std::move(f)));
+      const auto flat = [f = std::move(on_element)](const Element& element) {
+        return structure::flattened(f(element)).tensors;
+      };
+      return mapped(flat, options);
+    } else {
+      return *this;
+    }
   }
 
   /// The elements for which `f`, as for map, returns true: a bool or a boolean scalar.
   template <class F>
   Dataset filter(F f) const {
-    auto on_element = internal::on_elements("filter", std::function(std::move(f)));
-    return filtered([f = std::move(on_element)](const Element& element) {
-      if constexpr (std::is_same_v<std::remove_cvref_t<decltype(f(element))>, Tensor>) {
-        return f(element).template item<bool>();
-      } else {
-        return f(element);
-      }
-    });
+    if constexpr (internal::has_one_signature<F>()) {
+      auto on_element = internal::on_elements("filter", std::function(std::move(f)));
+      return filtered([f = std::move(on_element)](const Element& element) {
+        if constexpr (std::is_same_v<std::remove_cvref_t<decltype(f(element))>, Tensor>) {
+          return f(element).template item<bool>();
+        } else {
+          return f(element);
+        }
+      });
+    } else {
+      return *this;
+    }
   }
 
   /// `size` elements at a time as one, with a new leading axis. Throws InvalidArgument for a size
@@ -242,10 +260,10 @@ class TANDEM_API Dataset {
   /// gives them again in each epoch. Throws InvalidArgument where they never end.
   Dataset cache() const;
 
-  /// Works up to `count` elements ahead on a thread of low priority, which rests until half of them
-  /// are taken; who calls next() and finds none works itself. Where the stages before only move
-  /// memory there is no thread, since it would cost more than it saves. Throws InvalidArgument for
-  /// a count below 1.
+  /// Works up to `count` elements, at most 2^16, ahead on a thread of low priority, which rests
+  /// until half of them are taken; who calls next() and finds none works itself. Where the stages
+  /// before only move memory there is no thread, since it would cost more than it saves. Throws
+  /// InvalidArgument for a count below 1.
   Dataset prefetch(int64_t count) const;
 
   /// The same elements, made on a thread of their own wherever functions of the user are called, so

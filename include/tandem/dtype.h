@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 #include "tandem/export.h"
 
@@ -28,11 +29,24 @@ TANDEM_API std::string_view name_of(DType dtype);
 
 constexpr bool is_floating(DType dtype) { return dtype <= DType::bfloat16; }
 
+namespace internal {
+
+template <class T, class... Others>
+inline constexpr bool kIsAmong = (std::is_same_v<T, Others> || ...);
+
+/// Whether a C++ type is the type of a DType's elements; long and long long are both int64's.
+template <class T>
+inline constexpr bool kHasDType =
+    kIsAmong<T, float, double, uint8_t, int32_t, int64_t, long, long long, bool>;
+
+}  // namespace internal
+
 /// The DType of a C++ type: `dtype_of<float>` is DType::float32.
 template <class T>
 inline constexpr DType dtype_of = [] {
-  static_assert(sizeof(T) == 0, "no DType for this C++ type");
-  return DType::float32;
+  static_assert(internal::kHasDType<T>,
+                "tandem: float, double, uint8_t, int32_t, int64_t and bool have a DType");
+  return sizeof(T) == sizeof(int64_t) ? DType::int64 : DType::int32;
 }();
 template <>
 inline constexpr DType dtype_of<float> = DType::float32;
@@ -40,10 +54,6 @@ template <>
 inline constexpr DType dtype_of<double> = DType::float64;
 template <>
 inline constexpr DType dtype_of<uint8_t> = DType::uint8;
-template <>
-inline constexpr DType dtype_of<int32_t> = DType::int32;
-template <>
-inline constexpr DType dtype_of<int64_t> = DType::int64;
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 

@@ -14,6 +14,7 @@
 /// put the tape inside. Calls from several threads take turns.
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <memory>
 #include <span>
@@ -162,9 +163,55 @@ class Function : public FlatFunction {
 template <class Result, class... Args>
 Function(std::function<Result(Args...)>, FunctionOptions = {}) -> Function<Result, Args...>;
 
+namespace internal {
+
+/// What a callable that is not accepted becomes, so that its use causes no further errors.
+template <class Result>
+struct NoFunction : FlatFunction {
+  NoFunction() : FlatFunction(TensorFn()) {}
+  template <class... Args>
+  Result operator()(const Args&...) const;
+  template <class... Args>
+  void trace(const Args&...) const;
+};
+
+template <class Result, class... Args>
+auto checked_function(std::function<Result(Args...)> f, FunctionOptions options) {
+  constexpr bool kArguments = (structure::Structure<std::remove_cvref_t<Args>> && ...);
+  constexpr bool kPassed = (std::convertible_to<const std::remove_cvref_t<Args>&, Args> && ...);
+  constexpr bool kResult = std::is_void_v<Result> || structure::Structure<Result>;
+  static_assert(kArguments,
+                "tandem::function: arguments are Tensor, numbers, enumerations and std::string; "
+                "std::vector, array, pair, tuple and map of those (but no vector<bool>); and types "
+                "with a member tie()");
+  static_assert(kPassed, "tandem::function: arguments are taken by value or const reference");
+  static_assert(kResult,
+                "tandem::function: the result is void, Tensor, a number, enumeration or "
+                "std::string; std::vector, array, pair, tuple or map of those (but no "
+                "vector<bool>); or a type with a member tie(); and no reference");
+  if constexpr (kArguments && kPassed && kResult) {
+    return Function(std::move(f), std::move(options));
+  } else {
+    return NoFunction<Result>();
+  }
+}
+
+}  // namespace internal
+
+/// `f` is copyable and has one signature: no `auto` parameters and no overloads.
 template <class F>
 auto function(F f, FunctionOptions options = {}) {
-  return Function(std::function(std::move(f)), std::move(options));
+  constexpr bool kOneSignature = structure::HasOneSignature<F>;
+  constexpr bool kCopyable = std::copy_constructible<F>;
+  static_assert(kOneSignature,
+                "tandem::function: accepted is a callable with one signature; write the types of "
+                "its parameters, as in [](const Tensor& x), where it has `auto`");
+  static_assert(kCopyable, "tandem::function: accepted is a callable that can be copied");
+  if constexpr (kOneSignature && kCopyable) {
+    return internal::checked_function(std::function(std::move(f)), std::move(options));
+  } else {
+    return internal::NoFunction<Tensor>();
+  }
 }
 
 /// While it lives, operations of this thread run at once and unrecorded, also inside a function

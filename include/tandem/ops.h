@@ -13,6 +13,7 @@
 #include "tandem/ops/loss.h"
 #include "tandem/ops/matmul.h"
 #include "tandem/ops/normalization.h"
+#include "tandem/ops/operators.h"
 #include "tandem/ops/pooling.h"
 #include "tandem/ops/random.h"
 #include "tandem/ops/reduction.h"

@@ -8,6 +8,9 @@
 ///                                                 // for another
 ///
 /// `shape(x)` (tandem/ops/shaping.h) is the sizes as a tensor, which holds for any number.
+///
+/// The sizes that are not 0 multiply to kMaxCount at most, so that no count of elements or bytes
+/// overflows; whatever would make a larger shape throws InvalidArgument.
 #pragma once
 
 #include <array>
@@ -82,6 +85,7 @@ class TANDEM_API Size {
 class TANDEM_API Shape {
  public:
   static constexpr int kMaxRank = 8;
+  static constexpr int64_t kMaxCount = int64_t{1} << 58;
 
   Shape() = default;  ///< The shape of a scalar.
   Shape(std::initializer_list<Size> sizes);

@@ -6,6 +6,7 @@
 #include <array>
 #include <charconv>
 #include <concepts>
+#include <functional>
 #include <map>
 #include <string>
 #include <tuple>
@@ -25,6 +26,37 @@ concept Tied = requires(T& value) {
 /// A plain value: what a function does may depend on it, so each value is traced on its own.
 template <class T>
 concept Plain = std::is_arithmetic_v<T> || std::is_enum_v<T> || std::same_as<T, std::string>;
+
+namespace internal {
+
+template <class T>
+struct IsStructure : std::bool_constant<Plain<T> || std::same_as<T, Tensor>> {};
+template <Tied T>
+struct IsStructure<T> : IsStructure<decltype(std::declval<T&>().tie())> {};
+template <class T>
+struct IsStructure<std::vector<T>> : IsStructure<T> {};
+template <>
+struct IsStructure<std::vector<bool>> : std::false_type {};  // It has no elements to refer to.
+template <class T, size_t N>
+struct IsStructure<std::array<T, N>> : IsStructure<T> {};
+template <class K, class T>
+struct IsStructure<std::map<K, T>> : std::conjunction<IsStructure<K>, IsStructure<T>> {};
+template <class A, class B>
+struct IsStructure<std::pair<A, B>> : std::conjunction<IsStructure<A>, IsStructure<B>> {};
+template <class... T>
+struct IsStructure<std::tuple<T...>>
+    : std::conjunction<IsStructure<std::remove_reference_t<T>>...> {};
+
+}  // namespace internal
+
+template <class T>
+concept Structure = internal::IsStructure<T>::value;
+
+/// A callable whose argument types can be known: one operator() that is no template.
+template <class F>
+concept HasOneSignature = requires(F f) {
+  std::function(std::move(f));
+};
 
 template <class Visitor>
 void visit(Tensor& tensor, Visitor& visitor) {
@@ -105,8 +137,13 @@ struct Flat {
 
 template <class T>
 Flat flattened(T value) {
+  constexpr bool kAccepted = Structure<T>;
+  static_assert(kAccepted,
+                "tandem: accepted are Tensor, numbers, enumerations and std::string; std::vector, "
+                "array, pair, tuple and map of those (but no vector<bool>); and types with a "
+                "member tie()");
   Flat flat;
-  visit(value, flat);
+  if constexpr (kAccepted) visit(value, flat);
   return flat;
 }
 
@@ -119,7 +156,7 @@ T rebuilt(T like, const Tensors& tensors) {
     void tensor(Tensor& value) { value = tensors[next++]; }
     void plain(const std::string&) {}
   } refill{tensors};
-  visit(like, refill);
+  if constexpr (Structure<T>) visit(like, refill);  // Else flattened() says what is wrong.
   return like;
 }
 

@@ -3,6 +3,7 @@
 /// use its own copy.
 #pragma once
 
+#include <concepts>
 #include <initializer_list>
 #include <iosfwd>
 #include <memory>
@@ -13,6 +14,7 @@
 
 #include "tandem/dtype.h"
 #include "tandem/export.h"
+#include "tandem/index.h"
 #include "tandem/nested_list.h"
 #include "tandem/shape.h"
 
@@ -24,15 +26,50 @@ struct RowSlices;
 template <class T>
 concept Number = std::is_arithmetic_v<T>;
 
+namespace internal {
+
+/// A number whose type is the C++ type of a DType.
+template <class T>
+concept TypedNumber = Number<T> && kHasDType<T>;
+
+/// Throws InvalidArgument above 2^63 - 1.
+TANDEM_API int64_t to_int64(uint64_t number);
+
+/// The number in a type that has a DType and holds it.
+template <Number T>
+auto widened(T number) {
+  if constexpr (TypedNumber<T>) {
+    return number;
+  } else if constexpr (std::is_floating_point_v<T>) {
+    return static_cast<double>(number);
+  } else if constexpr (sizeof(T) < sizeof(int32_t)) {
+    return static_cast<int32_t>(number);
+  } else {
+    return to_int64(number);
+  }
+}
+
+}  // namespace internal
+
 class TANDEM_API Tensor {
  public:
   /// No tensor at all: `defined()` is false, everything else throws FailedPrecondition.
   Tensor() = default;
 
   /// A scalar on the host.
-  template <Number T>
-  Tensor(T scalar)  // NOLINT(google-explicit-constructor): numbers are tensors
-      : Tensor(copy_of(&scalar, dtype_of<T>, {})) {}
+  template <internal::TypedNumber T, class = void>
+  explicit Tensor(T scalar) : Tensor(copy_of(&scalar, dtype_of<T>, {})) {}
+
+  /// A number of any arithmetic type where a tensor is wanted, as the 2 of `pow(x, 2)`: a scalar on
+  /// the host that takes the dtype of the tensor beside it, as Python's numbers do in TensorFlow.
+  /// An op throws InvalidArgument when that dtype does not have the number: fractions and what is
+  /// out of range for whole ones, and anything but 0 and 1 for bool. Of two numbers one takes the
+  /// dtype of the other: of float32, float64, int64, int32, uint8, bool that which comes first.
+  template <Number T, class = int>
+  Tensor(T number)  // NOLINT(google-explicit-constructor): numbers are tensors
+      : Tensor(number_of(internal::widened(number))) {}
+  Tensor(Size size)  // NOLINT(google-explicit-constructor): so are sizes
+      : Tensor(number_of(int64_t{size})) {}
 
   /// A copy of `values` with the given shape. Throws InvalidArgument when the counts differ.
   template <class T, size_t N>
@@ -103,6 +140,25 @@ class TANDEM_API Tensor {
   /// Rows [begin, end) of the leading axis; shares the memory.
   Tensor rows(int64_t begin, int64_t end) const;
 
+  /// The part at one place of the leading axis, without that axis; a negative one counts from the
+  /// end. As all ops, inside a function too and with gradients. Throws InvalidArgument when it is
+  /// out of range or there is no axis.
+  Tensor operator[](int64_t index) const { return (*this)(index); }
+
+  /// The part that the indices name, axis after axis from the first; axes that they leave are
+  /// whole: `x(0, Slice(1, 3))`, `x(ellipsis, -1)`, `x(Slice(), newaxis)`. Throws InvalidArgument
+  /// for a position that is out of range, a step of 0, and more indices than axes. A batch axis
+  /// that is cut makes a function be traced for each number of rows, as slicing.h says.
+  template <IndexLike... Indices>
+  Tensor operator()(const Indices&... indices) const {
+    return part({Index(indices)...});
+  }
+
+  /// Whether the only element is true, or not 0: for `if (loss < best)`. Throws InvalidArgument
+  /// unless there is one element (see reduce_all and reduce_any), FailedPrecondition while tracing
+  /// (see cond, where).
+  explicit operator bool() const;
+
   /// Waits for the value and copies it to the host. Throws InvalidArgument when the dtype is
   /// another, FailedPrecondition while tracing.
   template <class T>
@@ -164,8 +220,14 @@ class TANDEM_API Tensor {
     return copy_of(flat.numbers().data(), dtype_of<typename decltype(flat)::Number>, flat.shape());
   }
 
+  template <internal::TypedNumber T>
+  static Tensor number_of(T number) {
+    return number_of(&number, dtype_of<T>);
+  }
+  static Tensor number_of(const void* number, DType dtype);
   static void check_count(size_t given, const Shape& shape);
   void check_single() const;
+  Tensor part(std::initializer_list<Index> indices) const;
   Tensor element(std::span<const int64_t> index) const;
   void check_dtype(DType wanted) const;
   const TensorBody& checked() const;

@@ -53,10 +53,17 @@ class TANDEM_API Variable {
   Tensor value() const;
   operator Tensor() const { return value(); }  // NOLINT(google-explicit-constructor)
 
-  /// The new value must have this variable's shape and dtype.
+  /// The new value must have this variable's shape and dtype; a number is put everywhere.
   void assign(const Tensor& value) const;
   void assign_add(const Tensor& delta) const;
   void assign_sub(const Tensor& delta) const;
+
+  /// Parts of the value, as those of a Tensor.
+  Tensor operator[](int64_t index) const { return value()[index]; }
+  template <IndexLike... Indices>
+  Tensor operator()(const Indices&... indices) const {
+    return value()(indices...);
+  }
 
   /// For the library's own use. Throws FailedPrecondition when the handle is empty.
   const std::shared_ptr<VariableBody>& body() const;

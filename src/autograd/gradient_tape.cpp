@@ -85,6 +85,8 @@ class GradientTape::Body final : public op::Recorder {
     reads_.emplace_back(variable, value);
   }
 
+  bool is_tracked(const Tensor& tensor) const override { return tracked_.contains(key_of(tensor)); }
+
   Tensors gradient(const Tensors& targets, const Tensors& sources, const GradientOptions& options) {
     Keys keys;
     for (const Tensor& source : sources) {

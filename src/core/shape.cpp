@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/batch_rows.h"
+#include "core/sizes.h"
 #include "tandem/error.h"
 
 namespace tandem {
@@ -25,12 +26,20 @@ BatchRows::Scope::~Scope() { current_rows = former_; }
 
 namespace {
 
-int64_t checked_product(int64_t a, int64_t b) {
-  int64_t product = 0;
-  if (__builtin_mul_overflow(a, b, &product)) {
-    throw InvalidArgument(fmt::format("shape: {} times {} elements are too many", a, b));
+/// Throws InvalidArgument unless the sizes multiply to kMaxCount at most. Sizes of 0 do not count:
+/// there may be none where the others are used.
+const Shape& checked(const Shape& shape) {
+  int64_t product = 1;
+  for (int64_t extent : shape.extents()) {
+    if (extent == 0) continue;
+    const int64_t room = Shape::kMaxCount / product;
+    if (extent > room || extent < -room) {
+      throw InvalidArgument(
+          fmt::format("shape: {} is too large, at most 2^58 elements are supported", shape.str()));
+    }
+    product *= extent < 0 ? -extent : extent;
   }
-  return product;
+  return shape;
 }
 
 }  // namespace
@@ -42,7 +51,7 @@ int64_t Size::known() const {
         "a size that depends on the rows of a batch is read where there is no batch; use shape(x), "
         "the sizes as a tensor, or -1 in reshape");
   }
-  return checked_product(-extent_, rows->fixed());
+  return size_product(-extent_, rows->fixed());
 }
 
 void Size::throw_too_large() { throw InvalidArgument("shape: a size above 2^63"); }
@@ -51,7 +60,7 @@ Size operator*(Size a, Size b) {
   if (a.extent() < 0 && b.extent() < 0) {
     throw InvalidArgument("shape: a product of two sizes that depend on the rows of a batch");
   }
-  Size product = checked_product(a.extent(), b.extent());
+  Size product = size_product(a.extent(), b.extent());
   product.open_ = a.open_ || b.open_;
   return product;
 }
@@ -73,6 +82,7 @@ Shape::Shape(std::span<const int64_t> extents) {
   rank_ = static_cast<int>(extents.size());
   std::ranges::copy(extents, extents_.begin());
   open_ = is_symbolic();
+  checked(*this);
 }
 
 Shape Shape::of_batch() const {
@@ -108,17 +118,17 @@ bool Shape::is_symbolic() const {
 Shape Shape::resolved(int64_t rows) const {
   Shape result = *this;
   for (int axis = 0; axis < rank_; ++axis) {
-    if (extents_[axis] < 0) result.extents_[axis] = -extents_[axis] * rows;
+    if (extents_[axis] < 0) result.extents_[axis] = size_product(-extents_[axis], rows);
   }
   result.open_ = false;
-  return result;
+  return checked(result);
 }
 
 Shape Shape::with(int axis, Size size) const {
   Shape result = *this;
   result.extents_[axis] = size.extent();
   result.open_ = result.is_symbolic() && (open_ || size.is_open());
-  return result;
+  return checked(result);
 }
 
 Shape Shape::without(int axis) const {

@@ -20,6 +20,9 @@ namespace {
 using Work = std::function<void(Item& item, int64_t number)>;
 using Lock = std::unique_lock<std::mutex>;
 
+// More than this many items are not kept ahead, whatever the capacity.
+constexpr int64_t kMostAhead = int64_t{1} << 16;
+
 struct Slot {
   Item item;
   bool done = false;
@@ -36,7 +39,7 @@ class Workshop {
         work_(std::move(work)),
         name_(options.name),
         caller_works_(options.caller_works),
-        slots_(static_cast<size_t>(options.capacity)) {}
+        slots_(static_cast<size_t>(std::min(options.capacity, kMostAhead))) {}
 
   /// Before anything has been taken.
   int64_t skip(int64_t count) {

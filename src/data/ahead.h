@@ -17,8 +17,8 @@ struct AheadOptions {
 
 /// The items of `source`, with `work(item, number)`, unless it is empty, done on each, on several
 /// at once. The threads start with the first item that is asked for. They rest from when `capacity`
-/// is reached until half of it is left. The destructor waits for the work at hand; a thread that
-/// does not end within the deadline is left to itself, with all that it uses.
+/// (2^16 at most) is reached until half of it is left. The destructor waits for the work at hand; a
+/// thread that does not end within the deadline is left to itself, with all that it uses.
 CursorPtr run_ahead(StagePtr source, uint64_t epoch,
                     std::function<void(Item& item, int64_t number)> work,
                     const AheadOptions& options);

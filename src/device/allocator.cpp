@@ -10,7 +10,9 @@ namespace tandem::devices {
 
 size_t Allocator::rounded(size_t bytes) {
   constexpr size_t kLeast = 64;
+  constexpr size_t kNoMemoryHas = size_t{1} << 62;
   if (bytes <= kLeast) return kLeast;
+  if (bytes >= kNoMemoryHas) return kNoMemoryHas;
   size_t step = kLeast;
   while ((bytes - 1) / 16 >= step) step *= 2;
   return (bytes + step - 1) / step * step;

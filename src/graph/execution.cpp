@@ -157,8 +157,8 @@ void Execution::bind_arena(BoundReplica& replica, Instance& instance) const {
   if (needed > replica.arena_bytes) {
     replica.arena.reset();
     replica.arena_bytes = 0;
-    replica.arena = std::make_shared<Buffer>(replica.device, needed, DType::uint8,
-                                             Shape{static_cast<int64_t>(needed)});
+    const auto elements = static_cast<int64_t>(std::min<size_t>(needed, Shape::kMaxCount));
+    replica.arena = std::make_shared<Buffer>(replica.device, needed, DType::uint8, Shape{elements});
     replica.arena_bytes = needed;
     ++replica.arena_generation;
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "graph/function_body.h"
+#include "ops/number.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
 
@@ -38,7 +39,9 @@ FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
                                         const void* structure) const {
   if (runs_inline()) {
     body_->check_signature(arguments.tensors);
-    return body_->original()(arguments.tensors, structure);
+    Tensors typed;  // As arguments of a program are.
+    for (const Tensor& argument : arguments.tensors) typed.push_back(ops::typed(argument));
+    return body_->original()(typed, structure);
   }
   Traced traced;
   const auto concrete = body_->call({arguments.tensors, arguments.rest, structure},

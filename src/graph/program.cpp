@@ -4,6 +4,7 @@
 
 #include "core/alignment.h"
 #include "core/compute_scope.h"
+#include "core/sizes.h"
 #include "graph/control_flow.h"
 #include "graph/passes/passes.h"
 #include "op/registry.h"
@@ -97,10 +98,11 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
       largest = std::max(largest, program.graph().at(value).type.bytes(rows));
     }
     plan.offsets.push_back(end);
-    end += core::aligned(largest);
+    end = size_sum(end, core::aligned(largest));
   }
   plan.workspace_offset = end;
-  plan.arena_bytes = end + plan.workspace_bytes * static_cast<size_t>(workspaces);
+  plan.arena_bytes =
+      size_sum(end, size_product(plan.workspace_bytes, static_cast<size_t>(workspaces)));
   return plan;
 }
 

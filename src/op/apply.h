@@ -68,6 +68,8 @@ class Recorder {
   virtual void record(const OpDef& op, const Tensors& inputs, const Tensors& outputs,
                       const Attrs& attrs) = 0;
   virtual void record_read(const Variable& variable, const Tensor& value) = 0;
+  /// True for a tensor whose gradient the recorder may be asked for.
+  virtual bool is_tracked(const Tensor&) const { return false; }
   /// Outputs whose gradient is not that of the calls they came from.
   virtual void record_custom(const std::shared_ptr<const GradientFn>& gradient,
                              const Tensors& inputs, const Tensors& outputs) = 0;

@@ -60,8 +60,7 @@ void add_with_slope(op::Registry& registry, const std::string& name) {
 
 /// grad(1, x) = alpha exp(x) where x is negative.
 Tensor elu_curvature(const Tensor& x, const Attrs& attrs) {
-  const Tensor zero = scalar_like(0, x);
-  return where(less(x, zero), attrs.get<double>("alpha") * exp(minimum(x, zero)), zero);
+  return where(x < 0, attrs.get<double>("alpha") * exp(minimum(x, 0)), 0);
 }
 
 /// With the normal density p: the derivative of P(x) + x p(x) is (2 - x^2) p(x).

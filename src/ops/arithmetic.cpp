@@ -38,15 +38,10 @@ Tensors mod_gradient(const Call& call, const Tensors& g) {
 Tensors pow_gradient(const Call& call, const Tensors& g) {
   const Tensor& a = call.inputs[0];
   const Tensor& b = call.inputs[1];
-  const auto by_a = [&] {
-    const Tensor zero = scalar_like(0, b);
-    return g[0] * (b * pow(a, where(equal(b, zero), scalar_like(1, b), b - 1)));
-  };
+  const auto by_a = [&] { return g[0] * (b * pow(a, where(b == 0, 1, b - 1))); };
   const auto by_b = [&] {
-    const Tensor zero = scalar_like(0, a);
-    const Tensor one = scalar_like(1, a);
-    const Tensor positive = greater(a, zero);
-    return g[0] * (call.outputs[0] * where(positive, log(where(positive, a, one)), zero));
+    const Tensor positive = a > 0;
+    return g[0] * (call.outputs[0] * where(positive, log(where(positive, a, 1)), 0));
   };
   return {side(call, 0, by_a), side(call, 1, by_b)};
 }
@@ -56,9 +51,8 @@ template <class Taken>
 op::GradientFn choice_gradient(const Taken& first_taken) {
   return [first_taken](const Call& call, const Tensors& g) -> Tensors {
     const Tensor taken = first_taken(call.inputs[0], call.inputs[1]);
-    const Tensor zero = scalar_like(0, g[0]);
-    return {side(call, 0, [&] { return where(taken, g[0], zero); }),
-            side(call, 1, [&] { return where(taken, zero, g[0]); })};
+    return {side(call, 0, [&] { return where(taken, g[0], 0); }),
+            side(call, 1, [&] { return where(taken, 0, g[0]); })};
   };
 }
 
@@ -114,6 +108,8 @@ Tensor abs(const Tensor& x) { return call<"abs">(x); }
 Tensor sign(const Tensor& x) { return call<"sign">(x); }
 Tensor square(const Tensor& x) { return call<"square">(x); }
 
-Tensor scalar_like(double value, const Tensor& tensor) { return fill({}, value, tensor.dtype()); }
+Tensor scalar_like(double value, const Tensor& tensor) {
+  return ops::filled("scalar_like", value, tensor.dtype());
+}
 
 }  // namespace tandem

@@ -2,6 +2,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
+#include "ops/number.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
@@ -76,6 +77,12 @@ void check_fits(const Variable& variable, const Tensor& value) {
                                     name_of(variable.dtype()), variable.shape().str()));
 }
 
+/// A plain number everywhere in the variable's shape; a tensor as it is.
+Tensor spread_out(const op::OpDef& def, const Tensor& value, const Variable& variable) {
+  if (!ops::is_number(value)) return value;
+  return ops::filled(def.name, value, variable.dtype(), variable.shape());
+}
+
 void change(const op::OpDef& def, const Variable& variable, const Tensor& value) {
   op::apply(def, {value}, {}, {op::operand_of(variable)});
 }
@@ -92,19 +99,22 @@ Tensor Variable::value() const {
 
 void Variable::assign(const Tensor& value) const {
   static const op::OpDef& def = op::find_op("assign");
-  if (!is_seen_from_outside(*this)) return change(def, *this, value);
-  check_fits(*this, value);
-  write_variable(*body_, op::with_all_rows(value));
+  const Tensor all = spread_out(def, value, *this);
+  if (!is_seen_from_outside(*this)) return change(def, *this, all);
+  check_fits(*this, all);
+  write_variable(*body_, op::with_all_rows(all));
 }
 
 void Variable::assign_add(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_add");
-  is_seen_from_outside(*this) ? assign(value() + delta) : change(def, *this, delta);
+  const Tensor all = spread_out(def, delta, *this);
+  is_seen_from_outside(*this) ? assign(value() + all) : change(def, *this, all);
 }
 
 void Variable::assign_sub(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_sub");
-  is_seen_from_outside(*this) ? assign(value() - delta) : change(def, *this, delta);
+  const Tensor all = spread_out(def, delta, *this);
+  is_seen_from_outside(*this) ? assign(value() - all) : change(def, *this, all);
 }
 
 }  // namespace tandem

@@ -1,5 +1,9 @@
+#include <fmt/format.h>
+
 #include "ops/elementwise.h"
+#include "tandem/error.h"
 #include "tandem/ops.h"
+#include "tensor/body.h"
 
 namespace tandem {
 namespace ops {
@@ -37,5 +41,16 @@ Tensor logical_not(const Tensor& x) { return call<"logical_not">(x); }
 Tensor is_nan(const Tensor& x) { return call<"is_nan">(x); }
 Tensor is_inf(const Tensor& x) { return call<"is_inf">(x); }
 Tensor is_finite(const Tensor& x) { return call<"is_finite">(x); }
+
+Tensor::operator bool() const {
+  check_concrete(checked(), "bool");
+  if (shape().count() != 1) {
+    throw InvalidArgument(
+        fmt::format("bool: {}{} is not one element, so it is neither true nor false; reduce_all "
+                    "and reduce_any make one of many",
+                    name_of(dtype()), shape().str()));
+  }
+  return cast(*this, DType::boolean).item<bool>();
+}
 
 }  // namespace tandem

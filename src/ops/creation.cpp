@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <cmath>
+#include <limits>
 
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
+#include "tensor/body.h"
 
 namespace tandem {
 namespace ops {
@@ -26,6 +28,12 @@ void check_range(double start, double limit, double delta, DType dtype) {
     throw InvalidArgument(fmt::format("range: from {} by {} has fractions, which {} has not", start,
                                       delta, name_of(dtype)));
   }
+}
+
+/// A number as a size; what is too large for any is refused by Shape.
+int64_t size_of(double count) {
+  constexpr double kEnd = 0x1p63;
+  return count < kEnd ? static_cast<int64_t>(count) : std::numeric_limits<int64_t>::max();
 }
 
 }  // namespace
@@ -51,16 +59,19 @@ Tensor eye(int64_t rows, int64_t columns, DType dtype) {
     throw InvalidArgument(
         fmt::format("eye: {} rows and {} columns; sizes are not negative", rows, columns));
   }
+  const Shape shape{rows, columns < 0 ? rows : columns};
   const Tensor diagonal = range(0, static_cast<double>(rows), 1, DType::int64);
-  return one_hot(diagonal, columns < 0 ? rows : columns, {.dtype = dtype});
+  return one_hot(diagonal, shape[1], {.dtype = dtype});
 }
 
 Tensor range(double start, double limit, double delta, DType dtype) {
   ops::check_range(start, limit, delta, dtype);
   const double count = std::max(0.0, std::ceil((limit - start) / delta));
-  std::vector<double> values(static_cast<size_t>(count));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<double>(i) * delta;
-  return cast(Tensor::from(values, {static_cast<int64_t>(values.size())}), dtype);
+  const Shape shape{ops::size_of(count)};
+  const auto body = new_body(devices::host_device(), DType::float64, shape);
+  auto* values = static_cast<double*>(body->data());
+  for (int64_t i = 0; i < shape[0]; ++i) values[i] = start + static_cast<double>(i) * delta;
+  return cast(Tensor(body), dtype);
 }
 
 }  // namespace tandem

@@ -11,6 +11,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
+#include "ops/number.h"
 
 namespace tandem::ops {
 
@@ -53,11 +54,19 @@ struct Literal {
   constexpr Literal(const char (&from)[N]) { std::copy_n(from, N, text); }
 };
 
-/// call<"add">(a, b)
-template <Literal kName, class... Inputs>
-Tensor call(const Inputs&... inputs) {
+/// call<"exp">(x)
+template <Literal kName>
+Tensor call(const Tensor& x) {
   static const op::OpDef& def = op::find_op(kName.text);
-  return op::apply_one(def, {inputs...});
+  return op::apply_one(def, {x});
+}
+
+/// call<"add">(a, b), where one may be a plain number.
+template <Literal kName>
+Tensor call(const Tensor& a, const Tensor& b) {
+  static const op::OpDef& def = op::find_op(kName.text);
+  auto [x, y] = matched(kName.text, a, b);
+  return op::apply_one(def, {std::move(x), std::move(y)});
 }
 
 /// call_with<"elu">({{"alpha", alpha}}, x)

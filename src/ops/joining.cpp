@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/sizes.h"
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
@@ -38,11 +39,12 @@ op::TensorTypes infer_concat(const Signature& s) {
                                         name_of(input.dtype), input.shape.str(), axis));
     }
     // Sizes known and unknown have no sum.
-    if (size * input.shape.extent(axis) < 0) {
+    const int64_t own = input.shape.extent(axis);
+    if (std::min(size, own) < 0 && std::max(size, own) > 0) {
       throw InvalidArgument(fmt::format("concat: axis {} of {} is the batch's, of {} it is not",
                                         axis, first.shape.str(), input.shape.str()));
     }
-    size += input.shape.extent(axis);
+    size = size_sum(size, own);
   }
   return {{first.dtype, first.shape.with(axis, size)}};
 }
@@ -75,6 +77,15 @@ Tensors cut(const Tensor& x, const std::vector<int64_t>& sizes, int axis) {
     begin += size;
   }
   return parts;
+}
+
+/// So many parts of one size. An axis of which nothing is in memory might be cut into any number.
+std::vector<int64_t> equal_sizes(const char* op, int64_t parts, int64_t size) {
+  constexpr int64_t kMostParts = int64_t{1} << 20;
+  if (parts > kMostParts) {
+    throw InvalidArgument(fmt::format("{}: {} parts; at most 2^20 are supported", op, parts));
+  }
+  return std::vector<int64_t>(static_cast<size_t>(parts), size);
 }
 
 int64_t size_to_cut(const char* op, const Tensor& x, int axis) {
@@ -128,7 +139,7 @@ Tensors split(const Tensor& x, int parts, int axis) {
     throw InvalidArgument(fmt::format("split: axis {} of {} does not divide into {} equal parts",
                                       axis, x.shape().str(), parts));
   }
-  return ops::cut(x, std::vector<int64_t>(static_cast<size_t>(parts), size / parts), at);
+  return ops::cut(x, ops::equal_sizes("split", parts, size / parts), at);
 }
 
 Tensors split(const Tensor& x, const std::vector<int64_t>& sizes, int axis) {
@@ -151,7 +162,7 @@ Tensors split(const Tensor& x, const std::vector<int64_t>& sizes, int axis) {
 Tensors unstack(const Tensor& x, int axis) {
   const int at = ops::normalized_axis("unstack", axis, x.shape());
   const int64_t size = ops::size_to_cut("unstack", x, at);
-  Tensors parts = ops::cut(x, std::vector<int64_t>(static_cast<size_t>(size), 1), at);
+  Tensors parts = ops::cut(x, ops::equal_sizes("unstack", size, 1), at);
   for (Tensor& part : parts) part = ops::with_shape(part, x.shape().without(at));
   return parts;
 }

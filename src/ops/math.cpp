@@ -46,19 +46,20 @@ void register_math(op::Registry& registry) {
 
   add_cheap("reciprocal", times([](auto&, auto& y) { return -square(y); }));
   add_cheap("sqrt", sqrt_gradient);
-  add_cheap("rsqrt", times([](auto& x, auto& y) { return -0.5 * (y / x); }));
+  add_cheap("rsqrt", times([](auto& x, auto& y) { return (-0.5 * y) / x; }));
   add_cheap("floor", nullptr);
   add_cheap("ceil", nullptr);
   add_cheap("round", nullptr);
   add("exp", times([](auto&, auto& y) { return y; }));
-  add("expm1", times([](auto&, auto& y) { return y + 1; }));
+  add("expm1", times([](auto& x, auto&) { return exp(x); }));  // y + 1 has no digits near -1.
   add("log", log_gradient);
   add("log1p", log1p_gradient);
   add("sin", times([](auto& x, auto&) { return cos(x); }));
   add("cos", times([](auto& x, auto&) { return -sin(x); }));
   add("tan", times([](auto&, auto& y) { return square(y) + 1; }));
-  add("asin", times([](auto& x, auto&) { return rsqrt(1 - square(x)); }));
-  add("acos", times([](auto& x, auto&) { return -rsqrt(1 - square(x)); }));
+  // (1 - x) (1 + x), since 1 - x^2 loses digits near 1.
+  add("asin", times([](auto& x, auto&) { return rsqrt((1 - x) * (1 + x)); }));
+  add("acos", times([](auto& x, auto&) { return -rsqrt((1 - x) * (1 + x)); }));
   add("atan", times([](auto& x, auto&) { return reciprocal(square(x) + 1); }));
   add("sinh", times([](auto& x, auto&) { return cosh(x); }));
   add("cosh", times([](auto& x, auto&) { return sinh(x); }));

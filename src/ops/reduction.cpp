@@ -42,13 +42,13 @@ op::Split split_reduction(const op::Signature& s) {
 Axes axes_of(std::string_view op, const Shape& shape, const ReduceOptions& options) {
   Axes axes(static_cast<size_t>(shape.rank()));
   std::iota(axes.begin(), axes.end(), 0);
-  if (!options.axes) return axes;
+  if (!options.axes.given()) return axes;
   axes.clear();
-  for (int axis : *options.axes) axes.push_back(normalized_axis(op, axis, shape));
+  for (int axis : options.axes.list()) axes.push_back(normalized_axis(op, axis, shape));
   std::ranges::sort(axes);
   if (std::ranges::adjacent_find(axes) != axes.end()) {
     throw InvalidArgument(fmt::format("{}: axes [{}] of {} name one twice", op,
-                                      fmt::join(*options.axes, ","), shape.str()));
+                                      fmt::join(options.axes.list(), ","), shape.str()));
   }
   return axes;
 }

@@ -27,9 +27,8 @@ op::TensorTypes infer_where(const op::Signature& s) {
 
 Tensors where_gradient(const Call& call, const Tensors& g) {
   const Tensor& condition = call.inputs[0];
-  const Tensor zero = scalar_like(0, g[0]);
-  return {Tensor(), side(call, 1, [&] { return where(condition, g[0], zero); }),
-          side(call, 2, [&] { return where(condition, zero, g[0]); })};
+  return {Tensor(), side(call, 1, [&] { return where(condition, g[0], 0); }),
+          side(call, 2, [&] { return where(condition, 0, g[0]); })};
 }
 
 Tensors clip_gradient(const Call& call, const Tensors& g) {
@@ -56,7 +55,9 @@ void register_selection(op::Registry& registry) {
 }  // namespace ops
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
-  return ops::call<"where">(condition, a, b);
+  static const op::OpDef& def = op::find_op("where");
+  auto [x, y] = ops::matched("where", a, b);
+  return op::apply_one(def, {condition, std::move(x), std::move(y)});
 }
 
 Tensor clip(const Tensor& x, double low, double high) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "core/sizes.h"
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"
@@ -116,6 +117,7 @@ Permutation full_permutation(const Tensor& x, const std::vector<int>& given) {
 /// x repeated along one axis: a new axis before it, broadcast, and made one with it.
 Tensor repeated(const Tensor& x, int axis, int64_t times) {
   const Shape& shape = x.shape();
+  const Shape target = shape.with(axis, size_product(shape.extent(axis), times));
   int64_t outer = 1;
   int64_t inner = 1;
   for (int i = 0; i < shape.rank(); ++i) (i < axis ? outer : inner) *= shape.extent(i);
@@ -123,7 +125,7 @@ Tensor repeated(const Tensor& x, int axis, int64_t times) {
   const Tensor flat = with_shape(x, outer == 1 ? Shape{1, inner} : Shape{outer, 1, inner});
   const Shape wide = outer == 1 ? Shape{times, inner} : Shape{outer, times, inner};
   const Tensor many = broadcast_to(flat, wide.of_batch());
-  return with_shape(many, shape.with(axis, shape[axis] * times));
+  return with_shape(many, target);
 }
 
 }  // namespace

@@ -8,7 +8,10 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cstdlib>
+#include <limits>
 
+#include "core/sizes.h"
 #include "op/apply.h"
 #include "op/registry.h"
 #include "tandem/error.h"
@@ -47,8 +50,14 @@ op::Split split(const Signature& s) {
   return {.extent = to.leading_extent(), .aligned = {leading_whole}};
 }
 
+bool is_whole(const Cut& cut, const Shape& shape) {
+  return cut.shape == shape && std::ranges::all_of(cut.begin, [](int64_t b) { return b == 0; }) &&
+         std::ranges::all_of(cut.step, [](int64_t s) { return s == 1; });
+}
+
 Tensor apply_slice(const Tensor& x, const Cut& cut) {
   static const op::OpDef& def = op::find_op("strided_slice");
+  if (is_whole(cut, x.shape())) return identity(x);
   return op::apply_one(def, {x}, {{"begin", cut.begin}, {"step", cut.step}, {"shape", cut.shape}});
 }
 
@@ -96,8 +105,9 @@ std::pair<int64_t, int64_t> resolved(const Stride& stride, int64_t size) {
   const int64_t begin = position(stride.begin, forward ? low : high);
   const int64_t end = position(stride.end, forward ? high : low);
   const int64_t distance = forward ? end - begin : begin - end;
-  const int64_t step = forward ? stride.step : -stride.step;
-  return {begin, distance <= 0 ? 0 : (distance - 1) / step + 1};
+  if (distance <= 0) return {begin, 0};
+  const int64_t least = -std::numeric_limits<int64_t>::max();
+  return {begin, (distance - 1) / std::abs(std::max(stride.step, least)) + 1};
 }
 
 }  // namespace
@@ -156,7 +166,7 @@ Tensor strided_slice(const Tensor& x, const std::vector<Stride>& strides) {
     if (shape.extent(axis) < 0) ops::throw_batch_axis("strided_slice", axis, shape);
     const auto [begin, count] = ops::resolved(stride, shape.extent(axis));
     cut.begin[i] = begin;
-    cut.step[i] = stride.step;
+    cut.step[i] = count > 1 ? stride.step : 1;  // A step of any size is no further than the end.
     cut.shape = cut.shape.with(axis, count);
   }
   return ops::apply_slice(x, cut);
@@ -177,7 +187,7 @@ Tensor pad(const Tensor& x, const std::vector<std::pair<int64_t, int64_t>>& padd
     if (before == 0 && after == 0) continue;
     if (shape.extent(axis) < 0) ops::throw_batch_axis("pad", axis, shape);
     cut.begin[i] = before;
-    cut.shape = cut.shape.with(axis, before + shape.extent(axis) + after);
+    cut.shape = cut.shape.with(axis, size_sum(size_sum(before, shape.extent(axis)), after));
   }
   return ops::apply_place(x, cut, options.value);
 }

@@ -3,17 +3,30 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "tandem/error.h"
 
 namespace tandem::ops {
 namespace {
 
+/// With larger numbers the positions within a padded image might overflow.
+constexpr int64_t kLargest = std::numeric_limits<int32_t>::max();
+
 void check_positive(std::string_view op, std::string_view what,
                     const std::array<int64_t, 2>& sizes) {
-  if (sizes[0] > 0 && sizes[1] > 0) return;
-  throw InvalidArgument(
-      fmt::format("{}: {} must be positive, got [{},{}]", op, what, sizes[0], sizes[1]));
+  const auto [least, largest] = std::minmax(sizes[0], sizes[1]);
+  if (least > 0 && largest <= kLargest) return;
+  throw InvalidArgument(fmt::format("{}: {} must be {}, got [{},{}]", op, what,
+                                    least > 0 ? "below 2^31" : "positive", sizes[0], sizes[1]));
+}
+
+void check_padding(std::string_view op, const Padding::Pair& pair) {
+  const auto [least, largest] = std::minmax(pair.first, pair.second);
+  if (least >= 0 && largest <= kLargest) return;
+  throw InvalidArgument(fmt::format("{}: padding must {}, got {} and {}", op,
+                                    least < 0 ? "not be negative" : "be below 2^31", pair.first,
+                                    pair.second));
 }
 
 /// The padding of one axis, into `axis`.
@@ -57,10 +70,7 @@ std::array<WindowAxis, 2> window_axes(std::string_view op, const Shape& image,
     axis.window = options.window[i];
     axis.stride = options.strides[i];
     axis.dilation = options.dilations[i];
-    if (pairs[i].first < 0 || pairs[i].second < 0) {
-      throw InvalidArgument(fmt::format("{}: padding must not be negative, got {} and {}", op,
-                                        pairs[i].first, pairs[i].second));
-    }
+    check_padding(op, pairs[i]);
     pad(axis, options.padding, pairs[i]);
     const bool wants_none = options.padding.kind() == Padding::Kind::same && axis.image == 0;
     if (axis.result == 0 && !wants_none) {

@@ -30,6 +30,7 @@ class Buffer {
 struct TensorBody {
   DType dtype{};
   Shape shape;
+  bool is_number = false;  ///< A plain number, which takes the dtype of the tensors beside it.
 
   // A value that exists, or will once `ready`.
   std::shared_ptr<Buffer> buffer;

@@ -38,8 +38,11 @@ void write_component(const std::shared_ptr<Buffer>& component, size_t offset, co
 
 void zero(const std::shared_ptr<Buffer>& component, size_t bytes) {
   component->device()->queue().submit([component, bytes, &space = component->device()->space()] {
-    const std::vector<char> zeros(bytes);
-    space.copy_from_host(component->data(), zeros.data(), bytes);
+    const std::vector<char> zeros(std::min(bytes, size_t{1} << 20));
+    for (size_t done = 0; done < bytes; done += zeros.size()) {
+      space.copy_from_host(static_cast<char*>(component->data()) + done, zeros.data(),
+                           std::min(zeros.size(), bytes - done));
+    }
   });
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <ostream>
 
 #include "core/fork.h"
@@ -111,14 +112,32 @@ Tensor input_on_device(const Tensor& input, const devices::DevicePtr& device, co
   return copy_between(*body, body, device);
 }
 
+namespace {
+
+void check_known(const Shape& shape) {
+  if (!shape.is_symbolic()) return;
+  throw InvalidArgument(fmt::format("tensor: {} has a negative size", shape.str()));
+}
+
+}  // namespace
+
 Tensor Tensor::copy_of(const void* data, DType dtype, const Shape& shape) {
+  check_known(shape);
   auto body = new_body(devices::host_device(), dtype, shape);
   if (body->bytes() > 0) devices::host_memory().copy_from_host(body->data(), data, body->bytes());
   return Tensor(std::move(body));
 }
 
+Tensor Tensor::number_of(const void* number, DType dtype) {
+  auto body = new_body(devices::host_device(), dtype, {});
+  body->is_number = true;
+  devices::host_memory().copy_from_host(body->data(), number, body->bytes());
+  return Tensor(std::move(body));
+}
+
 Tensor Tensor::wrap(const void* data, DType dtype, const Shape& shape,
                     std::shared_ptr<const void> owner) {
+  check_known(shape);
   auto body = std::make_shared<TensorBody>();
   body->dtype = dtype;
   body->shape = shape;
@@ -236,6 +255,13 @@ std::string Tensor::str() const {
 
 std::ostream& operator<<(std::ostream& stream, const Tensor& tensor) {
   return stream << tensor.str();
+}
+
+int64_t internal::to_int64(uint64_t number) {
+  if (number <= static_cast<uint64_t>(std::numeric_limits<int64_t>::max())) {
+    return static_cast<int64_t>(number);
+  }
+  throw InvalidArgument(fmt::format("tensor: {} is more than int64 holds", number));
 }
 
 void internal::throw_ragged(std::span<const int64_t> place, int64_t elements, int64_t wanted) {

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <vector>
 
 #include "harness/throws.h"
@@ -71,7 +72,7 @@ TEST(Shape, ShapesMadeOfItDependOnTheRowsToo) {
 
 TEST(Shape, ProductsOfSizesAreChecked) {
   const Size large = int64_t{1} << 40;
-  EXPECT_TRUE(throws<InvalidArgument>([&] { return large * large; }, {"too many"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { return Shape{large * large}; }, {"too large"}));
   EXPECT_TRUE(throws<InvalidArgument>([] { return Size(-1) * Size(-1); }, {"two sizes"}));
 }
 
@@ -102,6 +103,34 @@ TEST(Shape, EightAxesAreTheMost) {
   EXPECT_TRUE(
       throws<InvalidArgument>([] { Shape{1, 1, 1, 1, 1, 1, 1, 1, 1}; }, {"9 axes", "at most 8"}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { most.inserted(8, 3); }, {"9 axes", "at most 8"}));
+}
+
+TEST(Shape, ElementsAreNeverMoreThanBytesCanBeCounted) {
+  constexpr int64_t kMost = Shape::kMaxCount;
+  constexpr int64_t kRoot = int64_t{1} << 32;
+  constexpr int64_t kLargest = std::numeric_limits<int64_t>::max();
+  constexpr int64_t kLeast = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ((Shape{kMost}.count()), kMost);
+  EXPECT_EQ((Shape{2, kMost / 4, 2}.count()), kMost);
+  for (const std::vector<int64_t>& sizes : std::vector<std::vector<int64_t>>{{kMost + 1},
+                                                                             {kMost, 2},
+                                                                             {kRoot, kRoot},
+                                                                             {kRoot, kRoot, 0},
+                                                                             {0, kLargest},
+                                                                             {kLargest, kLargest},
+                                                                             {kLeast},
+                                                                             {-1, kMost + 1},
+                                                                             {-2, kMost}}) {
+    EXPECT_TRUE(throws<InvalidArgument>([&] { Shape shape(sizes); }, {"too large", "2^58"}));
+  }
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [] {
+        Shape({3, 2}).with(0, kLargest);
+      },
+      {"[9223372036854775807,2]"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Shape({kMost}).inserted(0, 2); }, {"too large"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Shape({-kRoot}).resolved(kRoot); }, {"too large"}));
+  EXPECT_EQ((Shape{-kRoot, 2}.resolved(0)), (Shape{0, 2}));
 }
 
 TEST(Shape, OneSizeCanBeChanged) {

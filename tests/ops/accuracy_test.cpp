@@ -1,7 +1,9 @@
-// How near the elementwise functions come to the true values, over all magnitudes.
+// How near the elementwise functions and their gradients come to the true values, over all
+// magnitudes.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numbers>
 
@@ -53,11 +55,11 @@ double units_apart(T got, long double wanted, T negligible) {
   return static_cast<double>(std::abs(static_cast<long double>(got) - wanted) / unit);
 }
 
-using Function = Tensor (*)(const Tensor&);
+using Function = std::function<Tensor(const Tensor&)>;
 using True = long double (*)(long double);
 
 template <class T>
-void expect_accurate(const char* name, Function f, True truth, double units,
+void expect_accurate(const char* name, const Function& f, True truth, double units,
                      T largest = Limits<T>::infinity(), T negligible = Limits<T>::min()) {
   std::vector<T> x;
   for (T point : points<T>()) {
@@ -143,6 +145,66 @@ TYPED_TEST(Accuracy, OfGeluByTanh) {
         return times(x, 1 / (1 + std::exp(-u)));
       },
       20, T(3));
+}
+
+Function slope(Function f) {
+  return [f](const Tensor& x) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(f(x), x);
+  };
+}
+
+/// Those of tanh and sigmoid are made from their results, as in TensorFlow: they are right to a
+/// unit next to 1, and no better where they are small.
+TYPED_TEST(Accuracy, OfGradients) {
+  using T = TypeParam;
+  using Real = long double;
+  const T everywhere = Limits<T>::infinity();
+  const T negligible = 1000 * Limits<T>::min();
+  expect_accurate<T>(
+      "reciprocal'", slope(reciprocal), [](Real x) { return -1 / (x * x); }, 2);
+  expect_accurate<T>(
+      "sqrt'", slope(sqrt), [](Real x) { return 1 / (2 * std::sqrt(x)); }, 2);
+  expect_accurate<T>(
+      "rsqrt'", slope(rsqrt), [](Real x) { return -0.5L / (x * std::sqrt(x)); }, 3);
+  expect_accurate<T>("exp'", slope(exp), std::exp, 2);
+  expect_accurate<T>("expm1'", slope(expm1), std::exp, 2);
+  expect_accurate<T>(
+      "log'", slope(log), [](Real x) { return 1 / x; }, 1);
+  expect_accurate<T>(
+      "log1p'", slope(log1p), [](Real x) { return 1 / (1 + x); }, 2);
+  expect_accurate<T>("sin'", slope(sin), std::cos, 4);
+  expect_accurate<T>(
+      "cos'", slope(cos), [](Real x) { return -std::sin(x); }, 4);
+  expect_accurate<T>(
+      "tan'", slope(tan), [](Real x) { return 1 / (std::cos(x) * std::cos(x)); }, 12);
+  expect_accurate<T>(
+      "asin'", slope(asin), [](Real x) { return 1 / std::sqrt((1 - x) * (1 + x)); }, 3);
+  expect_accurate<T>(
+      "acos'", slope(acos), [](Real x) { return -1 / std::sqrt((1 - x) * (1 + x)); }, 3);
+  expect_accurate<T>(
+      "atan'", slope(atan), [](Real x) { return 1 / (1 + x * x); }, 2);
+  expect_accurate<T>("sinh'", slope(sinh), std::cosh, 5);
+  expect_accurate<T>("cosh'", slope(cosh), std::sinh, 5);
+  expect_accurate<T>(
+      "erf'", slope(erf),
+      [](Real x) { return 2 / std::sqrt(std::numbers::pi_v<Real>) * std::exp(-x * x); }, 512,
+      everywhere, negligible);  // exp magnifies the rounding of the square.
+  expect_accurate<T>(
+      "square'", slope(square), [](Real x) { return 2 * x; }, 0);
+  expect_accurate<T>(
+      "softplus'", slope(softplus), [](Real x) { return 1 / (1 + std::exp(-x)); }, 4);
+  expect_accurate<T>(
+      "silu'", slope(silu),
+      [](Real x) {
+        const Real s = 1 / (1 + std::exp(-x));
+        return s + times(x, s * (1 / (1 + std::exp(x))));
+      },
+      8, T(1), negligible);  // It is 0 at -1.28.
+  expect_accurate<T>(
+      "elu'", slope([](const Tensor& x) { return elu(x); }),
+      [](Real x) { return std::exp(std::min(x, Real(0))); }, 4);
 }
 
 }  // namespace

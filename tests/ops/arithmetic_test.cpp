@@ -169,6 +169,35 @@ TYPED_TEST(WholeNumbers, WrapRound) {
   EXPECT_EQ(square(x).template to_vector<T>(), (Ts{0, 4, 0, 9}));
 }
 
+template <class T>
+class Subnormal : public testing::Test {};
+using FloatingTypes = testing::Types<float, double>;
+TYPED_TEST_SUITE(Subnormal, FloatingTypes);
+
+TYPED_TEST(Subnormal, NumbersCountAsZero) {
+  using T = TypeParam;
+  const T tiny = std::numeric_limits<T>::min() / 2;
+  const T inf = std::numeric_limits<T>::infinity();
+  const auto applied = [](const Binary& op, const std::vector<T>& a, T b) {
+    std::vector<T> result;
+    for (int64_t copies : {1, 20}) {
+      const Tensor x = tile(Tensor::from(a, {static_cast<int64_t>(a.size())}), {copies});
+      result = op(x, Tensor(b)).template to_vector<T>();
+      result.resize(a.size());
+    }
+    return result;
+  };
+  const std::vector<T> bases = {0, 1, -1, T(0.5), inf, -inf, T(kNan), tiny, -tiny};
+  for (T power : {tiny, -tiny, std::numeric_limits<T>::denorm_min()}) {
+    EXPECT_EQ(applied(pow, bases, power), std::vector<T>(bases.size(), 1));
+  }
+  EXPECT_EQ(applied(pow, {tiny, -tiny}, -1), (std::vector<T>{inf, -inf}));
+  EXPECT_EQ(applied(pow, {tiny, -tiny}, T(0.5)), (std::vector<T>{0, 0}));
+  EXPECT_EQ(applied(pow, {tiny, -tiny}, T(-0.5)), (std::vector<T>{inf, inf}));
+  for (T rest : applied(mod, {1, -2, 3}, tiny)) EXPECT_TRUE(std::isnan(rest));
+  EXPECT_EQ(applied(mod, {tiny, -tiny}, 3), (std::vector<T>{0, 0}));
+}
+
 TEST(Bytes, WrapRoundAndBroadcast) {
   using Bytes = std::vector<uint8_t>;
   EXPECT_EQ(whole<uint8_t>(add, {250, 1}, {10, 2}), (Bytes{4, 3}));

@@ -227,6 +227,20 @@ TEST(Reduction, LogsumexpDoesNotOverflow) {
                                       {"reduce_logsumexp: axis 1", "[2]"}));
 }
 
+TEST(Reduction, AxesAreWrittenInManyWays) {
+  const Tensor x = ones({2, 3, 4});
+  EXPECT_EQ(reduce_sum(x, {.axes = {0}}).shape(), (Shape{3, 4}));
+  EXPECT_EQ(reduce_sum(x, {.axes = {0, -1}}).shape(), (Shape{3}));
+  EXPECT_EQ(reduce_sum(x, {.axes = {{0}}}).shape(), (Shape{3, 4}));
+  EXPECT_EQ(reduce_sum(x, {.axes = {{0, 1}}}).shape(), (Shape{4}));
+  EXPECT_EQ(reduce_sum(x, {.axes = 1}).shape(), (Shape{2, 4}));
+  EXPECT_EQ(reduce_sum(x, {.axes = std::vector<int>{2}}).shape(), (Shape{2, 3}));
+  EXPECT_EQ(reduce_sum(x, {.axes = {1}, .keepdims = true}).shape(), (Shape{2, 1, 4}));
+  EXPECT_EQ(reduce_sum(x, {{0, 2}}).shape(), (Shape{3}));
+  EXPECT_EQ(reduce_sum(x, {.axes = {}}).shape(), Shape());
+  EXPECT_EQ(reduce_sum(x, {.axes = std::vector<int>{}}).shape(), x.shape());
+}
+
 TEST(Reduction, ArgmaxTakesTheFirstOfEquals) {
   const Tensor x = doubles({1, 5, 5, 7, 2, 7}, {2, 3});
   const auto along = [](int axis) {
@@ -259,6 +273,17 @@ TEST(Reduction, ArgmaxTakesTheFirstOfEquals) {
         argmin(fill({2, 0}, 1), 1);
       },
       {"argmin: axis 1 of [2,0] has no elements"}));
+}
+
+TEST(Reduction, ArgmaxPassesOverNaN) {
+  const auto best = [](const Tensors& t) { return argmax(t[0], -1); };
+  const auto least = [](const Tensors& t) { return argmin(t[0], -1); };
+  const auto of_columns = [](const Tensors& t) { return argmax(t[0], 0); };
+  const Tensor x = doubles({1, kNaN, 3, kNaN, 2, 1, 3, 2, kNaN, kNaN, kNaN, kNaN}, {4, 3});
+  check_op({"largest", {x}, best, {2, 1, 0, 0}, {4}, false, true});
+  check_op({"smallest", {x}, least, {0, 2, 1, 0}, {4}, false, true});
+  check_op({"in columns", {x}, of_columns, {2, 1, 0}, {3}, false});
+  check_op({"infinities", {doubles({kNaN, -kInf, kNaN}, {3})}, best, {1}, {}, false});
 }
 
 TEST(Reduction, ManyColumnsAreSearchedTogether) {

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "harness/op_check.h"
 #include "harness/throws.h"
 
@@ -186,6 +188,45 @@ TEST(Shaping, CastRoundsLikeC) {
   check_op({"int64", {x}, via(DType::int64), {-1, 0, 2}, {3}, false});
   check_op({"bool", {x}, via(DType::boolean), {1, 0, 1}, {3}, false});
   check_op({"float32", {doubles({0.5, -2}, {2})}, via(DType::float32), {0.5, -2}, {2}, false});
+}
+
+template <class From, class To>
+void expect_saturated(const std::vector<From>& least, const std::vector<From>& greatest) {
+  using Limits = std::numeric_limits<To>;
+  const From infinity = std::numeric_limits<From>::infinity();
+  const From nan = std::numeric_limits<From>::quiet_NaN();
+  std::vector<From> x = {-infinity, infinity, nan, From(-0.9), From(1.9)};
+  std::vector<To> expected = {Limits::lowest(), Limits::max(), 0, 0, 1};
+  x.insert(x.end(), least.begin(), least.end());
+  expected.insert(expected.end(), least.size(), Limits::lowest());
+  x.insert(x.end(), greatest.begin(), greatest.end());
+  expected.insert(expected.end(), greatest.size(), Limits::max());
+  for (int64_t copies : {1, 40}) {
+    const Tensor many = tile(Tensor::from(x, {static_cast<int64_t>(x.size())}), {copies});
+    const auto whole = cast(many, dtype_of<To>).template to_vector<To>();
+    for (size_t i = 0; i < whole.size(); ++i)
+      EXPECT_EQ(whole[i], expected[i % x.size()]) << x[i % x.size()];
+  }
+}
+
+TEST(Shaping, CastSaturatesWhereTheDtypeEnds) {
+  expect_saturated<float, uint8_t>({-1, -1.5, -300, -1e30F}, {255.5, 256, 300, 1e30F});
+  expect_saturated<double, uint8_t>({-1, -1.5, -300, -1e300}, {255.5, 256, 300, 1e300});
+  expect_saturated<float, int32_t>({-0x1p31F, -3e9F, -1e30F}, {0x1p31F, 3e9F, 1e30F});
+  expect_saturated<double, int32_t>({-0x1p31, -0x1p31 - 1, -1e300}, {0x1p31 - 1, 0x1p31, 1e300});
+  expect_saturated<float, int64_t>({-0x1p63F, -1e30F}, {0x1p63F, 1e30F});
+  expect_saturated<double, int64_t>({-0x1p63, -1e300}, {0x1p63, 1e300});
+  const Tensor halves = cast(doubles({-1, 300, 70'000}, {3}), DType::float16);
+  EXPECT_EQ(cast(halves, DType::uint8).to_vector<uint8_t>(), (std::vector<uint8_t>{0, 255, 255}));
+  EXPECT_EQ(fill({2}, -1, DType::uint8).to_vector<uint8_t>(), (std::vector<uint8_t>{0, 0}));
+  EXPECT_EQ(fill({}, 1e30, DType::int32).item<int32_t>(), std::numeric_limits<int32_t>::max());
+}
+
+TEST(Shaping, CastBetweenWholeNumbersKeepsTheLowestBits) {
+  const Tensor x = Tensor::of({-1, 256, 300, -257});
+  EXPECT_EQ(cast(x, DType::uint8).to_vector<uint8_t>(), (std::vector<uint8_t>{255, 0, 44, 255}));
+  const Tensor wide = Tensor::of({(int64_t{1} << 40) + 5, -(int64_t{1} << 33) - 1});
+  EXPECT_EQ(cast(wide, DType::int32).to_vector<int32_t>(), (std::vector<int32_t>{5, -1}));
 }
 
 TEST(Shaping, TheGradientOfACastIsCastBack) {

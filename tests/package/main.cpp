@@ -4,31 +4,34 @@
 
 #include <cstdio>
 
-using namespace tandem;  // NOLINT: a small program
+namespace td = tandem;
+namespace keras = td::keras;
+using td::Tensor;
 
 namespace {
 
-double final_loss() {
-  config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
-  const distribute::MirroredStrategy strategy;
+double train() {
+  td::config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
+  const td::distribute::MirroredStrategy strategy;
   const auto scope = strategy.scope();
-  random::set_seed(7);
-  const Variables model = {Variable(random_normal({4, 3}))};
+  td::random::set_seed(7);
+  const td::Variables model = {td::Variable(td::random_normal({4, 3}))};
   const keras::optimizers::Adam optimizer(0.1);
-  const auto step = function([&](const Tensor& x, const Tensor& y) {
-    GradientTape tape;
+  const auto step = td::function([&](const Tensor& x, const Tensor& y) {
+    td::GradientTape tape;
     const Tensor loss =
-        compute_average_loss(softmax_cross_entropy_with_logits(y, matmul(x, model[0])));
+        td::compute_average_loss(td::softmax_cross_entropy_with_logits(y, td::matmul(x, model[0])));
     optimizer.apply_gradients(tape.gradient(loss, model), model);
     return loss;
   });
-  const Tensor x = random_uniform({5, 4});  // Not negative, so weights that favour a class exist.
-  const Tensor y = broadcast_to(Tensor::from({1.F, 0.F, 0.F}, {3}), {5, 3});
+  const Tensor x =
+      td::random_uniform({5, 4});  // Not negative, so weights that favour a class exist.
+  const Tensor y = td::broadcast_to(Tensor::from({1.F, 0.F, 0.F}, {3}), {5, 3});
   double first = 0;
   double last = 0;
   for (int i = 0; i < 50; ++i) {
     const auto loss = strategy.run(step, strategy.split(x), strategy.split(y));
-    last = strategy.reduce(distribute::ReduceOp::sum, loss).item<float>();
+    last = strategy.reduce(td::distribute::ReduceOp::sum, loss).item<float>();
     if (i == 0) first = last;
   }
   std::printf("trained: %f -> %f\n", first, last);
@@ -38,14 +41,14 @@ double final_loss() {
 }  // namespace
 
 int main() {
-  if (!(final_loss() < 0.5)) {
+  if (!(train() < 0.5)) {
     std::puts("the loss did not fall");
     return 1;
   }
   try {
-    DeviceSpec::parse("//gpu:0");
-  } catch (const InvalidArgument& error) {
-    const Error& base = error;
+    td::DeviceSpec::parse("//gpu:0");
+  } catch (const td::InvalidArgument& error) {
+    const td::Error& base = error;
     std::printf("caught: %s\n", base.what());
     return 0;
   } catch (const std::exception& error) {

@@ -9,14 +9,15 @@ import re
 import sys
 
 TAKEN_FOR_GRANTED = {
+    "Tensors": "",
     "Models": "Tensor x_train, y_train;",
     "Strategies": """
-        data::Dataset batches = data::Dataset::from_tensor_slices(Tensor(0.0f), Tensor(0.0f));
-        auto train_step = function([](const Tensor& x, const Tensor& y) { return x * y; });""",
+        auto batches = td::data::Dataset::from_tensor_slices(Tensor(0.0f), Tensor(0.0f));
+        auto train_step = td::function([](const Tensor& x, const Tensor& y) { return x * y; });""",
     "Data": "auto step = [](const Tensor&, const Tensor&) {};",
     "Devices": "Tensor a;",
     "Compiled functions": "",
-    "Checkpoints": "keras::optimizers::Adam optimizer; keras::Sequential model;",
+    "Checkpoints": "td::keras::optimizers::Adam optimizer; td::keras::Sequential model;",
 }
 
 
@@ -31,7 +32,9 @@ def blocks(text):
 
 
 def main(readme, folder):
-    programs, fragments = [], ["#include <tandem/tandem.h>", "using namespace tandem;"]
+    programs, fragments = [], [
+        "#include <tandem/tandem.h>", "namespace td = tandem;", "using td::Tensor;",
+        "inline void train() {}  // A name of the user's that the namespace has too."]
     for number, (heading, code) in enumerate(blocks(readme.read_text())):
         if "int main" in code:
             programs.append(code)
@@ -41,8 +44,8 @@ def main(readme, folder):
                 f'#line 1 "README.md, {heading}"\n{code}}}')
         else:
             sys.exit(f"readme.py does not know what the C++ under '{heading}' takes for granted")
-    if len(programs) != 1 or len(fragments) < 3:
-        sys.exit(f"the README has {len(programs)} programs and {len(fragments) - 2} fragments")
+    if len(programs) != 1 or len(fragments) < 5:
+        sys.exit(f"the README has {len(programs)} programs and {len(fragments) - 4} fragments")
     (folder / "program.cpp").write_text(programs[0])
     (folder / "fragments.cpp").write_text("\n".join(fragments) + "\n")
 

@@ -14,6 +14,7 @@
 
 #include "tandem/keras/activations.h"
 #include "tandem/keras/layer.h"
+#include "tandem/ops/convolution.h"
 
 namespace tandem::keras::layers {
 
@@ -109,20 +110,7 @@ class TANDEM_API Reshape : public Layer {
   explicit Reshape(const std::vector<int64_t>& target_shape, const NameOptions& options = {});
 };
 
-/// A height and a width: `3` for both, or `{3, 5}`.
-class HeightWidth {
- public:
-  HeightWidth() = default;
-  HeightWidth(int64_t both) : HeightWidth(both, both) {}  // NOLINT(google-explicit-constructor)
-  HeightWidth(int64_t height, int64_t width) : sizes_{{height, width}} {}
-
-  bool given() const { return sizes_.has_value(); }
-  /// Requires that it was given.
-  const std::array<int64_t, 2>& sizes() const { return *sizes_; }
-
- private:
-  std::optional<std::array<int64_t, 2>> sizes_;
-};
+using tandem::HeightWidth;
 
 /// Zeros around images.
 class TANDEM_API ZeroPadding2D : public Layer {

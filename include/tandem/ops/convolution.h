@@ -3,11 +3,32 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <utility>
 
 #include "tandem/tensor.h"
 
 namespace tandem {
+
+/// A height and a width: `3` for both, or `{3, 5}`.
+class HeightWidth {
+ public:
+  HeightWidth() = default;
+  HeightWidth(int64_t both) : HeightWidth(both, both) {}  // NOLINT(google-explicit-constructor)
+  HeightWidth(int64_t height, int64_t width) : sizes_{{height, width}} {}
+  HeightWidth(const std::array<int64_t, 2>& sizes)  // NOLINT(google-explicit-constructor)
+      : sizes_(sizes) {}
+
+  bool given() const { return sizes_.has_value(); }
+  /// Requires that it was given.
+  const std::array<int64_t, 2>& sizes() const { return *sizes_; }
+  std::array<int64_t, 2> value_or(const std::array<int64_t, 2>& otherwise) const {
+    return sizes_.value_or(otherwise);
+  }
+
+ private:
+  std::optional<std::array<int64_t, 2>> sizes_;
+};
 
 /// Zeros around an image.
 class Padding {

@@ -1,6 +1,7 @@
 /// Arithmetic, functions, comparisons and choices, element by element, with broadcasting as in
-/// NumPy. Operands of one call have one dtype: nothing is promoted silently, and InvalidArgument
-/// names the op and what it accepts. Numbers subnormal in their dtype count as zero.
+/// NumPy. Tensors of one call have one dtype: nothing is promoted silently, and InvalidArgument
+/// names the op and what it accepts. Plain numbers take that dtype, as in `pow(x, 2)` (tensor.h).
+/// Numbers subnormal in their dtype count as zero.
 #pragma once
 
 #include "tandem/export.h"
@@ -23,8 +24,9 @@ TANDEM_API Tensor floor_div(const Tensor& a, const Tensor& b);
 /// The remainder of floor_div, which has the sign of b; of a whole number by zero, 0.
 TANDEM_API Tensor mod(const Tensor& a, const Tensor& b);
 
-/// Floating types, int32 and int64. A whole number to a negative power is rounded towards zero;
-/// 0 to a negative power is then 0. The gradient by b is 0 where a is not positive.
+/// Floating types, int32 and int64. Anything to the power of 0 is 1, NaN too. A whole number to a
+/// negative power is rounded towards zero; 0 to a negative power is then 0. The gradient by b is 0
+/// where a is not positive.
 TANDEM_API Tensor pow(const Tensor& a, const Tensor& b);
 
 /// NaN if either is. The gradient of equals goes to `a`.
@@ -99,26 +101,7 @@ TANDEM_API Tensor where(const Tensor& condition, const Tensor& a, const Tensor& 
 /// inwards. NaN stays NaN. The gradient is zero outside. Throws InvalidArgument unless low <= high.
 TANDEM_API Tensor clip(const Tensor& x, double low, double high);
 
-// ---- Operators, with a tensor on both sides or a number on one ----
-
-/// A scalar of the tensor's dtype.
+/// A scalar of the tensor's dtype. Throws InvalidArgument for a value that the dtype does not have.
 TANDEM_API Tensor scalar_like(double value, const Tensor& tensor);
-
-inline Tensor operator-(const Tensor& x) { return neg(x); }
-
-inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
-inline Tensor operator-(const Tensor& a, const Tensor& b) { return sub(a, b); }
-inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
-inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
-
-inline Tensor operator+(const Tensor& a, double b) { return add(a, scalar_like(b, a)); }
-inline Tensor operator-(const Tensor& a, double b) { return sub(a, scalar_like(b, a)); }
-inline Tensor operator*(const Tensor& a, double b) { return mul(a, scalar_like(b, a)); }
-inline Tensor operator/(const Tensor& a, double b) { return div(a, scalar_like(b, a)); }
-
-inline Tensor operator+(double a, const Tensor& b) { return add(scalar_like(a, b), b); }
-inline Tensor operator-(double a, const Tensor& b) { return sub(scalar_like(a, b), b); }
-inline Tensor operator*(double a, const Tensor& b) { return mul(scalar_like(a, b), b); }
-inline Tensor operator/(double a, const Tensor& b) { return div(scalar_like(a, b), b); }
 
 }  // namespace tandem

@@ -16,9 +16,9 @@ TANDEM_API Tensor concat(const Tensors& tensors, int axis);
 /// result. Throws InvalidArgument.
 TANDEM_API Tensor stack(const Tensors& tensors, int axis = 0);
 
-/// `x` cut along an axis into equal parts. Throws InvalidArgument when they would not be equal. The
-/// batch axis of a traced function has no size to cut by: the function is then traced for each
-/// number of rows.
+/// `x` cut along an axis into equal parts. Throws InvalidArgument when they would not be equal,
+/// and, as unstack does, for more than 2^20. The batch axis of a traced function has no size to cut
+/// by: the function is then traced for each number of rows.
 TANDEM_API Tensors split(const Tensor& x, int parts, int axis = 0);
 
 /// The same with parts of the given sizes, one of which may be -1: what the others leave.

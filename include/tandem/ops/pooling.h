@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <optional>
 
 #include "tandem/ops/convolution.h"
 #include "tandem/tensor.h"
@@ -12,8 +11,7 @@ namespace tandem {
 
 struct Pool2dOptions {
   std::array<int64_t, 2> window{2, 2};  ///< Height and width.
-  std::optional<std::array<int64_t, 2>>
-      strides{};  ///< Down and to the right; the window's size unless given.
+  HeightWidth strides{};                ///< Down and to the right; the window's size unless given.
   Padding padding = Padding::valid;
 };
 

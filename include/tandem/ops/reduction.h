@@ -4,16 +4,37 @@
 /// or given twice, and for a dtype that they do not take.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tandem/tensor.h"
 
 namespace tandem {
 
+/// Axes of a tensor: `{0, -1}`, a vector, or a single one; negative ones count from the end.
+/// Unless any are given, all axes; an empty vector is none.
+class Axes {
+ public:
+  // NOLINTBEGIN(google-explicit-constructor)
+  Axes() = default;
+  Axes(int axis) : list_(std::vector<int>{axis}) {}
+  Axes(std::initializer_list<int> axes) : list_(axes) {}
+  Axes(std::vector<int> axes) : list_(std::move(axes)) {}
+  Axes(std::optional<std::vector<int>> axes) : list_(std::move(axes)) {}
+  // NOLINTEND(google-explicit-constructor)
+
+  bool given() const { return list_.has_value(); }
+  /// Requires that they are given.
+  const std::vector<int>& list() const { return *list_; }
+
+ private:
+  std::optional<std::vector<int>> list_;
+};
+
 struct ReduceOptions {
-  std::optional<std::vector<int>>
-      axes{};             ///< All axes unless given; negative ones count from the end.
+  Axes axes{};            ///< All axes unless given.
   bool keepdims = false;  ///< Reduced axes stay, with size 1.
 };
 
@@ -49,8 +70,9 @@ TANDEM_API Tensor reduce_std(const Tensor& x, const ReduceOptions& options = {})
 TANDEM_API Tensor reduce_logsumexp(const Tensor& x, const ReduceOptions& options = {});
 
 /// The index of the largest or smallest element along `axis`, the first of equals, as int64:
-/// float32, float64, int32, int64 and uint8. Throws InvalidArgument when the axis has no elements.
-/// No gradient.
+/// float32, float64, int32, int64 and uint8. NaN counts only where there is nothing else, as in
+/// TensorFlow (in NumPy it comes first); the index is then 0. Throws InvalidArgument when the axis
+/// has no elements. No gradient.
 TANDEM_API Tensor argmax(const Tensor& x, int axis = -1);
 TANDEM_API Tensor argmin(const Tensor& x, int axis = -1);
 

@@ -35,7 +35,10 @@ TANDEM_API Tensor broadcast_to(const Tensor& x, const Shape& shape);
 /// `x` laid end to end multiples[axis] times along each axis.
 TANDEM_API Tensor tile(const Tensor& x, const std::vector<int64_t>& multiples);
 
-/// Numbers rounded as C++ does: towards zero for whole ones. The gradient is cast back.
+/// To whole numbers, fractions are rounded towards zero, what is too large or too small becomes the
+/// largest or smallest of the dtype, and NaN 0, as in XLA (TensorFlow's other CPU kernels differ
+/// with the number of elements). Between whole numbers the lowest bits are kept. To bool, all but 0
+/// is true. The gradient is cast back.
 TANDEM_API Tensor cast(const Tensor& x, DType dtype);
 
 /// `x` as a tensor of its own.

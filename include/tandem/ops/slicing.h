@@ -5,10 +5,10 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <utility>
 #include <vector>
 
+#include "tandem/index.h"
 #include "tandem/tensor.h"
 
 namespace tandem {
@@ -18,17 +18,8 @@ namespace tandem {
 TANDEM_API Tensor slice(const Tensor& x, const std::vector<int64_t>& begin,
                         const std::vector<int64_t>& size);
 
-/// Elements begin, begin + step, .. short of `end`, as Python's slices: negative positions count
-/// from the end, those outside of the axis are moved to its edge, missing ones are the first and
-/// the last in the direction of the step.
-struct Stride {
-  std::optional<int64_t> begin{};
-  std::optional<int64_t> end{};
-  int64_t step = 1;  ///< Negative: backwards. Never 0.
-};
-
-/// A stride for each of the leading axes; the others are whole. Throws InvalidArgument for a step
-/// of 0 and for more strides than axes.
+/// A stride (index.h) for each of the leading axes; the others are whole. Throws InvalidArgument
+/// for a step of 0 and for more strides than axes.
 TANDEM_API Tensor strided_slice(const Tensor& x, const std::vector<Stride>& strides);
 
 struct PadOptions {

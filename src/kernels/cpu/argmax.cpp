@@ -15,13 +15,23 @@ namespace {
 // So many elements of the result are found at once where their inputs lie side by side.
 constexpr int64_t kColumns = 256;
 
+/// True where x comes before the best so far: a better number, or the first that is a number.
+template <class Better, class T>
+bool beats(T x, T best) {
+  if constexpr (std::is_floating_point_v<T>) {
+    return Better()(x, best) || (best != best && x == x);
+  } else {
+    return Better()(x, best);
+  }
+}
+
 /// The first of the best of `count` elements.
 template <class Better, class T>
 int64_t best_of_run(const T* x, int64_t count) {
   int64_t best = 0;
   T value = *x;
   for (int64_t i = 1; i < count; ++i) {
-    const bool better = Better()(x[i], value);
+    const bool better = beats<Better>(x[i], value);
     best = better ? i : best;
     value = better ? x[i] : value;
   }
@@ -37,7 +47,7 @@ void best_of_columns(const T* x, int64_t count, int64_t stride, int64_t columns,
   for (int64_t i = 1; i < count; ++i) {
     x += stride;
     for (int64_t c = 0; c < columns; ++c) {
-      const bool better = Better()(x[c], values[static_cast<size_t>(c)]);
+      const bool better = beats<Better>(x[c], values[static_cast<size_t>(c)]);
       out[c] = better ? i : out[c];
       values[static_cast<size_t>(c)] = better ? x[c] : values[static_cast<size_t>(c)];
     }

@@ -1,7 +1,6 @@
 #include <cstdint>
-#include <type_traits>
 
-#include "kernels/cpu/half.h"
+#include "kernels/cpu/conversion.h"
 #include "kernels/cpu/part.h"
 #include "op/registry.h"
 #include "tandem/error.h"
@@ -12,26 +11,6 @@ namespace {
 using op::ExecutablePtr;
 using op::Launch;
 using op::Signature;
-
-template <class T>
-constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-
-template <class To, class From>
-To converted(From x) {
-  if constexpr (kIsHalf<From>) {
-    return converted<To>(to_float(x));
-  } else if constexpr (std::is_same_v<To, Float16>) {
-    return to_float16(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return to_bfloat16(static_cast<float>(x));
-  } else if constexpr (std::is_same_v<To, bool>) {
-    return x != From(0);
-  } else if constexpr (std::is_floating_point_v<From> && std::is_same_v<To, uint8_t>) {
-    return static_cast<To>(static_cast<int32_t>(x));  // Negative numbers wrap round.
-  } else {
-    return static_cast<To>(x);
-  }
-}
 
 template <class From, class To>
 ExecutablePtr cast_to(const Signature& s) {

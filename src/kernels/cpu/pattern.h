@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "kernels/cpu/half.h"
+#include "kernels/cpu/conversion.h"
 #include "tandem/dtype.h"
 
 namespace tandem::kernels::cpu {
@@ -39,15 +39,15 @@ class Pattern {
       case DType::float64:
         return set(value);
       case DType::float16:
-        return set(to_float16(static_cast<float>(value)));
+        return set(converted<Float16>(value));
       case DType::bfloat16:
-        return set(to_bfloat16(static_cast<float>(value)));
+        return set(converted<BFloat16>(value));
       case DType::uint8:
-        return set(static_cast<uint8_t>(value));
+        return set(converted<uint8_t>(value));
       case DType::int32:
-        return set(static_cast<int32_t>(value));
+        return set(converted<int32_t>(value));
       case DType::int64:
-        return set(static_cast<int64_t>(value));
+        return set(converted<int64_t>(value));
       case DType::boolean:
         return set(static_cast<uint8_t>(value != 0));
     }

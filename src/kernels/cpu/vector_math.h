@@ -48,11 +48,19 @@ HWY_INLINE V at_least(V x, V limit) {
   return hn::IfThenElse(hn::Lt(x, limit), limit, x);
 }
 
-/// f of each lane alone.
+/// Zero in place of a number that is subnormal.
+template <class D, class V>
+HWY_INLINE V without_subnormal(D d, V x) {
+  const V least = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::min());
+  return hn::IfThenElse(hn::Lt(hn::Abs(x), least), hn::CopySign(hn::Zero(d), x), x);
+}
+
+/// f of each lane alone. The functions of <cmath> do not take subnormal numbers for zero, nor are
+/// their results right where the processor does.
 template <class D, class V, class F>
 HWY_INLINE V by_lane(D d, V x, const F& f) {
   HWY_ALIGN hn::TFromD<D> values[HWY_MAX_BYTES / sizeof(hn::TFromD<D>)];
-  hn::Store(x, d, values);
+  hn::Store(without_subnormal(d, x), d, values);
   for (int64_t i = 0; i < lanes(d); ++i) values[i] = f(values[i]);
   return hn::Load(d, values);
 }
@@ -60,8 +68,8 @@ template <class D, class V, class F>
 HWY_INLINE V by_lane(D d, V a, V b, const F& f) {
   HWY_ALIGN hn::TFromD<D> values[HWY_MAX_BYTES / sizeof(hn::TFromD<D>)];
   HWY_ALIGN hn::TFromD<D> others[HWY_MAX_BYTES / sizeof(hn::TFromD<D>)];
-  hn::Store(a, d, values);
-  hn::Store(b, d, others);
+  hn::Store(without_subnormal(d, a), d, values);
+  hn::Store(without_subnormal(d, b), d, others);
   for (int64_t i = 0; i < lanes(d); ++i) values[i] = f(values[i], others[i]);
   return hn::Load(d, values);
 }
