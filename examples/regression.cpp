@@ -20,8 +20,8 @@ int main(int count, char** words) {
     td::random::set_seed(1);
     const td::distribute::MirroredStrategy strategy;
     const auto scope = strategy.scope();
-    const Tensor x_train = random_normal({rows, 20});
-    const Tensor y_train = sin(matmul(x_train, random_normal({20, 10}, 0, 0.3)));
+    const Tensor x_train = td::random_normal({rows, 20});
+    const Tensor y_train = td::sin(td::matmul(x_train, td::random_normal({20, 10}, 0, 0.3)));
 
     const keras::Sequential model({
         layers::Dense(1024, {.activation = "relu"}),

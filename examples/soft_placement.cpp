@@ -11,9 +11,9 @@ int main(int count, char** words) {
   return flags.run(count, words, [] {
     td::config::add_test_device();
     td::config::set_log_device_placement(true);
-    const Variable a_cpu = [] {
-      const auto scope = device("/cpu:0");
-      return Variable(Tensor(0), {.name = "a_cpu"});
+    const td::Variable a_cpu = [] {
+      const auto scope = td::device("/cpu:0");
+      return td::Variable(Tensor(0), {.name = "a_cpu"});
     }();
 
     const auto scope = td::device("/gpu:0");

@@ -68,8 +68,6 @@ class TANDEM_API Tensor {
   template <Number T, class = int>
   Tensor(T number)  // NOLINT(google-explicit-constructor): numbers are tensors
       : Tensor(number_of(internal::widened(number))) {}
-  Tensor(Size size)  // NOLINT(google-explicit-constructor): so are sizes
-      : Tensor(number_of(int64_t{size})) {}
 
   /// A copy of `values` with the given shape. Throws InvalidArgument when the counts differ.
   template <class T, size_t N>

@@ -18,8 +18,7 @@ Tensor counting(const Shape& shape) {
 }
 
 TEST_F(Sizes, ANumberIsThatOfTheCallAndTracedForItAlone) {
-  const auto mean =
-      function([](const Tensor& x) { return reduce_sum(x) / static_cast<double>(x.shape()[0]); });
+  const auto mean = function([](const Tensor& x) { return reduce_sum(x) / x.shape()[0]; });
   EXPECT_EQ(mean(counting({2, 5})).item<float>(), 27.5f);
   EXPECT_EQ(mean(counting({4, 5})).item<float>(), 52.5f);
   EXPECT_EQ(mean(counting({2, 5})).item<float>(), 27.5f);

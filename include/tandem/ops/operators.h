@@ -15,6 +15,24 @@ inline Tensor operator*(const Tensor& a, const Tensor& b) { return mul(a, b); }
 inline Tensor operator/(const Tensor& a, const Tensor& b) { return div(a, b); }
 inline Tensor operator%(const Tensor& a, const Tensor& b) { return mod(a, b); }
 
+/// Sizes are numbers, too: `reduce_sum(x) / x.shape()[0]`.
+template <std::same_as<Size> S>
+Tensor operator+(const Tensor& a, S b) {
+  return a + int64_t{b};
+}
+template <std::same_as<Size> S>
+Tensor operator-(const Tensor& a, S b) {
+  return a - int64_t{b};
+}
+template <std::same_as<Size> S>
+Tensor operator*(const Tensor& a, S b) {
+  return a * int64_t{b};
+}
+template <std::same_as<Size> S>
+Tensor operator/(const Tensor& a, S b) {
+  return a / int64_t{b};
+}
+
 /// Element by element, as bools. `if (a == b)` reads the only element: see Tensor::operator bool.
 inline Tensor operator==(const Tensor& a, const Tensor& b) { return equal(a, b); }
 inline Tensor operator!=(const Tensor& a, const Tensor& b) { return not_equal(a, b); }
