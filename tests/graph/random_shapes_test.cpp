@@ -288,10 +288,10 @@ struct Program {
   Tensors run(const Tensors& inputs) const {
     GradientTape outer;
     GradientTape tape;
+    Tensors sources;
+    std::ranges::copy_if(inputs, std::back_inserter(sources), is_float);
     for (GradientTape* each : {&outer, &tape}) {
-      for (const Tensor& input : inputs) {
-        if (is_float(input)) each->watch(input);
-      }
+      for (const Tensor& source : sources) each->watch(source);
     }
     Tensors values = inputs;
     for (const Step& step : steps) values.push_back(call(step, values));
@@ -302,13 +302,13 @@ struct Program {
     Tensors results = values;
     results.push_back(loss);
     Tensor again(0.0);
-    for (const Tensor& gradient : tape.gradient(loss, inputs)) {
+    for (const Tensor& gradient : tape.gradient(loss, sources)) {
       if (!gradient.defined()) continue;
       results.push_back(gradient);
       again = again + reduce_sum(tanh(cast(gradient, DType::float64)));
     }
     if (!twice) return results;
-    for (const Tensor& gradient : outer.gradient(again, inputs)) {
+    for (const Tensor& gradient : outer.gradient(again, sources)) {
       if (gradient.defined()) results.push_back(gradient);
     }
     return results;
