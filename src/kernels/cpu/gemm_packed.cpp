@@ -2,7 +2,6 @@
 #include "kernels/cpu/gemm_packed.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <utility>
 
@@ -127,22 +126,23 @@ HWY_NOINLINE void tile(const RowsOfA& rows, const float* b, int64_t k, const Tar
 
 using TileFunction = void (*)(const RowsOfA& a, const float* b, int64_t k, const Target& target);
 
-/// By height, from one row on.
+/// The tile functions by height, from one row on. A plain array: GCC merges the accessors of
+/// std::array across instruction sets and then warns of the other set's size.
+template <bool kAdd, bool kInPlace, class Before = std::make_integer_sequence<int, kRows>>
+struct Tiles;
 template <bool kAdd, bool kInPlace, int... kBefore>
-constexpr std::array<TileFunction, kRows> tiles(std::integer_sequence<int, kBefore...>) {
-  return {tile<kBefore + 1, kAdd, kInPlace>...};
-}
-template <bool kAdd, bool kInPlace>
-constexpr auto kTiles = tiles<kAdd, kInPlace>(std::make_integer_sequence<int, kRows>());
+struct Tiles<kAdd, kInPlace, std::integer_sequence<int, kBefore...>> {
+  static constexpr TileFunction kOfHeight[] = {tile<kBefore + 1, kAdd, kInPlace>...};
+};
 
 template <bool kAdd>
 HWY_INLINE void tile_of(int64_t height, const RowsOfA& a, const float* b, int64_t k,
                         const Target& target) {
   const auto of_height = static_cast<size_t>(height - 1);
   if constexpr (kReadsAInPlace) {
-    if (a.apart > 1) return kTiles<kAdd, true>[of_height](a, b, k, target);
+    if (a.apart > 1) return Tiles<kAdd, true>::kOfHeight[of_height](a, b, k, target);
   }
-  kTiles<kAdd, false>[of_height](a, b, k, target);
+  Tiles<kAdd, false>::kOfHeight[of_height](a, b, k, target);
 }
 
 /// A tile at the right border, of fewer columns than a panel has.
