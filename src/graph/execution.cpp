@@ -18,8 +18,23 @@ constexpr size_t kMostPooled = 16;
 
 }  // namespace
 
-Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas)
-    : program_(std::move(program)) {
+std::shared_ptr<const Plan> Plans::find(const BoundReplica& replica, int64_t rows) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    const bool alike = entry.space == &replica.device->space() && entry.threads == replica.threads;
+    if (alike && entry.plan->rows == rows) return entry.plan;
+  }
+  return nullptr;
+}
+
+void Plans::add(const BoundReplica& replica, std::shared_ptr<const Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({&replica.device->space(), replica.threads, std::move(plan)});
+}
+
+Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas,
+                     std::shared_ptr<Plans> plans)
+    : program_(std::move(program)), plans_(std::move(plans)) {
   std::vector<devices::DevicePtr> devices = replicas->devices;
   SpreadPlan plan;
   if (is_spread(*replicas)) plan = plan_spread(*program_, *replicas);
@@ -116,6 +131,7 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   }
   auto instance = std::make_unique<Instance>();
   instance->plan = plan_for(replica, rows);
+  if (!plans_->find(replica, rows)) plans_->add(replica, instance->plan);
   const Graph& graph = program_->graph();
   instance->slots.resize(graph.values.size());
   for (size_t v = 0; v < graph.values.size(); ++v) {
@@ -136,15 +152,8 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   return *replica.instances.back();
 }
 
-std::shared_ptr<const Plan> Execution::plan_for(const BoundReplica& replica, int64_t rows) {
-  for (const BoundReplica& other : replicas_) {
-    const bool alike =
-        &other.device->space() == &replica.device->space() && other.threads == replica.threads;
-    if (!alike) continue;
-    for (const auto& instance : other.instances) {
-      if (instance->plan->rows == rows) return instance->plan;
-    }
-  }
+std::shared_ptr<const Plan> Execution::plan_for(const BoundReplica& replica, int64_t rows) const {
+  if (auto known = plans_->find(replica, rows)) return known;
   return std::make_shared<Plan>(
       make_plan(*program_, rows, replica.device, replica.threads, replica.team_threads));
 }
@@ -216,10 +225,17 @@ void Execution::run(const op::RandomRun& random) {
     spread_->run(shared_from_this());
   } else if (team_) {
     team_run_->bind();
-    team_->run({shared_from_this(), team_run_.get()});
+    team_->run({shared_from_this(), team_run_.get()}, traits());
   } else {
     run_on_queue(replicas_[0]);
   }
+}
+
+/// Replicas share their work in any case: what they compute meets, and each has its deadline.
+runtime::JobTraits Execution::traits() const {
+  return {.writes_variables = program_->writes_variables(),
+          .is_small = replicas_.size() == 1 && replicas_[0].current->plan->is_small &&
+                      instruction_hook() == nullptr};
 }
 
 /// A home without replicas has no rows, and gets the values that it needs while a run goes on.

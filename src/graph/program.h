@@ -38,6 +38,7 @@ class Program {
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const MemoryAssignment& memory() const { return memory_; }
   bool is_random() const { return is_random_; }
+  bool writes_variables() const { return writes_variables_; }
 
  private:
   Graph graph_;
@@ -45,6 +46,7 @@ class Program {
   std::vector<Instruction> instructions_;
   MemoryAssignment memory_;
   bool is_random_ = false;
+  bool writes_variables_ = false;
 };
 
 /// A program prepared for a number of rows and the devices of one memory space.
@@ -57,6 +59,7 @@ struct Plan {
   size_t workspace_offset = 0;                 ///< Of the first thread's workspace.
   size_t workspace_bytes = 0;                  ///< Of one thread's.
   size_t arena_bytes = 0;
+  bool is_small = false;  ///< One thread is as fast as all those of its replica.
 };
 
 /// `squad_size` threads share a replica, `team_size` all of them.

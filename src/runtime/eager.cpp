@@ -17,6 +17,16 @@
 namespace tandem::runtime {
 namespace {
 
+/// Of all threads of a team with one squad.
+class TeamMeeting final : public op::Meeting {
+ public:
+  explicit TeamMeeting(core::Host& host) : host_(host) {}
+  void meet() const override { host_.team_barrier(); }
+
+ private:
+  core::Host& host_;
+};
+
 /// The operands of a call, bound: addresses, and what keeps them valid.
 class BoundCall final : public core::Job {
  public:
@@ -45,28 +55,18 @@ class BoundCall final : public core::Job {
   void set_random(const op::RandomRun& random) { step_.random = random; }
 
   /// All of it, on this thread.
-  void run() const {
-    for (int phase = 0; phase < prepared_.executable->phases(); ++phase) {
-      for (int part = 0; part < prepared_.parts; ++part) run(part, phase);
-    }
-  }
+  void run() const { prepared_.executable->play(launch_, {.count = prepared_.parts}); }
 
   void play(core::Host& host) override {
-    const int phases = prepared_.executable->phases();
-    for (int phase = 0; phase < phases; ++phase) {
-      if (phase > 0) host.team_barrier();
-      for (const core::Member& member : host.members()) run(member.rank, phase);
+    const TeamMeeting meeting(host);
+    op::Launch launch = launch_;
+    launch.meeting = &meeting;
+    for (const core::Lot& lot : host.lots()) {
+      prepared_.executable->play(launch, {lot.rank, lot.stride, lot.count});
     }
   }
 
  private:
-  void run(int part, int phase) const {
-    op::Launch launch = launch_;
-    launch.part = part;
-    launch.phase = phase;
-    prepared_.executable->run(launch);
-  }
-
   const Prepared prepared_;
   Tensors keep_;
   const op::RangeOperands ranges_;
@@ -153,7 +153,7 @@ class EagerInterpreter final : public op::Interpreter {
         for (auto& body : bodies) body->ready = device->queue().record();
       } else {
         const profile::Span computing = span();
-        run_on_team(call, device, prepared.parts);
+        run_on_team(call, device, prepared.parts, signature.op->writes_ranges);
       }
     }
     copy_to_other_components(signature, ranges);
@@ -188,12 +188,12 @@ class EagerInterpreter final : public op::Interpreter {
   }
 
   static void run_on_team(const std::shared_ptr<BoundCall>& call, const devices::DevicePtr& device,
-                          int parts) {
+                          int parts, bool writes) {
     if (parts == 1 || core::Team::is_playing() || core::in_background()) {
       const core::ComputeScope computing;
       call->run();
     } else {
-      team_slot({device})->run(call);
+      team_slot({device})->run(call, {.writes_variables = writes});
     }
   }
 };

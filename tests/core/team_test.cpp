@@ -50,8 +50,11 @@ TEST(Team, EveryMemberPlaysOnce) {
     std::vector<std::atomic<int>> played(static_cast<size_t>(count));
     for (int run = 0; run < 100; ++run) {
       team.run(job([&](Host& host) {
-                 for (const Member& member : host.members())
-                   ++played[static_cast<size_t>(member.global)];
+                 for (const Lot& lot : host.lots()) {
+                   for (int i = 0; i < lot.count; ++i) {
+                     ++played[static_cast<size_t>(lot.global + i * lot.stride)];
+                   }
+                 }
                }),
                10s);
     }
@@ -60,10 +63,34 @@ TEST(Team, EveryMemberPlaysOnce) {
 }
 
 TEST(Team, EveryHostKnowsHowManyThereAre) {
-  Team team({{3, "replica 0"}});
+  Team team({{2, "replica 0"}});
+  const int hosts = std::min(2, available_cores());
   std::atomic<int> sum{0};
   team.run(job([&](Host& host) { sum += host.hosts(); }), 10s);
-  EXPECT_EQ(sum, 9);
+  EXPECT_EQ(sum, hosts * hosts);
+}
+
+TEST(Team, FewerHostsPlayAllMembers) {
+  for (const auto& squads : {replicas(1, 4), replicas(3, 2), replicas(4), replicas(2, 3)}) {
+    int members = 0;
+    for (const Squad& squad : squads) members += squad.threads;
+    Team alone(squads, 1);
+    std::vector<int> played(static_cast<size_t>(members));
+    alone.run(job([&](Host& host) {
+                EXPECT_EQ(host.hosts(), 1);
+                EXPECT_EQ(host.lots().size(), squads.size());
+                for (const Lot& lot : host.lots()) {
+                  EXPECT_EQ(lot.count, lot.size);
+                  for (int i = 0; i < lot.count; ++i) {
+                    ++played[static_cast<size_t>(lot.global + i * lot.stride)];
+                  }
+                  host.squad_barrier(lot);
+                }
+                host.team_barrier();
+              }),
+              10s);
+    EXPECT_EQ(played, std::vector<int>(static_cast<size_t>(members), 1));
+  }
 }
 
 TEST(Team, ThreadsThatHaveLongWaitedAreNotAwake) {
@@ -92,8 +119,9 @@ TEST(Team, WhatIsWrittenBeforeABarrierIsSeenAfterIt) {
     std::atomic<int> wrong{0};
     team.run(job([&](Host& host) {
                for (int round = 0; round < 2000; ++round) {
-                 for (const Member& m : host.members())
-                   written[static_cast<size_t>(m.global)] = round;
+                 for (const Lot& lot : host.lots()) {
+                   written[static_cast<size_t>(lot.global)] = round;
+                 }
                  host.team_barrier();
                  for (int value : written) wrong += value != round;
                  host.team_barrier();
@@ -109,13 +137,15 @@ TEST(Team, SquadsMeetAmongThemselves) {
   std::vector<std::vector<int>> written(2, std::vector<int>(2, -1));
   std::atomic<int> wrong{0};
   team.run(job([&](Host& host) {
-             for (const Member& m : host.members()) {
-               auto& own = written[static_cast<size_t>(m.squad)];
+             for (const Lot& lot : host.lots()) {
+               auto& own = written[static_cast<size_t>(lot.squad)];
                for (int round = 0; round < 500; ++round) {
-                 own[static_cast<size_t>(m.rank)] = round;
-                 host.squad_barrier(m);
+                 for (int i = 0; i < lot.count; ++i) {
+                   own[static_cast<size_t>(lot.rank + i * lot.stride)] = round;
+                 }
+                 host.squad_barrier(lot);
                  wrong += own[0] != round || own[1] != round;
-                 host.squad_barrier(m);
+                 host.squad_barrier(lot);
                }
              }
            }),
@@ -126,9 +156,9 @@ TEST(Team, SquadsMeetAmongThemselves) {
 TEST(Team, AnErrorNamesTheSquadAndTheTeamGoesOn) {
   Team team(replicas(2));
   const auto failing = job([](Host& host) {
-    for (const Member& member : host.members()) {
-      host.playing(member);
-      if (member.squad == 1) throw InvalidArgument("bad rows");
+    for (const Lot& lot : host.lots()) {
+      host.playing(lot);
+      if (lot.squad == 1) throw InvalidArgument("bad rows");
     }
     host.team_barrier();
   });
@@ -137,7 +167,7 @@ TEST(Team, AnErrorNamesTheSquadAndTheTeamGoesOn) {
     EXPECT_FALSE(team.broken());
     std::atomic<int> played{0};
     team.run(job([&](Host& host) {
-               played += static_cast<int>(host.members().size());
+               played += static_cast<int>(host.lots().size());
                host.team_barrier();
              }),
              10s);
@@ -158,10 +188,10 @@ TEST(Team, OneWhoNeverArrivesIsNamedWithinTheDeadline) {
   const auto release = std::make_shared<std::atomic<bool>>(false);
   Team team(replicas(2));
   const auto stuck = job([release](Host& host) {
-    for (const Member& member : host.members()) {
-      host.playing(member);
+    for (const Lot& lot : host.lots()) {
+      host.playing(lot);
       host.doing("matmul");
-      while (member.squad == 1 && !*release) std::this_thread::sleep_for(1ms);
+      while (lot.squad == 1 && !*release) std::this_thread::sleep_for(1ms);
     }
     host.team_barrier();
   });
@@ -180,10 +210,10 @@ TEST(Team, OneWhoIsStuckWhileAnotherFailsIsNamedToo) {
   const auto release = std::make_shared<std::atomic<bool>>(false);
   Team team(replicas(2));
   const auto failing = job([release](Host& host) {
-    for (const Member& member : host.members()) {
-      host.playing(member);
+    for (const Lot& lot : host.lots()) {
+      host.playing(lot);
       host.doing("matmul");
-      if (member.squad == 0) throw InvalidArgument("bad rows");
+      if (lot.squad == 0) throw InvalidArgument("bad rows");
       while (!*release) std::this_thread::sleep_for(1ms);
     }
   });
