@@ -39,15 +39,18 @@ class Dealing {
   /// its hosts were at work, all together.
   void add(Duration elapsed, Duration work, Time now);
 
-  /// A window is as long as several turns of a system's scheduler.
+  /// A window is as long as several turns of a system's scheduler, and longer, but not without end,
+  /// where little gets done: then there are many whose turns they are.
   static constexpr Duration kWindow = std::chrono::milliseconds(20);
-  /// Between two windows where nothing is to be tried.
+  static constexpr Duration kLongestWindow = std::chrono::milliseconds(100);
+  /// Between two windows of all hosts. To try fewer of them in vain costs little.
   static constexpr Duration kRest = std::chrono::milliseconds(300);
-  /// Between two trials, at first and at most.
+  /// Before more hosts are tried, at first and at most.
   static constexpr Duration kLeastPatience = std::chrono::milliseconds(100);
   static constexpr Duration kMostPatience = std::chrono::milliseconds(3200);
 
  private:
+  bool is_window_over() const;
   void judge(size_t trial, double rate, Time now);
   void plan_trial(Time now);
   void rest(Time now);
@@ -55,7 +58,8 @@ class Dealing {
   const std::vector<int> hosts_;
   size_t level_ = 0;
   std::optional<size_t> trial_;
-  double rate_ = 0;  // Of the level, in its last window.
+  bool fewer_failed_ = false;      // In the last trial.
+  double rate_ = 0;                // Of the level, in its last window.
   Duration elapsed_{0}, work_{0};  // Of the present window, so far.
   Duration window_{0};             // How long the last one was.
   Duration patience_ = kLeastPatience;

@@ -74,8 +74,7 @@ class TeamState {
  public:
   TeamState(std::vector<Squad> squads_in, int most_hosts)
       : squads(std::move(squads_in)),
-        levels(Dealing::halvings(
-            std::min({members_of(squads), available_cores(), most_hosts}))),
+        levels(Dealing::halvings(std::min({members_of(squads), available_cores(), most_hosts}))),
         dealing(levels) {
     for (int count : levels) deals.push_back(deal_members(squads, count));
     for (int i = 0; i < levels[0]; ++i) hosts.emplace_back(*this, i);

@@ -95,9 +95,12 @@ class ControlFlow : public op::Executable {
   }
   const char* provider() const final { return "control flow"; }
 
-  void run(const op::Launch& launch) const final { play(launch, {.first = launch.part}); }
+  void run(const op::Launch& launch) const final {
+    op::Launch own = launch;
+    play(own, {.first = launch.part});
+  }
 
-  void play(const op::Launch& launch, const op::Parts& parts) const final {
+  void play(op::Launch& launch, const op::Parts& parts) const final {
     launch.meet();
     if (readable_ == nullptr) {
       char* own = arena(launch) + shared_ + own_ * static_cast<size_t>(parts.first);
@@ -154,12 +157,11 @@ class Cond final : public ControlFlow {
   }
 
  private:
-  void run_regions(const op::Launch& launch, const op::Parts& parts,
-                   void** slots) const override {
+  void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
     const RegionProgram& taken = *readable(launch.in<bool>(0)) != 0 ? then_ : otherwise_;
     taken.run(
-        launch, parts, slots, arena(launch), salt(launch),
-        [&](int i) { return input(launch, i); }, [&](size_t i) { return output(launch, i); });
+        launch, parts, slots, arena(launch), salt(launch), [&](int i) { return input(launch, i); },
+        [&](size_t i) { return output(launch, i); });
   }
 
   const RegionProgram then_, otherwise_;
@@ -186,8 +188,7 @@ class WhileLoop final : public ControlFlow {
   }
 
  private:
-  void run_regions(const op::Launch& launch, const op::Parts& parts,
-                   void** slots) const override {
+  void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
     for (size_t i = 0; i < bytes_.size(); ++i) {
       copy(launch, parts, i, input(launch, static_cast<int>(i)));
     }

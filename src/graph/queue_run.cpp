@@ -57,7 +57,7 @@ void QueueRun::submit(size_t i, const Share& share) {
   device_->queue().submit([self = shared_from_this(), launch, i] { self->run(i, launch); });
 }
 
-void QueueRun::run(size_t i, const op::Launch& launch) const {
+void QueueRun::run(size_t i, op::Launch launch) const {
   if (failure_->happened()) return;
   try {
     const Instruction& instruction = program_.instructions()[i];

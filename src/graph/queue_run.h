@@ -39,7 +39,7 @@ class QueueRun : public std::enable_shared_from_this<QueueRun> {
   void submit(size_t instruction, const Share& share = {});
 
  private:
-  void run(size_t instruction, const op::Launch& launch) const;
+  void run(size_t instruction, op::Launch launch) const;
 
   const std::shared_ptr<const void> owner_;
   const Program& program_;

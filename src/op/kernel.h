@@ -108,15 +108,14 @@ class Executable {
   /// between two. So partial results, left in the workspaces, can be joined.
   virtual int phases() const { return 1; }
 
-  /// All phases of one thread's parts.
-  virtual void play(const Launch& launch, const Parts& parts) const {
-    Launch own = launch;
+  /// All phases of one thread's parts. Sets part and phase of `launch`.
+  virtual void play(Launch& launch, const Parts& parts) const {
     const int phases = this->phases();
-    for (own.phase = 0; own.phase < phases; ++own.phase) {
-      if (own.phase > 0) own.meet();
+    for (launch.phase = 0; launch.phase < phases; ++launch.phase) {
+      if (launch.phase > 0) launch.meet();
       for (int i = 0; i < parts.count; ++i) {
-        own.part = parts.first + i * parts.stride;
-        run(own);
+        launch.part = parts.first + i * parts.stride;
+        run(launch);
       }
     }
   }

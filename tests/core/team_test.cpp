@@ -93,6 +93,43 @@ TEST(Team, FewerHostsPlayAllMembers) {
   }
 }
 
+/// The second host does next to nothing, and all wait for it: as if it had to share its core.
+TEST(Team, AHostThatKeepsTheOthersWaitingIsDoneWithout) {
+  if (available_cores() == 1) GTEST_SKIP() << "There is one host at most.";
+  Team team({{2, "replica 0"}});
+  const auto slow = job([](Host& host) {
+    if (host.index() == 1) std::this_thread::sleep_for(1ms);
+    host.team_barrier();
+  });
+  std::atomic<int> hosts{0};
+  const auto count = job([&](Host& host) { hosts = host.hosts(); });
+  const auto give_up = Clock::now() + 30s;
+  do {
+    team.run(slow, 10s);
+    team.run(count, 10s);
+  } while (hosts > 1 && Clock::now() < give_up);
+  EXPECT_EQ(hosts, 1);
+  EXPECT_FALSE(team.awake());
+}
+
+TEST(Team, AJobThatMayWaitIsPlayedByAllHosts) {
+  class Waiting final : public Job {
+   public:
+    void play(Host& host) override {
+      hosts = host.hosts();
+      if (host.index() == 1) std::this_thread::sleep_for(5ms);
+    }
+    bool may_wait() const override { return true; }
+    std::atomic<int> hosts{0};
+  };
+  Team team({{2, "replica 0"}});
+  const auto waiting = std::make_shared<Waiting>();
+  for (int i = 0; i < 50; ++i) {
+    team.run(waiting, 10s);
+    ASSERT_EQ(waiting->hosts, std::min(2, available_cores()));
+  }
+}
+
 TEST(Team, ThreadsThatHaveLongWaitedAreNotAwake) {
   Team alone(replicas(1));
   alone.run(job([](Host&) {}), 10s);
