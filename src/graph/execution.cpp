@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "graph/queue_run.h"
 #include "runtime/random_calls.h"
@@ -12,6 +13,20 @@
 
 namespace tandem::graph {
 namespace {
+
+void add_written_blocks(const Graph& graph, std::set<StoreBlock*>& blocks) {
+  for (const Node& node : graph.nodes) {
+    for (const auto& region : node.regions) add_written_blocks(region->graph, blocks);
+    if (!node.op().writes_ranges) continue;
+    for (int range : node.ranges) blocks.insert(graph.at(range).range.block.get());
+  }
+}
+
+std::vector<StoreBlock*> written_blocks(const Graph& graph) {
+  std::set<StoreBlock*> blocks;
+  add_written_blocks(graph, blocks);
+  return {blocks.begin(), blocks.end()};
+}
 
 /// Results of former runs that are looked through for one that nobody holds any more.
 constexpr size_t kMostPooled = 16;
@@ -34,7 +49,9 @@ void Plans::add(const BoundReplica& replica, std::shared_ptr<const Plan> plan) {
 
 Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas,
                      std::shared_ptr<Plans> plans)
-    : program_(std::move(program)), plans_(std::move(plans)) {
+    : program_(std::move(program)),
+      plans_(std::move(plans)),
+      written_(written_blocks(program_->graph())) {
   std::vector<devices::DevicePtr> devices = replicas->devices;
   SpreadPlan plan;
   if (is_spread(*replicas)) plan = plan_spread(*program_, *replicas);
@@ -215,6 +232,7 @@ void Execution::bind_run(BoundReplica& replica) const {
 void Execution::run() { run(program_->is_random() ? runtime::next_random_run() : op::RandomRun{}); }
 
 void Execution::run(const op::RandomRun& random) {
+  for (StoreBlock* block : written_) block->settle_loans();
   if (spread_) bind_home();
   for (BoundReplica& replica : replicas_) {
     named(replica.step.replica, [&] { bind_run(replica); });

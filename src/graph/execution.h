@@ -107,6 +107,7 @@ class Execution final : public std::enable_shared_from_this<Execution> {
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<Plans> plans_;
+  std::vector<StoreBlock*> written_;         // Blocks of variables that the program writes.
   std::vector<BoundReplica> replicas_;       // And the home of the variables, if that is apart.
   std::shared_ptr<runtime::TeamSlot> team_;  // Null where the device has a queue of its own.
   std::unique_ptr<TeamRun> team_run_;
