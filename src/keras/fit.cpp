@@ -329,11 +329,11 @@ Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
                                       state_->inputs == 1 ? "" : "s"));
   }
   if (options.batch_size < 1) check_batch_size("predict", options.batch_size, rows);
-  if (!state_->predict) {
+  std::call_once(state_->predict_made, [&] {
     state_->predict = std::make_unique<FlatFunction>(
         [model = Layer(*this)](const Tensors& inputs) { return model(inputs); },
         FunctionOptions{.name = "predict_step"});
-  }
+  });
   std::vector<Tensors> parts;  // By output.
   for (int64_t begin = 0; begin < rows; begin += options.batch_size) {
     if (options.steps && begin >= *options.steps * options.batch_size) break;

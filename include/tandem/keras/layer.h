@@ -19,6 +19,7 @@
 ///   keras::Layer layer = keras::make_layer<Scale>();
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -144,6 +145,7 @@ class TANDEM_API LayerBody {
 
   void adopt(const std::string& name, const Layer& layer);
   void ensure_built(const TensorSpecs& inputs);
+  void set_outputs(const TensorSpecs& outputs);
 
   std::string kind_;
   std::string name_;
@@ -152,8 +154,9 @@ class TANDEM_API LayerBody {
   std::vector<Weight> weights_;
   std::vector<Layer> layers_;
   bool trainable_ = true;
-  bool built_ = false;
+  std::atomic<bool> built_ = false;
   TensorSpecs built_for_;
+  std::atomic<bool> has_outputs_ = false;
   TensorSpecs outputs_;
   int described_calls_ = 0;
 };

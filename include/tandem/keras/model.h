@@ -66,7 +66,8 @@ class TANDEM_API Model : public Layer {
   Logs evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options = {}) const;
   Logs evaluate(const data::Dataset& batches, const EvaluateOptions& options = {}) const;
 
-  /// The outputs for all rows, in order. Needs no compile().
+  /// The outputs for all rows, in order. Needs no compile(). Calls from several threads run side by
+  /// side.
   Tensor predict(const Tensor& x, const PredictOptions& options = {}) const;
   Tensors predict(const Tensors& x, const PredictOptions& options = {}) const;
 
