@@ -58,13 +58,18 @@ double best_seconds(const F& call) {
   return best;
 }
 
-/// 784-64-10, one row. In the place of a loss stands the sum of the scores.
+/// 784-64-10, one row, as a chain of modules and as calls of them. In the place of a loss stands
+/// the sum of the scores.
 void infer_eager() {
   const c10::InferenceMode inference;
-  torch::nn::Sequential model(dense(0, 784, 64), torch::nn::ReLU(), dense(1, 64, 10));
+  torch::nn::Linear first = dense(0, 784, 64);
+  torch::nn::Linear second = dense(1, 64, 10);
+  torch::nn::Sequential chain(first, torch::nn::ReLU(), second);
   const torch::Tensor x = row();
-  const double loss = model->forward(x).sum().item<float>();
-  const double seconds = best_seconds([&] { model->forward(x); });
+  const double loss = chain->forward(x).sum().item<float>();
+  const double seconds =
+      std::min(best_seconds([&] { chain->forward(x); }),
+               best_seconds([&] { second->forward(torch::relu(first->forward(x))); }));
   std::printf("infer_eager\t%.9g\tus\ninfer_eager.loss\t%.9g\tloss\n", seconds * 1e6, loss);
 }
 
@@ -77,7 +82,8 @@ int main(int count, char** words) {
     } else if (std::strcmp(words[i], "infer_eager") == 0) {
       infer_eager();
     } else {
-      std::fprintf(stderr, "libtorch_peer: there is no benchmark '%s'; there is infer_eager\n", words[i]);
+      std::fprintf(stderr, "libtorch_peer: there is no benchmark '%s'; there is infer_eager\n",
+                   words[i]);
       return 2;
     }
   }
