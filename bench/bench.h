@@ -139,6 +139,15 @@ void mirrored_fit();
 void convnet_fit();
 void inception();
 
+/// Training steps while another process spins.
+void busy_mlp10();
+void busy_seed_fit();
+void busy_gpt();
+
+/// One row: calls from two threads of an application against one, and an eager call.
+void infer_threads();
+void infer_eager();
+
 void first_step();
 
 /// What the processes of `first_step` do.

@@ -8,6 +8,7 @@ was missed. `make peers PEERS=dir` installs the other frameworks.
 import argparse
 import itertools
 import math
+import os
 import statistics
 import subprocess
 import sys
@@ -15,6 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 PEERS = ("tensorflow", "pytorch", "jax")
+# PyTorch's C++ library is compiled against, from the headers and libraries of PyTorch's own environment.
+COLUMNS = (*PEERS, "libtorch")
 
 
 class Target(NamedTuple):
@@ -50,6 +53,25 @@ LAYERS = tuple(
         *("pool_max", "pool_avg", "norm_batch", "norm_layer", "softmax_1024", "softmax_10"),
     )
     for suffix in ("", "_train")
+)
+
+# Training while another process spins, held on one core or free to move: against the undisturbed step, and against the
+# peers in the same trouble.
+BUSY = tuple(
+    Target(f"busy_{work}_{how}", limit, benchmark=f"busy_{work}", quotient=("busy", "alone"))
+    for work, limit in (("mlp10", 3.0), ("seed_fit", 3.0), ("gpt", 2.0))
+    for how in ("pinned", "free")
+) + tuple(
+    Target(
+        f"busy_{work}_{how}_peers",
+        0.5,
+        peers=PEERS,
+        peer_name=f"busy_{work}_{how}",
+        benchmark=f"busy_{work}",
+        figure=f"busy_{work}_{how}.busy",
+    )
+    for work in ("mlp10", "seed_fit")
+    for how in ("pinned", "free")
 )
 
 TARGETS = (
@@ -91,6 +113,11 @@ TARGETS = (
     Target("seed_fit", 0.08, peers=PEERS, against=("tensorflow",)),  # only TensorFlow has a `fit`
     Target("convnet_fit", 0.5, peers=PEERS),
     Target("inception", 0.8, peers=("tensorflow", "pytorch")),
+    *BUSY,
+    # One row: calls per second of two threads of an application over those of one.
+    Target("infer_threads_function", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),
+    Target("infer_threads_predict", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),
+    Target("infer_eager", 0.7, peers=("libtorch",)),
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
@@ -153,18 +180,41 @@ def parse_arguments() -> argparse.Namespace:
     return arguments
 
 
+def libtorch_peer(venv: Path) -> Path:
+    """The program that times libtorch, compiled into the environment of PyTorch if it is not there yet."""
+    source = Path(__file__).parent / "peers" / "libtorch_peer.cpp"
+    program = venv / "libtorch_peer"
+    if program.is_file() and program.stat().st_mtime >= source.stat().st_mtime:
+        return program
+    torch = next(venv.glob("lib/python3*/site-packages/torch"), None)
+    if torch is None:
+        fail(f"{venv} has no PyTorch: make peers PEERS={venv.parent}")
+    print("compiling the libtorch peer", file=sys.stderr, flush=True)
+    include = torch / "include"
+    command = [os.environ.get("CXX", "c++"), "-std=c++20", "-O2", "-w", str(source), "-o", str(program)]
+    command += [f"-I{include}", f"-I{include}/torch/csrc/api/include", f"-L{torch}/lib", f"-Wl,-rpath,{torch}/lib"]
+    command += ["-Wl,--no-as-needed", "-ltorch", "-ltorch_cpu", "-lc10"]
+    if subprocess.run(command).returncode != 0:
+        fail(f"the libtorch peer does not compile: {' '.join(command)}")
+    return program
+
+
+def peer_command(peers: Path, peer: str) -> list[str]:
+    venv = peers / ("pytorch" if peer == "libtorch" else peer)
+    if not (venv / "complete").is_file():
+        fail(f"{venv} is missing or not complete: make peers PEERS={peers}")
+    if peer == "libtorch":
+        return [str(libtorch_peer(venv.resolve()))]
+    return [str(venv / "bin" / "python"), str(Path(__file__).parent / "peers" / f"{peer}_peer.py")]
+
+
 def commands(bench: str, peers: Path, targets: list[Target]) -> dict[str, list[str]]:
     """Who runs, in this order, and how, each with the names it is to run."""
     result = {"tandem": [bench, *dict.fromkeys(target.benchmark or target.name for target in targets)]}
-    for peer in PEERS:
+    for peer in COLUMNS:
         names = dict.fromkeys(peer_name(target) for target in targets if peer in target.peers)
-        if not names:
-            continue
-        venv = peers / peer
-        if not (venv / "complete").is_file():
-            fail(f"{venv} is missing or not complete: make peers PEERS={peers}")
-        script = Path(__file__).parent / "peers" / f"{peer}_peer.py"
-        result[peer] = [str(venv / "bin" / "python"), str(script), *names]
+        if names:
+            result[peer] = [*peer_command(peers, peer), *names]
     return result
 
 
@@ -283,7 +333,7 @@ def table_row(rounds: list[Round], target: Target) -> list[str]:
     own = [own_figure(results, target) for results in rounds]
     best = max(own) if target.at_least else min(own)
     row = [target.name, describe(best, kind), describe(statistics.median(own), kind)]
-    for peer in PEERS:
+    for peer in COLUMNS:
         if peer in target.peers:
             best = min(figure(results, peer, peer_name(target), target.measure) for results in rounds)
             row.append(describe(best, target.measure))
@@ -299,7 +349,7 @@ def table_row(rounds: list[Round], target: Target) -> list[str]:
 
 
 def print_table(rows: list[list[str]]) -> None:
-    header = ["name", "tandem best", "tandem median", *(f"{peer} best" for peer in PEERS)]
+    header = ["name", "tandem best", "tandem median", *(f"{peer} best" for peer in COLUMNS)]
     header += ["ratio of bests", "median ratio", "target", ""]
     widths = [max(map(len, column)) for column in zip(header, *rows)]
     for row in [header, *rows]:

@@ -3,8 +3,8 @@
 #include "device/device.h"
 #include "harness/classifier.h"
 #include "harness/convnet.h"
+#include "seed_model.h"
 #include "tandem/keras/layers.h"
-#include "tandem/keras/model.h"
 
 namespace tandem::bench {
 namespace {
@@ -19,15 +19,10 @@ Tensors values_of(const Variables& variables) {
   return values;
 }
 
-/// The loss is the mean over the first batches in order, which is the same for all; then come
-/// epochs over all rows, shuffled.
+/// Epochs over all rows, shuffled.
 void measure(const std::string& name, const keras::Model& model, const Tensor& x, const Tensor& y) {
-  constexpr int64_t kLossRows = 20 * kBatch;
   constexpr int kEpochs = 10;
-  const keras::History first =
-      model.fit(x.rows(0, kLossRows), y.rows(0, kLossRows),
-                {.batch_size = kBatch, .verbose = keras::Verbose::silent, .shuffle = false});
-  report(name + ".loss", first.history.at("loss")[0], "loss");
+  report(name + ".loss", first_loss(model, x, y), "loss");
   const double epoch = best_seconds(
       [&] { model.fit(x, y, {.batch_size = kBatch, .verbose = keras::Verbose::silent}); }, kEpochs,
       0.01);
@@ -35,21 +30,32 @@ void measure(const std::string& name, const keras::Model& model, const Tensor& x
   report(name, epoch / static_cast<double>(steps) * 1e6, "us");
 }
 
-/// Article 000, example 1: 60,000 rows, the last batch has 96.
+/// 60,000 rows, the last batch has 96.
 void seed_model(const std::string& name, const distribute::Strategy& strategy) {
   constexpr int64_t kRows = 60'000;
-  const Tensors weights = values_of(harness::Classifier<float>().variables);
   const auto scope = strategy.scope();
-  const keras::Sequential model(
-      {layers::Dense(10, {.activation = "relu", .input_shape = {784}}), layers::Dense(10)});
-  model.set_weights(weights);
-  model.compile({.optimizer = keras::optimizers::Adam(0.01),
-                 .loss = keras::losses::CategoricalCrossentropy({.from_logits = true}),
-                 .metrics = {"accuracy"}});
-  measure(name, model, harness::features<float>(kRows), harness::labels<float>(kRows));
+  measure(name, seed_classifier(), harness::features<float>(kRows), harness::labels<float>(kRows));
 }
 
 }  // namespace
+
+keras::Sequential seed_classifier() {
+  const keras::Sequential model(
+      {layers::Dense(10, {.activation = "relu", .input_shape = {784}}), layers::Dense(10)});
+  model.set_weights(values_of(harness::Classifier<float>().variables));
+  model.compile({.optimizer = keras::optimizers::Adam(0.01),
+                 .loss = keras::losses::CategoricalCrossentropy({.from_logits = true}),
+                 .metrics = {"accuracy"}});
+  return model;
+}
+
+double first_loss(const keras::Model& model, const Tensor& x, const Tensor& y) {
+  constexpr int64_t kLossRows = 20 * kBatch;
+  const keras::History first =
+      model.fit(x.rows(0, kLossRows), y.rows(0, kLossRows),
+                {.batch_size = kBatch, .verbose = keras::Verbose::silent, .shuffle = false});
+  return first.history.at("loss")[0];
+}
 
 void seed_fit() {
   devices::reset_devices();

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bench.h"
+#include "process.h"
 
 namespace tandem::bench {
 namespace {
@@ -61,6 +62,13 @@ const std::vector<Benchmark>& benchmarks() {
       {"seed_fit", "`fit` of mlp10 on 60,000 x 784, shuffled, with accuracy: per step", seed_fit},
       {"convnet_fit", "`fit` of the convnet, the same", convnet_fit},
       {"inception", "InceptionV3 on 8 images of 299x299, Adam: a compiled step", inception},
+      {"busy_mlp10", "mlp10 while another process spins: the median step", busy_mlp10},
+      {"busy_seed_fit", "seed_fit while another process spins: the median epoch, per step",
+       busy_seed_fit},
+      {"busy_gpt", "gpt_block while another process spins: the median step", busy_gpt},
+      {"infer_threads", "784-256-10, one row: calls of two threads against those of one",
+       infer_threads},
+      {"infer_eager", "784-64-10, one row, op by op", infer_eager},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
        first_step},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
@@ -81,7 +89,7 @@ int run(int count, char** names) {
   const std::pair<const char*, void (*)()> inner[] = {
       {"--train-one-step", train_one_step},        {"--measure-peak-memory", measure_peak_memory},
       {"--first-step-mlp10", measure_first_mlp10}, {"--first-step-convnet", measure_first_convnet},
-      {"--first-step-gpt", measure_first_gpt},
+      {"--first-step-gpt", measure_first_gpt},     {"--spin", spin},
   };
   for (const auto& [option, measure] : inner) {
     if (count != 2 || std::strcmp(names[1], option) != 0) continue;

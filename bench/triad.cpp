@@ -13,9 +13,9 @@ double triad_seconds(size_t count) {
    public:
     explicit Triad(size_t count) : a_(count, 1), b_(count, 2), c_(count, 3) {}
     void play(core::Host& host) override {
-      for (const core::Member& member : host.members()) {
-        const size_t begin = a_.size() * static_cast<size_t>(member.squad) / 2;
-        const size_t end = a_.size() * static_cast<size_t>(member.squad + 1) / 2;
+      for (const core::Lot& lot : host.lots()) {
+        const size_t begin = a_.size() * static_cast<size_t>(lot.squad) / 2;
+        const size_t end = a_.size() * static_cast<size_t>(lot.squad + 1) / 2;
         for (size_t i = begin; i < end; ++i) a_[i] = b_[i] + 3 * c_[i];
       }
     }

@@ -3,11 +3,12 @@ shuffled rows, and a large product."""
 
 import os
 
+import busy
 import data
 from data import BATCH, CLASSIFIERS, FITS, TRANSFORMERS, Runner
 from data import features, labels, parse_arguments, report, steps_per_epoch, uniform, weights
 
-arguments = parse_arguments([*CLASSIFIERS, *TRANSFORMERS, "convnet", "matmul4096", *FITS])
+arguments = parse_arguments([*CLASSIFIERS, *TRANSFORMERS, "convnet", "matmul4096", *FITS, *busy.NAMES])
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["NPROC"] = str(arguments.threads)  # the size of XLA's thread pool
 
@@ -87,12 +88,25 @@ def product(side: int) -> Runner:
     return run
 
 
+def fits_of(name: str) -> dict:
+    return jax_fit.ways(name, convnet_logits if name == "convnet_fit" else logits)
+
+
+def report_busy(name: str) -> None:
+    work = busy.NAMES[name][0]
+    if work in FITS:
+        busy.report(name, fits_of(work), steps_per_epoch(FITS[work].rows))
+    else:
+        busy.report(name, {"jit": lambda: jitted(work)})
+
+
 for name in arguments.names:
     if name == "matmul4096":
         report(name, {"jit": lambda: product(4096)})
+    elif name in busy.NAMES:
+        report_busy(name)
     elif name in FITS:
-        model = convnet_logits if name == "convnet_fit" else logits
-        report(name, jax_fit.ways(name, model), steps_per_epoch(FITS[name].rows))
+        report(name, fits_of(name), steps_per_epoch(FITS[name].rows))
     elif name in TRANSFORMERS:
         report(name, jax_transformer.ways(name))
     else:

@@ -1,5 +1,6 @@
 """Times PyTorch on the benchmarks of tandem-bench. Each family of them is a module with a function ways(name)."""
 
+import busy
 import pytorch_memory
 import pytorch_nn
 import pytorch_random
@@ -17,6 +18,7 @@ NAMES = (
     *pytorch_random.NAMES,
     *FITS,
     "inception",
+    *busy.NAMES,
 )
 arguments = parse_arguments(NAMES)
 
@@ -41,8 +43,19 @@ FAMILIES = {
     **dict.fromkeys(pytorch_random.NAMES, pytorch_random),
 }
 
+
+def report_busy(name: str) -> None:
+    work = busy.NAMES[name][0]
+    if work in FITS:
+        busy.report(name, pytorch_fit.ways(work), steps_per_epoch(FITS[work].rows))
+    else:
+        busy.report(name, FAMILIES[work].ways(work))
+
+
 for name in arguments.names:
-    if name in pytorch_memory.NAMES:
+    if name in busy.NAMES:
+        report_busy(name)
+    elif name in pytorch_memory.NAMES:
         pytorch_memory.report_peak(name, arguments.threads)
     elif name in FITS:
         report(name, pytorch_fit.ways(name), steps_per_epoch(FITS[name].rows))

@@ -3,6 +3,7 @@ mirrored over two logical CPUs; `fit`; checkpoints; and tf.data."""
 
 import os
 
+import busy
 import data
 import tensorflow_checkpoint
 from data import BATCH, CLASSIFIERS, FITS, INCEPTION, REPLICAS, TRANSFORMERS, Runner
@@ -11,6 +12,7 @@ from data import fashion_mnist, features, labels, parse_arguments, report, steps
 MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
 arguments = parse_arguments(
     [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES, "input", *FITS, "inception"]
+    + [*busy.NAMES]
 )
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -152,8 +154,21 @@ def samples() -> Runner:
     return run
 
 
-def report_single(name: str) -> None:
-    report(name, {"XLA": lambda: single(name, True), "tf.function": lambda: single(name, False)})
+def singles_of(name: str) -> dict:
+    return {"XLA": lambda: single(name, True), "tf.function": lambda: single(name, False)}
+
+
+def fits_of(name: str) -> dict:
+    make_fitted = make_convnet if name == "convnet_fit" else lambda: make_model(CLASSIFIERS["mlp10"].sizes)
+    return tensorflow_fit.ways(name, make_fitted)
+
+
+def report_busy(name: str) -> None:
+    work = busy.NAMES[name][0]
+    if work in FITS:
+        busy.report(name, fits_of(work), steps_per_epoch(FITS[work].rows))
+    else:
+        busy.report(name, singles_of(work))
 
 
 MIRRORED = {
@@ -172,12 +187,13 @@ for name in arguments.names:
         report(name, {"tf.data": samples}, ROWS)
     elif name in MIRRORED:
         report(name, MIRRORED[name], steps_per_epoch(ROWS))
+    elif name in busy.NAMES:
+        report_busy(name)
     elif name in FITS:
-        make_fitted = make_convnet if name == "convnet_fit" else lambda: make_model(CLASSIFIERS["mlp10"].sizes)
-        report(name, tensorflow_fit.ways(name, make_fitted), steps_per_epoch(FITS[name].rows))
+        report(name, fits_of(name), steps_per_epoch(FITS[name].rows))
     elif name == "inception":
         report(name, tensorflow_inception.ways(), loss_step=INCEPTION.loss_steps)
     elif name in TRANSFORMERS:
         report(name, tensorflow_transformer.ways(name))
     else:
-        report_single(name)
+        report(name, singles_of(name))

@@ -11,7 +11,11 @@
 /// variables, use gradient tapes and call other functions; it may create variables on the first
 /// call only (see init_scope), and reading a tensor's value inside is FailedPrecondition. Called
 /// under an open gradient tape it runs op by op, so that the tape can differentiate it: for speed,
-/// put the tape inside. Calls from several threads take turns.
+/// put the tape inside.
+///
+/// Any thread may call. Calls that only read variables run side by side; one that assigns some runs
+/// alone on its devices, so that others there see all of it or nothing. A call that is too small to
+/// share stays on the caller's thread, and so does one that finds the device's threads busy.
 #pragma once
 
 #include <concepts>
@@ -80,8 +84,9 @@ class TANDEM_API FlatFunction {
   std::string explain() const;
 
   /// What a run of the latest trace with so many rows, on each replica if there are several, will
-  /// allocate, known before the first. Throws FailedPrecondition when nothing was traced yet: see
-  /// trace(); InvalidArgument for a number below 0 or above 2^40.
+  /// allocate, known before the first; each further thread that calls at the same time takes as
+  /// much. Throws FailedPrecondition when nothing was traced yet: see trace(); InvalidArgument for
+  /// a number below 0 or above 2^40.
   MemoryPlan memory_plan(int64_t rows) const;
 
   const std::shared_ptr<graph::FunctionBody>& body() const { return body_; }

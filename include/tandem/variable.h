@@ -2,7 +2,9 @@
 /// handle is cheap and copies name the same variable. It lives in the store of the scope it was
 /// created in; under a strategy it has one component in each memory space of the replicas' devices.
 ///
-/// Reads and assigns of one variable from several threads at once are the caller's to order.
+/// A read is a snapshot that later assigns do not change. It shares the variable's memory until the
+/// first of them. Reads and assigns of one variable from several threads at once are the caller's
+/// to order.
 #pragma once
 
 #include <memory>

@@ -38,6 +38,7 @@ VariableImage::VariableImage(const Variable& variable) {
 }
 
 VariableTarget::VariableTarget(const Variable& variable) : variable_(variable) {
+  variable.body()->range.block->settle_loans();
   if (variable.body()->range.block->components().size() == 1) data_ = host_memory_of(variable);
   if (data_ != nullptr) return;
   aside_.resize(std::max<size_t>(bytes_of(variable), 1));

@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <ctime>
 #include <deque>
 #include <exception>
 #include <mutex>
 #include <system_error>
 
 #include "core/compute_scope.h"
+#include "core/dealing.h"
 #include "tandem/error.h"
 
 namespace tandem::core {
@@ -25,24 +27,44 @@ struct Barrier {
   Signal opened;
 };
 
-/// Which members each host plays: dealt in turn, so that those of one squad are on different hosts.
-std::vector<std::vector<Member>> deal_members(const std::vector<Squad>& squads) {
-  int members = 0;
-  int largest = 1;
-  for (const Squad& squad : squads) {
-    members += squad.threads;
-    largest = std::max(largest, squad.threads);
-  }
-  const int hosts = std::max(largest, std::min(members, available_cores()));
-  std::vector<std::vector<Member>> dealt(static_cast<size_t>(hosts));
-  int global = 0;
+/// Who plays what.
+struct Deal {
+  std::vector<std::vector<Lot>> lots;  // By host.
+  std::vector<int> squad_hosts;        // By squad: how many hosts play members of it.
+};
+
+/// Members are dealt in turn, so that those of one squad are on different hosts if they can be.
+Deal deal_members(const std::vector<Squad>& squads, int hosts) {
+  Deal deal{std::vector<std::vector<Lot>>(static_cast<size_t>(hosts)), {}};
+  int before = 0;  // Members of the squads before this one.
   for (size_t s = 0; s < squads.size(); ++s) {
-    for (int rank = 0; rank < squads[s].threads; ++rank, ++global) {
-      dealt[static_cast<size_t>(global % hosts)].push_back(
-          {static_cast<int>(s), rank, squads[s].threads, global});
+    const int size = squads[s].threads;
+    for (int first = 0; first < std::min(size, hosts); ++first) {
+      const int global = before + first;
+      deal.lots[static_cast<size_t>(global % hosts)].push_back(
+          {.squad = static_cast<int>(s),
+           .size = size,
+           .rank = first,
+           .global = global,
+           .stride = hosts,
+           .count = (size - first + hosts - 1) / hosts});
     }
+    deal.squad_hosts.push_back(std::min(size, hosts));
+    before += size;
   }
-  return dealt;
+  return deal;
+}
+
+int members_of(const std::vector<Squad>& squads) {
+  int members = 0;
+  for (const Squad& squad : squads) members += squad.threads;
+  return members;
+}
+
+std::chrono::nanoseconds thread_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
 }
 
 }  // namespace
@@ -50,38 +72,62 @@ std::vector<std::vector<Member>> deal_members(const std::vector<Squad>& squads) 
 /// Shared by the team and its threads: a stuck thread may outlive the team.
 class TeamState {
  public:
-  explicit TeamState(std::vector<Squad> squads_in) : squads(std::move(squads_in)) {
-    int index = 0;
-    for (auto& members : deal_members(squads)) {
-      hosts.emplace_back(*this, index++, std::move(members));
-    }
-    team_barrier.participants = static_cast<int>(hosts.size());
-    for (const Squad& squad : squads) squad_barriers.emplace_back().participants = squad.threads;
+  TeamState(std::vector<Squad> squads_in, int most_hosts)
+      : squads(std::move(squads_in)),
+        levels(Dealing::halvings(std::min({members_of(squads), available_cores(), most_hosts}))),
+        dealing(levels) {
+    for (int count : levels) deals.push_back(deal_members(squads, count));
+    for (int i = 0; i < levels[0]; ++i) hosts.emplace_back(*this, i);
+    for (size_t level = 0; level + 1 < levels.size(); ++level) started.emplace_back();
+    for (size_t s = 0; s < squads.size(); ++s) squad_barriers.emplace_back();
+  }
+
+  /// A host waits for the signal of the last level that it plays in.
+  size_t last_level(int host) const {
+    size_t level = 0;
+    while (levels[level + 1] > host) ++level;
+    return level;
   }
 
   void run_on(Host& host, Job& job) {
     playing = true;
-    try {
-      job.play(host);
-    } catch (const Cancelled&) {
-    } catch (const Error& reason) {
-      fail(squads.size() == 1 ? std::current_exception() : named(host, reason));
-    } catch (const std::exception& reason) {
-      fail(squads.size() == 1 ? std::current_exception() : named(host, Unavailable(reason.what())));
-    } catch (...) {
-      fail(std::current_exception());
-    }
+    const auto before = choice.measure ? thread_time() : std::chrono::nanoseconds(0);
+    play(host, job);
+    if (choice.measure) host.work_ = thread_time() - before - host.spun_;
     playing = false;
     host.finished_.store(true, std::memory_order_release);
   }
 
+  /// Before the other hosts are started. All of them are out of the last job.
   void begin(const std::shared_ptr<Job>& new_job, std::chrono::nanoseconds new_deadline) {
     job = new_job;
     deadline = new_deadline;
-    for (Host& host : hosts) {
+    deal = &deals[choice.level];
+    team_barrier.participants = levels[choice.level];
+    for (size_t s = 0; s < squads.size(); ++s) {
+      squad_barriers[s].participants = deal->squad_hosts[s];
+    }
+    for (int i = 0; i < levels[choice.level]; ++i) {
+      Host& host = hosts[static_cast<size_t>(i)];
       host.finished_.store(false, std::memory_order_relaxed);
       host.activity_.store(nullptr, std::memory_order_relaxed);
+      host.playing(deal->lots[static_cast<size_t>(i)][0]);
+      host.spun_ = {};
     }
+  }
+
+  void start_others() {
+    unfinished.store(levels[choice.level] - 1, std::memory_order_relaxed);
+    for (size_t level = choice.level; level < started.size(); ++level) started[level].advance();
+  }
+
+  /// The hosts' time at work, all together.
+  std::chrono::nanoseconds work() const {
+    std::chrono::nanoseconds sum{0};
+    for (int i = 0; i < levels[choice.level]; ++i) {
+      sum += std::max(hosts[static_cast<size_t>(i)].work_, std::chrono::nanoseconds(0));
+    }
+    return sum;
   }
 
   void arrive(Host& host, Barrier& barrier) {
@@ -94,7 +140,12 @@ class TeamState {
       return;
     }
     host.waiting_.store(true, std::memory_order_relaxed);
+    const auto start = choice.measure ? Clock::now() : Clock::time_point();
     if (!barrier.opened.wait_past(generation, deadline)) expire();
+    // Who has waited longer than that has parked, which takes no time of the core.
+    if (choice.measure && AtWork::cores_suffice()) {
+      host.spun_ += std::min<std::chrono::nanoseconds>(Clock::now() - start, kSpinTime);
+    }
     host.waiting_.store(false, std::memory_order_relaxed);
     if (failed.load(std::memory_order_acquire)) throw Cancelled{};
   }
@@ -157,11 +208,18 @@ class TeamState {
   }
 
   const std::vector<Squad> squads;
+  const std::vector<int> levels;  // Numbers of hosts to choose from, falling to one.
+  std::vector<Deal> deals;        // By level.
   std::deque<Host> hosts;
+  Dealing dealing;
 
+  // Of the job.
   std::shared_ptr<Job> job;
   std::chrono::nanoseconds deadline{0};
-  Signal started;
+  Dealing::Choice choice;
+  const Deal* deal = nullptr;
+
+  std::deque<Signal> started;  // By level: for the hosts that play in it and not in the next.
   std::atomic<int> unfinished{0};
   Signal finished;
   std::atomic<bool> leaving{false};
@@ -176,6 +234,19 @@ class TeamState {
   std::exception_ptr error;
 
  private:
+  void play(Host& host, Job& job) {
+    try {
+      job.play(host);
+    } catch (const Cancelled&) {
+    } catch (const Error& reason) {
+      fail(squads.size() == 1 ? std::current_exception() : named(host, reason));
+    } catch (const std::exception& reason) {
+      fail(squads.size() == 1 ? std::current_exception() : named(host, Unavailable(reason.what())));
+    } catch (...) {
+      fail(std::current_exception());
+    }
+  }
+
   std::exception_ptr named(const Host& host, const Error& reason) const {
     std::exception_ptr result;
     try {
@@ -187,13 +258,14 @@ class TeamState {
   }
 };
 
-Host::Host(TeamState& state, int index, std::vector<Member> members)
-    : state_(state), index_(index), members_(std::move(members)), squad_(members_[0].squad) {}
+int Host::hosts() const { return state_.levels[state_.choice.level]; }
 
-int Host::hosts() const { return static_cast<int>(state_.hosts.size()); }
+const std::vector<Lot>& Host::lots() const {
+  return state_.deal->lots[static_cast<size_t>(index_)];
+}
 
-void Host::squad_barrier(const Member& member) {
-  state_.arrive(*this, state_.squad_barriers[static_cast<size_t>(member.squad)]);
+void Host::squad_barrier(const Lot& lot) {
+  state_.arrive(*this, state_.squad_barriers[static_cast<size_t>(lot.squad)]);
 }
 
 void Host::leave_if_failed() const {
@@ -208,8 +280,9 @@ namespace {
 /// advances.
 void serve(const std::shared_ptr<TeamState>& state, Host& host) {
   ComputeScope computing;
+  const Signal& started = state->started[state->last_level(host.index())];
   for (uint32_t seen = 0;; ++seen) {
-    while (!state->started.wait_past(seen, std::chrono::hours(1))) {
+    while (!started.wait_past(seen, std::chrono::hours(1))) {
     }
     if (state->leaving) return;
     state->run_on(host, *state->job);  // Kept by the state, for good if this thread is stuck in it.
@@ -220,7 +293,8 @@ void serve(const std::shared_ptr<TeamState>& state, Host& host) {
 
 }  // namespace
 
-Team::Team(std::vector<Squad> squads) : state_(std::make_shared<TeamState>(std::move(squads))) {
+Team::Team(std::vector<Squad> squads, int most_hosts)
+    : state_(std::make_shared<TeamState>(std::move(squads), most_hosts)) {
   try {
     for (size_t i = 1; i < state_->hosts.size(); ++i) {
       threads_.emplace_back([state = state_, i] { serve(state, state->hosts[i]); });
@@ -239,43 +313,56 @@ Team::~Team() { dismiss(); }
 
 void Team::dismiss() {
   state_->leaving = true;
-  state_->started.advance();
+  for (Signal& started : state_->started) started.advance();
   for (std::thread& thread : threads_) broken() ? thread.detach() : thread.join();
 }
 
 void Team::run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadline) {
   TeamState& state = *state_;
-  const int workers = static_cast<int>(state.hosts.size()) - 1;
-  const AtWork at_work(workers + 1);
+  const bool has_choice = !threads_.empty() && !job->may_wait();
+  const auto start = has_choice ? Clock::now() : Clock::time_point();
+  state.choice = has_choice ? state.dealing.next(start) : Dealing::Choice();
+  state.begin(job, deadline);
+  const int others = state.levels[state.choice.level] - 1;
+  const AtWork at_work(others + 1);
   const ComputeScope computing;
 
-  state.begin(job, deadline);
   const uint32_t finished = state.finished.value();
-  if (workers > 0) {
-    state.unfinished.store(workers, std::memory_order_relaxed);
-    state.started.advance();
-  }
+  if (others > 0) state.start_others();
   state.run_on(state.hosts[0], *job);
   // Once a deadline has passed within the job, those still missing get no second one.
   const auto patience = state.expired ? std::chrono::nanoseconds(0) : deadline;
-  if (workers > 0 && !state.finished.wait_past(finished, patience)) {
+  if (others > 0 && !state.finished.wait_past(finished, patience)) {
     state.broken = true;
     state.expire();
   }
-  if (state.failed) {
-    std::exception_ptr error;
-    {
-      std::lock_guard lock(state.error_mutex);
-      error = state.error;
-    }
-    if (!state.broken) state.reset_after_failure();
-    std::rethrow_exception(error);
+  if (state.failed) throw_failure();
+  if (state.choice.measure) {
+    const auto end = Clock::now();
+    state.dealing.add(end - start, state.work(), end);
   }
   state.job.reset();
 }
 
+void Team::throw_failure() {
+  std::exception_ptr error;
+  {
+    std::lock_guard lock(state_->error_mutex);
+    error = state_->error;
+  }
+  if (!state_->broken) state_->reset_after_failure();
+  std::rethrow_exception(error);
+}
+
 bool Team::broken() const { return state_->broken; }
-bool Team::awake() const { return !threads_.empty() && !state_->started.has_parked(); }
 bool Team::is_playing() { return playing; }
+
+bool Team::awake() const {
+  const auto& started = state_->started;
+  const size_t level = state_->choice.level;
+  return level < started.size() &&
+         std::none_of(started.begin() + static_cast<ptrdiff_t>(level), started.end(),
+                      [](const Signal& signal) { return signal.has_parked(); });
+}
 
 }  // namespace tandem::core

@@ -20,14 +20,16 @@ class InputJob final : public core::Job {
       : f_(std::move(f)), values_(replicas) {}
 
   void play(core::Host& host) override {
-    for (const core::Member& member : host.members()) {
-      if (member.rank != 0) continue;
-      host.playing(member);
+    for (const core::Lot& lot : host.lots()) {
+      if (lot.rank != 0) continue;
+      host.playing(lot);
       host.doing("its input");
-      values_[static_cast<size_t>(member.squad)] =
-          f_({member.squad, static_cast<int>(values_.size())});
+      values_[static_cast<size_t>(lot.squad)] = f_({lot.squad, static_cast<int>(values_.size())});
     }
   }
+
+  /// What the function does is its own affair.
+  bool may_wait() const override { return true; }
 
   Tensors take() { return std::move(values_); }
 
@@ -106,7 +108,8 @@ PerReplica Strategy::values_from_function(
       body_->devices(), [](const auto& device) { return device->queue().immediate(); });
   const bool single = body_->targets().single_threaded || !lend_theirs;
   auto job = std::make_shared<InputJob>(f, body_->devices().size());
-  runtime::team_slot(body_->devices(), single)->run(job);
+  // The function may do anything, so nothing else runs beside it.
+  runtime::team_slot(body_->devices(), single)->run(job, {.writes_variables = true});
   return PerReplica(job->take());
 }
 

@@ -17,10 +17,10 @@ op::Launch launch_of(const Program& program, const Plan& plan, size_t instructio
   return launch;
 }
 
-profile::Span span_of(const Instruction& instruction, const op::Cost& cost, int parts) {
+profile::Span span_of(const Instruction& instruction, const op::Cost& cost, double share) {
   const op::OpDef& op = instruction.node.op();
   return {op.name.c_str(), op.is_collective ? profile::Kind::reduce : profile::Kind::compute,
-          cost.flops / parts, cost.bytes / parts};
+          cost.flops * share, cost.bytes * share};
 }
 
 }  // namespace tandem::graph

@@ -48,7 +48,7 @@ struct Share {
   int of = 1;
 };
 
-/// For the profile: the time that one of `parts` threads spends in an instruction.
-profile::Span span_of(const Instruction& instruction, const op::Cost& cost, int parts);
+/// For the profile: the time that a thread spends on its share of an instruction.
+profile::Span span_of(const Instruction& instruction, const op::Cost& cost, double share);
 
 }  // namespace tandem::graph

@@ -33,12 +33,12 @@ class RegionProgram {
   size_t arena_bytes() const { return core::aligned(plan_.arena_bytes); }
   const Graph& graph() const { return program_.graph(); }
 
-  /// One thread's part of a run. `argument(i)` and `result(i)` give the addresses of the node's
+  /// One thread's parts of a run. `argument(i)` and `result(i)` give the addresses of the node's
   /// input i and of the region's result i; `salt` tells one iteration's random numbers from
   /// another's.
   template <class Argument, class Result>
-  void run(const op::Launch& outer, void** slots, char* arena, int salt, Argument argument,
-           Result result) const {
+  void run(const op::Launch& outer, const op::Parts& parts, void** slots, char* arena, int salt,
+           Argument argument, Result result) const {
     const Graph& graph = program_.graph();
     std::ranges::copy(fixed_, slots);
     for (size_t i = 0; i < graph.arguments.size(); ++i) {
@@ -58,11 +58,13 @@ class RegionProgram {
     launch.slots = slots;
     launch.workspaces = arena + plan_.workspace_offset;
     launch.workspace_stride = plan_.workspace_bytes;
-    for (size_t i = 0; i < plan_.executables.size(); ++i) run_instruction(i, salt, launch);
+    for (size_t i = 0; i < plan_.executables.size(); ++i) {
+      run_instruction(i, parts, salt, launch);
+    }
   }
 
  private:
-  void run_instruction(size_t i, int salt, op::Launch& launch) const {
+  void run_instruction(size_t i, const op::Parts& parts, int salt, op::Launch& launch) const {
     const Instruction& instruction = program_.instructions()[i];
     const op::Executable& executable = *plan_.executables[i];
     if (instruction.barrier != Barrier::none) launch.meet();
@@ -71,12 +73,8 @@ class RegionProgram {
     launch.outputs = static_cast<int>(instruction.node.outputs.size());
     launch.stream = instruction.node.stream;
     launch.salt = salt;
-    const int phases = executable.phases();
-    for (launch.phase = 0; launch.phase < phases; ++launch.phase) {
-      if (launch.phase > 0) launch.meet();
-      executable.run(launch);
-    }
-    if (phases > 1) launch.meet();  // The next instruction may use the workspaces.
+    executable.play(launch, parts);
+    if (executable.phases() > 1) launch.meet();  // The next instruction may use the workspaces.
   }
 
   const std::vector<int> inputs_;
@@ -99,13 +97,18 @@ class ControlFlow : public op::Executable {
   const char* provider() const final { return "control flow"; }
 
   void run(const op::Launch& launch) const final {
+    op::Launch own = launch;
+    play(own, {.first = launch.part});
+  }
+
+  void play(op::Launch& launch, const op::Parts& parts) const final {
     launch.meet();
     if (readable_ == nullptr) {
-      char* own = arena(launch) + shared_ + own_ * static_cast<size_t>(launch.part);
-      run_regions(launch, reinterpret_cast<void**>(own));
+      char* own = arena(launch) + shared_ + own_ * static_cast<size_t>(parts.first);
+      run_regions(launch, parts, reinterpret_cast<void**>(own));
     } else {
       std::vector<void*> slots(own_ / sizeof(void*));
-      run_regions(launch, slots.data());
+      run_regions(launch, parts, slots.data());
     }
     launch.meet();
   }
@@ -114,7 +117,8 @@ class ControlFlow : public op::Executable {
   ControlFlow(const devices::Device& device, int parts)
       : parts_(parts), readable_(device.kernel_address()) {}
 
-  virtual void run_regions(const op::Launch& launch, void** slots) const = 0;
+  virtual void run_regions(const op::Launch& launch, const op::Parts& parts,
+                           void** slots) const = 0;
 
   void reserve(const RegionProgram& region, size_t more = 0) {
     shared_ = std::max(shared_, region.arena_bytes() + more);
@@ -151,10 +155,10 @@ class Cond final : public ControlFlow {
   }
 
  private:
-  void run_regions(const op::Launch& launch, void** slots) const override {
+  void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
     const RegionProgram& taken = *readable(launch.in<bool>(0)) != 0 ? then_ : otherwise_;
     taken.run(
-        launch, slots, arena(launch), launch.salt, [&](int i) { return input(launch, i); },
+        launch, parts, slots, arena(launch), launch.salt, [&](int i) { return input(launch, i); },
         [&](size_t i) { return output(launch, i); });
   }
 
@@ -182,9 +186,9 @@ class WhileLoop final : public ControlFlow {
   }
 
  private:
-  void run_regions(const op::Launch& launch, void** slots) const override {
+  void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
     for (size_t i = 0; i < bytes_.size(); ++i) {
-      copy_part(launch, i, input(launch, static_cast<int>(i)));
+      copy(launch, parts, i, input(launch, static_cast<int>(i)));
     }
     char* next = arena(launch);
     char* memory = next + results_bytes_;
@@ -196,21 +200,27 @@ class WhileLoop final : public ControlFlow {
       const int salt = static_cast<int>(
           op::mixed(static_cast<size_t>(launch.salt), static_cast<size_t>(iteration)));
       launch.meet();
-      condition_.run(launch, slots, memory, salt, argument, [&](size_t) -> void* { return next; });
+      condition_.run(launch, parts, slots, memory, salt, argument,
+                     [&](size_t) -> void* { return next; });
       launch.meet();
       if (*readable(next) == 0) break;
-      body_.run(launch, slots, memory, salt, argument,
+      body_.run(launch, parts, slots, memory, salt, argument,
                 [&](size_t i) -> void* { return next + next_[i]; });
       launch.meet();
-      for (size_t i = 0; i < bytes_.size(); ++i) copy_part(launch, i, next + next_[i]);
+      for (size_t i = 0; i < bytes_.size(); ++i) copy(launch, parts, i, next + next_[i]);
     }
   }
 
-  void copy_part(const op::Launch& launch, size_t variable, const void* from) const {
-    const auto [begin, end] = op::part_of(static_cast<int64_t>(bytes_[variable]), launch);
-    if (begin == end) return;
-    std::memcpy(readable(output(launch, variable)) + begin, readable(from) + begin,
-                static_cast<size_t>(end - begin));
+  /// This thread's parts of a variable.
+  void copy(const op::Launch& launch, const op::Parts& parts, size_t variable,
+            const void* from) const {
+    for (int i = 0; i < parts.count; ++i) {
+      const auto [begin, end] = op::part_of(static_cast<int64_t>(bytes_[variable]),
+                                            parts.first + i * parts.stride, launch.parts);
+      if (begin == end) continue;
+      std::memcpy(readable(output(launch, variable)) + begin, readable(from) + begin,
+                  static_cast<size_t>(end - begin));
+    }
   }
 
   const int64_t most_;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <set>
 
 #include "core/fork.h"
 #include "graph/queue_run.h"
@@ -14,13 +15,44 @@
 namespace tandem::graph {
 namespace {
 
+void add_written_blocks(const Graph& graph, std::set<StoreBlock*>& blocks) {
+  for (const Node& node : graph.nodes) {
+    for (const auto& region : node.regions) add_written_blocks(region->graph, blocks);
+    if (!node.op().writes_ranges) continue;
+    for (int range : node.ranges) blocks.insert(graph.at(range).range.block.get());
+  }
+}
+
+std::vector<StoreBlock*> written_blocks(const Graph& graph) {
+  std::set<StoreBlock*> blocks;
+  add_written_blocks(graph, blocks);
+  return {blocks.begin(), blocks.end()};
+}
+
 /// Results of former runs that are looked through for one that nobody holds any more.
 constexpr size_t kMostPooled = 16;
 
 }  // namespace
 
-Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas)
-    : program_(std::move(program)) {
+std::shared_ptr<const Plan> Plans::find(const BoundReplica& replica, int64_t rows) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    const bool alike = entry.space == &replica.device->space() && entry.threads == replica.threads;
+    if (alike && entry.plan->rows == rows) return entry.plan;
+  }
+  return nullptr;
+}
+
+void Plans::add(const BoundReplica& replica, std::shared_ptr<const Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({&replica.device->space(), replica.threads, std::move(plan)});
+}
+
+Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas,
+                     std::shared_ptr<Plans> plans)
+    : program_(std::move(program)),
+      plans_(std::move(plans)),
+      written_(written_blocks(program_->graph())) {
   std::vector<devices::DevicePtr> devices = replicas->devices;
   SpreadPlan plan;
   if (is_spread(*replicas)) plan = plan_spread(*program_, *replicas);
@@ -118,6 +150,7 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   }
   auto instance = std::make_unique<Instance>();
   instance->plan = plan_for(replica, rows);
+  if (!plans_->find(replica, rows)) plans_->add(replica, instance->plan);
   const Graph& graph = program_->graph();
   instance->slots.resize(graph.values.size());
   for (size_t v = 0; v < graph.values.size(); ++v) {
@@ -138,15 +171,8 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   return *replica.instances.back();
 }
 
-std::shared_ptr<const Plan> Execution::plan_for(const BoundReplica& replica, int64_t rows) {
-  for (const BoundReplica& other : replicas_) {
-    const bool alike =
-        &other.device->space() == &replica.device->space() && other.threads == replica.threads;
-    if (!alike) continue;
-    for (const auto& instance : other.instances) {
-      if (instance->plan->rows == rows) return instance->plan;
-    }
-  }
+std::shared_ptr<const Plan> Execution::plan_for(const BoundReplica& replica, int64_t rows) const {
+  if (auto known = plans_->find(replica, rows)) return known;
   return std::make_shared<Plan>(
       make_plan(*program_, rows, replica.device, replica.threads, replica.team_threads));
 }
@@ -208,6 +234,7 @@ void Execution::bind_run(BoundReplica& replica) const {
 void Execution::run() { run(runtime::next_random_run(program_->graph().drawing_calls)); }
 
 void Execution::run(const op::RandomRun& random) {
+  for (StoreBlock* block : written_) block->settle_loans();
   if (spread_) bind_home();
   for (BoundReplica& replica : replicas_) {
     named(replica.step.replica, [&] { bind_run(replica); });
@@ -218,10 +245,17 @@ void Execution::run(const op::RandomRun& random) {
     spread_->run(shared_from_this());
   } else if (team_) {
     team_run_->bind();
-    team_->run({shared_from_this(), team_run_.get()});
+    team_->run({shared_from_this(), team_run_.get()}, traits());
   } else {
     run_on_queue(replicas_[0]);
   }
+}
+
+/// Replicas share their work in any case: what they compute meets, and each has its deadline.
+runtime::JobTraits Execution::traits() const {
+  return {.writes_variables = program_->writes_variables(),
+          .is_small = replicas_.size() == 1 && replicas_[0].current->plan->is_small &&
+                      instruction_hook() == nullptr};
 }
 
 /// A home without replicas has no rows, and gets the values that it needs while a run goes on.

@@ -26,9 +26,27 @@ struct Shard {
   int64_t row_offset = 0;
 };
 
+/// Plans that executions of one program share.
+class Plans {
+ public:
+  /// Null where there is none for these rows and the replica's kind of device.
+  std::shared_ptr<const Plan> find(const BoundReplica& replica, int64_t rows) const;
+  void add(const BoundReplica& replica, std::shared_ptr<const Plan> plan);
+
+ private:
+  struct Entry {
+    const devices::MemorySpace* space;
+    int threads;
+    std::shared_ptr<const Plan> plan;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
 class Execution final : public std::enable_shared_from_this<Execution> {
  public:
-  Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas);
+  Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas,
+            std::shared_ptr<Plans> plans);
 
   int replicas() const { return program_->replicas(); }
   const Program& program() const { return *program_; }
@@ -36,6 +54,10 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   /// A run is: lock, set_shard and bind for every replica, run, take the results, unlock.
   /// Throws DeadlineExceeded when another thread's run of `function` does not end.
   std::unique_lock<core::Baton> lock(const std::string& function);
+  std::unique_lock<core::Baton> try_lock() { return {baton_, std::try_to_lock}; }
+
+  /// Another execution of the program may run at the same time.
+  bool runs_beside_others() const { return team_ && !program_->writes_variables(); }
 
   /// A thread may be stuck in it: another one takes its place.
   void give_up() { given_up_ = true; }
@@ -74,7 +96,8 @@ class Execution final : public std::enable_shared_from_this<Execution> {
 
  private:
   Instance& instance_for(BoundReplica& replica, int64_t rows);
-  std::shared_ptr<const Plan> plan_for(const BoundReplica& replica, int64_t rows);
+  std::shared_ptr<const Plan> plan_for(const BoundReplica& replica, int64_t rows) const;
+  runtime::JobTraits traits() const;
   void bind_arena(BoundReplica& replica, Instance& instance) const;
   void bind_run(BoundReplica& replica) const;
   void bind_home();
@@ -83,6 +106,8 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   void run_on_queue(BoundReplica& replica);
 
   const std::shared_ptr<const Program> program_;
+  const std::shared_ptr<Plans> plans_;
+  std::vector<StoreBlock*> written_;         // Blocks of variables that the program writes.
   std::vector<BoundReplica> replicas_;       // And the home of the variables, if that is apart.
   std::shared_ptr<runtime::TeamSlot> team_;  // Null where the device has a queue of its own.
   std::unique_ptr<TeamRun> team_run_;

@@ -71,7 +71,7 @@ Stage stage_of(Graph graph, ReplicasPtr replicas) {
   Stage stage;
   stage.program = std::make_shared<Program>(std::move(graph), replicas->count());
   stage.replicas = std::move(replicas);
-  stage.execution = std::make_shared<Execution>(stage.program, stage.replicas);
+  stage.executions = std::make_shared<Executions>(stage.program, stage.replicas);
   return stage;
 }
 
@@ -185,11 +185,6 @@ std::unique_lock<core::Baton> FunctionBody::locked() const {
 std::vector<ConcretePtr> FunctionBody::concretes() const {
   const auto lock = locked();
   return concretes_;
-}
-
-std::shared_ptr<Execution> FunctionBody::execution(const Concrete& concrete) const {
-  const auto lock = locked();
-  return concrete.stages[0].execution;
 }
 
 FunctionBody::FunctionBody(StructuredFn f, FunctionOptions options)
@@ -341,21 +336,19 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, const Target& targe
 }
 
 void FunctionBody::run(Concrete& concrete, Execution& execution) {
-  run_guarded(concrete, [&] { execution.run(); });
+  run_guarded(concrete, execution, [&] { execution.run(); });
 }
 
 FunctionBody::Held FunctionBody::held(const Concrete& concrete) const {
-  for (;;) {
-    std::shared_ptr<Execution> execution = this->execution(concrete);
-    auto lock = execution->lock(options_.name);
-    if (!execution->is_given_up()) return {std::move(execution), std::move(lock)};
-  }
+  Executions& executions = *concrete.stages[0].executions;
+  const bool alone = concrete.stages.size() > 1;
+  return alone ? executions.take_first(options_.name) : executions.take(options_.name);
 }
 
 std::string FunctionBody::explain() const {
   std::string text;
   for (const auto& concrete : concretes()) {
-    const Held held = this->held(*concrete);
+    const Held held = concrete->stages[0].executions->take_first(options_.name);
     text += "function(";
     for (const op::TensorType& type : concrete->arguments) {
       text += fmt::format("{}{}{}", text.back() == '(' ? "" : ", ", name_of(type.dtype),
@@ -363,7 +356,7 @@ std::string FunctionBody::explain() const {
     }
     text += ")\n";
     for (const Stage& stage : concrete->stages) {
-      text += stage.execution->explain();
+      text += stage.executions->first()->explain();
     }
   }
   return text;
@@ -386,7 +379,7 @@ MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
         "{}: a memory plan for {} rows; it reads the number of rows, and was traced for {} alone",
         options_.name, rows, *latest.rows));
   }
-  const Held held = this->held(latest);
+  const Held held = latest.stages[0].executions->take_first(options_.name);
   return memory_plan_of(latest.stages, latest.arguments.size(), rows);
 }
 

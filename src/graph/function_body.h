@@ -85,11 +85,9 @@ class FunctionBody {
   /// bit of `split` stands for each argument that has rows of its own on each replica.
   void check_signature(std::span<const Tensor> arguments, uint64_t split = 0) const;
 
-  /// The execution of the first stage, and its lock, which is that of the whole function.
-  struct Held {
-    std::shared_ptr<Execution> execution;
-    std::unique_lock<core::Baton> lock;
-  };
+  /// The execution of the first stage, and its lock. Functions of several stages have one, which is
+  /// that of all stages.
+  using Held = Executions::Held;
   Held held(const Concrete& concrete) const;
 
   /// Runs a function of one stage. After a deadline has passed the execution that a stuck thread
@@ -105,12 +103,11 @@ class FunctionBody {
   void take_declared_batch(Arguments& arguments) const;
   std::unique_lock<core::Baton> locked() const;
   std::vector<ConcretePtr> concretes() const;
-  std::shared_ptr<Execution> execution(const Concrete& concrete) const;
   ConcretePtr traced(const Arguments& arguments, const Target& target);
   Graph graph_of(const Arguments& arguments, Concrete& concrete, int replicas);
   void warn_of_retraces(const Concrete& latest);
   template <class Run>
-  void run_guarded(Concrete& concrete, Run run);
+  void run_guarded(const Concrete& concrete, const Execution& execution, Run run);
 
   const StructuredFn f_;
   const FunctionOptions options_;
@@ -130,7 +127,7 @@ ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
   Execution& execution = *held.execution;
   if (found->stages.size() > 1) {
     Tensors tensors;
-    run_guarded(*found,
+    run_guarded(*found, execution,
                 [&] { tensors = run_stages(found->stages, arguments.tensors, arguments.rows); });
     take([&](size_t i) { return tensors[static_cast<size_t>(found->results[i])]; },
          found->results.size());
@@ -146,16 +143,15 @@ ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
 }
 
 template <class Run>
-void FunctionBody::run_guarded(Concrete& concrete, Run run) {
+void FunctionBody::run_guarded(const Concrete& concrete, const Execution& execution, Run run) {
   const profile::Span step("step", profile::Kind::step);
   try {
     run();
   } catch (const DeadlineExceeded&) {
-    const auto lock = locked();
-    for (Stage& stage : concrete.stages) {
-      stage.execution->give_up();
-      stage.execution = std::make_shared<Execution>(stage.program, stage.replicas);
-      stage.execution->repair_first();
+    concrete.stages[0].executions->give_up(execution);
+    for (size_t i = 1; i < concrete.stages.size(); ++i) {
+      Executions& later = *concrete.stages[i].executions;
+      later.give_up(*later.first());
     }
     throw;
   }

@@ -55,6 +55,33 @@ op::ExecutablePtr prepared(const Instruction& instruction, const op::Signature& 
   return std::make_shared<Alone>(registry.prepare(signature, *device, 1));
 }
 
+/// What the threads of a replica save by sharing a plan's calls, and what their meetings cost. The
+/// figures are those of calls whose data is in the cache.
+class SharingGain {
+ public:
+  void add(const Instruction& instruction, const op::Signature& signature,
+           const op::Executable& executable, const op::Cost& cost) {
+    const Node& node = instruction.node;
+    is_known_ &= node.regions.empty();
+    meetings_ += (instruction.barrier == Barrier::none ? 0 : 1) + executable.phases() - 1;
+    const bool is_shared = executable.phases() > 1 || node.op().split(signature).extent > 1;
+    if (is_shared && !instruction.alone) work_ += std::max(cost.flops, cost.bytes);
+  }
+
+  bool is_worth_it(int threads) const {
+    constexpr double kHandOver = 4e-6;  // From the caller to the others and back.
+    constexpr double kMeeting = 0.5e-6;
+    constexpr double kPerSecond = 40e9;  // Operations, or bytes.
+    const double saved = work_ / kPerSecond * (threads - 1) / threads;
+    return !is_known_ || saved > kHandOver + kMeeting * meetings_;
+  }
+
+ private:
+  bool is_known_ = true;  // What regions do depends on values.
+  int meetings_ = 0;
+  double work_ = 0;
+};
+
 }  // namespace
 
 Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas_(replicas) {
@@ -66,6 +93,8 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
     const bool whole_team = replicas > 1 && shares_work;
     instructions_.push_back({node, Barrier::none, whole_team, !whole_team && is_small(node)});
   }
+  for_each_node(graph_,
+                [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
   memory_ = assign_memory(graph_);
   place_barriers(graph_, memory_, replicas, instructions_);
 }
@@ -75,6 +104,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
   const core::ComputeScope computing;
   Plan plan;
   plan.rows = rows;
+  SharingGain gain;
   int workspaces = 0;
   for (const Instruction& instruction : program.instructions()) {
     const Node& node = instruction.node;
@@ -82,6 +112,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
     const op::Signature signature = node.signature.resolved(rows);
     plan.executables.push_back(prepared(instruction, signature, rows, device, parts));
     plan.costs.push_back(op::cost_of(signature));
+    gain.add(instruction, signature, *plan.executables.back(), plan.costs.back());
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
       plan.workspace_bytes = std::max(plan.workspace_bytes, core::aligned(bytes));
       workspaces = std::max(workspaces, parts);
@@ -100,6 +131,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
     plan.offsets.push_back(end);
     end = size_sum(end, core::aligned(largest));
   }
+  plan.is_small = !gain.is_worth_it(squad_size);
   plan.workspace_offset = end;
   plan.arena_bytes =
       size_sum(end, size_product(plan.workspace_bytes, static_cast<size_t>(workspaces)));

@@ -37,12 +37,14 @@ class Program {
   int replicas() const { return replicas_; }
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const MemoryAssignment& memory() const { return memory_; }
+  bool writes_variables() const { return writes_variables_; }
 
  private:
   Graph graph_;
   int replicas_;
   std::vector<Instruction> instructions_;
   MemoryAssignment memory_;
+  bool writes_variables_ = false;
 };
 
 /// A program prepared for a number of rows and the devices of one memory space.
@@ -55,6 +57,7 @@ struct Plan {
   size_t workspace_offset = 0;                 ///< Of the first thread's workspace.
   size_t workspace_bytes = 0;                  ///< Of one thread's.
   size_t arena_bytes = 0;
+  bool is_small = false;  ///< One thread is as fast as all those of its replica.
 };
 
 /// `squad_size` threads share a replica, `team_size` all of them.

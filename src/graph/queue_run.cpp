@@ -66,15 +66,12 @@ void QueueRun::run(size_t i, op::Launch launch) const {
       if (failure_->happened()) return;  // It may have taken long.
     }
     const core::ComputeScope computing;
-    const op::Executable& executable = *plan_->executables[i];
     if (profile::is_recording()) {
       profile::name_row(device_->name());
       profile::set_replica(step_.replica);
     }
     const profile::Span span = span_of(instruction, plan_->costs[i], 1);
-    for (launch.phase = 0; launch.phase < executable.phases(); ++launch.phase) {
-      executable.run(launch);
-    }
+    plan_->executables[i]->play(launch, {.first = launch.part});
   } catch (...) {
     failure_->keep(named_error(name_));
     std::rethrow_exception(failure_->error());

@@ -178,7 +178,8 @@ void Spread::run_team(const Run& run, Post& post, const SpreadStep& step) {
   post.team_run->set_stretch(step.begin, step.end);
   post.team_run->bind();
   try {
-    post.team->run({run.owner, post.team_run.get()});
+    post.team->run({run.owner, post.team_run.get()},
+                   {.writes_variables = program_.writes_variables()});
   } catch (const DeadlineExceeded&) {
     throw;  // Names who is late.
   } catch (...) {

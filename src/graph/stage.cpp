@@ -16,7 +16,8 @@ Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arg
       runtime::next_random_run(stages.empty() ? 0 : stages[0].program->graph().drawing_calls);
   std::map<std::pair<int, const devices::MemorySpace*>, Tensor> copies;  // Or the tensor itself.
   for (const Stage& stage : stages) {
-    Execution& execution = *stage.execution;
+    const std::shared_ptr<Execution> held = stage.executions->first();
+    Execution& execution = *held;
     execution.set_shard(0, {.rows = rows}, rows);
     const devices::DevicePtr& device = stage.replicas->devices[0];
     for (size_t i = 0; i < stage.inputs.size(); ++i) {
@@ -47,7 +48,7 @@ MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, in
   std::vector<const devices::MemorySpace*> lies_in(arguments);  // By tensor of the call.
   std::set<std::pair<int, const devices::MemorySpace*>> copied;
   for (const Stage& stage : stages) {
-    for (const MemoryPlan::Device& own : stage.execution->memory_plan(rows).devices) {
+    for (const MemoryPlan::Device& own : stage.executions->first()->memory_plan(rows).devices) {
       MemoryPlan::Device& device = entry(own.name);
       device.arena_bytes += own.arena_bytes;
       device.result_bytes += own.result_bytes;

@@ -5,14 +5,14 @@
 #include <memory>
 #include <vector>
 
-#include "graph/execution.h"
+#include "graph/executions.h"
 
 namespace tandem::graph {
 
 struct Stage {
   ReplicasPtr replicas{};
   std::shared_ptr<const Program> program{};
-  std::shared_ptr<Execution> execution{};
+  std::shared_ptr<Executions> executions{};
   std::vector<int> inputs{};  ///< By argument of the program: which tensor of the call it is.
 };
 

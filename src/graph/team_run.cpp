@@ -4,8 +4,6 @@
 
 #include <optional>
 
-#include "graph/instruction_hook.h"
-
 namespace tandem::graph {
 namespace {
 
@@ -15,17 +13,17 @@ constexpr const char* kBarrier = "barrier";
 /// Of the threads of one replica.
 class SquadMeeting final : public op::Meeting {
  public:
-  SquadMeeting(core::Host& host, const core::Member& member) : host_(host), member_(member) {}
+  SquadMeeting(core::Host& host, const core::Lot& lot) : host_(host), lot_(lot) {}
 
   void meet() const override {
     const profile::Span waiting(kBarrier, profile::Kind::wait);
-    host_.squad_barrier(member_);
+    host_.squad_barrier(lot_);
     host_.leave_if_failed();
   }
 
  private:
   core::Host& host_;
-  const core::Member& member_;
+  const core::Lot& lot_;
 };
 
 int threads_of(const std::vector<const BoundReplica*>& squads) {
@@ -69,18 +67,18 @@ void TeamRun::play(core::Host& host) {
       const profile::Span waiting(kBarrier, profile::Kind::wait);
       host.team_barrier();
     }
-    for (const core::Member& member : host.members()) play_segment(host, member, begin, end);
+    for (const core::Lot& lot : host.lots()) play_segment(host, lot, begin, end);
     begin = end;
   }
 }
 
-void TeamRun::play_segment(core::Host& host, const core::Member& member, size_t begin, size_t end) {
-  const BoundReplica& replica = *squads_[static_cast<size_t>(member.squad)];
+void TeamRun::play_segment(core::Host& host, const core::Lot& lot, size_t begin, size_t end) {
+  const BoundReplica& replica = *squads_[static_cast<size_t>(lot.squad)];
   const Plan& plan = *replica.current->plan;
   const auto& instructions = program_.instructions();
   const InstructionHook* hook = instruction_hook();
-  const SquadMeeting meeting(host, member);
-  host.playing(member);
+  const SquadMeeting meeting(host, lot);
+  host.playing(lot);
   if (profile::is_recording()) profile::set_replica(replica.step.replica);
   for (size_t i = begin; i < end; ++i) {
     const Instruction& instruction = instructions[i];
@@ -93,21 +91,16 @@ void TeamRun::play_segment(core::Host& host, const core::Member& member, size_t 
     op::Launch launch =
         launch_of(program_, plan, i, replica.current->slots.data(), replica.step, *replica.arena);
     // The parts of one rank's threads, taken together, are that rank's part of `of`.
-    const int threads = instruction.whole_team ? team_size_ : member.size;
-    launch.part = share.rank * threads + (instruction.whole_team ? member.global : member.rank);
+    const int threads = instruction.whole_team ? team_size_ : lot.size;
+    const int first = share.rank * threads + (instruction.whole_team ? lot.global : lot.rank);
     launch.parts = share.of * threads;
     launch.peers = peers_.data();
     launch.meeting = &meeting;
     const op::Executable& executable = *plan.executables[i];
-    const profile::Span computing = span_of(instruction, plan.costs[i], launch.parts);
-    executable.run(launch);
-    if (const int phases = executable.phases(); phases > 1) {
-      for (launch.phase = 1; launch.phase < phases; ++launch.phase) {
-        meeting.meet();
-        executable.run(launch);
-      }
-      meeting.meet();  // The next instruction may use the workspaces.
-    }
+    const profile::Span computing =
+        span_of(instruction, plan.costs[i], static_cast<double>(lot.count) / launch.parts);
+    executable.play(launch, {first, lot.stride, lot.count});
+    if (executable.phases() > 1) meeting.meet();  // The next instruction may use the workspaces.
   }
 }
 

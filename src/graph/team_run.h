@@ -6,6 +6,7 @@
 
 #include "core/team.h"
 #include "graph/bound_replica.h"
+#include "graph/instruction_hook.h"
 
 namespace tandem::graph {
 
@@ -24,9 +25,10 @@ class TeamRun final : public core::Job {
   void bind();
 
   void play(core::Host& host) override;
+  bool may_wait() const override { return instruction_hook() != nullptr; }
 
  private:
-  void play_segment(core::Host& host, const core::Member& member, size_t begin, size_t end);
+  void play_segment(core::Host& host, const core::Lot& lot, size_t begin, size_t end);
 
   const Program& program_;
   const std::vector<const BoundReplica*> squads_;

@@ -110,11 +110,11 @@ Tensors Model::predict_batch(Tensors batch) const {
                     batch.size(), name(), state_->inputs));
   }
   batch.resize(state_->inputs);
-  if (!state_->predict) {
+  std::call_once(state_->predict_made, [&] {
     state_->predict = std::make_unique<FlatFunction>(
         [model = Layer(*this)](const Tensors& inputs) { return model(inputs); },
         FunctionOptions{.name = "predict_step"});
-  }
+  });
   const distribute::Strategy& strategy = state_->strategy;
   Tensors outputs;
   for (const auto& output : strategy.run_flat(*state_->predict, strategy.split(batch))) {

@@ -27,6 +27,13 @@ std::string next_name(const std::string& kind) {
   return count == 0 ? kind : fmt::format("{}_{}", kind, count);
 }
 
+/// Held by the thread whose call is the first of a layer: others may come at the same time. A layer
+/// builds the layers that it uses.
+std::recursive_mutex& first_calls() {
+  static std::recursive_mutex mutex;
+  return mutex;
+}
+
 TensorSpecs specs_of(const Tensors& tensors) {
   TensorSpecs specs;
   for (const Tensor& tensor : tensors) {
@@ -93,6 +100,8 @@ void LayerBody::adopt(const Layer& layer) { layers_.push_back(layer); }
 
 void LayerBody::ensure_built(const TensorSpecs& inputs) {
   if (built_) return;
+  const std::lock_guard lock(first_calls());
+  if (built_) return;
   TensorSpecs taken = inputs;
   for (TensorSpec& spec : taken) spec.dtype = accepted(spec.dtype);
   try {
@@ -101,8 +110,14 @@ void LayerBody::ensure_built(const TensorSpecs& inputs) {
     weights_.clear();
     error.rethrow_within(name_);
   }
-  built_ = true;
   built_for_ = inputs;
+  built_ = true;
+}
+
+void LayerBody::set_outputs(const TensorSpecs& outputs) {
+  const std::lock_guard lock(first_calls());
+  outputs_ = outputs;
+  has_outputs_ = true;
 }
 
 DType LayerBody::dtype_for(DType given) const {
@@ -135,7 +150,7 @@ Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) con
   if (!built()) body_->ensure_built(specs_of(inputs));
   try {
     Tensors outputs = body_->call(body_->taken(inputs), context);
-    if (body_->outputs_.empty()) body_->outputs_ = specs_of(outputs);
+    if (!body_->has_outputs_) body_->set_outputs(specs_of(outputs));
     return outputs;
   } catch (const InvalidArgument& error) {
     error.rethrow_within(name());
@@ -171,7 +186,7 @@ KerasTensors Layer::all(const KerasTensors& inputs) const {
     const op::TensorType& type = graph.at(result).type;
     made.push_back({type.dtype, type.shape});
   }
-  body_->outputs_ = made;
+  body_->set_outputs(made);
   const auto call = std::make_shared<DescribedCall>(
       DescribedCall{body_, inputs, made.size(), body_->described_calls_++, false});
   KerasTensors outputs;
@@ -289,7 +304,7 @@ InputLayerBody::InputLayerBody(const TensorSpec& spec, const std::string& name)
 Tensors InputLayerBody::call(const Tensors& inputs, const CallContext&) { return inputs; }
 
 KerasTensor Layer::described_input(const std::shared_ptr<InputLayerBody>& body) {
-  body->outputs_ = {*body->input_spec()};
+  body->set_outputs({*body->input_spec()});
   body->ensure_built(body->outputs_);
   const auto call =
       std::make_shared<DescribedCall>(DescribedCall{body, {}, 1, body->described_calls_++, true});

@@ -1,6 +1,8 @@
 /// What a Model keeps besides its layers.
 #pragma once
 
+#include <mutex>
+
 #include "keras/training.h"
 #include "tandem/distribute.h"
 
@@ -10,7 +12,8 @@ struct Model::State {
   distribute::Strategy strategy = distribute::get_strategy();  ///< Whose scope it was made in.
   size_t inputs = 1;                                           ///< Tensors that the model takes.
   std::unique_ptr<Training> training{};                        ///< Once it is compiled.
-  std::unique_ptr<FlatFunction> predict{};                     ///< Once it was needed.
+  std::once_flag predict_made{};
+  std::unique_ptr<FlatFunction> predict{};  ///< Once it was needed.
 };
 
 }  // namespace tandem::keras

@@ -36,7 +36,14 @@ class Meeting {
   virtual void meet() const = 0;
 };
 
-/// One thread's part of one run. Operands are the inputs, then the outputs, then the ranges, each
+/// The parts of a run that one thread plays: `first`, `first + stride`, ..
+struct Parts {
+  int first = 0;
+  int stride = 1;
+  int count = 1;
+};
+
+/// One part of one run. Operands are the inputs, then the outputs, then the ranges, each
 /// an index into `slots`.
 struct Launch {
   void* const* slots = nullptr;
@@ -90,16 +97,30 @@ inline std::pair<int64_t, int64_t> part_of(int64_t extent, const Launch& launch)
   return part_of(extent, launch.part, launch.parts);
 }
 
-/// A prepared kernel. run() is called by several threads at once, each with its part.
+/// A prepared kernel. run() is called by several threads at once, each with its parts.
 class Executable {
  public:
   virtual ~Executable() = default;
+
+  /// One phase of one part.
   virtual void run(const Launch& launch) const = 0;
   virtual size_t workspace_bytes() const { return 0; }
 
-  /// A run is this many calls of run(), with Launch::phase 0, 1, ..; the threads meet between two.
-  /// So partial results, left in the workspaces, can be joined.
+  /// A run is this many calls of run() for each part, with Launch::phase 0, 1, ..; the threads meet
+  /// between two. So partial results, left in the workspaces, can be joined.
   virtual int phases() const { return 1; }
+
+  /// All phases of one thread's parts. Sets part and phase of `launch`.
+  virtual void play(Launch& launch, const Parts& parts) const {
+    const int phases = this->phases();
+    for (launch.phase = 0; launch.phase < phases; ++launch.phase) {
+      if (launch.phase > 0) launch.meet();
+      for (int i = 0; i < parts.count; ++i) {
+        launch.part = parts.first + i * parts.stride;
+        run(launch);
+      }
+    }
+  }
 
   virtual const char* provider() const { return "tandem"; }
 };

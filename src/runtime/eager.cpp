@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <numeric>
 
 #include "core/alignment.h"
 #include "core/background.h"
@@ -17,16 +19,48 @@
 namespace tandem::runtime {
 namespace {
 
+/// Of all threads of a team with one squad.
+class TeamMeeting final : public op::Meeting {
+ public:
+  explicit TeamMeeting(core::Host& host) : host_(host) {}
+  void meet() const override { host_.team_barrier(); }
+
+ private:
+  core::Host& host_;
+};
+
+/// What variables lend to a call stays where it is as long as this lives.
+using Pins = std::vector<Buffer::Pin>;
+
+void* address_of(const TensorBody& body, Pins& pins) {
+  const Buffer& buffer = *body.buffer;
+  if (!buffer.is_borrowed()) return body.data();
+  const auto is_own = [&](const Buffer::Pin& pin) { return buffer.is_held_by(pin); };
+  if (std::ranges::none_of(pins, is_own)) pins.push_back(buffer.pin());
+  return static_cast<char*>(buffer.pinned_data()) + body.offset;
+}
+
+/// The addresses of a call's inputs, outputs and ranges, in this order.
+void fill_slots(const Tensors& inputs, const Tensors& outputs, const op::RangeOperands& ranges,
+                const devices::Device& device, Pins& pins, void** slots) {
+  for (const Tensor& tensor : inputs) *slots++ = address_of(*tensor.body(), pins);
+  for (const Tensor& tensor : outputs) *slots++ = tensor.body()->data();
+  for (const auto& operand : ranges) *slots++ = operand.range.data(device);
+}
+
 /// The operands of a call, bound: addresses, and what keeps them valid.
 class BoundCall final : public core::Job {
  public:
-  BoundCall(Prepared prepared, const Tensors& inputs, const Tensors& outputs,
-            const op::RangeOperands& ranges, const devices::DevicePtr& device)
-      : prepared_(std::move(prepared)), keep_(inputs), ranges_(ranges) {
+  BoundCall(const Prepared& prepared, const Tensors& inputs, const Tensors& outputs,
+            const op::RangeOperands& ranges, const devices::DevicePtr& device, Pins& pins)
+      : prepared_(prepared),
+        keep_(inputs),
+        ranges_(ranges),
+        slots_(inputs.size() + outputs.size() + ranges.size()),
+        operands_(slots_.size()) {
     keep_.insert(keep_.end(), outputs.begin(), outputs.end());
-    for (const Tensor& tensor : keep_) slots_.push_back(tensor.body()->data());
-    for (const auto& operand : ranges) slots_.push_back(operand.range.data(*device));
-    for (size_t i = 0; i < slots_.size(); ++i) operands_.push_back(static_cast<int>(i));
+    fill_slots(inputs, outputs, ranges, *device, pins, slots_.data());
+    std::iota(operands_.begin(), operands_.end(), 0);
     launch_.slots = slots_.data();
     launch_.operands = operands_.data();
     launch_.inputs = static_cast<int>(inputs.size());
@@ -46,27 +80,21 @@ class BoundCall final : public core::Job {
 
   /// All of it, on this thread.
   void run() const {
-    for (int phase = 0; phase < prepared_.executable->phases(); ++phase) {
-      for (int part = 0; part < prepared_.parts; ++part) run(part, phase);
-    }
+    const core::ComputeScope computing;
+    op::Launch launch = launch_;
+    prepared_.executable->play(launch, {.count = prepared_.parts});
   }
 
   void play(core::Host& host) override {
-    const int phases = prepared_.executable->phases();
-    for (int phase = 0; phase < phases; ++phase) {
-      if (phase > 0) host.team_barrier();
-      for (const core::Member& member : host.members()) run(member.rank, phase);
+    const TeamMeeting meeting(host);
+    op::Launch launch = launch_;
+    launch.meeting = &meeting;
+    for (const core::Lot& lot : host.lots()) {
+      prepared_.executable->play(launch, {lot.rank, lot.stride, lot.count});
     }
   }
 
  private:
-  void run(int part, int phase) const {
-    op::Launch launch = launch_;
-    launch.part = part;
-    launch.phase = phase;
-    prepared_.executable->run(launch);
-  }
-
   const Prepared prepared_;
   Tensors keep_;
   const op::RangeOperands ranges_;
@@ -77,90 +105,141 @@ class BoundCall final : public core::Job {
   op::Launch launch_;
 };
 
-/// A small call on a CPU: everything on the stack, on this thread.
-void run_here(const Prepared& prepared, const Tensors& inputs, const Tensors& outputs,
-              const op::RangeOperands& ranges, const devices::Device& device,
-              const op::RandomRun& random) {
-  constexpr size_t kMostOperands = 16;
-  std::array<void*, kMostOperands> slots;
-  static constexpr auto kOperands = [] {
-    std::array<int, kMostOperands> indices{};
-    for (size_t i = 0; i < kMostOperands; ++i) indices[i] = static_cast<int>(i);
-    return indices;
-  }();
-  size_t count = 0;
-  for (const Tensor& tensor : inputs) slots[count++] = tensor.body()->data();
-  for (const Tensor& tensor : outputs) slots[count++] = tensor.body()->data();
-  for (const auto& operand : ranges) slots[count++] = operand.range.data(device);
+/// One call that has its place.
+class PlacedCall {
+ public:
+  PlacedCall(const op::Signature& signature, const Tensors& inputs, const op::RangeOperands& ranges,
+             const devices::DevicePtr& device)
+      : signature_(signature),
+        inputs_(inputs),
+        ranges_(ranges),
+        device_(device),
+        prepared_(PreparedCache::instance().get(signature, *device)) {}
 
-  op::StepScalars step;
-  step.random = random;
-  op::Launch launch;
-  launch.slots = slots.data();
-  launch.operands = kOperands.data();
-  launch.inputs = static_cast<int>(inputs.size());
-  launch.outputs = static_cast<int>(outputs.size());
-  launch.step = &step;
-  const core::ComputeScope computing;
-  prepared.executable->run(launch);
-}
+  Tensors run() const { return device_->queue().immediate() ? run_now() : submit(); }
+
+ private:
+  static constexpr size_t kFewOperands = 16;
+
+  Tensors run_now() const {
+    Tensors outputs;
+    outputs.reserve(signature_.outputs.size());
+    for (const op::TensorType& type : signature_.outputs) {
+      outputs.emplace_back(new_body(device_, type.dtype, type.shape));
+    }
+    is_small(outputs.size()) ? run_here(outputs) : run_on_team(outputs);
+    return outputs;
+  }
+
+  op::RandomRun random() const {
+    return signature_.op->is_random ? next_random_run() : op::RandomRun{};
+  }
+
+  bool is_small(size_t outputs) const {
+    return prepared_.parts == 1 && inputs_.size() + outputs + ranges_.size() <= kFewOperands &&
+           prepared_.executable->workspace_bytes() == 0 && prepared_.executable->phases() == 1;
+  }
+
+  profile::Span span() const {
+    const op::Cost cost = profile::is_recording() ? op::cost_of(signature_) : op::Cost{};
+    return {signature_.op->name.c_str(), profile::Kind::compute, cost.flops, cost.bytes};
+  }
+
+  /// Everything on the stack, on this thread.
+  void run_here(const Tensors& outputs) const {
+    static constexpr auto kOperands = [] {
+      std::array<int, kFewOperands> indices{};
+      for (size_t i = 0; i < kFewOperands; ++i) indices[i] = static_cast<int>(i);
+      return indices;
+    }();
+    std::array<void*, kFewOperands> slots;
+    Pins pins;
+    fill_slots(inputs_, outputs, ranges_, *device_, pins, slots.data());
+    op::StepScalars step;
+    step.random = random();
+    op::Launch launch;
+    launch.slots = slots.data();
+    launch.operands = kOperands.data();
+    launch.inputs = static_cast<int>(inputs_.size());
+    launch.outputs = static_cast<int>(outputs.size());
+    launch.step = &step;
+    const profile::Span computing = span();
+    const core::ComputeScope scope;
+    prepared_.executable->run(launch);
+  }
+
+  void run_on_team(const Tensors& outputs) const {
+    Pins pins;
+    const auto call =
+        std::make_shared<BoundCall>(prepared_, inputs_, outputs, ranges_, device_, pins);
+    call->set_random(random());
+    const profile::Span computing = span();
+    if (prepared_.parts == 1 || core::Team::is_playing() || core::in_background()) {
+      call->run();
+    } else {
+      team_slot({device_})->run(call, {.writes_variables = signature_.op->writes_ranges});
+    }
+  }
+
+  /// On the device's queue, whose inputs are never borrowed.
+  Tensors submit() const {
+    std::vector<std::shared_ptr<TensorBody>> bodies;
+    Tensors outputs;
+    for (const op::TensorType& type : signature_.outputs) {
+      bodies.push_back(new_body(device_, type.dtype, type.shape));
+      outputs.emplace_back(bodies.back());
+    }
+    Pins none;
+    const auto call =
+        std::make_shared<BoundCall>(prepared_, inputs_, outputs, ranges_, device_, none);
+    call->set_random(random());
+    const op::Cost cost = profile::is_recording() ? op::cost_of(signature_) : op::Cost{};
+    device_->queue().submit([call, cost, name = signature_.op->name.c_str(), device = device_] {
+      if (profile::is_recording()) profile::name_row(device->name());
+      const profile::Span computing(name, profile::Kind::compute, cost.flops, cost.bytes);
+      call->run();
+    });
+    for (auto& body : bodies) body->ready = device_->queue().record();
+    return outputs;
+  }
+
+  const op::Signature& signature_;
+  const Tensors& inputs_;
+  const op::RangeOperands& ranges_;
+  const devices::DevicePtr& device_;
+  const Prepared prepared_;
+};
 
 class EagerInterpreter final : public op::Interpreter {
  public:
   Tensors interpret(const op::Signature& signature, const Tensors& inputs,
                     const op::RangeOperands& ranges) override {
     for (const op::TensorType& type : signature.outputs) check_shape(signature, type.shape);
-    const devices::DevicePtr device = place(signature, ranges);
-    Tensors local;
-    local.reserve(inputs.size());
-    for (const Tensor& input : inputs) {
-      check_concrete(*input.body(), signature.op->name.c_str());
-      local.push_back(input_on_device(input, device, signature.op->name.c_str()));
+    const devices::DevicePtr& device = place(signature, ranges);
+    if (signature.op == &read_op()) {
+      const StoreRange& range = ranges[0].range;
+      auto lent = range.block->lend(device, range.offset, signature.outputs[0].shape);
+      if (lent) return {Tensor(std::move(lent))};
     }
+    if (signature.op->writes_ranges) {
+      for (const auto& operand : ranges) operand.range.block->settle_loans();
+    }
+    Tensors copies;
+    const Tensors& local = on(device, signature, inputs, copies);
     if (signature.op->is_view && local[0].body()->device() == device) {
       return {view_of(local[0], signature.outputs[0].shape)};
     }
-    const Prepared prepared = PreparedCache::instance().get(signature, *device);
-    std::vector<std::shared_ptr<TensorBody>> bodies;
-    Tensors outputs;
-    outputs.reserve(signature.outputs.size());
-    for (const op::TensorType& type : signature.outputs) {
-      bodies.push_back(new_body(device, type.dtype, type.shape));
-      outputs.emplace_back(bodies.back());
-    }
-    const op::RandomRun random = signature.op->is_random ? next_random_run() : op::RandomRun{};
-
-    const op::Cost cost = profile::is_recording() ? op::cost_of(signature) : op::Cost{};
-    const auto span = [name = signature.op->name.c_str(), cost] {
-      return profile::Span(name, profile::Kind::compute, cost.flops, cost.bytes);
-    };
-    const size_t operands = inputs.size() + outputs.size() + ranges.size();
-    const bool immediate = device->queue().immediate();
-    if (immediate && prepared.parts == 1 && operands <= 16 &&
-        prepared.executable->workspace_bytes() == 0 && prepared.executable->phases() == 1) {
-      const profile::Span computing = span();
-      run_here(prepared, local, outputs, ranges, *device, random);
-    } else {
-      auto call = std::make_shared<BoundCall>(prepared, local, outputs, ranges, device);
-      call->set_random(random);
-      if (!immediate) {
-        device->queue().submit([call, span, device] {
-          if (profile::is_recording()) profile::name_row(device->name());
-          const profile::Span computing = span();
-          const core::ComputeScope scope;
-          call->run();
-        });
-        for (auto& body : bodies) body->ready = device->queue().record();
-      } else {
-        const profile::Span computing = span();
-        run_on_team(call, device, prepared.parts);
-      }
-    }
+    Tensors outputs = PlacedCall(signature, local, ranges, device).run();
     copy_to_other_components(signature, ranges);
     return outputs;
   }
 
  private:
+  static const op::OpDef& read_op() {
+    static const op::OpDef& read = op::find_op("read_variable");
+    return read;
+  }
+
   static void check_shape(const op::Signature& signature, const Shape& shape) {
     if (!shape.is_symbolic()) return;
     throw InvalidArgument(fmt::format(
@@ -168,15 +247,28 @@ class EagerInterpreter final : public op::Interpreter {
         signature.op->name, shape.str()));
   }
 
+  /// The inputs themselves, or `copies` where some are in another memory space.
+  static const Tensors& on(const devices::DevicePtr& device, const op::Signature& signature,
+                           const Tensors& inputs, Tensors& copies) {
+    const char* name = signature.op->name.c_str();
+    bool all_here = true;
+    for (const Tensor& input : inputs) {
+      check_concrete(*input.body(), name);
+      all_here &= &input.body()->device()->space() == &device->space();
+    }
+    if (all_here) return inputs;
+    for (const Tensor& input : inputs) copies.push_back(input_on_device(input, device, name));
+    return copies;
+  }
+
   /// A variable with components in several spaces is changed in one and copied to the others. A
   /// read is placed where the change was.
   void copy_to_other_components(const op::Signature& signature, const op::RangeOperands& ranges) {
-    static const op::OpDef& read = op::find_op("read_variable");
     if (!signature.op->writes_ranges) return;
     for (const auto& operand : ranges) {
       if (operand.range.block->components().size() == 1) continue;
       const op::TensorType& type = operand.type;
-      write_range(operand.range, interpret({&read, {}, {type}, {}, {type}}, {}, {operand})[0]);
+      write_range(operand.range, interpret({&read_op(), {}, {type}, {}, {type}}, {}, {operand})[0]);
     }
   }
 
@@ -185,16 +277,6 @@ class EagerInterpreter final : public op::Interpreter {
     auto body = std::make_shared<TensorBody>(*tensor.body());
     body->shape = shape;
     return Tensor(std::move(body));
-  }
-
-  static void run_on_team(const std::shared_ptr<BoundCall>& call, const devices::DevicePtr& device,
-                          int parts) {
-    if (parts == 1 || core::Team::is_playing() || core::in_background()) {
-      const core::ComputeScope computing;
-      call->run();
-    } else {
-      team_slot({device})->run(call);
-    }
   }
 };
 

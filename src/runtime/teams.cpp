@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <mutex>
+#include <shared_mutex>
 #include <tuple>
 
+#include "core/background.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 
@@ -32,25 +33,34 @@ std::vector<core::Squad> squads_of(const std::vector<devices::DevicePtr>& device
 
 }  // namespace
 
-void TeamSlot::run(const std::shared_ptr<core::Job>& job) {
+void TeamSlot::run(const std::shared_ptr<core::Job>& job, const JobTraits& traits) {
   if (core::Team::is_playing()) {
     throw FailedPrecondition(
         "function: called from within a step that is running; call it before or after the step");
   }
-  const auto deadline = config::wait_deadline();
-  std::unique_lock lock(baton_, std::try_to_lock);
-  if (!lock && !lock.try_lock_for(deadline)) {
-    throw DeadlineExceeded(
-        fmt::format("{}: another thread's work held the device for more than {:.3g} s",
-                    squads_[0].name, std::chrono::duration<double>(deadline).count()));
-  }
-  if (!team_) team_ = std::make_unique<core::Team>(squads_);
   last = weak_from_this();
-  run_on_team(job);
+  if (traits.writes_variables) {
+    std::unique_lock lock(variables_, std::try_to_lock);
+    if (!lock && !lock.try_lock_for(config::wait_deadline())) throw_held();
+    traits.is_small ? run_alone(job) : run_on_team(job);
+  } else {
+    std::shared_lock lock(variables_, std::try_to_lock);
+    if (!lock && !lock.try_lock_for(config::wait_deadline())) throw_held();
+    run_beside_others(job, traits.is_small);
+  }
+}
+
+void TeamSlot::run_beside_others(const std::shared_ptr<core::Job>& job, bool is_small) {
+  if (!is_small && !core::in_background()) {
+    const std::unique_lock team(team_mutex_, std::try_to_lock);
+    if (team) return run_on_team(job);
+  }
+  run_alone(job);
 }
 
 /// A team that broke is left to its stuck threads.
 void TeamSlot::run_on_team(const std::shared_ptr<core::Job>& job) {
+  if (!team_) team_ = std::make_unique<core::Team>(squads_);
   try {
     team_->run(job, config::wait_deadline());
   } catch (...) {
@@ -59,12 +69,37 @@ void TeamSlot::run_on_team(const std::shared_ptr<core::Job>& job) {
   }
 }
 
+void TeamSlot::run_alone(const std::shared_ptr<core::Job>& job) {
+  const auto give_back = [this](core::Team* team) {
+    const std::lock_guard lock(singles_mutex_);
+    singles_.emplace_back(team);
+  };
+  std::unique_ptr<core::Team, decltype(give_back)> single(nullptr, give_back);
+  {
+    const std::lock_guard lock(singles_mutex_);
+    if (!singles_.empty()) {
+      single.reset(singles_.back().release());
+      singles_.pop_back();
+    }
+  }
+  if (!single) single.reset(new core::Team(squads_, 1));
+  single->run(job, config::wait_deadline());
+}
+
 bool TeamSlot::run_if_awake(const std::shared_ptr<core::Job>& job) {
   if (core::Team::is_playing()) return false;
-  const std::unique_lock lock(baton_, std::try_to_lock);
-  if (!lock || !team_ || !team_->awake()) return false;
+  const std::shared_lock lock(variables_, std::try_to_lock);
+  if (!lock) return false;
+  const std::unique_lock team(team_mutex_, std::try_to_lock);
+  if (!team || !team_ || !team_->awake()) return false;
   run_on_team(job);
   return true;
+}
+
+void TeamSlot::throw_held() const {
+  throw DeadlineExceeded(
+      fmt::format("{}: another thread's work held the device for more than {:.3g} s",
+                  squads_[0].name, std::chrono::duration<double>(config::wait_deadline()).count()));
 }
 
 std::shared_ptr<TeamSlot> last_team() { return last.lock(); }

@@ -1,30 +1,62 @@
 /// What a Tensor handle points to.
 #pragma once
 
+#include <atomic>
 #include <memory>
+#include <mutex>
+#include <shared_mutex>
 
 #include "device/device.h"
 #include "tandem/tensor.h"
 
 namespace tandem {
 
-/// Memory of one device, or the user's own (then there is no block, and `owner` keeps it alive).
+class StoreBlock;
+
+/// Memory of one device, or the user's own (then there is no block, and `owner` keeps it alive), or
+/// borrowed: a variable's own memory, which a read shares until somebody writes the variable.
 class Buffer {
  public:
   Buffer(devices::DevicePtr device, size_t bytes, DType dtype, const Shape& shape);
   Buffer(devices::DevicePtr device, void* data, std::shared_ptr<const void> owner);
+  /// Borrows `bytes` at `data` of `lender`, which settles what it has lent before it is written.
+  Buffer(devices::DevicePtr device, void* data, size_t bytes, std::shared_ptr<StoreBlock> lender);
   ~Buffer();
   Buffer(const Buffer&) = delete;
   Buffer& operator=(const Buffer&) = delete;
 
-  void* data() const { return data_; }
+  /// Memory that stays as it is. What is borrowed is copied first.
+  void* data() const {
+    if (is_borrowed()) settle();
+    return data_;
+  }
   const devices::DevicePtr& device() const { return device_; }
 
+  /// A value that is borrowed can be read where it is while a pin is held, which keeps writers
+  /// waiting. One thread takes one pin of a buffer.
+  using Pin = std::shared_lock<std::shared_timed_mutex>;
+  bool is_borrowed() const { return borrowed_.load(std::memory_order_acquire); }
+  Pin pin() const { return Pin(loan_->in_use); }
+  bool is_held_by(const Pin& pin) const { return pin.mutex() == &loan_->in_use; }
+  void* pinned_data() const { return data_; }
+
+  /// Copies what is borrowed, once nobody pins it. Throws DeadlineExceeded when somebody does not
+  /// let go of it.
+  void settle() const;
+
  private:
+  struct Loan {
+    std::shared_timed_mutex in_use;
+    size_t bytes;
+    std::shared_ptr<StoreBlock> lender;
+  };
+
   const devices::DevicePtr device_;
-  devices::Allocator::Block* block_ = nullptr;
-  void* data_;
+  mutable devices::Allocator::Block* block_ = nullptr;
+  mutable void* data_;
   std::shared_ptr<const void> owner_;
+  mutable std::atomic<bool> borrowed_{false};
+  const std::unique_ptr<Loan> loan_;  // Of one that was made as borrowed.
 };
 
 struct TensorBody {

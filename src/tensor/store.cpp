@@ -75,6 +75,42 @@ void* StoreBlock::data(const devices::Device& device) const {
                              components_[0]->device()->name(), device.name()));
 }
 
+std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, int64_t offset,
+                                             const Shape& shape) {
+  const bool is_only_here =
+      components_.size() == 1 && &components_[0]->device()->space() == &device->space();
+  const bool is_read_at_once = device->queue().immediate() && device->space().host_readable();
+  if (!is_only_here || !is_read_at_once) return nullptr;
+  auto body = std::make_shared<TensorBody>();
+  body->dtype = dtype_;
+  body->shape = shape;
+  char* data =
+      static_cast<char*>(components_[0]->data()) + static_cast<size_t>(offset) * size_of(dtype_);
+  body->buffer = std::make_shared<Buffer>(device, data, body->bytes(), shared_from_this());
+  const std::lock_guard lock(loans_mutex_);
+  loans_.emplace_back(body->buffer.get(), body->buffer);
+  loan_count_.store(loans_.size(), std::memory_order_release);
+  return body;
+}
+
+void StoreBlock::settle_loans() {
+  if (loan_count_.load(std::memory_order_acquire) == 0) return;
+  std::vector<std::shared_ptr<Buffer>> held;
+  {
+    const std::lock_guard lock(loans_mutex_);
+    for (const auto& [buffer, loan] : loans_) {
+      if (auto alive = loan.lock()) held.push_back(std::move(alive));
+    }
+  }
+  for (const auto& loan : held) loan->settle();
+}
+
+void StoreBlock::forget_loan(const Buffer& loan) {
+  const std::lock_guard lock(loans_mutex_);
+  std::erase_if(loans_, [&](const auto& entry) { return entry.first == &loan; });
+  loan_count_.store(loans_.size(), std::memory_order_release);
+}
+
 std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (auto block = slots_[name].lock()) return block;
@@ -123,6 +159,7 @@ StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count) 
 }
 
 void write_range(const StoreRange& range, const Tensor& value) {
+  range.block->settle_loans();
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   for (const auto& component : range.block->components()) write_component(component, offset, value);
 }

@@ -31,6 +31,15 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   bool is_in(const devices::MemorySpace& space) const;
   const std::vector<std::shared_ptr<Buffer>>& components() const { return components_; }
 
+  /// The value at `offset` for `device`, copied only when something is written here. Null where the
+  /// block is not in the host's memory alone.
+  std::shared_ptr<TensorBody> lend(const devices::DevicePtr& device, int64_t offset,
+                                   const Shape& shape);
+  /// To be called before anything of the block is written: values that were lent, and are still
+  /// held, are copied.
+  void settle_loans();
+  void forget_loan(const Buffer& loan);
+
   /// A block of the same size for an optimizer's slot: what a variable's slot is named, lies at the
   /// variable's own offset. Made, zeroed, when it is asked for, and lives as long as somebody holds
   /// it.
@@ -50,6 +59,9 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   const uint64_t owner_;
   std::vector<std::shared_ptr<Buffer>> components_;
   int64_t used_ = 0;
+  std::mutex loans_mutex_;
+  std::vector<std::pair<const Buffer*, std::weak_ptr<Buffer>>> loans_;
+  std::atomic<size_t> loan_count_{0};
   std::weak_ptr<const StoreBlock> variables_;  // Of a slot: whose it is,
   std::string slot_;                           // and what it is named.
   mutable std::mutex mutex_;

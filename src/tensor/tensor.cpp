@@ -5,8 +5,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <limits>
 #include <ostream>
+#include <utility>
 
 #include "core/fork.h"
 #include "device/copies.h"
@@ -16,6 +18,7 @@
 #include "tensor/body.h"
 #include "tensor/print.h"
 #include "tensor/row_slices.h"
+#include "tensor/store.h"
 
 namespace tandem {
 namespace {
@@ -44,8 +47,32 @@ Buffer::Buffer(devices::DevicePtr device, size_t bytes, DType dtype, const Shape
 Buffer::Buffer(devices::DevicePtr device, void* data, std::shared_ptr<const void> owner)
     : device_(std::move(device)), data_(data), owner_(std::move(owner)) {}
 
+Buffer::Buffer(devices::DevicePtr device, void* data, size_t bytes,
+               std::shared_ptr<StoreBlock> lender)
+    : device_(std::move(device)), data_(data), borrowed_(true), loan_(new Loan) {
+  loan_->bytes = bytes;
+  loan_->lender = std::move(lender);
+}
+
 Buffer::~Buffer() {
+  if (is_borrowed()) loan_->lender->forget_loan(*this);
   if (block_ != nullptr) device_->allocator().free(block_);
+}
+
+void Buffer::settle() const {
+  const std::unique_lock alone(loan_->in_use, config::wait_deadline());
+  if (!alone) {
+    throw DeadlineExceeded(fmt::format(
+        "variable: another thread read its value for more than {:.3g} s; it cannot be written yet",
+        std::chrono::duration<double>(config::wait_deadline()).count()));
+  }
+  if (!is_borrowed()) return;
+  const auto bytes = static_cast<int64_t>(loan_->bytes);
+  block_ = allocate(*device_, loan_->bytes, DType::uint8, Shape{bytes});
+  std::memcpy(block_->data, data_, loan_->bytes);
+  data_ = block_->data;
+  borrowed_.store(false, std::memory_order_release);
+  std::exchange(loan_->lender, nullptr)->forget_loan(*this);
 }
 
 std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dtype,

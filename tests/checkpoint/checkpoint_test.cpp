@@ -46,6 +46,17 @@ TEST_F(CheckpointTest, GivesBackWhatWasSaved) {
   status.assert_consumed();
 }
 
+TEST_F(CheckpointTest, WhatWasReadBeforeARestoreStaysAsItWas) {
+  const Variable a = variable({1, 2, 3});
+  const Checkpoint checkpoint({{"a", a}});
+  const auto path = checkpoint.save(folder_ / "ckpt");
+  set(a, {7, 8, 9});
+  const Tensor read = a.value();
+  checkpoint.restore(path);
+  EXPECT_EQ(read.to_vector<float>(), (Floats{7, 8, 9}));
+  EXPECT_EQ(value(a), (Floats{1, 2, 3}));
+}
+
 TEST_F(CheckpointTest, CountsItsSavesAndTheFolderKnowsTheLatest) {
   EXPECT_EQ(latest_checkpoint(folder_.path()), std::nullopt);
   const Checkpoint checkpoint({{"a", variable({1})}});

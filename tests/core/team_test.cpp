@@ -51,8 +51,11 @@ TEST(Team, EveryMemberPlaysOnce) {
     std::vector<std::atomic<int>> played(static_cast<size_t>(count));
     for (int run = 0; run < 100; ++run) {
       team.run(job([&](Host& host) {
-                 for (const Member& member : host.members())
-                   ++played[static_cast<size_t>(member.global)];
+                 for (const Lot& lot : host.lots()) {
+                   for (int i = 0; i < lot.count; ++i) {
+                     ++played[static_cast<size_t>(lot.global + i * lot.stride)];
+                   }
+                 }
                }),
                10s);
     }
@@ -61,10 +64,71 @@ TEST(Team, EveryMemberPlaysOnce) {
 }
 
 TEST(Team, EveryHostKnowsHowManyThereAre) {
-  Team team({{3, "replica 0"}});
+  Team team({{2, "replica 0"}});
+  const int hosts = std::min(2, available_cores());
   std::atomic<int> sum{0};
   team.run(job([&](Host& host) { sum += host.hosts(); }), 10s);
-  EXPECT_EQ(sum, 9);
+  EXPECT_EQ(sum, hosts * hosts);
+}
+
+TEST(Team, FewerHostsPlayAllMembers) {
+  for (const auto& squads : {replicas(1, 4), replicas(3, 2), replicas(4), replicas(2, 3)}) {
+    int members = 0;
+    for (const Squad& squad : squads) members += squad.threads;
+    Team alone(squads, 1);
+    std::vector<int> played(static_cast<size_t>(members));
+    alone.run(job([&](Host& host) {
+                EXPECT_EQ(host.hosts(), 1);
+                EXPECT_EQ(host.lots().size(), squads.size());
+                for (const Lot& lot : host.lots()) {
+                  EXPECT_EQ(lot.count, lot.size);
+                  for (int i = 0; i < lot.count; ++i) {
+                    ++played[static_cast<size_t>(lot.global + i * lot.stride)];
+                  }
+                  host.squad_barrier(lot);
+                }
+                host.team_barrier();
+              }),
+              10s);
+    EXPECT_EQ(played, std::vector<int>(static_cast<size_t>(members), 1));
+  }
+}
+
+/// The second host does next to nothing, and all wait for it: as if it had to share its core.
+TEST(Team, AHostThatKeepsTheOthersWaitingIsDoneWithout) {
+  if (available_cores() == 1) GTEST_SKIP() << "There is one host at most.";
+  Team team({{2, "replica 0"}});
+  const auto slow = job([](Host& host) {
+    if (host.index() == 1) std::this_thread::sleep_for(1ms);
+    host.team_barrier();
+  });
+  std::atomic<int> hosts{0};
+  const auto count = job([&](Host& host) { hosts = host.hosts(); });
+  const auto give_up = Clock::now() + 30s;
+  do {
+    team.run(slow, 10s);
+    team.run(count, 10s);
+  } while (hosts > 1 && Clock::now() < give_up);
+  EXPECT_EQ(hosts, 1);
+  EXPECT_FALSE(team.awake());
+}
+
+TEST(Team, AJobThatMayWaitIsPlayedByAllHosts) {
+  class Waiting final : public Job {
+   public:
+    void play(Host& host) override {
+      hosts = host.hosts();
+      if (host.index() == 1) std::this_thread::sleep_for(5ms);
+    }
+    bool may_wait() const override { return true; }
+    std::atomic<int> hosts{0};
+  };
+  Team team({{2, "replica 0"}});
+  const auto waiting = std::make_shared<Waiting>();
+  for (int i = 0; i < 50; ++i) {
+    team.run(waiting, 10s);
+    ASSERT_EQ(waiting->hosts, std::min(2, available_cores()));
+  }
 }
 
 TEST(Team, ThreadsThatHaveLongWaitedAreNotAwake) {
@@ -93,8 +157,9 @@ TEST(Team, WhatIsWrittenBeforeABarrierIsSeenAfterIt) {
     std::atomic<int> wrong{0};
     team.run(job([&](Host& host) {
                for (int round = 0; round < 2000; ++round) {
-                 for (const Member& m : host.members())
-                   written[static_cast<size_t>(m.global)] = round;
+                 for (const Lot& lot : host.lots()) {
+                   written[static_cast<size_t>(lot.global)] = round;
+                 }
                  host.team_barrier();
                  for (int value : written) wrong += value != round;
                  host.team_barrier();
@@ -110,13 +175,15 @@ TEST(Team, SquadsMeetAmongThemselves) {
   std::vector<std::vector<int>> written(2, std::vector<int>(2, -1));
   std::atomic<int> wrong{0};
   team.run(job([&](Host& host) {
-             for (const Member& m : host.members()) {
-               auto& own = written[static_cast<size_t>(m.squad)];
+             for (const Lot& lot : host.lots()) {
+               auto& own = written[static_cast<size_t>(lot.squad)];
                for (int round = 0; round < 500; ++round) {
-                 own[static_cast<size_t>(m.rank)] = round;
-                 host.squad_barrier(m);
+                 for (int i = 0; i < lot.count; ++i) {
+                   own[static_cast<size_t>(lot.rank + i * lot.stride)] = round;
+                 }
+                 host.squad_barrier(lot);
                  wrong += own[0] != round || own[1] != round;
-                 host.squad_barrier(m);
+                 host.squad_barrier(lot);
                }
              }
            }),
@@ -127,9 +194,9 @@ TEST(Team, SquadsMeetAmongThemselves) {
 TEST(Team, AnErrorNamesTheSquadAndTheTeamGoesOn) {
   Team team(replicas(2));
   const auto failing = job([](Host& host) {
-    for (const Member& member : host.members()) {
-      host.playing(member);
-      if (member.squad == 1) throw InvalidArgument("bad rows");
+    for (const Lot& lot : host.lots()) {
+      host.playing(lot);
+      if (lot.squad == 1) throw InvalidArgument("bad rows");
     }
     host.team_barrier();
   });
@@ -138,7 +205,7 @@ TEST(Team, AnErrorNamesTheSquadAndTheTeamGoesOn) {
     EXPECT_FALSE(team.broken());
     std::atomic<int> played{0};
     team.run(job([&](Host& host) {
-               played += static_cast<int>(host.members().size());
+               played += static_cast<int>(host.lots().size());
                host.team_barrier();
              }),
              10s);
@@ -159,10 +226,10 @@ TEST(Team, OneWhoNeverArrivesIsNamedWithinTheDeadline) {
   const harness::Trap trap;
   Team team(replicas(2));
   const auto stuck = job([trap](Host& host) {
-    for (const Member& member : host.members()) {
-      host.playing(member);
+    for (const Lot& lot : host.lots()) {
+      host.playing(lot);
       host.doing("matmul");
-      if (member.squad == 1) trap.enter();
+      if (lot.squad == 1) trap.enter();
     }
     trap.wait_until_occupied();
     host.team_barrier();
@@ -180,10 +247,10 @@ TEST(Team, OneWhoIsStuckWhileAnotherFailsIsNamedToo) {
   const harness::Trap trap;
   Team team(replicas(2));
   const auto failing = job([trap](Host& host) {
-    for (const Member& member : host.members()) {
-      host.playing(member);
+    for (const Lot& lot : host.lots()) {
+      host.playing(lot);
       host.doing("matmul");
-      if (member.squad == 1) trap.enter();
+      if (lot.squad == 1) trap.enter();
       trap.wait_until_occupied();
       throw InvalidArgument("bad rows");
     }

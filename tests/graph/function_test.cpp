@@ -10,6 +10,7 @@
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "runtime/random_calls.h"
+#include "tandem/control_flow.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/keras/optimizers.h"
@@ -383,7 +384,33 @@ TEST_F(FunctionThreadsTest, RunsWhereTheScopeElseItsVariablesSay) {
   EXPECT_EQ(without(vector({1, 2})).device(), "/device:CPU:1");
 }
 
-TEST_F(FunctionThreadsTest, CallsFromSeveralThreadsTakeTurns) {
+TEST_F(FunctionTest, WhatWasReadBeforeAStepStaysAsItWas) {
+  const Variable v(vector({1, 2})), other(vector({5, 6}));
+  const auto step = function([&](const Tensor& x) {
+    v.assign_add(x);
+    return x + v + other;
+  });
+  const Tensor read = v.value();
+  const Tensor untouched = other.value();
+  EXPECT_EQ(step(vector({1, 1})).to_vector<float>(), (Floats{8, 10}));
+  EXPECT_EQ(read.to_vector<float>(), (Floats{1, 2}));
+  // A read that is itself an argument.
+  EXPECT_EQ(step(v.value()).to_vector<float>(), (Floats{11, 15}));
+  EXPECT_EQ(v.value().to_vector<float>(), (Floats{4, 6}));
+  EXPECT_EQ(untouched.to_vector<float>(), (Floats{5, 6}));
+  // An assign in a branch.
+  const auto branch = function([&](const Tensor& x) {
+    cond(
+        greater(reduce_sum(x), Tensor(0.0f)), [&] { v.assign(x); }, [] {});
+    return reduce_sum(x);
+  });
+  const Tensor before = v.value();
+  branch(vector({9, 9}));
+  EXPECT_EQ(before.to_vector<float>(), (Floats{4, 6}));
+  EXPECT_EQ(v.value().to_vector<float>(), (Floats{9, 9}));
+}
+
+TEST_F(FunctionThreadsTest, CallsThatWriteVariablesTakeTurns) {
   const Variable sum(Tensor(0.0));
   const auto f = function([&](const Tensor& x) {
     sum.assign_add(reduce_sum(cast(x, DType::float64)));

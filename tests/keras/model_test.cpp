@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -55,6 +57,29 @@ TEST_F(ModelTest, TheFirstCallMayBeWithinATraceAndUnderATape) {
   EXPECT_EQ(values(step(ones({6, 3}))), (std::vector<float>{6}));
   EXPECT_EQ(values(step(ones({2, 3}))), (std::vector<float>{2}));
   EXPECT_EQ(step.trace_count(), 1);
+}
+
+/// The first call makes the weights and the step of `predict`, whichever thread makes it.
+TEST_F(ModelTest, SeveralThreadsMayCallAModelFromTheFirstCallOn) {
+  const Sequential model({Dense(8, {.activation = "relu"}), Dense(3)});
+  std::vector<Tensor> eager(4), predicted(4);
+  std::vector<std::thread> threads;
+  for (size_t i = 0; i < eager.size(); ++i) {
+    threads.emplace_back([&, i] {
+      const Tensor x = fill({2, 5}, static_cast<double>(i));
+      for (int call = 0; call < 20; ++call) {
+        eager[i] = model(x);
+        predicted[i] = model.predict(x);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(model.weights().size(), 4u);
+  for (size_t i = 0; i < eager.size(); ++i) {
+    const Tensor x = fill({2, 5}, static_cast<double>(i));
+    EXPECT_EQ(values(eager[i]), values(model(x)));
+    EXPECT_EQ(values(predicted[i]), values(model.predict(x)));
+  }
 }
 
 TEST_F(ModelTest, AnInputLayerStandsForTheInputShape) {

@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "device/test/test_device.h"
+#include "graph/instruction_hook.h"
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -16,7 +17,20 @@ namespace tandem {
 namespace {
 
 using harness::throws;
-using ProfileTest = harness::FreshDevices;
+
+/// Programs are played by all threads that they can have, however small they are and whatever else
+/// the machine does: an instruction hook may wait.
+class ProfileTest : public harness::FreshDevices {
+ protected:
+  void SetUp() override {
+    FreshDevices::SetUp();
+    graph::set_instruction_hook([](int, const std::string&) {});
+  }
+  void TearDown() override {
+    graph::set_instruction_hook({});
+    FreshDevices::TearDown();
+  }
+};
 
 const profile::Summary::Op* find(const profile::Summary& summary, const std::string& name) {
   const auto op = std::ranges::find(summary.ops, name, &profile::Summary::Op::name);

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
@@ -47,6 +50,82 @@ TEST_F(VariableTest, AReadIsASnapshot) {
   v.assign(Tensor::from<float>({3, 4}, {2}));
   EXPECT_EQ(before.to_vector<float>(), (Floats{1, 2}));
   EXPECT_EQ(value(v), (Floats{3, 4}));
+}
+
+TEST_F(VariableTest, AReadTakesMemoryOnlyOnceTheVariableIsWritten) {
+  constexpr size_t kBytes = 100'000 * sizeof(float);
+  const Variable v(zeros({100'000}));
+  const auto in_use = [] { return devices::host_device()->allocator().info().current; };
+  const size_t before = in_use();
+  const Tensor read = v.value();
+  const Tensor again = v.value();
+  EXPECT_EQ(in_use(), before);
+  const Tensor sum = reduce_sum(read + again);
+  EXPECT_LT(in_use(), before + kBytes);
+  v.assign(ones({100'000}));
+  EXPECT_GE(in_use(), before + 2 * kBytes);
+  EXPECT_EQ(read.to_vector<float>(), Floats(100'000, 0));
+  EXPECT_EQ(value(v), Floats(100'000, 1));
+}
+
+TEST_F(VariableTest, AReadThatNobodyHoldsIsNotCopied) {
+  const Variable v(zeros({100'000}));
+  const auto in_use = [] { return devices::host_device()->allocator().info().peak; };
+  const Tensor value = ones({100'000});
+  reduce_sum(v.value());
+  const size_t before = in_use();
+  for (int i = 0; i < 3; ++i) {
+    reduce_sum(v.value());
+    v.assign(value);
+  }
+  EXPECT_EQ(in_use(), before);
+}
+
+TEST_F(VariableTest, AViewOfAReadIsASnapshotToo) {
+  const Variable v = variable({1, 2, 3, 4});
+  const Tensor matrix = reshape(v.value(), {2, 2});
+  const Tensor row = v.value().rows(1, 3);
+  v.assign_add(v);
+  EXPECT_EQ(matrix.to_vector<float>(), (Floats{1, 2, 3, 4}));
+  EXPECT_EQ(row.to_vector<float>(), (Floats{2, 3}));
+  EXPECT_EQ(value(v), (Floats{2, 4, 6, 8}));
+}
+
+TEST_F(VariableTest, AVariableMayBeAssignedItsOwnRead) {
+  const Variable v = variable({1, 2});
+  const Tensor held = v.value();
+  v.assign(held);
+  EXPECT_EQ(value(v), (Floats{1, 2}));
+  v.assign_sub(held);
+  EXPECT_EQ(value(v), (Floats{0, 0}));
+  EXPECT_EQ(held.to_vector<float>(), (Floats{1, 2}));
+}
+
+TEST_F(VariableTest, AReadOutlivesItsVariable) {
+  Tensor read;
+  {
+    const Variable v(fill({100'000}, 3));
+    read = v.value();
+  }
+  EXPECT_EQ(reduce_sum(read).item<float>(), 300'000);
+}
+
+/// Between them is nothing but the read: each thread uses its own as long as it likes.
+TEST_F(VariableTest, AnotherThreadsAssignsDoNotReachARead) {
+  const Variable v(zeros({10'000}));
+  std::atomic<int> wrong{0};
+  for (int round = 0; round < 20; ++round) {
+    const auto expected = static_cast<float>(round);
+    const Tensor read = v.value();
+    std::thread reader([&] {
+      for (int i = 0; i < 5; ++i) {
+        wrong += reduce_sum(read * 1.0f).item<float>() != expected * 10'000;
+      }
+    });
+    v.assign(fill({10'000}, round + 1));
+    reader.join();
+  }
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST_F(VariableTest, LaterAssignsDoNotReachTheInitialValue) {

@@ -19,6 +19,7 @@
 ///   keras::Layer layer = keras::make_layer<Scale>();
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -161,6 +162,7 @@ class TANDEM_API LayerBody {
   void ensure_built(const TensorSpecs& inputs);
   DType dtype_for(DType given) const;
   Tensors taken(const Tensors& inputs) const;
+  void set_outputs(const TensorSpecs& outputs);
 
   std::string kind_;
   std::string name_;
@@ -169,8 +171,9 @@ class TANDEM_API LayerBody {
   std::vector<Weight> weights_;
   std::vector<Layer> layers_;
   bool trainable_ = true;
-  bool built_ = false;
+  std::atomic<bool> built_ = false;
   TensorSpecs built_for_;
+  std::atomic<bool> has_outputs_ = false;
   TensorSpecs outputs_;
   int described_calls_ = 0;
 };

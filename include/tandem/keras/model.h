@@ -70,8 +70,8 @@ class TANDEM_API Model : public Layer {
   Logs evaluate(const data::Dataset& batches, const EvaluateOptions& options = {}) const;
 
   /// The outputs for all rows, in order. Needs no compile(). Of a data set's elements the first
-  /// tensors are the inputs, and what follows is not looked at. Throws InvalidArgument where a
-  /// model of several outputs is to return one.
+  /// tensors are the inputs, and what follows is not looked at. Calls from several threads run side
+  /// by side. Throws InvalidArgument where a model of several outputs is to return one.
   Tensor predict(const Tensor& x, const PredictOptions& options = {}) const;
   Tensors predict(const Tensors& x, const PredictOptions& options = {}) const;
   Tensor predict(const data::Dataset& batches, const PredictOptions& options = {}) const;
