@@ -1,6 +1,6 @@
 #include "graph/executions.h"
 
-#include <algorithm>
+#include "core/fork.h"
 
 namespace tandem::graph {
 namespace {
@@ -38,6 +38,7 @@ Executions::Held Executions::take_free() {
 }
 
 Executions::Held Executions::take(const std::string& function) {
+  core::check_not_forked();
   Held free = take_free();
   return free.execution ? std::move(free) : take_first(function);
 }

@@ -109,7 +109,8 @@ Tensor sign(const Tensor& x) { return call<"sign">(x); }
 Tensor square(const Tensor& x) { return call<"square">(x); }
 
 Tensor scalar_like(double value, const Tensor& tensor) {
-  return ops::filled("scalar_like", value, tensor.dtype());
+  const DType dtype = tensor.dtype();
+  return is_floating(dtype) ? fill({}, value, dtype) : ops::filled("scalar_like", value, dtype);
 }
 
 }  // namespace tandem

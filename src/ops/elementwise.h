@@ -65,8 +65,9 @@ Tensor call(const Tensor& x) {
 template <Literal kName>
 Tensor call(const Tensor& a, const Tensor& b) {
   static const op::OpDef& def = op::find_op(kName.text);
-  auto [x, y] = matched(kName.text, a, b);
-  return op::apply_one(def, {std::move(x), std::move(y)});
+  if (!is_number(a) && !is_number(b)) return op::apply_one(def, {a, b});
+  const auto [x, y] = matched(kName.text, a, b);
+  return op::apply_one(def, {x, y});
 }
 
 /// call_with<"elu">({{"alpha", alpha}}, x)

@@ -10,7 +10,6 @@
 #include "op/apply.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
-#include "tensor/body.h"
 
 namespace tandem::ops {
 namespace {
@@ -70,6 +69,28 @@ Tensor with_value(const Tensor& number, const F& f) {
   }
 }
 
+bool is_eager() { return &op::interpreter() == &op::eager_interpreter(); }
+
+/// On the host, where it was.
+Tensor scalar(auto number, DType dtype) {
+  switch (dtype) {
+    case DType::float32:
+      return Tensor(static_cast<float>(number));
+    case DType::float64:
+      return Tensor(static_cast<double>(number));
+    case DType::uint8:
+      return Tensor(static_cast<uint8_t>(number));
+    case DType::int32:
+      return Tensor(static_cast<int32_t>(number));
+    case DType::int64:
+      return Tensor(static_cast<int64_t>(number));
+    case DType::boolean:
+      return Tensor(number != 0);
+    default:
+      return fill({}, static_cast<double>(number), dtype);
+  }
+}
+
 /// What fill makes of a number; an int64 that a double does not hold is a constant.
 Tensor everywhere(double number, DType dtype, const Shape& shape) {
   return fill(shape, number, dtype);
@@ -91,13 +112,12 @@ DType common_dtype(DType a, DType b) {
 
 }  // namespace
 
-bool is_number(const Tensor& tensor) { return tensor.body() && tensor.body()->is_number; }
-
 Tensor filled(std::string_view op, const Tensor& number, DType dtype, const Shape& shape) {
   if (is_watched(number)) return broadcast_to(cast(number, dtype), shape);
   return with_value(number, [&](auto value) {
     if (!is_floating(dtype)) check_has(op, dtype, value);
-    return everywhere(value, dtype, shape);
+    const bool at_once = shape.rank() == 0 && is_eager();  // A call of fill would take longer.
+    return at_once ? scalar(value, dtype) : everywhere(value, dtype, shape);
   });
 }
 
@@ -109,11 +129,11 @@ Tensor typed(const Tensor& tensor) {
 }
 
 std::pair<Tensor, Tensor> matched(std::string_view op, const Tensor& a, const Tensor& b) {
-  if (!is_number(a) && !is_number(b)) return {a, b};
   const DType dtype = is_number(a) && is_number(b) ? common_dtype(a.dtype(), b.dtype())
                                                    : (is_number(a) ? b : a).dtype();
   const auto converted = [&](const Tensor& side) {
-    return is_number(side) ? filled(op, side, dtype) : side;
+    if (!is_number(side) || (side.dtype() == dtype && is_eager())) return side;
+    return filled(op, side, dtype);
   };
   return {converted(a), converted(b)};
 }

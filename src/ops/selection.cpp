@@ -56,8 +56,9 @@ void register_selection(op::Registry& registry) {
 
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   static const op::OpDef& def = op::find_op("where");
-  auto [x, y] = ops::matched("where", a, b);
-  return op::apply_one(def, {condition, std::move(x), std::move(y)});
+  if (!ops::is_number(a) && !ops::is_number(b)) return op::apply_one(def, {condition, a, b});
+  const auto [x, y] = ops::matched("where", a, b);
+  return op::apply_one(def, {condition, x, y});
 }
 
 Tensor clip(const Tensor& x, double low, double high) {
