@@ -11,8 +11,8 @@ import re
 import sys
 
 ORDER = (
-    "core profile device tensor op runtime ops kernels autograd graph collective cluster data checkpoint"
-    " distribute keras checks"
+    "core profile device tensor op runtime ops kernels autograd graph execution function collective cluster data"
+    " checkpoint distribute keras checks"
 ).split()
 RANK = {folder: rank for rank, folder in enumerate(ORDER)}
 SOURCES = {".h", ".hpp", ".inc", ".cpp", ".cc", ".cu", ".cl"}

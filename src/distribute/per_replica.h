@@ -1,7 +1,7 @@
 /// How a batch of rows is dealt to replicas.
 #pragma once
 
-#include "graph/execution.h"
+#include "execution/execution.h"
 #include "tandem/per_replica.h"
 
 namespace tandem::distribute {

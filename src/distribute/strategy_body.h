@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/execution.h"
-#include "graph/function_body.h"
+#include "execution/execution.h"
+#include "function/function_body.h"
 #include "tandem/strategy.h"
 #include "tensor/store.h"
 

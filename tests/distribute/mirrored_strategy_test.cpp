@@ -5,7 +5,7 @@
 
 #include "device/device.h"
 #include "device/test/test_device.h"
-#include "graph/execution.h"
+#include "execution/execution.h"
 #include "harness/classifier.h"
 #include "harness/threads.h"
 #include "harness/throws.h"

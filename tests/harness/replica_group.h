@@ -12,7 +12,7 @@
 
 #include "device/test/test_device.h"
 #include "distribute/per_replica.h"
-#include "graph/function_body.h"
+#include "function/function_body.h"
 #include "harness/fresh_devices.h"
 #include "tandem/tandem.h"
 #include "tensor/store.h"

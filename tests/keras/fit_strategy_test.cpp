@@ -6,7 +6,7 @@
 #include <sstream>
 #include <thread>
 
-#include "graph/execution.h"
+#include "execution/execution.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "tandem/distribute.h"

@@ -7,7 +7,7 @@
 #include <fstream>
 
 #include "device/test/test_device.h"
-#include "graph/instruction_hook.h"
+#include "execution/instruction_hook.h"
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "core/team.h"
-#include "graph/bound_replica.h"
-#include "graph/instruction_hook.h"
+#include "execution/bound_replica.h"
+#include "execution/instruction_hook.h"
 
 namespace tandem::graph {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "graph/function_body.h"
+#include "function/function_body.h"
 #include "ops/number.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <vector>
 
-#include "graph/bound_replica.h"
+#include "execution/bound_replica.h"
 
 namespace tandem::graph {
 

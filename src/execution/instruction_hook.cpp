@@ -1,4 +1,4 @@
-#include "graph/instruction_hook.h"
+#include "execution/instruction_hook.h"
 
 #include <atomic>
 #include <deque>

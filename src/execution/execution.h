@@ -10,11 +10,11 @@
 #include <vector>
 
 #include "core/baton.h"
-#include "graph/bound_replica.h"
-#include "graph/instruction_hook.h"
-#include "graph/replicas.h"
-#include "graph/spread.h"
-#include "graph/team_run.h"
+#include "execution/bound_replica.h"
+#include "execution/instruction_hook.h"
+#include "execution/replicas.h"
+#include "execution/spread.h"
+#include "execution/team_run.h"
 #include "runtime/teams.h"
 #include "tandem/function.h"
 

@@ -1,4 +1,4 @@
-#include "graph/executions.h"
+#include "execution/executions.h"
 
 #include "core/fork.h"
 

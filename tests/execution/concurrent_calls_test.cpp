@@ -7,7 +7,7 @@
 #include <functional>
 #include <thread>
 
-#include "graph/instruction_hook.h"
+#include "execution/instruction_hook.h"
 #include "harness/fresh_devices.h"
 #include "harness/threads.h"
 #include "harness/throws.h"

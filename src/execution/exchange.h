@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/spread_plan.h"
+#include "execution/spread_plan.h"
 
 namespace tandem::graph {
 

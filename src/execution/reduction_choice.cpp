@@ -1,4 +1,4 @@
-#include "graph/reduction_choice.h"
+#include "execution/reduction_choice.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/executions.h"
+#include "execution/executions.h"
 
 namespace tandem::graph {
 

@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "device/test/test_device.h"
-#include "graph/execution.h"
+#include "execution/execution.h"
 #include "graph/program.h"
 #include "graph/trace.h"
 #include "harness/fresh_devices.h"

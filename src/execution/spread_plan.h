@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/bound_replica.h"
-#include "graph/replicas.h"
+#include "execution/bound_replica.h"
+#include "execution/replicas.h"
 
 namespace tandem::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/execution.h"
+#include "execution/execution.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "core/fork.h"
-#include "graph/queue_run.h"
+#include "execution/queue_run.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
 #include "tandem/error.h"

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/exchange.h"
-#include "graph/queue_run.h"
-#include "graph/spread_plan.h"
-#include "graph/team_run.h"
+#include "execution/exchange.h"
+#include "execution/queue_run.h"
+#include "execution/spread_plan.h"
+#include "execution/team_run.h"
 #include "runtime/teams.h"
 
 namespace tandem::graph {

@@ -1,9 +1,9 @@
-#include "graph/queue_run.h"
+#include "execution/queue_run.h"
 
 #include <fmt/format.h>
 
 #include "core/compute_scope.h"
-#include "graph/instruction_hook.h"
+#include "execution/instruction_hook.h"
 #include "tandem/error.h"
 
 namespace tandem::graph {

@@ -1,4 +1,4 @@
-#include "graph/function_body.h"
+#include "function/function_body.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <thread>
 
 #include "device/test/test_device.h"
-#include "graph/execution.h"
+#include "execution/execution.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "runtime/random_calls.h"

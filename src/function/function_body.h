@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
-#include "graph/replicas.h"
-#include "graph/stage.h"
+#include "execution/replicas.h"
+#include "execution/stage.h"
 #include "graph/trace.h"
 #include "profile/recorder.h"
 #include "tandem/error.h"

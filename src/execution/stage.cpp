@@ -1,4 +1,4 @@
-#include "graph/stage.h"
+#include "execution/stage.h"
 
 #include <algorithm>
 #include <map>

@@ -1,4 +1,4 @@
-#include "graph/exchange.h"
+#include "execution/exchange.h"
 
 #include <algorithm>
 #include <map>

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/execution.h"
+#include "execution/execution.h"
 
 namespace tandem::graph {
 

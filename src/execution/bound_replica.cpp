@@ -1,4 +1,4 @@
-#include "graph/bound_replica.h"
+#include "execution/bound_replica.h"
 
 namespace tandem::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/spread_plan.h"
+#include "execution/spread_plan.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <numeric>
 #include <set>
 
-#include "graph/reduction_choice.h"
+#include "execution/reduction_choice.h"
 #include "tandem/error.h"
 
 namespace tandem::graph {

@@ -1,4 +1,4 @@
-#include "graph/team_run.h"
+#include "execution/team_run.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "graph/spread.h"
+#include "execution/spread.h"
 
 #include <fmt/format.h>
 
