@@ -1,5 +1,5 @@
-// Models in checkpoints: those that Keras wrote (tests/data/make_keras_models.py), those with
-// former names (tests/data/make_former_names.cpp), and the names that are written.
+// Models in checkpoints: those that Keras wrote (tests/fixtures/make_keras_models.py), those with
+// former names (tests/fixtures/make_former_names.cpp), and the names that are written.
 #include <gtest/gtest.h>
 
 #include "harness/fresh_devices.h"
@@ -19,7 +19,7 @@ using keras::optimizers::Optimizer;
 using namespace keras::layers;
 using Names = std::vector<std::string>;
 
-const std::filesystem::path kData = TANDEM_TEST_DATA_DIR;
+const std::filesystem::path kData = TANDEM_FIXTURES_DIR;
 
 class Subclassed final : public keras::LayerBody {
  public:

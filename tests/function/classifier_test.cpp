@@ -85,10 +85,10 @@ Outcome train_mirrored(const std::vector<std::string>& devices) {
 }
 
 /// Losses and weights that TensorFlow itself computed; see
-/// tests/data/make_tensorflow_classifier.py.
+/// tests/fixtures/make_tensorflow_classifier.py.
 void expect_tensorflow(const Outcome& outcome) {
-  std::ifstream file(TANDEM_TEST_DATA_DIR "/tensorflow_classifier.txt");
-  ASSERT_TRUE(file) << "tests/data/tensorflow_classifier.txt is missing";
+  std::ifstream file(TANDEM_FIXTURES_DIR "/tensorflow_classifier.txt");
+  ASSERT_TRUE(file) << "tests/fixtures/tensorflow_classifier.txt is missing";
   const std::map<std::string, size_t> names{
       {"kernel0", 0}, {"bias0", 1}, {"kernel1", 2}, {"bias1", 3}};
   int losses = 0;

@@ -1,5 +1,5 @@
 /// The 784-10-10 classifier of the first article, with data and weights from a fixed generator that
-/// the figures of other frameworks (tests/data, bench/peers) use too.
+/// the figures of other frameworks (tests/fixtures, bench/peers) use too.
 #pragma once
 
 #include <cmath>

@@ -1,6 +1,6 @@
 /// The data that fit, evaluate and predict take: few samples, other dtypes, data sets, generators.
 #include "harness/throws.h"
-#include "like_keras.h"
+#include "keras/like_keras.h"
 
 namespace tandem::keras {
 namespace {

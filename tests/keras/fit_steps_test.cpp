@@ -3,7 +3,7 @@
 
 #include "harness/throws.h"
 #include "keras/epoch_batches.h"
-#include "like_keras.h"
+#include "keras/like_keras.h"
 
 namespace tandem::keras {
 namespace {

@@ -1,6 +1,6 @@
 /// What weights of samples do to losses and metrics, and losses of one's own that are a scalar.
 #include "harness/throws.h"
-#include "like_keras.h"
+#include "keras/like_keras.h"
 
 namespace tandem::keras {
 namespace {

@@ -1,4 +1,4 @@
-/// The tensors of tests/data/keras_losses.txt by name, float64.
+/// The tensors of tests/fixtures/keras_losses.txt by name, float64.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ struct KerasValue {
 
 inline std::map<std::string, KerasValue> read_keras_values() {
   std::map<std::string, KerasValue> values;
-  std::ifstream file(TANDEM_TEST_DATA_DIR "/keras_losses.txt");
+  std::ifstream file(TANDEM_FIXTURES_DIR "/keras_losses.txt");
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string name, sizes;

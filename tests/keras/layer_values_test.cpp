@@ -1,5 +1,5 @@
 // Every layer against Keras: values and gradients from the same weights and inputs, in float64. See
-// tests/data/make_keras_layers.py.
+// tests/fixtures/make_keras_layers.py.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -38,7 +38,7 @@ Tensor read_tensor(std::istream& line) {
 const std::map<std::string, Case>& cases() {
   static const std::map<std::string, Case> all = [] {
     std::map<std::string, Case> read;
-    std::ifstream file(TANDEM_TEST_DATA_DIR "/keras_layers.txt");
+    std::ifstream file(TANDEM_FIXTURES_DIR "/keras_layers.txt");
     Case* current = nullptr;
     for (std::string text; std::getline(file, text);) {
       std::istringstream line(text);

@@ -1,4 +1,5 @@
-// Optimizers against those of Keras, whose losses tests/data/make_keras_optimizers.py has written.
+// Optimizers against those of Keras, whose losses tests/fixtures/make_keras_optimizers.py has
+// written.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -104,7 +105,7 @@ const Case kCases[] = {
 };
 
 Losses losses_of_keras(const std::string& name) {
-  std::ifstream file(TANDEM_TEST_DATA_DIR "/keras_optimizers.txt");
+  std::ifstream file(TANDEM_FIXTURES_DIR "/keras_optimizers.txt");
   for (std::string line; std::getline(file, line);) {
     std::istringstream words(line);
     std::string first;
@@ -114,7 +115,7 @@ Losses losses_of_keras(const std::string& name) {
     for (double loss = 0; words >> loss;) losses.push_back(loss);
     return losses;
   }
-  ADD_FAILURE() << "tests/data/keras_optimizers.txt has no " << name;
+  ADD_FAILURE() << "tests/fixtures/keras_optimizers.txt has no " << name;
   return {};
 }
 
