@@ -1,8 +1,7 @@
 # tests/ mirrors src/: each folder of *_test.cpp becomes one program test_<folder>, and each test in
 # it one entry of ctest. What tests share lives in tests/harness/, files that they read in
-# tests/fixtures/. `make test` runs them side by side
-# on a machine that may be busy; `make soak` runs them with TANDEM_SOAK set (tests/harness/soak.h),
-# and those with the label `soak` besides.
+# tests/fixtures/. `make test` runs them side by side on a machine that may be busy; `make soak` runs
+# them with TANDEM_SOAK set (tests/harness/soak.h), and those with the label `soak` besides.
 
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)

@@ -20,7 +20,7 @@ INCLUDE = re.compile(r'\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
 
 def folders_of(path):
-    """The folder of a file and the backend's folder inside it, if any: kernels/cpu/gemm.h -> kernels, cpu."""
+    """The folder of a file and the backend's folder inside it, if any: kernels/cpu/gemm/gemm.h -> kernels, cpu."""
     parts = pathlib.PurePosixPath(path).parts
     return parts[0], (parts[1] if len(parts) > 2 else None)
 
