@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "function/function_body.h"
-#include "ops/number.h"
+#include "ops/elementwise/number.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
 

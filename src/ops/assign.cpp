@@ -2,7 +2,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/number.h"
+#include "ops/elementwise/number.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"

@@ -4,9 +4,9 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/broadcast.h"
-#include "ops/fused.h"
-#include "ops/shaping.h"
+#include "ops/elementwise/fused.h"
+#include "ops/shaping/broadcast.h"
+#include "ops/shaping/shaping.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "ops/window.h"
+#include "ops/convolution/window.h"
 
 namespace tandem::graph {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "kernels/cpu/cpu_kind.h"
 #include "op/op_def.h"
-#include "ops/window.h"
+#include "ops/convolution/window.h"
 
 namespace tandem::kernels::cpu {
 

@@ -7,7 +7,7 @@
 #include <limits>
 
 #include "op/registry.h"
-#include "ops/window.h"
+#include "ops/convolution/window.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/convolution/pooling.cpp"
