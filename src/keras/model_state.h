@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "keras/training.h"
+#include "keras/training/training.h"
 #include "tandem/distribute.h"
 
 namespace tandem::keras {

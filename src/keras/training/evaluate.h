@@ -1,0 +1,15 @@
+/// One pass over data without training.
+#pragma once
+
+#include "keras/training/epoch_batches.h"
+#include "keras/training/progress.h"
+#include "keras/training/training.h"
+
+namespace tandem::keras {
+
+/// The loss and the metrics over an epoch of the batches, from the beginning of the data. Throws
+/// InvalidArgument where there is none.
+Logs evaluate(Training& training, EpochBatches& batches, int64_t epoch,
+              Progress* progress = nullptr);
+
+}  // namespace tandem::keras
