@@ -11,7 +11,7 @@
 
 #include "checkpoint/bundle_reader.h"
 #include "checkpoint/object_graph.h"
-#include "tensor/trackable.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem::checkpoint {
 

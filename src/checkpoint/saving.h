@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/object_graph.h"
-#include "tensor/trackable.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem::checkpoint {
 

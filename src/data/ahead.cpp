@@ -33,7 +33,7 @@ struct Slot {
 /// What the caller and the threads share. It lives as long as the last of them.
 class Workshop {
  public:
-  Workshop(StagePtr source, uint64_t epoch, Work work, const AheadOptions& options)
+  Workshop(SourcePtr source, uint64_t epoch, Work work, const AheadOptions& options)
       : source_(std::move(source)),
         cursor_(source_->open(epoch)),
         work_(std::move(work)),
@@ -173,7 +173,7 @@ class Workshop {
                     in_source ? source_->str() : "the function"));
   }
 
-  const StagePtr source_;
+  const SourcePtr source_;
   const CursorPtr cursor_;
   const Work work_;
   const char* const name_;
@@ -249,7 +249,7 @@ class Ahead final : public Cursor {
 
 }  // namespace
 
-CursorPtr run_ahead(StagePtr source, uint64_t epoch, Work work, const AheadOptions& options) {
+CursorPtr run_ahead(SourcePtr source, uint64_t epoch, Work work, const AheadOptions& options) {
   auto workshop = std::make_shared<Workshop>(std::move(source), epoch, std::move(work), options);
   return std::make_unique<Ahead>(std::move(workshop), options.threads);
 }

@@ -4,7 +4,7 @@
 /// no slower than without them.
 #pragma once
 
-#include "data/stage.h"
+#include "data/source.h"
 
 namespace tandem::data {
 
@@ -19,7 +19,7 @@ struct AheadOptions {
 /// at once. The threads start with the first item that is asked for. They rest from when `capacity`
 /// (2^16 at most) is reached until half of it is left. The destructor waits for the work at hand; a
 /// thread that does not end within the deadline is left to itself, with all that it uses.
-CursorPtr run_ahead(StagePtr source, uint64_t epoch,
+CursorPtr run_ahead(SourcePtr source, uint64_t epoch,
                     std::function<void(Item& item, int64_t number)> work,
                     const AheadOptions& options);
 

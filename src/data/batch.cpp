@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "data/stage.h"
+#include "data/source.h"
 #include "data/table.h"
 #include "tandem/error.h"
 #include "tensor/body.h"
@@ -118,10 +118,10 @@ class Stacked final : public Cursor {
   BatchMemory memory_;
 };
 
-class Batch final : public Following {
+class Batch final : public Transformation {
  public:
-  Batch(StagePtr source, int64_t size, bool drop_remainder)
-      : Following(std::move(source)), size_(size), drop_remainder_(drop_remainder) {}
+  Batch(SourcePtr source, int64_t size, bool drop_remainder)
+      : Transformation(std::move(source)), size_(size), drop_remainder_(drop_remainder) {}
 
   std::string str() const override {
     return fmt::format("{} | batch({}{})", source()->str(), size_,
@@ -151,7 +151,7 @@ class Batch final : public Following {
 
 }  // namespace
 
-StagePtr batch(StagePtr source, int64_t size, bool drop_remainder) {
+SourcePtr batch(SourcePtr source, int64_t size, bool drop_remainder) {
   return std::make_shared<Batch>(std::move(source), size, drop_remainder);
 }
 

@@ -5,7 +5,7 @@
 
 #include "data/draws.h"
 #include "data/position.h"
-#include "data/stage.h"
+#include "data/source.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
 
@@ -14,7 +14,7 @@ namespace tandem::data {
 // ---- Iterator ----
 
 struct Iterator::Body {
-  StagePtr stage;
+  SourcePtr stage;
   int64_t epoch = 0;
   CursorPtr cursor;  // Before `stage` in destruction.
   int64_t position = 0;
@@ -49,11 +49,11 @@ std::string Iterator::save() const {
 // ---- Dataset ----
 
 struct Dataset::Body {
-  StagePtr stage;
+  SourcePtr stage;
   std::atomic<int64_t> next_epoch{0};
 };
 
-Dataset::Dataset(StagePtr stage) : body_(std::make_shared<Body>()) {
+Dataset::Dataset(SourcePtr stage) : body_(std::make_shared<Body>()) {
   body_->stage = std::move(stage);
 }
 
@@ -98,7 +98,7 @@ Dataset Dataset::range(int64_t start, int64_t stop, int64_t step) {
 
 Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
   if (datasets.empty()) throw InvalidArgument("zip: no data set is given");
-  std::vector<StagePtr> stages;
+  std::vector<SourcePtr> stages;
   stages.reserve(datasets.size());
   for (const Dataset& dataset : datasets) stages.push_back(dataset.body_->stage);
   return Dataset(data::zip(std::move(stages)));

@@ -2,15 +2,15 @@
 
 #include <limits>
 
-#include "data/stage.h"
+#include "data/source.h"
 
 namespace tandem::data {
 namespace {
 
-class Repeat final : public Following {
+class Repeat final : public Transformation {
  public:
-  Repeat(StagePtr source, std::optional<int64_t> count)
-      : Following(std::move(source)), count_(count) {}
+  Repeat(SourcePtr source, std::optional<int64_t> count)
+      : Transformation(std::move(source)), count_(count) {}
 
   std::string str() const override {
     if (!count_) return fmt::format("{} | repeat()", source()->str());
@@ -100,7 +100,7 @@ class Repeat final : public Following {
 
 }  // namespace
 
-StagePtr repeat(StagePtr source, std::optional<int64_t> count) {
+SourcePtr repeat(SourcePtr source, std::optional<int64_t> count) {
   return std::make_shared<Repeat>(std::move(source), count);
 }
 

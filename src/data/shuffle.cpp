@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "data/draws.h"
-#include "data/stage.h"
+#include "data/source.h"
 
 namespace tandem::data {
 namespace {
@@ -29,10 +29,10 @@ class Reservoir {
   std::vector<T> kept_;
 };
 
-class Shuffle final : public Following {
+class Shuffle final : public Transformation {
  public:
-  Shuffle(StagePtr source, int64_t buffer, uint64_t seed, bool reshuffle)
-      : Following(std::move(source)), buffer_(buffer), seed_(seed), reshuffle_(reshuffle) {}
+  Shuffle(SourcePtr source, int64_t buffer, uint64_t seed, bool reshuffle)
+      : Transformation(std::move(source)), buffer_(buffer), seed_(seed), reshuffle_(reshuffle) {}
 
   std::string str() const override {
     return fmt::format("{} | shuffle({}, seed {}{})", source()->str(), buffer_, seed_,
@@ -133,7 +133,7 @@ class Shuffle final : public Following {
 
 }  // namespace
 
-StagePtr shuffle(StagePtr source, int64_t buffer, uint64_t seed, bool reshuffle) {
+SourcePtr shuffle(SourcePtr source, int64_t buffer, uint64_t seed, bool reshuffle) {
   return std::make_shared<Shuffle>(std::move(source), buffer, seed, reshuffle);
 }
 

@@ -6,7 +6,7 @@
 #include <array>
 
 #include "distribute/context.h"
-#include "distribute/per_replica.h"
+#include "distribute/sharding.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {

@@ -1,11 +1,11 @@
-#include "graph/control_flow.h"
+#include "tandem/control_flow.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "graph/control_kernels.h"
 #include "graph/trace.h"
-#include "tandem/control_flow.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"

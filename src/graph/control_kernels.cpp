@@ -1,8 +1,9 @@
+#include "graph/control_kernels.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/alignment.h"
-#include "graph/control_flow.h"
 #include "graph/program.h"
 #include "op/hash.h"
 #include "tensor/body.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "graph/control_flow.h"
+#include "graph/control_kernels.h"
 #include "graph/program.h"
 
 namespace tandem::graph {

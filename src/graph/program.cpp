@@ -5,7 +5,7 @@
 #include "core/alignment.h"
 #include "core/compute_scope.h"
 #include "core/sizes.h"
-#include "graph/control_flow.h"
+#include "graph/control_kernels.h"
 #include "graph/passes/passes.h"
 #include "op/registry.h"
 
@@ -93,8 +93,7 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
     const bool whole_team = replicas > 1 && shares_work;
     instructions_.push_back({node, Barrier::none, whole_team, !whole_team && is_small(node)});
   }
-  for_each_node(graph_,
-                [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
+  for_each_node(graph_, [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
   memory_ = assign_memory(graph_);
   place_barriers(graph_, memory_, replicas, instructions_);
 }

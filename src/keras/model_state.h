@@ -3,7 +3,7 @@
 
 #include <mutex>
 
-#include "keras/training/training.h"
+#include "keras/training/trainer.h"
 #include "tandem/distribute.h"
 
 namespace tandem::keras {
@@ -11,7 +11,7 @@ namespace tandem::keras {
 struct Model::State {
   distribute::Strategy strategy = distribute::get_strategy();  ///< Whose scope it was made in.
   size_t inputs = 1;                                           ///< Tensors that the model takes.
-  std::unique_ptr<Training> training{};                        ///< Once it is compiled.
+  std::unique_ptr<Trainer> trainer{};                          ///< Once it is compiled.
   std::once_flag predict_made{};
   std::unique_ptr<FlatFunction> predict{};  ///< Once it was needed.
 };

@@ -6,7 +6,7 @@
 #include "op/registry.h"
 #include "ops/elementwise/fused.h"
 #include "ops/shaping/broadcast.h"
-#include "ops/shaping/shaping.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

@@ -5,7 +5,7 @@
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "tandem/tandem.h"
-#include "tensor/trackable.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem::train {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "device/test/test_device.h"
-#include "distribute/per_replica.h"
+#include "distribute/sharding.h"
 #include "function/function_body.h"
 #include "harness/fresh_devices.h"
 #include "tandem/tandem.h"

@@ -23,7 +23,7 @@
 
 namespace tandem::keras {
 
-class Training;
+class Trainer;
 
 class TANDEM_API Model : public Layer {
  public:
@@ -83,7 +83,7 @@ class TANDEM_API Model : public Layer {
 
  protected:
   struct State;
-  Training& training(const char* who) const;
+  Trainer& trainer(const char* who) const;
   std::shared_ptr<State> state_;
 
  private:

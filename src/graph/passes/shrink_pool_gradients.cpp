@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "ops/reduction/reduction.h"
+#include "ops/reduction/reduction_rules.h"
 
 namespace tandem::graph {
 namespace {

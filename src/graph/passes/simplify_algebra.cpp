@@ -5,7 +5,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/replacements.h"
 #include "op/registry.h"
-#include "ops/reduction/reduction.h"
+#include "ops/reduction/reduction_rules.h"
 #include "tandem/ops.h"
 
 namespace tandem::graph {

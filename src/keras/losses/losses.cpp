@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include "collective/collective.h"
-#include "keras/losses/batch_rows.h"
 #include "keras/losses/label_shapes.h"
 #include "keras/losses/loss_functions.h"
+#include "keras/losses/replica_rows.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

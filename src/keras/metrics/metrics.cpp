@@ -5,9 +5,9 @@
 #include <numeric>
 #include <vector>
 
-#include "keras/losses/batch_rows.h"
 #include "keras/losses/label_shapes.h"
 #include "keras/losses/loss_functions.h"
+#include "keras/losses/replica_rows.h"
 #include "keras/metrics/metric_functions.h"
 #include "tandem/error.h"
 #include "tandem/keras/losses.h"

@@ -63,16 +63,16 @@ void check_class_weight(const char* who, const std::map<int64_t, double>& class_
 
 }  // namespace
 
-void check_arrays(const char* who, const Layer& model, const Training& training, const Tensors& x,
+void check_arrays(const char* who, const Layer& model, const Trainer& trainer, const Tensors& x,
                   const Tensors& y, const std::map<int64_t, double>& class_weight) {
-  const auto scope = training.strategy().scope();  // The trace may make the weights.
-  check_count(who, "x", model, x.size(), training.inputs(), "input");
-  check_count(who, "y", model, y.size(), training.outputs(), "output");
+  const auto scope = trainer.strategy().scope();  // The trace may make the weights.
+  check_count(who, "x", model, x.size(), trainer.inputs(), "input");
+  check_count(who, "y", model, y.size(), trainer.outputs(), "output");
   const std::vector<Shape> outputs = output_shapes(model, x);
   check_count(who, "y", model, y.size(), outputs.size(), "output");
   check_class_weight(who, class_weight, outputs.size(), classes_of(outputs[0]));
   for (size_t i = 0; i < y.size(); ++i) {
-    const LossLabels& labels = training.options().loss[i].labels();
+    const LossLabels& labels = trainer.options().loss[i].labels();
     if (labels.are_classes) check_labels(who, i, y[i], classes_of(outputs[i]), labels.ignored);
   }
 }

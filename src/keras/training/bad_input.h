@@ -3,7 +3,7 @@
 
 #include <map>
 
-#include "keras/training/training.h"
+#include "keras/training/trainer.h"
 
 namespace tandem::keras {
 
@@ -11,7 +11,7 @@ namespace tandem::keras {
 /// label is one; the classes that `class_weight` names. Makes the weights of a model that has none
 /// yet, and runs no layer. Throws InvalidArgument naming the argument and what is accepted, after
 /// `who`.
-void check_arrays(const char* who, const Layer& model, const Training& training, const Tensors& x,
+void check_arrays(const char* who, const Layer& model, const Trainer& trainer, const Tensors& x,
                   const Tensors& y, const std::map<int64_t, double>& class_weight = {});
 
 }  // namespace tandem::keras

@@ -12,21 +12,21 @@ namespace tandem::keras {
 
 using data::Dataset;
 
-Logs evaluate(Training& training, EpochBatches& batches, int64_t epoch, Progress* progress) {
-  training.reset();
+Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* progress) {
+  trainer.reset();
   if (progress != nullptr) progress->begin(batches.steps());
   int64_t done = 0;
   int64_t samples = 0;
   batches.rewind();
   batches.begin(epoch);
   while (const std::optional<Tensors> batch = batches.next()) {
-    training.evaluate(*batch);
+    trainer.evaluate(*batch);
     samples += (*batch)[0].shape()[0];
     ++done;
-    if (progress != nullptr) progress->step(done, [&] { return training.logs(); });
+    if (progress != nullptr) progress->step(done, [&] { return trainer.logs(); });
   }
   if (done == 0) throw InvalidArgument("evaluate: the data set is empty");
-  Logs logs = training.logs();
+  Logs logs = trainer.logs();
   if (progress != nullptr) progress->end(done, samples, logs);
   return logs;
 }
@@ -37,9 +37,9 @@ Logs Model::evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& op
 
 Logs Model::evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options) const {
   const Samples samples{x, y, options.sample_weight};
-  const Training& training = this->training("evaluate");
+  const Trainer& trainer = this->trainer("evaluate");
   const int64_t rows = samples.rows("evaluate");
-  check_arrays("evaluate", *this, training, x, y);
+  check_arrays("evaluate", *this, trainer, x, y);
   EvaluateOptions inner = options;
   inner.sample_weight = {};
   return evaluate(
@@ -48,14 +48,14 @@ Logs Model::evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& 
 }
 
 Logs Model::evaluate(const Dataset& batches, const EvaluateOptions& options) const {
-  Training& training = this->training("evaluate");
+  Trainer& trainer = this->trainer("evaluate");
   if (options.sample_weight.defined()) {
     throw InvalidArgument(
         "evaluate: sample_weight goes with arrays; put weights into the data set");
   }
-  EpochBatches source({"evaluate", "steps"}, batches, training.in_executions(options.steps));
+  EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps));
   Progress progress(options.output, options.verbose);
-  return keras::evaluate(training, source, 0, &progress);
+  return keras::evaluate(trainer, source, 0, &progress);
 }
 
 Tensor Model::only_output(const Tensors& outputs, const char* instead) const {
@@ -87,7 +87,7 @@ Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
 
 Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options) const {
   const auto steps =
-      state_->training ? state_->training->in_executions(options.steps) : options.steps;
+      state_->trainer ? state_->trainer->in_executions(options.steps) : options.steps;
   EpochBatches source({"predict", "steps"}, batches, steps);
   std::vector<Tensors> parts;  // By output.
   source.begin(0);

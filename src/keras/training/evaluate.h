@@ -3,13 +3,12 @@
 
 #include "keras/training/epoch_batches.h"
 #include "keras/training/progress.h"
-#include "keras/training/training.h"
+#include "keras/training/trainer.h"
 
 namespace tandem::keras {
 
 /// The loss and the metrics over an epoch of the batches, from the beginning of the data. Throws
 /// InvalidArgument where there is none.
-Logs evaluate(Training& training, EpochBatches& batches, int64_t epoch,
-              Progress* progress = nullptr);
+Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* progress = nullptr);
 
 }  // namespace tandem::keras

@@ -26,25 +26,25 @@ double seconds_since(Clock::time_point start) {
 /// One training, as callbacks see it.
 class Run final : public TrainingRun {
  public:
-  Run(const Model& model, Training& training, const Dataset& batches, const FitOptions& options)
+  Run(const Model& model, Trainer& trainer, const Dataset& batches, const FitOptions& options)
       : model_(model),
-        training_(training),
+        trainer_(trainer),
         options_(options),
         batches_({"fit", "steps_per_epoch"}, batches,
-                 training.in_executions(options.steps_per_epoch)),
-        watch_(training),
+                 trainer.in_executions(options.steps_per_epoch)),
+        watch_(trainer),
         progress_(options.output, options.verbose),
-        summary_(training.strategy()) {}
+        summary_(trainer.strategy()) {}
 
   const Model& model() const override { return model_; }
   int epochs() const override { return options_.epochs; }
   std::optional<int64_t> steps() const override { return batches_.steps(); }
-  Logs logs() override { return training_.logs(); }
+  Logs logs() override { return trainer_.logs(); }
   double learning_rate() const override {
-    return training_.options().optimizer.current_learning_rate().item<double>();
+    return trainer_.options().optimizer.current_learning_rate().item<double>();
   }
   void set_learning_rate(double rate) override {
-    training_.options().optimizer.learning_rate().assign(Tensor(rate));
+    trainer_.options().optimizer.learning_rate().assign(Tensor(rate));
   }
   void stop() override { stopped_ = true; }
 
@@ -74,7 +74,7 @@ class Run final : public TrainingRun {
   Logs one_epoch(int epoch, const Validate& validate) {
     progress_.begin_epoch(epoch, options_.epochs);
     tell([&](Callback& callback) { callback.on_epoch_begin(*this, epoch); });
-    training_.reset();
+    trainer_.reset();
     watch_.begin_epoch(epoch);
     progress_.begin(steps());
     batches_.begin(epoch);
@@ -93,7 +93,7 @@ class Run final : public TrainingRun {
 
   int64_t all_steps(int64_t& samples) {
     int64_t done = 0;
-    const int64_t every = training_.options().steps_per_execution;
+    const int64_t every = trainer_.options().steps_per_execution;
     const auto end_execution = [&](int64_t last) {
       tell([&](Callback& callback) { callback.on_batch_end(*this, last); });
     };
@@ -109,7 +109,7 @@ class Run final : public TrainingRun {
       samples += (*batch)[0].shape()[0];
       ++done;
       if (done % every == 0) end_execution(done - 1);
-      progress_.step(done, [&] { return training_.logs(); });
+      progress_.step(done, [&] { return trainer_.logs(); });
       if (watch_.is_due()) watched_logs();
     }
     if (done % every != 0 && !stopped_) end_execution(done / every * every + every - 1);
@@ -118,7 +118,7 @@ class Run final : public TrainingRun {
 
   /// Throws when the loss is no number; where a TerminateOnNaN is, it stops.
   Logs watched_logs() {
-    Logs logs = training_.logs();
+    Logs logs = trainer_.logs();
     if (LossWatch::is_number(logs)) return logs;
     const auto ends = [](const AnyCallback& callback) {
       return dynamic_cast<callbacks::TerminateOnNaN*>(callback.operator->()) != nullptr;
@@ -129,14 +129,14 @@ class Run final : public TrainingRun {
   }
 
   void step(const Tensors& batch) {
-    summary_.run(batch[0].shape()[0], [&] { training_.train(batch); });
+    summary_.run(batch[0].shape()[0], [&] { trainer_.train(batch); });
     if (options_.verify_every > 0 && summary_.steps() % options_.verify_every == 0) {
-      training_.strategy().verify(model_.weights());
+      trainer_.strategy().verify(model_.weights());
     }
   }
 
   const Model& model_;
-  Training& training_;
+  Trainer& trainer_;
   const FitOptions& options_;
   EpochBatches batches_;
   LossWatch watch_;
@@ -162,15 +162,15 @@ void check(const FitOptions& options) {
 }
 
 /// The batches that fit validates on.
-EpochBatches validation_batches(const Model& model, const Training& training,
+EpochBatches validation_batches(const Model& model, const Trainer& trainer,
                                 const FitOptions& options) {
   const EpochBatches::Words words{"fit: validation_data", "validation_steps"};
-  const std::optional<int64_t> steps = training.in_executions(options.validation_steps);
+  const std::optional<int64_t> steps = trainer.in_executions(options.validation_steps);
   const ValidationData& held = *options.validation_data;
   if (held.batches) return {words, *held.batches, steps};
   const Samples samples{held.x, held.y, held.sample_weight};
   const int64_t rows = samples.rows(words.who);
-  check_arrays(words.who, model, training, held.x, held.y);
+  check_arrays(words.who, model, trainer, held.x, held.y);
   const auto given =
       options.validation_batch_size ? options.validation_batch_size : options.batch_size;
   const int64_t size = batch_size_of(words.who, given, options.validation_steps, rows);
@@ -188,8 +188,8 @@ void check_no_arrays(const FitOptions& options) {
 
 }  // namespace
 
-Training& Model::training(const char* who) const {
-  if (state_->training) return *state_->training;
+Trainer& Model::trainer(const char* who) const {
+  if (state_->trainer) return *state_->trainer;
   throw FailedPrecondition(fmt::format(
       "{}: model '{}' is not compiled; call compile({{.optimizer = .., .loss = ..}}) first", who,
       name()));
@@ -197,7 +197,7 @@ Training& Model::training(const char* who) const {
 
 void Model::compile(const CompileOptions& options) const {
   const auto scope = state_->strategy.scope();
-  state_->training = std::make_unique<Training>(*this, options, state_->inputs, state_->strategy);
+  state_->trainer = std::make_unique<Trainer>(*this, options, state_->inputs, state_->strategy);
   track("optimizer", options.optimizer, {.restore_only = true, .overwrite = true});
 }
 
@@ -206,11 +206,11 @@ History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) 
 }
 
 History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options) const {
-  const Training& training = this->training("fit");
+  const Trainer& trainer = this->trainer("fit");
   check(options);
   const Samples all{x, y, options.sample_weight};
   const int64_t rows = all.rows("fit");
-  check_arrays("fit", *this, training, x, y, options.class_weight);
+  check_arrays("fit", *this, trainer, x, y, options.class_weight);
   FitOptions inner = options;
   int64_t used = rows;
   if (options.validation_split > 0 && !options.validation_data) {
@@ -235,27 +235,27 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
 }
 
 History Model::fit(const Dataset& batches, const FitOptions& options) const {
-  Training& training = this->training("fit");
+  Trainer& trainer = this->trainer("fit");
   check(options);
   check_no_arrays(options);
-  Run run(*this, training, batches, options);
+  Run run(*this, trainer, batches, options);
   if (!options.validation_data) return run.train({});
-  EpochBatches held = validation_batches(*this, training, options);
-  return run.train([&](int epoch) { return keras::evaluate(training, held, epoch); });
+  EpochBatches held = validation_batches(*this, trainer, options);
+  return run.train([&](int epoch) { return keras::evaluate(trainer, held, epoch); });
 }
 
 Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& weight) const {
-  Training& training = this->training("train_on_batch");
+  Trainer& trainer = this->trainer("train_on_batch");
   Samples{x, y, weight}.rows("train_on_batch");
-  check_arrays("train_on_batch", *this, training, x, y);
+  check_arrays("train_on_batch", *this, trainer, x, y);
   Tensors batch = x;
   batch.insert(batch.end(), y.begin(), y.end());
   if (weight.defined()) batch.push_back(weight);
-  training.reset();
-  training.train(batch);
-  Logs logs = training.logs();
+  trainer.reset();
+  trainer.train(batch);
+  Logs logs = trainer.logs();
   if (LossWatch::is_number(logs)) return logs;
-  throw LossWatch(training).error(logs, "train_on_batch", "this batch");
+  throw LossWatch(trainer).error(logs, "train_on_batch", "this batch");
 }
 
 }  // namespace tandem::keras

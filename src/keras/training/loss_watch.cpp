@@ -7,7 +7,7 @@
 namespace tandem::keras {
 
 int64_t LossWatch::iterations() const {
-  return training_.options().optimizer.iterations().value().item<int64_t>();
+  return trainer_.options().optimizer.iterations().value().item<int64_t>();
 }
 
 void LossWatch::begin_epoch(int epoch) {
@@ -31,7 +31,7 @@ InvalidArgument LossWatch::error(const Logs& logs) const {
 
 InvalidArgument LossWatch::error(const Logs& logs, std::string_view who,
                                  std::string_view where) const {
-  const double rate = training_.options().optimizer.current_learning_rate().item<double>();
+  const double rate = trainer_.options().optimizer.current_learning_rate().item<double>();
   return InvalidArgument(fmt::format(
       "{}: the loss is {} in {}; the weights are those before it. Look for infinite or missing "
       "values in x and y, or take a smaller learning_rate ({} now)",

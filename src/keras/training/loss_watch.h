@@ -1,17 +1,17 @@
 /// Whether the loss of a training is still a number. From the first that is none on, steps change
-/// nothing (see Training), so that it is enough to look now and then.
+/// nothing (see Trainer), so that it is enough to look now and then.
 #pragma once
 
 #include <chrono>
 
-#include "keras/training/training.h"
+#include "keras/training/trainer.h"
 #include "tandem/error.h"
 
 namespace tandem::keras {
 
 class LossWatch {
  public:
-  explicit LossWatch(const Training& training) : training_(training) {}
+  explicit LossWatch(const Trainer& trainer) : trainer_(trainer) {}
 
   void begin_epoch(int epoch);
 
@@ -31,7 +31,7 @@ class LossWatch {
 
   int64_t iterations() const;
 
-  const Training& training_;
+  const Trainer& trainer_;
   int epoch_ = 0;
   int64_t before_epoch_ = 0;  // Steps taken.
   Clock::time_point looked_ = Clock::now();

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "distribute/per_replica.h"
+#include "distribute/sharding.h"
 #include "distribute/strategy_body.h"
 #include "tandem/error.h"
 #include "tandem/profile.h"

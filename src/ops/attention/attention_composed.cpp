@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "ops/loss/softmax.h"
+#include "ops/loss/softmax_grad.h"
 #include "ops/shaping/broadcast.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"

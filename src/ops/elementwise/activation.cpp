@@ -4,7 +4,7 @@
 #include <functional>
 #include <numbers>
 
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_rules.h"
 #include "tandem/ops.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_rules.h"
 #include "tandem/ops.h"
 
 namespace tandem {

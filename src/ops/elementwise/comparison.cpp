@@ -1,6 +1,6 @@
 #include <fmt/format.h>
 
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_rules.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tensor/body.h"

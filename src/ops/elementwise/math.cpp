@@ -1,6 +1,6 @@
 #include <numbers>
 
-#include "ops/elementwise/elementwise.h"
+#include "ops/elementwise/elementwise_rules.h"
 #include "tandem/ops.h"
 
 namespace tandem {

@@ -4,9 +4,9 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/loss/softmax.h"
+#include "ops/loss/softmax_grad.h"
 #include "ops/shaping/broadcast.h"
-#include "ops/shaping/shaping.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

@@ -2,7 +2,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/loss/softmax.h"
+#include "ops/loss/softmax_grad.h"
 #include "ops/shaping/broadcast.h"
 #include "tandem/ops.h"
 

@@ -6,7 +6,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/reduction/reduction.h"
+#include "ops/reduction/reduction_rules.h"
 #include "ops/shaping/broadcast.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"

@@ -2,7 +2,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/random/random.h"
+#include "ops/random/batch_axis.h"
 #include "ops/shaping/broadcast.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"

@@ -6,8 +6,8 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/random/random.h"
-#include "ops/shaping/shaping.h"
+#include "ops/random/batch_axis.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

@@ -3,9 +3,9 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/reduction/reduction.h"
+#include "ops/reduction/reduction_rules.h"
 #include "ops/shaping/broadcast.h"
-#include "ops/shaping/shaping.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

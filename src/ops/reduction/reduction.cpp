@@ -1,5 +1,3 @@
-#include "ops/reduction/reduction.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -8,8 +6,9 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
+#include "ops/reduction/reduction_rules.h"
 #include "ops/shaping/broadcast.h"
-#include "ops/shaping/shaping.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

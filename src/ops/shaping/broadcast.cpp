@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ops/shaping/shaping.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

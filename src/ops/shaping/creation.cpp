@@ -5,7 +5,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/shaping/shaping.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tensor/body.h"

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <limits>
 
-#include "ops/shaping/shaping.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

@@ -7,9 +7,9 @@
 #include "core/sizes.h"
 #include "op/apply.h"
 #include "op/registry.h"
+#include "ops/shaping/axis_slice.h"
 #include "ops/shaping/broadcast.h"
-#include "ops/shaping/shaping.h"
-#include "ops/shaping/slicing.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

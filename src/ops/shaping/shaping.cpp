@@ -1,5 +1,3 @@
-#include "ops/shaping/shaping.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -10,6 +8,7 @@
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/shaping/broadcast.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

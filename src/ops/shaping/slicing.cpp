@@ -2,8 +2,6 @@
 // reverse, out[begin + i * step] = x[i], and a value elsewhere. Both have along each axis
 // attributes "begin" and "step", and "shape", the shape of the result, in which a batch axis that
 // is whole (begin 0, step 1) may be symbolic.
-#include "ops/shaping/slicing.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,6 +12,7 @@
 #include "core/sizes.h"
 #include "op/apply.h"
 #include "op/registry.h"
+#include "ops/shaping/axis_slice.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 

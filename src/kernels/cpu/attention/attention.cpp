@@ -1,6 +1,5 @@
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
-#include "kernels/cpu/attention/attention.h"
-
+#include "kernels/cpu/attention/attention_shape.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE

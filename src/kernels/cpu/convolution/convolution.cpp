@@ -1,5 +1,3 @@
-#include "kernels/cpu/convolution/convolution.h"
-
 #include <algorithm>
 #include <cassert>
 #include <cstring>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "core/alignment.h"
+#include "kernels/cpu/convolution/convolution_providers.h"
 #include "kernels/cpu/elementwise/epilogue.h"
 #include "op/registry.h"
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/convolution/convolution_providers.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/convolution/convolution_depthwise.cpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "core/alignment.h"
-#include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/convolution/convolution_providers.h"
 #include "tandem/error.h"
 
 namespace tandem::kernels::cpu {

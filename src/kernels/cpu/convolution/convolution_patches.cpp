@@ -2,7 +2,7 @@
 #include <vector>
 
 #include "core/alignment.h"
-#include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/convolution/convolution_providers.h"
 #include "kernels/cpu/gemm/gemm.h"
 
 namespace tandem::kernels::cpu {

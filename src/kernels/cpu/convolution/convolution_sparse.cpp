@@ -8,7 +8,7 @@
 #include <limits>
 
 #include "core/alignment.h"
-#include "kernels/cpu/convolution/convolution.h"
+#include "kernels/cpu/convolution/convolution_providers.h"
 #include "kernels/cpu/convolution/sparse_runs.h"
 
 namespace tandem::kernels::cpu {

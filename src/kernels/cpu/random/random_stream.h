@@ -44,7 +44,7 @@ class RandomStream {
 /// Where the elements of a replica's tensor lie in the tensor of the whole batch.
 class GlobalPositions {
  public:
-  /// From the attributes batch_axis and per_row, which ops/random/random.h explains.
+  /// From the attributes batch_axis and per_row, which ops/random/batch_axis.h explains.
   GlobalPositions(const op::Signature& s, const Shape& shape)
       : per_row_(s.attrs.get<int64_t>("per_row")) {
     const auto axis = static_cast<int>(s.attrs.get<int64_t>("batch_axis"));

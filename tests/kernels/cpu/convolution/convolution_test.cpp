@@ -1,5 +1,3 @@
-#include "kernels/cpu/convolution/convolution.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -8,6 +6,7 @@
 
 #include "core/compute_scope.h"
 #include "harness/classifier.h"
+#include "kernels/cpu/convolution/convolution_providers.h"
 
 namespace tandem::kernels::cpu {
 namespace {

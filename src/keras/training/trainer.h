@@ -9,12 +9,12 @@
 
 namespace tandem::keras {
 
-class Training {
+class Trainer {
  public:
-  Training(const Layer& model, CompileOptions options, size_t inputs,
-           const distribute::Strategy& strategy);
-  Training(const Training&) = delete;
-  Training& operator=(const Training&) = delete;
+  Trainer(const Layer& model, CompileOptions options, size_t inputs,
+          const distribute::Strategy& strategy);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
 
   const CompileOptions& options() const { return options_; }
   const distribute::Strategy& strategy() const { return strategy_; }

@@ -1,10 +1,10 @@
-#include "keras/training/training.h"
+#include "keras/training/trainer.h"
 
 #include <fmt/format.h>
 
 #include "collective/collective.h"
 #include "keras/layers/deferred_updates.h"
-#include "keras/losses/batch_rows.h"
+#include "keras/losses/replica_rows.h"
 #include "keras/models/functional.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
@@ -12,18 +12,18 @@
 
 namespace tandem::keras {
 
-struct Training::Batch {
+struct Trainer::Batch {
   Tensors x, y;
   Tensor weight;
 };
 
-struct Training::Losses {
+struct Trainer::Losses {
   Tensors own;     // By output.
   Tensor penalty;  // Or undefined.
   Tensor loss;     // All of them, weighted.
 };
 
-struct Training::BatchRows {
+struct Trainer::BatchRows {
   Tensor own;     // This replica's, float64.
   Tensor of_all;  // Those of all replicas.
 };
@@ -75,8 +75,8 @@ CompileOptions checked(CompileOptions options, const Layer& model,
 
 }  // namespace
 
-Training::Training(const Layer& model, CompileOptions options, size_t inputs,
-                   const distribute::Strategy& strategy)
+Trainer::Trainer(const Layer& model, CompileOptions options, size_t inputs,
+                 const distribute::Strategy& strategy)
     : model_(model),
       strategy_(strategy),
       options_(checked(std::move(options), model, strategy)),
@@ -99,7 +99,7 @@ Training::Training(const Layer& model, CompileOptions options, size_t inputs,
           },
           {.name = "evaluate_step"}) {}
 
-std::string Training::prefix_of(size_t output) const {
+std::string Trainer::prefix_of(size_t output) const {
   if (outputs() == 1) return {};
   return output_names_.empty() ? fmt::format("output_{}_", output + 1)
                                : output_names_[output] + "_";
@@ -107,7 +107,7 @@ std::string Training::prefix_of(size_t output) const {
 
 /// The names of the metrics in the logs, in the order of the state. A weighted metric whose name is
 /// taken is "weighted_..", and what is then still taken gets a number: Keras's names.
-std::vector<std::string> Training::unique_names() const {
+std::vector<std::string> Trainer::unique_names() const {
   std::map<std::string, int> taken;
   const auto numbered = [&](const std::string& name) {
     const int count = taken[name]++;
@@ -131,25 +131,25 @@ std::vector<std::string> Training::unique_names() const {
   return names;
 }
 
-std::optional<int64_t> Training::in_executions(std::optional<int64_t> steps) const {
+std::optional<int64_t> Trainer::in_executions(std::optional<int64_t> steps) const {
   const int64_t every = options_.steps_per_execution;
   if (steps && *steps > 0) *steps += (every - *steps % every) % every;
   return steps;
 }
 
-void Training::train(const Tensors& batch) {
+void Trainer::train(const Tensors& batch) {
   options_.run_eagerly ? train_step(batch) : run(train_, batch);
 }
 
-void Training::evaluate(const Tensors& batch) {
+void Trainer::evaluate(const Tensors& batch) {
   options_.run_eagerly ? evaluate_step(batch) : run(evaluate_, batch);
 }
 
-void Training::run(const FlatFunction& step, const Tensors& batch) const {
+void Trainer::run(const FlatFunction& step, const Tensors& batch) const {
   strategy_.run_flat(step, strategy_.split(batch));
 }
 
-Training::Batch Training::taken_apart(const Tensors& flat) const {
+Trainer::Batch Trainer::taken_apart(const Tensors& flat) const {
   const size_t without_weight = inputs_ + outputs();
   if (flat.size() != without_weight && flat.size() != without_weight + 1) {
     throw InvalidArgument(fmt::format(
@@ -163,7 +163,7 @@ Training::Batch Training::taken_apart(const Tensors& flat) const {
   return {{begin, middle}, {middle, end}, flat.size() > without_weight ? flat.back() : Tensor()};
 }
 
-Tensors Training::outputs_for(const Tensors& inputs, bool training) const {
+Tensors Trainer::outputs_for(const Tensors& inputs, bool training) const {
   Tensors outputs = model_(inputs, {.training = training});
   if (outputs.size() != this->outputs()) {
     throw InvalidArgument(fmt::format("{}: it has {} outputs, compile was given {} losses",
@@ -174,7 +174,7 @@ Tensors Training::outputs_for(const Tensors& inputs, bool training) const {
 
 /// The losses of a batch, by output, as this replica's shares, and what they sum up to with the
 /// regularizers' penalty. `loss` is what gradients are taken of.
-Training::Losses Training::losses_of(const Batch& batch, const Tensors& predictions) const {
+Trainer::Losses Trainer::losses_of(const Batch& batch, const Tensors& predictions) const {
   Losses losses;
   losses.penalty = model_.regularization_loss();
   losses.loss = losses.penalty;
@@ -188,8 +188,8 @@ Training::Losses Training::losses_of(const Batch& batch, const Tensors& predicti
 }
 
 /// What a batch adds to the state. A loss counts as often as the batch has rows, as in Keras.
-Tensor Training::delta_of(const Batch& batch, const Tensors& predictions, const Losses& losses,
-                          const BatchRows& rows) const {
+Tensor Trainer::delta_of(const Batch& batch, const Tensors& predictions, const Losses& losses,
+                         const BatchRows& rows) const {
   Tensors deltas;
   const auto add_loss = [&](const Tensor& share) {
     const Tensor total =
@@ -211,7 +211,7 @@ Tensor Training::delta_of(const Batch& batch, const Tensors& predictions, const 
 
 /// Whether all losses since the last reset, of all replicas, are numbers: a boolean scalar. From
 /// the first that is not, the totals in the state are not either.
-Tensor Training::are_numbers(const Tensor& losses_of_all) const {
+Tensor Trainer::are_numbers(const Tensor& losses_of_all) const {
   const int64_t terms = static_cast<int64_t>(2 * (outputs() + 1));
   const Tensor before = reduce_sum(strided_slice(state_.value(), {{.begin = 0, .end = terms}}));
   return is_finite(before + losses_of_all);
@@ -223,7 +223,7 @@ Tensor rows_of(const Tensor& batch) { return reduce_sum(ones_by_row(batch, DType
 
 }  // namespace
 
-void Training::train_step(const Tensors& flat) const {
+void Trainer::train_step(const Tensors& flat) const {
   const Batch batch = taken_apart(flat);
   const DeferredUpdates updates;
   GradientTape tape;
@@ -239,7 +239,7 @@ void Training::train_step(const Tensors& flat) const {
   state_.assign_add(delta_of(batch, predictions, losses, {own_rows, sums[1]}));
 }
 
-void Training::evaluate_step(const Tensors& flat) const {
+void Trainer::evaluate_step(const Tensors& flat) const {
   const Batch batch = taken_apart(flat);
   const Tensors predictions = outputs_for(batch.x, false);
   const Tensor own_rows = rows_of(batch.x[0]);
@@ -248,7 +248,7 @@ void Training::evaluate_step(const Tensors& flat) const {
       delta_of(batch, predictions, losses_of(batch, predictions), {own_rows, all_rows}));
 }
 
-Logs Training::logs() const {
+Logs Trainer::logs() const {
   const std::vector<double> state = state_.value().to_vector<double>();
   size_t next = 0;
   const auto mean = [&] {
@@ -269,6 +269,6 @@ Logs Training::logs() const {
   return logs;
 }
 
-void Training::reset() { state_.assign(zeros(state_.shape(), DType::float64)); }
+void Trainer::reset() { state_.assign(zeros(state_.shape(), DType::float64)); }
 
 }  // namespace tandem::keras

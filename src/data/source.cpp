@@ -1,4 +1,4 @@
-#include "data/stage.h"
+#include "data/source.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -15,7 +15,7 @@ int64_t Cursor::skip(int64_t count) {
   return passed;
 }
 
-Element element_of(const Stage& stage, Item&& item) {
+Element element_of(const Source& stage, Item&& item) {
   if (const Table* table = stage.table()) return table->row(item.place);
   return std::move(item.element);
 }

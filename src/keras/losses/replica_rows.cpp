@@ -1,4 +1,4 @@
-#include "keras/losses/batch_rows.h"
+#include "keras/losses/replica_rows.h"
 
 #include <numeric>
 

@@ -1,11 +1,11 @@
-#include "kernels/cpu/half.h"
+#include "core/half.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <limits>
 
-namespace tandem::kernels::cpu {
+namespace tandem::core {
 namespace {
 
 constexpr uint32_t kFloat16Infinity = 0x7c00;
@@ -55,4 +55,4 @@ TEST(BFloat16, RoundsTiesToEven) {
 }
 
 }  // namespace
-}  // namespace tandem::kernels::cpu
+}  // namespace tandem::core

@@ -1,5 +1,5 @@
-/// What a data set is made of. A Stage describes a source or a step after one and never changes; a
-/// Cursor is a way through its items in one epoch.
+/// What a data set is made of. A Source gives items and never changes; a Transformation is a Source
+/// that makes its items from those of another. A Cursor is a way through the items in one epoch.
 #pragma once
 
 #include <algorithm>
@@ -33,9 +33,9 @@ class Cursor {
 
 using CursorPtr = std::unique_ptr<Cursor>;
 
-class Stage {
+class Source {
  public:
-  virtual ~Stage() = default;
+  virtual ~Source() = default;
 
   /// The stages up to this one, as far as they say what the elements are and in which order.
   virtual std::string str() const = 0;
@@ -53,12 +53,12 @@ class Stage {
   virtual int shuffles() const { return 0; }
 };
 
-using StagePtr = std::shared_ptr<const Stage>;
+using SourcePtr = std::shared_ptr<const Source>;
 
-/// A stage after another, which passes on what it does not override.
-class Following : public Stage {
+/// A source after another, which passes on what it does not override.
+class Transformation : public Source {
  public:
-  explicit Following(StagePtr source) : source_(std::move(source)) {}
+  explicit Transformation(SourcePtr source) : source_(std::move(source)) {}
 
   int64_t cardinality() const override { return source_->cardinality(); }
   const Table* table() const override { return source_->table(); }
@@ -66,10 +66,10 @@ class Following : public Stage {
   int shuffles() const override { return source_->shuffles(); }
 
  protected:
-  const StagePtr& source() const { return source_; }
+  const SourcePtr& source() const { return source_; }
 
  private:
-  StagePtr source_;
+  SourcePtr source_;
 };
 
 /// a * b, neither negative, or a number too large to be one of items.
@@ -79,30 +79,30 @@ inline int64_t times(int64_t a, int64_t b) {
 }
 
 /// The arrays of a stage that is all their rows in order, or none.
-const Table* all_rows(const Stage& stage);
+const Table* all_rows(const Source& stage);
 
 /// The tensors of an item of `stage`.
-Element element_of(const Stage& stage, Item&& item);
+Element element_of(const Source& stage, Item&& item);
 
 /// "(float32[28,28], uint8[])"
 std::string describe(const Element& element);
 
 // The stages, as data.h describes them. The arguments have been checked.
 
-StagePtr slices(const Tensors& tensors);
-StagePtr range(int64_t start, int64_t stop, int64_t step);
-StagePtr generator(std::function<internal::Generator(int64_t epoch)> start);
-StagePtr zip(std::vector<StagePtr> sources);
-StagePtr map(StagePtr source, internal::ElementFn f, int parallel);
-StagePtr filter(StagePtr source, internal::ElementTest f);
-StagePtr batch(StagePtr source, int64_t size, bool drop_remainder);
-StagePtr shuffle(StagePtr source, int64_t buffer, uint64_t seed, bool reshuffle);
-StagePtr repeat(StagePtr source, std::optional<int64_t> count);
-StagePtr take(StagePtr source, int64_t count);
-StagePtr skip(StagePtr source, int64_t count);
-StagePtr shard(StagePtr source, int64_t shards, int64_t index);
-StagePtr cache(StagePtr source);
-StagePtr prefetch(StagePtr source, int64_t count);
-StagePtr within_deadline(StagePtr source);
+SourcePtr slices(const Tensors& tensors);
+SourcePtr range(int64_t start, int64_t stop, int64_t step);
+SourcePtr generator(std::function<internal::Generator(int64_t epoch)> start);
+SourcePtr zip(std::vector<SourcePtr> sources);
+SourcePtr map(SourcePtr source, internal::ElementFn f, int parallel);
+SourcePtr filter(SourcePtr source, internal::ElementTest f);
+SourcePtr batch(SourcePtr source, int64_t size, bool drop_remainder);
+SourcePtr shuffle(SourcePtr source, int64_t buffer, uint64_t seed, bool reshuffle);
+SourcePtr repeat(SourcePtr source, std::optional<int64_t> count);
+SourcePtr take(SourcePtr source, int64_t count);
+SourcePtr skip(SourcePtr source, int64_t count);
+SourcePtr shard(SourcePtr source, int64_t shards, int64_t index);
+SourcePtr cache(SourcePtr source);
+SourcePtr prefetch(SourcePtr source, int64_t count);
+SourcePtr within_deadline(SourcePtr source);
 
 }  // namespace tandem::data
