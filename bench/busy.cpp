@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/transformer.h"
 #include "process.h"

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "triad.h"
 

@@ -1,6 +1,6 @@
 /// Whole training steps, compiled, on one device and on replicas.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 
 namespace tandem::bench {

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tandem/cross_device_reduction.h"
 #include "tandem/data.h"
 #include "tandem/function.h"
 #include "tandem/per_replica.h"
-#include "tandem/reduction.h"
 #include "tandem/tensor.h"
 #include "tandem/variable.h"
 

@@ -6,7 +6,7 @@
 #include <functional>
 #include <mutex>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "tandem/config.h"
 
 namespace tandem::devices {

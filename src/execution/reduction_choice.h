@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tandem/reduction.h"
+#include "tandem/cross_device_reduction.h"
 
 namespace tandem::graph {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
-#include "device/device.h"
-#include "tandem/reduction.h"
+#include "device/logical_device.h"
+#include "tandem/cross_device_reduction.h"
 
 namespace tandem::graph {
 

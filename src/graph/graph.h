@@ -7,7 +7,7 @@
 #include <optional>
 #include <vector>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "op/apply.h"
 
 namespace tandem::graph {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "op/kernel.h"
 #include "tandem/error.h"
 

@@ -10,7 +10,7 @@
 #include "op/apply.h"
 #include "op/cost.h"
 #include "profile/recorder.h"
-#include "runtime/placement.h"
+#include "runtime/placer.h"
 #include "runtime/prepared.h"
 #include "runtime/random_calls.h"
 #include "runtime/teams.h"

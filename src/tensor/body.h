@@ -6,7 +6,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "tandem/tensor.h"
 
 namespace tandem {

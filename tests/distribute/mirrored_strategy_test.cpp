@@ -3,7 +3,7 @@
 #include <atomic>
 #include <thread>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "execution/execution.h"
 #include "harness/classifier.h"

@@ -3,7 +3,7 @@
 
 #include <sstream>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/throws.h"
 #include "tandem/tandem.h"

@@ -8,7 +8,7 @@
 #include <fstream>
 #include <new>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/soak.h"
 #include "harness/transformer.h"

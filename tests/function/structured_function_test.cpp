@@ -2,7 +2,7 @@
 
 #include <thread>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"

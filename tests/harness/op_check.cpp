@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/classifier.h"
 #include "harness/without.h"

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 
 namespace tandem::devices::test {
 

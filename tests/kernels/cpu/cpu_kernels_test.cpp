@@ -9,7 +9,7 @@
 #include <ostream>
 #include <vector>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "op/registry.h"
 
 namespace tandem {

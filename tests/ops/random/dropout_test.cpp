@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/throws.h"
 #include "runtime/random_calls.h"
 #include "tandem/tandem.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/throws.h"
 #include "runtime/random_calls.h"

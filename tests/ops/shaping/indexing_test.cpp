@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/op_check.h"
 #include "harness/throws.h"

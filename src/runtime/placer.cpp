@@ -1,4 +1,4 @@
-#include "runtime/placement.h"
+#include "runtime/placer.h"
 
 #include <fmt/format.h>
 

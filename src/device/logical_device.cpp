@@ -1,4 +1,4 @@
-#include "device/device.h"
+#include "device/logical_device.h"
 
 #include <fmt/format.h>
 
