@@ -1,3 +1,15 @@
+// Decides which values of a program share memory. Each value that a call computes gets a buffer of
+// the arena. A buffer goes on to the next value when its last one has been used for the last time,
+// and an elementwise result takes the buffer of its input at once.
+//
+//   %1 = matmul(x, w)     buffer 0
+//   %2 = relu(%1)         buffer 0, in place: nobody else uses %1
+//   %3 = matmul(%2, v)    buffer 1: %2 is read while %3 is written
+//   %4 = matmul(%3, u)    buffer 0: %2 is no longer used
+//
+// Results of the program have no buffer: they are tensors of their own. The choice is made for
+// kNominalRows and holds for any number of rows, because a plan makes each buffer as large as the
+// largest of its values.
 #include <algorithm>
 #include <atomic>
 

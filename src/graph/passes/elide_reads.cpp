@@ -1,3 +1,12 @@
+// A program uses a variable where it lies, without a copy: the value that was read becomes an alias
+// of the variable's memory.
+//
+//   before   %1 = read_variable(w)   %2 = matmul(x, %1)   update(w)
+//   after    %1 is an alias of w     %2 = matmul(x, %1)   update(w)
+//
+// The read stays, as a copy, where the variable is written before the last use of what was read:
+//
+//            %1 = read_variable(w)   assign(w)   %2 = add(%1, x)
 #include <algorithm>
 
 #include "graph/passes/passes.h"

@@ -1,3 +1,8 @@
+// A call moves down to just before the first use of its result where that frees memory: where its
+// inputs must be kept until then anyway, the result need not be kept as well.
+//
+//   before   %2 = mul(%1, s)   %3 = matmul(%1, w)   ..   %8 = add(%1, %2)
+//   after    %3 = matmul(%1, w)   ..   %2 = mul(%1, s)   %8 = add(%1, %2)
 #include <algorithm>
 #include <optional>
 

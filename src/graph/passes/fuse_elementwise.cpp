@@ -1,3 +1,12 @@
+// Elementwise calls over one shape that follow each other become one call of the op `fused`, whose
+// attribute is the expression that it computes (op/expression.h). Memory is read and written once
+// instead of once for each call.
+//
+//   before   %3 = add(%1, %2)   %4 = relu(%3)   %5 = mul(%4, %1)
+//   after    %5 = fused(%1, %2; expression=mul(relu(add(in0, in1)), in0))
+//
+// A group of calls is made where its last member stands. So it stays open for further members only
+// until a call outside of it uses one of its results.
 #include <algorithm>
 #include <map>
 #include <set>

@@ -1,3 +1,12 @@
+// What follows a matrix product or a convolution, and works on its result element by element,
+// becomes part of the call: the kernel does it while the result is still in the cache. First comes
+// a bias, then any functions of one element; after a product also one call with a companion, a
+// value of the result's own type (a residual, a slope). In the expression, in0 is the product.
+//
+//   before   %3 = matmul(x, w)   %4 = add(%3, b)   %5 = relu(%4)   %6 = add(%5, %1)
+//   after    %6 = fused_matmul(x, w, b, %1; epilogue=add(relu(add(in0, in1)), in2))
+//
+// A step is taken in only if nobody else uses the value before it: that value is never stored.
 #include <algorithm>
 #include <map>
 #include <optional>

@@ -1,3 +1,6 @@
+// The order of the passes that rewrite a graph before it becomes a program. First those that leave
+// fewer calls, which make the work of all others smaller; then those that join calls; then those
+// that settle when calls are made and what is copied, which must see the calls that are left.
 #include <atomic>
 
 #include "graph/passes/passes.h"

@@ -1,3 +1,13 @@
+// All threads run the same list of instructions at once, each its own part of every instruction.
+// This pass puts a barrier before an instruction in which a thread may touch memory that another
+// thread has written, or may still be reading, since the last barrier.
+//
+//   %2 = matmul(%1, w)    each thread computes its own rows of %2
+//   %3 = relu(%2)         and reads the same rows of %2: no barrier
+//   -- barrier            of the threads of one replica
+//   %4 = matmul(v, %3)    each thread reads all of %3
+//   -- barrier            of the threads of all replicas
+//   all_reduce(%4)        each thread reads its chunks of all replicas' %4
 #include <algorithm>
 #include <optional>
 

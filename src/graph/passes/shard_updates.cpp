@@ -1,3 +1,12 @@
+// Replicas sum their gradients and then update the variables, which they share. Where an update
+// alone uses the sums, each thread needs only those chunks of them that it will update: an
+// all_reduce, which gives all sums to all replicas, becomes a reduce_scatter, which gives each
+// thread its own chunks.
+//
+//   before   %7, %8 = all_reduce(dw, db)       adam_update(%7, %8, ..)
+//   after    %7, %8 = reduce_scatter(dw, db)   adam_update(%7, %8, ..)
+//
+// The two must be cut into the same chunks; then no barrier is needed between them either.
 #include <algorithm>
 #include <span>
 

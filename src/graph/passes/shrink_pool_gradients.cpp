@@ -1,3 +1,12 @@
+// The gradient of max pooling has a window's gradient at one place of the window and zero
+// elsewhere. So what depends on that place alone, or sums over all places, is done before it, to
+// the gradients of the windows, which are fewer.
+//
+//   before   %8 = max_pool2d_grad(y, p, g)   %9 = relu_grad(%8, y)   %10 = reduce(%9; axes=[0,1,2])
+//   after    %8 = relu_grad(g, p)   %9 = max_pool2d_grad(y, p, %8)   %10 = reduce(%8; axes=[0,1,2])
+//
+// Here y is what was pooled and p the result; %10 is the gradient of a convolution's bias. A sum
+// over the image is taken before the gradient of average pooling in the same way.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
@@ -6,9 +15,6 @@
 namespace tandem::graph {
 namespace {
 
-/// The gradient of max pooling has what a window's gradient is at one place of the window, and zero
-/// elsewhere. So what depends on that place alone, or sums over all places, can be done before it,
-/// to the gradients of the windows, which are fewer.
 class Shrinker {
  public:
   explicit Shrinker(Graph& graph)

@@ -1,3 +1,12 @@
+// Bypasses calls whose result is there already: a sum with 0, a product with 1, a reshape to the
+// same shape, two transposes that undo each other. And a number or a row that is repeated only to
+// meet a larger operand is not repeated, because the kernel of the larger call repeats it for
+// nothing.
+//
+//   before   %2 = add(%1, 0)   %3 = broadcast_to(b)   %4 = mul(%2, %3)
+//   after                                             %4 = mul(%1, b)
+//
+// The calls that are bypassed stay in the graph until remove_dead_code.
 #include <cmath>
 #include <optional>
 #include <unordered_map>
