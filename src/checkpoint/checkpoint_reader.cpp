@@ -1,3 +1,4 @@
+// CheckpointReader: looks into a checkpoint key by key, without the objects that it was saved from.
 #include <fmt/format.h>
 
 #include <algorithm>

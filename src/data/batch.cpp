@@ -1,3 +1,6 @@
+// The stage that makes batches of consecutive elements. There are two ways. Rows of arrays in
+// memory come as numbers of rows, and all rows of a batch are gathered at once. Elements of other
+// stages come as tensors, and each is copied into the batch as it comes.
 #include <fmt/format.h>
 
 #include "data/stage.h"

@@ -1,3 +1,5 @@
+// The stage that keeps the elements once a cursor has come to their end, and gives them again in
+// later epochs.
 #include <fmt/format.h>
 
 #include <mutex>

@@ -1,3 +1,4 @@
+// The source whose elements a function of the user's makes one by one, afresh in each epoch.
 #include "data/user_code.h"
 
 namespace tandem::data {

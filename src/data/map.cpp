@@ -1,3 +1,5 @@
+// The stage that calls a function of the user's with each element: on the thread that asks for the
+// element, or on several threads ahead of it (data/ahead.h).
 #include "data/ahead.h"
 #include "data/user_code.h"
 

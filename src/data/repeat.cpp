@@ -1,3 +1,5 @@
+// The stage that goes through its source again and again. Each round is an epoch of the source, so
+// that a shuffle before it has another order in each round.
 #include <fmt/format.h>
 
 #include <limits>

@@ -1,3 +1,8 @@
+// The stage that gives elements in a random order, which depends on the seed and the epoch alone.
+// It keeps a reservoir of elements, draws one of them, and lets the next element take its place.
+//
+// Where elements are costly, skipping draws with their numbers instead, so that only those that are
+// left in the reservoir are ever made.
 #include <fmt/format.h>
 
 #include <limits>

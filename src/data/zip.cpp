@@ -1,3 +1,5 @@
+// The source whose elements are those of several data sets side by side. Where all of them are
+// arrays in memory, so is the result, and rows are still just numbers to the stages behind it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,3 +1,9 @@
+// Runs the nodes of branches and loops inside a program. The regions of such a node are compiled
+// like programs, and all threads of the replica walk the instructions of the region that is taken:
+// each reads the condition itself, so none of them has to tell the others. The node's workspace
+// holds what the regions compute.
+//
+//   workspace    the loop's next values | the regions' arena | a table of addresses for each thread
 #include <algorithm>
 #include <cstring>
 

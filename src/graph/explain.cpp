@@ -1,3 +1,4 @@
+// A program as text for people: what Function::explain() prints.
 #include <fmt/format.h>
 
 #include <algorithm>
