@@ -1,3 +1,4 @@
+// The option class_weight of fit: from a weight for each class a weight for each example.
 #include <fmt/format.h>
 
 #include <vector>

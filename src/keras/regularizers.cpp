@@ -1,3 +1,4 @@
+// The penalties l1 and l2 on weights, and their names.
 #include <fmt/format.h>
 
 #include <string_view>

@@ -1,3 +1,4 @@
+// Model::summary(): the table of layers that Keras prints, with the same columns and widths.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,3 +1,4 @@
+// The layers Dense, Activation, Dropout, Rescaling, Lambda and InputLayer.
 #include <fmt/format.h>
 
 #include "keras/described_call.h"
