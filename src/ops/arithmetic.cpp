@@ -1,3 +1,5 @@
+// Arithmetic: ops, gradients and functions. Operands broadcast, so a gradient is summed to the
+// shape of its operand (`side`).
 #include "ops/elementwise.h"
 #include "tandem/ops.h"
 

@@ -1,3 +1,5 @@
+// Reads and assigns of variables as ops, and the methods of Variable that call them. A variable of
+// which each replica has its own value is read here as their aggregate.
 #include <fmt/format.h>
 
 #include "op/apply.h"

@@ -1,3 +1,4 @@
+// Comparisons and logic, which give bools and have no gradient; and a tensor as a condition in C++.
 #include <fmt/format.h>
 
 #include "ops/elementwise.h"

@@ -1,3 +1,4 @@
+// Tensors of numbers that are not computed from others: fill, zeros and ones, eye, range.
 #include <fmt/format.h>
 
 #include <cmath>

@@ -1,3 +1,4 @@
+// cumsum, whose gradient is a cumsum in the other direction.
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/broadcast.h"

@@ -1,3 +1,5 @@
+// dropout gives two outputs: the result, and which elements were kept. Its gradient keeps the same
+// ones, by the op dropout_keep.
 #include <fmt/format.h>
 
 #include "op/apply.h"

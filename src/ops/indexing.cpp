@@ -1,3 +1,5 @@
+// gather, its reverse and gradient scatter_add_rows, and one_hot. The gradient of a gather of rows
+// is row-sparse (tensor/row_slices.h): it costs in proportion to the rows that were gathered.
 #include <fmt/format.h>
 
 #include "op/apply.h"

@@ -1,3 +1,5 @@
+// Tensors put together (concat, stack) and taken apart (split, unstack) along an axis. Only concat
+// is an op; the others are made of it and of slices.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,3 +1,5 @@
+// Layer normalisation. Its gradients are ops of their own, one by the input and one by gamma and
+// beta; their gradients in turn are composed of other ops.
 #include <fmt/format.h>
 
 #include <numeric>

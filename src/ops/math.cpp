@@ -1,3 +1,4 @@
+// Functions of single elements (roots, exponentials, trigonometry) with their gradients.
 #include <numbers>
 
 #include "ops/elementwise.h"

@@ -1,3 +1,5 @@
+// reduce_prod. Its gradient multiplies, for each element, all others: dividing the product by the
+// element would fail at zeros.
 #include <fmt/format.h>
 
 #include "op/apply.h"

@@ -1,3 +1,4 @@
+// The list of the op families. A family that is not called here does not exist.
 #include "op/registry.h"
 
 namespace tandem::ops {

@@ -1,3 +1,4 @@
+// where and clip: results that are one or the other of given values.
 #include <fmt/format.h>
 
 #include "ops/elementwise.h"

@@ -1,3 +1,4 @@
+// random_permutation and random_shuffle: an order of rows is drawn, and rows are moved into it.
 #include <fmt/format.h>
 
 #include "op/apply.h"

@@ -1,3 +1,5 @@
+// argmax and argmin: the place of the first largest or smallest number along an axis. NaN is never
+// chosen while there is a number.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// Arithmetic on floating numbers, as functions of single elements (kernels/cpu/pointwise.h).
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <cmath>
 #include <cstdint>

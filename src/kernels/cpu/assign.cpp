@@ -1,3 +1,5 @@
+// Reads a variable and sets it, or adds to it or subtracts from it: each thread its own rows, in
+// the variable's memory.
 #include <cstring>
 #include <functional>
 

@@ -1,3 +1,6 @@
+// Attention and its gradient: here the operands, the mask and how the work is dealt to threads;
+// what a thread does for one head is in attention_forward.h and attention_backward.h.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include "kernels/cpu/attention.h"
 

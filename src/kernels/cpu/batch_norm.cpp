@@ -1,3 +1,6 @@
+// Normalises channels by statistics that were computed before, and does the same for the gradient.
+// The statistics are in channel_statistics.cpp.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>
 #include <cmath>

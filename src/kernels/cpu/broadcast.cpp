@@ -1,3 +1,5 @@
+// broadcast_to: repeats a tensor along axes of size 1 or that it does not have, and scales it where
+// a mean's gradient asks for that (ops::Scale).
 #include <algorithm>
 #include <cstdint>
 

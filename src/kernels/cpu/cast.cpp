@@ -1,3 +1,4 @@
+// Converts the elements of any dtype to any other.
 #include <cstdint>
 
 #include "kernels/cpu/conversion.h"

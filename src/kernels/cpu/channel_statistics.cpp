@@ -1,3 +1,6 @@
+// Mean and variance of each channel, and the two sums over all rows that the gradient of batch
+// normalisation needs.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>
 #include <cstdint>

@@ -1,3 +1,5 @@
+// Comparisons and logic, whose results are bools.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <cmath>
 #include <cstdint>

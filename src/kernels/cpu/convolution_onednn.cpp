@@ -1,3 +1,4 @@
+// Convolutions by oneDNN, where it has a kernel made for the shape.
 #include <fmt/format.h>
 
 #include <algorithm>

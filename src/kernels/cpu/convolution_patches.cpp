@@ -1,3 +1,11 @@
+// Convolutions as matrix products. What the filter sees at one place of the image is a row of a
+// matrix of patches, and the filter is the other matrix:
+//
+//   forward           patches of the image  x  filter              = result
+//   image's gradient  result's gradient     x  filter, transposed  = patches, added to the image
+//   filter's gradient patches, transposed   x  result's gradient   = filter's gradient
+//
+// The matrix is made for a block of places at a time, so that it stays in the cache.
 #include <algorithm>
 #include <vector>
 

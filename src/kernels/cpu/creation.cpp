@@ -1,3 +1,5 @@
+// fill: one number everywhere in a tensor. Elements are written as words of their size, whatever
+// their dtype.
 #include <algorithm>
 
 #include "kernels/cpu/part.h"

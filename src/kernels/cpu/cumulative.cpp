@@ -1,3 +1,4 @@
+// cumsum: sums along an axis, from either end, with or without the element itself.
 #include <cstdint>
 #include <functional>
 

@@ -1,3 +1,5 @@
+// dropout draws which elements stay, scales them and writes down which they are; dropout_keep does
+// the same to a gradient, by what was written down.
 #include <algorithm>
 #include <cstdint>
 

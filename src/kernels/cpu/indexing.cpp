@@ -1,3 +1,5 @@
+// gather, its gradient scatter_add_rows, and one_hot: rows of a table by their indices. An index
+// that is out of range is an error, in one_hot a row without a mark.
 #include <fmt/format.h>
 
 #include <algorithm>

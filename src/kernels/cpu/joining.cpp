@@ -1,3 +1,4 @@
+// concat: copies tensors side by side along an axis.
 #include <algorithm>
 #include <cstring>
 

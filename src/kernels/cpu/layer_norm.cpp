@@ -1,3 +1,5 @@
+// Layer normalisation and its gradients. Each line is normalised by its own mean and deviation.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>
 #include <cmath>

@@ -1,3 +1,6 @@
+// The cross entropies of softmax and sigmoid. One pass computes a row's loss and its gradient, of
+// which the op's own gradient is then a product.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <fmt/format.h>
 

@@ -1,3 +1,6 @@
+// Roots, exponentials, trigonometry and the like, as functions of single elements
+// (kernels/cpu/pointwise.h). The functions of vectors themselves are in vector_math.h.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <cstdint>
 

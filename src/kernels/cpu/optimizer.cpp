@@ -1,3 +1,5 @@
+// The update ops of optimizers. One call updates many variables and their slots, a chunk at a time.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>
 #include <array>

@@ -1,3 +1,5 @@
+// Draws the random distributions. An element depends on its position in the stream alone, not on
+// which thread draws it or how the tensor is cut.
 #include <array>
 #include <cmath>
 #include <cstdint>

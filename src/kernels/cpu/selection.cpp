@@ -1,3 +1,5 @@
+// where and clip: results that are one or the other of given values.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>
 #include <cstdint>

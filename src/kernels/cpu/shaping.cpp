@@ -1,3 +1,5 @@
+// Ops that change the shape and not the elements copy them, where they cannot share the memory; and
+// `shape`, which writes a tensor's sizes.
 #include <algorithm>
 #include <cstring>
 #include <vector>

@@ -1,3 +1,4 @@
+// A random order of n rows, and rows put into an order.
 #include <cstring>
 #include <numeric>
 #include <utility>

@@ -1,3 +1,5 @@
+// strided_slice takes elements at even distances; `place`, its reverse and gradient, puts elements
+// at even distances and a value everywhere else.
 #include <algorithm>
 #include <cstring>
 

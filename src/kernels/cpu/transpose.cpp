@@ -1,3 +1,4 @@
+// transpose: a copy whose strides are the input's in another order.
 #include "kernels/cpu/strided_copy.h"
 #include "op/registry.h"
 

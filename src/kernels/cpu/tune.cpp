@@ -1,3 +1,5 @@
+// `tandem tune`: measures the providers of matrix products on this machine, for products of many
+// shapes, and writes down where another than the static choice is clearly faster.
 #include <fmt/format.h>
 #include <hwy/aligned_allocator.h>
 
