@@ -1,3 +1,6 @@
+// What all optimizers have in common. apply_gradients sums the gradients over the replicas, takes
+// the mean with those of former steps, clips, and calls the update op of the optimizer's rule. All
+// of that is ops, so that in a traced function it is part of the program.
 #include <fmt/format.h>
 
 #include <algorithm>
