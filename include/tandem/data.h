@@ -151,9 +151,9 @@ struct BatchOptions {
 };
 
 struct ShuffleOptions {
-  /// Unless set, one is drawn when the stage is made: see random::set_seed.
+  /// Unless a seed is set, one is drawn when the stage is made: see random::set_seed.
   std::optional<uint64_t> seed{};
-  bool reshuffle_each_epoch = true;  ///< Or the order of epoch 0 in each.
+  bool reshuffle_each_epoch = true;  ///< If not, each epoch has the order of epoch 0.
 };
 
 class TANDEM_API Dataset {

@@ -27,8 +27,8 @@ class Training;
 
 class TANDEM_API Model : public Layer {
  public:
-  /// From inputs to outputs, through the layers called between them. Throws InvalidArgument when an
-  /// output does not depend on the inputs alone.
+  /// A model from inputs to outputs, through the layers called between them. Throws InvalidArgument
+  /// when an output does not depend on the inputs alone.
   Model(const KerasTensors& inputs, const KerasTensors& outputs, const std::string& name = {});
 
   /// A layer of one's own as a model.
