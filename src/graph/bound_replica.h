@@ -13,10 +13,11 @@ namespace tandem::graph {
 /// A plan's addresses for one replica.
 struct Instance {
   std::shared_ptr<const Plan> plan;
-  std::vector<void*> slots;       ///< By value.
-  uint64_t arena_generation = 0;  ///< Of the arena that `slots` point into.
-  std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;  ///< By result: bodies to use again.
-  std::vector<std::shared_ptr<TensorBody>> results;            ///< Of the last run.
+  std::vector<void*> slots;       ///< The address of each value.
+  uint64_t arena_generation = 0;  ///< The generation of the arena that `slots` point into.
+  /// For each result, bodies to use again.
+  std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;
+  std::vector<std::shared_ptr<TensorBody>> results;  ///< The results of the last run.
 };
 
 struct BoundReplica {
@@ -27,12 +28,12 @@ struct BoundReplica {
   std::shared_ptr<Buffer> arena;
   size_t arena_bytes = 0;
   uint64_t arena_generation = 0;
-  std::vector<std::unique_ptr<Instance>> instances;  ///< By number of rows.
+  std::vector<std::unique_ptr<Instance>> instances;  ///< One for each number of rows.
   Instance* current = nullptr;
   op::StepScalars step;
   Tensors arguments;
   std::vector<const void*> argument_data;
-  Tensors constants;  ///< By value: on this device, for good.
+  Tensors constants;  ///< The constants among the values, on this device, for good.
 
   void* slot(int value) const { return current->slots[static_cast<size_t>(value)]; }
 };

@@ -13,8 +13,8 @@
 namespace tandem::graph {
 namespace {
 
-/// Not in the registry: nobody applies them, traces add their nodes. Those that assign variables
-/// are kept where nobody uses their outputs.
+/// The definitions are not in the registry: nobody applies them, traces add their nodes. Those that
+/// assign variables are kept where nobody uses their outputs.
 const op::OpDef& definition(const char* name, bool writes) {
   const auto make = [](const char* op, bool writes_ranges) {
     return op::OpDef{.name = op,
@@ -111,7 +111,7 @@ class NodeBuilder {
   Trace& trace_;
   const char* op_;
   Tensors inputs_;
-  const size_t given_;  // Inputs before the captured ones.
+  const size_t given_;  // The number of inputs before the captured ones.
   op::RangeOperands ranges_;
   Node node_{};
   bool writes_ = false;

@@ -87,7 +87,7 @@ class RegionProgram {
   const Program program_;
   const Plan plan_;
   Tensors constants_;
-  std::vector<void*> fixed_;  // By value: the addresses that no run changes.
+  std::vector<void*> fixed_;  // The addresses of values that no run changes.
 };
 
 /// What both kinds of control flow have: a workspace of an arena that the threads share, and a
@@ -140,7 +140,7 @@ class ControlFlow : public op::Executable {
 
  private:
   const int parts_;
-  void* (*const readable_)(const void*);  // Null where addresses are what they are.
+  void* (*const readable_)(const void*);  // Null where the host can follow the device's addresses.
   size_t shared_ = 0;
   size_t own_ = 0;
 };
@@ -231,8 +231,8 @@ class WhileLoop final : public ControlFlow {
 
   const int64_t most_;
   const RegionProgram condition_, body_;
-  std::vector<size_t> bytes_;  // By variable.
-  std::vector<size_t> next_;   // By variable: where its next value lies.
+  std::vector<size_t> bytes_;  // The bytes of each loop variable.
+  std::vector<size_t> next_;   // The offset of each variable's next value.
   size_t results_bytes_ = 0;
 };
 

@@ -39,7 +39,7 @@ FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
                                         const void* structure) const {
   if (runs_inline()) {
     body_->check_signature(arguments.tensors);
-    Tensors typed;  // As arguments of a program are.
+    Tensors typed;  // Arguments of a program have dtypes, so plain numbers get theirs.
     for (const Tensor& argument : arguments.tensors) typed.push_back(ops::typed(argument));
     return body_->original()(typed, structure);
   }

@@ -31,13 +31,13 @@ struct Target {
 struct Arguments {
   std::span<const Tensor> tensors;
   std::string_view rest = {};            ///< What of them is not tensors; see structure.h.
-  const void* structure = nullptr;       ///< That the function rebuilds from the tensors.
-  int64_t rows = 1;                      ///< Leading size of the batch, on each replica, or
+  const void* structure = nullptr;       ///< The structure that the function rebuilds from them.
+  int64_t rows = 1;                      ///< The leading size of the batch, on each replica, or
                                          ///< kUnequal.
   std::optional<uint64_t> batched = {};  ///< A bit for each argument that is part of the batch;
                                          ///< without it, those whose leading size is `rows`.
 
-  /// Where replicas have different numbers of rows.
+  /// The value of `rows` where replicas have different numbers of rows.
   static constexpr int64_t kUnequal = -1;
 
   bool is_batched(size_t argument) const;
@@ -53,9 +53,10 @@ struct Concrete {
   std::optional<int64_t> rows;  // The only number that the trace holds for, if it read that.
   std::string rest;
   Target target;
-  std::shared_ptr<const void> structure;  // Of the results.
+  std::shared_ptr<const void> structure;  // The structure of the results.
   std::vector<Stage> stages;              // One for replicas, and where nothing asks for more.
-  std::vector<int> results;               // Which tensors of a call of several stages.
+  // In a call of several stages, which of its tensors are the results.
+  std::vector<int> results;
 
   bool fits(const Arguments& given, const Target& wanted) const;
   bool is_split(size_t argument) const { return arguments[argument].shape.is_symbolic(); }

@@ -20,14 +20,14 @@ bool is_small(const Node& node) {
   for (const op::TensorTypes* types :
        {&node.signature.inputs, &node.signature.outputs, &node.signature.ranges}) {
     for (const op::TensorType& type : *types) {
-      if (type.shape.total_extent() < 0) return false;  // Of the batch.
+      if (type.shape.total_extent() < 0) return false;  // Its size follows the batch.
       elements += type.shape.total_extent();
     }
   }
   return elements <= op::Split::kChunk;
 }
 
-/// Prepared for one thread, and run by the first of those that come.
+/// A call that was prepared for one thread, and that the first thread runs.
 class Alone final : public op::Executable {
  public:
   explicit Alone(op::ExecutablePtr inner) : inner_(std::move(inner)) {}
@@ -69,9 +69,9 @@ class SharingGain {
   }
 
   bool is_worth_it(int threads) const {
-    constexpr double kHandOver = 4e-6;  // From the caller to the others and back.
+    constexpr double kHandOver = 4e-6;  // Seconds from the caller to the others and back.
     constexpr double kMeeting = 0.5e-6;
-    constexpr double kPerSecond = 40e9;  // Operations, or bytes.
+    constexpr double kPerSecond = 40e9;  // Operations, or bytes, that a thread makes in a second.
     const double saved = work_ / kPerSecond * (threads - 1) / threads;
     return !is_known_ || saved > kHandOver + kMeeting * meetings_;
   }

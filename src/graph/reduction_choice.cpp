@@ -24,7 +24,7 @@ ReductionChoice choose_reduction(Reduction asked, const SumDescription& sum) {
   };
   if (sum.is_central) return one_device("since the variables are there");
   if (asked == Reduction::one_device) return one_device("as it was asked for");
-  // Who asks for ranges means the gradients.
+  // Callers that ask for ranges want the gradients' ranges.
   if (asked == Reduction::ranges && sum.is_update) {
     return {Reduction::ranges, "ranges, as it was asked for"};
   }

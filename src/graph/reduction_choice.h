@@ -8,14 +8,14 @@
 namespace tandem::graph {
 
 struct SumDescription {
-  size_t bytes = 0;         ///< Of each replica's values.
+  size_t bytes = 0;         ///< The bytes of each replica's values.
   bool is_update = false;   ///< Gradients that go into an update and nowhere else.
   std::string device;       ///< The one that would sum alone.
   bool is_central = false;  ///< The variables are on that device and nowhere else.
 };
 
 struct ReductionChoice {
-  distribute::Reduction how{};  ///< Not automatic.
+  distribute::Reduction how{};  ///< The way that was chosen; never automatic.
   std::string text;             ///< "ranges, since ..", for people.
 };
 

@@ -11,7 +11,8 @@
 namespace tandem::graph {
 
 struct Replicas {
-  std::vector<devices::DevicePtr> devices{};  ///< By replica. A device may have several replicas.
+  /// The device of each replica. A device may have several replicas.
+  std::vector<devices::DevicePtr> devices{};
   uint64_t owner = 0;            ///< Whose variables they may use; see StoreBlock::owner.
   bool single_threaded = false;  ///< Each replica is one thread, however many its device has.
   devices::DevicePtr home{};     ///< Where the variables are, if not beside each replica.

@@ -45,7 +45,8 @@ MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, in
     all.devices.push_back({name});
     return all.devices.back();
   };
-  std::vector<const devices::MemorySpace*> lies_in(arguments);  // By tensor of the call.
+  // The memory space of each tensor of the call.
+  std::vector<const devices::MemorySpace*> lies_in(arguments);
   std::set<std::pair<int, const devices::MemorySpace*>> copied;
   for (const Stage& stage : stages) {
     for (const MemoryPlan::Device& own : stage.executions->first()->memory_plan(rows).devices) {

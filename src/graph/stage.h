@@ -13,7 +13,7 @@ struct Stage {
   ReplicasPtr replicas{};
   std::shared_ptr<const Program> program{};
   std::shared_ptr<Executions> executions{};
-  std::vector<int> inputs{};  ///< By argument of the program: which tensor of the call it is.
+  std::vector<int> inputs{};  ///< For each argument of the program, which tensor of the call it is.
 };
 
 /// Runs the stages and returns the tensors of the call: `arguments`, then the results of each stage

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kStep = "step";
 constexpr const char* kBarrier = "barrier";
 
-/// Of the threads of one replica.
+/// A meeting of the threads of one replica.
 class SquadMeeting final : public op::Meeting {
  public:
   SquadMeeting(core::Host& host, const core::Lot& lot) : host_(host), lot_(lot) {}
@@ -59,7 +59,8 @@ void TeamRun::play(core::Host& host) {
   if (profile::is_recording()) {
     profile::name_row(fmt::format("thread {} of {}", host.index(), squads_[0]->device->name()));
   }
-  std::optional<profile::Span> part;  // Of the step; the caller's thread has it as a whole.
+  // This thread's part of the step; the caller's thread records the whole.
+  std::optional<profile::Span> part;
   if (host.index() > 0) part.emplace(kStep, profile::Kind::part);
   size_t begin = begin_;
   for (size_t end : segment_ends_) {

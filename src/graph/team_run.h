@@ -21,7 +21,7 @@ class TeamRun final : public core::Job {
   /// What the next play() runs, instead of all.
   void set_stretch(size_t begin, size_t end);
 
-  /// To be called when the replicas have their addresses for a run.
+  /// Takes the replicas' addresses for a run. It is called when they are known.
   void bind();
 
   void play(core::Host& host) override;
@@ -35,8 +35,8 @@ class TeamRun final : public core::Job {
   const int team_size_;
   const std::vector<Share>* shares_ = nullptr;
   size_t begin_ = 0;
-  std::vector<size_t> segment_ends_;  // Instructions before which all squads meet, and the end.
-  std::vector<void* const*> peers_;   // By squad: its slots.
+  std::vector<size_t> segment_ends_;  // The instructions before which all squads meet, and the end.
+  std::vector<void* const*> peers_;   // The slots of each squad.
 };
 
 }  // namespace tandem::graph

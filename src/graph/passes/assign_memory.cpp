@@ -112,10 +112,10 @@ class Assigner {
   }
 
   const Graph& graph_;
-  std::vector<int> last_use_;  // By value that owns memory.
+  std::vector<int> last_use_;  // The last use of each value that owns memory.
   std::vector<bool> fixed_;    // Results live in tensors of their own.
   MemoryAssignment memory_;
-  std::vector<size_t> sizes_;  // By buffer, at the nominal rows.
+  std::vector<size_t> sizes_;  // The size of each buffer, at the nominal rows.
   std::vector<int> free_;
 };
 

@@ -12,11 +12,11 @@
 namespace tandem::graph {
 namespace {
 
-/// Others are left alone: moving them saves little memory and may cost a barrier.
+/// Only large values are moved: for others it saves little memory and may cost a barrier.
 bool is_large(const op::TensorType& type) { return type.bytes(kNominalRows) >= kLargeBytes; }
 
-/// Stays where the trace has it: what it does depends on when it happens, or all replicas meet
-/// there, or it is too small to matter.
+/// A node that stays where the trace has it: what it does depends on when it happens, or all
+/// replicas meet there, or it is too small to matter.
 bool is_fixed(const Node& node) {
   return !node.ranges.empty() || node.op().is_collective || !node.regions.empty() ||
          std::ranges::none_of(node.signature.outputs, is_large);

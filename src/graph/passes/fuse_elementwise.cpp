@@ -119,7 +119,7 @@ class Fuser {
 
   /// The nodes with each group of more than one member replaced by one call.
   void rebuild() {
-    std::map<size_t, const Group*> made_at;  // By last member.
+    std::map<size_t, const Group*> made_at;  // The groups, by their last member.
     std::set<size_t> gone;
     for (const Group& group : groups_) {
       if (group.members.size() < 2) continue;
@@ -140,7 +140,7 @@ class Fuser {
 
   Node fused(const Group& group) {
     const std::set<size_t> members(group.members.begin(), group.members.end());
-    std::map<int, int> step_of;  // By storage of the value.
+    std::map<int, int> step_of;  // The step that computes each value, by the value's storage.
     auto expression = std::make_shared<Expression>();
     std::vector<int> inputs = ordered_inputs(group);
     expression->inputs = static_cast<int>(inputs.size());
@@ -172,7 +172,7 @@ class Fuser {
     return node;
   }
 
-  /// Those of the result's own size first: the result may be written in their place.
+  /// The inputs, those of the result's own size first: the result may be written in their place.
   std::vector<int> ordered_inputs(const Group& group) const {
     std::vector<int> inputs(group.inputs.begin(), group.inputs.end());
     std::stable_partition(inputs.begin(), inputs.end(),
@@ -193,7 +193,7 @@ class Fuser {
   }
 
   Graph& graph_;
-  std::vector<int> group_of_;  // By value.
+  std::vector<int> group_of_;  // The group of each value, or -1.
   std::vector<Group> groups_;
 };
 

@@ -48,7 +48,7 @@ class Fuser {
       if (members.size() == 1) continue;
       node.signature.op = fused;
       for (size_t member : members) gone[member] = true;
-      // Where the last of them stands all operands are there.
+      // The call is made where the last member stands: there all operands exist.
       made_at.emplace(members.back(), std::move(node));
     }
     std::vector<Node> nodes;
@@ -147,7 +147,8 @@ class Fuser {
 
   Graph& graph_;
   const Uses uses_;
-  std::vector<size_t> made_before_;  // By value: the number of the first call that may use it.
+  // For each value, the number of the first call that may use it.
+  std::vector<size_t> made_before_;
 };
 
 }  // namespace

@@ -13,7 +13,8 @@ std::atomic<bool> fusion{true};
 void set_fusion(bool on) { fusion = on; }
 
 void make_smaller(Graph& graph) {
-  // First while numbers are calls that say which they are, then with what could be computed.
+  // The passes run first while numbers are still calls (`fill`) that say their value, then again
+  // with what could be folded.
   merge_equal_calls(graph);
   simplify_algebra(graph);
   fold_constants(graph);
@@ -25,7 +26,8 @@ void make_smaller(Graph& graph) {
 void optimize(Graph& graph) {
   make_smaller(graph);
   alias_reshapes(graph);
-  // Before reads are elided: a call that moves down past an assign must not read what that wrote.
+  // Calls are fused before reads are elided: a call that moves down past an assign must not read
+  // what that wrote.
   if (fusion) {
     shrink_pool_gradients(graph);
     mark_sparse_gradients(graph);

@@ -66,7 +66,7 @@ class Placer {
     return host;
   }
 
-  /// Where most of a node's inputs are computed, by bytes; null where none is.
+  /// The device where most of a node's inputs are computed, by bytes; null where none is.
   const DevicePtr& device_of_inputs(const Node& node) {
     std::map<const devices::Device*, double> bytes;
     static const DevicePtr none;
@@ -113,10 +113,12 @@ class Cutter {
   }
 
  private:
-  /// Who computes what a node uses, and who must have read or written a variable before it.
+  /// Finds for each node the nodes that compute what it uses, and those that must have read or
+  /// written its variables before it.
   void find_predecessors() {
     std::vector<int> producer(graph_.values.size(), -1);
-    std::map<int, std::vector<size_t>> users;  // Of a variable, since it was last written.
+    // The users of each variable since it was last written.
+    std::map<int, std::vector<size_t>> users;
     predecessors_.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
@@ -213,7 +215,7 @@ class Extract {
   Part part_;
 };
 
-/// For each value the nodes of how many parts use it; results count as one more.
+/// Whether each value is used outside of `part`, by another part or as a result.
 std::vector<bool> used_later(const Graph& graph, const std::vector<size_t>& part) {
   std::vector<bool> here(graph.nodes.size(), false);
   for (size_t node : part) here[node] = true;

@@ -23,7 +23,7 @@ struct Partition {
   op::Split::Unit unit;
   bool whole_team;
   int64_t unit_bytes = 0;
-  int64_t start = 0;   ///< Of chunks: the elements of the operands before this one.
+  int64_t start = 0;   ///< For chunks, the elements of the operands before this one.
   bool alone = false;  ///< The first thread has all of it; nothing else counts then.
   bool operator==(const Partition&) const = default;
 };
@@ -131,8 +131,8 @@ class BarrierPlacer {
   const Graph& graph_;
   const MemoryAssignment& memory_;
   const int replicas_;
-  std::vector<Access> since_team_;  // Since the last barrier of all replicas.
-  std::vector<Access> since_any_;   // Since the last barrier of either kind.
+  std::vector<Access> since_team_;  // The accesses since the last barrier of all replicas,
+  std::vector<Access> since_any_;   // and since the last barrier of either kind.
 };
 
 }  // namespace

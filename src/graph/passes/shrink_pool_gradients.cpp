@@ -84,8 +84,8 @@ class Shrinker {
   }
 
   Graph& graph_;
-  std::vector<int> maker_;  // By value: the node that computes it.
-  std::vector<int> uses_;   // By value.
+  std::vector<int> maker_;  // For each value, the node that computes it.
+  std::vector<int> uses_;   // For each value, how often it is used.
 };
 
 }  // namespace

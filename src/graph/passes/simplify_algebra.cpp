@@ -129,8 +129,9 @@ class Simplifier {
 
   Graph& graph_;
   Replacements replaced_;
-  std::vector<int> maker_;                // By value: the node that computes it.
-  std::unordered_map<int, int> scalars_;  // By the result of a fill: its number.
+  std::vector<int> maker_;  // For each value, the node that computes it.
+  // For the result of a fill, the scalar that stands for it.
+  std::unordered_map<int, int> scalars_;
 };
 
 }  // namespace

@@ -9,7 +9,7 @@ namespace tandem::graph {
 
 class Uses {
  public:
-  /// In place of a call: the function returns the value.
+  /// Stands in place of a call where the function returns the value.
   static constexpr size_t kResult = static_cast<size_t>(-1);
 
   explicit Uses(const Graph& graph) : graph_(graph), calls_(graph.values.size()) {
@@ -30,7 +30,7 @@ class Uses {
   }
 
   const Graph& graph_;
-  std::vector<std::vector<size_t>> calls_;  // By value that owns memory.
+  std::vector<std::vector<size_t>> calls_;  // The calls, for each value that owns memory.
 };
 
 }  // namespace tandem::graph
