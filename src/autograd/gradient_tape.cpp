@@ -20,7 +20,7 @@ using Gradients = std::unordered_map<Key, Tensor>;
 
 struct Record {
   const op::GradientFn* gradient;
-  std::shared_ptr<const op::GradientFn> owner;  // Where the function is not an op's.
+  std::shared_ptr<const op::GradientFn> owner;  // Keeps the function alive where it is not an op's.
   Tensors inputs;
   Tensors outputs;
   op::Attrs attrs;

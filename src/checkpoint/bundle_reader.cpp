@@ -21,7 +21,7 @@ constexpr int64_t kPieceBytes = 256 << 10;
 /// A part of a tensor's bytes that one thread reads.
 struct BundleReader::Piece {
   const BundleEntry* entry = nullptr;
-  int64_t offset = 0;  // Within the tensor.
+  int64_t offset = 0;  // The offset within the tensor.
   int64_t bytes = 0;
   char* to = nullptr;
   uint32_t crc = 0;

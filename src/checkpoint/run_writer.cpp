@@ -66,7 +66,7 @@ class Chunks {
  private:
   const std::span<const ByteRun> runs_;
   std::vector<uint64_t> starts_;
-  std::vector<std::vector<Piece>> pieces_;  // By chunk.
+  std::vector<std::vector<Piece>> pieces_;  // The pieces of each chunk.
   uint64_t bytes_ = 0;
 };
 
@@ -74,7 +74,7 @@ struct Free {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-/// Of one chunk, for the thread that asks; freed with the thread.
+/// Memory for one chunk, for the thread that asks; freed with the thread.
 char* chunk_memory() {
   thread_local const std::unique_ptr<char, Free> memory(
       static_cast<char*>(std::aligned_alloc(NewFile::kAlignment, kChunkBytes)));

@@ -47,7 +47,7 @@ class ValueSaver {
   std::deque<double> doubles_;
 };
 
-/// On the way from a parent, by number, to a child.
+/// A step on the way from a parent, by number, to a child.
 struct Edge {
   int parent = -1;
   TrackedChild child;

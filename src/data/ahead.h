@@ -10,9 +10,10 @@ namespace tandem::data {
 
 struct AheadOptions {
   const char* name = "";     ///< The stage's, for errors.
-  int threads = 1;           ///< In the background.
+  int threads = 1;           ///< The threads in the background.
   int64_t capacity = 1;      ///< Items being made, or made and not taken.
-  bool caller_works = true;  ///< Or leaves all to the threads, so that it cannot be stuck itself.
+  /// If not, all is left to the threads, and the caller cannot be stuck.
+  bool caller_works = true;
 };
 
 /// The items of `source`, with `work(item, number)`, unless it is empty, done on each, on several

@@ -116,8 +116,8 @@ class Stacked final : public Cursor {
   const CursorPtr source_;
   const int64_t size_;
   const bool drop_remainder_;
-  int64_t number_ = 0;  // Of the element that comes next.
-  Element first_;       // Of the batch.
+  int64_t number_ = 0;  // The number of the element that comes next.
+  Element first_;       // The first element of the batch.
   BatchMemory memory_;
 };
 

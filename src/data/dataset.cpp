@@ -18,7 +18,7 @@ namespace tandem::data {
 struct Iterator::Body {
   StagePtr stage;
   int64_t epoch = 0;
-  CursorPtr cursor;  // Before `stage` in destruction.
+  CursorPtr cursor;  // It is destroyed before `stage`.
   int64_t position = 0;
   std::exception_ptr error;
 };

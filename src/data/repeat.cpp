@@ -92,7 +92,7 @@ class Repeat final : public Following {
     const Repeat& stage_;
     const uint64_t epoch_;
     int64_t round_ = 0;
-    CursorPtr current_;  // Of round `round_`, once it has begun.
+    CursorPtr current_;  // The cursor of round `round_`, once it has begun.
     bool empty_ = true;  // The round has had no item so far.
     bool ended_ = false;
   };

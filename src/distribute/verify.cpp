@@ -11,7 +11,7 @@
 namespace tandem::distribute {
 namespace {
 
-/// Of the bytes that one component holds of a variable.
+/// The checksum of the bytes that one component holds of a variable.
 uint64_t checksum(const StoreRange& range, const Buffer& component) {
   const devices::DevicePtr& device = component.device();
   device->queue().record().wait(config::wait_deadline());

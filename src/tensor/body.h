@@ -56,7 +56,7 @@ class Buffer {
   mutable void* data_;
   std::shared_ptr<const void> owner_;
   mutable std::atomic<bool> borrowed_{false};
-  const std::unique_ptr<Loan> loan_;  // Of one that was made as borrowed.
+  const std::unique_ptr<Loan> loan_;  // The loan of a buffer that was made as borrowed.
 };
 
 struct TensorBody {
@@ -73,7 +73,7 @@ struct TensorBody {
   std::shared_ptr<const RowSlices> slices;
 
   // A value of a trace.
-  uint64_t trace = 0;  ///< Which; 0 outside of any.
+  uint64_t trace = 0;  ///< The trace that the value is of; 0 outside of any.
   int value = -1;
 
   void* data() const { return static_cast<char*>(buffer->data()) + offset; }

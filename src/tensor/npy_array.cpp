@@ -56,7 +56,7 @@ void swap_bytes(char* data, size_t bytes, size_t element) {
   for (size_t i = 0; i < bytes; i += element) std::reverse(data + i, data + i + element);
 }
 
-/// From columns first to rows first.
+/// Copies an array from columns first to rows first.
 void transpose(const char* from, char* to, const Shape& shape, size_t element) {
   std::array<int64_t, Shape::kMaxRank> index{};
   std::array<int64_t, Shape::kMaxRank> strides{};

@@ -19,7 +19,7 @@ struct TrackedChild {
   bool is_fallback() const { return options.fallback || options.restore_only; }
 };
 
-/// Who has values for children to come, of a node that it knows by number.
+/// Holds values for children to come, of a node that it knows by number.
 class WaitingValues {
  public:
   virtual ~WaitingValues() = default;

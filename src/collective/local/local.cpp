@@ -15,7 +15,7 @@ using op::Split;
 /// Where results go.
 enum class Target { own, all };
 
-/// Elements of all operands, end to end.
+/// The end of each operand, where all are laid end to end, in elements.
 std::vector<int64_t> ends_of(const Signature& signature) {
   std::vector<int64_t> ends;
   int64_t end = 0;
