@@ -68,7 +68,7 @@ bool has_data(const fs::path& place) {
   return fs::exists(idx_file(place, "train-images-idx3-ubyte"), ignored);
 }
 
-/// From the first of `places` that has it: an archive, or a folder of IDX files.
+/// Reads the data set from the first of `places` that has it: an archive, or a folder of IDX files.
 TrainAndTest load(const char* name, const std::vector<fs::path>& places, const char* advice) {
   for (const fs::path& place : places) {
     if (!has_data(place)) continue;

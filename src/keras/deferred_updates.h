@@ -11,7 +11,7 @@ namespace tandem::keras {
 
 class DeferredUpdates {
  public:
-  /// Of this thread, until it is destroyed. They do not nest.
+  /// Holds the updates of this thread, until it is destroyed. They do not nest.
   DeferredUpdates();
   ~DeferredUpdates();
   DeferredUpdates(const DeferredUpdates&) = delete;

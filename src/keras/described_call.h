@@ -9,7 +9,7 @@ struct DescribedCall {
   std::shared_ptr<LayerBody> layer;
   KerasTensors inputs;
   size_t outputs = 1;
-  int number = 0;         ///< Of the layer's described calls.
+  int number = 0;         ///< Its number among the layer's described calls.
   bool is_input = false;  ///< An input of the model: nothing is called.
 };
 

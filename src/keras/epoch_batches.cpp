@@ -57,7 +57,7 @@ std::optional<Tensors> EpochBatches::next() {
   return batch;
 }
 
-/// Once: each epoch may end so.
+/// Warns once: each epoch may end so.
 void EpochBatches::warn_of_end() {
   if (!steps_ || has_warned_) return;
   has_warned_ = true;

@@ -36,7 +36,7 @@ class EpochBatches {
   /// The next epoch begins the data anew.
   void rewind() { iterator_.reset(); }
 
-  /// None at the end of the epoch.
+  /// The next batch; none at the end of the epoch.
   std::optional<Tensors> next();
 
  private:
@@ -50,10 +50,10 @@ class EpochBatches {
   const data::Dataset batches_;
   const std::optional<int64_t> steps_;
   std::optional<data::Iterator> iterator_;
-  int64_t done_ = 0;        // Steps of the epoch.
+  int64_t done_ = 0;        // The steps of the epoch that are done.
   bool has_ended_ = false;  // The data have, in some epoch.
   bool has_warned_ = false;
-  std::optional<Clock::time_point> start_;  // Of the first epoch.
+  std::optional<Clock::time_point> start_;  // When the first epoch began.
 };
 
 /// How long an epoch of data that may never end takes before a warning says so: 60 s. For tests.

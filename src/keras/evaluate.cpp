@@ -89,7 +89,7 @@ Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options
   const auto steps =
       state_->training ? state_->training->in_executions(options.steps) : options.steps;
   EpochBatches source({"predict", "steps"}, batches, steps);
-  std::vector<Tensors> parts;  // By output.
+  std::vector<Tensors> parts;  // The parts of each output.
   source.begin(0);
   while (std::optional<Tensors> batch = source.next()) {
     const Tensors outputs = predict_batch(std::move(*batch));

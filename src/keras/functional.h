@@ -30,7 +30,7 @@ class FunctionalBody final : public LayerBody {
     Layer layer;
     std::vector<size_t> inputs;
     size_t first_output;
-    std::vector<std::string> sources;  // Of the inputs, as summary() prints them.
+    std::vector<std::string> sources;  // The names of the inputs, as summary() prints them.
   };
 
   TensorSpecs inputs_;

@@ -7,11 +7,11 @@
 
 namespace tandem::keras::optimizers {
 
-/// At most one is set.
+/// The limit of gradients; at most one is set.
 struct Clipping {
-  std::optional<double> norm{};         ///< Of each gradient.
-  std::optional<double> value{};        ///< Of each element.
-  std::optional<double> global_norm{};  ///< Of all gradients together.
+  std::optional<double> norm{};         ///< The norm of each gradient.
+  std::optional<double> value{};        ///< The size of each element.
+  std::optional<double> global_norm{};  ///< The norm of all gradients together.
 };
 
 /// Throws InvalidArgument as Optimizer does.

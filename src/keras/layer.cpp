@@ -27,8 +27,8 @@ std::string next_name(const std::string& kind) {
   return count == 0 ? kind : fmt::format("{}_{}", kind, count);
 }
 
-/// Held by the thread whose call is the first of a layer: others may come at the same time. A layer
-/// builds the layers that it uses.
+/// The lock of the thread whose call is the first of a layer: others may come at the same time. A
+/// layer builds the layers that it uses.
 std::recursive_mutex& first_calls() {
   static std::recursive_mutex mutex;
   return mutex;

@@ -33,7 +33,7 @@ class LossWatch {
 
   const Training& training_;
   int epoch_ = 0;
-  int64_t before_epoch_ = 0;  // Steps taken.
+  int64_t before_epoch_ = 0;  // The steps taken before the epoch.
   Clock::time_point looked_ = Clock::now();
 };
 

@@ -17,20 +17,21 @@ class Progress {
  public:
   using LogsFn = std::function<Logs()>;
 
-  /// To std::cout where `output` is null.
+  /// Prints to std::cout where `output` is null.
   Progress(std::ostream* output, Verbose verbose);
 
   /// "Epoch 1/2". `steps` may be unknown.
   void begin_epoch(int epoch, int epochs);
   void begin(std::optional<int64_t> steps);
 
-  /// After each step. Asks for the logs, which waits for the device, a few times a second at most.
+  /// Is called after each step. Asks for the logs, which waits for the device, a few times a second
+  /// at most.
   void step(int64_t done, const LogsFn& logs);
 
   /// The last line: all of it, with the samples per second.
   void end(int64_t done, int64_t samples, const Logs& logs);
 
-  /// Lines below all epochs.
+  /// Prints lines below all epochs.
   void end_of_training(const std::string& summary);
 
  private:
@@ -45,7 +46,7 @@ class Progress {
   std::optional<int64_t> steps_;
   Clock::time_point start_;
   Clock::time_point shown_;
-  size_t width_ = 0;  // Of what the terminal shows now.
+  size_t width_ = 0;  // The width of what the terminal shows now.
 };
 
 }  // namespace tandem::keras

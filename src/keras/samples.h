@@ -10,7 +10,7 @@ namespace tandem::keras {
 struct Samples {
   Tensors x;
   Tensors y{};
-  Tensor weight{};  ///< Or undefined.
+  Tensor weight{};  ///< A weight for each sample, or undefined.
 
   /// The rows that all of them have. Throws InvalidArgument, after `who`, where they differ and
   /// where there are none.

@@ -23,7 +23,7 @@ class SequentialBody final : public LayerBody {
   Tensors call(const Tensors& inputs, const CallContext& context) override;
 
  private:
-  Trackable operations_;  // In checkpoints: an input, then the layers.
+  Trackable operations_;  // The list in checkpoints: an input, then the layers.
   std::vector<Layer> chain_;
   std::set<std::string> names_;
   std::optional<TensorSpec> input_;

@@ -30,7 +30,8 @@ class StepSummary {
 
  private:
   struct Replica {
-    double compute = 0, reduce = 0, wait = 0;  // Of the steps looked into, over its threads.
+    // Seconds of the steps looked into, over its threads.
+    double compute = 0, reduce = 0, wait = 0;
     int64_t rows = 0;
     double total() const { return compute + reduce + wait; }
   };

@@ -10,7 +10,8 @@ class TextTable {
  public:
   struct Column {
     std::string title;
-    size_t width;  ///< Of the text. Longer text goes on in the next line, longer words end in "…".
+    /// The width of the text. Longer text goes on in the next line, longer words end in "…".
+    size_t width;
     bool right = false;
   };
 
@@ -19,7 +20,7 @@ class TextTable {
   /// A text for each column, in ASCII.
   void add(std::vector<std::string> row) { rows_.push_back(std::move(row)); }
 
-  /// With a line feed at the end of each line.
+  /// The table, with a line feed at the end of each line.
   std::string str() const;
 
  private:

@@ -9,7 +9,7 @@
 namespace tandem::keras::optimizers {
 namespace {
 
-/// At the end of a list, whose names are numbers.
+/// Adds an item at the end of a list, whose names are numbers.
 void append(const Trackable& list, const Trackable& item) {
   list.track(std::to_string(list.tracked_names().size()), item);
 }
@@ -19,7 +19,7 @@ Trackable tracked_rate(const Variable& rate) {
                            .restore = [rate](double saved) { rate.assign(Tensor(saved)); }};
 }
 
-/// Not by ops, which may be traced.
+/// The value is set without ops, which may be traced.
 void set_all(const Variable& variable, double value) {
   const auto count = static_cast<size_t>(variable.shape().count());
   const Tensor values =

@@ -15,8 +15,8 @@ class TrackedSlots {
  public:
   struct Slot {
     std::string name;    ///< "momentum"
-    std::string list;    ///< In checkpoints: "_momentums".
-    double initial = 0;  ///< Of each element.
+    std::string list;    ///< What checkpoints call the list: "_momentums".
+    double initial = 0;  ///< The first value of each element.
   };
   /// `_variables` has the slots of the first group for each variable in turn, then the next
   /// group's.
@@ -44,9 +44,10 @@ class TrackedSlots {
   const Groups groups_;
   Trackable variables_;
   Trackable trained_;
-  std::vector<Trackable> lists_;  // Of each slot, group by group.
+  std::vector<Trackable> lists_;  // The list of each slot, group by group.
   Variables all_;
-  std::unordered_map<const void*, Variables> slots_;  // By variable; trained_ holds them.
+  // The slots of each variable, which trained_ holds.
+  std::unordered_map<const void*, Variables> slots_;
 };
 
 }  // namespace tandem::keras::optimizers

@@ -18,19 +18,19 @@ struct Training::Batch {
 };
 
 struct Training::Losses {
-  Tensors own;     // By output.
-  Tensor penalty;  // Or undefined.
+  Tensors own;     // The loss of each output.
+  Tensor penalty;  // The regularizers' penalty, or undefined.
   Tensor loss;     // All of them, weighted.
 };
 
 struct Training::BatchRows {
-  Tensor own;     // This replica's, float64.
-  Tensor of_all;  // Those of all replicas.
+  Tensor own;     // The rows of this replica, as float64.
+  Tensor of_all;  // The rows of all replicas.
 };
 
 namespace {
 
-/// Of a described model; none where only a call can tell.
+/// The names of a described model's outputs; none where only a call can tell.
 std::vector<std::string> described_outputs(const Layer& model) {
   const auto* functional = dynamic_cast<const FunctionalBody*>(model.body().get());
   return functional == nullptr ? std::vector<std::string>() : functional->output_names();
