@@ -48,7 +48,7 @@ Tensors pow_gradient(const Call& call, const Tensors& g) {
   return {side(call, 0, by_a), side(call, 1, by_b)};
 }
 
-/// To each side where it was taken; `first_taken` says where the first was.
+/// The gradient goes to each side where it was taken; `first_taken` says where the first was.
 template <class Taken>
 op::GradientFn choice_gradient(const Taken& first_taken) {
   return [first_taken](const Call& call, const Tensors& g) -> Tensors {

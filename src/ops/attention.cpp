@@ -42,8 +42,8 @@ op::TensorTypes infer_grad(const Signature& s) { return {s.inputs[1], s.inputs[2
 
 op::TensorTypes infer_self_grad(const Signature& s) { return {s.inputs[1]}; }
 
-/// By batch entries. Where they cannot be dealt evenly, the kernel deals heads and meets before and
-/// after.
+/// The work is cut by batch entries. Where they cannot be dealt evenly, the kernel deals heads and
+/// meets before and after.
 op::Split split(const Signature& s) {
   const int64_t batch = s.outputs[0].shape.extent(0);
   op::Split split{.extent = batch, .aligned = std::vector<bool>(s.inputs.size(), true)};
@@ -54,8 +54,8 @@ op::Split split(const Signature& s) {
   return split;
 }
 
-/// Of products of `widths` terms for each pair of a query and a key; an exponential counts for
-/// about ten.
+/// Operations of products of `widths` terms for each pair of a query and a key; an exponential
+/// counts for about ten.
 double flops_of(const Shape& query, int64_t keys, int64_t widths, const op::Attrs& attrs) {
   const int64_t heads = query.extent(query.rank() - 2);
   const auto pairs = static_cast<double>(query.extent(0) * heads * query.extent(1) * keys);
@@ -88,7 +88,8 @@ Tensor mask_of(const Call& call) {
   return call.attrs.get<bool>("masked") ? call.inputs.back() : Tensor();
 }
 
-/// By the op `def`, from the result's gradient, the operands, the result and the logarithms.
+/// The operands' gradients by the op `def`, from the result's gradient, the operands, the result
+/// and the logarithms.
 Tensors operand_gradients(const op::OpDef& def, const Call& call, const Tensor& g) {
   const Tensor mask = mask_of(call);
   const auto operands = call.inputs.end() - (mask.defined() ? 1 : 0);
@@ -198,7 +199,8 @@ void check_mask(const char* op, const Tensor& mask, DType dtype,
                 const std::array<int64_t, 4>& sizes) {
   const Shape& shape = mask.shape();
   bool fits = shape.rank() <= 4;
-  const auto first = sizes.end() - std::min(shape.rank(), 4);  // Of the sizes that the mask names.
+  // The first of the sizes that the mask names.
+  const auto first = sizes.end() - std::min(shape.rank(), 4);
   for (int axis = 0; fits && axis < shape.rank(); ++axis) {
     fits = shape.extent(axis) == 1 || shape.extent(axis) == first[axis];
   }

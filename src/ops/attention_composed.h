@@ -14,7 +14,7 @@ class ComposedAttention {
   ComposedAttention(const Tensors& operands, const Tensor& logarithms, const Tensor& mask,
                     const op::Attrs& attrs);
 
-  /// Of the mask from the result's gradient; undefined for bools.
+  /// The gradient of the mask from the result's gradient; undefined for bools.
   Tensor mask_gradient(const Tensor& g) const;
 
   struct Second {

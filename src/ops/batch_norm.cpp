@@ -32,7 +32,7 @@ op::TensorTypes infer_as_first(const Signature& s) { return {s.inputs[0]}; }
 /// Threads sum over their rows, meet, and then each joins some channels.
 op::Split split_channels(const Signature& s) { return {.extent = s.outputs[0].shape.extent(0)}; }
 
-/// By the leading axis; what has one value per channel is read by all.
+/// The work is cut by the leading axis; what has one value per channel is read by all.
 op::Split split_images(const Signature& s) {
   op::Split split{.extent = s.outputs[0].shape.extent(0)};
   for (const op::TensorType& input : s.inputs) {
@@ -75,7 +75,7 @@ Tensors moments_gradient(const Call& call, const Tensors& g) {
   return {result};
 }
 
-/// Of (v + epsilon)^(-1/2).
+/// The gradient of (v + epsilon)^(-1/2).
 Tensors inverse_gradient(const Call& call, const Tensors& g) {
   const Tensor& inverse = call.outputs[0];
   return {g[0] * inverse * inverse * inverse * -0.5};
@@ -96,8 +96,8 @@ Tensors sums_gradient(const Call& call, const Tensors& h) {
   return result;
 }
 
-/// Of y = (x - mean) inverse gamma + beta. With the batch's own statistics the gradient of `x` is
-/// the whole of it, by way of mean and inverse too, and theirs is left out here.
+/// The gradient of y = (x - mean) inverse gamma + beta. With the batch's own statistics the
+/// gradient of `x` is the whole of it, by way of mean and inverse too, and theirs is left out here.
 Tensors normalize_gradient(const Call& call, const Tensors& g) {
   static const op::OpDef& grad = op::find_op("batch_normalize_grad");
   const Tensor& x = call.inputs[0];
@@ -120,7 +120,7 @@ Tensors normalize_gradient(const Call& call, const Tensors& g) {
   return result;
 }
 
-/// Of r = s (g - sum / n - (x - mean) inverse^2 product / n), with s = gamma inverse.
+/// The gradient of r = s (g - sum / n - (x - mean) inverse^2 product / n), with s = gamma inverse.
 Tensors normalize_grad_gradient(const Call& call, const Tensors& h) {
   const Tensor& g = call.inputs[0];
   const Tensor& x = call.inputs[1];

@@ -49,12 +49,12 @@ op::TensorTypes infer_backprop_filter(const Signature& s) {
   return {{s.inputs[0].dtype, s.attrs.get<Shape>("filter")}};
 }
 
-/// By images, which come first of the inputs.
+/// The work is cut by images, which come first of the inputs.
 op::Split split_images(const Signature& s) {
   return {.extent = s.outputs[0].shape.extent(0), .aligned = {true, false}};
 }
 
-/// By images: the result's gradient comes second.
+/// The work is cut by images: the result's gradient comes second.
 op::Split split_backprop_input(const Signature& s) {
   return {.extent = s.outputs[0].shape.extent(0), .aligned = {false, true}};
 }
@@ -179,7 +179,8 @@ Tensor depthwise_conv2d(const Tensor& x, const Tensor& filter,
         fmt::format("depthwise_conv2d: channels do not agree, image {} and filter {}", image.str(),
                     sizes.str()));
   }
-  // As many groups as channels, each of one channel; no channels at all are one group of none.
+  // There are as many groups as channels, each of one channel; no channels at all are one group of
+  // none.
   const int64_t channels = sizes.extent(2);
   return conv2d(
       x,

@@ -15,7 +15,7 @@ op::TensorTypes infer(const Signature& s) {
   throw FailedPrecondition(s.op->name + ": made by fusion only");
 }
 
-/// Of all steps of an expression, whose results have the type of the first output.
+/// Operations of all steps of an expression, whose results have the type of the first output.
 double flops_of_steps(const op::Expression& expression, const Signature& s) {
   double sum = 0;
   for (const auto& step : expression.steps) {

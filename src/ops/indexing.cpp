@@ -52,7 +52,8 @@ Tensor scatter_add_rows(const Tensor& values, const Tensor& indices, const Shape
   return op::apply_one(def, {values, indices}, {{"shape", shape}, {"axis", int64_t{axis}}});
 }
 
-/// Along the leading axis only the rows that were gathered; they add up when somebody needs all.
+/// Along the leading axis the gradient has only the rows that were gathered; they add up when
+/// somebody needs all.
 Tensors gather_gradient(const Call& call, const Tensors& g) {
   const Shape& shape = call.inputs[0].shape();
   const Tensor& indices = call.inputs[1];

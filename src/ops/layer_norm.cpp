@@ -47,7 +47,7 @@ op::TensorTypes infer_parameters(const Signature& s) {
   return {parameter, parameter};
 }
 
-/// By lines; gamma and beta are read by all.
+/// The work is cut by lines; gamma and beta are read by all.
 op::Split split_lines(const Signature& s) {
   const int axis = axis_of(s.attrs);
   op::Split split{.extent = lines_of(s.inputs[0].shape, axis).total_extent()};
@@ -119,7 +119,7 @@ Tensors gradient(const Call& call, const Tensors& g) {
   return result;
 }
 
-/// Of grad() above; it is symmetric in v.
+/// The gradient of grad() above, which is symmetric in v.
 Tensors grad_gradient(const Call& call, const Tensors& h) {
   const Tensor& g = call.inputs[0];
   const Tensor& x = call.inputs[1];
@@ -149,7 +149,7 @@ Tensors grad_gradient(const Call& call, const Tensors& h) {
   return result;
 }
 
-/// Of the sums over lines of g n and of g.
+/// The gradient of the sums over lines of g n and of g.
 Tensors parameter_gradient(const Call& call, const Tensors& h) {
   const Tensor& g = call.inputs[0];
   const Tensor& x = call.inputs[1];

@@ -71,7 +71,7 @@ Tensor with_value(const Tensor& number, const F& f) {
 
 bool is_eager() { return &op::interpreter() == &op::eager_interpreter(); }
 
-/// On the host, where it was.
+/// The number as a scalar on the host, where it was.
 Tensor scalar(auto number, DType dtype) {
   switch (dtype) {
     case DType::float32:
@@ -103,7 +103,7 @@ Tensor everywhere(int64_t number, DType dtype, const Shape& shape) {
   return broadcast_to(Tensor(number), shape);
 }
 
-/// Of two numbers, neither of which is beside a tensor.
+/// The dtype of two numbers, neither of which is beside a tensor.
 DType common_dtype(DType a, DType b) {
   using enum DType;
   constexpr std::array kOrder = {float32, float64, int64, int32, uint8, boolean};

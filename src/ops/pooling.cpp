@@ -28,7 +28,7 @@ op::TensorTypes infer_image(const Signature& s) {
   return {{s.inputs[0].dtype, s.attrs.get<Shape>("image")}};
 }
 
-/// By images: windows of one image may overlap, those of two never do.
+/// The work is cut by images: windows of one image may overlap, those of two never do.
 op::Split split(const Signature& s) {
   return {.extent = s.outputs[0].shape.extent(0),
           .aligned = std::vector<bool>(s.inputs.size(), true)};

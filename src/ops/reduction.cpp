@@ -162,8 +162,8 @@ Tensor reduce_std(const Tensor& x, const ReduceOptions& options) {
   return sqrt(reduce_variance(x, options));
 }
 
-/// Taken from the largest element, where that is a number: what is subtracted cancels in the
-/// gradient.
+/// The exponents are taken from the largest element, where that is a number: what is subtracted
+/// cancels in the gradient.
 Tensor reduce_logsumexp(const Tensor& x, const ReduceOptions& options) {
   const auto axes = ops::axes_of("reduce_logsumexp", x.shape(), options);
   const ReduceOptions kept{.axes = options.axes, .keepdims = true};

@@ -25,7 +25,7 @@ Shape reduced_shape(const Shape& shape, const Axes& axes, bool keepdims);
 /// The shape of a call with attributes "axes" and "keepdims".
 Shape reduced_shape(const op::Signature& signature);
 
-/// By the leading axis of the result. A thread reads its own rows only where that axis is the
+/// Cuts by the leading axis of the result. A thread reads its own rows only where that axis is the
 /// input's too.
 op::Split split_reduction(const op::Signature& signature);
 
@@ -36,8 +36,8 @@ void check_dtype(std::string_view op, const op::Signature& signature,
 /// Attribute "scale" of reduce and broadcast_to.
 enum class Scale : int64_t {
   none = 0,
-  mean = 1,         ///< By the number of elements that meet in one.
-  global_mean = 2,  ///< By attribute "divisor", over all replicas.
+  mean = 1,         ///< Divides by the number of elements that meet in one.
+  global_mean = 2,  ///< Divides by attribute "divisor", over all replicas.
 };
 
 /// The factor for Scale::global_mean. A negative divisor is a multiple of the batch's rows.

@@ -93,7 +93,7 @@ void check_one_each(const char* op, size_t given, const Shape& shape) {
       fmt::format("{}: {} entries for {}; one is needed for each axis", op, given, shape.str()));
 }
 
-/// Where a stride of a known axis begins and how many elements it has.
+/// The place where a stride of a known axis begins, and how many elements it has.
 std::pair<int64_t, int64_t> resolved(const Stride& stride, int64_t size) {
   const bool forward = stride.step > 0;
   const int64_t low = forward ? 0 : -1;

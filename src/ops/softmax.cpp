@@ -18,8 +18,8 @@ op::TensorTypes infer(const Signature& s) {
   return {s.inputs[0]};
 }
 
-/// By lines along the axis, as many as lie one after another. Along the first axis the lines lie
-/// side by side and threads would have to write columns: one thread does them all.
+/// The work is cut by lines along the axis, as many as lie one after another. Along the first axis
+/// the lines lie side by side and threads would have to write columns: one thread does them all.
 op::Split split(const Signature& s) {
   const Shape& shape = s.outputs[0].shape;
   int64_t before = 1;
@@ -48,7 +48,7 @@ Tensors softmax_gradient(const Call& call, const Tensors& g) {
   return {softmax_grad(g[0], call.outputs[0], axis_of(call))};
 }
 
-/// Of r = y (g - sum of g y).
+/// The gradient of r = y (g - sum of g y).
 Tensors softmax_grad_gradient(const Call& call, const Tensors& h) {
   const Tensor& g = call.inputs[0];
   const Tensor& y = call.inputs[1];
@@ -65,7 +65,7 @@ Tensors log_softmax_gradient(const Call& call, const Tensors& g) {
   return {log_softmax_grad(g[0], call.outputs[0], axis_of(call))};
 }
 
-/// Of r = g - exp(y) (sum of g). The softmax of a log_softmax is its exponential.
+/// The gradient of r = g - exp(y) (sum of g). The softmax of a log_softmax is its exponential.
 Tensors log_softmax_grad_gradient(const Call& call, const Tensors& h) {
   const int axis = axis_of(call);
   const Tensor weighted = h[0] * softmax(call.inputs[1], axis);

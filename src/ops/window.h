@@ -21,7 +21,7 @@ struct WindowAxis {
   int64_t before = 0, after = 0;  ///< Padding.
   int64_t result = 0;
 
-  /// Where the window of result `r` begins in the image; negative in the padding.
+  /// The place where the window of result `r` begins in the image; negative in the padding.
   int64_t start(int64_t r) const { return r * stride - before; }
 };
 
@@ -37,7 +37,8 @@ struct WindowOptions {
 std::array<WindowAxis, 2> window_axes(std::string_view op, const Shape& image,
                                       const WindowOptions& options);
 
-/// As an attribute, and back. It is the same for any batch: only the batch may be symbolic.
+/// The window as an attribute, and back. It is the same for any batch: only the batch may be
+/// symbolic.
 std::vector<int64_t> attribute_of(const std::array<WindowAxis, 2>& axes);
 std::array<WindowAxis, 2> window_of(const op::Attrs& attrs);
 

@@ -11,7 +11,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/activation.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/highway.h>
 
 #include "kernels/cpu/pointwise_simd.h"
@@ -27,7 +27,7 @@ HWY_INLINE V within(D d, V x, double limit) {
   return at_least(at_most(x, constant(d, limit)), constant(d, -limit));
 }
 
-/// Not by a maximum, which would turn NaN into 0 on some instruction sets.
+/// It is not computed by a maximum, which would turn NaN into 0 on some instruction sets.
 struct Relu : Unary {
   template <class D, class V>
   HWY_INLINE V operator()(D d, V x) const {

@@ -60,7 +60,7 @@ template <class Better, class T>
 op::ExecutablePtr prepare_best(const op::Signature& s, int) {
   const Shape& shape = s.inputs[0].shape;
   const auto axis = static_cast<int>(s.attrs.get<int64_t>("axis"));
-  // Known only now where the axis is that of the rows.
+  // The size is known only now where the axis is that of the rows.
   if (shape[axis] == 0) throw InvalidArgument(fmt::format("{}: a batch of no rows", s.op->name));
   int64_t stride = 1;
   for (int inner = axis + 1; inner < shape.rank(); ++inner) stride *= shape[inner];

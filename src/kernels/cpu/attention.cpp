@@ -9,7 +9,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/attention.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -50,9 +50,9 @@ AttentionFns<double> best(double) { return HWY_DYNAMIC_DISPATCH(attention_float6
 using op::Launch;
 using op::Signature;
 
-/// Where an operand [batch, tokens, heads, width] has the tokens of a head; or one of query, key
-/// and value that lie together [batch, tokens, 3, heads, width]; or a value for each token and head
-/// [batch, tokens, heads].
+/// Says where an operand [batch, tokens, heads, width] has the tokens of a head; or one of query,
+/// key and value that lie together [batch, tokens, 3, heads, width]; or a value for each token and
+/// head [batch, tokens, heads].
 class Operand {
  public:
   Operand(int index, const Shape& shape, int part = 0) : index_(index) {
@@ -100,7 +100,7 @@ struct Operands {
   }
 };
 
-/// With query, key and value from input `first` on.
+/// The sizes of a call with query, key and value from input `first` on.
 AttentionShape shape_of(const Signature& s, size_t first) {
   const Shape& query = s.inputs[first].shape;
   const Shape& value = s.inputs[query.rank() == 5 ? first : first + 2].shape;

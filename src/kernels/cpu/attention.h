@@ -56,7 +56,7 @@ struct AttentionFns {
   void (*forward)(const AttentionShape& shape, const AttentionHead<T>& head, int64_t first,
                   int64_t last, T* workspace);
   void (*backward)(const AttentionShape& shape, const AttentionGradHead<T>& head, T* workspace);
-  /// In elements.
+  /// The size of the workspace, in elements.
   int64_t (*forward_workspace)(const AttentionShape& shape);
   int64_t (*backward_workspace)(const AttentionShape& shape);
 };

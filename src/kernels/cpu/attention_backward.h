@@ -34,11 +34,11 @@ struct BackwardWorkspace {
         elements(part.used()) {}
 
   T *keys, *values, *key_rows;    // Packed, all of them: as columns, and as rows.
-  T *query_rows, *gradient_rows;  // Of a block, packed as rows.
+  T *query_rows, *gradient_rows;  // Rows of a block, packed as rows.
   T *to_key, *to_value;           // Sums so far,
   T* to_query;                    // of a block.
-  T *weights, *slopes;            // Of a block: gradients of scores.
-  T* means;                       // Of each query's gradients of weights, weighted.
+  T *weights, *slopes;            // The weights of a block, and the gradients of its scores.
+  T* means;                       // The weighted mean of each query's gradients of weights.
   int64_t elements;
 };
 

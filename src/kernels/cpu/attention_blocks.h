@@ -25,8 +25,8 @@ inline constexpr T kInfinity = std::numeric_limits<T>::infinity();
 /// Tiles of rows reach this far beyond the last key that a query sees.
 inline constexpr int64_t kTileReach = 8;
 
-/// From one query's scores to the next, in elements. An odd number of cache lines spreads them over
-/// the cache's sets when a column is walked down.
+/// The distance from one query's scores to the next, in elements. An odd number of cache lines
+/// spreads them over the cache's sets when a column is walked down.
 template <class T>
 inline constexpr int64_t kScoresStep = kKeyBlock + std::max(kPanel<T>, kTileReach);
 

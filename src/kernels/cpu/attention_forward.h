@@ -42,8 +42,8 @@ struct ForwardWorkspace {
         elements(part.used()) {}
 
   T *keys, *values;  // Packed, all of them: keys as columns, values as rows.
-  T* scores;         // Of a block, then the weights.
-  T* sums;           // Of weighted values, for each query of a block,
+  T* scores;         // The scores of a block, then its weights.
+  T* sums;           // Sums of weighted values, for each query of a block,
   T *max, *total;    // whose weights are exp(score - max), in sum `total`.
   int64_t elements;
 };

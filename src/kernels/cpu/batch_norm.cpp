@@ -14,7 +14,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/batch_norm.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/highway.h>
 
 #include "kernels/cpu/simd.h"
@@ -100,7 +100,7 @@ struct Share {
     first = begin;
     rows = channels == 0 ? 0 : (end - begin) / channels;
   }
-  int64_t first;  // Element.
+  int64_t first;  // The first element.
   int64_t rows;
 };
 

@@ -59,7 +59,7 @@ ExecutablePtr prepare_scaled(const Signature& s, int) {
   });
 }
 
-/// For types that are only moved; sums, and with them scales, exist for the floating ones.
+/// Copies types that are only moved; sums, and with them scales, exist for the floating ones.
 template <class T>
 ExecutablePtr prepare_copy(const Signature& s, int) {
   return op::executable(

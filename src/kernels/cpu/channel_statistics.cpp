@@ -12,7 +12,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/channel_statistics.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/highway.h>
 
 #include "kernels/cpu/simd.h"
@@ -166,10 +166,10 @@ class TwoPerChannel : public op::Executable {
   }
 
  protected:
-  /// Over rows [row, row + count), `before` of the thread's own having gone before.
+  /// Goes over rows [row, row + count), `before` of the thread's own having gone before.
   virtual void pass(const Launch& launch, int64_t row, int64_t count, int64_t before, T* first,
                     T* second) const = 0;
-  /// From all workspaces to channels [begin, end) of both outputs.
+  /// Joins all workspaces to channels [begin, end) of both outputs.
   virtual void join(const Launch& launch, int64_t begin, int64_t end) const = 0;
   virtual void finish(const Launch&, int64_t, int64_t) const {}
 
@@ -180,7 +180,7 @@ class TwoPerChannel : public op::Executable {
   const bool alone_;
 };
 
-/// Mean, and sum of squared distances to it.
+/// The mean, and the sum of squared distances to it.
 template <class T>
 class Moments final : public TwoPerChannel<T> {
  public:

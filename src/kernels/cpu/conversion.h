@@ -12,7 +12,7 @@ namespace tandem::kernels::cpu {
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
-/// Rounded towards zero; beyond the limits of `To` they themselves, and 0 for NaN.
+/// A number rounded towards zero; beyond the limits of `To` it is the limit, and for NaN 0.
 template <class To, class From>
 To saturated(From x) {
   using Limits = std::numeric_limits<To>;

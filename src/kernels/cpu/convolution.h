@@ -38,7 +38,7 @@ enum class ConvolutionPass {
   backprop_filter  ///< The filter's gradient from image and result's gradient.
 };
 
-/// Told of pixels of a result, [count, out], soon after they are computed.
+/// Is told of pixels of a result, [count, out], soon after they are computed.
 class Finish {
  public:
   virtual ~Finish() = default;
@@ -67,11 +67,11 @@ std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
 bool patches_are_faster(ConvolutionPass pass, const ConvolutionShape& shape,
                         CpuKind cpu = this_cpu());
 
-/// Null where oneDNN has no fast kernel.
+/// Returns null where oneDNN has no fast kernel.
 std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,
                                                         const ConvolutionShape& shape);
 
-/// Null unless each of several channels has one filter of its own.
+/// Returns null unless each of several channels has one filter of its own.
 std::unique_ptr<Convolution> prepare_depthwise_convolution(ConvolutionPass pass,
                                                            const ConvolutionShape& shape);
 

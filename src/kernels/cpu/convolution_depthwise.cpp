@@ -11,7 +11,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/convolution_depthwise.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/highway.h>
 
 #include "kernels/cpu/simd.h"
@@ -130,7 +130,7 @@ class DepthwiseConvolution final : public Convolution {
  public:
   DepthwiseConvolution(ConvolutionPass pass, const ConvolutionShape& shape)
       : pass_(pass), s_(shape), fns_(kernels::cpu::best(T())) {
-    // By the element that is computed: of the result, or of the image.
+    // Meetings are listed by the element that is computed: of the result, or of the image.
     const bool forward = pass == ConvolutionPass::forward;
     for (size_t axis = 0; axis < 2; ++axis) {
       const ops::WindowAxis& window = s_.window[axis];

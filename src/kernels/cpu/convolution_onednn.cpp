@@ -212,7 +212,7 @@ class OneDnnConvolution final : public Convolution {
 
   const ConvolutionPass pass_;
   const ConvolutionShape shape_;
-  const Description plain_filter_, filter_;  // As it is given, and as it is used.
+  const Description plain_filter_, filter_;  // The filter as it is given, and as it is used.
   const std::vector<Step> steps_;
   bool moves_ = false;
   Description move_scratchpad_;

@@ -87,7 +87,7 @@ class PatchConvolution final : public Convolution {
 
  private:
   struct Block {
-    int64_t row, rows, group;  // Of the results.
+    int64_t row, rows, group;  // The first row of the results, their number, and the group.
   };
   struct Workspace {
     T* patches;
@@ -95,7 +95,7 @@ class PatchConvolution final : public Convolution {
     void* product;
   };
 
-  /// Of the results of all images.
+  /// The rows of the results of all images.
   int64_t rows() const { return s_.images * s_.window[0].result; }
 
   size_t patches_bytes() const {
@@ -225,7 +225,7 @@ class PatchConvolution final : public Convolution {
   const ConvolutionShape s_;
   const int64_t in_, out_;  // Channels of a group.
   const int64_t patch_;     // Elements that the filter sees at one place, in a group.
-  int64_t block_rows_;      // Of the result.
+  int64_t block_rows_;      // The rows of the result in a block.
   std::unique_ptr<Gemm> whole_, last_;
 };
 

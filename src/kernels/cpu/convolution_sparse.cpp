@@ -68,7 +68,7 @@ class SparseConvolution final : public Convolution {
 
   int64_t block_pixels() const { return block_rows_ * s_.window[1].result; }
 
-  /// Of the first `parts` parts of the workspace. A Place is as wide as an element.
+  /// The bytes of the first `parts` parts of the workspace. A Place is as wide as an element.
   size_t bytes_of(int parts) const {
     const int64_t listed = block_pixels() * s_.out;
     const std::array<int64_t, kParts> elements{
@@ -97,7 +97,7 @@ class SparseConvolution final : public Convolution {
   }
 
   int64_t padded_elements() const { return height_ * width_ * s_.in; }
-  /// Where the first run begins that a pixel of the result meets, in the padded image.
+  /// The start of the first run that a pixel of the result meets, in the padded image.
   int64_t first_run(int64_t row, int64_t column) const {
     return (row * s_.window[0].stride * width_ + column * s_.window[1].stride) * s_.in;
   }
@@ -158,7 +158,7 @@ class SparseConvolution final : public Convolution {
     }
   }
 
-  /// For each channel what is not zero, and where the runs begin that it meets.
+  /// Lists for each channel what is not zero, and where the runs begin that it meets.
   void list_by_channel(const Block& block, const T* g, const Workspace& at) const {
     std::fill_n(at.counts, s_.out, int64_t{0});
     g += first_element(block);
@@ -236,10 +236,11 @@ class SparseConvolution final : public Convolution {
   const ConvolutionPass pass_;
   const ConvolutionShape s_;
   const SparseRuns<T> runs_;
-  const int64_t width_, height_;  // Of an image with its padding.
+  const int64_t width_, height_;  // The sizes of an image with its padding.
   const bool is_padded_;
   const int64_t run_;              // Elements of an image that a row of the filter sees.
-  const int64_t filter_row_step_;  // From what a row of the filter sees to what the next sees.
+  // The distance from what a row of the filter sees to what the next sees.
+  const int64_t filter_row_step_;
   int64_t block_rows_;
 };
 

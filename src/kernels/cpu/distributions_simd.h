@@ -151,7 +151,7 @@ HWY_INLINE hn::Vec<D> inverse_erf(D d, hn::Vec<D> x) {
   }
 }
 
-/// By the inverse of the distribution function: an element takes one number, where drawing again
+/// Uses the inverse of the distribution function: an element takes one number, where drawing again
 /// would take any number of them.
 template <class T>
 class TruncatedNormal : public Elementwise<T> {
@@ -160,7 +160,8 @@ class TruncatedNormal : public Elementwise<T> {
       : mean_(static_cast<T>(p.a)), stddev_(static_cast<T>(p.b)) {}
 
   void operator()(const uint32_t* words, int64_t count, T* out) const {
-    constexpr T kWithin = T(0.95449973610364158560);  // Of a normal number being within 2.
+    // The probability of a normal number being within 2.
+    constexpr T kWithin = T(0.95449973610364158560);
     this->apply(words, count, out, [&](auto d, auto u) HWY_ATTR {
       const auto centred = hn::MulAdd(u, hn::Set(d, T(2)), hn::Set(d, kUnitStep<T> - T(1)));
       const auto z = hn::Mul(inverse_erf(d, hn::Mul(centred, hn::Set(d, kWithin))),
@@ -224,7 +225,7 @@ class Bernoulli {
   }
 
  private:
-  uint64_t below_;  ///< Of 2^32.
+  uint64_t below_;  ///< The share of true, of 2^32.
 };
 
 }  // namespace

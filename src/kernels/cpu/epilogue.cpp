@@ -48,7 +48,7 @@ class StepFunctions final : public ElementFunctions {
     }
   }
 
-  /// With the elements' bias, for who has one. A block at a time is fastest.
+  /// Applies the steps, with the elements' bias where there is one. A block at a time is fastest.
   void apply(T* at, const T* bias, const T* companion, int64_t count) const {
     const std::array<const T*, 3> of_source{at, bias, companion};
     for (const Function& function : functions_) {

@@ -19,7 +19,7 @@ struct EpilogueInputs {
   static EpilogueInputs of(const op::Signature& signature);
 };
 
-/// Prepared. Any number of threads may use it at once, each with its own workspace of
+/// A prepared epilogue. Any number of threads may use it at once, each with its own workspace of
 /// workspace_bytes() bytes: open(), then apply() any number of times.
 class Epilogue {
  public:
@@ -36,7 +36,7 @@ class Epilogue {
   virtual size_t workspace_bytes() const = 0;
 };
 
-/// For the result of the signature, in rows of its last axis.
+/// The epilogue for the result of the signature, in rows of its last axis.
 std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature);
 
 /// Functions of single elements and their companions, one after another. Any number of threads may

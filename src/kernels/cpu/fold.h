@@ -19,8 +19,8 @@ struct Rows {
 template <class T>
 struct Fold {
   T start;          ///< The fold of nothing.
-  T (*join)(T, T);  ///< Of two folds.
-  /// Of `count` elements side by side.
+  T (*join)(T, T);  ///< The fold of two folds.
+  /// The fold of `count` elements side by side.
   T (*run)(const T* x, int64_t count);
   /// Joins to out[c] the fold of column c.
   void (*columns)(const Rows<T>& rows, T* out);

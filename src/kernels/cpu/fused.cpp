@@ -23,10 +23,10 @@ constexpr int64_t kBlockBytes = 4096;
 /// How an input meets the elements of a block.
 struct Input {
   enum class Kind {
-    goes_on,   ///< As large as the result.
+    goes_on,   ///< The input is as large as the result.
     stays,     ///< One element.
     periodic,  ///< A run that is repeated.
-    nested,    ///< Repeated in some other way.
+    nested,    ///< The input is repeated in some other way.
   };
   Kind kind = Kind::goes_on;
   int64_t period = 0;

@@ -160,7 +160,7 @@ bool packs_too_much(const Part& s) {
   return s.n * s.k > (s.m < 96 ? 128 * 1024 : 1024 * 1024);
 }
 
-/// Who computes what; the first rule that applies decides.
+/// Which provider computes what; the first rule that applies decides.
 struct Rule {
   const char* provider;
   bool (*applies)(const Part&);

@@ -40,12 +40,12 @@ class Gemm {
   virtual const char* provider() const = 0;
 };
 
-/// Who is best for a product of which each of `parts` threads computes some rows: by the measured
-/// table in use (provider_table.h) where that knows the shape of a part, else by the static one.
-/// Throws Unimplemented if the dtype is not float32 or float64.
+/// The best provider for a product of which each of `parts` threads computes some rows: by the
+/// measured table in use (provider_table.h) where that knows the shape of a part, else by the
+/// static one. Throws Unimplemented if the dtype is not float32 or float64.
 std::string gemm_provider(const GemmShape& shape, int parts);
 
-/// By the best provider for one thread.
+/// Prepares a product by the best provider for one thread.
 std::unique_ptr<Gemm> prepare_gemm(const GemmShape& shape);
 
 /// The same with a provider of the caller's choice. Throws NotFound if there is none of that name,

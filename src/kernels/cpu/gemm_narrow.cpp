@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/gemm_narrow.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which decides what they become.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/highway.h>
 
 #include "kernels/cpu/gemm_narrow_columns.h"
@@ -25,7 +25,7 @@ enum class Formulation { rows, dot, columns };
 struct NarrowPlan {
   GemmShape shape;
   Formulation formulation;
-  int64_t depth;  // Of dot: how much of k is packed at a time.
+  int64_t depth;  // How much of k is packed at a time, for dot.
 };
 
 }  // namespace

@@ -72,7 +72,7 @@ HWY_INLINE void columns_tile(const ColumnsPart<T>& part, int64_t row) {
     V<T> rows[kVectors];
     TANDEM_UNROLL
     for (int v = 0; v < kVectors; ++v) rows[v] = in_register(hn::LoadU(d, a + v * kLanes<T>));
-    // For the next tile: no hardware looks ahead over rows as long as these.
+    // This is for the next tile: no hardware looks ahead over rows as long as these.
     hwy::Prefetch(a + kVectors * kLanes<T>);
     TANDEM_UNROLL
     for (int j = 0; j < kWidth; ++j) {

@@ -28,7 +28,7 @@ struct DotPart {
   int64_t b_depth, b_column;  // Distance in B to the next of k, of n.
   T* c;
   int64_t ldc;
-  bool add;   // To what C holds from an earlier part of k.
+  bool add;   // Adds to what C holds from an earlier part of k.
   T* packed;  // [k / lanes][width][lanes]
 };
 

@@ -8,7 +8,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/gemm_packed.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what it expands to.
+// This comes after foreach_target.h, which sets what it expands to.
 #include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
@@ -45,8 +45,8 @@ inline int64_t passes_of(int64_t k) { return (k + kMostTerms - 1) / kMostTerms; 
 /// Passes of about the same length.
 inline int64_t terms_of_pass(int64_t k) { return (k + passes_of(k) - 1) / passes_of(k); }
 
-/// From one panel to the next: with a gap, lest the same terms of all panels meet in a few sets of
-/// the first cache.
+/// The distance from one panel to the next: with a gap, lest the same terms of all panels meet in a
+/// few sets of the first cache.
 inline int64_t panels_apart(int64_t k, int64_t width) {
   return terms_of_pass(k) * width + PackedPanels::kGap;
 }
@@ -209,7 +209,7 @@ class PanelCursor {
   const PackedPanels& panels_;
   const int64_t pass_;
   int64_t panel_;
-  int64_t left_ = 0;  // In the place where the panel lies.
+  int64_t left_ = 0;  // The panels that are left in the place where this one lies.
   const float* at_ = nullptr;
 };
 
@@ -337,7 +337,7 @@ int64_t shared_panels_of_cell(const GemmShape& s, int64_t columns, int parts) {
 bool PackedProduct::shares_a(const GemmShape& s, int parts) {
   constexpr int64_t kPanelsEach = 8;
   const int64_t columns = HWY_DYNAMIC_DISPATCH(packed_functions)().columns;
-  // Of so many rows, what one pass reads stays in the second cache.
+  // What one pass reads of so many rows stays in the second cache.
   return s.m < s.n && s.m <= kMostSharedRows && s.n >= kPanelsEach * parts * columns;
 }
 

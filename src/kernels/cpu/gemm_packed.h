@@ -54,20 +54,20 @@ struct PackedOperands {
   float* c = nullptr;
 };
 
-/// Of the instruction set in use.
+/// The functions of the instruction set in use.
 struct PackedFunctions;
 
 /// The product as a list of cells. A cell is a panel of the operand that is packed in blocks, by
 /// all panels of the shared one or, where that makes too few cells, by a range of them.
 class PackedProduct {
  public:
-  /// For `parts` threads.
+  /// A product for `parts` threads.
   PackedProduct(const GemmShape& shape, int parts);
 
   /// Whether A would be the shared operand: it has few rows, and B has columns for all threads.
   static bool shares_a(const GemmShape& shape, int parts);
 
-  /// Of the shared operand.
+  /// The number of panels of the shared operand.
   int64_t shared_panels() const { return shares_a_ ? row_panels() : column_panels(); }
   /// `count` of them that lie in one place: their bytes, a multiple of 64, and how to find them.
   size_t shared_bytes(int64_t count) const;
@@ -98,8 +98,8 @@ class PackedProduct {
 
   const GemmShape shape_;
   const PackedFunctions& functions_;
-  const int64_t rows_;     // Of a panel of A.
-  const int64_t columns_;  // Of a panel of B.
+  const int64_t rows_;     // Rows of a panel of A.
+  const int64_t columns_;  // Columns of a panel of B.
   const bool shares_a_;
   const int64_t range_;  // Shared panels of a cell.
 };

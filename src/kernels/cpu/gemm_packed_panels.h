@@ -241,8 +241,8 @@ class FetchAhead {
   const int64_t stride_;
   const float* row_;
   int64_t length_;
-  int64_t done_ = 0;  // Of the row.
-  int64_t left_;      // Lines,
+  int64_t done_ = 0;  // How much of the row is done.
+  int64_t left_;      // The lines that are left,
   int64_t each_;      // and how many beside each tile.
 };
 

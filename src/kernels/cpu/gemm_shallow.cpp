@@ -6,7 +6,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/gemm_shallow.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what it expands to.
+// This comes after foreach_target.h, which sets what it expands to.
 #include <hwy/highway.h>
 
 #ifndef TANDEM_GEMM_SHALLOW_ONCE

@@ -16,7 +16,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/loss.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 
@@ -40,7 +40,8 @@ struct LossRows {
 template <class T>
 struct LossFns {
   void (*softmax)(const LossRows<T>& rows, const T* labels);
-  /// Of one row: log(sum of exp(logits - max)), and softmax. Returns max, the largest logit.
+  /// Computes for one row log(sum of exp(logits - max)), and softmax. Returns max, the largest
+  /// logit.
   T (*log_sum)(const T* logits, int64_t classes, T* log, T* softmax);
   void (*sigmoid)(const T* logits, const T* labels, T* loss, T* backprop, int64_t count);
 };
@@ -62,9 +63,9 @@ namespace {
 /// All terms have one sign, so nothing cancels where log(sum) and x are added up apart.
 template <class T>
 struct Pending {
-  HWY_ALIGN T sum[kRowsAtOnce];        // Of exp(x).
-  HWY_ALIGN T label_sum[kRowsAtOnce];  // Of labels.
-  HWY_ALIGN T picked[kRowsAtOnce];     // Of labels x.
+  HWY_ALIGN T sum[kRowsAtOnce];        // The sum of exp(x).
+  HWY_ALIGN T label_sum[kRowsAtOnce];  // The sum of labels.
+  HWY_ALIGN T picked[kRowsAtOnce];     // The sum of labels x.
 
   HWY_INLINE void finish(T* loss, int64_t rows) const {
     for_vectors<T>(rows, [&](auto d, int64_t i) HWY_ATTR {

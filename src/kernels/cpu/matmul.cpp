@@ -85,7 +85,7 @@ class Matmul final : public op::Executable {
     return index < 0 ? nullptr : launch.in<char>(index);
   }
 
-  /// Rounded up: the epilogue's follows.
+  /// The size is rounded up: the epilogue's workspace follows.
   size_t gemm_workspace_bytes() const {
     size_t bytes = 0;
     for (const Product& product : products_)
@@ -131,13 +131,13 @@ class Matmul final : public op::Executable {
   const EpilogueInputs inputs_;
   const int64_t element_;
   const std::unique_ptr<Epilogue> epilogue_;
-  int64_t a_step_;  // In elements, from one row of op(A) to the next.
+  int64_t a_step_;  // The distance from one row of op(A) to the next, in elements.
   std::vector<Product> products_;
   std::vector<Part> parts_;
 };
 
-/// Where the matrices of `a` and `b` lie, in elements. Matrices of `a` that lie below each other
-/// and meet the same `b` become one, with `m` rows.
+/// The places where the matrices of `a` and `b` lie, in elements. Matrices of `a` that lie below
+/// each other and meet the same `b` become one, with `m` rows.
 Nest<2> batch_of(const Signature& s, int64_t& m) {
   const auto matrices = [](const Shape& shape) {
     return Shape(shape.extents().first(static_cast<size_t>(shape.rank() - 2)));

@@ -31,7 +31,7 @@ bool has_wide_vectors(std::string_view core) {
 /// A model that OpenBLAS knows, with the vectors of this CPU; null where it has no wide ones.
 const char* known_model() {
 #ifdef __x86_64__
-  __builtin_cpu_init();  // Before main nobody else has.
+  __builtin_cpu_init();  // Before main nobody else has done it.
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
       __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq")) {
     return "SkylakeX";

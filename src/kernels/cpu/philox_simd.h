@@ -36,7 +36,7 @@ HWY_INLINE void make_blocks(const PhiloxStream& stream, uint64_t first, int64_t 
 using Words = hn::ScalableTag<uint32_t>;
 using WordVec = hn::Vec<Words>;
 
-/// As many blocks as a vector has lanes; vector i holds word i of each.
+/// Holds as many blocks as a vector has lanes; vector i holds word i of each.
 struct BlockVecs {
   WordVec w0, w1, w2, w3;
 };

@@ -19,11 +19,11 @@ using Parameters = std::array<double, 2>;
 
 template <class T>
 struct Pointwise {
-  std::string_view name;  ///< Of the op.
+  std::string_view name;  ///< The name of the op.
   int inputs;
 
-  /// By the set of inputs that go on along the run, bit i for input i. The others stay: their one
-  /// element serves the whole run.
+  /// The functions, by the set of inputs that go on along the run, bit i for input i. The others
+  /// stay: their one element serves the whole run.
   std::array<RunFn<T>, 4> runs;
 
   /// Attributes of the op, numbers, that the run functions take as parameters, in this order.
@@ -60,7 +60,7 @@ Functions<T> whole_number_functions();
 /// A function of single elements and its derivative at once. `value` may be `x`.
 template <class T>
 struct SlopeFunction {
-  std::string_view name;  ///< Of the op.
+  std::string_view name;  ///< The name of the op.
   void (*run)(const T* x, T* value, T* slope, int64_t count);
 };
 

@@ -12,7 +12,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/pooling.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/highway.h>
 
 #include "kernels/cpu/simd.h"
@@ -74,7 +74,7 @@ void max(const Seen& seen, const T* x, T* y) {
   });
 }
 
-/// Where `value` is the largest, and none before it was.
+/// True where `value` is the largest, and none before it was.
 template <class D, class V>
 HWY_INLINE auto is_largest(D, V value, V largest) {
   return hn::Or(hn::Eq(value, largest), hn::IsNaN(value));
@@ -199,7 +199,8 @@ struct Pool {
     return std::ranges::any_of(window, [](const auto& axis) { return axis.stride < axis.window; });
   }
 
-  /// Before gradients go to an image: pixels that no window sees, or several see, are zero.
+  /// Clears an image before gradients go to it: pixels that no window sees, or several see, start
+  /// from zero.
   template <class T>
   void clear(T* image) const {
     const bool covered = std::ranges::all_of(window, [](const ops::WindowAxis& axis) {

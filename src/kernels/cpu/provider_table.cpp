@@ -28,7 +28,7 @@ int exponent_of(int64_t size) {
   return static_cast<int>(std::lround(std::log2(static_cast<double>(std::max<int64_t>(size, 1)))));
 }
 
-/// As the system calls it.
+/// The CPU's name, as the system calls it.
 std::string cpu_name() {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {

@@ -32,7 +32,7 @@ class ProviderTable {
   /// Throws NotFound and DataLoss. Warns of a table that was measured on another CPU.
   static ProviderTable read(const std::string& path);
 
-  /// Written beside and renamed. Throws Unavailable.
+  /// Writes the file beside its place and renames it. Throws Unavailable.
   void write(const std::string& path) const;
 
   /// Throws Unavailable where write() would, and leaves a table that is there alone.
@@ -42,7 +42,7 @@ class ProviderTable {
     choices_[shapes] = std::move(provider);
   }
 
-  /// Null where nothing was measured.
+  /// The measured provider; null where nothing was measured.
   const std::string* find(const GemmShape& shape) const;
 
   size_t size() const { return choices_.size(); }

@@ -14,7 +14,7 @@
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/random.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
 

@@ -11,7 +11,7 @@ namespace tandem::kernels::cpu {
 
 class RandomStream {
  public:
-  /// From the attributes seeded and seed.
+  /// The stream of a call with the attributes seeded and seed.
   explicit RandomStream(const op::Signature& s)
       : seeded_(s.attrs.get<bool>("seeded")),
         seed_(static_cast<uint64_t>(s.attrs.get<int64_t>("seed"))) {}
@@ -41,10 +41,10 @@ class RandomStream {
   uint64_t seed_;
 };
 
-/// Where the elements of a replica's tensor lie in the tensor of the whole batch.
+/// Says where the elements of a replica's tensor lie in the tensor of the whole batch.
 class GlobalPositions {
  public:
-  /// From the attributes batch_axis and per_row, which ops/random.h explains.
+  /// Reads the attributes batch_axis and per_row, which ops/random.h explains.
   GlobalPositions(const op::Signature& s, const Shape& shape)
       : per_row_(s.attrs.get<int64_t>("per_row")) {
     const auto axis = static_cast<int>(s.attrs.get<int64_t>("batch_axis"));

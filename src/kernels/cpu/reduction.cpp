@@ -30,8 +30,8 @@ struct ReduceLoops {
   Nest<1> kept;
   Nest<1> reduced;
   bool reduces_innermost = false;
-  Axis<1> inner_kept;     // Taken out of `kept` unless the innermost axis is reduced.
-  Axis<1> inner_reduced;  // Taken out of `reduced`.
+  Axis<1> inner_kept;     // It is taken out of `kept` unless the innermost axis is reduced.
+  Axis<1> inner_reduced;  // It is taken out of `reduced`.
 };
 
 bool contains(const Axes& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }

@@ -21,7 +21,8 @@ struct SparseRuns {
               T* to, int64_t length);
 };
 
-/// For the best instruction set there is; float or double. A look-up: for prepare, not for run.
+/// The functions for the best instruction set there is; float or double. A look-up: for prepare,
+/// not for run.
 template <class T>
 SparseRuns<T> sparse_runs();
 

@@ -9,10 +9,10 @@ namespace {
 
 /// Elements of a matrix, read along one side and written along the other.
 struct Corner {
-  int64_t rows;         ///< Of the result: neighbours in the input.
-  int64_t columns;      ///< Of the result: neighbours in it.
-  int64_t from_stride;  ///< From column to column, in the input.
-  int64_t to_stride;    ///< From row to row, in the result.
+  int64_t rows;         ///< Rows of the result: neighbours in the input.
+  int64_t columns;      ///< Columns of the result: neighbours in it.
+  int64_t from_stride;  ///< The distance from column to column, in the input.
+  int64_t to_stride;    ///< The distance from row to row, in the result.
 };
 
 // A tile is read and written by whole cache lines, through a buffer: matrices whose sides are

@@ -15,7 +15,7 @@ class StridedCopy {
   /// input. Strides may be negative.
   StridedCopy(const op::TensorType& to, int64_t base, const std::vector<int64_t>& strides);
 
-  /// Of the first input to the first output, this thread's rows.
+  /// Copies this thread's rows, from the first input to the first output.
   void run(const op::Launch& launch) const { (this->*run_)(launch); }
 
  private:

@@ -71,7 +71,7 @@ struct Operands {
   }
 };
 
-/// Of one run, the best of several.
+/// The seconds of one run, the best of several.
 double seconds_of(const cpu::Gemm& gemm, Operands& memory, double at_least) {
   using Clock = std::chrono::steady_clock;
   memory.reserve_workspace(gemm.workspace_bytes());

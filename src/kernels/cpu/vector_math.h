@@ -38,7 +38,7 @@ HWY_INLINE hn::Vec<D> infinity(D d) {
   return hn::Set(d, std::numeric_limits<hn::TFromD<D>>::infinity());
 }
 
-/// At most `limit`; NaN stays NaN.
+/// x, or `limit` if it is larger; NaN stays NaN.
 template <class V>
 HWY_INLINE V at_most(V x, V limit) {
   return hn::IfThenElse(hn::Gt(x, limit), limit, x);
@@ -48,7 +48,7 @@ HWY_INLINE V at_least(V x, V limit) {
   return hn::IfThenElse(hn::Lt(x, limit), limit, x);
 }
 
-/// Zero in place of a number that is subnormal.
+/// x, or zero in place of a number that is subnormal.
 template <class D, class V>
 HWY_INLINE V without_subnormal(D d, V x) {
   const V least = hn::Set(d, std::numeric_limits<hn::TFromD<D>>::min());
@@ -195,7 +195,7 @@ HWY_INLINE V tan_of(D d, V x) {
   return by_lane(d, x, [](auto v) { return std::tan(v); });
 }
 
-/// From exp(|x| / 2), which overflows only where the result does.
+/// It is computed from exp(|x| / 2), which overflows only where the result does.
 template <class D, class V>
 HWY_INLINE V cosh_of(D d, V x) {
   const V root = exp_of(d, hn::Mul(hn::Abs(x), constant(d, 0.5)));
@@ -247,7 +247,7 @@ HWY_INLINE V exp_minus_product(D d, V a, V b) {
   const V x = hn::Neg(product);
 #if HWY_NATIVE_FMA
   const ExpReduction<D> e(d, x);
-  // From the product before it is rounded; n times the high part is exact.
+  // This comes from the product before it is rounded; n times the high part is exact.
   const V near = hn::NegMulSub(a, b, hn::Mul(e.n, e.ln2_high(d)));
   const V value = e.exp_of(d, hn::NegMulAdd(e.n, e.ln2_low(d), near));
 #else

@@ -56,7 +56,7 @@ struct Mod {
   }
 };
 
-/// By squaring.
+/// Powers are computed by squaring.
 struct Pow {
   template <class T>
   T operator()(T a, T b) const {
