@@ -11,7 +11,7 @@ namespace tandem::collective {
 namespace {
 
 template <class T>
-using Operands = std::vector<std::vector<T>>;  // Of one replica.
+using Operands = std::vector<std::vector<T>>;  // The operands of one replica.
 
 /// Some replicas, the operands of each, and where the results go: over the operands, or beside.
 template <class T>

@@ -492,7 +492,7 @@ TEST_F(FunctionTest, ExplainShowsWhatWasFusedAndNamesVariables) {
   EXPECT_NE(text.find("epilogue=relu("), std::string::npos) << text;
   EXPECT_NE(text.find("exp("), std::string::npos) << text;
   EXPECT_EQ(count(" = exp("), 0) << text;       // But a part of a fused call.
-  EXPECT_EQ(count("adam_update("), 1) << text;  // Of both variables.
+  EXPECT_EQ(count("adam_update("), 1) << text;  // One call updates both variables.
   EXPECT_EQ(count("'weights'"), 4) << text;     // The product's, the update's with two slots.
   EXPECT_EQ(count("momentum of 'bias'"), 1) << text;
 }

@@ -164,7 +164,7 @@ struct Case {
   unsigned number;
   DType dtype;
   std::vector<int64_t> widths;
-  std::vector<int64_t> rows;  ///< Of each step.
+  std::vector<int64_t> rows;  ///< The rows of each step.
   int calls;
   double tolerance;
 

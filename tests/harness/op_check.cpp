@@ -14,7 +14,7 @@
 namespace tandem::harness {
 namespace {
 
-/// Between ways of calling; rounding differs where sums are cut differently.
+/// The difference between ways of calling; rounding differs where sums are cut differently.
 constexpr double kGradientTolerance = 1e-9;
 
 std::vector<double> numbers(const Tensor& tensor) {

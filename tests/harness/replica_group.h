@@ -86,14 +86,14 @@ class ReplicaGroup {
     return results;
   }
 
-  /// Of a scalar result.
+  /// The sum of the replicas' values of a scalar result.
   double total(const FlatFunction& f, const Tensors& batch) const {
     double sum = 0;
     for (const Tensors& results : run(f, batch)) sum += results[0].item<double>();
     return sum;
   }
 
-  /// Of the last function that ran.
+  /// How the last function that ran summed its gradients.
   const std::string& reduction() const { return reduction_; }
 
  private:

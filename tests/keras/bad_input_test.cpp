@@ -146,7 +146,7 @@ TEST_F(BadInputTest, ALabelOfADataSetIsFoundInItsBatch) {
                            {"label 7"});
   refused<InvalidArgument>(model, [&] { model.evaluate(batches(with_label(3, 7)), quietly()); },
                            {"label 7"});
-  // Of a later batch: the weights are those before its step.
+  // The bad label is in a later batch: the weights are those before its step.
   const Sequential twin = classifier();
   twin.set_weights(model.get_weights());
   EXPECT_TRUE(throws<InvalidArgument>([&] { model.fit(batches(with_label(18, 7)), quiet()); },

@@ -17,7 +17,7 @@ using namespace layers;
 
 struct Case {
   bool training = false;
-  std::map<std::string, Tensors> tensors;  // By role.
+  std::map<std::string, Tensors> tensors;  // The tensors, by their role.
 };
 
 Tensor read_tensor(std::istream& line) {

@@ -72,8 +72,8 @@ void expect_consistent(const Tensors& results, const std::vector<T>& x, double r
     const T passes = y[i] == 0 ? T(0) : scale;
     kept += y[i] != 0;
     EXPECT_NEAR(y[i], x[i] * x[i] * passes, 1e-5);
-    EXPECT_NEAR(gradient[i], 2 * x[i] * passes, 1e-5);     // Of s x^2.
-    EXPECT_NEAR(second[i], 4 * x[i] * passes, 1e-5) << i;  // Of 2 s x^2.
+    EXPECT_NEAR(gradient[i], 2 * x[i] * passes, 1e-5);     // The gradient of s x^2.
+    EXPECT_NEAR(second[i], 4 * x[i] * passes, 1e-5) << i;  // The gradient of 2 s x^2.
   }
   EXPECT_GT(kept, 0);
   EXPECT_LT(kept, static_cast<int>(x.size()));

@@ -349,7 +349,8 @@ Tensors draw_everything(const Tensor& x) {
           cast(random_permutation(11), DType::float64)};
 }
 
-constexpr size_t kFollowRows = 8;  // Of them; then one that has the batch inside, then others.
+// The first so many tensors follow the rows; then comes one that has the batch inside, then others.
+constexpr size_t kFollowRows = 8;
 
 std::vector<std::vector<double>> drawn(int replicas, int threads) {
   devices::reset_devices();

@@ -82,7 +82,7 @@ TEST_F(ProfileTest, EagerOpsAndQueuesAreRecorded) {
     EXPECT_EQ(op->flops, 4) << name;
     EXPECT_GT(op->bytes, 0) << name;
   }
-  const auto* copy = find(summary, "copy");  // Of both results to the host, at least.
+  const auto* copy = find(summary, "copy");  // Both results were copied to the host, at least.
   ASSERT_NE(copy, nullptr);
   EXPECT_GE(copy->bytes, 2 * 16);
   EXPECT_GT(summary.copy, 0);
