@@ -21,7 +21,7 @@ struct OpRow {
   bool differentiable = true;  ///< It has a gradient by every float64 input.
   bool follows_rows =
       false;  ///< Row i of the result depends on row i of every input of that many rows only.
-  double tolerance = 1e-12;         ///< Relative to the larger of 1 and the expected value.
+  double tolerance = 1e-12;  ///< Relative to the larger of 1 and the expected value.
   /// The tolerance with the float64 inputs cast to float32; 0: no such check.
   double float32_tolerance = 1e-5;
 };

@@ -238,7 +238,7 @@ class SparseConvolution final : public Convolution {
   const SparseRuns<T> runs_;
   const int64_t width_, height_;  // The sizes of an image with its padding.
   const bool is_padded_;
-  const int64_t run_;              // Elements of an image that a row of the filter sees.
+  const int64_t run_;  // Elements of an image that a row of the filter sees.
   // The distance from what a row of the filter sees to what the next sees.
   const int64_t filter_row_step_;
   int64_t block_rows_;
