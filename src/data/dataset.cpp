@@ -1,5 +1,5 @@
 // The public handles Dataset and Iterator. A Dataset checks its arguments and puts a stage behind
-// the last one (data/stage.h); an Iterator is a cursor through the stages, with its position.
+// the last one; an Iterator is a cursor through the stages, with its position.
 #include <fmt/format.h>
 
 #include <atomic>

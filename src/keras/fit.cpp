@@ -1,5 +1,5 @@
 // `fit`: arrays become a data set of batches, and then a loop goes over epochs and steps, tells the
-// callbacks, prints the progress and validates. What a step computes is in keras/training.cpp.
+// callbacks, prints the progress and validates. What a step computes is Training's.
 #include <fmt/format.h>
 
 #include <algorithm>

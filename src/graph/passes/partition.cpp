@@ -1,6 +1,6 @@
 // A function may use several devices: by scopes inside it, or by variables that live apart. This
 // pass gives each call a device and cuts the graph into parts of one device each, as few as the
-// order of the data allows. Each part is then compiled as a program of its own (graph/stage.h).
+// order of the data allows. Each part is then compiled as a program of its own (stage.h).
 //
 //   before   %1 = matmul(x, w) on GPU:0    %2 = exp(%1) on CPU:0    %3 = mul(%2, x) on GPU:0
 //   after    part 0, GPU:0: x -> %1        part 1, CPU:0: %1 -> %2  part 2, GPU:0: %2, x -> %3

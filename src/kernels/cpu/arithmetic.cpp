@@ -1,4 +1,4 @@
-// Arithmetic on floating numbers, as functions of single elements (kernels/cpu/pointwise.h).
+// Arithmetic on floating numbers, as functions of single elements (pointwise.h).
 //
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <cmath>

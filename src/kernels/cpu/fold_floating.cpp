@@ -1,5 +1,5 @@
-// Folds of floating numbers (kernels/cpu/fold.h), in vectors and with several sums at once, which
-// the compiler may not do of itself: it would change the order of the additions.
+// Folds of floating numbers (fold.h), in vectors and with several sums at once, which the compiler
+// may not do of itself: it would change the order of the additions.
 //
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Folds of whole numbers (kernels/cpu/fold.h). Plain loops are enough here, which the compiler
-// makes into vectors: whole numbers may be added in any order.
+// Folds of whole numbers (fold.h). Plain loops are enough here, which the compiler makes into
+// vectors: whole numbers may be added in any order.
 #include <algorithm>
 #include <functional>
 #include <limits>

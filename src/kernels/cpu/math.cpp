@@ -1,5 +1,5 @@
-// Roots, exponentials, trigonometry and the like, as functions of single elements
-// (kernels/cpu/pointwise.h). The functions of vectors themselves are in vector_math.h.
+// Roots, exponentials, trigonometry and the like, as functions of single elements (pointwise.h).
+// The functions of vectors themselves are in vector_math.h.
 //
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <cstdint>

@@ -1,6 +1,5 @@
-// Matrix products, one or a batch of them, with what follows them (kernels/cpu/epilogue.h). The
-// rows of all products are dealt to the threads; which provider computes a thread's rows, gemm.h
-// chooses.
+// Matrix products, one or a batch of them, with what follows them (epilogue.h). The rows of all
+// products are dealt to the threads; which provider computes a thread's rows, gemm.h chooses.
 #include <algorithm>
 #include <cassert>
 #include <memory>
