@@ -8,6 +8,7 @@
 #include <set>
 
 #include "graph/reduction_choice.h"
+#include "op/update.h"
 #include "tandem/error.h"
 
 namespace tandem::graph {
@@ -174,9 +175,7 @@ class SpreadPlanner {
     std::vector<size_t> updates;
     for (size_t i = 0; i < instructions().size(); ++i) {
       const Node& node = instructions()[i].node;
-      if (!node.inputs.empty() && node.op().writes_ranges && node.inputs[0] == reduce.outputs[0]) {
-        updates.push_back(i);
-      }
+      if (node.op().is_update && node.inputs[0] == reduce.outputs[0]) updates.push_back(i);
     }
     return updates;
   }
@@ -293,30 +292,22 @@ class SpreadPlanner {
     add_moves(std::move(moves));
   }
 
-  /// The part of each variable and slot that one site has updated, to the others. Those of the
-  /// first gradient come first, those of the second next.
+  /// The part of each variable and slot that one site has updated, to the others.
   void gather(const Node& update, const Sum::Part& part, const std::vector<int>& holders) {
-    const size_t gradients = update.op().split(update.signature).aligned.size();
-    const size_t each = update.ranges.size() / gradients;
-    int64_t start = 0;
-    for (size_t g = 0; g < gradients; ++g) {
-      const int64_t size = count(update.inputs[g]);
-      const int64_t begin = std::clamp<int64_t>(part.begin - start, 0, size);
-      const int64_t end = std::clamp<int64_t>(part.end - start, 0, size);
-      start += size;
-      if (begin >= end) continue;
-      for (size_t k = 0; k < each; ++k) {
-        const int range = update.ranges[g * each + k];
-        Move move{.from = first_rank(part.site),
-                  .from_value = range,
-                  .to_value = range,
-                  .begin = begin,
-                  .end = end};
-        for (int site : holders) {
-          if (site != part.site) move.to.push_back(first_rank(site));
-        }
-        pending_.push_back({std::move(move), true});
+    const op::UpdateLayout layout(update.signature);
+    for (size_t r = 0; r < update.ranges.size(); ++r) {
+      const int range = update.ranges[r];
+      const int64_t start = layout.start(layout.owner(r));
+      Move move{.from = first_rank(part.site),
+                .from_value = range,
+                .to_value = range,
+                .begin = std::clamp<int64_t>(part.begin - start, 0, count(range)),
+                .end = std::clamp<int64_t>(part.end - start, 0, count(range))};
+      if (move.begin >= move.end) continue;
+      for (int site : holders) {
+        if (site != part.site) move.to.push_back(first_rank(site));
       }
+      pending_.push_back({std::move(move), true});
     }
   }
 

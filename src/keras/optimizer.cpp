@@ -133,11 +133,11 @@ OptimizerBody::OptimizerBody(const Trackable& node, const LearningRate& rate,
       schedule(schedule_of(rate)),
       slots(node, d.name, iterations, learning_rate, all_slots(d)) {}
 
-Variables OptimizerBody::rule_slots(const Variables& variables) const {
-  Variables result;
+std::vector<Variables> OptimizerBody::rule_slots(const Variables& variables) const {
+  std::vector<Variables> result;
   for (const Variable& variable : variables) {
     const Variables& own = slots.of(variable);
-    result.insert(result.end(), own.begin() + (described.every > 1 ? 1 : 0), own.end());
+    result.emplace_back(own.begin() + (described.every > 1 ? 1 : 0), own.end());
   }
   return result;
 }
@@ -192,10 +192,17 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
   clip_in_place(applied, described.clipping);
   for (size_t i = 0; i < groups.size(); ++i) {
     const Variables& updated = groups[i].variables;
-    ops::apply_update(described.rule, applied[i], updated, body_->rule_slots(updated), rate, step);
+    ops::apply_update(described.rule, {.gradients = applied[i],
+                                       .variables = updated,
+                                       .slots = body_->rule_slots(updated),
+                                       .rate = rate,
+                                       .step = step});
     if (described.every == 1) continue;
-    ops::apply_update({"accumulate_update", {{"every", described.every}}}, sums[i],
-                      body_->accumulators(updated), {}, rate, step);
+    ops::apply_update({"accumulate_update", {{"every", described.every}}},
+                      {.gradients = sums[i],
+                       .variables = body_->accumulators(updated),
+                       .rate = rate,
+                       .step = step});
   }
   body_->iterations.assign_add(condition.defined() ? cast(condition, DType::int64)
                                                    : Tensor(int64_t{1}));

@@ -21,8 +21,8 @@ struct OptimizerDescription {
 struct OptimizerBody {
   OptimizerBody(const Trackable& node, const LearningRate& rate, const OptimizerDescription& d);
 
-  /// The variables' slots that the rule takes, in turn.
-  Variables rule_slots(const Variables& variables) const;
+  /// The slots that the rule takes, by variable.
+  std::vector<Variables> rule_slots(const Variables& variables) const;
   Variables accumulators(const Variables& variables) const;
 
   const OptimizerDescription described;

@@ -46,7 +46,8 @@ struct Signature {
 struct Split {
   enum class Unit {
     row,    ///< Of each output's leading axis.
-    chunk,  ///< Of all operands' elements laid end to end, kChunk elements each.
+    chunk,  ///< Of all inputs' or outputs' elements laid end to end, kChunk elements each; see
+            ///< UpdateLayout for ranges.
   };
   static constexpr int64_t kChunk = 64;
 
@@ -86,6 +87,9 @@ struct OpDef {
 
   /// The op changes its ranges in place.
   bool writes_ranges = false;
+
+  /// The op has the operands of an UpdateLayout, and is split as that says.
+  bool is_update = false;
 
   /// Each element of the output is a function of the inputs' elements at the same place, all of one
   /// type: calls may be fused.

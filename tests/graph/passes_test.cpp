@@ -349,7 +349,10 @@ Graph update_graph(const std::function<Tensors(const Tensor& sum)>& results) {
   return Trace::of(
       [&](const Tensors& a) {
         const Tensors sum = collective::all_reduce({reduce_sum(a[0], {.axes = {{0}}})});
-        ops::apply_update(kSgd, sum, {weights}, {}, Tensor(0.1), Tensor(int64_t{0}));
+        ops::apply_update(kSgd, {.gradients = sum,
+                                 .variables = {weights},
+                                 .rate = Tensor(0.1),
+                                 .step = Tensor(int64_t{0})});
         return results(sum[0]);
       },
       {kBatch}, 2);

@@ -11,6 +11,7 @@
 
 #include "device/device.h"
 #include "op/registry.h"
+#include "op/update.h"
 
 namespace tandem {
 namespace {
@@ -18,6 +19,7 @@ namespace {
 using op::Attrs;
 using op::TensorType;
 using op::TensorTypes;
+using op::UpdateLayout;
 
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 
@@ -65,12 +67,13 @@ std::vector<Case> cases_that_meet() {
 Case update(const char* op, DType dtype, size_t slots, const Attrs& attrs) {
   const std::vector<Shape> shapes = {{37, 9}, {9}, {}, {0}, {130}, {1}};
   Case test{op, {}, attrs.with("weight_decay", 0.1).with("every", int64_t{1})};
+  TensorTypes gradients;
   for (const Shape& shape : shapes) {
-    test.inputs.push_back({dtype, shape});
+    gradients.push_back({dtype, shape});
     test.ranges.insert(test.ranges.end(), slots + 1, {dtype, shape});
   }
-  test.inputs.push_back({DType::float64, {}});
-  test.inputs.push_back({DType::int64, {}});
+  test.inputs = UpdateLayout::inputs<TensorType>(
+      gradients, {.rate = {DType::float64, {}}, .step = {DType::int64, {}}});
   return test;
 }
 

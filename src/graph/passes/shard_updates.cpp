@@ -1,8 +1,8 @@
 #include <algorithm>
-#include <span>
 
 #include "graph/passes/passes.h"
 #include "op/registry.h"
+#include "op/update.h"
 
 namespace tandem::graph {
 namespace {
@@ -12,15 +12,12 @@ bool is_result(const Graph& graph, int value) {
                              [&](int result) { return graph.storage_of(result) == value; });
 }
 
-/// True when the inputs of `user` begin with the outputs of `reduce` and only these are cut into
-/// chunks, so that they are the same chunks.
+/// True for an update whose gradients are the outputs of `reduce`, so that both are cut into the
+/// same chunks.
 bool is_update_of(const Node& user, const Node& reduce) {
-  if (!user.op().writes_ranges || user.inputs.size() < reduce.outputs.size() ||
-      !std::ranges::equal(reduce.outputs, std::span(user.inputs).first(reduce.outputs.size()))) {
-    return false;
-  }
-  const op::Split split = user.op().split(user.signature);
-  return split.unit == op::Split::Unit::chunk && split.aligned.size() == reduce.outputs.size();
+  return user.op().is_update &&
+         std::ranges::equal(reduce.outputs,
+                            op::UpdateLayout(user.signature).gradients(user.inputs));
 }
 
 bool only_updates_use(const Graph& graph, const Node& reduce) {
