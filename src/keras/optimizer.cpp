@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <limits>
 #include <unordered_set>
 
 #include "collective/collective.h"
@@ -48,12 +47,6 @@ void check_condition(const Tensor& condition) {
   }
   throw InvalidArgument(fmt::format("apply_gradients: condition is {}{}, a bool[] is accepted",
                                     name_of(condition.dtype()), condition.shape().str()));
-}
-
-/// The rate, or NaN, with which an update changes nothing.
-Tensor rate_if(const Tensor& condition, const Tensor& rate) {
-  if (!condition.defined()) return rate;
-  return where(condition, rate, Tensor(std::numeric_limits<double>::quiet_NaN()));
 }
 
 Variable rate_variable(const LearningRate& rate, const std::string& name) {
@@ -179,7 +172,8 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
   body_->slots.track(variables);
   // Before the gradients are waited for: the rate is computed while they are.
   const Tensor step = body_->iterations.value();
-  const Tensor rate = rate_if(condition, current_learning_rate());
+  const Tensor rate = current_learning_rate();
+  const Tensor is_on = condition.defined() ? condition : Tensor(true);
   const std::vector<Group> groups = grouped(gradients, variables);
 
   std::vector<Tensors> sums, applied;
@@ -196,13 +190,15 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
                                        .variables = updated,
                                        .slots = body_->rule_slots(updated),
                                        .rate = rate,
-                                       .step = step});
+                                       .step = step,
+                                       .condition = is_on});
     if (described.every == 1) continue;
     ops::apply_update({"accumulate_update", {{"every", described.every}}},
                       {.gradients = sums[i],
                        .variables = body_->accumulators(updated),
                        .rate = rate,
-                       .step = step});
+                       .step = step,
+                       .condition = is_on});
   }
   body_->iterations.assign_add(condition.defined() ? cast(condition, DType::int64)
                                                    : Tensor(int64_t{1}));

@@ -1,7 +1,7 @@
 /// Where an update (an op of ops/optimizer.h) has its operands. A call of n gradients, each with
 /// its variable and k slots:
 ///
-///   inputs   g0   g1   ..   g(n-1)   rate   step
+///   inputs   g0   g1   ..   g(n-1)   rate   step   condition
 ///   ranges   w0 s00 .. s0k   w1 s10 .. s1k   ..   w(n-1) ..
 ///
 /// The work is cut into chunks of the gradients, laid end to end. Of a range a thread changes the
@@ -42,6 +42,7 @@ class UpdateLayout {
   /// Positions among the inputs.
   size_t rate() const { return variables_; }
   size_t step() const { return variables_ + 1; }
+  size_t condition() const { return variables_ + 2; }
 
   /// Positions among the ranges.
   size_t variable(size_t i) const { return i * ranges_each_; }
@@ -61,16 +62,18 @@ class UpdateLayout {
   struct Scalars {
     Input rate;
     Input step;
+    Input condition;
   };
   template <class Input>
   static std::vector<Input> inputs(std::vector<Input> gradients, const Scalars<Input>& scalars) {
     gradients.push_back(scalars.rate);
     gradients.push_back(scalars.step);
+    gradients.push_back(scalars.condition);
     return gradients;
   }
 
  private:
-  static constexpr size_t kScalars = 2;
+  static constexpr size_t kScalars = 3;
 
   size_t variables_;
   size_t ranges_each_;                 // A variable and its slots.

@@ -10,6 +10,13 @@
 namespace tandem::ops {
 namespace {
 
+void check_scalar(const op::Signature& s, const char* name, size_t input, DType dtype) {
+  const op::TensorType& given = s.inputs[input];
+  if (given == op::TensorType{dtype, {}}) return;
+  throw InvalidArgument(fmt::format("{}: the {} is {}{}, {}[] is accepted", s.op->name, name,
+                                    name_of(given.dtype), given.shape.str(), name_of(dtype)));
+}
+
 op::TensorTypes infer(const op::Signature& s) {
   const op::UpdateLayout layout(s);
   for (size_t i = 0; i < s.ranges.size(); ++i) {
@@ -21,13 +28,9 @@ op::TensorTypes infer(const op::Signature& s) {
                                       gradient.shape.str(), name_of(s.ranges[i].dtype),
                                       s.ranges[i].shape.str()));
   }
-  const op::TensorType& rate = s.inputs[layout.rate()];
-  const op::TensorType& step = s.inputs[layout.step()];
-  if (rate != op::TensorType{DType::float64, {}} || step != op::TensorType{DType::int64, {}}) {
-    throw InvalidArgument(fmt::format(
-        "{}: the rate is {}{} and the step {}{}; they are scalars, float64 and int64", s.op->name,
-        name_of(rate.dtype), rate.shape.str(), name_of(step.dtype), step.shape.str()));
-  }
+  check_scalar(s, "rate", layout.rate(), DType::float64);
+  check_scalar(s, "step", layout.step(), DType::int64);
+  check_scalar(s, "condition", layout.condition(), DType::boolean);
   return {};
 }
 
@@ -61,7 +64,8 @@ void apply_update(const UpdateRule& rule, const UpdateOperands& operands) {
     for (const Variable& slot : operands.slots[i]) ranges.push_back(op::operand_of(slot));
   }
   op::apply(op::find_op(rule.op),
-            op::UpdateLayout::inputs<Tensor>(operands.gradients, {operands.rate, operands.step}),
+            op::UpdateLayout::inputs<Tensor>(operands.gradients,
+                                             {operands.rate, operands.step, operands.condition}),
             rule.attrs, ranges);
 }
 

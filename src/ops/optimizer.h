@@ -26,7 +26,7 @@ namespace tandem::ops {
 ///
 ///   accumulate_update   w += g, but w = 0 in each `every`-th step
 ///
-/// A rate that is no number changes nothing.
+/// Where the condition is false nothing changes.
 struct UpdateRule {
   const char* op;
   op::Attrs attrs;
@@ -40,6 +40,7 @@ struct UpdateOperands {
   std::vector<Variables> slots{};  ///< By variable, as many for each; empty where there are none.
   Tensor rate;                     ///< A float64 scalar.
   Tensor step;                     ///< An int64 scalar: the number of steps before this one.
+  Tensor condition;                ///< A boolean scalar: whether anything is to change.
 };
 
 void apply_update(const UpdateRule& rule, const UpdateOperands& operands);

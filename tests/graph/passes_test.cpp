@@ -352,7 +352,8 @@ Graph update_graph(const std::function<Tensors(const Tensor& sum)>& results) {
         ops::apply_update(kSgd, {.gradients = sum,
                                  .variables = {weights},
                                  .rate = Tensor(0.1),
-                                 .step = Tensor(int64_t{0})});
+                                 .step = Tensor(int64_t{0}),
+                                 .condition = Tensor(true)});
         return results(sum[0]);
       },
       {kBatch}, 2);

@@ -266,7 +266,8 @@ void update(const Variables& variables, const std::vector<Variables>& slots = {}
                                             .variables = variables,
                                             .slots = slots,
                                             .rate = Tensor(0.1),
-                                            .step = Tensor(int64_t{0})});
+                                            .step = Tensor(int64_t{0}),
+                                            .condition = Tensor(true)});
 }
 
 TEST_F(ProgramTest, UpdatesOfTheSameVariablesNeedABarrierUnlessTheyTakeThemInTheSameOrder) {

@@ -171,6 +171,13 @@ TEST_F(LossWatchTest, ALayerCalledTwiceMovesItsStatisticsTwice) {
   }
 }
 
+TEST_F(LossWatchTest, ARateThatIsNoNumberIsFoundByTheNextLoss) {
+  const Sequential model = normalised();
+  model.compile({.optimizer = optimizers::SGD(kNaN), .loss = "mse"});
+  EXPECT_TRUE(throws<InvalidArgument>([&] { model.fit(x_, y_, in_order()); },
+                                      {"in step 2 of epoch 1", "learning_rate (nan now)"}));
+}
+
 TEST_F(LossWatchTest, AConditionIsABooleanScalar) {
   const Variable w(ones({2}));
   const optimizers::Adam adam(0.1);

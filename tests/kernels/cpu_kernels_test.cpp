@@ -72,8 +72,9 @@ Case update(const char* op, DType dtype, size_t slots, const Attrs& attrs) {
     gradients.push_back({dtype, shape});
     test.ranges.insert(test.ranges.end(), slots + 1, {dtype, shape});
   }
-  test.inputs = UpdateLayout::inputs<TensorType>(
-      gradients, {.rate = {DType::float64, {}}, .step = {DType::int64, {}}});
+  test.inputs = UpdateLayout::inputs<TensorType>(gradients, {.rate = {DType::float64, {}},
+                                                             .step = {DType::int64, {}},
+                                                             .condition = {DType::boolean, {}}});
   return test;
 }
 
@@ -230,10 +231,12 @@ class HandRun {
                    shift);
       }
     }
+    if (signature_.op->is_update) operands_[UpdateLayout(signature_).condition()].set(0, 1);
   }
 
   const op::Signature& signature() const { return signature_; }
   std::vector<Operand>& operands() { return operands_; }
+  const std::vector<Operand>& operands() const { return operands_; }
   op::Split split() const { return signature_.op->split(signature_); }
 
   void run(int parts) { run_parts(0, parts, parts); }
@@ -347,9 +350,8 @@ TEST_P(Updates, APartReadsGradientsOnlyInItsOwnChunks) {
     HandRun run(GetParam());
     const auto [begin, end] = op::part_of(run.split().extent, part, kParts);
     const size_t inputs = run.signature().inputs.size();
-    const size_t gradients = inputs - 2;
     int64_t position = 0;
-    for (size_t k = 0; k < gradients; ++k) {
+    for (size_t k = 0; k < UpdateLayout(run.signature()).variables(); ++k) {
       for (int64_t i = 0; i < run.operands()[k].count(); ++i, ++position) {
         const int64_t chunk = position / op::Split::kChunk;
         if (chunk < begin || chunk >= end) run.operands()[k].set(i, kNaN);
@@ -360,6 +362,18 @@ TEST_P(Updates, APartReadsGradientsOnlyInItsOwnChunks) {
       for (int64_t i = 0; i < run.operands()[k].count(); ++i) {
         ASSERT_FALSE(std::isnan(run.operands()[k].at(i))) << "operand " << k << ", element " << i;
       }
+    }
+  }
+}
+
+TEST_P(Updates, NothingChangesWhereTheConditionIsFalse) {
+  const HandRun before(GetParam());
+  HandRun run(GetParam());
+  run.operands()[UpdateLayout(run.signature()).condition()].set(0, 0);
+  run.run(1);
+  for (size_t k = run.signature().inputs.size(); k < run.operands().size(); ++k) {
+    for (int64_t i = 0; i < run.operands()[k].count(); ++i) {
+      ASSERT_EQ(run.operands()[k].at(i), before.operands()[k].at(i));
     }
   }
 }

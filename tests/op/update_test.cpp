@@ -12,13 +12,14 @@ const TensorType kEmpty{DType::float32, {0}};
 const TensorType kLarge{DType::float32, {2, 100}};
 const TensorType kRate{DType::float64, {}};
 const TensorType kStep{DType::int64, {}};
+const TensorType kCondition{DType::boolean, {}};
 
 /// Three gradients whose variables have two slots each.
 Signature adam() {
   Signature signature;
   signature.op = &find_op("adam_update");
-  signature.inputs =
-      UpdateLayout::inputs<TensorType>({kSmall, kEmpty, kLarge}, {.rate = kRate, .step = kStep});
+  signature.inputs = UpdateLayout::inputs<TensorType>(
+      {kSmall, kEmpty, kLarge}, {.rate = kRate, .step = kStep, .condition = kCondition});
   for (const TensorType& type : {kSmall, kEmpty, kLarge}) {
     signature.ranges.insert(signature.ranges.end(), 3, type);
   }
@@ -32,6 +33,7 @@ TEST(UpdateLayout, OperandsAreFoundWhereACallHasThem) {
   EXPECT_EQ(layout.slots_each(), 2u);
   EXPECT_EQ(signature.inputs[layout.rate()], kRate);
   EXPECT_EQ(signature.inputs[layout.step()], kStep);
+  EXPECT_EQ(signature.inputs[layout.condition()], kCondition);
   EXPECT_EQ(layout.gradients(signature.inputs).back(), kLarge);
   EXPECT_EQ(layout.variable(2), 6u);
   EXPECT_EQ(layout.slot(2, 1), 8u);

@@ -307,7 +307,8 @@ class Update final : public op::Executable {
     const int64_t step = *launch.in<int64_t>(static_cast<int>(layout_.step()));
     const double rate = *launch.in<double>(static_cast<int>(layout_.rate()));
     const StepFn<T> change = (step + 1) % every_ == 0 ? step_ : meanwhile_;
-    if (at >= end || change == nullptr || std::isnan(rate)) return;
+    const bool is_on = *launch.in<bool>(static_cast<int>(layout_.condition()));
+    if (at >= end || change == nullptr || !is_on) return;
     const int64_t updates = step / every_ + 1;
     const Scalars scalars = scalars_(rate, static_cast<double>(updates));
     for (size_t variable = layout_.variable_with(at); at < end; ++variable) {
