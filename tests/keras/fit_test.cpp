@@ -64,6 +64,32 @@ TEST_F(FitTest, EvaluateCountsEachSampleOnce) {
   }
 }
 
+TEST_F(FitTest, AStepComputesTheLossAndThePenaltyOnce) {
+  for (const bool eagerly : {false, true}) {
+    int losses = 0, penalties = 0;
+    const Loss counted("counted", [&](const Tensor& y_true, const Tensor& y_pred) {
+      ++losses;
+      return reduce_mean(square(y_true - y_pred), {.axes = {{1}}});
+    });
+    const Regularizer regularizer([&](const Tensor& weights) {
+      ++penalties;
+      return 0.01 * reduce_sum(square(weights));
+    });
+    const Sequential model({Dense(1, {.kernel_regularizer = regularizer, .input_shape = {4}})});
+    model.compile({.optimizer = "sgd", .loss = counted, .run_eagerly = eagerly});
+    losses = penalties = 0;
+    model.train_on_batch({x_}, {y_});
+    EXPECT_EQ(losses, 1) << eagerly;
+    EXPECT_EQ(penalties, 1) << eagerly;
+    model.evaluate(x_, y_, {.batch_size = 200, .verbose = Verbose::silent});
+    EXPECT_EQ(losses, 2) << eagerly;
+    EXPECT_EQ(penalties, 2) << eagerly;
+    model.train_on_batch({x_}, {y_});
+    EXPECT_EQ(losses, eagerly ? 3 : 2);  // A traced step is there already.
+    EXPECT_EQ(penalties, losses);
+  }
+}
+
 TEST_F(FitTest, PredictReturnsRowsInOrder) {
   const Sequential model = linear();
   const auto expected = model(x_).to_vector<float>();
