@@ -44,8 +44,8 @@ struct TensorSpec {
 struct FunctionOptions {
   std::string name = "function";  ///< For errors and warnings.
 
-  /// By flat argument, at most 64. If given, the function is traced for it alone, and other
-  /// arguments are InvalidArgument wherever it is called.
+  /// By flat argument. If given, the function is traced for it alone, and other arguments are
+  /// InvalidArgument wherever it is called.
   std::vector<TensorSpec> input_signature{};
 };
 

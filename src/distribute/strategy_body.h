@@ -50,7 +50,7 @@ class Strategy::Body {
   Prepared prepare(const Strategy& self, const FlatFunction& f,
                    std::span<const PerReplica> arguments) const;
   void bind(const Prepared& prepared, std::span<const PerReplica> arguments) const;
-  int64_t common_rows(std::span<const PerReplica> arguments, uint64_t batched) const;
+  int64_t common_rows(std::span<const PerReplica> arguments) const;
   int64_t rows_of(const graph::Concrete& concrete, std::span<const PerReplica> arguments,
                   int replica, int64_t whole_rows) const;
   void check_count(int values) const;

@@ -38,7 +38,7 @@ Tensors FlatFunction::operator()(std::span<const Tensor> arguments) const {
 FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
                                         const void* structure) const {
   if (runs_inline()) {
-    body_->check_signature(arguments.tensors);
+    body_->check_signature({.tensors = arguments.tensors});
     Tensors typed;  // As arguments of a program are.
     for (const Tensor& argument : arguments.tensors) typed.push_back(ops::typed(argument));
     return body_->original()(typed, structure);

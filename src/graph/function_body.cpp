@@ -145,7 +145,7 @@ std::string difference(const Concrete& a, const Concrete& b) {
 bool Arguments::is_batched(size_t argument) const {
   const Shape& shape = tensors[argument].shape();
   if (shape.rank() == 0) return false;
-  return batched ? (*batched >> argument & 1) != 0 : shape.extent(0) == rows;
+  return batched ? batched(argument) : shape.extent(0) == rows;
 }
 
 Arguments arguments_of(std::span<const Tensor> tensors) {
@@ -188,18 +188,13 @@ std::vector<ConcretePtr> FunctionBody::concretes() const {
 }
 
 FunctionBody::FunctionBody(StructuredFn f, FunctionOptions options)
-    : f_(std::move(f)), options_(std::move(options)) {
-  constexpr size_t kMost = 64;
-  if (options_.input_signature.size() <= kMost) return;
-  throw InvalidArgument(fmt::format("{}: an input signature of {} tensors; {} are the most",
-                                    options_.name, options_.input_signature.size(), kMost));
-}
+    : f_(std::move(f)), options_(std::move(options)) {}
 
 ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
   if (options_.input_signature.empty()) {
     arguments.rows = arguments_of(arguments.tensors).rows;
   } else {
-    check_signature(arguments.tensors);
+    check_signature(arguments);
     take_declared_batch(arguments);
   }
   const devices::DevicePtr* scoped = asked_by_scope();
@@ -208,16 +203,16 @@ ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
 
 void FunctionBody::trace(Arguments arguments) { for_scope(arguments); }
 
-void FunctionBody::check_signature(std::span<const Tensor> arguments, uint64_t split) const {
+void FunctionBody::check_signature(const Arguments& arguments) const {
   const auto& declared = options_.input_signature;
   if (declared.empty()) return;
-  if (declared.size() != arguments.size()) {
+  if (declared.size() != arguments.tensors.size()) {
     throw InvalidArgument(fmt::format("{}: {} tensors given, the input signature has {}",
-                                      options_.name, arguments.size(), declared.size()));
+                                      options_.name, arguments.tensors.size(), declared.size()));
   }
   for (size_t i = 0; i < declared.size(); ++i) {
-    const Tensor& given = arguments[i];
-    const bool is_split = (split >> i & 1) != 0 && given.rank() > 0;
+    const Tensor& given = arguments.tensors[i];
+    const bool is_split = arguments.batched && arguments.is_batched(i);
     if (given.dtype() != declared[i].dtype || !matches(declared[i].shape, given.shape())) {
       throw InvalidArgument(fmt::format("{}: argument {} is {}, the input signature says {}",
                                         options_.name, i, str(given.dtype(), given.shape()),
@@ -235,11 +230,10 @@ void FunctionBody::check_signature(std::span<const Tensor> arguments, uint64_t s
 /// The batch: the arguments that were declared with any number of rows.
 void FunctionBody::take_declared_batch(Arguments& arguments) const {
   const auto& declared = options_.input_signature;
+  arguments.batched = [&declared](size_t i) { return declared[i].shape.leading_extent() < 0; };
   std::optional<size_t> first;
-  uint64_t batched = 0;
   for (size_t i = 0; i < declared.size(); ++i) {
-    if (declared[i].shape.rank() == 0 || declared[i].shape.extent(0) >= 0) continue;
-    batched |= uint64_t{1} << i;
+    if (!arguments.batched(i)) continue;
     if (!first) first = i;
     const int64_t rows = arguments.tensors[*first].shape().extent(0);
     if (rows == arguments.tensors[i].shape().extent(0)) continue;
@@ -249,7 +243,6 @@ void FunctionBody::take_declared_batch(Arguments& arguments) const {
         options_.name, *first, rows, i, arguments.tensors[i].shape().extent(0)));
   }
   arguments.rows = first ? arguments.tensors[*first].shape().extent(0) : 1;
-  arguments.batched = batched;
 }
 
 ConcretePtr FunctionBody::concrete(const Arguments& arguments, const Target& target) {

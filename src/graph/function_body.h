@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -30,12 +31,13 @@ struct Target {
 /// What a function is called with, as far as its trace is concerned.
 struct Arguments {
   std::span<const Tensor> tensors;
-  std::string_view rest = {};            ///< What of them is not tensors; see structure.h.
-  const void* structure = nullptr;       ///< That the function rebuilds from the tensors.
-  int64_t rows = 1;                      ///< Leading size of the batch, on each replica, or
-                                         ///< kUnequal.
-  std::optional<uint64_t> batched = {};  ///< A bit for each argument that is part of the batch;
-                                         ///< without it, those whose leading size is `rows`.
+  std::string_view rest = {};       ///< What of them is not tensors; see structure.h.
+  const void* structure = nullptr;  ///< That the function rebuilds from the tensors.
+  int64_t rows = 1;                 ///< Leading size of the batch, on each replica, or kUnequal.
+
+  /// Whether the argument at an index is part of the batch; without it, those whose leading size is
+  /// `rows` are.
+  std::function<bool(size_t)> batched = {};
 
   /// Where replicas have different numbers of rows.
   static constexpr int64_t kUnequal = -1;
@@ -81,9 +83,9 @@ class FunctionBody {
   /// The program for these arguments, traced if there is none yet.
   ConcretePtr concrete(const Arguments& arguments, const Target& target);
 
-  /// Throws InvalidArgument unless these are what the input signature declares, if there is one. A
-  /// bit of `split` stands for each argument that has rows of its own on each replica.
-  void check_signature(std::span<const Tensor> arguments, uint64_t split = 0) const;
+  /// Throws InvalidArgument unless these are what the input signature declares, if there is one.
+  /// With Arguments::batched, arguments of the batch have rows of their own on each replica.
+  void check_signature(const Arguments& arguments) const;
 
   /// The execution of the first stage, and its lock. Functions of several stages have one, which is
   /// that of all stages.

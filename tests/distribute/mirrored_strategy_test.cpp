@@ -239,6 +239,19 @@ TEST_F(Mirrored, AnInputSignatureHoldsForReplicas) {
   EXPECT_NE(rows.find("declare its leading size as -1"), std::string::npos) << rows;
 }
 
+TEST_F(Mirrored, AFunctionHasAnyNumberOfArguments) {
+  const MirroredStrategy strategy;
+  const FlatFunction wide([](const Tensors& x) { return Tensors{x[0] * 10.0, x[99] * 10.0}; });
+  PerReplicas arguments(99, Tensor(1.f));
+  arguments.push_back(strategy.split(fill({3, 2}, 2)));
+  for (int call = 0; call < 2; ++call) {
+    const PerReplicas results = strategy.run_flat(wide, arguments);
+    EXPECT_EQ(results[0].value(1).item<float>(), 10);
+    EXPECT_EQ(results[1].value(1).to_vector<float>(), (std::vector<float>{20, 20}));
+  }
+  EXPECT_EQ(wide.trace_count(), 1);
+}
+
 TEST_F(Mirrored, AnInputMayComputeButNotRunAStep) {
   const MirroredStrategy strategy;
   const PerReplica values = strategy.values_from_function([](const ValueContext&) {

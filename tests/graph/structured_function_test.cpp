@@ -150,12 +150,19 @@ TEST_F(StructuredFunctionTest, AnInputSignatureNamesWhatDoesNotFit) {
         flat(Tensors{vector({1}), vector({2})});
       },
       {"flat: 2 tensors given, the input signature has 1"}));
-  EXPECT_TRUE(throws<InvalidArgument>(
-      [] {
-        FlatFunction([](const Tensors& x) { return x; },
-                     {.name = "wide", .input_signature = std::vector<TensorSpec>(65)});
-      },
-      {"wide", "65 tensors", "64"}));
+}
+
+TEST_F(StructuredFunctionTest, AnInputSignatureHasAnyNumberOfTensors) {
+  std::vector<TensorSpec> signature(100, {DType::float32, {2}});
+  signature.back() = {DType::float32, {-1, 2}};
+  const FlatFunction wide([](const Tensors& x) { return Tensors{x[98] + x[99]}; },
+                          {.input_signature = signature});
+  Tensors arguments(100, vector({1, 2}));
+  for (const int64_t rows : {1, 2, 3}) {
+    arguments.back() = fill({rows, 2}, 1);
+    EXPECT_EQ(wide(arguments)[0].shape(), (Shape{rows, 2}));
+  }
+  EXPECT_EQ(wide.trace_count(), 1);
 }
 
 TEST_F(StructuredFunctionTest, AnInputSignatureHoldsInsideOthersAndUnderTapes) {
