@@ -39,6 +39,9 @@ class FunctionBody;
 struct TensorSpec {
   DType dtype = DType::float32;
   Shape shape;
+
+  TANDEM_API std::string str() const;  ///< "float32[None,784]"
+  bool operator==(const TensorSpec&) const = default;
 };
 
 struct FunctionOptions {

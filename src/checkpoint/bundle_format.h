@@ -40,6 +40,8 @@ struct BundleEntry {
 
   /// Throws Unimplemented when there are more axes than a Shape has.
   Shape shape() const;
+  /// "float32[2,3]", "string[]".
+  std::string type_str() const;
 };
 
 std::string encode(const BundleEntry& entry);

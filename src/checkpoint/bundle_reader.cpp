@@ -163,8 +163,8 @@ void BundleReader::read(std::span<const Target> targets) const {
 std::string BundleReader::read_string(const std::string& key) const {
   const BundleEntry& found = entry(key);
   if (found.type != kStringType || !found.sizes.empty()) {
-    throw InvalidArgument(fmt::format("{}: {}[{}] is not a scalar string", where(key, found),
-                                      type_name(found.type), fmt::join(found.sizes, ",")));
+    throw InvalidArgument(
+        fmt::format("{}: {} is not a scalar string", where(key, found), found.type_str()));
   }
   std::string stored(static_cast<size_t>(found.bytes), '\0');
   file_of(found).read(stored.data(), stored.size(), static_cast<uint64_t>(found.offset));

@@ -19,9 +19,9 @@ op::TensorTypes infer_same(const op::Signature& s) {
   for (const op::TensorType& type : s.inputs) {
     if (!type.shape.is_symbolic()) continue;
     throw InvalidArgument(fmt::format(
-        "{}: a value {}{} follows the batch, whose parts differ between replicas; reduce it over "
+        "{}: a value {} follows the batch, whose parts differ between replicas; reduce it over "
         "its rows first",
-        s.op->name, name_of(type.dtype), type.shape.str()));
+        s.op->name, type.str()));
   }
   return s.inputs;
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "core/tensor_type.h"
 #include "data/table.h"
 #include "tandem/error.h"
 
@@ -21,11 +22,7 @@ Element element_of(const Stage& stage, Item&& item) {
 }
 
 std::string describe(const Element& element) {
-  std::vector<std::string> types;
-  for (const Tensor& tensor : element) {
-    types.push_back(fmt::format("{}{}", name_of(tensor.dtype()), tensor.shape().str()));
-  }
-  return fmt::format("({})", fmt::join(types, ", "));
+  return fmt::format("({})", listed(types_of(element)));
 }
 
 void internal::check_count(size_t taken, const Element& element) {

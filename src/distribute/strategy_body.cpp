@@ -181,9 +181,8 @@ void Strategy::Body::check_type(const op::TensorType& traced, const Tensor& valu
   }
   if (same) return;
   throw InvalidArgument(fmt::format(
-      "run: argument {} is {}{} on replica {} ({}), but {}{} on replica 0", index,
-      name_of(value.dtype()), shape.str(), replica, devices()[static_cast<size_t>(replica)]->name(),
-      name_of(traced.dtype), traced.shape.str()));
+      "run: argument {} is {} on replica {} ({}), but {} on replica 0", index, type_of(value).str(),
+      replica, devices()[static_cast<size_t>(replica)]->name(), traced.str()));
 }
 
 }  // namespace tandem::distribute

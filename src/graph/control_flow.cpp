@@ -87,7 +87,7 @@ class NodeBuilder {
   Tensors finish(op::TensorTypes outputs, op::Attrs attrs = {}) {
     op::Signature& signature = node_.signature;
     signature = {&definition(op_, writes_), {}, std::move(outputs), std::move(attrs), {}};
-    for (const Tensor& input : inputs_) signature.inputs.push_back({input.dtype(), input.shape()});
+    signature.inputs = types_of(inputs_);
     for (const auto& range : ranges_) signature.ranges.push_back(range.type);
     return trace_.add(node_, inputs_, ranges_);
   }
@@ -119,16 +119,6 @@ class NodeBuilder {
   std::vector<std::string> rests_;
 };
 
-std::string str(const op::TensorType& type) {
-  return fmt::format("{}{}", name_of(type.dtype), type.shape.str());
-}
-
-op::TensorTypes types_of(const Tensors& tensors) {
-  op::TensorTypes types;
-  for (const Tensor& tensor : tensors) types.push_back({tensor.dtype(), tensor.shape()});
-  return types;
-}
-
 /// Throws InvalidArgument, naming the first difference: `what` of the two sides.
 void check_same(const char* what, const op::TensorTypes& a, const std::string& rest_a,
                 const char* side_a, const op::TensorTypes& b, const std::string& rest_b,
@@ -140,7 +130,7 @@ void check_same(const char* what, const op::TensorTypes& a, const std::string& r
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i]) continue;
     throw InvalidArgument(
-        fmt::format("{} {} is {} {}, {} {}", what, i, str(a[i]), side_a, str(b[i]), side_b));
+        fmt::format("{} {} is {} {}, {} {}", what, i, a[i].str(), side_a, b[i].str(), side_b));
   }
   if (rest_a != rest_b) {
     throw InvalidArgument(fmt::format("{}: the plain values are '{}' {}, '{}' {}", what, rest_a,
@@ -151,9 +141,9 @@ void check_same(const char* what, const op::TensorTypes& a, const std::string& r
 void check_predicate(const char* op, const Tensor& predicate) {
   if (!predicate.defined() || predicate.dtype() != DType::boolean ||
       predicate.shape().total_extent() != 1) {
-    throw InvalidArgument(fmt::format(
-        "{}: the predicate is {}, a single bool is needed", op,
-        predicate.defined() ? str({predicate.dtype(), predicate.shape()}) : "an empty Tensor"));
+    throw InvalidArgument(
+        fmt::format("{}: the predicate is {}, a single bool is needed", op,
+                    predicate.defined() ? type_of(predicate).str() : "an empty Tensor"));
   }
 }
 
@@ -287,7 +277,7 @@ Tensors cond(const Tensor& predicate, const Branch& then, const Branch& otherwis
 
 Tensors while_loop(const Condition& condition, const Body& body, const structure::Flat& variables,
                    int64_t maximum_iterations) {
-  const op::TensorTypes types = graph::types_of(variables.tensors);
+  const op::TensorTypes types = types_of(variables.tensors);
   const auto check_body = [&](const op::TensorTypes& results, const std::string& rest) {
     graph::check_same("while_loop: variable", types, variables.rest, "before", results, rest,
                       "after an iteration");
@@ -300,7 +290,7 @@ Tensors while_loop(const Condition& condition, const Body& body, const structure
       graph::check_predicate("while_loop", goes_on);
       if (!goes_on.item<bool>()) break;
       structure::Flat next = body(now);
-      check_body(graph::types_of(next.tensors), next.rest);
+      check_body(types_of(next.tensors), next.rest);
       now = std::move(next.tensors);
     }
     return now;

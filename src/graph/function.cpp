@@ -9,6 +9,8 @@
 
 namespace tandem {
 
+std::string TensorSpec::str() const { return TensorType{dtype, shape}.str(); }
+
 namespace {
 
 /// Within a trace a function becomes part of it; under a tape of the caller it runs op by op, so

@@ -17,10 +17,6 @@ namespace {
 
 using devices::DevicePtr;
 
-std::string str(DType dtype, const Shape& shape) {
-  return fmt::format("{}{}", name_of(dtype), shape.str());
-}
-
 std::string names_of(const std::vector<DevicePtr>& devices) {
   std::string text;
   for (const DevicePtr& device : devices) {
@@ -57,8 +53,7 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
       throw FailedPrecondition(fmt::format(
           "{} inside strategy.run on {}: its variable {} {} was created {}, on {}; "
           "create it in the scope of the strategy that runs the function",
-          node.op().name, names_of(replicas.devices), variable.range.name(),
-          str(variable.type.dtype, variable.type.shape),
+          node.op().name, names_of(replicas.devices), variable.range.name(), variable.type.str(),
           block.owner() == 0 ? "outside of any strategy's scope" : "in another strategy's scope",
           names_of(block.devices())));
     }
@@ -86,12 +81,6 @@ op::TensorTypes symbolic_types(const Arguments& arguments) {
     types.push_back(
         {tensor.dtype(), arguments.is_batched(i) ? tensor.shape().with(0, -1) : tensor.shape()});
   }
-  return types;
-}
-
-op::TensorTypes concrete_types(const Arguments& arguments) {
-  op::TensorTypes types;
-  for (const Tensor& tensor : arguments.tensors) types.push_back({tensor.dtype(), tensor.shape()});
   return types;
 }
 
@@ -127,8 +116,7 @@ std::string difference(const Concrete& a, const Concrete& b) {
     const op::TensorType& was = a.arguments[i];
     const op::TensorType& is = b.arguments[i];
     if (was != is) {
-      return fmt::format("argument {} was {}, then {}", i, str(was.dtype, was.shape),
-                         str(is.dtype, is.shape));
+      return fmt::format("argument {} was {}, then {}", i, was.str(), is.str());
     }
   }
   if (a.rest != b.rest) {
@@ -215,14 +203,13 @@ void FunctionBody::check_signature(const Arguments& arguments) const {
     const bool is_split = arguments.batched && arguments.is_batched(i);
     if (given.dtype() != declared[i].dtype || !matches(declared[i].shape, given.shape())) {
       throw InvalidArgument(fmt::format("{}: argument {} is {}, the input signature says {}",
-                                        options_.name, i, str(given.dtype(), given.shape()),
-                                        str(declared[i].dtype, declared[i].shape)));
+                                        options_.name, i, type_of(given).str(), declared[i].str()));
     }
     if (is_split && declared[i].shape.extent(0) >= 0) {
       throw InvalidArgument(
           fmt::format("{}: argument {} has rows for each replica, the input signature says {}; "
                       "declare its leading size as -1",
-                      options_.name, i, str(declared[i].dtype, declared[i].shape)));
+                      options_.name, i, declared[i].str()));
     }
   }
 }
@@ -308,7 +295,7 @@ ConcretePtr FunctionBody::traced(const Arguments& arguments, const Target& targe
     // What does not work for any number of rows may still work for this one. Replicas differ in
     // theirs.
     if (replicas > 1) throw;
-    result->arguments = concrete_types(arguments);
+    result->arguments = types_of(arguments.tensors);
     graph = graph_of(arguments, *result, replicas);
   }
   if (target.replicas) {
@@ -342,12 +329,7 @@ std::string FunctionBody::explain() const {
   std::string text;
   for (const auto& concrete : concretes()) {
     const Held held = concrete->stages[0].executions->take_first(options_.name);
-    text += "function(";
-    for (const op::TensorType& type : concrete->arguments) {
-      text += fmt::format("{}{}{}", text.back() == '(' ? "" : ", ", name_of(type.dtype),
-                          type.shape.str());
-    }
-    text += ")\n";
+    text += fmt::format("function({})\n", listed(concrete->arguments));
     for (const Stage& stage : concrete->stages) {
       text += stage.executions->first()->explain();
     }

@@ -42,10 +42,6 @@ TensorSpecs specs_of(const Tensors& tensors) {
   return specs;
 }
 
-std::string str(const TensorSpec& spec) {
-  return fmt::format("{}{}", name_of(spec.dtype), spec.shape.str());
-}
-
 }  // namespace
 
 LayerBody::LayerBody(std::string kind, const std::string& name, const InputShape& input_shape)
@@ -176,7 +172,7 @@ KerasTensors Layer::all(const KerasTensors& inputs) const {
   op::TensorTypes types;
   for (const KerasTensor& input : inputs) {
     specs.push_back(input.spec());
-    types.push_back({input.dtype(), input.shape()});
+    types.push_back(type_of(input));
   }
   body_->ensure_built(specs);
   const graph::Graph graph =
@@ -197,10 +193,7 @@ KerasTensors Layer::all(const KerasTensors& inputs) const {
 }
 
 void Layer::build(const TensorSpecs& inputs) const {
-  const auto same = [](const TensorSpec& a, const TensorSpec& b) {
-    return a.dtype == b.dtype && a.shape == b.shape;
-  };
-  if (built() && !std::ranges::equal(inputs, body_->built_for_, same)) {
+  if (built() && inputs != body_->built_for_) {
     throw FailedPrecondition(
         fmt::format("{}: its weights are made already, for other inputs", name()));
   }
@@ -274,10 +267,9 @@ void Layer::set_weights(const Tensors& values) const {
                                       values.size(), all.size()));
   }
   for (size_t i = 0; i < all.size(); ++i) {
-    if (all[i].shape() == values[i].shape() && all[i].dtype() == values[i].dtype()) continue;
+    if (type_of(all[i]) == type_of(values[i])) continue;
     throw InvalidArgument(fmt::format("{}: set_weights of '{}', {}, with {}", name(), all[i].name(),
-                                      str({all[i].dtype(), all[i].shape()}),
-                                      str({values[i].dtype(), values[i].shape()})));
+                                      type_of(all[i]).str(), type_of(values[i]).str()));
   }
   for (size_t i = 0; i < all.size(); ++i) all[i].assign(values[i]);
 }

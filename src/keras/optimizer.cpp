@@ -31,22 +31,19 @@ void check(const Tensors& gradients, const Variables& variables) {
                       "it, leave it out",
                       variables[i].name()));
     }
-    if (gradients[i].shape() != variables[i].shape() ||
-        gradients[i].dtype() != variables[i].dtype()) {
-      throw InvalidArgument(fmt::format("apply_gradients: variable '{}' is {}{}, its gradient {}{}",
-                                        variables[i].name(), name_of(variables[i].dtype()),
-                                        variables[i].shape().str(), name_of(gradients[i].dtype()),
-                                        gradients[i].shape().str()));
+    if (type_of(gradients[i]) != type_of(variables[i])) {
+      throw InvalidArgument(fmt::format("apply_gradients: variable '{}' is {}, its gradient {}",
+                                        variables[i].name(), type_of(variables[i]).str(),
+                                        type_of(gradients[i]).str()));
     }
   }
 }
 
 void check_condition(const Tensor& condition) {
-  if (!condition.defined() || (condition.dtype() == DType::boolean && condition.rank() == 0)) {
-    return;
-  }
-  throw InvalidArgument(fmt::format("apply_gradients: condition is {}{}, a bool[] is accepted",
-                                    name_of(condition.dtype()), condition.shape().str()));
+  const TensorType accepted{DType::boolean, {}};
+  if (!condition.defined() || type_of(condition) == accepted) return;
+  throw InvalidArgument(fmt::format("apply_gradients: condition is {}, a {} is accepted",
+                                    type_of(condition).str(), accepted.str()));
 }
 
 Variable rate_variable(const LearningRate& rate, const std::string& name) {

@@ -7,24 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "core/tensor_type.h"
 #include "op/attrs.h"
 #include "tandem/tensor.h"
 
 namespace tandem::op {
 
-struct TensorType {
-  DType dtype{};
-  Shape shape;
-
-  /// Of a tensor whose rows are so many, where the type leaves that open.
-  size_t bytes(int64_t rows = 0) const {
-    return static_cast<size_t>(shape.resolved(rows).total_extent()) * size_of(dtype);
-  }
-
-  bool operator==(const TensorType&) const = default;
-};
-
-using TensorTypes = std::vector<TensorType>;
+using tandem::TensorType;
+using tandem::TensorTypes;
 
 struct OpDef;
 

@@ -171,11 +171,11 @@ void check(const Tensor& query, const Tensor& key, const Tensor& value) {
                      q.extent(2) == k.extent(2) && q.extent(2) == v.extent(2) &&
                      q.extent(3) == k.extent(3);
   if (!agree) {
-    throw InvalidArgument(fmt::format(
-        "attention: query, key and value must be [batch,queries,heads,width], "
-        "[batch,keys,heads,width] and [batch,keys,heads,value width] of one dtype, got "
-        "{}{}, {}{} and {}{}",
-        name_of(dtype), q.str(), name_of(key.dtype()), k.str(), name_of(value.dtype()), v.str()));
+    throw InvalidArgument(
+        fmt::format("attention: query, key and value must be [batch,queries,heads,width], "
+                    "[batch,keys,heads,width] and [batch,keys,heads,value width] of one dtype, got "
+                    "{}, {} and {}",
+                    type_of(query).str(), type_of(key).str(), type_of(value).str()));
   }
   check_known("attention", q);
   check_known("attention", v);

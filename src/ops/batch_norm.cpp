@@ -175,12 +175,11 @@ void check(std::string_view op, const Tensor& x, std::initializer_list<Named> pe
   if (x.rank() < 2 || x.shape().extent(x.rank() - 1) < 0) {
     throw InvalidArgument(fmt::format("{}: x must be [..,channels], got {}", op, x.shape().str()));
   }
-  const Shape channels{x.shape().extent(x.rank() - 1)};
+  const TensorType wanted{x.dtype(), {x.shape().extent(x.rank() - 1)}};
   for (const auto& [name, tensor] : per_channel) {
-    if (tensor.shape() == channels && tensor.dtype() == x.dtype()) continue;
-    throw InvalidArgument(fmt::format("{}: {} must be {}{} for x {}, got {}{}", op, name,
-                                      name_of(x.dtype()), channels.str(), x.shape().str(),
-                                      name_of(tensor.dtype()), tensor.shape().str()));
+    if (type_of(tensor) == wanted) continue;
+    throw InvalidArgument(fmt::format("{}: {} must be {} for x {}, got {}", op, name, wanted.str(),
+                                      x.shape().str(), type_of(tensor).str()));
   }
 }
 

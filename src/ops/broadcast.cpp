@@ -42,9 +42,8 @@ Tensor sum_to_shape(const Tensor& gradient, const Shape& shape) {
 void check_same_dtype(const op::Signature& signature) {
   const auto& [a, b] = std::pair(signature.inputs[0], signature.inputs[1]);
   if (a.dtype == b.dtype) return;
-  throw InvalidArgument(fmt::format("{}: dtypes differ, {}{} and {}{}; cast one of them",
-                                    signature.op->name, name_of(a.dtype), a.shape.str(),
-                                    name_of(b.dtype), b.shape.str()));
+  throw InvalidArgument(fmt::format("{}: dtypes differ, {} and {}; cast one of them",
+                                    signature.op->name, a.str(), b.str()));
 }
 
 void check_floating(const op::Signature& signature) {

@@ -46,9 +46,9 @@ Tensor::operator bool() const {
   check_concrete(checked(), "bool");
   if (shape().count() != 1) {
     throw InvalidArgument(
-        fmt::format("bool: {}{} is not one element, so it is neither true nor false; reduce_all "
+        fmt::format("bool: {} is not one element, so it is neither true nor false; reduce_all "
                     "and reduce_any make one of many",
-                    name_of(dtype()), shape().str()));
+                    type_of(*this).str()));
   }
   return cast(*this, DType::boolean).item<bool>();
 }

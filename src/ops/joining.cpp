@@ -34,9 +34,8 @@ op::TensorTypes infer_concat(const Signature& s) {
   int64_t size = 0;
   for (const op::TensorType& input : s.inputs) {
     if (!joins(first, input, axis)) {
-      throw InvalidArgument(fmt::format("concat: {}{} and {}{} do not join along axis {}",
-                                        name_of(first.dtype), first.shape.str(),
-                                        name_of(input.dtype), input.shape.str(), axis));
+      throw InvalidArgument(fmt::format("concat: {} and {} do not join along axis {}", first.str(),
+                                        input.str(), axis));
     }
     // Sizes known and unknown have no sum.
     const int64_t own = input.shape.extent(axis);

@@ -175,10 +175,10 @@ void check(const Tensor& x, int axis, const char* name, const Tensor& parameter)
         fmt::format("layer_norm: the axes of {} from {} on must not depend on the number of rows",
                     x.shape().str(), axis));
   }
-  if (parameter.shape() == line && parameter.dtype() == x.dtype()) return;
-  throw InvalidArgument(fmt::format("layer_norm: {} must be {}{} for x {}, got {}{}", name,
-                                    name_of(x.dtype()), line.str(), x.shape().str(),
-                                    name_of(parameter.dtype()), parameter.shape().str()));
+  const TensorType wanted{x.dtype(), line};
+  if (type_of(parameter) == wanted) return;
+  throw InvalidArgument(fmt::format("layer_norm: {} must be {} for x {}, got {}", name,
+                                    wanted.str(), x.shape().str(), type_of(parameter).str()));
 }
 
 }  // namespace

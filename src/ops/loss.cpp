@@ -140,10 +140,10 @@ Tensor softmax_cross_entropy_with_logits(const Tensor& labels, const Tensor& log
   ops::check_floating_logits("softmax_cross_entropy_with_logits", logits);
   const Shape& shape = logits.shape();
   if (shape.rank() == 0 || labels.shape() != shape || labels.dtype() != logits.dtype()) {
-    throw InvalidArgument(fmt::format(
-        "softmax_cross_entropy_with_logits: labels and logits must both be "
-        "[..,classes] of one dtype, got {}{} and {}{}",
-        name_of(labels.dtype()), labels.shape().str(), name_of(logits.dtype()), shape.str()));
+    throw InvalidArgument(
+        fmt::format("softmax_cross_entropy_with_logits: labels and logits must both be "
+                    "[..,classes] of one dtype, got {} and {}",
+                    type_of(labels).str(), type_of(logits).str()));
   }
   const Shape flat{shape.without(shape.rank() - 1).total_extent(), shape.extent(shape.rank() - 1)};
   return ops::per_line(def, logits, labels, flat);
@@ -155,10 +155,10 @@ Tensor sparse_softmax_cross_entropy_with_logits(const Tensor& labels, const Tens
   const Shape& shape = logits.shape();
   const bool whole = labels.dtype() == DType::int32 || labels.dtype() == DType::int64;
   if (!whole || shape.rank() == 0 || labels.shape() != shape.without(shape.rank() - 1)) {
-    throw InvalidArgument(fmt::format(
-        "sparse_softmax_cross_entropy_with_logits: labels must be int32 or int64 [..] "
-        "and logits [..,classes], got {}{} and {}{}",
-        name_of(labels.dtype()), labels.shape().str(), name_of(logits.dtype()), shape.str()));
+    throw InvalidArgument(
+        fmt::format("sparse_softmax_cross_entropy_with_logits: labels must be int32 or int64 [..] "
+                    "and logits [..,classes], got {} and {}",
+                    type_of(labels).str(), type_of(logits).str()));
   }
   return ops::per_line(def, logits, labels, {labels.shape().total_extent()});
 }

@@ -11,10 +11,10 @@ namespace tandem::ops {
 namespace {
 
 void check_scalar(const op::Signature& s, const char* name, size_t input, DType dtype) {
-  const op::TensorType& given = s.inputs[input];
-  if (given == op::TensorType{dtype, {}}) return;
-  throw InvalidArgument(fmt::format("{}: the {} is {}{}, {}[] is accepted", s.op->name, name,
-                                    name_of(given.dtype), given.shape.str(), name_of(dtype)));
+  const TensorType accepted{dtype, {}};
+  if (s.inputs[input] == accepted) return;
+  throw InvalidArgument(fmt::format("{}: the {} is {}, {} is accepted", s.op->name, name,
+                                    s.inputs[input].str(), accepted.str()));
 }
 
 op::TensorTypes infer(const op::Signature& s) {
@@ -23,10 +23,8 @@ op::TensorTypes infer(const op::Signature& s) {
     const size_t owner = layout.owner(i);
     const op::TensorType& gradient = s.inputs[owner];
     if (gradient == s.ranges[i] && gradient.dtype == s.inputs[0].dtype) continue;
-    throw InvalidArgument(fmt::format("{}: gradient {} is {}{}, its variable or slot {}{}",
-                                      s.op->name, owner, name_of(gradient.dtype),
-                                      gradient.shape.str(), name_of(s.ranges[i].dtype),
-                                      s.ranges[i].shape.str()));
+    throw InvalidArgument(fmt::format("{}: gradient {} is {}, its variable or slot {}", s.op->name,
+                                      owner, gradient.str(), s.ranges[i].str()));
   }
   check_scalar(s, "rate", layout.rate(), DType::float64);
   check_scalar(s, "step", layout.step(), DType::int64);

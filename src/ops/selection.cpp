@@ -13,13 +13,11 @@ using op::Call;
 op::TensorTypes infer_where(const op::Signature& s) {
   const auto& [condition, a, b] = std::tie(s.inputs[0], s.inputs[1], s.inputs[2]);
   if (condition.dtype != DType::boolean) {
-    throw InvalidArgument(fmt::format("where: the condition is {}{}, not bool",
-                                      name_of(condition.dtype), condition.shape.str()));
+    throw InvalidArgument(fmt::format("where: the condition is {}, not bool", condition.str()));
   }
   if (a.dtype != b.dtype) {
-    throw InvalidArgument(fmt::format("where: dtypes differ, {}{} and {}{}; cast one of them",
-                                      name_of(a.dtype), a.shape.str(), name_of(b.dtype),
-                                      b.shape.str()));
+    throw InvalidArgument(
+        fmt::format("where: dtypes differ, {} and {}; cast one of them", a.str(), b.str()));
   }
   const Shape chosen = broadcast_shapes("where", a.shape, b.shape);
   return {{a.dtype, broadcast_shapes("where", condition.shape, chosen)}};

@@ -97,21 +97,16 @@ bool is_reported(const Choice& choice) {
 
 /// "read_variable() of float32[2]": the signature with the variables that it uses.
 std::string described(const op::Signature& signature) {
-  std::string text = signature.str();
-  for (size_t i = 0; i < signature.ranges.size(); ++i) {
-    const op::TensorType& type = signature.ranges[i];
-    text += fmt::format("{}{}{}", i == 0 ? " of " : ", ", name_of(type.dtype), type.shape.str());
-  }
-  return text;
+  return signature.str() + (signature.ranges.empty() ? "" : " of " + listed(signature.ranges));
 }
 
 /// The assignment that a new variable starts with: who can run it can hold the variable.
-op::Signature first_assign(DType dtype, const Shape& shape) {
+op::Signature first_assign(const TensorType& type) {
   static const op::OpDef& assign = op::find_op("assign");
   op::Signature signature;
   signature.op = &assign;
-  signature.inputs = {{dtype, shape}};
-  signature.ranges = {{dtype, shape}};
+  signature.inputs = {type};
+  signature.ranges = {type};
   return signature;
 }
 
@@ -129,8 +124,9 @@ namespace tandem {
 
 devices::DevicePtr variable_device(const std::string& name, DType dtype, const Shape& shape) {
   using namespace runtime;
-  const std::string what = fmt::format("variable '{}' {}{}", name, name_of(dtype), shape.str());
-  const op::Signature assign = first_assign(dtype, shape);
+  const TensorType type{dtype, shape};
+  const std::string what = fmt::format("variable '{}' {}", name, type.str());
+  const op::Signature assign = first_assign(type);
   const Choice choice = chosen(assign, {}, [&] { return std::string(what); });
   const auto& registry = op::Registry::instance();
   if (!registry.has_kernel(assign, **choice.device)) {

@@ -20,8 +20,6 @@ struct Header {
   bool big_endian = false;
   bool fortran_order = false;  ///< The first axis varies fastest.
   Shape shape;
-
-  size_t bytes() const { return static_cast<size_t>(shape.count()) * size_of(dtype); }
 };
 
 /// From text such as "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }". Throws

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "core/fork.h"
+#include "core/tensor_type.h"
 #include "device/copies.h"
 #include "profile/recorder.h"
 #include "tandem/config.h"
@@ -95,9 +96,9 @@ bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
 void check_concrete(const TensorBody& body, const char* needed_for) {
   if (body.trace == 0) return;
   throw FailedPrecondition(fmt::format(
-      "{}: the value of a tensor {}{} does not exist while the function is traced; return it "
+      "{}: the value of a tensor {} does not exist while the function is traced; return it "
       "from the function and read it there",
-      needed_for, name_of(body.dtype), body.shape.str()));
+      needed_for, TensorType{body.dtype, body.shape}.str()));
 }
 
 namespace {
@@ -191,9 +192,9 @@ const std::string& Tensor::device() const {
 Tensor Tensor::rows(int64_t begin, int64_t end) const {
   if (is_symbolic()) {
     throw FailedPrecondition(fmt::format(
-        "rows: they share the memory of a value, and {}{} has none while the function is traced; "
+        "rows: they share the memory of a value, and {} has none while the function is traced; "
         "use slice or strided_slice",
-        name_of(dtype()), shape().str()));
+        type_of(*this).str()));
   }
   if (rank() == 0 || begin < 0 || end < begin || end > shape()[0]) {
     throw InvalidArgument(fmt::format("rows: [{}, {}) is not within the leading axis of {}", begin,

@@ -9,6 +9,7 @@
 #include <random>
 #include <sstream>
 
+#include "core/tensor_type.h"
 #include "harness/fresh_devices.h"
 #include "harness/soak.h"
 #include "tandem/tandem.h"
@@ -359,7 +360,7 @@ Outcome outcome_of(const Run& run, const Tensors& inputs) {
   Outcome outcome;
   try {
     for (const Tensor& result : run(inputs)) {
-      outcome.types.push_back(std::string(name_of(result.dtype())) + result.shape().str());
+      outcome.types.push_back(type_of(result).str());
       outcome.values.push_back(cast(result, DType::float64).template to_vector<double>());
     }
   } catch (const Error& error) {

@@ -32,8 +32,7 @@ struct Case {
 
 std::ostream& operator<<(std::ostream& out, const Case& test) {
   out << test.op;
-  for (const TensorType& input : test.inputs)
-    out << "_" << name_of(input.dtype) << input.shape.str();
+  for (const TensorType& input : test.inputs) out << "_" << input.str();
   return out << "_" << test.attrs.str();
 }
 
