@@ -8,6 +8,7 @@
 #include <set>
 
 #include "graph/reduction_choice.h"
+#include "graph/uses.h"
 #include "op/update.h"
 #include "tandem/error.h"
 
@@ -19,7 +20,7 @@ using distribute::Reduction;
 class SpreadPlanner {
  public:
   SpreadPlanner(const Program& program, const Replicas& replicas)
-      : program_(program), graph_(program.graph()), replicas_(replicas) {
+      : program_(program), graph_(program.graph()), uses_(graph_), replicas_(replicas) {
     plan_.replicas = replicas.count();
     for (const devices::DevicePtr& device : replicas.devices) add_rank(device);
     if (replicas.home) {
@@ -37,7 +38,7 @@ class SpreadPlanner {
     bring_variables();
     for (size_t i = 0; i < instructions().size(); ++i) {
       const Node& node = instructions()[i].node;
-      if (touches_pending(node)) publish();
+      if (touches_pending(i)) publish();
       if (node.op().is_collective) {
         cut(i);
         begin_ = i + 1;
@@ -105,20 +106,6 @@ class SpreadPlanner {
     return sites;
   }
 
-  bool reads(const Node& node, int range) const {
-    if (!node.op().writes_ranges && std::ranges::find(node.ranges, range) != node.ranges.end()) {
-      return true;
-    }
-    return std::ranges::any_of(node.inputs,
-                               [&](int input) { return graph_.storage_of(input) == range; });
-  }
-
-  bool is_read(int range) const {
-    return std::ranges::any_of(instructions(), [&](const Instruction& instruction) {
-      return reads(instruction.node, range);
-    });
-  }
-
   /// To the sites that have no component of a variable, from one that has.
   Move copy_of(int range) const {
     Move move{.from = -1, .from_value = range, .to_value = range, .end = count(range)};
@@ -137,16 +124,18 @@ class SpreadPlanner {
     std::vector<Move> moves;
     for (size_t v = 0; v < graph_.values.size(); ++v) {
       const int value = static_cast<int>(v);
-      if (graph_.at(value).source != Value::Source::range || !is_read(value)) continue;
+      if (graph_.at(value).source != Value::Source::range || !uses_.is_used(value)) continue;
       moves.push_back(copy_of(value));
     }
     add_moves(std::move(moves));
   }
 
-  bool touches_pending(const Node& node) const {
+  bool touches_pending(size_t i) const {
+    const Node& node = instructions()[i].node;
     return std::ranges::any_of(pending_, [&](const Pending& pending) {
       const int range = pending.move.to_value;
-      return reads(node, range) || std::ranges::find(node.ranges, range) != node.ranges.end();
+      return uses_.is_used_by(range, i) ||
+             std::ranges::find(node.ranges, range) != node.ranges.end();
     });
   }
 
@@ -173,10 +162,7 @@ class SpreadPlanner {
   /// The updates that take their gradients from a reduce_scatter.
   std::vector<size_t> updates_of(const Node& reduce) const {
     std::vector<size_t> updates;
-    for (size_t i = 0; i < instructions().size(); ++i) {
-      const Node& node = instructions()[i].node;
-      if (node.op().is_update && node.inputs[0] == reduce.outputs[0]) updates.push_back(i);
-    }
+    for (const Use& use : uses_.of(reduce.outputs[0])) updates.push_back(use.call);
     return updates;
   }
 
@@ -263,7 +249,7 @@ class SpreadPlanner {
     if (node.op().writes_ranges) {
       for (int range : node.ranges) {
         written_.insert(range);
-        if (is_read(range)) pending_.push_back({copy_of(range), false});
+        if (uses_.is_used(range)) pending_.push_back({copy_of(range), false});
       }
     }
     if (const auto sharded = sharded_.find(i); sharded != sharded_.end()) {
@@ -325,6 +311,7 @@ class SpreadPlanner {
 
   const Program& program_;
   const Graph& graph_;
+  const Uses uses_;
   const Replicas& replicas_;
   SpreadPlan plan_;
   int hub_ = 0;       // The site that sums where one does.

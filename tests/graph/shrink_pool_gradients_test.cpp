@@ -109,6 +109,24 @@ TEST_F(PoolGradientTest, APooledConvolutionKnowsHowSparseItsGradientIs) {
   EXPECT_EQ(density(false), 1.0);
 }
 
+/// The gradient of what is pooled stays where somebody else uses it, as it is or in another shape.
+TEST_F(PoolGradientTest, AGradientThatIsAlsoUsedAsAViewIsComputed) {
+  const auto f = [](const Tensors& a) {
+    GradientTape tape;
+    tape.watch(a[0]);
+    const Tensor h = relu(a[0]);
+    const Tensor y = max_pool2d(h);
+    const Tensors gradients = tape.gradient(reduce_sum(y * y), Tensors{h, a[0]});
+    return Tensors{reshape(gradients[0], {-1, 6 * 6 * 4}), gradients[1]};
+  };
+  const Tensors x{harness::spread({2, 6, 6, 4}, 1)};
+  const Tensors wanted = f(x);
+  const Tensors got = FlatFunction(f)(x);
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    EXPECT_EQ(got[i].to_vector<double>(), wanted[i].to_vector<double>()) << i;
+  }
+}
+
 /// Gradients of a convolution, its bias and its image through relu and pooling, compiled against
 /// eager, which no pass touches.
 TEST_F(PoolGradientTest, GradientsAreThoseOfSingleCalls) {

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "graph/passes/passes.h"
+#include "graph/uses.h"
 #include "op/expression.h"
 #include "op/registry.h"
 
@@ -30,7 +31,7 @@ struct Group {
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), group_of_(graph.values.size(), -1) {}
+  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), group_of_(graph.values.size(), -1) {}
 
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) visit(i);
@@ -172,18 +173,13 @@ class Fuser {
   }
 
   bool is_used_outside(int value, const std::set<size_t>& members) const {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      for (int input : node.inputs) {
-        if (graph_.storage_of(input) != value) continue;
-        if (!members.contains(i) || graph_.at(input).type != graph_.at(value).type) return true;
-      }
-    }
-    return std::ranges::any_of(graph_.results,
-                               [&](int result) { return graph_.storage_of(result) == value; });
+    return std::ranges::any_of(uses_.of(value), [&](const Use& use) {
+      return !members.contains(use.call) || graph_.at(use.value).type != graph_.at(value).type;
+    });
   }
 
   Graph& graph_;
+  const Uses uses_;
   std::vector<int> group_of_;  // By value.
   std::vector<Group> groups_;
 };

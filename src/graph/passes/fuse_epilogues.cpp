@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/uses.h"
+#include "graph/uses.h"
 #include "op/expression.h"
 #include "op/registry.h"
 
@@ -103,11 +103,9 @@ class Fuser {
 
   /// The one call that uses a value, once and as it is.
   std::optional<size_t> only_user(int value) const {
-    const std::vector<size_t>& users = uses_.of(value);
-    if (users.size() != 1 || users[0] == Uses::kResult) return {};
-    const Node& node = graph_.nodes[users[0]];
-    if (std::ranges::find(node.inputs, value) == node.inputs.end()) return {};  // A view of it.
-    return users[0];
+    const std::vector<Use>& uses = uses_.of(value);
+    if (uses.size() != 1 || uses[0].is_result() || uses[0].value != value) return {};
+    return uses[0].call;
   }
 
   /// The value that an addition adds to each row of `rows`, or -1.

@@ -6,6 +6,7 @@
 #include "device/placement_log.h"
 #include "device/settings.h"
 #include "graph/passes/passes.h"
+#include "graph/uses.h"
 #include "op/registry.h"
 
 namespace tandem::graph {
@@ -205,17 +206,10 @@ class Extract {
   Part part_;
 };
 
-/// For each value the nodes of how many parts use it; results count as one more.
-std::vector<bool> used_later(const Graph& graph, const std::vector<size_t>& part) {
-  std::vector<bool> here(graph.nodes.size(), false);
-  for (size_t node : part) here[node] = true;
-  std::vector<bool> used(graph.values.size(), false);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (here[i]) continue;
-    for (int input : graph.nodes[i].inputs) used[static_cast<size_t>(input)] = true;
-  }
-  for (int result : graph.results) used[static_cast<size_t>(result)] = true;
-  return used;
+/// True when the caller or a call outside of the part, whose nodes are sorted, uses a value.
+bool is_used_outside(const Uses& uses, int value, const std::vector<size_t>& part) {
+  return std::ranges::any_of(
+      uses.of(value), [&](const Use& use) { return !std::ranges::binary_search(part, use.call); });
 }
 
 void report(const Graph& graph, const std::vector<DevicePtr>& placed, const Home& home) {
@@ -266,12 +260,12 @@ Partition partition(Graph graph, const Home& home) {
   std::vector<int> tensor_of(graph.values.size(), -1);
   int tensors = 0;
   for (int argument : graph.arguments) tensor_of[static_cast<size_t>(argument)] = tensors++;
+  const Uses uses(graph);
   for (const std::vector<size_t>& nodes : Cutter(graph, placed).run()) {
     Extract extract(graph, nodes, placed[nodes[0]], tensor_of);
-    const std::vector<bool> wanted = used_later(graph, nodes);
     for (size_t node : nodes) {
       for (int output : graph.nodes[node].outputs) {
-        if (wanted[static_cast<size_t>(output)]) extract.add_result(output, tensors++);
+        if (is_used_outside(uses, output, nodes)) extract.add_result(output, tensors++);
       }
     }
     result.parts.push_back(extract.take());

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/uses.h"
+#include "graph/uses.h"
 #include "op/registry.h"
 
 namespace tandem::graph {
@@ -33,25 +33,25 @@ class Sharer {
     const int x = graph_.nodes[index].inputs[0];
     // What a call has not made is kept anyway.
     if (graph_.at(graph_.storage_of(x)).source != Value::Source::node) return;
-    const std::vector<size_t>& users = uses_.of(x);
+    const std::vector<Use>& uses = uses_.of(x);
     const auto is_x = [&](int value) { return graph_.storage_of(value) == graph_.storage_of(x); };
-    const auto is_gradient = [&](size_t user) {
-      if (user <= index || user == Uses::kResult) return false;
-      if (graph_.nodes[user].op().name != shared.gradient) return false;
-      const Node& node = graph_.nodes[user];
-      return !is_x(node.inputs[0]) && graph_.at(node.inputs[1]).type == graph_.at(x).type;
+    const auto is_gradient = [&](const Use& use) {
+      if (use.call <= index || use.is_result()) return false;
+      const Node& node = graph_.nodes[use.call];
+      return node.op().name == shared.gradient && !is_x(node.inputs[0]) &&
+             graph_.at(node.inputs[1]).type == graph_.at(x).type;
     };
-    const bool nobody_else =
-        std::ranges::all_of(users, [&](size_t user) { return user == index || is_gradient(user); });
-    if (users.size() < 2 || !nobody_else) return;
+    const bool nobody_else = std::ranges::all_of(
+        uses, [&](const Use& use) { return use.call == index || is_gradient(use); });
+    if (uses.size() < 2 || !nobody_else) return;
     const int slope = graph_.add_value({.type = graph_.at(x).type});
     Node& activation = graph_.nodes[index];
     activation.signature.op = &op::find_op(shared.both);
     activation.outputs.push_back(slope);
     activation.signature.outputs.push_back(graph_.at(slope).type);
-    for (size_t user : users) {
-      if (user == index) continue;
-      Node& gradient = graph_.nodes[user];
+    for (const Use& use : uses) {
+      if (use.call == index) continue;
+      Node& gradient = graph_.nodes[use.call];
       gradient.signature.op = &op::find_op("mul");
       gradient.inputs[1] = slope;
     }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "graph/passes/passes.h"
+#include "graph/uses.h"
 #include "ops/reduction.h"
 
 namespace tandem::graph {
@@ -11,13 +12,7 @@ namespace {
 /// to the gradients of the windows, which are fewer.
 class Shrinker {
  public:
-  explicit Shrinker(Graph& graph)
-      : graph_(graph), maker_(graph.values.size(), -1), uses_(graph.values.size(), 0) {
-    for (const Node& node : graph.nodes) {
-      for (int input : node.inputs) ++uses_[static_cast<size_t>(input)];
-    }
-    for (int result : graph.results) ++uses_[static_cast<size_t>(result)];
-  }
+  explicit Shrinker(Graph& graph) : graph_(graph), maker_(graph.values.size(), -1), uses_(graph) {}
 
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -46,11 +41,10 @@ class Shrinker {
     const int whole = relu.inputs[0];
     Node* pool = maker(whole, "max_pool2d_grad");
     if (pool == nullptr || relu.inputs[1] != pool->inputs[0]) return;
-    if (uses_[static_cast<size_t>(whole)] != 1) return;
+    if (uses_.of(whole).size() != 1) return;
     const int y = pool->inputs[1];
     const int g = pool->inputs[2];
     const int small = graph_.add_value({.type = graph_.at(g).type});
-    uses_.push_back(1);
     maker_.push_back(maker_[static_cast<size_t>(whole)]);
     Node narrow = relu;
     graph_.set_input(narrow, 0, g);
@@ -79,7 +73,7 @@ class Shrinker {
 
   Graph& graph_;
   std::vector<int> maker_;  // By value: the node that computes it.
-  std::vector<int> uses_;   // By value.
+  const Uses uses_;         // Of the graph as it was.
 };
 
 }  // namespace
