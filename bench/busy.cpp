@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/transformer.h"
 #include "process.h"
@@ -16,8 +16,8 @@ namespace {
 constexpr int64_t kBatch = 128;
 constexpr int kLossStep = 20;
 
-/// As long as the peers are measured (bench/peers/busy.py). At first a spinning process and our
-/// threads still find their places.
+/// It lasts as long as the peers are measured (bench/peers/busy.py). At first a spinning process
+/// and our threads still find their places.
 constexpr double kSettleSeconds = 0.5;
 constexpr double kSeconds = 2;
 

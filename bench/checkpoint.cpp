@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "tandem/tandem.h"
 

@@ -80,7 +80,7 @@ TARGETS = (
     Target("convnet", 0.55, peers=PEERS),
     Target("gpt_block", 0.8, peers=PEERS),
     Target("peak_memory", 0.7, peers=("pytorch",), measure="MB"),
-    Target("seed_mirrored", 0.02, peers=("tensorflow",)),  # a call per step on both sides, as in the article
+    Target("seed_mirrored", 0.02, peers=("tensorflow",)),  # a call per step on both sides, as in a loop of one's own
     # The same figure against TensorFlow with the loop over the steps moved into one tf.function.
     Target("seed_mirrored_loop", 0.02, peers=("tensorflow",), benchmark="seed_mirrored", figure="seed_mirrored"),
     Target("mirrored_mlp1024", 0.9, peers=PEERS, peer_name="mlp1024"),

@@ -2,7 +2,7 @@
 #include "harness/convnet.h"
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 
 namespace tandem::bench {
 

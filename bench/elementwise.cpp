@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "triad.h"
 
@@ -12,7 +12,7 @@ namespace {
 
 constexpr int64_t kColumns = 1024;
 
-/// In [-1, 2), as in bench/peers.
+/// Values in [-1, 2), as in bench/peers.
 Tensor operand(uint64_t seed, int64_t rows) {
   std::vector<float> values(static_cast<size_t>(rows * kColumns));
   for (size_t i = 0; i < values.size(); ++i) {
@@ -23,7 +23,7 @@ Tensor operand(uint64_t seed, int64_t rows) {
 
 struct Work {
   std::function<Tensor()> call;
-  int bytes_per_element;  ///< Read and written.
+  int bytes_per_element;  ///< The bytes that are read and written for an element.
 };
 
 Work work_of(const std::string& function, int64_t rows) {

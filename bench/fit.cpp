@@ -1,6 +1,6 @@
 /// Whole trainings with `fit`: per step, with accuracy, shuffled rows and all that a user gets.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/convnet.h"
 #include "seed_model.h"

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "tandem/keras/applications.h"
 

@@ -3,7 +3,7 @@
 #include <thread>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "tandem/keras/layers.h"
 #include "tandem/keras/model.h"

@@ -1,6 +1,6 @@
 /// Input pipelines: what a batch costs before anything is computed with it.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "tandem/tandem.h"
 
 namespace tandem::bench {

@@ -1,7 +1,7 @@
 /// Reductions, transposes and lookups of large tensors, eager, on the whole CPU: work that memory
 /// bounds.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 
 namespace tandem::bench {

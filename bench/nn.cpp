@@ -1,6 +1,6 @@
 /// Layers of neural networks, compiled: forward, and with all gradients where they have weights.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "tandem/tandem.h"
 #include "triad.h"

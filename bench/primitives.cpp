@@ -1,7 +1,7 @@
 /// The pieces: an eager call, a collective, the start of a process.
 #include "bench.h"
 #include "collective/collective.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "process.h"
 #include "tandem/tandem.h"
 #include "triad.h"

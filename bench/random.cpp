@@ -1,7 +1,7 @@
 /// Random numbers and dropout, eager, on the whole CPU. In the place of a loss stands a mean that
 /// says what was drawn, which peers compare.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "tandem/tandem.h"
 
 namespace tandem::bench {

@@ -1,11 +1,13 @@
-/// The classifier of article 000, example 1, as a Keras model: for `fit` alone and in trouble.
+/// The small classifier 784-10-10 as a Keras model: for `fit` alone and while another process
+/// spins.
 #pragma once
 
 #include "tandem/keras/model.h"
 
 namespace tandem::bench {
 
-/// Compiled, in the scope of the current strategy, with the weights that all frameworks begin with.
+/// The model, compiled in the scope of the current strategy, with the weights that all frameworks
+/// begin with.
 keras::Sequential seed_classifier();
 
 /// The mean loss of `fit` over the first batches in order, which is the same for all frameworks.

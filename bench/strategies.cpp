@@ -1,6 +1,6 @@
 /// Strategies against each other, and against one replica.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/convnet.h"
 

@@ -1,6 +1,6 @@
 /// Whole training steps, compiled, on one device and on replicas.
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 
 namespace tandem::bench {
@@ -65,7 +65,8 @@ void mirrored_mlp1024() {
   report("mirrored_mlp1024", mirrored_seconds(kMlp1024, 2, "mirrored_mlp1024.loss") * 1e6, "us");
 }
 
-/// Article 000, example 2: an epoch over 60,000 rows in batches of 128, the last of 96.
+/// A training loop of one's own on two replicas: an epoch over 60,000 rows in batches of 128, the
+/// last of 96.
 void seed_mirrored() {
   constexpr int64_t kRows = 60'000;
   use_cpus(2, 1);

@@ -4,7 +4,7 @@
 #include <fstream>
 
 #include "bench.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "process.h"
 
 namespace tandem::bench {

@@ -1,8 +1,8 @@
 # A serial build of OpenBLAS that knows many CPUs, linked from its archive. A shared libopenblas or
 # libblas is whatever the system's alternatives say it is, often a build with a thread pool of its
 # own; the archive is certain. Debian has it in a folder of its own; elsewhere its header must say
-# that it is serial. Defines OpenBLASSerial::openblas, whose users must link src/kernels/cpu/openblas_buffers.cpp and
-# src/kernels/cpu/openblas_core.cpp, which say why.
+# that it is serial. Defines OpenBLASSerial::openblas, whose users must link openblas_buffers.cpp and
+# openblas_core.cpp of src/kernels/cpu/gemm, which say why.
 
 find_library(OpenBLASSerial_LIBRARY NAMES openblas-serial/libopenblas.a libopenblas.a)
 find_path(OpenBLASSerial_INCLUDE_DIR NAMES openblas_config.h

@@ -1,7 +1,7 @@
 # tests/ mirrors src/: each folder of *_test.cpp becomes one program test_<folder>, and each test in
-# it one entry of ctest. What tests share lives in tests/harness/. `make test` runs them side by side
-# on a machine that may be busy; `make soak` runs them with TANDEM_SOAK set (tests/harness/soak.h),
-# and those with the label `soak` besides.
+# it one entry of ctest. What tests share lives in tests/harness/, files that they read in
+# tests/fixtures/. `make test` runs them side by side on a machine that may be busy; `make soak` runs
+# them with TANDEM_SOAK set (tests/harness/soak.h), and those with the label `soak` besides.
 
 find_package(GTest REQUIRED)
 find_package(Python3 REQUIRED COMPONENTS Interpreter)
@@ -9,6 +9,7 @@ include(GoogleTest)
 
 add_test(NAME folder_order
   COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-folder-order.py)
+add_test(NAME docs COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-docs.py)
 if(NOT TANDEM_SANITIZE)
   add_test(NAME compile_errors
     COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/compile_errors/run.py
@@ -30,7 +31,7 @@ add_library(tandem_test_settings INTERFACE)
 target_include_directories(tandem_test_settings INTERFACE ${tests_dir})
 target_compile_definitions(tandem_test_settings INTERFACE
   TANDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
-  TANDEM_TEST_DATA_DIR="${tests_dir}/data")
+  TANDEM_FIXTURES_DIR="${tests_dir}/fixtures")
 target_link_libraries(tandem_test_settings INTERFACE tandem_internal GTest::gtest)
 
 # Tests run for milliseconds and are compiled by everybody: quick to compile is better than quick.

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int64_t kBatch = 64;
 
-/// To be trained for so many steps, with a rate that falls to nothing.
+/// A network that is trained for so many steps, with a rate that falls to nothing.
 keras::Sequential convnet(int64_t steps) {
   const keras::Sequential model({
       layers::Conv2D(32, 3, {.activation = "relu", .input_shape = {28, 28, 1}}),

@@ -14,7 +14,7 @@ using td::Tensor;
 
 namespace {
 
-constexpr int64_t kTokens = 64;  // That the model sees at once.
+constexpr int64_t kTokens = 64;  // The tokens that the model sees at once.
 constexpr int64_t kWidth = 128;
 constexpr int64_t kHeads = 4;
 constexpr int kBlocks = 3;

@@ -57,7 +57,7 @@ struct Placement {
   void configure() const;
 };
 
-/// Where ops ran, and what was copied.
+/// Prints where ops ran, and what was copied.
 void print_reports();
 
 }  // namespace example

@@ -25,7 +25,7 @@ int main(int count, char** words) {
       const Tensor c = td::random_normal({size, size});
       d = td::matmul(c, c);
     }
-    const Tensor e = b + d;  // Where default placement says: on the first device.
+    const Tensor e = b + d;  // Default placement puts it on the first device.
     std::printf("mean of the sum, computed on %s: %f\n", e.device().c_str(),
                 td::reduce_mean(e).item<float>());
     example::print_reports();

@@ -131,7 +131,7 @@ class TANDEM_API CheckpointManager {
   /// Checkpoint::save, then removes those that are too many.
   std::filesystem::path save();
 
-  /// Oldest first.
+  /// The checkpoints that are kept, oldest first.
   const std::vector<std::filesystem::path>& checkpoints() const { return kept_; }
   std::optional<std::filesystem::path> latest_checkpoint() const;
 
@@ -149,14 +149,14 @@ class TANDEM_API CheckpointManager {
 /// A checkpoint's tensors by key, for checkpoints of any program. Any thread may use it.
 class TANDEM_API CheckpointReader {
  public:
-  /// In order: "model/kernel/.ATTRIBUTES/VARIABLE_VALUE".
+  /// The keys, in order: "model/kernel/.ATTRIBUTES/VARIABLE_VALUE".
   std::vector<std::string> keys() const;
 
-  /// "float32", "string", ... Throws NotFound as the others do.
+  /// The type of a key's value: "float32", "string", ... Throws NotFound as the others do.
   std::string dtype_name(const std::string& key) const;
   Shape shape(const std::string& key) const;
 
-  /// On the host. Throws Unimplemented for types that tensors do not have.
+  /// The value of a key, on the host. Throws Unimplemented for types that tensors do not have.
   Tensor tensor(const std::string& key) const;
 
   /// A scalar string. Throws InvalidArgument when the key holds something else.

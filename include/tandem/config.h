@@ -38,7 +38,7 @@ struct LogicalDevice {
 
 /// How a logical device is cut from a physical one.
 struct LogicalDeviceConfiguration {
-  int threads = 0;          ///< Of a CPU; 0: an even share of the cores, at least one.
+  int threads = 0;          ///< The threads of a CPU; 0: an even share of the cores, at least one.
   size_t memory_limit = 0;  ///< Bytes that may be live at once; 0 is no limit.
 };
 using LogicalCpu = LogicalDeviceConfiguration;
@@ -91,7 +91,7 @@ struct MemoryInfo {
   size_t limit = 0;     ///< 0 is no limit.
 };
 
-/// Of the logical device that `device` names, as in "GPU:0"; is no use of it. Throws
+/// The memory of the logical device that `device` names, as in "GPU:0"; is no use of it. Throws
 /// InvalidArgument for a malformed name, NotFound for a device that does not exist.
 TANDEM_API MemoryInfo get_memory_info(std::string_view device);
 
@@ -100,15 +100,16 @@ TANDEM_API void reset_memory_stats(std::string_view device);
 
 // ---- Placement; may be changed at any time ----
 
-/// Off unless set: a scope that names a device that does not exist, or one without a kernel for the
-/// op, is NotFound. On: the op runs on the first CPU, and that is logged as a warning, once for
-/// each op and reason. A function falls back as a whole, where the CPU reaches its variables, and
-/// keeps the place that it was traced for.
+/// Soft placement is off unless set: a scope that names a device that does not exist, or one
+/// without a kernel for the op, is NotFound. On: the op runs on the first CPU, and that is logged
+/// as a warning, once for each op and reason. A function falls back as a whole, where the CPU
+/// reaches its variables, and keeps the place that it was traced for.
 TANDEM_API void set_soft_device_placement(bool enabled);
 TANDEM_API bool get_soft_device_placement();
 
-/// On: each op is logged with the device asked for, the device it runs on and the reason, once for
-/// each distinct signature, and kept for tandem::placement_report(). Off unless set.
+/// When it is on, each op is logged with the device asked for, the device it runs on and the
+/// reason, once for each distinct signature, and kept for tandem::placement_report(). Off unless
+/// set.
 TANDEM_API void set_log_device_placement(bool enabled);
 TANDEM_API bool get_log_device_placement();
 

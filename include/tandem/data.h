@@ -41,7 +41,7 @@ using Element = Tensors;
 inline constexpr int64_t kInfinite = -1;
 inline constexpr int64_t kUnknown = -2;
 
-class Stage;
+class Source;
 template <class T>
 class ElementsAs;
 
@@ -151,9 +151,9 @@ struct BatchOptions {
 };
 
 struct ShuffleOptions {
-  /// Unless set, one is drawn when the stage is made: see random::set_seed.
+  /// Unless a seed is set, one is drawn when the stage is made: see random::set_seed.
   std::optional<uint64_t> seed{};
-  bool reshuffle_each_epoch = true;  ///< Or the order of epoch 0 in each.
+  bool reshuffle_each_epoch = true;  ///< If not, each epoch has the order of epoch 0.
 };
 
 class TANDEM_API Dataset {
@@ -301,7 +301,7 @@ class TANDEM_API Dataset {
 
  private:
   struct Body;
-  explicit Dataset(std::shared_ptr<const Stage> stage);
+  explicit Dataset(std::shared_ptr<const Source> stage);
   static Dataset from_slices(const Tensors& tensors);
   static Dataset generated(std::function<internal::Generator(int64_t epoch)> start);
   Dataset mapped(internal::ElementFn f, const MapOptions& options) const;

@@ -13,8 +13,8 @@
 /// inside run, another strategy is FailedPrecondition, and so is a variable of another's scope.
 #pragma once
 
+#include "tandem/cross_device_reduction.h"
 #include "tandem/distributed_dataset.h"
 #include "tandem/per_replica.h"
-#include "tandem/reduction.h"
 #include "tandem/replica_context.h"
 #include "tandem/strategy.h"

@@ -39,12 +39,15 @@ class FunctionBody;
 struct TensorSpec {
   DType dtype = DType::float32;
   Shape shape;
+
+  TANDEM_API std::string str() const;  ///< "float32[None,784]"
+  bool operator==(const TensorSpec&) const = default;
 };
 
 struct FunctionOptions {
-  std::string name = "function";  ///< For errors and warnings.
+  std::string name = "function";  ///< What errors and warnings call it.
 
-  /// By flat argument, at most 64. If given, the function is traced for it alone, and other
+  /// The type of each flat argument. If given, the function is traced for it alone, and other
   /// arguments are InvalidArgument wherever it is called.
   std::vector<TensorSpec> input_signature{};
 };
@@ -57,7 +60,7 @@ struct MemoryPlan {
     size_t arena_bytes = 0;
     size_t result_bytes = 0;
     size_t copy_bytes =
-        0;  ///< Of constants and values that cross from one memory space to another.
+        0;  ///< Copies of constants and of values that cross from one memory space to another.
     size_t bytes() const { return arena_bytes + result_bytes + copy_bytes; }
   };
   std::vector<Device> devices;

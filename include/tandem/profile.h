@@ -22,7 +22,7 @@ struct Summary {
   struct Op {
     std::string name;
     int64_t calls = 0;
-    double seconds = 0;  ///< Over all threads.
+    double seconds = 0;  ///< Seconds over all threads.
     double flops = 0;
     double bytes = 0;
   };
@@ -32,13 +32,13 @@ struct Summary {
     double copy = 0;
     double wait = 0;
   };
-  double wall = 0;                ///< From start to stop.
+  double wall = 0;                ///< Seconds from start to stop.
   int rows = 0;                   ///< Threads and devices that did anything.
   int64_t steps = 0;              ///< Runs of compiled functions, however many threads shared them.
-  double compute = 0;             ///< In ops other than collectives.
-  double reduce = 0;              ///< In collectives.
-  double copy = 0;                ///< From one memory space to another.
-  double wait = 0;                ///< For other threads.
+  double compute = 0;             ///< Seconds in ops other than collectives,
+  double reduce = 0;              ///< in collectives,
+  double copy = 0;                ///< in copies from one memory space to another,
+  double wait = 0;                ///< and in waits for other threads.
   std::vector<Op> ops;            ///< The longest first.
   std::vector<Replica> replicas;  ///< The same by replica, as far as threads worked for one.
 

@@ -27,13 +27,13 @@ struct TuneOptions {
   int64_t largest = 1024;
   /// The time each candidate gets per class, at least.
   double seconds_per_candidate = 0.002;
-  /// Called after each class with the number done and the number of all.
+  /// A function that is called after each class with the number done and the number of all.
   std::function<void(int done, int all)> progress = {};
 };
 
 struct TuneResult {
-  int classes = 0;    ///< Measured.
-  int different = 0;  ///< For which another provider is faster than the static choice.
+  int classes = 0;    ///< The classes of shapes that were measured,
+  int different = 0;  ///< and those for which another provider is faster than the static choice.
   double gain = 1;    ///< Mean over all classes of the static choice's time over the best one's.
 };
 

@@ -15,7 +15,7 @@ class TANDEM_API ReplicaContext {
   /// An int32 scalar, of another value on each replica.
   Tensor replica_id_in_sync_group() const;
 
-  /// Over the replicas, on each of them. Differentiable.
+  /// The sum or mean over the replicas, on each of them. Differentiable.
   Tensor all_reduce(ReduceOp op, const Tensor& value) const;
   /// Values of all replicas one after another along `axis`; all of one shape. Differentiable.
   /// Throws InvalidArgument for the rows of a batch, whose number differs between replicas.

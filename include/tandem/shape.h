@@ -67,7 +67,7 @@ class TANDEM_API Size {
     return Size(a) * b;
   }
 
-  /// "784"; "None" where it depends on the rows.
+  /// The size as text: "784"; "None" where it depends on the rows.
   std::string str() const;
 
  private:

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "tandem/cross_device_reduction.h"
 #include "tandem/data.h"
 #include "tandem/function.h"
 #include "tandem/per_replica.h"
-#include "tandem/reduction.h"
 #include "tandem/tensor.h"
 #include "tandem/variable.h"
 
@@ -39,7 +39,7 @@ class DistributedDataset;
 class TANDEM_API Strategy {
  public:
   int num_replicas_in_sync() const;
-  /// By replica.
+  /// The device of each replica.
   std::vector<std::string> devices() const;
   /// "MirroredStrategy"
   const std::string& name() const;
@@ -147,7 +147,7 @@ struct MirroredOptions {
   /// fixed order: the result has the same bits on any number of devices. The shards are the
   /// replicas; devices take turns with them.
   std::optional<int> reproducible_shards{};
-  /// Of devices that do not share memory.
+  /// How gradients of devices that do not share memory are summed.
   Reduction reduction = Reduction::automatic;
 };
 
@@ -156,8 +156,9 @@ struct MirroredOptions {
 /// gradients.
 class TANDEM_API MirroredStrategy : public Strategy {
  public:
-  /// On the named devices; without names on all GPUs, else on all logical CPUs. Throws NotFound for
-  /// a device that does not exist, InvalidArgument for one given twice and for options.
+  /// Replicas run on the named devices; without names on all GPUs, else on all logical CPUs. Throws
+  /// NotFound for a device that does not exist, InvalidArgument for one given twice and for
+  /// options.
   explicit MirroredStrategy(const std::vector<std::string>& devices = {},
                             const MirroredOptions& options = {});
 };
@@ -176,8 +177,8 @@ class TANDEM_API CentralStorageStrategy : public Strategy {
   explicit CentralStorageStrategy(const std::vector<std::string>& devices = {});
 };
 
-/// That of the innermost scope or of the run that is being traced; else the default strategy: one
-/// replica, placed as without a strategy.
+/// The strategy of the innermost scope or of the run that is being traced; else the default
+/// strategy: one replica, placed as without a strategy.
 TANDEM_API Strategy get_strategy();
 TANDEM_API bool has_strategy();
 

@@ -21,8 +21,8 @@ enum class VariableAggregation { none, sum, mean, only_first_replica };
 
 /// When replicas agree on the value of a variable of their strategy.
 enum class VariableSynchronization {
-  automatic,  ///< As on_write.
-  none,       ///< Never; with more than one replica it is InvalidArgument.
+  automatic,  ///< The same as on_write.
+  none,       ///< They never do; with more than one replica this is InvalidArgument.
   on_write,   ///< All have one value; what they assign is aggregated first.
   on_read,    ///< Each has its own, which the others do not see. Outside of run the aggregate is
               ///< read; an assign there sets it. Never trainable.

@@ -1,3 +1,5 @@
+// Functions whose gradient the user writes. What such a function does is hidden from the tapes;
+// they get one record of the whole call, with the user's gradient.
 #include <fmt/format.h>
 
 #include <algorithm>

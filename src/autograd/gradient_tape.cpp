@@ -20,7 +20,7 @@ using Gradients = std::unordered_map<Key, Tensor>;
 
 struct Record {
   const op::GradientFn* gradient;
-  std::shared_ptr<const op::GradientFn> owner;  // Where the function is not an op's.
+  std::shared_ptr<const op::GradientFn> owner;  // Keeps the function alive where it is not an op's.
   Tensors inputs;
   Tensors outputs;
   op::Attrs attrs;
@@ -196,10 +196,9 @@ class GradientTape::Body final : public op::Recorder {
   static Tensor seed(const Tensor& target, size_t index, const GradientOptions& options) {
     Tensor given = options.output_gradients.empty() ? Tensor() : options.output_gradients[index];
     if (!given.defined()) return fill(target.shape(), 1.0, target.dtype());
-    if (given.shape() == target.shape() && given.dtype() == target.dtype()) return given;
-    throw InvalidArgument(fmt::format("gradient tape: output gradient {} is {}{}, its target {}{}",
-                                      index, name_of(given.dtype()), given.shape().str(),
-                                      name_of(target.dtype()), target.shape().str()));
+    if (type_of(given) == type_of(target)) return given;
+    throw InvalidArgument(fmt::format("gradient tape: output gradient {} is {}, its target {}",
+                                      index, type_of(given).str(), type_of(target).str()));
   }
 
   /// The sources and all that was computed from them.

@@ -63,8 +63,7 @@ void check_bytes(const BundleEntry& entry) {
     too_many = too_many || __builtin_mul_overflow(wanted, size, &wanted);
   }
   if (too_many || wanted != entry.bytes) {
-    throw DataLoss(fmt::format("{}[{}] does not have {} bytes", name_of(*dtype),
-                               fmt::join(entry.sizes, ","), entry.bytes));
+    throw DataLoss(fmt::format("{} does not have {} bytes", entry.type_str(), entry.bytes));
   }
 }
 
@@ -83,6 +82,10 @@ std::string type_name(int type) {
   if (type == kStringType) return "string";
   const auto dtype = dtype_of_number(type);
   return dtype ? std::string(name_of(*dtype)) : fmt::format("type {}", type);
+}
+
+std::string BundleEntry::type_str() const {
+  return fmt::format("{}[{}]", type_name(type), fmt::join(sizes, ","));
 }
 
 std::string encode(const BundleHeader& header) {

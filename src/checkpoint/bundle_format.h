@@ -16,7 +16,7 @@ namespace tandem::checkpoint {
 /// Element types by their numbers in the format.
 constexpr int kStringType = 7;
 int type_number(DType dtype);
-/// None for types that tensors do not have here, such as strings.
+/// The dtype of a type's number; none for types that tensors do not have here, such as strings.
 std::optional<DType> dtype_of_number(int type);
 /// "float32", "string", "type 8".
 std::string type_name(int type);
@@ -36,10 +36,12 @@ struct BundleEntry {
   int64_t offset = 0;
   int64_t bytes = 0;
   uint32_t masked_crc = 0;
-  bool sliced = false;  ///< Stored in parts under keys of their own.
+  bool sliced = false;  ///< The value is stored in parts under keys of their own.
 
   /// Throws Unimplemented when there are more axes than a Shape has.
   Shape shape() const;
+  /// "float32[2,3]", "string[]".
+  std::string type_str() const;
 };
 
 std::string encode(const BundleEntry& entry);

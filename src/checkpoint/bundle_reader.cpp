@@ -21,9 +21,10 @@ constexpr int64_t kPieceBytes = 256 << 10;
 /// A part of a tensor's bytes that one thread reads.
 struct BundleReader::Piece {
   const BundleEntry* entry = nullptr;
-  int64_t offset = 0;  // Within the tensor.
+  int64_t offset = 0;  // The offset within the tensor.
   int64_t bytes = 0;
   char* to = nullptr;
+  const Target* target = nullptr;
   uint32_t crc = 0;
 };
 
@@ -117,7 +118,8 @@ std::vector<BundleReader::Piece> BundleReader::cut(std::span<const Target> targe
       pieces.push_back({.entry = &found,
                         .offset = offset,
                         .bytes = std::min(kPieceBytes, found.bytes - offset),
-                        .to = target.to == nullptr ? nullptr : target.to + offset});
+                        .to = target.to == nullptr ? nullptr : target.to + offset,
+                        .target = &target});
     }
   }
   return pieces;
@@ -133,6 +135,9 @@ void BundleReader::read_piece(Piece& piece) const {
   const auto bytes = static_cast<size_t>(piece.bytes);
   file_of(*piece.entry).read(to, bytes, static_cast<uint64_t>(piece.entry->offset + piece.offset));
   piece.crc = crc32c(to, bytes);
+  if (piece.to == nullptr && piece.target->put) {
+    piece.target->put(static_cast<size_t>(piece.offset), {to, bytes});
+  }
 }
 
 void BundleReader::check(std::span<const Target> targets, const std::vector<Piece>& pieces) const {
@@ -163,8 +168,8 @@ void BundleReader::read(std::span<const Target> targets) const {
 std::string BundleReader::read_string(const std::string& key) const {
   const BundleEntry& found = entry(key);
   if (found.type != kStringType || !found.sizes.empty()) {
-    throw InvalidArgument(fmt::format("{}: {}[{}] is not a scalar string", where(key, found),
-                                      type_name(found.type), fmt::join(found.sizes, ",")));
+    throw InvalidArgument(
+        fmt::format("{}: {} is not a scalar string", where(key, found), found.type_str()));
   }
   std::string stored(static_cast<size_t>(found.bytes), '\0');
   file_of(found).read(stored.data(), stored.size(), static_cast<uint64_t>(found.offset));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -28,14 +29,16 @@ class BundleReader {
   /// Throws NotFound, naming some keys that exist.
   const BundleEntry& entry(const std::string& key) const;
 
-  /// Where the bytes of one tensor go: entry(key).bytes of them.
+  /// Where the bytes of one tensor go, entry(key).bytes of them: to memory, or else to `put`, a
+  /// piece at a time, in any order, on any thread.
   struct Target {
     std::string key;
     char* to = nullptr;
+    std::function<void(size_t offset, std::span<char> piece)> put{};
   };
 
-  /// Reads the bytes of tensors of any type but string, on several threads. With `to` null they are
-  /// only checked.
+  /// Reads the bytes of tensors of any type but string, on several threads. With neither `to`
+  /// nor `put` they are only checked.
   void read(std::span<const Target> targets) const;
 
   /// The value of a scalar string. Throws InvalidArgument when the key holds something else.

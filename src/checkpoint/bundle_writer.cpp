@@ -7,21 +7,22 @@
 
 namespace tandem::checkpoint {
 
-void BundleWriter::add(const std::string& key, DType dtype, const Shape& shape,
-                       std::span<const char> bytes) {
+void BundleWriter::add(const std::string& key, DType dtype, const Shape& shape, ByteRun bytes) {
   const auto sizes = shape.sizes();
-  items_.push_back({key, type_number(dtype), {sizes.begin(), sizes.end()}, bytes, {}, 0});
+  items_.push_back(
+      {key, type_number(dtype), {sizes.begin(), sizes.end()}, std::move(bytes), {}, 0});
 }
 
 void BundleWriter::add_string(const std::string& key, std::string_view value) {
   StoredString stored = store_string(value);
-  items_.push_back({key, kStringType, {}, {}, std::move(stored.bytes), stored.crc});
+  items_.push_back({key, kStringType, {}, ByteRun({}), std::move(stored.bytes), stored.crc});
 }
 
 std::vector<ByteRun> BundleWriter::runs() const {
   std::vector<ByteRun> all;
   for (const Item& item : items_) {
-    all.push_back(item.type == kStringType ? ByteRun(item.stored) : item.bytes);
+    all.push_back(item.type == kStringType ? ByteRun(std::span<const char>(item.stored))
+                                           : item.bytes);
   }
   return all;
 }

@@ -15,7 +15,7 @@ namespace tandem::checkpoint {
 class BundleWriter {
  public:
   /// The bytes must stay as they are until `write` returns. Keys are not empty, and added once.
-  void add(const std::string& key, DType dtype, const Shape& shape, std::span<const char> bytes);
+  void add(const std::string& key, DType dtype, const Shape& shape, ByteRun bytes);
 
   /// A scalar string; copied.
   void add_string(const std::string& key, std::string_view value);
@@ -30,7 +30,7 @@ class BundleWriter {
     std::string key;
     int type = 0;
     std::vector<int64_t> sizes;
-    std::span<const char> bytes;
+    ByteRun bytes;
     std::string stored;  // The bytes of a string.
     uint32_t crc = 0;
   };

@@ -17,7 +17,8 @@ namespace {
 
 using checkpoint::kSaveCounter;
 
-/// In the order of their names, as in TensorFlow: keys follow it where a value has several paths.
+/// A root with these children, in the order of their names as in TensorFlow: keys follow it where a
+/// value has several paths.
 Trackable root_of(NamedTrackables objects) {
   std::ranges::stable_sort(objects, {}, &NamedTrackables::value_type::first);
   Trackable root;

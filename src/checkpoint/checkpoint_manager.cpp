@@ -1,3 +1,5 @@
+// CheckpointManager: saves numbered checkpoints into a folder and keeps the latest few of them.
+// What stands in the folder is decided by its state file alone (checkpoint/state_file.h).
 #include <fmt/format.h>
 
 #include "checkpoint/state_file.h"

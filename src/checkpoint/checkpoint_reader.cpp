@@ -1,3 +1,4 @@
+// CheckpointReader: looks into a checkpoint key by key, without the objects that it was saved from.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -31,7 +32,7 @@ Tensor CheckpointReader::tensor(const std::string& key) const {
   }
   auto body = new_body(devices::host_device(), *dtype, entry.shape());
   auto* data = static_cast<char*>(body->data());
-  const checkpoint::BundleReader::Target target{key, data};
+  const checkpoint::BundleReader::Target target{key, data, {}};
   reader_->read({&target, 1});
   if (*dtype == DType::boolean) {
     // In C++ no byte but 0 and 1 may be a bool.

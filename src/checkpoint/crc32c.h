@@ -15,7 +15,8 @@ inline uint32_t crc32c(const void* data, size_t bytes) { return extend_crc32c(0,
 /// The checksum of two runs of bytes that follow each other, from those of each.
 uint32_t combine_crc32c(uint32_t first, uint32_t second, size_t second_bytes);
 
-/// As stored: a checksum of bytes that contain their own checksum would be of little worth.
+/// A checksum as it is stored: one of bytes that contain their own checksum would be of little
+/// worth.
 constexpr uint32_t mask_crc32c(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xa282ead8u; }
 
 /// For tests: as on a processor that has no instruction for it.

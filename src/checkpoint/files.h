@@ -13,7 +13,7 @@ namespace tandem::checkpoint {
 /// What the name of a file ends with until it is whole.
 inline constexpr const char* kPartialSuffix = ".partial";
 
-/// Written beside its place, then moved there; removed if that never happens.
+/// A file that is written beside its place, then moved there; removed if that never happens.
 class NewFile {
  public:
   explicit NewFile(std::filesystem::path path);
@@ -21,7 +21,8 @@ class NewFile {
   NewFile(const NewFile&) = delete;
   NewFile& operator=(const NewFile&) = delete;
 
-  /// Before the first write: how much will come. A large file is then written past the page cache.
+  /// Says before the first write how much will come. A large file is then written past the page
+  /// cache.
   void reserve(uint64_t bytes);
 
   /// After `reserve`, memory, offset and number of bytes are multiples of kAlignment. Several
@@ -29,7 +30,7 @@ class NewFile {
   static constexpr size_t kAlignment = 4096;
   void write_at(const char* data, size_t bytes, uint64_t offset);
 
-  /// After the last write: the file has so many bytes. Returns once the disk has them.
+  /// Says after the last write how many bytes the file has. Returns once the disk has them.
   void finish(uint64_t bytes);
 
   /// Gives the file its name. Durable after sync_folder.
@@ -39,7 +40,7 @@ class NewFile {
   const std::filesystem::path path_;
   const std::filesystem::path partial_;
   int file_ = -1;
-  bool direct_ = false;  // Past the page cache.
+  bool direct_ = false;  // The file is written past the page cache.
 };
 
 /// All of a file that needs no speed.
@@ -53,7 +54,7 @@ bool remove_file(const std::filesystem::path& path);
 /// Returns once the disk has the names of the files in it.
 void sync_folder(const std::filesystem::path& folder);
 
-/// Whole, synced and named, in one call.
+/// Writes a file whole, synced and named, in one call.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
 std::string read_file(const std::filesystem::path& path);

@@ -37,7 +37,7 @@ std::string encode(const ObjectGraph& graph);
 /// Throws DataLoss, also when a child is no node.
 ObjectGraph decode_graph(std::string_view bytes);
 
-/// Of each node, whether it or one of its descendants has a value.
+/// For each node, whether it or one of its descendants has a value.
 std::vector<bool> nodes_with_values(const ObjectGraph& graph);
 
 /// "model/layer-0" and "kernel" -> "model/layer-0/kernel"; slashes and dots in names are escaped.
@@ -46,7 +46,7 @@ std::string joined_path(const std::string& path, const std::string& name);
 /// "model/kernel" -> "model/kernel/.ATTRIBUTES/VARIABLE_VALUE".
 std::string key_of(const std::string& path, const std::string& attribute);
 
-/// Where the full value of a number is that has this key and is rounded there. The graph of objects
+/// The key of the full value of a number that is rounded under `key`. The graph of objects
 /// does not have it, so TensorFlow does not miss an object for it.
 std::string full_value_key(const std::string& key);
 

@@ -7,6 +7,7 @@
 
 #include "checkpoint/saving.h"
 #include "checkpoint/variable_memory.h"
+#include "core/tensor_type.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
 
@@ -41,12 +42,12 @@ template <class T>
 T read_scalar(const BundleReader& reader, const std::string& key) {
   const BundleEntry& entry = reader.entry(key);
   if (entry.type != type_number(dtype_of<T>) || !entry.sizes.empty()) {
-    throw InvalidArgument(fmt::format("{}: key '{}': {}[{}] in the checkpoint, {}[] here",
-                                      reader.prefix().string(), key, type_name(entry.type),
-                                      fmt::join(entry.sizes, ","), name_of(dtype_of<T>)));
+    throw InvalidArgument(fmt::format("{}: key '{}': {} in the checkpoint, {} here",
+                                      reader.prefix().string(), key, entry.type_str(),
+                                      TensorType{dtype_of<T>, {}}.str()));
   }
   T value{};
-  const BundleReader::Target target{key, reinterpret_cast<char*>(&value)};
+  const BundleReader::Target target{key, reinterpret_cast<char*>(&value), {}};
   reader.read({&target, 1});
   return value;
 }
@@ -130,10 +131,9 @@ void Restoration::check(const Variable& variable, const std::string& key) const 
   if (entry.type == type_number(variable.dtype()) && std::ranges::equal(entry.sizes, wanted)) {
     return;
   }
-  throw InvalidArgument(fmt::format("{}: key '{}': {}[{}] in the checkpoint, variable '{}' is {}{}",
-                                    reader_.prefix().string(), key, type_name(entry.type),
-                                    fmt::join(entry.sizes, ","), variable.name(),
-                                    name_of(variable.dtype()), variable.shape().str()));
+  throw InvalidArgument(fmt::format("{}: key '{}': {} in the checkpoint, variable '{}' is {}",
+                                    reader_.prefix().string(), key, entry.type_str(),
+                                    variable.name(), type_of(variable).str()));
 }
 
 void Restoration::read_variables(const std::vector<Assignment>& assignments) const {
@@ -143,13 +143,15 @@ void Restoration::read_variables(const std::vector<Assignment>& assignments) con
     const auto* variable = std::get_if<Variable>(&body->value);
     if (variable == nullptr) continue;
     check(*variable, key);
-    targets.push_back({key, nullptr});
+    targets.push_back({key, nullptr, {}});
     variables.push_back(variable);
   }
   reader_.read(targets);
   std::deque<VariableTarget> memory;
   for (size_t i = 0; i < targets.size(); ++i) {
-    targets[i].to = memory.emplace_back(*variables[i]).data();
+    VariableTarget& target = memory.emplace_back(*variables[i]);
+    targets[i].to = target.data();
+    targets[i].put = [&target](size_t offset, std::span<char> piece) { target.put(offset, piece); };
   }
   reader_.read(targets);
   for (VariableTarget& target : memory) target.finish();

@@ -11,7 +11,7 @@
 
 #include "checkpoint/bundle_reader.h"
 #include "checkpoint/object_graph.h"
-#include "tensor/trackable.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem::checkpoint {
 
@@ -72,8 +72,8 @@ class Restoration final : public WaitingValues, public std::enable_shared_from_t
 
   const BundleReader reader_;
   const ObjectGraph graph_;
-  const std::vector<bool> with_values_;  // By node.
-  std::vector<bool> taken_;              // By node.
+  const std::vector<bool> with_values_;  // The nodes that have values below them.
+  std::vector<bool> taken_;              // The nodes whose values were taken.
   bool warns_at_end_ = false;
   std::set<std::weak_ptr<const void>, std::owner_less<>> restored_;
 };

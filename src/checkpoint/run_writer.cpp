@@ -8,6 +8,7 @@
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/share_out.h"
+#include "device/transfer.h"
 
 namespace tandem::checkpoint {
 namespace {
@@ -46,7 +47,7 @@ class Chunks {
       const size_t bytes = std::min<uint64_t>(runs_[run].size() - within, end - at);
       if (bytes == 0) continue;
       char* place = to + (at - begin);
-      std::memcpy(place, runs_[run].data() + within, bytes);
+      runs_[run].copy(within, bytes, place);
       pieces_[chunk].push_back({run, bytes, crc32c(place, bytes)});
       at += bytes;
     }
@@ -66,7 +67,7 @@ class Chunks {
  private:
   const std::span<const ByteRun> runs_;
   std::vector<uint64_t> starts_;
-  std::vector<std::vector<Piece>> pieces_;  // By chunk.
+  std::vector<std::vector<Piece>> pieces_;  // The pieces of each chunk.
   uint64_t bytes_ = 0;
 };
 
@@ -74,7 +75,7 @@ struct Free {
   void operator()(char* memory) const { std::free(memory); }
 };
 
-/// Of one chunk, for the thread that asks; freed with the thread.
+/// Memory for one chunk, for the thread that asks; freed with the thread.
 char* chunk_memory() {
   thread_local const std::unique_ptr<char, Free> memory(
       static_cast<char*>(std::aligned_alloc(NewFile::kAlignment, kChunkBytes)));
@@ -83,6 +84,17 @@ char* chunk_memory() {
 }
 
 }  // namespace
+
+void ByteRun::copy(size_t begin, size_t bytes, char* to) const {
+  if (!device_) {
+    std::memcpy(to, data_ + begin, bytes);
+    return;
+  }
+  devices::read_in_chunks(*device_, data_ + begin, bytes, [&](const char* chunk, size_t size) {
+    std::memcpy(to, chunk, size);
+    to += size;
+  });
+}
 
 std::vector<uint32_t> write_runs(NewFile& file, std::span<const ByteRun> runs) {
   Chunks chunks(runs);

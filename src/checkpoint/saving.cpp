@@ -16,7 +16,7 @@ class ValueSaver {
 
   void save(const std::string& key, const Variable& variable) {
     const auto& image = images_.emplace_back(variable);
-    writer_.add(key, variable.dtype(), variable.shape(), image.bytes());
+    writer_.add(key, variable.dtype(), variable.shape(), image.run());
   }
   void save(const std::string& key, const HostState<std::string>& state) {
     writer_.add_string(key, state.save());
@@ -37,7 +37,8 @@ class ValueSaver {
  private:
   template <class T>
   void add(const std::string& key, DType dtype, const T& value) {
-    writer_.add(key, dtype, {}, {reinterpret_cast<const char*>(&value), sizeof value});
+    writer_.add(key, dtype, {},
+                std::span<const char>(reinterpret_cast<const char*>(&value), sizeof value));
   }
 
   BundleWriter& writer_;
@@ -47,7 +48,7 @@ class ValueSaver {
   std::deque<double> doubles_;
 };
 
-/// On the way from a parent, by number, to a child.
+/// A step on the way from a parent, by number, to a child.
 struct Edge {
   int parent = -1;
   TrackedChild child;

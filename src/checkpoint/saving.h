@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "checkpoint/object_graph.h"
-#include "tensor/trackable.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem::checkpoint {
 
@@ -15,7 +15,7 @@ namespace tandem::checkpoint {
 struct ReachedObject {
   std::shared_ptr<TrackableBody> body;
   std::string path;
-  bool optional = false;  ///< By the edge it was reached first.
+  bool optional = false;  ///< Whether the edge by which it was reached first is optional.
 };
 
 struct ReachedObjects {

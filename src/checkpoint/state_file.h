@@ -9,14 +9,15 @@
 namespace tandem::checkpoint {
 
 struct KeptCheckpoint {
-  std::filesystem::path path;  ///< With its folder.
+  std::filesystem::path path;  ///< The path with its folder.
   double saved_at = 0;         ///< Seconds since 1970.
 };
 
-/// Oldest first; the last is the latest.
+/// Checkpoints, oldest first; the last is the latest.
 using KeptCheckpoints = std::vector<KeptCheckpoint>;
 
-/// Empty where there is no such file. Throws DataLoss when it is damaged.
+/// The checkpoints in the folder's file; none where there is no such file. Throws DataLoss when it
+/// is damaged.
 KeptCheckpoints read_state(const std::filesystem::path& folder);
 
 /// Replaces the file. Paths in the folder are written relative to it.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "device/transfer.h"
 #include "tandem/config.h"
 #include "tensor/store.h"
 
@@ -29,27 +30,57 @@ char* host_memory_of(const Variable& variable) {
 
 VariableImage::VariableImage(const Variable& variable) {
   if (const char* memory = host_memory_of(variable)) {
-    bytes_ = {memory, bytes_of(variable)};
+    run_ = std::span(memory, bytes_of(variable));
+    return;
+  }
+  const StoreRange& range = variable.body()->range;
+  if (range.is_same_for_all()) {
+    const devices::DevicePtr& device = range.block->components()[0]->device();
+    run_ = ByteRun(device, static_cast<const char*>(range.data(*device)), bytes_of(variable));
     return;
   }
   copy_.resize(bytes_of(variable));
   variable.value().copy_to_host(copy_.data());
-  bytes_ = copy_;
+  run_ = std::span<const char>(copy_);
 }
 
 VariableTarget::VariableTarget(const Variable& variable) : variable_(variable) {
-  variable.body()->range.block->settle_loans();
-  if (variable.body()->range.block->components().size() == 1) data_ = host_memory_of(variable);
-  if (data_ != nullptr) return;
-  aside_.resize(std::max<size_t>(bytes_of(variable), 1));
-  data_ = aside_.data();
+  const StoreRange& range = variable.body()->range;
+  range.block->settle_loans();
+  if (!range.is_same_for_all()) {
+    aside_.resize(std::max<size_t>(bytes_of(variable), 1));
+    data_ = aside_.data();
+  } else if (range.block->components().size() == 1) {
+    data_ = host_memory_of(variable);
+  }
+}
+
+namespace {
+
+/// In C++ no byte but 0 and 1 may be a bool.
+void make_booleans(std::span<char> bytes) {
+  for (char& byte : bytes) byte = byte != 0 ? 1 : 0;
+}
+
+}  // namespace
+
+void VariableTarget::put(size_t offset, std::span<char> bytes) {
+  if (variable_.dtype() == DType::boolean) make_booleans(bytes);
+  const StoreRange& range = variable_.body()->range;
+  for (const auto& component : range.block->components()) {
+    const char* from = bytes.data();
+    devices::write_in_chunks(*component->device(),
+                             static_cast<char*>(range.data(*component->device())) + offset,
+                             bytes.size(), [&](char* chunk, size_t size) {
+                               std::copy_n(from, size, chunk);
+                               from += size;
+                             });
+  }
 }
 
 void VariableTarget::finish() {
-  if (variable_.dtype() == DType::boolean) {
-    // In C++ no byte but 0 and 1 may be a bool.
-    std::for_each(data_, data_ + bytes_of(variable_), [](char& b) { b = b != 0 ? 1 : 0; });
-  }
+  if (data_ == nullptr) return;
+  if (variable_.dtype() == DType::boolean) make_booleans({data_, bytes_of(variable_)});
   if (aside_.empty()) return;
   write_variable(*variable_.body(), Tensor::copy_of(data_, variable_.dtype(), variable_.shape()));
 }

@@ -4,29 +4,32 @@
 #include <span>
 #include <vector>
 
+#include "checkpoint/run_writer.h"
 #include "tandem/variable.h"
 
 namespace tandem::checkpoint {
 
-/// The value for reading: the variable's own memory where the host can address it, else a copy.
+/// The value for reading: the variable's own memory where each replica has the same, else a copy.
 class VariableImage {
  public:
   explicit VariableImage(const Variable& variable);
 
-  std::span<const char> bytes() const { return bytes_; }
+  const ByteRun& run() const { return run_; }
 
  private:
   std::vector<char> copy_;
-  std::span<const char> bytes_;
+  ByteRun run_{std::span<const char>()};
 };
 
-/// The value for writing: `bytes()` of the variable's own memory where that is all there is to
-/// write, else memory aside, which `finish` brings to each of its devices.
+/// The value for writing. Where the variable's only memory is the host's own, data() is that, and
+/// else null: then its bytes are put, in any order and by any thread, to each of its devices. With
+/// a value for each replica they are kept aside until the end.
 class VariableTarget {
  public:
   explicit VariableTarget(const Variable& variable);
 
   char* data() { return data_; }
+  void put(size_t offset, std::span<char> bytes);
   void finish();
 
  private:

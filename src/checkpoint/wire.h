@@ -14,7 +14,7 @@ class WireWriter {
   WireWriter& number(int field, int64_t value);
   WireWriter& fixed32(int field, uint32_t value);
   WireWriter& text(int field, std::string_view value);
-  /// Written also when empty.
+  /// Adds a message, also when it is empty.
   WireWriter& message(int field, const WireWriter& value);
 
   const std::string& bytes() const { return bytes_; }

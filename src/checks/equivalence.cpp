@@ -37,7 +37,7 @@ Tensors first_rows(const Tensors& tensors, int64_t rows) {
   return part;
 }
 
-/// Of the summed loss on a batch, over all replicas.
+/// The gradients of the summed loss on a batch, over all replicas.
 Tensors gradients(const TrainingCase& training, const Strategy& strategy, const Model& model,
                   const CompileOptions& options) {
   const size_t inputs = training.x.size();

@@ -9,19 +9,15 @@
 
 namespace tandem::collective {
 
-namespace local {
-void register_kernels(op::Registry& registry);
-}
-
 namespace {
 
 op::TensorTypes infer_same(const op::Signature& s) {
   for (const op::TensorType& type : s.inputs) {
     if (!type.shape.is_symbolic()) continue;
     throw InvalidArgument(fmt::format(
-        "{}: a value {}{} follows the batch, whose parts differ between replicas; reduce it over "
+        "{}: a value {} follows the batch, whose parts differ between replicas; reduce it over "
         "its rows first",
-        s.op->name, name_of(type.dtype), type.shape.str()));
+        s.op->name, type.str()));
   }
   return s.inputs;
 }
@@ -60,7 +56,6 @@ void register_collectives(op::Registry& registry) {
                 .split = op::split_none,
                 .no_gradient = true,
                 .depends_on_run = true});
-  local::register_kernels(registry);
 }
 
 Tensor replica_id() {

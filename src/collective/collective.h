@@ -9,7 +9,7 @@ namespace tandem::collective {
 /// The number of replicas that the function being traced is for; 1 elsewhere.
 int group_size();
 
-/// Which of them this is: an int32 scalar.
+/// The number of this replica among them: an int32 scalar.
 Tensor replica_id();
 
 /// The sum over all replicas of each tensor, on each replica. Every element is summed once, in the

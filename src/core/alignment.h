@@ -8,7 +8,7 @@ namespace tandem::core {
 
 inline constexpr size_t kAlignment = 64;
 
-/// Rounded up.
+/// `bytes` rounded up to a multiple of kAlignment.
 constexpr size_t aligned(size_t bytes) {
   return (bytes + kAlignment - 1) / kAlignment * kAlignment;
 }

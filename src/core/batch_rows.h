@@ -14,7 +14,7 @@ class BatchRows {
   /// when there is no such number.
   virtual int64_t fixed() = 0;
 
-  /// Of this thread; null where nothing is traced.
+  /// The object of this thread; null where nothing is traced.
   static BatchRows* current();
 
   /// While it lives, `rows` (which may be null) is this thread's.

@@ -46,7 +46,7 @@ bool Dealing::is_window_over() const {
   return elapsed_ >= kWindow && (work_ >= kWindow / 2 || elapsed_ >= kLongestWindow);
 }
 
-/// After a window of the level itself.
+/// Decides what is tried next, after a window of the level itself.
 void Dealing::plan_trial(Time now) {
   const bool has_fewer = level_ + 1 < hosts_.size();
   const bool has_more = level_ > 0;
@@ -60,7 +60,7 @@ void Dealing::plan_trial(Time now) {
   }
 }
 
-/// After a window of another level.
+/// Decides whether the trial's level stays, after a window of it.
 void Dealing::judge(size_t trial, double rate, Time now) {
   const bool fewer = trial > level_;
   const bool better = fewer ? rate * kWorthKeeping > rate_ : rate > rate_ * kWorthTaking;

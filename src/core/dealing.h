@@ -29,13 +29,13 @@ class Dealing {
   static std::vector<int> halvings(int hosts);
 
   struct Choice {
-    size_t level = 0;  ///< Which number of hosts.
+    size_t level = 0;  ///< Which of the numbers of hosts is chosen.
     bool measure = false;
   };
-  /// For a job that begins now.
+  /// The choice for a job that begins now.
   Choice next(Time now) const;
 
-  /// To be called after each job that was to be measured: how long it took, and how much of that
+  /// Takes note, after each job that was to be measured, how long it took, and how much of that
   /// its hosts were at work, all together.
   void add(Duration elapsed, Duration work, Time now);
 
@@ -43,9 +43,9 @@ class Dealing {
   /// where little gets done: then there are many whose turns they are.
   static constexpr Duration kWindow = std::chrono::milliseconds(20);
   static constexpr Duration kLongestWindow = std::chrono::milliseconds(100);
-  /// Between two windows of all hosts. To try fewer of them in vain costs little.
+  /// The time between two windows of all hosts. To try fewer of them in vain costs little.
   static constexpr Duration kRest = std::chrono::milliseconds(300);
-  /// Before more hosts are tried, at first and at most.
+  /// The time before more hosts are tried, at first and at most.
   static constexpr Duration kLeastPatience = std::chrono::milliseconds(100);
   static constexpr Duration kMostPatience = std::chrono::milliseconds(3200);
 
@@ -58,10 +58,10 @@ class Dealing {
   const std::vector<int> hosts_;
   size_t level_ = 0;
   std::optional<size_t> trial_;
-  bool fewer_failed_ = false;      // In the last trial.
-  double rate_ = 0;                // Of the level, in its last window.
-  Duration elapsed_{0}, work_{0};  // Of the present window, so far.
-  Duration window_{0};             // How long the last one was.
+  bool fewer_failed_ = false;      // Fewer hosts did worse in the last trial.
+  double rate_ = 0;                // The rate of the level, in its last window.
+  Duration elapsed_{0}, work_{0};  // The time of the present window so far, and the work in it.
+  Duration window_{0};             // The length of the last window.
   Duration patience_ = kLeastPatience;
   Time next_window_{}, next_trial_{}, changed_{};
 };

@@ -6,7 +6,7 @@
 
 namespace tandem::core {
 
-/// To be called before memory for a tensor is taken: from the first time on children of fork() are
+/// Is called before memory for a tensor is taken: from the first time on children of fork() are
 /// refused. A child that calls exec is another program, which knows nothing of this.
 void watch_forks();
 

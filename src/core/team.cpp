@@ -27,10 +27,10 @@ struct Barrier {
   Signal opened;
 };
 
-/// Who plays what.
+/// Which host plays which members.
 struct Deal {
-  std::vector<std::vector<Lot>> lots;  // By host.
-  std::vector<int> squad_hosts;        // By squad: how many hosts play members of it.
+  std::vector<std::vector<Lot>> lots;  // The lots of each host.
+  std::vector<int> squad_hosts;        // The number of hosts that play members of each squad.
 };
 
 /// Members are dealt in turn, so that those of one squad are on different hosts if they can be.
@@ -69,7 +69,7 @@ std::chrono::nanoseconds thread_time() {
 
 }  // namespace
 
-/// Shared by the team and its threads: a stuck thread may outlive the team.
+/// What the team and its threads share: a stuck thread may outlive the team.
 class TeamState {
  public:
   TeamState(std::vector<Squad> squads_in, int most_hosts)
@@ -98,7 +98,7 @@ class TeamState {
     host.finished_.store(true, std::memory_order_release);
   }
 
-  /// Before the other hosts are started. All of them are out of the last job.
+  /// Sets a job up before the other hosts are started. All of them are out of the last job.
   void begin(const std::shared_ptr<Job>& new_job, std::chrono::nanoseconds new_deadline) {
     job = new_job;
     deadline = new_deadline;
@@ -142,7 +142,7 @@ class TeamState {
     host.waiting_.store(true, std::memory_order_relaxed);
     const auto start = choice.measure ? Clock::now() : Clock::time_point();
     if (!barrier.opened.wait_past(generation, deadline)) expire();
-    // Who has waited longer than that has parked, which takes no time of the core.
+    // A host that has waited longer than kSpinTime has parked, which takes no time of the core.
     if (choice.measure && AtWork::cores_suffice()) {
       host.spun_ += std::min<std::chrono::nanoseconds>(Clock::now() - start, kSpinTime);
     }
@@ -209,17 +209,18 @@ class TeamState {
 
   const std::vector<Squad> squads;
   const std::vector<int> levels;  // Numbers of hosts to choose from, falling to one.
-  std::vector<Deal> deals;        // By level.
+  std::vector<Deal> deals;        // The deal of each level.
   std::deque<Host> hosts;
   Dealing dealing;
 
-  // Of the job.
+  // The job that is played, and how.
   std::shared_ptr<Job> job;
   std::chrono::nanoseconds deadline{0};
   Dealing::Choice choice;
   const Deal* deal = nullptr;
 
-  std::deque<Signal> started;  // By level: for the hosts that play in it and not in the next.
+  // For each level, the signal to the hosts that play in it and not in the next.
+  std::deque<Signal> started;
   std::atomic<int> unfinished{0};
   Signal finished;
   std::atomic<bool> leaving{false};

@@ -36,7 +36,7 @@ struct Squad {
 struct Lot {
   int squad = 0;
   int size = 1;    ///< Members of the squad.
-  int rank = 0;    ///< Of the first member, within the squad,
+  int rank = 0;    ///< The number of the first member within the squad,
   int global = 0;  ///< and within the team.
   int stride = 1;
   int count = 1;
@@ -50,7 +50,7 @@ class Host {
   Host(TeamState& state, int index) : state_(state), index_(index) {}
 
   int index() const { return index_; }
-  int hosts() const;                     ///< That play this job.
+  int hosts() const;                     ///< The number of hosts that play this job.
   const std::vector<Lot>& lots() const;  ///< What this one plays of it, by squad.
 
   /// Says whose part this thread plays now, and what it does, for errors. `activity` outlives the
@@ -71,7 +71,7 @@ class Host {
 
   TeamState& state_;
   const int index_;
-  std::chrono::nanoseconds work_{0};  // Of the job, where it is measured: computing,
+  std::chrono::nanoseconds work_{0};  // Time in the job, where it is measured: computing,
   std::chrono::nanoseconds spun_{0};  // and spinning in barriers.
   std::atomic<int> squad_{0};
   std::atomic<const char*> activity_{nullptr};
@@ -94,7 +94,7 @@ class Team {
  public:
   static constexpr int kAllCores = std::numeric_limits<int>::max();
 
-  /// With at most so many hosts, and no more than there are cores.
+  /// A team of at most so many hosts, and no more than there are cores.
   explicit Team(std::vector<Squad> squads, int most_hosts = kAllCores);
   ~Team();
   Team(const Team&) = delete;

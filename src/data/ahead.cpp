@@ -33,7 +33,7 @@ struct Slot {
 /// What the caller and the threads share. It lives as long as the last of them.
 class Workshop {
  public:
-  Workshop(StagePtr source, uint64_t epoch, Work work, const AheadOptions& options)
+  Workshop(SourcePtr source, uint64_t epoch, Work work, const AheadOptions& options)
       : source_(std::move(source)),
         cursor_(source_->open(epoch)),
         work_(std::move(work)),
@@ -41,7 +41,7 @@ class Workshop {
         caller_works_(options.caller_works),
         slots_(static_cast<size_t>(std::min(options.capacity, kMostAhead))) {}
 
-  /// Before anything has been taken.
+  /// Passes over items before anything has been taken.
   int64_t skip(int64_t count) {
     const int64_t passed = cursor_->skip(count);
     passed_ += passed;
@@ -173,22 +173,22 @@ class Workshop {
                     in_source ? source_->str() : "the function"));
   }
 
-  const StagePtr source_;
+  const SourcePtr source_;
   const CursorPtr cursor_;
   const Work work_;
   const char* const name_;
   const bool caller_works_;
-  int64_t passed_ = 0;  // Before the first item.
+  int64_t passed_ = 0;  // The items that were passed over before the first one.
 
   std::mutex mutex_;
-  std::condition_variable room_;  // For threads: there is something to do.
-  core::Signal changed_;          // For the caller: an item is done, or can be begun.
+  std::condition_variable room_;  // Tells threads that there is something to do.
+  core::Signal changed_;          // Tells the caller that an item is done, or can be begun.
   std::vector<Slot> slots_;
   int64_t head_ = 0;      // The item to hand out next,
   int64_t tail_ = 0;      // and to begin next.
   bool asking_ = false;   // Somebody is within cursor_->next().
   bool ended_ = false;    // Nothing more is begun.
-  bool resting_ = false;  // The threads are.
+  bool resting_ = false;  // The threads are resting.
   bool stopped_ = false;
   bool late_ = false;
   int threads_ = 0;
@@ -249,7 +249,7 @@ class Ahead final : public Cursor {
 
 }  // namespace
 
-CursorPtr run_ahead(StagePtr source, uint64_t epoch, Work work, const AheadOptions& options) {
+CursorPtr run_ahead(SourcePtr source, uint64_t epoch, Work work, const AheadOptions& options) {
   auto workshop = std::make_shared<Workshop>(std::move(source), epoch, std::move(work), options);
   return std::make_unique<Ahead>(std::move(workshop), options.threads);
 }

@@ -1,6 +1,9 @@
+// The stage that makes batches of consecutive elements. There are two ways. Rows of arrays in
+// memory come as numbers of rows, and all rows of a batch are gathered at once. Elements of other
+// stages come as tensors, and each is copied into the batch as it comes.
 #include <fmt/format.h>
 
-#include "data/stage.h"
+#include "data/source.h"
 #include "data/table.h"
 #include "tandem/error.h"
 #include "tensor/body.h"
@@ -113,15 +116,15 @@ class Stacked final : public Cursor {
   const CursorPtr source_;
   const int64_t size_;
   const bool drop_remainder_;
-  int64_t number_ = 0;  // Of the element that comes next.
-  Element first_;       // Of the batch.
+  int64_t number_ = 0;  // The number of the element that comes next.
+  Element first_;       // The first element of the batch.
   BatchMemory memory_;
 };
 
-class Batch final : public Following {
+class Batch final : public Transformation {
  public:
-  Batch(StagePtr source, int64_t size, bool drop_remainder)
-      : Following(std::move(source)), size_(size), drop_remainder_(drop_remainder) {}
+  Batch(SourcePtr source, int64_t size, bool drop_remainder)
+      : Transformation(std::move(source)), size_(size), drop_remainder_(drop_remainder) {}
 
   std::string str() const override {
     return fmt::format("{} | batch({}{})", source()->str(), size_,
@@ -151,7 +154,7 @@ class Batch final : public Following {
 
 }  // namespace
 
-StagePtr batch(StagePtr source, int64_t size, bool drop_remainder) {
+SourcePtr batch(SourcePtr source, int64_t size, bool drop_remainder) {
   return std::make_shared<Batch>(std::move(source), size, drop_remainder);
 }
 

@@ -7,7 +7,7 @@
 namespace tandem::data {
 
 std::shared_ptr<TensorBody> BatchMemory::take(size_t component, DType dtype, const Shape& shape) {
-  // Who holds more batches than this keeps them all, and none will be free again soon.
+  // A caller that holds more batches than this keeps them all, and none will be free again soon.
   constexpr size_t kMost = 8;
   if (component >= pools_.size()) pools_.resize(component + 1);
   auto& pool = pools_[component];

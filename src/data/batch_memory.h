@@ -14,7 +14,7 @@ class BatchMemory {
   std::shared_ptr<TensorBody> take(size_t component, DType dtype, const Shape& shape);
 
  private:
-  std::vector<std::vector<std::shared_ptr<TensorBody>>> pools_;  // By component.
+  std::vector<std::vector<std::shared_ptr<TensorBody>>> pools_;  // The bodies of each component.
 };
 
 }  // namespace tandem::data

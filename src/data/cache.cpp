@@ -1,17 +1,19 @@
+// The stage that keeps the elements once a cursor has come to their end, and gives them again in
+// later epochs.
 #include <fmt/format.h>
 
 #include <mutex>
 
-#include "data/stage.h"
+#include "data/source.h"
 
 namespace tandem::data {
 namespace {
 
 /// Keeps items, so that of arrays in memory it keeps places only. What is kept is that of epoch 0,
 /// whichever epoch fills it first.
-class Cache final : public Following {
+class Cache final : public Transformation {
  public:
-  using Following::Following;
+  using Transformation::Transformation;
 
   std::string str() const override { return fmt::format("{} | cache", source()->str()); }
   bool is_cheap() const override { return source()->is_cheap() || kept() != nullptr; }
@@ -78,6 +80,6 @@ class Cache final : public Following {
 
 }  // namespace
 
-StagePtr cache(StagePtr source) { return std::make_shared<Cache>(std::move(source)); }
+SourcePtr cache(SourcePtr source) { return std::make_shared<Cache>(std::move(source)); }
 
 }  // namespace tandem::data

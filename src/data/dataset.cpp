@@ -1,3 +1,5 @@
+// The public handles Dataset and Iterator. A Dataset checks its arguments and puts a stage behind
+// the last one; an Iterator is a cursor through the stages, with its position.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -5,7 +7,7 @@
 
 #include "data/draws.h"
 #include "data/position.h"
-#include "data/stage.h"
+#include "data/source.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
 
@@ -14,9 +16,9 @@ namespace tandem::data {
 // ---- Iterator ----
 
 struct Iterator::Body {
-  StagePtr stage;
+  SourcePtr stage;
   int64_t epoch = 0;
-  CursorPtr cursor;  // Before `stage` in destruction.
+  CursorPtr cursor;  // It is destroyed before `stage`.
   int64_t position = 0;
   std::exception_ptr error;
 };
@@ -49,11 +51,11 @@ std::string Iterator::save() const {
 // ---- Dataset ----
 
 struct Dataset::Body {
-  StagePtr stage;
+  SourcePtr stage;
   std::atomic<int64_t> next_epoch{0};
 };
 
-Dataset::Dataset(StagePtr stage) : body_(std::make_shared<Body>()) {
+Dataset::Dataset(SourcePtr stage) : body_(std::make_shared<Body>()) {
   body_->stage = std::move(stage);
 }
 
@@ -98,7 +100,7 @@ Dataset Dataset::range(int64_t start, int64_t stop, int64_t step) {
 
 Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
   if (datasets.empty()) throw InvalidArgument("zip: no data set is given");
-  std::vector<StagePtr> stages;
+  std::vector<SourcePtr> stages;
   stages.reserve(datasets.size());
   for (const Dataset& dataset : datasets) stages.push_back(dataset.body_->stage);
   return Dataset(data::zip(std::move(stages)));

@@ -15,7 +15,7 @@ inline uint64_t mixed(uint64_t z) {
 
 class Draws {
  public:
-  /// Of shuffle number `shuffle` of a data set.
+  /// The draws of shuffle number `shuffle` of a data set.
   Draws(uint64_t seed, uint64_t epoch, int shuffle)
       : state_(joined(joined(joined(0, seed), epoch), static_cast<uint64_t>(shuffle))) {}
 

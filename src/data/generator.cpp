@@ -1,3 +1,4 @@
+// The source whose elements a function of the user's makes one by one, afresh in each epoch.
 #include "data/user_code.h"
 
 namespace tandem::data {
@@ -5,7 +6,7 @@ namespace {
 
 constexpr const char* kName = "from_generator";
 
-class GeneratorSource final : public Stage {
+class GeneratorSource final : public Source {
  public:
   using Start = std::function<internal::Generator(int64_t epoch)>;
   explicit GeneratorSource(Start start) : start_(std::move(start)) {}
@@ -66,7 +67,7 @@ class GeneratorSource final : public Stage {
 
 }  // namespace
 
-StagePtr generator(std::function<internal::Generator(int64_t epoch)> start) {
+SourcePtr generator(std::function<internal::Generator(int64_t epoch)> start) {
   return std::make_shared<GeneratorSource>(std::move(start));
 }
 

@@ -1,13 +1,15 @@
+// The stage that calls a function of the user's with each element: on the thread that asks for the
+// element, or on several threads ahead of it (data/ahead.h).
 #include "data/ahead.h"
 #include "data/user_code.h"
 
 namespace tandem::data {
 namespace {
 
-class Map final : public Following {
+class Map final : public Transformation {
  public:
-  Map(StagePtr source, internal::ElementFn f, int parallel)
-      : Following(std::move(source)), f_(std::move(f)), parallel_(parallel) {}
+  Map(SourcePtr source, internal::ElementFn f, int parallel)
+      : Transformation(std::move(source)), f_(std::move(f)), parallel_(parallel) {}
 
   std::string str() const override { return fmt::format("{} | map", source()->str()); }
   const Table* table() const override { return nullptr; }
@@ -60,7 +62,7 @@ class Map final : public Following {
 
 }  // namespace
 
-StagePtr map(StagePtr source, internal::ElementFn f, int parallel) {
+SourcePtr map(SourcePtr source, internal::ElementFn f, int parallel) {
   return std::make_shared<Map>(std::move(source), std::move(f), parallel);
 }
 

@@ -1,13 +1,16 @@
+// The stage that has a thread make elements before they are asked for. `within_deadline` is the
+// same stage for another end: since the caller itself makes no element, an input that hangs becomes
+// an error there and does not hold the caller for ever.
 #include "data/ahead.h"
 
 namespace tandem::data {
 namespace {
 
 /// Says nothing of itself in str(): it changes neither the elements nor their order.
-class Prefetch final : public Following {
+class Prefetch final : public Transformation {
  public:
-  Prefetch(StagePtr source, const AheadOptions& options)
-      : Following(std::move(source)), options_(options) {}
+  Prefetch(SourcePtr source, const AheadOptions& options)
+      : Transformation(std::move(source)), options_(options) {}
 
   std::string str() const override { return source()->str(); }
 
@@ -22,12 +25,12 @@ class Prefetch final : public Following {
 
 }  // namespace
 
-StagePtr prefetch(StagePtr source, int64_t count) {
+SourcePtr prefetch(SourcePtr source, int64_t count) {
   const AheadOptions options{.name = "prefetch", .threads = 1, .capacity = count};
   return std::make_shared<Prefetch>(std::move(source), options);
 }
 
-StagePtr within_deadline(StagePtr source) {
+SourcePtr within_deadline(SourcePtr source) {
   const AheadOptions options{.name = "input", .threads = 1, .capacity = 2, .caller_works = false};
   return std::make_shared<Prefetch>(std::move(source), options);
 }

@@ -1,16 +1,18 @@
+// The stage that goes through its source again and again. Each round is an epoch of the source, so
+// that a shuffle before it has another order in each round.
 #include <fmt/format.h>
 
 #include <limits>
 
-#include "data/stage.h"
+#include "data/source.h"
 
 namespace tandem::data {
 namespace {
 
-class Repeat final : public Following {
+class Repeat final : public Transformation {
  public:
-  Repeat(StagePtr source, std::optional<int64_t> count)
-      : Following(std::move(source)), count_(count) {}
+  Repeat(SourcePtr source, std::optional<int64_t> count)
+      : Transformation(std::move(source)), count_(count) {}
 
   std::string str() const override {
     if (!count_) return fmt::format("{} | repeat()", source()->str());
@@ -90,7 +92,7 @@ class Repeat final : public Following {
     const Repeat& stage_;
     const uint64_t epoch_;
     int64_t round_ = 0;
-    CursorPtr current_;  // Of round `round_`, once it has begun.
+    CursorPtr current_;  // The cursor of round `round_`, once it has begun.
     bool empty_ = true;  // The round has had no item so far.
     bool ended_ = false;
   };
@@ -100,7 +102,7 @@ class Repeat final : public Following {
 
 }  // namespace
 
-StagePtr repeat(StagePtr source, std::optional<int64_t> count) {
+SourcePtr repeat(SourcePtr source, std::optional<int64_t> count) {
   return std::make_shared<Repeat>(std::move(source), count);
 }
 

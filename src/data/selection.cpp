@@ -1,12 +1,12 @@
-/// Stages that pass on some of the items: take, skip, shard, filter.
+/// Transformations that pass on some of the items: take, skip, shard, filter.
 #include "data/user_code.h"
 
 namespace tandem::data {
 namespace {
 
-class Take final : public Following {
+class Take final : public Transformation {
  public:
-  Take(StagePtr source, int64_t count) : Following(std::move(source)), count_(count) {}
+  Take(SourcePtr source, int64_t count) : Transformation(std::move(source)), count_(count) {}
 
   std::string str() const override { return fmt::format("{} | take({})", source()->str(), count_); }
 
@@ -71,9 +71,9 @@ class EveryNth final : public Cursor {
   int64_t gap_;  // Items to pass over before the next.
 };
 
-class Skip final : public Following {
+class Skip final : public Transformation {
  public:
-  Skip(StagePtr source, int64_t count) : Following(std::move(source)), count_(count) {}
+  Skip(SourcePtr source, int64_t count) : Transformation(std::move(source)), count_(count) {}
 
   std::string str() const override { return fmt::format("{} | skip({})", source()->str(), count_); }
 
@@ -90,10 +90,10 @@ class Skip final : public Following {
   const int64_t count_;
 };
 
-class Shard final : public Following {
+class Shard final : public Transformation {
  public:
-  Shard(StagePtr source, int64_t shards, int64_t index)
-      : Following(std::move(source)), shards_(shards), index_(index) {}
+  Shard(SourcePtr source, int64_t shards, int64_t index)
+      : Transformation(std::move(source)), shards_(shards), index_(index) {}
 
   std::string str() const override {
     return fmt::format("{} | shard({}, {})", source()->str(), shards_, index_);
@@ -113,10 +113,10 @@ class Shard final : public Following {
   const int64_t index_;
 };
 
-class Filter final : public Following {
+class Filter final : public Transformation {
  public:
-  Filter(StagePtr source, internal::ElementTest test)
-      : Following(std::move(source)), test_(std::move(test)) {}
+  Filter(SourcePtr source, internal::ElementTest test)
+      : Transformation(std::move(source)), test_(std::move(test)) {}
 
   std::string str() const override { return fmt::format("{} | filter", source()->str()); }
   int64_t cardinality() const override { return kUnknown; }
@@ -128,7 +128,7 @@ class Filter final : public Following {
  private:
   class Passing final : public Cursor {
    public:
-    Passing(const Stage& stage, CursorPtr source, const internal::ElementTest& test)
+    Passing(const Source& stage, CursorPtr source, const internal::ElementTest& test)
         : stage_(stage), source_(std::move(source)), test_(test) {}
 
     bool next(Item& item) override {
@@ -140,7 +140,7 @@ class Filter final : public Following {
     }
 
    private:
-    const Stage& stage_;
+    const Source& stage_;
     const CursorPtr source_;
     const internal::ElementTest& test_;
     int64_t number_ = 0;
@@ -151,19 +151,19 @@ class Filter final : public Following {
 
 }  // namespace
 
-StagePtr take(StagePtr source, int64_t count) {
+SourcePtr take(SourcePtr source, int64_t count) {
   return std::make_shared<Take>(std::move(source), count);
 }
 
-StagePtr skip(StagePtr source, int64_t count) {
+SourcePtr skip(SourcePtr source, int64_t count) {
   return std::make_shared<Skip>(std::move(source), count);
 }
 
-StagePtr shard(StagePtr source, int64_t shards, int64_t index) {
+SourcePtr shard(SourcePtr source, int64_t shards, int64_t index) {
   return std::make_shared<Shard>(std::move(source), shards, index);
 }
 
-StagePtr filter(StagePtr source, internal::ElementTest test) {
+SourcePtr filter(SourcePtr source, internal::ElementTest test) {
   return std::make_shared<Filter>(std::move(source), std::move(test));
 }
 

@@ -1,10 +1,15 @@
+// The stage that gives elements in a random order, which depends on the seed and the epoch alone.
+// It keeps a reservoir of elements, draws one of them, and lets the next element take its place.
+//
+// Where elements are costly, skipping draws with their numbers instead, so that only those that are
+// left in the reservoir are ever made.
 #include <fmt/format.h>
 
 #include <limits>
 #include <numeric>
 
 #include "data/draws.h"
-#include "data/stage.h"
+#include "data/source.h"
 
 namespace tandem::data {
 namespace {
@@ -29,10 +34,10 @@ class Reservoir {
   std::vector<T> kept_;
 };
 
-class Shuffle final : public Following {
+class Shuffle final : public Transformation {
  public:
-  Shuffle(StagePtr source, int64_t buffer, uint64_t seed, bool reshuffle)
-      : Following(std::move(source)), buffer_(buffer), seed_(seed), reshuffle_(reshuffle) {}
+  Shuffle(SourcePtr source, int64_t buffer, uint64_t seed, bool reshuffle)
+      : Transformation(std::move(source)), buffer_(buffer), seed_(seed), reshuffle_(reshuffle) {}
 
   std::string str() const override {
     return fmt::format("{} | shuffle({}, seed {}{})", source()->str(), buffer_, seed_,
@@ -133,7 +138,7 @@ class Shuffle final : public Following {
 
 }  // namespace
 
-StagePtr shuffle(StagePtr source, int64_t buffer, uint64_t seed, bool reshuffle) {
+SourcePtr shuffle(SourcePtr source, int64_t buffer, uint64_t seed, bool reshuffle) {
   return std::make_shared<Shuffle>(std::move(source), buffer, seed, reshuffle);
 }
 

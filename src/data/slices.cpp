@@ -1,13 +1,13 @@
 /// Sources that know each of their elements: the rows of arrays, and ranges of numbers.
 #include <fmt/format.h>
 
-#include "data/stage.h"
+#include "data/source.h"
 #include "data/table.h"
 
 namespace tandem::data {
 namespace {
 
-class Slices final : public Stage {
+class Slices final : public Source {
  public:
   explicit Slices(const Tensors& tensors) : table_(tensors) {}
 
@@ -46,7 +46,7 @@ class Slices final : public Stage {
   Table table_;
 };
 
-class Range final : public Stage {
+class Range final : public Source {
  public:
   Range(int64_t start, int64_t stop, int64_t step)
       : start_(start), stop_(stop), step_(step), count_(count_of(start, stop, step)) {}
@@ -94,13 +94,13 @@ class Range final : public Stage {
 
 }  // namespace
 
-StagePtr slices(const Tensors& tensors) { return std::make_shared<Slices>(tensors); }
+SourcePtr slices(const Tensors& tensors) { return std::make_shared<Slices>(tensors); }
 
-const Table* all_rows(const Stage& stage) {
+const Table* all_rows(const Source& stage) {
   return dynamic_cast<const Slices*>(&stage) != nullptr ? stage.table() : nullptr;
 }
 
-StagePtr range(int64_t start, int64_t stop, int64_t step) {
+SourcePtr range(int64_t start, int64_t stop, int64_t step) {
   return std::make_shared<Range>(start, stop, step);
 }
 

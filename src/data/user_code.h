@@ -3,7 +3,7 @@
 
 #include <fmt/format.h>
 
-#include "data/stage.h"
+#include "data/source.h"
 #include "runtime/random_calls.h"
 #include "tandem/device.h"
 #include "tandem/error.h"

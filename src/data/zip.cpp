@@ -1,17 +1,19 @@
+// The source whose elements are those of several data sets side by side. Where all of them are
+// arrays in memory, so is the result, and rows are still just numbers to the stages behind it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <limits>
 
-#include "data/stage.h"
+#include "data/source.h"
 #include "data/table.h"
 
 namespace tandem::data {
 namespace {
 
-class Zip final : public Stage {
+class Zip final : public Source {
  public:
-  explicit Zip(std::vector<StagePtr> sources) : sources_(std::move(sources)) {}
+  explicit Zip(std::vector<SourcePtr> sources) : sources_(std::move(sources)) {}
 
   std::string str() const override {
     std::vector<std::string> texts;
@@ -78,11 +80,11 @@ class Zip final : public Stage {
     bool ended_ = false;
   };
 
-  const std::vector<StagePtr> sources_;
+  const std::vector<SourcePtr> sources_;
 };
 
 /// Arrays side by side are arrays.
-StagePtr zip_tables(const std::vector<StagePtr>& sources) {
+SourcePtr zip_tables(const std::vector<SourcePtr>& sources) {
   int64_t rows = std::numeric_limits<int64_t>::max();
   for (const auto& source : sources) rows = std::min(rows, all_rows(*source)->rows());
   Tensors columns;
@@ -95,7 +97,7 @@ StagePtr zip_tables(const std::vector<StagePtr>& sources) {
 
 }  // namespace
 
-StagePtr zip(std::vector<StagePtr> sources) {
+SourcePtr zip(std::vector<SourcePtr> sources) {
   if (std::ranges::all_of(sources, [](const auto& source) { return all_rows(*source); })) {
     return zip_tables(sources);
   }

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/tensor_type.h"
 #include "tandem/error.h"
 
 namespace tandem::devices {
@@ -48,6 +49,7 @@ Allocator::Block* Allocator::allocate(size_t bytes, DType dtype, const Shape& sh
 }
 
 void Allocator::free(Block* block) noexcept {
+  space_.forget(block->data, block->bytes);
   std::lock_guard lock(mutex_);
   (block->previous != nullptr ? block->previous->next : live_) = block->next;
   if (block->next != nullptr) block->next->previous = block->previous;
@@ -105,8 +107,8 @@ std::string Allocator::exhausted(size_t bytes) const {
                     [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
   std::string largest;
   for (size_t i = 0; i < shown; ++i) {
-    fmt::format_to(std::back_inserter(largest), "{}{}{} {} bytes", i == 0 ? "" : ", ",
-                   name_of(blocks[i]->dtype), blocks[i]->shape.str(), blocks[i]->bytes);
+    fmt::format_to(std::back_inserter(largest), "{}{} {} bytes", i == 0 ? "" : ", ",
+                   TensorType{blocks[i]->dtype, blocks[i]->shape}.str(), blocks[i]->bytes);
   }
   return fmt::format(
       "{}: out of memory: {} bytes requested, {} in use, {} at the peak, limit {}; "

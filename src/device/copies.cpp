@@ -6,6 +6,7 @@
 #include <mutex>
 #include <utility>
 
+#include "core/tensor_type.h"
 #include "device/settings.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
@@ -47,9 +48,9 @@ void check_input_copy(const char* op, DType dtype, const Shape& shape, const Dev
   if (policy == config::DevicePolicy::silent || is_explicit) return;
   if (policy == config::DevicePolicy::forbid) {
     throw FailedPrecondition(fmt::format(
-        "{}: an input {}{} is on {} and the op runs on {}; the device policy forbids the copy: "
+        "{}: an input {} is on {} and the op runs on {}; the device policy forbids the copy: "
         "make it with copy_to_device, or open a scope on the input's device",
-        op, name_of(dtype), shape.str(), from.name(), to.name()));
+        op, TensorType{dtype, shape}.str(), from.name(), to.name()));
   }
   std::string message =
       fmt::format("{}: an input is copied from {} to {}", op, from.name(), to.name());

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 
 namespace tandem::devices {
 

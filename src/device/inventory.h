@@ -6,7 +6,7 @@
 #include <functional>
 #include <mutex>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "tandem/config.h"
 
 namespace tandem::devices {
@@ -15,6 +15,8 @@ namespace tandem::devices {
 struct Physical {
   config::PhysicalDevice description;  ///< The name is given by the inventory.
   /// What a logical device that is cut from it is made of. The inventory sets the name and limits.
+  /// All devices are made together, so nothing is opened here: memory and queue open themselves
+  /// when they are first used.
   std::function<Device::Options(const DeviceSpec&, const config::LogicalDeviceConfiguration&)> open;
 };
 

@@ -1,5 +1,5 @@
 /// What is addressable together. Logical CPUs share one space; each GPU has its own. Copies happen
-/// only between spaces.
+/// only between spaces, and are commands of a queue.
 #pragma once
 
 #include <cstddef>
@@ -13,23 +13,19 @@ class MemorySpace {
 
   virtual const std::string& name() const = 0;
 
-  /// True when the host may follow a pointer into this space.
+  /// True when the host may follow a pointer into this space. Elsewhere following one is a fault on
+  /// the spot.
   virtual bool host_readable() const = 0;
 
-  /// At least 64-byte aligned; nullptr when there is no more.
+  /// At least 64-byte aligned; nullptr when there is no more. What commands that were issued before
+  /// the call do with memory that was given back before it, is over when commands that are issued
+  /// after it begin.
   virtual void* allocate(size_t bytes) = 0;
   virtual void deallocate(void* data, size_t bytes) noexcept = 0;
 
-  /// Raw copies between this space and the host, and inside this space. They run where they are
-  /// called: put them on the device's queue to order them with its work.
-  virtual void copy_from_host(void* to, const void* from, size_t bytes) = 0;
-  virtual void copy_to_host(void* to, const void* from, size_t bytes) = 0;
-  virtual void copy_within(void* to, const void* from, size_t bytes) = 0;
+  /// Nobody needs what is there any more; the allocator keeps the memory for others.
+  virtual void forget(void*, size_t) noexcept {}
 };
-
-/// Copies between any two spaces; by way of the host where neither is the host's.
-void copy_bytes(MemorySpace& to_space, void* to, MemorySpace& from_space, const void* from,
-                size_t bytes);
 
 /// The memory that every CPU of the process addresses.
 MemorySpace& host_memory();

@@ -2,42 +2,141 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstring>
+
 #include "tandem/config.h"
 #include "tandem/error.h"
 
 namespace tandem::devices {
 
-struct Event::State {
-  std::string owner;
-  core::Signal done;
-  std::shared_ptr<QueueError> error;  // Written before `done` advances, read after.
-};
-
-Event Event::pending(std::string owner) {
-  Event event;
-  event.state_ = std::make_shared<State>();
-  event.state_->owner = std::move(owner);
-  return event;
-}
-
-bool Event::ready() const { return !state_ || state_->done.value() != 0; }
-
-void Event::complete(std::shared_ptr<QueueError> error) const {
-  state_->error = std::move(error);
-  state_->done.advance();
-}
+bool Event::ready() const { return !timeline_ || timeline_->reached() >= ticket_; }
 
 void Event::wait(std::chrono::nanoseconds deadline) const {
-  if (!state_) return;
-  if (!state_->done.wait_past(0, core::Clock::now() + deadline)) {
-    throw DeadlineExceeded(fmt::format("{} did not finish its work within {:.3g} s", state_->owner,
-                                       std::chrono::duration<double>(deadline).count()));
-  }
-  if (!state_->error) return;
-  state_->error->seen = true;
-  std::rethrow_exception(state_->error->error);
+  if (timeline_) timeline_->wait(ticket_, deadline, false);
 }
 
-void ImmediateQueue::wait(Event event) { event.wait(config::wait_deadline()); }
+Event::Waited Event::wait_once(std::chrono::nanoseconds deadline) const {
+  return timeline_ ? timeline_->wait(ticket_, deadline, true) : Waited::good;
+}
+
+void Timeline::note_wait(const Event& event) {
+  const auto add = [](Timeline& to, const std::shared_ptr<Timeline>& neighbour) {
+    const std::lock_guard lock(to.mutex_);
+    const bool known = std::ranges::any_of(
+        to.neighbours_, [&](const auto& other) { return other.lock() == neighbour; });
+    if (!known) to.neighbours_.push_back(neighbour);
+  };
+  add(*this, event.timeline());
+  add(*event.timeline(), shared_from_this());
+  const std::lock_guard lock(mutex_);
+  waits_.push_back({issued_, event});
+}
+
+void Timeline::hold(std::shared_ptr<const void> what) {
+  release_holds();
+  const std::lock_guard lock(mutex_);
+  holds_.emplace_back(issued_, std::move(what));
+}
+
+/// What was held may end here, and its own end may issue commands: no lock is held then.
+void Timeline::release_holds() {
+  std::vector<std::shared_ptr<const void>> released;
+  const uint64_t reached = this->reached();
+  const std::lock_guard lock(mutex_);
+  while (!holds_.empty() && holds_.front().first <= reached) {
+    released.push_back(std::move(holds_.front().second));
+    holds_.pop_front();
+  }
+  while (!waits_.empty() && waits_.front().ticket <= reached) waits_.pop_front();
+}
+
+Event::Waited Timeline::wait(uint64_t ticket, std::chrono::nanoseconds deadline, bool once) {
+  if (reached() < ticket && !wait_until(ticket, core::Clock::now() + deadline)) {
+    throw_late(deadline);
+  }
+  release_holds();
+  if (const uint64_t fault = fault_ticket(); fault != 0 && fault <= ticket) settle_fault(deadline);
+  const std::lock_guard lock(mutex_);
+  for (const Failed& failed : failed_) {
+    if (ticket < failed.first || failed.last < ticket) continue;
+    if (failed.was_thrown->exchange(true) && once) return Event::Waited::failed;
+    std::rethrow_exception(failed.error);
+  }
+  return Event::Waited::good;
+}
+
+/// All timelines that a fault of this one may have reached, or come from; this one with them.
+std::vector<std::shared_ptr<Timeline>> Timeline::linked() {
+  std::vector<std::shared_ptr<Timeline>> all{shared_from_this()};
+  for (size_t i = 0; i < all.size(); ++i) {
+    Timeline& next = *all[i];
+    const std::lock_guard lock(next.mutex_);
+    for (const auto& neighbour : next.neighbours_) {
+      const auto alive = neighbour.lock();
+      if (alive && std::ranges::find(all, alive) == all.end()) all.push_back(alive);
+    }
+  }
+  std::ranges::sort(all);  // Whoever locks several does so in this order.
+  return all;
+}
+
+/// Updates do nothing while a fault stands, so it may be cleared only when all that was issued
+/// behind it has run, on every device that it may have reached, and while nothing is being issued.
+void Timeline::settle_fault(std::chrono::nanoseconds deadline) {
+  const auto until = core::Clock::now() + deadline;
+  const auto all = linked();
+  std::vector<std::unique_lock<Issuing>> issuing;
+  for (const auto& timeline : all) {
+    issuing.emplace_back(timeline->issuing_, until);
+    const bool settled = issuing.back() && timeline->wait_until(timeline->issued_, until);
+    if (!settled) timeline->throw_late(deadline);
+  }
+  const auto was_thrown = std::make_shared<std::atomic<bool>>(false);
+  for (const auto& timeline : all) timeline->clear_own_fault(was_thrown);
+}
+
+void Timeline::clear_own_fault(const std::shared_ptr<std::atomic<bool>>& was_thrown) {
+  constexpr size_t kMostRemembered = 16;
+  const uint64_t first = fault_ticket();
+  if (first == 0) return;
+  const std::exception_ptr error = clear_fault();
+  const std::lock_guard lock(mutex_);
+  if (failed_.size() == kMostRemembered) failed_.erase(failed_.begin());
+  failed_.push_back({first, issued_, error, was_thrown});
+}
+
+void Timeline::throw_late(std::chrono::nanoseconds deadline) {
+  throw DeadlineExceeded(fmt::format("{} did not finish its work within {:.3g} s", culprit(),
+                                     std::chrono::duration<double>(deadline).count()));
+}
+
+/// Who stands still: this device, or the one whose event it waits for.
+std::string Timeline::culprit() {
+  Event awaited;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto open = std::ranges::find_if(
+        waits_, [&](const Wait& wait) { return wait.ticket > reached() && !wait.event.ready(); });
+    if (open == waits_.end() || open->ticket > reached() + 1) return device_;
+    awaited = open->event;
+  }
+  return awaited.timeline()->culprit();
+}
+
+std::shared_ptr<char[]> Queue::staging(size_t bytes) {
+  return std::make_shared_for_overwrite<char[]>(bytes);
+}
+
+void ImmediateQueue::copy(MemorySpace&, void* to, const MemorySpace&, const void* from,
+                          size_t bytes) {
+  if (bytes > 0) std::memmove(to, from, bytes);
+}
+
+void ImmediateQueue::fill(void* to, uint8_t value, size_t bytes) {
+  if (bytes > 0) std::memset(to, value, bytes);
+}
+
+void ImmediateQueue::wait(const Event& event) { event.wait(config::wait_deadline()); }
 
 }  // namespace tandem::devices

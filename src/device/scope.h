@@ -1,7 +1,7 @@
 /// The device that the scopes of this thread ask for.
 #pragma once
 
-#include "device/device.h"
+#include "device/logical_device.h"
 
 namespace tandem::devices {
 

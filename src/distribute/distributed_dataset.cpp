@@ -8,7 +8,7 @@
 namespace tandem::distribute {
 namespace {
 
-/// Of the same types as `element`, with no rows.
+/// Tensors of the same types as `element`, with no rows.
 Tensors without_rows(const Tensors& element) {
   Tensors empty;
   for (const Tensor& tensor : element) empty.push_back(tensor.rows(0, 0));
@@ -73,7 +73,8 @@ std::optional<PerReplicas> DistributedDataset::Iterator::next() {
   if (!first) return std::nullopt;
   check_rows(*first);
   if (!per_replica_) return strategy_.split(*first);
-  std::vector<Tensors> values(first->size());  // By tensor of the element, then by replica.
+  // For each tensor of the element, the part of each replica.
+  std::vector<Tensors> values(first->size());
   for (int r = 0; r < strategy_.num_replicas_in_sync(); ++r) {
     const std::optional<data::Element> own = r == 0 ? first : elements_.next();
     const Tensors element = own ? *own : without_rows(*first);

@@ -1,10 +1,9 @@
-#include "distribute/per_replica.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <ostream>
 
+#include "distribute/sharding.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {

@@ -105,7 +105,7 @@ PerReplica Strategy::values_from_function(
   if (body_->is_default()) return PerReplica(Tensors{f({})});
   // Devices that compute by themselves lend no threads: their replicas get one each for this.
   const bool lend_theirs = std::ranges::all_of(
-      body_->devices(), [](const auto& device) { return device->queue().immediate(); });
+      body_->devices(), [](const auto& device) { return device->works_on_threads(); });
   const bool single = body_->targets().single_threaded || !lend_theirs;
   auto job = std::make_shared<InputJob>(f, body_->devices().size());
   // The function may do anything, so nothing else runs beside it.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
+#include <memory_resource>
 
 #include "distribute/context.h"
-#include "distribute/per_replica.h"
+#include "distribute/sharding.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
@@ -19,6 +21,11 @@ std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
     if (std::ranges::find(each, device) == each.end()) each.push_back(device);
   }
   return each;
+}
+
+/// True for a batch that is split, and for a tensor of each replica's own.
+bool differs_between_replicas(const PerReplica& argument) {
+  return argument.values() != nullptr || argument.parts() > 0;
 }
 
 /// The rows of a replica's part of an argument, or -1 where it has no leading axis.
@@ -59,41 +66,41 @@ Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const Fla
         "run: called under an open gradient tape, which cannot see into it; put the tape inside "
         "the function");
   }
-  constexpr size_t kMostArguments = 64;
-  if (arguments.size() > kMostArguments) {
-    throw InvalidArgument(
-        fmt::format("run: {} arguments; {} are the most", arguments.size(), kMostArguments));
+  // Steps of up to this many arguments allocate nothing for the list of them.
+  constexpr size_t kUsualArguments = 64;
+  alignas(Tensor) std::array<std::byte, kUsualArguments * sizeof(Tensor)> room;
+  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
+  std::pmr::vector<Tensor> typical(&memory);
+  typical.reserve(arguments.size());
+  for (const PerReplica& argument : arguments) {
+    typical.push_back(argument.values() ? argument.value(0) : argument.whole());
   }
-  std::array<Tensor, kMostArguments> typical;
-  uint64_t batched = 0;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    typical[i] = arguments[i].values() ? arguments[i].value(0) : arguments[i].whole();
-    if (arguments[i].values() || arguments[i].parts() > 0) batched |= uint64_t{1} << i;
+  const bool has_batch = std::ranges::any_of(arguments, differs_between_replicas);
+  graph::Arguments traced = graph::arguments_of(typical);
+  if (has_batch) {
+    traced.rows = common_rows(arguments);
+    traced.batched = [arguments = arguments.data()](size_t i) {
+      return differs_between_replicas(arguments[i]);
+    };
   }
-  const std::span<const Tensor> tensors(typical.data(), arguments.size());
-  const graph::Arguments traced =
-      batched == 0
-          ? graph::arguments_of(tensors)
-          : graph::Arguments{
-                .tensors = tensors, .rows = common_rows(arguments, batched), .batched = batched};
-  f.body()->check_signature(tensors, batched);
+  f.body()->check_signature(traced);
   const RunScope running(self);
   Prepared prepared;
   prepared.concrete = f.body()->concrete(traced, {.replicas = replicas_});
   prepared.held = f.body()->held(*prepared.concrete);
-  if (batched == 0) prepared.whole_rows = traced.rows;
+  if (!has_batch) prepared.whole_rows = traced.rows;
   return prepared;
 }
 
 /// The rows that every replica has, or kUnequal.
-int64_t Strategy::Body::common_rows(std::span<const PerReplica> arguments, uint64_t batched) const {
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    if ((batched >> i & 1) == 0) continue;
-    if (arguments[i].values()) check_count(static_cast<int>(arguments[i].values()->size()));
-    const int64_t first = rows_of_part(arguments[i], 0, replicas());
+int64_t Strategy::Body::common_rows(std::span<const PerReplica> arguments) const {
+  for (const PerReplica& argument : arguments) {
+    if (!differs_between_replicas(argument)) continue;
+    if (argument.values()) check_count(static_cast<int>(argument.values()->size()));
+    const int64_t first = rows_of_part(argument, 0, replicas());
     if (first < 0) continue;
     for (int r = 1; r < replicas(); ++r) {
-      if (rows_of_part(arguments[i], r, replicas()) != first) return graph::Arguments::kUnequal;
+      if (rows_of_part(argument, r, replicas()) != first) return graph::Arguments::kUnequal;
     }
     return first;
   }
@@ -141,7 +148,7 @@ int64_t Strategy::Body::rows_of(const graph::Concrete& concrete,
   int64_t rows = whole_rows;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const PerReplica& argument = arguments[i];
-    if (!argument.values() && argument.parts() == 0) continue;
+    if (!differs_between_replicas(argument)) continue;
     check_count(argument.parts() > 0 ? argument.parts()
                                      : static_cast<int>(argument.values()->size()));
     if (argument.values()) {
@@ -174,9 +181,8 @@ void Strategy::Body::check_type(const op::TensorType& traced, const Tensor& valu
   }
   if (same) return;
   throw InvalidArgument(fmt::format(
-      "run: argument {} is {}{} on replica {} ({}), but {}{} on replica 0", index,
-      name_of(value.dtype()), shape.str(), replica, devices()[static_cast<size_t>(replica)]->name(),
-      name_of(traced.dtype), traced.shape.str()));
+      "run: argument {} is {} on replica {} ({}), but {} on replica 0", index, type_of(value).str(),
+      replica, devices()[static_cast<size_t>(replica)]->name(), traced.str()));
 }
 
 }  // namespace tandem::distribute

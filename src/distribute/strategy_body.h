@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/execution.h"
-#include "graph/function_body.h"
+#include "execution/execution.h"
+#include "function/function_body.h"
 #include "tandem/strategy.h"
 #include "tensor/store.h"
 
@@ -26,10 +26,10 @@ class Strategy::Body {
   bool is_default() const { return replicas_ == nullptr; }
   bool shares_memory() const;
 
-  /// By replica; none for the default strategy.
+  /// The device of each replica; none for the default strategy.
   const std::vector<devices::DevicePtr>& devices() const;
   const graph::Replicas& targets() const { return *replicas_; }
-  /// Null for the default strategy.
+  /// Where its variables live; null for the default strategy.
   const std::shared_ptr<Store>& store() const { return store_; }
 
   /// Runs and calls take(execution, number of results) before the next run may begin. Not for the
@@ -45,12 +45,12 @@ class Strategy::Body {
   struct Prepared {
     graph::ConcretePtr concrete;
     graph::FunctionBody::Held held;
-    int64_t whole_rows = -1;  // Of every replica, where arguments are the same for all.
+    int64_t whole_rows = -1;  // The rows of every replica, where arguments are the same for all.
   };
   Prepared prepare(const Strategy& self, const FlatFunction& f,
                    std::span<const PerReplica> arguments) const;
   void bind(const Prepared& prepared, std::span<const PerReplica> arguments) const;
-  int64_t common_rows(std::span<const PerReplica> arguments, uint64_t batched) const;
+  int64_t common_rows(std::span<const PerReplica> arguments) const;
   int64_t rows_of(const graph::Concrete& concrete, std::span<const PerReplica> arguments,
                   int replica, int64_t whole_rows) const;
   void check_count(int values) const;

@@ -2,26 +2,25 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <string_view>
 
+#include "checkpoint/crc32c.h"
+#include "device/transfer.h"
 #include "distribute/strategy_body.h"
-#include "tandem/config.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
 namespace {
 
-/// Of the bytes that one component holds of a variable.
-uint64_t checksum(const StoreRange& range, const Buffer& component) {
-  const devices::DevicePtr& device = component.device();
-  device->queue().record().wait(config::wait_deadline());
+/// The checksum of the bytes that one component holds of a variable.
+uint32_t checksum(const StoreRange& range, const Buffer& component) {
   const size_t size = size_of(range.block->dtype());
-  std::string bytes(static_cast<size_t>(range.count) * size, '\0');
-  device->space().copy_to_host(
-      bytes.data(),
+  uint32_t crc = 0;
+  devices::read_in_chunks(
+      *component.device(),
       static_cast<const char*>(component.data()) + static_cast<size_t>(range.offset) * size,
-      bytes.size());
-  return std::hash<std::string_view>()(bytes);
+      static_cast<size_t>(range.count) * size,
+      [&](const char* chunk, size_t bytes) { crc = checkpoint::extend_crc32c(crc, chunk, bytes); });
+  return crc;
 }
 
 }  // namespace
@@ -31,7 +30,7 @@ void Strategy::verify(const Variables& variables) const {
     const StoreRange& range = variable.body()->range;
     if (!range.is_same_for_all()) continue;
     const auto& components = range.block->components();
-    const uint64_t first = components.size() < 2 ? 0 : checksum(range, *components[0]);
+    const uint32_t first = components.size() < 2 ? 0 : checksum(range, *components[0]);
     for (size_t c = 1; c < components.size(); ++c) {
       if (checksum(range, *components[c]) == first) continue;
       const auto& devices = body_->devices();

@@ -1,11 +1,11 @@
-#include "graph/control_flow.h"
+#include "tandem/control_flow.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "graph/control_kernels.h"
 #include "graph/trace.h"
-#include "tandem/control_flow.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
@@ -13,8 +13,8 @@
 namespace tandem::graph {
 namespace {
 
-/// Not in the registry: nobody applies them, traces add their nodes. Those that assign variables
-/// are kept where nobody uses their outputs.
+/// The definitions are not in the registry: nobody applies them, traces add their nodes. Those that
+/// assign variables are kept where nobody uses their outputs.
 const op::OpDef& definition(const char* name, bool writes) {
   const auto make = [](const char* op, bool writes_ranges) {
     return op::OpDef{.name = op,
@@ -87,7 +87,7 @@ class NodeBuilder {
   Tensors finish(op::TensorTypes outputs, op::Attrs attrs = {}) {
     op::Signature& signature = node_.signature;
     signature = {&definition(op_, writes_), {}, std::move(outputs), std::move(attrs), {}};
-    for (const Tensor& input : inputs_) signature.inputs.push_back({input.dtype(), input.shape()});
+    signature.inputs = types_of(inputs_);
     for (const auto& range : ranges_) signature.ranges.push_back(range.type);
     return trace_.add(node_, inputs_, ranges_);
   }
@@ -111,23 +111,13 @@ class NodeBuilder {
   Trace& trace_;
   const char* op_;
   Tensors inputs_;
-  const size_t given_;  // Inputs before the captured ones.
+  const size_t given_;  // The number of inputs before the captured ones.
   op::RangeOperands ranges_;
   Node node_{};
   bool writes_ = false;
   std::vector<op::TensorTypes> results_;
   std::vector<std::string> rests_;
 };
-
-std::string str(const op::TensorType& type) {
-  return fmt::format("{}{}", name_of(type.dtype), type.shape.str());
-}
-
-op::TensorTypes types_of(const Tensors& tensors) {
-  op::TensorTypes types;
-  for (const Tensor& tensor : tensors) types.push_back({tensor.dtype(), tensor.shape()});
-  return types;
-}
 
 /// Throws InvalidArgument, naming the first difference: `what` of the two sides.
 void check_same(const char* what, const op::TensorTypes& a, const std::string& rest_a,
@@ -140,7 +130,7 @@ void check_same(const char* what, const op::TensorTypes& a, const std::string& r
   for (size_t i = 0; i < a.size(); ++i) {
     if (a[i] == b[i]) continue;
     throw InvalidArgument(
-        fmt::format("{} {} is {} {}, {} {}", what, i, str(a[i]), side_a, str(b[i]), side_b));
+        fmt::format("{} {} is {} {}, {} {}", what, i, a[i].str(), side_a, b[i].str(), side_b));
   }
   if (rest_a != rest_b) {
     throw InvalidArgument(fmt::format("{}: the plain values are '{}' {}, '{}' {}", what, rest_a,
@@ -151,9 +141,9 @@ void check_same(const char* what, const op::TensorTypes& a, const std::string& r
 void check_predicate(const char* op, const Tensor& predicate) {
   if (!predicate.defined() || predicate.dtype() != DType::boolean ||
       predicate.shape().total_extent() != 1) {
-    throw InvalidArgument(fmt::format(
-        "{}: the predicate is {}, a single bool is needed", op,
-        predicate.defined() ? str({predicate.dtype(), predicate.shape()}) : "an empty Tensor"));
+    throw InvalidArgument(
+        fmt::format("{}: the predicate is {}, a single bool is needed", op,
+                    predicate.defined() ? type_of(predicate).str() : "an empty Tensor"));
   }
 }
 
@@ -287,7 +277,7 @@ Tensors cond(const Tensor& predicate, const Branch& then, const Branch& otherwis
 
 Tensors while_loop(const Condition& condition, const Body& body, const structure::Flat& variables,
                    int64_t maximum_iterations) {
-  const op::TensorTypes types = graph::types_of(variables.tensors);
+  const op::TensorTypes types = types_of(variables.tensors);
   const auto check_body = [&](const op::TensorTypes& results, const std::string& rest) {
     graph::check_same("while_loop: variable", types, variables.rest, "before", results, rest,
                       "after an iteration");
@@ -300,7 +290,7 @@ Tensors while_loop(const Condition& condition, const Body& body, const structure
       graph::check_predicate("while_loop", goes_on);
       if (!goes_on.item<bool>()) break;
       structure::Flat next = body(now);
-      check_body(graph::types_of(next.tensors), next.rest);
+      check_body(types_of(next.tensors), next.rest);
       now = std::move(next.tensors);
     }
     return now;

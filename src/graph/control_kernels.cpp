@@ -1,10 +1,18 @@
+// Runs the nodes of branches and loops inside a program. The regions of such a node are compiled
+// like programs, and all threads of the replica walk the instructions of the region that is taken:
+// each reads the condition itself, so none of them has to tell the others. On a queue the host
+// reads it, and so waits. The node's workspace holds what the regions compute.
+//
+//   workspace    the loop's next values | the regions' arena | a table of addresses for each thread
+#include "graph/control_kernels.h"
+
 #include <algorithm>
 #include <cstring>
 
 #include "core/alignment.h"
-#include "graph/control_flow.h"
 #include "graph/program.h"
 #include "op/hash.h"
+#include "tandem/config.h"
 #include "tensor/body.h"
 
 namespace tandem::graph {
@@ -81,7 +89,7 @@ class RegionProgram {
   const Program program_;
   const Plan plan_;
   Tensors constants_;
-  std::vector<void*> fixed_;  // By value: the addresses that no run changes.
+  std::vector<void*> fixed_;  // The addresses of values that no run changes.
 };
 
 /// What both kinds of control flow have: a workspace of an arena that the threads share, and a
@@ -103,7 +111,7 @@ class ControlFlow : public op::Executable {
 
   void play(op::Launch& launch, const op::Parts& parts) const final {
     launch.meet();
-    if (readable_ == nullptr) {
+    if (launch.queue == nullptr) {
       char* own = arena(launch) + shared_ + own_ * static_cast<size_t>(parts.first);
       run_regions(launch, parts, reinterpret_cast<void**>(own));
     } else {
@@ -114,8 +122,7 @@ class ControlFlow : public op::Executable {
   }
 
  protected:
-  ControlFlow(const devices::Device& device, int parts)
-      : parts_(parts), readable_(device.kernel_address()) {}
+  ControlFlow(const devices::Device& device, int parts) : parts_(parts), space_(device.space()) {}
 
   virtual void run_regions(const op::Launch& launch, const op::Parts& parts,
                            void** slots) const = 0;
@@ -126,15 +133,33 @@ class ControlFlow : public op::Executable {
   }
 
   char* arena(const op::Launch& launch) const { return launch.workspace<char>(0); }
-  /// Where this code reaches what lies at a device's address.
-  char* readable(const void* address) const {
-    return static_cast<char*>(readable_ == nullptr ? const_cast<void*>(address)
-                                                   : readable_(address));
+
+  /// What a region has decided. On a queue the host waits for it.
+  bool is_true(const op::Launch& launch, const void* decision) const {
+    if (launch.queue == nullptr) return *static_cast<const bool*>(decision);
+    const auto here = std::make_shared<uint8_t>();
+    launch.queue->copy(devices::host_memory(), here.get(), space_, decision, 1);
+    launch.queue->hold(here);
+    launch.queue->record().wait(config::wait_deadline());
+    return *here != 0;
+  }
+
+  /// This thread's parts of `bytes`.
+  void copy(const op::Launch& launch, const op::Parts& parts, void* to, const void* from,
+            size_t bytes) const {
+    if (launch.queue != nullptr) return launch.queue->copy(space_, to, space_, from, bytes);
+    for (int i = 0; i < parts.count; ++i) {
+      const auto [begin, end] =
+          op::part_of(static_cast<int64_t>(bytes), parts.first + i * parts.stride, launch.parts);
+      if (begin == end) continue;
+      std::memcpy(static_cast<char*>(to) + begin, static_cast<const char*>(from) + begin,
+                  static_cast<size_t>(end - begin));
+    }
   }
 
  private:
   const int parts_;
-  void* (*const readable_)(const void*);  // Null where addresses are what they are.
+  devices::MemorySpace& space_;
   size_t shared_ = 0;
   size_t own_ = 0;
 };
@@ -156,7 +181,7 @@ class Cond final : public ControlFlow {
 
  private:
   void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
-    const RegionProgram& taken = *readable(launch.in<bool>(0)) != 0 ? then_ : otherwise_;
+    const RegionProgram& taken = is_true(launch, launch.in<bool>(0)) ? then_ : otherwise_;
     taken.run(
         launch, parts, slots, arena(launch), launch.salt, [&](int i) { return input(launch, i); },
         [&](size_t i) { return output(launch, i); });
@@ -188,7 +213,7 @@ class WhileLoop final : public ControlFlow {
  private:
   void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
     for (size_t i = 0; i < bytes_.size(); ++i) {
-      copy(launch, parts, i, input(launch, static_cast<int>(i)));
+      copy(launch, parts, output(launch, i), input(launch, static_cast<int>(i)), bytes_[i]);
     }
     char* next = arena(launch);
     char* memory = next + results_bytes_;
@@ -203,30 +228,20 @@ class WhileLoop final : public ControlFlow {
       condition_.run(launch, parts, slots, memory, salt, argument,
                      [&](size_t) -> void* { return next; });
       launch.meet();
-      if (*readable(next) == 0) break;
+      if (!is_true(launch, next)) break;
       body_.run(launch, parts, slots, memory, salt, argument,
                 [&](size_t i) -> void* { return next + next_[i]; });
       launch.meet();
-      for (size_t i = 0; i < bytes_.size(); ++i) copy(launch, parts, i, next + next_[i]);
-    }
-  }
-
-  /// This thread's parts of a variable.
-  void copy(const op::Launch& launch, const op::Parts& parts, size_t variable,
-            const void* from) const {
-    for (int i = 0; i < parts.count; ++i) {
-      const auto [begin, end] = op::part_of(static_cast<int64_t>(bytes_[variable]),
-                                            parts.first + i * parts.stride, launch.parts);
-      if (begin == end) continue;
-      std::memcpy(readable(output(launch, variable)) + begin, readable(from) + begin,
-                  static_cast<size_t>(end - begin));
+      for (size_t i = 0; i < bytes_.size(); ++i) {
+        copy(launch, parts, output(launch, i), next + next_[i], bytes_[i]);
+      }
     }
   }
 
   const int64_t most_;
   const RegionProgram condition_, body_;
-  std::vector<size_t> bytes_;  // By variable.
-  std::vector<size_t> next_;   // By variable: where its next value lies.
+  std::vector<size_t> bytes_;  // The bytes of each loop variable.
+  std::vector<size_t> next_;   // The offset of each variable's next value.
   size_t results_bytes_ = 0;
 };
 

@@ -1,25 +1,22 @@
+// A program as text for people: what Function::explain() prints.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 
-#include "graph/control_flow.h"
+#include "graph/control_kernels.h"
 #include "graph/program.h"
 
 namespace tandem::graph {
 namespace {
-
-std::string type_text(const op::TensorType& type, int64_t rows) {
-  return fmt::format("{}{}", name_of(type.dtype), type.shape.resolved(rows).str());
-}
 
 /// "%7 = fused(%1, %2; expression=relu(add(in0, in1)))".
 std::string call_text(const Graph& graph, const Node& node, int64_t rows) {
   std::string text;
   for (int output : node.outputs) {
     text += fmt::format("{}%{} {}", text.empty() ? "" : ", ", output,
-                        type_text(graph.at(output).type, rows));
+                        graph.at(output).type.resolved(rows).str());
   }
   text += fmt::format("{}{}(", text.empty() ? "" : " = ", node.op().name);
   const size_t start = text.size();

@@ -7,14 +7,14 @@
 #include <optional>
 #include <vector>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "op/apply.h"
 
 namespace tandem::graph {
 
 struct Value {
   enum class Source {
-    argument,  ///< Of the function.
+    argument,  ///< An argument of the function.
     constant,  ///< A tensor that existed when the function was traced.
     range,     ///< Part of a variable store, read and written in place.
     node,      ///< The output of a call.
@@ -40,10 +40,12 @@ struct Node {
   std::vector<int> inputs{};
   std::vector<int> outputs{};
   std::vector<int> ranges{};
-  devices::DevicePtr device{};  ///< That a scope inside the function asks for; else null.
+  /// The device that a scope inside the function asks for; else null.
+  devices::DevicePtr device{};
   int near = -1;   ///< A value that it is computed beside, where nothing else says where; or -1.
   int stream = 0;  ///< Which drawing call of its trace it is.
-  std::vector<std::shared_ptr<const Region>> regions{};  ///< Of control flow: see control_flow.h.
+  /// The regions of control flow: see control_flow.h.
+  std::vector<std::shared_ptr<const Region>> regions{};
 
   const op::OpDef& op() const { return *signature.op; }
 };
@@ -54,7 +56,8 @@ struct Graph {
   std::vector<int> arguments;
   std::vector<int> results;
   std::optional<int64_t> rows{};  ///< The only number of rows that it holds for, if it was read.
-  uint64_t drawing_calls = 0;     ///< In its trace, those that passes remove included.
+  /// The drawing calls of its trace, those that passes remove included.
+  uint64_t drawing_calls = 0;
 
   int add_value(Value value);
 
@@ -71,7 +74,7 @@ struct Graph {
 /// node, its results are outputs of the node.
 struct Region {
   Graph graph;
-  std::vector<int> inputs;  ///< By argument of the graph: which input of the node it is.
+  std::vector<int> inputs;  ///< For each argument of the graph, which input of the node it is.
 };
 
 /// Calls `visit` with each node of the graph and of the regions inside.

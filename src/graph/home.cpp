@@ -88,7 +88,8 @@ Home home_of(const Graph& graph, const DevicePtr* asked) {
 
 void check_kernels(const Graph& graph, const devices::Device& device) {
   if (const Node* missing = without_kernel(graph, device)) {
-    op::Registry::instance().prepare(missing->signature, device, 1);  // Says what there is.
+    // Throws NotFound, which lists the kernels that exist.
+    op::Registry::instance().prepare(missing->signature, device, 1);
   }
 }
 

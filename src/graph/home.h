@@ -1,7 +1,7 @@
 /// Where a function runs, as far as nothing in it asks for a device of its own.
 #pragma once
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "graph/graph.h"
 
 namespace tandem::graph {

@@ -5,7 +5,7 @@
 #include "core/alignment.h"
 #include "core/compute_scope.h"
 #include "core/sizes.h"
-#include "graph/control_flow.h"
+#include "graph/control_kernels.h"
 #include "graph/passes/passes.h"
 #include "op/registry.h"
 
@@ -20,14 +20,14 @@ bool is_small(const Node& node) {
   for (const op::TensorTypes* types :
        {&node.signature.inputs, &node.signature.outputs, &node.signature.ranges}) {
     for (const op::TensorType& type : *types) {
-      if (type.shape.total_extent() < 0) return false;  // Of the batch.
+      if (type.shape.total_extent() < 0) return false;  // Its size follows the batch.
       elements += type.shape.total_extent();
     }
   }
   return elements <= op::Split::kChunk;
 }
 
-/// Prepared for one thread, and run by the first of those that come.
+/// A call that was prepared for one thread, and that the first thread runs.
 class Alone final : public op::Executable {
  public:
   explicit Alone(op::ExecutablePtr inner) : inner_(std::move(inner)) {}
@@ -46,10 +46,19 @@ class Alone final : public op::Executable {
   const op::ExecutablePtr inner_;
 };
 
+/// A collective between devices that do not share memory. It stands in the plan for people to see;
+/// what it does is done between two stretches of instructions.
+class Exchanged final : public op::Executable {
+ public:
+  void run(const op::Launch&) const override { throw Unimplemented("exchanged, not launched"); }
+  const char* provider() const override { return "exchange"; }
+};
+
 op::ExecutablePtr prepared(const Instruction& instruction, const op::Signature& signature,
                            int64_t rows, const devices::DevicePtr& device, int parts) {
   const Node& node = instruction.node;
   if (!node.regions.empty()) return prepare_control_flow(node, signature, rows, device, parts);
+  if (node.op().is_collective && !device->works_on_threads()) return std::make_shared<Exchanged>();
   auto& registry = op::Registry::instance();
   if (!instruction.alone || parts == 1) return registry.prepare(signature, *device, parts);
   return std::make_shared<Alone>(registry.prepare(signature, *device, 1));
@@ -69,9 +78,9 @@ class SharingGain {
   }
 
   bool is_worth_it(int threads) const {
-    constexpr double kHandOver = 4e-6;  // From the caller to the others and back.
+    constexpr double kHandOver = 4e-6;  // Seconds from the caller to the others and back.
     constexpr double kMeeting = 0.5e-6;
-    constexpr double kPerSecond = 40e9;  // Operations, or bytes.
+    constexpr double kPerSecond = 40e9;  // Operations, or bytes, that a thread makes in a second.
     const double saved = work_ / kPerSecond * (threads - 1) / threads;
     return !is_known_ || saved > kHandOver + kMeeting * meetings_;
   }
@@ -93,8 +102,7 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
     const bool whole_team = replicas > 1 && shares_work;
     instructions_.push_back({node, Barrier::none, whole_team, !whole_team && is_small(node)});
   }
-  for_each_node(graph_,
-                [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
+  for_each_node(graph_, [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
   memory_ = assign_memory(graph_);
   place_barriers(graph_, memory_, replicas, instructions_);
 }

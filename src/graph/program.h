@@ -17,15 +17,17 @@ enum class Barrier { none, squad, team };
 
 struct Instruction {
   Node node;
-  Barrier barrier = Barrier::none;  ///< Before the instruction.
-  bool whole_team = false;          ///< Split over all replicas that share memory.
-  bool alone = false;               ///< So small that the replica's first thread does it all.
+  Barrier barrier = Barrier::none;  ///< The barrier before the instruction.
+  bool whole_team = false;          ///< The work is split over all replicas that share memory.
+  /// The work is so small that the replica's first thread does it all.
+  bool alone = false;
 };
 
 /// Which values share memory. A buffer is as large as the largest value assigned to it.
 struct MemoryAssignment {
-  std::vector<int> buffer_of;            ///< By value; -1 for one outside of the arena.
-  std::vector<std::vector<int>> values;  ///< By buffer.
+  /// The buffer of each value; -1 for one outside of the arena.
+  std::vector<int> buffer_of;
+  std::vector<std::vector<int>> values;  ///< The values in each buffer.
 };
 
 class Program {
@@ -50,12 +52,13 @@ class Program {
 /// A program prepared for a number of rows and the devices of one memory space.
 struct Plan {
   int64_t rows = 0;
-  std::vector<op::ExecutablePtr> executables;  ///< By instruction.
-  std::vector<std::vector<int>> operands;      ///< By instruction: inputs, outputs, ranges.
-  std::vector<op::Cost> costs;                 ///< By instruction.
-  std::vector<size_t> offsets;                 ///< By buffer, within the arena.
-  size_t workspace_offset = 0;                 ///< Of the first thread's workspace.
-  size_t workspace_bytes = 0;                  ///< Of one thread's.
+  std::vector<op::ExecutablePtr> executables;  ///< The prepared kernel of each instruction.
+  /// The inputs, outputs and ranges of each instruction.
+  std::vector<std::vector<int>> operands;
+  std::vector<op::Cost> costs;  ///< The cost of each instruction.
+  std::vector<size_t> offsets;  ///< The offset of each buffer within the arena.
+  size_t workspace_offset = 0;  ///< The offset of the first thread's workspace.
+  size_t workspace_bytes = 0;   ///< The size of one thread's workspace.
   size_t arena_bytes = 0;
   bool is_small = false;  ///< One thread is as fast as all those of its replica.
 };

@@ -118,7 +118,7 @@ Tensor Trace::captured(const Tensor& outside) {
   for (const auto& [known, inside] : captures_) {
     if (known.body() == outside.body()) return inside;
   }
-  captures_.emplace_back(outside, new_argument({outside.dtype(), outside.shape()}));
+  captures_.emplace_back(outside, new_argument(type_of(outside)));
   return captures_.back().second;
 }
 

@@ -52,7 +52,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
     Region region;
     Tensors captured;  ///< The region's inputs after `arguments`.
     op::RangeOperands ranges;
-    bool writes = false;  ///< Some of the ranges.
+    bool writes = false;  ///< The region writes some of the ranges.
     std::string rest;     ///< What of the results is not tensors.
   };
   using RegionFn = std::function<structure::Flat(const Tensors&)>;
@@ -76,7 +76,8 @@ class Trace final : public op::Interpreter, private core::BatchRows {
     Trace& trace_;
   };
 
-  /// To be told of the variables that a nested trace reads from around it: by the value inside.
+  /// The tensor around a nested trace that `inside` stands for there, or null. By it recorders
+  /// learn which variables the nested trace reads.
   const Tensor* captured_as(const Tensor& inside) const;
 
   Tensors interpret(const op::Signature& signature, const Tensors& inputs,
@@ -100,18 +101,20 @@ class Trace final : public op::Interpreter, private core::BatchRows {
 
   const uint64_t id_;
   const int replicas_;
-  const std::optional<int64_t> rows_;  // Of each replica, where that is known.
+  const std::optional<int64_t> rows_;  // The rows of each replica, where they are known.
   Trace* const parent_ = nullptr;
-  const char* const op_ = nullptr;  // Of the control flow that this is a region of.
+  const char* const op_ = nullptr;  // The name of the control flow that this is a region of.
   const RegionKind kind_ = RegionKind::once;
   const DeviceSpec scope_ = current_device_scope();
   Graph graph_;
   std::unordered_map<const TensorBody*, int> constants_;
   std::map<std::pair<const StoreBlock*, int64_t>, int> ranges_;
-  std::map<int, Tensor> current_reads_;  // By range value, until the range is written.
-  std::set<int> written_;                // Ranges.
+  // The value that was read from each range, until the range is written.
+  std::map<int, Tensor> current_reads_;
+  std::set<int> written_;  // The ranges that were written.
   op::RangeOperands range_operands_;
-  std::vector<std::pair<Tensor, Tensor>> captures_;  // Outside and inside.
+  // Pairs of a tensor outside and its argument inside.
+  std::vector<std::pair<Tensor, Tensor>> captures_;
   std::optional<int> repeated_;
 };
 

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "keras/functional.h"
 #include "keras/model_state.h"
-#include "keras/sequential.h"
+#include "keras/models/functional.h"
+#include "keras/models/sequential.h"
 #include "tandem/error.h"
 
 namespace tandem::keras {

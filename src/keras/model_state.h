@@ -3,17 +3,19 @@
 
 #include <mutex>
 
-#include "keras/training.h"
+#include "keras/training/trainer.h"
 #include "tandem/distribute.h"
 
 namespace tandem::keras {
 
 struct Model::State {
-  distribute::Strategy strategy = distribute::get_strategy();  ///< Whose scope it was made in.
-  size_t inputs = 1;                                           ///< Tensors that the model takes.
-  std::unique_ptr<Training> training{};                        ///< Once it is compiled.
+  /// The strategy in whose scope it was made.
+  distribute::Strategy strategy = distribute::get_strategy();
+  /// The number of tensors that the model takes.
+  size_t inputs = 1;
+  std::unique_ptr<Trainer> trainer{};  ///< Set once it is compiled.
   std::once_flag predict_made{};
-  std::unique_ptr<FlatFunction> predict{};  ///< Once it was needed.
+  std::unique_ptr<FlatFunction> predict{};  ///< Set once it was needed.
 };
 
 }  // namespace tandem::keras

@@ -46,9 +46,7 @@ Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, const RangeOperands&
   for (Tensor& input : inputs) {
     if (input.body() && input.body()->slices) input = with_all_rows(input);
   }
-  Signature signature{&op, {}, {}, std::move(attrs), {}};
-  signature.inputs.reserve(inputs.size());
-  for (const Tensor& input : inputs) signature.inputs.push_back({input.dtype(), input.shape()});
+  Signature signature{&op, types_of(inputs), {}, std::move(attrs), {}};
   for (const RangeOperand& range : ranges) signature.ranges.push_back(range.type);
   signature.outputs = op.infer(signature);
 

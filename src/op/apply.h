@@ -27,7 +27,7 @@ class Interpreter {
   virtual bool is_replica() const { return false; }
 };
 
-/// That calls of this thread go to.
+/// The interpreter that calls of this thread go to.
 Interpreter& interpreter();
 
 /// Runs ops as they are called. Defined by the runtime.
@@ -54,7 +54,7 @@ class NearScope {
   NearScope(const NearScope&) = delete;
   NearScope& operator=(const NearScope&) = delete;
 
-  /// Of this thread, or null.
+  /// The tensor of this thread's innermost scope, or null.
   static const Tensor* current();
 
  private:
@@ -83,7 +83,7 @@ Tensor with_all_rows(const Tensor& tensor);
 
 Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs = {}, const RangeOperands& ranges = {});
 
-/// For ops of one output.
+/// The same for ops of one output.
 Tensor apply_one(const OpDef& op, Tensors inputs, Attrs attrs = {},
                  const RangeOperands& ranges = {});
 

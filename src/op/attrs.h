@@ -33,10 +33,10 @@ class Attrs {
     return std::get<T>(find(name));
   }
 
-  /// With `name` set to `value`.
+  /// A copy with `name` set to `value`.
   Attrs with(std::string_view name, AttrValue value) const;
 
-  /// With symbolic shapes replaced, as Shape::resolved().
+  /// A copy with symbolic shapes replaced, as Shape::resolved().
   Attrs resolved(int64_t rows) const;
 
   bool empty() const { return values_.empty(); }

@@ -7,10 +7,10 @@ namespace tandem::op {
 
 struct Cost {
   double flops = 0;
-  double bytes = 0;  ///< Of its operands, each once.
+  double bytes = 0;  ///< The bytes of its operands, each once.
 };
 
-/// Over all threads that share the call.
+/// The cost over all threads that share the call.
 Cost cost_of(const Signature& signature);
 
 }  // namespace tandem::op

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "device/logical_device.h"
 #include "op/op_def.h"
 
 namespace tandem::op {
@@ -19,7 +20,8 @@ struct RandomRun {
   uint64_t unseeded_seed = 0;  ///< and for the others.
 };
 
-/// What changes from step to step and is therefore not part of a program.
+/// What changes from step to step and is therefore not part of a program. Devices with a queue have
+/// it in their own memory, as these 64 bytes.
 struct StepScalars {
   int64_t rows = 0;         ///< Of this replica's part of the batch.
   int64_t row_offset = 0;   ///< Of its first row within the global batch.
@@ -28,6 +30,7 @@ struct StepScalars {
   int replicas = 1;
   RandomRun random;
 };
+static_assert(sizeof(StepScalars) == 64);
 
 /// Where the threads that share a run wait for each other.
 class Meeting {
@@ -44,7 +47,8 @@ struct Parts {
 };
 
 /// One part of one run. Operands are the inputs, then the outputs, then the ranges, each
-/// an index into `slots`.
+/// an index into `slots`. On a device with a queue run() issues commands, and takes from the launch
+/// what they need: nothing that it points to is there when they run, but memory of the device.
 struct Launch {
   void* const* slots = nullptr;
   const int* operands = nullptr;
@@ -54,8 +58,13 @@ struct Launch {
   size_t workspace_stride = 0;  ///< From one part's to the next, in bytes.
   int part = 0;
   int parts = 1;
-  int phase = 0;  ///< See Executable::phases().
-  const StepScalars* step = nullptr;
+  int phase = 0;                      ///< See Executable::phases().
+  const StepScalars* step = nullptr;  ///< On a CPU.
+  devices::Queue* queue = nullptr;    ///< On other devices: where commands are issued,
+  const void* step_block = nullptr;   ///< and where the StepScalars are; null: as they come.
+  /// On other devices, in a program: "replica 1 on /device:GPU:1" for errors, empty where there is
+  /// one replica.
+  const std::string* replica_name = nullptr;
   int stream = 0;                       ///< Which drawing call of its program this is.
   int salt = 0;                         ///< Tells the iterations of a loop apart.
   void* const* const* peers = nullptr;  ///< The slots of every replica, for collectives.
@@ -141,7 +150,29 @@ ExecutablePtr executable(Run run) {
   return std::make_shared<Callable>(std::move(run));
 }
 
-/// `signature` is concrete, `parts` the number of threads that will share a run.
-using PrepareFn = std::function<ExecutablePtr(const Signature& signature, int parts)>;
+/// Prepares a kernel. `signature` is concrete, `parts` the number of threads that will share a run.
+class PrepareFn {
+ public:
+  using Function = std::function<ExecutablePtr(const Signature& signature,
+                                               const devices::Device& device, int parts)>;
+
+  template <class F>
+  requires std::is_invocable_r_v<ExecutablePtr, F, const Signature&, const devices::Device&, int>
+  PrepareFn(F f) : function_(std::move(f)) {}
+
+  /// A kernel that is the same on every device of its backend does not ask which it is.
+  template <class F>
+  requires std::is_invocable_r_v<ExecutablePtr, F, const Signature&, int> PrepareFn(F f)
+      : function_([f = std::move(f)](const Signature& signature, const devices::Device&,
+                                     int parts) { return f(signature, parts); }) {}
+
+  ExecutablePtr operator()(const Signature& signature, const devices::Device& device,
+                           int parts) const {
+    return function_(signature, device, parts);
+  }
+
+ private:
+  Function function_;
+};
 
 }  // namespace tandem::op

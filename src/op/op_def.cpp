@@ -6,7 +6,7 @@ namespace tandem::op {
 namespace {
 
 TensorTypes resolved_all(TensorTypes types, int64_t rows) {
-  for (TensorType& type : types) type.shape = type.shape.resolved(rows);
+  for (TensorType& type : types) type = type.resolved(rows);
   return types;
 }
 
@@ -18,12 +18,8 @@ Signature Signature::resolved(int64_t rows) const {
 }
 
 std::string Signature::str() const {
-  std::string text = op->name + "(";
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    text +=
-        fmt::format("{}{}{}", i == 0 ? "" : ", ", name_of(inputs[i].dtype), inputs[i].shape.str());
-  }
-  return text + ")" + (attrs.empty() ? "" : " {" + attrs.str() + "}");
+  return fmt::format("{}({}){}", op->name, listed(inputs),
+                     attrs.empty() ? "" : " {" + attrs.str() + "}");
 }
 
 Split split_rows(const Signature& signature) {

@@ -7,24 +7,14 @@
 #include <string>
 #include <vector>
 
+#include "core/tensor_type.h"
 #include "op/attrs.h"
 #include "tandem/tensor.h"
 
 namespace tandem::op {
 
-struct TensorType {
-  DType dtype{};
-  Shape shape;
-
-  /// Of a tensor whose rows are so many, where the type leaves that open.
-  size_t bytes(int64_t rows = 0) const {
-    return static_cast<size_t>(shape.resolved(rows).total_extent()) * size_of(dtype);
-  }
-
-  bool operator==(const TensorType&) const = default;
-};
-
-using TensorTypes = std::vector<TensorType>;
+using tandem::TensorType;
+using tandem::TensorTypes;
 
 struct OpDef;
 
@@ -45,14 +35,15 @@ struct Signature {
 /// units it writes. An extent of 1 is work for one thread.
 struct Split {
   enum class Unit {
-    row,    ///< Of each output's leading axis.
-    chunk,  ///< Of all operands' elements laid end to end, kChunk elements each.
+    row,    ///< A place of each output's leading axis.
+    chunk,  ///< kChunk elements of all inputs or outputs, laid end to end; see UpdateLayout for
+            ///< ranges.
   };
   static constexpr int64_t kChunk = 64;
 
   int64_t extent = 1;  ///< Negative: a multiple of the rows.
   Unit unit = Unit::row;
-  std::vector<bool> aligned{};  ///< By input; missing ones are false.
+  std::vector<bool> aligned{};  ///< Which inputs are aligned; missing ones are not.
 
   bool is_aligned(size_t input) const { return input < aligned.size() && aligned[input]; }
 };
@@ -65,8 +56,8 @@ struct Call {
   std::vector<bool> needed;  ///< Inputs whose gradients somebody wants.
 };
 
-/// From the gradients of the outputs (undefined ones are zero) those of the inputs, written with
-/// ops. An undefined result is zero.
+/// Makes from the gradients of the outputs (undefined ones are zero) those of the inputs, written
+/// with ops. An undefined result is zero.
 using GradientFn = std::function<Tensors(const Call&, const Tensors& output_gradients)>;
 
 struct OpDef {
@@ -86,6 +77,9 @@ struct OpDef {
 
   /// The op changes its ranges in place.
   bool writes_ranges = false;
+
+  /// The op has the operands of an UpdateLayout, and is split as that says.
+  bool is_update = false;
 
   /// Each element of the output is a function of the inputs' elements at the same place, all of one
   /// type: calls may be fused.
@@ -115,11 +109,10 @@ struct OpDef {
   int id = -1;  ///< Set by the registry.
 };
 
-/// The usual splits.
-Split split_rows(const Signature& signature);  ///< By the leading axis of the output; same-shaped
-                                               ///< inputs aligned.
+/// The usual splits: by the leading axis of the output, with inputs of the same rank and leading
+/// axis aligned; no split; over the elements of all inputs, all of them aligned.
+Split split_rows(const Signature& signature);
 Split split_none(const Signature& signature);
-Split split_chunks(
-    const Signature& signature);  ///< Over the elements of all inputs; all of them aligned.
+Split split_chunks(const Signature& signature);
 
 }  // namespace tandem::op

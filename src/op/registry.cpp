@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "tandem/device.h"
 #include "tandem/error.h"
@@ -13,7 +14,13 @@ namespace tandem::ops {
 void register_ops(op::Registry& registry);
 }
 namespace tandem::kernels::cpu {
-void register_kernels(op::Registry& registry);
+void register_kernels(op::BackendKernels& kernels);
+}
+namespace tandem::kernels::test {
+void register_kernels(op::BackendKernels& kernels);
+}
+namespace tandem::collective::local {
+void register_kernels(op::BackendKernels& kernels);
 }
 namespace tandem::collective {
 void register_collectives(op::Registry& registry);
@@ -22,32 +29,11 @@ void register_collectives(op::Registry& registry);
 namespace tandem::op {
 namespace {
 
-/// For a device whose addresses are not those that its kernels see.
-class TranslatingExecutable final : public Executable {
- public:
-  TranslatingExecutable(ExecutablePtr inner, size_t operands, void* (*kernel_address)(const void*))
-      : inner_(std::move(inner)), kernel_address_(kernel_address), indices_(operands) {
-    for (size_t i = 0; i < operands; ++i) indices_[i] = static_cast<int>(i);
-  }
-  void run(const Launch& launch) const override {
-    std::vector<void*> slots(indices_.size());
-    for (size_t i = 0; i < slots.size(); ++i) {
-      slots[i] = kernel_address_(launch.slots[launch.operands[i]]);
-    }
-    Launch real = launch;
-    real.slots = slots.data();
-    real.operands = indices_.data();
-    real.workspaces = kernel_address_(launch.workspaces);
-    inner_->run(real);
-  }
-  size_t workspace_bytes() const override { return inner_->workspace_bytes(); }
-  int phases() const override { return inner_->phases(); }
-  const char* provider() const override { return inner_->provider(); }
-
- private:
-  const ExecutablePtr inner_;
-  void* (*const kernel_address_)(const void*);
-  std::vector<int> indices_;
+/// Every backend that has kernels. A test device's come after those that they are made of.
+constexpr std::pair<const char*, void (*)(BackendKernels&)> kBackends[] = {
+    {"cpu", kernels::cpu::register_kernels},
+    {"cpu", collective::local::register_kernels},
+    {"test", kernels::test::register_kernels},
 };
 
 DType deciding_dtype(const Signature& signature) {
@@ -64,7 +50,10 @@ const Registry& Registry::instance() {
     auto* filled = new Registry;
     ops::register_ops(*filled);
     collective::register_collectives(*filled);
-    kernels::cpu::register_kernels(*filled);
+    for (const auto& [backend, register_kernels] : kBackends) {
+      BackendKernels kernels(*filled, backend);
+      register_kernels(kernels);
+    }
     return filled;
   }();
   return *registry;
@@ -89,6 +78,26 @@ void Registry::add_kernel(std::string_view op_name, std::string_view backend,
       {std::move(dtypes), std::move(prepare)});
 }
 
+void BackendKernels::add(std::string_view op, std::vector<DType> dtypes, PrepareFn prepare) {
+  registry_.add_kernel(op, backend_, std::move(dtypes), std::move(prepare));
+}
+
+void BackendKernels::add_those_of(std::string_view other, const Wrap& wrap) {
+  for (const auto& [name, op] : registry_.ops_) {
+    const auto found = registry_.kernels_.find({name, std::string(other)});
+    if (found == registry_.kernels_.end()) continue;
+    for (const Registry::Kernel& kernel : Registry::Kernels(found->second)) {
+      add(name, kernel.dtypes, wrap(kernel.prepare));
+    }
+  }
+}
+
+std::vector<std::string> Registry::backends() const {
+  std::set<std::string> names;
+  for (const auto& [key, kernels] : kernels_) names.insert(key.second);
+  return {names.begin(), names.end()};
+}
+
 const OpDef& Registry::op(std::string_view name) const {
   const auto found = ops_.find(name);
   if (found == ops_.end()) throw NotFound(fmt::format("op '{}' does not exist", name));
@@ -99,7 +108,12 @@ const Registry::Kernel* Registry::find(const Signature& signature,
                                        const devices::Device& device) const {
   const DType dtype = deciding_dtype(signature);
   if (device.lacks_kernel(signature.op->name, dtype)) return nullptr;
-  const auto found = kernels_.find({signature.op->name, device.kernels()});
+  return find(signature.op->name, device.kernels(), dtype);
+}
+
+const Registry::Kernel* Registry::find(std::string_view op, std::string_view backend,
+                                       DType dtype) const {
+  const auto found = kernels_.find({std::string(op), std::string(backend)});
   if (found == kernels_.end()) return nullptr;
   const auto kernel = std::ranges::find_if(found->second, [&](const Kernel& candidate) {
     return std::ranges::find(candidate.dtypes, dtype) != candidate.dtypes.end();
@@ -109,6 +123,10 @@ const Registry::Kernel* Registry::find(const Signature& signature,
 
 bool Registry::has_kernel(const Signature& signature, const devices::Device& device) const {
   return find(signature, device) != nullptr;
+}
+
+bool Registry::has_kernel(std::string_view op, std::string_view backend, DType dtype) const {
+  return find(op, backend, dtype) != nullptr;
 }
 
 NotFound Registry::missing_kernel(const std::string& what, const std::string& op,
@@ -125,12 +143,7 @@ ExecutablePtr Registry::prepare(const Signature& signature, const devices::Devic
                                 int parts) const {
   const Kernel* kernel = find(signature, device);
   if (kernel == nullptr) throw missing_kernel(signature.str(), signature.op->name, device);
-  ExecutablePtr executable = kernel->prepare(signature, parts);
-  if (device.kernel_address() == nullptr) return executable;
-  const size_t operands =
-      signature.inputs.size() + signature.outputs.size() + signature.ranges.size();
-  return std::make_shared<TranslatingExecutable>(std::move(executable), operands,
-                                                 device.kernel_address());
+  return kernel->prepare(signature, device, parts);
 }
 
 std::string Registry::kernels_of(const std::string& op_name) const {

@@ -7,11 +7,31 @@
 #include <string_view>
 #include <vector>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "op/kernel.h"
 #include "tandem/error.h"
 
 namespace tandem::op {
+
+class Registry;
+
+/// Where a backend puts its kernels.
+class BackendKernels {
+ public:
+  BackendKernels(Registry& registry, std::string backend)
+      : registry_(registry), backend_(std::move(backend)) {}
+
+  /// As Registry::add_kernel.
+  void add(std::string_view op, std::vector<DType> dtypes, PrepareFn prepare);
+
+  /// Takes over each kernel that `other` has by now: what `wrap` makes of it.
+  using Wrap = std::function<PrepareFn(const PrepareFn& prepare)>;
+  void add_those_of(std::string_view other, const Wrap& wrap);
+
+ private:
+  Registry& registry_;
+  const std::string backend_;
+};
 
 class Registry {
  public:
@@ -26,10 +46,14 @@ class Registry {
   void add_kernel(std::string_view op, std::string_view backend, std::vector<DType> dtypes,
                   PrepareFn prepare);
 
+  /// The names of the backends that have kernels.
+  std::vector<std::string> backends() const;
+
   /// Throws NotFound. Ask once and keep the reference: it is a look-up by name.
   const OpDef& op(std::string_view name) const;
 
   bool has_kernel(const Signature& signature, const devices::Device& device) const;
+  bool has_kernel(std::string_view op, std::string_view backend, DType dtype) const;
 
   /// What to throw where `what`, a call of `op` or a use of it, has no kernel on `device`: it names
   /// the device, who asked for it, the kernels and the devices that exist.
@@ -42,6 +66,8 @@ class Registry {
   std::vector<std::string> op_names() const;
 
  private:
+  friend class BackendKernels;
+
   struct Kernel {
     std::vector<DType> dtypes;
     PrepareFn prepare;
@@ -49,6 +75,7 @@ class Registry {
   using Kernels = std::vector<Kernel>;
 
   const Kernel* find(const Signature& signature, const devices::Device& device) const;
+  const Kernel* find(std::string_view op, std::string_view backend, DType dtype) const;
   std::string kernels_of(const std::string& op) const;
 
   std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;

@@ -1,8 +1,10 @@
+// Reads and assigns of variables as ops, and the methods of Variable that call them. A variable of
+// which each replica has its own value is read here as their aggregate.
 #include <fmt/format.h>
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/number.h"
+#include "ops/elementwise/number.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
@@ -15,9 +17,8 @@ op::TensorTypes infer_read(const op::Signature& s) { return {s.ranges[0]}; }
 
 op::TensorTypes infer_assign(const op::Signature& s) {
   if (s.inputs[0] == s.ranges[0]) return {};
-  throw InvalidArgument(fmt::format("{}: a value {}{} does not fit a variable {}{}", s.op->name,
-                                    name_of(s.inputs[0].dtype), s.inputs[0].shape.str(),
-                                    name_of(s.ranges[0].dtype), s.ranges[0].shape.str()));
+  throw InvalidArgument(fmt::format("{}: a value {} does not fit a variable {}", s.op->name,
+                                    s.inputs[0].str(), s.ranges[0].str()));
 }
 
 op::Split split_assign(const op::Signature& s) {
@@ -71,10 +72,9 @@ Tensor aggregate(const Variable& variable) {
 }
 
 void check_fits(const Variable& variable, const Tensor& value) {
-  if (value.dtype() == variable.dtype() && value.shape() == variable.shape()) return;
-  throw InvalidArgument(fmt::format("assign: a value {}{} does not fit a variable {}{}",
-                                    name_of(value.dtype()), value.shape().str(),
-                                    name_of(variable.dtype()), variable.shape().str()));
+  if (type_of(value) == type_of(variable)) return;
+  throw InvalidArgument(fmt::format("assign: a value {} does not fit a variable {}",
+                                    type_of(value).str(), type_of(variable).str()));
 }
 
 /// A plain number everywhere in the variable's shape; a tensor as it is.

@@ -4,9 +4,9 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
-#include "ops/broadcast.h"
-#include "ops/fused.h"
-#include "ops/shaping.h"
+#include "ops/elementwise/fused.h"
+#include "ops/shaping/broadcast.h"
+#include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -54,14 +54,14 @@ op::TensorTypes infer(const op::Signature& s) {
   return {{s.inputs[0].dtype, rows.inserted(rows.rank(), from_end(b, transpose_b ? 2 : 1))}};
 }
 
-/// By rows of all matrices of the result, so that one matrix keeps all threads at work. Each thread
-/// reads its own rows of `a`, unless that is transposed or repeated.
+/// The work is cut by rows of all matrices of the result, so that one matrix keeps all threads at
+/// work. Each thread reads its own rows of `a`, unless that is transposed or repeated.
 op::Split split(const op::Signature& s) {
   const int64_t rows = leading(s.outputs[0].shape, 1).total_extent();
   const bool own_rows =
       !s.attrs.get<bool>("transpose_a") && leading(s.inputs[0].shape, 1).total_extent() == rows;
   std::vector<bool> aligned{own_rows, false};
-  // Of a fused product: each thread reads its own rows of a companion.
+  // In a fused product each thread reads its own rows of a companion.
   for (size_t i = 2; i < s.inputs.size(); ++i) aligned.push_back(s.inputs[i] == s.outputs[0]);
   return {.extent = rows, .aligned = std::move(aligned)};
 }

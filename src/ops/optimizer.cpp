@@ -4,40 +4,40 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
+#include "op/update.h"
 #include "tandem/error.h"
 
 namespace tandem::ops {
 namespace {
 
-constexpr size_t kScalars = 2;  // After the gradients: the rate and the step.
+void check_scalar(const op::Signature& s, const char* name, size_t input, DType dtype) {
+  const TensorType accepted{dtype, {}};
+  if (s.inputs[input] == accepted) return;
+  throw InvalidArgument(fmt::format("{}: the {} is {}, {} is accepted", s.op->name, name,
+                                    s.inputs[input].str(), accepted.str()));
+}
 
-/// Ranges: each variable and its slots.
 op::TensorTypes infer(const op::Signature& s) {
-  const size_t count = s.inputs.size() - kScalars;
+  const op::UpdateLayout layout(s);
   for (size_t i = 0; i < s.ranges.size(); ++i) {
-    const size_t owner = i * count / s.ranges.size();
+    const size_t owner = layout.owner(i);
     const op::TensorType& gradient = s.inputs[owner];
     if (gradient == s.ranges[i] && gradient.dtype == s.inputs[0].dtype) continue;
-    throw InvalidArgument(fmt::format("{}: gradient {} is {}{}, its variable or slot {}{}",
-                                      s.op->name, owner, name_of(gradient.dtype),
-                                      gradient.shape.str(), name_of(s.ranges[i].dtype),
-                                      s.ranges[i].shape.str()));
+    throw InvalidArgument(fmt::format("{}: gradient {} is {}, its variable or slot {}", s.op->name,
+                                      owner, gradient.str(), s.ranges[i].str()));
   }
-  const op::TensorType& rate = s.inputs[count];
-  const op::TensorType& step = s.inputs[count + 1];
-  if (rate != op::TensorType{DType::float64, {}} || step != op::TensorType{DType::int64, {}}) {
-    throw InvalidArgument(fmt::format(
-        "{}: the rate is {}{} and the step {}{}; they are scalars, float64 and int64", s.op->name,
-        name_of(rate.dtype), rate.shape.str(), name_of(step.dtype), step.shape.str()));
-  }
+  check_scalar(s, "rate", layout.rate(), DType::float64);
+  check_scalar(s, "step", layout.step(), DType::int64);
+  check_scalar(s, "condition", layout.condition(), DType::boolean);
   return {};
 }
 
-/// In chunks of the gradients; every thread reads the scalars.
+/// Every thread reads the scalars.
 op::Split split(const op::Signature& s) {
-  op::Signature gradients;
-  gradients.inputs.assign(s.inputs.begin(), s.inputs.end() - kScalars);
-  return op::split_chunks(gradients);
+  const auto gradients = op::UpdateLayout(s).gradients(s.inputs);
+  op::Signature own;
+  own.inputs.assign(gradients.begin(), gradients.end());
+  return op::split_chunks(own);
 }
 
 }  // namespace
@@ -45,25 +45,26 @@ op::Split split(const op::Signature& s) {
 void register_optimizer(op::Registry& registry) {
   for (const char* name :
        {"sgd_update", "rmsprop_update", "adagrad_update", "adam_update", "accumulate_update"}) {
-    registry.add(
-        {.name = name, .infer = infer, .split = split, .no_gradient = true, .writes_ranges = true});
+    registry.add({.name = name,
+                  .infer = infer,
+                  .split = split,
+                  .no_gradient = true,
+                  .writes_ranges = true,
+                  .is_update = true});
   }
 }
 
-void apply_update(const UpdateRule& rule, const Tensors& gradients, const Variables& variables,
-                  const Variables& slots, const Tensor& rate, const Tensor& step) {
-  Tensors inputs = gradients;
-  inputs.push_back(rate);
-  inputs.push_back(step);
-  const size_t slots_each = slots.size() / variables.size();
+void apply_update(const UpdateRule& rule, const UpdateOperands& operands) {
   op::RangeOperands ranges;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    ranges.push_back(op::operand_of(variables[i]));
-    for (size_t k = 0; k < slots_each; ++k) {
-      ranges.push_back(op::operand_of(slots[i * slots_each + k]));
-    }
+  for (size_t i = 0; i < operands.variables.size(); ++i) {
+    ranges.push_back(op::operand_of(operands.variables[i]));
+    if (operands.slots.empty()) continue;
+    for (const Variable& slot : operands.slots[i]) ranges.push_back(op::operand_of(slot));
   }
-  op::apply(op::find_op(rule.op), std::move(inputs), rule.attrs, ranges);
+  op::apply(op::find_op(rule.op),
+            op::UpdateLayout::inputs<Tensor>(operands.gradients,
+                                             {operands.rate, operands.step, operands.condition}),
+            rule.attrs, ranges);
 }
 
 }  // namespace tandem::ops

@@ -1,6 +1,8 @@
 /// Optimizer updates as ops: one call changes all variables of a step, over ranges of their stores.
 #pragma once
 
+#include <vector>
+
 #include "op/attrs.h"
 #include "tandem/variable.h"
 
@@ -24,16 +26,23 @@ namespace tandem::ops {
 ///
 ///   accumulate_update   w += g, but w = 0 in each `every`-th step
 ///
-/// A rate that is no number changes nothing.
+/// Where the condition is false nothing changes.
 struct UpdateRule {
   const char* op;
   op::Attrs attrs;
 };
 
-/// `slots` are those of each variable in turn. Gradients and slots have the shapes of their
-/// variables, and all one dtype; all variables are in one memory space. `rate` (float64) and `step`
-/// (int64, the number of steps before this one) are scalars.
-void apply_update(const UpdateRule& rule, const Tensors& gradients, const Variables& variables,
-                  const Variables& slots, const Tensor& rate, const Tensor& step);
+/// Gradients and slots have the shapes of their variables, and all one dtype; all variables are in
+/// one memory space.
+struct UpdateOperands {
+  Tensors gradients;
+  Variables variables;
+  std::vector<Variables> slots{};  ///< By variable, as many for each; empty where there are none.
+  Tensor rate;                     ///< A float64 scalar.
+  Tensor step;                     ///< An int64 scalar: the number of steps before this one.
+  Tensor condition;                ///< A boolean scalar: whether anything is to change.
+};
+
+void apply_update(const UpdateRule& rule, const UpdateOperands& operands);
 
 }  // namespace tandem::ops

@@ -1,3 +1,4 @@
+// The list of the op families. A family that is not called here does not exist.
 #include "op/registry.h"
 
 namespace tandem::ops {
@@ -22,8 +23,8 @@ void register_math(op::Registry& registry);
 void register_matmul(op::Registry& registry);
 void register_optimizer(op::Registry& registry);
 void register_pooling(op::Registry& registry);
-void register_product(op::Registry& registry);
 void register_random(op::Registry& registry);
+void register_reduce_prod(op::Registry& registry);
 void register_reduction(op::Registry& registry);
 void register_selection(op::Registry& registry);
 void register_shaping(op::Registry& registry);
@@ -52,8 +53,8 @@ void register_ops(op::Registry& registry) {
   register_matmul(registry);
   register_optimizer(registry);
   register_pooling(registry);
-  register_product(registry);
   register_random(registry);
+  register_reduce_prod(registry);
   register_reduction(registry);
   register_selection(registry);
   register_shaping(registry);

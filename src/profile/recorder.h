@@ -19,13 +19,13 @@ enum class Kind {
 };
 
 struct Event {
-  const char* name;  ///< Outlives the profile.
+  const char* name;  ///< The name, which outlives the profile.
   Kind kind;
   int64_t begin_ns;
   int64_t end_ns;
   double flops = 0;
   double bytes = 0;
-  int replica = -1;  ///< That the thread worked for; set by record().
+  int replica = -1;  ///< The replica that the thread worked for; set by record().
 };
 
 extern std::atomic<bool> recording;

@@ -49,7 +49,7 @@ class OwnTime {
   }
 
  private:
-  std::vector<Event> before_;  // Those that no later one so far was around.
+  std::vector<Event> before_;  // The events that no later one so far was around.
 };
 
 template <class Times>

@@ -11,7 +11,7 @@
 
 namespace tandem::profile {
 
-/// Written by its own thread; the lock is for who reads it at the end.
+/// The row of one thread, which alone writes it; the lock is for the reader at the end.
 struct Row {
   std::string name;
   std::mutex mutex;
@@ -35,7 +35,7 @@ class Session {
   std::vector<std::shared_ptr<Row>> rows_;
 };
 
-/// Null where no profile is being taken.
+/// The session; null where no profile is being taken.
 std::shared_ptr<Session> current_session();
 
 }  // namespace tandem::profile

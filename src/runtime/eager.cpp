@@ -10,7 +10,7 @@
 #include "op/apply.h"
 #include "op/cost.h"
 #include "profile/recorder.h"
-#include "runtime/placement.h"
+#include "runtime/placer.h"
 #include "runtime/prepared.h"
 #include "runtime/random_calls.h"
 #include "runtime/teams.h"
@@ -116,7 +116,7 @@ class PlacedCall {
         device_(device),
         prepared_(PreparedCache::instance().get(signature, *device)) {}
 
-  Tensors run() const { return device_->queue().immediate() ? run_now() : submit(); }
+  Tensors run() const { return device_->works_on_threads() ? run_now() : issue(); }
 
  private:
   static constexpr size_t kFewOperands = 16;
@@ -181,26 +181,49 @@ class PlacedCall {
     }
   }
 
-  /// On the device's queue, whose inputs are never borrowed.
-  Tensors submit() const {
+  /// On the device's queue. Its memory is handed out again only to commands behind these, so inputs
+  /// and workspace may go when this returns; inputs are never borrowed here.
+  Tensors issue() const {
     std::vector<std::shared_ptr<TensorBody>> bodies;
     Tensors outputs;
     for (const op::TensorType& type : signature_.outputs) {
       bodies.push_back(new_body(device_, type.dtype, type.shape));
       outputs.emplace_back(bodies.back());
     }
+    std::vector<void*> slots(inputs_.size() + outputs.size() + ranges_.size());
+    std::vector<int> operands(slots.size());
+    std::iota(operands.begin(), operands.end(), 0);
     Pins none;
-    const auto call =
-        std::make_shared<BoundCall>(prepared_, inputs_, outputs, ranges_, device_, none);
-    call->set_random(random());
-    const op::Cost cost = profile::is_recording() ? op::cost_of(signature_) : op::Cost{};
-    device_->queue().submit([call, cost, name = signature_.op->name.c_str(), device = device_] {
-      if (profile::is_recording()) profile::name_row(device->name());
-      const profile::Span computing(name, profile::Kind::compute, cost.flops, cost.bytes);
-      call->run();
-    });
-    for (auto& body : bodies) body->ready = device_->queue().record();
+    fill_slots(inputs_, outputs, ranges_, *device_, none, slots.data());
+    op::Launch launch;
+    launch.slots = slots.data();
+    launch.operands = operands.data();
+    launch.inputs = static_cast<int>(inputs_.size());
+    launch.outputs = static_cast<int>(outputs.size());
+    devices::Queue& queue = device_->queue();
+    launch.queue = &queue;
+    const std::optional<Buffer> workspace = buffer_of(prepared_.executable->workspace_bytes());
+    if (workspace) launch.workspaces = workspace->data();
+    const std::optional<Buffer> step =
+        buffer_of(signature_.op->is_random ? sizeof(op::StepScalars) : 0);
+    if (step) {
+      const auto scalars = std::make_shared<op::StepScalars>();
+      scalars->random = random();
+      queue.copy(device_->space(), step->data(), devices::host_memory(), scalars.get(),
+                 sizeof *scalars);
+      queue.hold(scalars);
+      launch.step_block = step->data();
+    }
+    queue.submit([&] { prepared_.executable->play(launch, {}); });
+    const devices::Event done = queue.record();
+    for (auto& body : bodies) body->ready = done;
     return outputs;
+  }
+
+  std::optional<Buffer> buffer_of(size_t bytes) const {
+    if (bytes == 0) return std::nullopt;
+    return std::optional<Buffer>(std::in_place, device_, bytes, DType::uint8,
+                                 Shape{static_cast<int64_t>(bytes)});
   }
 
   const op::Signature& signature_;

@@ -56,7 +56,7 @@ Prepared PreparedCache::get(const op::Signature& signature, devices::Device& dev
       }
     }
   }
-  const bool share = device.queue().immediate() && work_of(signature) > kWorthSharing;
+  const bool share = device.works_on_threads() && work_of(signature) > kWorthSharing;
   const core::ComputeScope computing;
   Prepared prepared{nullptr, share ? device.threads() : 1};
   prepared.executable = op::Registry::instance().prepare(signature, device, prepared.parts);

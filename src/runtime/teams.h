@@ -11,7 +11,7 @@
 
 #include "core/shared_baton.h"
 #include "core/team.h"
-#include "device/device.h"
+#include "device/logical_device.h"
 
 namespace tandem::runtime {
 

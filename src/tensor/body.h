@@ -6,7 +6,7 @@
 #include <mutex>
 #include <shared_mutex>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "tandem/tensor.h"
 
 namespace tandem {
@@ -32,6 +32,9 @@ class Buffer {
   }
   const devices::DevicePtr& device() const { return device_; }
 
+  /// The bytes of memory that it has of its own.
+  size_t bytes() const { return block_ == nullptr ? 0 : block_->bytes; }
+
   /// A value that is borrowed can be read where it is while a pin is held, which keeps writers
   /// waiting. One thread takes one pin of a buffer.
   using Pin = std::shared_lock<std::shared_timed_mutex>;
@@ -56,7 +59,7 @@ class Buffer {
   mutable void* data_;
   std::shared_ptr<const void> owner_;
   mutable std::atomic<bool> borrowed_{false};
-  const std::unique_ptr<Loan> loan_;  // Of one that was made as borrowed.
+  const std::unique_ptr<Loan> loan_;  // The loan of a buffer that was made as borrowed.
 };
 
 struct TensorBody {
@@ -73,7 +76,7 @@ struct TensorBody {
   std::shared_ptr<const RowSlices> slices;
 
   // A value of a trace.
-  uint64_t trace = 0;  ///< Which; 0 outside of any.
+  uint64_t trace = 0;  ///< The trace that the value is of; 0 outside of any.
   int value = -1;
 
   void* data() const { return static_cast<char*>(buffer->data()) + offset; }
@@ -94,7 +97,10 @@ bool is_sole_owner(const std::shared_ptr<TensorBody>& body);
 /// The same value on another device: shared within one memory space, copied between two.
 Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device);
 
-/// The same for an input of `op`, where the device policy allows the copy.
+/// A value is to be copied as an input of `op`: warns or throws as the device policy says.
+void check_input_copy(const TensorBody& body, const devices::Device& device, const char* op);
+
+/// As on_device for an input of `op`, where the device policy allows the copy.
 Tensor input_on_device(const Tensor& input, const devices::DevicePtr& device, const char* op);
 
 /// Throws FailedPrecondition where a value is needed and `body` is of a trace.

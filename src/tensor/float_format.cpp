@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPrecision = 8;  // Most digits after the point.
 
-/// From "-1.25e+02" and the like.
+/// The number that a text as "-1.25e+02" says.
 Decimal parsed(double value, std::string_view text) {
   Decimal number{value, {}, 0};
   const size_t e = text.find('e');
@@ -32,7 +32,7 @@ Decimal shortest(T x) {
   return parsed(x, {text.begin(), static_cast<size_t>(end - text.begin())});
 }
 
-/// For types without a conversion of their own: ever more digits, until they are enough.
+/// Digits for types without a conversion of their own: ever more of them, until they are enough.
 template <class Half, class Round>
 Decimal shortest_half(Half x, Round round) {
   const float value = core::to_float(x);

@@ -13,7 +13,7 @@ namespace tandem {
 /// The shortest decimal number that is nearest to a value of its type: d.ddd times 10^exponent.
 struct Decimal {
   double value = 0;    ///< Exactly; may be not finite, and then the rest means nothing.
-  std::string digits;  ///< At least one.
+  std::string digits;  ///< The digits; there is at least one.
   int exponent = 0;
 };
 
@@ -26,7 +26,7 @@ Decimal decimal_of(core::BFloat16 x);
 struct FloatTraits {
   int precision;              ///< Decimal digits that the type always holds.
   double alone_end;           ///< From here on a number alone has an exponent.
-  double (*rounded)(double);  ///< To the type.
+  double (*rounded)(double);  ///< Rounds a number to the type.
 };
 
 template <class T>
@@ -48,7 +48,7 @@ class FloatFormat {
 
   bool exponents_ = false;
   size_t left_ = 0;      ///< Width before the point.
-  size_t right_ = 0;     ///< After it, with the exponent if there is one.
+  size_t right_ = 0;     ///< Width after the point, with the exponent if there is one.
   size_t fraction_ = 0;  ///< Digits between point and exponent.
   size_t exponent_digits_ = 2;
 };

@@ -33,7 +33,8 @@ class File final : public npy::Source {
   uint64_t remaining_ = 0;
 };
 
-/// Written beside its place and moved there once it is whole; removed if that never happens.
+/// A file that is written beside its place and moved there once it is whole; removed if that never
+/// happens.
 class NewFile {
  public:
   explicit NewFile(const std::filesystem::path& path)

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/tensor_type.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/body.h"
@@ -56,7 +57,7 @@ void swap_bytes(char* data, size_t bytes, size_t element) {
   for (size_t i = 0; i < bytes; i += element) std::reverse(data + i, data + i + element);
 }
 
-/// From columns first to rows first.
+/// Copies an array from columns first to rows first.
 void transpose(const char* from, char* to, const Shape& shape, size_t element) {
   std::array<int64_t, Shape::kMaxRank> index{};
   std::array<int64_t, Shape::kMaxRank> strides{};
@@ -83,10 +84,11 @@ void transpose(const char* from, char* to, const Shape& shape, size_t element) {
 
 Tensor read_array(Source& source) {
   const Header header = read_header(source);
-  const size_t bytes = header.bytes();
+  const TensorType type{header.dtype, header.shape};
+  const size_t bytes = type.bytes();
   if (bytes > source.remaining()) {
-    throw DataLoss(fmt::format("{}{} has {} bytes, only {} are left", name_of(header.dtype),
-                               header.shape.str(), bytes, source.remaining()));
+    throw DataLoss(
+        fmt::format("{} has {} bytes, only {} are left", type.str(), bytes, source.remaining()));
   }
   auto body = new_body(devices::host_device(), header.dtype, header.shape);
   auto* data = static_cast<char*>(body->data());
@@ -104,8 +106,8 @@ Tensor read_array(Source& source) {
     std::for_each(data, data + bytes, [](char& value) { value = value != 0 ? 1 : 0; });
   }
   if (source.remaining() > 0) {
-    throw DataLoss(fmt::format("{} bytes are left after the array {}{}", source.remaining(),
-                               name_of(header.dtype), header.shape.str()));
+    throw DataLoss(
+        fmt::format("{} bytes are left after the array {}", source.remaining(), type.str()));
   }
   return Tensor(std::move(body));
 }

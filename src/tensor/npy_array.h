@@ -36,7 +36,7 @@ class Image {
  private:
   Tensor tensor_;
   std::string header_;
-  std::vector<char> copy_;  ///< Where the device's memory cannot be read in place.
+  std::vector<char> copy_;  ///< A copy, where the device's memory cannot be read in place.
   std::span<const char> elements_;
 };
 

@@ -11,7 +11,7 @@
 
 namespace tandem::npy {
 
-/// Before the header's text: magic, version, then the text's length in 2 or 4 bytes.
+/// What stands before the header's text: magic, version, then the text's length in 2 or 4 bytes.
 inline constexpr std::string_view kMagic = "\x93NUMPY";
 inline constexpr size_t kVersionBytes = 2;
 
@@ -20,11 +20,9 @@ struct Header {
   bool big_endian = false;
   bool fortran_order = false;  ///< The first axis varies fastest.
   Shape shape;
-
-  size_t bytes() const { return static_cast<size_t>(shape.count()) * size_of(dtype); }
 };
 
-/// From text such as "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }". Throws
+/// Reads text such as "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }". Throws
 /// DataLoss, or Unimplemented for element types that have no DType and for more axes than Shape
 /// has.
 Header parse_header(std::string_view text);

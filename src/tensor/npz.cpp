@@ -1,3 +1,5 @@
+// NumPy's .npz files: zip archives of .npy files. The sizes that an archive claims for its entries
+// are checked before memory is taken for them.
 #include <fmt/format.h>
 #include <zip.h>
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "core/tensor_type.h"
 #include "tandem/error.h"
 
 namespace tandem {
@@ -49,9 +50,8 @@ bool Tensor::is_row_sparse() const { return checked().slices != nullptr; }
 
 const RowSlices& Tensor::row_slices() const {
   if (is_row_sparse()) return *body_->slices;
-  throw FailedPrecondition(
-      fmt::format("row_slices: the tensor {}{} has all its rows; see is_row_sparse",
-                  name_of(dtype()), shape().str()));
+  throw FailedPrecondition(fmt::format(
+      "row_slices: the tensor {} has all its rows; see is_row_sparse", type_of(*this).str()));
 }
 
 }  // namespace tandem

@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "tandem/config.h"
+#include "device/transfer.h"
 #include "tandem/error.h"
+#include "tensor/row_slices.h"
 
 namespace tandem {
 namespace {
@@ -26,24 +27,13 @@ std::shared_ptr<Store> store_of(const devices::DevicePtr& device) {
   return store;
 }
 
-void write_component(const std::shared_ptr<Buffer>& component, size_t offset, const Tensor& value) {
-  const auto& device = component->device();
-  const BodyPtr local = on_device(value, device).body();
-  // Values reach a component through its device's queue, in order with the work that reads it.
-  device->queue().submit([component, offset, local, &space = device->space()] {
-    devices::copy_bytes(space, static_cast<char*>(component->data()) + offset, space, local->data(),
-                        local->bytes());
-  });
-}
-
-void zero(const std::shared_ptr<Buffer>& component, size_t bytes) {
-  component->device()->queue().submit([component, bytes, &space = component->device()->space()] {
-    const std::vector<char> zeros(std::min(bytes, size_t{1} << 20));
-    for (size_t done = 0; done < bytes; done += zeros.size()) {
-      space.copy_from_host(static_cast<char*>(component->data()) + done, zeros.data(),
-                           std::min(zeros.size(), bytes - done));
-    }
-  });
+/// Values reach a component in order with the work that reads it.
+void write_component(const std::shared_ptr<Buffer>& component, size_t offset,
+                     const BodyPtr& value) {
+  devices::transfer(
+      *component->device(), static_cast<char*>(component->data()) + offset, *value->device(),
+      value->data(), value->bytes(),
+      std::make_shared<std::pair<BodyPtr, std::shared_ptr<Buffer>>>(value, component));
 }
 
 }  // namespace
@@ -58,7 +48,7 @@ StoreBlock::StoreBlock(DType dtype, int64_t capacity,
     });
     if (shared) continue;
     components_.push_back(std::make_shared<Buffer>(device, bytes, dtype, Shape{capacity}));
-    zero(components_.back(), bytes);
+    device->queue().fill(components_.back()->data(), 0, bytes);
   }
 }
 
@@ -79,7 +69,7 @@ std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, i
                                              const Shape& shape) {
   const bool is_only_here =
       components_.size() == 1 && &components_[0]->device()->space() == &device->space();
-  const bool is_read_at_once = device->queue().immediate() && device->space().host_readable();
+  const bool is_read_at_once = device->works_on_threads() && device->space().host_readable();
   if (!is_only_here || !is_read_at_once) return nullptr;
   auto body = std::make_shared<TensorBody>();
   body->dtype = dtype_;
@@ -161,7 +151,10 @@ StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count) 
 void write_range(const StoreRange& range, const Tensor& value) {
   range.block->settle_loans();
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
-  for (const auto& component : range.block->components()) write_component(component, offset, value);
+  const Tensor all = whole(value);
+  for (const auto& component : range.block->components()) {
+    write_component(component, offset, all.body());
+  }
 }
 
 namespace {
@@ -180,10 +173,8 @@ Tensor read_component(const StoreRange& range, const Shape& shape,
   const auto& device = component->device();
   auto body = new_body(device, range.block->dtype(), shape);
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
-  device->queue().submit([component, offset, body, &space = device->space()] {
-    devices::copy_bytes(space, body->data(), space,
-                        static_cast<const char*>(component->data()) + offset, body->bytes());
-  });
+  device->queue().copy(device->space(), body->data(), device->space(),
+                       static_cast<const char*>(component->data()) + offset, body->bytes());
   body->ready = device->queue().record();
   return Tensor(std::move(body));
 }

@@ -22,7 +22,7 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
 
   DType dtype() const { return dtype_; }
   int64_t capacity() const { return capacity_; }
-  /// Of the store that it is part of.
+  /// The devices of the store that it is part of.
   const std::vector<devices::DevicePtr>& devices() const { return devices_; }
   uint64_t owner() const { return owner_; }
 
@@ -35,7 +35,7 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   /// block is not in the host's memory alone.
   std::shared_ptr<TensorBody> lend(const devices::DevicePtr& device, int64_t offset,
                                    const Shape& shape);
-  /// To be called before anything of the block is written: values that were lent, and are still
+  /// Is called before anything of the block is written: values that were lent, and are still
   /// held, are copied.
   void settle_loans();
   void forget_loan(const Buffer& loan);
@@ -62,10 +62,10 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   std::mutex loans_mutex_;
   std::vector<std::pair<const Buffer*, std::weak_ptr<Buffer>>> loans_;
   std::atomic<size_t> loan_count_{0};
-  std::weak_ptr<const StoreBlock> variables_;  // Of a slot: whose it is,
+  std::weak_ptr<const StoreBlock> variables_;  // For a slot, the block whose slot it is,
   std::string slot_;                           // and what it is named.
   mutable std::mutex mutex_;
-  std::map<int64_t, std::string> names_;  // By offset.
+  std::map<int64_t, std::string> names_;  // The variables' names, by offset.
   std::map<std::string, std::weak_ptr<StoreBlock>> slots_;
 };
 
@@ -100,7 +100,7 @@ class Store {
 
   const std::vector<devices::DevicePtr>& devices() const { return devices_; }
   StoreRange allocate(const std::string& name, DType dtype, int64_t count);
-  /// With a value for each replica.
+  /// The same with a value for each replica.
   StoreRange allocate_for_each(const std::string& name, DType dtype, int64_t count);
 
  private:

@@ -11,7 +11,9 @@
 #include <utility>
 
 #include "core/fork.h"
+#include "core/tensor_type.h"
 #include "device/copies.h"
+#include "device/transfer.h"
 #include "profile/recorder.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -31,7 +33,7 @@ devices::Allocator::Block* allocate(devices::Device& device, size_t bytes, DType
   try {
     return device.allocator().allocate(bytes, dtype, shape);
   } catch (const ResourceExhausted&) {
-    if (device.queue().immediate()) throw;
+    if (device.works_on_threads()) throw;
   }
   device.queue().record().wait(config::wait_deadline());
   return device.allocator().allocate(bytes, dtype, shape);
@@ -95,25 +97,18 @@ bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
 void check_concrete(const TensorBody& body, const char* needed_for) {
   if (body.trace == 0) return;
   throw FailedPrecondition(fmt::format(
-      "{}: the value of a tensor {}{} does not exist while the function is traced; return it "
+      "{}: the value of a tensor {} does not exist while the function is traced; return it "
       "from the function and read it there",
-      needed_for, name_of(body.dtype), body.shape.str()));
+      needed_for, TensorType{body.dtype, body.shape}.str()));
 }
 
 namespace {
 
-Tensor copy_between(const TensorBody& from, const BodyPtr& keep, const devices::DevicePtr& device) {
-  auto body = new_body(device, from.dtype, from.shape);
-  const size_t bytes = from.bytes();
-  devices::count_copy(from.device()->name(), device->name(), bytes);
-  auto& target = device->space();
-  auto& source = from.device()->space();
-  auto& queue = device->queue();
-  if (!from.device()->queue().immediate()) queue.wait(from.device()->queue().record());
-  queue.submit([keep, body, bytes, &target, &source] {
-    devices::copy_bytes(target, body->data(), source, keep->data(), bytes);
-  });
-  body->ready = queue.record();
+Tensor copy_between(const BodyPtr& from, const devices::DevicePtr& device) {
+  auto body = new_body(device, from->dtype, from->shape);
+  devices::transfer(*device, body->data(), *from->device(), from->data(), from->bytes(),
+                    std::make_shared<std::pair<BodyPtr, BodyPtr>>(from, body));
+  body->ready = device->queue().record();
   return Tensor(std::move(body));
 }
 
@@ -123,20 +118,21 @@ Tensor on_device(const Tensor& tensor, const devices::DevicePtr& device) {
   const BodyPtr& body = tensor.body();
   if (body->slices) return on_device(whole(tensor), device);
   if (body->device() == device) return tensor;
-  if (&body->device()->space() != &device->space()) return copy_between(*body, body, device);
+  if (&body->device()->space() != &device->space()) return copy_between(body, device);
   return tensor;
+}
+
+void check_input_copy(const TensorBody& body, const devices::Device& device, const char* op) {
+  const bool is_number = body.shape.rank() == 0 && body.device()->space().host_readable();
+  if (is_number) return;
+  devices::check_input_copy(op, body.dtype, body.shape, *body.device(), device);
 }
 
 Tensor input_on_device(const Tensor& input, const devices::DevicePtr& device, const char* op) {
   const BodyPtr& body = input.body();
-  if (body->device() == device) return input;
-  const auto& space = body->device()->space();
-  if (&space == &device->space()) return input;
-  const bool is_number = body->shape.rank() == 0 && space.host_readable();
-  if (!is_number) {
-    devices::check_input_copy(op, body->dtype, body->shape, *body->device(), *device);
-  }
-  return copy_between(*body, body, device);
+  if (body->device() == device || &body->device()->space() == &device->space()) return input;
+  check_input_copy(*body, *device, op);
+  return copy_between(body, device);
 }
 
 namespace {
@@ -151,14 +147,14 @@ void check_known(const Shape& shape) {
 Tensor Tensor::copy_of(const void* data, DType dtype, const Shape& shape) {
   check_known(shape);
   auto body = new_body(devices::host_device(), dtype, shape);
-  if (body->bytes() > 0) devices::host_memory().copy_from_host(body->data(), data, body->bytes());
+  if (body->bytes() > 0) std::memcpy(body->data(), data, body->bytes());
   return Tensor(std::move(body));
 }
 
 Tensor Tensor::number_of(const void* number, DType dtype) {
   auto body = new_body(devices::host_device(), dtype, {});
   body->is_number = true;
-  devices::host_memory().copy_from_host(body->data(), number, body->bytes());
+  std::memcpy(body->data(), number, body->bytes());
   return Tensor(std::move(body));
 }
 
@@ -191,9 +187,9 @@ const std::string& Tensor::device() const {
 Tensor Tensor::rows(int64_t begin, int64_t end) const {
   if (is_symbolic()) {
     throw FailedPrecondition(fmt::format(
-        "rows: they share the memory of a value, and {}{} has none while the function is traced; "
+        "rows: they share the memory of a value, and {} has none while the function is traced; "
         "use slice or strided_slice",
-        name_of(dtype()), shape().str()));
+        type_of(*this).str()));
   }
   if (rank() == 0 || begin < 0 || end < begin || end > shape()[0]) {
     throw InvalidArgument(fmt::format("rows: [{}, {}) is not within the leading axis of {}", begin,
@@ -212,24 +208,12 @@ void Tensor::copy_to_host(void* to) const {
   const TensorBody& body = checked();
   check_concrete(body, "reading");
   if (body.slices) return whole(*this).copy_to_host(to);
-  const auto& device = body.device();
-  auto& space = device->space();
   body.ready.wait(config::wait_deadline());
-  if (body.bytes() == 0) return;
-  if (space.host_readable()) {
-    space.copy_to_host(to, body.data(), body.bytes());
-    return;
-  }
-  devices::count_copy(device->name(), devices::kHostName, body.bytes());
-  // Through a staging area that the queue's work owns: after a deadline `to` may be gone.
-  auto staging = std::make_shared<std::vector<char>>(body.bytes());
-  device->queue().submit([keep = body_, staging, &space] {
-    const profile::Span copying("copy", profile::Kind::copy, 0,
-                                static_cast<double>(staging->size()));
-    space.copy_to_host(staging->data(), keep->data(), staging->size());
-  });
-  device->queue().record().wait(config::wait_deadline());
-  std::ranges::copy(*staging, static_cast<char*>(to));
+  devices::read_in_chunks(*body.device(), body.data(), body.bytes(),
+                          [&](const char* chunk, size_t bytes) {
+                            std::memcpy(to, chunk, bytes);
+                            to = static_cast<char*>(to) + bytes;
+                          });
 }
 
 void Tensor::check_count(size_t given, const Shape& shape) {

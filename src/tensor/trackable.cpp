@@ -1,10 +1,9 @@
-#include "tensor/trackable.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "tandem/error.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem {
 namespace {

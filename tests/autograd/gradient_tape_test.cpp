@@ -72,7 +72,7 @@ TEST_F(GradientTapeTest, AProductOfMatricesFollowsItsRuleForBothSides) {
   const Tensor b = matrix({1, 0, 2, 1, 0, 3}, 2);        // [3,2]
   const Tensor at = matrix({1, 4, 2, 5, 3, 6}, 2);       // [3,2]
   const Tensor bt = matrix({1, 2, 0, 0, 1, 3}, 3);       // [2,3]
-  const Tensor weights = matrix({1, 10, 100, 1000}, 2);  // Of the elements of the product.
+  const Tensor weights = matrix({1, 10, 100, 1000}, 2);  // The weights of the product's elements.
   const Doubles by_a{1, 12, 30, 100, 1200, 3000};
   const Doubles by_b{401, 4010, 502, 5020, 603, 6030};
   const auto product = [&](const Tensor& l, const Tensor& r, MatmulOptions options) {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "tandem/tandem.h"

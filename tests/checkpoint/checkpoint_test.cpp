@@ -346,6 +346,27 @@ TEST_F(CheckpointTest, EveryComponentOfAVariableIsRestored) {
   }
 }
 
+TEST_F(CheckpointTest, LargeVariablesOfADevicePassInPieces) {
+  devices::test::add_test_gpu({.delay = std::chrono::microseconds(100), .random_delay = true});
+  const auto find = [](const char* name) { return devices::find_device(DeviceSpec::parse(name)); };
+  Floats values(900'001);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000);
+  for (const auto& names : {Names{"/gpu:0"}, Names{"/cpu:0", "/gpu:0"}}) {
+    std::vector<devices::DevicePtr> devices;
+    for (const std::string& name : names) devices.push_back(find(name.c_str()));
+    const StoreScope scope(std::make_shared<Store>(devices));
+    const Variable v = variable(values);
+    const Checkpoint checkpoint({{"v", v}});
+    const auto path = checkpoint.save(folder_ / "large");
+    set(v, Floats(values.size()));
+    checkpoint.restore(path);
+    for (const std::string& name : names) {
+      const auto here = device(name);
+      EXPECT_TRUE(value(v) == values) << name;
+    }
+  }
+}
+
 TEST_F(CheckpointTest, MirroredVariablesAreSavedOnceAndSeenByAllReplicas) {
   config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
   const distribute::MirroredStrategy strategy({"/cpu:0", "/cpu:1"});

@@ -16,7 +16,7 @@ namespace tandem::train {
 namespace {
 
 const std::filesystem::path kFolder =
-    std::filesystem::path(TANDEM_TEST_DATA_DIR) / "tensorflow_checkpoints";
+    std::filesystem::path(TANDEM_FIXTURES_DIR) / "tensorflow_checkpoints";
 
 std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -1,11 +1,11 @@
-// Models in checkpoints: those that Keras wrote (tests/data/make_keras_models.py), those with
-// former names (tests/data/make_former_names.cpp), and the names that are written.
+// Models in checkpoints: those that Keras wrote (tests/fixtures/make_keras_models.py), those with
+// former names (tests/fixtures/make_former_names.cpp), and the names that are written.
 #include <gtest/gtest.h>
 
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "tandem/tandem.h"
-#include "tensor/trackable.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem::train {
 namespace {
@@ -19,7 +19,7 @@ using keras::optimizers::Optimizer;
 using namespace keras::layers;
 using Names = std::vector<std::string>;
 
-const std::filesystem::path kData = TANDEM_TEST_DATA_DIR;
+const std::filesystem::path kData = TANDEM_FIXTURES_DIR;
 
 class Subclassed final : public keras::LayerBody {
  public:
@@ -73,7 +73,7 @@ struct Kind {
   Model (*model)();
   Optimizer (*optimizer)();
   bool both;  ///< The checkpoint names the optimizer beside the model.
-  int steps;  ///< Between the two predictions.
+  int steps;  ///< The steps between the two predictions.
 };
 
 std::ostream& operator<<(std::ostream& out, const Kind& kind) { return out << kind.name; }
@@ -144,7 +144,7 @@ INSTANTIATE_TEST_SUITE_P(Of, KerasModel, testing::ValuesIn(kKinds),
 
 class ModelCheckpoint : public KerasModel {};
 
-/// Of the same objects. The full value of a rate is ours alone.
+/// Both files are of the same objects. The full value of a rate is ours alone.
 TEST_P(ModelCheckpoint, HasTheKeysOfKeras) {
   const Restored trained(GetParam());
   for (int i = 0; i < GetParam().steps; ++i) {
@@ -245,7 +245,7 @@ TEST_F(RestoredModel, HoldsNoFilesWhenItHasAllItsValues) {
   EXPECT_EQ(model.trackable_body()->waiting, nullptr);
 }
 
-/// Which a checkpoint of the model alone does not have, nor miss.
+/// A checkpoint of the model alone does not have it, nor miss it.
 TEST_F(RestoredModel, OfACompiledOneHasNoOptimizer) {
   const auto make = [] { return Sequential({Dense(1, {.input_shape = {1}})}); };
   const Sequential saved = make();

@@ -13,7 +13,7 @@ namespace {
 using Floats = std::vector<float>;
 
 const std::filesystem::path kKeras =
-    std::filesystem::path(TANDEM_TEST_DATA_DIR) / "tensorflow_checkpoints" / "classifier";
+    std::filesystem::path(TANDEM_FIXTURES_DIR) / "tensorflow_checkpoints" / "classifier";
 
 class OptimizerCheckpointTest : public harness::FreshDevices {
  protected:
@@ -218,10 +218,10 @@ TEST_P(EachOptimizer, GoesOnAsIfItHadNotStopped) {
   EXPECT_EQ(resumed.values(), whole.values());
 }
 
-/// From tests/data/make_keras_optimizer_checkpoints.py.
+/// From tests/fixtures/make_keras_optimizer_checkpoints.py.
 TEST_P(EachOptimizer, GoesOnWhereKerasStopped) {
   const std::string name = GetParam().name;
-  const auto folder = std::filesystem::path(TANDEM_TEST_DATA_DIR) / "keras_optimizers";
+  const auto folder = std::filesystem::path(TANDEM_FIXTURES_DIR) / "keras_optimizers";
   const Training resumed(GetParam());
   const auto status = resumed.checkpoint().restore(folder / (name + "-1"));
   resumed.train(4);

@@ -39,7 +39,8 @@ TEST(RunWriter, RunsLieOneAfterAnotherEachWithItsChecksum) {
       expected.push_back(crc32c(content.data(), content.size()));
     }
     NewFile file(folder / "data");
-    const std::vector<ByteRun> runs(contents.begin(), contents.end());
+    std::vector<ByteRun> runs;
+    for (const auto& content : contents) runs.emplace_back(std::span<const char>(content));
     EXPECT_EQ(write_runs(file, runs), expected);
     EXPECT_FALSE(std::filesystem::exists(folder / "data"));
     file.rename();

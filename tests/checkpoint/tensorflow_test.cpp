@@ -1,4 +1,4 @@
-// Files that TensorFlow wrote: see tests/data/make_tensorflow_checkpoints.py.
+// Files that TensorFlow wrote: see tests/fixtures/make_tensorflow_checkpoints.py.
 #include <gtest/gtest.h>
 
 #include "harness/temp_folder.h"
@@ -12,7 +12,7 @@ using harness::throws;
 using Floats = std::vector<float>;
 
 const std::filesystem::path kFolder =
-    std::filesystem::path(TANDEM_TEST_DATA_DIR) / "tensorflow_checkpoints";
+    std::filesystem::path(TANDEM_FIXTURES_DIR) / "tensorflow_checkpoints";
 
 std::string key(const std::string& path) { return path + "/.ATTRIBUTES/VARIABLE_VALUE"; }
 

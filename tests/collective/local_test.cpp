@@ -11,7 +11,7 @@ namespace tandem::collective {
 namespace {
 
 template <class T>
-using Operands = std::vector<std::vector<T>>;  // Of one replica.
+using Operands = std::vector<std::vector<T>>;  // The operands of one replica.
 
 /// Some replicas, the operands of each, and where the results go: over the operands, or beside.
 template <class T>
@@ -85,14 +85,17 @@ class Replicas {
   std::vector<Operands<T>> inputs_, outputs_;
 };
 
-/// The sums in the order of the replicas.
+/// The sums of replicas `first` to `first + count`, as halves of a tree: (0 + 1) + (2 + 3), and
+/// what is left over comes last.
 template <class T>
-Operands<T> sums_of(const Replicas<T>& replicas, int count) {
-  Operands<T> sums = replicas.inputs(0);
-  for (int r = 1; r < count; ++r) {
-    for (size_t i = 0; i < sums.size(); ++i) {
-      for (size_t k = 0; k < sums[i].size(); ++k) sums[i][k] += replicas.inputs(r)[i][k];
-    }
+Operands<T> sums_of(const Replicas<T>& replicas, int count, int first = 0) {
+  if (count == 1) return replicas.inputs(first);
+  int half = 1;
+  while (half * 2 < count) half *= 2;
+  Operands<T> sums = sums_of(replicas, half, first);
+  const Operands<T> rest = sums_of(replicas, count - half, first + half);
+  for (size_t i = 0; i < sums.size(); ++i) {
+    for (size_t k = 0; k < sums[i].size(); ++k) sums[i][k] += rest[i][k];
   }
   return sums;
 }
@@ -102,7 +105,7 @@ const std::vector<int64_t> kSizes = {10, 0, 1, 7840, 333};
 
 template <class T>
 void check_all_reduce() {
-  for (const int count : {2, 3, 5}) {
+  for (const int count : {2, 3, 4, 5, 8}) {
     for (const int threads : {1, 2, 4}) {
       for (const bool in_place : {false, true}) {
         SCOPED_TRACE(testing::Message() << count << " replicas of " << threads << " threads, "
@@ -119,7 +122,7 @@ void check_all_reduce() {
 
 using Local = harness::FreshDevices;
 
-TEST_F(Local, AllReduceGivesEveryReplicaTheSumInTheOrderOfTheRanks) {
+TEST_F(Local, AllReduceGivesEveryReplicaTheSumInTheOrderOfTheTree) {
   check_all_reduce<float>();
   check_all_reduce<double>();
   check_all_reduce<int32_t>();

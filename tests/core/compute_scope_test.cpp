@@ -7,7 +7,7 @@
 namespace tandem::core {
 namespace {
 
-/// Of a number that the compiler does not know.
+/// A product that the compiler cannot compute beforehand.
 template <class T>
 T times_one(T x) {
   volatile T read = x;

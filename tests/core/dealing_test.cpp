@@ -30,7 +30,7 @@ class Machine {
         ->first;
   }
 
-  /// Which share of the time so many hosts play.
+  /// The share of the time in which so many hosts play.
   double share_of(int hosts, std::chrono::nanoseconds duration) {
     Dealing::Duration own{0};
     run(duration, [&](int playing, Dealing::Duration elapsed) {
@@ -39,7 +39,7 @@ class Machine {
     return static_cast<double>(own.count()) / static_cast<double>(duration.count());
   }
 
-  /// Which share of the jobs is measured.
+  /// The share of the jobs that is measured.
   double measured_share(std::chrono::nanoseconds duration) {
     int jobs = 0;
     int measured = 0;

@@ -242,7 +242,7 @@ TEST(Team, OneWhoNeverArrivesIsNamedWithinTheDeadline) {
   trap.open();
 }
 
-/// Who waits for a stuck thread must hear of it, not only of the error before.
+/// The caller that waits for a stuck thread must hear of it, not only of the error before.
 TEST(Team, OneWhoIsStuckWhileAnotherFailsIsNamedToo) {
   const harness::Trap trap;
   Team team(replicas(2));

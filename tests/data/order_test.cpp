@@ -29,7 +29,7 @@ TEST_F(OrderTest, AShuffleIsAPermutationOfTheSeedAndTheEpoch) {
 }
 
 TEST_F(OrderTest, TheOrderOfASeedNeverChanges) {
-  // Of a few lines of Python: positions that were saved by earlier versions stay true.
+  // The orders are those of a few lines of Python: positions that earlier versions saved stay true.
   EXPECT_EQ(numbers_of(Dataset::range(10).shuffle(10, {.seed = 7}), 0),
             (Numbers{5, 6, 3, 8, 2, 4, 1, 7, 9, 0}));
   EXPECT_EQ(numbers_of(Dataset::range(10).shuffle(3, {.seed = 7}), 5),

@@ -1,9 +1,8 @@
-#include "device/device.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"

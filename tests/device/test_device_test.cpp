@@ -4,9 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <future>
 
+#include "device/transfer.h"
 #include "harness/fresh_devices.h"
+#include "harness/late.h"
 #include "harness/throws.h"
 #include "op/registry.h"
 #include "tandem/error.h"
@@ -17,6 +20,7 @@
 namespace tandem::devices {
 namespace {
 
+using harness::issue_late;
 using harness::throws;
 using namespace std::chrono_literals;
 using Floats = std::vector<float>;
@@ -63,7 +67,7 @@ TEST_F(TestDeviceTest, ALateQueueKeepsTheOrder) {
   auto& queue = find("/gpu:0")->queue();
   EXPECT_FALSE(queue.immediate());
   std::vector<int> order;
-  for (int i = 0; i < 10; ++i) queue.submit([&order, i] { order.push_back(i); });
+  for (int i = 0; i < 10; ++i) issue_late(queue, [&order, i] { order.push_back(i); });
   queue.record().wait(10s);
   EXPECT_EQ(order, (std::vector<int>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}));
 }
@@ -72,7 +76,7 @@ TEST_F(TestDeviceTest, AnEventIsReadyOnceTheWorkBeforeItHasRun) {
   test::add_test_gpu();
   auto& queue = find("/gpu:0")->queue();
   std::promise<void> gate;
-  queue.submit([wait = gate.get_future().share()] { wait.wait(); });
+  issue_late(queue, [wait = gate.get_future().share()] { wait.wait(); });
   const Event event = queue.record();
   EXPECT_FALSE(event.ready());
   gate.set_value();
@@ -85,7 +89,7 @@ TEST_F(TestDeviceTest, AnOpReturnsBeforeItHasRun) {
   test::add_test_gpu();
   const Tensor x = on("/gpu:0", {-1, 2});
   std::promise<void> gate;
-  find("/gpu:0")->queue().submit([wait = gate.get_future().share()] { wait.wait(); });
+  issue_late(find("/gpu:0")->queue(), [wait = gate.get_future().share()] { wait.wait(); });
   const auto scope = device("/gpu:0");
   const Tensor y = relu(x) + x;
   EXPECT_FALSE(y.body()->ready.ready());
@@ -97,8 +101,8 @@ TEST_F(TestDeviceTest, AnErrorOfTheQueuesWorkSurfacesAtTheNextWait) {
   test::add_test_gpu();
   auto& queue = find("/gpu:0")->queue();
   bool later_work_ran = false;
-  queue.submit([] { throw DataLoss("the bus lost a bit"); });
-  queue.submit([&] { later_work_ran = true; });
+  issue_late(queue, [] { throw DataLoss("the bus lost a bit"); });
+  issue_late(queue, [&] { later_work_ran = true; });
   const Event failed = queue.record();
   EXPECT_TRUE(throws<DataLoss>([&] { failed.wait(10s); }, {"the bus lost a bit"}));
   EXPECT_TRUE(later_work_ran);
@@ -107,8 +111,8 @@ TEST_F(TestDeviceTest, AnErrorOfTheQueuesWorkSurfacesAtTheNextWait) {
 TEST_F(TestDeviceTest, TheFirstOfSeveralErrorsIsKept) {
   test::add_test_gpu();
   auto& queue = find("/gpu:0")->queue();
-  queue.submit([] { throw DataLoss("first"); });
-  queue.submit([] { throw Unavailable("second"); });
+  issue_late(queue, [] { throw DataLoss("first"); });
+  issue_late(queue, [] { throw Unavailable("second"); });
   const Event event = queue.record();
   EXPECT_TRUE(throws<DataLoss>([&] { event.wait(10s); }, {"first"}));
 }
@@ -116,7 +120,7 @@ TEST_F(TestDeviceTest, TheFirstOfSeveralErrorsIsKept) {
 TEST_F(TestDeviceTest, ATensorWhoseWorkFailedThrowsEachTimeItIsRead) {
   test::add_test_gpu();
   const Tensor x = on("/gpu:0", {1});
-  find("/gpu:0")->queue().submit([] { throw DataLoss("the bus lost a bit"); });
+  issue_late(find("/gpu:0")->queue(), [] { throw DataLoss("the bus lost a bit"); });
   const auto scope = device("/gpu:0");
   const Tensor y = relu(x);
   for (int i = 0; i < 2; ++i) {
@@ -181,7 +185,7 @@ TEST_F(TestDeviceTest, AnErrorOnOneReachesWhatTheOtherComputesFromIt) {
   test::add_test_gpu({.index = 0});
   test::add_test_gpu({.index = 1});
   const Tensor x = on("/gpu:0", {1});
-  find("/gpu:0")->queue().submit([] { throw DataLoss("the bus lost a bit"); });
+  issue_late(find("/gpu:0")->queue(), [] { throw DataLoss("the bus lost a bit"); });
   const Tensor y = on_device(x, find("/gpu:1"));
   EXPECT_TRUE(throws<DataLoss>([&] { y.to_vector<float>(); }, {"the bus lost a bit"}));
 }
@@ -204,8 +208,9 @@ TEST_F(TestDeviceTest, BytesAreCopiedBetweenAnyTwoSpaces) {
     for (const auto& to : devices) {
       const auto source = new_body(from, DType::float32, {4});
       const auto target = new_body(to, DType::float32, {4});
-      copy_bytes(from->space(), source->data(), host_memory(), values.data(), source->bytes());
-      copy_bytes(to->space(), target->data(), from->space(), source->data(), source->bytes());
+      write_in_chunks(*from, source->data(), source->bytes(),
+                      [&](char* chunk, size_t bytes) { std::memcpy(chunk, values.data(), bytes); });
+      transfer(*to, target->data(), *from, source->data(), source->bytes(), source);
       EXPECT_EQ(Tensor(target).to_vector<float>(), values) << from->name() << " " << to->name();
     }
   }

@@ -3,9 +3,9 @@
 #include <atomic>
 #include <thread>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
-#include "graph/execution.h"
+#include "execution/execution.h"
 #include "harness/classifier.h"
 #include "harness/threads.h"
 #include "harness/throws.h"
@@ -24,7 +24,7 @@ class MirroredStrategyTest : public testing::Test {
     config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
   }
   void TearDown() override {
-    graph::set_instruction_hook({});
+    op::set_instruction_hook({});
     config::set_wait_deadline(120s);
     devices::reset_devices();
   }
@@ -158,13 +158,13 @@ TEST_F(Mirrored, AnExceptionInAReplicaIsNamedAndTheModelStaysAtTheLastWholeStep)
   Training training;
   training.train();
   const auto weights = training.weights();
-  graph::set_instruction_hook([](int replica, const std::string& op) {
+  op::set_instruction_hook([](int replica, const std::string& op) {
     if (replica == 1 && op == "softmax_cross_entropy") throw InvalidArgument("labels out of range");
   });
   const auto message = error_of<InvalidArgument>([&] { training.train(); });
   EXPECT_EQ(message, "replica 1 on /device:CPU:1: labels out of range");
   EXPECT_EQ(training.weights(), weights);
-  graph::set_instruction_hook({});
+  op::set_instruction_hook({});
   EXPECT_NEAR(training.train(), undisturbed_second_loss(), 1e-12);
 }
 
@@ -239,6 +239,19 @@ TEST_F(Mirrored, AnInputSignatureHoldsForReplicas) {
   EXPECT_NE(rows.find("declare its leading size as -1"), std::string::npos) << rows;
 }
 
+TEST_F(Mirrored, AFunctionHasAnyNumberOfArguments) {
+  const MirroredStrategy strategy;
+  const FlatFunction wide([](const Tensors& x) { return Tensors{x[0] * 10.0, x[99] * 10.0}; });
+  PerReplicas arguments(99, Tensor(1.f));
+  arguments.push_back(strategy.split(fill({3, 2}, 2)));
+  for (int call = 0; call < 2; ++call) {
+    const PerReplicas results = strategy.run_flat(wide, arguments);
+    EXPECT_EQ(results[0].value(1).item<float>(), 10);
+    EXPECT_EQ(results[1].value(1).to_vector<float>(), (std::vector<float>{20, 20}));
+  }
+  EXPECT_EQ(wide.trace_count(), 1);
+}
+
 TEST_F(Mirrored, AnInputMayComputeButNotRunAStep) {
   const MirroredStrategy strategy;
   const PerReplica values = strategy.values_from_function([](const ValueContext&) {
@@ -277,7 +290,7 @@ TEST_F(Mirrored, AReplicaThatNeverArrivesIsNamedAndTrainingGoesOn) {
   const auto weights = training.weights();
   config::set_wait_deadline(200ms);
   const harness::Trap trap;
-  graph::set_instruction_hook([trap](int replica, const std::string& op) {
+  op::set_instruction_hook([trap](int replica, const std::string& op) {
     if (op != "softmax_cross_entropy") return;  // Up to there replicas do not meet.
     if (replica == 1) trap.enter();
     trap.wait_until_occupied();
@@ -287,7 +300,7 @@ TEST_F(Mirrored, AReplicaThatNeverArrivesIsNamedAndTrainingGoesOn) {
             "replica 1 on /device:CPU:1 (last seen in softmax_cross_entropy) did not arrive within "
             "0.2 s");
   EXPECT_EQ(training.weights(), weights);
-  graph::set_instruction_hook({});
+  op::set_instruction_hook({});
   config::set_wait_deadline(20s);
   EXPECT_NEAR(training.train(), undisturbed_second_loss(), 1e-12);
   trap.open();

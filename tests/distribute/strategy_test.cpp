@@ -1,10 +1,12 @@
 /// What all strategies have in common: scopes, contexts, reducing, gathering, data sets.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <sstream>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
+#include "device/transfer.h"
 #include "harness/throws.h"
 #include "tandem/tandem.h"
 #include "tensor/store.h"
@@ -298,8 +300,9 @@ TEST_F(StrategyTest, VerifyNamesTheReplicaAndTheFirstVariableThatDiffer) {
   const StoreRange& range = other.body()->range;
   const Buffer& component = *range.block->components()[1];
   const float wrong = 7;
-  component.device()->space().copy_from_host(
-      static_cast<float*>(component.data()) + range.offset + 2, &wrong, sizeof wrong);
+  devices::write_in_chunks(*component.device(),
+                           static_cast<float*>(component.data()) + range.offset + 2, sizeof wrong,
+                           [&](char* chunk, size_t bytes) { std::memcpy(chunk, &wrong, bytes); });
   const std::string error = error_of<DataLoss>([&] { strategy.verify({same, other}); });
   EXPECT_TRUE(contains(error, "replica 1 on /device:GPU:0")) << error;
   EXPECT_TRUE(contains(error, "variable 'other'")) << error;

@@ -254,16 +254,24 @@ TEST_F(ProgramTest, AVariableIsReadOnceAllHaveWrittenIt) {
   EXPECT_EQ(barriers(f), "assign | matmul");
 }
 
+/// A step of SGD, with momentum where there are slots.
+void update(const Variables& variables, const std::vector<Variables>& slots = {}) {
+  const op::Attrs attrs = {{"momentum", slots.empty() ? 0.0 : 0.9},
+                           {"nesterov", false},
+                           {"weight_decay", 0.0},
+                           {"every", int64_t{1}}};
+  Tensors gradients;
+  for (const Variable& variable : variables) gradients.push_back(fill(variable.shape(), 2.0));
+  ops::apply_update({"sgd_update", attrs}, {.gradients = gradients,
+                                            .variables = variables,
+                                            .slots = slots,
+                                            .rate = Tensor(0.1),
+                                            .step = Tensor(int64_t{0}),
+                                            .condition = Tensor(true)});
+}
+
 TEST_F(ProgramTest, UpdatesOfTheSameVariablesNeedABarrierUnlessTheyTakeThemInTheSameOrder) {
   const Variable v(fill({100}, 1.0)), w(fill({300}, 1.0));
-  const auto update = [](const Variables& variables) {
-    const op::Attrs attrs = {
-        {"momentum", 0.0}, {"nesterov", false}, {"weight_decay", 0.0}, {"every", int64_t{1}}};
-    Tensors gradients;
-    for (const Variable& variable : variables) gradients.push_back(fill(variable.shape(), 2.0));
-    ops::apply_update({"sgd_update", attrs}, gradients, variables, {}, Tensor(0.1),
-                      Tensor(int64_t{0}));
-  };
   EXPECT_EQ(barriers([&](const Tensors&) {
               update({v, w});
               update({v, w});
@@ -273,6 +281,25 @@ TEST_F(ProgramTest, UpdatesOfTheSameVariablesNeedABarrierUnlessTheyTakeThemInThe
   EXPECT_EQ(barriers([&](const Tensors&) {
               update({v, w});
               update({w, v});
+              return Tensors{};
+            }),
+            "sgd_update | sgd_update");
+}
+
+TEST_F(ProgramTest, SlotsDoNotCountWhereAVariableBeginsInAnUpdate) {
+  const Variable s(fill({50}, 1.0)), t(fill({50}, 1.0)), v(fill({100}, 1.0)), w(fill({300}, 1.0));
+  const Variables like_s = {Variable(fill({50}, 0.0))}, like_t = {Variable(fill({50}, 0.0))},
+                  like_v = {Variable(fill({100}, 0.0))}, like_w = {Variable(fill({300}, 0.0))};
+  EXPECT_EQ(barriers([&](const Tensors&) {
+              update({v, w});
+              update({v, w}, {like_v, like_w});
+              return Tensors{};
+            }),
+            "sgd_update sgd_update");
+  // The elements before w are 100, and then 50 with a slot of 50.
+  EXPECT_EQ(barriers([&](const Tensors&) {
+              update({v, w});
+              update({s, w, t}, {like_s, like_w, like_t});
               return Tensors{};
             }),
             "sgd_update | sgd_update");

@@ -1,5 +1,5 @@
-/// The 784-10-10 classifier of the first article, with data and weights from a fixed generator that
-/// the figures of other frameworks (tests/data, bench/peers) use too.
+/// The small classifier 784-10-10, with data and weights from a fixed generator that
+/// the figures of other frameworks (tests/fixtures, bench/peers) use too.
 #pragma once
 
 #include <cmath>
@@ -20,7 +20,7 @@ inline uint64_t hashed(uint64_t seed, uint64_t i) {
   return z ^ (z >> 31);
 }
 
-/// In [0, 1), with 24 bits.
+/// A number in [0, 1), with 24 bits.
 inline double uniform(uint64_t seed, uint64_t i) {
   return static_cast<double>(hashed(seed, i) >> 40) * 0x1p-24;
 }

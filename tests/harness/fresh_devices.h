@@ -5,7 +5,7 @@
 
 #include <chrono>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <iterator>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/classifier.h"
 #include "harness/without.h"
@@ -14,7 +14,7 @@
 namespace tandem::harness {
 namespace {
 
-/// Between ways of calling; rounding differs where sums are cut differently.
+/// The difference between ways of calling; rounding differs where sums are cut differently.
 constexpr double kGradientTolerance = 1e-9;
 
 std::vector<double> numbers(const Tensor& tensor) {

@@ -17,12 +17,13 @@ struct OpRow {
   Tensors inputs;  ///< float64 for those with gradients.
   std::function<Tensor(const Tensors&)> f;
   std::vector<double> expected;
-  Shape shape{};               ///< Of the result.
-  bool differentiable = true;  ///< By every float64 input.
+  Shape shape{};               ///< The shape of the result.
+  bool differentiable = true;  ///< It has a gradient by every float64 input.
   bool follows_rows =
       false;  ///< Row i of the result depends on row i of every input of that many rows only.
-  double tolerance = 1e-12;         ///< Relative to the larger of 1 and the expected value.
-  double float32_tolerance = 1e-5;  ///< With the float64 inputs cast to float32; 0: no such check.
+  double tolerance = 1e-12;  ///< Relative to the larger of 1 and the expected value.
+  /// The tolerance with the float64 inputs cast to float32; 0: no such check.
+  double float32_tolerance = 1e-5;
 };
 
 /// Fails the running gtest for each way in which the op is wrong.

@@ -11,8 +11,9 @@
 #include <vector>
 
 #include "device/test/test_device.h"
-#include "distribute/per_replica.h"
-#include "graph/function_body.h"
+#include "device/transfer.h"
+#include "distribute/sharding.h"
+#include "function/function_body.h"
 #include "harness/fresh_devices.h"
 #include "tandem/tandem.h"
 #include "tensor/store.h"
@@ -58,7 +59,7 @@ class ReplicaGroup {
   int count() const { return replicas_->count(); }
 
   graph::ConcretePtr trace(const FlatFunction& f, const Tensors& batch) const {
-    return f.body()->concrete({.tensors = batch, .batched = (uint64_t{1} << batch.size()) - 1},
+    return f.body()->concrete({.tensors = batch, .batched = [](size_t) { return true; }},
                               {.replicas = replicas_});
   }
 
@@ -86,14 +87,14 @@ class ReplicaGroup {
     return results;
   }
 
-  /// Of a scalar result.
+  /// The sum of the replicas' values of a scalar result.
   double total(const FlatFunction& f, const Tensors& batch) const {
     double sum = 0;
     for (const Tensors& results : run(f, batch)) sum += results[0].item<double>();
     return sum;
   }
 
-  /// Of the last function that ran.
+  /// How the last function that ran summed its gradients.
   const std::string& reduction() const { return reduction_; }
 
  private:
@@ -108,9 +109,11 @@ inline std::vector<Doubles> components(const Variable& variable) {
   const StoreRange& range = variable.body()->range;
   for (const auto& component : range.block->components()) {
     auto& device = *component->device();
-    device.queue().record().wait(std::chrono::seconds(5));
     Doubles values(static_cast<size_t>(range.count));
-    device.space().copy_to_host(values.data(), range.data(device), values.size() * sizeof(double));
+    char* to = reinterpret_cast<char*>(values.data());
+    devices::read_in_chunks(
+        device, range.data(device), values.size() * sizeof(double),
+        [&](const char* chunk, size_t bytes) { to = std::copy_n(chunk, bytes, to); });
     all.push_back(std::move(values));
   }
   return all;
@@ -131,7 +134,7 @@ class SpreadDevices : public FreshDevices {
  protected:
   void SetUp() override { devices_with({}, {}); }
   void TearDown() override {
-    graph::set_instruction_hook({});
+    op::set_instruction_hook({});
     FreshDevices::TearDown();
   }
 

@@ -31,13 +31,13 @@ bool eventually(const Condition& condition) {
 /// so that a thread that outlives the test can hold it.
 class Trap {
  public:
-  /// To be called by who gets stuck.
+  /// Is called by the thread that gets stuck.
   void enter() const {
     state_->occupied = true;
     while (!state_->open) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }
 
-  /// To be called by the others before they wait for that thread: a busy machine may run them
+  /// Is called by the others before they wait for that thread: a busy machine may run them
   /// first.
   void wait_until_occupied() const {
     eventually([&] { return state_->occupied.load(); });

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How well the examples learn Fashion-MNIST: the articles' classifier beside Keras's own, for several seeds, and the convnet of
+"""How well the examples learn Fashion-MNIST: the small classifier beside Keras's own, for several seeds, and the convnet of
 the demo.
 
 The classifier, 784-10-10 with Adam(0.01) and two epochs, depends much on its seed, here and in Keras, and a seed now and then

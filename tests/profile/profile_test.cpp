@@ -7,10 +7,10 @@
 #include <fstream>
 
 #include "device/test/test_device.h"
-#include "graph/instruction_hook.h"
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
+#include "op/instruction_hook.h"
 #include "tandem/tandem.h"
 
 namespace tandem {
@@ -24,10 +24,10 @@ class ProfileTest : public harness::FreshDevices {
  protected:
   void SetUp() override {
     FreshDevices::SetUp();
-    graph::set_instruction_hook([](int, const std::string&) {});
+    op::set_instruction_hook([](int, const std::string&) {});
   }
   void TearDown() override {
-    graph::set_instruction_hook({});
+    op::set_instruction_hook({});
     FreshDevices::TearDown();
   }
 };
@@ -82,7 +82,7 @@ TEST_F(ProfileTest, EagerOpsAndQueuesAreRecorded) {
     EXPECT_EQ(op->flops, 4) << name;
     EXPECT_GT(op->bytes, 0) << name;
   }
-  const auto* copy = find(summary, "copy");  // Of both results to the host, at least.
+  const auto* copy = find(summary, "copy");  // Both results were copied to the host, at least.
   ASSERT_NE(copy, nullptr);
   EXPECT_GE(copy->bytes, 2 * 16);
   EXPECT_GT(summary.copy, 0);

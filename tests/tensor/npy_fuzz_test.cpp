@@ -14,7 +14,7 @@
 namespace tandem {
 namespace {
 
-const std::filesystem::path kNumpyFiles = std::filesystem::path(TANDEM_TEST_DATA_DIR) / "numpy";
+const std::filesystem::path kNumpyFiles = std::filesystem::path(TANDEM_FIXTURES_DIR) / "numpy";
 
 std::string bytes_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);

@@ -16,7 +16,7 @@ namespace {
 
 using harness::throws;
 
-const std::filesystem::path kNumpyFiles = std::filesystem::path(TANDEM_TEST_DATA_DIR) / "numpy";
+const std::filesystem::path kNumpyFiles = std::filesystem::path(TANDEM_FIXTURES_DIR) / "numpy";
 
 class Npy : public harness::FreshDevices {
  protected:

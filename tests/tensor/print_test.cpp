@@ -41,7 +41,7 @@ std::vector<double> values_in(const std::string& line, int64_t count) {
 }
 
 std::vector<Case> numpy_cases() {
-  std::ifstream file(std::string(TANDEM_TEST_DATA_DIR) + "/numpy_print.txt");
+  std::ifstream file(std::string(TANDEM_FIXTURES_DIR) + "/numpy_print.txt");
   std::vector<Case> cases;
   for (std::string line; std::getline(file, line);) {
     Case found;

@@ -4,7 +4,7 @@
 
 #include "harness/throws.h"
 #include "tandem/error.h"
-#include "tensor/trackable.h"
+#include "tensor/trackable_body.h"
 
 namespace tandem {
 namespace {

@@ -32,13 +32,14 @@ struct TrainingCase {
   int64_t batch_size = 32;
   int epochs = 2;
 
-  /// Of the largest element of each loss, metric, gradient or weight.
+  /// The difference that is allowed, relative to the largest element of each loss, metric, gradient
+  /// or weight.
   double tolerance = 1e-9;
 };
 
 struct Equivalence {
   bool same = true;
-  double largest = 0;  ///< Difference, of the largest element of what differs.
+  double largest = 0;  ///< The largest difference, relative to the largest element there.
   std::string text;    ///< What differs, and by how much, by strategy; empty where nothing does.
 };
 

@@ -16,7 +16,7 @@ class TANDEM_API Activation {
   /// "linear": the tensor as it is.
   Activation() = default;
 
-  /// By Keras's name: "linear", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu" (by
+  /// `name` is Keras's: "linear", "relu", "relu6", "leaky_relu", "elu", "selu", "celu", "gelu" (by
   /// the error function), "sigmoid", "log_sigmoid", "hard_sigmoid", "tanh", "hard_tanh", "softmax",
   /// "log_softmax" (both over the last axis), "softplus", "softsign", "silu" or "swish",
   /// "hard_silu" or "hard_swish", "mish", "exponential". Throws InvalidArgument for another,

@@ -33,7 +33,7 @@ class TANDEM_API TrainingRun {
 
   virtual const Model& model() const = 0;
   virtual int epochs() const = 0;
-  /// Of an epoch, where that is known.
+  /// The number of steps of an epoch, where it is known.
   virtual std::optional<int64_t> steps() const = 0;
 
   /// The metrics of this epoch so far. Waits for the device.
@@ -117,7 +117,7 @@ struct ModelCheckpointOptions {
   std::string monitor = "val_loss";
   bool save_best_only = false;
   Mode mode = Mode::automatic;
-  int save_freq = 1;  ///< In epochs.
+  int save_freq = 1;  ///< The number of epochs from one save to the next.
 };
 
 /// Saves the model's weights as a checkpoint after each epoch. "{epoch}" and "{val_loss}" (any log,

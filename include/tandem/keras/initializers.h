@@ -15,7 +15,7 @@ class TANDEM_API Initializer {
  public:
   using Make = std::function<Tensor(const Shape& shape, DType dtype)>;
 
-  /// By Keras's name: "zeros", "ones", "glorot_uniform", "glorot_normal", "he_uniform",
+  /// `name` is Keras's: "zeros", "ones", "glorot_uniform", "glorot_normal", "he_uniform",
   /// "he_normal", "lecun_uniform", "lecun_normal", "random_uniform", "random_normal",
   /// "truncated_normal", and "uniform" and "normal" for the random ones. Throws InvalidArgument for
   /// another, listing these.
@@ -43,7 +43,7 @@ TANDEM_API Initializer random_uniform(double minval = -0.05, double maxval = 0.0
 TANDEM_API Initializer random_normal(double mean = 0, double stddev = 0.05,
                                      std::optional<uint64_t> seed = {});
 
-/// Those further than two standard deviations from the mean are drawn again.
+/// Numbers further than two standard deviations from the mean are drawn again.
 TANDEM_API Initializer truncated_normal(double mean = 0, double stddev = 0.05,
                                         std::optional<uint64_t> seed = {});
 

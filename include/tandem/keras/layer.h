@@ -42,9 +42,9 @@ struct CallContext {
 /// A penalty on the size of weights: a scalar that is added to the loss.
 class TANDEM_API Regularizer {
  public:
-  /// None.
+  /// There is no penalty.
   Regularizer() = default;
-  /// By Keras's name with its default of 0.01: "l1", "l2", "l1_l2". Throws InvalidArgument for
+  /// `name` is Keras's, with its default of 0.01: "l1", "l2", "l1_l2". Throws InvalidArgument for
   /// another, listing these.
   Regularizer(const char* name);  // NOLINT(google-explicit-constructor)
   explicit Regularizer(std::function<Tensor(const Tensor&)> penalty)
@@ -69,8 +69,8 @@ struct WeightOptions {
   bool trainable = true;
   DType dtype = DType::float32;
   VariableAggregation aggregation = VariableAggregation::none;
-  /// In checkpoints, where that is not its name: "_kernel" for Keras's "kernel". Those that have it
-  /// by its name are restored too.
+  /// What checkpoints call it, where that is not its name: "_kernel" for Keras's "kernel". Those
+  /// that have it by its name are restored too.
   std::string tracked_name{};
 };
 
@@ -79,7 +79,7 @@ using TensorSpecs = std::vector<TensorSpec>;
 /// The shape of one example, for the first layer of a Sequential: `{.input_shape = {28, 28, 1}}`.
 class TANDEM_API InputShape {
  public:
-  /// Not known before the first call.
+  /// The shape is not known before the first call.
   InputShape() = default;
   InputShape(std::initializer_list<int64_t> sizes) : shape_(sizes) {}
   InputShape(const Shape& shape) : shape_(shape) {}  // NOLINT(google-explicit-constructor)
@@ -203,7 +203,7 @@ class TANDEM_API Layer : public Trackable {
 
   /// A layer that is not trainable, or lies inside one that is not, has no trainable weights.
   bool trainable() const { return body_->trainable_; }
-  /// Of this layer and of all inside.
+  /// Sets it for this layer and for all inside.
   void set_trainable(bool trainable) const;
 
   /// Own weights first, then those of the layers inside, each once.

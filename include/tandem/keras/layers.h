@@ -277,7 +277,7 @@ class TANDEM_API Concatenate : public Layer {
 
 struct MultiHeadAttentionOptions {
   std::optional<int64_t> value_dim{};  ///< key_dim unless given.
-  double dropout = 0;                  ///< Of the weights of attention, while training.
+  double dropout = 0;  ///< The share of attention's weights that is dropped while training.
   bool use_bias = true;
   std::optional<int64_t> output_shape{};  ///< The query's width unless given.
   bool use_causal_mask = false;           ///< Token i sees the tokens 0 to i only.

@@ -48,7 +48,7 @@ class TANDEM_API Loss {
   /// loss of them all, a scalar: see operator().
   using PerExample = std::function<Tensor(const Tensor& y_true, const Tensor& y_pred)>;
 
-  /// By Keras's name, with its defaults: "categorical_crossentropy",
+  /// `name` is Keras's, and so are the defaults: "categorical_crossentropy",
   /// "sparse_categorical_crossentropy", "binary_crossentropy", "mean_squared_error" or "mse",
   /// "mean_absolute_error" or "mae", "huber". Throws InvalidArgument for another, listing these.
   Loss(const std::string& name);  // NOLINT(google-explicit-constructor)
@@ -119,7 +119,7 @@ struct CategoricalCrossentropyOptions {
   std::string name = "categorical_crossentropy";
 };
 
-/// Of distributions [.., classes]; both of one shape.
+/// The cross-entropy of distributions [.., classes]; both have one shape.
 class TANDEM_API CategoricalCrossentropy : public Loss {
  public:
   explicit CategoricalCrossentropy(const CategoricalCrossentropyOptions& options = {});
@@ -132,8 +132,9 @@ struct SparseCategoricalCrossentropyOptions {
   std::string name = "sparse_categorical_crossentropy";
 };
 
-/// Of classes [..] or [.., 1] and distributions [.., classes]. A label that is no class is
-/// InvalidArgument naming it and its row, as sparse_softmax_cross_entropy_with_logits throws it.
+/// The cross-entropy of classes [..] or [.., 1] and distributions [.., classes]. A label that is no
+/// class is InvalidArgument naming it and its row, as sparse_softmax_cross_entropy_with_logits
+/// throws it.
 class TANDEM_API SparseCategoricalCrossentropy : public Loss {
  public:
   explicit SparseCategoricalCrossentropy(const SparseCategoricalCrossentropyOptions& options = {});
@@ -146,7 +147,7 @@ struct BinaryCrossentropyOptions {
   std::string name = "binary_crossentropy";
 };
 
-/// Of probabilities that do not exclude each other, the mean over the last axis.
+/// The cross-entropy of probabilities that do not exclude each other, the mean over the last axis.
 class TANDEM_API BinaryCrossentropy : public Loss {
  public:
   explicit BinaryCrossentropy(const BinaryCrossentropyOptions& options = {});
@@ -175,7 +176,7 @@ class TANDEM_API MeanAbsoluteError : public Loss {
 };
 
 struct HuberOptions {
-  double delta = 1;  ///< Where the parabola becomes a line. Positive.
+  double delta = 1;  ///< The error from which on the parabola is a line; positive.
   Reduction reduction = Reduction::sum_over_batch_size;
   std::string name = "huber_loss";
 };

@@ -28,7 +28,7 @@ class TANDEM_API Metric : public Trackable {
   /// scalar, the mean over the batch, which counts as one example and takes no sample weights.
   using PerExample = std::function<Tensor(const Tensor& y_true, const Tensor& y_pred)>;
 
-  /// By Keras's name, which stays the metric's name: "accuracy" or "acc" (binary, sparse or
+  /// `name` is Keras's, and stays the metric's name: "accuracy" or "acc" (binary, sparse or
   /// categorical accuracy, by the shapes of truth and predictions), "binary_accuracy",
   /// "categorical_accuracy", "sparse_categorical_accuracy", "top_k_categorical_accuracy",
   /// "sparse_top_k_categorical_accuracy", and the names of losses. Throws InvalidArgument for

@@ -23,12 +23,12 @@
 
 namespace tandem::keras {
 
-class Training;
+class Trainer;
 
 class TANDEM_API Model : public Layer {
  public:
-  /// From inputs to outputs, through the layers called between them. Throws InvalidArgument when an
-  /// output does not depend on the inputs alone.
+  /// A model from inputs to outputs, through the layers called between them. Throws InvalidArgument
+  /// when an output does not depend on the inputs alone.
   Model(const KerasTensors& inputs, const KerasTensors& outputs, const std::string& name = {});
 
   /// A layer of one's own as a model.
@@ -83,7 +83,7 @@ class TANDEM_API Model : public Layer {
 
  protected:
   struct State;
-  Training& training(const char* who) const;
+  Trainer& trainer(const char* who) const;
   std::shared_ptr<State> state_;
 
  private:

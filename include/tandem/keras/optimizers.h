@@ -38,8 +38,8 @@ struct OptimizerDescription;
 /// The handle is cheap, and copies are the same optimizer.
 class TANDEM_API Optimizer : public Trackable {
  public:
-  /// By Keras's name, in any case, with its defaults: "adagrad", "adam", "adamw", "rmsprop", "sgd".
-  /// Throws InvalidArgument for another, listing these.
+  /// `identifier` is Keras's name, in any case, with its defaults: "adagrad", "adam", "adamw",
+  /// "rmsprop", "sgd". Throws InvalidArgument for another, listing these.
   Optimizer(const std::string& identifier);  // NOLINT(google-explicit-constructor)
   Optimizer(const char* identifier);         // NOLINT(google-explicit-constructor)
 
@@ -56,11 +56,12 @@ class TANDEM_API Optimizer : public Trackable {
   /// checkpoint which is restored has an object for each of its values.
   void build(const Variables& variables) const;
 
-  /// "adam".
+  /// What the optimizer is called: "adam".
   const std::string& name() const;
   /// Steps taken, int64. While gradients accumulate each call is a step, and schedules see it.
   const Variable& iterations() const;
-  /// float64; assign to it to change the rate. Throws FailedPrecondition where a schedule sets it.
+  /// The rate, a float64; assign to it to change the rate. Throws FailedPrecondition where a
+  /// schedule sets it.
   const Variable& learning_rate() const;
   /// What the next step takes: the variable's value or the schedule's, a float64 scalar.
   Tensor current_learning_rate() const;

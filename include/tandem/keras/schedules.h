@@ -18,7 +18,7 @@ namespace tandem::keras::optimizers::schedules {
 /// The handle is cheap, and copies are the same schedule.
 class TANDEM_API LearningRateSchedule {
  public:
-  /// From the step, a scalar int64 tensor, to the rate, a scalar of a floating dtype.
+  /// The rate, a scalar of a floating dtype, at the step, a scalar int64 tensor.
   using Rate = std::function<Tensor(const Tensor& step)>;
 
   /// One's own. It may be traced: what it does with tensors counts, not with what is around them.
@@ -49,9 +49,9 @@ struct CosineDecayOptions {
   int64_t warmup_steps = 0;
 };
 
-/// From initial_learning_rate along half a cosine to alpha of it, in decay_steps (Loshchilov and
-/// Hutter, 2016). With a warmup_target it first goes from initial_learning_rate to the target along
-/// a line, in warmup_steps, and decays from there.
+/// The rate falls from initial_learning_rate along half a cosine to alpha of it, in decay_steps
+/// (Loshchilov and Hutter, 2016). With a warmup_target it first goes from initial_learning_rate to
+/// the target along a line, in warmup_steps, and decays from there.
 class TANDEM_API CosineDecay : public LearningRateSchedule {
  public:
   CosineDecay(double initial_learning_rate, int64_t decay_steps,

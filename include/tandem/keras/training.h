@@ -34,10 +34,10 @@ struct CompileOptions {
   optimizers::Optimizer optimizer = "rmsprop";
   OneOrMore<Loss> loss{};              ///< One for all outputs, or one for each.
   std::vector<double> loss_weights{};  ///< One for each output; 1 without them.
-  std::vector<Metric> metrics{};       ///< Of each output, each sample counted once.
-  /// Of each output, each sample counted by its weight, where fit or evaluate has weights.
+  std::vector<Metric> metrics{};       ///< Metrics of each output, each sample counted once.
+  /// Metrics of each output, each sample counted by its weight, where fit or evaluate has weights.
   std::vector<Metric> weighted_metrics{};
-  bool run_eagerly = false;     ///< Op by op: slow, for debugging.
+  bool run_eagerly = false;     ///< Steps run op by op: slow, for debugging.
   int steps_per_execution = 1;  ///< Callbacks are called once for so many; epochs have as many or
                                 ///< a multiple, unless the data end.
 };
@@ -59,12 +59,12 @@ struct ValidationData {
   Tensors x{};
   Tensors y{};
   Tensor sample_weight{};
-  std::optional<data::Dataset> batches{};  ///< In place of the arrays.
+  std::optional<data::Dataset> batches{};  ///< A data set in place of the arrays.
 };
 
 struct FitOptions {
-  /// Of arrays; over all replicas. Without one it is 32 or, with steps_per_epoch, what makes so
-  /// many steps of the arrays.
+  /// The rows of a batch of arrays, over all replicas. Unless given it is 32 or, with
+  /// steps_per_epoch, what makes so many steps of the arrays.
   std::optional<int64_t> batch_size{};
   int epochs = 1;  ///< The number of the last one, as counted from `initial_epoch`.
   Verbose verbose = Verbose::automatic;
@@ -73,8 +73,8 @@ struct FitOptions {
   /// validation_data.
   double validation_split = 0;
   std::optional<ValidationData> validation_data{};
-  bool shuffle = true;                       ///< Anew before each epoch.
-  std::map<int64_t, double> class_weight{};  ///< By class; 1 for those not named.
+  bool shuffle = true;                       ///< The rows get a new order before each epoch.
+  std::map<int64_t, double> class_weight{};  ///< The weight of each class; 1 for those not named.
   Tensor sample_weight{};                    ///< One per sample of arrays.
   int initial_epoch = 0;
   /// An epoch is so many steps and goes on where the last one ended. Where the data end within it a
@@ -82,7 +82,7 @@ struct FitOptions {
   /// that says how many elements it has also where the epoch ends with them.
   std::optional<int64_t> steps_per_epoch{};
   std::optional<int64_t> validation_steps{};       ///< The first so many, each time.
-  std::optional<int64_t> validation_batch_size{};  ///< Of arrays; else it is batch_size.
+  std::optional<int64_t> validation_batch_size{};  ///< Rows of such a batch; else batch_size.
   int validation_freq = 1;                         ///< Validates after each so many epochs.
   int64_t verify_every = 0;  ///< Compares the replicas' weights after so many steps; 0: never.
   std::ostream* output = nullptr;  ///< Where progress is shown; null: std::cout.
@@ -109,7 +109,7 @@ struct PredictOptions {
 struct History {
   std::vector<int> epoch;
   std::map<std::string, std::vector<double>> history;
-  int64_t samples_seen = 0;  ///< Over all epochs and replicas; each sample counts once an epoch.
+  int64_t samples_seen = 0;  ///< Samples over all epochs and replicas; each counts once an epoch.
 };
 
 }  // namespace tandem::keras

@@ -17,7 +17,7 @@ TANDEM_API Tensor leaky_relu(const Tensor& x, double alpha = 0.2);
 TANDEM_API Tensor elu(const Tensor& x, double alpha = 1.0);
 
 struct GeluOptions {
-  bool approximate = false;  ///< By tanh, as GPT-2 does; else by the error function.
+  bool approximate = false;  ///< gelu by tanh, as GPT-2 has it; else by the error function.
 };
 
 /// x times the normal distribution function of x.

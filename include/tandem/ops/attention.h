@@ -10,7 +10,7 @@ namespace tandem {
 
 struct AttentionOptions {
   bool causal = false;            ///< Query i sees the keys 0 to i only.
-  std::optional<double> scale{};  ///< Of the scores; 1 / sqrt(width) if left out.
+  std::optional<double> scale{};  ///< The factor of the scores; 1 / sqrt(width) if left out.
   /// Broadcastable to [batch, heads, queries, keys]. Of bools: which keys a query sees. Of the
   /// queries' dtype: added to the scores, and differentiable.
   Tensor mask{};

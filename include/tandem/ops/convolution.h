@@ -20,7 +20,7 @@ class HeightWidth {
       : sizes_(sizes) {}
 
   bool given() const { return sizes_.has_value(); }
-  /// Requires that it was given.
+  /// The two sizes. Requires that they were given.
   const std::array<int64_t, 2>& sizes() const { return *sizes_; }
   std::array<int64_t, 2> value_or(const std::array<int64_t, 2>& otherwise) const {
     return sizes_.value_or(otherwise);
@@ -36,13 +36,13 @@ class Padding {
   enum class Kind { valid, same, explicit_pairs };
   using Pair = std::pair<int64_t, int64_t>;  ///< Before and after.
 
-  /// None.
+  /// There is no padding.
   static const Padding valid;
-  /// As many as make the result ceil(size / stride) large; where their number is odd, one more at
-  /// the end, as in TensorFlow.
+  /// As many zeros as make the result ceil(size / stride) large; where their number is odd, one
+  /// more at the end, as in TensorFlow.
   static const Padding same;
 
-  /// So many rows above and below, and columns to the left and right.
+  /// So many rows of zeros above and below, and columns to the left and right.
   Padding(const Pair& height, const Pair& width) : Padding(Kind::explicit_pairs, height, width) {}
 
   Kind kind() const { return kind_; }
@@ -63,7 +63,7 @@ inline const Padding Padding::same{Kind::same, {0, 0}, {0, 0}};
 struct Conv2dOptions {
   std::array<int64_t, 2> strides{1, 1};  ///< Down and to the right.
   Padding padding = Padding::valid;
-  std::array<int64_t, 2> dilations{1, 1};  ///< From one element of the filter to the next.
+  std::array<int64_t, 2> dilations{1, 1};  ///< Distances between elements of the filter.
   int64_t groups = 1;  ///< Channels are cut into so many groups, each with filters of its own.
 };
 

@@ -12,7 +12,7 @@ TANDEM_API Tensor fill(const Shape& shape, double value, DType dtype = DType::fl
 TANDEM_API Tensor zeros(const Shape& shape, DType dtype = DType::float32);
 TANDEM_API Tensor ones(const Shape& shape, DType dtype = DType::float32);
 
-/// Of the shape and dtype of `x`.
+/// Zeros or ones of the shape and dtype of `x`.
 TANDEM_API Tensor zeros_like(const Tensor& x);
 TANDEM_API Tensor ones_like(const Tensor& x);
 

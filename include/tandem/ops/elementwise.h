@@ -48,7 +48,7 @@ TANDEM_API Tensor reciprocal(const Tensor& x);
 TANDEM_API Tensor sqrt(const Tensor& x);
 TANDEM_API Tensor rsqrt(const Tensor& x);  ///< 1 / sqrt(x)
 
-/// To whole numbers; `round` takes halves to the even neighbour. No gradients.
+/// They round to whole numbers; `round` takes halves to the even neighbour. No gradients.
 TANDEM_API Tensor floor(const Tensor& x);
 TANDEM_API Tensor ceil(const Tensor& x);
 TANDEM_API Tensor round(const Tensor& x);
@@ -80,13 +80,13 @@ TANDEM_API Tensor less_equal(const Tensor& a, const Tensor& b);
 TANDEM_API Tensor greater(const Tensor& a, const Tensor& b);
 TANDEM_API Tensor greater_equal(const Tensor& a, const Tensor& b);
 
-/// Of bools.
+/// Both operands are bools.
 TANDEM_API Tensor logical_and(const Tensor& a, const Tensor& b);
 TANDEM_API Tensor logical_or(const Tensor& a, const Tensor& b);
 TANDEM_API Tensor logical_xor(const Tensor& a, const Tensor& b);
 TANDEM_API Tensor logical_not(const Tensor& x);
 
-/// Of float32 and float64.
+/// The operand is float32 or float64.
 TANDEM_API Tensor is_nan(const Tensor& x);
 TANDEM_API Tensor is_inf(const Tensor& x);
 TANDEM_API Tensor is_finite(const Tensor& x);

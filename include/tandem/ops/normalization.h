@@ -12,7 +12,7 @@ struct BatchNormOptions {
 
 struct BatchNorm {
   Tensor y;
-  Tensor mean, variance;  ///< Of each channel [channels]; the variance is the mean square distance.
+  Tensor mean, variance;  ///< One of each channel; the variance is the mean square distance.
 };
 
 /// Per channel of `x` [.., channels], over all other axes:

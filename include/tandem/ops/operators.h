@@ -41,7 +41,7 @@ inline Tensor operator<=(const Tensor& a, const Tensor& b) { return less_equal(a
 inline Tensor operator>(const Tensor& a, const Tensor& b) { return greater(a, b); }
 inline Tensor operator>=(const Tensor& a, const Tensor& b) { return greater_equal(a, b); }
 
-/// Of bools.
+/// The operands are bools.
 inline Tensor operator&(const Tensor& a, const Tensor& b) { return logical_and(a, b); }
 inline Tensor operator|(const Tensor& a, const Tensor& b) { return logical_or(a, b); }
 inline Tensor operator^(const Tensor& a, const Tensor& b) { return logical_xor(a, b); }

@@ -11,7 +11,7 @@ namespace tandem {
 
 struct Pool2dOptions {
   std::array<int64_t, 2> window{2, 2};  ///< Height and width.
-  HeightWidth strides{};                ///< Down and to the right; the window's size unless given.
+  HeightWidth strides{};  ///< Steps down and to the right; the window's size unless given.
   Padding padding = Padding::valid;
 };
 

@@ -42,8 +42,8 @@ TANDEM_API Tensor random_normal(const Shape& shape, double mean = 0, double stdd
 TANDEM_API Tensor random_truncated_normal(const Shape& shape, double mean = 0, double stddev = 1,
                                           const RandomOptions& options = {});
 
-/// In [minval, maxval). The dtype may also be int32 or int64; then both bounds are whole numbers,
-/// as for random_integers.
+/// Uniform numbers in [minval, maxval). The dtype may also be int32 or int64; then both bounds are
+/// whole numbers, as for random_integers.
 TANDEM_API Tensor random_uniform(const Shape& shape, double minval = 0, double maxval = 1,
                                  const RandomOptions& options = {});
 

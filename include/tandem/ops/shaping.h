@@ -19,11 +19,11 @@ TANDEM_API Tensor shape(const Tensor& x, DType dtype = DType::int32);
 /// The number of elements of `x`, a scalar like those of shape().
 TANDEM_API Tensor size(const Tensor& x, DType dtype = DType::int32);
 
-/// With a new axis of size 1 at `axis`; a negative one counts from the end of the result.
+/// `x` with a new axis of size 1 at `axis`; a negative one counts from the end of the result.
 TANDEM_API Tensor expand_dims(const Tensor& x, int axis);
 
-/// Without the given axes, which must have size 1; without all such axes if none are given. In a
-/// function that reads the rows of the batch where they are among them: see shape.h.
+/// `x` without the given axes, which must have size 1; without all such axes if none are given. In
+/// a function that reads the rows of the batch where they are among them: see shape.h.
 TANDEM_API Tensor squeeze(const Tensor& x, const std::vector<int>& axes = {});
 
 /// Axis i of the result is axis permutation[i] of `x`; with no permutation the axes are reversed.

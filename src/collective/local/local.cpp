@@ -3,6 +3,7 @@
 /// it; nothing is copied or sent.
 #include <algorithm>
 
+#include "collective/tree.h"
 #include "op/registry.h"
 
 namespace tandem::collective::local {
@@ -15,7 +16,7 @@ using op::Split;
 /// Where results go.
 enum class Target { own, all };
 
-/// Elements of all operands, end to end.
+/// The end of each operand, where all are laid end to end, in elements.
 std::vector<int64_t> ends_of(const Signature& signature) {
   std::vector<int64_t> ends;
   int64_t end = 0;
@@ -49,21 +50,21 @@ T* peer_out(const Launch& launch, int replica, int output) {
   return static_cast<T*>(launch.peers[replica][launch.operands[launch.inputs + output]]);
 }
 
-/// Sums a block at a time in a local array: the results may lie where the inputs lay.
+/// Sums a block at a time in local arrays: the results may lie where the inputs lay.
 template <class T>
 void sum_piece(const Launch& launch, Target target, int operand, int64_t begin, int64_t end) {
   constexpr int64_t kBlock = 256;
-  T sum[kBlock];
+  constexpr int kMostReplicas = 1 << 16;
+  T sums[tree_depth(kMostReplicas)][kBlock];
   const int replicas = launch.step->replicas;
   for (int64_t i = begin; i < end; i += kBlock) {
     const int64_t n = std::min(kBlock, end - i);
-    const T* first = peer_in<T>(launch, 0, operand) + i;
-    const T* second = peer_in<T>(launch, 1, operand) + i;
-    for (int64_t k = 0; k < n; ++k) sum[k] = first[k] + second[k];
-    for (int r = 2; r < replicas; ++r) {
-      const T* next = peer_in<T>(launch, r, operand) + i;
-      for (int64_t k = 0; k < n; ++k) sum[k] += next[k];
-    }
+    const auto input = [&](int r, int) { return peer_in<T>(launch, r, operand) + i; };
+    const auto add = [&](const T* a, const T* b, int depth) -> const T* {
+      for (int64_t k = 0; k < n; ++k) sums[depth][k] = a[k] + b[k];
+      return sums[depth];
+    };
+    const T* sum = tree_sum(0, replicas, input, add);
     if (target == Target::own) {
       std::copy_n(sum, n, launch.out<T>(operand) + i);
     } else {
@@ -95,28 +96,27 @@ op::ExecutablePtr prepare_broadcast(const Signature& signature) {
 }
 
 template <class T>
-void register_for(op::Registry& registry) {
+void register_for(op::BackendKernels& kernels) {
   const std::vector<DType> dtype{dtype_of<T>};
-  registry.add_kernel("all_reduce", "cpu", dtype,
-                      [](const Signature& s, int) { return prepare_sum<T>(s, Target::all); });
-  registry.add_kernel("reduce_scatter", "cpu", dtype,
-                      [](const Signature& s, int) { return prepare_sum<T>(s, Target::own); });
-  registry.add_kernel("broadcast", "cpu", dtype,
-                      [](const Signature& s, int) { return prepare_broadcast<T>(s); });
+  kernels.add("all_reduce", dtype,
+              [](const Signature& s, int) { return prepare_sum<T>(s, Target::all); });
+  kernels.add("reduce_scatter", dtype,
+              [](const Signature& s, int) { return prepare_sum<T>(s, Target::own); });
+  kernels.add("broadcast", dtype, [](const Signature& s, int) { return prepare_broadcast<T>(s); });
 }
 
 }  // namespace
 
-void register_kernels(op::Registry& registry) {
-  registry.add_kernel("replica_id", "cpu", {DType::int32}, [](const Signature&, int) {
+void register_kernels(op::BackendKernels& kernels) {
+  kernels.add("replica_id", {DType::int32}, [](const Signature&, int) {
     return op::executable([](const Launch& launch) {
       if (launch.part == 0) *launch.out<int32_t>(0) = launch.step->replica;
     });
   });
-  register_for<float>(registry);
-  register_for<double>(registry);
-  register_for<int32_t>(registry);
-  register_for<int64_t>(registry);
+  register_for<float>(kernels);
+  register_for<double>(kernels);
+  register_for<int32_t>(kernels);
+  register_for<int64_t>(kernels);
 }
 
 }  // namespace tandem::collective::local

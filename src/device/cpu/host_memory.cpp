@@ -1,12 +1,9 @@
 #include <sys/mman.h>
 
 #include <cstdlib>
-#include <cstring>
-#include <vector>
 
 #include "core/alignment.h"
 #include "device/memory_space.h"
-#include "profile/recorder.h"
 
 namespace tandem::devices {
 namespace {
@@ -30,16 +27,6 @@ class HostMemory final : public MemorySpace {
     return data;
   }
   void deallocate(void* data, size_t) noexcept override { std::free(data); }
-
-  void copy_from_host(void* to, const void* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void copy_to_host(void* to, const void* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
-  void copy_within(void* to, const void* from, size_t bytes) override {
-    std::memcpy(to, from, bytes);
-  }
 };
 
 }  // namespace
@@ -47,25 +34,6 @@ class HostMemory final : public MemorySpace {
 MemorySpace& host_memory() {
   static HostMemory* memory = new HostMemory;  // Buffers may be freed at any point of the exit.
   return *memory;
-}
-
-void copy_bytes(MemorySpace& to_space, void* to, MemorySpace& from_space, const void* from,
-                size_t bytes) {
-  if (bytes == 0) return;
-  if (&to_space == &from_space) {
-    to_space.copy_within(to, from, bytes);
-    return;
-  }
-  const profile::Span copying("copy", profile::Kind::copy, 0, static_cast<double>(bytes));
-  if (from_space.host_readable()) {
-    to_space.copy_from_host(to, from, bytes);
-  } else if (to_space.host_readable()) {
-    from_space.copy_to_host(to, from, bytes);
-  } else {
-    std::vector<char> staging(bytes);
-    from_space.copy_to_host(staging.data(), from, bytes);
-    to_space.copy_from_host(to, staging.data(), bytes);
-  }
 }
 
 }  // namespace tandem::devices

@@ -1,6 +1,6 @@
-/// A device made for tests: its memory cannot be read by the host, its queue runs late on a thread
-/// of its own, variables exist for float types and int64 only, and any kernel can be missing. What
-/// is correct here is correct on a GPU.
+/// A device made for tests: its memory cannot be read by the host, its commands run late on a
+/// thread of its own, variables exist for float types and int64 only, and any kernel can be
+/// missing. What is correct here is correct on a GPU.
 #pragma once
 
 #include <chrono>
@@ -8,20 +8,21 @@
 #include <set>
 #include <string>
 
-#include "device/device.h"
+#include "device/logical_device.h"
 
 namespace tandem::devices::test {
 
 struct Options {
   int index = 0;                            ///< Of "/physical_device:GPU:<index>": the next one.
-  std::chrono::microseconds delay{0};       ///< How late each piece of work starts.
+  std::chrono::microseconds delay{0};       ///< How late each command starts,
+  bool random_delay = false;                ///< or the most that it may be late.
   std::set<std::string> missing_kernels{};  ///< As Device::Options has them.
   bool stuck = false;                       ///< The queue accepts work and never runs it.
   size_t memory = 0;                        ///< Bytes; 0 is as much as the host has.
 };
 
-/// Adds a GPU with backend "test". It computes with the CPU's kernels. Throws InvalidArgument when
-/// the index is not the next one.
+/// Adds a GPU with backend "test", whose kernels are the CPU's, run late. Throws InvalidArgument
+/// when the index is not the next one.
 void add_test_gpu(const Options& options = {});
 
 }  // namespace tandem::devices::test

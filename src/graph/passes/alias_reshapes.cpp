@@ -1,3 +1,8 @@
+// A reshape, or another op that only gives its input a new shape or name (OpDef::is_view), costs
+// nothing in a program: its output becomes an alias, a value that lies in the input's memory.
+//
+//   before   %1 = matmul(x, w)    %2 = reshape(%1)       %3 = relu(%2)
+//   after    %1 = matmul(x, w)    %2 is an alias of %1   %3 = relu(%2)
 #include <algorithm>
 
 #include "graph/passes/passes.h"

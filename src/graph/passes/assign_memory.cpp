@@ -1,7 +1,20 @@
+// Decides which values of a program share memory. Each value that a call computes gets a buffer of
+// the arena. A buffer goes on to the next value when its last one has been used for the last time,
+// and an elementwise result takes the buffer of its input at once.
+//
+//   %1 = matmul(x, w)     buffer 0
+//   %2 = relu(%1)         buffer 0, in place: nobody else uses %1
+//   %3 = matmul(%2, v)    buffer 1: %2 is read while %3 is written
+//   %4 = matmul(%3, u)    buffer 0: %2 is no longer used
+//
+// Results of the program have no buffer: they are tensors of their own. The choice is made for
+// kNominalRows and holds for any number of rows, because a plan makes each buffer as large as the
+// largest of its values.
 #include <algorithm>
 #include <atomic>
 
 #include "graph/program.h"
+#include "graph/uses.h"
 
 namespace tandem::graph {
 namespace {
@@ -12,10 +25,7 @@ std::atomic<bool> planning{true};
 class Assigner {
  public:
   explicit Assigner(const Graph& graph)
-      : graph_(graph), last_use_(graph.values.size(), -1), fixed_(graph.values.size(), false) {
-    for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (int input : graph.nodes[i].inputs) last_use(input) = static_cast<int>(i);
-    }
+      : graph_(graph), uses_(graph), fixed_(graph.values.size(), false) {
     for (int result : graph.results) fixed_[static_cast<size_t>(result)] = true;
     memory_.buffer_of.assign(graph.values.size(), -1);
   }
@@ -23,13 +33,12 @@ class Assigner {
   MemoryAssignment run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      const int now = static_cast<int>(i);
       std::vector<bool> taken(node.inputs.size(),
                               false);  // Inputs whose buffer an output took over.
       for (size_t o = 0; o < node.outputs.size(); ++o) {
         const int output = node.outputs[o];
         if (fixed_[static_cast<size_t>(output)]) continue;
-        if (can_take_over(node, o, now)) {
+        if (can_take_over(node, o, i)) {
           put(output, buffer_of(node.inputs[o]));
           taken[o] = true;
         } else {
@@ -37,28 +46,27 @@ class Assigner {
         }
       }
       for (size_t k = 0; k < node.inputs.size(); ++k) {
-        if (!taken[k] && last_use(node.inputs[k]) == now) release(node.inputs[k]);
+        if (!taken[k] && !uses_.is_used_from(node.inputs[k], i + 1)) release(node.inputs[k]);
       }
       for (int output : node.outputs) {
-        if (last_use(output) < 0) release(output);
+        if (!uses_.is_used(output)) release(output);
       }
     }
     return std::move(memory_);
   }
 
  private:
-  int& last_use(int value) { return last_use_[static_cast<size_t>(graph_.storage_of(value))]; }
   int& buffer_of(int value) {
     return memory_.buffer_of[static_cast<size_t>(graph_.storage_of(value))];
   }
   size_t bytes_of(int value) const { return graph_.at(value).type.bytes(kNominalRows); }
 
-  bool can_take_over(const Node& node, size_t index, int now) {
+  bool can_take_over(const Node& node, size_t index, size_t now) {
     if (!planning || !node.op().in_place || index >= node.inputs.size()) return false;
     const int input = node.inputs[index];
     const int storage = graph_.storage_of(input);
     const auto same_storage = [&](int other) { return graph_.storage_of(other) == storage; };
-    return buffer_of(input) >= 0 && last_use(input) == now &&
+    return buffer_of(input) >= 0 && !uses_.is_used_from(input, now + 1) &&
            std::ranges::count_if(node.inputs, same_storage) == 1 &&
            node.op().split(node.signature).is_aligned(index) &&
            graph_.at(input).type.shape.total_extent() ==
@@ -100,10 +108,10 @@ class Assigner {
   }
 
   const Graph& graph_;
-  std::vector<int> last_use_;  // By value that owns memory.
-  std::vector<bool> fixed_;    // Results live in tensors of their own.
+  const Uses uses_;
+  std::vector<bool> fixed_;  // Results live in tensors of their own.
   MemoryAssignment memory_;
-  std::vector<size_t> sizes_;  // By buffer, at the nominal rows.
+  std::vector<size_t> sizes_;  // The size of each buffer, at the nominal rows.
   std::vector<int> free_;
 };
 

@@ -1,27 +1,32 @@
+// A call moves down to just before the first use of its result where that frees memory: where its
+// inputs must be kept until then anyway, the result need not be kept as well.
+//
+//   before   %2 = mul(%1, s)   %3 = matmul(%1, w)   ..   %8 = add(%1, %2)
+//   after    %3 = matmul(%1, w)   ..   %2 = mul(%1, s)   %8 = add(%1, %2)
 #include <algorithm>
 #include <optional>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/uses.h"
+#include "graph/uses.h"
 
 namespace tandem::graph {
 namespace {
 
-/// Others are left alone: moving them saves little memory and may cost a barrier.
+/// Only large values are moved: for others it saves little memory and may cost a barrier.
 bool is_large(const op::TensorType& type) { return type.bytes(kNominalRows) >= kLargeBytes; }
 
-/// Stays where the trace has it: what it does depends on when it happens, or all replicas meet
-/// there, or it is too small to matter.
+/// A node that stays where the trace has it: what it does depends on when it happens, or all
+/// replicas meet there, or it is too small to matter.
 bool is_fixed(const Node& node) {
   return !node.ranges.empty() || node.op().is_collective || !node.regions.empty() ||
          std::ranges::none_of(node.signature.outputs, is_large);
 }
 
-/// The first call that uses any output of a node; Uses::kResult where there is none.
+/// The first call that uses any output of a node; Use::kResult where there is none.
 size_t first_use(const Uses& uses, const Node& node) {
-  size_t first = Uses::kResult;
+  size_t first = Use::kResult;
   for (int output : node.outputs) {
-    if (!uses.of(output).empty()) first = std::min(first, uses.of(output).front());
+    if (uses.is_used(output)) first = std::min(first, uses.of(output).front().call);
   }
   return first;
 }
@@ -30,7 +35,7 @@ size_t first_use(const Uses& uses, const Node& node) {
 bool inputs_live_until(const Graph& graph, const Uses& uses, const Node& node, size_t position) {
   return std::ranges::all_of(node.inputs, [&](int input) {
     const bool is_kept = graph.at(graph.storage_of(input)).source != Value::Source::node;
-    return is_kept || uses.of(input).back() >= position;
+    return is_kept || uses.is_used_from(input, position);
   });
 }
 
@@ -39,7 +44,7 @@ size_t lower_place(const Graph& graph, const Uses& uses, size_t index) {
   const Node& node = graph.nodes[index];
   if (is_fixed(node)) return index;
   const size_t use = first_use(uses, node);
-  if (use == Uses::kResult || use <= index + 1) return index;
+  if (use == Use::kResult || use <= index + 1) return index;
   // What a variable holds may not change in between.
   for (size_t i = index + 1; i < use; ++i) {
     if (graph.nodes[i].op().writes_ranges) return index;

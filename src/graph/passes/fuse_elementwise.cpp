@@ -1,8 +1,18 @@
+// Elementwise calls over one shape that follow each other become one call of the op `fused`, whose
+// attribute is the expression that it computes (op/expression.h). Memory is read and written once
+// instead of once for each call.
+//
+//   before   %3 = add(%1, %2)   %4 = relu(%3)   %5 = mul(%4, %1)
+//   after    %5 = fused(%1, %2; expression=mul(relu(add(in0, in1)), in0))
+//
+// A group of calls is made where its last member stands. So it stays open for further members only
+// until a call outside of it uses one of its results.
 #include <algorithm>
 #include <map>
 #include <set>
 
 #include "graph/passes/passes.h"
+#include "graph/uses.h"
 #include "op/expression.h"
 #include "op/registry.h"
 
@@ -30,7 +40,7 @@ struct Group {
 
 class Fuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), group_of_(graph.values.size(), -1) {}
+  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), group_of_(graph.values.size(), -1) {}
 
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) visit(i);
@@ -110,7 +120,7 @@ class Fuser {
 
   /// The nodes with each group of more than one member replaced by one call.
   void rebuild() {
-    std::map<size_t, const Group*> made_at;  // By last member.
+    std::map<size_t, const Group*> made_at;  // The groups, by their last member.
     std::set<size_t> gone;
     for (const Group& group : groups_) {
       if (group.members.size() < 2) continue;
@@ -131,7 +141,7 @@ class Fuser {
 
   Node fused(const Group& group) {
     const std::set<size_t> members(group.members.begin(), group.members.end());
-    std::map<int, int> step_of;  // By storage of the value.
+    std::map<int, int> step_of;  // The step that computes each value, by the value's storage.
     auto expression = std::make_shared<Expression>();
     std::vector<int> inputs = ordered_inputs(group);
     expression->inputs = static_cast<int>(inputs.size());
@@ -163,7 +173,7 @@ class Fuser {
     return node;
   }
 
-  /// Those of the result's own size first: the result may be written in their place.
+  /// The inputs, those of the result's own size first: the result may be written in their place.
   std::vector<int> ordered_inputs(const Group& group) const {
     std::vector<int> inputs(group.inputs.begin(), group.inputs.end());
     std::stable_partition(inputs.begin(), inputs.end(),
@@ -172,19 +182,14 @@ class Fuser {
   }
 
   bool is_used_outside(int value, const std::set<size_t>& members) const {
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      for (int input : node.inputs) {
-        if (graph_.storage_of(input) != value) continue;
-        if (!members.contains(i) || graph_.at(input).type != graph_.at(value).type) return true;
-      }
-    }
-    return std::ranges::any_of(graph_.results,
-                               [&](int result) { return graph_.storage_of(result) == value; });
+    return std::ranges::any_of(uses_.of(value), [&](const Use& use) {
+      return !members.contains(use.call) || graph_.at(use.value).type != graph_.at(value).type;
+    });
   }
 
   Graph& graph_;
-  std::vector<int> group_of_;  // By value.
+  const Uses uses_;
+  std::vector<int> group_of_;  // The group of each value, or -1.
   std::vector<Group> groups_;
 };
 

@@ -1,7 +1,16 @@
+// Max pooling passes the gradient of each window on to one place of the window, so the gradient
+// that the convolution before it gets is mostly zero. This pass writes on the convolution's
+// backward calls which share of the gradient is not zero. The kernel multiplies only that share
+// where it is small.
+//
+//   before   %9 = max_pool2d_grad(y, p, g)   %10 = conv2d_backprop_filter(x, %9)
+//   after    %9 = max_pool2d_grad(y, p, g)   %10 = conv2d_backprop_filter(x, %9; density=0.25)
+//
+// It comes after shrink_pool_gradients, which moves relu's gradient from between the two.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "ops/window.h"
+#include "ops/convolution/window.h"
 
 namespace tandem::graph {
 namespace {

@@ -1,3 +1,8 @@
+// Where two calls of one op have the same inputs and attributes, the first is made and its results
+// stand for those of the second. Gradient functions often compute again what was computed forward.
+//
+//   before   %2 = exp(%1)   %3 = exp(%1)   %4 = mul(%2, %3)
+//   after    %2 = exp(%1)                  %4 = mul(%2, %2)
 #include <unordered_map>
 
 #include "graph/passes/passes.h"

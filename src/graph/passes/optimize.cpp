@@ -1,3 +1,6 @@
+// The order of the passes that rewrite a graph before it becomes a program. First those that leave
+// fewer calls, which make the work of all others smaller; then those that join calls; then those
+// that settle when calls are made and what is copied, which must see the calls that are left.
 #include <atomic>
 
 #include "graph/passes/passes.h"
@@ -10,7 +13,8 @@ std::atomic<bool> fusion{true};
 void set_fusion(bool on) { fusion = on; }
 
 void make_smaller(Graph& graph) {
-  // First while numbers are calls that say which they are, then with what could be computed.
+  // The passes run first while numbers are still calls (`fill`) that say their value, then again
+  // with what could be folded.
   merge_equal_calls(graph);
   simplify_algebra(graph);
   fold_constants(graph);
@@ -22,7 +26,8 @@ void make_smaller(Graph& graph) {
 void optimize(Graph& graph) {
   make_smaller(graph);
   alias_reshapes(graph);
-  // Before reads are elided: a call that moves down past an assign must not read what that wrote.
+  // Calls are fused before reads are elided: a call that moves down past an assign must not read
+  // what that wrote.
   if (fusion) {
     shrink_pool_gradients(graph);
     mark_sparse_gradients(graph);
@@ -35,6 +40,13 @@ void optimize(Graph& graph) {
   copy_shared_results(graph);
   shard_updates(graph);
   remove_dead_code(graph);
+}
+
+std::span<const char* const> ops_of_passes() {
+  static constexpr const char* kOps[] = {
+      "fused",           "fused_conv2d", "fused_matmul", "gelu_tanh_with_slope", "gelu_with_slope",
+      "silu_with_slope", "mul",          "reshape",      "reduce_scatter"};
+  return kOps;
 }
 
 }  // namespace tandem::graph

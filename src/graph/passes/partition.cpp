@@ -1,3 +1,11 @@
+// A function may use several devices: by scopes inside it, or by variables that live apart. This
+// pass gives each call a device and cuts the graph into parts of one device each, as few as the
+// order of the data allows. Each part is then compiled as a program of its own (stage.h).
+//
+//   before   %1 = matmul(x, w) on GPU:0    %2 = exp(%1) on CPU:0    %3 = mul(%2, x) on GPU:0
+//   after    part 0, GPU:0: x -> %1        part 1, CPU:0: %1 -> %2  part 2, GPU:0: %2, x -> %3
+//
+// What crosses from one part to another is a result of the first and an argument of the second.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +14,7 @@
 #include "device/placement_log.h"
 #include "device/settings.h"
 #include "graph/passes/passes.h"
+#include "graph/uses.h"
 #include "op/registry.h"
 
 namespace tandem::graph {
@@ -58,7 +67,7 @@ class Placer {
     return host;
   }
 
-  /// Where most of a node's inputs are computed, by bytes; null where none is.
+  /// The device where most of a node's inputs are computed, by bytes; null where none is.
   const DevicePtr& device_of_inputs(const Node& node) {
     std::map<const devices::Device*, double> bytes;
     static const DevicePtr none;
@@ -105,10 +114,12 @@ class Cutter {
   }
 
  private:
-  /// Who computes what a node uses, and who must have read or written a variable before it.
+  /// Finds for each node the nodes that compute what it uses, and those that must have read or
+  /// written its variables before it.
   void find_predecessors() {
     std::vector<int> producer(graph_.values.size(), -1);
-    std::map<int, std::vector<size_t>> users;  // Of a variable, since it was last written.
+    // The users of each variable since it was last written.
+    std::map<int, std::vector<size_t>> users;
     predecessors_.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
@@ -205,17 +216,10 @@ class Extract {
   Part part_;
 };
 
-/// For each value the nodes of how many parts use it; results count as one more.
-std::vector<bool> used_later(const Graph& graph, const std::vector<size_t>& part) {
-  std::vector<bool> here(graph.nodes.size(), false);
-  for (size_t node : part) here[node] = true;
-  std::vector<bool> used(graph.values.size(), false);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (here[i]) continue;
-    for (int input : graph.nodes[i].inputs) used[static_cast<size_t>(input)] = true;
-  }
-  for (int result : graph.results) used[static_cast<size_t>(result)] = true;
-  return used;
+/// True when the caller or a call outside of the part, whose nodes are sorted, uses a value.
+bool is_used_outside(const Uses& uses, int value, const std::vector<size_t>& part) {
+  return std::ranges::any_of(
+      uses.of(value), [&](const Use& use) { return !std::ranges::binary_search(part, use.call); });
 }
 
 void report(const Graph& graph, const std::vector<DevicePtr>& placed, const Home& home) {
@@ -266,12 +270,12 @@ Partition partition(Graph graph, const Home& home) {
   std::vector<int> tensor_of(graph.values.size(), -1);
   int tensors = 0;
   for (int argument : graph.arguments) tensor_of[static_cast<size_t>(argument)] = tensors++;
+  const Uses uses(graph);
   for (const std::vector<size_t>& nodes : Cutter(graph, placed).run()) {
     Extract extract(graph, nodes, placed[nodes[0]], tensor_of);
-    const std::vector<bool> wanted = used_later(graph, nodes);
     for (size_t node : nodes) {
       for (int output : graph.nodes[node].outputs) {
-        if (wanted[static_cast<size_t>(output)]) extract.add_result(output, tensors++);
+        if (is_used_outside(uses, output, nodes)) extract.add_result(output, tensors++);
       }
     }
     result.parts.push_back(extract.take());

@@ -2,6 +2,8 @@
 /// it.
 #pragma once
 
+#include <span>
+
 #include "graph/graph.h"
 #include "graph/home.h"
 
@@ -14,7 +16,7 @@ void fold_constants(Graph& graph);
 /// repeated only to meet a larger operand is not repeated.
 void simplify_algebra(Graph& graph);
 
-/// Of calls alike one is made, and its results used by all.
+/// Where calls are alike, one of them is made, and all use its results.
 void merge_equal_calls(Graph& graph);
 
 /// What is done to the gradient of max pooling, relu's gradient or a sum over the image, is done
@@ -61,12 +63,12 @@ void shard_updates(Graph& graph);
 struct Part {
   devices::DevicePtr device;
   Graph graph;
-  std::vector<int> inputs;  ///< By argument: which tensor of the call it is.
+  std::vector<int> inputs;  ///< For each argument, which tensor of the call it is.
 };
 
 /// The tensors of a call are its arguments, then the results of each part in turn.
 struct Partition {
-  std::vector<Part> parts;   ///< In the order in which they run.
+  std::vector<Part> parts;   ///< The parts, in the order in which they run.
   std::vector<int> results;  ///< Which tensors of the call the whole graph returns.
 };
 
@@ -79,11 +81,15 @@ Partition partition(Graph graph, const Home& home);
 /// Calls without effect whose outputs nobody uses are removed.
 void remove_dead_code(Graph& graph);
 
-/// Those of the above that leave fewer calls and know nothing of devices.
+/// Runs those of the above that leave fewer calls and know nothing of devices.
 void make_smaller(Graph& graph);
 
-/// All of the above, in order.
+/// Runs all of the above, in order.
 void optimize(Graph& graph);
+
+/// The ops that passes put into a graph. They run before devices are known, so every backend has
+/// kernels for these; collectives are exchanged where devices share no memory.
+std::span<const char* const> ops_of_passes();
 
 /// For tests: leaves calls apart that are fused otherwise, to compare.
 void set_fusion(bool on);

@@ -1,7 +1,18 @@
+// All threads run the same list of instructions at once, each its own part of every instruction.
+// This pass puts a barrier before an instruction in which a thread may touch memory that another
+// thread has written, or may still be reading, since the last barrier.
+//
+//   %2 = matmul(%1, w)    each thread computes its own rows of %2
+//   %3 = relu(%2)         and reads the same rows of %2: no barrier
+//   -- barrier            of the threads of one replica
+//   %4 = matmul(v, %3)    each thread reads all of %3
+//   -- barrier            of the threads of all replicas
+//   all_reduce(%4)        each thread reads its chunks of all replicas' %4
 #include <algorithm>
 #include <optional>
 
 #include "graph/program.h"
+#include "op/update.h"
 
 namespace tandem::graph {
 namespace {
@@ -13,7 +24,7 @@ struct Partition {
   op::Split::Unit unit;
   bool whole_team;
   int64_t unit_bytes = 0;
-  int64_t start = 0;   ///< Of chunks: the elements of the operands before this one.
+  int64_t start = 0;   ///< For chunks, the elements before this operand's first.
   bool alone = false;  ///< The first thread has all of it; nothing else counts then.
   bool operator==(const Partition&) const = default;
 };
@@ -30,6 +41,26 @@ struct Access {
            !(partition && partition == other.partition);
   }
 };
+
+/// The elements before each operand, where chunks run on from one operand to the next.
+std::vector<int64_t> starts_of(const op::TensorTypes& types) {
+  std::vector<int64_t> starts;
+  int64_t start = 0;
+  for (const op::TensorType& type : types) {
+    starts.push_back(start);
+    start += type.shape.total_extent();
+  }
+  return starts;
+}
+
+/// An update cuts its ranges as it does their gradients.
+std::vector<int64_t> range_starts_of(const Node& node) {
+  if (!node.op().is_update) return starts_of(node.signature.ranges);
+  const op::UpdateLayout layout(node.signature);
+  std::vector<int64_t> starts;
+  for (size_t i = 0; i < node.ranges.size(); ++i) starts.push_back(layout.start(layout.owner(i)));
+  return starts;
+}
 
 class BarrierPlacer {
  public:
@@ -64,9 +95,7 @@ class BarrierPlacer {
     const Node& node = instruction.node;
     const op::Split split = node.op().split(node.signature);
     const Partition shared{split.extent, split.unit, instruction.whole_team};
-    int64_t start = 0;
-    // The part of one operand; chunks run on from each operand to the next.
-    const auto part_of = [&](int value) {
+    const auto part_of = [&](int value, int64_t start) {
       const op::TensorType& type = graph_.at(value).type;
       const auto size = static_cast<int64_t>(size_of(type.dtype));
       Partition own = shared;
@@ -74,24 +103,24 @@ class BarrierPlacer {
       own.unit_bytes =
           chunks ? size : (split.extent == 0 ? 0 : type.shape.total_extent() / split.extent * size);
       own.start = chunks ? start : 0;
-      start += chunks ? type.shape.total_extent() : 0;
       return own;
     };
     const bool collective = node.op().is_collective && replicas_ > 1;
     std::vector<Access> accesses;
+    const std::vector<int64_t> input_starts = starts_of(node.signature.inputs);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const Partition part = part_of(node.inputs[i]);
+      const Partition part = part_of(node.inputs[i], input_starts[i]);
       accesses.push_back(access(node.inputs[i], false, collective,
                                 split.is_aligned(i) ? std::optional(part) : std::nullopt));
     }
-    start = 0;
-    for (int output : node.outputs) {
-      accesses.push_back(
-          access(output, true, collective && node.op().writes_peers, part_of(output)));
+    const std::vector<int64_t> output_starts = starts_of(node.signature.outputs);
+    for (size_t i = 0; i < node.outputs.size(); ++i) {
+      accesses.push_back(access(node.outputs[i], true, collective && node.op().writes_peers,
+                                part_of(node.outputs[i], output_starts[i])));
     }
-    start = 0;
+    const std::vector<int64_t> range_starts = range_starts_of(node);
     for (size_t i = 0; i < node.ranges.size(); ++i) {
-      const Partition part = part_of(node.ranges[i]);
+      const Partition part = part_of(node.ranges[i], range_starts[i]);
       const bool writes = node.op().writes_ranges;
       accesses.push_back(
           access(node.ranges[i], writes, false, writes ? std::optional(part) : std::nullopt));
@@ -121,8 +150,8 @@ class BarrierPlacer {
   const Graph& graph_;
   const MemoryAssignment& memory_;
   const int replicas_;
-  std::vector<Access> since_team_;  // Since the last barrier of all replicas.
-  std::vector<Access> since_any_;   // Since the last barrier of either kind.
+  std::vector<Access> since_team_;  // The accesses since the last barrier of all replicas,
+  std::vector<Access> since_any_;   // and since the last barrier of either kind.
 };
 
 }  // namespace

@@ -1,3 +1,9 @@
+// Removes the calls whose outputs nobody uses, from the last to the first, so that what was
+// computed for them alone goes too. Calls that write variables stay, and so do collectives, which
+// all replicas must make alike.
+//
+//   before   %1 = exp(x)   %2 = sqrt(%1)   %3 = relu(x)   results: %3
+//   after    %3 = relu(x)                                 results: %3
 #include <algorithm>
 
 #include "graph/passes/passes.h"

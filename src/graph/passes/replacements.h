@@ -27,7 +27,7 @@ class Replacements {
     if (node.near >= 0) node.near = now(node.near);
   }
 
-  /// To be called when all nodes are updated.
+  /// Ends the replacement. It is called when all nodes are updated.
   void finish() {
     for (int& result : graph_.results) result = now(result);
     for (Value& value : graph_.values) {

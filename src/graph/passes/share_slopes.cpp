@@ -1,9 +1,17 @@
+// gelu and silu cost tens of instructions for each element, and their gradients as many again, of
+// the same intermediate values. Where a program has both, one call computes value and slope, and
+// the gradient is a product.
+//
+//   before   %2 = gelu(%1)                  ..   %8 = gelu_grad(%7, %1)
+//   after    %2, %3 = gelu_with_slope(%1)   ..   %8 = mul(%7, %3)
+//
+// It is done only where no other call uses %1: then the slope is kept instead of %1, not besides.
 #include <algorithm>
 #include <string_view>
 #include <utility>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/uses.h"
+#include "graph/uses.h"
 #include "op/registry.h"
 
 namespace tandem::graph {
@@ -33,25 +41,25 @@ class Sharer {
     const int x = graph_.nodes[index].inputs[0];
     // What a call has not made is kept anyway.
     if (graph_.at(graph_.storage_of(x)).source != Value::Source::node) return;
-    const std::vector<size_t>& users = uses_.of(x);
+    const std::vector<Use>& uses = uses_.of(x);
     const auto is_x = [&](int value) { return graph_.storage_of(value) == graph_.storage_of(x); };
-    const auto is_gradient = [&](size_t user) {
-      if (user <= index || user == Uses::kResult) return false;
-      if (graph_.nodes[user].op().name != shared.gradient) return false;
-      const Node& node = graph_.nodes[user];
-      return !is_x(node.inputs[0]) && graph_.at(node.inputs[1]).type == graph_.at(x).type;
+    const auto is_gradient = [&](const Use& use) {
+      if (use.call <= index || use.is_result()) return false;
+      const Node& node = graph_.nodes[use.call];
+      return node.op().name == shared.gradient && !is_x(node.inputs[0]) &&
+             graph_.at(node.inputs[1]).type == graph_.at(x).type;
     };
-    const bool nobody_else =
-        std::ranges::all_of(users, [&](size_t user) { return user == index || is_gradient(user); });
-    if (users.size() < 2 || !nobody_else) return;
+    const bool nobody_else = std::ranges::all_of(
+        uses, [&](const Use& use) { return use.call == index || is_gradient(use); });
+    if (uses.size() < 2 || !nobody_else) return;
     const int slope = graph_.add_value({.type = graph_.at(x).type});
     Node& activation = graph_.nodes[index];
     activation.signature.op = &op::find_op(shared.both);
     activation.outputs.push_back(slope);
     activation.signature.outputs.push_back(graph_.at(slope).type);
-    for (size_t user : users) {
-      if (user == index) continue;
-      Node& gradient = graph_.nodes[user];
+    for (const Use& use : uses) {
+      if (use.call == index) continue;
+      Node& gradient = graph_.nodes[use.call];
       gradient.signature.op = &op::find_op("mul");
       gradient.inputs[1] = slope;
     }

@@ -1,23 +1,24 @@
+// The gradient of max pooling has a window's gradient at one place of the window and zero
+// elsewhere. So what depends on that place alone, or sums over all places, is done before it, to
+// the gradients of the windows, which are fewer.
+//
+//   before   %8 = max_pool2d_grad(y, p, g)   %9 = relu_grad(%8, y)   %10 = reduce(%9; axes=[0,1,2])
+//   after    %8 = relu_grad(g, p)   %9 = max_pool2d_grad(y, p, %8)   %10 = reduce(%8; axes=[0,1,2])
+//
+// Here y is what was pooled and p the result; %10 is the gradient of a convolution's bias. A sum
+// over the image is taken before the gradient of average pooling in the same way.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
-#include "ops/reduction.h"
+#include "graph/uses.h"
+#include "ops/reduction/reduction_rules.h"
 
 namespace tandem::graph {
 namespace {
 
-/// The gradient of max pooling has what a window's gradient is at one place of the window, and zero
-/// elsewhere. So what depends on that place alone, or sums over all places, can be done before it,
-/// to the gradients of the windows, which are fewer.
 class Shrinker {
  public:
-  explicit Shrinker(Graph& graph)
-      : graph_(graph), maker_(graph.values.size(), -1), uses_(graph.values.size(), 0) {
-    for (const Node& node : graph.nodes) {
-      for (int input : node.inputs) ++uses_[static_cast<size_t>(input)];
-    }
-    for (int result : graph.results) ++uses_[static_cast<size_t>(result)];
-  }
+  explicit Shrinker(Graph& graph) : graph_(graph), maker_(graph.values.size(), -1), uses_(graph) {}
 
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -46,11 +47,10 @@ class Shrinker {
     const int whole = relu.inputs[0];
     Node* pool = maker(whole, "max_pool2d_grad");
     if (pool == nullptr || relu.inputs[1] != pool->inputs[0]) return;
-    if (uses_[static_cast<size_t>(whole)] != 1) return;
+    if (uses_.of(whole).size() != 1) return;
     const int y = pool->inputs[1];
     const int g = pool->inputs[2];
     const int small = graph_.add_value({.type = graph_.at(g).type});
-    uses_.push_back(1);
     maker_.push_back(maker_[static_cast<size_t>(whole)]);
     Node narrow = relu;
     graph_.set_input(narrow, 0, g);
@@ -78,8 +78,8 @@ class Shrinker {
   }
 
   Graph& graph_;
-  std::vector<int> maker_;  // By value: the node that computes it.
-  std::vector<int> uses_;   // By value.
+  std::vector<int> maker_;  // For each value, the node that computes it.
+  const Uses uses_;         // The uses of each value in the graph as it was.
 };
 
 }  // namespace

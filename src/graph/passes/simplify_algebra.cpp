@@ -1,3 +1,12 @@
+// Bypasses calls whose result is there already: a sum with 0, a product with 1, a reshape to the
+// same shape, two transposes that undo each other. And a number or a row that is repeated only to
+// meet a larger operand is not repeated, because the kernel of the larger call repeats it for
+// nothing.
+//
+//   before   %2 = add(%1, 0)   %3 = broadcast_to(b)   %4 = mul(%2, %3)
+//   after                                             %4 = mul(%1, b)
+//
+// The calls that are bypassed stay in the graph until remove_dead_code.
 #include <cmath>
 #include <optional>
 #include <unordered_map>
@@ -5,7 +14,7 @@
 #include "graph/passes/passes.h"
 #include "graph/passes/replacements.h"
 #include "op/registry.h"
-#include "ops/reduction.h"
+#include "ops/reduction/reduction_rules.h"
 #include "tandem/ops.h"
 
 namespace tandem::graph {
@@ -120,8 +129,9 @@ class Simplifier {
 
   Graph& graph_;
   Replacements replaced_;
-  std::vector<int> maker_;                // By value: the node that computes it.
-  std::unordered_map<int, int> scalars_;  // By the result of a fill: its number.
+  std::vector<int> maker_;  // For each value, the node that computes it.
+  // For the result of a fill, the scalar that stands for it.
+  std::unordered_map<int, int> scalars_;
 };
 
 }  // namespace

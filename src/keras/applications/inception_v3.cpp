@@ -1,3 +1,5 @@
+// Inception v3 (Szegedy et al.: Rethinking the Inception Architecture for Computer Vision, 2015),
+// as Keras builds it: the same layers in the same order.
 #include <fmt/format.h>
 
 #include "tandem/error.h"

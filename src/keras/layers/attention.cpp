@@ -62,7 +62,7 @@ struct Operands {
   Tensor mask;  // Undefined, or broadcastable to [batch, heads, queries, keys].
 };
 
-/// With axes of size 1 for the heads, and for the queries where it is the same for all.
+/// The mask with axes of size 1 for the heads, and for the queries where it is the same for all.
 Tensor with_heads(const Tensor& mask) {
   const Shape& shape = mask.shape();
   if (shape.rank() == 2) return reshape(mask, {shape[0], 1, 1, shape[1]});

@@ -1,3 +1,4 @@
+// The layers Conv2D and DepthwiseConv2D.
 #include <fmt/format.h>
 
 #include "keras/layers/arguments.h"

@@ -1,7 +1,8 @@
+// The layers Dense, Activation, Dropout, Rescaling, Lambda and InputLayer.
 #include <fmt/format.h>
 
-#include "keras/described_call.h"
 #include "keras/layers/arguments.h"
+#include "keras/layers/described_call.h"
 #include "tandem/error.h"
 #include "tandem/keras/layers.h"
 #include "tandem/ops.h"

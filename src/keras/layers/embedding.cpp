@@ -1,3 +1,4 @@
+// The layer Embedding: a row of a table for each index.
 #include "keras/layers/arguments.h"
 #include "tandem/keras/layers.h"
 #include "tandem/ops.h"

@@ -1,3 +1,4 @@
+// The layers that make one tensor of several: Add, Multiply and Concatenate.
 #include <fmt/format.h>
 
 #include "keras/layers/arguments.h"

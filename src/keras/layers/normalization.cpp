@@ -12,7 +12,7 @@ namespace tandem::keras::layers {
 namespace {
 
 struct Statistics {
-  Tensor mean, variance;  // Of each channel.
+  Tensor mean, variance;  // They have a value for each channel.
 };
 
 /// How many values each channel of `x` has: a scalar of its dtype. The rows of a replica are known
@@ -24,8 +24,8 @@ Tensor values_per_channel(const Tensor& x) {
   return reduce_sum(ones_like(strided_slice(x, first))) * static_cast<double>(per_row);
 }
 
-/// Those of the rows of all replicas, from those of each: first the mean, then the mean square
-/// distance from it.
+/// The statistics of the rows of all replicas, from those of each: first the mean, then the mean
+/// square distance from it.
 Statistics over_replicas(const Tensor& x, const Statistics& own) {
   const Tensor count = values_per_channel(x);
   const Tensors sums = collective::all_reduce({count, own.mean * count});

@@ -1,3 +1,4 @@
+// The layers that pool windows of an image, or all of it, by their maximum or their mean.
 #include "keras/layers/arguments.h"
 #include "tandem/keras/layers.h"
 #include "tandem/ops.h"

@@ -1,3 +1,4 @@
+// The layers that move elements and compute nothing: Flatten, Reshape and ZeroPadding2D.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

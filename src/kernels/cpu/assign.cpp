@@ -1,3 +1,5 @@
+// Reads a variable and sets it, or adds to it or subtracts from it: each thread its own rows, in
+// the variable's memory.
 #include <cstring>
 #include <functional>
 
@@ -49,19 +51,17 @@ ExecutablePtr prepare_update(const Signature& s, int) {
 }
 
 template <class... T>
-void register_updates(op::Registry& registry) {
-  (registry.add_kernel("assign_add", "cpu", {dtype_of<T>}, prepare_update<T, Wrapping<std::plus>>),
-   ...);
-  (registry.add_kernel("assign_sub", "cpu", {dtype_of<T>}, prepare_update<T, Wrapping<std::minus>>),
-   ...);
+void register_updates(op::BackendKernels& kernels) {
+  (kernels.add("assign_add", {dtype_of<T>}, prepare_update<T, Wrapping<std::plus>>), ...);
+  (kernels.add("assign_sub", {dtype_of<T>}, prepare_update<T, Wrapping<std::minus>>), ...);
 }
 
 }  // namespace
 
-void register_assign(op::Registry& registry) {
-  registry.add_kernel("read_variable", "cpu", all_dtypes(), prepare_read);
-  registry.add_kernel("assign", "cpu", all_dtypes(), prepare_assign);
-  register_updates<float, double, int32_t, int64_t>(registry);
+void register_assign(op::BackendKernels& kernels) {
+  kernels.add("read_variable", all_dtypes(), prepare_read);
+  kernels.add("assign", all_dtypes(), prepare_assign);
+  register_updates<float, double, int32_t, int64_t>(kernels);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -5,14 +5,17 @@
 #include <limits>
 #include <type_traits>
 
-#include "kernels/cpu/half.h"
+#include "core/half.h"
 
 namespace tandem::kernels::cpu {
+
+using core::BFloat16;
+using core::Float16;
 
 template <class T>
 constexpr bool kIsHalf = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
 
-/// Rounded towards zero; beyond the limits of `To` they themselves, and 0 for NaN.
+/// A number rounded towards zero; beyond the limits of `To` it is the limit, and for NaN 0.
 template <class To, class From>
 To saturated(From x) {
   using Limits = std::numeric_limits<To>;
@@ -27,9 +30,9 @@ To converted(From x) {
   if constexpr (kIsHalf<From>) {
     return converted<To>(to_float(x));
   } else if constexpr (std::is_same_v<To, Float16>) {
-    return to_float16(static_cast<float>(x));
+    return core::to_float16(static_cast<float>(x));
   } else if constexpr (std::is_same_v<To, BFloat16>) {
-    return to_bfloat16(static_cast<float>(x));
+    return core::to_bfloat16(static_cast<float>(x));
   } else if constexpr (std::is_same_v<To, bool>) {
     return x != From(0);
   } else if constexpr (std::is_floating_point_v<From> && std::is_integral_v<To>) {

@@ -5,7 +5,8 @@
 namespace tandem::kernels::cpu {
 
 CpuKind this_cpu() {
-  const int64_t sets = hwy::SupportedTargets() & HWY_TARGETS;  // That kernels are compiled for.
+  // The sets that kernels are compiled for.
+  const int64_t sets = hwy::SupportedTargets() & HWY_TARGETS;
   if ((sets & HWY_AVX3) != 0) return CpuKind::avx512;
   return (sets & HWY_AVX2) != 0 ? CpuKind::avx2 : CpuKind::other;
 }

@@ -9,7 +9,7 @@ enum class CpuKind {
   other,   ///< Reasoned.
 };
 
-/// Of the machine that this runs on.
+/// The kind of the machine that this runs on.
 CpuKind this_cpu();
 
 }  // namespace tandem::kernels::cpu

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "op/kernel.h"
-#include "ops/reduction.h"
+#include "ops/reduction/reduction_rules.h"
 
 namespace tandem::kernels::cpu {
 

@@ -12,7 +12,7 @@ namespace tandem::kernels::cpu {
 template <int N>
 struct Axis {
   int64_t size = 1;
-  std::array<int64_t, N> strides{};  ///< In elements; 0 where an operand is repeated.
+  std::array<int64_t, N> strides{};  ///< Distances in elements; 0 where an operand is repeated.
 };
 
 template <int N>
@@ -82,7 +82,7 @@ class Position {
  private:
   const Nest<N>& nest_;
   std::array<int64_t, N> offsets_{};
-  std::array<int64_t, Shape::kMaxRank> coordinates_;  // Set as far as the nest's rank.
+  std::array<int64_t, Shape::kMaxRank> coordinates_;  // They are set as far as the nest's rank.
 };
 
 /// Each point of `outer` is a run of `inner_size` points. Walks the points [begin, end) of them

@@ -1,3 +1,5 @@
+// The update ops of optimizers. One call updates many variables and their slots, a chunk at a time.
+//
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
 #include <algorithm>
 #include <array>
@@ -7,11 +9,12 @@
 #include <vector>
 
 #include "op/registry.h"
+#include "op/update.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/cpu/optimizer.cpp"
 #include <hwy/foreach_target.h>
-// After foreach_target.h, which sets what they expand to.
+// These come after foreach_target.h, which sets what they expand to.
 #include <hwy/highway.h>
 
 #include "kernels/cpu/simd.h"
@@ -296,41 +299,39 @@ class Update final : public op::Executable {
         meanwhile_(algorithm.adds_meanwhile ? best<T>(Rule::add) : nullptr),
         scalars_(algorithm.scalars),
         every_(s.attrs.get<int64_t>("every")),
-        chunks_(s.op->split(s).extent) {
-    const size_t variables = s.inputs.size() - 2;
-    for (size_t i = 0; i < variables; ++i) ends_.push_back(elements() + s.inputs[i].shape.count());
-    ranges_each_ = variables == 0 ? 0 : s.ranges.size() / variables;
-  }
+        chunks_(s.op->split(s).extent),
+        layout_(s) {}
 
   void run(const op::Launch& launch) const override {
     const auto [first_chunk, end_chunk] = op::part_of(chunks_, launch);
     int64_t at = first_chunk * op::Split::kChunk;
-    const int64_t end = std::min(end_chunk * op::Split::kChunk, elements());
-    const int rate_index = static_cast<int>(ends_.size());
-    const int64_t step = *launch.in<int64_t>(rate_index + 1);
-    const double rate = *launch.in<double>(rate_index);
+    const int64_t end = std::min(end_chunk * op::Split::kChunk, layout_.elements());
+    const int64_t step = *launch.in<int64_t>(static_cast<int>(layout_.step()));
+    const double rate = *launch.in<double>(static_cast<int>(layout_.rate()));
     const StepFn<T> change = (step + 1) % every_ == 0 ? step_ : meanwhile_;
-    if (at >= end || change == nullptr || std::isnan(rate)) return;
+    const bool is_on = *launch.in<bool>(static_cast<int>(layout_.condition()));
+    if (at >= end || change == nullptr || !is_on) return;
     const int64_t updates = step / every_ + 1;
     const Scalars scalars = scalars_(rate, static_cast<double>(updates));
-    auto variable = static_cast<size_t>(std::ranges::upper_bound(ends_, at) - ends_.begin());
-    for (; at < end; ++variable) {
-      const int64_t stop = std::min(ends_[variable], end);
+    for (size_t variable = layout_.variable_with(at); at < end; ++variable) {
+      const int64_t stop = std::min(layout_.start(variable + 1), end);
       change(run_of(launch, variable, at, stop), scalars);
       at = stop;
     }
   }
 
  private:
-  int64_t elements() const { return ends_.empty() ? 0 : ends_.back(); }
-
   Run<T> run_of(const op::Launch& launch, size_t variable, int64_t begin, int64_t end) const {
-    const int64_t offset = begin - (variable == 0 ? 0 : ends_[variable - 1]);
-    const auto range = [&](size_t k) {
-      return launch.range<T>(static_cast<int>(ranges_each_ * variable + k)) + offset;
+    const int64_t offset = begin - layout_.start(variable);
+    const auto range = [&](size_t position) {
+      return launch.range<T>(static_cast<int>(position)) + offset;
     };
-    Run<T> run{launch.in<T>(static_cast<int>(variable)) + offset, range(0), {}, end - begin};
-    for (size_t k = 1; k < ranges_each_; ++k) run.slots[k - 1] = range(k);
+    Run<T> run{launch.in<T>(static_cast<int>(variable)) + offset,
+               range(layout_.variable(variable)),
+               {},
+               end - begin};
+    for (size_t k = 0; k < layout_.slots_each(); ++k)
+      run.slots[k] = range(layout_.slot(variable, k));
     return run;
   }
 
@@ -339,25 +340,23 @@ class Update final : public op::Executable {
   const ScalarsFn scalars_;
   const int64_t every_;
   const int64_t chunks_;
-  size_t ranges_each_ = 0;     // Of a variable: itself and its slots.
-  std::vector<int64_t> ends_;  // Of each variable, counted in elements from the first.
+  const op::UpdateLayout layout_;
 };
 
 template <class T>
-void register_for(op::Registry& registry, const char* name,
+void register_for(op::BackendKernels& kernels, const char* name,
                   Algorithm (*algorithm)(const op::Attrs&)) {
-  registry.add_kernel(name, "cpu", {dtype_of<T>},
-                      [algorithm](const op::Signature& s, int) -> op::ExecutablePtr {
-                        return std::make_shared<Update<T>>(s, algorithm(s.attrs));
-                      });
+  kernels.add(name, {dtype_of<T>}, [algorithm](const op::Signature& s, int) -> op::ExecutablePtr {
+    return std::make_shared<Update<T>>(s, algorithm(s.attrs));
+  });
 }
 
 }  // namespace
 
-void register_optimizer(op::Registry& registry) {
+void register_optimizer(op::BackendKernels& kernels) {
   const auto add = [&](const char* name, Algorithm (*algorithm)(const op::Attrs&)) {
-    register_for<float>(registry, name, algorithm);
-    register_for<double>(registry, name, algorithm);
+    register_for<float>(kernels, name, algorithm);
+    register_for<double>(kernels, name, algorithm);
   };
   add("sgd_update", sgd_of);
   add("rmsprop_update", rmsprop_of);

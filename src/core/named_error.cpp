@@ -1,0 +1,26 @@
+#include "core/named_error.h"
+
+#include <fmt/format.h>
+
+#include "tandem/error.h"
+
+namespace tandem::core {
+
+std::exception_ptr named_error(const std::string& name) {
+  std::exception_ptr result = std::current_exception();
+  if (name.empty()) return result;
+  try {
+    try {
+      std::rethrow_exception(result);
+    } catch (const Error& error) {
+      error.rethrow_within(name);
+    } catch (const std::exception& error) {
+      throw Unavailable(fmt::format("{}: {}", name, error.what()));
+    }
+  } catch (...) {
+    result = std::current_exception();
+  }
+  return result;
+}
+
+}  // namespace tandem::core

@@ -1,0 +1,58 @@
+/// One replica of a program: its device, its memory, and the addresses of its values.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/program.h"
+#include "profile/recorder.h"
+
+namespace tandem::graph {
+
+/// A plan's addresses for one replica.
+struct Instance {
+  std::shared_ptr<const Plan> plan;
+  std::vector<void*> slots;       ///< The address of each value.
+  uint64_t arena_generation = 0;  ///< The generation of the arena that `slots` point into.
+  /// For each result, bodies to use again.
+  std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;
+  std::vector<std::shared_ptr<TensorBody>> results;  ///< The results of the last run.
+};
+
+struct BoundReplica {
+  devices::DevicePtr device;
+  std::string name;      ///< "replica 1 on /device:CPU:1", for errors.
+  int threads = 1;       ///< Its own,
+  int team_threads = 1;  ///< and those of all replicas that share its team.
+  std::shared_ptr<Buffer> arena;
+  size_t arena_bytes = 0;
+  uint64_t arena_generation = 0;
+  std::vector<std::unique_ptr<Instance>> instances;  ///< One for each number of rows.
+  Instance* current = nullptr;
+  op::StepScalars step;
+  Tensors arguments;
+  std::vector<const void*> argument_data;
+  Tensors constants;  ///< The constants among the values, on this device, for good.
+
+  // Where the device has a queue.
+  std::shared_ptr<Buffer> step_block;             ///< The StepScalars, written once a run.
+  std::vector<std::shared_ptr<Buffer>> landings;  ///< By argument: where it is copied to.
+
+  void* slot(int value) const { return current->slots[static_cast<size_t>(value)]; }
+};
+
+/// An instruction's launch, whole and without peers, but for what a queue needs.
+op::Launch launch_of(const Program& program, const BoundReplica& replica, size_t instruction);
+
+/// Which part of an instruction that writes variables the replicas of one memory space do: `rank`
+/// of `of` equal ones. None where `of` is 0.
+struct Share {
+  int rank = 0;
+  int of = 1;
+};
+
+/// For the profile: the time that a thread spends on its share of an instruction.
+profile::Span span_of(const Instruction& instruction, const op::Cost& cost, double share);
+
+}  // namespace tandem::graph

@@ -1,0 +1,61 @@
+/// What moves between memory spaces where replicas meet: copies, and sums over the replicas. On a
+/// device with a queue they are commands, on a CPU they are done at once; both reach the memory of
+/// all, so all must have arrived, and wait until it is over.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "collective/tree.h"
+#include "execution/spread_plan.h"
+
+namespace tandem::graph {
+
+/// One site's part of a sum, prepared. Kernels of the site's device add; what lies elsewhere comes
+/// by way of a staging area, a block at a time.
+class PartialSum {
+ public:
+  PartialSum(const Program& program, const Sum& sum, const Sum::Part& part, const Site& site,
+             int replicas);
+
+  /// The memory at the site that run() needs.
+  size_t staging_bytes() const {
+    return static_cast<size_t>(collective::tree_depth(replicas_)) * block_bytes_;
+  }
+
+  /// `replicas` are all ranks, bound. They and the staging area must live until the site's queue is
+  /// past it.
+  void run(const std::vector<BoundReplica>& replicas, void* staging) const;
+
+ private:
+  /// A run of elements of one operand that fits the staging area.
+  struct Block {
+    size_t operand;
+    int64_t begin;
+    int64_t count;
+    op::ExecutablePtr add;
+  };
+
+  void sum_block(const Block& block, const std::vector<BoundReplica>& replicas,
+                 char* staging) const;
+  void add(const Block& block, void* a, void* b, void* out) const;
+
+  const devices::DevicePtr device_;
+  const std::vector<int> inputs_;
+  const std::vector<int> outputs_;
+  const std::vector<int> targets_;
+  const int replicas_;
+  std::vector<size_t> element_bytes_;  // By operand.
+  std::vector<Block> blocks_;
+  size_t block_bytes_ = 0;
+};
+
+/// Where the values of a move are.
+const devices::DevicePtr& source_of(const Move& move, const Graph& graph,
+                                    const std::vector<BoundReplica>& replicas);
+
+/// `keep` owns the memory of all replicas.
+void make_move(const Move& move, const Graph& graph, const std::vector<BoundReplica>& replicas,
+               const std::shared_ptr<const void>& keep);
+
+}  // namespace tandem::graph

@@ -1,0 +1,369 @@
+#include "execution/execution.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <set>
+
+#include "core/fork.h"
+#include "core/named_error.h"
+#include "execution/queue_run.h"
+#include "runtime/random_calls.h"
+#include "tandem/config.h"
+#include "tandem/error.h"
+#include "tensor/row_slices.h"
+
+namespace tandem::graph {
+namespace {
+
+void add_written_blocks(const Graph& graph, std::set<StoreBlock*>& blocks) {
+  for (const Node& node : graph.nodes) {
+    for (const auto& region : node.regions) add_written_blocks(region->graph, blocks);
+    if (!node.op().writes_ranges) continue;
+    for (int range : node.ranges) blocks.insert(graph.at(range).range.block.get());
+  }
+}
+
+std::vector<StoreBlock*> written_blocks(const Graph& graph) {
+  std::set<StoreBlock*> blocks;
+  add_written_blocks(graph, blocks);
+  return {blocks.begin(), blocks.end()};
+}
+
+/// Results of former runs that are looked through for one that nobody holds any more. On a queue
+/// they keep their addresses from run to run, unless somebody still holds the last ones.
+size_t most_pooled(const devices::Device& device) { return device.works_on_threads() ? 16 : 2; }
+
+}  // namespace
+
+std::shared_ptr<const Plan> Plans::find(const BoundReplica& replica, int64_t rows) const {
+  const std::lock_guard lock(mutex_);
+  for (const Entry& entry : entries_) {
+    const bool alike = entry.space == &replica.device->space() && entry.threads == replica.threads;
+    if (alike && entry.plan->rows == rows) return entry.plan;
+  }
+  return nullptr;
+}
+
+void Plans::add(const BoundReplica& replica, std::shared_ptr<const Plan> plan) {
+  const std::lock_guard lock(mutex_);
+  entries_.push_back({&replica.device->space(), replica.threads, std::move(plan)});
+}
+
+Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas,
+                     std::shared_ptr<Plans> plans)
+    : program_(std::move(program)),
+      plans_(std::move(plans)),
+      written_(written_blocks(program_->graph())) {
+  std::vector<devices::DevicePtr> devices = replicas->devices;
+  SpreadPlan plan;
+  if (is_spread(*replicas)) plan = plan_spread(*program_, *replicas);
+  if (plan.is_home_apart()) devices.push_back(replicas->home);
+  replicas_ = std::vector<BoundReplica>(devices.size());
+  const size_t arguments = program_->graph().arguments.size();
+  std::vector<const BoundReplica*> squads;
+  for (size_t r = 0; r < devices.size(); ++r) {
+    BoundReplica& replica = replicas_[r];
+    replica.device = devices[r];
+    replica.name = r < replicas->devices.size()
+                       ? fmt::format("replica {} on {}", r, devices[r]->name())
+                       : fmt::format("the variables on {}", devices[r]->name());
+    replica.step.replica = static_cast<int>(r);
+    replica.threads = replicas->single_threaded ? 1 : devices[r]->threads();
+    replica.step.replicas = replicas->count();
+    replica.arguments.resize(arguments);
+    replica.argument_data.resize(arguments);
+    replica.constants.resize(program_->graph().values.size());
+    squads.push_back(&replica);
+  }
+  for (BoundReplica& replica : replicas_) {
+    replica.team_threads = 0;
+    for (const BoundReplica& other : replicas_) {
+      const bool together = &other.device->space() == &replica.device->space();
+      if (together) replica.team_threads += other.threads;
+    }
+  }
+  if (is_spread(*replicas)) {
+    spread_ = std::make_unique<Spread>(*program_, *replicas, std::move(plan), replicas_);
+  } else if (devices[0]->works_on_threads()) {
+    team_ = runtime::team_slot(devices, replicas->single_threaded);
+    team_run_ = std::make_unique<TeamRun>(*program_, std::move(squads));
+  }
+}
+
+/// Errors that come up while a replica among several is bound say which.
+template <class F>
+void Execution::named(int replica, F f) const {
+  if (!spread_) return f();
+  try {
+    f();
+  } catch (...) {
+    std::rethrow_exception(core::named_error(replicas_[static_cast<size_t>(replica)].name));
+  }
+}
+
+std::unique_lock<core::Baton> Execution::lock(const std::string& function) {
+  core::check_not_forked();
+  std::unique_lock held(baton_, std::try_to_lock);
+  const auto deadline = config::wait_deadline();
+  if (!held && !held.try_lock_for(deadline)) {
+    throw DeadlineExceeded(
+        fmt::format("{}: a call from another thread did not end within the deadline of {} s",
+                    function, std::chrono::duration<double>(deadline).count()));
+  }
+  return held;
+}
+
+void Execution::set_shard(int r, const Shard& shard, int64_t global_rows) {
+  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
+  replica.step.rows = shard.rows;
+  replica.step.row_offset = shard.row_offset;
+  replica.step.global_rows = global_rows;
+  named(r, [&] { replica.current = &instance_for(replica, shard.rows); });
+}
+
+void Execution::bind(int r, int index, const Tensor& tensor) {
+  check_concrete(*tensor.body(), "function");
+  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
+  const auto i = static_cast<size_t>(index);
+  named(r, [&] {
+    const BodyPtr body = whole(tensor).body();
+    const devices::Device& from = *body->device();
+    if (replica.device->works_on_threads() || &from.space() == &replica.device->space()) {
+      replica.arguments[i] = input_on_device(tensor, replica.device, "function");
+      replica.argument_data[i] = replica.arguments[i].body()->data();
+    } else {
+      check_input_copy(*body, *replica.device, "function");
+      replica.arguments[i] = Tensor();
+      land(replica, i, body);
+    }
+  });
+}
+
+void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_row, int64_t rows) {
+  check_concrete(*tensor.body(), "function");
+  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
+  const TensorBody& body = *tensor.body();
+  if (&body.device()->space() != &replica.device->space()) {
+    bind(r, index, tensor.rows(first_row, first_row + rows));
+    return;
+  }
+  const auto i = static_cast<size_t>(index);
+  const size_t row_bytes =
+      body.shape.extent(0) == 0 ? 0 : body.bytes() / static_cast<size_t>(body.shape.extent(0));
+  replica.arguments[i] = tensor;
+  replica.argument_data[i] =
+      static_cast<const char*>(body.data()) + row_bytes * static_cast<size_t>(first_row);
+}
+
+Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
+  for (const auto& instance : replica.instances) {
+    if (instance->plan->rows == rows) return *instance;
+  }
+  auto instance = std::make_unique<Instance>();
+  instance->plan = plan_for(replica, rows);
+  if (!plans_->find(replica, rows)) plans_->add(replica, instance->plan);
+  const Graph& graph = program_->graph();
+  instance->slots.resize(graph.values.size());
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    const Value& value = graph.values[v];
+    if (value.source == Value::Source::range) {
+      instance->slots[v] = spread_ ? spread_->variable(replica.step.replica, static_cast<int>(v))
+                                   : value.range.data(*replica.device, replica.step.replica);
+    }
+    if (value.source == Value::Source::constant) {
+      Tensor& constant = replica.constants[v];
+      if (!constant.defined()) constant = on_device(value.constant, replica.device);
+      instance->slots[v] = constant.body()->data();
+    }
+  }
+  instance->pool.resize(graph.results.size());
+  instance->results.resize(graph.results.size());
+  replica.instances.push_back(std::move(instance));
+  return *replica.instances.back();
+}
+
+std::shared_ptr<const Plan> Execution::plan_for(const BoundReplica& replica, int64_t rows) const {
+  if (auto known = plans_->find(replica, rows)) return known;
+  return std::make_shared<Plan>(
+      make_plan(*program_, rows, replica.device, replica.threads, replica.team_threads));
+}
+
+/// Points the values of the arena to their places, after making it large enough.
+void Execution::bind_arena(BoundReplica& replica, Instance& instance) const {
+  const size_t needed = std::max<size_t>(instance.plan->arena_bytes, 1);
+  if (needed > replica.arena_bytes) {
+    replica.arena.reset();
+    replica.arena_bytes = 0;
+    const auto elements = static_cast<int64_t>(std::min<size_t>(needed, Shape::kMaxCount));
+    replica.arena = std::make_shared<Buffer>(replica.device, needed, DType::uint8, Shape{elements});
+    replica.arena_bytes = needed;
+    ++replica.arena_generation;
+  }
+  if (instance.arena_generation == replica.arena_generation) return;
+  instance.arena_generation = replica.arena_generation;
+  char* base = static_cast<char*>(replica.arena->data());
+  const auto& buffer_of = program_->memory().buffer_of;
+  for (size_t v = 0; v < buffer_of.size(); ++v) {
+    if (buffer_of[v] >= 0) {
+      instance.slots[v] = base + instance.plan->offsets[static_cast<size_t>(buffer_of[v])];
+    }
+  }
+}
+
+/// What changes from run to run: the arguments, the tensors that results are written to, and the
+/// aliases of both.
+void Execution::bind_run(BoundReplica& replica) const {
+  Instance& instance = *replica.current;
+  const Graph& graph = program_->graph();
+  bind_arena(replica, instance);
+  for (size_t i = 0; i < graph.arguments.size(); ++i) {
+    instance.slots[static_cast<size_t>(graph.arguments[i])] =
+        const_cast<void*>(replica.argument_data[i]);
+  }
+  for (size_t i = 0; i < graph.results.size(); ++i) {
+    instance.results[i].reset();
+    auto& pool = instance.pool[i];
+    auto free = std::ranges::find_if(pool, is_sole_owner);
+    if (free == pool.end()) {
+      if (pool.size() == most_pooled(*replica.device))
+        pool.erase(pool.begin());  // It is its holders' alone.
+      const op::TensorType& type = graph.at(graph.results[i]).type;
+      pool.push_back(
+          new_body(replica.device, type.dtype, type.shape.resolved(instance.plan->rows)));
+      free = pool.end() - 1;
+    }
+    instance.results[i] = *free;
+    instance.slots[static_cast<size_t>(graph.results[i])] = (*free)->data();
+  }
+  for (size_t v = 0; v < graph.values.size(); ++v) {
+    if (graph.values[v].source == Value::Source::alias) {
+      instance.slots[v] =
+          instance.slots[static_cast<size_t>(graph.storage_of(static_cast<int>(v)))];
+    }
+  }
+}
+
+void Execution::run() { run(runtime::next_random_run(program_->graph().drawing_calls)); }
+
+void Execution::run(const op::RandomRun& random) {
+  wait_for_earlier_runs();
+  for (StoreBlock* block : written_) block->settle_loans();
+  if (spread_) bind_home();
+  for (BoundReplica& replica : replicas_) {
+    named(replica.step.replica, [&] { bind_run(replica); });
+    replica.step.random = random;
+  }
+  if (spread_) {
+    spread_->reserve();
+    in_flight_[turn_++ % in_flight_.size()] = spread_->run(shared_from_this());
+  } else if (team_) {
+    team_run_->bind();
+    team_->run({shared_from_this(), team_run_.get()}, traits());
+  } else {
+    run_on_queue(replicas_[0]);
+  }
+}
+
+/// Replicas share their work in any case: what they compute meets, and each has its deadline.
+runtime::JobTraits Execution::traits() const {
+  return {.writes_variables = program_->writes_variables(),
+          .is_small = replicas_.size() == 1 && replicas_[0].current->plan->is_small &&
+                      op::instruction_hook() == nullptr};
+}
+
+/// A home without replicas has no rows, and gets the values that it needs while a run goes on.
+void Execution::bind_home() {
+  if (!spread_->plan().is_home_apart()) return;
+  BoundReplica& home = replicas_.back();
+  named(home.step.replica, [&] {
+    home.current = &instance_for(home, 0);
+    for (int argument : spread_->plan().handed_arguments) {
+      const auto i = static_cast<size_t>(argument);
+      if (home.arguments[i].defined()) continue;
+      const op::TensorType& type = program_->graph().at(program_->graph().arguments[i]).type;
+      home.arguments[i] = Tensor(new_body(home.device, type.dtype, type.shape));
+      home.argument_data[i] = home.arguments[i].body()->data();
+    }
+  });
+}
+
+/// The host may be ahead of a queue by two runs, not more: what went wrong in one shows up here at
+/// the latest, before the next is issued. Where somebody has heard of it already, replicas may have
+/// come apart.
+void Execution::wait_for_earlier_runs() {
+  const size_t oldest = turn_ % in_flight_.size();
+  for (size_t i = 0; i < in_flight_.size(); ++i) {
+    const bool is_over = std::ranges::all_of(in_flight_[i], &devices::Event::ready);
+    if (i != oldest && !is_over) continue;
+    for (const devices::Event& event : std::exchange(in_flight_[i], {})) {
+      const auto waited = event.wait_once(config::wait_deadline());
+      if (waited == devices::Event::Waited::failed && spread_) spread_->repair_first();
+    }
+  }
+}
+
+void Execution::run_on_queue(BoundReplica& replica) {
+  static const std::string kNoName;
+  devices::Queue& queue = replica.device->queue();
+  queue.submit([&] {
+    issue_step(replica);
+    for (size_t i = 0; i < program_->instructions().size(); ++i) {
+      issue_instruction(*program_, replica, i, kNoName);
+    }
+  });
+  const devices::Event done = queue.record();
+  for (auto& result : replica.current->results) result->ready = done;
+  in_flight_[turn_++ % in_flight_.size()] = {done};
+}
+
+Tensor Execution::result(int replica, int index) const {
+  return Tensor(
+      replicas_[static_cast<size_t>(replica)].current->results[static_cast<size_t>(index)]);
+}
+
+std::string Execution::explain() {
+  constexpr int64_t kTypicalRows = 128;
+  std::string text;
+  for (const BoundReplica& replica : replicas_) {
+    text += fmt::format("on {}, {} thread{}\n", replica.device->name(), replica.threads,
+                        replica.threads == 1 ? "" : "s");
+  }
+  if (!reduction().empty()) text += fmt::format("{}\n", reduction());
+  const BoundReplica& first = replicas_[0];
+  const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
+  return text + graph::explain(*program_, *plan);
+}
+
+MemoryPlan Execution::memory_plan(int64_t rows) {
+  MemoryPlan plan;
+  for (BoundReplica& replica : replicas_) {
+    const auto allocated = [](size_t bytes) { return devices::Allocator::rounded(bytes); };
+    const bool is_home = replica.step.replica >= replicas();
+    const int64_t own_rows = is_home ? 0 : rows;
+    MemoryPlan::Device device{.name = replica.device->name(),
+                              .arena_bytes = allocated(plan_for(replica, own_rows)->arena_bytes)};
+    for (int result : program_->graph().results) {
+      device.result_bytes += allocated(program_->graph().at(result).type.bytes(own_rows));
+    }
+    for (const Value& value : program_->graph().values) {
+      if (value.source != Value::Source::constant) continue;
+      const TensorBody& constant = *value.constant.body();
+      if (&constant.device()->space() == &replica.device->space()) continue;
+      device.copy_bytes += allocated(constant.bytes());
+    }
+    if (!replica.device->works_on_threads()) {
+      device.copy_bytes += allocated(sizeof(op::StepScalars));
+    }
+    if (spread_) device.copy_bytes += spread_->extra_bytes(replica.step.replica);
+    plan.devices.push_back(std::move(device));
+  }
+  return plan;
+}
+
+size_t Execution::arena_bytes(int replica) const {
+  return replicas_[static_cast<size_t>(replica)].arena_bytes;
+}
+
+}  // namespace tandem::graph

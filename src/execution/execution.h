@@ -1,0 +1,123 @@
+/// A program bound to replicas: arenas, plans, addresses. One run at a time; a run
+/// that has been made once for a number of rows allocates nothing on a CPU.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/baton.h"
+#include "execution/bound_replica.h"
+#include "execution/replicas.h"
+#include "execution/spread.h"
+#include "execution/team_run.h"
+#include "op/instruction_hook.h"
+#include "runtime/teams.h"
+#include "tandem/function.h"
+
+namespace tandem::graph {
+
+/// The part of the global batch that a replica works on.
+struct Shard {
+  int64_t rows = 0;
+  int64_t row_offset = 0;
+};
+
+/// Plans that executions of one program share.
+class Plans {
+ public:
+  /// Null where there is none for these rows and the replica's kind of device.
+  std::shared_ptr<const Plan> find(const BoundReplica& replica, int64_t rows) const;
+  void add(const BoundReplica& replica, std::shared_ptr<const Plan> plan);
+
+ private:
+  struct Entry {
+    const devices::MemorySpace* space;
+    int threads;
+    std::shared_ptr<const Plan> plan;
+  };
+  mutable std::mutex mutex_;
+  std::vector<Entry> entries_;
+};
+
+class Execution final : public std::enable_shared_from_this<Execution> {
+ public:
+  Execution(std::shared_ptr<const Program> program, const ReplicasPtr& replicas,
+            std::shared_ptr<Plans> plans);
+
+  int replicas() const { return program_->replicas(); }
+  const Program& program() const { return *program_; }
+
+  /// A run is: lock, set_shard and bind for every replica, run, take the results, unlock.
+  /// Throws DeadlineExceeded when another thread's run of `function` does not end.
+  std::unique_lock<core::Baton> lock(const std::string& function);
+  std::unique_lock<core::Baton> try_lock() { return {baton_, std::try_to_lock}; }
+
+  /// Another execution of the program may run at the same time.
+  bool runs_beside_others() const { return team_ && !program_->writes_variables(); }
+
+  /// A thread may be stuck in it: another one takes its place.
+  void give_up() { given_up_ = true; }
+  bool is_given_up() const { return given_up_; }
+
+  void set_shard(int replica, const Shard& shard, int64_t global_rows);
+
+  /// Argument `index` of a replica: `rows` rows of `tensor` from `first_row`, or all of it.
+  void bind(int replica, int index, const Tensor& tensor);
+  void bind_rows(int replica, int index, const Tensor& tensor, int64_t first_row, int64_t rows);
+
+  /// To be called where another execution of the program was given up while it was running.
+  void repair_first() {
+    if (spread_) spread_->repair_first();
+  }
+
+  void run();
+  /// The same with random numbers that several executions share.
+  void run(const op::RandomRun& random);
+
+  /// Result `index` of the last run.
+  Tensor result(int replica, int index) const;
+
+  /// The program as planned for the last run, or for 128 rows before the first.
+  std::string explain();
+
+  /// How values are summed over memory spaces and why, a line for each sum; empty where memory is
+  /// shared.
+  std::string reduction() const { return spread_ ? spread_->plan().reduction : ""; }
+
+  /// What a run with so many rows on each replica allocates.
+  MemoryPlan memory_plan(int64_t rows);
+
+  /// Bytes of one replica's arena for the plans made so far.
+  size_t arena_bytes(int replica) const;
+
+ private:
+  Instance& instance_for(BoundReplica& replica, int64_t rows);
+  std::shared_ptr<const Plan> plan_for(const BoundReplica& replica, int64_t rows) const;
+  runtime::JobTraits traits() const;
+  void bind_arena(BoundReplica& replica, Instance& instance) const;
+  void bind_run(BoundReplica& replica) const;
+  void bind_home();
+  template <class F>
+  void named(int replica, F f) const;
+  void run_on_queue(BoundReplica& replica);
+  void wait_for_earlier_runs();
+
+  const std::shared_ptr<const Program> program_;
+  const std::shared_ptr<Plans> plans_;
+  std::vector<StoreBlock*> written_;         // Blocks of variables that the program writes.
+  std::vector<BoundReplica> replicas_;       // And the home of the variables, if that is apart.
+  std::shared_ptr<runtime::TeamSlot> team_;  // Null where the device has a queue of its own.
+  std::unique_ptr<TeamRun> team_run_;
+  std::unique_ptr<Spread> spread_;  // Where replicas do not share memory or a team.
+  std::array<std::vector<devices::Event>, 2> in_flight_;  // The ends of the last runs on queues.
+  size_t turn_ = 0;
+  core::Baton baton_;
+  std::atomic<bool> given_up_ = false;
+};
+
+}  // namespace tandem::graph

@@ -1,0 +1,73 @@
+#include "execution/stage.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "runtime/random_calls.h"
+#include "tensor/body.h"
+
+namespace tandem::graph {
+
+Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arguments,
+                   int64_t rows) {
+  Tensors tensors(arguments.begin(), arguments.end());
+  const op::RandomRun random =
+      runtime::next_random_run(stages.empty() ? 0 : stages[0].program->graph().drawing_calls);
+  std::map<std::pair<int, const devices::MemorySpace*>, Tensor> copies;  // Or the tensor itself.
+  for (const Stage& stage : stages) {
+    const std::shared_ptr<Execution> held = stage.executions->first();
+    Execution& execution = *held;
+    execution.set_shard(0, {.rows = rows}, rows);
+    const devices::DevicePtr& device = stage.replicas->devices[0];
+    for (size_t i = 0; i < stage.inputs.size(); ++i) {
+      const int tensor = stage.inputs[i];
+      Tensor& here = copies[{tensor, &device->space()}];
+      if (!here.defined()) {
+        here = input_on_device(tensors[static_cast<size_t>(tensor)], device, "function");
+      }
+      execution.bind(0, static_cast<int>(i), here);
+    }
+    execution.run(random);
+    const size_t results = stage.program->graph().results.size();
+    for (size_t i = 0; i < results; ++i) {
+      tensors.push_back(execution.result(0, static_cast<int>(i)));
+    }
+  }
+  return tensors;
+}
+
+MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, int64_t rows) {
+  MemoryPlan all;
+  const auto entry = [&](const std::string& name) -> MemoryPlan::Device& {
+    const auto known = std::ranges::find(all.devices, name, &MemoryPlan::Device::name);
+    if (known != all.devices.end()) return *known;
+    all.devices.push_back({name});
+    return all.devices.back();
+  };
+  // The memory space of each tensor of the call.
+  std::vector<const devices::MemorySpace*> lies_in(arguments);
+  std::set<std::pair<int, const devices::MemorySpace*>> copied;
+  for (const Stage& stage : stages) {
+    for (const MemoryPlan::Device& own : stage.executions->first()->memory_plan(rows).devices) {
+      MemoryPlan::Device& device = entry(own.name);
+      device.arena_bytes += own.arena_bytes;
+      device.result_bytes += own.result_bytes;
+      device.copy_bytes += own.copy_bytes;
+    }
+    const devices::MemorySpace& space = stage.replicas->devices[0]->space();
+    const Graph& graph = stage.program->graph();
+    for (size_t i = 0; i < stage.inputs.size(); ++i) {
+      const auto* from = lies_in[static_cast<size_t>(stage.inputs[i])];
+      if (from == nullptr || from == &space) continue;
+      if (!copied.insert({stage.inputs[i], &space}).second) continue;
+      const op::TensorType& type = graph.at(graph.arguments[i]).type;
+      entry(stage.replicas->devices[0]->name()).copy_bytes +=
+          devices::Allocator::rounded(type.bytes(rows));
+    }
+    lies_in.resize(lies_in.size() + graph.results.size(), &space);
+  }
+  return all;
+}
+
+}  // namespace tandem::graph

@@ -1,0 +1,86 @@
+#include "tandem/function.h"
+
+#include <fmt/format.h>
+
+#include "function/function_body.h"
+#include "ops/elementwise/number.h"
+#include "runtime/random_calls.h"
+#include "tandem/error.h"
+
+namespace tandem {
+
+std::string TensorSpec::str() const { return TensorType{dtype, shape}.str(); }
+
+namespace {
+
+/// Within a trace a function becomes part of it; under a tape of the caller it runs op by op, so
+/// that the tape sees what it does.
+bool runs_inline() { return graph::Trace::current() != nullptr || !op::recorders().empty(); }
+
+Tensor only(const Tensors& results) {
+  if (results.size() == 1) return results[0];
+  throw InvalidArgument(fmt::format("function: {} results where one is expected", results.size()));
+}
+
+}  // namespace
+
+FlatFunction::FlatFunction(StructuredFn f, FunctionOptions options)
+    : body_(std::make_shared<graph::FunctionBody>(std::move(f), std::move(options))) {}
+
+FlatFunction::FlatFunction(TensorFn f, FunctionOptions options)
+    : FlatFunction(StructuredFn([f = std::move(f)](const Tensors& arguments, const void*) {
+                     return Traced{f(arguments)};
+                   }),
+                   std::move(options)) {}
+
+Tensors FlatFunction::operator()(std::span<const Tensor> arguments) const {
+  return call({{arguments.begin(), arguments.end()}, {}}, nullptr).results;
+}
+
+FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
+                                        const void* structure) const {
+  if (runs_inline()) {
+    body_->check_signature({.tensors = arguments.tensors});
+    Tensors typed;  // Arguments of a program have dtypes, so plain numbers get theirs.
+    for (const Tensor& argument : arguments.tensors) typed.push_back(ops::typed(argument));
+    return body_->original()(typed, structure);
+  }
+  Traced traced;
+  const auto concrete = body_->call({arguments.tensors, arguments.rest, structure},
+                                    [&](const auto& result, size_t count) {
+                                      for (size_t i = 0; i < count; ++i)
+                                        traced.results.push_back(result(i));
+                                    });
+  traced.structure = concrete->structure;
+  return traced;
+}
+
+Tensor FlatFunction::single(std::span<const Tensor> arguments) const {
+  if (runs_inline()) return only((*this)(arguments));
+  Tensor result;
+  body_->call({arguments, {}, nullptr}, [&](const auto& result_at, size_t count) {
+    if (count != 1) only(Tensors(count));
+    result = result_at(0);
+  });
+  return result;
+}
+
+void FlatFunction::trace_flat(const structure::Flat& arguments, const void* structure) const {
+  body_->trace({arguments.tensors, arguments.rest, structure});
+}
+
+int FlatFunction::trace_count() const { return body_->trace_count(); }
+std::string FlatFunction::explain() const { return body_->explain(); }
+MemoryPlan FlatFunction::memory_plan(int64_t rows) const { return body_->memory_plan(rows); }
+
+struct InitScope::Held {
+  std::vector<op::Recorder*> tapes;
+  graph::Trace::Suspension suspension;
+  op::InterpreterScope interpreter{op::eager_interpreter()};
+  runtime::SequenceScope draws{runtime::Sequence::initial_values};
+};
+
+InitScope::InitScope() : held_(std::make_unique<Held>()) { held_->tapes.swap(op::recorders()); }
+InitScope::~InitScope() { held_->tapes.swap(op::recorders()); }
+
+}  // namespace tandem

@@ -1,0 +1,361 @@
+#include "function/function_body.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "graph/home.h"
+#include "graph/passes/passes.h"
+#include "tandem/config.h"
+#include "tandem/error.h"
+#include "tandem/log.h"
+#include "tensor/store.h"
+
+namespace tandem::graph {
+namespace {
+
+using devices::DevicePtr;
+
+std::string names_of(const std::vector<DevicePtr>& devices) {
+  std::string text;
+  for (const DevicePtr& device : devices) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", device->name());
+  }
+  return text;
+}
+
+std::string str(const Target& target) {
+  if (target.replicas) return fmt::format("on the replicas {}", names_of(target.replicas->devices));
+  return target.device ? fmt::format("on {}", target.device->name()) : "where its variables are";
+}
+
+/// Replicas have their own devices.
+void check_devices(const Graph& graph) {
+  for (const Node& node : graph.nodes) {
+    if (!node.device) continue;
+    throw FailedPrecondition(fmt::format(
+        "{}: a scope for {} inside strategy.run, whose replicas have their own devices; take the "
+        "scope away, or call the function without a strategy",
+        node.op().name, node.device->name()));
+  }
+}
+
+/// Replicas use the variables of their own strategy, and read those that belong to none: others
+/// would get the update of some of their replicas.
+void check_variables(const Graph& graph, const Replicas& replicas) {
+  for (const Node& node : graph.nodes) {
+    for (int range : node.ranges) {
+      const Value& variable = graph.at(range);
+      const StoreBlock& block = *variable.range.block;
+      const bool is_read = !node.op().writes_ranges;
+      if (block.owner() == replicas.owner || (block.owner() == 0 && is_read)) continue;
+      throw FailedPrecondition(fmt::format(
+          "{} inside strategy.run on {}: its variable {} {} was created {}, on {}; "
+          "create it in the scope of the strategy that runs the function",
+          node.op().name, names_of(replicas.devices), variable.range.name(), variable.type.str(),
+          block.owner() == 0 ? "outside of any strategy's scope" : "in another strategy's scope",
+          names_of(block.devices())));
+    }
+  }
+}
+
+Stage stage_of(Graph graph, ReplicasPtr replicas) {
+  for (const DevicePtr& device : replicas->devices) check_kernels(graph, *device);
+  if (replicas->home) check_kernels(graph, *replicas->home);
+  Stage stage;
+  stage.program = std::make_shared<Program>(std::move(graph), replicas->count());
+  stage.replicas = std::move(replicas);
+  stage.executions = std::make_shared<Executions>(stage.program, stage.replicas);
+  return stage;
+}
+
+ReplicasPtr one_replica(const DevicePtr& device) {
+  return std::make_shared<Replicas>(Replicas{.devices = {device}});
+}
+
+op::TensorTypes symbolic_types(const Arguments& arguments) {
+  op::TensorTypes types;
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    const Tensor& tensor = arguments.tensors[i];
+    types.push_back(
+        {tensor.dtype(), arguments.is_batched(i) ? tensor.shape().with(0, -1) : tensor.shape()});
+  }
+  return types;
+}
+
+/// While it lives, this thread is the one that traces.
+class Tracing {
+ public:
+  explicit Tracing(std::atomic<std::thread::id>& tracer)
+      : tracer_(tracer), former_(tracer.exchange(std::this_thread::get_id())) {}
+  ~Tracing() { tracer_ = former_; }
+  Tracing(const Tracing&) = delete;
+  Tracing& operator=(const Tracing&) = delete;
+
+ private:
+  std::atomic<std::thread::id>& tracer_;
+  const std::thread::id former_;
+};
+
+/// True when a tensor of this shape can be what was declared; sizes of -1 are free.
+bool matches(const Shape& declared, const Shape& shape) {
+  if (declared.rank() != shape.rank()) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (declared.extent(axis) >= 0 && declared.extent(axis) != shape.extent(axis)) return false;
+  }
+  return true;
+}
+
+/// The first difference between two kinds of arguments, for people.
+std::string difference(const Concrete& a, const Concrete& b) {
+  if (a.arguments.size() != b.arguments.size()) {
+    return fmt::format("{} tensors, then {}", a.arguments.size(), b.arguments.size());
+  }
+  for (size_t i = 0; i < a.arguments.size(); ++i) {
+    const op::TensorType& was = a.arguments[i];
+    const op::TensorType& is = b.arguments[i];
+    if (was != is) {
+      return fmt::format("argument {} was {}, then {}", i, was.str(), is.str());
+    }
+  }
+  if (a.rest != b.rest) {
+    return fmt::format(
+        "a plain value or the length of a list was '{}', then '{}'; pass numbers that change as "
+        "tensors",
+        a.rest, b.rest);
+  }
+  return fmt::format("it was to run {}, then {}", str(a.target), str(b.target));
+}
+
+}  // namespace
+
+bool Arguments::is_batched(size_t argument) const {
+  const Shape& shape = tensors[argument].shape();
+  if (shape.rank() == 0) return false;
+  return batched ? batched(argument) : shape.extent(0) == rows;
+}
+
+Arguments arguments_of(std::span<const Tensor> tensors) {
+  const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return t.rank() > 0; });
+  return {.tensors = tensors, .rows = first == tensors.end() ? 1 : first->shape().extent(0)};
+}
+
+bool Concrete::fits(const Arguments& given, const Target& wanted) const {
+  if (given.tensors.size() != arguments.size() || wanted != target) return false;
+  if (given.rest != rest || (rows && *rows != given.rows)) return false;
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const Shape& traced = arguments[i].shape;
+    const Shape& shape = given.tensors[i].shape();
+    if (given.tensors[i].dtype() != arguments[i].dtype || shape.rank() != traced.rank())
+      return false;
+    if (is_split(i) && !given.is_batched(i)) return false;
+    if (given.batched && given.is_batched(i) && !is_split(i)) return false;
+    for (int axis = 0; axis < traced.rank(); ++axis) {
+      if (traced.extent(axis) >= 0 && shape.extent(axis) != traced.extent(axis)) return false;
+    }
+  }
+  return true;
+}
+
+std::unique_lock<core::Baton> FunctionBody::locked() const {
+  if (tracer_ == std::this_thread::get_id()) return {};
+  std::unique_lock lock(baton_, std::try_to_lock);
+  const auto deadline = config::wait_deadline();
+  if (!lock && !lock.try_lock_for(deadline)) {
+    throw DeadlineExceeded(fmt::format("{}: another thread's trace of it did not end within {} s",
+                                       options_.name,
+                                       std::chrono::duration<double>(deadline).count()));
+  }
+  return lock;
+}
+
+std::vector<ConcretePtr> FunctionBody::concretes() const {
+  const auto lock = locked();
+  return concretes_;
+}
+
+FunctionBody::FunctionBody(StructuredFn f, FunctionOptions options)
+    : f_(std::move(f)), options_(std::move(options)) {}
+
+ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
+  if (options_.input_signature.empty()) {
+    arguments.rows = arguments_of(arguments.tensors).rows;
+  } else {
+    check_signature(arguments);
+    take_declared_batch(arguments);
+  }
+  const devices::DevicePtr* scoped = asked_by_scope();
+  return concrete(arguments, {.device = scoped ? *scoped : nullptr});
+}
+
+void FunctionBody::trace(Arguments arguments) { for_scope(arguments); }
+
+void FunctionBody::check_signature(const Arguments& arguments) const {
+  const auto& declared = options_.input_signature;
+  if (declared.empty()) return;
+  if (declared.size() != arguments.tensors.size()) {
+    throw InvalidArgument(fmt::format("{}: {} tensors given, the input signature has {}",
+                                      options_.name, arguments.tensors.size(), declared.size()));
+  }
+  for (size_t i = 0; i < declared.size(); ++i) {
+    const Tensor& given = arguments.tensors[i];
+    const bool is_split = arguments.batched && arguments.is_batched(i);
+    if (given.dtype() != declared[i].dtype || !matches(declared[i].shape, given.shape())) {
+      throw InvalidArgument(fmt::format("{}: argument {} is {}, the input signature says {}",
+                                        options_.name, i, type_of(given).str(), declared[i].str()));
+    }
+    if (is_split && declared[i].shape.extent(0) >= 0) {
+      throw InvalidArgument(
+          fmt::format("{}: argument {} has rows for each replica, the input signature says {}; "
+                      "declare its leading size as -1",
+                      options_.name, i, declared[i].str()));
+    }
+  }
+}
+
+/// The batch: the arguments that were declared with any number of rows.
+void FunctionBody::take_declared_batch(Arguments& arguments) const {
+  const auto& declared = options_.input_signature;
+  arguments.batched = [&declared](size_t i) { return declared[i].shape.leading_extent() < 0; };
+  std::optional<size_t> first;
+  for (size_t i = 0; i < declared.size(); ++i) {
+    if (!arguments.batched(i)) continue;
+    if (!first) first = i;
+    const int64_t rows = arguments.tensors[*first].shape().extent(0);
+    if (rows == arguments.tensors[i].shape().extent(0)) continue;
+    throw InvalidArgument(fmt::format(
+        "{}: argument {} has {} rows, argument {} has {}; the input signature declares both with "
+        "-1, which stands for the same number",
+        options_.name, *first, rows, i, arguments.tensors[i].shape().extent(0)));
+  }
+  arguments.rows = first ? arguments.tensors[*first].shape().extent(0) : 1;
+}
+
+ConcretePtr FunctionBody::concrete(const Arguments& arguments, const Target& target) {
+  const auto lock = locked();
+  ++calls_;
+  for (const auto& candidate : concretes_) {
+    if (candidate->fits(arguments, target)) return candidate;
+  }
+  const Tracing tracing(tracer_);
+  concretes_.push_back(traced(arguments, target));
+  warn_of_retraces(*concretes_.back());
+  return concretes_.back();
+}
+
+/// Tracing is slow; a function that does so at most of its calls is not what its user had in mind.
+void FunctionBody::warn_of_retraces(const Concrete& latest) {
+  constexpr size_t kTraces = 5;
+  constexpr uint64_t kCalls = 6;
+  trace_calls_.push_back(calls_);
+  if (trace_calls_.size() < kTraces) return;
+  if (calls_ - trace_calls_[trace_calls_.size() - kTraces] < kCalls) {
+    logging::write(
+        logging::Level::warning,
+        fmt::format("{}: traced in {} of its last {} calls, which is slow; {}", options_.name,
+                    kTraces, calls_ - trace_calls_[trace_calls_.size() - kTraces] + 1,
+                    difference(*concretes_[concretes_.size() - 2], latest)));
+    trace_calls_.clear();
+  }
+}
+
+Graph FunctionBody::graph_of(const Arguments& arguments, Concrete& concrete, int replicas) {
+  ++trace_count_;
+  std::optional<CreationBan> ban;
+  if (has_traced_) {
+    ban.emplace(fmt::format(
+        "{} may create variables on its first call only; create it outside, or keep the one of "
+        "the first call",
+        options_.name));
+  }
+  const TensorFn f = [&](const Tensors& symbolic) {
+    auto traced = f_(symbolic, arguments.structure);
+    concrete.structure = traced.structure;
+    return traced.results;
+  };
+  const bool agree = arguments.rows != Arguments::kUnequal;
+  Graph graph = Trace::of(f, concrete.arguments, replicas,
+                          agree ? std::optional(arguments.rows) : std::nullopt);
+  concrete.rows = graph.rows;
+  has_traced_ = true;
+  return graph;
+}
+
+ConcretePtr FunctionBody::traced(const Arguments& arguments, const Target& target) {
+  const int replicas = target.replicas ? target.replicas->count() : 1;
+  auto result = std::make_shared<Concrete>();
+  result->target = target;
+  result->arguments = symbolic_types(arguments);
+  result->rest = arguments.rest;
+  Graph graph;
+  try {
+    graph = graph_of(arguments, *result, replicas);
+  } catch (const InvalidArgument&) {
+    // What does not work for any number of rows may still work for this one. Replicas differ in
+    // theirs.
+    if (replicas > 1) throw;
+    result->arguments = types_of(arguments.tensors);
+    graph = graph_of(arguments, *result, replicas);
+  }
+  if (target.replicas) {
+    check_devices(graph);
+    check_variables(graph, *target.replicas);
+    result->results.resize(graph.results.size());
+    result->stages.push_back(stage_of(std::move(graph), target.replicas));
+    return result;
+  }
+  const Home home = home_of(graph, target.device ? &target.device : nullptr);
+  Partition parts = partition(std::move(graph), home);
+  result->results = std::move(parts.results);
+  for (Part& part : parts.parts) {
+    result->stages.push_back(stage_of(std::move(part.graph), one_replica(part.device)));
+    result->stages.back().inputs = std::move(part.inputs);
+  }
+  return result;
+}
+
+void FunctionBody::run(Concrete& concrete, Execution& execution) {
+  run_guarded(concrete, execution, [&] { execution.run(); });
+}
+
+FunctionBody::Held FunctionBody::held(const Concrete& concrete) const {
+  Executions& executions = *concrete.stages[0].executions;
+  const bool alone = concrete.stages.size() > 1;
+  return alone ? executions.take_first(options_.name) : executions.take(options_.name);
+}
+
+std::string FunctionBody::explain() const {
+  std::string text;
+  for (const auto& concrete : concretes()) {
+    const Held held = concrete->stages[0].executions->take_first(options_.name);
+    text += fmt::format("function({})\n", listed(concrete->arguments));
+    for (const Stage& stage : concrete->stages) {
+      text += stage.executions->first()->explain();
+    }
+  }
+  return text;
+}
+
+MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
+  constexpr int64_t kMost = int64_t{1} << 40;  // Their bytes still fit into 64 bits.
+  if (rows < 0 || rows > kMost) {
+    throw InvalidArgument(
+        fmt::format("{}: a memory plan for {} rows; give 0 to {}", options_.name, rows, kMost));
+  }
+  const std::vector<ConcretePtr> concretes = this->concretes();
+  if (concretes.empty()) {
+    throw FailedPrecondition(fmt::format(
+        "{}: not traced yet; call it, or trace() with arguments of the right kind", options_.name));
+  }
+  const Concrete& latest = *concretes.back();
+  if (latest.rows && *latest.rows != rows) {
+    throw InvalidArgument(fmt::format(
+        "{}: a memory plan for {} rows; it reads the number of rows, and was traced for {} alone",
+        options_.name, rows, *latest.rows));
+  }
+  const Held held = latest.stages[0].executions->take_first(options_.name);
+  return memory_plan_of(latest.stages, latest.arguments.size(), rows);
+}
+
+}  // namespace tandem::graph

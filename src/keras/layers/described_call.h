@@ -1,0 +1,28 @@
+/// A call of a layer in a model that is being described.
+#pragma once
+
+#include "tandem/keras/layer.h"
+
+namespace tandem::keras {
+
+struct DescribedCall {
+  std::shared_ptr<LayerBody> layer;
+  KerasTensors inputs;
+  size_t outputs = 1;
+  int number = 0;         ///< Its number among the layer's described calls.
+  bool is_input = false;  ///< An input of the model: nothing is called.
+};
+
+/// Stands for an input among a model's layers.
+class InputLayerBody final : public LayerBody {
+ public:
+  InputLayerBody(const TensorSpec& spec, const std::string& name);
+
+  std::optional<TensorSpec> input_spec() const override { return spec_; }
+  Tensors call(const Tensors& inputs, const CallContext& context) override;
+
+ private:
+  TensorSpec spec_;
+};
+
+}  // namespace tandem::keras

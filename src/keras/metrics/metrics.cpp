@@ -1,0 +1,180 @@
+#include "tandem/keras/metrics.h"
+
+#include <fmt/format.h>
+
+#include <numeric>
+#include <vector>
+
+#include "keras/losses/label_shapes.h"
+#include "keras/losses/loss_functions.h"
+#include "keras/losses/replica_rows.h"
+#include "keras/metrics/metric_functions.h"
+#include "tandem/error.h"
+#include "tandem/keras/losses.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras {
+namespace {
+
+struct Named {
+  const char* name;
+  Metric::PerExample (*make)(const std::string& name);
+};
+
+const Named kMetrics[] = {
+    {"accuracy", [](const std::string& name) { return metrics::accuracy(name); }},
+    {"acc", [](const std::string& name) { return metrics::accuracy(name); }},
+    {"binary_accuracy",
+     [](const std::string& name) { return metrics::binary_accuracy(name, 0.5); }},
+    {"categorical_accuracy",
+     [](const std::string& name) { return metrics::categorical_accuracy(name); }},
+    {"sparse_categorical_accuracy",
+     [](const std::string& name) { return metrics::sparse_categorical_accuracy(name); }},
+    {"top_k_categorical_accuracy",
+     [](const std::string& name) { return metrics::top_k_categorical_accuracy(name, 5); }},
+    {"sparse_top_k_categorical_accuracy",
+     [](const std::string& name) { return metrics::sparse_top_k_categorical_accuracy(name, 5); }},
+};
+
+Metric::PerExample per_example_of(const Loss& loss) {
+  return [loss](const Tensor& y_true, const Tensor& y_pred) {
+    return loss.per_example(y_true, y_pred);
+  };
+}
+
+Metric::PerExample function_named(const std::string& name) {
+  std::vector<std::string> accepted;
+  for (const Named& named : kMetrics) {
+    if (name == named.name) return named.make(name);
+    accepted.emplace_back(named.name);
+  }
+  for (const std::string& loss : losses::known_names()) {
+    if (name == loss) return per_example_of(Loss(name));
+    accepted.push_back(loss);
+  }
+  throw InvalidArgument(
+      fmt::format("metric: '{}' is unknown; there are '{}'", name, fmt::join(accepted, "', '")));
+}
+
+/// The mean over all axes but the first.
+Tensor row_means(const Tensor& x) {
+  if (x.rank() < 2) return x;
+  std::vector<int> axes(static_cast<size_t>(x.rank() - 1));
+  std::iota(axes.begin(), axes.end(), 1);
+  return reduce_mean(x, {.axes = axes});
+}
+
+/// Both sums in one pass.
+Tensor sums(const Tensor& totals, const Tensor& counts) {
+  const Tensor pairs = stack({totals, counts}, -1);
+  return pairs.rank() == 1 ? pairs : reduce_sum(pairs, {.axes = {{0}}});
+}
+
+/// {total, count}: each row counts once, or as often as the mean of its weights says.
+Tensor mean_state(const std::string& name, const Tensor& given, const Tensor& sample_weight) {
+  const Tensor values = as_dtype(given, DType::float64);
+  if (!sample_weight.defined()) {
+    const Tensor rows = row_means(values);
+    return sums(rows, ones_like(rows));
+  }
+  Tensor weight = weight_for(name, "sample_weight", sample_weight, values);
+  if (weight.shape() != values.shape()) weight = broadcast_to(weight, values.shape());
+  return sums(row_means(values * weight), row_means(weight));
+}
+
+}  // namespace
+
+struct Metric::Body {
+  std::string name;
+  PerExample per_example;
+  Variable state;
+};
+
+Metric::Metric(const std::string& name) : Metric(name, function_named(name)) {}
+Metric::Metric(const char* name) : Metric(std::string(name)) {}
+
+Metric::Metric(const std::string& name, PerExample per_example)
+    : body_(std::make_shared<const Body>(
+          Body{name, std::move(per_example),
+               Variable(zeros({2}, DType::float64), {.name = name + "/state",
+                                                     .trainable = false,
+                                                     .aggregation = VariableAggregation::sum})})) {
+  if (body_->per_example == nullptr) {
+    throw InvalidArgument(fmt::format("{}: a metric needs a function", name));
+  }
+  track("state", body_->state);
+}
+
+const std::string& Metric::name() const { return body_->name; }
+const Variable& Metric::state() const { return body_->state; }
+
+Tensor Metric::state_delta(const Tensor& y_true, const Tensor& y_pred,
+                           const Tensor& sample_weight) const {
+  const Tensor values = body_->per_example(y_true, y_pred);
+  if (values.rank() > 0 || sample_weight.defined()) {
+    return mean_state(name(), values, sample_weight);
+  }
+  const Tensor value = as_dtype(values, DType::float64);
+  return stack({share_of(value, y_pred), share_of(ones_like(value), y_pred)}, 0);
+}
+
+void Metric::update_state(const Tensor& y_true, const Tensor& y_pred,
+                          const Tensor& sample_weight) const {
+  state().assign_add(state_delta(y_true, y_pred, sample_weight));
+}
+
+double Metric::result() const { return value_of(state().value()).item<double>(); }
+
+Tensor Metric::value_of(const Tensor& state) {
+  if (state.shape() != Shape{2}) {
+    throw InvalidArgument(
+        fmt::format("metric: a state is [2], total and count, not {}", state.shape().str()));
+  }
+  const Tensors parts = unstack(state);
+  const Tensor nothing = equal(parts[1], zeros_like(parts[1]));
+  const Tensor mean = parts[0] / where(nothing, ones_like(parts[1]), parts[1]);
+  return where(nothing, zeros_like(mean), mean);
+}
+
+void Metric::reset_state() const { state().assign(zeros({2}, DType::float64)); }
+
+namespace metrics {
+
+Mean::Mean(const std::string& name)
+    : Metric(name, [name](const Tensor&, const Tensor&) -> Tensor {
+        throw InvalidArgument(
+            fmt::format("{}: a Mean is of values, not of truth and predictions", name));
+      }) {}
+
+Tensor Mean::state_delta(const Tensor& values, const Tensor& sample_weight) const {
+  return mean_state(name(), values, sample_weight);
+}
+
+void Mean::update_state(const Tensor& values, const Tensor& sample_weight) const {
+  state().assign_add(state_delta(values, sample_weight));
+}
+
+BinaryAccuracy::BinaryAccuracy(const BinaryAccuracyOptions& options)
+    : Metric(options.name, binary_accuracy(options.name, options.threshold)) {}
+
+CategoricalAccuracy::CategoricalAccuracy(const std::string& name)
+    : Metric(name, categorical_accuracy(name)) {}
+
+SparseCategoricalAccuracy::SparseCategoricalAccuracy(const std::string& name)
+    : Metric(name, sparse_categorical_accuracy(name)) {}
+
+TopKCategoricalAccuracy::TopKCategoricalAccuracy(const TopKCategoricalAccuracyOptions& options)
+    : Metric(options.name, top_k_categorical_accuracy(options.name, options.k)) {}
+
+SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(
+    const SparseTopKCategoricalAccuracyOptions& options)
+    : Metric(options.name, sparse_top_k_categorical_accuracy(options.name, options.k)) {}
+
+MeanSquaredError::MeanSquaredError(const std::string& name)
+    : Metric(name, losses::mean_squared_error(name)) {}
+
+MeanAbsoluteError::MeanAbsoluteError(const std::string& name)
+    : Metric(name, losses::mean_absolute_error(name)) {}
+
+}  // namespace metrics
+}  // namespace tandem::keras

@@ -1,0 +1,123 @@
+#include "keras/models/functional.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "keras/models/call_graph.h"
+#include "keras/models/described_input.h"
+#include "tandem/error.h"
+
+namespace tandem::keras {
+namespace {
+
+/// A described tensor: its call and its place among the call's outputs.
+using Key = std::pair<const DescribedCall*, int>;
+Key key_of(const KerasTensor& tensor) { return {tensor.made_by().get(), tensor.index()}; }
+
+std::string source_of(const KerasTensor& tensor) {
+  const DescribedCall& call = *tensor.made_by();
+  return fmt::format("{}[{}][{}]", call.layer->name(), call.number, tensor.index());
+}
+
+bool fits(const Shape& shape, const Shape& wanted) {
+  return shape.rank() == wanted.rank() &&
+         std::ranges::equal(shape.extents().subspan(1), wanted.extents().subspan(1));
+}
+
+}  // namespace
+
+FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& outputs,
+                               const std::string& name)
+    : LayerBody("functional", name) {
+  if (inputs.empty() || outputs.empty()) {
+    throw InvalidArgument(fmt::format("{}: {} inputs and {} outputs; one or more of each is needed",
+                                      this->name(), inputs.size(), outputs.size()));
+  }
+  const CallGraph graph = call_graph(this->name(), inputs, outputs);
+  is_chain_ = graph.is_chain;
+
+  const Trackable operations;
+  node().track("_operations", operations);
+  std::set<std::string> names;
+  for (const std::shared_ptr<LayerBody>& layer : graph.layers) {
+    if (!names.insert(layer->name()).second) {
+      throw InvalidArgument(
+          fmt::format("{}: two layers have the name '{}'", this->name(), layer->name()));
+    }
+    const size_t place = names.size() - 1;
+    operations.track(std::to_string(place), Layer(layer));
+    node().track(fmt::format("layer-{}", place), Layer(layer), {.restore_only = true});
+    adopt(Layer(layer));
+  }
+
+  std::map<Key, size_t> numbers;
+  for (const KerasTensor& input : inputs) {
+    if (!numbers.emplace(key_of(input), values_++).second) {
+      throw InvalidArgument(fmt::format("{}: input {} is given twice", this->name(), values_ - 1));
+    }
+    inputs_.push_back(input.spec());
+  }
+  for (const DescribedCall* call : graph.calls) {
+    if (call->is_input) continue;
+    Step step{Layer(call->layer), {}, values_, {}};
+    for (const KerasTensor& input : call->inputs) {
+      step.inputs.push_back(numbers.at(key_of(input)));
+      step.sources.push_back(source_of(input));
+    }
+    // An output that is an input of the model at the same time keeps the input's number.
+    for (size_t i = 0; i < call->outputs; ++i)
+      numbers.emplace(Key{call, static_cast<int>(i)}, values_++);
+    steps_.push_back(std::move(step));
+  }
+  for (const KerasTensor& output : outputs) {
+    results_.push_back(numbers.at(key_of(output)));
+    const std::string& maker = output.made_by()->layer->name();
+    std::string own = maker;
+    for (int i = 1; std::ranges::find(output_names_, own) != output_names_.end(); ++i) {
+      own = fmt::format("{}_{}", maker, i);
+    }
+    output_names_.push_back(own);
+  }
+}
+
+std::optional<TensorSpec> FunctionalBody::input_spec() const {
+  if (inputs_.size() != 1) return std::nullopt;
+  return inputs_[0];
+}
+
+Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) {
+  if (inputs.size() != inputs_.size()) {
+    throw InvalidArgument(
+        fmt::format("called with {} inputs, it has {}", inputs.size(), inputs_.size()));
+  }
+  Tensors values(values_);
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    values[i] = as_described(inputs[i], inputs_[i]);
+    if (fits(values[i].shape(), inputs_[i].shape)) continue;
+    throw InvalidArgument(fmt::format("input {} is {}, {} is wanted", i, inputs[i].shape().str(),
+                                      inputs_[i].shape.str()));
+  }
+  for (const Step& step : steps_) {
+    Tensors arguments;
+    for (size_t input : step.inputs) arguments.push_back(values[input]);
+    Tensors made = step.layer(arguments, context);
+    std::ranges::move(made, values.begin() + static_cast<std::ptrdiff_t>(step.first_output));
+  }
+  Tensors results;
+  for (size_t result : results_) results.push_back(values[result]);
+  return results;
+}
+
+std::vector<std::string> FunctionalBody::connections(const LayerBody& layer) const {
+  std::vector<std::string> all;
+  for (const Step& step : steps_) {
+    if (step.layer.body().get() != &layer) continue;
+    all.insert(all.end(), step.sources.begin(), step.sources.end());
+  }
+  return all;
+}
+
+}  // namespace tandem::keras

@@ -1,0 +1,35 @@
+/// What an optimizer is made of.
+#pragma once
+
+#include <string>
+
+#include "keras/optimizers/gradient_clipping.h"
+#include "keras/optimizers/tracked_slots.h"
+#include "ops/optimizer.h"
+#include "tandem/keras/optimizers.h"
+
+namespace tandem::keras::optimizers {
+
+struct OptimizerDescription {
+  std::string name;
+  ops::UpdateRule rule;
+  TrackedSlots::Groups slots;  ///< In the order in which the rule takes them.
+  Clipping clipping;
+  int64_t every = 1;  ///< Steps whose gradients are applied together.
+};
+
+struct OptimizerBody {
+  OptimizerBody(const Trackable& node, const LearningRate& rate, const OptimizerDescription& d);
+
+  /// The slots that the rule takes, by variable.
+  std::vector<Variables> rule_slots(const Variables& variables) const;
+  Variables accumulators(const Variables& variables) const;
+
+  const OptimizerDescription described;
+  const Variable iterations;
+  const Variable learning_rate;  ///< Undefined where there is a schedule.
+  const std::optional<schedules::LearningRateSchedule> schedule;
+  TrackedSlots slots;
+};
+
+}  // namespace tandem::keras::optimizers

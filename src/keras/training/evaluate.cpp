@@ -1,0 +1,126 @@
+#include "keras/training/evaluate.h"
+
+#include <fmt/format.h>
+
+#include "keras/model_state.h"
+#include "keras/training/bad_input.h"
+#include "keras/training/samples.h"
+#include "tandem/error.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras {
+
+using data::Dataset;
+
+Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* progress) {
+  trainer.reset();
+  if (progress != nullptr) progress->begin(batches.steps());
+  int64_t done = 0;
+  int64_t samples = 0;
+  batches.rewind();
+  batches.begin(epoch);
+  while (const std::optional<Tensors> batch = batches.next()) {
+    trainer.evaluate(*batch);
+    samples += (*batch)[0].shape()[0];
+    ++done;
+    if (progress != nullptr) progress->step(done, [&] { return trainer.logs(); });
+  }
+  if (done == 0) throw InvalidArgument("evaluate: the data set is empty");
+  Logs logs = trainer.logs();
+  if (progress != nullptr) progress->end(done, samples, logs);
+  return logs;
+}
+
+Logs Model::evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options) const {
+  return evaluate(Tensors{x}, Tensors{y}, options);
+}
+
+Logs Model::evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options) const {
+  const Samples samples{x, y, options.sample_weight};
+  const Trainer& trainer = this->trainer("evaluate");
+  const int64_t rows = samples.rows("evaluate");
+  check_arrays("evaluate", *this, trainer, x, y);
+  EvaluateOptions inner = options;
+  inner.sample_weight = {};
+  return evaluate(
+      samples.slices().batch(batch_size_of("evaluate", options.batch_size, options.steps, rows)),
+      inner);
+}
+
+Logs Model::evaluate(const Dataset& batches, const EvaluateOptions& options) const {
+  Trainer& trainer = this->trainer("evaluate");
+  if (options.sample_weight.defined()) {
+    throw InvalidArgument(
+        "evaluate: sample_weight goes with arrays; put weights into the data set");
+  }
+  EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps));
+  Progress progress(options.output, options.verbose);
+  return keras::evaluate(trainer, source, 0, &progress);
+}
+
+Tensor Model::only_output(const Tensors& outputs, const char* instead) const {
+  if (outputs.size() == 1) return outputs[0];
+  throw InvalidArgument(
+      fmt::format("predict: model '{}' has {} outputs, {}", name(), outputs.size(), instead));
+}
+
+Tensor Model::predict(const Tensor& x, const PredictOptions& options) const {
+  return only_output(predict(Tensors{x}, options), "give a list of inputs");
+}
+
+Tensor Model::predict(const Dataset& batches, const PredictOptions& options) const {
+  return only_output(predict_all(batches, options), "call predict_all");
+}
+
+Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
+  const Samples samples{x};
+  const int64_t rows = samples.rows("predict");
+  if (x.size() != state_->inputs) {
+    throw InvalidArgument(fmt::format("predict: x has {} tensors, model '{}' has {} input{}",
+                                      x.size(), name(), state_->inputs,
+                                      state_->inputs == 1 ? "" : "s"));
+  }
+  return predict_all(
+      samples.slices().batch(batch_size_of("predict", options.batch_size, options.steps, rows)),
+      options);
+}
+
+Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options) const {
+  const auto steps =
+      state_->trainer ? state_->trainer->in_executions(options.steps) : options.steps;
+  EpochBatches source({"predict", "steps"}, batches, steps);
+  std::vector<Tensors> parts;  // The parts of each output.
+  source.begin(0);
+  while (std::optional<Tensors> batch = source.next()) {
+    const Tensors outputs = predict_batch(std::move(*batch));
+    parts.resize(outputs.size());
+    for (size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(outputs[i]);
+  }
+  if (parts.empty()) throw InvalidArgument("predict: the data set is empty");
+  Tensors joined;
+  for (const Tensors& list : parts) joined.push_back(list.size() == 1 ? list[0] : concat(list, 0));
+  return joined;
+}
+
+/// The outputs for an element of a data set.
+Tensors Model::predict_batch(Tensors batch) const {
+  if (batch.size() < state_->inputs) {
+    throw InvalidArgument(
+        fmt::format("predict: an element of the data set has {} tensors, model '{}' has {} inputs",
+                    batch.size(), name(), state_->inputs));
+  }
+  batch.resize(state_->inputs);
+  std::call_once(state_->predict_made, [&] {
+    state_->predict = std::make_unique<FlatFunction>(
+        [model = Layer(*this)](const Tensors& inputs) { return model(inputs); },
+        FunctionOptions{.name = "predict_step"});
+  });
+  const distribute::Strategy& strategy = state_->strategy;
+  Tensors outputs;
+  for (const auto& output : strategy.run_flat(*state_->predict, strategy.split(batch))) {
+    outputs.push_back(strategy.gather(output, 0));
+  }
+  return outputs;
+}
+
+}  // namespace tandem::keras

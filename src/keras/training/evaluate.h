@@ -1,0 +1,14 @@
+/// One pass over data without training.
+#pragma once
+
+#include "keras/training/epoch_batches.h"
+#include "keras/training/progress.h"
+#include "keras/training/trainer.h"
+
+namespace tandem::keras {
+
+/// The loss and the metrics over an epoch of the batches, from the beginning of the data. Throws
+/// InvalidArgument where there is none.
+Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* progress = nullptr);
+
+}  // namespace tandem::keras

@@ -1,0 +1,263 @@
+// `fit`: arrays become a data set of batches, and then a loop goes over epochs and steps, tells the
+// callbacks, prints the progress and validates. What a step computes is Training's.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "keras/model_state.h"
+#include "keras/training/bad_input.h"
+#include "keras/training/epoch_batches.h"
+#include "keras/training/evaluate.h"
+#include "keras/training/loss_watch.h"
+#include "keras/training/progress.h"
+#include "keras/training/samples.h"
+#include "keras/training/step_summary.h"
+#include "tandem/error.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras {
+namespace {
+
+using data::Dataset;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// One training, as callbacks see it.
+class Run final : public TrainingRun {
+ public:
+  Run(const Model& model, Trainer& trainer, const Dataset& batches, const FitOptions& options)
+      : model_(model),
+        trainer_(trainer),
+        options_(options),
+        batches_({"fit", "steps_per_epoch"}, batches,
+                 trainer.in_executions(options.steps_per_epoch)),
+        watch_(trainer),
+        progress_(options.output, options.verbose),
+        summary_(trainer.strategy()) {}
+
+  const Model& model() const override { return model_; }
+  int epochs() const override { return options_.epochs; }
+  std::optional<int64_t> steps() const override { return batches_.steps(); }
+  Logs logs() override { return trainer_.logs(); }
+  double learning_rate() const override {
+    return trainer_.options().optimizer.current_learning_rate().item<double>();
+  }
+  void set_learning_rate(double rate) override {
+    trainer_.options().optimizer.learning_rate().assign(Tensor(rate));
+  }
+  void stop() override { stopped_ = true; }
+
+  using Validate = std::function<Logs(int epoch)>;
+
+  History train(const Validate& validate) {
+    History history;
+    Logs logs;
+    tell([&](Callback& callback) { callback.on_train_begin(*this); });
+    for (int epoch = options_.initial_epoch; epoch < options_.epochs && !stopped_; ++epoch) {
+      logs = one_epoch(epoch, validate);
+      history.epoch.push_back(epoch);
+      for (const auto& [name, value] : logs) history.history[name].push_back(value);
+    }
+    tell([&](Callback& callback) { callback.on_train_end(*this, logs); });
+    progress_.end_of_training(summary_.str());
+    history.samples_seen = summary_.samples();
+    return history;
+  }
+
+ private:
+  template <class Tell>
+  void tell(const Tell& tell) {
+    for (const AnyCallback& callback : options_.callbacks) tell(*callback.operator->());
+  }
+
+  Logs one_epoch(int epoch, const Validate& validate) {
+    progress_.begin_epoch(epoch, options_.epochs);
+    tell([&](Callback& callback) { callback.on_epoch_begin(*this, epoch); });
+    trainer_.reset();
+    watch_.begin_epoch(epoch);
+    progress_.begin(steps());
+    batches_.begin(epoch);
+    int64_t samples = 0;
+    const int64_t done = all_steps(samples);
+    if (summary_.steps() == 0) throw InvalidArgument("fit: the data set is empty");
+    Logs logs = watched_logs();
+    const bool validates = validate && (epoch + 1) % options_.validation_freq == 0;
+    if (validates) {
+      for (const auto& [name, value] : validate(epoch)) logs["val_" + name] = value;
+    }
+    tell([&](Callback& callback) { callback.on_epoch_end(*this, epoch, logs); });
+    progress_.end(done, samples, logs);
+    return logs;
+  }
+
+  int64_t all_steps(int64_t& samples) {
+    int64_t done = 0;
+    const int64_t every = trainer_.options().steps_per_execution;
+    const auto end_execution = [&](int64_t last) {
+      tell([&](Callback& callback) { callback.on_batch_end(*this, last); });
+    };
+    while (!stopped_) {
+      const auto start = Clock::now();
+      const std::optional<Tensors> batch = batches_.next();
+      if (!batch) break;
+      summary_.add_input(seconds_since(start));
+      if (done % every == 0) {
+        tell([&](Callback& callback) { callback.on_batch_begin(*this, done); });
+      }
+      step(*batch);
+      samples += (*batch)[0].shape()[0];
+      ++done;
+      if (done % every == 0) end_execution(done - 1);
+      progress_.step(done, [&] { return trainer_.logs(); });
+      if (watch_.is_due()) watched_logs();
+    }
+    if (done % every != 0 && !stopped_) end_execution(done / every * every + every - 1);
+    return done;
+  }
+
+  /// Throws when the loss is no number; where a TerminateOnNaN is, it stops.
+  Logs watched_logs() {
+    Logs logs = trainer_.logs();
+    if (LossWatch::is_number(logs)) return logs;
+    const auto ends = [](const AnyCallback& callback) {
+      return dynamic_cast<callbacks::TerminateOnNaN*>(callback.operator->()) != nullptr;
+    };
+    if (std::ranges::none_of(options_.callbacks, ends)) throw watch_.error(logs);
+    stopped_ = true;
+    return logs;
+  }
+
+  void step(const Tensors& batch) {
+    summary_.run(batch[0].shape()[0], [&] { trainer_.train(batch); });
+    if (options_.verify_every > 0 && summary_.steps() % options_.verify_every == 0) {
+      trainer_.strategy().verify(model_.weights());
+    }
+  }
+
+  const Model& model_;
+  Trainer& trainer_;
+  const FitOptions& options_;
+  EpochBatches batches_;
+  LossWatch watch_;
+  Progress progress_;
+  bool stopped_ = false;
+  StepSummary summary_;
+};
+
+void check(const FitOptions& options) {
+  const auto refuse = [](const char* name, auto value, const char* accepted) {
+    throw InvalidArgument(fmt::format("fit: {} is {}, {} is accepted", name, value, accepted));
+  };
+  if (options.epochs < 0) refuse("epochs", options.epochs, "0 or more");
+  if (options.initial_epoch < 0) refuse("initial_epoch", options.initial_epoch, "0 or more");
+  if (options.validation_freq < 1) refuse("validation_freq", options.validation_freq, "1 or more");
+  if (!(options.validation_split >= 0 && options.validation_split < 1)) {
+    refuse("validation_split", options.validation_split, "from 0 to below 1");
+  }
+  if (options.verify_every < 0) refuse("verify_every", options.verify_every, "0 or more");
+  if (options.steps_per_epoch && *options.steps_per_epoch < 1) {
+    refuse("steps_per_epoch", *options.steps_per_epoch, "1 or more");
+  }
+}
+
+/// The batches that fit validates on.
+EpochBatches validation_batches(const Model& model, const Trainer& trainer,
+                                const FitOptions& options) {
+  const EpochBatches::Words words{"fit: validation_data", "validation_steps"};
+  const std::optional<int64_t> steps = trainer.in_executions(options.validation_steps);
+  const ValidationData& held = *options.validation_data;
+  if (held.batches) return {words, *held.batches, steps};
+  const Samples samples{held.x, held.y, held.sample_weight};
+  const int64_t rows = samples.rows(words.who);
+  check_arrays(words.who, model, trainer, held.x, held.y);
+  const auto given =
+      options.validation_batch_size ? options.validation_batch_size : options.batch_size;
+  const int64_t size = batch_size_of(words.who, given, options.validation_steps, rows);
+  return {words, samples.slices().batch(size), steps};
+}
+
+void check_no_arrays(const FitOptions& options) {
+  const auto refuse = [](const char* option, const char* instead) {
+    throw InvalidArgument(fmt::format("fit: {} goes with arrays; {}", option, instead));
+  };
+  if (!options.class_weight.empty()) refuse("class_weight", "put weights into the data set");
+  if (options.sample_weight.defined()) refuse("sample_weight", "put weights into the data set");
+  if (options.validation_split > 0) refuse("validation_split", "give validation_data");
+}
+
+}  // namespace
+
+Trainer& Model::trainer(const char* who) const {
+  if (state_->trainer) return *state_->trainer;
+  throw FailedPrecondition(fmt::format(
+      "{}: model '{}' is not compiled; call compile({{.optimizer = .., .loss = ..}}) first", who,
+      name()));
+}
+
+void Model::compile(const CompileOptions& options) const {
+  const auto scope = state_->strategy.scope();
+  state_->trainer = std::make_unique<Trainer>(*this, options, state_->inputs, state_->strategy);
+  track("optimizer", options.optimizer, {.restore_only = true, .overwrite = true});
+}
+
+History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) const {
+  return fit(Tensors{x}, Tensors{y}, options);
+}
+
+History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options) const {
+  const Trainer& trainer = this->trainer("fit");
+  check(options);
+  const Samples all{x, y, options.sample_weight};
+  const int64_t rows = all.rows("fit");
+  check_arrays("fit", *this, trainer, x, y, options.class_weight);
+  FitOptions inner = options;
+  int64_t used = rows;
+  if (options.validation_split > 0 && !options.validation_data) {
+    used = static_cast<int64_t>(static_cast<double>(rows) * (1 - options.validation_split));
+    const Samples held = all.part(used, rows);
+    inner.validation_data = ValidationData(held.x, held.y, held.weight);
+  }
+  Samples samples = all.part(0, used);
+  if (!options.class_weight.empty()) {
+    const Tensor by_class = sample_weights_of(options.class_weight, samples.y[0]);
+    samples.weight =
+        samples.weight.defined() ? cast(samples.weight, DType::float32) * by_class : by_class;
+  }
+  const int64_t batch_size =
+      batch_size_of("fit", options.batch_size, options.steps_per_epoch, samples.rows("fit"));
+  Dataset each = samples.slices();
+  if (options.shuffle) each = each.shuffle(used);
+  inner.class_weight.clear();
+  inner.sample_weight = {};
+  inner.validation_split = 0;
+  return fit(each.batch(batch_size).prefetch(2), inner);
+}
+
+History Model::fit(const Dataset& batches, const FitOptions& options) const {
+  Trainer& trainer = this->trainer("fit");
+  check(options);
+  check_no_arrays(options);
+  Run run(*this, trainer, batches, options);
+  if (!options.validation_data) return run.train({});
+  EpochBatches held = validation_batches(*this, trainer, options);
+  return run.train([&](int epoch) { return keras::evaluate(trainer, held, epoch); });
+}
+
+Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& weight) const {
+  Trainer& trainer = this->trainer("train_on_batch");
+  Samples{x, y, weight}.rows("train_on_batch");
+  check_arrays("train_on_batch", *this, trainer, x, y);
+  Tensors batch = x;
+  batch.insert(batch.end(), y.begin(), y.end());
+  if (weight.defined()) batch.push_back(weight);
+  trainer.reset();
+  trainer.train(batch);
+  Logs logs = trainer.logs();
+  if (LossWatch::is_number(logs)) return logs;
+  throw LossWatch(trainer).error(logs, "train_on_batch", "this batch");
+}
+
+}  // namespace tandem::keras

@@ -1,0 +1,110 @@
+#include "keras/training/step_summary.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "distribute/sharding.h"
+#include "distribute/strategy_body.h"
+#include "tandem/error.h"
+#include "tandem/profile.h"
+
+namespace tandem::keras {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// False while somebody else takes a profile.
+bool begin_profile() {
+  try {
+    profile::start();
+  } catch (const FailedPrecondition&) {
+    return false;
+  }
+  return true;
+}
+
+}  // namespace
+
+void StepSummary::run(int64_t rows, const std::function<void()>& step) {
+  constexpr int64_t kEvery = 100;
+  const auto start = Clock::now();
+  if (count_ % kEvery == kEvery / 2 && begin_profile()) {
+    look(rows, step);
+  } else {
+    step();
+  }
+  steps_ += std::chrono::duration<double>(Clock::now() - start).count();
+  ++count_;
+  samples_ += rows;
+}
+
+void StepSummary::look(int64_t rows, const std::function<void()>& step) {
+  profile::Summary summary;
+  try {
+    step();
+  } catch (...) {
+    profile::stop();
+    throw;
+  }
+  summary = profile::stop();
+  ++looked_;
+  const int replicas = strategy_.num_replicas_in_sync();
+  replicas_.resize(static_cast<size_t>(replicas));
+  summary.replicas.resize(replicas_.size());
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    replicas_[r].compute += summary.replicas[r].compute;
+    replicas_[r].reduce += summary.replicas[r].reduce;
+    replicas_[r].wait += summary.replicas[r].wait;
+    replicas_[r].rows += distribute::shard_of(rows, static_cast<int>(r), replicas).rows;
+  }
+}
+
+std::string StepSummary::str() const {
+  if (count_ == 0) return {};
+  std::string text = fmt::format("samples seen: {}\n", samples_);
+  Replica all;
+  for (const Replica& replica : replicas_) {
+    all.compute += replica.compute;
+    all.reduce += replica.reduce;
+    all.wait += replica.wait;
+  }
+  const double computing = steps_ / (input_ + steps_) * 100;
+  const auto percent = [&](double part) {
+    return all.total() > 0 ? computing * part / all.total() : 0;
+  };
+  text += fmt::format(
+      "time per step: input {:.0f} %, compute {:.0f} %, reduce {:.0f} %, wait {:.0f} %\n",
+      100 - computing, all.total() > 0 ? percent(all.compute) : computing, percent(all.reduce),
+      percent(all.wait));
+  return replicas_.size() < 2 ? text : text + slowest();
+}
+
+std::string StepSummary::slowest() const {
+  const auto& devices = strategy_.body().devices();
+  const auto each = [&](double seconds) { return seconds / static_cast<double>(looked_) * 1e6; };
+  std::string text;
+  for (size_t r = 0; r < replicas_.size(); ++r) {
+    const Replica& replica = replicas_[r];
+    text += fmt::format("  replica {} on {}: compute {:.0f} us, reduce {:.0f} us, wait {:.0f} us\n",
+                        r, devices[r]->name(), each(replica.compute), each(replica.reduce),
+                        each(replica.wait));
+  }
+  const auto [least, most] = std::ranges::minmax_element(replicas_, {}, &Replica::compute);
+  const auto slow = static_cast<size_t>(most - replicas_.begin());
+  const auto fast = static_cast<size_t>(least - replicas_.begin());
+  const double more = least->compute > 0 ? 100 * (most->compute / least->compute - 1) : 0;
+  std::string why = "with the same rows and threads: its core is slower or shared with others";
+  if (most->rows > least->rows) {
+    why = fmt::format("since it has {} rows for {}", most->rows / looked_, least->rows / looked_);
+  } else if (devices[slow]->spec().type != devices[fast]->spec().type) {
+    why = "since the devices are of other kinds";
+  } else if (devices[slow]->threads() != devices[fast]->threads()) {
+    why = fmt::format("since its device has {} threads for {}", devices[slow]->threads(),
+                      devices[fast]->threads());
+  }
+  return text + fmt::format("  slowest: replica {}, {:.0f} % more compute than replica {}, {}\n",
+                            slow, more, fast, why);
+}
+
+}  // namespace tandem::keras

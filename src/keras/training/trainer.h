@@ -1,0 +1,62 @@
+/// A compiled model: its steps as functions, and the state that metrics gather in.
+#pragma once
+
+#include "tandem/data.h"
+#include "tandem/distribute.h"
+#include "tandem/function.h"
+#include "tandem/keras/model.h"
+#include "tandem/keras/training.h"
+
+namespace tandem::keras {
+
+class Trainer {
+ public:
+  Trainer(const Layer& model, CompileOptions options, size_t inputs,
+          const distribute::Strategy& strategy);
+  Trainer(const Trainer&) = delete;
+  Trainer& operator=(const Trainer&) = delete;
+
+  const CompileOptions& options() const { return options_; }
+  const distribute::Strategy& strategy() const { return strategy_; }
+  size_t inputs() const { return inputs_; }
+  size_t outputs() const { return options_.loss.size(); }
+
+  /// So many steps, or as many more as fill the last execution.
+  std::optional<int64_t> in_executions(std::optional<int64_t> steps) const;
+
+  /// `batch` is the inputs, the truths of the outputs and perhaps a sample weight. One step on it;
+  /// what it gives the metrics stays on the device.
+  void train(const Tensors& batch);
+  void evaluate(const Tensors& batch);
+
+  /// The metrics since the last reset. Waits for the device.
+  Logs logs() const;
+  void reset();
+
+ private:
+  struct Batch;
+  void run(const FlatFunction& step, const Tensors& batch) const;
+  Batch taken_apart(const Tensors& flat) const;
+  Tensors outputs_for(const Tensors& inputs, bool training) const;
+  struct Losses;
+  Losses losses_of(const Batch& batch, const Tensors& predictions) const;
+  struct BatchRows;
+  Tensor delta_of(const Batch& batch, const Tensors& predictions, const Losses& losses,
+                  const BatchRows& rows) const;
+  Tensor are_numbers(const Tensor& losses_of_all) const;
+  void train_step(const Tensors& batch) const;
+  void evaluate_step(const Tensors& batch) const;
+  std::string prefix_of(size_t output) const;
+  std::vector<std::string> unique_names() const;
+
+  const Layer model_;
+  const distribute::Strategy strategy_;
+  CompileOptions options_;
+  size_t inputs_;
+  std::vector<std::string> output_names_;
+  std::vector<std::string> metric_names_;
+  Variable state_;  // {total, count} of each loss, of the regularizers, of each metric in turn.
+  FlatFunction train_, evaluate_;
+};
+
+}  // namespace tandem::keras

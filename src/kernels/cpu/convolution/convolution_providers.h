@@ -1,0 +1,87 @@
+/// Convolutions on one core. As with gemm.h a team of threads splits the batch, and each thread
+/// runs a convolution of its own images, so nothing here starts a thread.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "kernels/cpu/cpu_kind.h"
+#include "op/op_def.h"
+#include "ops/convolution/window.h"
+
+namespace tandem::kernels::cpu {
+
+/// Images [images, height, width, in], a filter [height, width, in / groups, out], results
+/// [images, height', width', out], one after another in memory.
+struct ConvolutionShape {
+  DType dtype = DType::float32;
+  int64_t images = 0;
+  std::array<ops::WindowAxis, 2> window;
+  int64_t in = 0, out = 0, groups = 1;
+  double density = 1;  ///< The largest share of the result's gradient that is not zero.
+
+  static ConvolutionShape of(const op::Signature& signature);
+
+  int64_t image_elements() const { return window[0].image * window[1].image * in; }
+  int64_t result_elements() const { return window[0].result * window[1].result * out; }
+  /// Rows of the filter seen as a matrix [.., out].
+  int64_t filter_rows() const { return window[0].window * window[1].window * (in / groups); }
+  int64_t filter_elements() const { return filter_rows() * out; }
+};
+
+/// What is computed from what.
+enum class ConvolutionPass {
+  forward,         ///< The result from image and filter.
+  backprop_input,  ///< The image's gradient from filter and result's gradient.
+  backprop_filter  ///< The filter's gradient from image and result's gradient.
+};
+
+/// Is told of pixels of a result, [count, out], soon after they are computed.
+class Finish {
+ public:
+  virtual ~Finish() = default;
+  virtual void pixels(void* first, int64_t count) const = 0;
+};
+
+/// A prepared convolution. Any number of threads may run it at once, each with its own workspace.
+class Convolution {
+ public:
+  virtual ~Convolution() = default;
+
+  /// Overwrites `out`. `workspace` has workspace_bytes() bytes, aligned to 64, and holds nothing
+  /// between calls. Forward, `finish` hears of every pixel of the result once, unless it is null.
+  virtual void run(const void* first, const void* second, void* out, void* workspace,
+                   const Finish* finish = nullptr) const = 0;
+  virtual size_t workspace_bytes() const { return 0; }
+  virtual const char* provider() const = 0;
+};
+
+/// Chooses the provider: depthwise where it applies, sparse where it is faster, oneDNN for float32
+/// where it has a kernel that is faster than patches, else those.
+std::unique_ptr<Convolution> prepare_convolution(ConvolutionPass pass,
+                                                 const ConvolutionShape& shape);
+
+/// Whether patches are faster than oneDNN's kernels for float32.
+bool patches_are_faster(ConvolutionPass pass, const ConvolutionShape& shape,
+                        CpuKind cpu = this_cpu());
+
+/// Returns null where oneDNN has no fast kernel.
+std::unique_ptr<Convolution> prepare_onednn_convolution(ConvolutionPass pass,
+                                                        const ConvolutionShape& shape);
+
+/// Returns null unless each of several channels has one filter of its own.
+std::unique_ptr<Convolution> prepare_depthwise_convolution(ConvolutionPass pass,
+                                                           const ConvolutionShape& shape);
+
+/// Gradients that leave out what is zero in the result's gradient, also where the image or the
+/// filter is not finite. Null forward, and for groups and filters with gaps.
+std::unique_ptr<Convolution> prepare_sparse_convolution(ConvolutionPass pass,
+                                                        const ConvolutionShape& shape);
+
+/// The patches of the image that the filter sees, as rows of a matrix, and products with it.
+std::unique_ptr<Convolution> prepare_patch_convolution(ConvolutionPass pass,
+                                                       const ConvolutionShape& shape);
+
+}  // namespace tandem::kernels::cpu

@@ -1,0 +1,142 @@
+#include "tandem/ops/random.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "op/apply.h"
+#include "op/registry.h"
+#include "ops/random/batch_axis.h"
+#include "ops/shaping/exact_shape.h"
+#include "tandem/error.h"
+#include "tandem/ops.h"
+
+namespace tandem {
+namespace ops {
+namespace {
+
+op::TensorTypes infer_drawn(const op::Signature& s) {
+  check_decided(s.op->name, s.attrs.get<Shape>("shape"));
+  return {{s.attrs.get<DType>("dtype"), s.attrs.get<Shape>("shape")}};
+}
+
+void check_floating(const char* op, DType dtype) {
+  if (dtype == DType::float32 || dtype == DType::float64) return;
+  throw InvalidArgument(
+      fmt::format("{}: dtype must be float32 or float64, not {}", op, name_of(dtype)));
+}
+
+/// Attributes a and b are mean and stddev, or minval and maxval.
+Tensor draw(const op::OpDef& def, const Shape& shape, double a, double b,
+            const RandomOptions& options) {
+  const BatchAxis batch = batch_axis_of(shape);
+  return op::apply_one(def, {},
+                       {{"shape", shape},
+                        {"dtype", options.dtype},
+                        {"a", a},
+                        {"b", b},
+                        {"seeded", options.seed.has_value()},
+                        {"seed", static_cast<int64_t>(options.seed.value_or(0))},
+                        {"batch_axis", batch.axis},
+                        {"per_row", batch.per_row}});
+}
+
+/// The bound of a uniform draw of whole numbers.
+int64_t whole(double bound) {
+  if (bound != std::floor(bound) || std::abs(bound) > 0x1p53) {
+    throw InvalidArgument(
+        fmt::format("random_uniform: {} is no bound of whole numbers; random_integers takes the "
+                    "whole range of int64",
+                    bound));
+  }
+  return static_cast<int64_t>(bound);
+}
+
+void check_integers(int64_t minval, int64_t maxval, DType dtype) {
+  if (dtype != DType::int32 && dtype != DType::int64) {
+    throw InvalidArgument(
+        fmt::format("random_integers: dtype must be int32 or int64, not {}", name_of(dtype)));
+  }
+  if (minval >= maxval) {
+    throw InvalidArgument(
+        fmt::format("random_integers: [{}, {}) has no numbers in it", minval, maxval));
+  }
+  if (dtype == DType::int32 && (minval < INT32_MIN || maxval > int64_t{INT32_MAX} + 1)) {
+    throw InvalidArgument(
+        fmt::format("random_integers: [{}, {}) does not fit into int32", minval, maxval));
+  }
+}
+
+}  // namespace
+
+BatchAxis batch_axis_of(const Shape& shape) {
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    if (shape.extent(axis) < 0) return {axis, -shape.extent(axis)};
+  }
+  return {};
+}
+
+void register_random(op::Registry& registry) {
+  for (const char* name : {"random_normal", "random_truncated_normal", "random_uniform",
+                           "random_integers", "random_bernoulli"}) {
+    registry.add({.name = name,
+                  .infer = infer_drawn,
+                  .split = op::split_rows,
+                  .no_gradient = true,
+                  .depends_on_run = true,
+                  .is_random = true});
+  }
+}
+
+}  // namespace ops
+
+Tensor random_normal(const Shape& shape, double mean, double stddev, const RandomOptions& options) {
+  static const op::OpDef& def = op::find_op("random_normal");
+  ops::check_floating("random_normal", options.dtype);
+  return ops::draw(def, shape, mean, stddev, options);
+}
+
+Tensor random_truncated_normal(const Shape& shape, double mean, double stddev,
+                               const RandomOptions& options) {
+  static const op::OpDef& def = op::find_op("random_truncated_normal");
+  ops::check_floating("random_truncated_normal", options.dtype);
+  return ops::draw(def, shape, mean, stddev, options);
+}
+
+Tensor random_uniform(const Shape& shape, double minval, double maxval,
+                      const RandomOptions& options) {
+  static const op::OpDef& def = op::find_op("random_uniform");
+  if (options.dtype == DType::int32 || options.dtype == DType::int64) {
+    return random_integers(shape, ops::whole(minval), ops::whole(maxval),
+                           {.dtype = options.dtype, .seed = options.seed});
+  }
+  ops::check_floating("random_uniform", options.dtype);
+  return ops::draw(def, shape, minval, maxval, options);
+}
+
+Tensor random_integers(const Shape& shape, int64_t minval, int64_t maxval,
+                       const RandomIntegersOptions& options) {
+  static const op::OpDef& def = op::find_op("random_integers");
+  ops::check_integers(minval, maxval, options.dtype);
+  const ops::BatchAxis batch = ops::batch_axis_of(shape);
+  return op::apply_one(def, {},
+                       {{"shape", shape},
+                        {"dtype", options.dtype},
+                        {"minval", minval},
+                        {"maxval", maxval},
+                        {"seeded", options.seed.has_value()},
+                        {"seed", static_cast<int64_t>(options.seed.value_or(0))},
+                        {"batch_axis", batch.axis},
+                        {"per_row", batch.per_row}});
+}
+
+Tensor random_bernoulli(const Shape& shape, double p, const RandomBernoulliOptions& options) {
+  static const op::OpDef& def = op::find_op("random_bernoulli");
+  if (!(p >= 0 && p <= 1)) {
+    throw InvalidArgument(fmt::format("random_bernoulli: p is {}, not within [0, 1]", p));
+  }
+  return cast(ops::draw(def, shape, p, 0, {.dtype = DType::boolean, .seed = options.seed}),
+              options.dtype);
+}
+
+}  // namespace tandem
