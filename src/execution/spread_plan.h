@@ -33,7 +33,7 @@ struct Move {
   int64_t end = 0;
 };
 
-/// The operands of a collective, summed over all replicas in the order of their ranks.
+/// The operands of a collective, summed over all replicas in the order of collective/tree.h.
 struct Sum {
   /// What one site sums: elements of all operands, laid end to end. It goes to the outputs of
   /// `targets`.
