@@ -16,9 +16,9 @@ namespace {
 constexpr int kVariables = 64;
 constexpr int64_t kSide = 1024;
 
-class Model {
+class SavedModel {
  public:
-  Model() {
+  SavedModel() {
     std::vector<float> values(kSide * kSide);
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] = static_cast<float>(harness::uniform(7, i));
@@ -29,12 +29,12 @@ class Model {
     }
     std::filesystem::create_directories(folder_);
   }
-  ~Model() {
+  ~SavedModel() {
     std::error_code ignored;
     std::filesystem::remove_all(folder_, ignored);
   }
-  Model(const Model&) = delete;
-  Model& operator=(const Model&) = delete;
+  SavedModel(const SavedModel&) = delete;
+  SavedModel& operator=(const SavedModel&) = delete;
 
   void save() const { checkpoint_.write(path()); }
   void forget() const {
@@ -70,7 +70,7 @@ constexpr int kRepetitions = 10;
 
 void ckpt_save() {
   devices::reset_devices();
-  const Model model;
+  const SavedModel model;
   report("ckpt_save.loss", model.sum(), "loss");
   double best = 1e30;
   for (int r = 0; r < kRepetitions; ++r) {
@@ -84,7 +84,7 @@ void ckpt_save() {
 
 void ckpt_restore() {
   devices::reset_devices();
-  const Model model;
+  const SavedModel model;
   model.save();
   model.clear();
   model.restore();

@@ -19,7 +19,7 @@ Tensor values(uint64_t seed, const Shape& shape) {
 using LayerFn = std::function<Tensor(const Tensors&)>;
 
 /// One layer: `flops` of its forward pass if those bound it, else its bytes do: inputs and result.
-struct Layer {
+struct MeasuredLayer {
   std::vector<Shape> inputs;
   LayerFn f;
   double flops = 0;
@@ -68,7 +68,7 @@ void measure(const std::string& name, const Tensors& inputs, const FlatFunction:
 
 /// Forward, then forward with the gradients of all inputs (the last one first), for a given
 /// gradient of the result.
-void measure_layer(const std::string& name, const Layer& layer) {
+void measure_layer(const std::string& name, const MeasuredLayer& layer) {
   devices::reset_devices();
   Tensors inputs;
   for (const Shape& shape : layer.inputs) inputs.push_back(values(inputs.size() + 1, shape));
@@ -88,7 +88,7 @@ void measure_layer(const std::string& name, const Layer& layer) {
   measure(name + "_train", inputs, train, 3 * layer.flops);
 }
 
-Layer convolution(const Shape& image, const Shape& filter, const Conv2dOptions& options) {
+MeasuredLayer convolution(const Shape& image, const Shape& filter, const Conv2dOptions& options) {
   const auto f = [options](const Tensors& t) { return conv2d(t[0], t[1], options); };
   const Shape result = f({fill(image, 0), fill(filter, 0)}).shape();
   const auto places = static_cast<double>(result[0] * result[1] * result[2]);

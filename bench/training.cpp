@@ -8,13 +8,13 @@ namespace {
 
 using harness::Classifier;
 
-struct Model {
+struct MlpSettings {
   std::vector<int64_t> sizes;
   double learning_rate;
 };
 
-const Model kMlp10{{784, 10, 10}, 0.01};
-const Model kMlp1024{{784, 1024, 1024, 10}, 0.0001};
+const MlpSettings kMlp10{{784, 10, 10}, 0.01};
+const MlpSettings kMlp1024{{784, 1024, 1024, 10}, 0.0001};
 constexpr int64_t kBatch = 128;
 
 void use_cpus(int count, int threads_each) {
@@ -27,7 +27,7 @@ void use_cpus(int count, int threads_each) {
 constexpr int kLoops = 30;
 
 /// Steps on one batch, on the whole CPU.
-void single_device(const std::string& name, const Model& config) {
+void single_device(const std::string& name, const MlpSettings& config) {
   devices::reset_devices();
   const Classifier<float> model(config.sizes, config.learning_rate);
   const auto step = model.compiled_step();
@@ -40,7 +40,7 @@ void single_device(const std::string& name, const Model& config) {
 }
 
 /// Seconds of a step on one batch split over `replicas` logical CPUs of one thread.
-double mirrored_seconds(const Model& config, int replicas, const std::string& loss_name) {
+double mirrored_seconds(const MlpSettings& config, int replicas, const std::string& loss_name) {
   use_cpus(replicas, 1);
   const distribute::MirroredStrategy strategy;
   const auto scope = strategy.scope();

@@ -12,10 +12,10 @@ double triad_seconds(size_t count) {
   class Triad final : public core::Job {
    public:
     explicit Triad(size_t count) : a_(count, 1), b_(count, 2), c_(count, 3) {}
-    void play(core::Host& host) override {
-      for (const core::Lot& lot : host.lots()) {
-        const size_t begin = a_.size() * static_cast<size_t>(lot.squad) / 2;
-        const size_t end = a_.size() * static_cast<size_t>(lot.squad + 1) / 2;
+    void play(core::TeamThread& thread) override {
+      for (const core::Members& members : thread.members()) {
+        const size_t begin = a_.size() * static_cast<size_t>(members.subteam) / 2;
+        const size_t end = a_.size() * static_cast<size_t>(members.subteam + 1) / 2;
         for (size_t i = begin; i < end; ++i) a_[i] = b_[i] + 3 * c_[i];
       }
     }

@@ -7,7 +7,7 @@ using td::Tensor;
 int main(int count, char** words) {
   example::Flags flags("Multiplies a matrix on the first GPU and reports what ran where",
                        "Where there is no GPU: device_scope --test-gpus 1");
-  example::Placement placement;
+  example::DeviceSetup placement;
   placement.add_to(flags);
   int64_t size = 1000;
   flags.add("--size", size, "Rows and columns of the matrix");

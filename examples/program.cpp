@@ -66,13 +66,13 @@ keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most) {
   return {prepared(train, most), prepared(test, test.y.shape()[0])};
 }
 
-void Placement::add_to(Flags& flags) {
+void DeviceSetup::add_to(Flags& flags) {
   flags.add("--test-gpus", test_gpus, "Make so many GPUs for this run, which compute on the CPU",
             0);
   flags.add("--soft-placement", soft, "Let the CPU take the place of a device that is not there");
 }
 
-void Placement::configure() const {
+void DeviceSetup::configure() const {
   for (int i = 0; i < test_gpus; ++i) config::add_test_device();
   config::set_soft_device_placement(soft);
   config::set_log_device_placement(true);

@@ -47,7 +47,7 @@ void use_logical_cpus(int count);
 tandem::keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most = 60'000);
 
 /// How programs that name GPUs run on machines that have none.
-struct Placement {
+struct DeviceSetup {
   int test_gpus = 0;
   bool soft = false;
 

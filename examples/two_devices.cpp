@@ -7,7 +7,7 @@ using td::Tensor;
 int main(int count, char** words) {
   example::Flags flags("Multiplies matrices on two GPUs, adds them, and reports what was copied",
                        "Where there are no two GPUs: two_devices --test-gpus 2");
-  example::Placement placement;
+  example::DeviceSetup placement;
   placement.add_to(flags);
   int64_t size = 500;
   flags.add("--size", size, "Rows and columns of the matrices");

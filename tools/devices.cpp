@@ -11,7 +11,7 @@
 namespace tandem::tools {
 namespace {
 
-struct Options {
+struct DeviceListOptions {
   int logical_cpus = 0;
   int test_gpus = 0;
 };
@@ -36,7 +36,7 @@ std::string memory_of(const config::LogicalDevice& device) {
   return bytes_text(whole->memory) + (parts > 1 ? ", shared" : "");
 }
 
-void list(const Options& options) {
+void list(const DeviceListOptions& options) {
   if (options.logical_cpus > 0) {
     config::set_logical_cpus(
         std::vector<config::LogicalCpu>(static_cast<size_t>(options.logical_cpus)));
@@ -55,7 +55,7 @@ void list(const Options& options) {
 
 void add_devices(CLI::App& program) {
   CLI::App* command = program.add_subcommand("devices", "Lists the devices that ops can run on");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<DeviceListOptions>();
   command->add_option("--logical-cpus", options->logical_cpus, "Splits the CPU into so many")
       ->check(CLI::Range(1, 1024));
   command->add_option("--test-gpus", options->test_gpus, "Adds so many test devices")

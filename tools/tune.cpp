@@ -11,12 +11,12 @@
 namespace tandem::tools {
 namespace {
 
-struct Options {
+struct TuneArguments {
   std::string out;
   int64_t largest = 1024;
 };
 
-void run(const Options& options) {
+void run(const TuneArguments& options) {
   const bool live = isatty(STDERR_FILENO) != 0;
   providers::TuneOptions tuning{.largest = options.largest};
   tuning.progress = [live](int done, int all) {
@@ -37,7 +37,7 @@ void run(const Options& options) {
 void add_tune(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("tune", "Measures the providers of matrix products on this machine");
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<TuneArguments>();
   command->add_option("--out", options->out, "The file to write")->required();
   command->add_option("--largest", options->largest, "Sizes are measured up to this")
       ->check(CLI::Range(16, 8192));

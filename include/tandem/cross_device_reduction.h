@@ -3,7 +3,7 @@
 
 namespace tandem::distribute {
 
-enum class Reduction {
+enum class CrossDeviceReduction {
   automatic,   ///< One of the others, by how much there is to move.
   ranges,      ///< Each replica sums and updates its range, then all gather the ranges.
   one_device,  ///< One device sums, the others get the sum.

@@ -1,5 +1,6 @@
 /// Data sets: where the elements and batches of a program come from. A Dataset is a cheap handle on
-/// a description, a source and the stages after it; an Iterator goes through the elements once.
+/// a description, a source and the transformations after it; an Iterator goes through the elements
+/// once.
 ///
 ///   auto batches = data::Dataset::from_tensor_slices(x, y).shuffle(60'000).batch(128).prefetch(2);
 ///   for (const auto& [x, y] : batches.as<std::pair<Tensor, Tensor>>()) step(x, y);
@@ -14,8 +15,8 @@
 ///
 /// The functions given to map, filter and from_generator run eagerly on the host, outside of any
 /// device scope, trace or gradient tape of the caller, perhaps on other threads, and perhaps again
-/// when a position is restored. What they throw is thrown by next() with the stage and the number
-/// of the element before it; what is not a tandem::Error becomes Unavailable.
+/// when a position is restored. What they throw is thrown by next() with the transformation and the
+/// number of the element before it; what is not a tandem::Error becomes Unavailable.
 ///
 /// Any thread may use a Dataset; an Iterator belongs to one thread at a time.
 #pragma once
@@ -52,9 +53,9 @@ class TANDEM_API Iterator {
   Iterator(Iterator&&) noexcept;
   Iterator& operator=(Iterator&&) noexcept;
 
-  /// The next element, or nothing at the end, and then always. Throws what a stage threw, again on
-  /// each later call; DeadlineExceeded naming the stage when an element that another thread makes
-  /// does not come (config::set_wait_deadline).
+  /// The next element, or nothing at the end, and then always. Throws what a transformation threw,
+  /// again on each later call; DeadlineExceeded naming the transformation when an element that
+  /// another thread makes does not come (config::set_wait_deadline).
   std::optional<Element> next();
 
   /// How many elements next() has returned; those before a restored position count.
@@ -99,7 +100,7 @@ using ElementFn = std::function<Element(const Element&)>;
 using ElementTest = std::function<bool(const Element&)>;
 using Generator = std::function<std::optional<Element>()>;
 
-TANDEM_API void check_unpacking(std::string_view stage, const structure::Flat& arguments);
+TANDEM_API void check_unpacking(std::string_view transformation, const structure::Flat& arguments);
 TANDEM_API void check_count(size_t taken, const Element& element);
 
 template <class T>
@@ -125,13 +126,13 @@ constexpr bool has_one_signature() {
 /// `f` from the flat list of an element's tensors: one `Tensors`, or tensors and structures of
 /// them.
 template <class Result, class... Args>
-std::function<Result(const Element&)> on_elements(std::string_view stage,
+std::function<Result(const Element&)> on_elements(std::string_view transformation,
                                                   std::function<Result(Args...)> f) {
   using Arguments = std::tuple<std::remove_cvref_t<Args>...>;
   if constexpr (std::is_same_v<Arguments, std::tuple<Element>>) {
     return f;
   } else {
-    check_unpacking(stage, structure::flattened(Arguments()));
+    check_unpacking(transformation, structure::flattened(Arguments()));
     return [f = std::move(f)](const Element& element) {
       return std::apply(f, unpacked<Arguments>(element));
     };
@@ -151,7 +152,7 @@ struct BatchOptions {
 };
 
 struct ShuffleOptions {
-  /// Unless a seed is set, one is drawn when the stage is made: see random::set_seed.
+  /// Unless a seed is set, one is drawn when the transformation is made: see random::set_seed.
   std::optional<uint64_t> seed{};
   bool reshuffle_each_epoch = true;  ///< If not, each epoch has the order of epoch 0.
 };
@@ -201,7 +202,7 @@ class TANDEM_API Dataset {
   }
   static Dataset zip(const std::vector<Dataset>& datasets);
 
-  // ---- Stages; each returns a new data set ----
+  // ---- Transformations; each returns a new data set ----
 
   /// `f(x, y)` of each element (x, y): a Tensor or a structure of them. `f` takes tensors and
   /// structures of a fixed number of them, or one Tensors. Throws InvalidArgument for other
@@ -244,8 +245,8 @@ class TANDEM_API Dataset {
   /// in. Throws InvalidArgument for a buffer below 1.
   Dataset shuffle(int64_t buffer, const ShuffleOptions& options = {}) const;
 
-  /// The elements `count` times, or for ever. Each time is the next epoch of the stages before.
-  /// Throws InvalidArgument for a negative count.
+  /// The elements `count` times, or for ever. Each time is the next epoch of the transformations
+  /// before. Throws InvalidArgument for a negative count.
   Dataset repeat(int64_t count) const;
   Dataset repeat() const;
 
@@ -261,14 +262,14 @@ class TANDEM_API Dataset {
   Dataset cache() const;
 
   /// Works up to `count` elements, at most 2^16, ahead on a thread of low priority, which rests
-  /// until half of them are taken; who calls next() and finds none works itself. Where the stages
-  /// before only move memory there is no thread, since it would cost more than it saves. Throws
-  /// InvalidArgument for a count below 1.
+  /// until half of them are taken; who calls next() and finds none works itself. Where the
+  /// transformations before only move memory there is no thread, since it would cost more than it
+  /// saves. Throws InvalidArgument for a count below 1.
   Dataset prefetch(int64_t count) const;
 
   /// The same elements, made on a thread of their own wherever functions of the user are called, so
-  /// that one that never comes is a DeadlineExceeded of next() that names the stage. fit reads data
-  /// sets so.
+  /// that one that never comes is a DeadlineExceeded of next() that names the transformation. fit
+  /// reads data sets so.
   Dataset within_deadline() const;
 
   // ---- Use ----
@@ -301,7 +302,7 @@ class TANDEM_API Dataset {
 
  private:
   struct Body;
-  explicit Dataset(std::shared_ptr<const Source> stage);
+  explicit Dataset(std::shared_ptr<const Source> source);
   static Dataset from_slices(const Tensors& tensors);
   static Dataset generated(std::function<internal::Generator(int64_t epoch)> start);
   Dataset mapped(internal::ElementFn f, const MapOptions& options) const;

@@ -16,7 +16,7 @@ class TANDEM_API DistributedDataset {
  public:
   class TANDEM_API Iterator {
    public:
-    /// For each tensor of the element its parts; nothing at the end.
+    /// The next element: the parts of each of its tensors; nothing at the end.
     std::optional<PerReplicas> next();
 
     /// See data::Iterator.

@@ -148,7 +148,7 @@ struct MirroredOptions {
   /// replicas; devices take turns with them.
   std::optional<int> reproducible_shards{};
   /// How gradients of devices that do not share memory are summed.
-  Reduction reduction = Reduction::automatic;
+  CrossDeviceReduction reduction = CrossDeviceReduction::automatic;
 };
 
 /// Synchronous training on the devices of one machine: every device holds the variables (devices

@@ -64,7 +64,7 @@ void Restoration::restore(const Trackable& root) {
   assign(matches_from({root.trackable_body(), 0}));
 }
 
-void Restoration::child_tracked(int parent, const TrackedChild& child) {
+void Restoration::on_child_tracked(int parent, const TrackedChild& child) {
   for (const auto& saved : node(parent).children) {
     if (saved.name == child.name) assign(matches_from({child.body, saved.node}));
   }

@@ -29,7 +29,7 @@ class Restoration final : public WaitingValues, public std::enable_shared_from_t
   /// threw.
   void restore(const Trackable& root);
 
-  void child_tracked(int node, const TrackedChild& child) override;
+  void on_child_tracked(int node, const TrackedChild& child) override;
 
   const std::filesystem::path& prefix() const { return reader_.prefix(); }
 

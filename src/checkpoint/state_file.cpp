@@ -92,14 +92,14 @@ double parse_time(std::string_view text) {
   return value;
 }
 
-struct State {
+struct CheckpointState {
   std::string latest;
   std::vector<std::string> paths;
   std::vector<double> times;
 };
 
-State parse(const std::string& text) {
-  State state;
+CheckpointState parse(const std::string& text) {
+  CheckpointState state;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
     const size_t colon = line.find(": ");
@@ -161,7 +161,7 @@ KeptCheckpoints read_state(const std::filesystem::path& folder) {
   std::error_code ignored;
   if (!std::filesystem::exists(path, ignored)) return {};
   try {
-    const State state = parse(read_file(path));
+    const CheckpointState state = parse(read_file(path));
     KeptCheckpoints kept;
     for (size_t i = 0; i < state.paths.size(); ++i) {
       if (state.paths[i] == state.latest) continue;

@@ -12,7 +12,7 @@ class BatchRows {
 
   /// The present number of rows, for which alone the trace then holds. Throws FailedPrecondition
   /// when there is no such number.
-  virtual int64_t fixed() = 0;
+  virtual int64_t fix() = 0;
 
   /// The object of this thread; null where nothing is traced.
   static BatchRows* current();

@@ -5,7 +5,7 @@
 namespace tandem::core {
 namespace {
 
-// More hosts are worth keeping when they bring so much more than fewer, and worth going back to
+// More threads are worth keeping when they bring so much more than fewer, and worth going back to
 // when they bring a little more than that: they also take what others could use, and in two caches
 // the same work takes longer.
 constexpr double kWorthKeeping = 1.1;
@@ -16,14 +16,14 @@ constexpr int kWindowsPerTrial = 10;
 
 }  // namespace
 
-std::vector<int> Dealing::halvings(int hosts) {
-  std::vector<int> all{hosts};
+std::vector<int> Dealing::halvings(int threads) {
+  std::vector<int> all{threads};
   while (all.back() > 1) all.push_back((all.back() + 1) / 2);
   return all;
 }
 
 Dealing::Choice Dealing::next(Time now) const {
-  if (hosts_.size() == 1 || now < next_window_) return {level_, false};
+  if (threads_.size() == 1 || now < next_window_) return {level_, false};
   return {trial_.value_or(level_), true};
 }
 
@@ -48,9 +48,9 @@ bool Dealing::is_window_over() const {
 
 /// Decides what is tried next, after a window of the level itself.
 void Dealing::plan_trial(Time now) {
-  const bool has_fewer = level_ + 1 < hosts_.size();
+  const bool has_fewer = level_ + 1 < threads_.size();
   const bool has_more = level_ > 0;
-  const bool may_need_fewer = has_fewer && rate_ < kWorthKeeping * hosts_[level_ + 1];
+  const bool may_need_fewer = has_fewer && rate_ < kWorthKeeping * threads_[level_ + 1];
   if (now < next_trial_ || !(may_need_fewer || has_more)) {
     rest(now);
   } else if (may_need_fewer && !(has_more && fewer_failed_)) {
@@ -67,7 +67,7 @@ void Dealing::judge(size_t trial, double rate, Time now) {
   trial_.reset();
   fewer_failed_ = fewer && !better;
   if (fewer && better) {
-    // More hosts that did not bring more for long were tried in vain, too.
+    // More threads that did not bring more for long were tried in vain, too.
     const bool had_held = now - changed_ >= 4 * patience_;
     patience_ = had_held ? kLeastPatience : std::min(2 * patience_, kMostPatience);
   } else if (!fewer && !better) {

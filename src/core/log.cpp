@@ -8,14 +8,14 @@
 namespace tandem::logging {
 namespace {
 
-struct State {
+struct LogState {
   std::recursive_mutex mutex;  // A sink may log itself.
   Sink sink;
   std::atomic<Level> level{Level::info};
 };
 
-State& state() {
-  static State* instance = new State;  // Outlives every thread that may still log at exit.
+LogState& state() {
+  static LogState* instance = new LogState;  // Outlives every thread that may still log at exit.
   return *instance;
 }
 

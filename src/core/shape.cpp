@@ -51,7 +51,7 @@ int64_t Size::known() const {
         "a size that depends on the rows of a batch is read where there is no batch; use shape(x), "
         "the sizes as a tensor, or -1 in reshape");
   }
-  return size_product(-extent_, rows->fixed());
+  return size_product(-extent_, rows->fix());
 }
 
 void Size::throw_too_large() { throw InvalidArgument("shape: a size above 2^63"); }

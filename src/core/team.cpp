@@ -27,37 +27,37 @@ struct Barrier {
   Signal opened;
 };
 
-/// Which host plays which members.
+/// Which thread plays which members.
 struct Deal {
-  std::vector<std::vector<Lot>> lots;  // The lots of each host.
-  std::vector<int> squad_hosts;        // The number of hosts that play members of each squad.
+  std::vector<std::vector<Members>> members;  // The members of each thread.
+  std::vector<int> subteam_threads;  // The number of threads that play members of each subteam.
 };
 
-/// Members are dealt in turn, so that those of one squad are on different hosts if they can be.
-Deal deal_members(const std::vector<Squad>& squads, int hosts) {
-  Deal deal{std::vector<std::vector<Lot>>(static_cast<size_t>(hosts)), {}};
-  int before = 0;  // Members of the squads before this one.
-  for (size_t s = 0; s < squads.size(); ++s) {
-    const int size = squads[s].threads;
-    for (int first = 0; first < std::min(size, hosts); ++first) {
+/// Members are dealt in turn, so that those of one subteam are on different threads if they can be.
+Deal deal_members(const std::vector<Subteam>& subteams, int threads) {
+  Deal deal{std::vector<std::vector<Members>>(static_cast<size_t>(threads)), {}};
+  int before = 0;  // Members of the subteams before this one.
+  for (size_t s = 0; s < subteams.size(); ++s) {
+    const int size = subteams[s].members;
+    for (int first = 0; first < std::min(size, threads); ++first) {
       const int global = before + first;
-      deal.lots[static_cast<size_t>(global % hosts)].push_back(
-          {.squad = static_cast<int>(s),
+      deal.members[static_cast<size_t>(global % threads)].push_back(
+          {.subteam = static_cast<int>(s),
            .size = size,
            .rank = first,
            .global = global,
-           .stride = hosts,
-           .count = (size - first + hosts - 1) / hosts});
+           .stride = threads,
+           .count = (size - first + threads - 1) / threads});
     }
-    deal.squad_hosts.push_back(std::min(size, hosts));
+    deal.subteam_threads.push_back(std::min(size, threads));
     before += size;
   }
   return deal;
 }
 
-int members_of(const std::vector<Squad>& squads) {
+int members_of(const std::vector<Subteam>& subteams) {
   int members = 0;
-  for (const Squad& squad : squads) members += squad.threads;
+  for (const Subteam& subteam : subteams) members += subteam.members;
   return members;
 }
 
@@ -72,47 +72,48 @@ std::chrono::nanoseconds thread_time() {
 /// What the team and its threads share: a stuck thread may outlive the team.
 class TeamState {
  public:
-  TeamState(std::vector<Squad> squads_in, int most_hosts)
-      : squads(std::move(squads_in)),
-        levels(Dealing::halvings(std::min({members_of(squads), available_cores(), most_hosts}))),
+  TeamState(std::vector<Subteam> subteams_in, int most_threads)
+      : subteams(std::move(subteams_in)),
+        levels(
+            Dealing::halvings(std::min({members_of(subteams), available_cores(), most_threads}))),
         dealing(levels) {
-    for (int count : levels) deals.push_back(deal_members(squads, count));
-    for (int i = 0; i < levels[0]; ++i) hosts.emplace_back(*this, i);
+    for (int count : levels) deals.push_back(deal_members(subteams, count));
+    for (int i = 0; i < levels[0]; ++i) threads.emplace_back(*this, i);
     for (size_t level = 0; level + 1 < levels.size(); ++level) started.emplace_back();
-    for (size_t s = 0; s < squads.size(); ++s) squad_barriers.emplace_back();
+    for (size_t s = 0; s < subteams.size(); ++s) subteam_barriers.emplace_back();
   }
 
-  /// A host waits for the signal of the last level that it plays in.
-  size_t last_level(int host) const {
+  /// A thread waits for the signal of the last level that it plays in.
+  size_t last_level(int thread) const {
     size_t level = 0;
-    while (levels[level + 1] > host) ++level;
+    while (levels[level + 1] > thread) ++level;
     return level;
   }
 
-  void run_on(Host& host, Job& job) {
+  void run_on(TeamThread& thread, Job& job) {
     playing = true;
     const auto before = choice.measure ? thread_time() : std::chrono::nanoseconds(0);
-    play(host, job);
-    if (choice.measure) host.work_ = thread_time() - before - host.spun_;
+    play(thread, job);
+    if (choice.measure) thread.work_ = thread_time() - before - thread.spun_;
     playing = false;
-    host.finished_.store(true, std::memory_order_release);
+    thread.finished_.store(true, std::memory_order_release);
   }
 
-  /// Sets a job up before the other hosts are started. All of them are out of the last job.
+  /// Sets a job up before the other threads are started. All of them are out of the last job.
   void begin(const std::shared_ptr<Job>& new_job, std::chrono::nanoseconds new_deadline) {
     job = new_job;
     deadline = new_deadline;
     deal = &deals[choice.level];
     team_barrier.participants = levels[choice.level];
-    for (size_t s = 0; s < squads.size(); ++s) {
-      squad_barriers[s].participants = deal->squad_hosts[s];
+    for (size_t s = 0; s < subteams.size(); ++s) {
+      subteam_barriers[s].participants = deal->subteam_threads[s];
     }
     for (int i = 0; i < levels[choice.level]; ++i) {
-      Host& host = hosts[static_cast<size_t>(i)];
-      host.finished_.store(false, std::memory_order_relaxed);
-      host.activity_.store(nullptr, std::memory_order_relaxed);
-      host.playing(deal->lots[static_cast<size_t>(i)][0]);
-      host.spun_ = {};
+      TeamThread& thread = threads[static_cast<size_t>(i)];
+      thread.finished_.store(false, std::memory_order_relaxed);
+      thread.activity_.store(nullptr, std::memory_order_relaxed);
+      thread.playing(deal->members[static_cast<size_t>(i)][0]);
+      thread.spun_ = {};
     }
   }
 
@@ -121,16 +122,16 @@ class TeamState {
     for (size_t level = choice.level; level < started.size(); ++level) started[level].advance();
   }
 
-  /// The hosts' time at work, all together.
+  /// The threads' time at work, all together.
   std::chrono::nanoseconds work() const {
     std::chrono::nanoseconds sum{0};
     for (int i = 0; i < levels[choice.level]; ++i) {
-      sum += std::max(hosts[static_cast<size_t>(i)].work_, std::chrono::nanoseconds(0));
+      sum += std::max(threads[static_cast<size_t>(i)].work_, std::chrono::nanoseconds(0));
     }
     return sum;
   }
 
-  void arrive(Host& host, Barrier& barrier) {
+  void arrive(TeamThread& thread, Barrier& barrier) {
     if (barrier.participants == 1) return;
     const uint32_t generation = barrier.opened.value();
     if (failed.load(std::memory_order_acquire)) throw Cancelled{};
@@ -139,14 +140,14 @@ class TeamState {
       barrier.opened.advance();
       return;
     }
-    host.waiting_.store(true, std::memory_order_relaxed);
+    thread.waiting_.store(true, std::memory_order_relaxed);
     const auto start = choice.measure ? Clock::now() : Clock::time_point();
     if (!barrier.opened.wait_past(generation, deadline)) expire();
-    // A host that has waited longer than kSpinTime has parked, which takes no time of the core.
+    // A thread that has waited longer than kSpinTime has parked, which takes no time of the core.
     if (choice.measure && AtWork::cores_suffice()) {
-      host.spun_ += std::min<std::chrono::nanoseconds>(Clock::now() - start, kSpinTime);
+      thread.spun_ += std::min<std::chrono::nanoseconds>(Clock::now() - start, kSpinTime);
     }
-    host.waiting_.store(false, std::memory_order_relaxed);
+    thread.waiting_.store(false, std::memory_order_relaxed);
     if (failed.load(std::memory_order_acquire)) throw Cancelled{};
   }
 
@@ -158,7 +159,7 @@ class TeamState {
     }
     failed.store(true, std::memory_order_release);
     team_barrier.opened.advance();
-    for (Barrier& barrier : squad_barriers) barrier.opened.advance();
+    for (Barrier& barrier : subteam_barriers) barrier.opened.advance();
   }
 
   /// Somebody may still be at work: whatever went wrong before, that is what the caller must know.
@@ -186,11 +187,11 @@ class TeamState {
   /// "replica 1 on /device:CPU:1 (last seen in matmul) did not arrive within 0.5 s"
   std::string absentees() const {
     std::string who;
-    for (const Host& host : hosts) {
-      if (host.waiting_.load() || host.finished_.load()) continue;
-      const char* activity = host.activity_.load();
+    for (const TeamThread& thread : threads) {
+      if (thread.waiting_.load() || thread.finished_.load()) continue;
+      const char* activity = thread.activity_.load();
       fmt::format_to(std::back_inserter(who), "{}{} (last seen in {})", who.empty() ? "" : " and ",
-                     squads[static_cast<size_t>(host.squad_.load())].name,
+                     subteams[static_cast<size_t>(thread.subteam_.load())].name,
                      activity ? activity : "nothing yet");
     }
     const double seconds = std::chrono::duration<double>(deadline).count();
@@ -204,13 +205,13 @@ class TeamState {
     error = nullptr;
     job.reset();
     team_barrier.arrived = 0;
-    for (Barrier& barrier : squad_barriers) barrier.arrived = 0;
+    for (Barrier& barrier : subteam_barriers) barrier.arrived = 0;
   }
 
-  const std::vector<Squad> squads;
-  const std::vector<int> levels;  // Numbers of hosts to choose from, falling to one.
+  const std::vector<Subteam> subteams;
+  const std::vector<int> levels;  // Numbers of threads to choose from, falling to one.
   std::vector<Deal> deals;        // The deal of each level.
-  std::deque<Host> hosts;
+  std::deque<TeamThread> threads;
   Dealing dealing;
 
   // The job that is played, and how.
@@ -219,7 +220,7 @@ class TeamState {
   Dealing::Choice choice;
   const Deal* deal = nullptr;
 
-  // For each level, the signal to the hosts that play in it and not in the next.
+  // For each level, the signal to the threads that play in it and not in the next.
   std::deque<Signal> started;
   std::atomic<int> unfinished{0};
   Signal finished;
@@ -227,7 +228,7 @@ class TeamState {
   std::atomic<bool> broken{false};
 
   Barrier team_barrier;
-  std::deque<Barrier> squad_barriers;
+  std::deque<Barrier> subteam_barriers;
 
   std::atomic<bool> failed{false};
   std::atomic<bool> expired{false};
@@ -235,23 +236,24 @@ class TeamState {
   std::exception_ptr error;
 
  private:
-  void play(Host& host, Job& job) {
+  void play(TeamThread& thread, Job& job) {
     try {
-      job.play(host);
+      job.play(thread);
     } catch (const Cancelled&) {
     } catch (const Error& reason) {
-      fail(squads.size() == 1 ? std::current_exception() : named(host, reason));
+      fail(subteams.size() == 1 ? std::current_exception() : named(thread, reason));
     } catch (const std::exception& reason) {
-      fail(squads.size() == 1 ? std::current_exception() : named(host, Unavailable(reason.what())));
+      fail(subteams.size() == 1 ? std::current_exception()
+                                : named(thread, Unavailable(reason.what())));
     } catch (...) {
       fail(std::current_exception());
     }
   }
 
-  std::exception_ptr named(const Host& host, const Error& reason) const {
+  std::exception_ptr named(const TeamThread& thread, const Error& reason) const {
     std::exception_ptr result;
     try {
-      reason.rethrow_within(squads[static_cast<size_t>(host.squad_.load())].name);
+      reason.rethrow_within(subteams[static_cast<size_t>(thread.subteam_.load())].name);
     } catch (...) {
       result = std::current_exception();
     }
@@ -259,34 +261,35 @@ class TeamState {
   }
 };
 
-int Host::hosts() const { return state_.levels[state_.choice.level]; }
+int TeamThread::playing_threads() const { return state_.levels[state_.choice.level]; }
 
-const std::vector<Lot>& Host::lots() const {
-  return state_.deal->lots[static_cast<size_t>(index_)];
+const std::vector<Members>& TeamThread::members() const {
+  return state_.deal->members[static_cast<size_t>(index_)];
 }
 
-void Host::squad_barrier(const Lot& lot) {
-  state_.arrive(*this, state_.squad_barriers[static_cast<size_t>(lot.squad)]);
+void TeamThread::subteam_barrier(const Members& members) {
+  state_.arrive(*this, state_.subteam_barriers[static_cast<size_t>(members.subteam)]);
 }
 
-void Host::leave_if_failed() const {
+void TeamThread::leave_if_failed() const {
   if (state_.failed.load(std::memory_order_acquire)) throw Cancelled{};
 }
 
-void Host::team_barrier() { state_.arrive(*this, state_.team_barrier); }
+void TeamThread::team_barrier() { state_.arrive(*this, state_.team_barrier); }
 
 namespace {
 
 /// The life of a worker thread. A parked worker waits for ever: nobody needs it until started
 /// advances.
-void serve(const std::shared_ptr<TeamState>& state, Host& host) {
+void serve(const std::shared_ptr<TeamState>& state, TeamThread& thread) {
   ComputeScope computing;
-  const Signal& started = state->started[state->last_level(host.index())];
+  const Signal& started = state->started[state->last_level(thread.index())];
   for (uint32_t seen = 0;; ++seen) {
     while (!started.wait_past(seen, std::chrono::hours(1))) {
     }
     if (state->leaving) return;
-    state->run_on(host, *state->job);  // Kept by the state, for good if this thread is stuck in it.
+    state->run_on(thread,
+                  *state->job);  // Kept by the state, for good if this thread is stuck in it.
     if (state->broken) return;
     if (state->unfinished.fetch_sub(1, std::memory_order_acq_rel) == 1) state->finished.advance();
   }
@@ -294,11 +297,11 @@ void serve(const std::shared_ptr<TeamState>& state, Host& host) {
 
 }  // namespace
 
-Team::Team(std::vector<Squad> squads, int most_hosts)
-    : state_(std::make_shared<TeamState>(std::move(squads), most_hosts)) {
+Team::Team(std::vector<Subteam> subteams, int most_threads)
+    : state_(std::make_shared<TeamState>(std::move(subteams), most_threads)) {
   try {
-    for (size_t i = 1; i < state_->hosts.size(); ++i) {
-      threads_.emplace_back([state = state_, i] { serve(state, state->hosts[i]); });
+    for (size_t i = 1; i < state_->threads.size(); ++i) {
+      threads_.emplace_back([state = state_, i] { serve(state, state->threads[i]); });
     }
   } catch (const std::system_error& error) {
     const size_t made = threads_.size();
@@ -306,7 +309,7 @@ Team::Team(std::vector<Squad> squads, int most_hosts)
     throw ResourceExhausted(
         fmt::format("a team of {} threads: the system gave {} and refused the next, {}; use fewer "
                     "threads, or raise the limit",
-                    state_->hosts.size(), made + 1, error.what()));
+                    state_->threads.size(), made + 1, error.what()));
   }
 }
 
@@ -330,7 +333,7 @@ void Team::run(const std::shared_ptr<Job>& job, std::chrono::nanoseconds deadlin
 
   const uint32_t finished = state.finished.value();
   if (others > 0) state.start_others();
-  state.run_on(state.hosts[0], *job);
+  state.run_on(state.threads[0], *job);
   // Once a deadline has passed within the job, those still missing get no second one.
   const auto patience = state.expired ? std::chrono::nanoseconds(0) : deadline;
   if (others > 0 && !state.finished.wait_past(finished, patience)) {

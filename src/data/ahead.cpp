@@ -23,7 +23,7 @@ using Lock = std::unique_lock<std::mutex>;
 // More than this many items are not kept ahead, whatever the capacity.
 constexpr int64_t kMostAhead = int64_t{1} << 16;
 
-struct Slot {
+struct AheadItem {
   Item item;
   bool done = false;
   bool end = false;  // There was no item.
@@ -39,7 +39,7 @@ class Workshop {
         work_(std::move(work)),
         name_(options.name),
         caller_works_(options.caller_works),
-        slots_(static_cast<size_t>(std::min(options.capacity, kMostAhead))) {}
+        items_(static_cast<size_t>(std::min(options.capacity, kMostAhead))) {}
 
   /// Passes over items before anything has been taken.
   int64_t skip(int64_t count) {
@@ -52,7 +52,8 @@ class Workshop {
     Lock lock(mutex_);
     auto deadline = core::Clock::now() + config::wait_deadline();
     while (true) {
-      if (Slot& slot = slot_of(head_); head_ < tail_ && slot.done) return hand_out(slot, item);
+      if (AheadItem& ahead = item_at(head_); head_ < tail_ && ahead.done)
+        return hand_out(ahead, item);
       if (caller_works_ && may_begin()) {
         make_next(lock);
         deadline = core::Clock::now() + config::wait_deadline();
@@ -105,23 +106,23 @@ class Workshop {
   const char* name() const { return name_; }
 
  private:
-  Slot& slot_of(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
+  AheadItem& item_at(int64_t number) { return items_[static_cast<size_t>(number) % items_.size()]; }
 
-  int64_t capacity() const { return static_cast<int64_t>(slots_.size()); }
+  int64_t capacity() const { return static_cast<int64_t>(items_.size()); }
 
   /// Items come from the source one after another, so one thread at a time asks for them.
   bool may_begin() const { return !asking_ && !ended_ && tail_ - head_ < capacity(); }
 
   void make_next(Lock& lock) {
     const int64_t number = tail_++;
-    Slot& slot = slot_of(number);
+    AheadItem& ahead = item_at(number);
     asking_ = true;
     if (tail_ - head_ == capacity()) resting_ = true;
     lock.unlock();
     bool got = false;
     std::exception_ptr error;
     try {
-      got = cursor_->next(slot.item);
+      got = cursor_->next(ahead.item);
     } catch (...) {
       error = std::current_exception();
     }
@@ -132,16 +133,16 @@ class Workshop {
       announce();
       lock.unlock();
       try {
-        work_(slot.item, passed_ + number);
+        work_(ahead.item, passed_ + number);
       } catch (...) {
         error = std::current_exception();
       }
       lock.lock();
     }
     if (error) ended_ = true;
-    slot.error = error;
-    slot.end = !got;
-    slot.done = true;
+    ahead.error = error;
+    ahead.end = !got;
+    ahead.done = true;
     announce();
   }
 
@@ -151,11 +152,11 @@ class Workshop {
   }
 
   /// The end and an error stay where they are, for whoever asks again.
-  bool hand_out(Slot& slot, Item& item) {
-    if (slot.error) std::rethrow_exception(slot.error);
-    if (slot.end) return false;
-    std::swap(item, slot.item);
-    slot.done = false;
+  bool hand_out(AheadItem& ahead, Item& item) {
+    if (ahead.error) std::rethrow_exception(ahead.error);
+    if (ahead.end) return false;
+    std::swap(item, ahead.item);
+    ahead.done = false;
     ++head_;
     if (resting_ && tail_ - head_ <= capacity() / 2) {
       resting_ = false;
@@ -183,7 +184,7 @@ class Workshop {
   std::mutex mutex_;
   std::condition_variable room_;  // Tells threads that there is something to do.
   core::Signal changed_;          // Tells the caller that an item is done, or can be begun.
-  std::vector<Slot> slots_;
+  std::vector<AheadItem> items_;
   int64_t head_ = 0;      // The item to hand out next,
   int64_t tail_ = 0;      // and to begin next.
   bool asking_ = false;   // Somebody is within cursor_->next().

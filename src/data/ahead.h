@@ -9,7 +9,7 @@
 namespace tandem::data {
 
 struct AheadOptions {
-  const char* name = "";  ///< The stage's, for errors.
+  const char* name = "";  ///< The transformation's, for errors.
   int threads = 1;        ///< The threads in the background.
   int64_t capacity = 1;   ///< Items being made, or made and not taken.
   /// If not, all is left to the threads, and the caller cannot be stuck.

@@ -1,6 +1,6 @@
-// The stage that makes batches of consecutive elements. There are two ways. Rows of arrays in
-// memory come as numbers of rows, and all rows of a batch are gathered at once. Elements of other
-// stages come as tensors, and each is copied into the batch as it comes.
+// The transformation that makes batches of consecutive elements. There are two ways. Rows of arrays
+// in memory come as numbers of rows, and all rows of a batch are gathered at once. Elements of
+// other transformations come as tensors, and each is copied into the batch as it comes.
 #include <fmt/format.h>
 
 #include "data/source.h"
@@ -25,7 +25,7 @@ class Gathered final : public Cursor {
     }
     const bool whole = static_cast<int64_t>(places_.size()) == size_;
     if (places_.empty() || (drop_remainder_ && !whole)) return false;
-    item.element = table_.gathered(places_, memory_);
+    item.element = table_.gather(places_, memory_);
     return true;
   }
 

@@ -1,5 +1,5 @@
-// The stage that keeps the elements once a cursor has come to their end, and gives them again in
-// later epochs.
+// The transformation that keeps the elements once a cursor has come to their end, and gives them
+// again in later epochs.
 #include <fmt/format.h>
 
 #include <mutex>
@@ -20,7 +20,7 @@ class Cache final : public Transformation {
 
   CursorPtr open(uint64_t) const override {
     if (auto all = kept()) return std::make_unique<Reading>(std::move(all));
-    return std::make_unique<Recording>(*this);
+    return std::make_unique<Filling>(*this);
   }
 
  private:
@@ -52,9 +52,10 @@ class Cache final : public Transformation {
     size_t at_ = 0;
   };
 
-  class Recording final : public Cursor {
+  class Filling final : public Cursor {
    public:
-    explicit Recording(const Cache& stage) : stage_(stage), source_(stage.source()->open(0)) {}
+    explicit Filling(const Cache& transformation)
+        : transformation_(transformation), source_(transformation.source()->open(0)) {}
 
     bool next(Item& item) override {
       if (!seen_) return false;
@@ -62,14 +63,14 @@ class Cache final : public Transformation {
         seen_->push_back(item);
         return true;
       }
-      const std::lock_guard lock(stage_.mutex_);
-      if (!stage_.kept_) stage_.kept_ = std::move(seen_);
+      const std::lock_guard lock(transformation_.mutex_);
+      if (!transformation_.kept_) transformation_.kept_ = std::move(seen_);
       seen_.reset();
       return false;
     }
 
    private:
-    const Cache& stage_;
+    const Cache& transformation_;
     const CursorPtr source_;
     std::shared_ptr<Items> seen_ = std::make_shared<Items>();
   };

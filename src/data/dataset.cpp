@@ -1,5 +1,5 @@
-// The public handles Dataset and Iterator. A Dataset checks its arguments and puts a stage behind
-// the last one; an Iterator is a cursor through the stages, with its position.
+// The public handles Dataset and Iterator. A Dataset checks its arguments and puts a transformation
+// behind the last one; an Iterator is a cursor through the transformations, with its position.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -16,9 +16,9 @@ namespace tandem::data {
 // ---- Iterator ----
 
 struct Iterator::Body {
-  SourcePtr stage;
+  SourcePtr source;
   int64_t epoch = 0;
-  CursorPtr cursor;  // It is destroyed before `stage`.
+  CursorPtr cursor;  // It is destroyed before `source`.
   int64_t position = 0;
   std::exception_ptr error;
 };
@@ -38,33 +38,33 @@ std::optional<Element> Iterator::next() {
     throw;
   }
   ++body_->position;
-  return element_of(*body_->stage, std::move(item));
+  return element_of(*body_->source, std::move(item));
 }
 
 int64_t Iterator::position() const { return body_->position; }
 int64_t Iterator::epoch() const { return body_->epoch; }
 
 std::string Iterator::save() const {
-  return to_bytes({body_->epoch, body_->position, body_->stage->str()});
+  return to_bytes({body_->epoch, body_->position, body_->source->str()});
 }
 
 // ---- Dataset ----
 
 struct Dataset::Body {
-  SourcePtr stage;
+  SourcePtr source;
   std::atomic<int64_t> next_epoch{0};
 };
 
-Dataset::Dataset(SourcePtr stage) : body_(std::make_shared<Body>()) {
-  body_->stage = std::move(stage);
+Dataset::Dataset(SourcePtr source) : body_(std::make_shared<Body>()) {
+  body_->source = std::move(source);
 }
 
 namespace {
 
-void check_at_least(int64_t least, int64_t value, const char* stage, const char* what) {
+void check_at_least(int64_t least, int64_t value, const char* transformation, const char* what) {
   if (value >= least) return;
   throw InvalidArgument(
-      fmt::format("{}: {} is {}, at least {} is accepted", stage, what, value, least));
+      fmt::format("{}: {} is {}, at least {} is accepted", transformation, what, value, least));
 }
 
 }  // namespace
@@ -100,24 +100,24 @@ Dataset Dataset::range(int64_t start, int64_t stop, int64_t step) {
 
 Dataset Dataset::zip(const std::vector<Dataset>& datasets) {
   if (datasets.empty()) throw InvalidArgument("zip: no data set is given");
-  std::vector<SourcePtr> stages;
-  stages.reserve(datasets.size());
-  for (const Dataset& dataset : datasets) stages.push_back(dataset.body_->stage);
-  return Dataset(data::zip(std::move(stages)));
+  std::vector<SourcePtr> sources;
+  sources.reserve(datasets.size());
+  for (const Dataset& dataset : datasets) sources.push_back(dataset.body_->source);
+  return Dataset(data::zip(std::move(sources)));
 }
 
 Dataset Dataset::mapped(internal::ElementFn f, const MapOptions& options) const {
   check_at_least(1, options.parallel, "map", "parallel");
-  return Dataset(data::map(body_->stage, std::move(f), options.parallel));
+  return Dataset(data::map(body_->source, std::move(f), options.parallel));
 }
 
 Dataset Dataset::filtered(internal::ElementTest f) const {
-  return Dataset(data::filter(body_->stage, std::move(f)));
+  return Dataset(data::filter(body_->source, std::move(f)));
 }
 
 Dataset Dataset::batch(int64_t size, const BatchOptions& options) const {
   check_at_least(1, size, "batch", "the size");
-  return Dataset(data::batch(body_->stage, size, options.drop_remainder));
+  return Dataset(data::batch(body_->source, size, options.drop_remainder));
 }
 
 Dataset Dataset::shuffle(int64_t buffer, const ShuffleOptions& options) const {
@@ -127,24 +127,24 @@ Dataset Dataset::shuffle(int64_t buffer, const ShuffleOptions& options) const {
     return mixed(mixed(run.unseeded_seed) + run.call);
   };
   const uint64_t seed = options.seed ? *options.seed : drawn();
-  return Dataset(data::shuffle(body_->stage, buffer, seed, options.reshuffle_each_epoch));
+  return Dataset(data::shuffle(body_->source, buffer, seed, options.reshuffle_each_epoch));
 }
 
 Dataset Dataset::repeat(int64_t count) const {
   check_at_least(0, count, "repeat", "the count");
-  return Dataset(data::repeat(body_->stage, count));
+  return Dataset(data::repeat(body_->source, count));
 }
 
-Dataset Dataset::repeat() const { return Dataset(data::repeat(body_->stage, std::nullopt)); }
+Dataset Dataset::repeat() const { return Dataset(data::repeat(body_->source, std::nullopt)); }
 
 Dataset Dataset::take(int64_t count) const {
   check_at_least(0, count, "take", "the count");
-  return Dataset(data::take(body_->stage, count));
+  return Dataset(data::take(body_->source, count));
 }
 
 Dataset Dataset::skip(int64_t count) const {
   check_at_least(0, count, "skip", "the count");
-  return Dataset(data::skip(body_->stage, count));
+  return Dataset(data::skip(body_->source, count));
 }
 
 Dataset Dataset::shard(int64_t shards, int64_t index) const {
@@ -154,44 +154,44 @@ Dataset Dataset::shard(int64_t shards, int64_t index) const {
                     "less than the number of shards",
                     index, shards));
   }
-  return Dataset(data::shard(body_->stage, shards, index));
+  return Dataset(data::shard(body_->source, shards, index));
 }
 
 Dataset Dataset::cache() const {
   if (cardinality() == kInfinite) {
     throw InvalidArgument(fmt::format("cache: the elements of {} never end", str()));
   }
-  return Dataset(data::cache(body_->stage));
+  return Dataset(data::cache(body_->source));
 }
 
 Dataset Dataset::prefetch(int64_t count) const {
   check_at_least(1, count, "prefetch", "the count");
-  return Dataset(data::prefetch(body_->stage, count));
+  return Dataset(data::prefetch(body_->source, count));
 }
 
-Dataset Dataset::within_deadline() const { return Dataset(data::within_deadline(body_->stage)); }
+Dataset Dataset::within_deadline() const { return Dataset(data::within_deadline(body_->source)); }
 
-int64_t Dataset::cardinality() const { return body_->stage->cardinality(); }
-std::string Dataset::str() const { return body_->stage->str(); }
+int64_t Dataset::cardinality() const { return body_->source->cardinality(); }
+std::string Dataset::str() const { return body_->source->str(); }
 
 Iterator Dataset::iterator() const { return iterator(body_->next_epoch++); }
 
 Iterator Dataset::iterator(int64_t epoch) const {
   check_at_least(0, epoch, "iterator", "the epoch");
   auto body = std::make_unique<Iterator::Body>();
-  body->stage = body_->stage;
+  body->source = body_->source;
   body->epoch = epoch;
-  body->cursor = body_->stage->open(static_cast<uint64_t>(epoch));
+  body->cursor = body_->source->open(static_cast<uint64_t>(epoch));
   return Iterator(std::move(body));
 }
 
 Iterator Dataset::restore(std::string_view bytes) const {
   const Position position = position_from(bytes);
-  if (position.stages != str()) {
+  if (position.transformations != str()) {
     throw InvalidArgument(fmt::format(
         "restore: the position is of another data set, '{}'; this one is '{}'. A shuffle without a "
         "seed has another in each process",
-        position.stages, str()));
+        position.transformations, str()));
   }
   Iterator iterator = this->iterator(position.epoch);
   const int64_t passed = iterator.body_->cursor->skip(position.elements);

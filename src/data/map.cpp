@@ -1,5 +1,5 @@
-// The stage that calls a function of the user's with each element: on the thread that asks for the
-// element, or on several threads ahead of it (data/ahead.h).
+// The transformation that calls a function of the user's with each element: on the thread that asks
+// for the element, or on several threads ahead of it (data/ahead.h).
 #include "data/ahead.h"
 #include "data/user_code.h"
 
@@ -16,7 +16,8 @@ class Map final : public Transformation {
   bool is_cheap() const override { return false; }
 
   CursorPtr open(uint64_t epoch) const override {
-    // A thread that outlives its deadline may outlive this stage too, so the function is its own.
+    // A thread that outlives its deadline may outlive this transformation too, so the function is
+    // its own.
     auto work = [f = f_, source = source()](Item& item, int64_t number) {
       const int64_t place = item.place;
       const Element element = element_of(*source, std::move(item));

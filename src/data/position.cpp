@@ -28,7 +28,8 @@ int64_t take_number(std::string_view& bytes, char after) {
 }  // namespace
 
 std::string to_bytes(const Position& position) {
-  return fmt::format("{}{} {}\n{}\n", kHeading, position.epoch, position.elements, position.stages);
+  return fmt::format("{}{} {}\n{}\n", kHeading, position.epoch, position.elements,
+                     position.transformations);
 }
 
 Position position_from(std::string_view bytes) {
@@ -41,7 +42,7 @@ Position position_from(std::string_view bytes) {
   position.epoch = take_number(bytes, ' ');
   position.elements = take_number(bytes, '\n');
   if (!bytes.ends_with('\n')) throw DataLoss("restore: a position of a data set that is cut off");
-  position.stages = bytes.substr(0, bytes.size() - 1);
+  position.transformations = bytes.substr(0, bytes.size() - 1);
   return position;
 }
 

@@ -9,8 +9,8 @@ namespace tandem::data {
 
 struct Position {
   int64_t epoch = 0;
-  int64_t elements = 0;  ///< The number of elements already given.
-  std::string stages;    ///< The stages of the data set, as Source::str() has them.
+  int64_t elements = 0;         ///< The number of elements already given.
+  std::string transformations;  ///< The transformations of the data set, as Source::str() has them.
 
   bool operator==(const Position&) const = default;
 };

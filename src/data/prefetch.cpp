@@ -1,6 +1,6 @@
-// The stage that has a thread make elements before they are asked for. `within_deadline` is the
-// same stage for another end: since the caller itself makes no element, an input that hangs becomes
-// an error there and does not hold the caller for ever.
+// The transformation that has a thread make elements before they are asked for. `within_deadline`
+// is the same transformation for another end: since the caller itself makes no element, an input
+// that hangs becomes an error there and does not hold the caller for ever.
 #include "data/ahead.h"
 
 namespace tandem::data {

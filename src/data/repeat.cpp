@@ -1,5 +1,5 @@
-// The stage that goes through its source again and again. Each round is an epoch of the source, so
-// that a shuffle before it has another order in each round.
+// The transformation that goes through its source again and again. Each round is an epoch of the
+// source, so that a shuffle before it has another order in each round.
 #include <fmt/format.h>
 
 #include <limits>
@@ -32,7 +32,8 @@ class Repeat final : public Transformation {
  private:
   class Rounds final : public Cursor {
    public:
-    Rounds(const Repeat& stage, uint64_t epoch) : stage_(stage), epoch_(epoch) {}
+    Rounds(const Repeat& transformation, uint64_t epoch)
+        : transformation_(transformation), epoch_(epoch) {}
 
     bool next(Item& item) override {
       while (open()) {
@@ -47,7 +48,7 @@ class Repeat final : public Transformation {
 
     int64_t skip(int64_t count) override {
       int64_t passed = 0;
-      const int64_t once = stage_.source()->cardinality();
+      const int64_t once = transformation_.source()->cardinality();
       while (passed < count) {
         if (!current_ && once > 0) passed += skip_rounds(count - passed, once) * once;
         if (passed == count || !open()) break;
@@ -63,7 +64,7 @@ class Repeat final : public Transformation {
     /// Passes over whole rounds of `once` items each; returns how many.
     int64_t skip_rounds(int64_t count, int64_t once) {
       int64_t rounds = count / once;
-      if (stage_.count_) rounds = std::min(rounds, *stage_.count_ - round_);
+      if (transformation_.count_) rounds = std::min(rounds, *transformation_.count_ - round_);
       round_ += rounds;
       return rounds;
     }
@@ -71,13 +72,14 @@ class Repeat final : public Transformation {
     /// False after the last round.
     bool open() {
       if (current_) return true;
-      if (ended_ || (stage_.count_ && round_ == *stage_.count_)) return false;
+      if (ended_ || (transformation_.count_ && round_ == *transformation_.count_)) return false;
       // Where there is no last round, the rounds of two epochs lie far apart.
       constexpr int kFar = 32;
       const auto round = static_cast<uint64_t>(round_);
-      const uint64_t first =
-          stage_.count_ ? epoch_ * static_cast<uint64_t>(*stage_.count_) : epoch_ << kFar;
-      current_ = stage_.source()->open(first + round);
+      const uint64_t first = transformation_.count_
+                                 ? epoch_ * static_cast<uint64_t>(*transformation_.count_)
+                                 : epoch_ << kFar;
+      current_ = transformation_.source()->open(first + round);
       empty_ = true;
       return true;
     }
@@ -86,10 +88,10 @@ class Repeat final : public Transformation {
     void close() {
       current_.reset();
       ++round_;
-      ended_ = empty_ && !stage_.count_;
+      ended_ = empty_ && !transformation_.count_;
     }
 
-    const Repeat& stage_;
+    const Repeat& transformation_;
     const uint64_t epoch_;
     int64_t round_ = 0;
     CursorPtr current_;  // The cursor of round `round_`, once it has begun.

@@ -4,7 +4,7 @@
 #include <cstring>
 
 #include "op/kernel.h"
-#include "runtime/teams.h"
+#include "runtime/shared_team.h"
 
 namespace tandem::data {
 namespace {
@@ -59,7 +59,7 @@ void RowCopy::run(const std::shared_ptr<RowCopy>& job) {
   job->copy(0, 1);
 }
 
-void RowCopy::play(core::Host& host) { copy(host.index(), host.hosts()); }
+void RowCopy::play(core::TeamThread& thread) { copy(thread.index(), thread.playing_threads()); }
 
 void RowCopy::copy(int part, int parts) const {
   const auto [begin, end] = op::part_of(static_cast<int64_t>(places_.size()), part, parts);

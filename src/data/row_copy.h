@@ -21,7 +21,7 @@ class RowCopy final : public core::Job {
   /// if they are still awake, each with the rows that it is likely to compute with.
   static void run(const std::shared_ptr<RowCopy>& job);
 
-  void play(core::Host& host) override;
+  void play(core::TeamThread& thread) override;
 
  private:
   struct Column {

@@ -128,19 +128,19 @@ class Filter final : public Transformation {
  private:
   class Passing final : public Cursor {
    public:
-    Passing(const Source& stage, CursorPtr source, const internal::ElementTest& test)
-        : stage_(stage), source_(std::move(source)), test_(test) {}
+    Passing(const Source& transformation, CursorPtr source, const internal::ElementTest& test)
+        : transformation_(transformation), source_(std::move(source)), test_(test) {}
 
     bool next(Item& item) override {
       while (source_->next(item)) {
-        const Element element = element_of(stage_, Item(item));
+        const Element element = element_of(transformation_, Item(item));
         if (call_user("filter", number_++, [&] { return test_(element); })) return true;
       }
       return false;
     }
 
    private:
-    const Source& stage_;
+    const Source& transformation_;
     const CursorPtr source_;
     const internal::ElementTest& test_;
     int64_t number_ = 0;

@@ -1,5 +1,6 @@
-// The stage that gives elements in a random order, which depends on the seed and the epoch alone.
-// It keeps a reservoir of elements, draws one of them, and lets the next element take its place.
+// The transformation that gives elements in a random order, which depends on the seed and the epoch
+// alone. It keeps a reservoir of elements, draws one of them, and lets the next element take its
+// place.
 //
 // Where elements are costly, skipping draws with their numbers instead, so that only those that are
 // left in the reservoir are ever made.
@@ -52,8 +53,10 @@ class Shuffle final : public Transformation {
  private:
   class Shuffled final : public Cursor {
    public:
-    Shuffled(const Shuffle& stage, CursorPtr source, uint64_t epoch)
-        : stage_(stage), source_(std::move(source)), draws_(stage.seed_, epoch, stage.shuffles()) {}
+    Shuffled(const Shuffle& transformation, CursorPtr source, uint64_t epoch)
+        : transformation_(transformation),
+          source_(std::move(source)),
+          draws_(transformation.seed_, epoch, transformation.shuffles()) {}
 
     bool next(Item& item) override {
       if (!filled_) fill();
@@ -63,8 +66,8 @@ class Shuffle final : public Transformation {
     }
 
     int64_t skip(int64_t count) override {
-      const bool by_number =
-          !filled_ && count > 0 && stage_.table() == nullptr && stage_.cardinality() != kUnknown;
+      const bool by_number = !filled_ && count > 0 && transformation_.table() == nullptr &&
+                             transformation_.cardinality() != kUnknown;
       return by_number ? skip_by_number(count) : Cursor::skip(count);
     }
 
@@ -77,10 +80,10 @@ class Shuffle final : public Transformation {
     void fill() {
       filled_ = true;
       auto& kept = reservoir_.kept();
-      const int64_t all = stage_.cardinality();
-      if (all >= 0) kept.reserve(static_cast<size_t>(std::min(all, stage_.buffer_)));
+      const int64_t all = transformation_.cardinality();
+      if (all >= 0) kept.reserve(static_cast<size_t>(std::min(all, transformation_.buffer_)));
       Item item;
-      while (static_cast<int64_t>(kept.size()) < stage_.buffer_ && refill(item)) {
+      while (static_cast<int64_t>(kept.size()) < transformation_.buffer_ && refill(item)) {
         kept.push_back(std::move(item));
       }
     }
@@ -88,9 +91,9 @@ class Shuffle final : public Transformation {
     /// Draws with the items' numbers in place of the items, and then makes those that are left in
     /// the reservoir: the items drawn are never made.
     int64_t skip_by_number(int64_t count) {
-      const int64_t known = stage_.cardinality();
+      const int64_t known = transformation_.cardinality();
       const int64_t all = known == kInfinite ? std::numeric_limits<int64_t>::max() : known;
-      int64_t coming = std::min(all, stage_.buffer_);
+      int64_t coming = std::min(all, transformation_.buffer_);
       Reservoir<int64_t> numbers;
       numbers.kept().resize(static_cast<size_t>(coming));
       std::iota(numbers.kept().begin(), numbers.kept().end(), 0);
@@ -123,7 +126,7 @@ class Shuffle final : public Transformation {
       source_->skip(coming - at);
     }
 
-    const Shuffle& stage_;
+    const Shuffle& transformation_;
     const CursorPtr source_;
     Draws draws_;
     Reservoir<Item> reservoir_;

@@ -96,8 +96,8 @@ class Range final : public Source {
 
 SourcePtr slices(const Tensors& tensors) { return std::make_shared<Slices>(tensors); }
 
-const Table* all_rows(const Source& stage) {
-  return dynamic_cast<const Slices*>(&stage) != nullptr ? stage.table() : nullptr;
+const Table* all_rows(const Source& source) {
+  return dynamic_cast<const Slices*>(&source) != nullptr ? source.table() : nullptr;
 }
 
 SourcePtr range(int64_t start, int64_t stop, int64_t step) {

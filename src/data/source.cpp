@@ -16,8 +16,8 @@ int64_t Cursor::skip(int64_t count) {
   return passed;
 }
 
-Element element_of(const Source& stage, Item&& item) {
-  if (const Table* table = stage.table()) return table->row(item.place);
+Element element_of(const Source& source, Item&& item) {
+  if (const Table* table = source.table()) return table->row(item.place);
   return std::move(item.element);
 }
 
@@ -31,12 +31,12 @@ void internal::check_count(size_t taken, const Element& element) {
                                     element.size(), describe(element)));
 }
 
-void internal::check_unpacking(std::string_view stage, const structure::Flat& arguments) {
+void internal::check_unpacking(std::string_view transformation, const structure::Flat& arguments) {
   if (arguments.rest.empty()) return;
   throw InvalidArgument(
       fmt::format("{}: the function takes tensors and structures of a fixed number of them, or one "
                   "Tensors; lists, maps and plain values cannot be told apart in an element",
-                  stage));
+                  transformation));
 }
 
 }  // namespace tandem::data

@@ -12,13 +12,13 @@ namespace tandem::data {
 
 class Table;
 
-/// An element on its way: its place where the stage has a table, else its tensors.
+/// An element on its way: its place where the transformation has a table, else its tensors.
 struct Item {
   int64_t place = 0;
   Element element;
 };
 
-/// Belongs to one thread at a time, and does not outlive its stage.
+/// Belongs to one thread at a time, and does not outlive its transformation.
 class Cursor {
  public:
   virtual ~Cursor() = default;
@@ -37,7 +37,8 @@ class Source {
  public:
   virtual ~Source() = default;
 
-  /// The stages up to this one, as far as they say what the elements are and in which order.
+  /// The transformations up to this one, as far as they say what the elements are and in which
+  /// order.
   virtual std::string str() const = 0;
 
   virtual int64_t cardinality() const = 0;
@@ -49,7 +50,7 @@ class Source {
   /// True where a cursor only moves memory, so that a thread would cost more than it saves.
   virtual bool is_cheap() const { return false; }
 
-  /// How many shuffles there are up to this stage. Each draws an order of its own.
+  /// How many shuffles there are up to this transformation. Each draws an order of its own.
   virtual int shuffles() const { return 0; }
 };
 
@@ -78,16 +79,16 @@ inline int64_t times(int64_t a, int64_t b) {
   return b != 0 && a > kMost / b ? kMost : a * b;
 }
 
-/// The arrays of a stage that is all their rows in order, or none.
-const Table* all_rows(const Source& stage);
+/// The arrays of a transformation that is all their rows in order, or none.
+const Table* all_rows(const Source& source);
 
-/// The tensors of an item of `stage`.
-Element element_of(const Source& stage, Item&& item);
+/// The tensors of an item of `source`.
+Element element_of(const Source& source, Item&& item);
 
 /// "(float32[28,28], uint8[])"
 std::string describe(const Element& element);
 
-// The stages, as data.h describes them. The arguments have been checked.
+// The transformations, as data.h describes them. The arguments have been checked.
 
 SourcePtr slices(const Tensors& tensors);
 SourcePtr range(int64_t start, int64_t stop, int64_t step);

@@ -35,7 +35,7 @@ Element Table::row(int64_t place) const {
   return element;
 }
 
-Element Table::gathered(std::span<const int64_t> places, BatchMemory& memory) const {
+Element Table::gather(std::span<const int64_t> places, BatchMemory& memory) const {
   Element batch;
   batch.reserve(columns_.size());
   const auto count = static_cast<int64_t>(places.size());

@@ -20,7 +20,7 @@ class Table {
   Element row(int64_t place) const;
 
   /// The rows at `places`: the arrays' own memory where they lie one after another, else a copy.
-  Element gathered(std::span<const int64_t> places, BatchMemory& memory) const;
+  Element gather(std::span<const int64_t> places, BatchMemory& memory) const;
 
  private:
   Tensors columns_;

@@ -1,4 +1,4 @@
-/// How a stage calls a function of the user's.
+/// How a transformation calls a function of the user's.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,20 +11,20 @@
 
 namespace tandem::data {
 
-/// `f()` with the host as its device, at once and unrecorded. What it throws gets the stage's name
-/// and the element's number before it.
+/// `f()` with the host as its device, at once and unrecorded. What it throws gets the
+/// transformation's name and the element's number before it.
 template <class F>
-auto call_user(const char* stage, int64_t number, F&& f) {
+auto call_user(const char* transformation, int64_t number, F&& f) {
   const InitScope unrecorded;
-  const runtime::SequenceScope draws(runtime::Sequence::steps);
+  const runtime::RandomPurposeScope draws(runtime::RandomPurpose::steps);
   const auto host = device("/device:CPU:0");
   try {
     return f();
   } catch (const Error& error) {
-    error.rethrow_within(fmt::format("{}: element {}", stage, number));
+    error.rethrow_within(fmt::format("{}: element {}", transformation, number));
     throw;
   } catch (const std::exception& error) {
-    throw Unavailable(fmt::format("{}: element {}: {}", stage, number, error.what()));
+    throw Unavailable(fmt::format("{}: element {}: {}", transformation, number, error.what()));
   }
 }
 

@@ -1,5 +1,6 @@
 // The source whose elements are those of several data sets side by side. Where all of them are
-// arrays in memory, so is the result, and rows are still just numbers to the stages behind it.
+// arrays in memory, so is the result, and rows are still just numbers to the transformations behind
+// it.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -46,8 +47,8 @@ class Zip final : public Source {
  private:
   class Abreast final : public Cursor {
    public:
-    Abreast(const Zip& stage, uint64_t epoch) : stage_(stage) {
-      for (const auto& source : stage.sources_) cursors_.push_back(source->open(epoch));
+    Abreast(const Zip& transformation, uint64_t epoch) : transformation_(transformation) {
+      for (const auto& source : transformation.sources_) cursors_.push_back(source->open(epoch));
     }
 
     bool next(Item& item) override {
@@ -59,7 +60,7 @@ class Zip final : public Source {
           ended_ = true;
           return false;
         }
-        const Element tensors = element_of(*stage_.sources_[i], std::move(part));
+        const Element tensors = element_of(*transformation_.sources_[i], std::move(part));
         element.insert(element.end(), tensors.begin(), tensors.end());
       }
       item.element = std::move(element);
@@ -75,7 +76,7 @@ class Zip final : public Source {
     }
 
    private:
-    const Zip& stage_;
+    const Zip& transformation_;
     std::vector<CursorPtr> cursors_;
     bool ended_ = false;
   };

@@ -24,12 +24,12 @@ Allocator::Allocator(std::string device_name, MemorySpace& space)
 
 Allocator::~Allocator() { release_kept(); }
 
-Allocator::Block* Allocator::allocate(size_t bytes, DType dtype, const Shape& shape) {
+Allocator::Allocation* Allocator::allocate(size_t bytes, DType dtype, const Shape& shape) {
   const size_t rounded = Allocator::rounded(bytes);
   std::lock_guard lock(mutex_);
   if (info_.limit != 0 && info_.current + rounded > info_.limit)
     throw ResourceExhausted(exhausted(bytes));
-  Block* block = take_free(rounded);
+  Allocation* block = take_free(rounded);
   if (block == nullptr) block = take_new(rounded);
   if (block == nullptr) {
     release_kept();
@@ -48,7 +48,7 @@ Allocator::Block* Allocator::allocate(size_t bytes, DType dtype, const Shape& sh
   return block;
 }
 
-void Allocator::free(Block* block) noexcept {
+void Allocator::free(Allocation* block) noexcept {
   space_.forget(block->data, block->bytes);
   std::lock_guard lock(mutex_);
   (block->previous != nullptr ? block->previous->next : live_) = block->next;
@@ -57,15 +57,15 @@ void Allocator::free(Block* block) noexcept {
   kept_[block->bytes].push_back(block);
 }
 
-Allocator::Block* Allocator::take_free(size_t rounded) {
+Allocator::Allocation* Allocator::take_free(size_t rounded) {
   const auto found = kept_.find(rounded);
   if (found == kept_.end() || found->second.empty()) return nullptr;
-  Block* block = found->second.back();
+  Allocation* block = found->second.back();
   found->second.pop_back();
   return block;
 }
 
-Allocator::Block* Allocator::take_new(size_t rounded) {
+Allocator::Allocation* Allocator::take_new(size_t rounded) {
   if (reserve_ && !region_) {
     region_ = MemoryRegion::of(space_, info_.limit);
     if (!region_) return nullptr;
@@ -78,7 +78,7 @@ Allocator::Block* Allocator::take_new(size_t rounded) {
     info_.reserved += rounded;
     ++info_.space_allocations;
   }
-  auto* block = new Block;
+  auto* block = new Allocation;
   block->data = data;
   block->bytes = rounded;
   return block;
@@ -86,7 +86,7 @@ Allocator::Block* Allocator::take_new(size_t rounded) {
 
 void Allocator::release_kept() {
   for (auto& [bytes, blocks] : kept_) {
-    for (Block* block : blocks) {
+    for (Allocation* block : blocks) {
       if (region_) {
         region_->give_back(block->data, bytes);
       } else {
@@ -100,11 +100,12 @@ void Allocator::release_kept() {
 }
 
 std::string Allocator::exhausted(size_t bytes) const {
-  std::vector<const Block*> blocks;
-  for (const Block* block = live_; block != nullptr; block = block->next) blocks.push_back(block);
+  std::vector<const Allocation*> blocks;
+  for (const Allocation* block = live_; block != nullptr; block = block->next)
+    blocks.push_back(block);
   const size_t shown = std::min<size_t>(5, blocks.size());
   std::partial_sort(blocks.begin(), blocks.begin() + static_cast<ptrdiff_t>(shown), blocks.end(),
-                    [](const Block* a, const Block* b) { return a->bytes > b->bytes; });
+                    [](const Allocation* a, const Allocation* b) { return a->bytes > b->bytes; });
   std::string largest;
   for (size_t i = 0; i < shown; ++i) {
     fmt::format_to(std::back_inserter(largest), "{}{} {} bytes", i == 0 ? "" : ", ",
@@ -124,7 +125,7 @@ void Allocator::set_limit(size_t bytes, bool reserve) {
   reserve_ = reserve;
 }
 
-MemoryInfo Allocator::info() const {
+AllocatorStatistics Allocator::info() const {
   std::lock_guard lock(mutex_);
   return info_;
 }

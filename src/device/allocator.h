@@ -15,7 +15,7 @@
 
 namespace tandem::devices {
 
-struct MemoryInfo {
+struct AllocatorStatistics {
   size_t current = 0;              ///< Bytes of live buffers.
   size_t peak = 0;                 ///< The most that `current` has been.
   size_t reserved = 0;             ///< Bytes taken from the space, live or kept.
@@ -25,7 +25,7 @@ struct MemoryInfo {
 
 class Allocator {
  public:
-  struct Block;
+  struct Allocation;
 
   Allocator(std::string device_name, MemorySpace& space);
   ~Allocator();
@@ -34,8 +34,8 @@ class Allocator {
 
   /// Memory for `bytes`; `dtype` and `shape` are what errors call it.
   /// Throws ResourceExhausted naming the device, the figures and the largest live blocks.
-  Block* allocate(size_t bytes, DType dtype, const Shape& shape);
-  void free(Block* block) noexcept;
+  Allocation* allocate(size_t bytes, DType dtype, const Shape& shape);
+  void free(Allocation* block) noexcept;
 
   /// What a request for `bytes` takes: sizes come in steps of about an eighth, so that a freed
   /// block fits the next of nearly its size.
@@ -44,32 +44,32 @@ class Allocator {
   /// The most bytes that may be live at once; 0 is no limit. With `reserve` they are taken from the
   /// space as one, at the first allocation, and nothing after that.
   void set_limit(size_t bytes, bool reserve = false);
-  MemoryInfo info() const;
+  AllocatorStatistics info() const;
   void reset_peak();
 
  private:
-  Block* take_free(size_t rounded);
-  Block* take_new(size_t rounded);
+  Allocation* take_free(size_t rounded);
+  Allocation* take_new(size_t rounded);
   void release_kept();
   std::string exhausted(size_t bytes) const;
 
   const std::string device_name_;
   MemorySpace& space_;
   mutable std::mutex mutex_;
-  MemoryInfo info_;
+  AllocatorStatistics info_;
   bool reserve_ = false;
-  std::unique_ptr<MemoryRegion> region_;        // Of the whole limit, where it is reserved.
-  std::map<size_t, std::vector<Block*>> kept_;  // By rounded size.
-  Block* live_ = nullptr;                       // A list through the blocks.
+  std::unique_ptr<MemoryRegion> region_;             // All of the limit, where that is reserved.
+  std::map<size_t, std::vector<Allocation*>> kept_;  // Free ones, by rounded size.
+  Allocation* live_ = nullptr;                       // A list through the allocations.
 };
 
-struct Allocator::Block {
+struct Allocator::Allocation {
   void* data = nullptr;
   size_t bytes = 0;  ///< Rounded.
   DType dtype{};
   Shape shape;
-  Block* previous = nullptr;
-  Block* next = nullptr;
+  Allocation* previous = nullptr;
+  Allocation* next = nullptr;
 };
 
 }  // namespace tandem::devices

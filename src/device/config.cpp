@@ -16,28 +16,28 @@ using devices::settings;
 
 std::atomic<int64_t> wait_deadline_ns{120'000'000'000};
 
-void set_parts(const char* function, const std::string& name,
-               const std::vector<LogicalDeviceConfiguration>& parts) {
+void set_configurations(const char* function, const std::string& name,
+                        const std::vector<LogicalDeviceConfiguration>& configurations) {
   const bool is_cpu = name.starts_with("/physical_device:CPU:");
-  if (parts.empty()) {
+  if (configurations.empty()) {
     throw InvalidArgument(fmt::format("{}: no {} given; at least one is needed", function,
                                       is_cpu ? "CPU" : "logical device"));
   }
-  for (const auto& part : parts) {
-    if (part.threads < 0) {
+  for (const auto& configuration : configurations) {
+    if (configuration.threads < 0) {
       throw InvalidArgument(
           fmt::format("{}: {} threads; give a positive number, or 0 for an even share", function,
-                      part.threads));
+                      configuration.threads));
     }
-    if (part.threads > 0 && !is_cpu) {
+    if (configuration.threads > 0 && !is_cpu) {
       throw InvalidArgument(fmt::format("{}: {} threads for {}; only a CPU has threads", function,
-                                        part.threads, name));
+                                        configuration.threads, name));
     }
   }
-  Inventory::instance().set_parts(name, parts);
+  Inventory::instance().set_configurations(name, configurations);
 }
 
-devices::DevicePtr named(const char* function, std::string_view name) {
+devices::DevicePtr find_named(const char* function, std::string_view name) {
   const DeviceSpec spec = DeviceSpec::parse(name);
   if (auto found = Inventory::instance().find(spec, false)) return found;
   throw NotFound(fmt::format("{}: device '{}' does not exist; the devices are {}", function,
@@ -62,18 +62,18 @@ std::vector<PhysicalDevice> get_visible_devices(std::string_view type) {
   return Inventory::instance().physical(type, true);
 }
 
-void set_logical_device_configuration(const PhysicalDevice& device,
-                                      const std::vector<LogicalDeviceConfiguration>& parts) {
-  set_parts("set_logical_device_configuration", device.name, parts);
+void set_logical_device_configuration(
+    const PhysicalDevice& device, const std::vector<LogicalDeviceConfiguration>& configurations) {
+  set_configurations("set_logical_device_configuration", device.name, configurations);
 }
 
 std::vector<LogicalDeviceConfiguration> get_logical_device_configuration(
     const PhysicalDevice& device) {
-  return Inventory::instance().parts(device.name);
+  return Inventory::instance().configurations(device.name);
 }
 
 void set_logical_cpus(const std::vector<LogicalCpu>& cpus) {
-  set_parts("set_logical_cpus", "/physical_device:CPU:0", cpus);
+  set_configurations("set_logical_cpus", "/physical_device:CPU:0", cpus);
 }
 
 void set_memory_growth(const PhysicalDevice& device, bool growth) {
@@ -85,12 +85,12 @@ bool get_memory_growth(const PhysicalDevice& device) {
 }
 
 MemoryInfo get_memory_info(std::string_view device) {
-  const auto info = named("get_memory_info", device)->allocator().info();
+  const auto info = find_named("get_memory_info", device)->allocator().info();
   return {info.current, info.peak, info.reserved, info.limit};
 }
 
 void reset_memory_stats(std::string_view device) {
-  named("reset_memory_stats", device)->allocator().reset_peak();
+  find_named("reset_memory_stats", device)->allocator().reset_peak();
 }
 
 void set_soft_device_placement(bool enabled) { settings.soft_placement = enabled; }

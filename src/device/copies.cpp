@@ -20,14 +20,14 @@ struct Count {
   uint64_t bytes = 0;
 };
 
-struct State {
+struct CopyState {
   std::mutex mutex;
   std::map<std::pair<std::string, std::string>, Count> counts;  // By source and target.
   std::set<std::string> warned;
 };
 
-State& state() {
-  static auto* instance = new State;  // Tensors may be copied at any point of the exit.
+CopyState& state() {
+  static auto* instance = new CopyState;  // Tensors may be copied at any point of the exit.
   return *instance;
 }
 

@@ -10,7 +10,7 @@ namespace tandem::devices {
 /// What the host's own memory is accounted to.
 inline constexpr const char* kHostName = "/device:CPU:0";
 
-/// By the devices' names.
+/// Counts a copy between the devices of these names.
 void count_copy(const std::string& from, const std::string& to, size_t bytes);
 
 /// An input of `op` is about to be copied. Warns, or throws FailedPrecondition, as the policy says.

@@ -28,9 +28,9 @@ DeviceSpec full_name(DeviceSpec spec) {
 }
 
 void check_limits(const PhysicalDevice& device, bool growth,
-                  const std::vector<LogicalDeviceConfiguration>& parts) {
+                  const std::vector<LogicalDeviceConfiguration>& configurations) {
   const auto unlimited = [](const auto& part) { return part.memory_limit == 0; };
-  if (growth || std::ranges::none_of(parts, unlimited)) return;
+  if (growth || std::ranges::none_of(configurations, unlimited)) return;
   throw InvalidArgument(fmt::format(
       "config: {} is to take all its memory at once and has no memory limit; give each of its "
       "logical devices one with set_logical_device_configuration, or leave memory growth on",
@@ -49,7 +49,7 @@ Inventory::Inventory() { reset(); }
 void Inventory::reset() {
   std::lock_guard lock(mutex_);
   entries_.clear();
-  changed();
+  forget_devices();
   in_use_ = false;
   ++generation_;
   Entry cpu{.device = physical_cpu()};
@@ -66,7 +66,7 @@ void Inventory::add(Physical physical) {
   physical.description.name =
       fmt::format("/physical_device:{}:{}", physical.description.type, index);
   entries_.push_back({.device = std::move(physical)});
-  changed();
+  forget_devices();
 }
 
 std::vector<PhysicalDevice> Inventory::physical(std::string_view type, bool only_visible) {
@@ -82,11 +82,12 @@ std::vector<PhysicalDevice> Inventory::physical(std::string_view type, bool only
 std::vector<config::LogicalDevice> Inventory::logical(std::string_view type) {
   std::lock_guard lock(mutex_);
   std::vector<config::LogicalDevice> result;
-  for (const Part& part : ordered()) {
-    const PhysicalDevice& device = part.entry->device.description;
+  for (const Logical& logical : logical_devices()) {
+    const PhysicalDevice& device = logical.entry->device.description;
     if (!is_of(device, type)) continue;
-    result.push_back({part.spec.str(), device.type, device.backend, part.configuration.threads,
-                      part.configuration.memory_limit, device.name});
+    result.push_back({logical.spec.str(), device.type, device.backend,
+                      logical.configuration.threads, logical.configuration.memory_limit,
+                      device.name});
   }
   return result;
 }
@@ -110,31 +111,32 @@ void Inventory::set_visible(const std::vector<PhysicalDevice>& devices, std::str
                     entries_[0].device.description.name));
   }
   for (Entry& entry : entries_) entry.visible = shown(entry);
-  changed();
+  forget_devices();
 }
 
-void Inventory::set_parts(const std::string& name, std::vector<LogicalDeviceConfiguration> parts) {
+void Inventory::set_configurations(const std::string& name,
+                                   std::vector<LogicalDeviceConfiguration> configurations) {
   std::lock_guard lock(mutex_);
   Entry& cut = entry(name);
   check_unused(name.starts_with("/physical_device:CPU") ? "the logical CPUs"
                                                         : "the logical devices");
-  check_limits(cut.device.description, cut.growth, parts);
-  cut.parts = std::move(parts);
-  changed();
+  check_limits(cut.device.description, cut.growth, configurations);
+  cut.configurations = std::move(configurations);
+  forget_devices();
 }
 
-std::vector<LogicalDeviceConfiguration> Inventory::parts(const std::string& name) {
+std::vector<LogicalDeviceConfiguration> Inventory::configurations(const std::string& name) {
   std::lock_guard lock(mutex_);
-  return entry(name).parts;
+  return entry(name).configurations;
 }
 
 void Inventory::set_growth(const std::string& name, bool growth) {
   std::lock_guard lock(mutex_);
   Entry& device = entry(name);
   check_unused("memory growth");
-  check_limits(device.device.description, growth, device.parts);
+  check_limits(device.device.description, growth, device.configurations);
   device.growth = growth;
-  changed();
+  forget_devices();
 }
 
 bool Inventory::growth(const std::string& name) {
@@ -145,13 +147,13 @@ bool Inventory::growth(const std::string& name) {
 std::vector<DevicePtr> Inventory::devices(bool use) {
   std::lock_guard lock(mutex_);
   in_use_ = in_use_ || use;
-  return made();
+  return create_devices();
 }
 
 DevicePtr Inventory::find(const DeviceSpec& spec, bool use) {
   std::lock_guard lock(mutex_);
   in_use_ = in_use_ || use;
-  for (const DevicePtr& device : made()) {
+  for (const DevicePtr& device : create_devices()) {
     if (spec.matches(full_name(device->spec()))) return device;
   }
   return nullptr;
@@ -169,34 +171,34 @@ Inventory::Entry& Inventory::entry(const std::string& name) {
       fmt::format("config: physical device '{}' does not exist; there are {}", name, names));
 }
 
-std::vector<Inventory::Part> Inventory::ordered() const {
-  std::vector<Part> parts;
+std::vector<Inventory::Logical> Inventory::logical_devices() const {
+  std::vector<Logical> devices;
   std::map<std::string, int> count;  // By type.
   for (const Entry& entry : entries_) {
     if (!entry.visible) continue;
     const PhysicalDevice& device = entry.device.description;
-    const int share = std::max(1, device.threads / static_cast<int>(entry.parts.size()));
-    for (LogicalDeviceConfiguration configuration : entry.parts) {
+    const int share = std::max(1, device.threads / static_cast<int>(entry.configurations.size()));
+    for (LogicalDeviceConfiguration configuration : entry.configurations) {
       if (device.threads > 0 && configuration.threads == 0) configuration.threads = share;
       DeviceSpec spec;
       spec.type = device.type;
       spec.index = count[device.type]++;
-      parts.push_back({std::move(spec), &entry, configuration});
+      devices.push_back({std::move(spec), &entry, configuration});
     }
   }
-  std::stable_partition(parts.begin(), parts.end(),
-                        [](const Part& part) { return part.spec.type != "CPU"; });
-  return parts;
+  std::stable_partition(devices.begin(), devices.end(),
+                        [](const Logical& logical) { return logical.spec.type != "CPU"; });
+  return devices;
 }
 
-const std::vector<DevicePtr>& Inventory::made() {
+const std::vector<DevicePtr>& Inventory::create_devices() {
   if (!devices_.empty()) return devices_;
-  for (const Part& part : ordered()) {
-    Device::Options options = part.entry->device.open(part.spec, part.configuration);
-    options.spec = part.spec;
-    options.backend = part.entry->device.description.backend;
-    options.memory_limit = part.configuration.memory_limit;
-    options.reserve_limit = !part.entry->growth;
+  for (const Logical& logical : logical_devices()) {
+    Device::Options options = logical.entry->device.open(logical.spec, logical.configuration);
+    options.spec = logical.spec;
+    options.backend = logical.entry->device.description.backend;
+    options.memory_limit = logical.configuration.memory_limit;
+    options.reserve_limit = !logical.entry->growth;
     devices_.push_back(std::make_shared<Device>(std::move(options)));
   }
   return devices_;

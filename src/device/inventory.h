@@ -32,8 +32,9 @@ class Inventory {
 
   // The contracts are those of the functions of tandem::config of the same names.
   void set_visible(const std::vector<config::PhysicalDevice>& devices, std::string_view type);
-  void set_parts(const std::string& name, std::vector<config::LogicalDeviceConfiguration> parts);
-  std::vector<config::LogicalDeviceConfiguration> parts(const std::string& name);
+  void set_configurations(const std::string& name,
+                          std::vector<config::LogicalDeviceConfiguration> configurations);
+  std::vector<config::LogicalDeviceConfiguration> configurations(const std::string& name);
   void set_growth(const std::string& name, bool growth);
   bool growth(const std::string& name);
 
@@ -51,10 +52,10 @@ class Inventory {
     Physical device;
     bool visible = true;
     bool growth = true;
-    std::vector<config::LogicalDeviceConfiguration> parts{{}};
+    std::vector<config::LogicalDeviceConfiguration> configurations{{}};
   };
   /// A logical device that is or could be made.
-  struct Part {
+  struct Logical {
     DeviceSpec spec;
     const Entry* entry;
     config::LogicalDeviceConfiguration configuration;
@@ -62,10 +63,10 @@ class Inventory {
 
   Inventory();
   Entry& entry(const std::string& name);
-  std::vector<Part> ordered() const;
-  const std::vector<DevicePtr>& made();
+  std::vector<Logical> logical_devices() const;
+  const std::vector<DevicePtr>& create_devices();
   void check_unused(std::string_view what) const;
-  void changed() { devices_.clear(); }
+  void forget_devices() { devices_.clear(); }
 
   std::mutex mutex_;
   std::vector<Entry> entries_;  // The CPU first.

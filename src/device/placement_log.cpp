@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostKept = 4096;
 
-struct State {
+struct PlacementState {
   std::mutex mutex;
   std::vector<Placement> kept;
   std::set<std::string> known;      // Lines of the log.
@@ -21,8 +21,8 @@ struct State {
   bool full = false;
 };
 
-State& state() {
-  static auto* instance = new State;
+PlacementState& state() {
+  static auto* instance = new PlacementState;
   return *instance;
 }
 

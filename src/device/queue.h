@@ -120,7 +120,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   std::mutex mutex_;  // Guards what follows.
   std::vector<std::weak_ptr<Timeline>>
       neighbours_;          // Those that wait for this one, or it for them.
-  std::deque<Wait> waits_;  // In order, not over yet.
+  std::deque<Wait> waits_;  // The waits that are not over yet, in order.
   std::deque<std::pair<uint64_t, std::shared_ptr<const void>>> holds_;
   std::vector<Failed> failed_;  // The last few, for late readers.
 };

@@ -16,16 +16,16 @@
 namespace tandem {
 namespace {
 
-struct Entry {
+struct ScopeEntry {
   uint64_t id;
   DeviceSpec spec;
   devices::DevicePtr device;  // Found on first use.
 };
 
-/// Of one thread.
+/// The scopes that are open on one thread.
 struct Scopes {
-  std::vector<Entry> open;  // Innermost last.
-  std::string misuse;       // Thrown by the next use.
+  std::vector<ScopeEntry> open;  // Innermost last.
+  std::string misuse;            // Thrown by the next use.
 };
 
 thread_local Scopes scopes;
@@ -36,7 +36,7 @@ void check_order() {
   throw FailedPrecondition(std::exchange(scopes.misuse, {}));
 }
 
-void misused(std::string message) {
+void report_misuse(std::string message) {
   logging::write(logging::Level::error, message);
   scopes.misuse = std::move(message);
 }
@@ -53,13 +53,13 @@ DeviceScope::DeviceScope(const DeviceSpec& merged) : id_(next_id++) {
 }
 
 DeviceScope::~DeviceScope() {
-  const auto mine = std::ranges::find(scopes.open, id_, &Entry::id);
+  const auto mine = std::ranges::find(scopes.open, id_, &ScopeEntry::id);
   if (mine == scopes.open.end()) {
-    misused("device scope: left on another thread than it was opened on");
+    report_misuse("device scope: left on another thread than it was opened on");
     return;
   }
   if (mine + 1 != scopes.open.end()) {
-    misused(fmt::format(
+    report_misuse(fmt::format(
         "device scope: '{}' was left before '{}', which was opened inside it; leave scopes in "
         "reverse order",
         mine->spec.str(), scopes.open.back().spec.str()));
@@ -81,7 +81,7 @@ namespace devices {
 const DevicePtr* scope_device() {
   check_order();
   if (scopes.open.empty()) return nullptr;
-  Entry& innermost = scopes.open.back();
+  ScopeEntry& innermost = scopes.open.back();
   if (innermost.spec == DeviceSpec()) return nullptr;
   if (!innermost.device) {
     if (settings.soft_placement && scope_device_is_missing()) return &host_device();

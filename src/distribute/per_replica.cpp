@@ -8,7 +8,7 @@
 
 namespace tandem::distribute {
 
-graph::Shard shard_of(int64_t rows, int replica, int replicas) {
+graph::BatchShard shard_of(int64_t rows, int replica, int replicas) {
   const int64_t least = rows / replicas;
   const int64_t larger = rows % replicas;
   return {.rows = least + (replica < larger ? 1 : 0),

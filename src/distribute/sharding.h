@@ -7,6 +7,6 @@
 namespace tandem::distribute {
 
 /// Replica `replica`'s share of `rows`: sizes differ by at most one, larger ones first.
-graph::Shard shard_of(int64_t rows, int replica, int replicas);
+graph::BatchShard shard_of(int64_t rows, int replica, int replicas);
 
 }  // namespace tandem::distribute

@@ -68,7 +68,7 @@ graph::Replicas central(const std::vector<std::string>& names) {
   graph::Replicas replicas{.devices = devices_for("CentralStorageStrategy", names),
                            .owner = next_owner()};
   const bool one_gpu = replicas.count() == 1;
-  replicas.home = one_gpu ? replicas.devices[0] : devices::host_device();
+  replicas.central = one_gpu ? replicas.devices[0] : devices::host_device();
   return replicas;
 }
 

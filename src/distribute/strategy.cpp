@@ -6,25 +6,26 @@
 
 #include "distribute/context.h"
 #include "distribute/strategy_body.h"
-#include "runtime/teams.h"
+#include "runtime/shared_team.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
 namespace tandem::distribute {
 namespace {
 
-/// Calls a function for each replica on the first thread of the replica's squad.
+/// Calls a function for each replica on the first thread of the replica's subteam.
 class InputJob final : public core::Job {
  public:
   InputJob(std::function<Tensor(const ValueContext&)> f, size_t replicas)
       : f_(std::move(f)), values_(replicas) {}
 
-  void play(core::Host& host) override {
-    for (const core::Lot& lot : host.lots()) {
-      if (lot.rank != 0) continue;
-      host.playing(lot);
-      host.doing("its input");
-      values_[static_cast<size_t>(lot.squad)] = f_({lot.squad, static_cast<int>(values_.size())});
+  void play(core::TeamThread& thread) override {
+    for (const core::Members& members : thread.members()) {
+      if (members.rank != 0) continue;
+      thread.playing(members);
+      thread.doing("its input");
+      values_[static_cast<size_t>(members.subteam)] =
+          f_({members.subteam, static_cast<int>(values_.size())});
     }
   }
 
@@ -72,20 +73,21 @@ std::string Strategy::explain() const {
     text += fmt::format("  replica {} on {}, {} thread{}\n", r, device.name(), threads,
                         threads == 1 ? "" : "s");
   }
-  if (replicas.home) text += fmt::format("variables on {}\n", replicas.home->name());
+  if (replicas.central) text += fmt::format("variables on {}\n", replicas.central->name());
   if (body_->shares_memory()) {
     text +=
         "gradients are summed where they lie, each thread a range, since all replicas share "
         "memory\n";
-  } else if (replicas.home) {
+  } else if (replicas.central) {
     text += "gradients are summed there, since the variables are there alone\n";
-  } else if (replicas.reduction == Reduction::automatic) {
+  } else if (replicas.reduction == CrossDeviceReduction::automatic) {
     text +=
         "gradients cross memory spaces: by ranges or over one device, as their size says; see the "
         "function's explain()\n";
   } else {
-    text += fmt::format("gradients cross memory spaces: {}, as the options say\n",
-                        replicas.reduction == Reduction::ranges ? "by ranges" : "over one device");
+    text += fmt::format(
+        "gradients cross memory spaces: {}, as the options say\n",
+        replicas.reduction == CrossDeviceReduction::ranges ? "by ranges" : "over one device");
   }
   return text;
 }
@@ -109,7 +111,7 @@ PerReplica Strategy::values_from_function(
   const bool single = body_->targets().single_threaded || !lend_theirs;
   auto job = std::make_shared<InputJob>(f, body_->devices().size());
   // The function may do anything, so nothing else runs beside it.
-  runtime::team_slot(body_->devices(), single)->run(job, {.writes_variables = true});
+  runtime::shared_team(body_->devices(), single)->run(job, {.writes_variables = true});
   return PerReplica(job->take());
 }
 

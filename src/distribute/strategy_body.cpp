@@ -15,7 +15,7 @@ namespace tandem::distribute {
 namespace {
 
 std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
-  if (replicas.home) return {replicas.home};
+  if (replicas.central) return {replicas.central};
   std::vector<devices::DevicePtr> each;
   for (const devices::DevicePtr& device : replicas.devices) {
     if (std::ranges::find(each, device) == each.end()) each.push_back(device);
@@ -52,15 +52,16 @@ const std::vector<devices::DevicePtr>& Strategy::Body::devices() const {
 
 bool Strategy::Body::shares_memory() const {
   const auto& space = [](const devices::DevicePtr& device) { return &device->space(); };
-  return is_default() || (std::ranges::all_of(devices(),
-                                              [&](const devices::DevicePtr& device) {
-                                                return space(device) == space(devices()[0]);
-                                              }) &&
-                          (!replicas_->home || space(replicas_->home) == space(devices()[0])));
+  return is_default() ||
+         (std::ranges::all_of(devices(),
+                              [&](const devices::DevicePtr& device) {
+                                return space(device) == space(devices()[0]);
+                              }) &&
+          (!replicas_->central || space(replicas_->central) == space(devices()[0])));
 }
 
-Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const FlatFunction& f,
-                                                 std::span<const PerReplica> arguments) const {
+Strategy::Body::PreparedRun Strategy::Body::prepare(const Strategy& self, const FlatFunction& f,
+                                                    std::span<const PerReplica> arguments) const {
   if (!op::recorders().empty()) {
     throw FailedPrecondition(
         "run: called under an open gradient tape, which cannot see into it; put the tape inside "
@@ -85,9 +86,9 @@ Strategy::Body::Prepared Strategy::Body::prepare(const Strategy& self, const Fla
   }
   f.body()->check_signature(traced);
   const RunScope running(self);
-  Prepared prepared;
-  prepared.concrete = f.body()->concrete(traced, {.replicas = replicas_});
-  prepared.held = f.body()->held(*prepared.concrete);
+  PreparedRun prepared;
+  prepared.concrete = f.body()->find_or_compile(traced, {.replicas = replicas_});
+  prepared.held = f.body()->hold(*prepared.concrete);
   if (!has_batch) prepared.whole_rows = traced.rows;
   return prepared;
 }
@@ -116,8 +117,9 @@ std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
   return lists_.back();
 }
 
-void Strategy::Body::bind(const Prepared& prepared, std::span<const PerReplica> arguments) const {
-  const graph::Concrete& concrete = *prepared.concrete;
+void Strategy::Body::bind(const PreparedRun& prepared,
+                          std::span<const PerReplica> arguments) const {
+  const graph::ConcreteFunction& concrete = *prepared.concrete;
   graph::Execution& execution = *prepared.held.execution;
   int64_t global = 0;
   for (int r = 0; r < replicas(); ++r) {
@@ -142,7 +144,7 @@ void Strategy::Body::bind(const Prepared& prepared, std::span<const PerReplica> 
 }
 
 /// The rows of one replica, on which all its batched arguments must agree.
-int64_t Strategy::Body::rows_of(const graph::Concrete& concrete,
+int64_t Strategy::Body::rows_of(const graph::ConcreteFunction& concrete,
                                 std::span<const PerReplica> arguments, int replica,
                                 int64_t whole_rows) const {
   int64_t rows = whole_rows;

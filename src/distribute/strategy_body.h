@@ -18,7 +18,7 @@ class Strategy::Body {
  public:
   /// The default strategy.
   Body() = default;
-  /// `home` is where variables live alone, if they do not live beside each replica.
+  /// The variables live on `replicas.central` alone, or, where that is null, beside each replica.
   Body(std::string name, graph::Replicas replicas);
 
   const std::string& name() const { return name_; }
@@ -42,16 +42,16 @@ class Strategy::Body {
   std::shared_ptr<Tensors> recycled_list() const;
 
  private:
-  struct Prepared {
-    graph::ConcretePtr concrete;
+  struct PreparedRun {
+    graph::ConcreteFunctionPtr concrete;
     graph::FunctionBody::Held held;
     int64_t whole_rows = -1;  // The rows of every replica, where arguments are the same for all.
   };
-  Prepared prepare(const Strategy& self, const FlatFunction& f,
-                   std::span<const PerReplica> arguments) const;
-  void bind(const Prepared& prepared, std::span<const PerReplica> arguments) const;
+  PreparedRun prepare(const Strategy& self, const FlatFunction& f,
+                      std::span<const PerReplica> arguments) const;
+  void bind(const PreparedRun& prepared, std::span<const PerReplica> arguments) const;
   int64_t common_rows(std::span<const PerReplica> arguments) const;
-  int64_t rows_of(const graph::Concrete& concrete, std::span<const PerReplica> arguments,
+  int64_t rows_of(const graph::ConcreteFunction& concrete, std::span<const PerReplica> arguments,
                   int replica, int64_t whole_rows) const;
   void check_count(int values) const;
   void check_type(const op::TensorType& traced, const Tensor& value, int replica,
@@ -67,7 +67,7 @@ class Strategy::Body {
 template <class Take>
 void Strategy::Body::run(const Strategy& self, const FlatFunction& f,
                          std::span<const PerReplica> arguments, Take take) const {
-  const Prepared prepared = prepare(self, f, arguments);
+  const PreparedRun prepared = prepare(self, f, arguments);
   graph::Execution& execution = *prepared.held.execution;
   bind(prepared, arguments);
   f.body()->run(*prepared.concrete, execution);

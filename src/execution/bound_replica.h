@@ -6,16 +6,16 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "profile/recorder.h"
+#include "profile/span.h"
 
 namespace tandem::graph {
 
 /// A plan's addresses for one replica.
 struct Instance {
   std::shared_ptr<const Plan> plan;
-  std::vector<void*> slots;       ///< The address of each value.
-  uint64_t arena_generation = 0;  ///< The generation of the arena that `slots` point into.
-  /// For each result, bodies to use again.
+  std::vector<void*> addresses;   ///< The address of each value.
+  uint64_t arena_generation = 0;  ///< The generation of the arena that `addresses` point into.
+  /// The bodies that each result can use again.
   std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;
   std::vector<std::shared_ptr<TensorBody>> results;  ///< The results of the last run.
 };
@@ -36,10 +36,10 @@ struct BoundReplica {
   Tensors constants;  ///< The constants among the values, on this device, for good.
 
   // Where the device has a queue.
-  std::shared_ptr<Buffer> step_block;             ///< The StepScalars, written once a run.
-  std::vector<std::shared_ptr<Buffer>> landings;  ///< By argument: where it is copied to.
+  std::shared_ptr<Buffer> device_step;            ///< The StepScalars, written once a run.
+  std::vector<std::shared_ptr<Buffer>> landings;  ///< Where each argument is copied to.
 
-  void* slot(int value) const { return current->slots[static_cast<size_t>(value)]; }
+  void* address_of(int value) const { return current->addresses[static_cast<size_t>(value)]; }
 };
 
 /// An instruction's launch, whole and without peers, but for what a queue needs.
@@ -52,7 +52,7 @@ struct Share {
   int of = 1;
 };
 
-/// For the profile: the time that a thread spends on its share of an instruction.
+/// Times, for the profile, what a thread spends on its share of an instruction.
 profile::Span span_of(const Instruction& instruction, const op::Cost& cost, double share);
 
 }  // namespace tandem::graph

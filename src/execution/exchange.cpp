@@ -13,19 +13,19 @@
 namespace tandem::graph {
 namespace {
 
-/// The elements that are summed at once. For a CPU a block stays in a cache; on a queue each costs
+/// The elements that are summed at once. For a CPU a tile stays in a cache; on a queue each costs
 /// commands, so it is large.
-int64_t block_elements(const devices::Device& device) {
+int64_t tile_elements(const devices::Device& device) {
   return device.works_on_threads() ? 64 << 10 : 1 << 20;
 }
 
 /// Behind all that both devices were asked, which is nothing that matters: everybody has arrived.
-void copy(devices::Device& site, devices::Device& from, const void* source, devices::Device& to,
-          void* target, size_t bytes) {
+void copy(devices::Device& participant, devices::Device& from, const void* source,
+          devices::Device& to, void* target, size_t bytes) {
   if (source == target && &from.space() == &to.space()) return;
   if (&from.space() != &to.space()) devices::count_copy(from.name(), to.name(), bytes);
-  if (!site.works_on_threads()) {
-    site.queue().copy(to.space(), target, from.space(), source, bytes);
+  if (!participant.works_on_threads()) {
+    participant.queue().copy(to.space(), target, from.space(), source, bytes);
     return;
   }
   devices::Queue& queue = (from.works_on_threads() ? to : from).queue();
@@ -43,12 +43,12 @@ op::ExecutablePtr prepare_add(DType dtype, int64_t count, const devices::Device&
 
 }  // namespace
 
-PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Part& part,
-                       const Site& site, int replicas)
-    : device_(site.device),
+PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Piece& piece,
+                       const Participant& participant, int replicas)
+    : device_(participant.device),
       inputs_(program.instructions()[sum.instruction].node.inputs),
       outputs_(program.instructions()[sum.instruction].node.outputs),
-      targets_(part.targets),
+      targets_(piece.targets),
       replicas_(replicas) {
   const core::ComputeScope computing;
   std::map<std::pair<DType, int64_t>, op::ExecutablePtr> known;
@@ -57,31 +57,31 @@ PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Part& 
     const op::TensorType& type = program.graph().at(inputs_[k]).type;
     element_bytes_.push_back(size_of(type.dtype));
     const int64_t size = type.shape.total_extent();
-    const int64_t end = std::clamp<int64_t>(part.end - start, 0, size);
-    const int64_t most = block_elements(*device_);
-    for (int64_t b = std::clamp<int64_t>(part.begin - start, 0, size); b < end; b += most) {
+    const int64_t end = std::clamp<int64_t>(piece.end - start, 0, size);
+    const int64_t most = tile_elements(*device_);
+    for (int64_t b = std::clamp<int64_t>(piece.begin - start, 0, size); b < end; b += most) {
       const int64_t count = std::min(most, end - b);
       auto& executable = known[{type.dtype, count}];
       if (!executable) executable = prepare_add(type.dtype, count, *device_);
-      blocks_.push_back({k, b, count, executable});
-      block_bytes_ = std::max(block_bytes_, static_cast<size_t>(count) * element_bytes_[k]);
+      tiles_.push_back({k, b, count, executable});
+      tile_bytes_ = std::max(tile_bytes_, static_cast<size_t>(count) * element_bytes_[k]);
     }
     start += size;
   }
-  block_bytes_ = core::aligned(block_bytes_);
+  tile_bytes_ = core::aligned(tile_bytes_);
 }
 
 void PartialSum::run(const std::vector<BoundReplica>& replicas, void* staging) const {
   const core::ComputeScope computing;
-  for (const Block& block : blocks_) sum_block(block, replicas, static_cast<char*>(staging));
+  for (const Tile& tile : tiles_) sum_tile(tile, replicas, static_cast<char*>(staging));
 }
 
-void PartialSum::add(const Block& block, void* a, void* b, void* out) const {
+void PartialSum::add(const Tile& tile, void* a, void* b, void* out) const {
   constexpr int kOperands[] = {0, 1, 2};
-  void* const slots[] = {a, b, out};
+  void* const addresses[] = {a, b, out};
   const op::StepScalars step;
   op::Launch launch;
-  launch.slots = slots;
+  launch.addresses = addresses;
   launch.operands = kOperands;
   launch.inputs = 2;
   launch.outputs = 1;
@@ -90,33 +90,33 @@ void PartialSum::add(const Block& block, void* a, void* b, void* out) const {
   } else {
     launch.queue = &device_->queue();
   }
-  block.add->run(launch);
+  tile.add->run(launch);
 }
 
 /// The sum is made aside: outputs may lie where inputs lay.
-void PartialSum::sum_block(const Block& block, const std::vector<BoundReplica>& replicas,
-                           char* staging) const {
-  const size_t bytes = static_cast<size_t>(block.count) * element_bytes_[block.operand];
-  const size_t offset = static_cast<size_t>(block.begin) * element_bytes_[block.operand];
+void PartialSum::sum_tile(const Tile& tile, const std::vector<BoundReplica>& replicas,
+                          char* staging) const {
+  const size_t bytes = static_cast<size_t>(tile.count) * element_bytes_[tile.operand];
+  const size_t offset = static_cast<size_t>(tile.begin) * element_bytes_[tile.operand];
   const auto aside = [&](int depth) {
-    return at(staging, static_cast<size_t>(depth) * block_bytes_);
+    return at(staging, static_cast<size_t>(depth) * tile_bytes_);
   };
   const auto operand_of = [&](int rank, int depth) {
     const BoundReplica& replica = replicas[static_cast<size_t>(rank)];
-    char* const own = at(replica.slot(inputs_[block.operand]), offset);
+    char* const own = at(replica.address_of(inputs_[tile.operand]), offset);
     if (&replica.device->space() == &device_->space()) return own;
     copy(*device_, *replica.device, own, *device_, aside(depth), bytes);
     return aside(depth);
   };
   const auto add_two = [&](char* a, char* b, int depth) {
-    add(block, a, b, aside(depth));
+    add(tile, a, b, aside(depth));
     return aside(depth);
   };
   char* const sum = collective::tree_sum(0, replicas_, operand_of, add_two);
   for (int rank : targets_) {
     const BoundReplica& replica = replicas[static_cast<size_t>(rank)];
     copy(*device_, *device_, sum, *replica.device,
-         at(replica.slot(outputs_[block.operand]), offset), bytes);
+         at(replica.address_of(outputs_[tile.operand]), offset), bytes);
   }
 }
 
@@ -130,14 +130,15 @@ void make_move(const Move& move, const Graph& graph, const std::vector<BoundRepl
                const std::shared_ptr<const void>& keep) {
   devices::Device& source = *source_of(move, graph, replicas);
   const Value& value = graph.at(move.from_value);
-  void* const base = move.from >= 0 ? replicas[static_cast<size_t>(move.from)].slot(move.from_value)
-                                    : value.range.data(source);
+  void* const base = move.from >= 0
+                         ? replicas[static_cast<size_t>(move.from)].address_of(move.from_value)
+                         : value.range.data(source);
   const size_t element = size_of(value.type.dtype);
   const size_t offset = static_cast<size_t>(move.begin) * element;
   const size_t bytes = static_cast<size_t>(move.end - move.begin) * element;
   for (int rank : move.to) {
     const BoundReplica& target = replicas[static_cast<size_t>(rank)];
-    char* const to = at(target.slot(move.to_value), offset);
+    char* const to = at(target.address_of(move.to_value), offset);
     if (to == at(base, offset) && &source.space() == &target.device->space()) continue;
     devices::transfer(*target.device, to, source, at(base, offset), bytes, keep);
   }

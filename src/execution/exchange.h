@@ -7,38 +7,37 @@
 #include <vector>
 
 #include "collective/tree.h"
-#include "execution/spread_plan.h"
+#include "execution/cross_device_plan.h"
 
 namespace tandem::graph {
 
-/// One site's part of a sum, prepared. Kernels of the site's device add; what lies elsewhere comes
-/// by way of a staging area, a block at a time.
+/// One participant's part of a sum, prepared. Kernels of the participant's device add; what lies
+/// elsewhere comes by way of a staging area, a tile at a time.
 class PartialSum {
  public:
-  PartialSum(const Program& program, const Sum& sum, const Sum::Part& part, const Site& site,
-             int replicas);
+  PartialSum(const Program& program, const Sum& sum, const Sum::Piece& piece,
+             const Participant& participant, int replicas);
 
-  /// The memory at the site that run() needs.
+  /// The memory at the participant that run() needs.
   size_t staging_bytes() const {
-    return static_cast<size_t>(collective::tree_depth(replicas_)) * block_bytes_;
+    return static_cast<size_t>(collective::tree_depth(replicas_)) * tile_bytes_;
   }
 
-  /// `replicas` are all ranks, bound. They and the staging area must live until the site's queue is
-  /// past it.
+  /// `replicas` are all ranks, bound. They and the staging area must live until the participant's
+  /// queue is past it.
   void run(const std::vector<BoundReplica>& replicas, void* staging) const;
 
  private:
   /// A run of elements of one operand that fits the staging area.
-  struct Block {
+  struct Tile {
     size_t operand;
     int64_t begin;
     int64_t count;
     op::ExecutablePtr add;
   };
 
-  void sum_block(const Block& block, const std::vector<BoundReplica>& replicas,
-                 char* staging) const;
-  void add(const Block& block, void* a, void* b, void* out) const;
+  void sum_tile(const Tile& tile, const std::vector<BoundReplica>& replicas, char* staging) const;
+  void add(const Tile& tile, void* a, void* b, void* out) const;
 
   const devices::DevicePtr device_;
   const std::vector<int> inputs_;
@@ -46,8 +45,8 @@ class PartialSum {
   const std::vector<int> targets_;
   const int replicas_;
   std::vector<size_t> element_bytes_;  // By operand.
-  std::vector<Block> blocks_;
-  size_t block_bytes_ = 0;
+  std::vector<Tile> tiles_;
+  size_t tile_bytes_ = 0;
 };
 
 /// Where the values of a move are.

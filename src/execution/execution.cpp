@@ -57,12 +57,12 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
       plans_(std::move(plans)),
       written_(written_blocks(program_->graph())) {
   std::vector<devices::DevicePtr> devices = replicas->devices;
-  SpreadPlan plan;
-  if (is_spread(*replicas)) plan = plan_spread(*program_, *replicas);
-  if (plan.is_home_apart()) devices.push_back(replicas->home);
+  CrossDevicePlan plan;
+  if (is_cross_device(*replicas)) plan = plan_cross_device(*program_, *replicas);
+  if (plan.is_central_apart()) devices.push_back(replicas->central);
   replicas_ = std::vector<BoundReplica>(devices.size());
   const size_t arguments = program_->graph().arguments.size();
-  std::vector<const BoundReplica*> squads;
+  std::vector<const BoundReplica*> subteams;
   for (size_t r = 0; r < devices.size(); ++r) {
     BoundReplica& replica = replicas_[r];
     replica.device = devices[r];
@@ -75,7 +75,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
     replica.arguments.resize(arguments);
     replica.argument_data.resize(arguments);
     replica.constants.resize(program_->graph().values.size());
-    squads.push_back(&replica);
+    subteams.push_back(&replica);
   }
   for (BoundReplica& replica : replicas_) {
     replica.team_threads = 0;
@@ -84,18 +84,19 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
       if (together) replica.team_threads += other.threads;
     }
   }
-  if (is_spread(*replicas)) {
-    spread_ = std::make_unique<Spread>(*program_, *replicas, std::move(plan), replicas_);
+  if (is_cross_device(*replicas)) {
+    cross_device_ =
+        std::make_unique<CrossDeviceRun>(*program_, *replicas, std::move(plan), replicas_);
   } else if (devices[0]->works_on_threads()) {
-    team_ = runtime::team_slot(devices, replicas->single_threaded);
-    team_run_ = std::make_unique<TeamRun>(*program_, std::move(squads));
+    team_ = runtime::shared_team(devices, replicas->single_threaded);
+    team_run_ = std::make_unique<TeamRun>(*program_, std::move(subteams));
   }
 }
 
 /// Errors that come up while a replica among several is bound say which.
 template <class F>
-void Execution::named(int replica, F f) const {
-  if (!spread_) return f();
+void Execution::call_named(int replica, F f) const {
+  if (!cross_device_) return f();
   try {
     f();
   } catch (...) {
@@ -103,9 +104,9 @@ void Execution::named(int replica, F f) const {
   }
 }
 
-std::unique_lock<core::Baton> Execution::lock(const std::string& function) {
+std::unique_lock<core::TimedMutex> Execution::lock(const std::string& function) {
   core::check_not_forked();
-  std::unique_lock held(baton_, std::try_to_lock);
+  std::unique_lock held(mutex_, std::try_to_lock);
   const auto deadline = config::wait_deadline();
   if (!held && !held.try_lock_for(deadline)) {
     throw DeadlineExceeded(
@@ -115,19 +116,19 @@ std::unique_lock<core::Baton> Execution::lock(const std::string& function) {
   return held;
 }
 
-void Execution::set_shard(int r, const Shard& shard, int64_t global_rows) {
+void Execution::set_shard(int r, const BatchShard& shard, int64_t global_rows) {
   BoundReplica& replica = replicas_[static_cast<size_t>(r)];
   replica.step.rows = shard.rows;
   replica.step.row_offset = shard.row_offset;
   replica.step.global_rows = global_rows;
-  named(r, [&] { replica.current = &instance_for(replica, shard.rows); });
+  call_named(r, [&] { replica.current = &instance_for(replica, shard.rows); });
 }
 
 void Execution::bind(int r, int index, const Tensor& tensor) {
-  check_concrete(*tensor.body(), "function");
+  check_has_value(*tensor.body(), "function");
   BoundReplica& replica = replicas_[static_cast<size_t>(r)];
   const auto i = static_cast<size_t>(index);
-  named(r, [&] {
+  call_named(r, [&] {
     const BodyPtr body = whole(tensor).body();
     const devices::Device& from = *body->device();
     if (replica.device->works_on_threads() || &from.space() == &replica.device->space()) {
@@ -142,7 +143,7 @@ void Execution::bind(int r, int index, const Tensor& tensor) {
 }
 
 void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_row, int64_t rows) {
-  check_concrete(*tensor.body(), "function");
+  check_has_value(*tensor.body(), "function");
   BoundReplica& replica = replicas_[static_cast<size_t>(r)];
   const TensorBody& body = *tensor.body();
   if (&body.device()->space() != &replica.device->space()) {
@@ -165,17 +166,18 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   instance->plan = plan_for(replica, rows);
   if (!plans_->find(replica, rows)) plans_->add(replica, instance->plan);
   const Graph& graph = program_->graph();
-  instance->slots.resize(graph.values.size());
+  instance->addresses.resize(graph.values.size());
   for (size_t v = 0; v < graph.values.size(); ++v) {
     const Value& value = graph.values[v];
     if (value.source == Value::Source::range) {
-      instance->slots[v] = spread_ ? spread_->variable(replica.step.replica, static_cast<int>(v))
-                                   : value.range.data(*replica.device, replica.step.replica);
+      instance->addresses[v] =
+          cross_device_ ? cross_device_->variable(replica.step.replica, static_cast<int>(v))
+                        : value.range.data(*replica.device, replica.step.replica);
     }
     if (value.source == Value::Source::constant) {
       Tensor& constant = replica.constants[v];
       if (!constant.defined()) constant = on_device(value.constant, replica.device);
-      instance->slots[v] = constant.body()->data();
+      instance->addresses[v] = constant.body()->data();
     }
   }
   instance->pool.resize(graph.results.size());
@@ -207,7 +209,7 @@ void Execution::bind_arena(BoundReplica& replica, Instance& instance) const {
   const auto& buffer_of = program_->memory().buffer_of;
   for (size_t v = 0; v < buffer_of.size(); ++v) {
     if (buffer_of[v] >= 0) {
-      instance.slots[v] = base + instance.plan->offsets[static_cast<size_t>(buffer_of[v])];
+      instance.addresses[v] = base + instance.plan->offsets[static_cast<size_t>(buffer_of[v])];
     }
   }
 }
@@ -219,7 +221,7 @@ void Execution::bind_run(BoundReplica& replica) const {
   const Graph& graph = program_->graph();
   bind_arena(replica, instance);
   for (size_t i = 0; i < graph.arguments.size(); ++i) {
-    instance.slots[static_cast<size_t>(graph.arguments[i])] =
+    instance.addresses[static_cast<size_t>(graph.arguments[i])] =
         const_cast<void*>(replica.argument_data[i]);
   }
   for (size_t i = 0; i < graph.results.size(); ++i) {
@@ -235,29 +237,29 @@ void Execution::bind_run(BoundReplica& replica) const {
       free = pool.end() - 1;
     }
     instance.results[i] = *free;
-    instance.slots[static_cast<size_t>(graph.results[i])] = (*free)->data();
+    instance.addresses[static_cast<size_t>(graph.results[i])] = (*free)->data();
   }
   for (size_t v = 0; v < graph.values.size(); ++v) {
     if (graph.values[v].source == Value::Source::alias) {
-      instance.slots[v] =
-          instance.slots[static_cast<size_t>(graph.storage_of(static_cast<int>(v)))];
+      instance.addresses[v] =
+          instance.addresses[static_cast<size_t>(graph.storage_of(static_cast<int>(v)))];
     }
   }
 }
 
-void Execution::run() { run(runtime::next_random_run(program_->graph().drawing_calls)); }
+void Execution::run() { run(runtime::next_random_run(program_->graph().random_calls)); }
 
 void Execution::run(const op::RandomRun& random) {
   wait_for_earlier_runs();
   for (StoreBlock* block : written_) block->settle_loans();
-  if (spread_) bind_home();
+  if (cross_device_) bind_central();
   for (BoundReplica& replica : replicas_) {
-    named(replica.step.replica, [&] { bind_run(replica); });
+    call_named(replica.step.replica, [&] { bind_run(replica); });
     replica.step.random = random;
   }
-  if (spread_) {
-    spread_->reserve();
-    in_flight_[turn_++ % in_flight_.size()] = spread_->run(shared_from_this());
+  if (cross_device_) {
+    cross_device_->reserve();
+    in_flight_[turn_++ % in_flight_.size()] = cross_device_->run(shared_from_this());
   } else if (team_) {
     team_run_->bind();
     team_->run({shared_from_this(), team_run_.get()}, traits());
@@ -273,18 +275,19 @@ runtime::JobTraits Execution::traits() const {
                       op::instruction_hook() == nullptr};
 }
 
-/// A home without replicas has no rows, and gets the values that it needs while a run goes on.
-void Execution::bind_home() {
-  if (!spread_->plan().is_home_apart()) return;
-  BoundReplica& home = replicas_.back();
-  named(home.step.replica, [&] {
-    home.current = &instance_for(home, 0);
-    for (int argument : spread_->plan().handed_arguments) {
+/// A central device without replicas has no rows, and gets the values that it needs while a run
+/// goes on.
+void Execution::bind_central() {
+  if (!cross_device_->plan().is_central_apart()) return;
+  BoundReplica& central = replicas_.back();
+  call_named(central.step.replica, [&] {
+    central.current = &instance_for(central, 0);
+    for (int argument : cross_device_->plan().handed_arguments) {
       const auto i = static_cast<size_t>(argument);
-      if (home.arguments[i].defined()) continue;
+      if (central.arguments[i].defined()) continue;
       const op::TensorType& type = program_->graph().at(program_->graph().arguments[i]).type;
-      home.arguments[i] = Tensor(new_body(home.device, type.dtype, type.shape));
-      home.argument_data[i] = home.arguments[i].body()->data();
+      central.arguments[i] = Tensor(new_body(central.device, type.dtype, type.shape));
+      central.argument_data[i] = central.arguments[i].body()->data();
     }
   });
 }
@@ -299,7 +302,7 @@ void Execution::wait_for_earlier_runs() {
     if (i != oldest && !is_over) continue;
     for (const devices::Event& event : std::exchange(in_flight_[i], {})) {
       const auto waited = event.wait_once(config::wait_deadline());
-      if (waited == devices::Event::Waited::failed && spread_) spread_->repair_first();
+      if (waited == devices::Event::Waited::failed && cross_device_) cross_device_->repair_first();
     }
   }
 }
@@ -340,8 +343,8 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
   MemoryPlan plan;
   for (BoundReplica& replica : replicas_) {
     const auto allocated = [](size_t bytes) { return devices::Allocator::rounded(bytes); };
-    const bool is_home = replica.step.replica >= replicas();
-    const int64_t own_rows = is_home ? 0 : rows;
+    const bool is_central = replica.step.replica >= replicas();
+    const int64_t own_rows = is_central ? 0 : rows;
     MemoryPlan::Device device{.name = replica.device->name(),
                               .arena_bytes = allocated(plan_for(replica, own_rows)->arena_bytes)};
     for (int result : program_->graph().results) {
@@ -356,7 +359,7 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
     if (!replica.device->works_on_threads()) {
       device.copy_bytes += allocated(sizeof(op::StepScalars));
     }
-    if (spread_) device.copy_bytes += spread_->extra_bytes(replica.step.replica);
+    if (cross_device_) device.copy_bytes += cross_device_->extra_bytes(replica.step.replica);
     plan.devices.push_back(std::move(device));
   }
   return plan;

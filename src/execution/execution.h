@@ -10,19 +10,19 @@
 #include <string>
 #include <vector>
 
-#include "core/baton.h"
+#include "core/timed_mutex.h"
 #include "execution/bound_replica.h"
+#include "execution/cross_device_run.h"
 #include "execution/replicas.h"
-#include "execution/spread.h"
 #include "execution/team_run.h"
 #include "op/instruction_hook.h"
-#include "runtime/teams.h"
+#include "runtime/shared_team.h"
 #include "tandem/function.h"
 
 namespace tandem::graph {
 
 /// The part of the global batch that a replica works on.
-struct Shard {
+struct BatchShard {
   int64_t rows = 0;
   int64_t row_offset = 0;
 };
@@ -54,8 +54,8 @@ class Execution final : public std::enable_shared_from_this<Execution> {
 
   /// A run is: lock, set_shard and bind for every replica, run, take the results, unlock.
   /// Throws DeadlineExceeded when another thread's run of `function` does not end.
-  std::unique_lock<core::Baton> lock(const std::string& function);
-  std::unique_lock<core::Baton> try_lock() { return {baton_, std::try_to_lock}; }
+  std::unique_lock<core::TimedMutex> lock(const std::string& function);
+  std::unique_lock<core::TimedMutex> try_lock() { return {mutex_, std::try_to_lock}; }
 
   /// Another execution of the program may run at the same time.
   bool runs_beside_others() const { return team_ && !program_->writes_variables(); }
@@ -64,7 +64,7 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   void give_up() { given_up_ = true; }
   bool is_given_up() const { return given_up_; }
 
-  void set_shard(int replica, const Shard& shard, int64_t global_rows);
+  void set_shard(int replica, const BatchShard& shard, int64_t global_rows);
 
   /// Argument `index` of a replica: `rows` rows of `tensor` from `first_row`, or all of it.
   void bind(int replica, int index, const Tensor& tensor);
@@ -72,7 +72,7 @@ class Execution final : public std::enable_shared_from_this<Execution> {
 
   /// To be called where another execution of the program was given up while it was running.
   void repair_first() {
-    if (spread_) spread_->repair_first();
+    if (cross_device_) cross_device_->repair_first();
   }
 
   void run();
@@ -87,7 +87,7 @@ class Execution final : public std::enable_shared_from_this<Execution> {
 
   /// How values are summed over memory spaces and why, a line for each sum; empty where memory is
   /// shared.
-  std::string reduction() const { return spread_ ? spread_->plan().reduction : ""; }
+  std::string reduction() const { return cross_device_ ? cross_device_->plan().reduction : ""; }
 
   /// What a run with so many rows on each replica allocates.
   MemoryPlan memory_plan(int64_t rows);
@@ -101,22 +101,22 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   runtime::JobTraits traits() const;
   void bind_arena(BoundReplica& replica, Instance& instance) const;
   void bind_run(BoundReplica& replica) const;
-  void bind_home();
+  void bind_central();
   template <class F>
-  void named(int replica, F f) const;
+  void call_named(int replica, F f) const;
   void run_on_queue(BoundReplica& replica);
   void wait_for_earlier_runs();
 
   const std::shared_ptr<const Program> program_;
   const std::shared_ptr<Plans> plans_;
-  std::vector<StoreBlock*> written_;         // Blocks of variables that the program writes.
-  std::vector<BoundReplica> replicas_;       // And the home of the variables, if that is apart.
-  std::shared_ptr<runtime::TeamSlot> team_;  // Null where the device has a queue of its own.
+  std::vector<StoreBlock*> written_;           // Blocks of variables that the program writes.
+  std::vector<BoundReplica> replicas_;         // And the central device, if that is apart.
+  std::shared_ptr<runtime::SharedTeam> team_;  // Null where the device has a queue of its own.
   std::unique_ptr<TeamRun> team_run_;
-  std::unique_ptr<Spread> spread_;  // Where replicas do not share memory or a team.
+  std::unique_ptr<CrossDeviceRun> cross_device_;  // Where replicas do not share memory or a team.
   std::array<std::vector<devices::Event>, 2> in_flight_;  // The ends of the last runs on queues.
   size_t turn_ = 0;
-  core::Baton baton_;
+  core::TimedMutex mutex_;
   std::atomic<bool> given_up_ = false;
 };
 

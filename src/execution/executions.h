@@ -17,7 +17,7 @@ class Executions {
 
   struct Held {
     std::shared_ptr<Execution> execution;
-    std::unique_lock<core::Baton> lock;
+    std::unique_lock<core::TimedMutex> lock;
   };
   /// One that no other thread uses; makes one if it may. Throws DeadlineExceeded when a call of
   /// `function` from another thread does not end.

@@ -12,12 +12,12 @@ std::shared_ptr<Buffer> new_buffer(const devices::DevicePtr& device, size_t byte
 }  // namespace
 
 void issue_step(BoundReplica& replica) {
-  if (!replica.step_block) {
-    replica.step_block = new_buffer(replica.device, sizeof(op::StepScalars));
+  if (!replica.device_step) {
+    replica.device_step = new_buffer(replica.device, sizeof(op::StepScalars));
   }
   const auto scalars = std::make_shared<op::StepScalars>(replica.step);
   devices::Queue& queue = replica.device->queue();
-  queue.copy(replica.device->space(), replica.step_block->data(), devices::host_memory(),
+  queue.copy(replica.device->space(), replica.device_step->data(), devices::host_memory(),
              scalars.get(), sizeof(op::StepScalars));
   queue.hold(scalars);
 }
@@ -27,7 +27,7 @@ void issue_instruction(const Program& program, const BoundReplica& replica, size
   op::Launch launch = launch_of(program, replica, instruction);
   launch.step = nullptr;
   launch.queue = &replica.device->queue();
-  launch.step_block = replica.step_block->data();
+  launch.device_step = replica.device_step->data();
   launch.replica_name = &name;
   launch.part = share.rank;
   launch.parts = share.of;

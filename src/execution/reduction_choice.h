@@ -15,10 +15,10 @@ struct SumDescription {
 };
 
 struct ReductionChoice {
-  distribute::Reduction how{};  ///< The way that was chosen; never automatic.
-  std::string text;             ///< "ranges, since ..", for people.
+  distribute::CrossDeviceReduction how{};  ///< The way that was chosen; never automatic.
+  std::string text;                        ///< "ranges, since ..", for people.
 };
 
-ReductionChoice choose_reduction(distribute::Reduction asked, const SumDescription& sum);
+ReductionChoice choose_reduction(distribute::CrossDeviceReduction asked, const SumDescription& sum);
 
 }  // namespace tandem::graph

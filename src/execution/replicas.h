@@ -15,8 +15,8 @@ struct Replicas {
   std::vector<devices::DevicePtr> devices{};
   uint64_t owner = 0;            ///< Whose variables they may use; see StoreBlock::owner.
   bool single_threaded = false;  ///< Each replica is one thread, however many its device has.
-  devices::DevicePtr home{};     ///< Where the variables are, if not beside each replica.
-  distribute::Reduction reduction = distribute::Reduction::automatic;
+  devices::DevicePtr central{};  ///< Where the variables are, if not beside each replica.
+  distribute::CrossDeviceReduction reduction = distribute::CrossDeviceReduction::automatic;
 
   int count() const { return static_cast<int>(devices.size()); }
 };

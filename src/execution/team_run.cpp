@@ -11,95 +11,98 @@ constexpr const char* kStep = "step";
 constexpr const char* kBarrier = "barrier";
 
 /// A meeting of the threads of one replica.
-class SquadMeeting final : public op::Meeting {
+class SubteamMeeting final : public op::Meeting {
  public:
-  SquadMeeting(core::Host& host, const core::Lot& lot) : host_(host), lot_(lot) {}
+  SubteamMeeting(core::TeamThread& thread, const core::Members& members)
+      : thread_(thread), members_(members) {}
 
   void meet() const override {
-    const profile::Span waiting(kBarrier, profile::Kind::wait);
-    host_.squad_barrier(lot_);
-    host_.leave_if_failed();
+    const profile::Span waiting(kBarrier, profile::Activity::wait);
+    thread_.subteam_barrier(members_);
+    thread_.leave_if_failed();
   }
 
  private:
-  core::Host& host_;
-  const core::Lot& lot_;
+  core::TeamThread& thread_;
+  const core::Members& members_;
 };
 
-int threads_of(const std::vector<const BoundReplica*>& squads) {
+int threads_of(const std::vector<const BoundReplica*>& subteams) {
   int threads = 0;
-  for (const BoundReplica* replica : squads) threads += replica->threads;
+  for (const BoundReplica* replica : subteams) threads += replica->threads;
   return threads;
 }
 
 }  // namespace
 
-TeamRun::TeamRun(const Program& program, std::vector<const BoundReplica*> squads)
+TeamRun::TeamRun(const Program& program, std::vector<const BoundReplica*> subteams)
     : program_(program),
-      squads_(std::move(squads)),
-      team_size_(threads_of(squads_)),
-      peers_(squads_.size()) {
+      subteams_(std::move(subteams)),
+      team_size_(threads_of(subteams_)),
+      peers_(subteams_.size()) {
   set_stretch(0, program_.instructions().size());
 }
 
 void TeamRun::set_stretch(size_t begin, size_t end) {
   begin_ = begin;
-  segment_ends_.clear();
+  stretch_ends_.clear();
   for (size_t i = begin + 1; i < end; ++i) {
-    if (program_.instructions()[i].barrier == Barrier::team) segment_ends_.push_back(i);
+    if (program_.instructions()[i].barrier == BarrierScope::team) stretch_ends_.push_back(i);
   }
-  segment_ends_.push_back(end);
+  stretch_ends_.push_back(end);
 }
 
 void TeamRun::bind() {
-  for (size_t r = 0; r < squads_.size(); ++r) peers_[r] = squads_[r]->current->slots.data();
+  for (size_t r = 0; r < subteams_.size(); ++r) peers_[r] = subteams_[r]->current->addresses.data();
 }
 
-void TeamRun::play(core::Host& host) {
-  if (profile::is_recording()) {
-    profile::name_row(fmt::format("thread {} of {}", host.index(), squads_[0]->device->name()));
+void TeamRun::play(core::TeamThread& thread) {
+  if (profile::is_profiling()) {
+    profile::name_row(fmt::format("thread {} of {}", thread.index(), subteams_[0]->device->name()));
   }
   // This thread's part of the step; the caller's thread records the whole.
   std::optional<profile::Span> part;
-  if (host.index() > 0) part.emplace(kStep, profile::Kind::part);
+  if (thread.index() > 0) part.emplace(kStep, profile::Activity::step_share);
   size_t begin = begin_;
-  for (size_t end : segment_ends_) {
+  for (size_t end : stretch_ends_) {
     if (begin > begin_) {
-      const profile::Span waiting(kBarrier, profile::Kind::wait);
-      host.team_barrier();
+      const profile::Span waiting(kBarrier, profile::Activity::wait);
+      thread.team_barrier();
     }
-    for (const core::Lot& lot : host.lots()) play_segment(host, lot, begin, end);
+    for (const core::Members& members : thread.members()) play_stretch(thread, members, begin, end);
     begin = end;
   }
 }
 
-void TeamRun::play_segment(core::Host& host, const core::Lot& lot, size_t begin, size_t end) {
-  const BoundReplica& replica = *squads_[static_cast<size_t>(lot.squad)];
+void TeamRun::play_stretch(core::TeamThread& thread, const core::Members& members, size_t begin,
+                           size_t end) {
+  const BoundReplica& replica = *subteams_[static_cast<size_t>(members.subteam)];
   const Plan& plan = *replica.current->plan;
   const auto& instructions = program_.instructions();
   const op::InstructionHook* hook = op::instruction_hook();
-  const SquadMeeting meeting(host, lot);
-  host.playing(lot);
-  if (profile::is_recording()) profile::set_replica(replica.step.replica);
+  const SubteamMeeting meeting(thread, members);
+  thread.playing(members);
+  if (profile::is_profiling()) profile::set_replica(replica.step.replica);
   for (size_t i = begin; i < end; ++i) {
     const Instruction& instruction = instructions[i];
-    if (instruction.barrier == Barrier::squad) meeting.meet();
+    if (instruction.barrier == BarrierScope::subteam) meeting.meet();
     const Share share = shares_ == nullptr ? Share{} : (*shares_)[i];
     if (share.of == 0) continue;
-    host.doing(instruction.node.op().name.c_str());
+    thread.doing(instruction.node.op().name.c_str());
     if (hook != nullptr) (*hook)(replica.step.replica, instruction.node.op().name);
-    host.leave_if_failed();
+    thread.leave_if_failed();
     op::Launch launch = launch_of(program_, replica, i);
     // The parts of one rank's threads, taken together, are that rank's part of `of`.
-    const int threads = instruction.whole_team ? team_size_ : lot.size;
-    const int first = share.rank * threads + (instruction.whole_team ? lot.global : lot.rank);
+    const int threads = instruction.whole_team ? team_size_ : members.size;
+    const int first =
+        share.rank * threads + (instruction.whole_team ? members.global : members.rank);
     launch.parts = share.of * threads;
     launch.peers = peers_.data();
     launch.meeting = &meeting;
     const op::Executable& executable = *plan.executables[i];
     const profile::Span computing =
-        span_of(instruction, plan.costs[i], static_cast<double>(lot.count) / launch.parts);
-    executable.play(launch, {first, lot.stride, lot.count});
+        span_of(instruction, plan.costs[i], static_cast<double>(members.count) / launch.parts);
+    executable.play(launch, {first, members.stride, members.count});
     if (executable.phases() > 1) meeting.meet();  // The next instruction may use the workspaces.
   }
 }

@@ -1,4 +1,4 @@
-/// A program, or a stretch of one, on the threads of a team: each replica is a squad, and all run
+/// A program, or a stretch of one, on the threads of a team: each replica is a subteam, and all run
 /// the same instructions at once.
 #pragma once
 
@@ -12,10 +12,10 @@ namespace tandem::graph {
 
 class TeamRun final : public core::Job {
  public:
-  /// `squads` are the replicas by squad of the team. They and `program` outlive it.
-  TeamRun(const Program& program, std::vector<const BoundReplica*> squads);
+  /// `subteams` are the replicas by subteam of the team. They and `program` outlive it.
+  TeamRun(const Program& program, std::vector<const BoundReplica*> subteams);
 
-  /// What the squads do of each instruction; all of it unless set. Outlives it.
+  /// What the subteams do of each instruction; all of it unless set. Outlives it.
   void set_shares(const std::vector<Share>& shares) { shares_ = &shares; }
 
   /// What the next play() runs, instead of all.
@@ -24,19 +24,21 @@ class TeamRun final : public core::Job {
   /// Takes the replicas' addresses for a run. It is called when they are known.
   void bind();
 
-  void play(core::Host& host) override;
+  void play(core::TeamThread& thread) override;
   bool may_wait() const override { return op::instruction_hook() != nullptr; }
 
  private:
-  void play_segment(core::Host& host, const core::Lot& lot, size_t begin, size_t end);
+  void play_stretch(core::TeamThread& thread, const core::Members& members, size_t begin,
+                    size_t end);
 
   const Program& program_;
-  const std::vector<const BoundReplica*> squads_;
+  const std::vector<const BoundReplica*> subteams_;
   const int team_size_;
   const std::vector<Share>* shares_ = nullptr;
   size_t begin_ = 0;
-  std::vector<size_t> segment_ends_;  // The instructions before which all squads meet, and the end.
-  std::vector<void* const*> peers_;   // The slots of each squad.
+  // The instructions before which all subteams meet, and the end.
+  std::vector<size_t> stretch_ends_;
+  std::vector<void* const*> peers_;  // The addresses of each subteam.
 };
 
 }  // namespace tandem::graph

@@ -77,7 +77,7 @@ struct InitScope::Held {
   std::vector<op::Recorder*> tapes;
   graph::Trace::Suspension suspension;
   op::InterpreterScope interpreter{op::eager_interpreter()};
-  runtime::SequenceScope draws{runtime::Sequence::initial_values};
+  runtime::RandomPurposeScope draws{runtime::RandomPurpose::initial_values};
 };
 
 InitScope::InitScope() : held_(std::make_unique<Held>()) { held_->tapes.swap(op::recorders()); }

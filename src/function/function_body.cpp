@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "graph/home.h"
+#include "graph/function_placement.h"
 #include "graph/passes/passes.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -25,7 +25,7 @@ std::string names_of(const std::vector<DevicePtr>& devices) {
   return text;
 }
 
-std::string str(const Target& target) {
+std::string str(const FunctionTarget& target) {
   if (target.replicas) return fmt::format("on the replicas {}", names_of(target.replicas->devices));
   return target.device ? fmt::format("on {}", target.device->name()) : "where its variables are";
 }
@@ -60,14 +60,14 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
   }
 }
 
-Stage stage_of(Graph graph, ReplicasPtr replicas) {
+CompiledSegment compile_segment(Graph graph, ReplicasPtr replicas) {
   for (const DevicePtr& device : replicas->devices) check_kernels(graph, *device);
-  if (replicas->home) check_kernels(graph, *replicas->home);
-  Stage stage;
-  stage.program = std::make_shared<Program>(std::move(graph), replicas->count());
-  stage.replicas = std::move(replicas);
-  stage.executions = std::make_shared<Executions>(stage.program, stage.replicas);
-  return stage;
+  if (replicas->central) check_kernels(graph, *replicas->central);
+  CompiledSegment segment;
+  segment.program = std::make_shared<Program>(std::move(graph), replicas->count());
+  segment.replicas = std::move(replicas);
+  segment.executions = std::make_shared<Executions>(segment.program, segment.replicas);
+  return segment;
 }
 
 ReplicasPtr one_replica(const DevicePtr& device) {
@@ -108,7 +108,7 @@ bool matches(const Shape& declared, const Shape& shape) {
 }
 
 /// The first difference between two kinds of arguments, for people.
-std::string difference(const Concrete& a, const Concrete& b) {
+std::string difference(const ConcreteFunction& a, const ConcreteFunction& b) {
   if (a.arguments.size() != b.arguments.size()) {
     return fmt::format("{} tensors, then {}", a.arguments.size(), b.arguments.size());
   }
@@ -141,7 +141,7 @@ Arguments arguments_of(std::span<const Tensor> tensors) {
   return {.tensors = tensors, .rows = first == tensors.end() ? 1 : first->shape().extent(0)};
 }
 
-bool Concrete::fits(const Arguments& given, const Target& wanted) const {
+bool ConcreteFunction::fits(const Arguments& given, const FunctionTarget& wanted) const {
   if (given.tensors.size() != arguments.size() || wanted != target) return false;
   if (given.rest != rest || (rows && *rows != given.rows)) return false;
   for (size_t i = 0; i < arguments.size(); ++i) {
@@ -158,9 +158,9 @@ bool Concrete::fits(const Arguments& given, const Target& wanted) const {
   return true;
 }
 
-std::unique_lock<core::Baton> FunctionBody::locked() const {
+std::unique_lock<core::TimedMutex> FunctionBody::lock() const {
   if (tracer_ == std::this_thread::get_id()) return {};
-  std::unique_lock lock(baton_, std::try_to_lock);
+  std::unique_lock lock(mutex_, std::try_to_lock);
   const auto deadline = config::wait_deadline();
   if (!lock && !lock.try_lock_for(deadline)) {
     throw DeadlineExceeded(fmt::format("{}: another thread's trace of it did not end within {} s",
@@ -170,15 +170,15 @@ std::unique_lock<core::Baton> FunctionBody::locked() const {
   return lock;
 }
 
-std::vector<ConcretePtr> FunctionBody::concretes() const {
-  const auto lock = locked();
-  return concretes_;
+std::vector<ConcreteFunctionPtr> FunctionBody::concrete_functions() const {
+  const auto lock = this->lock();
+  return concrete_functions_;
 }
 
 FunctionBody::FunctionBody(StructuredFn f, FunctionOptions options)
     : f_(std::move(f)), options_(std::move(options)) {}
 
-ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
+ConcreteFunctionPtr FunctionBody::find_for_scope(Arguments& arguments) {
   if (options_.input_signature.empty()) {
     arguments.rows = arguments_of(arguments.tensors).rows;
   } else {
@@ -186,10 +186,10 @@ ConcretePtr FunctionBody::for_scope(Arguments& arguments) {
     take_declared_batch(arguments);
   }
   const devices::DevicePtr* scoped = asked_by_scope();
-  return concrete(arguments, {.device = scoped ? *scoped : nullptr});
+  return find_or_compile(arguments, {.device = scoped ? *scoped : nullptr});
 }
 
-void FunctionBody::trace(Arguments arguments) { for_scope(arguments); }
+void FunctionBody::trace(Arguments arguments) { find_for_scope(arguments); }
 
 void FunctionBody::check_signature(const Arguments& arguments) const {
   const auto& declared = options_.input_signature;
@@ -232,20 +232,21 @@ void FunctionBody::take_declared_batch(Arguments& arguments) const {
   arguments.rows = first ? arguments.tensors[*first].shape().extent(0) : 1;
 }
 
-ConcretePtr FunctionBody::concrete(const Arguments& arguments, const Target& target) {
-  const auto lock = locked();
+ConcreteFunctionPtr FunctionBody::find_or_compile(const Arguments& arguments,
+                                                  const FunctionTarget& target) {
+  const auto lock = this->lock();
   ++calls_;
-  for (const auto& candidate : concretes_) {
+  for (const auto& candidate : concrete_functions_) {
     if (candidate->fits(arguments, target)) return candidate;
   }
   const Tracing tracing(tracer_);
-  concretes_.push_back(traced(arguments, target));
-  warn_of_retraces(*concretes_.back());
-  return concretes_.back();
+  concrete_functions_.push_back(compile(arguments, target));
+  warn_of_retraces(*concrete_functions_.back());
+  return concrete_functions_.back();
 }
 
 /// Tracing is slow; a function that does so at most of its calls is not what its user had in mind.
-void FunctionBody::warn_of_retraces(const Concrete& latest) {
+void FunctionBody::warn_of_retraces(const ConcreteFunction& latest) {
   constexpr size_t kTraces = 5;
   constexpr uint64_t kCalls = 6;
   trace_calls_.push_back(calls_);
@@ -255,12 +256,13 @@ void FunctionBody::warn_of_retraces(const Concrete& latest) {
         logging::Level::warning,
         fmt::format("{}: traced in {} of its last {} calls, which is slow; {}", options_.name,
                     kTraces, calls_ - trace_calls_[trace_calls_.size() - kTraces] + 1,
-                    difference(*concretes_[concretes_.size() - 2], latest)));
+                    difference(*concrete_functions_[concrete_functions_.size() - 2], latest)));
     trace_calls_.clear();
   }
 }
 
-Graph FunctionBody::graph_of(const Arguments& arguments, Concrete& concrete, int replicas) {
+Graph FunctionBody::trace_graph(const Arguments& arguments, ConcreteFunction& concrete,
+                                int replicas) {
   ++trace_count_;
   std::optional<CreationBan> ban;
   if (has_traced_) {
@@ -282,56 +284,59 @@ Graph FunctionBody::graph_of(const Arguments& arguments, Concrete& concrete, int
   return graph;
 }
 
-ConcretePtr FunctionBody::traced(const Arguments& arguments, const Target& target) {
+ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
+                                          const FunctionTarget& target) {
   const int replicas = target.replicas ? target.replicas->count() : 1;
-  auto result = std::make_shared<Concrete>();
+  auto result = std::make_shared<ConcreteFunction>();
   result->target = target;
   result->arguments = symbolic_types(arguments);
   result->rest = arguments.rest;
   Graph graph;
   try {
-    graph = graph_of(arguments, *result, replicas);
+    graph = trace_graph(arguments, *result, replicas);
   } catch (const InvalidArgument&) {
     // What does not work for any number of rows may still work for this one. Replicas differ in
     // theirs.
     if (replicas > 1) throw;
     result->arguments = types_of(arguments.tensors);
-    graph = graph_of(arguments, *result, replicas);
+    graph = trace_graph(arguments, *result, replicas);
   }
   if (target.replicas) {
     check_devices(graph);
     check_variables(graph, *target.replicas);
     result->results.resize(graph.results.size());
-    result->stages.push_back(stage_of(std::move(graph), target.replicas));
+    result->segments.push_back(compile_segment(std::move(graph), target.replicas));
     return result;
   }
-  const Home home = home_of(graph, target.device ? &target.device : nullptr);
-  Partition parts = partition(std::move(graph), home);
-  result->results = std::move(parts.results);
-  for (Part& part : parts.parts) {
-    result->stages.push_back(stage_of(std::move(part.graph), one_replica(part.device)));
-    result->stages.back().inputs = std::move(part.inputs);
+  const FunctionPlacement placement =
+      place_function(graph, target.device ? &target.device : nullptr);
+  Partition cut = partition(std::move(graph), placement);
+  result->results = std::move(cut.results);
+  for (Segment& segment : cut.segments) {
+    result->segments.push_back(
+        compile_segment(std::move(segment.graph), one_replica(segment.device)));
+    result->segments.back().inputs = std::move(segment.inputs);
   }
   return result;
 }
 
-void FunctionBody::run(Concrete& concrete, Execution& execution) {
+void FunctionBody::run(ConcreteFunction& concrete, Execution& execution) {
   run_guarded(concrete, execution, [&] { execution.run(); });
 }
 
-FunctionBody::Held FunctionBody::held(const Concrete& concrete) const {
-  Executions& executions = *concrete.stages[0].executions;
-  const bool alone = concrete.stages.size() > 1;
+FunctionBody::Held FunctionBody::hold(const ConcreteFunction& concrete) const {
+  Executions& executions = *concrete.segments[0].executions;
+  const bool alone = concrete.segments.size() > 1;
   return alone ? executions.take_first(options_.name) : executions.take(options_.name);
 }
 
 std::string FunctionBody::explain() const {
   std::string text;
-  for (const auto& concrete : concretes()) {
-    const Held held = concrete->stages[0].executions->take_first(options_.name);
+  for (const auto& concrete : concrete_functions()) {
+    const Held held = concrete->segments[0].executions->take_first(options_.name);
     text += fmt::format("function({})\n", listed(concrete->arguments));
-    for (const Stage& stage : concrete->stages) {
-      text += stage.executions->first()->explain();
+    for (const CompiledSegment& segment : concrete->segments) {
+      text += segment.executions->first()->explain();
     }
   }
   return text;
@@ -343,19 +348,19 @@ MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
     throw InvalidArgument(
         fmt::format("{}: a memory plan for {} rows; give 0 to {}", options_.name, rows, kMost));
   }
-  const std::vector<ConcretePtr> concretes = this->concretes();
-  if (concretes.empty()) {
+  const std::vector<ConcreteFunctionPtr> concrete_functions = this->concrete_functions();
+  if (concrete_functions.empty()) {
     throw FailedPrecondition(fmt::format(
         "{}: not traced yet; call it, or trace() with arguments of the right kind", options_.name));
   }
-  const Concrete& latest = *concretes.back();
+  const ConcreteFunction& latest = *concrete_functions.back();
   if (latest.rows && *latest.rows != rows) {
     throw InvalidArgument(fmt::format(
         "{}: a memory plan for {} rows; it reads the number of rows, and was traced for {} alone",
         options_.name, rows, *latest.rows));
   }
-  const Held held = latest.stages[0].executions->take_first(options_.name);
-  return memory_plan_of(latest.stages, latest.arguments.size(), rows);
+  const Held held = latest.segments[0].executions->take_first(options_.name);
+  return memory_plan_of(latest.segments, latest.arguments.size(), rows);
 }
 
 }  // namespace tandem::graph

@@ -11,10 +11,10 @@
 #include <thread>
 #include <vector>
 
+#include "execution/compiled_segment.h"
 #include "execution/replicas.h"
-#include "execution/stage.h"
 #include "graph/trace.h"
-#include "profile/recorder.h"
+#include "profile/span.h"
 #include "tandem/error.h"
 #include "tandem/function.h"
 
@@ -22,10 +22,10 @@ namespace tandem::graph {
 
 /// Where a function shall run: on replicas, on a device, or (both null) where its variables and the
 /// default placement say.
-struct Target {
+struct FunctionTarget {
   ReplicasPtr replicas{};
   devices::DevicePtr device{};
-  bool operator==(const Target&) const = default;
+  bool operator==(const FunctionTarget&) const = default;
 };
 
 /// What a function is called with, as far as its trace is concerned.
@@ -50,21 +50,21 @@ struct Arguments {
 Arguments arguments_of(std::span<const Tensor> tensors);
 
 /// A function traced for arguments of these types, bound to devices.
-struct Concrete {
+struct ConcreteFunction {
   op::TensorTypes arguments;    // A leading -1 is the rows.
   std::optional<int64_t> rows;  // The only number that the trace holds for, if it read that.
   std::string rest;
-  Target target;
+  FunctionTarget target;
   std::shared_ptr<const void> structure;  // The structure of the results.
-  std::vector<Stage> stages;              // One for replicas, and where nothing asks for more.
-  // In a call of several stages, which of its tensors are the results.
+  std::vector<CompiledSegment> segments;  // One for replicas, and where nothing asks for more.
+  // In a call of several segments, which of its tensors are the results.
   std::vector<int> results;
 
-  bool fits(const Arguments& given, const Target& wanted) const;
+  bool fits(const Arguments& given, const FunctionTarget& wanted) const;
   bool is_split(size_t argument) const { return arguments[argument].shape.is_symbolic(); }
 };
 
-using ConcretePtr = std::shared_ptr<Concrete>;
+using ConcreteFunctionPtr = std::shared_ptr<ConcreteFunction>;
 
 class FunctionBody {
  public:
@@ -76,47 +76,47 @@ class FunctionBody {
   /// Runs and leaves the results in `take`'s hands, as a function of their index and their number,
   /// before the next run may begin.
   template <class Take>
-  ConcretePtr call(Arguments arguments, Take take);
+  ConcreteFunctionPtr call(Arguments arguments, Take take);
 
   /// Makes the program for these arguments on one device.
   void trace(Arguments arguments);
 
   /// The program for these arguments, traced if there is none yet.
-  ConcretePtr concrete(const Arguments& arguments, const Target& target);
+  ConcreteFunctionPtr find_or_compile(const Arguments& arguments, const FunctionTarget& target);
 
   /// Throws InvalidArgument unless these are what the input signature declares, if there is one.
   /// With Arguments::batched, arguments of the batch have rows of their own on each replica.
   void check_signature(const Arguments& arguments) const;
 
-  /// The execution of the first stage, and its lock. Functions of several stages have one, which is
-  /// that of all stages.
+  /// The execution of the first segment, and its lock. Functions of several segments have one,
+  /// which is that of all segments.
   using Held = Executions::Held;
-  Held held(const Concrete& concrete) const;
+  Held hold(const ConcreteFunction& concrete) const;
 
-  /// Runs a function of one stage. After a deadline has passed the execution that a stuck thread
+  /// Runs a function of one segment. After a deadline has passed the execution that a stuck thread
   /// may still be in is forgotten.
-  void run(Concrete& concrete, Execution& execution);
+  void run(ConcreteFunction& concrete, Execution& execution);
 
   int trace_count() const { return trace_count_; }
   std::string explain() const;
   MemoryPlan memory_plan(int64_t rows) const;
 
  private:
-  ConcretePtr for_scope(Arguments& arguments);
+  ConcreteFunctionPtr find_for_scope(Arguments& arguments);
   void take_declared_batch(Arguments& arguments) const;
-  std::unique_lock<core::Baton> locked() const;
-  std::vector<ConcretePtr> concretes() const;
-  ConcretePtr traced(const Arguments& arguments, const Target& target);
-  Graph graph_of(const Arguments& arguments, Concrete& concrete, int replicas);
-  void warn_of_retraces(const Concrete& latest);
+  std::unique_lock<core::TimedMutex> lock() const;
+  std::vector<ConcreteFunctionPtr> concrete_functions() const;
+  ConcreteFunctionPtr compile(const Arguments& arguments, const FunctionTarget& target);
+  Graph trace_graph(const Arguments& arguments, ConcreteFunction& concrete, int replicas);
+  void warn_of_retraces(const ConcreteFunction& latest);
   template <class Run>
-  void run_guarded(const Concrete& concrete, const Execution& execution, Run run);
+  void run_guarded(const ConcreteFunction& concrete, const Execution& execution, Run run);
 
   const StructuredFn f_;
   const FunctionOptions options_;
-  mutable core::Baton baton_;
-  std::atomic<std::thread::id> tracer_;  // Holds the baton, and may ask for programs all the same.
-  std::vector<ConcretePtr> concretes_;
+  mutable core::TimedMutex mutex_;
+  std::atomic<std::thread::id> tracer_;  // Holds the mutex, and may ask for programs all the same.
+  std::vector<ConcreteFunctionPtr> concrete_functions_;
   std::atomic<int> trace_count_{0};
   bool has_traced_ = false;  // Variables may be created until then.
   uint64_t calls_ = 0;
@@ -124,14 +124,15 @@ class FunctionBody {
 };
 
 template <class Take>
-ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
-  ConcretePtr found = for_scope(arguments);
-  const Held held = this->held(*found);
+ConcreteFunctionPtr FunctionBody::call(Arguments arguments, Take take) {
+  ConcreteFunctionPtr found = find_for_scope(arguments);
+  const Held held = hold(*found);
   Execution& execution = *held.execution;
-  if (found->stages.size() > 1) {
+  if (found->segments.size() > 1) {
     Tensors tensors;
-    run_guarded(*found, execution,
-                [&] { tensors = run_stages(found->stages, arguments.tensors, arguments.rows); });
+    run_guarded(*found, execution, [&] {
+      tensors = run_segments(found->segments, arguments.tensors, arguments.rows);
+    });
     take([&](size_t i) { return tensors[static_cast<size_t>(found->results[i])]; },
          found->results.size());
     return found;
@@ -146,14 +147,15 @@ ConcretePtr FunctionBody::call(Arguments arguments, Take take) {
 }
 
 template <class Run>
-void FunctionBody::run_guarded(const Concrete& concrete, const Execution& execution, Run run) {
-  const profile::Span step("step", profile::Kind::step);
+void FunctionBody::run_guarded(const ConcreteFunction& concrete, const Execution& execution,
+                               Run run) {
+  const profile::Span step("step", profile::Activity::step);
   try {
     run();
   } catch (const DeadlineExceeded&) {
-    concrete.stages[0].executions->give_up(execution);
-    for (size_t i = 1; i < concrete.stages.size(); ++i) {
-      Executions& later = *concrete.stages[i].executions;
+    concrete.segments[0].executions->give_up(execution);
+    for (size_t i = 1; i < concrete.segments.size(); ++i) {
+      Executions& later = *concrete.segments[i].executions;
       later.give_up(*later.first());
     }
     throw;

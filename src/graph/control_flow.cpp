@@ -65,7 +65,7 @@ class NodeBuilder {
       const RegionRecorder recorder;
       return f(inside);
     };
-    Trace::Nested nested = trace_.nested(op_, kind, unseen, arguments);
+    Trace::Nested nested = trace_.trace_region(op_, kind, unseen, arguments);
     for (size_t i = 0; i < arguments.size(); ++i) nested.region.inputs.push_back(int(i));
     for (const Tensor& tensor : nested.captured) nested.region.inputs.push_back(input(tensor));
     for (const op::RangeOperand& range : nested.ranges) add_range(range);
@@ -158,7 +158,7 @@ Unimplemented no_loop_gradient() {
 Tensors repeated(const Region& region, const Tensors& inputs);
 
 Tensors repeated(const Node& node, const Tensors& inputs) {
-  const Trace::Repetition repetition(*Trace::current(), node.stream);
+  const Trace::Repetition repetition(*Trace::current(), node.random_call);
   if (node.regions.empty()) return op::apply(node.op(), inputs, node.signature.attrs);
   const auto region = [&](size_t i) {
     return [&, i] { return structure::Flat{repeated(*node.regions[i], inputs), {}}; };

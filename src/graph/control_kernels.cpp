@@ -37,7 +37,7 @@ class RegionProgram {
     }
   }
 
-  size_t slots_bytes() const { return core::aligned(fixed_.size() * sizeof(void*)); }
+  size_t addresses_bytes() const { return core::aligned(fixed_.size() * sizeof(void*)); }
   size_t arena_bytes() const { return core::aligned(plan_.arena_bytes); }
   const Graph& graph() const { return program_.graph(); }
 
@@ -45,25 +45,26 @@ class RegionProgram {
   /// input i and of the region's result i; `salt` tells one iteration's random numbers from
   /// another's.
   template <class Argument, class Result>
-  void run(const op::Launch& outer, const op::Parts& parts, void** slots, char* arena, int salt,
+  void run(const op::Launch& outer, const op::Parts& parts, void** addresses, char* arena, int salt,
            Argument argument, Result result) const {
     const Graph& graph = program_.graph();
-    std::ranges::copy(fixed_, slots);
+    std::ranges::copy(fixed_, addresses);
     for (size_t i = 0; i < graph.arguments.size(); ++i) {
-      slots[graph.arguments[i]] = argument(inputs_[i]);
+      addresses[graph.arguments[i]] = argument(inputs_[i]);
     }
-    for (size_t i = 0; i < graph.results.size(); ++i) slots[graph.results[i]] = result(i);
+    for (size_t i = 0; i < graph.results.size(); ++i) addresses[graph.results[i]] = result(i);
     const auto& buffer_of = program_.memory().buffer_of;
     for (size_t v = 0; v < fixed_.size(); ++v) {
-      if (buffer_of[v] >= 0) slots[v] = arena + plan_.offsets[static_cast<size_t>(buffer_of[v])];
+      if (buffer_of[v] >= 0)
+        addresses[v] = arena + plan_.offsets[static_cast<size_t>(buffer_of[v])];
     }
     for (size_t v = 0; v < fixed_.size(); ++v) {
       if (graph.values[v].source == Value::Source::alias) {
-        slots[v] = slots[graph.storage_of(static_cast<int>(v))];
+        addresses[v] = addresses[graph.storage_of(static_cast<int>(v))];
       }
     }
     op::Launch launch = outer;
-    launch.slots = slots;
+    launch.addresses = addresses;
     launch.workspaces = arena + plan_.workspace_offset;
     launch.workspace_stride = plan_.workspace_bytes;
     for (size_t i = 0; i < plan_.executables.size(); ++i) {
@@ -75,11 +76,11 @@ class RegionProgram {
   void run_instruction(size_t i, const op::Parts& parts, int salt, op::Launch& launch) const {
     const Instruction& instruction = program_.instructions()[i];
     const op::Executable& executable = *plan_.executables[i];
-    if (instruction.barrier != Barrier::none) launch.meet();
+    if (instruction.barrier != BarrierScope::none) launch.meet();
     launch.operands = plan_.operands[i].data();
     launch.inputs = static_cast<int>(instruction.node.inputs.size());
     launch.outputs = static_cast<int>(instruction.node.outputs.size());
-    launch.stream = instruction.node.stream;
+    launch.random_call = instruction.node.random_call;
     launch.salt = salt;
     executable.play(launch, parts);
     if (executable.phases() > 1) launch.meet();  // The next instruction may use the workspaces.
@@ -115,8 +116,8 @@ class ControlFlow : public op::Executable {
       char* own = arena(launch) + shared_ + own_ * static_cast<size_t>(parts.first);
       run_regions(launch, parts, reinterpret_cast<void**>(own));
     } else {
-      std::vector<void*> slots(own_ / sizeof(void*));
-      run_regions(launch, parts, slots.data());
+      std::vector<void*> addresses(own_ / sizeof(void*));
+      run_regions(launch, parts, addresses.data());
     }
     launch.meet();
   }
@@ -125,11 +126,11 @@ class ControlFlow : public op::Executable {
   ControlFlow(const devices::Device& device, int parts) : parts_(parts), space_(device.space()) {}
 
   virtual void run_regions(const op::Launch& launch, const op::Parts& parts,
-                           void** slots) const = 0;
+                           void** addresses) const = 0;
 
   void reserve(const RegionProgram& region, size_t more = 0) {
     shared_ = std::max(shared_, region.arena_bytes() + more);
-    own_ = std::max(own_, region.slots_bytes());
+    own_ = std::max(own_, region.addresses_bytes());
   }
 
   char* arena(const op::Launch& launch) const { return launch.workspace<char>(0); }
@@ -164,9 +165,9 @@ class ControlFlow : public op::Executable {
   size_t own_ = 0;
 };
 
-void* input(const op::Launch& launch, int i) { return launch.slots[launch.operands[i]]; }
+void* input(const op::Launch& launch, int i) { return launch.addresses[launch.operands[i]]; }
 void* output(const op::Launch& launch, size_t i) {
-  return launch.slots[launch.operands[static_cast<size_t>(launch.inputs) + i]];
+  return launch.addresses[launch.operands[static_cast<size_t>(launch.inputs) + i]];
 }
 
 class Cond final : public ControlFlow {
@@ -180,11 +181,12 @@ class Cond final : public ControlFlow {
   }
 
  private:
-  void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
+  void run_regions(const op::Launch& launch, const op::Parts& parts,
+                   void** addresses) const override {
     const RegionProgram& taken = is_true(launch, launch.in<bool>(0)) ? then_ : otherwise_;
     taken.run(
-        launch, parts, slots, arena(launch), launch.salt, [&](int i) { return input(launch, i); },
-        [&](size_t i) { return output(launch, i); });
+        launch, parts, addresses, arena(launch), launch.salt,
+        [&](int i) { return input(launch, i); }, [&](size_t i) { return output(launch, i); });
   }
 
   const RegionProgram then_, otherwise_;
@@ -211,7 +213,8 @@ class WhileLoop final : public ControlFlow {
   }
 
  private:
-  void run_regions(const op::Launch& launch, const op::Parts& parts, void** slots) const override {
+  void run_regions(const op::Launch& launch, const op::Parts& parts,
+                   void** addresses) const override {
     for (size_t i = 0; i < bytes_.size(); ++i) {
       copy(launch, parts, output(launch, i), input(launch, static_cast<int>(i)), bytes_[i]);
     }
@@ -225,11 +228,11 @@ class WhileLoop final : public ControlFlow {
       const int salt = static_cast<int>(
           op::mixed(static_cast<size_t>(launch.salt), static_cast<size_t>(iteration)));
       launch.meet();
-      condition_.run(launch, parts, slots, memory, salt, argument,
+      condition_.run(launch, parts, addresses, memory, salt, argument,
                      [&](size_t) -> void* { return next; });
       launch.meet();
       if (!is_true(launch, next)) break;
-      body_.run(launch, parts, slots, memory, salt, argument,
+      body_.run(launch, parts, addresses, memory, salt, argument,
                 [&](size_t i) -> void* { return next + next_[i]; });
       launch.meet();
       for (size_t i = 0; i < bytes_.size(); ++i) {

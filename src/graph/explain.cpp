@@ -80,9 +80,9 @@ std::string explain(const Program& program, const Plan& plan) {
                                  scaled(static_cast<double>(plan.arena_bytes), "B"));
   for (size_t i = 0; i < program.instructions().size(); ++i) {
     const Instruction& instruction = program.instructions()[i];
-    if (instruction.barrier != Barrier::none) {
-      text += instruction.barrier == Barrier::team ? "     -- barrier of all replicas\n"
-                                                   : "     -- barrier\n";
+    if (instruction.barrier != BarrierScope::none) {
+      text += instruction.barrier == BarrierScope::team ? "     -- barrier of all replicas\n"
+                                                        : "     -- barrier\n";
     }
     const op::Cost& cost = plan.costs[i];
     text += fmt::format("{:4} {}\n       {}, {}, {}, {}{}\n", i,

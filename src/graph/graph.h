@@ -42,8 +42,8 @@ struct Node {
   std::vector<int> ranges{};
   /// The device that a scope inside the function asks for; else null.
   devices::DevicePtr device{};
-  int near = -1;   ///< A value that it is computed beside, where nothing else says where; or -1.
-  int stream = 0;  ///< Which drawing call of its trace it is.
+  int near = -1;  ///< A value that it is computed beside, where nothing else says where; or -1.
+  int random_call = 0;  ///< Which random call of its trace it is.
   /// The regions of control flow: see control_flow.h.
   std::vector<std::shared_ptr<const Region>> regions{};
 
@@ -56,8 +56,8 @@ struct Graph {
   std::vector<int> arguments;
   std::vector<int> results;
   std::optional<int64_t> rows{};  ///< The only number of rows that it holds for, if it was read.
-  /// The drawing calls of its trace, those that passes remove included.
-  uint64_t drawing_calls = 0;
+  /// The random calls of its trace, those that passes remove included.
+  uint64_t random_calls = 0;
 
   int add_value(Value value);
 

@@ -54,8 +54,9 @@ class Exchanged final : public op::Executable {
   const char* provider() const override { return "exchange"; }
 };
 
-op::ExecutablePtr prepared(const Instruction& instruction, const op::Signature& signature,
-                           int64_t rows, const devices::DevicePtr& device, int parts) {
+op::ExecutablePtr prepare_instruction(const Instruction& instruction,
+                                      const op::Signature& signature, int64_t rows,
+                                      const devices::DevicePtr& device, int parts) {
   const Node& node = instruction.node;
   if (!node.regions.empty()) return prepare_control_flow(node, signature, rows, device, parts);
   if (node.op().is_collective && !device->works_on_threads()) return std::make_shared<Exchanged>();
@@ -72,7 +73,7 @@ class SharingGain {
            const op::Executable& executable, const op::Cost& cost) {
     const Node& node = instruction.node;
     is_known_ &= node.regions.empty();
-    meetings_ += (instruction.barrier == Barrier::none ? 0 : 1) + executable.phases() - 1;
+    meetings_ += (instruction.barrier == BarrierScope::none ? 0 : 1) + executable.phases() - 1;
     const bool is_shared = executable.phases() > 1 || node.op().split(signature).extent > 1;
     if (is_shared && !instruction.alone) work_ += std::max(cost.flops, cost.bytes);
   }
@@ -100,7 +101,7 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
         node.ranges, [&](int range) { return !graph_.at(range).range.is_same_for_all(); });
     const bool shares_work = node.op().is_collective || (node.op().writes_ranges && !own_values);
     const bool whole_team = replicas > 1 && shares_work;
-    instructions_.push_back({node, Barrier::none, whole_team, !whole_team && is_small(node)});
+    instructions_.push_back({node, BarrierScope::none, whole_team, !whole_team && is_small(node)});
   }
   for_each_node(graph_, [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
   memory_ = assign_memory(graph_);
@@ -108,7 +109,7 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
 }
 
 Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& device,
-               int squad_size, int team_size) {
+               int subteam_size, int team_size) {
   const core::ComputeScope computing;
   Plan plan;
   plan.rows = rows;
@@ -116,9 +117,9 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
   int workspaces = 0;
   for (const Instruction& instruction : program.instructions()) {
     const Node& node = instruction.node;
-    const int parts = instruction.whole_team ? team_size : squad_size;
+    const int parts = instruction.whole_team ? team_size : subteam_size;
     const op::Signature signature = node.signature.resolved(rows);
-    plan.executables.push_back(prepared(instruction, signature, rows, device, parts));
+    plan.executables.push_back(prepare_instruction(instruction, signature, rows, device, parts));
     plan.costs.push_back(op::cost_of(signature));
     gain.add(instruction, signature, *plan.executables.back(), plan.costs.back());
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {
@@ -139,7 +140,7 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
     plan.offsets.push_back(end);
     end = size_sum(end, core::aligned(largest));
   }
-  plan.is_small = !gain.is_worth_it(squad_size);
+  plan.is_small = !gain.is_worth_it(subteam_size);
   plan.workspace_offset = end;
   plan.arena_bytes =
       size_sum(end, size_product(plan.workspace_bytes, static_cast<size_t>(workspaces)));

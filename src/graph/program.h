@@ -13,12 +13,12 @@
 
 namespace tandem::graph {
 
-enum class Barrier { none, squad, team };
+enum class BarrierScope { none, subteam, team };
 
 struct Instruction {
   Node node;
-  Barrier barrier = Barrier::none;  ///< The barrier before the instruction.
-  bool whole_team = false;          ///< The work is split over all replicas that share memory.
+  BarrierScope barrier = BarrierScope::none;  ///< The barrier before the instruction.
+  bool whole_team = false;  ///< The work is split over all replicas that share memory.
   /// The work is so small that the replica's first thread does it all.
   bool alone = false;
 };
@@ -63,9 +63,9 @@ struct Plan {
   bool is_small = false;  ///< One thread is as fast as all those of its replica.
 };
 
-/// `squad_size` threads share a replica, `team_size` all of them.
+/// `subteam_size` threads share a replica, `team_size` all of them.
 Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& device,
-               int squad_size, int team_size);
+               int subteam_size, int team_size);
 
 /// The program for people: a line for each instruction with its outputs, how it is split over the
 /// threads, who computes it, its operations and bytes, and its place in the arena.

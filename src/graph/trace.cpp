@@ -5,7 +5,7 @@
 #include <atomic>
 #include <utility>
 
-#include "graph/home.h"
+#include "graph/function_placement.h"
 #include "op/registry.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -65,8 +65,8 @@ Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replica
   return std::move(trace.graph_);
 }
 
-Trace::Nested Trace::nested(const char* op, RegionKind kind, const RegionFn& f,
-                            const op::TensorTypes& arguments) {
+Trace::Nested Trace::trace_region(const char* op, RegionKind kind, const RegionFn& f,
+                                  const op::TensorTypes& arguments) {
   Trace inner(*this, op, kind);
   Tensors inputs;
   for (const op::TensorType& type : arguments) inputs.push_back(inner.new_argument(type));
@@ -87,7 +87,7 @@ Trace::Nested Trace::nested(const char* op, RegionKind kind, const RegionFn& f,
   return nested;
 }
 
-int64_t Trace::fixed() {
+int64_t Trace::fix() {
   if (!rows_) {
     throw FailedPrecondition(
         replicas_ > 1
@@ -114,7 +114,7 @@ bool Trace::is_around(uint64_t trace) const {
   return false;
 }
 
-Tensor Trace::captured(const Tensor& outside) {
+Tensor Trace::capture(const Tensor& outside) {
   for (const auto& [known, inside] : captures_) {
     if (known.body() == outside.body()) return inside;
   }
@@ -131,12 +131,12 @@ const Tensor* Trace::captured_as(const Tensor& inside) const {
 
 /// Random numbers depend on where among the calls that draw some a call stands, as in eager code:
 /// not on what passes make of it, nor on the collectives that replicas have besides.
-int Trace::next_stream(const Node& node) {
+int Trace::next_random_call(const Node& node) {
   if (repeated_) return *repeated_;
   if (!node.op().is_random) return 0;
   Trace* root = this;
   while (root->parent_ != nullptr) root = root->parent_;
-  return static_cast<int>(root->graph_.drawing_calls++);
+  return static_cast<int>(root->graph_.random_calls++);
 }
 
 Tensor Trace::symbolic(int value) const {
@@ -151,7 +151,7 @@ Tensor Trace::symbolic(int value) const {
 int Trace::value_of(const Tensor& tensor) {
   const TensorBody* body = tensor.body().get();
   if (body->trace == id_) return body->value;
-  if (is_around(body->trace)) return captured(tensor).body()->value;
+  if (is_around(body->trace)) return capture(tensor).body()->value;
   if (body->trace != 0) {
     throw FailedPrecondition(
         "function: a tensor of another function's trace, or of a branch or loop that has ended, is "
@@ -182,7 +182,7 @@ int Trace::value_of(const op::RangeOperand& operand) {
   return known->second;
 }
 
-int Trace::aggregated(const Node& assign, const op::RangeOperand& variable) {
+int Trace::aggregate(const Node& assign, const op::RangeOperand& variable) {
   using enum VariableAggregation;
   // A constant is the same on every replica.
   if (graph_.at(assign.inputs[0]).source == Value::Source::constant) return assign.inputs[0];
@@ -239,7 +239,7 @@ Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
     const auto known = current_reads_.find(range);
     if (known != current_reads_.end()) return {known->second};
     if (parent_ != nullptr && kind_ == RegionKind::once && !written_.contains(range)) {
-      return {captured(parent_->interpret(signature, inputs, ranges)[0])};
+      return {capture(parent_->interpret(signature, inputs, ranges)[0])};
     }
   }
   Tensors outputs = add({.signature = signature}, inputs, ranges);
@@ -250,7 +250,7 @@ Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
 Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ranges) {
   for (const Tensor& input : inputs) node.inputs.push_back(value_of(input));
   for (const auto& range : ranges) node.ranges.push_back(value_of(range));
-  node.stream = next_stream(node);
+  node.random_call = next_random_call(node);
   if (const Tensor* near = op::NearScope::current(); near && near->body()->trace == id_) {
     node.near = near->body()->value;
   }
@@ -260,7 +260,7 @@ Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ra
 
   // Replicas agree on what to assign before one of them does it.
   if (replicas_ > 1 && node.op().name.starts_with("assign") && ranges[0].range.is_same_for_all()) {
-    node.inputs[0] = aggregated(node, ranges[0]);
+    node.inputs[0] = aggregate(node, ranges[0]);
   }
   if (node.op().writes_ranges) {
     for (int range : node.ranges) {

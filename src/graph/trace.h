@@ -58,8 +58,8 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   using RegionFn = std::function<structure::Flat(const Tensors&)>;
 
   /// Calls `f` with symbolic arguments of these types. `op` names the control flow in errors.
-  Nested nested(const char* op, RegionKind kind, const RegionFn& f,
-                const op::TensorTypes& arguments);
+  Nested trace_region(const char* op, RegionKind kind, const RegionFn& f,
+                      const op::TensorTypes& arguments);
 
   /// Adds a call that op::apply does not know: control flow.
   Tensors add(Node node, const Tensors& inputs, const op::RangeOperands& ranges);
@@ -67,7 +67,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   /// While it lives, calls draw the random numbers of the call that they repeat.
   class Repetition {
    public:
-    Repetition(Trace& trace, int stream) : trace_(trace) { trace_.repeated_ = stream; }
+    Repetition(Trace& trace, int random_call) : trace_(trace) { trace_.repeated_ = random_call; }
     ~Repetition() { trace_.repeated_.reset(); }
     Repetition(const Repetition&) = delete;
     Repetition& operator=(const Repetition&) = delete;
@@ -88,14 +88,14 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   explicit Trace(int replicas, std::optional<int64_t> rows = {});
   Trace(Trace& parent, const char* op, RegionKind kind);
 
-  int64_t fixed() override;
+  int64_t fix() override;
   Tensor symbolic(int value) const;
   Tensor new_argument(const op::TensorType& type);
   bool is_around(uint64_t trace) const;
-  Tensor captured(const Tensor& outside);
+  Tensor capture(const Tensor& outside);
   void check_allowed(const op::Signature& signature) const;
-  int next_stream(const Node& node);
-  int aggregated(const Node& assign, const op::RangeOperand& variable);
+  int next_random_call(const Node& node);
+  int aggregate(const Node& assign, const op::RangeOperand& variable);
   int value_of(const Tensor& tensor);
   int value_of(const op::RangeOperand& operand);
 

@@ -7,12 +7,12 @@ namespace {
 
 std::string operand(const Expression& expression, int index) {
   if (index < expression.inputs) return fmt::format("in{}", index);
-  const Expression::Step& step = expression.steps[static_cast<size_t>(index - expression.inputs)];
+  const Expression::Call& call = expression.calls[static_cast<size_t>(index - expression.inputs)];
   std::string operands;
-  for (int each : step.operands) {
+  for (int each : call.operands) {
     operands += fmt::format("{}{}", operands.empty() ? "" : ", ", operand(expression, each));
   }
-  return fmt::format("{}({})", step.op->name, operands);
+  return fmt::format("{}({})", call.op->name, operands);
 }
 
 }  // namespace

@@ -10,17 +10,17 @@
 namespace tandem::op {
 
 struct Expression {
-  /// One call. Operands below `inputs` are the fused op's inputs, the others results of steps, in
+  /// One call. Operands below `inputs` are the fused op's inputs, the others results of calls, in
   /// order.
-  struct Step {
+  struct Call {
     const OpDef* op;
     std::vector<int> operands;
     Attrs attrs;
   };
 
   int inputs = 0;
-  std::vector<Step> steps;
-  std::vector<int> outputs;  ///< Steps whose results leave the op.
+  std::vector<Call> calls;
+  std::vector<int> outputs;  ///< Calls whose results leave the op.
 
   std::string str() const;  ///< "relu(add(in0, in1))", each output after a comma.
 };

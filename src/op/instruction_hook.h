@@ -1,4 +1,4 @@
-/// For tests: something that happens before each instruction of a program.
+/// A function that tests have called before each instruction of a program.
 #pragma once
 
 #include <functional>

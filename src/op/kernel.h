@@ -11,11 +11,11 @@
 
 namespace tandem::op {
 
-/// Which random numbers a run draws. Drawing calls are counted over the life of the process, or
+/// Which random numbers a run draws. Random calls are counted over the life of the process, or
 /// since the global seed was set: one for an eager op, for a program as many as its trace has.
 struct RandomRun {
-  uint64_t call = 0;           ///< The number of its first drawing call,
-  uint32_t sequence = 0;       ///< among those of this sequence.
+  uint64_t call = 0;           ///< The number of its first random call,
+  uint32_t purpose = 0;        ///< among those of this runtime::RandomPurpose.
   uint64_t seed = 0;           ///< The global one for ops that have a seed of their own,
   uint64_t unseeded_seed = 0;  ///< and for the others.
 };
@@ -23,9 +23,9 @@ struct RandomRun {
 /// What changes from step to step and is therefore not part of a program. Devices with a queue have
 /// it in their own memory, as these 64 bytes.
 struct StepScalars {
-  int64_t rows = 0;         ///< Of this replica's part of the batch.
-  int64_t row_offset = 0;   ///< Of its first row within the global batch.
-  int64_t global_rows = 0;  ///< Of the batch over all replicas.
+  int64_t rows = 0;         ///< The rows of this replica's part of the batch.
+  int64_t row_offset = 0;   ///< The place of its first row within the global batch.
+  int64_t global_rows = 0;  ///< The rows of the batch over all replicas.
   int replica = 0;
   int replicas = 1;
   RandomRun random;
@@ -47,43 +47,44 @@ struct Parts {
 };
 
 /// One part of one run. Operands are the inputs, then the outputs, then the ranges, each
-/// an index into `slots`. On a device with a queue run() issues commands, and takes from the launch
-/// what they need: nothing that it points to is there when they run, but memory of the device.
+/// an index into `addresses`. On a device with a queue run() issues commands, and takes from the
+/// launch what they need: nothing that it points to is there when they run, but memory of the
+/// device.
 struct Launch {
-  void* const* slots = nullptr;
+  void* const* addresses = nullptr;
   const int* operands = nullptr;
   int inputs = 0;
   int outputs = 0;
   void* workspaces = nullptr;   ///< One for each part, as large as the executable asked for.
-  size_t workspace_stride = 0;  ///< From one part's to the next, in bytes.
+  size_t workspace_stride = 0;  ///< The bytes from one part's to the next one's.
   int part = 0;
   int parts = 1;
   int phase = 0;                      ///< See Executable::phases().
   const StepScalars* step = nullptr;  ///< On a CPU.
   devices::Queue* queue = nullptr;    ///< On other devices: where commands are issued,
-  const void* step_block = nullptr;   ///< and where the StepScalars are; null: as they come.
+  const void* device_step = nullptr;  ///< and where the StepScalars are; null: as they come.
   /// On other devices, in a program: "replica 1 on /device:GPU:1" for errors, empty where there is
   /// one replica.
   const std::string* replica_name = nullptr;
-  int stream = 0;                       ///< Which drawing call of its program this is.
+  int random_call = 0;                  ///< Which random call of its program this is.
   int salt = 0;                         ///< Tells the iterations of a loop apart.
-  void* const* const* peers = nullptr;  ///< The slots of every replica, for collectives.
-  const Meeting* meeting = nullptr;     ///< In a program on several threads; else null.
+  void* const* const* peers = nullptr;  ///< The addresses of every replica, for collectives.
+  const Meeting* meeting = nullptr;     ///< Null but in a program on several threads.
 
   void meet() const {
     if (meeting != nullptr) meeting->meet();
   }
   template <class T>
   const T* in(int i) const {
-    return static_cast<const T*>(slots[operands[i]]);
+    return static_cast<const T*>(addresses[operands[i]]);
   }
   template <class T>
   T* out(int i) const {
-    return static_cast<T*>(slots[operands[inputs + i]]);
+    return static_cast<T*>(addresses[operands[inputs + i]]);
   }
   template <class T>
   T* range(int i) const {
-    return static_cast<T*>(slots[operands[inputs + outputs + i]]);
+    return static_cast<T*>(addresses[operands[inputs + outputs + i]]);
   }
   /// This part's own workspace, or another's after a phase in which that was written.
   template <class T = void>
@@ -150,7 +151,8 @@ ExecutablePtr executable(Run run) {
   return std::make_shared<Callable>(std::move(run));
 }
 
-/// Prepares a kernel. `signature` is concrete, `parts` the number of threads that will share a run.
+/// Prepares a kernel. `signature` has no symbolic sizes, `parts` is the number of threads that will
+/// share a run.
 class PrepareFn {
  public:
   using Function = std::function<ExecutablePtr(const Signature& signature,

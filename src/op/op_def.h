@@ -72,7 +72,8 @@ struct OpDef {
   GradientFn gradient{};
   bool no_gradient = false;
 
-  /// Floating-point operations of a concrete call; one per element of the first output unless set.
+  /// Floating-point operations of a call without symbolic sizes; one per element of the first
+  /// output unless set.
   std::function<double(const Signature&)> flops{};
 
   /// The op changes its ranges in place.

@@ -18,7 +18,7 @@ namespace tandem::op {
 
 class UpdateLayout {
  public:
-  /// Of a call of an op with OpDef::is_update.
+  /// The layout of a call of an op with OpDef::is_update.
   explicit UpdateLayout(const Signature& signature)
       : variables_(signature.inputs.size() - kScalars),
         ranges_each_(variables_ == 0 ? 0 : signature.ranges.size() / variables_) {
@@ -77,7 +77,7 @@ class UpdateLayout {
 
   size_t variables_;
   size_t ranges_each_;                 // A variable and its slots.
-  std::vector<int64_t> starts_ = {0};  // Of each gradient, and the end of the last.
+  std::vector<int64_t> starts_ = {0};  // Where each gradient starts, and the end of the last.
 };
 
 }  // namespace tandem::op

@@ -78,7 +78,7 @@ void check_fits(const Variable& variable, const Tensor& value) {
 }
 
 /// A plain number everywhere in the variable's shape; a tensor as it is.
-Tensor spread_out(const op::OpDef& def, const Tensor& value, const Variable& variable) {
+Tensor broadcast_to_variable(const op::OpDef& def, const Tensor& value, const Variable& variable) {
   if (!ops::is_number(value)) return value;
   return ops::filled(def.name, value, variable.dtype(), variable.shape());
 }
@@ -99,7 +99,7 @@ Tensor Variable::value() const {
 
 void Variable::assign(const Tensor& value) const {
   static const op::OpDef& def = op::find_op("assign");
-  const Tensor all = spread_out(def, value, *this);
+  const Tensor all = broadcast_to_variable(def, value, *this);
   if (!is_seen_from_outside(*this)) return change(def, *this, all);
   check_fits(*this, all);
   write_variable(*body_, op::with_all_rows(all));
@@ -107,13 +107,13 @@ void Variable::assign(const Tensor& value) const {
 
 void Variable::assign_add(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_add");
-  const Tensor all = spread_out(def, delta, *this);
+  const Tensor all = broadcast_to_variable(def, delta, *this);
   is_seen_from_outside(*this) ? assign(value() + all) : change(def, *this, all);
 }
 
 void Variable::assign_sub(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_sub");
-  const Tensor all = spread_out(def, delta, *this);
+  const Tensor all = broadcast_to_variable(def, delta, *this);
   is_seen_from_outside(*this) ? assign(value() - all) : change(def, *this, all);
 }
 

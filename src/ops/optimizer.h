@@ -37,7 +37,7 @@ struct UpdateRule {
 struct UpdateOperands {
   Tensors gradients;
   Variables variables;
-  std::vector<Variables> slots{};  ///< By variable, as many for each; empty where there are none.
+  std::vector<Variables> slots{};  ///< The slots of each variable; empty where there are none.
   Tensor rate;                     ///< A float64 scalar.
   Tensor step;                     ///< An int64 scalar: the number of steps before this one.
   Tensor condition;                ///< A boolean scalar: whether anything is to change.

@@ -14,57 +14,57 @@ namespace {
 std::mutex current_mutex;
 std::shared_ptr<Session> current;
 
-const char* category(Kind kind) {
+const char* category(Activity kind) {
   switch (kind) {
-    case Kind::step:
-    case Kind::part:
+    case Activity::step:
+    case Activity::step_share:
       return "step";
-    case Kind::compute:
+    case Activity::compute:
       return "compute";
-    case Kind::reduce:
+    case Activity::reduce:
       return "reduce";
-    case Kind::copy:
+    case Activity::copy:
       return "copy";
-    case Kind::wait:
+    case Activity::wait:
       return "wait";
   }
   return "";
 }
 
-double seconds(const Event& event) {
-  return static_cast<double>(event.end_ns - event.begin_ns) * 1e-9;
+double seconds(const Interval& interval) {
+  return static_cast<double>(interval.end_ns - interval.begin_ns) * 1e-9;
 }
 
-/// What a row did by itself in each event: without the events inside it, as barriers are inside ops
-/// of several phases. Those of a row come in the order of their ends.
+/// What a row did by itself in each interval: without the intervals inside it, as barriers are
+/// inside ops of several phases. Those of a row come in the order of their ends.
 class OwnTime {
  public:
-  double of(const Event& event) {
-    double own = seconds(event);
-    for (; !before_.empty() && before_.back().begin_ns >= event.begin_ns; before_.pop_back()) {
+  double of(const Interval& interval) {
+    double own = seconds(interval);
+    for (; !before_.empty() && before_.back().begin_ns >= interval.begin_ns; before_.pop_back()) {
       own -= seconds(before_.back());
     }
-    before_.push_back(event);
+    before_.push_back(interval);
     return own;
   }
 
  private:
-  std::vector<Event> before_;  // The events that no later one so far was around.
+  std::vector<Interval> before_;  // The intervals that no later one so far was around.
 };
 
 template <class Times>
-void add(Times& times, Kind kind, double own) {
-  if (kind == Kind::compute) times.compute += own;
-  if (kind == Kind::reduce) times.reduce += own;
-  if (kind == Kind::copy) times.copy += own;
-  if (kind == Kind::wait) times.wait += own;
+void add(Times& times, Activity kind, double own) {
+  if (kind == Activity::compute) times.compute += own;
+  if (kind == Activity::reduce) times.reduce += own;
+  if (kind == Activity::copy) times.copy += own;
+  if (kind == Activity::wait) times.wait += own;
 }
 
-void add(std::vector<Summary::Replica>& replicas, const Event& event, double own) {
-  if (event.replica < 0) return;
-  const auto index = static_cast<size_t>(event.replica);
+void add(std::vector<Summary::Replica>& replicas, const Interval& interval, double own) {
+  if (interval.replica < 0) return;
+  const auto index = static_cast<size_t>(interval.replica);
   if (index >= replicas.size()) replicas.resize(index + 1);
-  add(replicas[index], event.kind, own);
+  add(replicas[index], interval.kind, own);
 }
 
 }  // namespace
@@ -74,11 +74,11 @@ std::shared_ptr<Session> current_session() {
   return current;
 }
 
-std::shared_ptr<Row> Session::add_row(const std::string& name) {
+std::shared_ptr<ProfileRow> Session::add_row(const std::string& name) {
   std::lock_guard lock(mutex_);
-  auto row = std::make_shared<Row>();
+  auto row = std::make_shared<ProfileRow>();
   row->name = name.empty() ? fmt::format("thread {}", rows_.size()) : name;
-  row->events.reserve(1024);
+  row->intervals.reserve(1024);
   rows_.push_back(row);
   return row;
 }
@@ -90,21 +90,21 @@ Summary Session::summary() const {
   std::lock_guard lock(mutex_);
   for (const auto& row : rows_) {
     std::lock_guard row_lock(row->mutex);
-    summary.rows += row->events.empty() ? 0 : 1;
+    summary.rows += row->intervals.empty() ? 0 : 1;
     OwnTime own_time;
-    for (const Event& event : row->events) {
-      summary.steps += event.kind == Kind::step ? 1 : 0;
-      if (event.kind == Kind::step || event.kind == Kind::part) continue;
-      const double own = own_time.of(event);
-      add(summary, event.kind, own);
-      add(summary.replicas, event, own);
-      if (event.kind == Kind::wait) continue;
-      Summary::Op& op = ops[event.name];
-      op.name = event.name;
+    for (const Interval& interval : row->intervals) {
+      summary.steps += interval.kind == Activity::step ? 1 : 0;
+      if (interval.kind == Activity::step || interval.kind == Activity::step_share) continue;
+      const double own = own_time.of(interval);
+      add(summary, interval.kind, own);
+      add(summary.replicas, interval, own);
+      if (interval.kind == Activity::wait) continue;
+      Summary::Op& op = ops[interval.name];
+      op.name = interval.name;
       ++op.calls;
       op.seconds += own;
-      op.flops += event.flops;
-      op.bytes += event.bytes;
+      op.flops += interval.flops;
+      op.bytes += interval.bytes;
     }
   }
   for (auto& [name, op] : ops) summary.ops.push_back(std::move(op));
@@ -123,16 +123,17 @@ std::string Session::chrome_trace() const {
                    ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{},\"args\":{{"
                    "\"name\":\"{}\"}}}}",
                    r, rows_[r]->name);
-    for (const Event& event : rows_[r]->events) {
+    for (const Interval& interval : rows_[r]->intervals) {
       fmt::format_to(out,
                      ",\n{{\"name\":\"{}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":"
                      "{:.3f},\"dur\":{:.3f}",
-                     event.name, category(event.kind), r,
-                     static_cast<double>(event.begin_ns - begin_ns_) * 1e-3,
-                     static_cast<double>(event.end_ns - event.begin_ns) * 1e-3);
-      if (event.kind == Kind::compute || event.kind == Kind::reduce || event.kind == Kind::copy) {
-        fmt::format_to(out, ",\"args\":{{\"flops\":{:.0f},\"bytes\":{:.0f}}}", event.flops,
-                       event.bytes);
+                     interval.name, category(interval.kind), r,
+                     static_cast<double>(interval.begin_ns - begin_ns_) * 1e-3,
+                     static_cast<double>(interval.end_ns - interval.begin_ns) * 1e-3);
+      if (interval.kind == Activity::compute || interval.kind == Activity::reduce ||
+          interval.kind == Activity::copy) {
+        fmt::format_to(out, ",\"args\":{{\"flops\":{:.0f},\"bytes\":{:.0f}}}", interval.flops,
+                       interval.bytes);
       }
       text += "}";
     }
@@ -164,7 +165,7 @@ void start() {
   std::lock_guard lock(current_mutex);
   if (current) throw FailedPrecondition("profile: one is being taken already; stop it first");
   current = std::make_shared<Session>(++last_id);
-  recording = true;
+  profiling = true;
 }
 
 Summary stop(const std::string& path) {
@@ -172,7 +173,7 @@ Summary stop(const std::string& path) {
   {
     std::lock_guard lock(current_mutex);
     if (!current) throw FailedPrecondition("profile: none is being taken; start one first");
-    recording = false;
+    profiling = false;
     session = std::move(current);
     current = nullptr;
   }

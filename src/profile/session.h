@@ -1,4 +1,4 @@
-/// One profile: its rows of events, from start to stop.
+/// One profile: its rows of intervals, from start to stop.
 #pragma once
 
 #include <memory>
@@ -6,16 +6,16 @@
 #include <string>
 #include <vector>
 
-#include "profile/recorder.h"
+#include "profile/span.h"
 #include "tandem/profile.h"
 
 namespace tandem::profile {
 
 /// The row of one thread, which alone writes it; the lock is for the reader at the end.
-struct Row {
+struct ProfileRow {
   std::string name;
   std::mutex mutex;
-  std::vector<Event> events;
+  std::vector<Interval> intervals;
 };
 
 class Session {
@@ -23,7 +23,7 @@ class Session {
   explicit Session(uint64_t id) : id_(id), begin_ns_(now_ns()) {}
 
   uint64_t id() const { return id_; }
-  std::shared_ptr<Row> add_row(const std::string& name);
+  std::shared_ptr<ProfileRow> add_row(const std::string& name);
 
   Summary summary() const;
   std::string chrome_trace() const;
@@ -32,7 +32,7 @@ class Session {
   const uint64_t id_;
   const int64_t begin_ns_;
   mutable std::mutex mutex_;
-  std::vector<std::shared_ptr<Row>> rows_;
+  std::vector<std::shared_ptr<ProfileRow>> rows_;
 };
 
 /// The session; null where no profile is being taken.

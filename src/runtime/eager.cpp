@@ -9,24 +9,24 @@
 #include "core/compute_scope.h"
 #include "op/apply.h"
 #include "op/cost.h"
-#include "profile/recorder.h"
+#include "profile/span.h"
 #include "runtime/placer.h"
-#include "runtime/prepared.h"
+#include "runtime/prepared_kernels.h"
 #include "runtime/random_calls.h"
-#include "runtime/teams.h"
+#include "runtime/shared_team.h"
 #include "tandem/error.h"
 
 namespace tandem::runtime {
 namespace {
 
-/// Of all threads of a team with one squad.
+/// A meeting of all threads of a team with one subteam.
 class TeamMeeting final : public op::Meeting {
  public:
-  explicit TeamMeeting(core::Host& host) : host_(host) {}
-  void meet() const override { host_.team_barrier(); }
+  explicit TeamMeeting(core::TeamThread& thread) : thread_(thread) {}
+  void meet() const override { thread_.team_barrier(); }
 
  private:
-  core::Host& host_;
+  core::TeamThread& thread_;
 };
 
 /// What variables lend to a call stays where it is as long as this lives.
@@ -41,27 +41,27 @@ void* address_of(const TensorBody& body, Pins& pins) {
 }
 
 /// The addresses of a call's inputs, outputs and ranges, in this order.
-void fill_slots(const Tensors& inputs, const Tensors& outputs, const op::RangeOperands& ranges,
-                const devices::Device& device, Pins& pins, void** slots) {
-  for (const Tensor& tensor : inputs) *slots++ = address_of(*tensor.body(), pins);
-  for (const Tensor& tensor : outputs) *slots++ = tensor.body()->data();
-  for (const auto& operand : ranges) *slots++ = operand.range.data(device);
+void fill_addresses(const Tensors& inputs, const Tensors& outputs, const op::RangeOperands& ranges,
+                    const devices::Device& device, Pins& pins, void** addresses) {
+  for (const Tensor& tensor : inputs) *addresses++ = address_of(*tensor.body(), pins);
+  for (const Tensor& tensor : outputs) *addresses++ = tensor.body()->data();
+  for (const auto& operand : ranges) *addresses++ = operand.range.data(device);
 }
 
 /// The operands of a call, bound: addresses, and what keeps them valid.
 class BoundCall final : public core::Job {
  public:
-  BoundCall(const Prepared& prepared, const Tensors& inputs, const Tensors& outputs,
+  BoundCall(const PreparedKernel& prepared, const Tensors& inputs, const Tensors& outputs,
             const op::RangeOperands& ranges, const devices::DevicePtr& device, Pins& pins)
       : prepared_(prepared),
         keep_(inputs),
         ranges_(ranges),
-        slots_(inputs.size() + outputs.size() + ranges.size()),
-        operands_(slots_.size()) {
+        addresses_(inputs.size() + outputs.size() + ranges.size()),
+        operands_(addresses_.size()) {
     keep_.insert(keep_.end(), outputs.begin(), outputs.end());
-    fill_slots(inputs, outputs, ranges, *device, pins, slots_.data());
+    fill_addresses(inputs, outputs, ranges, *device, pins, addresses_.data());
     std::iota(operands_.begin(), operands_.end(), 0);
-    launch_.slots = slots_.data();
+    launch_.addresses = addresses_.data();
     launch_.operands = operands_.data();
     launch_.inputs = static_cast<int>(inputs.size());
     launch_.outputs = static_cast<int>(outputs.size());
@@ -85,20 +85,20 @@ class BoundCall final : public core::Job {
     prepared_.executable->play(launch, {.count = prepared_.parts});
   }
 
-  void play(core::Host& host) override {
-    const TeamMeeting meeting(host);
+  void play(core::TeamThread& thread) override {
+    const TeamMeeting meeting(thread);
     op::Launch launch = launch_;
     launch.meeting = &meeting;
-    for (const core::Lot& lot : host.lots()) {
-      prepared_.executable->play(launch, {lot.rank, lot.stride, lot.count});
+    for (const core::Members& members : thread.members()) {
+      prepared_.executable->play(launch, {members.rank, members.stride, members.count});
     }
   }
 
  private:
-  const Prepared prepared_;
+  const PreparedKernel prepared_;
   Tensors keep_;
   const op::RangeOperands ranges_;
-  std::vector<void*> slots_;
+  std::vector<void*> addresses_;
   std::vector<int> operands_;
   std::unique_ptr<Buffer> workspaces_;
   op::StepScalars step_;
@@ -114,7 +114,7 @@ class PlacedCall {
         inputs_(inputs),
         ranges_(ranges),
         device_(device),
-        prepared_(PreparedCache::instance().get(signature, *device)) {}
+        prepared_(PreparedKernels::instance().get(signature, *device)) {}
 
   Tensors run() const { return device_->works_on_threads() ? run_now() : issue(); }
 
@@ -141,8 +141,8 @@ class PlacedCall {
   }
 
   profile::Span span() const {
-    const op::Cost cost = profile::is_recording() ? op::cost_of(signature_) : op::Cost{};
-    return {signature_.op->name.c_str(), profile::Kind::compute, cost.flops, cost.bytes};
+    const op::Cost cost = profile::is_profiling() ? op::cost_of(signature_) : op::Cost{};
+    return {signature_.op->name.c_str(), profile::Activity::compute, cost.flops, cost.bytes};
   }
 
   /// Everything on the stack, on this thread.
@@ -152,13 +152,13 @@ class PlacedCall {
       for (size_t i = 0; i < kFewOperands; ++i) indices[i] = static_cast<int>(i);
       return indices;
     }();
-    std::array<void*, kFewOperands> slots;
+    std::array<void*, kFewOperands> addresses;
     Pins pins;
-    fill_slots(inputs_, outputs, ranges_, *device_, pins, slots.data());
+    fill_addresses(inputs_, outputs, ranges_, *device_, pins, addresses.data());
     op::StepScalars step;
     step.random = random();
     op::Launch launch;
-    launch.slots = slots.data();
+    launch.addresses = addresses.data();
     launch.operands = kOperands.data();
     launch.inputs = static_cast<int>(inputs_.size());
     launch.outputs = static_cast<int>(outputs.size());
@@ -177,7 +177,7 @@ class PlacedCall {
     if (prepared_.parts == 1 || core::Team::is_playing() || core::in_background()) {
       call->run();
     } else {
-      team_slot({device_})->run(call, {.writes_variables = signature_.op->writes_ranges});
+      shared_team({device_})->run(call, {.writes_variables = signature_.op->writes_ranges});
     }
   }
 
@@ -190,13 +190,13 @@ class PlacedCall {
       bodies.push_back(new_body(device_, type.dtype, type.shape));
       outputs.emplace_back(bodies.back());
     }
-    std::vector<void*> slots(inputs_.size() + outputs.size() + ranges_.size());
-    std::vector<int> operands(slots.size());
+    std::vector<void*> addresses(inputs_.size() + outputs.size() + ranges_.size());
+    std::vector<int> operands(addresses.size());
     std::iota(operands.begin(), operands.end(), 0);
     Pins none;
-    fill_slots(inputs_, outputs, ranges_, *device_, none, slots.data());
+    fill_addresses(inputs_, outputs, ranges_, *device_, none, addresses.data());
     op::Launch launch;
-    launch.slots = slots.data();
+    launch.addresses = addresses.data();
     launch.operands = operands.data();
     launch.inputs = static_cast<int>(inputs_.size());
     launch.outputs = static_cast<int>(outputs.size());
@@ -212,7 +212,7 @@ class PlacedCall {
       queue.copy(device_->space(), step->data(), devices::host_memory(), scalars.get(),
                  sizeof *scalars);
       queue.hold(scalars);
-      launch.step_block = step->data();
+      launch.device_step = step->data();
     }
     queue.submit([&] { prepared_.executable->play(launch, {}); });
     const devices::Event done = queue.record();
@@ -230,7 +230,7 @@ class PlacedCall {
   const Tensors& inputs_;
   const op::RangeOperands& ranges_;
   const devices::DevicePtr& device_;
-  const Prepared prepared_;
+  const PreparedKernel prepared_;
 };
 
 class EagerInterpreter final : public op::Interpreter {
@@ -276,7 +276,7 @@ class EagerInterpreter final : public op::Interpreter {
     const char* name = signature.op->name.c_str();
     bool all_here = true;
     for (const Tensor& input : inputs) {
-      check_concrete(*input.body(), name);
+      check_has_value(*input.body(), name);
       all_here &= &input.body()->device()->space() == &device->space();
     }
     if (all_here) return inputs;

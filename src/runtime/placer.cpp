@@ -19,7 +19,7 @@ using devices::settings;
 
 enum class Reason { scope, variable, first, missing_device, missing_kernel, skipped };
 
-struct Choice {
+struct PlacementChoice {
   const DevicePtr* device;
   Reason reason;
   const devices::Device* passed_over = nullptr;  // Where a kernel is missing.
@@ -29,7 +29,7 @@ struct Choice {
   }
 };
 
-Choice choose(const op::Signature& signature, const op::RangeOperands& ranges) {
+PlacementChoice choose(const op::Signature& signature, const op::RangeOperands& ranges) {
   const DevicePtr* scoped = devices::scope_device();
   if (!ranges.empty() && !(scoped != nullptr && ranges[0].range.block->is_in((*scoped)->space()))) {
     return {&ranges[0].range.block->components()[0]->device(), Reason::variable};
@@ -56,9 +56,9 @@ Choice choose(const op::Signature& signature, const op::RangeOperands& ranges) {
 
 /// Errors are about what is placed, as `describe` calls it.
 template <class Describe>
-Choice chosen(const op::Signature& signature, const op::RangeOperands& ranges,
-              const Describe& describe) {
-  Choice choice{};
+PlacementChoice choose_for(const op::Signature& signature, const op::RangeOperands& ranges,
+                           const Describe& describe) {
+  PlacementChoice choice{};
   try {
     choice = choose(signature, ranges);
   } catch (const NotFound& error) {
@@ -67,7 +67,7 @@ Choice chosen(const op::Signature& signature, const op::RangeOperands& ranges,
   return choice;
 }
 
-std::string text(const Choice& choice, const std::string& requested) {
+std::string text(const PlacementChoice& choice, const std::string& requested) {
   switch (choice.reason) {
     case Reason::scope:
       return "the scope names it";
@@ -84,14 +84,14 @@ std::string text(const Choice& choice, const std::string& requested) {
   return "";
 }
 
-void report(const std::string& op_name, std::string op, const Choice& choice) {
+void report(const std::string& op_name, std::string op, const PlacementChoice& choice) {
   const std::string requested = current_device_scope().str();
   Placement placement{std::move(op), requested, (*choice.device)->name(), text(choice, requested)};
   if (choice.is_fallback()) devices::report_fallback(op_name, placement);
   if (settings.log_placement) devices::report_placement(std::move(placement));
 }
 
-bool is_reported(const Choice& choice) {
+bool is_reported(const PlacementChoice& choice) {
   return settings.log_placement.load(std::memory_order_relaxed) || choice.is_fallback();
 }
 
@@ -113,7 +113,7 @@ op::Signature first_assign(const TensorType& type) {
 }  // namespace
 
 const DevicePtr& place(const op::Signature& signature, const op::RangeOperands& ranges) {
-  const Choice choice = chosen(signature, ranges, [&] { return signature.str(); });
+  const PlacementChoice choice = choose_for(signature, ranges, [&] { return signature.str(); });
   if (is_reported(choice)) report(signature.op->name, described(signature), choice);
   return *choice.device;
 }
@@ -127,7 +127,7 @@ devices::DevicePtr variable_device(const std::string& name, DType dtype, const S
   const TensorType type{dtype, shape};
   const std::string what = fmt::format("variable '{}' {}", name, type.str());
   const op::Signature assign = first_assign(type);
-  const Choice choice = chosen(assign, {}, [&] { return std::string(what); });
+  const PlacementChoice choice = choose_for(assign, {}, [&] { return std::string(what); });
   const auto& registry = op::Registry::instance();
   if (!registry.has_kernel(assign, **choice.device)) {
     throw registry.missing_kernel(what, assign.op->name, **choice.device);

@@ -21,20 +21,20 @@ uint64_t new_process_seed() {
   return uint64_t{device()} << 32 | device();
 }
 
-struct State {
+struct RandomCounter {
   std::mutex mutex;
   RandomState random{.calls = 0, .seed = std::nullopt, .process_seed = new_process_seed()};
   std::thread::id only_thread{};  // Where random numbers must be drawn in one order.
 };
 
-State& state() {
-  static State state;
+RandomCounter& state() {
+  static RandomCounter state;
   return state;
 }
 
-thread_local Sequence current_sequence = Sequence::steps;
+thread_local RandomPurpose current_purpose = RandomPurpose::steps;
 
-void check_thread(State& now) {
+void check_thread(RandomCounter& now) {
   const auto mine = std::this_thread::get_id();
   if (now.only_thread == std::thread::id()) now.only_thread = mine;
   if (now.only_thread == mine) return;
@@ -45,24 +45,24 @@ void check_thread(State& now) {
 
 }  // namespace
 
-SequenceScope::SequenceScope(Sequence sequence)
-    : former_(std::exchange(current_sequence, sequence)) {}
-SequenceScope::~SequenceScope() { current_sequence = former_; }
+RandomPurposeScope::RandomPurposeScope(RandomPurpose purpose)
+    : former_(std::exchange(current_purpose, purpose)) {}
+RandomPurposeScope::~RandomPurposeScope() { current_purpose = former_; }
 
 op::RandomRun next_random_run(uint64_t calls) {
   if (calls == 0) return {};
-  State& now = state();
+  RandomCounter& now = state();
   const std::lock_guard lock(now.mutex);
   if (devices::settings.deterministic.load(std::memory_order_relaxed)) check_thread(now);
   RandomState& random = now.random;
-  const bool initial = current_sequence == Sequence::initial_values;
+  const bool initial = current_purpose == RandomPurpose::initial_values;
   uint64_t& next = initial ? random.initial_calls : random.calls;
-  return {std::exchange(next, next + calls), static_cast<uint32_t>(current_sequence),
+  return {std::exchange(next, next + calls), static_cast<uint32_t>(current_purpose),
           random.seed.value_or(kDefaultSeed), random.seed.value_or(random.process_seed)};
 }
 
 void reset_random_calls(uint64_t next) {
-  State& now = state();
+  RandomCounter& now = state();
   const std::lock_guard lock(now.mutex);
   now.random.calls = next;
   now.random.initial_calls = next;
@@ -70,19 +70,19 @@ void reset_random_calls(uint64_t next) {
 }
 
 void forget_global_seed() {
-  State& now = state();
+  RandomCounter& now = state();
   const std::lock_guard lock(now.mutex);
   now.random.seed.reset();
 }
 
 RandomState random_state() {
-  State& now = state();
+  RandomCounter& now = state();
   const std::lock_guard lock(now.mutex);
   return now.random;
 }
 
 void set_random_state(const RandomState& restored) {
-  State& now = state();
+  RandomCounter& now = state();
   const std::lock_guard lock(now.mutex);
   now.random = restored;
 }
@@ -92,7 +92,7 @@ void set_random_state(const RandomState& restored) {
 namespace tandem::random {
 
 void set_seed(uint64_t seed) {
-  runtime::State& now = runtime::state();
+  runtime::RandomCounter& now = runtime::state();
   const std::lock_guard lock(now.mutex);
   now.random.seed = seed;
   now.random.calls = 0;

@@ -1,7 +1,7 @@
 /// Numbers the calls of random ops, eager ones and those in programs, so that no two draw the same
 /// numbers, and keeps the global seed. A step draws the same numbers op by op as in a program:
 /// there its calls are numbered in the order of the trace. What layers draw for their first weights
-/// has a sequence of its own, since a program's trace makes them before its first run draws
+/// is numbered apart, since a program's trace makes them before its first run draws
 /// anything.
 #pragma once
 
@@ -12,21 +12,23 @@
 
 namespace tandem::runtime {
 
-/// Takes the next `calls` numbers of this thread's sequence; none are needed where nothing draws.
+/// Takes the next `calls` numbers for what this thread draws for; none are needed where nothing
+/// draws.
 op::RandomRun next_random_run(uint64_t calls = 1);
 
-enum class Sequence : uint32_t { steps, initial_values };
+/// What random numbers are drawn for. Each purpose numbers its calls by itself.
+enum class RandomPurpose : uint32_t { steps, initial_values };
 
-/// While it lives, this thread draws from this sequence. Without one it is that of the steps.
-class SequenceScope {
+/// While it lives, this thread draws for this purpose. Without one it draws for steps.
+class RandomPurposeScope {
  public:
-  explicit SequenceScope(Sequence sequence);
-  ~SequenceScope();
-  SequenceScope(const SequenceScope&) = delete;
-  SequenceScope& operator=(const SequenceScope&) = delete;
+  explicit RandomPurposeScope(RandomPurpose purpose);
+  ~RandomPurposeScope();
+  RandomPurposeScope(const RandomPurposeScope&) = delete;
+  RandomPurposeScope& operator=(const RandomPurposeScope&) = delete;
 
  private:
-  const Sequence former_;
+  const RandomPurpose former_;
 };
 
 /// Starts again from the first; for tests.
@@ -34,10 +36,10 @@ void reset_random_calls(uint64_t next = 0);
 
 /// All that random numbers to come depend on, beside the programs that draw them.
 struct RandomState {
-  uint64_t calls = 0;
+  uint64_t calls = 0;  ///< The calls for RandomPurpose::steps.
   std::optional<uint64_t> seed;
   uint64_t process_seed = 0;   ///< In the place of a global seed where none was set.
-  uint64_t initial_calls = 0;  ///< Of Sequence::initial_values.
+  uint64_t initial_calls = 0;  ///< The calls for RandomPurpose::initial_values.
 
   bool operator==(const RandomState&) const = default;
 };

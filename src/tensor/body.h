@@ -55,7 +55,7 @@ class Buffer {
   };
 
   const devices::DevicePtr device_;
-  mutable devices::Allocator::Block* block_ = nullptr;
+  mutable devices::Allocator::Allocation* block_ = nullptr;
   mutable void* data_;
   std::shared_ptr<const void> owner_;
   mutable std::atomic<bool> borrowed_{false};
@@ -104,6 +104,6 @@ void check_input_copy(const TensorBody& body, const devices::Device& device, con
 Tensor input_on_device(const Tensor& input, const devices::DevicePtr& device, const char* op);
 
 /// Throws FailedPrecondition where a value is needed and `body` is of a trace.
-void check_concrete(const TensorBody& body, const char* needed_for);
+void check_has_value(const TensorBody& body, const char* needed_for);
 
 }  // namespace tandem

@@ -11,7 +11,7 @@
 namespace tandem {
 namespace {
 
-class File final : public npy::Source {
+class File final : public npy::ByteSource {
  public:
   explicit File(const std::filesystem::path& path) : stream_(path, std::ios::binary) {
     std::error_code error;
@@ -35,17 +35,17 @@ class File final : public npy::Source {
 
 /// A file that is written beside its place and moved there once it is whole; removed if that never
 /// happens.
-class NewFile {
+class NewNpyFile {
  public:
-  explicit NewFile(const std::filesystem::path& path)
+  explicit NewNpyFile(const std::filesystem::path& path)
       : path_(path), partial_(path.string() + ".partial"), stream_(partial_, std::ios::binary) {}
 
-  ~NewFile() {
+  ~NewNpyFile() {
     std::error_code ignored;
     if (!done_) std::filesystem::remove(partial_, ignored);
   }
-  NewFile(const NewFile&) = delete;
-  NewFile& operator=(const NewFile&) = delete;
+  NewNpyFile(const NewNpyFile&) = delete;
+  NewNpyFile& operator=(const NewNpyFile&) = delete;
 
   void write(std::span<const char> bytes) {
     stream_.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
@@ -81,7 +81,7 @@ Tensor load_npy(const std::filesystem::path& path) {
 void save_npy(const std::filesystem::path& path, const Tensor& tensor) {
   try {
     const npy::Image image(tensor);
-    NewFile file(path);
+    NewNpyFile file(path);
     file.write(image.header());
     file.write(image.elements());
     file.finish();

@@ -20,7 +20,7 @@ static_assert(std::endian::native == std::endian::little, "arrays are written as
 namespace tandem::npy {
 namespace {
 
-std::string read_text(Source& source, size_t bytes) {
+std::string read_text(ByteSource& source, size_t bytes) {
   if (bytes > source.remaining()) {
     throw DataLoss(fmt::format("the header should have {} bytes, only {} are left", bytes,
                                source.remaining()));
@@ -30,7 +30,7 @@ std::string read_text(Source& source, size_t bytes) {
   return text;
 }
 
-size_t read_length(Source& source, int major, int minor) {
+size_t read_length(ByteSource& source, int major, int minor) {
   if (minor != 0 || major < 1 || major > 3) {
     throw Unimplemented(
         fmt::format("format version {}.{}; 1.0, 2.0 and 3.0 are known", major, minor));
@@ -41,7 +41,7 @@ size_t read_length(Source& source, int major, int minor) {
   return length;
 }
 
-Header read_header(Source& source) {
+Header read_header(ByteSource& source) {
   if (source.remaining() < kMagic.size() + kVersionBytes ||
       read_text(source, kMagic.size()) != kMagic) {
     throw DataLoss("not an array in NumPy's format");
@@ -82,7 +82,7 @@ void transpose(const char* from, char* to, const Shape& shape, size_t element) {
 
 }  // namespace
 
-Tensor read_array(Source& source) {
+Tensor read_array(ByteSource& source) {
   const Header header = read_header(source);
   const TensorType type{header.dtype, header.shape};
   const size_t bytes = type.bytes();
@@ -115,7 +115,7 @@ Tensor read_array(Source& source) {
 Image::Image(const Tensor& tensor)
     : tensor_(whole(tensor)), header_(header_of(tensor.dtype(), tensor.shape())) {
   const TensorBody& body = *tensor_.body();
-  check_concrete(body, "saving");
+  check_has_value(body, "saving");
   if (body.device()->space().host_readable()) {
     body.ready.wait(config::wait_deadline());
     elements_ = {static_cast<const char*>(body.data()), body.bytes()};

@@ -10,9 +10,9 @@
 namespace tandem::npy {
 
 /// Bytes that are read once, from the first to the last.
-class Source {
+class ByteSource {
  public:
-  virtual ~Source() = default;
+  virtual ~ByteSource() = default;
 
   /// How many are left at most. Nothing larger is allocated, so it must not be a mere claim.
   virtual uint64_t remaining() const = 0;
@@ -23,7 +23,7 @@ class Source {
 
 /// The array that is all of `source`, on the host. Throws DataLoss and Unimplemented, without the
 /// name of the file.
-Tensor read_array(Source& source);
+Tensor read_array(ByteSource& source);
 
 /// A tensor as it is written: a header, and the elements in host memory.
 class Image {

@@ -13,12 +13,12 @@
 namespace tandem::npy {
 namespace {
 
-struct Kind {
+struct NumberKind {
   std::string_view name;
   DType dtype;
 };
 
-constexpr std::array<Kind, 7> kKinds = {{
+constexpr std::array<NumberKind, 7> kKinds = {{
     {"f2", DType::float16},
     {"f4", DType::float32},
     {"f8", DType::float64},
@@ -29,9 +29,9 @@ constexpr std::array<Kind, 7> kKinds = {{
 }};
 
 /// Reads the few forms of a Python literal that a header is made of.
-class Literal {
+class LiteralReader {
  public:
-  explicit Literal(std::string_view text) : text_(text) {}
+  explicit LiteralReader(std::string_view text) : text_(text) {}
 
   bool at_end() {
     skip_space();
@@ -125,7 +125,7 @@ class Literal {
       fmt::format("elements of type {:.40}; f2, f4, f8, u1, i4, i8 and b1 can be read", kind));
 }
 
-void read_kind(Literal& literal, Header& header) {
+void read_kind(LiteralReader& literal, Header& header) {
   if (!literal.at_string()) throw_unknown_kind(literal.rest());
   const std::string_view text = literal.string();
   std::string_view kind = text;
@@ -133,7 +133,7 @@ void read_kind(Literal& literal, Header& header) {
     header.big_endian = kind[0] == '>';
     kind.remove_prefix(1);
   }
-  const auto known = std::ranges::find(kKinds, kind, &Kind::name);
+  const auto known = std::ranges::find(kKinds, kind, &NumberKind::name);
   if (known == kKinds.end()) throw_unknown_kind(fmt::format("'{}'", text));
   header.dtype = known->dtype;
 }
@@ -156,7 +156,7 @@ Shape checked_shape(const std::vector<int64_t>& sizes, DType dtype) {
 }  // namespace
 
 Header parse_header(std::string_view text) {
-  Literal literal(text);
+  LiteralReader literal(text);
   Header header;
   std::optional<std::vector<int64_t>> sizes;
   bool has_kind = false;
@@ -190,7 +190,7 @@ Header parse_header(std::string_view text) {
 }
 
 std::string header_of(DType dtype, const Shape& shape) {
-  const auto kind = std::ranges::find(kKinds, dtype, &Kind::dtype);
+  const auto kind = std::ranges::find(kKinds, dtype, &NumberKind::dtype);
   if (kind == kKinds.end()) {
     throw InvalidArgument(
         fmt::format("NumPy has no {}; cast to float32 before saving", name_of(dtype)));

@@ -43,9 +43,9 @@ Archive open_archive(const std::filesystem::path& path, int flags) {
   throw DataLoss(fmt::format("not a zip archive: {}", message_of(code)));
 }
 
-class Entry final : public npy::Source {
+class ZipEntry final : public npy::ByteSource {
  public:
-  Entry(zip_t* archive, const zip_stat_t& stat, uint64_t file_bytes)
+  ZipEntry(zip_t* archive, const zip_stat_t& stat, uint64_t file_bytes)
       : entry_(zip_fopen_index(archive, stat.index, 0)), remaining_(stat.size) {
     if (!entry_) throw DataLoss(zip_strerror(archive));
     check_claim(stat, file_bytes);
@@ -122,7 +122,7 @@ void load_entry(zip_t* archive, const zip_stat_t& stat, uint64_t file_bytes,
     throw Unimplemented(
         fmt::format("compression method {}; stored and deflated are known", stat.comp_method));
   }
-  Entry entry(archive, stat, file_bytes);
+  ZipEntry entry(archive, stat, file_bytes);
   if (!tensors.emplace(name, npy::read_array(entry)).second) {
     throw DataLoss("the archive has two entries of this name");
   }

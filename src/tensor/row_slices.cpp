@@ -41,7 +41,7 @@ Tensor row_sparse(const Shape& shape, const Tensor& indices, const Tensor& value
 Tensor whole(const Tensor& tensor) {
   const TensorBody& body = *tensor.body();
   if (!body.slices) return tensor;
-  check_concrete(body, "reading");
+  check_has_value(body, "reading");
   return body.dtype == DType::float32 ? summed<float>(body.shape, *body.slices)
                                       : summed<double>(body.shape, *body.slices);
 }

@@ -14,7 +14,7 @@
 #include "core/tensor_type.h"
 #include "device/copies.h"
 #include "device/transfer.h"
-#include "profile/recorder.h"
+#include "profile/span.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/body.h"
@@ -26,8 +26,8 @@ namespace tandem {
 namespace {
 
 /// Where a queue runs late, the work on it holds memory that is free once it has run.
-devices::Allocator::Block* allocate(devices::Device& device, size_t bytes, DType dtype,
-                                    const Shape& shape) {
+devices::Allocator::Allocation* allocate(devices::Device& device, size_t bytes, DType dtype,
+                                         const Shape& shape) {
   core::watch_forks();
   core::check_not_forked();
   try {
@@ -94,7 +94,7 @@ bool is_sole_owner(const std::shared_ptr<TensorBody>& body) {
   return true;
 }
 
-void check_concrete(const TensorBody& body, const char* needed_for) {
+void check_has_value(const TensorBody& body, const char* needed_for) {
   if (body.trace == 0) return;
   throw FailedPrecondition(fmt::format(
       "{}: the value of a tensor {} does not exist while the function is traced; return it "
@@ -179,7 +179,7 @@ const Shape& Tensor::shape() const { return checked().shape; }
 bool Tensor::is_symbolic() const { return checked().trace != 0; }
 
 const std::string& Tensor::device() const {
-  check_concrete(checked(), "device");
+  check_has_value(checked(), "device");
   if (body_->slices) return body_->slices->values.device();
   return body_->device()->name();
 }
@@ -206,7 +206,7 @@ Tensor Tensor::rows(int64_t begin, int64_t end) const {
 
 void Tensor::copy_to_host(void* to) const {
   const TensorBody& body = checked();
-  check_concrete(body, "reading");
+  check_has_value(body, "reading");
   if (body.slices) return whole(*this).copy_to_host(to);
   body.ready.wait(config::wait_deadline());
   devices::read_in_chunks(*body.device(), body.data(), body.bytes(),
@@ -231,7 +231,7 @@ void Tensor::check_single() const {
 }
 
 void Tensor::check_dtype(DType wanted) const {
-  check_concrete(checked(), "reading");
+  check_has_value(checked(), "reading");
   if (body_->dtype == wanted) return;
   throw InvalidArgument(fmt::format("tensor: read as {}, but it is {}; use cast", name_of(wanted),
                                     name_of(body_->dtype)));

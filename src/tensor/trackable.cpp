@@ -56,7 +56,7 @@ void Trackable::track(const std::string& name, const Trackable& child,
   if (body_->waiting) {
     // The child may track more while it is given its values.
     const TrackedChild tracked = body_->children.back();
-    body_->waiting->child_tracked(body_->waiting_node, tracked);
+    body_->waiting->on_child_tracked(body_->waiting_node, tracked);
   }
 }
 

@@ -23,7 +23,7 @@ struct TrackedChild {
 class WaitingValues {
  public:
   virtual ~WaitingValues() = default;
-  virtual void child_tracked(int node, const TrackedChild& child) = 0;
+  virtual void on_child_tracked(int node, const TrackedChild& child) = 0;
 };
 
 using TrackedValue = std::variant<std::monostate, Variable, HostState<std::string>,

@@ -142,10 +142,10 @@ TEST_P(KerasModel, IsRestoredBeforeItHasWeights) {
 INSTANTIATE_TEST_SUITE_P(Of, KerasModel, testing::ValuesIn(kKinds),
                          [](const auto& test) { return std::string(test.param.name); });
 
-class ModelCheckpoint : public KerasModel {};
+class KerasCheckpoint : public KerasModel {};
 
 /// Both files are of the same objects. The full value of a rate is ours alone.
-TEST_P(ModelCheckpoint, HasTheKeysOfKeras) {
+TEST_P(KerasCheckpoint, HasTheKeysOfKeras) {
   const Restored trained(GetParam());
   for (int i = 0; i < GetParam().steps; ++i) {
     trained.model.train_on_batch({expected("x")}, {expected("y")});
@@ -156,7 +156,7 @@ TEST_P(ModelCheckpoint, HasTheKeysOfKeras) {
   EXPECT_EQ(keys, load_checkpoint(saved()).keys());
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, ModelCheckpoint, testing::ValuesIn({kKinds[0], kKinds[1], kKinds[2]}),
+INSTANTIATE_TEST_SUITE_P(Of, KerasCheckpoint, testing::ValuesIn({kKinds[0], kKinds[1], kKinds[2]}),
                          [](const auto& test) { return std::string(test.param.name); });
 
 // ---- Names that were written before ----

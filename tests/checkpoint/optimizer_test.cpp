@@ -218,7 +218,7 @@ TEST_P(EachOptimizer, GoesOnAsIfItHadNotStopped) {
   EXPECT_EQ(resumed.values(), whole.values());
 }
 
-/// From tests/fixtures/make_keras_optimizer_checkpoints.py.
+/// The files are written by tests/fixtures/make_keras_optimizer_checkpoints.py.
 TEST_P(EachOptimizer, GoesOnWhereKerasStopped) {
   const std::string name = GetParam().name;
   const auto folder = std::filesystem::path(TANDEM_FIXTURES_DIR) / "keras_optimizers";

@@ -113,13 +113,13 @@ class SpreadEquivalenceTest : public EquivalenceTest {
     config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
   }
 
-  static std::vector<Strategy> spread_strategies() {
+  static std::vector<Strategy> cross_device_strategies() {
     return {MirroredStrategy(),  // All GPUs.
             MirroredStrategy({"/GPU:0", "/CPU:0"}),
             MirroredStrategy({"/GPU:0", "/GPU:1", "/CPU:0", "/CPU:1"},
-                             {.reduction = distribute::Reduction::ranges}),
+                             {.reduction = distribute::CrossDeviceReduction::ranges}),
             MirroredStrategy({"/CPU:1", "/GPU:1", "/CPU:0"},
-                             {.reduction = distribute::Reduction::one_device}),
+                             {.reduction = distribute::CrossDeviceReduction::one_device}),
             CentralStorageStrategy(),
             CentralStorageStrategy({"/GPU:0", "/CPU:0", "/CPU:1"}),
             OneDeviceStrategy("/GPU:1")};
@@ -128,7 +128,7 @@ class SpreadEquivalenceTest : public EquivalenceTest {
   /// One device is the CPU here too: without a strategy the first GPU would be chosen.
   static void expect_same_everywhere(const TrainingCase& training) {
     const auto cpu = device("/CPU:0");
-    expect_same(training, spread_strategies());
+    expect_same(training, cross_device_strategies());
   }
 };
 

@@ -15,9 +15,9 @@ using Operands = std::vector<std::vector<T>>;  // The operands of one replica.
 
 /// Some replicas, the operands of each, and where the results go: over the operands, or beside.
 template <class T>
-class Replicas {
+class LocalReplicas {
  public:
-  Replicas(int count, const std::vector<int64_t>& sizes, bool in_place)
+  LocalReplicas(int count, const std::vector<int64_t>& sizes, bool in_place)
       : sizes_(sizes), in_place_(in_place) {
     for (int r = 0; r < count; ++r) {
       inputs_.emplace_back();
@@ -48,17 +48,17 @@ class Replicas {
     const int parts = count * threads;
     const auto executable =
         op::Registry::instance().prepare(signature, *devices::host_device(), parts);
-    std::vector<std::vector<void*>> slots;
+    std::vector<std::vector<void*>> addresses;
     std::vector<void* const*> peers;
-    for (int r = 0; r < count; ++r) slots.push_back(slots_of(static_cast<size_t>(r)));
-    for (const auto& own : slots) peers.push_back(own.data());
+    for (int r = 0; r < count; ++r) addresses.push_back(addresses_of(static_cast<size_t>(r)));
+    for (const auto& own : addresses) peers.push_back(own.data());
     std::vector<int> operands(2 * sizes_.size());
     std::iota(operands.begin(), operands.end(), 0);
     for (int part = 0; part < parts; ++part) {
       op::StepScalars step;
       step.replica = part / threads;
       step.replicas = count;
-      executable->run({.slots = peers[static_cast<size_t>(step.replica)],
+      executable->run({.addresses = peers[static_cast<size_t>(step.replica)],
                        .operands = operands.data(),
                        .inputs = static_cast<int>(sizes_.size()),
                        .outputs = static_cast<int>(sizes_.size()),
@@ -71,13 +71,13 @@ class Replicas {
   }
 
  private:
-  std::vector<void*> slots_of(size_t replica) {
-    std::vector<void*> slots;
-    for (auto& input : inputs_[replica]) slots.push_back(input.data());
+  std::vector<void*> addresses_of(size_t replica) {
+    std::vector<void*> addresses;
+    for (auto& input : inputs_[replica]) addresses.push_back(input.data());
     for (auto& output : in_place_ ? inputs_[replica] : outputs_[replica]) {
-      slots.push_back(output.data());
+      addresses.push_back(output.data());
     }
-    return slots;
+    return addresses;
   }
 
   const std::vector<int64_t> sizes_;
@@ -88,7 +88,7 @@ class Replicas {
 /// The sums of replicas `first` to `first + count`, as halves of a tree: (0 + 1) + (2 + 3), and
 /// what is left over comes last.
 template <class T>
-Operands<T> sums_of(const Replicas<T>& replicas, int count, int first = 0) {
+Operands<T> sums_of(const LocalReplicas<T>& replicas, int count, int first = 0) {
   if (count == 1) return replicas.inputs(first);
   int half = 1;
   while (half * 2 < count) half *= 2;
@@ -110,7 +110,7 @@ void check_all_reduce() {
       for (const bool in_place : {false, true}) {
         SCOPED_TRACE(testing::Message() << count << " replicas of " << threads << " threads, "
                                         << (in_place ? "in place" : "beside"));
-        Replicas<T> replicas(count, kSizes, in_place);
+        LocalReplicas<T> replicas(count, kSizes, in_place);
         const Operands<T> sums = sums_of(replicas, count);
         for (const Operands<T>& results : replicas.run("all_reduce", threads)) {
           EXPECT_EQ(results, sums);
@@ -132,14 +132,14 @@ TEST_F(Local, AllReduceGivesEveryReplicaTheSumInTheOrderOfTheTree) {
 TEST_F(Local, ReduceScatterLeavesEachElementWithOneReplica) {
   for (const int threads : {1, 3}) {
     constexpr int kReplicas = 3;
-    Replicas<float> replicas(kReplicas, kSizes, false);
+    LocalReplicas<float> replicas(kReplicas, kSizes, false);
     const auto sums = sums_of(replicas, kReplicas);
     const auto results = replicas.run("reduce_scatter", threads);
     for (size_t i = 0; i < kSizes.size(); ++i) {
       for (size_t k = 0; k < sums[i].size(); ++k) {
         int owners = 0;
         for (const auto& own : results) {
-          if (own[i][k] == Replicas<float>::kUntouched) continue;
+          if (own[i][k] == LocalReplicas<float>::kUntouched) continue;
           EXPECT_EQ(own[i][k], sums[i][k]);
           ++owners;
         }
@@ -151,7 +151,7 @@ TEST_F(Local, ReduceScatterLeavesEachElementWithOneReplica) {
 
 TEST_F(Local, BroadcastGivesEveryReplicaWhatTheFirstHas) {
   for (const bool in_place : {false, true}) {
-    Replicas<double> replicas(3, kSizes, in_place);
+    LocalReplicas<double> replicas(3, kSizes, in_place);
     const auto first = replicas.inputs(0);
     for (const auto& results : replicas.run("broadcast", 2)) EXPECT_EQ(results, first);
   }

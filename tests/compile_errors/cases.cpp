@@ -8,7 +8,7 @@
 namespace td = tandem;
 using td::Tensor;
 
-struct Overloaded {
+struct TwoOverloads {
   Tensor operator()(const Tensor& x) const { return x; }
   Tensor operator()(const Tensor& x, const Tensor& y) const { return x + y; }
 };
@@ -20,7 +20,7 @@ void functions(const Tensor& x) {
   generic.trace(x);
 
   // error: accepted is a callable with one signature
-  auto overloaded = td::function(Overloaded());
+  auto overloaded = td::function(TwoOverloads());
   a += overloaded(x, x);
 
   // error: be copied

@@ -11,30 +11,30 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/// A machine on which time passes when jobs run. `rate_of` says how much work so many hosts get
-/// done at a time, as a multiple of one undisturbed host's.
+/// A machine on which time passes when jobs run. `rate_of` says how much work so many threads get
+/// done at a time, as a multiple of one undisturbed thread's.
 class Machine {
  public:
-  using RateOf = std::function<double(int hosts)>;
+  using RateOf = std::function<double(int threads)>;
 
-  Machine(int hosts, std::chrono::nanoseconds work, RateOf rate_of)
-      : levels_(Dealing::halvings(hosts)), work_(work), rate_of_(std::move(rate_of)) {}
+  Machine(int threads, std::chrono::nanoseconds work, RateOf rate_of)
+      : levels_(Dealing::halvings(threads)), work_(work), rate_of_(std::move(rate_of)) {}
 
   void set_rate(RateOf rate_of) { rate_of_ = std::move(rate_of); }
 
-  /// The number of hosts that play most of the time from now on.
-  int usual_hosts(std::chrono::nanoseconds duration) {
+  /// The number of threads that play most of the time from now on.
+  int usual_threads(std::chrono::nanoseconds duration) {
     std::map<int, Dealing::Duration> times;
-    run(duration, [&](int hosts, Dealing::Duration elapsed) { times[hosts] += elapsed; });
+    run(duration, [&](int threads, Dealing::Duration elapsed) { times[threads] += elapsed; });
     return std::ranges::max_element(times, {}, [](const auto& entry) { return entry.second; })
         ->first;
   }
 
-  /// The share of the time in which so many hosts play.
-  double share_of(int hosts, std::chrono::nanoseconds duration) {
+  /// The share of the time in which so many threads play.
+  double share_of(int threads, std::chrono::nanoseconds duration) {
     Dealing::Duration own{0};
     run(duration, [&](int playing, Dealing::Duration elapsed) {
-      if (playing == hosts) own += elapsed;
+      if (playing == threads) own += elapsed;
     });
     return static_cast<double>(own.count()) / static_cast<double>(duration.count());
   }
@@ -52,8 +52,8 @@ class Machine {
   void run(std::chrono::nanoseconds duration, Visit visit) {
     for (const auto end = now_ + duration; now_ < end;) {
       const auto before = now_;
-      const int hosts = levels_[play().level];
-      visit(hosts, now_ - before);
+      const int threads = levels_[play().level];
+      visit(threads, now_ - before);
     }
   }
 
@@ -74,10 +74,10 @@ class Machine {
   Dealing::Time now_{1h};
 };
 
-double undisturbed(int hosts) { return 0.9 * hosts; }
+double undisturbed(int threads) { return 0.9 * threads; }
 
 /// One of two cores is another's half of the time, and everybody waits for who is on it.
-double one_core_shared(int hosts) { return hosts == 1 ? 1 : 0.8; }
+double one_core_shared(int threads) { return threads == 1 ? 1 : 0.8; }
 
 TEST(Dealing, ALevelHasHalfTheHostsOfTheOneBefore) {
   EXPECT_EQ(Dealing::halvings(1), std::vector<int>({1}));
@@ -86,9 +86,9 @@ TEST(Dealing, ALevelHasHalfTheHostsOfTheOneBefore) {
 }
 
 TEST(Dealing, AllHostsPlayWhereNothingDisturbsThem) {
-  for (int hosts : {1, 2, 12}) {
-    Machine machine(hosts, 1ms, undisturbed);
-    EXPECT_GE(machine.share_of(hosts, 30s), 1);
+  for (int threads : {1, 2, 12}) {
+    Machine machine(threads, 1ms, undisturbed);
+    EXPECT_GE(machine.share_of(threads, 30s), 1);
   }
 }
 
@@ -100,29 +100,29 @@ TEST(Dealing, LittleIsMeasuredInTheSteadyState) {
 
 TEST(Dealing, OneHostIsLeftWhereTwoBringLess) {
   Machine machine(2, 1ms, one_core_shared);
-  EXPECT_EQ(machine.usual_hosts(1s), 1);
+  EXPECT_EQ(machine.usual_threads(1s), 1);
   EXPECT_GE(machine.share_of(1, 30s), 0.98);
 }
 
 TEST(Dealing, LongJobsFindTheirNumberInAFewRuns) {
   Machine machine(2, 250ms, one_core_shared);
-  machine.usual_hosts(1s);
+  machine.usual_threads(1s);
   EXPECT_GE(machine.share_of(1, 60s), 0.9);
 }
 
 TEST(Dealing, AllHostsAreBackOnceTheDisturbanceIsOver) {
   Machine machine(2, 1ms, one_core_shared);
-  machine.usual_hosts(30s);
+  machine.usual_threads(30s);
   machine.set_rate(undisturbed);
-  machine.usual_hosts(4s);
+  machine.usual_threads(4s);
   EXPECT_GE(machine.share_of(2, 10s), 1);
 }
 
 TEST(Dealing, AnotherDisturbanceIsSeenAtOnceAfterAQuietTime) {
   Machine machine(2, 1ms, undisturbed);
-  machine.usual_hosts(60s);
+  machine.usual_threads(60s);
   machine.set_rate(one_core_shared);
-  machine.usual_hosts(400ms);
+  machine.usual_threads(400ms);
   EXPECT_GE(machine.share_of(1, 1s), 0.7);
 }
 
@@ -130,52 +130,52 @@ TEST(Dealing, AnotherDisturbanceIsSeenAtOnceAfterAQuietTime) {
 TEST(Dealing, TrialsThatLookGoodForAMomentBecomeRare) {
   int window = 0;
   Machine machine(2, 20ms,
-                  [&](int hosts) { return hosts == 1 ? 1 : (++window % 2 == 0 ? 1.6 : 0.4); });
-  machine.usual_hosts(10s);
+                  [&](int threads) { return threads == 1 ? 1 : (++window % 2 == 0 ? 1.6 : 0.4); });
+  machine.usual_threads(10s);
   EXPECT_GE(machine.share_of(1, 60s), 0.9);
 }
 
-/// Work that only one thread can do leaves the others waiting, and a second host does no harm.
+/// Work that only one thread can do leaves the others waiting, and a second thread does no harm.
 TEST(Dealing, HalfSerialWorkKeepsItsHosts) {
-  Machine machine(2, 1ms, [](int hosts) { return hosts == 1 ? 1 : 1.33; });
+  Machine machine(2, 1ms, [](int threads) { return threads == 1 ? 1 : 1.33; });
   EXPECT_GE(machine.share_of(2, 30s), 0.98);
 }
 
-/// The rate of many hosts on partly serial work is below half of their number, so halves are tried,
-/// and given up again.
+/// The rate of many threads on partly serial work is below half of their number, so halves are
+/// tried, and given up again.
 TEST(Dealing, PartlySerialWorkOnManyHostsKeepsThem) {
-  const auto with_serial_fifth = [](int hosts) { return 1 / (0.2 + 0.8 / hosts); };
+  const auto with_serial_fifth = [](int threads) { return 1 / (0.2 + 0.8 / threads); };
   Machine machine(16, 1ms, with_serial_fifth);
-  EXPECT_EQ(machine.usual_hosts(30s), 16);
+  EXPECT_EQ(machine.usual_threads(30s), 16);
   EXPECT_GE(machine.share_of(16, 30s), 0.9);
 }
 
 TEST(Dealing, PartlySerialWorkGetsItsHostsBackAfterADisturbance) {
-  const auto with_serial_fifth = [](int hosts) { return 1 / (0.2 + 0.8 / hosts); };
-  Machine machine(16, 1ms, [&](int hosts) { return with_serial_fifth(std::min(hosts, 3)); });
-  EXPECT_LE(machine.usual_hosts(30s), 4);
+  const auto with_serial_fifth = [](int threads) { return 1 / (0.2 + 0.8 / threads); };
+  Machine machine(16, 1ms, [&](int threads) { return with_serial_fifth(std::min(threads, 3)); });
+  EXPECT_LE(machine.usual_threads(30s), 4);
   machine.set_rate(with_serial_fifth);
-  machine.usual_hosts(30s);
+  machine.usual_threads(30s);
   EXPECT_GE(machine.share_of(16, 30s), 0.9);
 }
 
-/// A host that others keep from its core for a while makes its window worthless, whichever it is.
+/// A thread that others keep from its core for a while makes its window worthless, whichever it is.
 TEST(Dealing, OneUnluckyWindowDoesNotDecideForLong) {
   uint64_t turn = 0;
-  Machine machine(2, 1ms, [&](int hosts) {
+  Machine machine(2, 1ms, [&](int threads) {
     const uint64_t mixed = ++turn / 5 * 0x9E3779B97F4A7C15u;  // Others have turns of five jobs,
     const bool is_free = (mixed >> 60) % 2 == 0;              // half of the time.
-    return (hosts == 1 ? 1 : 0.6) * (is_free ? 1 : 0.05);
+    return (threads == 1 ? 1 : 0.6) * (is_free ? 1 : 0.05);
   });
-  machine.usual_hosts(5s);
+  machine.usual_threads(5s);
   EXPECT_GE(machine.share_of(1, 120s), 0.8);
 }
 
 TEST(Dealing, TwoTeamsOnTwoCoresSettleOnACoreEach) {
-  int hosts[] = {2, 2};
+  int threads[] = {2, 2};
   const auto rate = [&](int team, int own) {
-    hosts[team] = own;
-    const int all = hosts[0] + hosts[1];
+    threads[team] = own;
+    const int all = threads[0] + threads[1];
     return all <= 2 ? own : (own == 1 ? 0.67 : 0.7);
   };
   Machine teams[] = {{2, 1ms, [&](int own) { return rate(0, own); }},
@@ -189,13 +189,13 @@ TEST(Dealing, TwoTeamsOnTwoCoresSettleOnACoreEach) {
 }
 
 TEST(Dealing, WorkThatIsTooSmallToShareIsNotShared) {
-  Machine machine(16, 1ms, [](int hosts) { return hosts == 1 ? 1 : 1.05 - 0.02 * hosts; });
-  EXPECT_EQ(machine.usual_hosts(30s), 1);
+  Machine machine(16, 1ms, [](int threads) { return threads == 1 ? 1 : 1.05 - 0.02 * threads; });
+  EXPECT_EQ(machine.usual_threads(30s), 1);
 }
 
 TEST(Dealing, SomeCoresAreLeftToOthersAndTheRestIsUsed) {
-  Machine machine(8, 1ms, [](int hosts) { return hosts <= 4 ? 0.95 * hosts : 2.5; });
-  machine.usual_hosts(5s);
+  Machine machine(8, 1ms, [](int threads) { return threads <= 4 ? 0.95 * threads : 2.5; });
+  machine.usual_threads(5s);
   EXPECT_GE(machine.share_of(4, 30s), 0.9);
 }
 

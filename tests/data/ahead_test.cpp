@@ -209,7 +209,7 @@ struct Stuck {
   }
 };
 
-TEST_F(AheadTest, AStuckStageIsNamedAndItsThreadLeftToItself) {
+TEST_F(AheadTest, AStuckTransformationIsNamedAndItsThreadLeftToItself) {
   const auto stuck = std::make_shared<Stuck>();
   const std::weak_ptr<Stuck> alive = stuck;
   std::string logged;

@@ -135,7 +135,7 @@ TEST_F(DatasetTest, ZippedShufflesWithOneSeedStayTogether) {
   }
 }
 
-// ---- Stages, with tf.data's sizes and order ----
+// ---- Transformations, with tf.data's sizes and order ----
 
 TEST_F(DatasetTest, BatchesKeepTheRemainderUnlessTold) {
   for (const auto& rows : {Dataset::range(10), Dataset::from_tensor_slices(counting(10))}) {

@@ -38,7 +38,7 @@ void check_positions(const Dataset& dataset, int64_t epoch) {
   }
 }
 
-TEST_F(PositionTest, OfEachStage) {
+TEST_F(PositionTest, OfEachTransformation) {
   const auto rows = Dataset::from_tensor_slices(counting(17), counting(17));
   const auto twice = [](const Tensor& x) { return x + x; };
   const auto odd = [](const Tensor& x) { return x.item<int64_t>() % 2 == 1; };
@@ -76,7 +76,7 @@ TEST_F(PositionTest, OfEachStage) {
   }
 }
 
-/// A pipeline of stages drawn at random.
+/// A pipeline of transformations drawn at random.
 Dataset random_pipeline(std::mt19937& random) {
   const auto below = [&](int64_t n) {
     return static_cast<int64_t>(random() % static_cast<uint64_t>(n));
@@ -85,7 +85,7 @@ Dataset random_pipeline(std::mt19937& random) {
   Dataset dataset =
       below(2) == 0 ? Dataset::range(rows) : Dataset::from_tensor_slices(counting(rows));
   if (below(3) == 0) dataset = Dataset::zip(dataset, endless_generator());
-  for (int64_t stages = below(7); stages > 0; --stages) {
+  for (int64_t transformations = below(7); transformations > 0; --transformations) {
     switch (below(11)) {
       case 0:
         dataset = dataset.map(

@@ -4,7 +4,7 @@
 
 #include "data/elements.h"
 #include "harness/fresh_devices.h"
-#include "runtime/teams.h"
+#include "runtime/shared_team.h"
 
 namespace tandem::data {
 namespace {

@@ -43,30 +43,30 @@ class SmallSpace final : public MemorySpace {
 class AllocatorTest : public testing::Test {
  protected:
   /// A block of so many floats.
-  Allocator::Block* take(int64_t floats) {
-    Allocator::Block* block =
+  Allocator::Allocation* take(int64_t floats) {
+    Allocator::Allocation* block =
         allocator_.allocate(static_cast<size_t>(floats) * 4, DType::float32, {floats});
     live_.push_back(block);
     return block;
   }
-  void give_back(Allocator::Block* block) {
+  void give_back(Allocator::Allocation* block) {
     allocator_.free(block);
     std::erase(live_, block);
   }
   void TearDown() override {
-    for (Allocator::Block* block : live_) allocator_.free(block);
+    for (Allocator::Allocation* block : live_) allocator_.free(block);
   }
 
   SmallSpace space_{1 << 20};
   Allocator allocator_{"/device:CPU:9", space_};
 
  private:
-  std::vector<Allocator::Block*> live_;
+  std::vector<Allocator::Allocation*> live_;
 };
 
 TEST_F(AllocatorTest, BlocksAreLargeEnoughAlignedAndApart) {
-  const Allocator::Block* first = take(100);
-  const Allocator::Block* second = take(100);
+  const Allocator::Allocation* first = take(100);
+  const Allocator::Allocation* second = take(100);
   for (const auto* block : {first, second}) {
     EXPECT_GE(block->bytes, 400u);
     EXPECT_EQ(reinterpret_cast<uintptr_t>(block->data) % 64, 0u);
@@ -80,7 +80,7 @@ TEST_F(AllocatorTest, NoBytesAreABlockToo) {
 }
 
 TEST_F(AllocatorTest, AFreedBlockIsUsedAgain) {
-  Allocator::Block* block = take(1000);
+  Allocator::Allocation* block = take(1000);
   const void* data = block->data;
   for (int i = 0; i < 10; ++i) {
     give_back(block);
@@ -99,8 +99,8 @@ TEST_F(AllocatorTest, AFreedBlockFitsTheNextOfNearlyItsSize) {
 }
 
 TEST_F(AllocatorTest, LiveBytesAndTheirPeakAreAccounted) {
-  Allocator::Block* first = take(1024);
-  Allocator::Block* second = take(2048);
+  Allocator::Allocation* first = take(1024);
+  Allocator::Allocation* second = take(2048);
   const size_t both = first->bytes + second->bytes;
   EXPECT_EQ(allocator_.info().current, both);
   EXPECT_EQ(allocator_.info().peak, both);

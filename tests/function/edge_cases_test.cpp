@@ -44,7 +44,7 @@ TEST_F(EdgeCases, AValueOfOtherRowsInTheSameBufferIsWaitedFor) {
     return program.memory().buffer_of[static_cast<size_t>(code[i].node.outputs[0])];
   };
   ASSERT_EQ(buffer(2), buffer(0));
-  EXPECT_EQ(code[2].barrier, graph::Barrier::squad);
+  EXPECT_EQ(code[2].barrier, graph::BarrierScope::subteam);
 }
 
 // The same, seen from outside.

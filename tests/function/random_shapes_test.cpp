@@ -264,7 +264,7 @@ Tensor call(const Step& step, const Tensors& values) {
 }
 
 /// A program: `inputs[0]` is the batch, `inputs[1]` follows it in some programs.
-struct Program {
+struct RandomProgram {
   std::vector<Step> steps;
   std::vector<DType> dtypes;
   std::vector<std::vector<int64_t>> inner;  ///< Sizes of the inputs behind the leading one.
@@ -317,10 +317,10 @@ struct Program {
 };
 
 /// Steps that eager ops accept for the first number of rows, and now and then one that they refuse.
-Program drawn(unsigned number) {
+RandomProgram drawn(unsigned number) {
   Random random(number);
   constexpr int64_t kSizes[] = {0, 1, 2, 3, 5, 17};
-  Program program;
+  RandomProgram program;
   program.both_batched = random() % 2 == 0;
   program.twice = random() % 3 == 0;
   for (int i = 0; i < 2; ++i) {
@@ -375,7 +375,7 @@ bool is_near(double a, double b) {
   return std::abs(a - b) <= 1e-4 * std::max(1.0, std::max(std::abs(a), std::abs(b)));
 }
 
-std::string describe(const Program& program) {
+std::string describe(const RandomProgram& program) {
   std::ostringstream text;
   for (const Step& step : program.steps) {
     text << " (" << step.op % 5 << "." << step.op / 5 << " " << step.parameter << ")";
@@ -401,7 +401,7 @@ class RandomShapes : public harness::FreshDevices {};
 TEST_F(RandomShapes, AFunctionComputesAndRefusesWhatEagerOpsDo) {
   const auto programs = static_cast<unsigned>(harness::rounds(400, 20'000));
   for (unsigned number = 0; number < programs && !HasFatalFailure(); ++number) {
-    const Program program = drawn(number);
+    const RandomProgram program = drawn(number);
     const auto compiled = function([&](const Tensors& inputs) { return program.run(inputs); });
     for (const int64_t rows : {3, 1, 0, 2}) {
       const Tensors inputs = program.inputs(rows, number + 1);

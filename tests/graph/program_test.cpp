@@ -152,8 +152,8 @@ TEST_F(ProgramTest, ValuesThatLiveTogetherNeverShareABuffer) {
 std::string barriers(const Program& program) {
   std::string text;
   for (const Instruction& instruction : program.instructions()) {
-    if (instruction.barrier == Barrier::squad) text += "| ";
-    if (instruction.barrier == Barrier::team) text += "|| ";
+    if (instruction.barrier == BarrierScope::subteam) text += "| ";
+    if (instruction.barrier == BarrierScope::team) text += "|| ";
     text += instruction.node.op().name + " ";
   }
   text.pop_back();

@@ -1,5 +1,5 @@
-/// Replicas described by hand, for tests of how they run together: several devices, a home of the
-/// variables, a way to reduce.
+/// Replicas described by hand, for tests of how they run together: several devices, a central
+/// device for the variables, a way to reduce.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,14 +29,15 @@ inline devices::DevicePtr find(const std::string& name) {
 
 struct Setting {
   Names devices;
-  std::string home{};
-  distribute::Reduction reduction = distribute::Reduction::automatic;
+  std::string central{};
+  distribute::CrossDeviceReduction reduction = distribute::CrossDeviceReduction::automatic;
   bool single_threaded = false;
 
   std::string str() const {
     std::string text;
     for (const std::string& name : devices) text += name + " ";
-    return text + "home '" + home + "' reduction " + std::to_string(static_cast<int>(reduction));
+    return text + "central '" + central + "' reduction " +
+           std::to_string(static_cast<int>(reduction));
   }
 };
 
@@ -49,28 +50,28 @@ class ReplicaGroup {
                               .single_threaded = setting.single_threaded,
                               .reduction = setting.reduction};
     for (const std::string& name : setting.devices) described.devices.push_back(find(name));
-    if (!setting.home.empty()) described.home = find(setting.home);
+    if (!setting.central.empty()) described.central = find(setting.central);
     store_ = std::make_shared<Store>(
-        described.home ? std::vector{described.home} : described.devices, described.owner);
+        described.central ? std::vector{described.central} : described.devices, described.owner);
     replicas_ = std::make_shared<graph::Replicas>(std::move(described));
   }
 
   const std::shared_ptr<Store>& store() const { return store_; }
   int count() const { return replicas_->count(); }
 
-  graph::ConcretePtr trace(const FlatFunction& f, const Tensors& batch) const {
-    return f.body()->concrete({.tensors = batch, .batched = [](size_t) { return true; }},
-                              {.replicas = replicas_});
+  graph::ConcreteFunctionPtr trace(const FlatFunction& f, const Tensors& batch) const {
+    return f.body()->find_or_compile({.tensors = batch, .batched = [](size_t) { return true; }},
+                                     {.replicas = replicas_});
   }
 
   /// The results of each replica for its rows of the arguments.
   std::vector<Tensors> run(const FlatFunction& f, const Tensors& batch) const {
     graph::FunctionBody& body = *f.body();
     const auto concrete = trace(f, batch);
-    const auto [execution, lock] = body.held(*concrete);
+    const auto [execution, lock] = body.hold(*concrete);
     const int64_t rows = batch[0].shape()[0];
     for (int r = 0; r < count(); ++r) {
-      const graph::Shard shard = distribute::shard_of(rows, r, count());
+      const graph::BatchShard shard = distribute::shard_of(rows, r, count());
       execution->set_shard(r, shard, rows);
       for (size_t i = 0; i < batch.size(); ++i) {
         execution->bind_rows(r, static_cast<int>(i), batch[i], shard.row_offset, shard.rows);
@@ -138,7 +139,8 @@ class SpreadDevices : public FreshDevices {
     FreshDevices::TearDown();
   }
 
-  static void devices_with(devices::test::Options first, devices::test::Options second) {
+  static void devices_with(devices::test::TestDeviceOptions first,
+                           devices::test::TestDeviceOptions second) {
     restart();
     second.index = 1;
     devices::test::add_test_gpu(first);

@@ -5,7 +5,7 @@
 namespace tandem::interop {
 namespace {
 
-/// With the weights that checkpoints.py gives it.
+/// The model, with the weights that checkpoints.py gives it.
 keras::Sequential make_model() {
   const keras::Sequential model(
       {keras::layers::Dense(4, {.activation = "relu", .input_shape = {3}}),

@@ -19,12 +19,12 @@ TEST(Trackable, NamesItsChildrenInTheOrderTheyCame) {
 }
 
 TEST(Trackable, CopiesOfAHandleAreTheSameNode) {
-  struct Layer : Trackable {
-    Layer() { track("kernel", kernel); }
+  struct TrackedLayer : Trackable {
+    TrackedLayer() { track("kernel", kernel); }
     Variable kernel{Tensor(1.0f)};
   };
-  const Layer layer;
-  const Layer same = layer;  // NOLINT(performance-unnecessary-copy-initialization)
+  const TrackedLayer layer;
+  const TrackedLayer same = layer;  // NOLINT(performance-unnecessary-copy-initialization)
   same.track("bias", Variable(Tensor(0.0f)));
   EXPECT_EQ(layer.tracked_names(), (std::vector<std::string>{"kernel", "bias"}));
 }
@@ -72,7 +72,7 @@ TEST(Trackable, AHostStateNeedsBothFunctions) {
 /// Writes down what it is told.
 class Waiting final : public WaitingValues {
  public:
-  void child_tracked(int node, const TrackedChild& child) override {
+  void on_child_tracked(int node, const TrackedChild& child) override {
     told += std::to_string(node) + child.name + " ";
   }
   std::string told;

@@ -14,7 +14,7 @@ using op::Signature;
 using op::Split;
 
 /// Where results go.
-enum class Target { own, all };
+enum class SumTarget { own, all };
 
 /// The end of each operand, where all are laid end to end, in elements.
 std::vector<int64_t> ends_of(const Signature& signature) {
@@ -52,7 +52,7 @@ T* peer_out(const Launch& launch, int replica, int output) {
 
 /// Sums a block at a time in local arrays: the results may lie where the inputs lay.
 template <class T>
-void sum_piece(const Launch& launch, Target target, int operand, int64_t begin, int64_t end) {
+void sum_piece(const Launch& launch, SumTarget target, int operand, int64_t begin, int64_t end) {
   constexpr int64_t kBlock = 256;
   constexpr int kMostReplicas = 1 << 16;
   T sums[tree_depth(kMostReplicas)][kBlock];
@@ -65,7 +65,7 @@ void sum_piece(const Launch& launch, Target target, int operand, int64_t begin, 
       return sums[depth];
     };
     const T* sum = tree_sum(0, replicas, input, add);
-    if (target == Target::own) {
+    if (target == SumTarget::own) {
       std::copy_n(sum, n, launch.out<T>(operand) + i);
     } else {
       for (int r = 0; r < replicas; ++r) std::copy_n(sum, n, peer_out<T>(launch, r, operand) + i);
@@ -74,7 +74,7 @@ void sum_piece(const Launch& launch, Target target, int operand, int64_t begin, 
 }
 
 template <class T>
-op::ExecutablePtr prepare_sum(const Signature& signature, Target target) {
+op::ExecutablePtr prepare_sum(const Signature& signature, SumTarget target) {
   return op::executable([ends = ends_of(signature), target](const Launch& launch) {
     for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
       sum_piece<T>(launch, target, operand, begin, end);
@@ -99,9 +99,9 @@ template <class T>
 void register_for(op::BackendKernels& kernels) {
   const std::vector<DType> dtype{dtype_of<T>};
   kernels.add("all_reduce", dtype,
-              [](const Signature& s, int) { return prepare_sum<T>(s, Target::all); });
+              [](const Signature& s, int) { return prepare_sum<T>(s, SumTarget::all); });
   kernels.add("reduce_scatter", dtype,
-              [](const Signature& s, int) { return prepare_sum<T>(s, Target::own); });
+              [](const Signature& s, int) { return prepare_sum<T>(s, SumTarget::own); });
   kernels.add("broadcast", dtype, [](const Signature& s, int) { return prepare_broadcast<T>(s); });
 }
 

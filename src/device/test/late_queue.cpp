@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "core/alignment.h"
-#include "profile/recorder.h"
+#include "profile/span.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 
@@ -184,8 +184,8 @@ void LateQueue::copy(MemorySpace& to_space, void* to, const MemorySpace& from_sp
       std::memmove(target, source, bytes);
       return;
     }
-    if (profile::is_recording()) profile::name_row(device);
-    const profile::Span copying("copy", profile::Kind::copy, 0, static_cast<double>(bytes));
+    if (profile::is_profiling()) profile::name_row(device);
+    const profile::Span copying("copy", profile::Activity::copy, 0, static_cast<double>(bytes));
     std::memcpy(target, source, bytes);
   });
 }
@@ -230,7 +230,7 @@ void* LateMemory::allocate(size_t bytes) {
   return data;
 }
 
-/// In order with the commands, which may still use it.
+/// Memory is given back in order with the commands, which may still use it.
 void LateMemory::deallocate(void* data, size_t bytes) noexcept {
   char* const memory = addresses_.remove(data);
   {

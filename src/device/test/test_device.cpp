@@ -23,7 +23,7 @@ std::set<std::string> without_small_integer_variables(std::set<std::string> miss
 
 }  // namespace
 
-void add_test_gpu(const Options& options) {
+void add_test_gpu(const TestDeviceOptions& options) {
   const auto next = static_cast<int>(config::list_physical_devices("GPU").size());
   if (options.index != next) {
     throw InvalidArgument(

@@ -12,7 +12,7 @@
 
 namespace tandem::devices::test {
 
-struct Options {
+struct TestDeviceOptions {
   int index = 0;                            ///< Of "/physical_device:GPU:<index>": the next one.
   std::chrono::microseconds delay{0};       ///< How late each command starts,
   bool random_delay = false;                ///< or the most that it may be late.
@@ -23,6 +23,6 @@ struct Options {
 
 /// Adds a GPU with backend "test", whose kernels are the CPU's, run late. Throws InvalidArgument
 /// when the index is not the next one.
-void add_test_gpu(const Options& options = {});
+void add_test_gpu(const TestDeviceOptions& options = {});
 
 }  // namespace tandem::devices::test

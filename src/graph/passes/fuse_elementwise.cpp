@@ -21,7 +21,7 @@ namespace {
 
 using op::Expression;
 
-constexpr size_t kMostSteps = 32;
+constexpr size_t kMostCalls = 32;
 constexpr size_t kMostInputs = 12;
 
 bool is_fusible(const Node& node) {
@@ -31,16 +31,17 @@ bool is_fusible(const Node& node) {
 }
 
 /// Elementwise calls over one shape that will be one call, made where the last of them stands.
-struct Group {
+struct FusionSet {
   op::TensorType type;
   std::vector<size_t> members;  // Nodes, in order.
   std::set<int> inputs;         // Values from outside.
   bool open = true;             // Nobody outside has used a member's result yet.
 };
 
-class Fuser {
+class ElementwiseFuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), group_of_(graph.values.size(), -1) {}
+  explicit ElementwiseFuser(Graph& graph)
+      : graph_(graph), uses_(graph), group_of_(graph.values.size(), -1) {}
 
   void run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) visit(i);
@@ -76,7 +77,7 @@ class Fuser {
     for (int input : node.inputs) {
       const int candidate = group_of(input);
       if (candidate < 0 || candidate == joined) continue;
-      const Group& group = groups_[static_cast<size_t>(candidate)];
+      const FusionSet& group = groups_[static_cast<size_t>(candidate)];
       if (!group.open || group.type != type || is_used_by_view(candidate)) continue;
       if (joined < 0) {
         if (fits(group, node)) joined = candidate;
@@ -88,7 +89,7 @@ class Fuser {
       joined = static_cast<int>(groups_.size());
       groups_.push_back({type, {}, {}, true});
     }
-    Group& group = groups_[static_cast<size_t>(joined)];
+    FusionSet& group = groups_[static_cast<size_t>(joined)];
     group.members.push_back(index);
     for (int input : node.inputs) {
       if (group_of(input) != joined) group.inputs.insert(input);
@@ -96,21 +97,21 @@ class Fuser {
     return joined;
   }
 
-  static bool fits(const Group& group, const Node& node) {
-    return group.members.size() < kMostSteps &&
+  static bool fits(const FusionSet& group, const Node& node) {
+    return group.members.size() < kMostCalls &&
            group.inputs.size() + node.inputs.size() <= kMostInputs;
   }
 
   bool can_merge(int a, int b) const {
-    const Group& x = groups_[static_cast<size_t>(a)];
-    const Group& y = groups_[static_cast<size_t>(b)];
-    return x.members.size() + y.members.size() < kMostSteps &&
+    const FusionSet& x = groups_[static_cast<size_t>(a)];
+    const FusionSet& y = groups_[static_cast<size_t>(b)];
+    return x.members.size() + y.members.size() < kMostCalls &&
            x.inputs.size() + y.inputs.size() + 2 <= kMostInputs;
   }
 
   void merge(int into, int from) {
-    Group& target = groups_[static_cast<size_t>(into)];
-    Group& source = groups_[static_cast<size_t>(from)];
+    FusionSet& target = groups_[static_cast<size_t>(into)];
+    FusionSet& source = groups_[static_cast<size_t>(from)];
     for (size_t member : source.members) group_of(graph_.nodes[member].outputs[0]) = into;
     target.members.insert(target.members.end(), source.members.begin(), source.members.end());
     std::ranges::sort(target.members);
@@ -120,9 +121,9 @@ class Fuser {
 
   /// The nodes with each group of more than one member replaced by one call.
   void rebuild() {
-    std::map<size_t, const Group*> made_at;  // The groups, by their last member.
+    std::map<size_t, const FusionSet*> made_at;  // The groups, by their last member.
     std::set<size_t> gone;
-    for (const Group& group : groups_) {
+    for (const FusionSet& group : groups_) {
       if (group.members.size() < 2) continue;
       made_at[group.members.back()] = &group;
       gone.insert(group.members.begin(), group.members.end());
@@ -139,15 +140,15 @@ class Fuser {
     graph_.nodes = std::move(nodes);
   }
 
-  Node fused(const Group& group) {
+  Node fused(const FusionSet& group) {
     const std::set<size_t> members(group.members.begin(), group.members.end());
-    std::map<int, int> step_of;  // The step that computes each value, by the value's storage.
+    std::map<int, int> call_of;  // The call that computes each value, by the value's storage.
     auto expression = std::make_shared<Expression>();
     std::vector<int> inputs = ordered_inputs(group);
     expression->inputs = static_cast<int>(inputs.size());
     const auto operand_of = [&](int value) {
-      const auto step = step_of.find(graph_.storage_of(value));
-      if (step != step_of.end() && graph_.at(value).type == group.type) {
+      const auto step = call_of.find(graph_.storage_of(value));
+      if (step != call_of.end() && graph_.at(value).type == group.type) {
         return expression->inputs + step->second;
       }
       return static_cast<int>(std::ranges::find(inputs, value) - inputs.begin());
@@ -155,11 +156,11 @@ class Fuser {
     Node node;
     for (size_t member : group.members) {
       const Node& call = graph_.nodes[member];
-      Expression::Step step{&call.op(), {}, call.signature.attrs};
+      Expression::Call step{&call.op(), {}, call.signature.attrs};
       for (int input : call.inputs) step.operands.push_back(operand_of(input));
-      const int index = static_cast<int>(expression->steps.size());
-      step_of[call.outputs[0]] = index;
-      expression->steps.push_back(std::move(step));
+      const int index = static_cast<int>(expression->calls.size());
+      call_of[call.outputs[0]] = index;
+      expression->calls.push_back(std::move(step));
       if (is_used_outside(call.outputs[0], members)) {
         expression->outputs.push_back(index);
         node.outputs.push_back(call.outputs[0]);
@@ -174,7 +175,7 @@ class Fuser {
   }
 
   /// The inputs, those of the result's own size first: the result may be written in their place.
-  std::vector<int> ordered_inputs(const Group& group) const {
+  std::vector<int> ordered_inputs(const FusionSet& group) const {
     std::vector<int> inputs(group.inputs.begin(), group.inputs.end());
     std::stable_partition(inputs.begin(), inputs.end(),
                           [&](int v) { return graph_.at(v).type == group.type; });
@@ -190,11 +191,11 @@ class Fuser {
   Graph& graph_;
   const Uses uses_;
   std::vector<int> group_of_;  // The group of each value, or -1.
-  std::vector<Group> groups_;
+  std::vector<FusionSet> groups_;
 };
 
 }  // namespace
 
-void fuse_elementwise(Graph& graph) { Fuser(graph).run(); }
+void fuse_elementwise(Graph& graph) { ElementwiseFuser(graph).run(); }
 
 }  // namespace tandem::graph

@@ -29,9 +29,10 @@ const op::OpDef* with_epilogue(const Node& node) {
   return nullptr;
 }
 
-class Fuser {
+class EpilogueFuser {
  public:
-  explicit Fuser(Graph& graph) : graph_(graph), uses_(graph), made_before_(graph.values.size(), 0) {
+  explicit EpilogueFuser(Graph& graph)
+      : graph_(graph), uses_(graph), made_before_(graph.values.size(), 0) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
       for (int output : graph.nodes[i].outputs) made_before_[static_cast<size_t>(output)] = i + 1;
     }
@@ -66,7 +67,7 @@ class Fuser {
   /// Gives a product the bias that follows it, then functions and a companion, and returns the
   /// calls that it stands for.
   std::vector<size_t> absorb(Node& product, size_t index) {
-    constexpr int kSoFar = -1;  // The result of the steps so far; its number is not known yet.
+    constexpr int kSoFar = -1;  // The result of the calls so far; its number is not known yet.
     auto epilogue = std::make_shared<Expression>();
     epilogue->inputs = 1;
     std::vector<size_t> members{index};
@@ -77,7 +78,7 @@ class Fuser {
     };
     const auto take = [&](size_t user, std::vector<int> operands) {
       const Node& call = graph_.nodes[user];
-      epilogue->steps.push_back({&call.op(), std::move(operands), call.signature.attrs});
+      epilogue->calls.push_back({&call.op(), std::move(operands), call.signature.attrs});
       product.outputs = call.outputs;
       members.push_back(user);
     };
@@ -100,11 +101,11 @@ class Fuser {
       }
     }
     int so_far = 0;
-    for (size_t i = 0; i < epilogue->steps.size(); ++i) {
-      std::ranges::replace(epilogue->steps[i].operands, kSoFar, so_far);
+    for (size_t i = 0; i < epilogue->calls.size(); ++i) {
+      std::ranges::replace(epilogue->calls[i].operands, kSoFar, so_far);
       so_far = epilogue->inputs + static_cast<int>(i);
     }
-    epilogue->outputs = {static_cast<int>(epilogue->steps.size()) - 1};
+    epilogue->outputs = {static_cast<int>(epilogue->calls.size()) - 1};
     product.signature.attrs =
         product.signature.attrs.with("epilogue", op::ExpressionPtr(std::move(epilogue)));
     return members;
@@ -151,6 +152,6 @@ class Fuser {
 
 }  // namespace
 
-void fuse_epilogues(Graph& graph) { Fuser(graph).run(); }
+void fuse_epilogues(Graph& graph) { EpilogueFuser(graph).run(); }
 
 }  // namespace tandem::graph

@@ -1,11 +1,13 @@
 // A function may use several devices: by scopes inside it, or by variables that live apart. This
-// pass gives each call a device and cuts the graph into parts of one device each, as few as the
-// order of the data allows. Each part is then compiled as a program of its own (stage.h).
+// pass gives each call a device and cuts the graph into segments of one device each, as few as the
+// order of the data allows. Each segment is then compiled as a program of its own
+// (compiled_segment.h).
 //
 //   before   %1 = matmul(x, w) on GPU:0    %2 = exp(%1) on CPU:0    %3 = mul(%2, x) on GPU:0
-//   after    part 0, GPU:0: x -> %1        part 1, CPU:0: %1 -> %2  part 2, GPU:0: %2, x -> %3
+//   after    segment 0, GPU:0: x -> %1        segment 1, CPU:0: %1 -> %2  segment 2, GPU:0: %2, x
+//   -> %3
 //
-// What crosses from one part to another is a result of the first and an argument of the second.
+// What crosses from one segment to another is a result of the first and an argument of the second.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,8 +27,8 @@ using devices::DevicePtr;
 /// Chooses a device for each node, in order.
 class Placer {
  public:
-  Placer(const Graph& graph, const DevicePtr& home)
-      : graph_(graph), home_(home), device_of_value_(graph.values.size()) {}
+  Placer(const Graph& graph, const DevicePtr& device)
+      : graph_(graph), default_(device), device_of_value_(graph.values.size()) {}
 
   std::vector<DevicePtr> run() {
     std::vector<DevicePtr> chosen;
@@ -41,18 +43,18 @@ class Placer {
   DevicePtr& at(int value) { return device_of_value_[static_cast<size_t>(value)]; }
 
   DevicePtr device_of(const Node& node) {
-    DevicePtr wanted = node.device ? asked(node) : home_;
+    DevicePtr wanted = node.device ? asked(node) : default_;
     for (int range : node.ranges) {
       const StoreRange& variable = graph_.at(range).range;
       if (!variable.block->is_in(wanted->space())) return variable.block->components()[0]->device();
     }
     if (node.device) return wanted;
-    if (!node.ranges.empty()) return home_;
+    if (!node.ranges.empty()) return default_;
     for (const DevicePtr& near :
          {node.near >= 0 ? at(node.near) : nullptr, device_of_inputs(node)}) {
       if (near && has_kernels(node, *near)) return near;
     }
-    return home_;
+    return default_;
   }
 
   /// What the scope names, or with soft placement the host where a kernel is missing there.
@@ -92,25 +94,25 @@ class Placer {
   }
 
   const Graph& graph_;
-  const DevicePtr& home_;
+  const DevicePtr& default_;
   std::vector<DevicePtr> device_of_value_;
 };
 
-/// Cuts the nodes into parts, each of one device, as few as following the order of data allows.
+/// Cuts the nodes into segments, each of one device, as few as following the order of data allows.
 class Cutter {
  public:
   Cutter(const Graph& graph, const std::vector<DevicePtr>& devices)
-      : graph_(graph), devices_(devices), part_of_node_(graph.nodes.size(), -1) {
+      : graph_(graph), devices_(devices), segment_of_node_(graph.nodes.size(), -1) {
     find_predecessors();
   }
 
   std::vector<std::vector<size_t>> run() {
-    std::vector<std::vector<size_t>> parts;
+    std::vector<std::vector<size_t>> segments;
     for (size_t done = 0; done < graph_.nodes.size();) {
-      parts.push_back(next_part(static_cast<int>(parts.size())));
-      done += parts.back().size();
+      segments.push_back(next_segment(static_cast<int>(segments.size())));
+      done += segments.back().size();
     }
-    return parts;
+    return segments;
   }
 
  private:
@@ -140,25 +142,25 @@ class Cutter {
 
   bool is_ready(size_t node) const {
     return std::ranges::all_of(predecessors_[node],
-                               [&](size_t before) { return part_of_node_[before] >= 0; });
+                               [&](size_t before) { return segment_of_node_[before] >= 0; });
   }
 
-  std::vector<size_t> next_part(int index) {
-    std::vector<size_t> part;
+  std::vector<size_t> next_segment(int index) {
+    std::vector<size_t> segment;
     const devices::Device* device = nullptr;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      if (part_of_node_[i] >= 0 || !is_ready(i)) continue;
+      if (segment_of_node_[i] >= 0 || !is_ready(i)) continue;
       if (device == nullptr) device = devices_[i].get();
       if (devices_[i].get() != device) continue;
-      part_of_node_[i] = index;
-      part.push_back(i);
+      segment_of_node_[i] = index;
+      segment.push_back(i);
     }
-    return part;
+    return segment;
   }
 
   const Graph& graph_;
   const std::vector<DevicePtr>& devices_;
-  std::vector<int> part_of_node_;
+  std::vector<int> segment_of_node_;
   std::vector<std::vector<size_t>> predecessors_;
 };
 
@@ -168,18 +170,18 @@ class Extract {
   Extract(const Graph& whole, const std::vector<size_t>& nodes, const DevicePtr& device,
           std::vector<int>& tensor_of)
       : whole_(whole), tensor_of_(tensor_of) {
-    part_.device = device;
-    part_.graph.drawing_calls = whole.drawing_calls;
+    segment_.device = device;
+    segment_.graph.random_calls = whole.random_calls;
     for (size_t i : nodes) {
       Node node = whole.nodes[i];
       for (int& input : node.inputs) input = mapped(input);
       for (int& range : node.ranges) range = mapped(range);
       for (int& output : node.outputs) {
-        const int own = part_.graph.add_value(whole.at(output));
+        const int own = segment_.graph.add_value(whole.at(output));
         map_[output] = own;
         output = own;
       }
-      part_.graph.nodes.push_back(std::move(node));
+      segment_.graph.nodes.push_back(std::move(node));
     }
   }
 
@@ -187,12 +189,12 @@ class Extract {
   bool add_result(int value, int index) {
     const auto own = map_.find(value);
     if (own == map_.end()) return false;
-    part_.graph.results.push_back(own->second);
+    segment_.graph.results.push_back(own->second);
     tensor_of_[static_cast<size_t>(value)] = index;
     return true;
   }
 
-  Part take() { return std::move(part_); }
+  Segment take() { return std::move(segment_); }
 
  private:
   int mapped(int value) {
@@ -203,35 +205,37 @@ class Extract {
         copy.source == Value::Source::argument || copy.source == Value::Source::node;
     if (from_outside) {
       copy.source = Value::Source::argument;
-      part_.inputs.push_back(tensor_of_[static_cast<size_t>(value)]);
+      segment_.inputs.push_back(tensor_of_[static_cast<size_t>(value)]);
     }
-    known->second = part_.graph.add_value(std::move(copy));
-    if (from_outside) part_.graph.arguments.push_back(known->second);
+    known->second = segment_.graph.add_value(std::move(copy));
+    if (from_outside) segment_.graph.arguments.push_back(known->second);
     return known->second;
   }
 
   const Graph& whole_;
   std::vector<int>& tensor_of_;
-  std::map<int, int> map_;  // From the whole's values to the part's.
-  Part part_;
+  std::map<int, int> map_;  // From the whole's values to the segment's.
+  Segment segment_;
 };
 
-/// True when the caller or a call outside of the part, whose nodes are sorted, uses a value.
-bool is_used_outside(const Uses& uses, int value, const std::vector<size_t>& part) {
-  return std::ranges::any_of(
-      uses.of(value), [&](const Use& use) { return !std::ranges::binary_search(part, use.call); });
+/// True when the caller or a call outside of the segment, whose nodes are sorted, uses a value.
+bool is_used_outside(const Uses& uses, int value, const std::vector<size_t>& segment) {
+  return std::ranges::any_of(uses.of(value), [&](const Use& use) {
+    return !std::ranges::binary_search(segment, use.call);
+  });
 }
 
-void report(const Graph& graph, const std::vector<DevicePtr>& placed, const Home& home) {
+void report(const Graph& graph, const std::vector<DevicePtr>& placed,
+            const FunctionPlacement& placement) {
   if (!devices::settings.log_placement) return;
   for (size_t i = 0; i < placed.size(); ++i) {
-    std::string reason = fmt::format("its function runs there: {}", home.reason);
+    std::string reason = fmt::format("its function runs there: {}", placement.reason);
     std::string asked = current_device_scope().str();
     if (graph.nodes[i].device) {
       asked = graph.nodes[i].device->name();
       reason = placed[i] == graph.nodes[i].device ? "a scope inside the function names it"
                                                   : "its variable lives there";
-    } else if (placed[i] != home.device) {
+    } else if (placed[i] != placement.device) {
       reason = "its variable or most of its inputs are there";
     }
     const auto write = [&](const Node& node) {
@@ -242,30 +246,30 @@ void report(const Graph& graph, const std::vector<DevicePtr>& placed, const Home
   }
 }
 
-/// A graph that is all at home.
-Partition whole(Graph graph, const DevicePtr& home) {
+/// A graph that is all on one device.
+Partition whole(Graph graph, const DevicePtr& device) {
   Partition result;
-  Part part{.device = home, .graph = std::move(graph), .inputs = {}};
-  const int arguments = static_cast<int>(part.graph.arguments.size());
-  for (int i = 0; i < arguments; ++i) part.inputs.push_back(i);
-  for (size_t i = 0; i < part.graph.results.size(); ++i) {
+  Segment segment{.device = device, .graph = std::move(graph), .inputs = {}};
+  const int arguments = static_cast<int>(segment.graph.arguments.size());
+  for (int i = 0; i < arguments; ++i) segment.inputs.push_back(i);
+  for (size_t i = 0; i < segment.graph.results.size(); ++i) {
     result.results.push_back(arguments + static_cast<int>(i));
   }
-  result.parts.push_back(std::move(part));
+  result.segments.push_back(std::move(segment));
   return result;
 }
 
 }  // namespace
 
-Partition partition(Graph graph, const Home& home) {
-  std::vector<DevicePtr> placed = Placer(graph, home.device).run();
-  report(graph, placed, home);
-  if (std::ranges::all_of(placed, [&](const DevicePtr& d) { return d == home.device; })) {
-    return whole(std::move(graph), home.device);
+Partition partition(Graph graph, const FunctionPlacement& placement) {
+  std::vector<DevicePtr> placed = Placer(graph, placement.device).run();
+  report(graph, placed, placement);
+  if (std::ranges::all_of(placed, [&](const DevicePtr& d) { return d == placement.device; })) {
+    return whole(std::move(graph), placement.device);
   }
   make_smaller(graph);  // What need not be computed need not cross either.
   copy_shared_results(graph);
-  placed = Placer(graph, home.device).run();
+  placed = Placer(graph, placement.device).run();
   Partition result;
   std::vector<int> tensor_of(graph.values.size(), -1);
   int tensors = 0;
@@ -278,7 +282,7 @@ Partition partition(Graph graph, const Home& home) {
         if (is_used_outside(uses, output, nodes)) extract.add_result(output, tensors++);
       }
     }
-    result.parts.push_back(extract.take());
+    result.segments.push_back(extract.take());
   }
   for (int value : graph.results) {
     result.results.push_back(tensor_of[static_cast<size_t>(value)]);

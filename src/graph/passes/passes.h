@@ -4,8 +4,8 @@
 
 #include <span>
 
+#include "graph/function_placement.h"
 #include "graph/graph.h"
-#include "graph/home.h"
 
 namespace tandem::graph {
 
@@ -60,23 +60,24 @@ void copy_shared_results(Graph& graph);
 void shard_updates(Graph& graph);
 
 /// A piece of a graph that runs on one device.
-struct Part {
+struct Segment {
   devices::DevicePtr device;
   Graph graph;
   std::vector<int> inputs;  ///< For each argument, which tensor of the call it is.
 };
 
-/// The tensors of a call are its arguments, then the results of each part in turn.
+/// A graph cut by devices. The tensors of a call are its arguments, then the results of each
+/// segment in turn.
 struct Partition {
-  std::vector<Part> parts;   ///< The parts, in the order in which they run.
-  std::vector<int> results;  ///< Which tensors of the call the whole graph returns.
+  std::vector<Segment> segments;  ///< The segments, in the order in which they run.
+  std::vector<int> results;       ///< Which tensors of the call the whole graph returns.
 };
 
 /// Cuts a graph by the devices that its calls run on: what a scope inside the function asks for;
 /// with a variable, where that lives; a gradient beside the call that it is of; else where most of
-/// the inputs are computed, so that little is copied; else at `home`. A graph that is all at home
-/// is one part.
-Partition partition(Graph graph, const Home& home);
+/// the inputs are computed, so that little is copied; else on the device that the function as a
+/// whole was placed on. A graph that is all there is one segment.
+Partition partition(Graph graph, const FunctionPlacement& placement);
 
 /// Calls without effect whose outputs nobody uses are removed.
 void remove_dead_code(Graph& graph);

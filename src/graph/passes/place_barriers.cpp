@@ -19,26 +19,26 @@ namespace {
 
 /// How an instruction's threads divide one operand among them; nothing where each may touch all of
 /// it. Two are the same only if each thread's part is the same bytes of the memory.
-struct Partition {
+struct Division {
   int64_t extent;
   op::Split::Unit unit;
   bool whole_team;
   int64_t unit_bytes = 0;
   int64_t start = 0;   ///< For chunks, the elements before this operand's first.
   bool alone = false;  ///< The first thread has all of it; nothing else counts then.
-  bool operator==(const Partition&) const = default;
+  bool operator==(const Division&) const = default;
 };
 
 struct Access {
   int memory;  ///< A buffer of the arena, or a value outside of it.
   bool writes;
   bool all_reach;  ///< Memory that other replicas touch too.
-  std::optional<Partition> partition;
+  std::optional<Division> division;
 
   /// The two must not run at once, unless each thread stays within its own part.
   bool conflicts(const Access& other) const {
     return memory == other.memory && (writes || other.writes) &&
-           !(partition && partition == other.partition);
+           !(division && division == other.division);
   }
 };
 
@@ -70,11 +70,11 @@ class BarrierPlacer {
   void place(Instruction& instruction) {
     const std::vector<Access> accesses = accesses_of(instruction);
     if (any_conflict(since_team_, accesses, true)) {
-      instruction.barrier = Barrier::team;
+      instruction.barrier = BarrierScope::team;
       since_team_.clear();
       since_any_.clear();
     } else if (any_conflict(since_any_, accesses, false)) {
-      instruction.barrier = Barrier::squad;
+      instruction.barrier = BarrierScope::subteam;
       since_any_.clear();
     }
     since_team_.insert(since_team_.end(), accesses.begin(), accesses.end());
@@ -94,11 +94,11 @@ class BarrierPlacer {
   std::vector<Access> accesses_of(const Instruction& instruction) const {
     const Node& node = instruction.node;
     const op::Split split = node.op().split(node.signature);
-    const Partition shared{split.extent, split.unit, instruction.whole_team};
-    const auto part_of = [&](int value, int64_t start) {
+    const Division shared{split.extent, split.unit, instruction.whole_team};
+    const auto division_of = [&](int value, int64_t start) {
       const op::TensorType& type = graph_.at(value).type;
       const auto size = static_cast<int64_t>(size_of(type.dtype));
-      Partition own = shared;
+      Division own = shared;
       const bool chunks = split.unit == op::Split::Unit::chunk;
       own.unit_bytes =
           chunks ? size : (split.extent == 0 ? 0 : type.shape.total_extent() / split.extent * size);
@@ -109,34 +109,34 @@ class BarrierPlacer {
     std::vector<Access> accesses;
     const std::vector<int64_t> input_starts = starts_of(node.signature.inputs);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      const Partition part = part_of(node.inputs[i], input_starts[i]);
+      const Division division = division_of(node.inputs[i], input_starts[i]);
       accesses.push_back(access(node.inputs[i], false, collective,
-                                split.is_aligned(i) ? std::optional(part) : std::nullopt));
+                                split.is_aligned(i) ? std::optional(division) : std::nullopt));
     }
     const std::vector<int64_t> output_starts = starts_of(node.signature.outputs);
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       accesses.push_back(access(node.outputs[i], true, collective && node.op().writes_peers,
-                                part_of(node.outputs[i], output_starts[i])));
+                                division_of(node.outputs[i], output_starts[i])));
     }
     const std::vector<int64_t> range_starts = range_starts_of(node);
     for (size_t i = 0; i < node.ranges.size(); ++i) {
-      const Partition part = part_of(node.ranges[i], range_starts[i]);
+      const Division division = division_of(node.ranges[i], range_starts[i]);
       const bool writes = node.op().writes_ranges;
       accesses.push_back(
-          access(node.ranges[i], writes, false, writes ? std::optional(part) : std::nullopt));
+          access(node.ranges[i], writes, false, writes ? std::optional(division) : std::nullopt));
     }
     if (instruction.alone) {
-      const Partition all{
+      const Division all{
           .extent = 1, .unit = op::Split::Unit::row, .whole_team = false, .alone = true};
       // Each replica has a first thread: what they share is not one thread's.
       for (Access& access : accesses) {
-        access.partition = access.all_reach ? std::nullopt : std::optional(all);
+        access.division = access.all_reach ? std::nullopt : std::optional(all);
       }
     }
     return accesses;
   }
 
-  Access access(int value, bool writes, bool peers, std::optional<Partition> partition) const {
+  Access access(int value, bool writes, bool peers, std::optional<Division> division) const {
     const int storage = graph_.storage_of(value);
     const int buffer = memory_.buffer_of[static_cast<size_t>(storage)];
     const Value& value_there = graph_.at(storage);
@@ -144,7 +144,7 @@ class BarrierPlacer {
         value_there.source == Value::Source::range && value_there.range.is_same_for_all();
     // Values outside of the arena count from -1 downwards, so as not to meet buffers.
     return {buffer >= 0 ? buffer : -1 - storage, writes, replicas_ > 1 && (variable || peers),
-            partition};
+            division};
   }
 
   const Graph& graph_;

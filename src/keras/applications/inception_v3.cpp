@@ -10,28 +10,28 @@ namespace {
 
 using namespace layers;
 
-struct Step {
+struct Convolution {
   int64_t filters;
   HeightWidth size;
 };
-using Steps = std::vector<Step>;
+using Convolutions = std::vector<Convolution>;
 
 /// A convolution without bias, normalised, with relu.
-KerasTensor convolution(const KerasTensor& x, const Step& step, int64_t stride = 1,
+KerasTensor convolution(const KerasTensor& x, const Convolution& step, int64_t stride = 1,
                         const char* padding = "same") {
   const Conv2D conv(step.filters, step.size,
                     {.strides = stride, .padding = padding, .use_bias = false});
   return layers::Activation("relu")(BatchNormalization({.scale = false})(conv(x)));
 }
 
-KerasTensor chain(KerasTensor x, const Steps& steps) {
-  for (const Step& step : steps) x = convolution(x, step);
+KerasTensor chain(KerasTensor x, const Convolutions& steps) {
+  for (const Convolution& step : steps) x = convolution(x, step);
   return x;
 }
 
 /// Convolutions of which the last one halves the image.
-KerasTensor halving_chain(const KerasTensor& x, Steps steps) {
-  const Step last = steps.back();
+KerasTensor halving_chain(const KerasTensor& x, Convolutions steps) {
+  const Convolution last = steps.back();
   steps.pop_back();
   return convolution(chain(x, steps), last, 2, "valid");
 }

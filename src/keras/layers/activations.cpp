@@ -11,7 +11,7 @@
 namespace tandem::keras {
 namespace {
 
-struct Known {
+struct KnownActivation {
   const char* name;
   Tensor (*apply)(const Tensor&);
 };
@@ -26,7 +26,7 @@ Tensor selu(const Tensor& x) {
 Tensor hard_sigmoid(const Tensor& x) { return relu6(x + 3.0) * (1.0 / 6); }
 Tensor hard_silu(const Tensor& x) { return x * hard_sigmoid(x); }
 
-constexpr Known kKnown[] = {
+constexpr KnownActivation kKnown[] = {
     {"linear", [](const Tensor& x) { return x; }},
     {"relu", relu},
     {"relu6", relu6},
@@ -54,7 +54,7 @@ constexpr Known kKnown[] = {
 
 Activation::Apply apply_of(const std::string& name) {
   std::vector<const char*> names;
-  for (const Known& one : kKnown) {
+  for (const KnownActivation& one : kKnown) {
     if (name == one.name) return one.apply;
     names.push_back(one.name);
   }

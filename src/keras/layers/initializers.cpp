@@ -15,13 +15,13 @@ namespace {
 
 using initializers::variance_scaling;
 
-struct Known {
+struct KnownInitializer {
   const char* name;
   Initializer (*make)();
 };
 
-const std::vector<Known>& known() {
-  static const std::vector<Known> all{
+const std::vector<KnownInitializer>& known() {
+  static const std::vector<KnownInitializer> all{
       {"zeros", [] { return initializers::constant(0); }},
       {"ones", [] { return initializers::constant(1); }},
       {"glorot_uniform", [] { return variance_scaling(1, "fan_avg", "uniform"); }},
@@ -41,7 +41,7 @@ const std::vector<Known>& known() {
 
 Initializer::Make make_of(const std::string& name) {
   std::vector<const char*> names;
-  for (const Known& one : known()) {
+  for (const KnownInitializer& one : known()) {
     if (name == one.name) {
       return [made = one.make()](const Shape& shape, DType dtype) { return made(shape, dtype); };
     }

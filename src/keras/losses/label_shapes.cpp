@@ -32,8 +32,8 @@ Tensor floating_predictions(std::string_view name, const Tensor& y_pred) {
       fmt::format("{}: y_pred is {}; predictions are floating", name, name_of(dtype)));
 }
 
-Pair alike(std::string_view name, const Tensor& y_true, const Tensor& y_pred) {
-  Pair pair{y_true, y_pred};
+TruthAndPrediction alike(std::string_view name, const Tensor& y_true, const Tensor& y_pred) {
+  TruthAndPrediction pair{y_true, y_pred};
   if (y_true.rank() == y_pred.rank() + 1 && ends_in_one(y_true.shape()) && y_pred.rank() > 1) {
     pair.y_true = squeeze(y_true, {-1});
   } else if (y_pred.rank() == y_true.rank() + 1 && ends_in_one(y_pred.shape()) &&
@@ -49,7 +49,8 @@ Pair alike(std::string_view name, const Tensor& y_true, const Tensor& y_pred) {
   return pair;
 }
 
-Pair distributions(std::string_view name, const Tensor& y_true, const Tensor& y_pred) {
+TruthAndPrediction distributions(std::string_view name, const Tensor& y_true,
+                                 const Tensor& y_pred) {
   if (y_pred.rank() < 2 || y_true.shape() != y_pred.shape()) {
     throw_unfit(name, y_true, y_pred, "one shape [batch,..,classes]");
   }
@@ -57,7 +58,8 @@ Pair distributions(std::string_view name, const Tensor& y_true, const Tensor& y_
   return {as_dtype(y_true, predictions.dtype()), predictions};
 }
 
-Pair classes_and_scores(std::string_view name, const Tensor& y_true, const Tensor& y_pred) {
+TruthAndPrediction classes_and_scores(std::string_view name, const Tensor& y_true,
+                                      const Tensor& y_pred) {
   const bool column = y_true.rank() == y_pred.rank() && ends_in_one(y_true.shape());
   const Tensor classes = column ? squeeze(y_true, {-1}) : y_true;
   if (y_pred.rank() < 2 || classes.shape() != y_pred.shape().without(y_pred.rank() - 1)) {

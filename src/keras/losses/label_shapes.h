@@ -8,7 +8,7 @@
 
 namespace tandem::keras {
 
-struct Pair {
+struct TruthAndPrediction {
   Tensor y_true;
   Tensor y_pred;
 };
@@ -20,14 +20,15 @@ Tensor as_dtype(const Tensor& x, DType dtype);
 Tensor floating_predictions(std::string_view name, const Tensor& y_pred);
 
 /// Both with one shape [batch, .., values] and the predictions' dtype. Throws InvalidArgument.
-Pair alike(std::string_view name, const Tensor& y_true, const Tensor& y_pred);
+TruthAndPrediction alike(std::string_view name, const Tensor& y_true, const Tensor& y_pred);
 
 /// Both [.., classes], of one shape, the truth with the predictions' dtype. Throws InvalidArgument.
-Pair distributions(std::string_view name, const Tensor& y_true, const Tensor& y_pred);
+TruthAndPrediction distributions(std::string_view name, const Tensor& y_true, const Tensor& y_pred);
 
 /// The truth as classes [..], without a last axis of size 1, for predictions [.., classes]. Throws
 /// InvalidArgument.
-Pair classes_and_scores(std::string_view name, const Tensor& y_true, const Tensor& y_pred);
+TruthAndPrediction classes_and_scores(std::string_view name, const Tensor& y_true,
+                                      const Tensor& y_pred);
 
 /// `weight` so that it broadcasts to `values`, whose leading axes it has, with their dtype. `what`
 /// it is, "sample_weight". Throws InvalidArgument.

@@ -12,7 +12,7 @@
 namespace tandem::keras {
 namespace {
 
-struct Named {
+struct KnownLoss {
   const char* name;
   Loss (*make)(const std::string& name);
 };
@@ -24,7 +24,7 @@ Loss make(const std::string& name) {
   return Kind(options);
 }
 
-constexpr Named kLosses[] = {
+constexpr KnownLoss kLosses[] = {
     {"categorical_crossentropy",
      make<losses::CategoricalCrossentropy, losses::CategoricalCrossentropyOptions>},
     {"sparse_categorical_crossentropy",
@@ -38,7 +38,7 @@ constexpr Named kLosses[] = {
 };
 
 Loss loss_named(const std::string& name) {
-  for (const Named& named : kLosses) {
+  for (const KnownLoss& named : kLosses) {
     if (name == named.name) return named.make(name);
   }
   throw InvalidArgument(fmt::format("loss: '{}' is unknown; there are '{}'", name,
@@ -218,7 +218,7 @@ Loss::PerExample without(std::optional<int64_t> ignored, Loss::PerExample f) {
 
 std::vector<std::string> known_names() {
   std::vector<std::string> names;
-  for (const Named& named : kLosses) names.emplace_back(named.name);
+  for (const KnownLoss& named : kLosses) names.emplace_back(named.name);
   return names;
 }
 

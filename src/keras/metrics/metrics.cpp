@@ -16,12 +16,12 @@
 namespace tandem::keras {
 namespace {
 
-struct Named {
+struct KnownMetric {
   const char* name;
   Metric::PerExample (*make)(const std::string& name);
 };
 
-const Named kMetrics[] = {
+const KnownMetric kMetrics[] = {
     {"accuracy", [](const std::string& name) { return metrics::accuracy(name); }},
     {"acc", [](const std::string& name) { return metrics::accuracy(name); }},
     {"binary_accuracy",
@@ -44,7 +44,7 @@ Metric::PerExample per_example_of(const Loss& loss) {
 
 Metric::PerExample function_named(const std::string& name) {
   std::vector<std::string> accepted;
-  for (const Named& named : kMetrics) {
+  for (const KnownMetric& named : kMetrics) {
     if (name == named.name) return named.make(name);
     accepted.emplace_back(named.name);
   }

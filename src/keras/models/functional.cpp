@@ -62,7 +62,7 @@ FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& o
   }
   for (const DescribedCall* call : graph.calls) {
     if (call->is_input) continue;
-    Step step{Layer(call->layer), {}, values_, {}};
+    Call step{Layer(call->layer), {}, values_, {}};
     for (const KerasTensor& input : call->inputs) {
       step.inputs.push_back(numbers.at(key_of(input)));
       step.sources.push_back(source_of(input));
@@ -70,7 +70,7 @@ FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& o
     // An output that is an input of the model at the same time keeps the input's number.
     for (size_t i = 0; i < call->outputs; ++i)
       numbers.emplace(Key{call, static_cast<int>(i)}, values_++);
-    steps_.push_back(std::move(step));
+    calls_.push_back(std::move(step));
   }
   for (const KerasTensor& output : outputs) {
     results_.push_back(numbers.at(key_of(output)));
@@ -100,7 +100,7 @@ Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) 
     throw InvalidArgument(fmt::format("input {} is {}, {} is wanted", i, inputs[i].shape().str(),
                                       inputs_[i].shape.str()));
   }
-  for (const Step& step : steps_) {
+  for (const Call& step : calls_) {
     Tensors arguments;
     for (size_t input : step.inputs) arguments.push_back(values[input]);
     Tensors made = step.layer(arguments, context);
@@ -113,7 +113,7 @@ Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) 
 
 std::vector<std::string> FunctionalBody::connections(const LayerBody& layer) const {
   std::vector<std::string> all;
-  for (const Step& step : steps_) {
+  for (const Call& step : calls_) {
     if (step.layer.body().get() != &layer) continue;
     all.insert(all.end(), step.sources.begin(), step.sources.end());
   }

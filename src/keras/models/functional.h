@@ -26,7 +26,7 @@ class FunctionalBody final : public LayerBody {
 
  private:
   /// Values are numbered: the model's inputs, then the outputs of each call.
-  struct Step {
+  struct Call {
     Layer layer;
     std::vector<size_t> inputs;
     size_t first_output;
@@ -34,7 +34,7 @@ class FunctionalBody final : public LayerBody {
   };
 
   TensorSpecs inputs_;
-  std::vector<Step> steps_;
+  std::vector<Call> calls_;
   std::vector<size_t> results_;
   std::vector<std::string> output_names_;
   size_t values_ = 0;

@@ -70,7 +70,7 @@ TrackedSlots::Groups all_slots(const OptimizerDescription& d) {
 }
 
 /// Variables of one dtype in one memory space, which one call updates, with their gradients.
-struct Group {
+struct UpdateSet {
   Tensors gradients;
   Variables variables;
 
@@ -82,12 +82,12 @@ struct Group {
   }
 };
 
-std::vector<Group> grouped(const Tensors& gradients, const Variables& variables) {
-  std::vector<Group> groups;
+std::vector<UpdateSet> grouped(const Tensors& gradients, const Variables& variables) {
+  std::vector<UpdateSet> groups;
   for (size_t i = 0; i < variables.size(); ++i) {
     auto group =
-        std::ranges::find_if(groups, [&](const Group& g) { return g.takes(variables[i]); });
-    if (group == groups.end()) group = groups.insert(group, Group{});
+        std::ranges::find_if(groups, [&](const UpdateSet& g) { return g.takes(variables[i]); });
+    if (group == groups.end()) group = groups.insert(group, UpdateSet{});
     group->gradients.push_back(op::with_all_rows(gradients[i]));
     group->variables.push_back(variables[i]);
   }
@@ -174,10 +174,10 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
   const Tensor step = body_->iterations.value();
   const Tensor rate = current_learning_rate();
   const Tensor is_on = condition.defined() ? condition : Tensor(true);
-  const std::vector<Group> groups = grouped(gradients, variables);
+  const std::vector<UpdateSet> groups = grouped(gradients, variables);
 
   std::vector<Tensors> sums, applied;
-  for (const Group& group : groups) {
+  for (const UpdateSet& group : groups) {
     sums.push_back(collective::all_reduce(group.gradients));
     applied.push_back(described.every == 1 ? sums.back()
                                            : mean(sums.back(), body_->accumulators(group.variables),

@@ -13,7 +13,7 @@ namespace tandem::keras::optimizers {
 struct OptimizerDescription {
   std::string name;
   ops::UpdateRule rule;
-  TrackedSlots::Groups slots;  ///< In the order in which the rule takes them.
+  TrackedSlots::Groups slots;  ///< The slots, in the order in which the rule takes them.
   Clipping clipping;
   int64_t every = 1;  ///< Steps whose gradients are applied together.
 };

@@ -226,7 +226,7 @@ StepFn<T> best(Rule rule) {
   }
 }
 
-/// From the rate and the number of the update, from 1 on.
+/// The numbers of one step, from the rate and the number of the update, from 1 on.
 using ScalarsFn = std::function<Scalars(double rate, double t)>;
 
 /// An update op: what it does in each `every`-th step and in the others, if anything.
@@ -290,7 +290,8 @@ Algorithm accumulate_of(const op::Attrs&) {
   return {Rule::clear, [](double, double) { return Scalars{}; }, true};
 }
 
-/// Of all variables end to end a thread takes a run of chunks, which may cut and span many of them.
+/// A thread takes a run of chunks of all variables, laid end to end; it may cut and span many of
+/// them.
 template <class T>
 class Update final : public op::Executable {
  public:

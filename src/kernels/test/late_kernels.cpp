@@ -8,7 +8,7 @@
 #include "op/cost.h"
 #include "op/instruction_hook.h"
 #include "op/registry.h"
-#include "profile/recorder.h"
+#include "profile/span.h"
 
 namespace tandem::kernels::test {
 namespace {
@@ -32,10 +32,11 @@ class Command {
     const auto real = [&](const void* address) {
       return address == nullptr ? nullptr : devices::test::real_address(space, address);
     };
-    for (size_t i = 0; i < operands; ++i) addresses_[i] = real(launch.slots[launch.operands[i]]);
+    for (size_t i = 0; i < operands; ++i)
+      addresses_[i] = real(launch.addresses[launch.operands[i]]);
     std::iota(operands_.begin(), operands_.end(), 0);
     launch_.workspaces = real(launch.workspaces);
-    step_block_ = static_cast<const op::StepScalars*>(real(launch.step_block));
+    step_block_ = static_cast<const op::StepScalars*>(real(launch.device_step));
     if (launch.replica_name != nullptr) replica_name_ = *launch.replica_name;
   }
 
@@ -43,16 +44,16 @@ class Command {
     try {
       op::Launch launch = launch_;
       const op::StepScalars step = step_block_ == nullptr ? op::StepScalars() : *step_block_;
-      launch.slots = addresses_.data();
+      launch.addresses = addresses_.data();
       launch.operands = operands_.data();
       launch.step = &step;
       call_hook(step);
-      if (profile::is_recording()) {
+      if (profile::is_profiling()) {
         profile::name_row(kernel_->device);
         profile::set_replica(step.replica);
       }
-      const profile::Kind kind =
-          kernel_->op->is_collective ? profile::Kind::reduce : profile::Kind::compute;
+      const profile::Activity kind =
+          kernel_->op->is_collective ? profile::Activity::reduce : profile::Activity::compute;
       const profile::Span computing(kernel_->op->name.c_str(), kind, kernel_->cost.flops,
                                     kernel_->cost.bytes);
       const core::ComputeScope scope;

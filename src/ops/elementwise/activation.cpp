@@ -15,7 +15,7 @@ using op::Attrs;
 using op::Call;
 
 /// An activation with a gradient of one pass, and the registration of both.
-struct Activation {
+struct ActivationRow {
   const char* name;
   const char* grad_name;
   bool by_result;  ///< The gradient is a function of y, else of x.
@@ -25,7 +25,7 @@ struct Activation {
 };
 
 /// Derivatives of `<name>_grad`, which is linear in its first operand.
-op::GradientFn gradient_of_grad(const Activation& activation) {
+op::GradientFn gradient_of_grad(const ActivationRow& activation) {
   return [activation](const Call& call, const Tensors& g) -> Tensors {
     const Tensor& at = call.inputs[1];
     const auto by_g = [&] {
@@ -36,7 +36,7 @@ op::GradientFn gradient_of_grad(const Activation& activation) {
   };
 }
 
-void add(op::Registry& registry, const Activation& activation) {
+void add(op::Registry& registry, const ActivationRow& activation) {
   const auto priced = [&](const op::OpDef& op) { return activation.is_costly ? costly(op) : op; };
   registry.add(priced(binary_op(activation.grad_name, kFloating, gradient_of_grad(activation))));
   const auto gradient = [&grad = registry.op(activation.grad_name),

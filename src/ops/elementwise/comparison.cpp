@@ -44,7 +44,7 @@ Tensor is_inf(const Tensor& x) { return call<"is_inf">(x); }
 Tensor is_finite(const Tensor& x) { return call<"is_finite">(x); }
 
 Tensor::operator bool() const {
-  check_concrete(checked(), "bool");
+  check_has_value(checked(), "bool");
   if (shape().count() != 1) {
     throw InvalidArgument(
         fmt::format("bool: {} is not one element, so it is neither true nor false; reduce_all "

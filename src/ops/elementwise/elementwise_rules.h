@@ -49,20 +49,20 @@ Tensor side(const op::Call& call, size_t input, const Gradient& gradient) {
 
 /// The text of a template argument.
 template <size_t N>
-struct Literal {
+struct TextLiteral {
   char text[N];
-  constexpr Literal(const char (&from)[N]) { std::copy_n(from, N, text); }
+  constexpr TextLiteral(const char (&from)[N]) { std::copy_n(from, N, text); }
 };
 
 /// call<"exp">(x)
-template <Literal kName>
+template <TextLiteral kName>
 Tensor call(const Tensor& x) {
   static const op::OpDef& def = op::find_op(kName.text);
   return op::apply_one(def, {x});
 }
 
 /// call<"add">(a, b), where one may be a plain number.
-template <Literal kName>
+template <TextLiteral kName>
 Tensor call(const Tensor& a, const Tensor& b) {
   static const op::OpDef& def = op::find_op(kName.text);
   if (!is_number(a) && !is_number(b)) return op::apply_one(def, {a, b});
@@ -71,7 +71,7 @@ Tensor call(const Tensor& a, const Tensor& b) {
 }
 
 /// call_with<"elu">({{"alpha", alpha}}, x)
-template <Literal kName, class... Inputs>
+template <TextLiteral kName, class... Inputs>
 Tensor call_with(op::Attrs&& attrs, const Inputs&... inputs) {
   static const op::OpDef& def = op::find_op(kName.text);
   return op::apply_one(def, {inputs...}, std::move(attrs));

@@ -15,12 +15,12 @@ op::TensorTypes infer(const Signature& s) {
   throw FailedPrecondition(s.op->name + ": made by fusion only");
 }
 
-/// Operations of all steps of an expression, whose results have the type of the first output.
+/// Operations of all calls of an expression, whose results have the type of the first output.
 double flops_of_steps(const op::Expression& expression, const Signature& s) {
   double sum = 0;
-  for (const auto& step : expression.steps) {
-    const Signature alone{step.op, {s.outputs[0]}, {s.outputs[0]}, step.attrs, {}};
-    sum += step.op->flops ? step.op->flops(alone)
+  for (const auto& call : expression.calls) {
+    const Signature alone{call.op, {s.outputs[0]}, {s.outputs[0]}, call.attrs, {}};
+    sum += call.op->flops ? call.op->flops(alone)
                           : static_cast<double>(s.outputs[0].shape.total_extent());
   }
   return sum;

@@ -15,12 +15,12 @@ namespace tandem::ops {
 namespace {
 
 /// The whole numbers that a dtype has which has no others.
-struct Range {
+struct WholeRange {
   int64_t least;
   int64_t greatest;
 
-  static Range of(DType dtype) {
-    const auto limits = []<class T>(T) -> Range {
+  static WholeRange of(DType dtype) {
+    const auto limits = []<class T>(T) -> WholeRange {
       return {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
     };
     if (dtype == DType::boolean) return limits(bool());
@@ -37,7 +37,7 @@ struct Range {
 };
 
 void check_has(std::string_view op, DType dtype, auto number) {
-  const Range range = Range::of(dtype);
+  const WholeRange range = WholeRange::of(dtype);
   if (range.has(number)) return;
   throw InvalidArgument(
       fmt::format("{}: the number {} beside a tensor of {}, which has the whole numbers from {} to "

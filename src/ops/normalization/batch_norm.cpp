@@ -162,12 +162,12 @@ Tensor normalize(const Tensor& x, const Tensor& mean, const Tensor& inverse, con
   return op::apply_one(def, {x, mean, inverse, gamma, beta}, {{"own_statistics", own_statistics}});
 }
 
-struct Named {
+struct NamedTensor {
   const char* name;
   const Tensor& tensor;
 };
 
-void check(std::string_view op, const Tensor& x, std::initializer_list<Named> per_channel) {
+void check(std::string_view op, const Tensor& x, std::initializer_list<NamedTensor> per_channel) {
   if (x.dtype() != DType::float32 && x.dtype() != DType::float64) {
     throw InvalidArgument(
         fmt::format("{}: {} is not supported; float32 and float64 are", op, name_of(x.dtype())));

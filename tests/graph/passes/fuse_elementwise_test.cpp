@@ -48,7 +48,7 @@ TEST_F(FusionTest, ATreeBecomesOneCallWithItsSharedPartsOnce) {
   });
   ASSERT_EQ(ops(graph), (Names{"fused"}));
   const auto& made = *graph.nodes[0].signature.attrs.get<op::ExpressionPtr>("expression");
-  EXPECT_EQ(made.steps.size(), 4u);
+  EXPECT_EQ(made.calls.size(), 4u);
 }
 
 TEST_F(FusionTest, WhatOthersNeedIsAnOutputToo) {

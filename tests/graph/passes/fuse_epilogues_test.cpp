@@ -212,7 +212,7 @@ TEST_F(EpilogueTest, DenseLayersOfManyShapes) {
   }
 }
 
-// By every provider: few columns, few terms, large, and several matrices.
+// Every provider has its turn: few columns, few terms, large, and several matrices.
 TEST_F(EpilogueTest, CompanionsOfManyShapes) {
   for (const auto& [x_shape, columns] : std::vector<std::pair<Shape, int64_t>>{{{3, 5}, 4},
                                                                                {{7, 2}, 40},
@@ -279,11 +279,11 @@ TEST_F(EpilogueTest, WhatIsNotANumberStaysSo) {
 
 /// The convolution of an image of ones with a filter of ones counts what the filter sees.
 TEST_F(EpilogueTest, ConvolutionsOfEveryProvider) {
-  struct Layer {
+  struct ProductShape {
     int64_t in, out, groups, images;
   };
-  for (const auto& [in, out, groups, images] :
-       std::vector<Layer>{{8, 16, 1, 3}, {1, 8, 1, 70}, {4, 4, 4, 3}, {6, 4, 2, 3}, {0, 2, 1, 2}}) {
+  for (const auto& [in, out, groups, images] : std::vector<ProductShape>{
+           {8, 16, 1, 3}, {1, 8, 1, 70}, {4, 4, 4, 3}, {6, 4, 2, 3}, {0, 2, 1, 2}}) {
     const Tensor bias = harness::spread({out}, 3);
     const auto channels = static_cast<double>(in / groups);
     std::vector<double> expected;

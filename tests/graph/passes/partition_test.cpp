@@ -124,11 +124,11 @@ TEST_F(PartitionTest, OnlyWhatCrossesIsCopied) {
   step(x, labels);
   const auto text = step.explain();
   // Forward on the first, forward and backward on the second, backward on the first.
-  size_t stages = 0;
+  size_t segments = 0;
   for (size_t at = text.find("\non "); at != std::string::npos; at = text.find("\non ", at + 1)) {
-    ++stages;
+    ++segments;
   }
-  EXPECT_EQ(stages, 3u) << text;
+  EXPECT_EQ(segments, 3u) << text;
   // Each run: the first layer's result goes over, with the rate and number of the step; the
   // gradient comes back.
   reset_copy_report();

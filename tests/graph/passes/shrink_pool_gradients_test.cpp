@@ -130,12 +130,12 @@ TEST_F(PoolGradientTest, AGradientThatIsAlsoUsedAsAViewIsComputed) {
 /// Gradients of a convolution, its bias and its image through relu and pooling, compiled against
 /// eager, which no pass touches.
 TEST_F(PoolGradientTest, GradientsAreThoseOfSingleCalls) {
-  struct Layer {
+  struct PooledLayer {
     Shape image, filter;
     Conv2dOptions convolution{};
     Pool2dOptions pool{};
   };
-  const std::vector<Layer> layers = {
+  const std::vector<PooledLayer> layers = {
       {{5, 13, 13, 32}, {3, 3, 32, 16}},
       {{3, 9, 8, 16}, {3, 3, 16, 5}, {.padding = Padding::same}},
       {{2, 12, 12, 12}, {5, 3, 12, 9}, {.strides = {2, 1}, .padding = Padding::same}},
@@ -143,7 +143,7 @@ TEST_F(PoolGradientTest, GradientsAreThoseOfSingleCalls) {
       {{2, 9, 9, 16}, {3, 3, 16, 8}, {}, {.window = {3, 3}, .strides = {{2, 2}}}},
       {{2, 9, 9, 16}, {3, 3, 8, 8}, {.groups = 2}},
       {{0, 9, 9, 16}, {3, 3, 16, 8}}};
-  for (const Layer& layer : layers) {
+  for (const PooledLayer& layer : layers) {
     const auto f = [&](const Tensors& t) {
       GradientTape tape;
       for (const Tensor& tensor : t) tape.watch(tensor);

@@ -11,8 +11,8 @@ namespace tandem::keras {
 namespace {
 
 /// Each channel times a factor, which is learnt.
-struct Scale : LayerBody {
-  explicit Scale(const std::string& name = {}) : LayerBody("scale", name) {}
+struct ScaleBy : LayerBody {
+  explicit ScaleBy(const std::string& name = {}) : LayerBody("scale_by", name) {}
 
   void build(const TensorSpecs& inputs) override {
     const TensorSpec& x = inputs[0];
@@ -30,7 +30,7 @@ struct Scale : LayerBody {
 class OwnLayer : public harness::FreshDevices {};
 
 TEST_F(OwnLayer, MakesItsWeightsForItsFirstInput) {
-  const Layer layer = make_layer<Scale>();
+  const Layer layer = make_layer<ScaleBy>();
   EXPECT_FALSE(layer.built());
   EXPECT_EQ(layer(ones({4, 3})).to_vector<float>(), std::vector<float>(12, 1));
   ASSERT_EQ(layer.weights().size(), 1u);
@@ -40,13 +40,13 @@ TEST_F(OwnLayer, MakesItsWeightsForItsFirstInput) {
 
 TEST_F(OwnLayer, IsPartOfADescribedModelAndOfItsSummary) {
   const KerasTensor x = Input({3});
-  const Model model({x}, {layers::Dense(2)(make_layer<Scale>("scaled")(x))});
+  const Model model({x}, {layers::Dense(2)(make_layer<ScaleBy>("scaled")(x))});
   EXPECT_EQ(model.count_params(), 3 + (3 * 2 + 2));
-  EXPECT_NE(model.summary().find("scaled (Scale)"), std::string::npos) << model.summary();
+  EXPECT_NE(model.summary().find("scaled (ScaleBy)"), std::string::npos) << model.summary();
 }
 
 TEST_F(OwnLayer, LearnsInFitAndIsRestoredByItsName) {
-  const auto make = [] { return Sequential({make_layer<Scale>(), layers::Dense(1)}); };
+  const auto make = [] { return Sequential({make_layer<ScaleBy>(), layers::Dense(1)}); };
   const Sequential model = make();
   const Tensor x = Tensor::of({{1.f, 2.f}, {3.f, -1.f}, {-2.f, 1.f}, {0.f, 4.f}});
   const Tensor y = Tensor::of({{5.f}, {1.f}, {0.f}, {8.f}});
@@ -66,7 +66,7 @@ TEST_F(OwnLayer, LearnsInFitAndIsRestoredByItsName) {
 TEST_F(OwnLayer, TrainsTheSameOnAnyNumberOfReplicas) {
   config::set_logical_cpus({{.threads = 1}, {.threads = 1}, {.threads = 1}});
   checks::TrainingCase training;
-  training.model = [] { return Sequential({make_layer<Scale>(), layers::Dense(2)}); };
+  training.model = [] { return Sequential({make_layer<ScaleBy>(), layers::Dense(2)}); };
   training.compile = [] { return CompileOptions{.optimizer = "adam", .loss = "mse"}; };
   training.x = {random_normal({23, 4}, 0, 1, {.dtype = DType::float64, .seed = 1})};
   training.y = {random_normal({23, 2}, 0, 1, {.dtype = DType::float64, .seed = 2})};

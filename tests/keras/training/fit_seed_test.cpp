@@ -60,7 +60,7 @@ class SameSeed : public harness::FreshDevices, public testing::WithParamInterfac
     return {.optimizer = optimizers::SGD(0.125), .loss = "mse", .run_eagerly = run_eagerly};
   }
 
-  /// By fit, a step an epoch.
+  /// Trains by fit, a step an epoch.
   Losses fitted(bool run_eagerly, bool by_data_set) const {
     random::set_seed(7);
     const Model model = GetParam().make();
@@ -73,7 +73,7 @@ class SameSeed : public harness::FreshDevices, public testing::WithParamInterfac
     return history.history.at("loss");
   }
 
-  /// By a loop of one's own. The model's first call is within the step.
+  /// Trains by a loop of one's own. The model's first call is within the step.
   Losses looped(bool compiled) const {
     random::set_seed(7);
     const Model model = GetParam().make();

@@ -246,18 +246,18 @@ class HandRun {
   void run_parts(int begin, int end, int parts) {
     const auto executable =
         op::Registry::instance().prepare(signature_, *devices::host_device(), parts);
-    std::vector<void*> slots;
+    std::vector<void*> addresses;
     std::vector<int> indices;
     for (Operand& operand : operands_) {
-      indices.push_back(static_cast<int>(slots.size()));
-      slots.push_back(operand.data());
+      indices.push_back(static_cast<int>(addresses.size()));
+      addresses.push_back(operand.data());
     }
     const op::StepScalars step;
     const size_t stride = (executable->workspace_bytes() + 63) / 64 * 64;
     const auto workspaces = hwy::AllocateAligned<char>(stride * static_cast<size_t>(parts) + 1);
     for (int phase = 0; phase < executable->phases(); ++phase) {
       for (int part = begin; part < end; ++part) {
-        executable->run({.slots = slots.data(),
+        executable->run({.addresses = addresses.data(),
                          .operands = indices.data(),
                          .inputs = static_cast<int>(signature_.inputs.size()),
                          .outputs = static_cast<int>(signature_.outputs.size()),

@@ -12,7 +12,7 @@ struct Plain {
   std::vector<double> y, mean, variance;
 };
 
-/// From the definition, with the statistics of `x`.
+/// The result by the definition, with the statistics of `x`.
 Plain plain_batch_norm(const Tensor& x, const Tensor& gamma, const Tensor& beta, double epsilon) {
   const auto values = x.to_vector<double>();
   const auto scale = gamma.to_vector<double>();

@@ -12,9 +12,9 @@
 namespace tandem::kernels::cpu {
 namespace {
 
-using Steps = std::span<const op::Expression::Step>;
+using Calls = std::span<const op::Expression::Call>;
 
-/// What a step is applied to.
+/// What a call is applied to.
 enum class Source { result, bias, companion };
 
 /// Elements that stay in the innermost cache from one function to the next.
@@ -22,18 +22,18 @@ template <class T>
 constexpr int64_t kBlock = 4096 / sizeof(T);
 
 template <class T>
-class StepFunctions final : public ElementFunctions {
+class CallFunctions final : public ElementFunctions {
  public:
   /// `sources` are those of the expression's inputs.
-  StepFunctions(Steps steps, std::span<const Source> sources) {
-    for (const op::Expression::Step& step : steps) {
-      const Pointwise<T>* function = find_pointwise<T>(step.op->name);
+  CallFunctions(Calls calls, std::span<const Source> sources) {
+    for (const op::Expression::Call& call : calls) {
+      const Pointwise<T>* function = find_pointwise<T>(call.op->name);
       assert(function != nullptr);
       const unsigned all_go_on = (1u << function->inputs) - 1;
       Function& made = functions_.emplace_back(
-          Function{function->runs[all_go_on], function->parameters(step.attrs)});
-      for (size_t i = 0; i < step.operands.size(); ++i) {
-        const auto operand = static_cast<size_t>(step.operands[i]);
+          Function{function->runs[all_go_on], function->parameters(call.attrs)});
+      for (size_t i = 0; i < call.operands.size(); ++i) {
+        const auto operand = static_cast<size_t>(call.operands[i]);
         made.sources[i] = operand < sources.size() ? sources[operand] : Source::result;
       }
     }
@@ -48,7 +48,7 @@ class StepFunctions final : public ElementFunctions {
     }
   }
 
-  /// Applies the steps, with the elements' bias where there is one. A block at a time is fastest.
+  /// Applies the calls, with the elements' bias where there is one. A block at a time is fastest.
   void apply(T* at, const T* bias, const T* companion, int64_t count) const {
     const std::array<const T*, 3> of_source{at, bias, companion};
     for (const Function& function : functions_) {
@@ -72,8 +72,8 @@ class StepFunctions final : public ElementFunctions {
 template <class T>
 class PointwiseEpilogue final : public Epilogue {
  public:
-  PointwiseEpilogue(Steps steps, std::span<const Source> sources, bool has_bias, int64_t columns)
-      : functions_(steps, sources),
+  PointwiseEpilogue(Calls calls, std::span<const Source> sources, bool has_bias, int64_t columns)
+      : functions_(calls, sources),
         columns_(columns),
         has_bias_(has_bias),
         block_rows_(std::max<int64_t>(1, kBlock<T> / std::max<int64_t>(1, columns))) {}
@@ -102,7 +102,7 @@ class PointwiseEpilogue final : public Epilogue {
   }
 
  private:
-  const StepFunctions<T> functions_;
+  const CallFunctions<T> functions_;
   const int64_t columns_;
   const bool has_bias_;
   const int64_t block_rows_;
@@ -131,26 +131,26 @@ EpilogueInputs EpilogueInputs::of(const op::Signature& signature) {
 }
 
 std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature) {
-  const Steps steps = expression_of(signature).steps;
+  const Calls calls = expression_of(signature).calls;
   const EpilogueInputs inputs = EpilogueInputs::of(signature);
   const std::vector<Source> sources = sources_of(inputs);
   const auto& [dtype, shape] = signature.outputs[0];
   const bool has_bias = inputs.bias >= 0;
   const int64_t columns = shape[shape.rank() - 1];
   if (dtype == DType::float32) {
-    return std::make_unique<PointwiseEpilogue<float>>(steps, sources, has_bias, columns);
+    return std::make_unique<PointwiseEpilogue<float>>(calls, sources, has_bias, columns);
   }
-  return std::make_unique<PointwiseEpilogue<double>>(steps, sources, has_bias, columns);
+  return std::make_unique<PointwiseEpilogue<double>>(calls, sources, has_bias, columns);
 }
 
 std::unique_ptr<ElementFunctions> prepare_epilogue_after_bias(const op::Signature& signature) {
   const EpilogueInputs inputs = EpilogueInputs::of(signature);
-  const Steps rest = Steps(expression_of(signature).steps).subspan(inputs.bias >= 0 ? 1 : 0);
+  const Calls rest = Calls(expression_of(signature).calls).subspan(inputs.bias >= 0 ? 1 : 0);
   if (rest.empty()) return nullptr;
   const std::vector<Source> sources = sources_of(inputs);
   if (signature.outputs[0].dtype == DType::float32)
-    return std::make_unique<StepFunctions<float>>(rest, sources);
-  return std::make_unique<StepFunctions<double>>(rest, sources);
+    return std::make_unique<CallFunctions<float>>(rest, sources);
+  return std::make_unique<CallFunctions<double>>(rest, sources);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -1,4 +1,4 @@
-// Evaluates an expression block by block, so that what one step gives the next is still in the
+// Evaluates an expression block by block, so that what one call gives the next is still in the
 // innermost cache.
 #include <algorithm>
 #include <array>
@@ -122,7 +122,7 @@ class Fused final : public op::Executable {
   }
 
  private:
-  struct Step {
+  struct FusedCall {
     RunFn<T> run;
     int arity;
     std::array<int, 2> operands;
@@ -160,73 +160,73 @@ class Fused final : public op::Executable {
   }
 
   /// Looks the functions up and finds each result a place, using again those that are read for the
-  /// last time. The last step writes its output straight away; outputs before it wait in a
+  /// last time. The last call writes its output straight away; outputs before it wait in a
   /// temporary, because the op's outputs may lie where its inputs lie.
   void assign_places() {
-    const auto& steps = expression_->steps;
-    std::vector<int> last_use(steps.size(), -1);
-    for (size_t i = 0; i < steps.size(); ++i) {
-      for (int operand : steps[i].operands) {
+    const auto& calls = expression_->calls;
+    std::vector<int> last_use(calls.size(), -1);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      for (int operand : calls[i].operands) {
         if (operand >= expression_->inputs) {
           last_use[static_cast<size_t>(operand - expression_->inputs)] = static_cast<int>(i);
         }
       }
     }
     for (int output : expression_->outputs) {
-      last_use[static_cast<size_t>(output)] = static_cast<int>(steps.size());
+      last_use[static_cast<size_t>(output)] = static_cast<int>(calls.size());
     }
     std::vector<int> free;
-    for (size_t i = 0; i < steps.size(); ++i) {
-      const Pointwise<T>* function = find_pointwise<T>(steps[i].op->name);
+    for (size_t i = 0; i < calls.size(); ++i) {
+      const Pointwise<T>* function = find_pointwise<T>(calls[i].op->name);
       assert(function != nullptr);
-      Step step{};
-      step.arity = function->inputs;
+      FusedCall call{};
+      call.arity = function->inputs;
       unsigned going_on = 0;
-      for (int k = 0; k < step.arity; ++k) {
-        const int operand = steps[i].operands[static_cast<size_t>(k)];
-        step.operands[static_cast<size_t>(k)] = operand;
+      for (int k = 0; k < call.arity; ++k) {
+        const int operand = calls[i].operands[static_cast<size_t>(k)];
+        call.operands[static_cast<size_t>(k)] = operand;
         const bool stays = operand < expression_->inputs &&
                            inputs_[static_cast<size_t>(operand)].kind == Input::Kind::stays;
         if (!stays) going_on |= 1u << k;
       }
-      step.run = function->runs[going_on];
-      step.parameters = function->parameters(steps[i].attrs);
+      call.run = function->runs[going_on];
+      call.parameters = function->parameters(calls[i].attrs);
       const auto output = std::ranges::find(expression_->outputs, static_cast<int>(i));
       if (output != expression_->outputs.end()) {
-        step.output = static_cast<int>(output - expression_->outputs.begin());
+        call.output = static_cast<int>(output - expression_->outputs.begin());
       }
       // Run functions may write what they read, so operands read for the last time make room.
-      for (int operand : steps[i].operands) {
+      for (int operand : calls[i].operands) {
         const int from = operand - expression_->inputs;
         if (from < 0 || last_use[static_cast<size_t>(from)] != static_cast<int>(i)) continue;
-        const int place = steps_[static_cast<size_t>(from)].temporary;
+        const int place = calls_[static_cast<size_t>(from)].temporary;
         if (std::ranges::find(free, place) == free.end()) free.push_back(place);
       }
-      const bool straight = step.output >= 0 && i + 1 == steps.size();
+      const bool straight = call.output >= 0 && i + 1 == calls.size();
       if (!straight) {
         if (free.empty()) free.push_back(temporaries_++);
-        step.temporary = free.back();
+        call.temporary = free.back();
         free.pop_back();
       }
-      steps_.push_back(step);
+      calls_.push_back(call);
     }
   }
 
   void evaluate(const Launch& launch, const T* expansions, T* temporaries, int64_t at,
                 int64_t count) const {
-    for (const Step& step : steps_) {
+    for (const FusedCall& call : calls_) {
       std::array<const T*, 2> operands{};
-      for (int k = 0; k < step.arity; ++k) {
+      for (int k = 0; k < call.arity; ++k) {
         operands[static_cast<size_t>(k)] =
-            address(launch, expansions, temporaries, step.operands[static_cast<size_t>(k)], at);
+            address(launch, expansions, temporaries, call.operands[static_cast<size_t>(k)], at);
       }
-      T* to = step.temporary < 0 ? launch.out<T>(step.output) + at
-                                 : temporaries + step.temporary * block_;
-      step.run(operands.data(), to, count, step.parameters.data());
+      T* to = call.temporary < 0 ? launch.out<T>(call.output) + at
+                                 : temporaries + call.temporary * block_;
+      call.run(operands.data(), to, count, call.parameters.data());
     }
-    for (const Step& step : steps_) {
-      if (step.output < 0 || step.temporary < 0) continue;
-      std::copy_n(temporaries + step.temporary * block_, count, launch.out<T>(step.output) + at);
+    for (const FusedCall& call : calls_) {
+      if (call.output < 0 || call.temporary < 0) continue;
+      std::copy_n(temporaries + call.temporary * block_, count, launch.out<T>(call.output) + at);
     }
   }
 
@@ -234,7 +234,7 @@ class Fused final : public op::Executable {
                    int64_t at) const {
     if (operand >= expression_->inputs) {
       return temporaries +
-             steps_[static_cast<size_t>(operand - expression_->inputs)].temporary * block_;
+             calls_[static_cast<size_t>(operand - expression_->inputs)].temporary * block_;
     }
     const Input& input = inputs_[static_cast<size_t>(operand)];
     if (input.expansion >= 0) return expansions + input.expansion * block_;
@@ -249,7 +249,7 @@ class Fused final : public op::Executable {
   int64_t period_ = 0;
   std::vector<Input> inputs_;
   std::vector<int> expanded_;  // Inputs that are repeated into the workspace.
-  std::vector<Step> steps_;
+  std::vector<FusedCall> calls_;
   int temporaries_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// From random words to numbers of a distribution, for the instruction set that is being compiled.
-// Included anew for each of them, after hwy/highway.h; therefore the guard that toggles.
+// Turns random words into numbers of a distribution, for the instruction set that is being
+// compiled. Included anew for each of them, after hwy/highway.h; therefore the guard that toggles.
 //
 // A distribution takes whole blocks of four words and makes kPerBlock elements of each. It works on
 // whole vectors: up to a vector beyond `count` is read and written.

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/part.h"
-#include "kernels/cpu/random/random_stream.h"
+#include "kernels/cpu/random/random_source.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -21,7 +21,7 @@ namespace tandem::kernels::cpu {
 namespace {
 
 template <class T>
-using DropFn = void (*)(const PhiloxStream& stream, uint64_t position, int64_t count,
+using DropFn = void (*)(const PhiloxSequence& sequence, uint64_t position, int64_t count,
                         uint32_t dropped_below, T scale, const T* x, T* out, uint8_t* keep);
 
 template <class T>
@@ -72,14 +72,14 @@ void keep_some(const T* x, const uint8_t* keep, T scale, T* out, int64_t count) 
 
 /// One word decides on each element. `out` may be `x`.
 template <class T>
-void drop(const PhiloxStream& stream, uint64_t position, int64_t count, uint32_t dropped_below,
+void drop(const PhiloxSequence& sequence, uint64_t position, int64_t count, uint32_t dropped_below,
           T scale, const T* x, T* out, uint8_t* keep) {
   constexpr int64_t kChunkBlocks = 256;
   HWY_ALIGN uint32_t words[4 * (kChunkBlocks + kBlocksBeyond)];
   while (count > 0) {
     const auto skip = static_cast<int64_t>(position % 4);
     const int64_t taken = std::min(count, 4 * kChunkBlocks - skip);
-    make_blocks(stream, position / 4, (skip + taken + 3) / 4, words);
+    make_blocks(sequence, position / 4, (skip + taken + 3) / 4, words);
     const uint32_t* HWY_RESTRICT word = words + skip;
     for (int64_t i = 0; i < taken; ++i) keep[i] = word[i] >= dropped_below ? 1 : 0;
     for_vectors<T>(taken, [&](auto d, int64_t i) HWY_ATTR {
@@ -121,15 +121,15 @@ template <class T>
 op::ExecutablePtr prepare_dropout(const op::Signature& s, int) {
   const Shape& shape = s.outputs[0].shape;
   const double rate = s.attrs.get<double>("rate");
-  return op::executable([drop = best_drop(T()), source = RandomStream(s),
+  return op::executable([drop = best_drop(T()), source = RandomSource(s),
                          positions = GlobalPositions(s, shape), split = RowSplit(shape),
                          dropped_below = static_cast<uint32_t>(rate * 0x1p32),
                          scale = static_cast<T>(1 / (1 - rate))](const op::Launch& launch) {
     const auto [begin, end] = split.part(launch);
-    const PhiloxStream stream = source.stream(launch);
+    const PhiloxSequence sequence = source.sequence(launch);
     positions.for_each_run(
         launch, begin, end, [&](int64_t first, int64_t count, uint64_t position) {
-          drop(stream, position, count, dropped_below, scale, launch.in<T>(0) + first,
+          drop(sequence, position, count, dropped_below, scale, launch.in<T>(0) + first,
                launch.out<T>(0) + first, launch.out<uint8_t>(1) + first);
         });
   });

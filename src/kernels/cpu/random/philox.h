@@ -35,7 +35,7 @@ inline PhiloxBlock philox(PhiloxBlock counter, PhiloxKey key) {
 }
 
 /// A sequence of blocks: the first half of the counter is the block's index.
-struct PhiloxStream {
+struct PhiloxSequence {
   PhiloxKey key;
   std::array<uint32_t, 2> upper;  ///< The second half.
 
@@ -47,6 +47,6 @@ struct PhiloxStream {
 };
 
 /// Blocks [first, first + count) one after another, many at a time.
-void philox_blocks(const PhiloxStream& stream, uint64_t first, int64_t count, uint32_t* words);
+void philox_blocks(const PhiloxSequence& sequence, uint64_t first, int64_t count, uint32_t* words);
 
 }  // namespace tandem::kernels::cpu

@@ -23,10 +23,10 @@ inline constexpr int64_t kBlocksBeyond = 2 * (HWY_MAX_BYTES / sizeof(uint32_t));
 
 #if HWY_TARGET == HWY_SCALAR
 
-HWY_INLINE void make_blocks(const PhiloxStream& stream, uint64_t first, int64_t count,
+HWY_INLINE void make_blocks(const PhiloxSequence& sequence, uint64_t first, int64_t count,
                             uint32_t* HWY_RESTRICT words) {
   for (int64_t i = 0; i < count; ++i) {
-    const PhiloxBlock block = stream.block(first + static_cast<uint64_t>(i));
+    const PhiloxBlock block = sequence.block(first + static_cast<uint64_t>(i));
     std::copy(block.begin(), block.end(), words + 4 * i);
   }
 }
@@ -60,16 +60,17 @@ HWY_INLINE void one_round(Words d, BlockVecs& b, WordVec key0, WordVec key1) {
   b = {hn::Xor(hn::Xor(high1, b.w1), key0), low1, hn::Xor(hn::Xor(high0, b.w3), key1), low0};
 }
 
-HWY_INLINE BlockVecs counters(Words d, const PhiloxStream& stream, uint64_t first) {
+HWY_INLINE BlockVecs counters(Words d, const PhiloxSequence& sequence, uint64_t first) {
   const auto low = hn::Set(d, static_cast<uint32_t>(first));
   const auto index = hn::Add(low, hn::Iota(d, 0));
   const auto high = hn::Set(d, static_cast<uint32_t>(first >> 32));
   const auto carry = hn::IfThenElseZero(hn::Lt(index, low), hn::Set(d, uint32_t{1}));
-  return {index, hn::Add(high, carry), hn::Set(d, stream.upper[0]), hn::Set(d, stream.upper[1])};
+  return {index, hn::Add(high, carry), hn::Set(d, sequence.upper[0]),
+          hn::Set(d, sequence.upper[1])};
 }
 
 /// Blocks [first, first + count), and up to kBlocksBeyond after them, one after another at `words`.
-HWY_INLINE void make_blocks(const PhiloxStream& stream, uint64_t first, int64_t count,
+HWY_INLINE void make_blocks(const PhiloxSequence& sequence, uint64_t first, int64_t count,
                             uint32_t* HWY_RESTRICT words) {
   using namespace philox_constants;
   const Words d;
@@ -77,10 +78,10 @@ HWY_INLINE void make_blocks(const PhiloxStream& stream, uint64_t first, int64_t 
   for (int64_t done = 0; done < count; done += 2 * lanes_here) {
     const uint64_t index = first + static_cast<uint64_t>(done);
     // Two vectors: the rounds of one fill the waits of the other.
-    BlockVecs a = counters(d, stream, index);
-    BlockVecs b = counters(d, stream, index + static_cast<uint64_t>(lanes_here));
-    uint32_t key0 = stream.key[0];
-    uint32_t key1 = stream.key[1];
+    BlockVecs a = counters(d, sequence, index);
+    BlockVecs b = counters(d, sequence, index + static_cast<uint64_t>(lanes_here));
+    uint32_t key0 = sequence.key[0];
+    uint32_t key1 = sequence.key[1];
     for (int round = 0; round < kRounds; ++round) {
       one_round(d, a, hn::Set(d, key0), hn::Set(d, key1));
       one_round(d, b, hn::Set(d, key0), hn::Set(d, key1));

@@ -1,4 +1,4 @@
-// Draws the random distributions. An element depends on its position in the stream alone, not on
+// Draws the random distributions. An element depends on its position in the sequence alone, not on
 // which thread draws it or how the tensor is cut.
 #include <array>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include "kernels/cpu/part.h"
 #include "kernels/cpu/random/philox.h"
-#include "kernels/cpu/random/random_stream.h"
+#include "kernels/cpu/random/random_source.h"
 #include "op/registry.h"
 #include "tandem/error.h"
 
@@ -27,8 +27,8 @@
 namespace tandem::kernels::cpu {
 namespace {
 
-/// Writes elements of a stream from `position` on.
-using DrawFn = void (*)(const DistributionParameters& parameters, const PhiloxStream& stream,
+/// Writes elements of a sequence from `position` on.
+using DrawFn = void (*)(const DistributionParameters& parameters, const PhiloxSequence& sequence,
                         uint64_t position, int64_t count, void* out);
 
 }  // namespace
@@ -42,8 +42,8 @@ namespace {
 /// Whole chunks are made where they belong. The first and the last, which may begin or end within a
 /// block or a vector, are made aside, so that an element is always computed in the same way.
 template <class Distribution>
-void draw(const DistributionParameters& parameters, const PhiloxStream& stream, uint64_t position,
-          int64_t count, void* to) {
+void draw(const DistributionParameters& parameters, const PhiloxSequence& sequence,
+          uint64_t position, int64_t count, void* to) {
   using T = typename Distribution::Element;
   constexpr int64_t kPerBlock = Distribution::kPerBlock;
   constexpr int64_t kChunkBlocks = 256;
@@ -56,7 +56,7 @@ void draw(const DistributionParameters& parameters, const PhiloxStream& stream, 
     const uint64_t block = position / kPerBlock;
     const auto skip = static_cast<int64_t>(position % kPerBlock);
     const int64_t taken = std::min(count, kChunk - skip);
-    make_blocks(stream, block, (skip + taken + kPerBlock - 1) / kPerBlock, words);
+    make_blocks(sequence, block, (skip + taken + kPerBlock - 1) / kPerBlock, words);
     if (taken == kChunk) {
       distribution(words, kChunk, out);
     } else {
@@ -90,12 +90,12 @@ DrawFn select(Distribution distribution, DType dtype) {
   return nullptr;
 }
 
-void all_blocks(const PhiloxStream& stream, uint64_t first, int64_t count, uint32_t* words) {
+void all_blocks(const PhiloxSequence& sequence, uint64_t first, int64_t count, uint32_t* words) {
   constexpr int64_t kAtOnce = 64;
   HWY_ALIGN uint32_t aside[4 * (kAtOnce + kBlocksBeyond)];
   for (int64_t i = 0; i < count; i += kAtOnce) {
     const int64_t taken = std::min(kAtOnce, count - i);
-    make_blocks(stream, first + static_cast<uint64_t>(i), taken, aside);
+    make_blocks(sequence, first + static_cast<uint64_t>(i), taken, aside);
     std::copy_n(aside, 4 * taken, words + 4 * i);
   }
 }
@@ -116,14 +116,14 @@ op::PrepareFn prepare(Distribution distribution) {
     const auto [dtype, shape] = s.outputs[0];
     return op::executable(
         [draw = HWY_DYNAMIC_DISPATCH(select)(distribution, dtype),
-         parameters = DistributionParameters(distribution, s.attrs), source = RandomStream(s),
+         parameters = DistributionParameters(distribution, s.attrs), source = RandomSource(s),
          positions = GlobalPositions(s, shape), split = RowSplit(shape),
          element = static_cast<int64_t>(size_of(dtype))](const op::Launch& launch) {
           const auto [begin, end] = split.part(launch);
-          const PhiloxStream stream = source.stream(launch);
+          const PhiloxSequence sequence = source.sequence(launch);
           positions.for_each_run(
               launch, begin, end, [&](int64_t first, int64_t count, uint64_t position) {
-                draw(parameters, stream, position, count, launch.out<char>(0) + first * element);
+                draw(parameters, sequence, position, count, launch.out<char>(0) + first * element);
               });
         });
   };
@@ -131,8 +131,8 @@ op::PrepareFn prepare(Distribution distribution) {
 
 }  // namespace
 
-void philox_blocks(const PhiloxStream& stream, uint64_t first, int64_t count, uint32_t* words) {
-  HWY_DYNAMIC_DISPATCH(all_blocks)(stream, first, count, words);
+void philox_blocks(const PhiloxSequence& sequence, uint64_t first, int64_t count, uint32_t* words) {
+  HWY_DYNAMIC_DISPATCH(all_blocks)(sequence, first, count, words);
 }
 
 void register_random(op::BackendKernels& kernels) {

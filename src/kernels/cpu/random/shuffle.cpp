@@ -4,23 +4,23 @@
 #include <utility>
 
 #include "kernels/cpu/part.h"
-#include "kernels/cpu/random/random_stream.h"
+#include "kernels/cpu/random/random_source.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
 namespace {
 
 /// Fisher and Yates, as Durstenfeld wrote it down: each place from the last on is exchanged with
-/// one that is not behind it. Block i of the stream decides on place i.
+/// one that is not behind it. Block i of the sequence decides on place i.
 op::ExecutablePtr prepare_permutation(const op::Signature& s, int) {
   return op::executable(
-      [source = RandomStream(s), n = s.outputs[0].shape.count()](const op::Launch& launch) {
+      [source = RandomSource(s), n = s.outputs[0].shape.count()](const op::Launch& launch) {
         if (launch.part != 0) return;
-        const PhiloxStream stream = source.stream(launch);
+        const PhiloxSequence sequence = source.sequence(launch);
         auto* order = launch.out<int64_t>(0);
         std::iota(order, order + n, int64_t{0});
         for (int64_t i = n - 1; i > 0; --i) {
-          const PhiloxBlock words = stream.block(static_cast<uint64_t>(i));
+          const PhiloxBlock words = sequence.block(static_cast<uint64_t>(i));
           const uint64_t bits = uint64_t{words[1]} << 32 | words[0];
           const auto places = static_cast<unsigned __int128>(i) + 1;
           std::swap(order[i], order[static_cast<int64_t>(bits * places >> 64)]);

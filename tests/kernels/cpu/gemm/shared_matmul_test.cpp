@@ -43,7 +43,7 @@ Matrix run(const op::Executable& executable, const GemmShape& s, int parts, int 
   Matrix b = random_matrix(s.k * s.n, 2);
   Matrix c(static_cast<size_t>(s.m * s.n));
   Matrix bias = bias_of(s);
-  void* slots[] = {a.data(), b.data(), c.data(), bias.data()};
+  void* addresses[] = {a.data(), b.data(), c.data(), bias.data()};
   const std::vector<int> operands = with_bias ? std::vector{0, 1, 3, 2} : std::vector{0, 1, 2};
   const size_t stride = (executable.workspace_bytes() + 63) / 64 * 64;
   const auto workspaces = hwy::AllocateAligned<char>(stride * static_cast<size_t>(parts));
@@ -52,7 +52,7 @@ Matrix run(const op::Executable& executable, const GemmShape& s, int parts, int 
   threads.reserve(static_cast<size_t>(parts));
   for (int part = 0; part < parts; ++part) {
     threads.emplace_back([&, part] {
-      op::Launch launch{.slots = slots,
+      op::Launch launch{.addresses = addresses,
                         .operands = operands.data(),
                         .inputs = with_bias ? 3 : 2,
                         .outputs = 1,

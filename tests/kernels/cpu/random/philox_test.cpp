@@ -20,14 +20,14 @@ TEST(Philox, GivesThePublishedNumbers) {
 
 /// Many blocks at a time are the same as one after another, also where the index outgrows a word.
 TEST(Philox, VectorsOfBlocksAreTheSameBlocks) {
-  const PhiloxStream stream{{0xa4093822, 0x299f31d0}, {0x13198a2e, 0x03707344}};
+  const PhiloxSequence sequence{{0xa4093822, 0x299f31d0}, {0x13198a2e, 0x03707344}};
   for (const uint64_t first : {uint64_t{0}, uint64_t{12345}, uint64_t{0xfffffff9},
                                uint64_t{0x85a308d3243f6a88}, ~uint64_t{0} - 5}) {
     for (const int64_t count : {1, 7, 64, 150}) {
       std::vector<uint32_t> words(static_cast<size_t>(4 * count) + 1, 42);
-      philox_blocks(stream, first, count, words.data());
+      philox_blocks(sequence, first, count, words.data());
       for (int64_t i = 0; i < count; ++i) {
-        const PhiloxBlock wanted = stream.block(first + static_cast<uint64_t>(i));
+        const PhiloxBlock wanted = sequence.block(first + static_cast<uint64_t>(i));
         const auto* got = words.data() + 4 * i;
         EXPECT_EQ((PhiloxBlock{got[0], got[1], got[2], got[3]}), wanted) << first << "+" << i;
       }

@@ -1,4 +1,5 @@
-/// Which random numbers a call draws: its stream of them, and the positions of its elements in it.
+/// Which random numbers a call draws: its sequence of them, and the positions of its elements in
+/// it.
 #pragma once
 
 #include <algorithm>
@@ -9,22 +10,22 @@
 
 namespace tandem::kernels::cpu {
 
-class RandomStream {
+class RandomSource {
  public:
-  /// The stream of a call with the attributes seeded and seed.
-  explicit RandomStream(const op::Signature& s)
+  /// The sequence of a call with the attributes seeded and seed.
+  explicit RandomSource(const op::Signature& s)
       : seeded_(s.attrs.get<bool>("seeded")),
         seed_(static_cast<uint64_t>(s.attrs.get<int64_t>("seed"))) {}
 
-  PhiloxStream stream(const op::Launch& launch) const {
+  PhiloxSequence sequence(const op::Launch& launch) const {
     const op::RandomRun& run = launch.step->random;
     const uint64_t key =
         seeded_ ? mixed(mixed(run.seed) ^ seed_) : mixed(mixed(~run.unseeded_seed));
-    const uint64_t call = run.call + static_cast<uint64_t>(launch.stream);
-    // The upper half of a count that large is folded in: 2^32 calls have streams of their own.
+    const uint64_t call = run.call + static_cast<uint64_t>(launch.random_call);
+    // The upper half of a count that large is folded in: 2^32 calls have sequences of their own.
     const auto high = static_cast<uint32_t>(call >> 32);
     return {{static_cast<uint32_t>(key), static_cast<uint32_t>(key >> 32)},
-            {static_cast<uint32_t>(launch.salt) ^ run.sequence,
+            {static_cast<uint32_t>(launch.salt) ^ run.purpose,
              static_cast<uint32_t>(call) ^ high * 0x9E3779B9u}};
   }
 

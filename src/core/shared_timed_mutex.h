@@ -1,12 +1,12 @@
-/// A lock that many may hold to read, or one to write, waited for with a deadline as a Baton is.
-/// Who waits to write lets no further readers in. Not recursive.
+/// A lock that many may hold to read, or one to write, waited for with a deadline as a TimedMutex
+/// is. Who waits to write lets no further readers in. Not recursive.
 #pragma once
 
 #include "core/signal.h"
 
 namespace tandem::core {
 
-class SharedBaton {
+class SharedTimedMutex {
  public:
   bool try_lock() {
     int nobody = 0;

@@ -1,4 +1,4 @@
-#include "profile/recorder.h"
+#include "profile/span.h"
 
 #include "profile/session.h"
 
@@ -9,10 +9,10 @@ thread_local std::string row_name;
 thread_local int current_replica = -1;
 
 thread_local uint64_t row_session = 0;
-thread_local std::shared_ptr<Row> row;
+thread_local std::shared_ptr<ProfileRow> row;
 
-/// This thread's row in a session, made on its first event.
-Row& own_row(Session& session) {
+/// This thread's row in a session, made on its first interval.
+ProfileRow& own_row(Session& session) {
   if (!row || row_session != session.id()) {
     row = session.add_row(row_name);
     row_session = session.id();
@@ -22,15 +22,15 @@ Row& own_row(Session& session) {
 
 }  // namespace
 
-std::atomic<bool> recording{false};
+std::atomic<bool> profiling{false};
 
-void record(const Event& event) {
+void add(const Interval& interval) {
   const std::shared_ptr<Session> session = current_session();
   if (!session) return;
-  Row& own = own_row(*session);
+  ProfileRow& own = own_row(*session);
   std::lock_guard lock(own.mutex);
-  own.events.push_back(event);
-  own.events.back().replica = current_replica;
+  own.intervals.push_back(interval);
+  own.intervals.back().replica = current_replica;
 }
 
 void set_replica(int replica) { current_replica = replica; }

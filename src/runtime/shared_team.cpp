@@ -1,4 +1,4 @@
-#include "runtime/teams.h"
+#include "runtime/shared_team.h"
 
 #include <fmt/format.h>
 
@@ -13,27 +13,28 @@
 namespace tandem::runtime {
 namespace {
 
-thread_local std::weak_ptr<TeamSlot> last;
+thread_local std::weak_ptr<SharedTeam> last;
 
-std::vector<core::Squad> squads_of(const std::vector<devices::DevicePtr>& devices,
-                                   bool single_threaded, const std::vector<std::string>& names) {
-  std::vector<core::Squad> squads;
+std::vector<core::Subteam> subteams_of(const std::vector<devices::DevicePtr>& devices,
+                                       bool single_threaded,
+                                       const std::vector<std::string>& names) {
+  std::vector<core::Subteam> subteams;
   for (size_t i = 0; i < devices.size(); ++i) {
     const std::string& device = devices[i]->name();
     const int threads = single_threaded ? 1 : devices[i]->threads();
     if (!names.empty()) {
-      squads.push_back({threads, names[i]});
+      subteams.push_back({threads, names[i]});
     } else {
-      squads.push_back(
+      subteams.push_back(
           {threads, devices.size() == 1 ? device : fmt::format("replica {} on {}", i, device)});
     }
   }
-  return squads;
+  return subteams;
 }
 
 }  // namespace
 
-void TeamSlot::run(const std::shared_ptr<core::Job>& job, const JobTraits& traits) {
+void SharedTeam::run(const std::shared_ptr<core::Job>& job, const JobTraits& traits) {
   if (core::Team::is_playing()) {
     throw FailedPrecondition(
         "function: called from within a step that is running; call it before or after the step");
@@ -50,7 +51,7 @@ void TeamSlot::run(const std::shared_ptr<core::Job>& job, const JobTraits& trait
   }
 }
 
-void TeamSlot::run_beside_others(const std::shared_ptr<core::Job>& job, bool is_small) {
+void SharedTeam::run_beside_others(const std::shared_ptr<core::Job>& job, bool is_small) {
   if (!is_small && !core::in_background()) {
     const std::unique_lock team(team_mutex_, std::try_to_lock);
     if (team) return run_on_team(job);
@@ -59,8 +60,8 @@ void TeamSlot::run_beside_others(const std::shared_ptr<core::Job>& job, bool is_
 }
 
 /// A team that broke is left to its stuck threads.
-void TeamSlot::run_on_team(const std::shared_ptr<core::Job>& job) {
-  if (!team_) team_ = std::make_unique<core::Team>(squads_);
+void SharedTeam::run_on_team(const std::shared_ptr<core::Job>& job) {
+  if (!team_) team_ = std::make_unique<core::Team>(subteams_);
   try {
     team_->run(job, config::wait_deadline());
   } catch (...) {
@@ -69,7 +70,7 @@ void TeamSlot::run_on_team(const std::shared_ptr<core::Job>& job) {
   }
 }
 
-void TeamSlot::run_alone(const std::shared_ptr<core::Job>& job) {
+void SharedTeam::run_alone(const std::shared_ptr<core::Job>& job) {
   const auto give_back = [this](core::Team* team) {
     const std::lock_guard lock(singles_mutex_);
     singles_.emplace_back(team);
@@ -82,11 +83,11 @@ void TeamSlot::run_alone(const std::shared_ptr<core::Job>& job) {
       singles_.pop_back();
     }
   }
-  if (!single) single.reset(new core::Team(squads_, 1));
+  if (!single) single.reset(new core::Team(subteams_, 1));
   single->run(job, config::wait_deadline());
 }
 
-bool TeamSlot::run_if_awake(const std::shared_ptr<core::Job>& job) {
+bool SharedTeam::run_if_awake(const std::shared_ptr<core::Job>& job) {
   if (core::Team::is_playing()) return false;
   const std::shared_lock lock(variables_, std::try_to_lock);
   if (!lock) return false;
@@ -96,26 +97,27 @@ bool TeamSlot::run_if_awake(const std::shared_ptr<core::Job>& job) {
   return true;
 }
 
-void TeamSlot::throw_held() const {
-  throw DeadlineExceeded(
-      fmt::format("{}: another thread's work held the device for more than {:.3g} s",
-                  squads_[0].name, std::chrono::duration<double>(config::wait_deadline()).count()));
+void SharedTeam::throw_held() const {
+  throw DeadlineExceeded(fmt::format(
+      "{}: another thread's work held the device for more than {:.3g} s", subteams_[0].name,
+      std::chrono::duration<double>(config::wait_deadline()).count()));
 }
 
-std::shared_ptr<TeamSlot> last_team() { return last.lock(); }
+std::shared_ptr<SharedTeam> last_team() { return last.lock(); }
 
-std::shared_ptr<TeamSlot> team_slot(const std::vector<devices::DevicePtr>& devices,
-                                    bool single_threaded, const std::vector<std::string>& names) {
+std::shared_ptr<SharedTeam> shared_team(const std::vector<devices::DevicePtr>& devices,
+                                        bool single_threaded,
+                                        const std::vector<std::string>& names) {
   using Key = std::tuple<bool, std::vector<uint64_t>, std::vector<std::string>>;
   static std::mutex mutex;
-  static auto* slots = new std::map<Key, std::shared_ptr<TeamSlot>>;
+  static auto* teams = new std::map<Key, std::shared_ptr<SharedTeam>>;
   std::vector<uint64_t> ids;
   ids.reserve(devices.size());
   for (const auto& device : devices) ids.push_back(device->id());
   std::lock_guard lock(mutex);
-  auto& slot = (*slots)[{single_threaded, std::move(ids), names}];
-  if (!slot) slot = std::make_shared<TeamSlot>(squads_of(devices, single_threaded, names));
-  return slot;
+  auto& team = (*teams)[{single_threaded, std::move(ids), names}];
+  if (!team) team = std::make_shared<SharedTeam>(subteams_of(devices, single_threaded, names));
+  return team;
 }
 
 }  // namespace tandem::runtime

@@ -1,4 +1,4 @@
-#include "execution/stage.h"
+#include "execution/compiled_segment.h"
 
 #include <algorithm>
 #include <map>
@@ -9,19 +9,19 @@
 
 namespace tandem::graph {
 
-Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arguments,
-                   int64_t rows) {
+Tensors run_segments(const std::vector<CompiledSegment>& segments,
+                     std::span<const Tensor> arguments, int64_t rows) {
   Tensors tensors(arguments.begin(), arguments.end());
   const op::RandomRun random =
-      runtime::next_random_run(stages.empty() ? 0 : stages[0].program->graph().drawing_calls);
+      runtime::next_random_run(segments.empty() ? 0 : segments[0].program->graph().random_calls);
   std::map<std::pair<int, const devices::MemorySpace*>, Tensor> copies;  // Or the tensor itself.
-  for (const Stage& stage : stages) {
-    const std::shared_ptr<Execution> held = stage.executions->first();
+  for (const CompiledSegment& segment : segments) {
+    const std::shared_ptr<Execution> held = segment.executions->first();
     Execution& execution = *held;
     execution.set_shard(0, {.rows = rows}, rows);
-    const devices::DevicePtr& device = stage.replicas->devices[0];
-    for (size_t i = 0; i < stage.inputs.size(); ++i) {
-      const int tensor = stage.inputs[i];
+    const devices::DevicePtr& device = segment.replicas->devices[0];
+    for (size_t i = 0; i < segment.inputs.size(); ++i) {
+      const int tensor = segment.inputs[i];
       Tensor& here = copies[{tensor, &device->space()}];
       if (!here.defined()) {
         here = input_on_device(tensors[static_cast<size_t>(tensor)], device, "function");
@@ -29,7 +29,7 @@ Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arg
       execution.bind(0, static_cast<int>(i), here);
     }
     execution.run(random);
-    const size_t results = stage.program->graph().results.size();
+    const size_t results = segment.program->graph().results.size();
     for (size_t i = 0; i < results; ++i) {
       tensors.push_back(execution.result(0, static_cast<int>(i)));
     }
@@ -37,7 +37,8 @@ Tensors run_stages(const std::vector<Stage>& stages, std::span<const Tensor> arg
   return tensors;
 }
 
-MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, int64_t rows) {
+MemoryPlan memory_plan_of(const std::vector<CompiledSegment>& segments, size_t arguments,
+                          int64_t rows) {
   MemoryPlan all;
   const auto entry = [&](const std::string& name) -> MemoryPlan::Device& {
     const auto known = std::ranges::find(all.devices, name, &MemoryPlan::Device::name);
@@ -48,21 +49,21 @@ MemoryPlan memory_plan_of(const std::vector<Stage>& stages, size_t arguments, in
   // The memory space of each tensor of the call.
   std::vector<const devices::MemorySpace*> lies_in(arguments);
   std::set<std::pair<int, const devices::MemorySpace*>> copied;
-  for (const Stage& stage : stages) {
-    for (const MemoryPlan::Device& own : stage.executions->first()->memory_plan(rows).devices) {
+  for (const CompiledSegment& segment : segments) {
+    for (const MemoryPlan::Device& own : segment.executions->first()->memory_plan(rows).devices) {
       MemoryPlan::Device& device = entry(own.name);
       device.arena_bytes += own.arena_bytes;
       device.result_bytes += own.result_bytes;
       device.copy_bytes += own.copy_bytes;
     }
-    const devices::MemorySpace& space = stage.replicas->devices[0]->space();
-    const Graph& graph = stage.program->graph();
-    for (size_t i = 0; i < stage.inputs.size(); ++i) {
-      const auto* from = lies_in[static_cast<size_t>(stage.inputs[i])];
+    const devices::MemorySpace& space = segment.replicas->devices[0]->space();
+    const Graph& graph = segment.program->graph();
+    for (size_t i = 0; i < segment.inputs.size(); ++i) {
+      const auto* from = lies_in[static_cast<size_t>(segment.inputs[i])];
       if (from == nullptr || from == &space) continue;
-      if (!copied.insert({stage.inputs[i], &space}).second) continue;
+      if (!copied.insert({segment.inputs[i], &space}).second) continue;
       const op::TensorType& type = graph.at(graph.arguments[i]).type;
-      entry(stage.replicas->devices[0]->name()).copy_bytes +=
+      entry(segment.replicas->devices[0]->name()).copy_bytes +=
           devices::Allocator::rounded(type.bytes(rows));
     }
     lies_in.resize(lies_in.size() + graph.results.size(), &space);

@@ -10,7 +10,7 @@ namespace tandem::graph {
 namespace {
 
 using namespace std::chrono_literals;
-using distribute::Reduction;
+using distribute::CrossDeviceReduction;
 using harness::Classifier;
 using harness::Doubles;
 using harness::expect_same_components;
@@ -81,7 +81,9 @@ Doubles classifier_on(const Setting& setting) {
 TEST_F(SpreadTest, AClassifierTrainsAsOnOneDevice) {
   const Doubles one = classifier_on_one_device();
   for (const Names& names : {kGpus, kGpuAndCpu, kGpusAndCpus}) {
-    for (Reduction reduction : {Reduction::automatic, Reduction::ranges, Reduction::one_device}) {
+    for (CrossDeviceReduction reduction :
+         {CrossDeviceReduction::automatic, CrossDeviceReduction::ranges,
+          CrossDeviceReduction::one_device}) {
       const Setting setting{.devices = names, .reduction = reduction};
       expect_near(classifier_on(setting), one, setting.str());
     }
@@ -92,7 +94,8 @@ TEST_F(SpreadTest, ADeviceMayHaveSeveralReplicas) {
   const Doubles one = classifier_on_one_device();
   for (const Names& names : {Names{"/GPU:0", "/GPU:0"}, Names{"/GPU:0", "/GPU:1", "/GPU:0"},
                              Names{"/CPU:0", "/GPU:0", "/CPU:0", "/GPU:0"}}) {
-    for (Reduction reduction : {Reduction::ranges, Reduction::one_device}) {
+    for (CrossDeviceReduction reduction :
+         {CrossDeviceReduction::ranges, CrossDeviceReduction::one_device}) {
       const Setting setting{.devices = names, .reduction = reduction};
       expect_near(classifier_on(setting), one, setting.str());
     }
@@ -119,13 +122,15 @@ TEST_F(SpreadTest, CentralVariablesTrainAsOnOneDevice) {
 }
 
 TEST_F(SpreadTest, TheBitsDoNotDependOnWhereTheReplicasAre) {
-  const auto on = [](const Names& names, Reduction reduction) {
+  const auto on = [](const Names& names, CrossDeviceReduction reduction) {
     return classifier_on({.devices = names, .reduction = reduction, .single_threaded = true});
   };
-  const Doubles wanted = on({"/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3"}, Reduction::automatic);
+  const Doubles wanted =
+      on({"/CPU:0", "/CPU:1", "/CPU:2", "/CPU:3"}, CrossDeviceReduction::automatic);
   for (const Names& names : {Names(4, "/GPU:0"), Names{"/GPU:0", "/GPU:0", "/GPU:1", "/GPU:1"},
                              Names{"/GPU:0", "/CPU:0", "/GPU:1", "/CPU:1"}}) {
-    for (Reduction reduction : {Reduction::ranges, Reduction::one_device}) {
+    for (CrossDeviceReduction reduction :
+         {CrossDeviceReduction::ranges, CrossDeviceReduction::one_device}) {
       EXPECT_EQ(on(names, reduction), wanted) << names[3];
     }
   }
@@ -134,14 +139,15 @@ TEST_F(SpreadTest, TheBitsDoNotDependOnWhereTheReplicasAre) {
 TEST_F(SpreadTest, LateQueuesChangeNothing) {
   const Doubles one = classifier_on_one_device();
   devices_with({.delay = 200us}, {.delay = 50us});
-  const Setting settings[] = {{.devices = kGpusAndCpus, .reduction = Reduction::ranges},
-                              {.devices = kGpus, .home = "/CPU:0"}};
+  const Setting settings[] = {{.devices = kGpusAndCpus, .reduction = CrossDeviceReduction::ranges},
+                              {.devices = kGpus, .central = "/CPU:0"}};
   for (const Setting& setting : settings) expect_near(classifier_on(setting), one, setting.str());
 }
 
 /// A model with a layer, an optimizer and a metric, as the settings of a test want them.
-struct Model {
-  explicit Model(const keras::optimizers::Adam& adam, bool normalizes = false, double drops = 0)
+struct TrainedModel {
+  explicit TrainedModel(const keras::optimizers::Adam& adam, bool normalizes = false,
+                        double drops = 0)
       : optimizer(adam) {
     std::vector<double> values(static_cast<size_t>(kColumns * 10));
     for (size_t i = 0; i < values.size(); ++i) values[i] = harness::uniform(9, i) - 0.5;
@@ -189,7 +195,7 @@ struct Model {
 /// The same training on one device and on the devices of several settings.
 template <class Make>
 void expect_as_on_one_device(Make make) {
-  const auto histories = [&](const Model& model, auto train) {
+  const auto histories = [&](const TrainedModel& model, auto train) {
     random::set_seed(7);
     Doubles history = trained(model, train);
     const Doubles state = model.state();
@@ -205,9 +211,9 @@ void expect_as_on_one_device(Make make) {
     });
   }
   const Setting settings[] = {{.devices = kGpus},
-                              {.devices = kGpusAndCpus, .reduction = Reduction::ranges},
-                              {.devices = kGpus, .home = "/CPU:0"},
-                              {.devices = kGpuAndCpu, .home = "/GPU:0"}};
+                              {.devices = kGpusAndCpus, .reduction = CrossDeviceReduction::ranges},
+                              {.devices = kGpus, .central = "/CPU:0"},
+                              {.devices = kGpuAndCpu, .central = "/GPU:0"}};
   for (const Setting& setting : settings) {
     const Group group(setting);
     const StoreScope scope(group.store());
@@ -222,25 +228,25 @@ void expect_as_on_one_device(Make make) {
 
 TEST_F(SpreadTest, NormalisationOverAllReplicasIsThatOfOneDevice) {
   expect_as_on_one_device(
-      [] { return std::make_shared<Model>(keras::optimizers::Adam(0.01), true); });
+      [] { return std::make_shared<TrainedModel>(keras::optimizers::Adam(0.01), true); });
 }
 
 TEST_F(SpreadTest, AccumulatedGradientsAreThoseOfOneDevice) {
   expect_as_on_one_device([] {
-    return std::make_shared<Model>(
+    return std::make_shared<TrainedModel>(
         keras::optimizers::Adam(0.01, {.gradient_accumulation_steps = 3}));
   });
 }
 
 TEST_F(SpreadTest, ClippingByTheGlobalNormIsThatOfOneDevice) {
   expect_as_on_one_device([] {
-    return std::make_shared<Model>(keras::optimizers::Adam(0.01, {.global_clipnorm = 0.05}));
+    return std::make_shared<TrainedModel>(keras::optimizers::Adam(0.01, {.global_clipnorm = 0.05}));
   });
 }
 
 TEST_F(SpreadTest, RandomNumbersAreThoseOfTheGlobalRow) {
   expect_as_on_one_device(
-      [] { return std::make_shared<Model>(keras::optimizers::Adam(0.01), false, 0.4); });
+      [] { return std::make_shared<TrainedModel>(keras::optimizers::Adam(0.01), false, 0.4); });
 }
 
 }  // namespace

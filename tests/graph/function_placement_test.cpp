@@ -1,4 +1,4 @@
-#include "graph/home.h"
+#include "graph/function_placement.h"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,7 @@
-/// Runs a program on replicas whose devices do not share memory, as its SpreadPlan says. Between
-/// two cuts each device with a queue has its instructions on it, and the CPU replicas run on their
-/// team, all at the same time. At a cut queues wait for each other, and the caller's thread goes
-/// on; where CPUs take part, it waits for all.
+/// Runs a program on replicas whose devices do not share memory, as its CrossDevicePlan says.
+/// Between two cuts each device with a queue has its instructions on it, and the CPU replicas run
+/// on their team, all at the same time. At a cut queues wait for each other, and the caller's
+/// thread goes on; where CPUs take part, it waits for all.
 #pragma once
 
 #include <map>
@@ -9,21 +9,21 @@
 #include <string>
 #include <vector>
 
+#include "execution/cross_device_plan.h"
 #include "execution/exchange.h"
 #include "execution/queue_run.h"
-#include "execution/spread_plan.h"
 #include "execution/team_run.h"
-#include "runtime/teams.h"
+#include "runtime/shared_team.h"
 
 namespace tandem::graph {
 
-class Spread {
+class CrossDeviceRun {
  public:
   /// `ranks` are bound by the owner, one for each rank of the plan. They and `program` outlive it.
-  Spread(const Program& program, const Replicas& replicas, SpreadPlan plan,
-         std::vector<BoundReplica>& ranks);
+  CrossDeviceRun(const Program& program, const Replicas& replicas, CrossDevicePlan plan,
+                 std::vector<BoundReplica>& ranks);
 
-  const SpreadPlan& plan() const { return plan_; }
+  const CrossDevicePlan& plan() const { return plan_; }
 
   /// Where a rank has a variable: the component in its memory space, or a copy that each run makes.
   void* variable(int rank, int value);
@@ -45,12 +45,12 @@ class Spread {
   size_t extra_bytes(int rank) const;
 
  private:
-  /// A site at work.
-  struct Post {
-    Site site;
+  /// A participant during runs: who does its work, and the memory that it needs.
+  struct ActiveParticipant {
+    Participant participant;
     const std::vector<Share>* shares = nullptr;
-    std::string name;                         // Of its first rank.
-    std::shared_ptr<runtime::TeamSlot> team;  // Null where the device has a queue.
+    std::string name;                           // The name of its first rank.
+    std::shared_ptr<runtime::SharedTeam> team;  // Null where the device has a queue.
     std::unique_ptr<TeamRun> team_run;
     std::map<int, std::shared_ptr<Buffer>> copies;  // By value: variables with no component here.
     std::shared_ptr<Buffer> staging;
@@ -58,26 +58,28 @@ class Spread {
     devices::Event done{};  // What was put on its queue last has run.
   };
 
-  void run_steps(const std::shared_ptr<const void>& owner);
-  void compute(const std::shared_ptr<const void>& owner, const SpreadStep& step);
-  void issue(const Post& post, size_t begin, size_t end);
-  void run_team(const std::shared_ptr<const void>& owner, Post& post, const SpreadStep& step);
-  void sum(size_t step);
+  void run_supersteps(const std::shared_ptr<const void>& owner);
+  void compute(const std::shared_ptr<const void>& owner, const Superstep& superstep);
+  void issue(const ActiveParticipant& active, size_t begin, size_t end);
+  void run_team(const std::shared_ptr<const void>& owner, ActiveParticipant& active,
+                const Superstep& superstep);
+  void sum(size_t superstep);
   void move(const std::shared_ptr<const void>& owner, const std::vector<Move>& moves);
   void meet();
   void wait();
   void settle(const std::shared_ptr<const void>& owner, std::exception_ptr error);
-  Post& post_of(int rank) {
-    return posts_[static_cast<size_t>(plan_.site_of[static_cast<size_t>(rank)])];
+  ActiveParticipant& active_of(int rank) {
+    return active_[static_cast<size_t>(plan_.participant_of[static_cast<size_t>(rank)])];
   }
 
   const Program& program_;
-  const SpreadPlan plan_;
+  const CrossDevicePlan plan_;
   std::vector<BoundReplica>& ranks_;
-  std::vector<Post> posts_;
-  std::vector<std::vector<std::pair<int, PartialSum>>> sums_;  // By step: site and its part.
-  bool meets_ = false;                                         // Some step is a cut.
-  bool has_teams_ = false;                                     // CPUs take part.
+  std::vector<ActiveParticipant> active_;
+  std::vector<std::vector<std::pair<int, PartialSum>>>
+      sums_;                // By superstep: participant and its part.
+  bool meets_ = false;      // Some superstep is a cut.
+  bool has_teams_ = false;  // CPUs take part.
   bool repairs_first_ = false;
 };
 

@@ -6,7 +6,7 @@
 
 namespace tandem::core {
 
-class Baton {
+class TimedMutex {
  public:
   bool try_lock() { return !held_.exchange(true, std::memory_order_acquire); }
 

@@ -1,4 +1,4 @@
-#include "execution/spread_plan.h"
+#include "execution/cross_device_plan.h"
 
 #include <fmt/format.h>
 
@@ -15,26 +15,27 @@
 namespace tandem::graph {
 namespace {
 
-using distribute::Reduction;
+using distribute::CrossDeviceReduction;
 
-class SpreadPlanner {
+class CrossDevicePlanner {
  public:
-  SpreadPlanner(const Program& program, const Replicas& replicas)
+  CrossDevicePlanner(const Program& program, const Replicas& replicas)
       : program_(program), graph_(program.graph()), uses_(graph_), replicas_(replicas) {
     plan_.replicas = replicas.count();
     for (const devices::DevicePtr& device : replicas.devices) add_rank(device);
-    if (replicas.home) {
-      const auto home = std::ranges::find_if(plan_.sites, [&](const Site& site) {
-        return &site.device->space() == &replicas.home->space();
-      });
-      hub_ = static_cast<int>(home - plan_.sites.begin());
-      if (home == plan_.sites.end()) add_rank(replicas.home);
+    if (replicas.central) {
+      const auto central =
+          std::ranges::find_if(plan_.participants, [&](const Participant& participant) {
+            return &participant.device->space() == &replicas.central->space();
+          });
+      root_ = static_cast<int>(central - plan_.participants.begin());
+      if (central == plan_.participants.end()) add_rank(replicas.central);
     }
-    plan_.shares.assign(plan_.sites.size(), std::vector<Share>(instructions().size()));
-    if (plan_.is_home_apart()) plan_.shares.back().assign(instructions().size(), {0, 0});
+    plan_.shares.assign(plan_.participants.size(), std::vector<Share>(instructions().size()));
+    if (plan_.is_central_apart()) plan_.shares.back().assign(instructions().size(), {0, 0});
   }
 
-  SpreadPlan run() {
+  CrossDevicePlan run() {
     bring_variables();
     for (size_t i = 0; i < instructions().size(); ++i) {
       const Node& node = instructions()[i].node;
@@ -64,54 +65,58 @@ class SpreadPlanner {
 
   const std::vector<Instruction>& instructions() const { return program_.instructions(); }
 
-  /// Of a variable of which each replica has its own.
+  /// True for a write to a variable of which each replica has its own value.
   bool writes_own_value(const Node& node) const {
     return !graph_.at(node.ranges[0]).range.is_same_for_all();
   }
-  int first_rank(int site) const { return plan_.sites[static_cast<size_t>(site)].ranks[0]; }
-  int home_rank() const { return plan_.replicas; }
+  int first_rank(int participant) const {
+    return plan_.participants[static_cast<size_t>(participant)].ranks[0];
+  }
+  int central_rank() const { return plan_.replicas; }
 
   void add_rank(const devices::DevicePtr& device) {
-    auto site = std::ranges::find_if(
-        plan_.sites, [&](const Site& s) { return &s.device->space() == &device->space(); });
-    if (site == plan_.sites.end()) site = plan_.sites.insert(site, Site{device, {}});
-    site->ranks.push_back(plan_.ranks());
-    plan_.site_of.push_back(static_cast<int>(site - plan_.sites.begin()));
+    auto participant = std::ranges::find_if(plan_.participants, [&](const Participant& s) {
+      return &s.device->space() == &device->space();
+    });
+    if (participant == plan_.participants.end())
+      participant = plan_.participants.insert(participant, Participant{device, {}});
+    participant->ranks.push_back(plan_.ranks());
+    plan_.participant_of.push_back(static_cast<int>(participant - plan_.participants.begin()));
   }
 
   /// Ends the stretch before instruction `i`.
   void cut(size_t i) {
-    if (begin_ < i) plan_.steps.push_back({.begin = begin_, .end = i});
+    if (begin_ < i) plan_.supersteps.push_back({.begin = begin_, .end = i});
     begin_ = i;
   }
 
   void add_moves(std::vector<Move> moves) {
     std::erase_if(moves, [](const Move& m) { return m.to.empty() || m.begin >= m.end; });
-    if (!moves.empty()) plan_.steps.push_back({.moves = std::move(moves)});
+    if (!moves.empty()) plan_.supersteps.push_back({.moves = std::move(moves)});
   }
 
   int64_t count(int value) const { return graph_.at(value).type.shape.total_extent(); }
 
-  /// Sites with a component of every variable that `node` writes.
+  /// Participants with a component of every variable that `node` writes.
   std::vector<int> owners(const Node& node) const {
-    std::vector<int> sites;
-    for (size_t s = 0; s < plan_.sites.size(); ++s) {
+    std::vector<int> participants;
+    for (size_t s = 0; s < plan_.participants.size(); ++s) {
       const auto is_there = [&](int range) {
-        return graph_.at(range).range.block->is_in(plan_.sites[s].device->space());
+        return graph_.at(range).range.block->is_in(plan_.participants[s].device->space());
       };
       if (!node.op().writes_ranges || std::ranges::all_of(node.ranges, is_there)) {
-        sites.push_back(static_cast<int>(s));
+        participants.push_back(static_cast<int>(s));
       }
     }
-    return sites;
+    return participants;
   }
 
-  /// To the sites that have no component of a variable, from one that has.
+  /// The move of a variable to the participants that have no component of it, from one that has.
   Move copy_of(int range) const {
     Move move{.from = -1, .from_value = range, .to_value = range, .end = count(range)};
-    for (size_t s = 0; s < plan_.sites.size(); ++s) {
+    for (size_t s = 0; s < plan_.participants.size(); ++s) {
       const int rank = first_rank(static_cast<int>(s));
-      if (!graph_.at(range).range.block->is_in(plan_.sites[s].device->space())) {
+      if (!graph_.at(range).range.block->is_in(plan_.participants[s].device->space())) {
         move.to.push_back(rank);
       } else if (move.from < 0) {
         move.from = rank;
@@ -180,37 +185,40 @@ class SpreadPlanner {
     std::vector<int> holders;
     if (!updates.empty()) holders = owners(instructions()[updates[0]].node);
     const bool at_holder = holders.size() == 1;  // The only range is all of it.
-    const int alone = at_holder ? holders[0] : hub_;
-    const ReductionChoice choice = choose_reduction(
-        replicas_.reduction, {.bytes = bytes,
-                              .is_update = scatters,
-                              .device = plan_.sites[static_cast<size_t>(alone)].device->name(),
-                              .is_central = replicas_.home != nullptr});
-    if (plan_.sites.size() > 1) {
+    const int alone = at_holder ? holders[0] : root_;
+    const ReductionChoice choice =
+        choose_reduction(replicas_.reduction,
+                         {.bytes = bytes,
+                          .is_update = scatters,
+                          .device = plan_.participants[static_cast<size_t>(alone)].device->name(),
+                          .is_central = replicas_.central != nullptr});
+    if (plan_.participants.size() > 1) {
       plan_.reduction += fmt::format(
           "{}all_reduce of {} between {} memory spaces: {}", plan_.reduction.empty() ? "" : "\n",
-          scaled(static_cast<double>(bytes), "B"), plan_.sites.size(), choice.text);
+          scaled(static_cast<double>(bytes), "B"), plan_.participants.size(), choice.text);
     }
 
     Sum sum{.instruction = i};
-    if (choice.how == Reduction::one_device && !at_holder) {
-      sum.parts.push_back({hub_, 0, elements, replica_ranks()});
+    if (choice.how == CrossDeviceReduction::one_device && !at_holder) {
+      sum.pieces.push_back({root_, 0, elements, replica_ranks()});
     } else {
       if (!scatters) {
-        for (size_t s = 0; s < plan_.sites.size(); ++s) holders.push_back(static_cast<int>(s));
+        for (size_t s = 0; s < plan_.participants.size(); ++s)
+          holders.push_back(static_cast<int>(s));
       }
       const int64_t chunks = (elements + op::Split::kChunk - 1) / op::Split::kChunk;
       const int parts = static_cast<int>(holders.size());
       for (int k = 0; k < parts; ++k) {
         const auto [first, last] = op::part_of(chunks, k, parts);
-        const int site = holders[static_cast<size_t>(k)];
-        sum.parts.push_back(
-            {site, first * op::Split::kChunk, std::min(last * op::Split::kChunk, elements),
-             scatters ? plan_.sites[static_cast<size_t>(site)].ranks : replica_ranks()});
+        const int participant = holders[static_cast<size_t>(k)];
+        sum.pieces.push_back({participant, first * op::Split::kChunk,
+                              std::min(last * op::Split::kChunk, elements),
+                              scatters ? plan_.participants[static_cast<size_t>(participant)].ranks
+                                       : replica_ranks()});
       }
       if (scatters) shard(updates, sum);
     }
-    plan_.steps.push_back({.sums = {std::move(sum)}});
+    plan_.supersteps.push_back({.sums = {std::move(sum)}});
   }
 
   std::vector<int> replica_ranks() const {
@@ -219,33 +227,34 @@ class SpreadPlanner {
     return ranks;
   }
 
-  /// Each holder of a part updates that part; then all get it.
+  /// Each holder of a piece updates that piece; then all get it.
   void shard(const std::vector<size_t>& updates, const Sum& sum) {
-    const int parts = static_cast<int>(sum.parts.size());
+    const int parts = static_cast<int>(sum.pieces.size());
     for (size_t update : updates) {
-      sharded_[update] = sum.parts;
+      sharded_[update] = sum.pieces;
       for (int k = 0; k < parts; ++k) {
-        const auto site = static_cast<size_t>(sum.parts[static_cast<size_t>(k)].site);
-        plan_.shares[site][update] = {k, parts};
+        const auto participant =
+            static_cast<size_t>(sum.pieces[static_cast<size_t>(k)].participant);
+        plan_.shares[participant][update] = {k, parts};
       }
     }
     const Node& reduce = instructions()[sum.instruction].node;
-    for (const Sum::Part& part : sum.parts) {
-      if (first_rank(part.site) != home_rank()) continue;
-      home_has_.insert(reduce.outputs.begin(), reduce.outputs.end());
+    for (const Sum::Piece& piece : sum.pieces) {
+      if (first_rank(piece.participant) != central_rank()) continue;
+      central_has_.insert(reduce.outputs.begin(), reduce.outputs.end());
     }
   }
 
   void write(size_t i) {
     const Node& node = instructions()[i].node;
     const std::vector<int> holders = owners(node);
-    for (size_t s = 0; s < plan_.sites.size(); ++s) {
+    for (size_t s = 0; s < plan_.participants.size(); ++s) {
       Share& share = plan_.shares[s][i];
       const bool holds = std::ranges::find(holders, static_cast<int>(s)) != holders.end();
       if (!holds) share = {0, 0};
       if (holds && share.of == 0) share = {0, 1};
     }
-    if (plan_.is_home_apart()) hand_over(i);
+    if (plan_.is_central_apart()) hand_over(i);
     if (node.op().writes_ranges) {
       for (int range : node.ranges) {
         written_.insert(range);
@@ -253,21 +262,23 @@ class SpreadPlanner {
       }
     }
     if (const auto sharded = sharded_.find(i); sharded != sharded_.end()) {
-      for (const Sum::Part& part : sharded->second) gather(node, part, holders);
+      for (const Sum::Piece& piece : sharded->second) gather(node, piece, holders);
     }
     std::erase_if(pending_, [](const Pending& pending) { return pending.move.to.empty(); });
   }
 
-  /// What a home without replicas needs of an instruction's inputs is what a replica has.
+  /// What a central device without replicas needs of an instruction's inputs is what a replica has.
   void hand_over(size_t i) {
     std::vector<Move> moves;
     for (int input : instructions()[i].node.inputs) {
       const int storage = graph_.storage_of(input);
       const Value& value = graph_.at(storage);
       if (value.source == Value::Source::constant || value.source == Value::Source::range) continue;
-      if (!home_has_.insert(storage).second) continue;
-      moves.push_back(
-          {.from_value = storage, .to = {home_rank()}, .to_value = storage, .end = count(storage)});
+      if (!central_has_.insert(storage).second) continue;
+      moves.push_back({.from_value = storage,
+                       .to = {central_rank()},
+                       .to_value = storage,
+                       .end = count(storage)});
       const auto argument = std::ranges::find(graph_.arguments, storage);
       if (argument != graph_.arguments.end()) {
         plan_.handed_arguments.push_back(static_cast<int>(argument - graph_.arguments.begin()));
@@ -278,20 +289,20 @@ class SpreadPlanner {
     add_moves(std::move(moves));
   }
 
-  /// The part of each variable and slot that one site has updated, to the others.
-  void gather(const Node& update, const Sum::Part& part, const std::vector<int>& holders) {
+  /// Sends what one participant has updated of each variable and slot to the others.
+  void gather(const Node& update, const Sum::Piece& piece, const std::vector<int>& holders) {
     const op::UpdateLayout layout(update.signature);
     for (size_t r = 0; r < update.ranges.size(); ++r) {
       const int range = update.ranges[r];
       const int64_t start = layout.start(layout.owner(r));
-      Move move{.from = first_rank(part.site),
+      Move move{.from = first_rank(piece.participant),
                 .from_value = range,
                 .to_value = range,
-                .begin = std::clamp<int64_t>(part.begin - start, 0, count(range)),
-                .end = std::clamp<int64_t>(part.end - start, 0, count(range))};
+                .begin = std::clamp<int64_t>(piece.begin - start, 0, count(range)),
+                .end = std::clamp<int64_t>(piece.end - start, 0, count(range))};
       if (move.begin >= move.end) continue;
-      for (int site : holders) {
-        if (site != part.site) move.to.push_back(first_rank(site));
+      for (int participant : holders) {
+        if (participant != piece.participant) move.to.push_back(first_rank(participant));
       }
       pending_.push_back({std::move(move), true});
     }
@@ -300,8 +311,8 @@ class SpreadPlanner {
   void add_repairs() {
     for (int range : written_) {
       Move move{.from = -1, .from_value = range, .to_value = range, .end = count(range)};
-      for (size_t s = 0; s < plan_.sites.size(); ++s) {
-        if (!graph_.at(range).range.block->is_in(plan_.sites[s].device->space())) continue;
+      for (size_t s = 0; s < plan_.participants.size(); ++s) {
+        if (!graph_.at(range).range.block->is_in(plan_.participants[s].device->space())) continue;
         const int rank = first_rank(static_cast<int>(s));
         move.from < 0 ? void(move.from = rank) : move.to.push_back(rank);
       }
@@ -313,30 +324,30 @@ class SpreadPlanner {
   const Graph& graph_;
   const Uses uses_;
   const Replicas& replicas_;
-  SpreadPlan plan_;
-  int hub_ = 0;       // The site that sums where one does.
-  size_t begin_ = 0;  // Of the stretch at hand,
+  CrossDevicePlan plan_;
+  int root_ = 0;      // The participant that sums where one does.
+  size_t begin_ = 0;  // Where the stretch at hand begins,
   size_t end_ = 0;    // and how far it goes already.
   std::vector<Pending> pending_;
-  std::map<size_t, std::vector<Sum::Part>> sharded_;  // By instruction.
-  std::set<int> home_has_;  // Values that a home without replicas was given.
-  std::set<int> written_;   // Ranges.
+  std::map<size_t, std::vector<Sum::Piece>> sharded_;  // By instruction.
+  std::set<int> central_has_;  // Values that a central device without replicas was given.
+  std::set<int> written_;      // Ranges.
 };
 
 }  // namespace
 
-bool is_spread(const Replicas& replicas) {
+bool is_cross_device(const Replicas& replicas) {
   const devices::Device& first = *replicas.devices[0];
   const auto elsewhere = [&](const devices::DevicePtr& device) {
     return &device->space() != &first.space();
   };
   if (std::ranges::any_of(replicas.devices, elsewhere)) return true;
-  if (replicas.home && elsewhere(replicas.home)) return true;
+  if (replicas.central && elsewhere(replicas.central)) return true;
   return replicas.count() > 1 && !replicas.devices[0]->works_on_threads();
 }
 
-SpreadPlan plan_spread(const Program& program, const Replicas& replicas) {
-  return SpreadPlanner(program, replicas).run();
+CrossDevicePlan plan_cross_device(const Program& program, const Replicas& replicas) {
+  return CrossDevicePlanner(program, replicas).run();
 }
 
 }  // namespace tandem::graph

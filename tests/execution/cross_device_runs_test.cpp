@@ -16,9 +16,9 @@ namespace tandem::graph {
 namespace {
 
 using namespace std::chrono_literals;
+using distribute::CrossDeviceReduction;
 using distribute::MirroredStrategy;
 using distribute::PerReplica;
-using distribute::Reduction;
 using harness::Classifier;
 using harness::components;
 using harness::Doubles;
@@ -129,8 +129,8 @@ TEST_F(SpreadRuns, AVariableOfNoStrategyIsReadWhereverItIs) {
 
 /// Central variables that are read, written and read again in one run.
 TEST_F(SpreadRuns, WhatIsWrittenAtHomeIsReadAgainElsewhere) {
-  for (const char* home : {"/CPU:0", "/GPU:1"}) {
-    const Group group({.devices = {"/GPU:0", "/GPU:1"}, .home = home});
+  for (const char* central : {"/CPU:0", "/GPU:1"}) {
+    const Group group({.devices = {"/GPU:0", "/GPU:1"}, .central = central});
     const StoreScope scope(group.store());
     const Variable v(Tensor(1.0), {.aggregation = VariableAggregation::sum});
     const auto step = function([&](const Tensor& x) {
@@ -143,7 +143,7 @@ TEST_F(SpreadRuns, WhatIsWrittenAtHomeIsReadAgainElsewhere) {
     for (const Doubles& wanted : {Doubles{1, 7, 21}, Doubles{21, 27, 81}}) {
       const auto results = group.run(step, {column({1, 2, 3})});
       for (const Tensors& result : results) {
-        EXPECT_EQ(result[0].to_vector<double>(), wanted) << home;
+        EXPECT_EQ(result[0].to_vector<double>(), wanted) << central;
       }
     }
     EXPECT_EQ(v.value().item<double>(), 81);
@@ -152,7 +152,7 @@ TEST_F(SpreadRuns, WhatIsWrittenAtHomeIsReadAgainElsewhere) {
 }
 
 TEST_F(SpreadRuns, WhatMovesIsCounted) {
-  const auto moved = [](Reduction reduction) {
+  const auto moved = [](CrossDeviceReduction reduction) {
     const Group group({.devices = {"/GPU:0", "/GPU:1"}, .reduction = reduction});
     const StoreScope scope(group.store());
     const Variable v(fill({1024}, 1.0, DType::float64));
@@ -172,8 +172,8 @@ TEST_F(SpreadRuns, WhatMovesIsCounted) {
   };
   // The gradient one way, the sum the other; or half of both gradient and variable, each way.
   constexpr uint64_t kBytes = 1024 * 8;
-  EXPECT_EQ(moved(Reduction::one_device), std::pair(kBytes, kBytes));
-  EXPECT_EQ(moved(Reduction::ranges), std::pair(kBytes, kBytes));
+  EXPECT_EQ(moved(CrossDeviceReduction::one_device), std::pair(kBytes, kBytes));
+  EXPECT_EQ(moved(CrossDeviceReduction::ranges), std::pair(kBytes, kBytes));
 }
 
 TEST_F(SpreadRuns, TheWayToReduceIsChosenBySizeAndSaid) {
@@ -193,12 +193,13 @@ TEST_F(SpreadRuns, TheWayToReduceIsChosenBySizeAndSaid) {
   EXPECT_EQ(reason(2000, {.devices = gpus}),
             "all_reduce of 496 KB between 2 memory spaces: ranges, since more than 262 KB are too "
             "much for one device to pass on");
-  EXPECT_EQ(reason(16, {.devices = gpus, .reduction = Reduction::ranges}),
+  EXPECT_EQ(reason(16, {.devices = gpus, .reduction = CrossDeviceReduction::ranges}),
             "all_reduce of 4.0 KB between 2 memory spaces: ranges, as it was asked for");
-  EXPECT_EQ(reason(16, {.devices = {"/GPU:0", "/CPU:0"}, .reduction = Reduction::one_device}),
-            "all_reduce of 4.0 KB between 2 memory spaces: one device, /device:GPU:0, as it was "
-            "asked for");
-  EXPECT_EQ(reason(16, {.devices = gpus, .home = "/CPU:0"}),
+  EXPECT_EQ(
+      reason(16, {.devices = {"/GPU:0", "/CPU:0"}, .reduction = CrossDeviceReduction::one_device}),
+      "all_reduce of 4.0 KB between 2 memory spaces: one device, /device:GPU:0, as it was "
+      "asked for");
+  EXPECT_EQ(reason(16, {.devices = gpus, .central = "/CPU:0"}),
             "all_reduce of 4.0 KB between 3 memory spaces: one device, /device:CPU:0, since the "
             "variables are there");
   EXPECT_EQ(reason(16, {.devices = {"/CPU:0", "/CPU:1"}}), "");
@@ -246,10 +247,10 @@ std::vector<double> undisturbed_losses() {
 }
 
 const Setting kSettings[] = {
-    {.devices = {"/GPU:0", "/GPU:1"}, .reduction = Reduction::ranges},
-    {.devices = {"/CPU:0", "/GPU:1"}, .reduction = Reduction::one_device},
+    {.devices = {"/GPU:0", "/GPU:1"}, .reduction = CrossDeviceReduction::ranges},
+    {.devices = {"/CPU:0", "/GPU:1"}, .reduction = CrossDeviceReduction::one_device},
     {.devices = {"/GPU:0", "/GPU:1", "/CPU:0", "/CPU:1"}},
-    {.devices = {"/GPU:0", "/GPU:1"}, .home = "/CPU:0"},
+    {.devices = {"/GPU:0", "/GPU:1"}, .central = "/CPU:0"},
 };
 
 TEST_F(SpreadRuns, AnExceptionIsNamedAndTheModelStaysAtTheLastWholeStep) {

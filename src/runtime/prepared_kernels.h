@@ -9,22 +9,22 @@
 
 namespace tandem::runtime {
 
-struct Prepared {
+struct PreparedKernel {
   op::ExecutablePtr executable;
   int parts = 1;  ///< Threads that share a run; 1 where the work is too small to share.
 };
 
-class PreparedCache {
+class PreparedKernels {
  public:
-  static PreparedCache& instance();
+  static PreparedKernels& instance();
 
-  Prepared get(const op::Signature& signature, devices::Device& device);
+  PreparedKernel get(const op::Signature& signature, devices::Device& device);
 
  private:
   struct Entry {
     op::Signature signature;
     uint64_t device;
-    Prepared prepared;
+    PreparedKernel prepared;
   };
 
   // Signatures whose shapes change for ever must not fill the memory.

@@ -1,4 +1,4 @@
-#include "graph/home.h"
+#include "graph/function_placement.h"
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@ namespace {
 using devices::DevicePtr;
 using devices::settings;
 
-struct Choice {
-  Home home;
+struct FunctionChoice {
+  FunctionPlacement placement;
   bool is_fallback = false;
 };
 
@@ -34,14 +34,14 @@ const Node* without_kernel(const Graph& graph, const devices::Device& device) {
 }
 
 /// The device of the first variable, or null.
-const DevicePtr* variable_home(const Graph& graph) {
+const DevicePtr* first_variable_device(const Graph& graph) {
   for (const Value& value : graph.values) {
     if (value.source == Value::Source::range) return &value.range.block->components()[0]->device();
   }
   return nullptr;
 }
 
-Choice choose(const Graph& graph, const DevicePtr* asked) {
+FunctionChoice choose(const Graph& graph, const DevicePtr* asked) {
   if (asked != nullptr) {
     if (settings.soft_placement && devices::scope_device_is_missing()) {
       return {{*asked, fmt::format("{} does not exist", current_device_scope().str())}, true};
@@ -54,8 +54,8 @@ Choice choose(const Graph& graph, const DevicePtr* asked) {
         {host, fmt::format("no kernel on {} for {}", (*asked)->name(), missing->signature.str())},
         true};
   }
-  if (const DevicePtr* home = variable_home(graph))
-    return {{*home, "its first variable lives there"}};
+  if (const DevicePtr* device = first_variable_device(graph))
+    return {{*device, "its first variable lives there"}};
   const auto& order = devices::placement_order();
   for (const DevicePtr& device : order) {
     if (without_kernel(graph, *device) == nullptr) {
@@ -77,13 +77,14 @@ const DevicePtr* asked_by_scope() {
   return asked;
 }
 
-Home home_of(const Graph& graph, const DevicePtr* asked) {
-  Choice choice = choose(graph, asked);
+FunctionPlacement place_function(const Graph& graph, const DevicePtr* asked) {
+  FunctionChoice choice = choose(graph, asked);
   if (choice.is_fallback) {
-    devices::report_fallback("function", {"function", current_device_scope().str(),
-                                          choice.home.device->name(), choice.home.reason});
+    devices::report_fallback(
+        "function", {"function", current_device_scope().str(), choice.placement.device->name(),
+                     choice.placement.reason});
   }
-  return std::move(choice.home);
+  return std::move(choice.placement);
 }
 
 void check_kernels(const Graph& graph, const devices::Device& device) {

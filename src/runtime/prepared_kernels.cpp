@@ -1,4 +1,4 @@
-#include "runtime/prepared.h"
+#include "runtime/prepared_kernels.h"
 
 #include <mutex>
 
@@ -41,12 +41,12 @@ double work_of(const op::Signature& s) {
 
 }  // namespace
 
-PreparedCache& PreparedCache::instance() {
-  static auto* cache = new PreparedCache;
+PreparedKernels& PreparedKernels::instance() {
+  static auto* cache = new PreparedKernels;
   return *cache;
 }
 
-Prepared PreparedCache::get(const op::Signature& signature, devices::Device& device) {
+PreparedKernel PreparedKernels::get(const op::Signature& signature, devices::Device& device) {
   const size_t key = hash_of(signature, device.id());
   {
     std::shared_lock lock(mutex_);
@@ -58,7 +58,7 @@ Prepared PreparedCache::get(const op::Signature& signature, devices::Device& dev
   }
   const bool share = device.works_on_threads() && work_of(signature) > kWorthSharing;
   const core::ComputeScope computing;
-  Prepared prepared{nullptr, share ? device.threads() : 1};
+  PreparedKernel prepared{nullptr, share ? device.threads() : 1};
   prepared.executable = op::Registry::instance().prepare(signature, device, prepared.parts);
   std::unique_lock lock(mutex_);
   if (entries_.size() >= kMostEntries) entries_.clear();

@@ -1,0 +1,79 @@
+/// How replicas whose devices do not share memory run a program together: where the list of
+/// instructions is cut, and what moves between memory spaces at each cut. Decided once per program
+/// and list of devices; nothing in it depends on the number of rows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "execution/bound_replica.h"
+#include "execution/replicas.h"
+
+namespace tandem::graph {
+
+/// True when replicas need a plan of this kind: their devices, or the central device, are in
+/// several memory spaces, or several of them share a device with a queue.
+bool is_cross_device(const Replicas& replicas);
+
+/// A memory space that takes part. Ranks are replicas, in order; the one after the last stands for
+/// the central device where no replica is there: it computes nothing but updates and assigns.
+struct Participant {
+  devices::DevicePtr device;
+  std::vector<int> ranks;
+};
+
+/// Elements of `from_value` on one rank go to `to_value` on others.
+struct Move {
+  int from = 0;  ///< -1: where the first component of a variable is, if no participant has one.
+  int from_value = 0;
+  std::vector<int> to{};
+  int to_value = 0;
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+/// The operands of a collective, summed over all replicas in the order of collective/tree.h.
+struct Sum {
+  /// What one participant sums: elements of all operands, laid end to end. It goes to the outputs
+  /// of `targets`.
+  struct Piece {
+    int participant = 0;
+    int64_t begin = 0;
+    int64_t end = 0;
+    std::vector<int> targets{};
+  };
+  size_t instruction = 0;
+  std::vector<Piece> pieces{};
+};
+
+/// What happens between two meetings of all participants (the word is that of bulk synchronous
+/// programs: Valiant 1990). Exactly one of the three: a stretch of instructions that all
+/// participants run on their own, sums, or moves. Between two supersteps the participants wait for
+/// each other.
+struct Superstep {
+  size_t begin = 0;
+  size_t end = 0;
+  std::vector<Sum> sums{};
+  std::vector<Move> moves{};
+
+  bool computes() const { return begin < end; }
+};
+
+struct CrossDevicePlan {
+  int replicas = 0;
+  std::vector<Participant> participants;
+  std::vector<int> participant_of;  ///< By rank.
+  std::vector<Superstep> supersteps;
+  std::vector<std::vector<Share>> shares;  ///< By participant, by instruction.
+  std::vector<int> handed_arguments;  ///< Which arguments the central device is given by a replica.
+  std::vector<Move> repairs;  ///< Make all components of what is written the same as the first.
+  std::string reduction;      ///< A line for each sum: how it is done and why.
+
+  int ranks() const { return static_cast<int>(participant_of.size()); }
+  bool is_central_apart() const { return ranks() > replicas; }
+};
+
+/// Throws InvalidArgument for a collective whose operands follow the batch.
+CrossDevicePlan plan_cross_device(const Program& program, const Replicas& replicas);
+
+}  // namespace tandem::graph

@@ -1,0 +1,262 @@
+#include "execution/cross_device_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "core/named_error.h"
+#include "tandem/config.h"
+#include "tandem/error.h"
+
+namespace tandem::graph {
+CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
+                               CrossDevicePlan plan, std::vector<BoundReplica>& ranks)
+    : program_(program), plan_(std::move(plan)), ranks_(ranks), sums_(plan_.supersteps.size()) {
+  for (size_t s = 0; s < plan_.participants.size(); ++s) {
+    const Participant& participant = plan_.participants[s];
+    ActiveParticipant& active = active_.emplace_back();
+    active.participant = participant;
+    active.shares = &plan_.shares[s];
+    active.name = ranks_[static_cast<size_t>(participant.ranks[0])].name;
+    if (!participant.device->works_on_threads()) continue;
+    has_teams_ = true;
+    std::vector<devices::DevicePtr> devices;
+    std::vector<std::string> names;
+    std::vector<const BoundReplica*> subteams;
+    for (int rank : participant.ranks) {
+      subteams.push_back(&ranks_[static_cast<size_t>(rank)]);
+      devices.push_back(subteams.back()->device);
+      names.push_back(subteams.back()->name);
+    }
+    active.team = runtime::shared_team(devices, replicas.single_threaded, names);
+    active.team_run = std::make_unique<TeamRun>(program_, std::move(subteams));
+    active.team_run->set_shares(*active.shares);
+  }
+  for (size_t i = 0; i < plan_.supersteps.size(); ++i) {
+    meets_ |= !plan_.supersteps[i].computes();
+    for (const Sum& sum : plan_.supersteps[i].sums) {
+      for (const Sum::Piece& piece : sum.pieces) {
+        ActiveParticipant& active = active_[static_cast<size_t>(piece.participant)];
+        sums_[i].emplace_back(piece.participant,
+                              PartialSum(program_, sum, piece, active.participant, plan_.replicas));
+        active.staging_bytes =
+            std::max(active.staging_bytes, sums_[i].back().second.staging_bytes());
+      }
+    }
+  }
+}
+
+void* CrossDeviceRun::variable(int rank, int value) {
+  const BoundReplica& replica = ranks_[static_cast<size_t>(rank)];
+  const StoreRange& range = program_.graph().at(value).range;
+  if (range.block->is_in(replica.device->space())) return range.data(*replica.device, rank);
+  ActiveParticipant& active =
+      active_[static_cast<size_t>(plan_.participant_of[static_cast<size_t>(rank)])];
+  std::shared_ptr<Buffer>& copy = active.copies[value];
+  if (!copy) {
+    const op::TensorType& type = program_.graph().at(value).type;
+    copy = std::make_shared<Buffer>(replica.device, type.bytes(), type.dtype, type.shape);
+  }
+  return copy->data();
+}
+
+void CrossDeviceRun::reserve() {
+  for (ActiveParticipant& active : active_) {
+    if (active.staging || active.staging_bytes == 0) continue;
+    try {
+      active.staging =
+          std::make_shared<Buffer>(active.participant.device, active.staging_bytes, DType::uint8,
+                                   Shape{static_cast<int64_t>(active.staging_bytes)});
+    } catch (const Error& error) {
+      error.rethrow_within(active.name);
+    }
+  }
+}
+
+size_t CrossDeviceRun::extra_bytes(int rank) const {
+  const ActiveParticipant& active =
+      active_[static_cast<size_t>(plan_.participant_of[static_cast<size_t>(rank)])];
+  if (active.participant.ranks[0] != rank) return 0;
+  size_t bytes = active.staging_bytes == 0 ? 0 : devices::Allocator::rounded(active.staging_bytes);
+  for (const Value& value : program_.graph().values) {
+    if (value.source != Value::Source::range) continue;
+    if (value.range.block->is_in(active.participant.device->space())) continue;
+    bytes += devices::Allocator::rounded(value.type.bytes());
+  }
+  return bytes;
+}
+
+std::vector<devices::Event> CrossDeviceRun::run(const std::shared_ptr<const void>& owner) {
+  try {
+    for (BoundReplica& rank : ranks_) {
+      if (!rank.device->works_on_threads()) issue_step(rank);
+    }
+    run_supersteps(owner);
+  } catch (...) {
+    settle(owner, std::current_exception());
+  }
+  std::vector<devices::Event> ends;
+  for (const ActiveParticipant& active : active_) {
+    active.participant.device->queue().hold(owner);
+    ends.push_back(active.done);
+    for (int rank : active.participant.ranks) {
+      for (const auto& result : ranks_[static_cast<size_t>(rank)].current->results) {
+        result->ready = active.done;
+      }
+    }
+  }
+  return ends;
+}
+
+void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
+  if (repairs_first_) {
+    move(owner, plan_.repairs);
+    meet();
+    repairs_first_ = false;
+  }
+  for (size_t i = 0; i < plan_.supersteps.size(); ++i) {
+    const Superstep& superstep = plan_.supersteps[i];
+    if (superstep.computes()) {
+      compute(owner, superstep);
+    } else if (!superstep.sums.empty()) {
+      sum(i);
+    } else {
+      move(owner, superstep.moves);
+    }
+    if (meets_) meet();
+  }
+}
+
+void CrossDeviceRun::compute(const std::shared_ptr<const void>& owner, const Superstep& superstep) {
+  for (ActiveParticipant& active : active_) {
+    if (active.team) continue;
+    active.participant.device->queue().submit(
+        [&] { issue(active, superstep.begin, superstep.end); });
+    active.done = active.participant.device->queue().record();
+  }
+  for (ActiveParticipant& active : active_) {
+    if (active.team) run_team(owner, active, superstep);
+  }
+}
+
+/// Issues in the order in which one thread of a team would play several replicas: what stands
+/// between two barriers of all replicas for one of them, then for the next. The first does what is
+/// done once.
+void CrossDeviceRun::issue(const ActiveParticipant& active, size_t begin, size_t end) {
+  const auto& instructions = program_.instructions();
+  const std::vector<Share>& shares = *active.shares;
+  while (begin < end) {
+    size_t stop = begin + 1;
+    while (stop < end && instructions[stop].barrier != BarrierScope::team) ++stop;
+    for (int rank : active.participant.ranks) {
+      const BoundReplica& replica = ranks_[static_cast<size_t>(rank)];
+      for (size_t i = begin; i < stop; ++i) {
+        const bool once = instructions[i].whole_team && rank != active.participant.ranks[0];
+        if (shares[i].of == 0 || once) continue;
+        issue_instruction(program_, replica, i, replica.name, shares[i]);
+      }
+    }
+    begin = stop;
+  }
+}
+
+void CrossDeviceRun::run_team(const std::shared_ptr<const void>& owner, ActiveParticipant& active,
+                              const Superstep& superstep) {
+  const std::vector<Share>& shares = *active.shares;
+  const bool idle = std::ranges::all_of(shares.begin() + static_cast<ptrdiff_t>(superstep.begin),
+                                        shares.begin() + static_cast<ptrdiff_t>(superstep.end),
+                                        [](const Share& share) { return share.of == 0; });
+  if (idle) return;
+  active.team_run->set_stretch(superstep.begin, superstep.end);
+  active.team_run->bind();
+  try {
+    active.team->run({owner, active.team_run.get()},
+                     {.writes_variables = program_.writes_variables()});
+  } catch (const DeadlineExceeded&) {
+    throw;  // Names who is late.
+  } catch (...) {
+    // A team of several subteams has named the one.
+    std::rethrow_exception(
+        core::named_error(active.participant.ranks.size() > 1 ? "" : active.name));
+  }
+}
+
+void CrossDeviceRun::sum(size_t index) {
+  const profile::Span reducing("all_reduce", profile::Activity::reduce);
+  // CPUs work at once, so they come last.
+  for (const bool on_threads : {false, true}) {
+    for (const auto& [participant, part] : sums_[index]) {
+      ActiveParticipant& active = active_[static_cast<size_t>(participant)];
+      devices::Device& device = *active.participant.device;
+      if (device.works_on_threads() != on_threads) continue;
+      device.queue().submit(
+          [&] { part.run(ranks_, active.staging ? active.staging->data() : nullptr); });
+      active.done = device.queue().record();
+    }
+  }
+}
+
+void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
+                          const std::vector<Move>& moves) {
+  for (const bool on_threads : {false, true}) {
+    for (const Move& move : moves) {
+      const auto& source = source_of(move, program_.graph(), ranks_);
+      if (source->works_on_threads() != on_threads) continue;
+      make_move(move, program_.graph(), ranks_, owner);
+      for (int rank : move.to)
+        active_of(rank).done = active_of(rank).participant.device->queue().record();
+    }
+  }
+}
+
+/// Nobody goes on before all have come this far.
+void CrossDeviceRun::meet() {
+  if (has_teams_) return wait();
+  std::vector<devices::Event> arrived;
+  for (const ActiveParticipant& active : active_)
+    arrived.push_back(active.participant.device->queue().record());
+  for (size_t i = 0; i < active_.size(); ++i) {
+    devices::Queue& queue = active_[i].participant.device->queue();
+    for (size_t other = 0; other < active_.size(); ++other) {
+      if (other != i) queue.wait(arrived[other]);
+    }
+    active_[i].done = queue.record();
+  }
+}
+
+void CrossDeviceRun::wait() {
+  const profile::Span waiting("barrier", profile::Activity::wait);
+  for (ActiveParticipant& active : active_) {
+    active.participant.device->queue().record().wait(config::wait_deadline());
+    active.done = {};
+  }
+}
+
+/// After a failure: nothing of the run may still be at work when the next begins, and variables are
+/// the same everywhere. Where a queue does not get that far in time, it is a DeadlineExceeded.
+void CrossDeviceRun::settle(const std::shared_ptr<const void>& owner, std::exception_ptr error) {
+  std::string first;
+  for (const ActiveParticipant& active : active_) active.participant.device->queue().hold(owner);
+  try {
+    std::rethrow_exception(error);
+  } catch (const DeadlineExceeded&) {
+    throw;  // Somebody is still at work: the owner gives this execution up.
+  } catch (const std::exception& failure) {
+    first = failure.what();
+  }
+  for (ActiveParticipant& active : active_) {
+    active.done = {};
+    try {
+      active.participant.device->queue().record().wait(config::wait_deadline());
+    } catch (const DeadlineExceeded& late) {
+      throw DeadlineExceeded(fmt::format("{}; then {}: {}", first, active.name, late.what()));
+    } catch (const std::exception&) {
+      // The same failure, as this queue has it.
+    }
+  }
+  move(owner, plan_.repairs);
+  meet();
+  std::rethrow_exception(error);
+}
+
+}  // namespace tandem::graph
