@@ -30,7 +30,7 @@ ctest = ctest --test-dir $(1) --parallel $(JOBS) --output-on-failure --no-tests=
   --tests-regex '$(TESTS)'
 quick = --label-exclude soak
 
-.PHONY: build test soak demo bench peers interop check check-folders check-docs check-format check-cppcheck check-tidy \
+.PHONY: build test soak demo bench peers interop check check-folders check-names check-docs check-format check-cppcheck check-tidy \
         format install uninstall test-asan test-tsan test-clang test-aarch64 clean help
 
 build:
@@ -87,11 +87,15 @@ uninstall:
 	@cmake -P cmake/Uninstall.cmake $(BUILD)/install_manifest.txt
 	@test -n "$(DESTDIR)" -o "$$(id -u)" -ne 0 || ldconfig
 
-check: check-folders check-docs check-format check-cppcheck check-tidy
+check: check-folders check-names check-docs check-format check-cppcheck check-tidy
 
 check-folders:
 	@$(DEPS) check
 	python3 scripts/check-folder-order.py
+
+check-names:
+	@$(DEPS) check
+	python3 scripts/check-type-names.py
 
 check-docs:
 	@$(DEPS) check

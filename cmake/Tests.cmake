@@ -9,6 +9,8 @@ include(GoogleTest)
 
 add_test(NAME folder_order
   COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-folder-order.py)
+add_test(NAME type_names
+  COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-type-names.py)
 add_test(NAME docs COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/scripts/check-docs.py)
 if(NOT TANDEM_SANITIZE)
   add_test(NAME compile_errors
