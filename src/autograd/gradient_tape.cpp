@@ -1,3 +1,8 @@
+// Reverse mode. While a tape is open, op::apply tells it of every call; it keeps those that a
+// watched tensor leads into. Going backward it first finds which of the records lie between the
+// sources and the targets, then walks these from the last to the first: each op's gradient function
+// makes the gradients of its inputs from those of its outputs, with ops, so that outer tapes see
+// them.
 #include "tandem/gradient_tape.h"
 
 #include <fmt/format.h>

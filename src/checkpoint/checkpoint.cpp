@@ -1,3 +1,5 @@
+// The public handles Checkpoint and CheckpointStatus: which objects are saved under which names,
+// and which of several checkpoints is restored when the newest is damaged.
 #include "tandem/checkpoint.h"
 
 #include <fmt/format.h>

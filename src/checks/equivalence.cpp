@@ -1,3 +1,6 @@
+// Trains a model on one device and under other strategies and compares gradients, losses and
+// weights. The order of sums differs, so they are compared within a tolerance, and gradients that
+// are nothing but rounding are left out.
 #include "tandem/checks/equivalence.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// Shapes, and the one place where sizes are checked: whatever multiplies to more than kMaxCount
+// elements is refused here, so that nobody else's arithmetic on sizes can overflow.
 #include "tandem/shape.h"
 
 #include <fmt/format.h>

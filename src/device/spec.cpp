@@ -1,3 +1,6 @@
+// Names of devices, as text and taken apart: "/job:worker/replica:0/task:1/device:GPU:0" with any
+// field left out, and the short form "/gpu:0". Merging two names is done field by field, so that an
+// inner scope may say less than the outer one and keep the rest of it.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,3 +1,5 @@
+// The public handle Strategy: how values are split over replicas, run there, and brought together
+// again.
 #include "tandem/strategy.h"
 
 #include <fmt/format.h>

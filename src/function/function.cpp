@@ -1,3 +1,5 @@
+// The public handle of a function, and when it does not run as a program: within a trace it becomes
+// part of that, and under a tape of the caller it runs op by op. FunctionBody has all the rest.
 #include "tandem/function.h"
 
 #include <fmt/format.h>

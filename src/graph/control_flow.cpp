@@ -1,3 +1,12 @@
+// `cond` and `while_loop`, outside of a trace and within one. Outside they just run. Within one,
+// each branch or body is traced as a region, and a node that holds the regions is added to the
+// trace:
+//
+//   cond(p, a, b)    becomes    %3 = cond(p, x, y)    then:      a's calls, over x and y
+//                                                     otherwise: b's calls, over x and y
+//
+// The gradient of a `cond` is another `cond`, whose branches repeat the region's calls under a
+// tape.
 #include "tandem/control_flow.h"
 
 #include <fmt/format.h>

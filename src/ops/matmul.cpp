@@ -1,3 +1,5 @@
+// The op `matmul`, for batches of matrices, either side transposed. Its gradients are products
+// again, with the sides transposed, so that no transpose is ever computed.
 #include "tandem/ops/matmul.h"
 
 #include <fmt/format.h>

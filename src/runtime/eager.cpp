@@ -1,3 +1,8 @@
+// Runs ops as they are called. Each call goes the same way: it is placed (placer.h), inputs in
+// another memory space are copied, a prepared kernel is looked up by signature and device
+// (prepared_kernels.h), and that runs in one of three ways: on the calling thread with everything
+// on the stack, where the work is small; on the device's team; or as commands of the device's
+// queue. Reads of variables and views run no kernel at all: they share memory.
 #include <fmt/format.h>
 
 #include <algorithm>

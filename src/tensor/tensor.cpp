@@ -1,3 +1,6 @@
+// The handle Tensor over its body, buffers and their loans, and copies between memory spaces. A
+// tensor's memory never changes once it is written; where it seems to, as in a variable that is
+// read and then assigned, the reader gets a copy before the write (Buffer::settle).
 #include "tandem/tensor.h"
 
 #include <fmt/format.h>

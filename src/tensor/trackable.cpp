@@ -1,3 +1,5 @@
+// Objects with named children. A restore that came before a child was tracked waits in the parent,
+// and is told here.
 #include <fmt/format.h>
 
 #include <algorithm>

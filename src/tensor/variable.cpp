@@ -1,3 +1,5 @@
+// The handle Variable: it takes a range in the store of the scope that it is created in, and writes
+// its first value there. Reads and assigns are ops (ops/assign.cpp).
 #include "tandem/variable.h"
 
 #include <fmt/format.h>

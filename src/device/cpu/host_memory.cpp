@@ -1,3 +1,5 @@
+// The memory space that all CPUs of the process share, and that the host itself computes in. It is
+// the system's memory; what is added here is the alignment that kernels count on, and huge pages.
 #include <sys/mman.h>
 
 #include <cstdlib>
@@ -11,6 +13,7 @@ namespace {
 // Large blocks start on a huge page's border and ask for huge pages: a weight matrix then costs a
 // handful of translations and page faults instead of thousands.
 constexpr size_t kHugePage = size_t{2} << 20;
+
 class HostMemory final : public MemorySpace {
  public:
   const std::string& name() const override {

@@ -1,3 +1,6 @@
+// The layer MultiHeadAttention: four projections around the op `attention`, with Keras's names and
+// shapes of weights. Where weights are dropped the scores are held and the op is composed of
+// others, since it never has them all.
 #include "tandem/ops/attention.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// What all layers have in common: names, weights that are made by the first call, the types that
+// inputs are cast to, calls with tensors and calls that only describe a model. A layer is built
+// outside of any trace and tape, whoever calls it first.
 #include "tandem/keras/layer.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// The layers BatchNormalization and LayerNormalization. Batch normalisation depends on all rows of
+// the batch, so here is where the statistics of replicas meet: always for the moving statistics,
+// and with `synchronized` for those that the rows are normalised by.
 #include "tandem/ops/normalization.h"
 
 #include <fmt/format.h>

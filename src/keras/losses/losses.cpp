@@ -1,3 +1,6 @@
+// Losses: a function of examples, and the reduction of what it gives to one number. Under a
+// strategy the number that a sum is divided by counts the examples of all replicas, so that the sum
+// over the replicas is the loss of the batch.
 #include "tandem/keras/losses.h"
 
 #include <fmt/format.h>

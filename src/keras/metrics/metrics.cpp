@@ -1,3 +1,5 @@
+// Metrics: each is a function of examples and a state {total, count}, to which replicas and steps
+// add.
 #include "tandem/keras/metrics.h"
 
 #include <fmt/format.h>

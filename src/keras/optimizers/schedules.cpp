@@ -1,3 +1,5 @@
+// Learning rates as functions of the number of updates so far: expressions of ops, so that they are
+// part of a compiled step.
 #include "tandem/keras/schedules.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// The callbacks that come with the library. Those that stop or save compare a logged value with the
+// best one so far, as Keras's do.
 #include "tandem/keras/callbacks.h"
 
 #include <fmt/args.h>

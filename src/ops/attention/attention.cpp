@@ -1,3 +1,7 @@
+// The op `attention` and its gradient, on operands [batch, tokens, heads, width], and both on the
+// three operands as one tensor (`self_attention`), as one product leaves them. The op keeps a
+// logarithm for each query and head, from which the gradient makes the weights again. Gradients of
+// gradients are composed of other ops (attention_composed.h).
 #include "tandem/ops/attention.h"
 
 #include <fmt/format.h>

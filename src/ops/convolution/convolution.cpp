@@ -1,3 +1,6 @@
+// The op `conv2d` and the gradients by its image and by its filter. Each of the three is linear in
+// both operands, so the gradients of each are the two others. A filter of one element becomes a
+// product of matrices here, before any kernel is asked.
 #include "tandem/ops/convolution.h"
 
 #include <fmt/format.h>

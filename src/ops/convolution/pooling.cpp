@@ -1,3 +1,6 @@
+// Max and average pooling. The gradient of a max goes to the place of each window's largest
+// element; its own gradient picks from these places, and so the three ops of max pooling are closed
+// under differentiation.
 #include "tandem/ops/pooling.h"
 
 #include <fmt/format.h>

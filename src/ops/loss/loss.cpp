@@ -1,3 +1,4 @@
+// The cross-entropies with logits, from which all classifying losses are made.
 #include "tandem/ops/loss.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,5 @@
+// softmax and log_softmax along any axis. Their gradients are functions of the result, so that the
+// input need not be kept.
 #include "tandem/ops/softmax.h"
 
 #include "op/apply.h"

@@ -1,3 +1,6 @@
+// The ops that draw from distributions. Which numbers a call draws depends on the seeds, the call's
+// number and the element's place in the global batch (kernels/cpu/random/random_source.h), never on
+// threads or devices.
 #include "tandem/ops/random.h"
 
 #include <fmt/format.h>

@@ -1,3 +1,6 @@
+// Sums over axes and their opposite, the broadcast: each is the gradient of the other. Both have a
+// scale, so that a mean, also one over the rows of all replicas, is one pass. Variances and
+// logsumexp are composed; extremes and products have files of their own.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

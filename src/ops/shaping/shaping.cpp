@@ -1,3 +1,5 @@
+// Ops that change how a tensor is seen: reshape, identity and stop_gradient, which are views of the
+// same memory; cast and transpose, which are copies; and `shape`, the sizes themselves as a tensor.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

@@ -1,3 +1,6 @@
+// The convolution kernels: which provider computes a convolution of given sizes, and how threads
+// share it. Providers (convolution_providers.h) compute on one thread for a number of images; the
+// choice between them is by the measurements that stand beside it.
 #include <algorithm>
 #include <cassert>
 #include <cstring>
