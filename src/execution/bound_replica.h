@@ -13,7 +13,7 @@ namespace tandem::graph {
 /// A plan's addresses for one replica.
 struct Instance {
   std::shared_ptr<const Plan> plan;
-  std::vector<void*> addresses;   ///< The address of each value.
+  ValueMap<void*> addresses;      ///< The address of each value.
   uint64_t arena_generation = 0;  ///< The generation of the arena that `addresses` point into.
   /// The bodies that each result can use again.
   std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;
@@ -33,13 +33,13 @@ struct BoundReplica {
   op::StepScalars step;
   Tensors arguments;
   std::vector<const void*> argument_data;
-  Tensors constants;  ///< The constants among the values, on this device, for good.
+  ValueMap<Tensor> constants;  ///< The constants among the values, on this device, for good.
 
   // Where the device has a queue.
   std::shared_ptr<Buffer> device_step;            ///< The StepScalars, written once a run.
   std::vector<std::shared_ptr<Buffer>> landings;  ///< Where each argument is copied to.
 
-  void* address_of(int value) const { return current->addresses[static_cast<size_t>(value)]; }
+  void* address_of(ValueId value) const { return current->addresses[value]; }
 };
 
 /// An instruction's launch, whole and without peers, but for what a queue needs.

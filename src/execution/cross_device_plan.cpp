@@ -95,13 +95,13 @@ class CrossDevicePlanner {
     if (!moves.empty()) plan_.supersteps.push_back({.moves = std::move(moves)});
   }
 
-  int64_t count(int value) const { return graph_.at(value).type.shape.total_extent(); }
+  int64_t count(ValueId value) const { return graph_.at(value).type.shape.total_extent(); }
 
   /// Participants with a component of every variable that `node` writes.
   std::vector<int> owners(const Node& node) const {
     std::vector<int> participants;
     for (size_t s = 0; s < plan_.participants.size(); ++s) {
-      const auto is_there = [&](int range) {
+      const auto is_there = [&](ValueId range) {
         return graph_.at(range).range.block->is_in(plan_.participants[s].device->space());
       };
       if (!node.op().writes_ranges || std::ranges::all_of(node.ranges, is_there)) {
@@ -112,7 +112,7 @@ class CrossDevicePlanner {
   }
 
   /// The move of a variable to the participants that have no component of it, from one that has.
-  Move copy_of(int range) const {
+  Move copy_of(ValueId range) const {
     Move move{.from = -1, .from_value = range, .to_value = range, .end = count(range)};
     for (size_t s = 0; s < plan_.participants.size(); ++s) {
       const int rank = first_rank(static_cast<int>(s));
@@ -127,8 +127,7 @@ class CrossDevicePlanner {
 
   void bring_variables() {
     std::vector<Move> moves;
-    for (size_t v = 0; v < graph_.values.size(); ++v) {
-      const int value = static_cast<int>(v);
+    for (ValueId value : graph_.values.ids()) {
       if (graph_.at(value).source != Value::Source::range || !uses_.is_used(value)) continue;
       moves.push_back(copy_of(value));
     }
@@ -138,7 +137,7 @@ class CrossDevicePlanner {
   bool touches_pending(size_t i) const {
     const Node& node = instructions()[i].node;
     return std::ranges::any_of(pending_, [&](const Pending& pending) {
-      const int range = pending.move.to_value;
+      const ValueId range = pending.move.to_value;
       return uses_.is_used_by(range, i) ||
              std::ranges::find(node.ranges, range) != node.ranges.end();
     });
@@ -175,7 +174,7 @@ class CrossDevicePlanner {
     const Node& node = instructions()[i].node;
     int64_t elements = 0;
     size_t bytes = 0;
-    for (int input : node.inputs) {
+    for (ValueId input : node.inputs) {
       const int64_t own = count(input);
       elements += own;
       bytes += static_cast<size_t>(own) * size_of(graph_.at(input).type.dtype);
@@ -256,7 +255,7 @@ class CrossDevicePlanner {
     }
     if (plan_.is_central_apart()) hand_over(i);
     if (node.op().writes_ranges) {
-      for (int range : node.ranges) {
+      for (ValueId range : node.ranges) {
         written_.insert(range);
         if (uses_.is_used(range)) pending_.push_back({copy_of(range), false});
       }
@@ -270,8 +269,8 @@ class CrossDevicePlanner {
   /// What a central device without replicas needs of an instruction's inputs is what a replica has.
   void hand_over(size_t i) {
     std::vector<Move> moves;
-    for (int input : instructions()[i].node.inputs) {
-      const int storage = graph_.storage_of(input);
+    for (ValueId input : instructions()[i].node.inputs) {
+      const ValueId storage = graph_.storage_of(input);
       const Value& value = graph_.at(storage);
       if (value.source == Value::Source::constant || value.source == Value::Source::range) continue;
       if (!central_has_.insert(storage).second) continue;
@@ -293,7 +292,7 @@ class CrossDevicePlanner {
   void gather(const Node& update, const Sum::Piece& piece, const std::vector<int>& holders) {
     const op::UpdateLayout layout(update.signature);
     for (size_t r = 0; r < update.ranges.size(); ++r) {
-      const int range = update.ranges[r];
+      const ValueId range = update.ranges[r];
       const int64_t start = layout.start(layout.owner(r));
       Move move{.from = first_rank(piece.participant),
                 .from_value = range,
@@ -309,7 +308,7 @@ class CrossDevicePlanner {
   }
 
   void add_repairs() {
-    for (int range : written_) {
+    for (ValueId range : written_) {
       Move move{.from = -1, .from_value = range, .to_value = range, .end = count(range)};
       for (size_t s = 0; s < plan_.participants.size(); ++s) {
         if (!graph_.at(range).range.block->is_in(plan_.participants[s].device->space())) continue;
@@ -330,8 +329,8 @@ class CrossDevicePlanner {
   size_t end_ = 0;    // and how far it goes already.
   std::vector<Pending> pending_;
   std::map<size_t, std::vector<Sum::Piece>> sharded_;  // By instruction.
-  std::set<int> central_has_;  // Values that a central device without replicas was given.
-  std::set<int> written_;      // Ranges.
+  std::set<ValueId> central_has_;  // Values that a central device without replicas was given.
+  std::set<ValueId> written_;      // Ranges.
 };
 
 }  // namespace

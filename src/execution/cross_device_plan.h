@@ -25,9 +25,9 @@ struct Participant {
 /// Elements of `from_value` on one rank go to `to_value` on others.
 struct Move {
   int from = 0;  ///< -1: where the first component of a variable is, if no participant has one.
-  int from_value = 0;
+  ValueId from_value = kNoValue;
   std::vector<int> to{};
-  int to_value = 0;
+  ValueId to_value = kNoValue;
   int64_t begin = 0;
   int64_t end = 0;
 };

@@ -46,7 +46,7 @@ CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
   }
 }
 
-void* CrossDeviceRun::variable(int rank, int value) {
+void* CrossDeviceRun::variable(int rank, ValueId value) {
   const BoundReplica& replica = ranks_[static_cast<size_t>(rank)];
   const StoreRange& range = program_.graph().at(value).range;
   if (range.block->is_in(replica.device->space())) return range.data(*replica.device, rank);

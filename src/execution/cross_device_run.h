@@ -26,7 +26,7 @@ class CrossDeviceRun {
   const CrossDevicePlan& plan() const { return plan_; }
 
   /// Where a rank has a variable: the component in its memory space, or a copy that each run makes.
-  void* variable(int rank, int value);
+  void* variable(int rank, ValueId value);
 
   /// The memory that sums need. To be called before run(); throws ResourceExhausted with the name
   /// of the replica.
@@ -52,7 +52,8 @@ class CrossDeviceRun {
     std::string name;                           // The name of its first rank.
     std::shared_ptr<runtime::SharedTeam> team;  // Null where the device has a queue.
     std::unique_ptr<TeamRun> team_run;
-    std::map<int, std::shared_ptr<Buffer>> copies;  // By value: variables with no component here.
+    // The variables with no component here.
+    std::map<ValueId, std::shared_ptr<Buffer>> copies;
     std::shared_ptr<Buffer> staging;
     size_t staging_bytes = 0;
     devices::Event done{};  // What was put on its queue last has run.
@@ -76,8 +77,8 @@ class CrossDeviceRun {
   const CrossDevicePlan plan_;
   std::vector<BoundReplica>& ranks_;
   std::vector<ActiveParticipant> active_;
-  std::vector<std::vector<std::pair<int, PartialSum>>>
-      sums_;                // By superstep: participant and its part.
+  // For each superstep, who sums which piece.
+  std::vector<std::vector<std::pair<int, PartialSum>>> sums_;
   bool meets_ = false;      // Some superstep is a cut.
   bool has_teams_ = false;  // CPUs take part.
   bool repairs_first_ = false;

@@ -40,8 +40,8 @@ class PartialSum {
   void add(const Tile& tile, void* a, void* b, void* out) const;
 
   const devices::DevicePtr device_;
-  const std::vector<int> inputs_;
-  const std::vector<int> outputs_;
+  const ValueIds inputs_;
+  const ValueIds outputs_;
   const std::vector<int> targets_;
   const int replicas_;
   std::vector<size_t> element_bytes_;  // By operand.

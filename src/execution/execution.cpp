@@ -21,7 +21,7 @@ void add_written_blocks(const Graph& graph, std::set<StoreBlock*>& blocks) {
   for (const Node& node : graph.nodes) {
     for (const auto& region : node.regions) add_written_blocks(region->graph, blocks);
     if (!node.op().writes_ranges) continue;
-    for (int range : node.ranges) blocks.insert(graph.at(range).range.block.get());
+    for (ValueId range : node.ranges) blocks.insert(graph.at(range).range.block.get());
   }
 }
 
@@ -74,7 +74,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
     replica.step.replicas = replicas->count();
     replica.arguments.resize(arguments);
     replica.argument_data.resize(arguments);
-    replica.constants.resize(program_->graph().values.size());
+    replica.constants = ValueMap<Tensor>(program_->graph().values.size());
     subteams.push_back(&replica);
   }
   for (BoundReplica& replica : replicas_) {
@@ -166,13 +166,13 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   instance->plan = plan_for(replica, rows);
   if (!plans_->find(replica, rows)) plans_->add(replica, instance->plan);
   const Graph& graph = program_->graph();
-  instance->addresses.resize(graph.values.size());
-  for (size_t v = 0; v < graph.values.size(); ++v) {
-    const Value& value = graph.values[v];
+  instance->addresses = ValueMap<void*>(graph.values.size());
+  for (ValueId v : graph.values.ids()) {
+    const Value& value = graph.at(v);
     if (value.source == Value::Source::range) {
-      instance->addresses[v] =
-          cross_device_ ? cross_device_->variable(replica.step.replica, static_cast<int>(v))
-                        : value.range.data(*replica.device, replica.step.replica);
+      instance->addresses[v] = cross_device_
+                                   ? cross_device_->variable(replica.step.replica, v)
+                                   : value.range.data(*replica.device, replica.step.replica);
     }
     if (value.source == Value::Source::constant) {
       Tensor& constant = replica.constants[v];
@@ -207,7 +207,7 @@ void Execution::bind_arena(BoundReplica& replica, Instance& instance) const {
   instance.arena_generation = replica.arena_generation;
   char* base = static_cast<char*>(replica.arena->data());
   const auto& buffer_of = program_->memory().buffer_of;
-  for (size_t v = 0; v < buffer_of.size(); ++v) {
+  for (ValueId v : buffer_of.ids()) {
     if (buffer_of[v] >= 0) {
       instance.addresses[v] = base + instance.plan->offsets[static_cast<size_t>(buffer_of[v])];
     }
@@ -221,8 +221,7 @@ void Execution::bind_run(BoundReplica& replica) const {
   const Graph& graph = program_->graph();
   bind_arena(replica, instance);
   for (size_t i = 0; i < graph.arguments.size(); ++i) {
-    instance.addresses[static_cast<size_t>(graph.arguments[i])] =
-        const_cast<void*>(replica.argument_data[i]);
+    instance.addresses[graph.arguments[i]] = const_cast<void*>(replica.argument_data[i]);
   }
   for (size_t i = 0; i < graph.results.size(); ++i) {
     instance.results[i].reset();
@@ -237,12 +236,11 @@ void Execution::bind_run(BoundReplica& replica) const {
       free = pool.end() - 1;
     }
     instance.results[i] = *free;
-    instance.addresses[static_cast<size_t>(graph.results[i])] = (*free)->data();
+    instance.addresses[graph.results[i]] = (*free)->data();
   }
-  for (size_t v = 0; v < graph.values.size(); ++v) {
-    if (graph.values[v].source == Value::Source::alias) {
-      instance.addresses[v] =
-          instance.addresses[static_cast<size_t>(graph.storage_of(static_cast<int>(v)))];
+  for (ValueId v : graph.values.ids()) {
+    if (graph.at(v).source == Value::Source::alias) {
+      instance.addresses[v] = instance.addresses[graph.storage_of(v)];
     }
   }
 }
@@ -347,7 +345,7 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
     const int64_t own_rows = is_central ? 0 : rows;
     MemoryPlan::Device device{.name = replica.device->name(),
                               .arena_bytes = allocated(plan_for(replica, own_rows)->arena_bytes)};
-    for (int result : program_->graph().results) {
+    for (ValueId result : program_->graph().results) {
       device.result_bytes += allocated(program_->graph().at(result).type.bytes(own_rows));
     }
     for (const Value& value : program_->graph().values) {

@@ -45,7 +45,7 @@ void check_devices(const Graph& graph) {
 /// would get the update of some of their replicas.
 void check_variables(const Graph& graph, const Replicas& replicas) {
   for (const Node& node : graph.nodes) {
-    for (int range : node.ranges) {
+    for (ValueId range : node.ranges) {
       const Value& variable = graph.at(range);
       const StoreBlock& block = *variable.range.block;
       const bool is_read = !node.op().writes_ranges;

@@ -81,7 +81,7 @@ class NodeBuilder {
     writes_ |= nested.writes;
     const Graph& graph = nested.region.graph;
     results_.emplace_back();
-    for (int result : graph.results) results_.back().push_back(graph.at(result).type);
+    for (ValueId result : graph.results) results_.back().push_back(graph.at(result).type);
     rests_.push_back(std::move(nested.rest));
     node_.regions.push_back(std::make_shared<const Region>(std::move(nested.region)));
     return results_.back();
@@ -178,22 +178,21 @@ Tensors repeated(const Node& node, const Tensors& inputs) {
 
 Tensors repeated(const Region& region, const Tensors& inputs) {
   const Graph& graph = region.graph;
-  Tensors values(graph.values.size());
-  const auto at = [&](int value) -> Tensor& { return values[static_cast<size_t>(value)]; };
+  ValueMap<Tensor> values(graph.values.size());
   for (size_t i = 0; i < graph.arguments.size(); ++i) {
-    at(graph.arguments[i]) = inputs[static_cast<size_t>(region.inputs[i])];
+    values[graph.arguments[i]] = inputs[static_cast<size_t>(region.inputs[i])];
   }
-  for (size_t v = 0; v < values.size(); ++v) {
-    if (graph.values[v].source == Value::Source::constant) values[v] = graph.values[v].constant;
+  for (ValueId v : values.ids()) {
+    if (graph.at(v).source == Value::Source::constant) values[v] = graph.at(v).constant;
   }
   for (const Node& node : graph.nodes) {
     Tensors operands;
-    for (int input : node.inputs) operands.push_back(at(input));
+    for (ValueId input : node.inputs) operands.push_back(values[input]);
     const Tensors outputs = repeated(node, operands);
-    for (size_t i = 0; i < outputs.size(); ++i) at(node.outputs[i]) = outputs[i];
+    for (size_t i = 0; i < outputs.size(); ++i) values[node.outputs[i]] = outputs[i];
   }
   Tensors results;
-  for (int result : graph.results) results.push_back(at(result));
+  for (ValueId result : graph.results) results.push_back(values[result]);
   return results;
 }
 

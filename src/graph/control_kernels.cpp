@@ -26,9 +26,9 @@ class RegionProgram {
         program_(region.graph, 1),
         plan_(make_plan(program_, rows, device, parts, parts)) {
     const Graph& graph = program_.graph();
-    fixed_.resize(graph.values.size());
-    for (size_t v = 0; v < fixed_.size(); ++v) {
-      const Value& value = graph.values[v];
+    fixed_ = ValueMap<void*>(graph.values.size());
+    for (ValueId v : fixed_.ids()) {
+      const Value& value = graph.at(v);
       if (value.source == Value::Source::range) fixed_[v] = value.range.data(*device);
       if (value.source == Value::Source::constant) {
         constants_.push_back(on_device(value.constant, device));
@@ -50,17 +50,18 @@ class RegionProgram {
     const Graph& graph = program_.graph();
     std::ranges::copy(fixed_, addresses);
     for (size_t i = 0; i < graph.arguments.size(); ++i) {
-      addresses[graph.arguments[i]] = argument(inputs_[i]);
+      addresses[index_of(graph.arguments[i])] = argument(inputs_[i]);
     }
-    for (size_t i = 0; i < graph.results.size(); ++i) addresses[graph.results[i]] = result(i);
+    for (size_t i = 0; i < graph.results.size(); ++i)
+      addresses[index_of(graph.results[i])] = result(i);
     const auto& buffer_of = program_.memory().buffer_of;
-    for (size_t v = 0; v < fixed_.size(); ++v) {
+    for (ValueId v : fixed_.ids()) {
       if (buffer_of[v] >= 0)
-        addresses[v] = arena + plan_.offsets[static_cast<size_t>(buffer_of[v])];
+        addresses[index_of(v)] = arena + plan_.offsets[static_cast<size_t>(buffer_of[v])];
     }
-    for (size_t v = 0; v < fixed_.size(); ++v) {
-      if (graph.values[v].source == Value::Source::alias) {
-        addresses[v] = addresses[graph.storage_of(static_cast<int>(v))];
+    for (ValueId v : fixed_.ids()) {
+      if (graph.at(v).source == Value::Source::alias) {
+        addresses[index_of(v)] = addresses[index_of(graph.storage_of(v))];
       }
     }
     op::Launch launch = outer;
@@ -90,7 +91,7 @@ class RegionProgram {
   const Program program_;
   const Plan plan_;
   Tensors constants_;
-  std::vector<void*> fixed_;  // The addresses of values that no run changes.
+  ValueMap<void*> fixed_;  // The addresses of values that no run changes.
 };
 
 /// What both kinds of control flow have: a workspace of an arena that the threads share, and a

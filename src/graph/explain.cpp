@@ -14,20 +14,20 @@ namespace {
 /// "%7 = fused(%1, %2; expression=relu(add(in0, in1)))".
 std::string call_text(const Graph& graph, const Node& node, int64_t rows) {
   std::string text;
-  for (int output : node.outputs) {
-    text += fmt::format("{}%{} {}", text.empty() ? "" : ", ", output,
+  for (ValueId output : node.outputs) {
+    text += fmt::format("{}%{} {}", text.empty() ? "" : ", ", index_of(output),
                         graph.at(output).type.resolved(rows).str());
   }
   text += fmt::format("{}{}(", text.empty() ? "" : " = ", node.op().name);
   const size_t start = text.size();
   for (const auto* operands : {&node.inputs, &node.ranges}) {
-    for (int operand : *operands) {
-      const int number = graph.storage_of(operand);
+    for (ValueId operand : *operands) {
+      const ValueId number = graph.storage_of(operand);
       const Value& storage = graph.at(number);
       if (text.size() > start) text += ", ";
       text += storage.source == Value::Source::range
-                  ? fmt::format("variable %{} {}", number, storage.range.name())
-                  : fmt::format("%{}", operand);
+                  ? fmt::format("variable %{} {}", index_of(number), storage.range.name())
+                  : fmt::format("%{}", index_of(operand));
     }
   }
   const std::string attrs = node.signature.attrs.resolved(rows).str();
@@ -45,8 +45,8 @@ std::string split_text(const Instruction& instruction, int64_t rows) {
 
 std::string place_text(const Program& program, const Plan& plan, const Node& node) {
   std::string text;
-  for (int output : node.outputs) {
-    const int buffer = program.memory().buffer_of[static_cast<size_t>(output)];
+  for (ValueId output : node.outputs) {
+    const int buffer = program.memory().buffer_of[output];
     text += buffer < 0
                 ? std::string(", a result")
                 : fmt::format(

@@ -2,17 +2,18 @@
 
 namespace tandem::graph {
 
-int Graph::add_value(Value value) {
+ValueId Graph::add_value(Value value) {
+  const ValueId id{static_cast<int>(values.size())};
   values.push_back(std::move(value));
-  return static_cast<int>(values.size()) - 1;
+  return id;
 }
 
-void Graph::set_input(Node& node, size_t index, int value) const {
+void Graph::set_input(Node& node, size_t index, ValueId value) const {
   node.inputs[index] = value;
   node.signature.inputs[index] = at(value).type;
 }
 
-int Graph::storage_of(int value) const {
+ValueId Graph::storage_of(ValueId value) const {
   while (at(value).source == Value::Source::alias) value = at(value).alias_of;
   return value;
 }

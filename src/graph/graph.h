@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "device/logical_device.h"
+#include "graph/value_id.h"
 #include "op/apply.h"
 
 namespace tandem::graph {
@@ -25,7 +26,7 @@ struct Value {
   op::TensorType type;
   Tensor constant{};
   StoreRange range{};
-  int alias_of = -1;
+  ValueId alias_of = kNoValue;
 };
 
 struct Region;
@@ -37,12 +38,13 @@ inline constexpr size_t kLargeBytes = 64 << 10;
 
 struct Node {
   op::Signature signature;
-  std::vector<int> inputs{};
-  std::vector<int> outputs{};
-  std::vector<int> ranges{};
+  ValueIds inputs{};
+  ValueIds outputs{};
+  ValueIds ranges{};
   /// The device that a scope inside the function asks for; else null.
   devices::DevicePtr device{};
-  int near = -1;  ///< A value that it is computed beside, where nothing else says where; or -1.
+  /// A value that it is computed beside, where nothing else says where.
+  ValueId near = kNoValue;
   int random_call = 0;  ///< Which random call of its trace it is.
   /// The regions of control flow: see control_flow.h.
   std::vector<std::shared_ptr<const Region>> regions{};
@@ -51,23 +53,24 @@ struct Node {
 };
 
 struct Graph {
-  std::vector<Value> values;
+  ValueMap<Value> values;
   std::vector<Node> nodes;
-  std::vector<int> arguments;
-  std::vector<int> results;
+  ValueIds arguments;
+  ValueIds results;
   std::optional<int64_t> rows{};  ///< The only number of rows that it holds for, if it was read.
   /// The random calls of its trace, those that passes remove included.
   uint64_t random_calls = 0;
 
-  int add_value(Value value);
+  ValueId add_value(Value value);
 
   /// Gives a node another input, with its type.
-  void set_input(Node& node, size_t index, int value) const;
+  void set_input(Node& node, size_t index, ValueId value) const;
 
   /// The value whose memory `value` lies in.
-  int storage_of(int value) const;
+  ValueId storage_of(ValueId value) const;
 
-  const Value& at(int value) const { return values[static_cast<size_t>(value)]; }
+  const Value& at(ValueId value) const { return values[value]; }
+  Value& at(ValueId value) { return values[value]; }
 };
 
 /// Part of a control flow node: a branch, a condition, a body. Its arguments are inputs of the

@@ -98,7 +98,7 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
   optimize(graph_);
   for (const Node& node : graph_.nodes) {
     const bool own_values = std::ranges::any_of(
-        node.ranges, [&](int range) { return !graph_.at(range).range.is_same_for_all(); });
+        node.ranges, [&](ValueId range) { return !graph_.at(range).range.is_same_for_all(); });
     const bool shares_work = node.op().is_collective || (node.op().writes_ranges && !own_values);
     const bool whole_team = replicas > 1 && shares_work;
     instructions_.push_back({node, BarrierScope::none, whole_team, !whole_team && is_small(node)});
@@ -126,15 +126,16 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
       plan.workspace_bytes = std::max(plan.workspace_bytes, core::aligned(bytes));
       workspaces = std::max(workspaces, parts);
     }
-    std::vector<int> operands = node.inputs;
-    operands.insert(operands.end(), node.outputs.begin(), node.outputs.end());
-    operands.insert(operands.end(), node.ranges.begin(), node.ranges.end());
+    std::vector<int> operands;
+    for (const ValueIds* values : {&node.inputs, &node.outputs, &node.ranges}) {
+      for (ValueId value : *values) operands.push_back(static_cast<int>(value));
+    }
     plan.operands.push_back(std::move(operands));
   }
   size_t end = 0;
-  for (const std::vector<int>& values : program.memory().values) {
+  for (const ValueIds& values : program.memory().values) {
     size_t largest = 0;
-    for (int value : values) {
+    for (ValueId value : values) {
       largest = std::max(largest, program.graph().at(value).type.bytes(rows));
     }
     plan.offsets.push_back(end);

@@ -26,8 +26,8 @@ struct Instruction {
 /// Which values share memory. A buffer is as large as the largest value assigned to it.
 struct MemoryAssignment {
   /// The buffer of each value; -1 for one outside of the arena.
-  std::vector<int> buffer_of;
-  std::vector<std::vector<int>> values;  ///< The values in each buffer.
+  ValueMap<int> buffer_of;
+  std::vector<ValueIds> values;  ///< The values in each buffer.
 };
 
 class Program {
@@ -53,7 +53,7 @@ class Program {
 struct Plan {
   int64_t rows = 0;
   std::vector<op::ExecutablePtr> executables;  ///< The prepared kernel of each instruction.
-  /// The inputs, outputs and ranges of each instruction.
+  /// The inputs, outputs and ranges of each instruction, as indices into addresses by value.
   std::vector<std::vector<int>> operands;
   std::vector<op::Cost> costs;  ///< The cost of each instruction.
   std::vector<size_t> offsets;  ///< The offset of each buffer within the arena.

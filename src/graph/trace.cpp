@@ -102,7 +102,7 @@ int64_t Trace::fix() {
 }
 
 Tensor Trace::new_argument(const op::TensorType& type) {
-  const int value = graph_.add_value({.source = Value::Source::argument, .type = type});
+  const ValueId value = graph_.add_value({.source = Value::Source::argument, .type = type});
   graph_.arguments.push_back(value);
   return symbolic(value);
 }
@@ -139,25 +139,25 @@ int Trace::next_random_call(const Node& node) {
   return static_cast<int>(root->graph_.random_calls++);
 }
 
-Tensor Trace::symbolic(int value) const {
+Tensor Trace::symbolic(ValueId value) const {
   auto body = std::make_shared<TensorBody>();
   body->dtype = graph_.at(value).type.dtype;
   body->shape = graph_.at(value).type.shape.of_batch();
   body->trace = id_;
-  body->value = value;
+  body->value = static_cast<int>(value);
   return Tensor(std::move(body));
 }
 
-int Trace::value_of(const Tensor& tensor) {
+ValueId Trace::value_of(const Tensor& tensor) {
   const TensorBody* body = tensor.body().get();
-  if (body->trace == id_) return body->value;
-  if (is_around(body->trace)) return capture(tensor).body()->value;
+  if (body->trace == id_) return ValueId{body->value};
+  if (is_around(body->trace)) return ValueId{capture(tensor).body()->value};
   if (body->trace != 0) {
     throw FailedPrecondition(
         "function: a tensor of another function's trace, or of a branch or loop that has ended, is "
         "used; pass it as an argument, return it as a result");
   }
-  const auto [known, added] = constants_.try_emplace(body, -1);
+  const auto [known, added] = constants_.try_emplace(body, kNoValue);
   if (added) {
     known->second = graph_.add_value({.source = Value::Source::constant,
                                       .type = {body->dtype, body->shape},
@@ -166,9 +166,9 @@ int Trace::value_of(const Tensor& tensor) {
   return known->second;
 }
 
-int Trace::value_of(const op::RangeOperand& operand) {
+ValueId Trace::value_of(const op::RangeOperand& operand) {
   const auto [known, added] =
-      ranges_.try_emplace({operand.range.block.get(), operand.range.offset}, -1);
+      ranges_.try_emplace({operand.range.block.get(), operand.range.offset}, kNoValue);
   if (added) {
     if (op_ != nullptr && !operand.range.is_same_for_all()) {
       throw FailedPrecondition(fmt::format(
@@ -182,7 +182,7 @@ int Trace::value_of(const op::RangeOperand& operand) {
   return known->second;
 }
 
-int Trace::aggregate(const Node& assign, const op::RangeOperand& variable) {
+ValueId Trace::aggregate(const Node& assign, const op::RangeOperand& variable) {
   using enum VariableAggregation;
   // A constant is the same on every replica.
   if (graph_.at(assign.inputs[0]).source == Value::Source::constant) return assign.inputs[0];
@@ -235,7 +235,7 @@ Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
   // A variable read twice with no assign between is one value.
   const bool is_read = signature.op->name == "read_variable";
   if (is_read) {
-    const int range = value_of(ranges[0]);
+    const ValueId range = value_of(ranges[0]);
     const auto known = current_reads_.find(range);
     if (known != current_reads_.end()) return {known->second};
     if (parent_ != nullptr && kind_ == RegionKind::once && !written_.contains(range)) {
@@ -252,7 +252,7 @@ Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ra
   for (const auto& range : ranges) node.ranges.push_back(value_of(range));
   node.random_call = next_random_call(node);
   if (const Tensor* near = op::NearScope::current(); near && near->body()->trace == id_) {
-    node.near = near->body()->value;
+    node.near = ValueId{near->body()->value};
   }
   if (current_device_scope() != scope_) {
     if (const devices::DevicePtr* asked = asked_by_scope()) node.device = *asked;
@@ -263,7 +263,7 @@ Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ra
     node.inputs[0] = aggregate(node, ranges[0]);
   }
   if (node.op().writes_ranges) {
-    for (int range : node.ranges) {
+    for (ValueId range : node.ranges) {
       current_reads_.erase(range);
       written_.insert(range);
     }

@@ -89,15 +89,15 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   Trace(Trace& parent, const char* op, RegionKind kind);
 
   int64_t fix() override;
-  Tensor symbolic(int value) const;
+  Tensor symbolic(ValueId value) const;
   Tensor new_argument(const op::TensorType& type);
   bool is_around(uint64_t trace) const;
   Tensor capture(const Tensor& outside);
   void check_allowed(const op::Signature& signature) const;
   int next_random_call(const Node& node);
-  int aggregate(const Node& assign, const op::RangeOperand& variable);
-  int value_of(const Tensor& tensor);
-  int value_of(const op::RangeOperand& operand);
+  ValueId aggregate(const Node& assign, const op::RangeOperand& variable);
+  ValueId value_of(const Tensor& tensor);
+  ValueId value_of(const op::RangeOperand& operand);
 
   const uint64_t id_;
   const int replicas_;
@@ -107,11 +107,11 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   const RegionKind kind_ = RegionKind::once;
   const DeviceSpec scope_ = current_device_scope();
   Graph graph_;
-  std::unordered_map<const TensorBody*, int> constants_;
-  std::map<std::pair<const StoreBlock*, int64_t>, int> ranges_;
+  std::unordered_map<const TensorBody*, ValueId> constants_;
+  std::map<std::pair<const StoreBlock*, int64_t>, ValueId> ranges_;
   // The value that was read from each range, until the range is written.
-  std::map<int, Tensor> current_reads_;
-  std::set<int> written_;  // The ranges that were written.
+  std::map<ValueId, Tensor> current_reads_;
+  std::set<ValueId> written_;  // The ranges that were written.
   op::RangeOperands range_operands_;
   // Pairs of a tensor outside and its argument inside.
   std::vector<std::pair<Tensor, Tensor>> captures_;

@@ -12,8 +12,8 @@ struct Use {
   /// In place of a call: the function returns the value.
   static constexpr size_t kResult = static_cast<size_t>(-1);
 
-  size_t call;  ///< Its position among the nodes.
-  int value;    ///< The value itself, or the view of it that the call has as its operand.
+  size_t call;    ///< Its position among the nodes.
+  ValueId value;  ///< The value itself, or the view of it that the call has as its operand.
 
   bool is_result() const { return call == kResult; }
 };
@@ -24,24 +24,22 @@ class Uses {
 
   /// The uses of the memory of a value, each as often as a call has it, in the calls' order;
   /// results come last.
-  const std::vector<Use>& of(int value) const {
-    return by_value_[static_cast<size_t>(graph_.storage_of(value))];
-  }
+  const std::vector<Use>& of(ValueId value) const { return by_value_[graph_.storage_of(value)]; }
 
-  bool is_used(int value) const { return !of(value).empty(); }
+  bool is_used(ValueId value) const { return !of(value).empty(); }
 
   /// True when the call at this position, or a later one, or the caller of the function uses it.
-  bool is_used_from(int value, size_t call) const {
+  bool is_used_from(ValueId value, size_t call) const {
     return is_used(value) && of(value).back().call >= call;
   }
 
-  bool is_used_by(int value, size_t call) const;
+  bool is_used_by(ValueId value, size_t call) const;
 
  private:
-  void add(int value, size_t call);
+  void add(ValueId value, size_t call);
 
   const Graph& graph_;
-  std::vector<std::vector<Use>> by_value_;  // By value that owns memory.
+  ValueMap<std::vector<Use>> by_value_;  // By value that owns memory.
 };
 
 }  // namespace tandem::graph

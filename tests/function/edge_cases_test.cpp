@@ -40,9 +40,7 @@ TEST_F(EdgeCases, AValueOfOtherRowsInTheSameBufferIsWaitedFor) {
           {{DType::float32, {-1, 256}}}),
       1);
   const auto& code = program.instructions();  // relu, matmul, matmul, reduce
-  const auto buffer = [&](size_t i) {
-    return program.memory().buffer_of[static_cast<size_t>(code[i].node.outputs[0])];
-  };
+  const auto buffer = [&](size_t i) { return program.memory().buffer_of[code[i].node.outputs[0]]; };
   ASSERT_EQ(buffer(2), buffer(0));
   EXPECT_EQ(code[2].barrier, graph::BarrierScope::subteam);
 }

@@ -25,7 +25,7 @@ std::vector<int> buffers(const Graph& graph) {
   const MemoryAssignment memory = assign_memory(graph);
   std::vector<int> buffers;
   for (const Node& node : graph.nodes) {
-    buffers.push_back(memory.buffer_of[static_cast<size_t>(node.outputs[0])]);
+    buffers.push_back(memory.buffer_of[node.outputs[0]]);
   }
   return buffers;
 }
@@ -36,10 +36,9 @@ TEST_F(ProgramTest, OnlyWhatIsComputedOnTheWayLiesInTheArena) {
   Graph graph = Trace::of([&](const Tensors& a) { return Tensors{relu(a[0] + c) * v}; }, {kBatch});
   elide_reads(graph);
   const MemoryAssignment memory = assign_memory(graph);
-  for (size_t i = 0; i < graph.values.size(); ++i) {
-    const int value = static_cast<int>(i);
+  for (ValueId value : graph.values.ids()) {
     const bool inside = graph.at(value).source == Source::node && value != graph.results[0];
-    EXPECT_EQ(memory.buffer_of[i] >= 0, inside) << i;
+    EXPECT_EQ(memory.buffer_of[value] >= 0, inside) << index_of(value);
   }
 }
 
@@ -126,22 +125,23 @@ TEST_F(ProgramTest, ValuesThatLiveTogetherNeverShareABuffer) {
       {{DType::float32, {-1, 512}}});
   const MemoryAssignment memory = assign_memory(graph);
 
-  std::map<int, std::pair<int, int>> life;  // By value: where it is written and last read.
+  std::map<ValueId, std::pair<int, int>> life;  // By value: where it is written and last read.
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const int now = static_cast<int>(i);
-    for (int output : graph.nodes[i].outputs) life[output] = {now, now};
-    for (int input : graph.nodes[i].inputs) {
+    for (ValueId output : graph.nodes[i].outputs) life[output] = {now, now};
+    for (ValueId input : graph.nodes[i].inputs) {
       if (life.contains(input)) life[input].second = now;
     }
   }
   size_t shared = 0;
-  for (const std::vector<int>& values : memory.values) {
+  for (const ValueIds& values : memory.values) {
     for (size_t i = 1; i < values.size(); ++i) {
       const int before = life[values[i - 1]].second;
       const int after = life[values[i]].first;
       const bool takes_over = graph.nodes[static_cast<size_t>(after)].op().in_place;
       EXPECT_TRUE(before < after || (before == after && takes_over))
-          << values[i - 1] << " is still read when " << values[i] << " is written";
+          << index_of(values[i - 1]) << " is still read when " << index_of(values[i])
+          << " is written";
       ++shared;
     }
   }

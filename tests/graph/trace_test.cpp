@@ -29,9 +29,8 @@ TEST_F(TraceTest, CallsBecomeNodesInTheirOrder) {
   const Graph graph = Trace::of([](const Tensors& a) { return Tensors{relu(a[0]) + a[1]}; },
                                 {kBatch, {DType::float32, {4}}});
   ASSERT_EQ(ops(graph), (Names{"relu", "add"}));
-  EXPECT_EQ(graph.nodes[0].inputs, (std::vector<int>{graph.arguments[0]}));
-  EXPECT_EQ(graph.nodes[1].inputs,
-            (std::vector<int>{graph.nodes[0].outputs[0], graph.arguments[1]}));
+  EXPECT_EQ(graph.nodes[0].inputs, (ValueIds{graph.arguments[0]}));
+  EXPECT_EQ(graph.nodes[1].inputs, (ValueIds{graph.nodes[0].outputs[0], graph.arguments[1]}));
   EXPECT_EQ(graph.results, graph.nodes[1].outputs);
   EXPECT_EQ(graph.at(graph.results[0]).type, kBatch);
   EXPECT_EQ(graph.at(graph.arguments[1]).source, Source::argument);

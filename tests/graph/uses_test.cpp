@@ -16,7 +16,7 @@ class UsesTest : public harness::FreshDevices {
  protected:
   using Calls = std::vector<size_t>;
 
-  static Calls calls(const Uses& uses, int value) {
+  static Calls calls(const Uses& uses, ValueId value) {
     Calls calls;
     for (const Use& use : uses.of(value)) calls.push_back(use.call);
     return calls;
@@ -31,7 +31,7 @@ TEST_F(UsesTest, EachOperandIsAUseAndResultsComeLast) {
       },
       {kBatch});
   const Uses uses(graph);
-  const int y = graph.nodes[0].outputs[0];
+  const ValueId y = graph.nodes[0].outputs[0];
   EXPECT_EQ(calls(uses, graph.arguments[0]), (Calls{0, 2}));
   EXPECT_EQ(calls(uses, y), (Calls{1, 1, Use::kResult}));
   EXPECT_TRUE(uses.is_used_by(y, 1));
@@ -49,8 +49,8 @@ TEST_F(UsesTest, AUseOfAViewIsOneOfItsMemory) {
       {kBatch});
   alias_reshapes(graph);
   const Uses uses(graph);
-  const int y = graph.nodes[0].outputs[0];
-  const int view = graph.nodes[1].inputs[0];
+  const ValueId y = graph.nodes[0].outputs[0];
+  const ValueId view = graph.nodes[1].inputs[0];
   EXPECT_NE(view, y);
   EXPECT_EQ(calls(uses, y), (Calls{1}));
   EXPECT_EQ(uses.of(y)[0].value, view);
@@ -69,7 +69,7 @@ TEST_F(UsesTest, AVariableIsUsedByThoseWhoReadIt) {
     for (const Node& node : graph.nodes) {
       if (node.op().name == "assign") return node.ranges[0];
     }
-    return -1;
+    return kNoValue;
   };
   const auto readers = [&] {
     std::vector<std::string> names;

@@ -26,8 +26,8 @@ class Assigner {
  public:
   explicit Assigner(const Graph& graph)
       : graph_(graph), uses_(graph), fixed_(graph.values.size(), false) {
-    for (int result : graph.results) fixed_[static_cast<size_t>(result)] = true;
-    memory_.buffer_of.assign(graph.values.size(), -1);
+    for (ValueId result : graph.results) fixed_[result] = true;
+    memory_.buffer_of = ValueMap<int>(graph.values.size(), -1);
   }
 
   MemoryAssignment run() {
@@ -36,8 +36,8 @@ class Assigner {
       std::vector<bool> taken(node.inputs.size(),
                               false);  // Inputs whose buffer an output took over.
       for (size_t o = 0; o < node.outputs.size(); ++o) {
-        const int output = node.outputs[o];
-        if (fixed_[static_cast<size_t>(output)]) continue;
+        const ValueId output = node.outputs[o];
+        if (fixed_[output]) continue;
         if (can_take_over(node, o, i)) {
           put(output, buffer_of(node.inputs[o]));
           taken[o] = true;
@@ -48,7 +48,7 @@ class Assigner {
       for (size_t k = 0; k < node.inputs.size(); ++k) {
         if (!taken[k] && !uses_.is_used_from(node.inputs[k], i + 1)) release(node.inputs[k]);
       }
-      for (int output : node.outputs) {
+      for (ValueId output : node.outputs) {
         if (!uses_.is_used(output)) release(output);
       }
     }
@@ -56,16 +56,14 @@ class Assigner {
   }
 
  private:
-  int& buffer_of(int value) {
-    return memory_.buffer_of[static_cast<size_t>(graph_.storage_of(value))];
-  }
-  size_t bytes_of(int value) const { return graph_.at(value).type.bytes(kNominalRows); }
+  int& buffer_of(ValueId value) { return memory_.buffer_of[graph_.storage_of(value)]; }
+  size_t bytes_of(ValueId value) const { return graph_.at(value).type.bytes(kNominalRows); }
 
   bool can_take_over(const Node& node, size_t index, size_t now) {
     if (!planning || !node.op().in_place || index >= node.inputs.size()) return false;
-    const int input = node.inputs[index];
-    const int storage = graph_.storage_of(input);
-    const auto same_storage = [&](int other) { return graph_.storage_of(other) == storage; };
+    const ValueId input = node.inputs[index];
+    const ValueId storage = graph_.storage_of(input);
+    const auto same_storage = [&](ValueId other) { return graph_.storage_of(other) == storage; };
     return buffer_of(input) >= 0 && !uses_.is_used_from(input, now + 1) &&
            std::ranges::count_if(node.inputs, same_storage) == 1 &&
            node.op().split(node.signature).is_aligned(index) &&
@@ -74,8 +72,8 @@ class Assigner {
            graph_.at(input).type.dtype == graph_.at(node.outputs[index]).type.dtype;
   }
 
-  void put(int value, int buffer) {
-    memory_.buffer_of[static_cast<size_t>(value)] = buffer;
+  void put(ValueId value, int buffer) {
+    memory_.buffer_of[value] = buffer;
     memory_.values[static_cast<size_t>(buffer)].push_back(value);
   }
 
@@ -101,7 +99,7 @@ class Assigner {
     return buffer;
   }
 
-  void release(int value) {
+  void release(ValueId value) {
     const int buffer = buffer_of(value);
     if (buffer < 0 || sizes_[static_cast<size_t>(buffer)] < kLargeBytes) return;
     if (std::ranges::find(free_, buffer) == free_.end()) free_.push_back(buffer);
@@ -109,7 +107,7 @@ class Assigner {
 
   const Graph& graph_;
   const Uses uses_;
-  std::vector<bool> fixed_;  // Results live in tensors of their own.
+  ValueMap<bool> fixed_;  // Results live in tensors of their own.
   MemoryAssignment memory_;
   std::vector<size_t> sizes_;  // The size of each buffer, at the nominal rows.
   std::vector<int> free_;

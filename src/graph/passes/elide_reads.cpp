@@ -15,7 +15,7 @@
 namespace tandem::graph {
 namespace {
 
-bool writes(const Node& node, int range) {
+bool writes(const Node& node, ValueId range) {
   return node.op().writes_ranges && std::ranges::find(node.ranges, range) != node.ranges.end();
 }
 
@@ -39,7 +39,7 @@ void elide_reads(Graph& graph) {
       kept.push_back(std::move(node));
       continue;
     }
-    Value& value = graph.values[static_cast<size_t>(node.outputs[0])];
+    Value& value = graph.at(node.outputs[0]);
     value.source = Value::Source::alias;
     value.alias_of = node.ranges[0];
   }

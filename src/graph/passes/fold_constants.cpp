@@ -13,11 +13,11 @@ namespace {
 
 /// A call of constants only, which gives the same for any batch and every time.
 bool is_constant(const Graph& graph, const Node& node) {
-  const auto constant = [&](int input) {
+  const auto constant = [&](ValueId input) {
     return graph.at(graph.storage_of(input)).source == Value::Source::constant &&
            graph.at(input).source != Value::Source::alias;
   };
-  const auto fixed = [&](int output) { return !graph.at(output).type.shape.is_symbolic(); };
+  const auto fixed = [&](ValueId output) { return !graph.at(output).type.shape.is_symbolic(); };
   return node.regions.empty() && !node.op().depends_on_run && !node.op().has_effect() &&
          !node.op().is_collective && node.ranges.empty() &&
          std::ranges::all_of(node.inputs, constant) && std::ranges::all_of(node.outputs, fixed);
@@ -29,10 +29,10 @@ void fold_constants(Graph& graph) {
   std::erase_if(graph.nodes, [&](const Node& node) {
     if (!is_constant(graph, node)) return false;
     Tensors inputs;
-    for (int input : node.inputs) inputs.push_back(graph.at(input).constant);
+    for (ValueId input : node.inputs) inputs.push_back(graph.at(input).constant);
     const Tensors outputs = op::eager_interpreter().interpret(node.signature, inputs, {});
     for (size_t i = 0; i < outputs.size(); ++i) {
-      Value& value = graph.values[static_cast<size_t>(node.outputs[i])];
+      Value& value = graph.at(node.outputs[i]);
       value.source = Value::Source::constant;
       value.constant = outputs[i];
     }

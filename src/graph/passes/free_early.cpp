@@ -25,7 +25,7 @@ bool is_fixed(const Node& node) {
 /// The first call that uses any output of a node; Use::kResult where there is none.
 size_t first_use(const Uses& uses, const Node& node) {
   size_t first = Use::kResult;
-  for (int output : node.outputs) {
+  for (ValueId output : node.outputs) {
     if (uses.is_used(output)) first = std::min(first, uses.of(output).front().call);
   }
   return first;
@@ -33,7 +33,7 @@ size_t first_use(const Uses& uses, const Node& node) {
 
 /// True when each input takes no memory of the program, or is in use at `position` anyway.
 bool inputs_live_until(const Graph& graph, const Uses& uses, const Node& node, size_t position) {
-  return std::ranges::all_of(node.inputs, [&](int input) {
+  return std::ranges::all_of(node.inputs, [&](ValueId input) {
     const bool is_kept = graph.at(graph.storage_of(input)).source != Value::Source::node;
     return is_kept || uses.is_used_from(input, position);
   });

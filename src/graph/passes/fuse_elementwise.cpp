@@ -34,7 +34,7 @@ bool is_fusible(const Node& node) {
 struct FusionSet {
   op::TensorType type;
   std::vector<size_t> members;  // Nodes, in order.
-  std::set<int> inputs;         // Values from outside.
+  std::set<ValueId> inputs;     // Values from outside.
   bool open = true;             // Nobody outside has used a member's result yet.
 };
 
@@ -49,13 +49,13 @@ class ElementwiseFuser {
   }
 
  private:
-  int& group_of(int value) { return group_of_[static_cast<size_t>(graph_.storage_of(value))]; }
+  int& group_of(ValueId value) { return group_of_[graph_.storage_of(value)]; }
 
   void visit(size_t index) {
     const Node& node = graph_.nodes[index];
     const int joined = is_fusible(node) ? join(index) : -1;
     // Whoever uses a result of a group that it is not part of must come after all of the group.
-    for (int input : node.inputs) {
+    for (ValueId input : node.inputs) {
       const int group = group_of(input);
       if (group >= 0 && group != joined) groups_[static_cast<size_t>(group)].open = false;
     }
@@ -69,12 +69,12 @@ class ElementwiseFuser {
     const op::TensorType& type = node.signature.outputs[0];
     // A view of another shape is a use like any other: it must come after all of the group.
     const auto is_used_by_view = [&](int candidate) {
-      return std::ranges::any_of(node.inputs, [&](int input) {
+      return std::ranges::any_of(node.inputs, [&](ValueId input) {
         return group_of(input) == candidate && graph_.at(input).type != type;
       });
     };
     int joined = -1;
-    for (int input : node.inputs) {
+    for (ValueId input : node.inputs) {
       const int candidate = group_of(input);
       if (candidate < 0 || candidate == joined) continue;
       const FusionSet& group = groups_[static_cast<size_t>(candidate)];
@@ -91,7 +91,7 @@ class ElementwiseFuser {
     }
     FusionSet& group = groups_[static_cast<size_t>(joined)];
     group.members.push_back(index);
-    for (int input : node.inputs) {
+    for (ValueId input : node.inputs) {
       if (group_of(input) != joined) group.inputs.insert(input);
     }
     return joined;
@@ -142,11 +142,11 @@ class ElementwiseFuser {
 
   Node fused(const FusionSet& group) {
     const std::set<size_t> members(group.members.begin(), group.members.end());
-    std::map<int, int> call_of;  // The call that computes each value, by the value's storage.
+    std::map<ValueId, int> call_of;  // The call that computes each value, by the value's storage.
     auto expression = std::make_shared<Expression>();
-    std::vector<int> inputs = ordered_inputs(group);
+    ValueIds inputs = ordered_inputs(group);
     expression->inputs = static_cast<int>(inputs.size());
-    const auto operand_of = [&](int value) {
+    const auto operand_of = [&](ValueId value) {
       const auto step = call_of.find(graph_.storage_of(value));
       if (step != call_of.end() && graph_.at(value).type == group.type) {
         return expression->inputs + step->second;
@@ -157,7 +157,7 @@ class ElementwiseFuser {
     for (size_t member : group.members) {
       const Node& call = graph_.nodes[member];
       Expression::Call step{&call.op(), {}, call.signature.attrs};
-      for (int input : call.inputs) step.operands.push_back(operand_of(input));
+      for (ValueId input : call.inputs) step.operands.push_back(operand_of(input));
       const int index = static_cast<int>(expression->calls.size());
       call_of[call.outputs[0]] = index;
       expression->calls.push_back(std::move(step));
@@ -168,21 +168,21 @@ class ElementwiseFuser {
       }
     }
     node.inputs = std::move(inputs);
-    for (int input : node.inputs) node.signature.inputs.push_back(graph_.at(input).type);
+    for (ValueId input : node.inputs) node.signature.inputs.push_back(graph_.at(input).type);
     node.signature.op = &op::find_op("fused");
     node.signature.attrs = {{"expression", op::ExpressionPtr(std::move(expression))}};
     return node;
   }
 
   /// The inputs, those of the result's own size first: the result may be written in their place.
-  std::vector<int> ordered_inputs(const FusionSet& group) const {
-    std::vector<int> inputs(group.inputs.begin(), group.inputs.end());
+  ValueIds ordered_inputs(const FusionSet& group) const {
+    ValueIds inputs(group.inputs.begin(), group.inputs.end());
     std::stable_partition(inputs.begin(), inputs.end(),
-                          [&](int v) { return graph_.at(v).type == group.type; });
+                          [&](ValueId v) { return graph_.at(v).type == group.type; });
     return inputs;
   }
 
-  bool is_used_outside(int value, const std::set<size_t>& members) const {
+  bool is_used_outside(ValueId value, const std::set<size_t>& members) const {
     return std::ranges::any_of(uses_.of(value), [&](const Use& use) {
       return !members.contains(use.call) || graph_.at(use.value).type != graph_.at(value).type;
     });
@@ -190,7 +190,7 @@ class ElementwiseFuser {
 
   Graph& graph_;
   const Uses uses_;
-  std::vector<int> group_of_;  // The group of each value, or -1.
+  ValueMap<int> group_of_;  // The group of each value, or -1.
   std::vector<FusionSet> groups_;
 };
 

@@ -34,7 +34,7 @@ class EpilogueFuser {
   explicit EpilogueFuser(Graph& graph)
       : graph_(graph), uses_(graph), made_before_(graph.values.size(), 0) {
     for (size_t i = 0; i < graph.nodes.size(); ++i) {
-      for (int output : graph.nodes[i].outputs) made_before_[static_cast<size_t>(output)] = i + 1;
+      for (ValueId output : graph.nodes[i].outputs) made_before_[output] = i + 1;
     }
   }
 
@@ -71,7 +71,7 @@ class EpilogueFuser {
     auto epilogue = std::make_shared<Expression>();
     epilogue->inputs = 1;
     std::vector<size_t> members{index};
-    const auto add_input = [&](int value) {
+    const auto add_input = [&](ValueId value) {
       product.inputs.push_back(value);
       product.signature.inputs.push_back(graph_.at(value).type);
       return epilogue->inputs++;
@@ -83,8 +83,8 @@ class EpilogueFuser {
       members.push_back(user);
     };
     if (const auto user = only_user(product.outputs[0])) {
-      const int bias = bias_of(graph_.nodes[*user], product.outputs[0]);
-      if (bias >= 0) take(*user, {kSoFar, add_input(bias)});
+      const ValueId bias = bias_of(graph_.nodes[*user], product.outputs[0]);
+      if (bias != kNoValue) take(*user, {kSoFar, add_input(bias)});
     }
     bool has_companion = false;
     while (const auto user = only_user(product.outputs[0])) {
@@ -112,20 +112,20 @@ class EpilogueFuser {
   }
 
   /// The one call that uses a value, once and as it is.
-  std::optional<size_t> only_user(int value) const {
+  std::optional<size_t> only_user(ValueId value) const {
     const std::vector<Use>& uses = uses_.of(value);
     if (uses.size() != 1 || uses[0].is_result() || uses[0].value != value) return {};
     return uses[0].call;
   }
 
-  /// The value that an addition adds to each row of `rows`, or -1.
-  int bias_of(const Node& node, int rows) const {
-    if (node.op().name != "add") return -1;
-    const int bias = node.inputs[node.inputs[0] == rows ? 1 : 0];
+  /// The value that an addition adds to each row of `rows`, or kNoValue.
+  ValueId bias_of(const Node& node, ValueId rows) const {
+    if (node.op().name != "add") return kNoValue;
+    const ValueId bias = node.inputs[node.inputs[0] == rows ? 1 : 0];
     const Shape& shape = graph_.at(rows).type.shape;
     const Shape& row = graph_.at(bias).type.shape;
     const bool fits = row.rank() == 1 && row.extent(0) == shape.extent(shape.rank() - 1);
-    return fits ? bias : -1;
+    return fits ? bias : kNoValue;
   }
 
   /// Which operand of a call on a product's result is a value of the same type that was there
@@ -134,20 +134,19 @@ class EpilogueFuser {
   std::optional<size_t> side_of_companion(const Node& product, size_t index,
                                           const Node& call) const {
     if (product.op().name != "matmul" || !call.op().pointwise || call.inputs.size() != 2) return {};
-    const int result = product.outputs[0];
+    const ValueId result = product.outputs[0];
     const size_t side = call.inputs[0] == result ? 1 : 0;
-    const int companion = call.inputs[side];
+    const ValueId companion = call.inputs[side];
     if (graph_.at(companion).type != graph_.at(result).type) return {};
     if (graph_.at(call.outputs[0]).type != graph_.at(result).type) return {};
-    const bool made_before =
-        made_before_[static_cast<size_t>(graph_.storage_of(companion))] <= index;
+    const bool made_before = made_before_[graph_.storage_of(companion)] <= index;
     return made_before ? std::optional(side) : std::nullopt;
   }
 
   Graph& graph_;
   const Uses uses_;
-  // For each value, the number of the first call that may use it.
-  std::vector<size_t> made_before_;
+  // The number of the first call that may use each value.
+  ValueMap<size_t> made_before_;
 };
 
 }  // namespace

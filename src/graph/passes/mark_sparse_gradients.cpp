@@ -26,13 +26,13 @@ double density_of(const Node& pool) {
 }  // namespace
 
 void mark_sparse_gradients(Graph& graph) {
-  std::vector<double> density(graph.values.size(), 1.0);
+  ValueMap<double> density(graph.values.size(), 1.0);
   for (Node& node : graph.nodes) {
     const std::string& op = node.op().name;
     if (op == "max_pool2d_grad") {
-      density[static_cast<size_t>(node.outputs[0])] = density_of(node);
+      density[node.outputs[0]] = density_of(node);
     } else if (op == "conv2d_backprop_input" || op == "conv2d_backprop_filter") {
-      const double share = density[static_cast<size_t>(node.inputs[1])];
+      const double share = density[node.inputs[1]];
       node.signature.attrs = node.signature.attrs.with("density", share);
     }
   }

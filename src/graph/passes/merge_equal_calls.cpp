@@ -26,7 +26,7 @@ bool is_same_call(const Node& a, const Node& b) {
 
 size_t hash_of(const Node& node) {
   size_t seed = op::mixed(static_cast<size_t>(node.op().id), node.signature.attrs.hash());
-  for (int input : node.inputs) seed = op::mixed(seed, static_cast<size_t>(input));
+  for (ValueId input : node.inputs) seed = op::mixed(seed, index_of(input));
   return seed;
 }
 

@@ -34,24 +34,24 @@ class Placer {
     std::vector<DevicePtr> chosen;
     for (const Node& node : graph_.nodes) {
       chosen.push_back(device_of(node));
-      for (int output : node.outputs) at(output) = chosen.back();
+      for (ValueId output : node.outputs) at(output) = chosen.back();
     }
     return chosen;
   }
 
  private:
-  DevicePtr& at(int value) { return device_of_value_[static_cast<size_t>(value)]; }
+  DevicePtr& at(ValueId value) { return device_of_value_[value]; }
 
   DevicePtr device_of(const Node& node) {
     DevicePtr wanted = node.device ? asked(node) : default_;
-    for (int range : node.ranges) {
+    for (ValueId range : node.ranges) {
       const StoreRange& variable = graph_.at(range).range;
       if (!variable.block->is_in(wanted->space())) return variable.block->components()[0]->device();
     }
     if (node.device) return wanted;
     if (!node.ranges.empty()) return default_;
     for (const DevicePtr& near :
-         {node.near >= 0 ? at(node.near) : nullptr, device_of_inputs(node)}) {
+         {node.near != kNoValue ? at(node.near) : nullptr, device_of_inputs(node)}) {
       if (near && has_kernels(node, *near)) return near;
     }
     return default_;
@@ -74,7 +74,7 @@ class Placer {
     std::map<const devices::Device*, double> bytes;
     static const DevicePtr none;
     const DevicePtr* best = &none;
-    for (int input : node.inputs) {
+    for (ValueId input : node.inputs) {
       const DevicePtr& device = at(input);
       if (!device) continue;
       const op::TensorType& type = graph_.at(input).type;
@@ -95,7 +95,7 @@ class Placer {
 
   const Graph& graph_;
   const DevicePtr& default_;
-  std::vector<DevicePtr> device_of_value_;
+  ValueMap<DevicePtr> device_of_value_;
 };
 
 /// Cuts the nodes into segments, each of one device, as few as following the order of data allows.
@@ -119,24 +119,24 @@ class Cutter {
   /// Finds for each node the nodes that compute what it uses, and those that must have read or
   /// written its variables before it.
   void find_predecessors() {
-    std::vector<int> producer(graph_.values.size(), -1);
+    ValueMap<int> producer(graph_.values.size(), -1);
     // The users of each variable since it was last written.
-    std::map<int, std::vector<size_t>> users;
+    std::map<ValueId, std::vector<size_t>> users;
     predecessors_.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
-      for (int input : node.inputs) {
-        if (const int p = producer[static_cast<size_t>(input)]; p >= 0) {
+      for (ValueId input : node.inputs) {
+        if (const int p = producer[input]; p >= 0) {
           predecessors_[i].push_back(static_cast<size_t>(p));
         }
       }
-      for (int range : node.ranges) {
+      for (ValueId range : node.ranges) {
         auto& former = users[range];
         predecessors_[i].insert(predecessors_[i].end(), former.begin(), former.end());
         if (node.op().writes_ranges) former.clear();
         former.push_back(i);
       }
-      for (int output : node.outputs) producer[static_cast<size_t>(output)] = static_cast<int>(i);
+      for (ValueId output : node.outputs) producer[output] = static_cast<int>(i);
     }
   }
 
@@ -168,16 +168,16 @@ class Cutter {
 class Extract {
  public:
   Extract(const Graph& whole, const std::vector<size_t>& nodes, const DevicePtr& device,
-          std::vector<int>& tensor_of)
+          ValueMap<int>& tensor_of)
       : whole_(whole), tensor_of_(tensor_of) {
     segment_.device = device;
     segment_.graph.random_calls = whole.random_calls;
     for (size_t i : nodes) {
       Node node = whole.nodes[i];
-      for (int& input : node.inputs) input = mapped(input);
-      for (int& range : node.ranges) range = mapped(range);
-      for (int& output : node.outputs) {
-        const int own = segment_.graph.add_value(whole.at(output));
+      for (ValueId& input : node.inputs) input = mapped(input);
+      for (ValueId& range : node.ranges) range = mapped(range);
+      for (ValueId& output : node.outputs) {
+        const ValueId own = segment_.graph.add_value(whole.at(output));
         map_[output] = own;
         output = own;
       }
@@ -186,26 +186,26 @@ class Extract {
   }
 
   /// Makes a value that the nodes compute a result; it becomes tensor `index` of the call.
-  bool add_result(int value, int index) {
+  bool add_result(ValueId value, int index) {
     const auto own = map_.find(value);
     if (own == map_.end()) return false;
     segment_.graph.results.push_back(own->second);
-    tensor_of_[static_cast<size_t>(value)] = index;
+    tensor_of_[value] = index;
     return true;
   }
 
   Segment take() { return std::move(segment_); }
 
  private:
-  int mapped(int value) {
-    const auto [known, added] = map_.try_emplace(value, -1);
+  ValueId mapped(ValueId value) {
+    const auto [known, added] = map_.try_emplace(value, kNoValue);
     if (!added) return known->second;
     Value copy = whole_.at(value);
     const bool from_outside =
         copy.source == Value::Source::argument || copy.source == Value::Source::node;
     if (from_outside) {
       copy.source = Value::Source::argument;
-      segment_.inputs.push_back(tensor_of_[static_cast<size_t>(value)]);
+      segment_.inputs.push_back(tensor_of_[value]);
     }
     known->second = segment_.graph.add_value(std::move(copy));
     if (from_outside) segment_.graph.arguments.push_back(known->second);
@@ -213,13 +213,13 @@ class Extract {
   }
 
   const Graph& whole_;
-  std::vector<int>& tensor_of_;
-  std::map<int, int> map_;  // From the whole's values to the segment's.
+  ValueMap<int>& tensor_of_;
+  std::map<ValueId, ValueId> map_;  // From the whole's values to the segment's.
   Segment segment_;
 };
 
 /// True when the caller or a call outside of the segment, whose nodes are sorted, uses a value.
-bool is_used_outside(const Uses& uses, int value, const std::vector<size_t>& segment) {
+bool is_used_outside(const Uses& uses, ValueId value, const std::vector<size_t>& segment) {
   return std::ranges::any_of(uses.of(value), [&](const Use& use) {
     return !std::ranges::binary_search(segment, use.call);
   });
@@ -271,21 +271,21 @@ Partition partition(Graph graph, const FunctionPlacement& placement) {
   copy_shared_results(graph);
   placed = Placer(graph, placement.device).run();
   Partition result;
-  std::vector<int> tensor_of(graph.values.size(), -1);
+  ValueMap<int> tensor_of(graph.values.size(), -1);
   int tensors = 0;
-  for (int argument : graph.arguments) tensor_of[static_cast<size_t>(argument)] = tensors++;
+  for (ValueId argument : graph.arguments) tensor_of[argument] = tensors++;
   const Uses uses(graph);
   for (const std::vector<size_t>& nodes : Cutter(graph, placed).run()) {
     Extract extract(graph, nodes, placed[nodes[0]], tensor_of);
     for (size_t node : nodes) {
-      for (int output : graph.nodes[node].outputs) {
+      for (ValueId output : graph.nodes[node].outputs) {
         if (is_used_outside(uses, output, nodes)) extract.add_result(output, tensors++);
       }
     }
     result.segments.push_back(extract.take());
   }
-  for (int value : graph.results) {
-    result.results.push_back(tensor_of[static_cast<size_t>(value)]);
+  for (ValueId value : graph.results) {
+    result.results.push_back(tensor_of[value]);
   }
   return result;
 }

@@ -95,7 +95,7 @@ class BarrierPlacer {
     const Node& node = instruction.node;
     const op::Split split = node.op().split(node.signature);
     const Division shared{split.extent, split.unit, instruction.whole_team};
-    const auto division_of = [&](int value, int64_t start) {
+    const auto division_of = [&](ValueId value, int64_t start) {
       const op::TensorType& type = graph_.at(value).type;
       const auto size = static_cast<int64_t>(size_of(type.dtype));
       Division own = shared;
@@ -136,15 +136,15 @@ class BarrierPlacer {
     return accesses;
   }
 
-  Access access(int value, bool writes, bool peers, std::optional<Division> division) const {
-    const int storage = graph_.storage_of(value);
-    const int buffer = memory_.buffer_of[static_cast<size_t>(storage)];
+  Access access(ValueId value, bool writes, bool peers, std::optional<Division> division) const {
+    const ValueId storage = graph_.storage_of(value);
+    const int buffer = memory_.buffer_of[storage];
     const Value& value_there = graph_.at(storage);
     const bool variable =
         value_there.source == Value::Source::range && value_there.range.is_same_for_all();
     // Values outside of the arena count from -1 downwards, so as not to meet buffers.
-    return {buffer >= 0 ? buffer : -1 - storage, writes, replicas_ > 1 && (variable || peers),
-            division};
+    return {buffer >= 0 ? buffer : -1 - static_cast<int>(storage), writes,
+            replicas_ > 1 && (variable || peers), division};
   }
 
   const Graph& graph_;

@@ -11,18 +11,17 @@
 namespace tandem::graph {
 
 void remove_dead_code(Graph& graph) {
-  std::vector<bool> live(graph.values.size(), false);
-  const auto mark = [&](int value) { live[static_cast<size_t>(graph.storage_of(value))] = true; };
-  for (int result : graph.results) mark(result);
+  ValueMap<bool> live(graph.values.size(), false);
+  const auto mark = [&](ValueId value) { live[graph.storage_of(value)] = true; };
+  for (ValueId result : graph.results) mark(result);
   std::vector<Node> kept;
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     Node& node = graph.nodes[i];
-    const bool wanted = node.op().has_effect() || node.op().is_collective ||
-                        std::ranges::any_of(node.outputs, [&](int output) {
-                          return live[static_cast<size_t>(output)];
-                        });
+    const bool wanted =
+        node.op().has_effect() || node.op().is_collective ||
+        std::ranges::any_of(node.outputs, [&](ValueId output) { return live[output]; });
     if (!wanted) continue;
-    for (int input : node.inputs) mark(input);
+    for (ValueId input : node.inputs) mark(input);
     kept.push_back(std::move(node));
   }
   graph.nodes.assign(std::make_move_iterator(kept.rbegin()), std::make_move_iterator(kept.rend()));

@@ -1,9 +1,6 @@
 /// Values of a graph that others take the place of, while a pass walks its nodes in order.
 #pragma once
 
-#include <numeric>
-#include <vector>
-
 #include "graph/graph.h"
 
 namespace tandem::graph {
@@ -11,25 +8,25 @@ namespace tandem::graph {
 class Replacements {
  public:
   explicit Replacements(Graph& graph) : graph_(graph), by_(graph.values.size()) {
-    std::iota(by_.begin(), by_.end(), 0);
+    for (ValueId value : by_.ids()) by_[value] = value;
   }
 
   /// Whoever uses `value` after this uses `by`, which must be computed before.
-  void replace(int value, int by) { by_[static_cast<size_t>(value)] = now(by); }
+  void replace(ValueId value, ValueId by) { by_[value] = now(by); }
 
-  int now(int value) const {
+  ValueId now(ValueId value) const {
     // Values added by the pass itself stand for themselves.
-    return static_cast<size_t>(value) < by_.size() ? by_[static_cast<size_t>(value)] : value;
+    return by_.contains(value) ? by_[value] : value;
   }
 
   void update(Node& node) const {
-    for (int& input : node.inputs) input = now(input);
-    if (node.near >= 0) node.near = now(node.near);
+    for (ValueId& input : node.inputs) input = now(input);
+    if (node.near != kNoValue) node.near = now(node.near);
   }
 
   /// Ends the replacement. It is called when all nodes are updated.
   void finish() {
-    for (int& result : graph_.results) result = now(result);
+    for (ValueId& result : graph_.results) result = now(result);
     for (Value& value : graph_.values) {
       if (value.source == Value::Source::alias) value.alias_of = now(value.alias_of);
     }
@@ -37,7 +34,7 @@ class Replacements {
 
  private:
   Graph& graph_;
-  std::vector<int> by_;
+  ValueMap<ValueId> by_;
 };
 
 }  // namespace tandem::graph

@@ -26,7 +26,7 @@ bool is_update_of(const Node& user, const Node& reduce) {
 }
 
 bool only_updates_use(const Graph& graph, const Uses& uses, const Node& reduce) {
-  return std::ranges::all_of(reduce.outputs, [&](int output) {
+  return std::ranges::all_of(reduce.outputs, [&](ValueId output) {
     return std::ranges::all_of(uses.of(output), [&](const Use& use) {
       return !use.is_result() && is_update_of(graph.nodes[use.call], reduce);
     });

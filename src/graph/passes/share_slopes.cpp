@@ -38,11 +38,13 @@ class Sharer {
 
  private:
   void share(size_t index, const Shared& shared) {
-    const int x = graph_.nodes[index].inputs[0];
+    const ValueId x = graph_.nodes[index].inputs[0];
     // What a call has not made is kept anyway.
     if (graph_.at(graph_.storage_of(x)).source != Value::Source::node) return;
     const std::vector<Use>& uses = uses_.of(x);
-    const auto is_x = [&](int value) { return graph_.storage_of(value) == graph_.storage_of(x); };
+    const auto is_x = [&](ValueId value) {
+      return graph_.storage_of(value) == graph_.storage_of(x);
+    };
     const auto is_gradient = [&](const Use& use) {
       if (use.call <= index || use.is_result()) return false;
       const Node& node = graph_.nodes[use.call];
@@ -52,7 +54,7 @@ class Sharer {
     const bool nobody_else = std::ranges::all_of(
         uses, [&](const Use& use) { return use.call == index || is_gradient(use); });
     if (uses.size() < 2 || !nobody_else) return;
-    const int slope = graph_.add_value({.type = graph_.at(x).type});
+    const ValueId slope = graph_.add_value({.type = graph_.at(x).type});
     Node& activation = graph_.nodes[index];
     activation.signature.op = &op::find_op(shared.both);
     activation.outputs.push_back(slope);

@@ -24,16 +24,16 @@ class Shrinker {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       move_up_relu_grad(i);
       sum_windows(graph_.nodes[i]);
-      for (int output : graph_.nodes[i].outputs) {
-        maker_[static_cast<size_t>(output)] = static_cast<int>(i);
+      for (ValueId output : graph_.nodes[i].outputs) {
+        maker_[output] = static_cast<int>(i);
       }
     }
   }
 
  private:
   /// The call that computes a value, if its op is named so.
-  Node* maker(int value, std::string_view op) {
-    const int index = maker_[static_cast<size_t>(value)];
+  Node* maker(ValueId value, std::string_view op) {
+    const int index = maker_[value];
     if (index < 0) return nullptr;
     Node& node = graph_.nodes[static_cast<size_t>(index)];
     return node.op().name == op ? &node : nullptr;
@@ -44,14 +44,14 @@ class Shrinker {
   void move_up_relu_grad(size_t index) {
     Node& relu = graph_.nodes[index];
     if (relu.op().name != "relu_grad" && relu.op().name != "relu6_grad") return;
-    const int whole = relu.inputs[0];
+    const ValueId whole = relu.inputs[0];
     Node* pool = maker(whole, "max_pool2d_grad");
     if (pool == nullptr || relu.inputs[1] != pool->inputs[0]) return;
     if (uses_.of(whole).size() != 1) return;
-    const int y = pool->inputs[1];
-    const int g = pool->inputs[2];
-    const int small = graph_.add_value({.type = graph_.at(g).type});
-    maker_.push_back(maker_[static_cast<size_t>(whole)]);
+    const ValueId y = pool->inputs[1];
+    const ValueId g = pool->inputs[2];
+    const ValueId small = graph_.add_value({.type = graph_.at(g).type});
+    maker_.push_back(maker_[whole]);
     Node narrow = relu;
     graph_.set_input(narrow, 0, g);
     graph_.set_input(narrow, 1, y);
@@ -78,8 +78,8 @@ class Shrinker {
   }
 
   Graph& graph_;
-  std::vector<int> maker_;  // For each value, the node that computes it.
-  const Uses uses_;         // The uses of each value in the graph as it was.
+  ValueMap<int> maker_;  // The node that computes each value; -1 where none does.
+  const Uses uses_;      // The uses of each value in the graph as it was.
 };
 
 }  // namespace

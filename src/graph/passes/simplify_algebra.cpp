@@ -31,25 +31,25 @@ class Simplifier {
       replaced_.update(node);
       shrink_operands(node);
       if (const auto same = equal_value(node)) replaced_.replace(node.outputs[0], *same);
-      for (int output : node.outputs) maker_[static_cast<size_t>(output)] = static_cast<int>(i);
+      for (ValueId output : node.outputs) maker_[output] = static_cast<int>(i);
     }
     replaced_.finish();
   }
 
  private:
-  const op::TensorType& type(int value) const { return graph_.at(value).type; }
+  const op::TensorType& type(ValueId value) const { return graph_.at(value).type; }
 
   /// The call that computes a value, if its op is named so.
-  const Node* maker(int value, std::string_view op) const {
-    if (static_cast<size_t>(value) >= maker_.size()) return nullptr;
-    const int index = maker_[static_cast<size_t>(value)];
+  const Node* maker(ValueId value, std::string_view op) const {
+    if (!maker_.contains(value)) return nullptr;
+    const int index = maker_[value];
     if (index < 0) return nullptr;
     const Node& node = graph_.nodes[static_cast<size_t>(index)];
     return node.op().name == op ? &node : nullptr;
   }
 
   /// The number that every element of a value is.
-  std::optional<double> number(int value) const {
+  std::optional<double> number(ValueId value) const {
     if (const Node* fill = maker(value, "fill")) return fill->signature.attrs.get<double>("value");
     const Value& v = graph_.at(value);
     if (v.source != Value::Source::constant || v.type.shape.total_extent() != 1) return {};
@@ -61,7 +61,7 @@ class Simplifier {
     const std::string& op = node.op().name;
     if (op != "add" && op != "sub" && op != "mul" && op != "div") return;
     for (size_t side : {0, 1}) {
-      const int other = node.inputs[1 - side];
+      const ValueId other = node.inputs[1 - side];
       if (type(other).shape != type(node.outputs[0]).shape) continue;
       if (const Node* fill = maker(node.inputs[side], "fill")) {
         if (type(node.inputs[side]).shape.rank() > 0) {
@@ -74,8 +74,8 @@ class Simplifier {
     }
   }
 
-  int scalar(const Node& fill) {
-    const auto [known, is_new] = scalars_.try_emplace(fill.outputs[0], 0);
+  ValueId scalar(const Node& fill) {
+    const auto [known, is_new] = scalars_.try_emplace(fill.outputs[0], kNoValue);
     if (is_new) {
       const DType dtype = fill.signature.outputs[0].dtype;
       known->second = graph_.add_value(
@@ -87,14 +87,14 @@ class Simplifier {
   }
 
   /// A value that is there already and equals the node's result.
-  std::optional<int> equal_value(const Node& node) const {
+  std::optional<ValueId> equal_value(const Node& node) const {
     if (node.inputs.empty() || node.outputs.size() != 1) return {};
     const std::string& op = node.op().name;
-    const int first = node.inputs[0];
+    const ValueId first = node.inputs[0];
     const bool first_fits = type(first) == type(node.outputs[0]);
     if (op == "add" || op == "mul") {
       const double neutral = op == "add" ? 0.0 : 1.0;
-      const int second = node.inputs[1];
+      const ValueId second = node.inputs[1];
       if (first_fits && number(second) == neutral) return first;
       if (type(second) == type(node.outputs[0]) && number(first) == neutral) return second;
     }
@@ -129,9 +129,9 @@ class Simplifier {
 
   Graph& graph_;
   Replacements replaced_;
-  std::vector<int> maker_;  // For each value, the node that computes it.
-  // For the result of a fill, the scalar that stands for it.
-  std::unordered_map<int, int> scalars_;
+  ValueMap<int> maker_;  // The node that computes each value; -1 where none does.
+  // The scalar that stands for the result of a fill.
+  std::unordered_map<ValueId, ValueId> scalars_;
 };
 
 }  // namespace

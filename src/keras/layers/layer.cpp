@@ -181,7 +181,7 @@ KerasTensors Layer::all(const KerasTensors& inputs) const {
   const graph::Graph graph =
       graph::Trace::of([&](const Tensors& symbolic) { return (*this)(symbolic); }, types);
   TensorSpecs made;
-  for (int result : graph.results) {
+  for (graph::ValueId result : graph.results) {
     const op::TensorType& type = graph.at(result).type;
     made.push_back({type.dtype, type.shape});
   }

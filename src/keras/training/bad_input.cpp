@@ -23,7 +23,7 @@ std::vector<Shape> output_shapes(const Layer& model, const Tensors& x) {
   const graph::Graph graph =
       graph::Trace::of([&](const Tensors& inputs) { return model(inputs); }, types);
   std::vector<Shape> shapes;
-  for (const int result : graph.results) shapes.push_back(graph.at(result).type.shape);
+  for (graph::ValueId result : graph.results) shapes.push_back(graph.at(result).type.shape);
   return shapes;
 }
 

@@ -97,8 +97,8 @@ TEST_F(FusionTest, AViewOfAMemberIsNotReadByItsOwnGroup) {
   };
   const Graph graph = fused(f, {{DType::float32, {1, 3}}});
   for (const Node& node : graph.nodes) {
-    for (int input : node.inputs) {
-      for (int output : node.outputs) EXPECT_NE(graph.storage_of(input), output);
+    for (ValueId input : node.inputs) {
+      for (ValueId output : node.outputs) EXPECT_NE(graph.storage_of(input), output);
     }
   }
   const FlatFunction compiled(f);

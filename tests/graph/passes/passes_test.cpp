@@ -208,7 +208,7 @@ TEST_F(PassesTest, ReshapesBecomeViews) {
       {kBatch});
   alias_reshapes(graph);
   ASSERT_EQ(ops(graph), (Names{"relu", "relu"}));
-  const int view = graph.nodes[1].inputs[0];
+  const ValueId view = graph.nodes[1].inputs[0];
   EXPECT_EQ(graph.at(view).source, Source::alias);
   EXPECT_EQ(graph.at(view).type.shape, (Shape{-1, 2, 2}));
   EXPECT_EQ(graph.storage_of(view), graph.nodes[0].outputs[0]);
