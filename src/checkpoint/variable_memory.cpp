@@ -46,6 +46,7 @@ VariableImage::VariableImage(const Variable& variable) {
 
 VariableTarget::VariableTarget(const Variable& variable) : variable_(variable) {
   const StoreRange& range = variable.body()->range;
+  range.block->wait_for_devices();
   range.block->settle_loans();
   if (!range.is_same_for_all()) {
     aside_.resize(std::max<size_t>(bytes_of(variable), 1));

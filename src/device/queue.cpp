@@ -20,17 +20,47 @@ Event::Waited Event::wait_once(std::chrono::nanoseconds deadline) const {
   return timeline_ ? timeline_->wait(ticket_, deadline, true) : Waited::good;
 }
 
-void Timeline::note_wait(const Event& event) {
+/// Where nothing has been issued since a fault was cleared, everything has run, and what comes next
+/// is not behind that fault: the event is empty.
+Event Timeline::last() {
+  const uint64_t ticket = issued_;
+  return ticket == cleared_ ? Event() : Event(shared_from_this(), ticket);
+}
+
+bool Event::has_failed() const { return timeline_ && timeline_->has_failed(ticket_); }
+
+/// Asks for what is known after the timelines have been linked: see settle_fault().
+std::exception_ptr Timeline::note_wait(const Event& event) {
+  Timeline& other = *event.timeline();
   const auto add = [](Timeline& to, const std::shared_ptr<Timeline>& neighbour) {
     const std::lock_guard lock(to.mutex_);
     const bool known = std::ranges::any_of(
         to.neighbours_, [&](const auto& other) { return other.lock() == neighbour; });
     if (!known) to.neighbours_.push_back(neighbour);
   };
-  add(*this, event.timeline());
-  add(*event.timeline(), shared_from_this());
+  if (&other != this) {
+    add(*this, event.timeline());
+    add(other, shared_from_this());
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    waits_.push_back({issued_ + 1, event});
+  }
+  const std::lock_guard lock(other.mutex_);
+  const Failed* const failed = other.failed_at(event.ticket());
+  return failed == nullptr ? nullptr : failed->error;
+}
+
+bool Timeline::has_failed(uint64_t ticket) const {
+  if (!has_ever_failed_.load(std::memory_order_acquire)) return false;
   const std::lock_guard lock(mutex_);
-  waits_.push_back({issued_, event});
+  return failed_at(ticket) != nullptr;
+}
+
+/// What the command was behind, or null. To be called with the lock held.
+const Timeline::Failed* Timeline::failed_at(uint64_t ticket) const {
+  const auto found = std::ranges::lower_bound(failed_, ticket, {}, &Failed::last);
+  return found != failed_.end() && found->first <= ticket ? &*found : nullptr;
 }
 
 void Timeline::hold(std::shared_ptr<const void> what) {
@@ -39,16 +69,24 @@ void Timeline::hold(std::shared_ptr<const void> what) {
   holds_.emplace_back(issued_, std::move(what));
 }
 
+void Timeline::undo_on_fault(std::function<void()> undo) {
+  const std::lock_guard lock(mutex_);
+  undos_.push_back({issued_, std::move(undo)});
+}
+
 /// What was held may end here, and its own end may issue commands: no lock is held then.
 void Timeline::release_holds() {
   std::vector<std::shared_ptr<const void>> released;
   const uint64_t reached = this->reached();
+  const uint64_t fault = fault_ticket();
+  const uint64_t good = fault == 0 ? reached : std::min(reached, fault - 1);
   const std::lock_guard lock(mutex_);
   while (!holds_.empty() && holds_.front().first <= reached) {
     released.push_back(std::move(holds_.front().second));
     holds_.pop_front();
   }
   while (!waits_.empty() && waits_.front().ticket <= reached) waits_.pop_front();
+  while (!undos_.empty() && undos_.front().ticket <= good) undos_.pop_front();
 }
 
 Event::Waited Timeline::wait(uint64_t ticket, std::chrono::nanoseconds deadline, bool once) {
@@ -58,12 +96,10 @@ Event::Waited Timeline::wait(uint64_t ticket, std::chrono::nanoseconds deadline,
   release_holds();
   if (const uint64_t fault = fault_ticket(); fault != 0 && fault <= ticket) settle_fault(deadline);
   const std::lock_guard lock(mutex_);
-  for (const Failed& failed : failed_) {
-    if (ticket < failed.first || failed.last < ticket) continue;
-    if (failed.was_thrown->exchange(true) && once) return Event::Waited::failed;
-    std::rethrow_exception(failed.error);
-  }
-  return Event::Waited::good;
+  const Failed* const failed = failed_at(ticket);
+  if (failed == nullptr) return Event::Waited::good;
+  if (failed->was_thrown->exchange(true) && once) return Event::Waited::failed;
+  std::rethrow_exception(failed->error);
 }
 
 /// All timelines that a fault of this one may have reached, or come from; this one with them.
@@ -83,27 +119,51 @@ std::vector<std::shared_ptr<Timeline>> Timeline::linked() {
 
 /// Updates do nothing while a fault stands, so it may be cleared only when all that was issued
 /// behind it has run, on every device that it may have reached, and while nothing is being issued.
+/// A queue that begins to wait for one of them meanwhile has either been linked before the last
+/// look, and is then one of them, or it finds the fault among those that are remembered.
 void Timeline::settle_fault(std::chrono::nanoseconds deadline) {
   const auto until = core::Clock::now() + deadline;
-  const auto all = linked();
-  std::vector<std::unique_lock<Issuing>> issuing;
-  for (const auto& timeline : all) {
-    issuing.emplace_back(timeline->issuing_, until);
-    const bool settled = issuing.back() && timeline->wait_until(timeline->issued_, until);
-    if (!settled) timeline->throw_late(deadline);
-  }
   const auto was_thrown = std::make_shared<std::atomic<bool>>(false);
-  for (const auto& timeline : all) timeline->clear_own_fault(was_thrown);
+  std::vector<std::shared_ptr<Timeline>> all;
+  std::vector<std::unique_lock<Issuing>> issuing;
+  do {
+    issuing.clear();
+    all = linked();
+    for (const auto& timeline : all) {
+      issuing.emplace_back(timeline->issuing_, until);
+      const bool settled = issuing.back() && timeline->wait_until(timeline->issued_, until);
+      if (!settled) timeline->throw_late(deadline);
+    }
+    for (const auto& timeline : all) timeline->remember_fault(was_thrown);
+  } while (linked() != all);
+  for (const auto& timeline : all) timeline->clear_own_fault();
 }
 
-void Timeline::clear_own_fault(const std::shared_ptr<std::atomic<bool>>& was_thrown) {
-  constexpr size_t kMostRemembered = 16;
+void Timeline::remember_fault(const std::shared_ptr<std::atomic<bool>>& was_thrown) {
+  constexpr size_t kMostRemembered = 1024;
   const uint64_t first = fault_ticket();
-  if (first == 0) return;
-  const std::exception_ptr error = clear_fault();
   const std::lock_guard lock(mutex_);
+  const bool is_known = !failed_.empty() && failed_.back().last == kStanding;
+  if (first == 0 || is_known) return;
   if (failed_.size() == kMostRemembered) failed_.erase(failed_.begin());
-  failed_.push_back({first, issued_, error, was_thrown});
+  failed_.push_back({first, kStanding, fault_error(), was_thrown});
+  has_ever_failed_.store(true, std::memory_order_release);
+}
+
+void Timeline::clear_own_fault() {
+  std::deque<Undo> undos;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_.empty() || failed_.back().last != kStanding) return;
+    failed_.back().last = issued_;
+    cleared_ = issued_.load();
+    clear_fault();
+    const auto bad =
+        std::ranges::lower_bound(undos_, failed_.back().first, {}, &Undo::ticket) - undos_.begin();
+    undos_.erase(undos_.begin(), undos_.begin() + bad);
+    undos.swap(undos_);
+  }
+  for (auto undo = undos.rbegin(); undo != undos.rend(); ++undo) undo->run();
 }
 
 void Timeline::throw_late(std::chrono::nanoseconds deadline) {

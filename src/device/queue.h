@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <deque>
 #include <exception>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -39,6 +40,10 @@ class Event {
   enum class Waited { good, failed };  ///< Failed: it was thrown before.
   Waited wait_once(std::chrono::nanoseconds deadline) const;
 
+  /// True once somebody has been told that a command up to here went wrong: what was computed there
+  /// is bad for good.
+  bool has_failed() const;
+
   const std::shared_ptr<Timeline>& timeline() const { return timeline_; }
   uint64_t ticket() const { return ticket_; }
 
@@ -64,20 +69,30 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
 
   /// To be called with issuing() held: the ticket of the command that is being issued.
   uint64_t next_ticket() { return ++issued_; }
-  Event last() { return {shared_from_this(), issued_.load()}; }
 
-  /// The commands issued from now on wait for `event`; who misses a deadline then asks it.
-  void note_wait(const Event& event);
+  /// As Queue::record.
+  Event last();
+
+  /// To be called with issuing() held: the next command waits for `event`, and who misses a
+  /// deadline then asks it. Returns what is already known to be wrong there, or null; the command
+  /// must then fail with that. What is not known yet the command finds as a fault that stands.
+  std::exception_ptr note_wait(const Event& event);
 
   /// Keeps `what` until the commands issued so far have run. It is let go of by a thread that
   /// issues or waits, never by the device.
   void hold(std::shared_ptr<const void> what);
 
+  /// As Queue::undo_on_fault.
+  void undo_on_fault(std::function<void()> undo);
+
   /// As Event::wait, or as Event::wait_once.
   Event::Waited wait(uint64_t ticket, std::chrono::nanoseconds deadline, bool once);
 
-  /// The commands up to this ticket have run.
+  /// The commands up to this ticket have run. Faults that they found show up no later than this.
   virtual uint64_t reached() const = 0;
+
+  /// As Event::has_failed. Costs a load as long as nothing has gone wrong here.
+  bool has_failed(uint64_t ticket) const;
 
  protected:
   /// What a command has found wrong with the values it was given, such as a label that is no class.
@@ -86,43 +101,58 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
     std::exception_ptr error{};
   };
 
+  /// The ticket of the last command.
+  uint64_t issued() const { return issued_.load(); }
+
   /// Returns false when `deadline` has passed.
   virtual bool wait_until(uint64_t ticket, core::Clock::time_point deadline) = 0;
 
   /// The ticket of the first command that found something wrong since the last clear_fault(), or 0.
   virtual uint64_t fault_ticket() const = 0;
 
-  /// What was wrong. No command is running or waiting to run.
-  virtual std::exception_ptr clear_fault() = 0;
+  /// What was wrong, and an end to it. To be called when all commands have run.
+  virtual std::exception_ptr fault_error() const = 0;
+  virtual void clear_fault() = 0;
 
  private:
+  /// A fault that somebody has been told of. The commands from `first` to `last` are behind it.
   struct Failed {
     uint64_t first;
-    uint64_t last;
+    uint64_t last;  ///< kStanding until the fault is cleared.
     std::exception_ptr error;
     std::shared_ptr<std::atomic<bool>> was_thrown;  ///< On any device that it reached.
   };
+  static constexpr uint64_t kStanding = ~uint64_t{0};
   struct Wait {
     uint64_t ticket;
     Event event;
+  };
+  struct Undo {
+    uint64_t ticket;
+    std::function<void()> run;
   };
 
   [[noreturn]] void throw_late(std::chrono::nanoseconds deadline);
   std::vector<std::shared_ptr<Timeline>> linked();
   void settle_fault(std::chrono::nanoseconds deadline);
-  void clear_own_fault(const std::shared_ptr<std::atomic<bool>>& was_thrown);
+  void remember_fault(const std::shared_ptr<std::atomic<bool>>& was_thrown);
+  void clear_own_fault();
+  const Failed* failed_at(uint64_t ticket) const;
   std::string culprit();
   void release_holds();
 
   const std::string device_;
   Issuing issuing_;
   std::atomic<uint64_t> issued_{0};
-  std::mutex mutex_;  // Guards what follows.
+  std::atomic<uint64_t> cleared_{0};  // How far `issued_` was when the last fault was cleared.
+  std::atomic<bool> has_ever_failed_{false};
+  mutable std::mutex mutex_;  // Guards what follows.
   std::vector<std::weak_ptr<Timeline>>
       neighbours_;          // Those that wait for this one, or it for them.
   std::deque<Wait> waits_;  // The waits that are not over yet, in order.
   std::deque<std::pair<uint64_t, std::shared_ptr<const void>>> holds_;
-  std::vector<Failed> failed_;  // The last few, for late readers.
+  std::deque<Undo> undos_;      // In order, of commands that have not run well yet.
+  std::vector<Failed> failed_;  // In order, the last ones, for late readers.
 };
 
 class Queue {
@@ -133,11 +163,13 @@ class Queue {
   virtual bool immediate() const = 0;
 
   /// Runs `work` now, on this thread. The commands that it issues follow each other, with none of
-  /// another thread's between them.
+  /// another thread's between them. Returns the event of the last, which what they compute is ready
+  /// at: a record() afterwards may come behind a fault of theirs that another thread has cleared.
   template <class Work>
-  void submit(Work&& work) {
+  Event submit(Work&& work) {
     const auto lock = issuing();
     work();
+    return record();
   }
 
   /// Keeps `what` until the commands issued so far have run. Memory of the queue's own device needs
@@ -159,9 +191,19 @@ class Queue {
   /// Ready when everything issued so far has run.
   virtual Event record() = 0;
 
+  /// Calls `undo` if one of the commands so far goes wrong, or is behind one that did: on the
+  /// thread that is told of it, once all commands have run, the latest undo first.
+  virtual void undo_on_fault(std::function<void()> undo) = 0;
+
   /// Commands issued from now on run after `event`. What was found wrong before it is wrong here
-  /// too.
+  /// too, also where somebody has been told of it already.
   virtual void wait(const Event& event) = 0;
+
+  /// Commands issued from now on, in the same submit(), use a value that was there at `event`, and
+  /// come behind it in any case. If it is known to be bad, then so is what they compute.
+  void use(const Event& event) {
+    if (event.has_failed()) wait(event);
+  }
 
  protected:
   virtual std::unique_lock<Timeline::Issuing> issuing() = 0;
@@ -176,6 +218,7 @@ class ImmediateQueue final : public Queue {
             size_t bytes) override;
   void fill(void* to, uint8_t value, size_t bytes) override;
   Event record() override { return {}; }
+  void undo_on_fault(std::function<void()>) override {}
   void wait(const Event& event) override;
 
  protected:

@@ -38,20 +38,23 @@ class Ring {
 
 }  // namespace
 
-void transfer(Device& to_device, void* to, Device& from_device, const void* from, size_t bytes,
-              std::shared_ptr<const void> keep) {
-  if (bytes == 0) return;
+Event transfer(Device& to_device, void* to, Device& from_device, const void* from, size_t bytes,
+               std::shared_ptr<const void> keep, const Event& value) {
+  if (bytes == 0) return value;
   if (&to_device.space() != &from_device.space()) {
     count_copy(from_device.name(), to_device.name(), bytes);
   }
   Device& issuer = to_device.works_on_threads() ? from_device : to_device;
   Queue& queue = issuer.queue();
-  queue.submit([&] {
+  const Event copied = queue.submit([&] {
     if (&issuer != &from_device) queue.wait(from_device.queue().record());
+    queue.use(value);
     queue.copy(to_device.space(), to, from_device.space(), from, bytes);
     queue.hold(std::move(keep));
   });
-  if (&issuer != &to_device) to_device.queue().wait(queue.record());
+  if (&issuer == &to_device) return copied;
+  to_device.queue().wait(copied);
+  return {};
 }
 
 void read_in_chunks(Device& device, const void* from, size_t bytes,

@@ -1,19 +1,14 @@
+#include "tandem/per_replica.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <ostream>
 
-#include "distribute/sharding.h"
+#include "execution/run_arguments.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
-
-graph::BatchShard shard_of(int64_t rows, int replica, int replicas) {
-  const int64_t least = rows / replicas;
-  const int64_t larger = rows % replicas;
-  return {.rows = least + (replica < larger ? 1 : 0),
-          .row_offset = replica * least + std::min<int64_t>(replica, larger)};
-}
 
 PerReplica PerReplica::split(const Tensor& batch, int replicas) {
   if (batch.rank() == 0) {
@@ -34,7 +29,7 @@ Tensor PerReplica::value(int replica) const {
         fmt::format("PerReplica: replica {} asked for, there are {}", replica, values_->size()));
   }
   if (parts_ == 0) return whole_;
-  const auto shard = shard_of(whole_.shape().extent(0), replica, parts_);
+  const auto shard = graph::shard_of(whole_.shape().extent(0), replica, parts_);
   return whole_.rows(shard.row_offset, shard.row_offset + shard.rows);
 }
 

@@ -131,15 +131,12 @@ PerReplicas Strategy::run_flat(const FlatFunction& f, std::span<const PerReplica
     for (Tensor& result : f(tensors)) results.emplace_back(Tensors{std::move(result)});
     return results;
   }
-  body_->run(*this, f, arguments, [&](const graph::Execution& execution, size_t count) {
-    for (size_t i = 0; i < count; ++i) {
-      Tensors values;
-      for (int r = 0; r < body_->replicas(); ++r) {
-        values.push_back(execution.result(r, static_cast<int>(i)));
-      }
-      results.emplace_back(std::move(values));
-    }
-  });
+  const graph::Results ran = body_->run(*this, f, arguments);
+  for (size_t i = 0; i < ran.count(); ++i) {
+    Tensors values;
+    for (int r = 0; r < body_->replicas(); ++r) values.push_back(ran.at(r, i));
+    results.emplace_back(std::move(values));
+  }
   return results;
 }
 
@@ -147,11 +144,10 @@ PerReplica Strategy::run_single(const FlatFunction& f,
                                 std::span<const PerReplica> arguments) const {
   if (body_->is_default()) return run_flat(f, arguments)[0];
   std::shared_ptr<Tensors> values = body_->recycled_list();
-  body_->run(*this, f, arguments, [&](const graph::Execution& execution, size_t) {
-    for (int r = 0; r < body_->replicas(); ++r) {
-      (*values)[static_cast<size_t>(r)] = execution.result(r, 0);
-    }
-  });
+  const graph::Results results = body_->run(*this, f, arguments);
+  for (int r = 0; r < body_->replicas(); ++r) {
+    (*values)[static_cast<size_t>(r)] = results.at(r, 0);
+  }
   return PerReplica(std::shared_ptr<const Tensors>(std::move(values)));
 }
 

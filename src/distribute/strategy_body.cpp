@@ -3,12 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstddef>
-#include <memory_resource>
 
 #include "distribute/context.h"
-#include "distribute/sharding.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
@@ -23,18 +19,33 @@ std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
   return each;
 }
 
-/// True for a batch that is split, and for a tensor of each replica's own.
-bool differs_between_replicas(const PerReplica& argument) {
-  return argument.values() != nullptr || argument.parts() > 0;
+/// The rows of a replica's part of an argument that differs between replicas, or -1 where it has no
+/// leading axis.
+int64_t rows_of(const graph::Argument& argument, int replica, int replicas) {
+  const Tensor& tensor = argument.of(replica);
+  if (tensor.rank() == 0) return -1;
+  const int64_t rows = tensor.shape().extent(0);
+  return argument.kind == graph::Argument::Kind::own
+             ? rows
+             : graph::shard_of(rows, replica, replicas).rows;
 }
 
-/// The rows of a replica's part of an argument, or -1 where it has no leading axis.
-int64_t rows_of_part(const PerReplica& argument, int replica, int replicas) {
-  if (argument.parts() > 0) {
-    return shard_of(argument.whole().shape().extent(0), replica, replicas).rows;
+/// The rows that every replica has, or kUnequal.
+int64_t common_rows(const graph::Shards& shards) {
+  const int64_t first = shards[0].rows;
+  const bool equal = std::ranges::all_of(
+      shards, [&](const graph::BatchShard& each) { return each.rows == first; });
+  return equal ? first : graph::Arguments::kUnequal;
+}
+
+bool fits(const Tensor& value, const op::TensorType& traced) {
+  const Shape& shape = value.shape();
+  if (value.dtype() != traced.dtype || shape.rank() != traced.shape.rank()) return false;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const int64_t wanted = traced.shape.extent(axis);
+    if (wanted >= 0 && wanted != shape.extent(axis)) return false;
   }
-  const Tensor& value = (*argument.values())[static_cast<size_t>(replica)];
-  return value.rank() == 0 ? -1 : value.shape().extent(0);
+  return true;
 }
 
 }  // namespace
@@ -60,52 +71,27 @@ bool Strategy::Body::shares_memory() const {
           (!replicas_->central || space(replicas_->central) == space(devices()[0])));
 }
 
-Strategy::Body::PreparedRun Strategy::Body::prepare(const Strategy& self, const FlatFunction& f,
-                                                    std::span<const PerReplica> arguments) const {
+graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
+                                   std::span<const PerReplica> arguments) const {
   if (!op::recorders().empty()) {
     throw FailedPrecondition(
         "run: called under an open gradient tape, which cannot see into it; put the tape inside "
         "the function");
   }
-  // Steps of up to this many arguments allocate nothing for the list of them.
-  constexpr size_t kUsualArguments = 64;
-  alignas(Tensor) std::array<std::byte, kUsualArguments * sizeof(Tensor)> room;
-  std::pmr::monotonic_buffer_resource memory(room.data(), room.size());
-  std::pmr::vector<Tensor> typical(&memory);
-  typical.reserve(arguments.size());
-  for (const PerReplica& argument : arguments) {
-    typical.push_back(argument.values() ? argument.value(0) : argument.whole());
+  const graph::ArgumentList list = listed(arguments);
+  const graph::Shards shards = shards_of(list);
+  graph::Arguments given{.tensors = list, .rows = common_rows(shards)};
+  if (std::ranges::any_of(list, &graph::Argument::differs)) {
+    given.batch = graph::Arguments::Batch::by_replica;
   }
-  const bool has_batch = std::ranges::any_of(arguments, differs_between_replicas);
-  graph::Arguments traced = graph::arguments_of(typical);
-  if (has_batch) {
-    traced.rows = common_rows(arguments);
-    traced.batched = [arguments = arguments.data()](size_t i) {
-      return differs_between_replicas(arguments[i]);
-    };
+  f.body()->check_signature(given);
+  graph::ConcreteFunctionPtr concrete;
+  {
+    const RunScope running(self);
+    concrete = f.body()->find_or_compile(given, {.replicas = replicas_});
   }
-  f.body()->check_signature(traced);
-  const RunScope running(self);
-  PreparedRun prepared;
-  prepared.concrete = f.body()->find_or_compile(traced, {.replicas = replicas_});
-  prepared.held = f.body()->hold(*prepared.concrete);
-  if (!has_batch) prepared.whole_rows = traced.rows;
-  return prepared;
-}
-
-/// The rows that every replica has, or kUnequal.
-int64_t Strategy::Body::common_rows(std::span<const PerReplica> arguments) const {
-  for (const PerReplica& argument : arguments) {
-    if (!differs_between_replicas(argument)) continue;
-    if (argument.values()) check_count(static_cast<int>(argument.values()->size()));
-    const int64_t first = rows_of_part(argument, 0, replicas());
-    if (first < 0) continue;
-    for (int r = 1; r < replicas(); ++r) {
-      if (rows_of_part(argument, r, replicas()) != first) return graph::Arguments::kUnequal;
-    }
-    return first;
-  }
-  return 1;
+  check_types(*concrete, list);
+  return f.body()->run(*concrete, {.tensors = list, .shards = shards});
 }
 
 std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
@@ -117,74 +103,63 @@ std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
   return lists_.back();
 }
 
-void Strategy::Body::bind(const PreparedRun& prepared,
-                          std::span<const PerReplica> arguments) const {
-  const graph::ConcreteFunction& concrete = *prepared.concrete;
-  graph::Execution& execution = *prepared.held.execution;
-  int64_t global = 0;
-  for (int r = 0; r < replicas(); ++r) {
-    global += rows_of(concrete, arguments, r, prepared.whole_rows);
+graph::ArgumentList Strategy::Body::listed(std::span<const PerReplica> arguments) const {
+  using enum graph::Argument::Kind;
+  graph::ArgumentList list;
+  for (const PerReplica& argument : arguments) {
+    const auto* values = argument.values().get();
+    const int count = values != nullptr ? static_cast<int>(values->size()) : argument.parts();
+    if (count != 0 && count != replicas()) {
+      throw InvalidArgument(fmt::format(
+          "run: an argument has values for {} replicas, the strategy has {}", count, replicas()));
+    }
+    if (values != nullptr) {
+      list.push_back({values->data(), own});
+    } else {
+      list.push_back({&argument.whole(), argument.parts() > 0 ? rows : same});
+    }
   }
+  return list;
+}
+
+/// The part of the batch that each replica has. All arguments that differ between replicas must
+/// agree on it; without them each replica has a batch of its own.
+graph::Shards Strategy::Body::shards_of(std::span<const graph::Argument> arguments) const {
+  const bool has_batch = std::ranges::any_of(arguments, &graph::Argument::differs);
+  graph::Shards shards;
   int64_t offset = 0;
   for (int r = 0; r < replicas(); ++r) {
-    const int64_t rows = rows_of(concrete, arguments, r, prepared.whole_rows);
-    execution.set_shard(r, {rows, offset}, global);
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const PerReplica& argument = arguments[i];
-      const int index = static_cast<int>(i);
-      if (argument.parts() > 0) {
-        const auto shard = shard_of(argument.whole().shape().extent(0), r, replicas());
-        execution.bind_rows(r, index, argument.whole(), shard.row_offset, shard.rows);
-      } else {
-        execution.bind(r, index, argument.value(r));
+    int64_t rows = has_batch ? -1 : graph::leading_size(arguments);
+    for (const graph::Argument& argument : arguments) {
+      const int64_t own = argument.differs() ? rows_of(argument, r, replicas()) : -1;
+      if (own < 0) continue;
+      if (rows >= 0 && rows != own) {
+        throw InvalidArgument(
+            fmt::format("run: arguments of replica {} ({}) differ in rows, {} and {}", r,
+                        devices()[static_cast<size_t>(r)]->name(), rows, own));
       }
+      rows = own;
     }
-    offset += rows;
+    shards.push_back({std::max<int64_t>(rows, 0), offset});
+    offset += shards[static_cast<size_t>(r)].rows;
   }
+  return shards;
 }
 
-/// The rows of one replica, on which all its batched arguments must agree.
-int64_t Strategy::Body::rows_of(const graph::ConcreteFunction& concrete,
-                                std::span<const PerReplica> arguments, int replica,
-                                int64_t whole_rows) const {
-  int64_t rows = whole_rows;
-  for (size_t i = 0; i < arguments.size(); ++i) {
-    const PerReplica& argument = arguments[i];
-    if (!differs_between_replicas(argument)) continue;
-    check_count(argument.parts() > 0 ? argument.parts()
-                                     : static_cast<int>(argument.values()->size()));
-    if (argument.values()) {
-      check_type(concrete.arguments[i], argument.value(replica), replica, i);
+void Strategy::Body::check_types(const graph::ConcreteFunction& concrete,
+                                 std::span<const graph::Argument> arguments) const {
+  for (int r = 0; r < replicas(); ++r) {
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      if (arguments[i].kind != graph::Argument::Kind::own) continue;
+      const Tensor& value = arguments[i].of(r);
+      const op::TensorType& traced = concrete.arguments[i];
+      if (fits(value, traced)) continue;
+      throw InvalidArgument(fmt::format(
+          "run: argument {} is {} on replica {} ({}), but {} on "
+          "replica 0",
+          i, type_of(value).str(), r, devices()[static_cast<size_t>(r)]->name(), traced.str()));
     }
-    const int64_t own = rows_of_part(argument, replica, replicas());
-    if (own < 0) continue;
-    if (rows >= 0 && rows != own) {
-      throw InvalidArgument(
-          fmt::format("run: arguments of replica {} ({}) differ in rows, {} and {}", replica,
-                      devices()[static_cast<size_t>(replica)]->name(), rows, own));
-    }
-    rows = own;
   }
-  return std::max<int64_t>(rows, 0);
-}
-
-void Strategy::Body::check_count(int values) const {
-  if (values == replicas()) return;
-  throw InvalidArgument(fmt::format(
-      "run: an argument has values for {} replicas, the strategy has {}", values, replicas()));
-}
-
-void Strategy::Body::check_type(const op::TensorType& traced, const Tensor& value, int replica,
-                                size_t index) const {
-  const Shape& shape = value.shape();
-  bool same = value.dtype() == traced.dtype && shape.rank() == traced.shape.rank();
-  for (int axis = 0; same && axis < shape.rank(); ++axis) {
-    same = traced.shape.extent(axis) < 0 || traced.shape.extent(axis) == shape.extent(axis);
-  }
-  if (same) return;
-  throw InvalidArgument(fmt::format(
-      "run: argument {} is {} on replica {} ({}), but {} on replica 0", index, type_of(value).str(),
-      replica, devices()[static_cast<size_t>(replica)]->name(), traced.str()));
 }
 
 }  // namespace tandem::distribute

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "graph/program.h"
-#include "profile/span.h"
 
 namespace tandem::graph {
 
@@ -38,12 +37,27 @@ struct BoundReplica {
   // Where the device has a queue.
   std::shared_ptr<Buffer> device_step;            ///< The StepScalars, written once a run.
   std::vector<std::shared_ptr<Buffer>> landings;  ///< Where each argument is copied to.
+  std::vector<devices::Event> argument_ready;     ///< When each argument is there.
 
   void* address_of(ValueId value) const { return current->addresses[value]; }
 };
 
 /// An instruction's launch, whole and without peers, but for what a queue needs.
-op::Launch launch_of(const Program& program, const BoundReplica& replica, size_t instruction);
+inline op::Launch launch_of(const Program& program, const BoundReplica& replica,
+                            size_t instruction) {
+  const Node& node = program.instructions()[instruction].node;
+  const Plan& plan = *replica.current->plan;
+  op::Launch launch;
+  launch.addresses = replica.current->addresses.data();
+  launch.operands = plan.operands[instruction].data();
+  launch.inputs = static_cast<int>(node.inputs.size());
+  launch.outputs = static_cast<int>(node.outputs.size());
+  launch.step = &replica.step;
+  launch.random_call = node.random_call;
+  launch.workspaces = static_cast<char*>(replica.arena->data()) + plan.workspace_offset;
+  launch.workspace_stride = plan.workspace_bytes;
+  return launch;
+}
 
 /// Which part of an instruction that writes variables the replicas of one memory space do: `rank`
 /// of `of` equal ones. None where `of` is 0.
@@ -51,8 +65,5 @@ struct Share {
   int rank = 0;
   int of = 1;
 };
-
-/// Times, for the profile, what a thread spends on its share of an instruction.
-profile::Span span_of(const Instruction& instruction, const op::Cost& cost, double share);
 
 }  // namespace tandem::graph

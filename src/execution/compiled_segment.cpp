@@ -6,33 +6,31 @@
 
 #include "runtime/random_calls.h"
 #include "tensor/body.h"
+#include "tensor/row_slices.h"
 
 namespace tandem::graph {
 
-Tensors run_segments(const std::vector<CompiledSegment>& segments,
-                     std::span<const Tensor> arguments, int64_t rows) {
-  Tensors tensors(arguments.begin(), arguments.end());
-  const op::RandomRun random =
-      runtime::next_random_run(segments.empty() ? 0 : segments[0].program->graph().random_calls);
+Tensors run_segments(const std::string& function, const std::vector<CompiledSegment>& segments,
+                     std::span<const Argument> arguments, int64_t rows) {
+  Tensors tensors;
+  for (const Argument& argument : arguments) tensors.push_back(whole(argument.of(0)));
+  const op::RandomRun random = runtime::next_random_run(segments[0].program->graph().random_calls);
+  const BatchShard shard{.rows = rows};
   std::map<std::pair<int, const devices::MemorySpace*>, Tensor> copies;  // Or the tensor itself.
+  std::vector<Results> held;  // The first one's keep other threads' calls waiting until the end.
   for (const CompiledSegment& segment : segments) {
-    const std::shared_ptr<Execution> held = segment.executions->first();
-    Execution& execution = *held;
-    execution.set_shard(0, {.rows = rows}, rows);
     const devices::DevicePtr& device = segment.replicas->devices[0];
-    for (size_t i = 0; i < segment.inputs.size(); ++i) {
-      const int tensor = segment.inputs[i];
+    ArgumentList inputs;
+    for (int tensor : segment.inputs) {
       Tensor& here = copies[{tensor, &device->space()}];
       if (!here.defined()) {
         here = input_on_device(tensors[static_cast<size_t>(tensor)], device, "function");
       }
-      execution.bind(0, static_cast<int>(i), here);
+      inputs.push_back({&here});
     }
-    execution.run(random);
-    const size_t results = segment.program->graph().results.size();
-    for (size_t i = 0; i < results; ++i) {
-      tensors.push_back(execution.result(0, static_cast<int>(i)));
-    }
+    held.push_back(segment.executions->run(
+        function, {.tensors = inputs, .shards = {&shard, 1}, .random = &random}));
+    for (size_t i = 0; i < held.back().count(); ++i) tensors.push_back(held.back().at(0, i));
   }
   return tensors;
 }
@@ -50,7 +48,7 @@ MemoryPlan memory_plan_of(const std::vector<CompiledSegment>& segments, size_t a
   std::vector<const devices::MemorySpace*> lies_in(arguments);
   std::set<std::pair<int, const devices::MemorySpace*>> copied;
   for (const CompiledSegment& segment : segments) {
-    for (const MemoryPlan::Device& own : segment.executions->first()->memory_plan(rows).devices) {
+    for (const MemoryPlan::Device& own : segment.executions->memory_plan(rows).devices) {
       MemoryPlan::Device& device = entry(own.name);
       device.arena_bytes += own.arena_bytes;
       device.result_bytes += own.result_bytes;

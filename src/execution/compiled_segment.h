@@ -17,11 +17,10 @@ struct CompiledSegment {
   std::vector<int> inputs{};  ///< For each argument of the program, which tensor of the call it is.
 };
 
-/// Runs the segments and returns the tensors of the call: `arguments`, then the results of each
-/// segment in turn. The caller holds the lock of the first segment. `rows` is the size of the
-/// batch.
-Tensors run_segments(const std::vector<CompiledSegment>& segments,
-                     std::span<const Tensor> arguments, int64_t rows);
+/// Runs the segments of `function` and returns the tensors of the call: `arguments`, then the
+/// results of each segment in turn. `rows` is the size of the batch.
+Tensors run_segments(const std::string& function, const std::vector<CompiledSegment>& segments,
+                     std::span<const Argument> arguments, int64_t rows);
 
 /// What all segments together allocate, copies between them included, in a call with `arguments`
 /// tensors.

@@ -5,10 +5,22 @@
 #include <algorithm>
 
 #include "core/named_error.h"
+#include "profile/span.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 
 namespace tandem::graph {
+
+/// Puts a part of the run on the queue. What went wrong in the parts before it is wrong here too,
+/// also where another thread has been told of it in between.
+template <class Work>
+void CrossDeviceRun::ActiveParticipant::submit(Work work) {
+  done = queue().submit([&] {
+    queue().use(done);
+    work();
+  });
+}
+
 CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
                                CrossDevicePlan plan, std::vector<BoundReplica>& ranks)
     : program_(program), plan_(std::move(plan)), ranks_(ranks), sums_(plan_.supersteps.size()) {
@@ -88,16 +100,24 @@ size_t CrossDeviceRun::extra_bytes(int rank) const {
 
 std::vector<devices::Event> CrossDeviceRun::run(const std::shared_ptr<const void>& owner) {
   try {
+    for (ActiveParticipant& active : active_) active.done = {};
     for (BoundReplica& rank : ranks_) {
-      if (!rank.device->works_on_threads()) issue_step(rank);
+      if (rank.device->works_on_threads()) continue;
+      active_of(rank.step.replica).submit([&] { issue_step(rank); });
     }
     run_supersteps(owner);
+    for (ActiveParticipant& active : active_) {
+      if (active.team) continue;
+      active.submit([&] {
+        undo_on_fault(program_, ranks_[static_cast<size_t>(active.participant.ranks[0])]);
+      });
+    }
   } catch (...) {
     settle(owner, std::current_exception());
   }
   std::vector<devices::Event> ends;
   for (const ActiveParticipant& active : active_) {
-    active.participant.device->queue().hold(owner);
+    active.queue().hold(owner);
     ends.push_back(active.done);
     for (int rank : active.participant.ranks) {
       for (const auto& result : ranks_[static_cast<size_t>(rank)].current->results) {
@@ -130,9 +150,7 @@ void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
 void CrossDeviceRun::compute(const std::shared_ptr<const void>& owner, const Superstep& superstep) {
   for (ActiveParticipant& active : active_) {
     if (active.team) continue;
-    active.participant.device->queue().submit(
-        [&] { issue(active, superstep.begin, superstep.end); });
-    active.done = active.participant.device->queue().record();
+    active.submit([&] { issue(active, superstep.begin, superstep.end); });
   }
   for (ActiveParticipant& active : active_) {
     if (active.team) run_team(owner, active, superstep);
@@ -189,9 +207,7 @@ void CrossDeviceRun::sum(size_t index) {
       ActiveParticipant& active = active_[static_cast<size_t>(participant)];
       devices::Device& device = *active.participant.device;
       if (device.works_on_threads() != on_threads) continue;
-      device.queue().submit(
-          [&] { part.run(ranks_, active.staging ? active.staging->data() : nullptr); });
-      active.done = device.queue().record();
+      active.submit([&] { part.run(ranks_, active.staging ? active.staging->data() : nullptr); });
     }
   }
 }
@@ -202,9 +218,11 @@ void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
     for (const Move& move : moves) {
       const auto& source = source_of(move, program_.graph(), ranks_);
       if (source->works_on_threads() != on_threads) continue;
-      make_move(move, program_.graph(), ranks_, owner);
-      for (int rank : move.to)
-        active_of(rank).done = active_of(rank).participant.device->queue().record();
+      const devices::Event from = move.from < 0 ? devices::Event() : active_of(move.from).done;
+      for (int rank : move.to) {
+        active_of(rank).submit(
+            [&] { make_move(move, rank, program_.graph(), ranks_, owner, from); });
+      }
     }
   }
 }
@@ -213,21 +231,24 @@ void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
 void CrossDeviceRun::meet() {
   if (has_teams_) return wait();
   std::vector<devices::Event> arrived;
-  for (const ActiveParticipant& active : active_)
-    arrived.push_back(active.participant.device->queue().record());
+  for (ActiveParticipant& active : active_) {
+    active.submit([] {});
+    arrived.push_back(active.done);
+  }
   for (size_t i = 0; i < active_.size(); ++i) {
-    devices::Queue& queue = active_[i].participant.device->queue();
-    for (size_t other = 0; other < active_.size(); ++other) {
-      if (other != i) queue.wait(arrived[other]);
-    }
-    active_[i].done = queue.record();
+    active_[i].submit([&] {
+      for (size_t other = 0; other < active_.size(); ++other) {
+        if (other != i) active_[i].queue().wait(arrived[other]);
+      }
+    });
   }
 }
 
 void CrossDeviceRun::wait() {
   const profile::Span waiting("barrier", profile::Activity::wait);
   for (ActiveParticipant& active : active_) {
-    active.participant.device->queue().record().wait(config::wait_deadline());
+    active.submit([] {});
+    active.done.wait(config::wait_deadline());
     active.done = {};
   }
 }
@@ -236,7 +257,7 @@ void CrossDeviceRun::wait() {
 /// the same everywhere. Where a queue does not get that far in time, it is a DeadlineExceeded.
 void CrossDeviceRun::settle(const std::shared_ptr<const void>& owner, std::exception_ptr error) {
   std::string first;
-  for (const ActiveParticipant& active : active_) active.participant.device->queue().hold(owner);
+  for (const ActiveParticipant& active : active_) active.queue().hold(owner);
   try {
     std::rethrow_exception(error);
   } catch (const DeadlineExceeded&) {
@@ -247,7 +268,7 @@ void CrossDeviceRun::settle(const std::shared_ptr<const void>& owner, std::excep
   for (ActiveParticipant& active : active_) {
     active.done = {};
     try {
-      active.participant.device->queue().record().wait(config::wait_deadline());
+      active.queue().record().wait(config::wait_deadline());
     } catch (const DeadlineExceeded& late) {
       throw DeadlineExceeded(fmt::format("{}; then {}: {}", first, active.name, late.what()));
     } catch (const std::exception&) {

@@ -57,6 +57,10 @@ class CrossDeviceRun {
     std::shared_ptr<Buffer> staging;
     size_t staging_bytes = 0;
     devices::Event done{};  // What was put on its queue last has run.
+
+    devices::Queue& queue() const { return participant.device->queue(); }
+    template <class Work>
+    void submit(Work work);
   };
 
   void run_supersteps(const std::shared_ptr<const void>& owner);

@@ -29,8 +29,9 @@ void copy(devices::Device& participant, devices::Device& from, const void* sourc
     return;
   }
   devices::Queue& queue = (from.works_on_threads() ? to : from).queue();
-  queue.copy(to.space(), target, from.space(), source, bytes);
-  queue.record().wait(config::wait_deadline());
+  const devices::Event copied =
+      queue.submit([&] { queue.copy(to.space(), target, from.space(), source, bytes); });
+  copied.wait(config::wait_deadline());
 }
 
 char* at(void* base, size_t bytes) { return static_cast<char*>(base) + bytes; }
@@ -126,8 +127,9 @@ const devices::DevicePtr& source_of(const Move& move, const Graph& graph,
   return graph.at(move.from_value).range.block->components()[0]->device();
 }
 
-void make_move(const Move& move, const Graph& graph, const std::vector<BoundReplica>& replicas,
-               const std::shared_ptr<const void>& keep) {
+void make_move(const Move& move, int rank, const Graph& graph,
+               const std::vector<BoundReplica>& replicas, const std::shared_ptr<const void>& keep,
+               const devices::Event& value_ready) {
   devices::Device& source = *source_of(move, graph, replicas);
   const Value& value = graph.at(move.from_value);
   void* const base = move.from >= 0
@@ -136,12 +138,10 @@ void make_move(const Move& move, const Graph& graph, const std::vector<BoundRepl
   const size_t element = size_of(value.type.dtype);
   const size_t offset = static_cast<size_t>(move.begin) * element;
   const size_t bytes = static_cast<size_t>(move.end - move.begin) * element;
-  for (int rank : move.to) {
-    const BoundReplica& target = replicas[static_cast<size_t>(rank)];
-    char* const to = at(target.address_of(move.to_value), offset);
-    if (to == at(base, offset) && &source.space() == &target.device->space()) continue;
-    devices::transfer(*target.device, to, source, at(base, offset), bytes, keep);
-  }
+  const BoundReplica& target = replicas[static_cast<size_t>(rank)];
+  char* const to = at(target.address_of(move.to_value), offset);
+  if (to == at(base, offset) && &source.space() == &target.device->space()) return;
+  devices::transfer(*target.device, to, source, at(base, offset), bytes, keep, value_ready);
 }
 
 }  // namespace tandem::graph

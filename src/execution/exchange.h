@@ -53,8 +53,10 @@ class PartialSum {
 const devices::DevicePtr& source_of(const Move& move, const Graph& graph,
                                     const std::vector<BoundReplica>& replicas);
 
-/// `keep` owns the memory of all replicas.
-void make_move(const Move& move, const Graph& graph, const std::vector<BoundReplica>& replicas,
-               const std::shared_ptr<const void>& keep);
+/// Moves the value to one of the ranks that it is for. `keep` owns the memory of all replicas. The
+/// value was there at `value_ready`.
+void make_move(const Move& move, int rank, const Graph& graph,
+               const std::vector<BoundReplica>& replicas, const std::shared_ptr<const void>& keep,
+               const devices::Event& value_ready);
 
 }  // namespace tandem::graph

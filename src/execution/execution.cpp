@@ -35,6 +35,37 @@ std::vector<StoreBlock*> written_blocks(const Graph& graph) {
 /// they keep their addresses from run to run, unless somebody still holds the last ones.
 size_t most_pooled(const devices::Device& device) { return device.works_on_threads() ? 16 : 2; }
 
+/// Points an argument to where it is, or to a copy of it in the replica's memory space.
+void bind_argument(BoundReplica& replica, size_t index, const Argument& argument,
+                   const BatchShard& shard) {
+  const Tensor& tensor = argument.of(replica.step.replica);
+  const TensorBody& body = *tensor.body();
+  check_has_value(body, "function");
+  const bool has_rows = argument.kind == Argument::Kind::rows;
+  const bool is_here = !body.slices && &body.device()->space() == &replica.device->space();
+  if (is_here) {
+    size_t offset = 0;
+    if (has_rows && shard.row_offset > 0) {
+      const auto all = static_cast<size_t>(body.shape.extent(0));
+      offset = body.bytes() / all * static_cast<size_t>(shard.row_offset);
+    }
+    replica.arguments[index] = tensor;
+    replica.argument_data[index] = static_cast<const char*>(body.data()) + offset;
+    if (!replica.device->works_on_threads()) replica.argument_ready[index] = body.ready;
+    return;
+  }
+  const int64_t end = shard.row_offset + shard.rows;
+  const Tensor part = whole(has_rows ? tensor.rows(shard.row_offset, end) : tensor);
+  if (replica.device->works_on_threads()) {
+    replica.arguments[index] = input_on_device(part, replica.device, "function");
+    replica.argument_data[index] = replica.arguments[index].body()->data();
+  } else {
+    check_input_copy(*part.body(), *replica.device, "function");
+    replica.arguments[index] = Tensor();
+    land(replica, index, part.body());
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> Plans::find(const BoundReplica& replica, int64_t rows) const {
@@ -74,6 +105,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
     replica.step.replicas = replicas->count();
     replica.arguments.resize(arguments);
     replica.argument_data.resize(arguments);
+    replica.argument_ready.resize(devices[r]->works_on_threads() ? 0 : arguments);
     replica.constants = ValueMap<Tensor>(program_->graph().values.size());
     subteams.push_back(&replica);
   }
@@ -116,46 +148,16 @@ std::unique_lock<core::TimedMutex> Execution::lock(const std::string& function) 
   return held;
 }
 
-void Execution::set_shard(int r, const BatchShard& shard, int64_t global_rows) {
-  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
+void Execution::bind_arguments(BoundReplica& replica, const RunArguments& arguments) {
+  const BatchShard& shard = arguments.shards[static_cast<size_t>(replica.step.replica)];
   replica.step.rows = shard.rows;
   replica.step.row_offset = shard.row_offset;
-  replica.step.global_rows = global_rows;
-  call_named(r, [&] { replica.current = &instance_for(replica, shard.rows); });
-}
-
-void Execution::bind(int r, int index, const Tensor& tensor) {
-  check_has_value(*tensor.body(), "function");
-  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
-  const auto i = static_cast<size_t>(index);
-  call_named(r, [&] {
-    const BodyPtr body = whole(tensor).body();
-    const devices::Device& from = *body->device();
-    if (replica.device->works_on_threads() || &from.space() == &replica.device->space()) {
-      replica.arguments[i] = input_on_device(tensor, replica.device, "function");
-      replica.argument_data[i] = replica.arguments[i].body()->data();
-    } else {
-      check_input_copy(*body, *replica.device, "function");
-      replica.arguments[i] = Tensor();
-      land(replica, i, body);
-    }
-  });
-}
-
-void Execution::bind_rows(int r, int index, const Tensor& tensor, int64_t first_row, int64_t rows) {
-  check_has_value(*tensor.body(), "function");
-  BoundReplica& replica = replicas_[static_cast<size_t>(r)];
-  const TensorBody& body = *tensor.body();
-  if (&body.device()->space() != &replica.device->space()) {
-    bind(r, index, tensor.rows(first_row, first_row + rows));
-    return;
+  replica.step.global_rows = 0;
+  for (const BatchShard& each : arguments.shards) replica.step.global_rows += each.rows;
+  replica.current = &instance_for(replica, shard.rows);
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    bind_argument(replica, i, arguments.tensors[i], shard);
   }
-  const auto i = static_cast<size_t>(index);
-  const size_t row_bytes =
-      body.shape.extent(0) == 0 ? 0 : body.bytes() / static_cast<size_t>(body.shape.extent(0));
-  replica.arguments[i] = tensor;
-  replica.argument_data[i] =
-      static_cast<const char*>(body.data()) + row_bytes * static_cast<size_t>(first_row);
 }
 
 Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
@@ -220,6 +222,7 @@ void Execution::bind_run(BoundReplica& replica) const {
   Instance& instance = *replica.current;
   const Graph& graph = program_->graph();
   bind_arena(replica, instance);
+  if (!replica.device->works_on_threads()) refresh_constants(*program_, replica);
   for (size_t i = 0; i < graph.arguments.size(); ++i) {
     instance.addresses[graph.arguments[i]] = const_cast<void*>(replica.argument_data[i]);
   }
@@ -245,12 +248,27 @@ void Execution::bind_run(BoundReplica& replica) const {
   }
 }
 
-void Execution::run() { run(runtime::next_random_run(program_->graph().random_calls)); }
-
-void Execution::run(const op::RandomRun& random) {
+void Execution::run(const RunArguments& arguments) {
   wait_for_earlier_runs();
+  for (int r = 0; r < replicas(); ++r) {
+    call_named(r, [&] { bind_arguments(replicas_[static_cast<size_t>(r)], arguments); });
+  }
   for (StoreBlock* block : written_) block->settle_loans();
   if (cross_device_) bind_central();
+  const uint64_t calls = program_->graph().random_calls;
+  const op::RandomRun random =
+      arguments.random != nullptr ? *arguments.random : runtime::next_random_run(calls);
+  try {
+    run_bound(random);
+  } catch (const DeadlineExceeded&) {
+    throw;  // It may still go on.
+  } catch (...) {
+    runtime::take_back(random, calls);
+    throw;
+  }
+}
+
+void Execution::run_bound(const op::RandomRun& random) {
   for (BoundReplica& replica : replicas_) {
     call_named(replica.step.replica, [&] { bind_run(replica); });
     replica.step.random = random;
@@ -308,20 +326,15 @@ void Execution::wait_for_earlier_runs() {
 void Execution::run_on_queue(BoundReplica& replica) {
   static const std::string kNoName;
   devices::Queue& queue = replica.device->queue();
-  queue.submit([&] {
+  const devices::Event done = queue.submit([&] {
     issue_step(replica);
     for (size_t i = 0; i < program_->instructions().size(); ++i) {
       issue_instruction(*program_, replica, i, kNoName);
     }
+    undo_on_fault(*program_, replica);
   });
-  const devices::Event done = queue.record();
   for (auto& result : replica.current->results) result->ready = done;
   in_flight_[turn_++ % in_flight_.size()] = {done};
-}
-
-Tensor Execution::result(int replica, int index) const {
-  return Tensor(
-      replicas_[static_cast<size_t>(replica)].current->results[static_cast<size_t>(index)]);
 }
 
 std::string Execution::explain() {

@@ -1,12 +1,11 @@
-/// A program bound to replicas: arenas, plans, addresses. One run at a time; a run
-/// that has been made once for a number of rows allocates nothing on a CPU.
+/// A program bound to replicas: arenas, plans, addresses. One run at a time (see executions.h); a
+/// run that has been made once for a number of rows allocates nothing on a CPU.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -14,18 +13,13 @@
 #include "execution/bound_replica.h"
 #include "execution/cross_device_run.h"
 #include "execution/replicas.h"
+#include "execution/run_arguments.h"
 #include "execution/team_run.h"
 #include "op/instruction_hook.h"
 #include "runtime/shared_team.h"
 #include "tandem/function.h"
 
 namespace tandem::graph {
-
-/// The part of the global batch that a replica works on.
-struct BatchShard {
-  int64_t rows = 0;
-  int64_t row_offset = 0;
-};
 
 /// Plans that executions of one program share.
 class Plans {
@@ -52,7 +46,19 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   int replicas() const { return program_->replicas(); }
   const Program& program() const { return *program_; }
 
-  /// A run is: lock, set_shard and bind for every replica, run, take the results, unlock.
+  /// Runs. The caller holds the lock until it has taken the results.
+  void run(const RunArguments& arguments);
+
+  /// Result `index` of the last run.
+  Tensor result(int replica, size_t index) const {
+    return Tensor(replicas_[static_cast<size_t>(replica)].current->results[index]);
+  }
+
+  /// Where a replica had an argument in the last run.
+  const void* argument(int replica, size_t index) const {
+    return replicas_[static_cast<size_t>(replica)].argument_data[index];
+  }
+
   /// Throws DeadlineExceeded when another thread's run of `function` does not end.
   std::unique_lock<core::TimedMutex> lock(const std::string& function);
   std::unique_lock<core::TimedMutex> try_lock() { return {mutex_, std::try_to_lock}; }
@@ -64,23 +70,10 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   void give_up() { given_up_ = true; }
   bool is_given_up() const { return given_up_; }
 
-  void set_shard(int replica, const BatchShard& shard, int64_t global_rows);
-
-  /// Argument `index` of a replica: `rows` rows of `tensor` from `first_row`, or all of it.
-  void bind(int replica, int index, const Tensor& tensor);
-  void bind_rows(int replica, int index, const Tensor& tensor, int64_t first_row, int64_t rows);
-
   /// To be called where another execution of the program was given up while it was running.
   void repair_first() {
     if (cross_device_) cross_device_->repair_first();
   }
-
-  void run();
-  /// The same with random numbers that several executions share.
-  void run(const op::RandomRun& random);
-
-  /// Result `index` of the last run.
-  Tensor result(int replica, int index) const;
 
   /// The program as planned for the last run, or for 128 rows before the first.
   std::string explain();
@@ -100,8 +93,10 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   std::shared_ptr<const Plan> plan_for(const BoundReplica& replica, int64_t rows) const;
   runtime::JobTraits traits() const;
   void bind_arena(BoundReplica& replica, Instance& instance) const;
+  void bind_arguments(BoundReplica& replica, const RunArguments& arguments);
   void bind_run(BoundReplica& replica) const;
   void bind_central();
+  void run_bound(const op::RandomRun& random);
   template <class F>
   void call_named(int replica, F f) const;
   void run_on_queue(BoundReplica& replica);

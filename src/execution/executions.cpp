@@ -1,6 +1,7 @@
 #include "execution/executions.h"
 
 #include "core/fork.h"
+#include "tandem/error.h"
 
 namespace tandem::graph {
 namespace {
@@ -11,11 +12,13 @@ size_t most_executions() { return 2 * static_cast<size_t>(core::available_cores(
 
 }  // namespace
 
-Executions::Executions(std::shared_ptr<const Program> program, ReplicasPtr replicas)
+Executions::Executions(std::shared_ptr<const Program> program, ReplicasPtr replicas, Calls calls)
     : program_(std::move(program)),
       replicas_(std::move(replicas)),
       plans_(std::make_shared<Plans>()),
-      all_{create()} {}
+      all_{create()},
+      most_(calls == Calls::side_by_side && all_[0]->runs_beside_others() ? most_executions() : 1) {
+}
 
 std::shared_ptr<Execution> Executions::create() const {
   return std::make_shared<Execution>(program_, replicas_, plans_);
@@ -26,10 +29,32 @@ std::shared_ptr<Execution> Executions::first() const {
   return all_[0];
 }
 
-Executions::Held Executions::take_free() {
+Results Executions::run(const std::string& function, const RunArguments& arguments) {
+  Results results = take(function);
+  try {
+    results.execution().run(arguments);
+  } catch (const DeadlineExceeded&) {
+    give_up(results.execution());
+    throw;
+  }
+  return results;
+}
+
+std::string Executions::explain(const std::string& function) {
+  const Results last = take_first(function);
+  return last.execution().explain();
+}
+
+/// An execution that no other thread uses, a new one if there may be more.
+Results Executions::take(const std::string& function) {
+  core::check_not_forked();
+  Results free = take_free();
+  return free.is_empty() ? take_first(function) : std::move(free);
+}
+
+Results Executions::take_free() {
   const std::lock_guard lock(mutex_);
-  const size_t most = all_[0]->runs_beside_others() ? most_executions() : 1;
-  for (size_t i = 0; i < most; ++i) {
+  for (size_t i = 0; i < most_; ++i) {
     if (i == all_.size()) all_.push_back(create());
     std::unique_lock held = all_[i]->try_lock();
     if (held) return {all_[i], std::move(held)};
@@ -37,13 +62,7 @@ Executions::Held Executions::take_free() {
   return {};
 }
 
-Executions::Held Executions::take(const std::string& function) {
-  core::check_not_forked();
-  Held free = take_free();
-  return free.execution ? std::move(free) : take_first(function);
-}
-
-Executions::Held Executions::take_first(const std::string& function) {
+Results Executions::take_first(const std::string& function) {
   for (;;) {
     std::shared_ptr<Execution> execution = first();
     std::unique_lock held = execution->lock(function);
@@ -51,6 +70,7 @@ Executions::Held Executions::take_first(const std::string& function) {
   }
 }
 
+/// A thread may be stuck in `execution`: another one takes its place.
 void Executions::give_up(const Execution& execution) {
   const std::lock_guard lock(mutex_);
   for (auto& own : all_) {

@@ -11,34 +11,53 @@
 
 namespace tandem::graph {
 
-class Executions {
+/// The results of a run. As long as it lives, no other run overwrites them.
+class Results {
  public:
-  Executions(std::shared_ptr<const Program> program, ReplicasPtr replicas);
+  Results() = default;
+  Results(std::shared_ptr<Execution> execution, std::unique_lock<core::TimedMutex> lock)
+      : execution_(std::move(execution)), lock_(std::move(lock)) {}
 
-  struct Held {
-    std::shared_ptr<Execution> execution;
-    std::unique_lock<core::TimedMutex> lock;
-  };
-  /// One that no other thread uses; makes one if it may. Throws DeadlineExceeded when a call of
-  /// `function` from another thread does not end.
-  Held take(const std::string& function);
+  size_t count() const { return execution_->program().graph().results.size(); }
+  Tensor at(int replica, size_t index) const { return execution_->result(replica, index); }
 
-  /// The first, for the thread alone.
-  Held take_first(const std::string& function);
-  std::shared_ptr<Execution> first() const;
-
-  /// A thread may be stuck in `execution`: another one takes its place.
-  void give_up(const Execution& execution);
+  Execution& execution() const { return *execution_; }
+  bool is_empty() const { return execution_ == nullptr; }
 
  private:
-  Held take_free();
+  std::shared_ptr<Execution> execution_;
+  std::unique_lock<core::TimedMutex> lock_;
+};
+
+class Executions {
+ public:
+  enum class Calls { side_by_side, in_turn };
+
+  Executions(std::shared_ptr<const Program> program, ReplicasPtr replicas, Calls calls);
+
+  /// Runs the program on an execution that no other thread uses. Throws DeadlineExceeded when a
+  /// call of `function` from another thread does not end, or the run does not: the execution that a
+  /// stuck thread may still be in is then forgotten.
+  Results run(const std::string& function, const RunArguments& arguments);
+
+  /// As Execution's own, of the first.
+  std::string explain(const std::string& function);
+  MemoryPlan memory_plan(int64_t rows) const { return first()->memory_plan(rows); }
+
+ private:
+  Results take(const std::string& function);
+  Results take_free();
+  Results take_first(const std::string& function);
+  std::shared_ptr<Execution> first() const;
   std::shared_ptr<Execution> create() const;
+  void give_up(const Execution& execution);
 
   const std::shared_ptr<const Program> program_;
   const ReplicasPtr replicas_;
   const std::shared_ptr<Plans> plans_;
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<Execution>> all_;
+  const size_t most_;  // The number of executions that there may be.
 };
 
 }  // namespace tandem::graph

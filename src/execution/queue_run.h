@@ -6,12 +6,20 @@
 namespace tandem::graph {
 
 /// Brings the step's scalars to the device. To be called once a run, before the first instruction.
+/// What is known to be wrong with the arguments, or with the constants, is wrong with the run.
 void issue_step(BoundReplica& replica);
+
+/// Copies constants anew that were copied behind a fault which had nothing to do with them.
+void refresh_constants(const Program& program, BoundReplica& replica);
 
 /// Issues one instruction, or the share of it. Errors of its commands begin with `name` if it is
 /// not empty.
 void issue_instruction(const Program& program, const BoundReplica& replica, size_t instruction,
                        const std::string& name, const Share& share = {});
+
+/// To be called once a run, behind its last instruction: if it goes wrong, or is behind what did,
+/// it does not count, and its random numbers are drawn again.
+void undo_on_fault(const Program& program, const BoundReplica& replica);
 
 /// Copies an argument from another memory space to the place that it always has here.
 void land(BoundReplica& replica, size_t argument, const BodyPtr& value);

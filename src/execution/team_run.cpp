@@ -4,6 +4,8 @@
 
 #include <optional>
 
+#include "profile/span.h"
+
 namespace tandem::graph {
 namespace {
 
@@ -26,6 +28,14 @@ class SubteamMeeting final : public op::Meeting {
   core::TeamThread& thread_;
   const core::Members& members_;
 };
+
+/// For the profile: the time that a thread spends on its share of an instruction.
+profile::Span span_of(const Instruction& instruction, const op::Cost& cost, double share) {
+  const op::OpDef& op = instruction.node.op();
+  return {op.name.c_str(),
+          op.is_collective ? profile::Activity::reduce : profile::Activity::compute,
+          cost.flops * share, cost.bytes * share};
+}
 
 int threads_of(const std::vector<const BoundReplica*>& subteams) {
   int threads = 0;

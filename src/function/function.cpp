@@ -42,33 +42,26 @@ Tensors FlatFunction::operator()(std::span<const Tensor> arguments) const {
 FlatFunction::Traced FlatFunction::call(const structure::Flat& arguments,
                                         const void* structure) const {
   if (runs_inline()) {
-    body_->check_signature({.tensors = arguments.tensors});
+    body_->check_signature({.tensors = graph::argument_list(arguments.tensors)});
     Tensors typed;  // Arguments of a program have dtypes, so plain numbers get theirs.
     for (const Tensor& argument : arguments.tensors) typed.push_back(ops::typed(argument));
     return body_->original()(typed, structure);
   }
-  Traced traced;
-  const auto concrete = body_->call({arguments.tensors, arguments.rest, structure},
-                                    [&](const auto& result, size_t count) {
-                                      for (size_t i = 0; i < count; ++i)
-                                        traced.results.push_back(result(i));
-                                    });
-  traced.structure = concrete->structure;
+  const auto called =
+      body_->call({graph::argument_list(arguments.tensors), arguments.rest, structure});
+  Traced traced{.results = {}, .structure = called.concrete->structure};
+  for (size_t i = 0; i < called.count(); ++i) traced.results.push_back(called[i]);
   return traced;
 }
 
 Tensor FlatFunction::single(std::span<const Tensor> arguments) const {
   if (runs_inline()) return only((*this)(arguments));
-  Tensor result;
-  body_->call({arguments, {}, nullptr}, [&](const auto& result_at, size_t count) {
-    if (count != 1) only(Tensors(count));
-    result = result_at(0);
-  });
-  return result;
+  const auto called = body_->call({graph::argument_list(arguments)});
+  return called.count() == 1 ? called[0] : only(Tensors(called.count()));
 }
 
 void FlatFunction::trace_flat(const structure::Flat& arguments, const void* structure) const {
-  body_->trace({arguments.tensors, arguments.rest, structure});
+  body_->trace({graph::argument_list(arguments.tensors), arguments.rest, structure});
 }
 
 int FlatFunction::trace_count() const { return body_->trace_count(); }

@@ -7,6 +7,7 @@
 
 #include "graph/function_placement.h"
 #include "graph/passes/passes.h"
+#include "profile/span.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
@@ -60,13 +61,13 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
   }
 }
 
-CompiledSegment compile_segment(Graph graph, ReplicasPtr replicas) {
+CompiledSegment compile_segment(Graph graph, ReplicasPtr replicas, Executions::Calls calls) {
   for (const DevicePtr& device : replicas->devices) check_kernels(graph, *device);
   if (replicas->central) check_kernels(graph, *replicas->central);
   CompiledSegment segment;
   segment.program = std::make_shared<Program>(std::move(graph), replicas->count());
   segment.replicas = std::move(replicas);
-  segment.executions = std::make_shared<Executions>(segment.program, segment.replicas);
+  segment.executions = std::make_shared<Executions>(segment.program, segment.replicas, calls);
   return segment;
 }
 
@@ -74,10 +75,17 @@ ReplicasPtr one_replica(const DevicePtr& device) {
   return std::make_shared<Replicas>(Replicas{.devices = {device}});
 }
 
+op::TensorTypes types_of(const Arguments& arguments) {
+  op::TensorTypes types;
+  for (const Argument& argument : arguments.tensors) types.push_back(type_of(argument.of(0)));
+  return types;
+}
+
+/// The same with any number of rows.
 op::TensorTypes symbolic_types(const Arguments& arguments) {
   op::TensorTypes types;
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
-    const Tensor& tensor = arguments.tensors[i];
+    const Tensor& tensor = arguments.tensor(i);
     types.push_back(
         {tensor.dtype(), arguments.is_batched(i) ? tensor.shape().with(0, -1) : tensor.shape()});
   }
@@ -131,14 +139,29 @@ std::string difference(const ConcreteFunction& a, const ConcreteFunction& b) {
 }  // namespace
 
 bool Arguments::is_batched(size_t argument) const {
-  const Shape& shape = tensors[argument].shape();
+  const Shape& shape = tensor(argument).shape();
   if (shape.rank() == 0) return false;
-  return batched ? batched(argument) : shape.extent(0) == rows;
+  switch (batch) {
+    case Batch::by_replica:
+      return tensors[argument].differs();
+    case Batch::as_declared:
+      return declared[argument].shape.leading_extent() < 0;
+    case Batch::by_size:
+      break;
+  }
+  return shape.extent(0) == rows;
 }
 
-Arguments arguments_of(std::span<const Tensor> tensors) {
-  const auto first = std::ranges::find_if(tensors, [](const Tensor& t) { return t.rank() > 0; });
-  return {.tensors = tensors, .rows = first == tensors.end() ? 1 : first->shape().extent(0)};
+ArgumentList argument_list(std::span<const Tensor> tensors) {
+  ArgumentList list;
+  for (const Tensor& tensor : tensors) list.push_back({&tensor});
+  return list;
+}
+
+int64_t leading_size(std::span<const Argument> arguments) {
+  const auto first =
+      std::ranges::find_if(arguments, [](const Argument& each) { return each.of(0).rank() > 0; });
+  return first == arguments.end() ? 1 : first->of(0).shape().extent(0);
 }
 
 bool ConcreteFunction::fits(const Arguments& given, const FunctionTarget& wanted) const {
@@ -146,11 +169,12 @@ bool ConcreteFunction::fits(const Arguments& given, const FunctionTarget& wanted
   if (given.rest != rest || (rows && *rows != given.rows)) return false;
   for (size_t i = 0; i < arguments.size(); ++i) {
     const Shape& traced = arguments[i].shape;
-    const Shape& shape = given.tensors[i].shape();
-    if (given.tensors[i].dtype() != arguments[i].dtype || shape.rank() != traced.rank())
-      return false;
-    if (is_split(i) && !given.is_batched(i)) return false;
-    if (given.batched && given.is_batched(i) && !is_split(i)) return false;
+    const Tensor& tensor = given.tensor(i);
+    const Shape& shape = tensor.shape();
+    if (tensor.dtype() != arguments[i].dtype || shape.rank() != traced.rank()) return false;
+    const bool is_batched = given.is_batched(i);
+    const bool is_told = given.batch != Arguments::Batch::by_size;
+    if (is_split(i) ? !is_batched : is_told && is_batched) return false;
     for (int axis = 0; axis < traced.rank(); ++axis) {
       if (traced.extent(axis) >= 0 && shape.extent(axis) != traced.extent(axis)) return false;
     }
@@ -180,7 +204,7 @@ FunctionBody::FunctionBody(StructuredFn f, FunctionOptions options)
 
 ConcreteFunctionPtr FunctionBody::find_for_scope(Arguments& arguments) {
   if (options_.input_signature.empty()) {
-    arguments.rows = arguments_of(arguments.tensors).rows;
+    arguments.rows = leading_size(arguments.tensors);
   } else {
     check_signature(arguments);
     take_declared_batch(arguments);
@@ -199,8 +223,9 @@ void FunctionBody::check_signature(const Arguments& arguments) const {
                                       options_.name, arguments.tensors.size(), declared.size()));
   }
   for (size_t i = 0; i < declared.size(); ++i) {
-    const Tensor& given = arguments.tensors[i];
-    const bool is_split = arguments.batched && arguments.is_batched(i);
+    const Tensor& given = arguments.tensor(i);
+    const bool is_split =
+        arguments.batch == Arguments::Batch::by_replica && arguments.is_batched(i);
     if (given.dtype() != declared[i].dtype || !matches(declared[i].shape, given.shape())) {
       throw InvalidArgument(fmt::format("{}: argument {} is {}, the input signature says {}",
                                         options_.name, i, type_of(given).str(), declared[i].str()));
@@ -216,20 +241,21 @@ void FunctionBody::check_signature(const Arguments& arguments) const {
 
 /// The batch: the arguments that were declared with any number of rows.
 void FunctionBody::take_declared_batch(Arguments& arguments) const {
-  const auto& declared = options_.input_signature;
-  arguments.batched = [&declared](size_t i) { return declared[i].shape.leading_extent() < 0; };
+  arguments.batch = Arguments::Batch::as_declared;
+  arguments.declared = options_.input_signature;
   std::optional<size_t> first;
-  for (size_t i = 0; i < declared.size(); ++i) {
-    if (!arguments.batched(i)) continue;
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    if (!arguments.is_batched(i)) continue;
     if (!first) first = i;
-    const int64_t rows = arguments.tensors[*first].shape().extent(0);
-    if (rows == arguments.tensors[i].shape().extent(0)) continue;
+    const int64_t rows = arguments.tensor(*first).shape().extent(0);
+    const int64_t own = arguments.tensor(i).shape().extent(0);
+    if (rows == own) continue;
     throw InvalidArgument(fmt::format(
         "{}: argument {} has {} rows, argument {} has {}; the input signature declares both with "
         "-1, which stands for the same number",
-        options_.name, *first, rows, i, arguments.tensors[i].shape().extent(0)));
+        options_.name, *first, rows, i, own));
   }
-  arguments.rows = first ? arguments.tensors[*first].shape().extent(0) : 1;
+  arguments.rows = first ? arguments.tensor(*first).shape().extent(0) : 1;
 }
 
 ConcreteFunctionPtr FunctionBody::find_or_compile(const Arguments& arguments,
@@ -298,46 +324,57 @@ ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
     // What does not work for any number of rows may still work for this one. Replicas differ in
     // theirs.
     if (replicas > 1) throw;
-    result->arguments = types_of(arguments.tensors);
+    result->arguments = types_of(arguments);
     graph = trace_graph(arguments, *result, replicas);
   }
   if (target.replicas) {
     check_devices(graph);
     check_variables(graph, *target.replicas);
     result->results.resize(graph.results.size());
-    result->segments.push_back(compile_segment(std::move(graph), target.replicas));
+    result->segments.push_back(
+        compile_segment(std::move(graph), target.replicas, Executions::Calls::side_by_side));
     return result;
   }
   const FunctionPlacement placement =
       place_function(graph, target.device ? &target.device : nullptr);
   Partition cut = partition(std::move(graph), placement);
   result->results = std::move(cut.results);
+  // Calls of several segments take turns as a whole.
+  const auto calls =
+      cut.segments.size() > 1 ? Executions::Calls::in_turn : Executions::Calls::side_by_side;
   for (Segment& segment : cut.segments) {
     result->segments.push_back(
-        compile_segment(std::move(segment.graph), one_replica(segment.device)));
+        compile_segment(std::move(segment.graph), one_replica(segment.device), calls));
     result->segments.back().inputs = std::move(segment.inputs);
   }
   return result;
 }
 
-void FunctionBody::run(ConcreteFunction& concrete, Execution& execution) {
-  run_guarded(concrete, execution, [&] { execution.run(); });
+FunctionBody::Called FunctionBody::call(Arguments arguments) {
+  Called called{.concrete = find_for_scope(arguments)};
+  const ConcreteFunction& concrete = *called.concrete;
+  if (concrete.segments.size() > 1) {
+    const profile::Span step("step", profile::Activity::step);
+    called.tensors =
+        run_segments(options_.name, concrete.segments, arguments.tensors, arguments.rows);
+  } else {
+    const BatchShard shard{.rows = arguments.rows};
+    called.results = run(concrete, {.tensors = arguments.tensors, .shards = {&shard, 1}});
+  }
+  return called;
 }
 
-FunctionBody::Held FunctionBody::hold(const ConcreteFunction& concrete) const {
-  Executions& executions = *concrete.segments[0].executions;
-  const bool alone = concrete.segments.size() > 1;
-  return alone ? executions.take_first(options_.name) : executions.take(options_.name);
+Results FunctionBody::run(const ConcreteFunction& concrete, const RunArguments& arguments) const {
+  const profile::Span step("step", profile::Activity::step);
+  return concrete.segments[0].executions->run(options_.name, arguments);
 }
 
 std::string FunctionBody::explain() const {
   std::string text;
   for (const auto& concrete : concrete_functions()) {
-    const Held held = concrete->segments[0].executions->take_first(options_.name);
     text += fmt::format("function({})\n", listed(concrete->arguments));
-    for (const CompiledSegment& segment : concrete->segments) {
-      text += segment.executions->first()->explain();
-    }
+    for (const CompiledSegment& segment : concrete->segments)
+      text += segment.executions->explain(options_.name);
   }
   return text;
 }
@@ -359,7 +396,6 @@ MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
         "{}: a memory plan for {} rows; it reads the number of rows, and was traced for {} alone",
         options_.name, rows, *latest.rows));
   }
-  const Held held = latest.segments[0].executions->take_first(options_.name);
   return memory_plan_of(latest.segments, latest.arguments.size(), rows);
 }
 

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <atomic>
-#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -14,8 +13,6 @@
 #include "execution/compiled_segment.h"
 #include "execution/replicas.h"
 #include "graph/trace.h"
-#include "profile/span.h"
-#include "tandem/error.h"
 #include "tandem/function.h"
 
 namespace tandem::graph {
@@ -30,24 +27,33 @@ struct FunctionTarget {
 
 /// What a function is called with, as far as its trace is concerned.
 struct Arguments {
-  std::span<const Tensor> tensors;
+  std::span<const Argument> tensors{};
   std::string_view rest = {};       ///< What of them is not tensors; see structure.h.
   const void* structure = nullptr;  ///< The structure that the function rebuilds from them.
   int64_t rows = 1;  ///< The leading size of the batch, on each replica, or kUnequal.
 
-  /// Whether the argument at an index is part of the batch; without it, those whose leading size is
-  /// `rows` are.
-  std::function<bool(size_t)> batched = {};
+  /// Which arguments are part of the batch.
+  enum class Batch {
+    by_size,      ///< Those whose leading size is `rows`.
+    as_declared,  ///< Those that `declared` has with any number of rows.
+    by_replica,   ///< Those that differ between the replicas.
+  };
+  Batch batch = Batch::by_size;
+  std::span<const TensorSpec> declared{};
 
   /// The value of `rows` where replicas have different numbers of rows.
   static constexpr int64_t kUnequal = -1;
 
+  /// An argument as the first replica has it, or where it is split, all of it.
+  const Tensor& tensor(size_t argument) const { return tensors[argument].of(0); }
   bool is_batched(size_t argument) const;
 };
 
-/// All arguments of a call on one device: the batch is as large as the first that has a leading
-/// axis says.
-Arguments arguments_of(std::span<const Tensor> tensors);
+/// The arguments of a call on one device.
+ArgumentList argument_list(std::span<const Tensor> tensors);
+
+/// The size of the batch in a call on one device: that of the first argument with a leading axis.
+int64_t leading_size(std::span<const Argument> arguments);
 
 /// A function traced for arguments of these types, bound to devices.
 struct ConcreteFunction {
@@ -73,10 +79,20 @@ class FunctionBody {
 
   const StructuredFn& original() const { return f_; }
 
-  /// Runs and leaves the results in `take`'s hands, as a function of their index and their number,
-  /// before the next run may begin.
-  template <class Take>
-  ConcreteFunctionPtr call(Arguments arguments, Take take);
+  /// A call that has run. As long as it lives, no other call overwrites its results.
+  struct Called {
+    ConcreteFunctionPtr concrete;
+    Results results{};  ///< Where the function is one segment,
+    Tensors tensors{};  ///< and where it is several: all tensors of the call.
+
+    size_t count() const { return concrete->results.size(); }
+    Tensor operator[](size_t i) const {
+      return results.is_empty() ? tensors[static_cast<size_t>(concrete->results[i])]
+                                : results.at(0, i);
+    }
+  };
+  /// Runs the function on one device.
+  Called call(Arguments arguments);
 
   /// Makes the program for these arguments on one device.
   void trace(Arguments arguments);
@@ -85,17 +101,10 @@ class FunctionBody {
   ConcreteFunctionPtr find_or_compile(const Arguments& arguments, const FunctionTarget& target);
 
   /// Throws InvalidArgument unless these are what the input signature declares, if there is one.
-  /// With Arguments::batched, arguments of the batch have rows of their own on each replica.
   void check_signature(const Arguments& arguments) const;
 
-  /// The execution of the first segment, and its lock. Functions of several segments have one,
-  /// which is that of all segments.
-  using Held = Executions::Held;
-  Held hold(const ConcreteFunction& concrete) const;
-
-  /// Runs a function of one segment. After a deadline has passed the execution that a stuck thread
-  /// may still be in is forgotten.
-  void run(ConcreteFunction& concrete, Execution& execution);
+  /// Runs a function of one segment.
+  Results run(const ConcreteFunction& concrete, const RunArguments& arguments) const;
 
   int trace_count() const { return trace_count_; }
   std::string explain() const;
@@ -109,8 +118,6 @@ class FunctionBody {
   ConcreteFunctionPtr compile(const Arguments& arguments, const FunctionTarget& target);
   Graph trace_graph(const Arguments& arguments, ConcreteFunction& concrete, int replicas);
   void warn_of_retraces(const ConcreteFunction& latest);
-  template <class Run>
-  void run_guarded(const ConcreteFunction& concrete, const Execution& execution, Run run);
 
   const StructuredFn f_;
   const FunctionOptions options_;
@@ -122,44 +129,5 @@ class FunctionBody {
   uint64_t calls_ = 0;
   std::vector<uint64_t> trace_calls_;  // Which calls made the latest traces.
 };
-
-template <class Take>
-ConcreteFunctionPtr FunctionBody::call(Arguments arguments, Take take) {
-  ConcreteFunctionPtr found = find_for_scope(arguments);
-  const Held held = hold(*found);
-  Execution& execution = *held.execution;
-  if (found->segments.size() > 1) {
-    Tensors tensors;
-    run_guarded(*found, execution, [&] {
-      tensors = run_segments(found->segments, arguments.tensors, arguments.rows);
-    });
-    take([&](size_t i) { return tensors[static_cast<size_t>(found->results[i])]; },
-         found->results.size());
-    return found;
-  }
-  execution.set_shard(0, {.rows = arguments.rows}, arguments.rows);
-  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
-    execution.bind(0, static_cast<int>(i), arguments.tensors[i]);
-  }
-  run(*found, execution);
-  take([&](size_t i) { return execution.result(0, static_cast<int>(i)); }, found->results.size());
-  return found;
-}
-
-template <class Run>
-void FunctionBody::run_guarded(const ConcreteFunction& concrete, const Execution& execution,
-                               Run run) {
-  const profile::Span step("step", profile::Activity::step);
-  try {
-    run();
-  } catch (const DeadlineExceeded&) {
-    concrete.segments[0].executions->give_up(execution);
-    for (size_t i = 1; i < concrete.segments.size(); ++i) {
-      Executions& later = *concrete.segments[i].executions;
-      later.give_up(*later.first());
-    }
-    throw;
-  }
-}
 
 }  // namespace tandem::graph

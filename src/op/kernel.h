@@ -66,6 +66,7 @@ struct Launch {
   /// On other devices, in a program: "replica 1 on /device:GPU:1" for errors, empty where there is
   /// one replica.
   const std::string* replica_name = nullptr;
+  int replica = -1;                     ///< For profiles; -1 where it is nobody's.
   int random_call = 0;                  ///< Which random call of its program this is.
   int salt = 0;                         ///< Tells the iterations of a loop apart.
   void* const* const* peers = nullptr;  ///< The addresses of every replica, for collectives.

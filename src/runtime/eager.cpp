@@ -211,18 +211,25 @@ class PlacedCall {
     if (workspace) launch.workspaces = workspace->data();
     const std::optional<Buffer> step =
         buffer_of(signature_.op->is_random ? sizeof(op::StepScalars) : 0);
-    if (step) {
-      const auto scalars = std::make_shared<op::StepScalars>();
-      scalars->random = random();
-      queue.copy(device_->space(), step->data(), devices::host_memory(), scalars.get(),
-                 sizeof *scalars);
-      queue.hold(scalars);
-      launch.device_step = step->data();
-    }
-    queue.submit([&] { prepared_.executable->play(launch, {}); });
-    const devices::Event done = queue.record();
+    const devices::Event done = queue.submit([&] {
+      for (const Tensor& input : inputs_) queue.use(input.body()->ready);
+      if (step) launch.device_step = issue_step(*step);
+      prepared_.executable->play(launch, {});
+    });
     for (auto& body : bodies) body->ready = done;
     return outputs;
+  }
+
+  /// Brings the random numbers of this call to the device.
+  const void* issue_step(const Buffer& block) const {
+    const auto scalars = std::make_shared<op::StepScalars>();
+    scalars->random = random();
+    devices::Queue& queue = device_->queue();
+    queue.copy(device_->space(), block.data(), devices::host_memory(), scalars.get(),
+               sizeof *scalars);
+    queue.hold(scalars);
+    queue.undo_on_fault([drawn = scalars->random] { take_back(drawn, 1); });
+    return block.data();
   }
 
   std::optional<Buffer> buffer_of(size_t bytes) const {
@@ -296,7 +303,7 @@ class EagerInterpreter final : public op::Interpreter {
     for (const auto& operand : ranges) {
       if (operand.range.block->components().size() == 1) continue;
       const op::TensorType& type = operand.type;
-      write_range(operand.range, interpret({&read_op(), {}, {type}, {}, {type}}, {}, {operand})[0]);
+      issue_write(operand.range, interpret({&read_op(), {}, {type}, {}, {type}}, {}, {operand})[0]);
     }
   }
 

@@ -61,6 +61,17 @@ op::RandomRun next_random_run(uint64_t calls) {
           random.seed.value_or(kDefaultSeed), random.seed.value_or(random.process_seed)};
 }
 
+void take_back(const op::RandomRun& run, uint64_t calls) {
+  if (calls == 0) return;
+  RandomCounter& now = state();
+  const std::lock_guard lock(now.mutex);
+  RandomState& random = now.random;
+  const bool initial = run.purpose == static_cast<uint32_t>(RandomPurpose::initial_values);
+  uint64_t& next = initial ? random.initial_calls : random.calls;
+  const bool same_seed = run.unseeded_seed == random.seed.value_or(random.process_seed);
+  if (same_seed && next == run.call + calls) next = run.call;
+}
+
 void reset_random_calls(uint64_t next) {
   RandomCounter& now = state();
   const std::lock_guard lock(now.mutex);

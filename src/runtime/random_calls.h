@@ -16,6 +16,10 @@ namespace tandem::runtime {
 /// draws.
 op::RandomRun next_random_run(uint64_t calls = 1);
 
+/// The run that took these numbers does not count. They are taken again by the next run, unless
+/// somebody has taken further ones since, or has set a seed.
+void take_back(const op::RandomRun& run, uint64_t calls);
+
 /// What random numbers are drawn for. Each purpose numbers its calls by itself.
 enum class RandomPurpose : uint32_t { steps, initial_values };
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "device/transfer.h"
+#include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/row_slices.h"
 
@@ -30,10 +31,10 @@ std::shared_ptr<Store> store_of(const devices::DevicePtr& device) {
 /// Values reach a component in order with the work that reads it.
 void write_component(const std::shared_ptr<Buffer>& component, size_t offset,
                      const BodyPtr& value) {
-  devices::transfer(
-      *component->device(), static_cast<char*>(component->data()) + offset, *value->device(),
-      value->data(), value->bytes(),
-      std::make_shared<std::pair<BodyPtr, std::shared_ptr<Buffer>>>(value, component));
+  devices::transfer(*component->device(), static_cast<char*>(component->data()) + offset,
+                    *value->device(), value->data(), value->bytes(),
+                    std::make_shared<std::pair<BodyPtr, std::shared_ptr<Buffer>>>(value, component),
+                    value->ready);
 }
 
 }  // namespace
@@ -148,7 +149,20 @@ StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count) 
   return {std::move(block), offset, count};
 }
 
+void StoreBlock::wait_for_devices() const {
+  for (const auto& component : components_) {
+    component->device()->queue().record().wait(config::wait_deadline());
+  }
+}
+
 void write_range(const StoreRange& range, const Tensor& value) {
+  const Tensor all = whole(value);
+  range.block->wait_for_devices();
+  all.body()->ready.wait(config::wait_deadline());
+  issue_write(range, all);
+}
+
+void issue_write(const StoreRange& range, const Tensor& value) {
   range.block->settle_loans();
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   const Tensor all = whole(value);
@@ -173,9 +187,11 @@ Tensor read_component(const StoreRange& range, const Shape& shape,
   const auto& device = component->device();
   auto body = new_body(device, range.block->dtype(), shape);
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
-  device->queue().copy(device->space(), body->data(), device->space(),
-                       static_cast<const char*>(component->data()) + offset, body->bytes());
-  body->ready = device->queue().record();
+  devices::Queue& queue = device->queue();
+  body->ready = queue.submit([&] {
+    queue.copy(device->space(), body->data(), device->space(),
+               static_cast<const char*>(component->data()) + offset, body->bytes());
+  });
   return Tensor(std::move(body));
 }
 
@@ -195,9 +211,15 @@ StoreRange Store::allocate_for_each(const std::string& name, DType dtype, int64_
 }
 
 void write_variable(const VariableBody& variable, const Tensor& value) {
+  variable.range.block->wait_for_devices();
+  value.body()->ready.wait(config::wait_deadline());
+  write_first_value(variable, value);
+}
+
+void write_first_value(const VariableBody& variable, const Tensor& value) {
   const StoreRange& range = variable.range;
   if (range.is_same_for_all()) {
-    write_range(range, value);
+    issue_write(range, value);
     return;
   }
   const std::vector<char> zeros(static_cast<size_t>(range.count) * size_of(variable.dtype));
@@ -205,7 +227,7 @@ void write_variable(const VariableBody& variable, const Tensor& value) {
   for (size_t r = 0; r < variable.store->by_replica().size(); ++r) {
     StoreRange own = range;
     own.offset += static_cast<int64_t>(r) * range.stride;
-    write_range(
+    issue_write(
         own, once && r > 0 ? Tensor::copy_of(zeros.data(), variable.dtype, variable.shape) : value);
   }
 }

@@ -38,6 +38,10 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   /// Is called before anything of the block is written: values that were lent, and are still
   /// held, are copied.
   void settle_loans();
+
+  /// Is called before the host writes anything of the block: the devices have then done what they
+  /// were asked. Throws what went wrong in it, and DeadlineExceeded.
+  void wait_for_devices() const;
   void forget_loan(const Buffer& loan);
 
   /// A block of the same size for an optimizer's slot: what a variable's slot is named, lies at the
@@ -121,13 +125,21 @@ struct VariableBody {
   std::shared_ptr<Store> store;
 };
 
-/// Copies a value to every component, or from the first one to the host.
+/// Copies a value to every component. Throws what the devices have found wrong before, and then
+/// writes nothing.
 void write_range(const StoreRange& range, const Tensor& value);
+
+/// The same without a wait, for memory that nobody has read yet, and for a value that comes from
+/// one of the components. It is not held back by what the devices have found wrong.
+void issue_write(const StoreRange& range, const Tensor& value);
+
+/// Copies the first component.
 Tensor read_range(const StoreRange& range, const Shape& shape);
 
-/// The same for a variable; where each replica has its own value, so that their aggregate is
-/// `value`.
+/// As write_range and issue_write for a variable; where each replica has its own value, so that
+/// their aggregate is `value`.
 void write_variable(const VariableBody& variable, const Tensor& value);
+void write_first_value(const VariableBody& variable, const Tensor& value);
 
 /// What each replica holds of a variable that is synchronized on_read.
 Tensors read_own_values(const VariableBody& variable);

@@ -109,9 +109,9 @@ namespace {
 
 Tensor copy_between(const BodyPtr& from, const devices::DevicePtr& device) {
   auto body = new_body(device, from->dtype, from->shape);
-  devices::transfer(*device, body->data(), *from->device(), from->data(), from->bytes(),
-                    std::make_shared<std::pair<BodyPtr, BodyPtr>>(from, body));
-  body->ready = device->queue().record();
+  body->ready =
+      devices::transfer(*device, body->data(), *from->device(), from->data(), from->bytes(),
+                        std::make_shared<std::pair<BodyPtr, BodyPtr>>(from, body), from->ready);
   return Tensor(std::move(body));
 }
 

@@ -40,7 +40,7 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->range = on_read && of_replicas
                     ? body->store->allocate_for_each(body->name, body->dtype, body->shape.count())
                     : body->store->allocate(body->name, body->dtype, body->shape.count());
-  write_variable(*body, whole(initial));
+  write_first_value(*body, whole(initial));
   body_ = std::move(body);
 }
 

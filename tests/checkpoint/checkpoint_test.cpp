@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <fstream>
 
 #include "device/test/test_device.h"
@@ -344,6 +345,23 @@ TEST_F(CheckpointTest, EveryComponentOfAVariableIsRestored) {
     const auto on_it = device(name);
     EXPECT_EQ((v * 2.0).to_vector<float>(), (Floats{2, 4})) << name;
   }
+}
+
+TEST_F(CheckpointTest, WhileAFaultStandsNothingIsSavedOrRestored) {
+  devices::test::add_test_gpu();
+  const Variable v = variable({1, 2});
+  const Checkpoint checkpoint({{"v", v}});
+  checkpoint.write(folder_ / "c");
+  set(v, {3, 4});
+  const auto leave_fault = [&] { gather(v.value(), Tensor::from(std::vector<int32_t>{7}, {1})); };
+  leave_fault();
+  EXPECT_TRUE(throws<InvalidArgument>([&] { checkpoint.restore(folder_ / "c"); }, {"gather: "}));
+  EXPECT_EQ(value(v), (Floats{3, 4}));
+  leave_fault();
+  EXPECT_TRUE(throws<InvalidArgument>([&] { checkpoint.write(folder_ / "d"); }, {"gather: "}));
+  EXPECT_FALSE(std::filesystem::exists(folder_ / "d.index"));
+  checkpoint.restore(folder_ / "c");
+  EXPECT_EQ(value(v), (Floats{1, 2}));
 }
 
 TEST_F(CheckpointTest, LargeVariablesOfADevicePassInPieces) {

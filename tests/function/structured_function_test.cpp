@@ -5,6 +5,7 @@
 #include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
+#include "harness/small_tensors.h"
 #include "harness/throws.h"
 #include "tandem/error.h"
 #include "tandem/function.h"
@@ -17,12 +18,9 @@ namespace tandem {
 namespace {
 
 using harness::throws;
+using harness::vector;
 using Floats = std::vector<float>;
 using StructuredFunctionTest = harness::FreshDevices;
-
-Tensor vector(const Floats& values) {
-  return Tensor::from(values, {static_cast<int64_t>(values.size())});
-}
 
 struct State {
   Tensor h;

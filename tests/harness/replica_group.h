@@ -12,7 +12,6 @@
 
 #include "device/test/test_device.h"
 #include "device/transfer.h"
-#include "distribute/sharding.h"
 #include "function/function_body.h"
 #include "harness/fresh_devices.h"
 #include "tandem/tandem.h"
@@ -59,32 +58,28 @@ class ReplicaGroup {
   const std::shared_ptr<Store>& store() const { return store_; }
   int count() const { return replicas_->count(); }
 
+  /// The program for a batch that is split over the replicas.
   graph::ConcreteFunctionPtr trace(const FlatFunction& f, const Tensors& batch) const {
-    return f.body()->find_or_compile({.tensors = batch, .batched = [](size_t) { return true; }},
-                                     {.replicas = replicas_});
+    return f.body()->find_or_compile(
+        {.tensors = split(batch), .batch = graph::Arguments::Batch::by_replica},
+        {.replicas = replicas_});
   }
 
   /// The results of each replica for its rows of the arguments.
   std::vector<Tensors> run(const FlatFunction& f, const Tensors& batch) const {
-    graph::FunctionBody& body = *f.body();
-    const auto concrete = trace(f, batch);
-    const auto [execution, lock] = body.hold(*concrete);
-    const int64_t rows = batch[0].shape()[0];
+    graph::Shards shards;
     for (int r = 0; r < count(); ++r) {
-      const graph::BatchShard shard = distribute::shard_of(rows, r, count());
-      execution->set_shard(r, shard, rows);
-      for (size_t i = 0; i < batch.size(); ++i) {
-        execution->bind_rows(r, static_cast<int>(i), batch[i], shard.row_offset, shard.rows);
-      }
+      shards.push_back(graph::shard_of(batch[0].shape()[0], r, count()));
     }
-    body.run(*concrete, *execution);
+    const graph::Results ran =
+        f.body()->run(*trace(f, batch), {.tensors = split(batch), .shards = shards});
     std::vector<Tensors> results(static_cast<size_t>(count()));
     for (int r = 0; r < count(); ++r) {
-      for (size_t i = 0; i < concrete->results.size(); ++i) {
-        results[static_cast<size_t>(r)].push_back(execution->result(r, static_cast<int>(i)));
+      for (size_t i = 0; i < ran.count(); ++i) {
+        results[static_cast<size_t>(r)].push_back(ran.at(r, i));
       }
     }
-    reduction_ = execution->reduction();
+    reduction_ = ran.execution().reduction();
     return results;
   }
 
@@ -99,6 +94,12 @@ class ReplicaGroup {
   const std::string& reduction() const { return reduction_; }
 
  private:
+  static graph::ArgumentList split(const Tensors& batch) {
+    graph::ArgumentList list;
+    for (const Tensor& tensor : batch) list.push_back({&tensor, graph::Argument::Kind::rows});
+    return list;
+  }
+
   graph::ReplicasPtr replicas_;
   std::shared_ptr<Store> store_;
   mutable std::string reduction_;

@@ -117,9 +117,14 @@ uint64_t LateTimeline::fault_ticket() const {
   return fault_.ticket;
 }
 
-std::exception_ptr LateTimeline::clear_fault() {
+std::exception_ptr LateTimeline::fault_error() const {
   const std::lock_guard lock(mutex_);
-  return std::exchange(fault_, {}).error;
+  return fault_.error;
+}
+
+void LateTimeline::clear_fault() {
+  const std::lock_guard lock(mutex_);
+  fault_ = {};
 }
 
 void LateTimeline::set_fault(uint64_t ticket, std::exception_ptr error) {
@@ -199,13 +204,14 @@ void LateQueue::fill(void* to, uint8_t value, size_t bytes) {
 void LateQueue::wait(const Event& event) {
   if (!event.timeline()) return;
   const auto lock = issuing();
-  timeline_->issue([event, timeline = timeline_.get()] {
+  const std::exception_ptr known = timeline_->note_wait(event);
+  timeline_->issue([event, known, timeline = timeline_.get()] {
+    if (known) std::rethrow_exception(known);
     while (!event.ready() && !timeline->is_stopped()) {
       std::this_thread::sleep_for(std::chrono::microseconds(20));
     }
     timeline->take_over_fault(event);
   });
-  timeline_->note_wait(event);
 }
 
 LateMemory::LateMemory(std::string name, size_t capacity, std::shared_ptr<LateTimeline> timeline)

@@ -48,7 +48,8 @@ class LateTimeline final : public Timeline {
  protected:
   bool wait_until(uint64_t ticket, core::Clock::time_point deadline) override;
   uint64_t fault_ticket() const override;
-  std::exception_ptr clear_fault() override;
+  std::exception_ptr fault_error() const override;
+  void clear_fault() override;
 
  private:
   struct Command {
@@ -89,6 +90,9 @@ class LateQueue final : public Queue {
   void copy(MemorySpace& to_space, void* to, const MemorySpace& from_space, const void* from,
             size_t bytes) override;
   void fill(void* to, uint8_t value, size_t bytes) override;
+  void undo_on_fault(std::function<void()> undo) override {
+    timeline_->undo_on_fault(std::move(undo));
+  }
   Event record() override { return timeline_->last(); }
   void wait(const Event& event) override;
 

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "distribute/sharding.h"
 #include "distribute/strategy_body.h"
+#include "execution/run_arguments.h"
 #include "tandem/error.h"
 #include "tandem/profile.h"
 
@@ -56,7 +56,7 @@ void StepSummary::look(int64_t rows, const std::function<void()>& step) {
     replicas_[r].compute += summary.replicas[r].compute;
     replicas_[r].reduce += summary.replicas[r].reduce;
     replicas_[r].wait += summary.replicas[r].wait;
-    replicas_[r].rows += distribute::shard_of(rows, static_cast<int>(r), replicas).rows;
+    replicas_[r].rows += graph::shard_of(rows, static_cast<int>(r), replicas).rows;
   }
 }
 
