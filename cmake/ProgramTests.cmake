@@ -1,4 +1,4 @@
-# Runs the tool and the examples, and checks how they end and what they print.
+# Runs the tool, the bench and the examples, and checks how they end and what they print.
 
 # tandem_program_test(<name> <target without tandem_> <exit status> [SOAK] [AFTER <name>]
 #   [FRESH <folder>] [LEAVES <file>] [PRINTS <expression>...] [WITH <argument>...])
@@ -13,6 +13,8 @@ function(tandem_program_test name target status)
     COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/tools/expect.py
       "--fresh=${arg_FRESH}" "--leaves=${arg_LEAVES}"
       ${status} ${arg_PRINTS} -- $<TARGET_FILE:tandem_${target}> ${arg_WITH})
+  set_tests_properties(programs/${name} PROPERTIES ENVIRONMENT
+    "POCL_CACHE_DIR=${PROJECT_BINARY_DIR}/pocl;TANDEM_KERNEL_CACHE=${PROJECT_BINARY_DIR}/kernels")
   if(arg_AFTER)
     set_tests_properties(programs/${arg_AFTER} PROPERTIES FIXTURES_SETUP ${arg_AFTER})
     set_tests_properties(programs/${name} PROPERTIES FIXTURES_REQUIRED ${arg_AFTER})
@@ -23,9 +25,11 @@ function(tandem_program_test name target status)
 endfunction()
 
 tandem_program_test(devices tool 0 WITH devices
-  PRINTS "^name +backend +threads +memory$" "^/device:CPU:0 +cpu +[0-9]+ +[0-9]+ MiB$" "!CPU:1")
+  PRINTS "^name +backend +threads +memory +hardware$" "^/device:CPU:0 +cpu +[0-9]+ +[0-9]+ MiB +-$" "!CPU:1" "!GPU")
+tandem_program_test(devices_opencl tool 0 WITH devices --opencl-cpu
+  PRINTS "^/device:GPU:0 +opencl +- +[0-9]+ MiB +.+ by .+, [0-9]+ units, driver OpenCL " "^/device:CPU:0 +cpu ")
 tandem_program_test(devices_split tool 0 WITH devices --logical-cpus 4 --test-gpus 1
-  PRINTS "^/device:GPU:0 +test +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9][0-9]* +[0-9]+ MiB, shared$" "!CPU:4")
+  PRINTS "^/device:GPU:0 +test +- +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9][0-9]* +[0-9]+ MiB, shared +-$" "!CPU:4")
 tandem_program_test(devices_refused tool 105 WITH devices --logical-cpus 0
   PRINTS "--logical-cpus" "not in range 1 to 1024")
 tandem_program_test(tune tool 0
@@ -38,6 +42,11 @@ tandem_program_test(unknown_command tool 109 WITH nonsense
   PRINTS "^there is no command 'nonsense'; the commands are devices tune$")
 tandem_program_test(version tool 0 WITH --version PRINTS "^tandem ${PROJECT_VERSION}$")
 
+tandem_program_test(bench_help bench 0 WITH --help
+  PRINTS "^tandem-bench .NAME...." "^  mlp10 +784-10-10" "^  startup " "!there is no benchmark")
+tandem_program_test(bench_unknown bench 2 WITH nonsense
+  PRINTS "^tandem-bench: there is no benchmark 'nonsense'; there are:$" "^  mlp10 ")
+
 tandem_program_test(example_help demo 0 WITH --help
   PRINTS "^Usage: " "--epochs .*=5 +Passes over the data$" "!Epoch")
 tandem_program_test(example_misspelt_flag demo 109 WITH --epoch 1 PRINTS "not expected: .*--epoch$" "!Epoch")
@@ -48,7 +57,10 @@ tandem_program_test(device_scope device_scope 0 WITH --size 64 --test-gpus 1
          "^/device:GPU:0 -> /device:CPU:0: 1 copies, 4 bytes$")
 tandem_program_test(device_scope_refused device_scope 1 WITH --size 64
   PRINTS "^NotFound: random_normal.*'/device:GPU:0' does not exist; the devices are /device:CPU:0$"
-         "^Where there is no GPU: device_scope --test-gpus 1$")
+         "^Where there is no GPU: device_scope --opencl-cpu 1, with PoCL installed, or --test-gpus 1$")
+tandem_program_test(device_scope_opencl device_scope 0 WITH --size 64 --opencl-cpu 1
+  PRINTS "^matmul.float32.64,64., float32.64,64..* ran on /device:GPU:0 .the scope names it.$"
+         "^/device:GPU:0 -> /device:CPU:0: 1 copies, 4 bytes$")
 tandem_program_test(device_scope_soft device_scope 0 WITH --size 64 --soft-placement
   PRINTS "^matmul.* ran on /device:CPU:0 ./device:GPU:0 does not exist.$" "!copies")
 
@@ -58,7 +70,11 @@ tandem_program_test(two_devices two_devices 0 WITH --size 64 --test-gpus 2
          "^/device:GPU:1 -> /device:GPU:0: 1 copies, 16384 bytes$")
 tandem_program_test(two_devices_refused two_devices 1 WITH --size 64 --test-gpus 1
   PRINTS "'/device:GPU:1' does not exist; the devices are /device:GPU:0, /device:CPU:0$"
-         "^Where there are no two GPUs: two_devices --test-gpus 2$")
+         "^Where there are no two GPUs: two_devices --opencl-cpu 2, with PoCL installed, or --test-gpus 2$")
+tandem_program_test(two_devices_opencl two_devices 0 WITH --size 64 --opencl-cpu 2
+  PRINTS "^matmul.* ran on /device:GPU:0 " "^matmul.* ran on /device:GPU:1 "
+         "^add.* ran on /device:GPU:0 .first device.$"
+         "^/device:GPU:1 -> /device:GPU:0: 1 copies, 16384 bytes$")
 tandem_program_test(two_devices_soft two_devices 0 WITH --size 64 --soft-placement
   PRINTS "^mean of the sum, computed on /device:CPU:0" "!copies")
 
@@ -97,8 +113,19 @@ set(demo_folder ${PROJECT_BINARY_DIR}/demo_of_test)
 tandem_program_test(demo demo 0 FRESH ${demo_folder} LEAVES ${demo_folder}/ckpt-1.index
   WITH --rows 6400 --epochs 1 --folder ${demo_folder}
   PRINTS "^100/100 - " "^saved at ${demo_folder}/ckpt-1 and restored$" "^test accuracy 0.[78][0-9]+, trained on [0-9]+ pictures/s$")
-tandem_program_test(soft_placement soft_placement 0
+tandem_program_test(soft_placement soft_placement 0 WITH --test-gpus 1
   PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend test."
          "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"
          "variable 'a_gpu' int32.. -> /device:CPU:0: asked for /device:GPU:0; no kernel on /device:GPU:0$"
          "^a_gpu = 1 on /device:CPU:0$")
+tandem_program_test(soft_placement_opencl soft_placement 0 WITH --opencl-cpu 1
+  PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend opencl."
+         "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"
+         "variable 'a_gpu' int32.. -> /device:CPU:0: asked for /device:GPU:0; no kernel on /device:GPU:0$"
+         "^a_gpu = 1 on /device:CPU:0$")
+tandem_program_test(soft_placement_refused soft_placement 1
+  PRINTS "'/device:GPU:0' does not exist" "^Where there is no GPU: soft_placement --opencl-cpu 1")
+tandem_program_test(model_parallel model_parallel 0 WITH --test-gpus 2 --steps 5
+  PRINTS "^loss 2[.].* on two GPUs$" "the largest difference is [0-9.]+e-0[5-9]$|the largest difference is 0$")
+tandem_program_test(model_parallel_opencl model_parallel 0 WITH --opencl-cpu 2 --steps 5
+  PRINTS "^loss 2[.].* on two GPUs$" "the largest difference is [0-9.]+e-0[5-9]$|the largest difference is 0$")

@@ -33,6 +33,7 @@ add_library(tandem_test_settings INTERFACE)
 target_include_directories(tandem_test_settings INTERFACE ${tests_dir})
 target_compile_definitions(tandem_test_settings INTERFACE
   TANDEM_SOURCE_DIR="${PROJECT_SOURCE_DIR}"
+  TANDEM_BINARY_DIR="${PROJECT_BINARY_DIR}"
   TANDEM_FIXTURES_DIR="${tests_dir}/fixtures")
 target_link_libraries(tandem_test_settings INTERFACE tandem_internal GTest::gtest)
 

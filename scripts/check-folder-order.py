@@ -23,13 +23,20 @@ ORDER = (
 ).split()
 ROOMS = {
     "ops": "shaping elementwise reduction random loss normalization convolution attention".split(),
+    "kernels/gpu": "elementwise shaping reduction random loss normalization gemm convolution attention".split(),
     "kernels/cpu": "shaping elementwise reduction random loss normalization gemm convolution attention".split(),
     "graph": "passes".split(),
     "keras": "losses metrics layers models applications optimizers datasets training".split(),
 }
-PRIVATE = {"cpu", "test", "local"}
+PRIVATE = {"cpu", "test", "local", "gpu", "opencl", "cuda"}
+# What backends have in common.
+BASES = {"opencl": "gpu", "cuda": "gpu"}
 # The file, and what it names or includes.
 EXCEPTIONS = {
+    # Functions of single elements are written once: GPUs' kernels are printed from the CPU's.
+    ("kernels/gpu/elementwise/activation.cpp", "kernels/cpu/elementwise/pointwise.h"),
+    ("kernels/gpu/elementwise/function_text.cpp", "kernels/cpu/elementwise/pointwise.h"),
+    ("kernels/gpu/elementwise/pointwise.cpp", "kernels/cpu/elementwise/pointwise.h"),
     # Registration is a call on first use: the registry names who has something to register.
     ("op/registry.cpp", "namespace tandem::ops"),
     ("op/registry.cpp", "namespace tandem::kernels"),
@@ -83,7 +90,7 @@ def breach_of_order(place, target):
     other = place_of(target)
     if RANK[other.folder] > RANK[place.folder]:
         return f'{place.folder} may not include "{target}": {other.folder} comes after {place.folder}'
-    if other.private and other.private != place.private:
+    if other.private and other.private not in (place.private, BASES.get(place.private)):
         if other.folder != place.folder:
             return f'{place.folder} may not include "{target}": {other.private} is private to {other.folder}'
         if place.private:

@@ -13,6 +13,7 @@ namespace {
 
 struct DeviceListOptions {
   int logical_cpus = 0;
+  bool opencl_cpu = false;
   int test_gpus = 0;
 };
 
@@ -24,16 +25,25 @@ std::string bytes_text(size_t bytes) {
   return text;
 }
 
+config::PhysicalDevice physical_of(const config::LogicalDevice& device) {
+  const auto physical = config::list_physical_devices(device.type);
+  const auto found = std::ranges::find(physical, device.physical, &config::PhysicalDevice::name);
+  return found == physical.end() ? config::PhysicalDevice{} : *found;
+}
+
+/// "NVIDIA GeForce RTX 4090 by NVIDIA Corporation, 128 units, driver 550.54"
+std::string hardware_text(const config::PhysicalDevice& device) {
+  if (device.hardware.empty()) return "-";
+  return device.hardware + " by " + device.vendor + ", " + std::to_string(device.units) +
+         " units, driver " + device.driver;
+}
+
 /// Its limit, else all that the physical device has, which its other parts may take as well.
 std::string memory_of(const config::LogicalDevice& device) {
   if (device.memory_limit != 0) return bytes_text(device.memory_limit);
-  const auto is_whole = [&](const auto& physical) { return physical.name == device.physical; };
   const auto is_part = [&](const auto& logical) { return logical.physical == device.physical; };
-  const auto physical = config::list_physical_devices(device.type);
-  const auto whole = std::ranges::find_if(physical, is_whole);
-  if (whole == physical.end()) return "-";
   const auto parts = std::ranges::count_if(config::list_logical_devices(device.type), is_part);
-  return bytes_text(whole->memory) + (parts > 1 ? ", shared" : "");
+  return bytes_text(physical_of(device).memory) + (parts > 1 ? ", shared" : "");
 }
 
 void list(const DeviceListOptions& options) {
@@ -41,13 +51,19 @@ void list(const DeviceListOptions& options) {
     config::set_logical_cpus(
         std::vector<config::LogicalCpu>(static_cast<size_t>(options.logical_cpus)));
   }
+  if (options.opencl_cpu) config::set_opencl_cpus(true);
   for (int i = 0; i < options.test_gpus; ++i) config::add_test_device();
-  constexpr const char* kRow = "%-16s  %-8s  %7s  %s\n";
-  std::printf(kRow, "name", "backend", "threads", "memory");
+  constexpr const char* kRow = "%-16s  %-8s  %7s  %-18s  %s\n";
+  std::printf(kRow, "name", "backend", "threads", "memory", "hardware");
   for (const auto& device : config::list_logical_devices()) {
+    const config::PhysicalDevice physical = physical_of(device);
     std::printf(kRow, device.name.c_str(), device.backend.c_str(),
                 device.threads > 0 ? std::to_string(device.threads).c_str() : "-",
-                memory_of(device).c_str());
+                memory_of(device).c_str(), hardware_text(physical).c_str());
+  }
+  for (const auto& device : config::list_unusable_devices()) {
+    std::printf("not used: %s (%s): %s\n", device.hardware.c_str(), device.backend.c_str(),
+                device.reason.c_str());
   }
 }
 
@@ -58,6 +74,8 @@ void add_devices(CLI::App& program) {
   const auto options = std::make_shared<DeviceListOptions>();
   command->add_option("--logical-cpus", options->logical_cpus, "Splits the CPU into so many")
       ->check(CLI::Range(1, 1024));
+  command->add_flag("--opencl-cpu", options->opencl_cpu,
+                    "Counts CPUs among the devices of OpenCL (PoCL) as GPUs");
   command->add_option("--test-gpus", options->test_gpus, "Adds so many test devices")
       ->check(CLI::Range(0, 64));
   command->callback([options] { list(*options); });

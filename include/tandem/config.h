@@ -22,6 +22,11 @@ struct PhysicalDevice {
   std::string backend;
   int threads = 0;    ///< Cores that this process may use; 0 where the backend has none.
   size_t memory = 0;  ///< Bytes; 0 where the backend does not say.
+  // Of GPUs, as their drivers have it.
+  std::string hardware{};  ///< "NVIDIA GeForce RTX 4090"
+  std::string vendor{};
+  std::string driver{};
+  int units = 0;  ///< Groups of threads that it runs at the same time.
 
   bool operator==(const PhysicalDevice&) const = default;
 };
@@ -51,6 +56,19 @@ TANDEM_API std::vector<PhysicalDevice> list_physical_devices(std::string_view ty
 /// placement prefers them. They are numbered by type over the visible physical devices. Touches
 /// none of them.
 TANDEM_API std::vector<LogicalDevice> list_logical_devices(std::string_view type = {});
+
+/// A device that was found and is none of the above.
+struct UnusableDevice {
+  std::string hardware;
+  std::string backend;
+  std::string reason;
+};
+TANDEM_API std::vector<UnusableDevice> list_unusable_devices();
+
+/// Devices of OpenCL that are CPUs (PoCL) count as GPUs, too. Off unless the environment variable
+/// TANDEM_OPENCL is `cpu`: they are good for trying out and testing what GPUs do, and slower than
+/// the CPU itself. Throws FailedPrecondition after a device has been used.
+TANDEM_API void set_opencl_cpus(bool enabled);
 
 /// Only `devices` are used, of one type or of all: `set_visible_devices({}, "GPU")` hides every
 /// GPU. Throws NotFound for a device that does not exist, InvalidArgument for one of another type

@@ -25,9 +25,12 @@ inline float to_float(Float16 x) {
   const uint32_t sign = uint32_t{x.bits & 0x8000u} << 16;
   const uint32_t rest = x.bits & 0x7fffu;
   if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000u | (rest & 0x3ff) << 13);
-  // The exponent is right once it is scaled by the difference of the biases, for subnormals too.
-  const float magnitude = std::bit_cast<float>(rest << 13) * 0x1p112f;
-  return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(magnitude));
+  // Subnormals are multiples of 2^-24. Of others the exponent changes by the difference of the
+  // biases.
+  const uint32_t magnitude = rest < 0x400
+                                 ? std::bit_cast<uint32_t>(static_cast<float>(rest) * 0x1p-24f)
+                                 : (rest << 13) + 0x38000000;
+  return std::bit_cast<float>(sign | magnitude);
 }
 
 inline Float16 to_float16(float x) {

@@ -54,6 +54,10 @@ std::vector<LogicalDevice> list_logical_devices(std::string_view type) {
   return Inventory::instance().logical(type);
 }
 
+std::vector<UnusableDevice> list_unusable_devices() { return Inventory::instance().unusable(); }
+
+void set_opencl_cpus(bool enabled) { Inventory::instance().set_opencl_cpus(enabled); }
+
 void set_visible_devices(const std::vector<PhysicalDevice>& devices, std::string_view type) {
   Inventory::instance().set_visible(devices, type);
 }

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "device/cpu/cpu_device.h"
+#include "device/opencl/opencl_devices.h"
 #include "tandem/error.h"
 
 namespace tandem::devices {
@@ -14,6 +16,9 @@ namespace {
 
 using config::LogicalDeviceConfiguration;
 using config::PhysicalDevice;
+
+/// Every backend that finds devices by itself.
+constexpr Found (*kBackends[])(const Search&) = {opencl::find_devices};
 
 bool is_of(const PhysicalDevice& device, std::string_view type) {
   return type.empty() || device.type == type;
@@ -49,7 +54,10 @@ Inventory::Inventory() { reset(); }
 void Inventory::reset() {
   std::lock_guard lock(mutex_);
   entries_.clear();
+  unusable_.clear();
   forget_devices();
+  search_ = {};
+  discovered_ = false;
   in_use_ = false;
   ++generation_;
   Entry cpu{.device = physical_cpu()};
@@ -57,9 +65,30 @@ void Inventory::reset() {
   entries_.push_back(std::move(cpu));
 }
 
+/// The lock, once the backends have said what there is: when somebody asks for devices, and not
+/// when the process starts.
+std::unique_lock<std::mutex> Inventory::discovered() {
+  std::unique_lock lock(mutex_);
+  if (!discovered_) discover();
+  return lock;
+}
+
+void Inventory::discover() {
+  for (const auto find : kBackends) {
+    Found found = find(search_);
+    for (Physical& physical : found.usable) add_entry(std::move(physical));
+    std::ranges::move(found.unusable, std::back_inserter(unusable_));
+  }
+  discovered_ = true;
+}
+
 void Inventory::add(Physical physical) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   check_unused("the devices");
+  add_entry(std::move(physical));
+}
+
+void Inventory::add_entry(Physical physical) {
   const auto index = std::ranges::count_if(entries_, [&](const Entry& entry) {
     return entry.device.description.type == physical.description.type;
   });
@@ -69,8 +98,25 @@ void Inventory::add(Physical physical) {
   forget_devices();
 }
 
-std::vector<PhysicalDevice> Inventory::physical(std::string_view type, bool only_visible) {
+std::vector<config::UnusableDevice> Inventory::unusable() {
+  const auto lock = discovered();
+  return unusable_;
+}
+
+void Inventory::set_opencl_cpus(bool enabled) {
   std::lock_guard lock(mutex_);
+  check_unused("the devices of OpenCL");
+  if (search_.opencl_cpus == enabled) return;
+  search_.opencl_cpus = enabled;
+  std::erase_if(entries_,
+                [](const Entry& entry) { return entry.device.description.type != "CPU"; });
+  unusable_.clear();
+  forget_devices();
+  discovered_ = false;
+}
+
+std::vector<PhysicalDevice> Inventory::physical(std::string_view type, bool only_visible) {
+  const auto lock = discovered();
   std::vector<PhysicalDevice> result;
   for (const Entry& entry : entries_) {
     if (only_visible && !entry.visible) continue;
@@ -80,7 +126,7 @@ std::vector<PhysicalDevice> Inventory::physical(std::string_view type, bool only
 }
 
 std::vector<config::LogicalDevice> Inventory::logical(std::string_view type) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   std::vector<config::LogicalDevice> result;
   for (const Logical& logical : logical_devices()) {
     const PhysicalDevice& device = logical.entry->device.description;
@@ -93,7 +139,7 @@ std::vector<config::LogicalDevice> Inventory::logical(std::string_view type) {
 }
 
 void Inventory::set_visible(const std::vector<PhysicalDevice>& devices, std::string_view type) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   check_unused("the visible devices");
   for (const PhysicalDevice& device : devices) {
     if (is_of(entry(device.name).device.description, type)) continue;
@@ -116,7 +162,7 @@ void Inventory::set_visible(const std::vector<PhysicalDevice>& devices, std::str
 
 void Inventory::set_configurations(const std::string& name,
                                    std::vector<LogicalDeviceConfiguration> configurations) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   Entry& cut = entry(name);
   check_unused(name.starts_with("/physical_device:CPU") ? "the logical CPUs"
                                                         : "the logical devices");
@@ -126,12 +172,12 @@ void Inventory::set_configurations(const std::string& name,
 }
 
 std::vector<LogicalDeviceConfiguration> Inventory::configurations(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   return entry(name).configurations;
 }
 
 void Inventory::set_growth(const std::string& name, bool growth) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   Entry& device = entry(name);
   check_unused("memory growth");
   check_limits(device.device.description, growth, device.configurations);
@@ -140,18 +186,18 @@ void Inventory::set_growth(const std::string& name, bool growth) {
 }
 
 bool Inventory::growth(const std::string& name) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   return entry(name).growth;
 }
 
 std::vector<DevicePtr> Inventory::devices(bool use) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   in_use_ = in_use_ || use;
   return create_devices();
 }
 
 DevicePtr Inventory::find(const DeviceSpec& spec, bool use) {
-  std::lock_guard lock(mutex_);
+  const auto lock = discovered();
   in_use_ = in_use_ || use;
   for (const DevicePtr& device : create_devices()) {
     if (spec.matches(full_name(device->spec()))) return device;
@@ -197,7 +243,7 @@ const std::vector<DevicePtr>& Inventory::create_devices() {
     Device::Options options = logical.entry->device.open(logical.spec, logical.configuration);
     options.spec = logical.spec;
     options.backend = logical.entry->device.description.backend;
-    options.memory_limit = logical.configuration.memory_limit;
+    if (options.memory_limit == 0) options.memory_limit = logical.configuration.memory_limit;
     options.reserve_limit = !logical.entry->growth;
     devices_.push_back(std::make_shared<Device>(std::move(options)));
   }

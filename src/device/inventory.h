@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <mutex>
+#include <optional>
 
 #include "device/logical_device.h"
 #include "tandem/config.h"
@@ -20,6 +21,17 @@ struct Physical {
   std::function<Device::Options(const DeviceSpec&, const config::LogicalDeviceConfiguration&)> open;
 };
 
+/// What backends look for.
+struct Search {
+  std::optional<bool> opencl_cpus{};  ///< See config::set_opencl_cpus(); as the environment says.
+};
+
+/// What a backend has found.
+struct Found {
+  std::vector<Physical> usable{};
+  std::vector<config::UnusableDevice> unusable{};
+};
+
 class Inventory {
  public:
   static Inventory& instance();
@@ -29,6 +41,7 @@ class Inventory {
 
   std::vector<config::PhysicalDevice> physical(std::string_view type, bool only_visible);
   std::vector<config::LogicalDevice> logical(std::string_view type);
+  std::vector<config::UnusableDevice> unusable();
 
   // The contracts are those of the functions of tandem::config of the same names.
   void set_visible(const std::vector<config::PhysicalDevice>& devices, std::string_view type);
@@ -37,6 +50,7 @@ class Inventory {
   std::vector<config::LogicalDeviceConfiguration> configurations(const std::string& name);
   void set_growth(const std::string& name, bool growth);
   bool growth(const std::string& name);
+  void set_opencl_cpus(bool enabled);
 
   /// The logical devices, made where they are not yet; as a use or not.
   std::vector<DevicePtr> devices(bool use);
@@ -62,6 +76,9 @@ class Inventory {
   };
 
   Inventory();
+  std::unique_lock<std::mutex> discovered();
+  void discover();
+  void add_entry(Physical physical);
   Entry& entry(const std::string& name);
   std::vector<Logical> logical_devices() const;
   const std::vector<DevicePtr>& create_devices();
@@ -71,6 +88,9 @@ class Inventory {
   std::mutex mutex_;
   std::vector<Entry> entries_;  // The CPU first.
   std::vector<DevicePtr> devices_;
+  std::vector<config::UnusableDevice> unusable_;
+  Search search_;
+  bool discovered_ = false;  // The backends have been asked what there is.
   bool in_use_ = false;
   std::atomic<uint64_t> generation_{1};
 };

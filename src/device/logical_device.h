@@ -19,7 +19,7 @@ class Device {
  public:
   struct Options {
     DeviceSpec spec;      ///< Type and index set.
-    std::string backend;  ///< "cpu", "test"
+    std::string backend;  ///< "cpu", "opencl", "test"
     std::string kernels;  ///< The folder of its kernels; the backend's own unless set.
     int threads = 1;
     std::shared_ptr<MemorySpace> own_space;  ///< Null: host memory.
@@ -42,7 +42,7 @@ class Device {
   bool works_on_threads() const { return queue_->immediate(); }
   MemorySpace& space() const { return space_; }
   Allocator& allocator() { return allocator_; }
-  Queue& queue() { return *queue_; }
+  Queue& queue() const { return *queue_; }
   uint64_t id() const { return id_; }  ///< Unique in the process's life.
 
  private:

@@ -83,6 +83,16 @@ std::shared_ptr<ProfileRow> Session::add_row(const std::string& name) {
   return row;
 }
 
+std::shared_ptr<ProfileRow> Session::row_named(const std::string& name) {
+  {
+    std::lock_guard lock(mutex_);
+    for (const auto& row : rows_) {
+      if (row->name == name) return row;
+    }
+  }
+  return add_row(name);
+}
+
 Summary Session::summary() const {
   Summary summary;
   summary.wall = static_cast<double>(now_ns() - begin_ns_) * 1e-9;

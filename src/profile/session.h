@@ -25,6 +25,9 @@ class Session {
   uint64_t id() const { return id_; }
   std::shared_ptr<ProfileRow> add_row(const std::string& name);
 
+  /// The row of this name; adds it where there is none.
+  std::shared_ptr<ProfileRow> row_named(const std::string& name);
+
   Summary summary() const;
   std::string chrome_trace() const;
 

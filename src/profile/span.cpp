@@ -33,6 +33,14 @@ void add(const Interval& interval) {
   own.intervals.back().replica = current_replica;
 }
 
+void record_on(const std::string& row_name, const Interval& interval) {
+  const std::shared_ptr<Session> session = current_session();
+  if (!session) return;
+  ProfileRow& row = *session->row_named(row_name);
+  std::lock_guard lock(row.mutex);
+  row.intervals.push_back(interval);
+}
+
 void set_replica(int replica) { current_replica = replica; }
 
 void name_row(const std::string& name) {

@@ -42,6 +42,9 @@ inline int64_t now_ns() {
 /// Adds an interval to the row of this thread. Nothing happens where no profile is being taken.
 void add(const Interval& interval);
 
+/// Adds an interval, its replica included, to the row of a device that tells times of its own.
+void record_on(const std::string& row_name, const Interval& interval);
+
 /// Says which replica this thread works for from now on.
 void set_replica(int replica);
 

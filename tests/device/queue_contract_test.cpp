@@ -9,6 +9,7 @@
 #include "device/test/test_device.h"
 #include "device/transfer.h"
 #include "harness/fresh_devices.h"
+#include "harness/opencl.h"
 #include "harness/throws.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -197,7 +198,9 @@ INSTANTIATE_TEST_SUITE_P(
                          },
                          "/CPU:0", "/CPU:1"},
                     Kind{"test", [] { add_test_gpus(0us); }, "/GPU:0", "/GPU:1"},
-                    Kind{"test_late", [] { add_test_gpus(100us); }, "/GPU:0", "/GPU:1"}),
+                    Kind{"test_late", [] { add_test_gpus(100us); }, "/GPU:0", "/GPU:1"},
+                    Kind{"opencl", [] { harness::use_opencl(); }, "/GPU:0", "/GPU:1"},
+                    Kind{"opencl_apart", [] { harness::use_opencl_apart(); }, "/GPU:0", "/GPU:1"}),
     [](const auto& info) { return info.param.name; });
 
 using Devices = harness::FreshDevices;

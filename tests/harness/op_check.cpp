@@ -9,6 +9,7 @@
 #include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/classifier.h"
+#include "harness/opencl.h"
 #include "harness/without.h"
 
 namespace tandem::harness {
@@ -179,6 +180,20 @@ void check_replicas(const OpRow& row, const Tensors& inputs) {
   expect_near(joined, row.expected, row.tolerance, row.name + " on two replicas");
 }
 
+/// On an OpenCL device, with kernels in the form that it takes and in the form of real GPUs.
+void check_on_gpu(const OpRow& row, const std::vector<Plain>& plain, const Outcome& wanted) {
+  for (const KernelForm form : {KernelForm::serial, KernelForm::parallel}) {
+    const std::string on = form == KernelForm::serial ? " on OpenCL" : " on OpenCL, parallel form";
+    with_devices([&] { use_opencl(form); },
+                 [&] {
+                   const Tensors inputs = tensors_of(plain);
+                   expect_outcome(row, outcome(row, inputs, weights_of(row)), wanted, on);
+                   expect_outcome(row, call_traced(row, inputs), wanted, " traced" + on);
+                   if (row.float32_tolerance > 0) check_float32(row, inputs);
+                 });
+  }
+}
+
 }  // namespace
 
 Tensor doubles(const std::vector<double>& values, const Shape& shape) {
@@ -223,6 +238,7 @@ void check_op(const OpRow& row) {
                  expect_outcome(row, call_traced(row, inputs), wanted,
                                 " traced on the test device");
                });
+  check_on_gpu(row, plain, wanted);
   if (row.follows_rows) {
     with_devices(cpus({{.threads = 1}, {.threads = 1}}),
                  [&] { check_replicas(row, tensors_of(plain)); });

@@ -1,0 +1,117 @@
+#include "device/gpu/compiler.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <set>
+
+#include "device/gpu/dialect.h"
+#include "device/gpu/kernel_cache.h"
+#include "tandem/error.h"
+#include "tandem/log.h"
+
+namespace tandem::devices::gpu {
+namespace {
+
+/// "softmax" and the hash of its text: the same in each process, so that caches know it again.
+std::string unique_name(const std::string& name, const std::string& text) {
+  return fmt::format("{}_{:016x}", name, hash_of(text));
+}
+
+}  // namespace
+
+Compiler::Compiler(std::string device, DriverPtr driver, KernelForm form)
+    : device_(std::move(device)), driver_(std::move(driver)), form_(form) {}
+
+CompiledKernelPtr Compiler::add(const KernelText& text) {
+  std::string words;
+  for (const auto& [word, meaning] : text.words) {
+    words += fmt::format("#define {} {}\n", word, meaning);
+  }
+  const std::string key = words + text.body;
+  const std::lock_guard lock(mutex_);
+  CompiledKernelPtr& known = kernels_[key];
+  if (known) return known;
+  known = std::make_shared<CompiledKernel>();
+  known->name_ = unique_name(text.name, key);
+  known->functions_ = text.functions;
+  known->program_ = fmt::format("#define NAME {}\n{}\n#undef NAME\n", known->name_, key);
+  for (const auto& [word, meaning] : text.words) {
+    known->program_ += fmt::format("#undef {}\n", word.substr(0, word.find('(')));
+  }
+  pending_.push_back(known);
+  write_text(*known);
+  return known;
+}
+
+/// The text as it stands in a program, without the prelude.
+void Compiler::write_text(const CompiledKernel& kernel) {
+  const char* folder = std::getenv("TANDEM_KERNEL_TEXTS");
+  if (folder == nullptr) return;
+  const std::string path = fmt::format("{}/{}.txt", folder, kernel.name_);
+  std::error_code failed;
+  std::filesystem::create_directories(folder, failed);
+  if (std::filesystem::exists(path, failed)) return;
+  std::ofstream file(path);
+  for (const std::string_view function : kernel.functions_) file << function;
+  file << kernel.program_;
+}
+
+const Kernel& Compiler::get(CompiledKernel& kernel) {
+  const std::lock_guard lock(mutex_);
+  if (!kernel.kernel_) compile_pending();
+  return *kernel.kernel_;
+}
+
+void Compiler::compile_pending() {
+  // Sorted, so that the same kernels make the same program, whatever their order was.
+  std::vector<CompiledKernelPtr> kernels = pending_;
+  std::ranges::sort(kernels, {}, [](const auto& kernel) { return kernel->name_; });
+  const auto module = module_of(program_of(kernels), kernels.size());
+  for (const auto& kernel : kernels) kernel->kernel_ = module->kernel(kernel->name_);
+  pending_.clear();
+}
+
+std::string Compiler::program_of(const std::vector<CompiledKernelPtr>& kernels) const {
+  std::string program = prelude(driver_->dialect(), form_);
+  std::set<std::string_view> functions;
+  for (const auto& kernel : kernels) {
+    for (const std::string_view function : kernel->functions_) {
+      if (functions.insert(function).second) program += function;
+    }
+  }
+  for (const auto& kernel : kernels) program += kernel->program_;
+  return program;
+}
+
+std::shared_ptr<Module> Compiler::module_of(const std::string& program, size_t kernels) {
+  const std::string key = fmt::format("{}\n{}\n{}\n{}", description().name, description().driver,
+                                      driver_->compiler(), program);
+  KernelCache& cache = KernelCache::instance();
+  if (const auto binary = cache.find(key)) {
+    if (auto module = driver_->load(*binary)) return module;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  std::shared_ptr<Module> module;
+  try {
+    module = driver_->compile(program);
+  } catch (const Error& error) {
+    error.rethrow_within(device_);
+  }
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
+  constexpr double kLong = 2;
+  if (took.count() > kLong) {
+    logging::write(
+        logging::Level::info,
+        fmt::format("{}: compiled {} kernels in {:.1f} s; the next start finds them in {}", device_,
+                    kernels, took.count(), cache.folder()));
+  }
+  cache.add(key, module->binary());
+  return module;
+}
+
+}  // namespace tandem::devices::gpu

@@ -1,0 +1,240 @@
+#include "device/gpu/gpu_timeline.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "tandem/error.h"
+
+namespace tandem::devices::gpu {
+namespace {
+
+/// A mark costs a microsecond or two, about as much as a small kernel.
+constexpr int kCommandsPerMark = 8;
+
+constexpr const char* kTakeOver = R"(
+KERNEL NAME(MEMORY(0), MEMORY(1), i64 ticket) {
+  GLOBAL u32* own = AT(u32, 0);
+  const GLOBAL u32* other = AT(u32, 1);
+  if (GID() != 0 || own[0] != 0 || other[0] == 0) return;
+  for (int i = 0; i < 8; ++i) own[i] = other[i];
+  ((GLOBAL i64*)own)[1] = ticket;
+}
+)";
+
+/// Asks until the answer is yes. Most waits are short; a thread that goes on asking keeps a core
+/// from others, who may be the ones that are waited for.
+template <class Question>
+bool poll(const Question& is_over, core::Clock::time_point deadline) {
+  using namespace std::chrono_literals;
+  const auto spins_until = core::Clock::now() + 50us;
+  auto pause = 10us;
+  while (!is_over()) {
+    const auto now = core::Clock::now();
+    if (now > deadline) return false;
+    if (now < spins_until) {
+      std::this_thread::yield();
+    } else {
+      std::this_thread::sleep_for(pause);
+      pause = std::min<std::chrono::microseconds>(pause * 2, 500us);
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+bool wait_for(const Mark& mark, core::Clock::time_point deadline) {
+  return poll([&] { return mark.is_reached(); }, deadline);
+}
+
+GpuTimeline::GpuTimeline(std::string device, std::shared_ptr<GpuMemory> memory,
+                         std::shared_ptr<Compiler> compiler)
+    : Timeline(std::move(device)), memory_(std::move(memory)), compiler_(std::move(compiler)) {}
+
+GpuTimeline::~GpuTimeline() {
+  stop();
+  if (fault_words_ != nullptr) memory_->driver().release(fault_words_);
+}
+
+void GpuTimeline::open() {
+  if (stream_) return;
+  Driver& driver = memory_->driver();
+  auto stream = driver.create_stream();
+  fault_words_ = driver.allocate(2 * sizeof(FaultWord));
+  if (fault_words_ == nullptr) {
+    throw ResourceExhausted(device() + ": out of memory: not even a word of it can be had");
+  }
+  stream->fill({fault_words_, 0}, 0, 2 * sizeof(FaultWord));
+  stream_ = std::move(stream);
+}
+
+uint64_t GpuTimeline::begin_command() {
+  open();
+  last_ = next_ticket();
+  stream_->set_timed(profile::is_profiling());
+  return last_;
+}
+
+void GpuTimeline::end_command(const CommandLabel& label, const Effect& effect) {
+  if (profile::is_profiling()) {
+    if (auto timing = stream_->last_timing()) timings_.push_back({last_, label, std::move(timing)});
+  }
+  if (effect.may_find_fault) {
+    is_risky_ = true;
+    const std::lock_guard lock(marks_mutex_);
+    last_risky_ = last_;
+  }
+  if (++unmarked_ >= kCommandsPerMark) make_mark();
+}
+
+GpuTimeline::Marked GpuTimeline::make_mark() {
+  Marked marked{.ticket = last_};
+  if (is_risky_) {
+    marked.fault = std::make_shared<FaultWord>();
+    stream_->read(marked.fault.get(), {fault_words_, 0}, sizeof(FaultWord));
+    is_risky_ = false;
+  }
+  marked.mark = stream_->mark();
+  unmarked_ = 0;
+  const std::lock_guard lock(marks_mutex_);
+  marks_.push_back(marked);
+  return marked;
+}
+
+/// The first mark that is not before `ticket`; without one where that has been reached.
+GpuTimeline::Marked GpuTimeline::mark_behind(uint64_t ticket) {
+  const std::lock_guard lock(stream_mutex_);
+  {
+    const std::lock_guard marks(marks_mutex_);
+    if (reached_ >= ticket) return {};
+    const auto found =
+        std::ranges::find_if(marks_, [&](const Marked& marked) { return marked.ticket >= ticket; });
+    if (found != marks_.end()) return *found;
+  }
+  return make_mark();
+}
+
+void GpuTimeline::note_reached(const Marked& marked) const {
+  reached_ = std::max(reached_, marked.ticket);
+  if (!marked.fault) return;
+  looked_at_ = marked.ticket;
+  if (fault_.report == 0) fault_ = *marked.fault;
+}
+
+uint64_t GpuTimeline::reached() const {
+  const std::lock_guard lock(marks_mutex_);
+  while (!marks_.empty() && !lost_) {
+    try {
+      if (!marks_.front().mark->is_reached()) break;
+      note_reached(marks_.front());
+      marks_.pop_front();
+    } catch (const Error&) {
+      lost_ = std::current_exception();
+    }
+  }
+  return lost_ ? issued() : reached_;
+}
+
+bool GpuTimeline::wait_until(uint64_t ticket, core::Clock::time_point deadline) {
+  if (reached() >= ticket) return true;
+  mark_behind(ticket);
+  if (!poll([&] { return reached() >= ticket; }, deadline)) return false;
+  const uint64_t reached = this->reached();
+  const std::lock_guard lock(stream_mutex_);
+  record_timings(reached);
+  return true;
+}
+
+uint64_t GpuTimeline::fault_ticket() const {
+  const std::lock_guard lock(marks_mutex_);
+  if (lost_) return std::max<uint64_t>(reached_ + 1, 1);
+  return fault_.report == 0 ? 0 : fault_.ticket;
+}
+
+std::exception_ptr GpuTimeline::fault_error() const {
+  const std::lock_guard lock(marks_mutex_);
+  return lost_ ? lost_ : FaultReports::instance().error_of(fault_, device());
+}
+
+/// A device that is lost stays so: every wait throws.
+void GpuTimeline::clear_fault() {
+  const std::lock_guard lock(stream_mutex_);
+  const std::lock_guard marks(marks_mutex_);
+  if (lost_) return;
+  stream_->fill({fault_words_, 0}, 0, sizeof(FaultWord));
+  fault_ = {};
+}
+
+Location GpuTimeline::fault_word() {
+  const std::lock_guard lock(stream_mutex_);
+  open();
+  return {fault_words_, 0};
+}
+
+/// Commands up to `ticket` may have found something wrong of which nobody has heard.
+bool GpuTimeline::may_be_bad(uint64_t ticket) const {
+  const std::lock_guard lock(marks_mutex_);
+  return fault_.report != 0 || (last_risky_ > looked_at_ && looked_at_ < ticket);
+}
+
+void GpuTimeline::wait_for(const Event& event, GpuTimeline& other) {
+  const Marked marked = other.mark_behind(event.ticket());
+  const bool takes_over = other.may_be_bad(event.ticket());
+  issue(
+      {"wait", profile::Activity::wait}, {.may_find_fault = takes_over},
+      [&](Stream& stream, uint64_t ticket) {
+        if (marked.mark) stream.wait(*marked.mark);
+        if (!takes_over) return;
+        stream.copy({fault_words_, sizeof(FaultWord)}, {other.fault_words_, 0}, sizeof(FaultWord));
+        take_over(stream, ticket);
+      });
+}
+
+void GpuTimeline::set_fault(std::exception_ptr error) {
+  const auto word = std::make_shared<FaultWord>();
+  word->report = FaultReports::instance().add_known(std::move(error));
+  issue({"wait", profile::Activity::wait}, {.may_find_fault = true},
+        [&](Stream& stream, uint64_t ticket) {
+          stream.write({fault_words_, sizeof(FaultWord)}, word.get(), sizeof(FaultWord));
+          take_over(stream, ticket);
+        });
+  hold(word);
+}
+
+/// The device's fault word becomes the one beside it, if that is set and its own is not.
+void GpuTimeline::take_over(Stream& stream, uint64_t ticket) {
+  if (!take_over_) take_over_ = compiler_->add({.name = "take_over_fault", .body = kTakeOver});
+  const KernelArgument arguments[] = {
+      {fault_words_}, {.bits = 0}, {fault_words_}, {.bits = sizeof(FaultWord)}, {.bits = ticket}};
+  stream.launch(compiler_->get(*take_over_), {}, arguments);
+}
+
+/// The device's clock began some other time than the host's. A command ends before the host hears
+/// of it, so the least difference that was ever seen is the best guess. Commands behind `reached`
+/// have no times yet.
+void GpuTimeline::record_timings(uint64_t reached) {
+  while (!timings_.empty() && timings_.front().ticket <= reached) {
+    const auto [ticket, label, command] = std::move(timings_.front());
+    timings_.pop_front();
+    const Timing timing = command->timing();
+    const auto end = static_cast<int64_t>(timing.end_ns);
+    clock_offset_ = std::min(clock_offset_, profile::now_ns() - end);
+    profile::record_on(
+        device(), {label.name, label.kind, static_cast<int64_t>(timing.begin_ns) + clock_offset_,
+                   end + clock_offset_, label.flops, label.bytes, label.replica});
+  }
+}
+
+void GpuTimeline::stop() noexcept {
+  try {
+    const bool done = wait_until(issued(), core::Clock::now() + std::chrono::seconds(2));
+    if (done) return;
+  } catch (...) {
+  }
+  // The device may still write to what it was given: it keeps it.
+  auto* left = new std::deque<Marked>(std::move(marks_));
+  static_cast<void>(left);
+}
+
+}  // namespace tandem::devices::gpu

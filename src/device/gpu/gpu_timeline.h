@@ -1,0 +1,116 @@
+/// How far a GPU's stream is. A mark is a point that the driver can be asked about: one is made
+/// behind every few commands and where somebody waits, so most events cost nothing. Behind commands
+/// that may find bad values, the fault word comes to the host with the next mark.
+#pragma once
+
+#include <deque>
+#include <mutex>
+
+#include "device/gpu/compiler.h"
+#include "device/gpu/fault.h"
+#include "device/gpu/gpu_memory.h"
+#include "device/queue.h"
+#include "profile/span.h"
+
+namespace tandem::devices::gpu {
+
+/// What commands are called in a profile.
+struct CommandLabel {
+  const char* name = "copy";
+  profile::Activity kind = profile::Activity::copy;
+  double flops = 0;
+  double bytes = 0;
+  int replica = -1;
+};
+
+/// Returns false when `deadline` has passed. Throws what Mark::is_reached does.
+bool wait_for(const Mark& mark, core::Clock::time_point deadline);
+
+class GpuTimeline final : public Timeline {
+ public:
+  GpuTimeline(std::string device, std::shared_ptr<GpuMemory> memory,
+              std::shared_ptr<Compiler> compiler);
+  ~GpuTimeline() override;
+
+  /// What a command may do to the device's state.
+  struct Effect {
+    bool may_find_fault = false;
+  };
+
+  /// Issues a command: `command` gets the stream, which is opened by the first, and its ticket.
+  template <class Command>
+  void issue(const CommandLabel& label, const Effect& effect, const Command& command) {
+    const std::lock_guard issuing(this->issuing());
+    const std::lock_guard lock(stream_mutex_);
+    const uint64_t ticket = begin_command();
+    command(*stream_, ticket);
+    end_command(label, effect);
+  }
+
+  /// Commands from now on run after `event`, of another GPU. What was found wrong there is wrong
+  /// here too.
+  void wait_for(const Event& event, GpuTimeline& other);
+
+  /// What is issued from now on is behind something that is known to be wrong.
+  void set_fault(std::exception_ptr error);
+
+  /// Where the device's fault word is. Opens the stream.
+  Location fault_word();
+
+  /// Waits until the device has nothing left to do, or two seconds: then it is left alone for good.
+  void stop() noexcept;
+
+  uint64_t reached() const override;
+  const GpuMemory& memory() const { return *memory_; }
+
+ protected:
+  bool wait_until(uint64_t ticket, core::Clock::time_point deadline) override;
+  uint64_t fault_ticket() const override;
+  std::exception_ptr fault_error() const override;
+  void clear_fault() override;
+
+ private:
+  struct Marked {
+    uint64_t ticket = 0;
+    std::shared_ptr<Mark> mark{};
+    std::shared_ptr<FaultWord> fault{};  // Null where nothing could have set it.
+  };
+  struct TimedLabel {
+    uint64_t ticket;
+    CommandLabel label;
+    std::shared_ptr<TimedCommand> command;
+  };
+
+  void open();
+  uint64_t begin_command();
+  void end_command(const CommandLabel& label, const Effect& effect);
+  Marked mark_behind(uint64_t ticket);
+  Marked make_mark();
+  bool may_be_bad(uint64_t ticket) const;
+  void take_over(Stream& stream, uint64_t ticket);
+  void record_timings(uint64_t reached);
+  void note_reached(const Marked& marked) const;
+
+  const std::shared_ptr<GpuMemory> memory_;
+  const std::shared_ptr<Compiler> compiler_;
+
+  mutable std::mutex stream_mutex_;  // Guards what follows, down to the next mutex.
+  std::shared_ptr<Stream> stream_;
+  CompiledKernelPtr take_over_;   // Takes over another device's fault word.
+  Memory fault_words_ = nullptr;  // The device's, and room for another device's.
+  uint64_t last_ = 0;             // The ticket of the last command.
+  int unmarked_ = 0;              // The number of commands since the last mark.
+  bool is_risky_ = false;         // One of them may have set the fault word.
+  std::deque<TimedLabel> timings_;
+  int64_t clock_offset_ = INT64_MAX;  // From the device's clock to the host's.
+
+  mutable std::mutex marks_mutex_;  // Guards what follows.
+  mutable std::deque<Marked> marks_;
+  mutable uint64_t reached_ = 0;
+  mutable uint64_t last_risky_ = 0;  // The last command that may have set the fault word,
+  mutable uint64_t looked_at_ = 0;   // and the one up to which it was looked at.
+  mutable FaultWord fault_;
+  mutable std::exception_ptr lost_;  // Why the device does not work any more.
+};
+
+}  // namespace tandem::devices::gpu
