@@ -16,6 +16,9 @@ void register_ops(op::Registry& registry);
 namespace tandem::kernels::cpu {
 void register_kernels(op::BackendKernels& kernels);
 }
+namespace tandem::kernels::gpu {
+void register_kernels(op::BackendKernels& kernels);
+}
 namespace tandem::kernels::test {
 void register_kernels(op::BackendKernels& kernels);
 }
@@ -33,6 +36,7 @@ namespace {
 constexpr std::pair<const char*, void (*)(BackendKernels&)> kBackends[] = {
     {"cpu", kernels::cpu::register_kernels},
     {"cpu", collective::local::register_kernels},
+    {"gpu", kernels::gpu::register_kernels},
     {"test", kernels::test::register_kernels},
 };
 

@@ -3,8 +3,8 @@
 #include <cstring>
 #include <functional>
 
-#include "kernels/cpu/part.h"
 #include "kernels/cpu/wrapping.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {

@@ -11,11 +11,17 @@
 
 #include <cstdint>
 
+#include "kernels/text.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-namespace hn = hwy::HWY_NAMESPACE;
+/// Highway's functions of vectors, and the same of Texts.
+namespace hn {
+using namespace hwy::HWY_NAMESPACE;
+using namespace text;
+}  // namespace hn
 
 template <class D>
 HWY_INLINE int64_t lanes(D d) {

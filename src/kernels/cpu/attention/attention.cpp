@@ -2,7 +2,7 @@
 // what a thread does for one head is in attention_forward.h and attention_backward.h.
 //
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
-#include "kernels/cpu/attention/attention_shape.h"
+#include "kernels/cpu/attention/attention_rows.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -35,8 +35,6 @@ HWY_AFTER_NAMESPACE();
 #include <memory>
 #include <string>
 
-#include "kernels/cpu/nest.h"
-
 namespace tandem::kernels::cpu {
 namespace {
 
@@ -49,95 +47,21 @@ AttentionFns<double> best(double) { return HWY_DYNAMIC_DISPATCH(attention_float6
 using op::Launch;
 using op::Signature;
 
-/// Says where an operand [batch, tokens, heads, width] has the tokens of a head; or one of query,
-/// key and value that lie together [batch, tokens, 3, heads, width]; or a value for each token and
-/// head [batch, tokens, heads].
-class Operand {
- public:
-  Operand(int index, const Shape& shape, int part = 0) : index_(index) {
-    const bool together = shape.rank() == 5;
-    const int64_t heads = shape[together ? 3 : 2];
-    width_ = shape.rank() == 3 ? 1 : shape.extent(shape.rank() - 1);
-    step_ = (together ? 3 : 1) * heads * width_;
-    batch_step_ = shape[1] * step_;
-    start_ = together ? part * heads * width_ : 0;
-  }
-
-  template <class T>
-  Rows<const T> in(const Launch& launch, int64_t batch, int64_t head) const {
-    return {launch.in<T>(index_) + offset(batch, head), step_};
-  }
-  template <class T>
-  Rows<T> out(const Launch& launch, int64_t batch, int64_t head) const {
-    return {launch.out<T>(index_) + offset(batch, head), step_};
-  }
-
- private:
-  int64_t offset(int64_t batch, int64_t head) const {
-    return start_ + batch * batch_step_ + head * width_;
-  }
-
-  int index_;
-  int64_t width_, step_, batch_step_, start_;
-};
-
-/// Query, key and value: operands from `first` on, or all in that one.
-struct Operands {
-  Operands(int first, const op::TensorTypes& types)
-      : count(types[static_cast<size_t>(first)].shape.rank() == 5 ? 1 : 3),
-        query(operand(first, types, 0)),
-        key(operand(first, types, 1)),
-        value(operand(first, types, 2)) {}
-
-  int count;
-  Operand query, key, value;
-
- private:
-  Operand operand(int first, const op::TensorTypes& types, int part) const {
-    const int index = count == 1 ? first : first + part;
-    return {index, types[static_cast<size_t>(index)].shape, part};
-  }
-};
-
-/// The sizes of a call with query, key and value from input `first` on.
-AttentionShape shape_of(const Signature& s, size_t first) {
-  const Shape& query = s.inputs[first].shape;
-  const Shape& value = s.inputs[query.rank() == 5 ? first : first + 2].shape;
-  return {.batch = query[0],
-          .heads = query[query.rank() - 2],
-          .queries = query[1],
-          .keys = value[1],
-          .width = query[query.rank() - 1],
-          .value_width = value[value.rank() - 1],
-          .causal = s.attrs.get<bool>("causal"),
-          .scale = s.attrs.get<double>("scale")};
+template <class T>
+Rows<const T> rows_in(const Launch& launch, const AttentionOperand& operand, int64_t batch,
+                      int64_t head) {
+  return {launch.in<T>(operand.index) + operand.offset(batch, head), operand.step};
 }
 
-/// The mask, the last input if there is one, for each batch entry and head.
-class Mask {
- public:
-  Mask(const Signature& s, AttentionShape& shape) {
-    if (!s.attrs.get<bool>("masked")) return;
-    const op::TensorType& mask = s.inputs.back();
-    const Shape all{shape.batch, shape.heads, shape.queries, shape.keys};
-    const auto step = [&](int axis) { return broadcast_stride(mask.shape, all, axis); };
-    shape.mask = mask.dtype == DType::boolean ? MaskKind::boolean : MaskKind::additive;
-    shape.mask_query_step = step(2);
-    shape.mask_key_step = step(3);
-    input_ = static_cast<int>(s.inputs.size()) - 1;
-    batch_bytes_ = step(0) * static_cast<int64_t>(size_of(mask.dtype));
-    head_bytes_ = step(1) * static_cast<int64_t>(size_of(mask.dtype));
-  }
+template <class T>
+Rows<T> rows_out(const Launch& launch, const AttentionOperand& operand, int64_t batch,
+                 int64_t head) {
+  return {launch.out<T>(operand.index) + operand.offset(batch, head), operand.step};
+}
 
-  const void* of(const Launch& launch, int64_t batch, int64_t head) const {
-    if (input_ < 0) return nullptr;
-    return launch.in<char>(input_) + batch * batch_bytes_ + head * head_bytes_;
-  }
-
- private:
-  int input_ = -1;
-  int64_t batch_bytes_ = 0, head_bytes_ = 0;
-};
+const void* mask_of(const Launch& launch, const AttentionMask& mask, int64_t batch, int64_t head) {
+  return mask.index < 0 ? nullptr : launch.in<char>(mask.index) + mask.offset(batch, head);
+}
 
 /// Threads take whole batch entries if those can be dealt evenly. Otherwise they deal what there is
 /// of heads; since they then touch what others wrote before and read afterwards, they meet first (a
@@ -162,7 +86,7 @@ class Attention final : public Dealt {
  public:
   Attention(const Signature& s, int parts)
       : Dealt(s.inputs[0].shape[0], parts),
-        shape_(shape_of(s, 0)),
+        shape_(AttentionShape::of(s, 0)),
         mask_(s, shape_),
         operands_(0, s.inputs),
         result_(0, s.outputs[0].shape),
@@ -187,18 +111,18 @@ class Attention final : public Dealt {
   AttentionHead<T> head(const Launch& launch, int64_t pair) const {
     const int64_t batch = pair / shape_.heads;
     const int64_t head = pair % shape_.heads;
-    return {.query = operands_.query.in<T>(launch, batch, head),
-            .key = operands_.key.in<T>(launch, batch, head),
-            .value = operands_.value.in<T>(launch, batch, head),
-            .mask = mask_.of(launch, batch, head),
-            .result = result_.out<T>(launch, batch, head),
-            .logarithms = logarithms_.out<T>(launch, batch, head)};
+    return {.query = rows_in<T>(launch, operands_.query, batch, head),
+            .key = rows_in<T>(launch, operands_.key, batch, head),
+            .value = rows_in<T>(launch, operands_.value, batch, head),
+            .mask = mask_of(launch, mask_, batch, head),
+            .result = rows_out<T>(launch, result_, batch, head),
+            .logarithms = rows_out<T>(launch, logarithms_, batch, head)};
   }
 
   AttentionShape shape_;
-  const Mask mask_;
-  const Operands operands_;
-  const Operand result_, logarithms_;
+  const AttentionMask mask_;
+  const AttentionOperands operands_;
+  const AttentionOperand result_, logarithms_;
   const AttentionFns<T> fns_ = best(T());
 };
 
@@ -207,7 +131,7 @@ class AttentionGrad final : public Dealt {
  public:
   AttentionGrad(const Signature& s, int parts)
       : Dealt(s.inputs[0].shape[0], parts),
-        shape_(shape_of(s, 1)),
+        shape_(AttentionShape::of(s, 1)),
         mask_(s, shape_),
         operands_(1, s.inputs),
         gradients_(0, s.outputs),
@@ -230,22 +154,22 @@ class AttentionGrad final : public Dealt {
   AttentionGradHead<T> head(const Launch& launch, int64_t pair) const {
     const int64_t batch = pair / shape_.heads;
     const int64_t head = pair % shape_.heads;
-    return {.gradient = gradient_.in<T>(launch, batch, head),
-            .query = operands_.query.in<T>(launch, batch, head),
-            .key = operands_.key.in<T>(launch, batch, head),
-            .value = operands_.value.in<T>(launch, batch, head),
-            .result = result_.in<T>(launch, batch, head),
-            .logarithms = logarithms_.in<T>(launch, batch, head),
-            .mask = mask_.of(launch, batch, head),
-            .to_query = gradients_.query.out<T>(launch, batch, head),
-            .to_key = gradients_.key.out<T>(launch, batch, head),
-            .to_value = gradients_.value.out<T>(launch, batch, head)};
+    return {.gradient = rows_in<T>(launch, gradient_, batch, head),
+            .query = rows_in<T>(launch, operands_.query, batch, head),
+            .key = rows_in<T>(launch, operands_.key, batch, head),
+            .value = rows_in<T>(launch, operands_.value, batch, head),
+            .result = rows_in<T>(launch, result_, batch, head),
+            .logarithms = rows_in<T>(launch, logarithms_, batch, head),
+            .mask = mask_of(launch, mask_, batch, head),
+            .to_query = rows_out<T>(launch, gradients_.query, batch, head),
+            .to_key = rows_out<T>(launch, gradients_.key, batch, head),
+            .to_value = rows_out<T>(launch, gradients_.value, batch, head)};
   }
 
   AttentionShape shape_;
-  const Mask mask_;
-  const Operands operands_, gradients_;
-  const Operand gradient_, result_, logarithms_;
+  const AttentionMask mask_;
+  const AttentionOperands operands_, gradients_;
+  const AttentionOperand gradient_, result_, logarithms_;
   const AttentionFns<T> fns_ = best(T());
 };
 

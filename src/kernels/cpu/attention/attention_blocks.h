@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/cpu/attention/attention_shape.h"
+#include "kernels/cpu/attention/attention_rows.h"
 #include "kernels/cpu/attention/panels.h"
 #include "kernels/cpu/elementwise/vector_math.h"
 

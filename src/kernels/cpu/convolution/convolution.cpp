@@ -13,19 +13,6 @@
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
-
-ConvolutionShape ConvolutionShape::of(const op::Signature& signature) {
-  const op::Attrs& attrs = signature.attrs;
-  const Shape& image = attrs.get<Shape>("image");
-  return {.dtype = signature.inputs[0].dtype,
-          .images = image[0],
-          .window = ops::window_of(attrs),
-          .in = image[3],
-          .out = attrs.get<Shape>("filter")[3],
-          .groups = attrs.get<int64_t>("groups"),
-          .density = attrs.get<double>("density")};
-}
-
 namespace {
 
 /// Where there is nothing to multiply, all sums are zero.

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "kernels/cpu/elementwise/pointwise.h"
-#include "kernels/cpu/part.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -138,6 +138,23 @@ void run_with_slope(const T* x, T* value, T* slope, int64_t count) {
   }
 }
 
+#if HWY_ONCE
+template <class F, class T>
+void print_with_slope(text::Listing& listing, const text::Text& x, text::Text* value,
+                      text::Text* slope) {
+  F()(text::TextTag<T>{&listing}, x, value, slope);
+}
+#endif
+
+template <class F, class T>
+constexpr SlopeFunction<T> with_slope(std::string_view name) {
+  SlopeFunction<T> function{name, run_with_slope<F, T>};
+#if HWY_ONCE
+  function.print = print_with_slope<F, T>;
+#endif
+  return function;
+}
+
 /// x times the part of the normal distribution below x: relu less what is lost on either side. The
 /// slopes at x and -x add up to 1.
 struct Gelu {
@@ -244,9 +261,9 @@ Functions<T> activation() {
 template <class T>
 std::span<const SlopeFunction<T>> with_slopes() {
   static constexpr SlopeFunction<T> kFunctions[] = {
-      {"gelu_with_slope", run_with_slope<Gelu, T>},
-      {"gelu_tanh_with_slope", run_with_slope<GeluTanh, T>},
-      {"silu_with_slope", run_with_slope<Silu, T>},
+      with_slope<Gelu, T>("gelu_with_slope"),
+      with_slope<GeluTanh, T>("gelu_tanh_with_slope"),
+      with_slope<Silu, T>("silu_with_slope"),
   };
   return kFunctions;
 }
@@ -285,18 +302,31 @@ void add_kernels(op::BackendKernels& kernels, std::span<const SlopeFunction<T>> 
 
 }  // namespace
 
+template <>
+std::span<const SlopeFunction<float>> slope_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(with_slopes_float32)()
+                                 : HWY_STATIC_DISPATCH(with_slopes_float32)();
+}
+template <>
+std::span<const SlopeFunction<double>> slope_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(with_slopes_float64)()
+                                 : HWY_STATIC_DISPATCH(with_slopes_float64)();
+}
+
 void register_activation_slopes(op::BackendKernels& kernels) {
-  add_kernels(kernels, HWY_DYNAMIC_DISPATCH(with_slopes_float32)());
-  add_kernels(kernels, HWY_DYNAMIC_DISPATCH(with_slopes_float64)());
+  add_kernels(kernels, slope_functions<float>(Table::fastest));
+  add_kernels(kernels, slope_functions<double>(Table::fastest));
 }
 
 template <>
-Functions<float> activation_functions() {
-  return HWY_DYNAMIC_DISPATCH(activation_float32)();
+Functions<float> activation_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(activation_float32)()
+                                 : HWY_STATIC_DISPATCH(activation_float32)();
 }
 template <>
-Functions<double> activation_functions() {
-  return HWY_DYNAMIC_DISPATCH(activation_float64)();
+Functions<double> activation_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(activation_float64)()
+                                 : HWY_STATIC_DISPATCH(activation_float64)();
 }
 
 }  // namespace tandem::kernels::cpu

@@ -1,7 +1,6 @@
 // Arithmetic on floating numbers, as functions of single elements (pointwise.h).
 //
 // This file is compiled once per instruction set; the best one is chosen when a kernel is prepared.
-#include <cmath>
 #include <cstdint>
 
 #include "kernels/cpu/elementwise/pointwise.h"
@@ -58,10 +57,7 @@ struct Mod : Binary {
   static constexpr bool kLong = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V a, V b) const {
-    return by_lane(d, a, b, [](auto x, auto y) {
-      const auto rest = std::fmod(x, y);
-      return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
-    });
+    return mod_of(d, a, b);
   }
 };
 
@@ -69,8 +65,7 @@ struct Pow : Binary {
   static constexpr bool kLong = true;
   template <class D, class V>
   HWY_INLINE V operator()(D d, V a, V b) const {
-    if (hn::AllTrue(d, hn::Eq(b, hn::Set(d, 2)))) return hn::Mul(a, a);
-    return by_lane(d, a, b, [](auto x, auto y) { return std::pow(x, y); });
+    return pow_of(d, a, b);
   }
 };
 
@@ -162,12 +157,14 @@ HWY_EXPORT(arithmetic_float32);
 HWY_EXPORT(arithmetic_float64);
 
 template <>
-Functions<float> arithmetic_functions() {
-  return HWY_DYNAMIC_DISPATCH(arithmetic_float32)();
+Functions<float> arithmetic_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(arithmetic_float32)()
+                                 : HWY_STATIC_DISPATCH(arithmetic_float32)();
 }
 template <>
-Functions<double> arithmetic_functions() {
-  return HWY_DYNAMIC_DISPATCH(arithmetic_float64)();
+Functions<double> arithmetic_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(arithmetic_float64)()
+                                 : HWY_STATIC_DISPATCH(arithmetic_float64)();
 }
 
 }  // namespace tandem::kernels::cpu

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernels/cpu/nest.h"
-#include "kernels/cpu/part.h"
+#include "kernels/nest.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE

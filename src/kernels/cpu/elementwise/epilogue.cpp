@@ -121,15 +121,6 @@ std::vector<Source> sources_of(const EpilogueInputs& inputs) {
 
 }  // namespace
 
-EpilogueInputs EpilogueInputs::of(const op::Signature& signature) {
-  EpilogueInputs inputs;
-  for (size_t i = 2; i < signature.inputs.size(); ++i) {
-    const bool is_companion = signature.inputs[i] == signature.outputs[0];
-    (is_companion ? inputs.companion : inputs.bias) = static_cast<int>(i);
-  }
-  return inputs;
-}
-
 std::unique_ptr<Epilogue> prepare_epilogue(const op::Signature& signature) {
   const Calls calls = expression_of(signature).calls;
   const EpilogueInputs inputs = EpilogueInputs::of(signature);

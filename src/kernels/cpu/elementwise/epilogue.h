@@ -1,23 +1,14 @@
 /// What is done to the rows of a product while they are in the cache: a bias is added, a function
-/// of single elements applied, a companion met, which is a value with an element for each of the
-/// result. The attribute "epilogue" of a signature says so, an expression over the result, the bias
-/// and the companion; see graph/passes/fuse_epilogues.cpp.
+/// of single elements applied, a companion met; see kernels/epilogue_inputs.h.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 
+#include "kernels/epilogue_inputs.h"
 #include "op/op_def.h"
 
 namespace tandem::kernels::cpu {
-
-/// Which inputs of a signature are the bias and the companion; -1 where there is none.
-struct EpilogueInputs {
-  int bias = -1;
-  int companion = -1;
-
-  static EpilogueInputs of(const op::Signature& signature);
-};
 
 /// A prepared epilogue. Any number of threads may use it at once, each with its own workspace of
 /// workspace_bytes() bytes: open(), then apply() any number of times.

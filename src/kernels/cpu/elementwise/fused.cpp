@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "kernels/cpu/elementwise/pointwise.h"
-#include "kernels/cpu/nest.h"
-#include "kernels/cpu/part.h"
+#include "kernels/nest.h"
+#include "kernels/part.h"
 #include "op/expression.h"
 #include "op/registry.h"
 

@@ -222,12 +222,14 @@ HWY_EXPORT(math_float32);
 HWY_EXPORT(math_float64);
 
 template <>
-Functions<float> math_functions() {
-  return HWY_DYNAMIC_DISPATCH(math_float32)();
+Functions<float> math_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(math_float32)()
+                                 : HWY_STATIC_DISPATCH(math_float32)();
 }
 template <>
-Functions<double> math_functions() {
-  return HWY_DYNAMIC_DISPATCH(math_float64)();
+Functions<double> math_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(math_float64)()
+                                 : HWY_STATIC_DISPATCH(math_float64)();
 }
 
 }  // namespace tandem::kernels::cpu

@@ -2,8 +2,8 @@
 
 #include <type_traits>
 
-#include "kernels/cpu/nest.h"
-#include "kernels/cpu/part.h"
+#include "kernels/nest.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
@@ -14,13 +14,23 @@ using op::Launch;
 using op::Signature;
 
 template <class T>
-auto all_functions() {
+auto all_functions([[maybe_unused]] Table table = Table::fastest) {
   if constexpr (std::is_floating_point_v<T>) {
-    return std::array{arithmetic_functions<T>(), math_functions<T>(), activation_functions<T>(),
-                      selection_functions<T>()};
+    return std::array{arithmetic_functions<T>(table), math_functions<T>(table),
+                      activation_functions<T>(table), selection_functions<T>(table)};
   } else {
     return std::array{whole_number_functions<T>()};
   }
+}
+
+template <class T, size_t kFamilies>
+const Pointwise<T>* find(const std::array<Functions<T>, kFamilies>& families, std::string_view op) {
+  for (const Functions<T>& family : families) {
+    for (const Pointwise<T>& function : family) {
+      if (function.name == op) return &function;
+    }
+  }
+  return nullptr;
 }
 
 template <class T>
@@ -75,12 +85,12 @@ void register_type(op::BackendKernels& kernels) {
 
 template <class T>
 const Pointwise<T>* find_pointwise(std::string_view op) {
-  for (const Functions<T>& family : all_functions<T>()) {
-    for (const Pointwise<T>& function : family) {
-      if (function.name == op) return &function;
-    }
-  }
-  return nullptr;
+  return find(all_functions<T>(), op);
+}
+
+template <class T>
+const Pointwise<T>* find_printable(std::string_view op) {
+  return find(all_functions<T>(Table::printing), op);
 }
 
 template const Pointwise<float>* find_pointwise(std::string_view);
@@ -88,6 +98,8 @@ template const Pointwise<double>* find_pointwise(std::string_view);
 template const Pointwise<int32_t>* find_pointwise(std::string_view);
 template const Pointwise<int64_t>* find_pointwise(std::string_view);
 template const Pointwise<uint8_t>* find_pointwise(std::string_view);
+template const Pointwise<float>* find_printable(std::string_view);
+template const Pointwise<double>* find_printable(std::string_view);
 
 void register_pointwise(op::BackendKernels& kernels) {
   register_type<float>(kernels);

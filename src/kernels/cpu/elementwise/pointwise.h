@@ -7,6 +7,7 @@
 #include <span>
 #include <string_view>
 
+#include "kernels/text.h"
 #include "op/attrs.h"
 
 namespace tandem::kernels::cpu {
@@ -29,6 +30,12 @@ struct Pointwise {
   /// Attributes of the op, numbers, that the run functions take as parameters, in this order.
   std::array<std::string_view, 2> attributes{};
 
+  /// Writes the function down. Its parameters are q<first_parameter> and the next. Null but in
+  /// Table::printing.
+  using PrintFn = text::Text (*)(text::Listing& listing, const text::Text* inputs,
+                                 int first_parameter);
+  PrintFn print = nullptr;
+
   Parameters parameters(const op::Attrs& attrs) const {
     Parameters values{};
     for (size_t i = 0; i < values.size(); ++i) {
@@ -43,17 +50,27 @@ struct Pointwise {
 template <class T>
 const Pointwise<T>* find_pointwise(std::string_view op);
 
+/// A function that can be printed, of float or double.
+template <class T>
+const Pointwise<T>* find_printable(std::string_view op);
+
+/// The families of functions are there for several instruction sets.
+enum class Table {
+  fastest,   ///< Those of the best one.
+  printing,  ///< Those of one that every machine has; only these can be printed.
+};
+
 /// The functions of the families, which find_pointwise goes through.
 template <class T>
 using Functions = std::span<const Pointwise<T>>;
 template <class T>
-Functions<T> arithmetic_functions();
+Functions<T> arithmetic_functions(Table table);
 template <class T>
-Functions<T> math_functions();
+Functions<T> math_functions(Table table);
 template <class T>
-Functions<T> activation_functions();
+Functions<T> activation_functions(Table table);
 template <class T>
-Functions<T> selection_functions();
+Functions<T> selection_functions(Table table);
 template <class T>
 Functions<T> whole_number_functions();
 
@@ -62,7 +79,14 @@ template <class T>
 struct SlopeFunction {
   std::string_view name;  ///< The name of the op.
   void (*run)(const T* x, T* value, T* slope, int64_t count);
+
+  /// Writes the function down. Null but in Table::printing.
+  void (*print)(text::Listing& listing, const text::Text& x, text::Text* value,
+                text::Text* slope) = nullptr;
 };
+
+template <class T>
+std::span<const SlopeFunction<T>> slope_functions(Table table);
 
 /// A run of which all inputs stay, from the function for those that go on.
 template <class T, RunFn<T> kRun>

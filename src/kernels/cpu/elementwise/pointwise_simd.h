@@ -118,6 +118,21 @@ constexpr RunFn<T> run_of() {
   }
 }
 
+#if HWY_ONCE
+template <class F, class T>
+text::Text print(text::Listing& listing, const text::Text* inputs, int first_parameter) {
+  const double parameters[] = {text::parameter(first_parameter),
+                               text::parameter(first_parameter + 1)};
+  const F f = made<F>(parameters);
+  const text::TextTag<T> d{&listing};
+  if constexpr (F::kInputs == 1) {
+    return f(d, inputs[0]);
+  } else {
+    return f(d, inputs[0], inputs[1]);
+  }
+}
+#endif
+
 template <class F, class T>
 constexpr Pointwise<T> pointwise(std::string_view name,
                                  std::array<std::string_view, 2> attributes = {}) {
@@ -129,6 +144,9 @@ constexpr Pointwise<T> pointwise(std::string_view name,
     function.runs[2] = run_of<F, T, 2>();
     function.runs[3] = run_of<F, T, 3>();
   }
+#if HWY_ONCE
+  function.print = print<F, T>;
+#endif
   return function;
 }
 

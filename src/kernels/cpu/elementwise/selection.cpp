@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "kernels/cpu/elementwise/pointwise.h"
-#include "kernels/cpu/nest.h"
-#include "kernels/cpu/part.h"
+#include "kernels/nest.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -171,12 +171,14 @@ ExecutablePtr prepare_where(const Signature& s, int) {
 }  // namespace
 
 template <>
-Functions<float> selection_functions() {
-  return HWY_DYNAMIC_DISPATCH(selection_float32)();
+Functions<float> selection_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(selection_float32)()
+                                 : HWY_STATIC_DISPATCH(selection_float32)();
 }
 template <>
-Functions<double> selection_functions() {
-  return HWY_DYNAMIC_DISPATCH(selection_float64)();
+Functions<double> selection_functions(Table table) {
+  return table == Table::fastest ? HWY_DYNAMIC_DISPATCH(selection_float64)()
+                                 : HWY_STATIC_DISPATCH(selection_float64)();
 }
 
 void register_selection(op::BackendKernels& kernels) {

@@ -74,6 +74,20 @@ HWY_INLINE V by_lane(D d, V a, V b, const F& f) {
   return hn::Load(d, values);
 }
 
+template <class D, class V>
+HWY_INLINE V mod_of(D d, V a, V b) {
+  return by_lane(d, a, b, [](auto x, auto y) {
+    const auto rest = std::fmod(x, y);
+    return rest != 0 && (rest < 0) != (y < 0) ? rest + y : rest;
+  });
+}
+
+template <class D, class V>
+HWY_INLINE V pow_of(D d, V a, V b) {
+  if (hn::AllTrue(d, hn::Eq(b, hn::Set(d, 2)))) return hn::Mul(a, a);
+  return by_lane(d, a, b, [](auto x, auto y) { return std::pow(x, y); });
+}
+
 /// The sum of c[i] x^i, even and odd powers apart so that they need not wait for each other.
 template <class D, class V, class T, size_t kCount>
 HWY_INLINE V polynomial(D d, V x, const T (&c)[kCount]) {

@@ -12,12 +12,12 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/cpu/simd.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu {
 namespace HWY_NAMESPACE {
 namespace {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 // An array of vectors lives in registers only if every loop over it is unrolled, at any
 // optimisation level.

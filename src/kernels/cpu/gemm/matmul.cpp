@@ -11,7 +11,7 @@
 #include "kernels/cpu/gemm/gemm.h"
 #include "kernels/cpu/gemm/gemm_packed.h"
 #include "kernels/cpu/gemm/shared_matmul.h"
-#include "kernels/cpu/nest.h"
+#include "kernels/matmul_shape.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
@@ -135,50 +135,18 @@ class Matmul final : public op::Executable {
   std::vector<Part> parts_;
 };
 
-/// The places where the matrices of `a` and `b` lie, in elements. Matrices of `a` that lie below
-/// each other and meet the same `b` become one, with `m` rows.
-Nest<2> batch_of(const Signature& s, int64_t& m) {
-  const auto matrices = [](const Shape& shape) {
-    return Shape(shape.extents().first(static_cast<size_t>(shape.rank() - 2)));
-  };
-  const auto elements = [](const Shape& shape) {
-    return shape[shape.rank() - 2] * shape[shape.rank() - 1];
-  };
-  const Shape a = matrices(s.inputs[0].shape);
-  const Shape b = matrices(s.inputs[1].shape);
-  const Shape c = matrices(s.outputs[0].shape);
-  const int64_t a_elements = elements(s.inputs[0].shape);
-  Nest<2> batch;
-  for (int axis = 0; axis < c.rank(); ++axis) {
-    batch.add({c[axis],
-               {broadcast_stride(a, c, axis) * a_elements,
-                broadcast_stride(b, c, axis) * elements(s.inputs[1].shape)}});
-  }
-  if (batch.rank() == 0 || s.attrs.get<bool>("transpose_a")) return batch;
-  const Axis<2> inner = batch.take_inner();
-  if (inner.strides[0] == a_elements && inner.strides[1] == 0) {
-    m *= inner.size;
-  } else {
-    batch.add(inner);
-  }
-  return batch;
-}
-
 op::ExecutablePtr prepare(const Signature& s, bool has_epilogue, int parts) {
-  const Shape& a = s.inputs[0].shape;
-  const Shape& b = s.inputs[1].shape;
-  const Shape& c = s.outputs[0].shape;
-  const bool transpose_a = s.attrs.get<bool>("transpose_a");
-  GemmShape matrix{.dtype = s.inputs[0].dtype,
-                   .m = c[c.rank() - 2],
-                   .n = c[c.rank() - 1],
-                   .k = a[a.rank() - (transpose_a ? 2 : 1)],
-                   .transpose_a = transpose_a,
-                   .transpose_b = s.attrs.get<bool>("transpose_b"),
-                   .lda = a[a.rank() - 1],
-                   .ldb = b[b.rank() - 1],
-                   .ldc = c[c.rank() - 1]};
-  const Nest<2> batch = batch_of(s, matrix.m);
+  const MatmulShape shape = MatmulShape::of(s);
+  const Nest<2>& batch = shape.batch;
+  const GemmShape matrix{.dtype = s.inputs[0].dtype,
+                         .m = shape.m,
+                         .n = shape.n,
+                         .k = shape.k,
+                         .transpose_a = shape.transpose_a,
+                         .transpose_b = shape.transpose_b,
+                         .lda = shape.lda,
+                         .ldb = shape.ldb,
+                         .ldc = shape.ldc};
   const EpilogueInputs inputs = EpilogueInputs::of(s);
   // Threads that would all pack do so together.
   if (batch.count() == 1 && gemm_provider(matrix, parts) == kPackedProvider) {

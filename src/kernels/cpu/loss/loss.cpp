@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "kernels/cpu/part.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 #include "tandem/error.h"
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/cpu/normalization/channel_rows.h"
-#include "kernels/cpu/part.h"
+#include "kernels/channel_rows.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "kernels/cpu/normalization/channel_rows.h"
+#include "kernels/channel_rows.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -14,12 +14,10 @@
 #include <hwy/highway.h>
 
 #include <algorithm>
-#include <array>
-#include <cmath>
 #include <numbers>
 
-#include "kernels/cpu/random/distributions.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/distributions.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {
@@ -30,9 +28,6 @@ template <class T>
 using BitsOf = std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>;
 
 /// Evenly spread over [0, 1) in steps of kUnitStep.
-template <class T>
-inline constexpr T kUnitStep = sizeof(T) == 4 ? T(0x1p-24) : T(0x1p-52);
-
 template <class D, class V>
 HWY_INLINE hn::Vec<D> unit(D d, V bits) {
   using T = hn::TFromD<D>;
@@ -69,12 +64,8 @@ template <class T>
 class Uniform : public Elementwise<T> {
  public:
   explicit Uniform(const DistributionParameters& p)
-      : low_(static_cast<T>(p.a)),
-        width_(static_cast<T>(p.b - p.a)),
-        last_(p.a < p.b ? std::nextafter(static_cast<T>(p.b), static_cast<T>(p.a))
-                        : static_cast<T>(p.a)) {}
+      : low_(static_cast<T>(p.a)), width_(static_cast<T>(p.b - p.a)), last_(p.last<T>()) {}
 
-  /// Rounding must not reach the upper end.
   void operator()(const uint32_t* words, int64_t count, T* out) const {
     this->apply(words, count, out, [&](auto d, auto u) HWY_ATTR {
       return hn::Min(hn::MulAdd(u, hn::Set(d, width_), hn::Set(d, low_)), hn::Set(d, last_));
@@ -117,38 +108,14 @@ class Normal {
   T mean_, stddev_;
 };
 
-/// The inverse of erf within [-0.96, 0.96], odd, as x times a polynomial in log(1 - x^2): Giles,
-/// "Approximating the erfinv function" (GPU Computing Gems, 2011).
 template <class D>
 HWY_INLINE hn::Vec<D> inverse_erf(D d, hn::Vec<D> x) {
   using T = hn::TFromD<D>;
-  static constexpr std::array<float, 9> kFloat = {
-      2.81022636e-08f, 3.43273939e-07f, -3.5233877e-06f, -4.39150654e-06f, 0.00021858087f,
-      -0.00125372503f, -0.00417768164f, 0.246640727f,    1.50140941f};
-  static constexpr std::array<double, 23> kDouble = {
-      -3.6444120640178196996e-21, -1.685059138182016589e-19,  1.2858480715256400167e-18,
-      1.115787767802518096e-17,   -1.333171662854620906e-16,  2.0972767875968561637e-17,
-      6.6376381343583238325e-15,  -4.0545662729752068639e-14, -8.1519341976054721522e-14,
-      2.6335093153082322977e-12,  -1.2975133253453532498e-11, -5.4154120542946279317e-11,
-      1.051212273321532285e-09,   -4.1126339803469836976e-09, -2.9070369957882005086e-08,
-      4.2347877827932403518e-07,  -1.3654692000834678645e-06, -1.3882523362786468719e-05,
-      0.0001867342080340571352,   -0.00074070253416626697512, -0.0060336708714301490533,
-      0.24015818242558961693,     1.6536545626831027356};
-  constexpr bool kIsFloat = sizeof(T) == 4;
   const auto log = hn::Log(d, hn::NegMulAdd(x, x, hn::Set(d, T(1))));
-  const auto w = hn::Sub(hn::Neg(log), hn::Set(d, kIsFloat ? T(2.5) : T(3.125)));
-  const auto polynomial = [&](const auto& coefficients) HWY_ATTR {
-    auto sum = hn::Set(d, static_cast<T>(coefficients[0]));
-    for (size_t i = 1; i < coefficients.size(); ++i) {
-      sum = hn::MulAdd(sum, w, hn::Set(d, static_cast<T>(coefficients[i])));
-    }
-    return sum;
-  };
-  if constexpr (kIsFloat) {
-    return hn::Mul(x, polynomial(kFloat));
-  } else {
-    return hn::Mul(x, polynomial(kDouble));
-  }
+  const auto w = hn::Sub(hn::Neg(log), hn::Set(d, kInverseErfCentre<T>));
+  auto sum = hn::Zero(d);
+  for (const T coefficient : kInverseErf<T>) sum = hn::MulAdd(sum, w, hn::Set(d, coefficient));
+  return hn::Mul(x, sum);
 }
 
 /// Uses the inverse of the distribution function: an element takes one number, where drawing again
@@ -160,8 +127,7 @@ class TruncatedNormal : public Elementwise<T> {
       : mean_(static_cast<T>(p.a)), stddev_(static_cast<T>(p.b)) {}
 
   void operator()(const uint32_t* words, int64_t count, T* out) const {
-    // The probability of a normal number being within 2.
-    constexpr T kWithin = T(0.95449973610364158560);
+    constexpr T kWithin = T(kWithinTwo);
     this->apply(words, count, out, [&](auto d, auto u) HWY_ATTR {
       const auto centred = hn::MulAdd(u, hn::Set(d, T(2)), hn::Set(d, kUnitStep<T> - T(1)));
       const auto z = hn::Mul(inverse_erf(d, hn::Mul(centred, hn::Set(d, kWithin))),
@@ -212,8 +178,7 @@ class Bernoulli {
   using Element = bool;
   static constexpr int64_t kPerBlock = 4;
 
-  explicit Bernoulli(const DistributionParameters& p)
-      : below_(static_cast<uint64_t>(p.a * 0x1p32)) {}
+  explicit Bernoulli(const DistributionParameters& p) : below_(p.of_2_32()) {}
 
   void operator()(const uint32_t* words, int64_t count, bool* out) const {
     if (below_ == 0) {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "kernels/cpu/part.h"
 #include "kernels/cpu/random/random_source.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 #undef HWY_TARGET_INCLUDE

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <numbers>
 
-#include "kernels/cpu/part.h"
 #include "kernels/cpu/random/philox.h"
 #include "kernels/cpu/random/random_source.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 #include "tandem/error.h"
 

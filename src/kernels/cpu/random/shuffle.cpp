@@ -3,8 +3,8 @@
 #include <numeric>
 #include <utility>
 
-#include "kernels/cpu/part.h"
 #include "kernels/cpu/random/random_source.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {

@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernels/cpu/part.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 #include "tandem/error.h"
 

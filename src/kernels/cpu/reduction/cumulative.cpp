@@ -2,8 +2,8 @@
 #include <cstdint>
 #include <functional>
 
-#include "kernels/cpu/part.h"
 #include "kernels/cpu/wrapping.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {

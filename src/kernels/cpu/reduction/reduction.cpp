@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "kernels/cpu/factor.h"
-#include "kernels/cpu/nest.h"
-#include "kernels/cpu/part.h"
 #include "kernels/cpu/reduction/fold.h"
+#include "kernels/part.h"
+#include "kernels/reduce_nests.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
@@ -34,17 +34,13 @@ struct ReduceLoops {
   Axis<1> inner_reduced;  // It is taken out of `reduced`.
 };
 
-bool contains(const Axes& axes, int axis) { return std::ranges::find(axes, axis) != axes.end(); }
-
 ReduceLoops loops_of(const Shape& shape, const Axes& axes) {
+  const ReduceNests nests = reduce_nests(shape, axes);
   ReduceLoops loops;
-  int64_t stride = shape.count();
-  for (int axis = 0; axis < shape.rank(); ++axis) {
-    stride /= shape[axis];
-    (contains(axes, axis) ? loops.reduced : loops.kept).add({shape[axis], {stride}});
-  }
+  loops.kept = nests.kept;
+  loops.reduced = nests.reduced;
+  loops.reduces_innermost = nests.reduces_innermost();
   loops.inner_reduced = loops.reduced.take_inner();
-  loops.reduces_innermost = loops.inner_reduced.size > 1 && loops.inner_reduced.strides[0] == 1;
   if (!loops.reduces_innermost) loops.inner_kept = loops.kept.take_inner();
   return loops;
 }

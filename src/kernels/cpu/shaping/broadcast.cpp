@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "kernels/cpu/factor.h"
-#include "kernels/cpu/nest.h"
-#include "kernels/cpu/part.h"
+#include "kernels/nest.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {

@@ -1,8 +1,8 @@
 // Converts the elements of any dtype to any other.
 #include <cstdint>
 
-#include "kernels/cpu/conversion.h"
-#include "kernels/cpu/part.h"
+#include "kernels/conversion.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 #include "tandem/error.h"
 

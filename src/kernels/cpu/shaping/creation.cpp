@@ -2,8 +2,8 @@
 // their dtype.
 #include <algorithm>
 
-#include "kernels/cpu/part.h"
-#include "kernels/cpu/shaping/pattern.h"
+#include "kernels/part.h"
+#include "kernels/pattern.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {

@@ -1,49 +1,22 @@
 // gather, its gradient scatter_add_rows, and one_hot: rows of a table by their indices. An index
 // that is out of range is an error, in one_hot a row without a mark.
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/part.h"
-#include "kernels/cpu/shaping/pattern.h"
+#include "kernels/axis_view.h"
 #include "kernels/cpu/wrapping.h"
+#include "kernels/part.h"
+#include "kernels/pattern.h"
 #include "op/registry.h"
-#include "tandem/error.h"
 
 namespace tandem::kernels::cpu {
 namespace {
-
-/// A tensor seen from an axis: [outer, size, inner].
-struct AxisView {
-  AxisView(const Shape& shape, int axis) : axis(axis), shape(shape), size(shape[axis]) {
-    for (int i = 0; i < axis; ++i) outer *= shape[i];
-    for (int i = axis + 1; i < shape.rank(); ++i) inner *= shape[i];
-  }
-
-  void check(const char* op, int64_t index) const {
-    if (index >= 0 && index < size) return;
-    throw InvalidArgument(
-        fmt::format("{}: index {} is out of range for axis {} of {}, which has {}", op, index, axis,
-                    shape.str(), size));
-  }
-
-  int axis;
-  Shape shape;
-  int64_t outer = 1;
-  int64_t size;
-  int64_t inner = 1;
-};
-
-AxisView view_of(const Shape& shape, const op::Signature& s) {
-  return {shape, static_cast<int>(s.attrs.get<int64_t>("axis"))};
-}
 
 template <class I>
 class Gather {
  public:
   explicit Gather(const op::Signature& s)
-      : table_(view_of(s.inputs[0].shape, s)),
+      : table_(s.inputs[0].shape, s),
         indices_(s.inputs[1].shape.count()),
         element_(size_of(s.inputs[0].dtype)),
         split_(s.outputs[0].shape) {}
@@ -149,7 +122,7 @@ template <class T>
 op::ExecutablePtr prepare_scatter(const op::Signature& s, int) {
   const auto add =
       s.inputs[1].dtype == DType::int32 ? scatter_add<T, int32_t> : scatter_add<T, int64_t>;
-  return op::executable([table = view_of(s.outputs[0].shape, s),
+  return op::executable([table = AxisView(s.outputs[0].shape, s),
                          indices = s.inputs[1].shape.count(), split = RowSplit(s.outputs[0].shape),
                          add](const op::Launch& launch) {
     const auto [begin, end] = split.part(launch);

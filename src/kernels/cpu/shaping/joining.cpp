@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/part.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {

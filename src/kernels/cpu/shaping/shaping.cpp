@@ -4,7 +4,7 @@
 #include <cstring>
 #include <vector>
 
-#include "kernels/cpu/part.h"
+#include "kernels/part.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/cpu/shaping/pattern.h"
 #include "kernels/cpu/shaping/strided_copy.h"
+#include "kernels/pattern.h"
 #include "op/registry.h"
 
 namespace tandem::kernels::cpu {
@@ -13,16 +13,9 @@ namespace {
 using List = std::vector<int64_t>;
 
 op::ExecutablePtr prepare_slice(const op::Signature& s, int) {
-  const auto& begin = s.attrs.get<List>("begin");
-  const auto& step = s.attrs.get<List>("step");
-  List strides = strides_of(s.inputs[0].shape);
-  int64_t base = 0;
-  for (size_t axis = 0; axis < strides.size(); ++axis) {
-    base += begin[axis] * strides[axis];
-    strides[axis] *= step[axis];
-  }
-  return op::executable([copy = StridedCopy(s.outputs[0], base, strides)](
-                            const op::Launch& launch) { copy.run(launch); });
+  return op::executable([copy = StridedCopy(s.outputs[0], sliced(s))](const op::Launch& launch) {
+    copy.run(launch);
+  });
 }
 
 /// Puts the elements of the input at their places and the value around them, axis by axis.

@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "kernels/cpu/shaping/pattern.h"
+#include "kernels/pattern.h"
 
 namespace tandem::kernels::cpu {
 namespace {
@@ -123,37 +123,22 @@ void copy(Nest<2> nest, const U* from, U* to) {
 
 }  // namespace
 
-std::vector<int64_t> strides_of(const Shape& shape) {
-  std::vector<int64_t> strides(static_cast<size_t>(shape.rank()));
-  int64_t stride = 1;
-  for (int axis = shape.rank(); axis-- > 0;) {
-    strides[static_cast<size_t>(axis)] = stride;
-    stride *= shape[axis];
-  }
-  return strides;
-}
-
-StridedCopy::StridedCopy(const op::TensorType& to, int64_t base,
-                         const std::vector<int64_t>& strides)
-    : base_(base), count_(to.shape.count()), split_(to.shape) {
-  const std::vector<int64_t> own = strides_of(to.shape);
-  for (size_t axis = 0; axis < strides.size(); ++axis) {
-    nest_.add({to.shape[static_cast<int>(axis)], {strides[axis], own[axis]}});
-  }
+StridedCopy::StridedCopy(const op::TensorType& to, const Strided& strided)
+    : strided_(strided), split_(to.shape) {
   run_ = with_word(to.dtype, []<class U>(U) { return &StridedCopy::run_as<U>; });
 }
 
 Nest<2> StridedCopy::part(const op::Launch& launch, int64_t& from, int64_t& to) const {
   const auto [begin, end] = split_.part(launch);
   Nest<2> part;
-  if (nest_.rank() == 0 || begin == end) return part;
+  if (strided_.loops.rank() == 0 || begin == end) return part;
   // The leading loop holds the rows, each so many times as the axes that became one with it.
-  const Axis<2>& leading = nest_[0];
+  const Axis<2>& leading = strided_.loops[0];
   const int64_t first = begin / leading.strides[1];
   from += first * leading.strides[0];
   to += first * leading.strides[1];
-  for (size_t axis = 0; axis < nest_.rank(); ++axis) {
-    Axis<2> own = nest_[axis];
+  for (size_t axis = 0; axis < strided_.loops.rank(); ++axis) {
+    Axis<2> own = strided_.loops[axis];
     if (axis == 0) own.size = end / leading.strides[1] - first;
     part.add(own);
   }
@@ -164,7 +149,7 @@ template <class U>
 void StridedCopy::run_as(const op::Launch& launch) const {
   const auto [begin, end] = split_.part(launch);
   if (begin == end) return;
-  int64_t from = base_;
+  int64_t from = strided_.base;
   int64_t to = 0;
   const Nest<2> nest = part(launch, from, to);
   copy(nest, launch.in<U>(0) + from, launch.out<U>(0) + to);

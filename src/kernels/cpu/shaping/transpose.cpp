@@ -6,14 +6,8 @@ namespace tandem::kernels::cpu {
 namespace {
 
 op::ExecutablePtr prepare_transpose(const op::Signature& s, int) {
-  const std::vector<int64_t> strides = strides_of(s.inputs[0].shape);
-  std::vector<int64_t> permuted;
-  for (int64_t axis : s.attrs.get<std::vector<int64_t>>("permutation")) {
-    permuted.push_back(strides[static_cast<size_t>(axis)]);
-  }
-  return op::executable([copy = StridedCopy(s.outputs[0], 0, permuted)](const op::Launch& launch) {
-    copy.run(launch);
-  });
+  return op::executable([copy = StridedCopy(s.outputs[0], transposed(s))](
+                            const op::Launch& launch) { copy.run(launch); });
 }
 
 }  // namespace

@@ -5,7 +5,7 @@
 
 #include "tandem/shape.h"
 
-namespace tandem::kernels::cpu {
+namespace tandem::kernels {
 
 /// A tensor [.., channels] seen as rows of channels.
 struct ChannelRows {
@@ -17,4 +17,4 @@ struct ChannelRows {
   int64_t rows = 1;
 };
 
-}  // namespace tandem::kernels::cpu
+}  // namespace tandem::kernels

@@ -5,10 +5,10 @@
 #include <array>
 #include <cstring>
 
-#include "kernels/cpu/conversion.h"
+#include "kernels/conversion.h"
 #include "tandem/dtype.h"
 
-namespace tandem::kernels::cpu {
+namespace tandem::kernels {
 
 /// Calls f(U()) with the unsigned type that is as large as an element.
 template <class F>
@@ -61,4 +61,4 @@ class Pattern {
   std::array<char, 8> bytes_{};
 };
 
-}  // namespace tandem::kernels::cpu
+}  // namespace tandem::kernels

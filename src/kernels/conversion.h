@@ -7,7 +7,7 @@
 
 #include "core/half.h"
 
-namespace tandem::kernels::cpu {
+namespace tandem::kernels {
 
 using core::BFloat16;
 using core::Float16;
@@ -42,4 +42,4 @@ To converted(From x) {
   }
 }
 
-}  // namespace tandem::kernels::cpu
+}  // namespace tandem::kernels

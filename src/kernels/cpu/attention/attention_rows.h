@@ -4,20 +4,9 @@
 
 #include <cstdint>
 
+#include "kernels/attention_shape.h"
+
 namespace tandem::kernels::cpu {
-
-enum class MaskKind { none, boolean, additive };
-
-struct AttentionShape {
-  int64_t batch = 0, heads = 0, queries = 0, keys = 0;
-  int64_t width = 0, value_width = 0;
-  bool causal = false;
-  double scale = 1;
-  MaskKind mask = MaskKind::none;
-  int64_t mask_query_step = 0, mask_key_step = 0;
-
-  int64_t pairs() const { return batch * heads; }
-};
 
 /// Scores are made a block at a time.
 inline constexpr int64_t kQueryBlock = 64;

@@ -7,7 +7,7 @@
 
 #include "op/op_def.h"
 
-namespace tandem::kernels::cpu {
+namespace tandem::kernels {
 
 template <int N>
 struct Axis {
@@ -126,4 +126,4 @@ Nest<N> broadcast_nest(const op::Signature& s) {
   return nest;
 }
 
-}  // namespace tandem::kernels::cpu
+}  // namespace tandem::kernels

@@ -6,7 +6,7 @@
 
 #include "op/kernel.h"
 
-namespace tandem::kernels::cpu {
+namespace tandem::kernels {
 
 /// A tensor split by its leading axis: a thread's rows are one run of elements.
 struct RowSplit {
@@ -30,4 +30,4 @@ inline const std::vector<DType>& all_dtypes() {
   return dtypes;
 }
 
-}  // namespace tandem::kernels::cpu
+}  // namespace tandem::kernels

@@ -1,0 +1,45 @@
+// replica_id: which replica this is. The other collectives are exchanges between queues
+// (execution/exchange.h) where there are several replicas; a replica that is alone has its own
+// values.
+#include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/step.h"
+
+namespace tandem::kernels::gpu {
+namespace {
+
+constexpr const char* kReplica = R"(
+KERNEL NAME(MEMORY(0), MEMORY(1)) {
+  if (GID() == 0) AT(i32, 1)[0] = step_replica(AT(const char, 0));
+}
+)";
+
+ExecutablePtr prepare_replica_id(const Signature&, const Device& device) {
+  const Kernel kernel(device,
+                      {.name = "replica_id", .functions = {kStepFunctions}, .body = kReplica});
+  return op::executable(
+      [kernel](const Launch& launch) { Call(launch, kernel).step().out(0).each(1); });
+}
+
+ExecutablePtr prepare_own_values(const Signature& s, const Device& device) {
+  std::vector<size_t> bytes;
+  for (const op::TensorType& type : s.inputs) bytes.push_back(type.bytes());
+  return op::executable([bytes, space = &device.space()](const Launch& launch) {
+    for (int i = 0; i < launch.inputs; ++i) {
+      if (launch.in<void>(i) == launch.out<void>(i)) continue;
+      launch.queue->copy(*space, launch.out<void>(i), *space, launch.in<void>(i),
+                         bytes[static_cast<size_t>(i)]);
+    }
+  });
+}
+
+}  // namespace
+
+void register_collective(op::BackendKernels& kernels) {
+  for (const char* op : {"all_reduce", "reduce_scatter", "broadcast"}) {
+    add_kernel(kernels, op, {DType::float32, DType::float64, DType::int32, DType::int64},
+               prepare_own_values);
+  }
+  add_kernel(kernels, "replica_id", {DType::int32}, prepare_replica_id);
+}
+
+}  // namespace tandem::kernels::gpu

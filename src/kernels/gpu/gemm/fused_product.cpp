@@ -1,0 +1,32 @@
+#include "kernels/gpu/gemm/fused_product.h"
+
+#include "kernels/gpu/elementwise/gpu_epilogue.h"
+
+namespace tandem::kernels::gpu {
+namespace {
+
+class FusedProduct final : public op::Executable {
+ public:
+  FusedProduct(ExecutablePtr product, const Signature& signature, const Device& device)
+      : product_(std::move(product)), epilogue_(signature, device) {}
+
+  void run(const Launch& launch) const override {
+    product_->run(launch);
+    epilogue_.run(launch);
+  }
+  size_t workspace_bytes() const override { return product_->workspace_bytes(); }
+  const char* provider() const override { return product_->provider(); }
+
+ private:
+  const ExecutablePtr product_;
+  const Epilogue epilogue_;
+};
+
+}  // namespace
+
+ExecutablePtr with_epilogue(ExecutablePtr product, const Signature& signature,
+                            const Device& device) {
+  return std::make_shared<FusedProduct>(std::move(product), signature, device);
+}
+
+}  // namespace tandem::kernels::gpu
