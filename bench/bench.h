@@ -148,6 +148,18 @@ void busy_gpt();
 void infer_threads();
 void infer_eager();
 
+/// On an OpenCL device.
+void gpu_mlp10();
+void gpu_mlp1024();
+void gpu_matmul1024();
+void gpu_convnet();
+void gpu_gpt_block();
+void gpu_issue();
+void gpu_first_step();
+
+/// What the process of gpu_first_step does.
+void measure_gpu_first_step();
+
 void first_step();
 
 /// What the processes of `first_step` do.

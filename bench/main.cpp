@@ -1,5 +1,5 @@
 /// tandem-bench NAME...: prints one line `name<TAB>value<TAB>unit` per figure; without names, all
-/// of them.
+/// of them. With --help it lists the benchmarks.
 #include <cstring>
 #include <exception>
 #include <vector>
@@ -69,6 +69,13 @@ const std::vector<Benchmark>& benchmarks() {
       {"infer_threads", "784-256-10, one row: calls of two threads against those of one",
        infer_threads},
       {"infer_eager", "784-64-10, one row, op by op", infer_eager},
+      {"gpu_mlp10", "mlp10 on OpenCL against the same step written by hand", gpu_mlp10},
+      {"gpu_mlp1024", "mlp1024 on OpenCL, the same", gpu_mlp1024},
+      {"gpu_matmul1024", "a product of 1024 x 1024 on OpenCL against CLBlast", gpu_matmul1024},
+      {"gpu_convnet", "convnet on OpenCL against our CPU", gpu_convnet},
+      {"gpu_gpt_block", "gpt_block on OpenCL, the same", gpu_gpt_block},
+      {"gpu_issue", "the host's time for an instruction of a step on OpenCL", gpu_issue},
+      {"gpu_first_step", "mlp10 on OpenCL, a process from start to end", gpu_first_step},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
        first_step},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
@@ -76,31 +83,47 @@ const std::vector<Benchmark>& benchmarks() {
   return all;
 }
 
-int usage(const char* unknown) {
-  std::fprintf(stderr, "tandem-bench: there is no benchmark '%s'; there are:\n", unknown);
+void list_benchmarks(std::FILE* file) {
   for (const Benchmark& benchmark : benchmarks()) {
-    std::fprintf(stderr, "  %-26s %s\n", benchmark.name, benchmark.what);
+    std::fprintf(file, "  %-26s %s\n", benchmark.name, benchmark.what);
   }
+}
+
+int help() {
+  std::printf(
+      "tandem-bench [NAME...]: measures the benchmarks of these names, or all, and prints a line\n"
+      "`name<TAB>value<TAB>unit` for each figure. The benchmarks:\n");
+  list_benchmarks(stdout);
+  return 0;
+}
+
+int refuse(const char* unknown) {
+  std::fprintf(stderr, "tandem-bench: there is no benchmark '%s'; there are:\n", unknown);
+  list_benchmarks(stderr);
   return 2;
 }
 
 int run(int count, char** names) {
   // What the benchmarks that need a process of their own run in it.
   const std::pair<const char*, void (*)()> inner[] = {
-      {"--train-one-step", train_one_step},        {"--measure-peak-memory", measure_peak_memory},
-      {"--first-step-mlp10", measure_first_mlp10}, {"--first-step-convnet", measure_first_convnet},
-      {"--first-step-gpt", measure_first_gpt},     {"--spin", spin},
+      {"--train-one-step", train_one_step},         {"--measure-peak-memory", measure_peak_memory},
+      {"--first-step-mlp10", measure_first_mlp10},  {"--first-step-convnet", measure_first_convnet},
+      {"--first-step-gpt", measure_first_gpt},      {"--spin", spin},
+      {"--gpu-first-step", measure_gpu_first_step},
   };
   for (const auto& [option, measure] : inner) {
     if (count != 2 || std::strcmp(names[1], option) != 0) continue;
     measure();
     return 0;
   }
+  for (int i = 1; i < count; ++i) {
+    if (std::strcmp(names[i], "--help") == 0 || std::strcmp(names[i], "-h") == 0) return help();
+  }
   std::vector<const Benchmark*> chosen;
   for (int i = 1; i < count; ++i) {
     const auto found = std::ranges::find_if(
         benchmarks(), [&](const Benchmark& b) { return std::strcmp(b.name, names[i]) == 0; });
-    if (found == benchmarks().end()) return usage(names[i]);
+    if (found == benchmarks().end()) return refuse(names[i]);
     chosen.push_back(&*found);
   }
   if (chosen.empty()) {

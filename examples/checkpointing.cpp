@@ -10,16 +10,16 @@ using td::Tensor;
 int main(int count, char** words) {
   example::Flags flags(
       "Trains a small classifier on Fashion-MNIST, goes on where it was when run again");
-  int cpus = 2;
+  example::ReplicaDevices replicas;
   int epochs = 2;
   int64_t rows = 60'000;
-  flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
+  replicas.add_to(flags);
   flags.add("--epochs", epochs, "Passes over the data in this run");
   flags.add("--rows", rows, "Pictures to learn from");
   std::string folder = "training_checkpoints";
   flags.add("--folder", folder, "Where the checkpoints are");
   return flags.run(count, words, [&] {
-    example::use_logical_cpus(cpus);
+    replicas.configure();
     const td::distribute::MirroredStrategy strategy;
 
     const auto scope = strategy.scope();

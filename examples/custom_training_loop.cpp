@@ -8,14 +8,14 @@ using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags("Trains a small classifier on Fashion-MNIST in a loop of its own");
-  int cpus = 2;
+  example::ReplicaDevices replicas;
   int epochs = 2;
   int64_t rows = 60'000;
-  flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
+  replicas.add_to(flags);
   flags.add("--epochs", epochs, "Passes over the data");
   flags.add("--rows", rows, "Pictures to learn from");
   return flags.run(count, words, [&] {
-    example::use_logical_cpus(cpus);
+    replicas.configure();
     const td::distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());
 

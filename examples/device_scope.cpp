@@ -5,8 +5,9 @@ namespace td = tandem;
 using td::Tensor;
 
 int main(int count, char** words) {
-  example::Flags flags("Multiplies a matrix on the first GPU and reports what ran where",
-                       "Where there is no GPU: device_scope --test-gpus 1");
+  example::Flags flags(
+      "Multiplies a matrix on the first GPU and reports what ran where",
+      "Where there is no GPU: device_scope --opencl-cpu 1, with PoCL installed, or --test-gpus 1");
   example::DeviceSetup placement;
   placement.add_to(flags);
   int64_t size = 1000;

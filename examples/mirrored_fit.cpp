@@ -11,14 +11,14 @@ namespace layers = keras::layers;
 
 int main(int count, char** words) {
   example::Flags flags("Trains a small classifier on Fashion-MNIST, on several devices at once");
-  int cpus = 2;
+  example::ReplicaDevices replicas;
   int epochs = 2;
   int64_t seed = 3;
-  flags.add("--logical-cpus", cpus, "Devices to cut the CPU into");
+  replicas.add_to(flags);
   flags.add("--epochs", epochs, "Passes over the data");
   flags.add("--seed", seed, "Of the weights and of the order of the examples", 0);
   return flags.run(count, words, [&] {
-    example::use_logical_cpus(cpus);
+    replicas.configure();
     td::random::set_seed(static_cast<uint64_t>(seed));
     const td::distribute::MirroredStrategy strategy;
     std::printf("Number of devices: %d\n", strategy.num_replicas_in_sync());

@@ -66,14 +66,49 @@ keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most) {
   return {prepared(train, most), prepared(test, test.y.shape()[0])};
 }
 
-void DeviceSetup::add_to(Flags& flags) {
+void use_opencl(int count) {
+  config::set_opencl_cpus(true);
+  const auto found = config::list_physical_devices("GPU");
+  if (found.empty()) {
+    throw NotFound("no device of OpenCL; Debian's package pocl-opencl-icd makes one of the CPU");
+  }
+  const int missing = count - static_cast<int>(found.size());
+  if (missing <= 0) return;
+  const auto parts = static_cast<size_t>(missing) + 1;
+  config::set_logical_device_configuration(found[0],
+                                           std::vector<config::LogicalDeviceConfiguration>(
+                                               parts, {.memory_limit = found[0].memory / parts}));
+}
+
+void ReplicaDevices::add_to(Flags& flags) {
+  flags.add("--logical-cpus", logical_cpus, "Devices to cut the CPU into");
+  flags.add("--opencl-cpu", opencl_cpu,
+            "Train on so many GPUs of the machine's OpenCL instead, CPUs included", 0);
+}
+
+void ReplicaDevices::configure() const {
+  opencl_cpu > 0 ? use_opencl(opencl_cpu) : use_logical_cpus(logical_cpus);
+}
+
+void Gpus::add_to(Flags& flags) {
+  flags.add("--opencl-cpu", opencl_cpu, "Make so many GPUs of the machine's OpenCL, CPUs included",
+            0);
   flags.add("--test-gpus", test_gpus, "Make so many GPUs for this run, which compute on the CPU",
             0);
+}
+
+void Gpus::configure() const {
+  if (opencl_cpu > 0) use_opencl(opencl_cpu);
+  for (int i = 0; i < test_gpus; ++i) config::add_test_device();
+}
+
+void DeviceSetup::add_to(Flags& flags) {
+  gpus.add_to(flags);
   flags.add("--soft-placement", soft, "Let the CPU take the place of a device that is not there");
 }
 
 void DeviceSetup::configure() const {
-  for (int i = 0; i < test_gpus; ++i) config::add_test_device();
+  gpus.configure();
   config::set_soft_device_placement(soft);
   config::set_log_device_placement(true);
   logging::set_level(logging::Level::error);  // The report says it all.

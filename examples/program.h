@@ -42,13 +42,35 @@ class Flags {
 /// Cuts the CPU into so many devices.
 void use_logical_cpus(int count);
 
+/// Makes so many GPUs of the machine's OpenCL, which may be a CPU's (PoCL). Throws NotFound where
+/// there is none.
+void use_opencl(int count);
+
+/// The devices that replicas run on.
+struct ReplicaDevices {
+  int logical_cpus = 2;
+  int opencl_cpu = 0;
+
+  void add_to(Flags& flags);
+  void configure() const;
+};
+
 /// The images of Fashion-MNIST as rows of 784 numbers from 0 to 1, and their classes one-hot. Only
 /// the first `most` for training.
 tandem::keras::datasets::TrainAndTest flat_fashion_mnist(int64_t most = 60'000);
 
-/// How programs that name GPUs run on machines that have none.
-struct DeviceSetup {
+/// GPUs for programs that name some, on machines that have none.
+struct Gpus {
+  int opencl_cpu = 0;
   int test_gpus = 0;
+
+  void add_to(Flags& flags);
+  void configure() const;
+};
+
+/// How programs place their ops.
+struct DeviceSetup {
+  Gpus gpus;
   bool soft = false;
 
   void add_to(Flags& flags);

@@ -1,15 +1,18 @@
 /// Soft placement: a GPU has no kernels for int32 variables. One there is refused with the reason;
-/// with soft placement it falls back to the CPU. The GPU is a test device, so that the program runs
-/// on any machine.
+/// with soft placement it falls back to the CPU.
 #include "program.h"
 
 namespace td = tandem;
 using td::Tensor;
 
 int main(int count, char** words) {
-  example::Flags flags("Places a variable on a GPU that refuses it, then lets it fall back");
-  return flags.run(count, words, [] {
-    td::config::add_test_device();
+  example::Flags flags("Places a variable on a GPU that refuses it, then lets it fall back",
+                       "Where there is no GPU: soft_placement --opencl-cpu 1, with PoCL installed, "
+                       "or --test-gpus 1");
+  example::Gpus gpus;
+  gpus.add_to(flags);
+  return flags.run(count, words, [&] {
+    gpus.configure();
     td::config::set_log_device_placement(true);
     const td::Variable a_cpu = [] {
       const auto scope = td::device("/cpu:0");

@@ -6,7 +6,8 @@ using td::Tensor;
 
 int main(int count, char** words) {
   example::Flags flags("Multiplies matrices on two GPUs, adds them, and reports what was copied",
-                       "Where there are no two GPUs: two_devices --test-gpus 2");
+                       "Where there are no two GPUs: two_devices --opencl-cpu 2, with PoCL "
+                       "installed, or --test-gpus 2");
   example::DeviceSetup placement;
   placement.add_to(flags);
   int64_t size = 500;
