@@ -25,8 +25,7 @@ constexpr int kNonsense = 0xa5;
 struct LateTimeline::AtExit {
   ~AtExit() {
     if (getpid() != gettid()) return;
-    const std::lock_guard lock(mutex());
-    for (const auto& timeline : all()) {
+    for (const auto& timeline : listed()) {
       if (const auto alive = timeline.lock()) alive->stop();
     }
   }
@@ -39,6 +38,12 @@ struct LateTimeline::AtExit {
   }
 
  private:
+  /// A copy. A timeline that is added holds its own lock, and stop() takes that lock too: nobody
+  /// may stop a timeline while this list is locked.
+  static std::vector<std::weak_ptr<LateTimeline>> listed() {
+    const std::lock_guard lock(mutex());
+    return all();
+  }
   static std::mutex& mutex() {
     static auto* mutex = new std::mutex;
     return *mutex;
