@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <utility>
 
 #include "device/gpu/dialect.h"
 #include "device/gpu/kernel_cache.h"
@@ -61,19 +62,33 @@ void Compiler::write_text(const CompiledKernel& kernel) {
   file << kernel.program_;
 }
 
+/// A text that does not compile must not stand in the way of the others: where some fail together,
+/// the one that is needed is compiled alone.
 const Kernel& Compiler::get(CompiledKernel& kernel) {
   const std::lock_guard lock(mutex_);
-  if (!kernel.kernel_) compile_pending();
+  if (!kernel.kernel_) {
+    const auto is_it = [&](const CompiledKernelPtr& other) { return other.get() == &kernel; };
+    const bool is_alone = std::ranges::none_of(pending_, is_it) || pending_.size() == 1;
+    try {
+      if (!is_alone) compile_pending();
+    } catch (const Error&) {
+      // Its own error comes now.
+    }
+    if (!kernel.kernel_) {
+      const auto module = module_of(program_of({kernel.shared_from_this()}), 1);
+      kernel.kernel_ = module->kernel(kernel.name_);
+      std::erase_if(pending_, is_it);
+    }
+  }
   return *kernel.kernel_;
 }
 
 void Compiler::compile_pending() {
   // Sorted, so that the same kernels make the same program, whatever their order was.
-  std::vector<CompiledKernelPtr> kernels = pending_;
+  std::vector<CompiledKernelPtr> kernels = std::exchange(pending_, {});
   std::ranges::sort(kernels, {}, [](const auto& kernel) { return kernel->name_; });
   const auto module = module_of(program_of(kernels), kernels.size());
   for (const auto& kernel : kernels) kernel->kernel_ = module->kernel(kernel->name_);
-  pending_.clear();
 }
 
 std::string Compiler::program_of(const std::vector<CompiledKernelPtr>& kernels) const {

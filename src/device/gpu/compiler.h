@@ -28,7 +28,7 @@ struct KernelText {
 };
 
 /// A kernel, as soon as somebody needs it.
-class CompiledKernel {
+class CompiledKernel : public std::enable_shared_from_this<CompiledKernel> {
  public:
   const std::string& name() const { return name_; }
 

@@ -2,6 +2,7 @@
 // lost, nothing leaked, and the other devices go on.
 #include <gtest/gtest.h>
 
+#include "device/gpu/compiler.h"
 #include "device/gpu/gpu_device.h"
 #include "device/opencl/opencl_driver.h"
 #include "harness/faulty_driver.h"
@@ -55,7 +56,8 @@ TEST_F(DriverFaults, EachRefusalIsAnErrorThatNamesTheDeviceAndTheNextTryWorks) {
     EXPECT_GT(calls, 0);
     for (int n = 1; n <= calls; ++n) {
       plan->fail(call, n);
-      EXPECT_TRUE(throws<ResourceExhausted>([] { compute("/GPU:0"); }, {harness::name_of(call)})) << n;
+      EXPECT_TRUE(throws<ResourceExhausted>([] { compute("/GPU:0"); }, {harness::name_of(call)}))
+          << n;
       plan->fail_no_more();
       EXPECT_EQ(compute("/GPU:1"), expected());
       EXPECT_EQ(compute("/GPU:0"), expected()) << harness::name_of(call) << " " << n;
@@ -64,10 +66,22 @@ TEST_F(DriverFaults, EachRefusalIsAnErrorThatNamesTheDeviceAndTheNextTryWorks) {
 }
 
 TEST_F(DriverFaults, AKernelThatDoesNotCompileShowsTheCompilersLog) {
-  plan->fail(DriverCall::compile, 1);
+  plan->fail(DriverCall::compile, 1, true);
   EXPECT_TRUE(
       throws<InvalidArgument>([] { compute("/GPU:0"); }, {"matmul", "/device:GPU:0", "line 7"}));
+  plan->fail_no_more();
   EXPECT_EQ(compute("/GPU:0"), expected());
+}
+
+TEST_F(DriverFaults, ATextThatDoesNotCompileDoesNotKeepOthersFromIt) {
+  Compiler compiler("/device:GPU:0", opencl::find_drivers()[0], KernelForm::serial);
+  const auto good = compiler.add({.name = "good", .body = "KERNEL NAME(MEMORY(0)) {}"});
+  const auto bad = compiler.add({.name = "bad", .body = "KERNEL NAME(MEMORY(0)) { nonsense }"});
+  for (int i = 0; i < 2; ++i) {
+    compiler.get(*good);
+    EXPECT_TRUE(
+        throws<InvalidArgument>([&] { compiler.get(*bad); }, {"/device:GPU:0", "nonsense"}));
+  }
 }
 
 TEST_F(DriverFaults, OutOfMemoryNamesTheDeviceAndLeavesTheRestUsable) {
