@@ -13,8 +13,8 @@ namespace tandem::kernels {
 namespace {
 
 bool has_kernel(const op::Registry& registry, const std::string& op, const char* backend) {
-  return std::ranges::any_of(
-      all_dtypes(), [&](DType dtype) { return registry.has_kernel(op, backend, dtype); });
+  return std::ranges::any_of(all_dtypes(),
+                             [&](DType dtype) { return registry.has_kernel(op, backend, dtype); });
 }
 
 /// The ops between the two marks of the document, in backquotes.

@@ -2,9 +2,9 @@
 //
 // On CPUs an item makes a block of C. It packs a panel of B, as wide as a vector of 16 floats and
 // as deep as stays in the first cache, and multiplies it with tiles of six rows of A, or twelve,
-// whose sums stay in registers. Where A is transposed its rows are packed, too. This is about the way of Goto
-// and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. On GPUs a group
-// makes a tile of 64 x 64, each item 4 x 4 of it, and passes A and B through local memory.
+// whose sums stay in registers. Where A is transposed its rows are packed, too. This is about the
+// way of Goto and van de Geijn, "Anatomy of High-Performance Matrix Multiplication", 2008. On GPUs
+// a group makes a tile of 64 x 64, each item 4 x 4 of it, and passes A and B through local memory.
 //
 // Where C is so small that few items would work, the inner sum is cut into splits: each makes a
 // matrix of its own in the workspace, and a second kernel adds them in order.
