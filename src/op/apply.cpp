@@ -17,6 +17,11 @@ RangeOperand operand_of(const Variable& variable) {
   return {body.range, {body.dtype, body.shape}, body.aggregation};
 }
 
+Tensor Interpreter::read(const Variable& variable) {
+  static const OpDef& read = find_op("read_variable");
+  return apply_one(read, {}, {}, {operand_of(variable)});
+}
+
 Interpreter& interpreter() {
   return current_interpreter ? *current_interpreter : eager_interpreter();
 }

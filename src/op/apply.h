@@ -23,6 +23,8 @@ class Interpreter {
   /// The outputs of a validated call.
   virtual Tensors interpret(const Signature& signature, const Tensors& inputs,
                             const RangeOperands& ranges) = 0;
+  /// The value of a variable: a call of "read_variable", or what gives the same in less time.
+  virtual Tensor read(const Variable& variable);
   /// True when calls are those of one of several replicas.
   virtual bool is_replica() const { return false; }
 };

@@ -91,8 +91,7 @@ void change(const op::OpDef& def, const Variable& variable, const Tensor& value)
 
 Tensor Variable::value() const {
   if (is_seen_from_outside(*this)) return aggregate(*this);
-  static const op::OpDef& def = op::find_op("read_variable");
-  Tensor value = op::apply_one(def, {}, {}, {op::operand_of(*this)});
+  Tensor value = op::interpreter().read(*this);
   for (op::Recorder* recorder : op::recorders()) recorder->record_read(*this, value);
   return value;
 }

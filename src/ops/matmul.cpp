@@ -27,6 +27,7 @@ int64_t from_end(const Shape& shape, int places) { return shape.extent(shape.ran
 int64_t inner_of(const Shape& a, bool transpose_a) { return from_end(a, transpose_a ? 2 : 1); }
 
 Shape batch_of(const Shape& a, const Shape& b) {
+  if (a.rank() == 2 && b.rank() == 2) return {};
   try {
     return broadcast_shapes("matmul", leading(a, 2), leading(b, 2));
   } catch (const InvalidArgument&) {

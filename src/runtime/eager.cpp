@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <memory_resource>
 #include <numeric>
 
 #include "core/alignment.h"
@@ -35,7 +36,7 @@ class TeamMeeting final : public op::Meeting {
 };
 
 /// What variables lend to a call stays where it is as long as this lives.
-using Pins = std::vector<Buffer::Pin>;
+using Pins = std::pmr::vector<Buffer::Pin>;
 
 void* address_of(const TensorBody& body, Pins& pins) {
   const Buffer& buffer = *body.buffer;
@@ -158,7 +159,9 @@ class PlacedCall {
       return indices;
     }();
     std::array<void*, kFewOperands> addresses;
-    Pins pins;
+    std::array<std::byte, 2 * kFewOperands * sizeof(Buffer::Pin)> memory;
+    std::pmr::monotonic_buffer_resource on_stack(memory.data(), memory.size());
+    Pins pins(&on_stack);
     fill_addresses(inputs_, outputs, ranges_, *device_, pins, addresses.data());
     op::StepScalars step;
     step.random = random();
@@ -267,6 +270,20 @@ class EagerInterpreter final : public op::Interpreter {
     Tensors outputs = PlacedCall(signature, local, ranges, device).run();
     copy_to_other_components(signature, ranges);
     return outputs;
+  }
+
+  /// A small model reads variables about as often as it calls ops, so a value that can be lent is
+  /// lent without the work of a call.
+  Tensor read(const Variable& variable) override {
+    if (is_placed_by_operands()) {
+      const VariableBody& body = *variable.body();
+      const StoreRange& range = body.range;
+      const devices::DevicePtr& device = range.block->components()[0]->device();
+      if (auto lent = range.block->lend(device, range.offset, body.shape)) {
+        return Tensor(std::move(lent));
+      }
+    }
+    return Interpreter::read(variable);
   }
 
  private:

@@ -118,6 +118,15 @@ const DevicePtr& place(const op::Signature& signature, const op::RangeOperands& 
   return *choice.device;
 }
 
+bool is_placed_by_operands() {
+  if (settings.log_placement.load(std::memory_order_relaxed)) return false;
+  try {
+    return devices::scope_device() == nullptr;
+  } catch (const NotFound&) {
+    return false;  // place() throws it again and names the op.
+  }
+}
+
 }  // namespace tandem::runtime
 
 namespace tandem {

@@ -12,4 +12,8 @@ namespace tandem::runtime {
 /// kernel at all is found out when one is prepared.
 const devices::DevicePtr& place(const op::Signature& signature, const op::RangeOperands& ranges);
 
+/// True where no scope names a device and placements are not logged. Then an op that uses a
+/// variable runs on the variable's device, and place() need not be asked.
+bool is_placed_by_operands();
+
 }  // namespace tandem::runtime

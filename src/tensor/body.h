@@ -4,6 +4,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 
 #include "device/logical_device.h"
@@ -59,7 +60,7 @@ class Buffer {
   mutable void* data_;
   std::shared_ptr<const void> owner_;
   mutable std::atomic<bool> borrowed_{false};
-  const std::unique_ptr<Loan> loan_;  // The loan of a buffer that was made as borrowed.
+  mutable std::optional<Loan> loan_;  // The loan of a buffer that was made as borrowed.
 };
 
 struct TensorBody {

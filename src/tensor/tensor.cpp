@@ -54,7 +54,8 @@ Buffer::Buffer(devices::DevicePtr device, void* data, std::shared_ptr<const void
 
 Buffer::Buffer(devices::DevicePtr device, void* data, size_t bytes,
                std::shared_ptr<StoreBlock> lender)
-    : device_(std::move(device)), data_(data), borrowed_(true), loan_(new Loan) {
+    : device_(std::move(device)), data_(data), borrowed_(true) {
+  loan_.emplace();
   loan_->bytes = bytes;
   loan_->lender = std::move(lender);
 }

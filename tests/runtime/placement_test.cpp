@@ -46,7 +46,10 @@ class PlacementTest : public harness::FreshDevices {
 
 TEST_F(PlacementTest, AnUnknownDeviceNamesTheOpTheRequestAndTheDevices) {
   config::add_test_device();
+  const Variable made_before(pair());
   const auto scope = device("/gpu:3");
+  EXPECT_TRUE(throws<NotFound>([&] { made_before.value(); },
+                               {"read_variable(): ", "'/device:GPU:3' does not exist"}));
   EXPECT_TRUE(throws<NotFound>([] { relu(pair()); },
                                {"relu(float32[2]): ", "'/device:GPU:3' does not exist",
                                 "the devices are /device:GPU:0, /device:CPU:0"}));

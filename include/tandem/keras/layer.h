@@ -161,7 +161,8 @@ class TANDEM_API LayerBody {
 
   void ensure_built(const TensorSpecs& inputs);
   DType dtype_for(DType given) const;
-  Tensors taken(const Tensors& inputs) const;
+  /// The inputs themselves, or `casts` where some have another dtype than the layer computes with.
+  const Tensors& taken(const Tensors& inputs, Tensors& casts) const;
   void set_outputs(const TensorSpecs& outputs);
 
   std::string kind_;

@@ -127,11 +127,13 @@ DType LayerBody::dtype_for(DType given) const {
   return own == weights_.end() ? dtype : own->variable.dtype();
 }
 
-Tensors LayerBody::taken(const Tensors& inputs) const {
-  Tensors all;
-  all.reserve(inputs.size());
-  for (const Tensor& input : inputs) all.push_back(as_dtype(input, dtype_for(input.dtype())));
-  return all;
+const Tensors& LayerBody::taken(const Tensors& inputs, Tensors& casts) const {
+  const auto fits = [this](const Tensor& input) {
+    return input.dtype() == dtype_for(input.dtype());
+  };
+  if (std::ranges::all_of(inputs, fits)) return inputs;
+  for (const Tensor& input : inputs) casts.push_back(as_dtype(input, dtype_for(input.dtype())));
+  return casts;
 }
 
 Layer::Layer(std::shared_ptr<LayerBody> body)
@@ -148,7 +150,8 @@ Tensor Layer::operator()(const Tensor& input, const CallContext& context) const 
 Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) const {
   if (!built()) body_->ensure_built(specs_of(inputs));
   try {
-    Tensors outputs = body_->call(body_->taken(inputs), context);
+    Tensors casts;
+    Tensors outputs = body_->call(body_->taken(inputs, casts), context);
     if (!body_->has_outputs_) body_->set_outputs(specs_of(outputs));
     return outputs;
   } catch (const InvalidArgument& error) {

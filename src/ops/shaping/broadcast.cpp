@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 #include "ops/shaping/exact_shape.h"
 #include "tandem/error.h"
@@ -12,7 +13,7 @@ namespace tandem::ops {
 
 Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
   const int rank = std::max(a.rank(), b.rank());
-  std::vector<int64_t> sizes(static_cast<size_t>(rank));
+  std::array<int64_t, Shape::kMaxRank> sizes{};
   for (int axis = 0; axis < rank; ++axis) {
     const int in_a = axis - (rank - a.rank());
     const int in_b = axis - (rank - b.rank());
@@ -24,7 +25,7 @@ Shape broadcast_shapes(std::string_view op, const Shape& a, const Shape& b) {
     }
     sizes[static_cast<size_t>(axis)] = size_a == 1 ? size_b : size_a;
   }
-  return Shape(sizes);
+  return Shape(std::span<const int64_t>(sizes).first(static_cast<size_t>(rank)));
 }
 
 Tensor sum_to_shape(const Tensor& gradient, const Shape& shape) {
@@ -40,7 +41,8 @@ Tensor sum_to_shape(const Tensor& gradient, const Shape& shape) {
 }
 
 void check_same_dtype(const op::Signature& signature) {
-  const auto& [a, b] = std::pair(signature.inputs[0], signature.inputs[1]);
+  const op::TensorType& a = signature.inputs[0];
+  const op::TensorType& b = signature.inputs[1];
   if (a.dtype == b.dtype) return;
   throw InvalidArgument(fmt::format("{}: dtypes differ, {} and {}; cast one of them",
                                     signature.op->name, a.str(), b.str()));
