@@ -9,21 +9,16 @@
 namespace tandem {
 namespace {
 
-using harness::KernelForm;
-
-class GpuAssign : public testing::TestWithParam<KernelForm> {
+class GpuAssign : public testing::Test {
  protected:
   void SetUp() override {
     devices::reset_devices();
-    harness::use_opencl(GetParam());
+    harness::use_opencl();
   }
   void TearDown() override { devices::reset_devices(); }
 };
 
-INSTANTIATE_TEST_SUITE_P(Forms, GpuAssign,
-                         testing::Values(KernelForm::serial, KernelForm::parallel));
-
-TEST_P(GpuAssign, VariablesOfFloatsAndInt64AreThere) {
+TEST_F(GpuAssign, VariablesOfFloatsAndInt64AreThere) {
   const DeviceScope scope = device("/device:GPU:0");
   for (const DType dtype :
        {DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::int64}) {
@@ -36,7 +31,9 @@ TEST_P(GpuAssign, VariablesOfFloatsAndInt64AreThere) {
   }
 }
 
-TEST_P(GpuAssign, NumbersAreAddedAndSubtracted) {
+TEST_F(GpuAssign, NumbersAreAddedAndSubtracted) {
+  devices::reset_devices();
+  harness::use_opencl(harness::KernelForm::parallel);
   const DeviceScope scope = device("/device:GPU:0");
   const Variable count(Tensor::from(std::vector<int64_t>{1, INT64_MAX}, {2}));
   count.assign_add(Tensor::from(std::vector<int64_t>{5, 1}, {2}));
@@ -46,7 +43,7 @@ TEST_P(GpuAssign, NumbersAreAddedAndSubtracted) {
   EXPECT_EQ(weight.value().to_vector<double>(), (std::vector<double>{0.5, -2}));
 }
 
-TEST_P(GpuAssign, AReplicaKnowsItsNumber) {
+TEST_F(GpuAssign, AReplicaKnowsItsNumber) {
   const distribute::MirroredStrategy strategy;
   const auto number = function(
       [](const Tensor&) { return distribute::get_replica_context()->replica_id_in_sync_group(); });
@@ -58,7 +55,7 @@ TEST_P(GpuAssign, AReplicaKnowsItsNumber) {
 }
 
 /// Sizes of a batch are known when a plan is made, and written on the device.
-TEST_P(GpuAssign, ATensorsSizesAreWritten) {
+TEST_F(GpuAssign, ATensorsSizesAreWritten) {
   const DeviceScope scope = device("/device:GPU:0");
   const auto sizes = function([](const Tensor& x) { return shape(x, DType::int64); });
   for (const int64_t rows : {3, 7, 4}) {

@@ -56,6 +56,17 @@ TEST_F(GpuRandom, DrawsTheNumbersOfTheCpu) {
            return Tensors{dropout(t[0], 0.4), dropout(t[1], 0.1, {.seed = 3}), dropout(t[1], 0.0)};
          }});
   }
+  // The gradient keeps what was kept.
+  cases.push_back({"gradient",
+                   {harness::spread({33, 9}), cast(harness::spread({33, 9}), DType::float32)},
+                   [](const Tensors& t) {
+                     GradientTape tape({.persistent = true});
+                     for (const Tensor& x : t) tape.watch(x);
+                     const Tensor a = dropout(t[0], 0.5);
+                     const Tensor b = dropout(t[1], 0.25);
+                     return Tensors{tape.gradient(a, t[0], {.output_gradients = {t[0]}}),
+                                    tape.gradient(b, t[1], {.output_gradients = {t[1]}})};
+                   }});
   check_on_gpu(cases);
 }
 
@@ -69,19 +80,6 @@ TEST_F(GpuRandom, NormalNumbersDifferByRounding) {
     }));
   }
   check_on_gpu(cases, harness::within(1e-6, 4e-15));
-}
-
-TEST_F(GpuRandom, TheGradientOfDropoutKeepsTheSame) {
-  check_on_gpu({{"gradient",
-                 {harness::spread({33, 9}), cast(harness::spread({33, 9}), DType::float32)},
-                 [](const Tensors& t) {
-                   GradientTape tape({.persistent = true});
-                   for (const Tensor& x : t) tape.watch(x);
-                   const Tensor a = dropout(t[0], 0.5);
-                   const Tensor b = dropout(t[1], 0.25);
-                   return Tensors{tape.gradient(a, t[0], {.output_gradients = {t[0]}}),
-                                  tape.gradient(b, t[1], {.output_gradients = {t[1]}})};
-                 }}});
 }
 
 /// Eager calls, and steps of a program: each draws others.
@@ -101,11 +99,9 @@ TEST_F(GpuRandom, CallsAreCountedAsOnTheCpu) {
   };
   devices::reset_devices();
   const auto wanted = draw();
-  for (const auto form : {harness::KernelForm::serial, harness::KernelForm::parallel}) {
-    devices::reset_devices();
-    harness::use_opencl(form);
-    EXPECT_EQ(draw(), wanted);
-  }
+  devices::reset_devices();
+  harness::use_opencl();
+  EXPECT_EQ(draw(), wanted);
 }
 
 /// A replica draws for its rows of the batch, also where the batch is not the leading axis.

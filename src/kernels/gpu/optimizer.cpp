@@ -62,7 +62,7 @@ class UpdateText {
 )";
     if (!algorithm_.adds_meanwhile) body += "  if (!acts) return;\n";
     body += scalars() + lists();
-    body += fmt::format("  for (int v = 0; v < {}; ++v) {{\n", variables_);
+    body += "  for (int v = 0; v < variables; ++v) {\n";
     for (size_t k = 0; k < operands(); ++k) {
       body += fmt::format("    {}GLOBAL T* {}_ = {}_all[v];\n", k == 0 ? "const " : "", name(k),
                           name(k));
@@ -79,7 +79,7 @@ class UpdateText {
   std::string parameters() const {
     std::string list;
     for (size_t i = 0; i < kFirstOperand; ++i) list += fmt::format("MEMORY({}), ", i);
-    list += "i64 every, double beta_1, double beta_2, double weight_decay";
+    list += "i64 variables, i64 every, double beta_1, double beta_2, double weight_decay";
     for (size_t i = 2; i < 6; ++i) list += fmt::format(", double constant_{}", i);
     for (size_t v = 0; v < variables_; ++v) {
       for (size_t k = 0; k < operands(); ++k) list += fmt::format(", MEMORY({})", operand(v, k));
@@ -184,14 +184,15 @@ class Update final : public op::Executable {
   void change(const Launch& launch, std::span<const Piece> pieces) const {
     Call call(launch, kernel_);
     call.in(static_cast<int>(layout_.rate())).in(static_cast<int>(layout_.step()));
-    call.in(static_cast<int>(layout_.condition())).guard().whole(every_);
+    call.in(static_cast<int>(layout_.condition())).guard();
+    call.whole(static_cast<int64_t>(pieces.size())).whole(every_);
     const UpdateScalars& constants = algorithm_.constants;
     call.real(algorithm_.beta_1).real(algorithm_.beta_2).real(algorithm_.weight_decay);
     call.real(constants.momentum).real(constants.to_g).real(constants.to_g2);
     call.real(constants.epsilon);
     int64_t elements = 0;
     for (size_t i = 0; i < at_once_; ++i) {
-      // Nothing is done to the first once more where there are fewer.
+      // Where there are fewer, the first fills up the arguments.
       const Piece& piece = pieces[i < pieces.size() ? i : 0];
       const size_t offset = static_cast<size_t>(piece.first) * element_;
       call.memory(launch.in<char>(static_cast<int>(piece.variable)) + offset);
@@ -200,8 +201,8 @@ class Update final : public op::Executable {
       };
       pass(layout_.variable(piece.variable));
       for (size_t k = 0; k < layout_.slots_each(); ++k) pass(layout_.slot(piece.variable, k));
-      call.whole(i < pieces.size() ? piece.count : 0);
-      elements += i < pieces.size() ? piece.count : 0;
+      call.whole(piece.count);
+      if (i < pieces.size()) elements += piece.count;
     }
     call.each(elements);
   }
