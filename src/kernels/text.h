@@ -103,6 +103,10 @@ Text Tanh(TextTag<T>, const Text& x) {
   return call("tanh", x);
 }
 template <class T>
+Text Expm1(TextTag<T>, const Text& x) {
+  return call("expm1_of", x);
+}
+template <class T>
 Text Log1p(TextTag<T>, const Text& x) {
   return call("log1p_of", x);
 }
@@ -124,11 +128,11 @@ Text exp_of(TextTag<T>, const Text& x) {
 }
 template <class T>
 Text expm1_of(TextTag<T>, const Text& x) {
-  return call("expm1", x);
+  return call("expm1_of", x);
 }
 template <class T>
 Text log_of(TextTag<T>, const Text& x) {
-  return call("log", x);
+  return call("log_of", x);
 }
 template <class T>
 Text log1p_of(TextTag<T>, const Text& x) {
@@ -145,14 +149,6 @@ Text cos_of(TextTag<T>, const Text& x) {
 template <class T>
 Text tan_of(TextTag<T>, const Text& x) {
   return call("tan", x);
-}
-template <class T>
-Text sinh_of(TextTag<T>, const Text& x) {
-  return call("sinh", x);
-}
-template <class T>
-Text cosh_of(TextTag<T>, const Text& x) {
-  return call("cosh", x);
 }
 template <class T>
 Text mod_of(TextTag<T>, const Text& a, const Text& b) {

@@ -161,6 +161,44 @@ TEST_P(GpuElementwise, FunctionsAgreeWithTheCpus) {
   if (GetParam() == KernelForm::serial) compare_functions<double>();
 }
 
+TEST(GpuElementwiseOps, HaveKernelsForTheTypesOfTheCpus) {
+  const op::Registry& registry = op::Registry::instance();
+  std::vector<std::string> ops = {"equal",
+                                  "not_equal",
+                                  "less",
+                                  "less_equal",
+                                  "greater",
+                                  "greater_equal",
+                                  "logical_and",
+                                  "logical_or",
+                                  "logical_xor",
+                                  "logical_not",
+                                  "is_nan",
+                                  "is_inf",
+                                  "is_finite",
+                                  "where",
+                                  "cast",
+                                  "broadcast_to",
+                                  "fill",
+                                  "share",
+                                  "inverse_deviation",
+                                  "dropout_keep",
+                                  "sigmoid_cross_entropy",
+                                  "fused",
+                                  "gelu_with_slope",
+                                  "gelu_tanh_with_slope",
+                                  "silu_with_slope"};
+  for (const std::string& name : registry.op_names()) {
+    if (registry.op(name).pointwise) ops.push_back(name);
+  }
+  for (const std::string& name : ops) {
+    for (DType dtype : kernels::all_dtypes()) {
+      EXPECT_EQ(registry.has_kernel(name, "gpu", dtype), registry.has_kernel(name, "cpu", dtype))
+          << name << " of " << name_of(dtype);
+    }
+  }
+}
+
 /// Small whole numbers, with which arithmetic is exact.
 Tensor counting(const Shape& shape, int first) {
   std::vector<float> values(static_cast<size_t>(shape.count()));
@@ -321,6 +359,33 @@ TEST_P(GpuElementwise, CastsBetweenTypes) {
       })(Tensors{Tensor::copy_of(bytes.data(), from, x.shape())});
     });
   }
+}
+
+/// The gradient of a mean over the batches of all replicas, whose sizes only the step knows.
+TEST_P(GpuElementwise, BroadcastsAreScaledByTheStepsRows) {
+  const devices::DevicePtr gpu = devices::find_device(DeviceSpec::parse("/GPU:0"));
+  const op::Signature s{&op::find_op("broadcast_to"),
+                        {{DType::float32, {3}}},
+                        {{DType::float32, {4, 3}}},
+                        {{"scale", int64_t{2}}, {"divisor", int64_t{-2}}},
+                        {}};
+  const op::ExecutablePtr executable = op::Registry::instance().prepare(s, *gpu, 1);
+  op::StepScalars step;
+  step.global_rows = 16;
+  const Tensor block = copy_to_device(Tensor::copy_of(&step, DType::uint8, {64}), "/GPU:0");
+  const Tensor x = copy_to_device(Tensor::from(std::vector<float>{32, 64, 96}, {3}), "/GPU:0");
+  const Tensor y = copy_to_device(Tensor::from(std::vector<float>(12), {4, 3}), "/GPU:0");
+  void* const slots[] = {x.body()->data(), y.body()->data()};
+  const int operands[] = {0, 1};
+  op::Launch launch;
+  launch.slots = slots;
+  launch.operands = operands;
+  launch.inputs = 1;
+  launch.outputs = 1;
+  launch.queue = &gpu->queue();
+  launch.step_block = block.body()->data();
+  gpu->queue().submit([&] { executable->run(launch); });
+  EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3}));
 }
 
 /// leaky_relu(product + bias) - companion; the bias and the companion may be missing.

@@ -11,13 +11,14 @@
 
 #include <cstdint>
 
-#include "kernels/text.h"
+// The functions of Texts, for files that include kernels/text.h.
+namespace tandem::kernels::text {}
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {
 namespace {
 
-/// Highway's functions of vectors, and the same of Texts.
+/// Highway's functions of vectors, and the same of Texts for who includes those.
 namespace hn {
 using namespace hwy::HWY_NAMESPACE;
 using namespace text;

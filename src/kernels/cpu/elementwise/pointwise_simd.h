@@ -13,6 +13,7 @@
 
 #include "kernels/cpu/elementwise/pointwise.h"
 #include "kernels/cpu/simd.h"
+#include "kernels/text.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {

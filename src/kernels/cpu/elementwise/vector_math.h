@@ -16,6 +16,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/simd.h"
+#include "kernels/text.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace tandem::kernels::cpu::HWY_NAMESPACE {

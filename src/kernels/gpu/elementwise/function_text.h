@@ -12,7 +12,7 @@
 
 namespace tandem::kernels::gpu {
 
-/// For floating numbers: exp_of, log1p_of, floor_mod, power.
+/// For floating numbers: exp_of, expm1_of, log_of, log1p_of, floor_mod, power.
 extern const std::string_view kMathFunctions;
 
 /// For whole numbers, that wrap round and never trap: add_of, floor_div_of, ..
