@@ -26,6 +26,7 @@ ROOMS = {
     "kernels/gpu": "elementwise shaping reduction random loss normalization gemm convolution attention".split(),
     "kernels/cpu": "shaping elementwise reduction random loss normalization gemm convolution attention".split(),
     "graph": "passes".split(),
+    "execution": "pipeline".split(),
     "keras": "losses metrics layers models applications optimizers datasets training".split(),
 }
 PRIVATE = {"cpu", "test", "local", "gpu", "opencl", "cuda"}
