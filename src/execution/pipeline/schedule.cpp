@@ -26,11 +26,11 @@ struct Pass {
 };
 
 /// The numbers of a pipeline, and who comes before whom.
-class Layout {
+class ModelChunks {
  public:
-  explicit Layout(const PipelineShape& shape) : shape_(shape) {}
+  explicit ModelChunks(const PipelineShape& shape) : shape_(shape) {}
 
-  int chunks() const { return shape_.stages * shape_.chunks; }
+  int count() const { return shape_.stages * shape_.chunks; }
   int model_chunk(int stage, int chunk) const { return chunk * shape_.stages + stage; }
   int stage_of(int model_chunk) const { return model_chunk % shape_.stages; }
   int passes_of_stage() const { return shape_.microbatches * shape_.chunks; }
@@ -89,10 +89,10 @@ void check(const PipelineShape& shape) {
 
 /// A stage's passes in their order: forward passes until enough are in flight, then one of each in
 /// turn, then the backward passes that are left.
-std::vector<Pass> order_of(const Layout& layout, int stage, int allowance) {
-  const std::vector<Pass> forwards = layout.forwards();
-  const std::vector<Pass> backwards = layout.backwards();
-  const auto ahead = static_cast<size_t>(layout.most_in_flight(stage) + allowance);
+std::vector<Pass> order_of(const ModelChunks& chunks, int stage, int allowance) {
+  const std::vector<Pass> forwards = chunks.forwards();
+  const std::vector<Pass> backwards = chunks.backwards();
+  const auto ahead = static_cast<size_t>(chunks.most_in_flight(stage) + allowance);
   std::vector<Pass> order;
   for (size_t i = 0; i < forwards.size() + ahead; ++i) {
     if (i < forwards.size()) order.push_back(forwards[i]);
@@ -103,13 +103,13 @@ std::vector<Pass> order_of(const Layout& layout, int stage, int allowance) {
 }
 
 /// A stage's passes with what it receives before each and sends after it.
-StageTasks tasks_of(const Layout& layout, int stage, const std::vector<Pass>& order) {
+StageTasks tasks_of(const ModelChunks& chunks, int stage, const std::vector<Pass>& order) {
   using enum PipelineAction;
   StageTasks tasks;
   for (const Pass& pass : order) {
-    const int chunk = layout.model_chunk(stage, pass.chunk);
+    const int chunk = chunks.model_chunk(stage, pass.chunk);
     const bool is_first = chunk == 0;
-    const bool is_last = chunk == layout.chunks() - 1;
+    const bool is_last = chunk == chunks.count() - 1;
     const auto add = [&](PipelineAction action) {
       tasks.push_back({action, pass.microbatch, pass.chunk});
     };
@@ -131,7 +131,7 @@ StageTasks tasks_of(const Layout& layout, int stage, const std::vector<Pass>& or
 class Check {
  public:
   Check(const PipelineShape& shape, const PipelineSchedule& schedule)
-      : layout_(shape),
+      : chunks_(shape),
         shape_(shape),
         schedule_(schedule),
         stages_(static_cast<size_t>(shape.stages)) {
@@ -139,7 +139,7 @@ class Check {
       fail(fmt::format("{} lists of tasks for {} stages", schedule.size(), stages_.size()));
     }
     for (Stage& stage : stages_) {
-      stage.forward.assign(static_cast<size_t>(layout_.passes_of_stage()), 0);
+      stage.forward.assign(static_cast<size_t>(chunks_.passes_of_stage()), 0);
       stage.backward = stage.forward;
     }
   }
@@ -195,7 +195,7 @@ class Check {
   }
 
   Message message_for(int s, const PipelineTask& task) const {
-    return {task.action == PipelineAction::receive_gradient, layout_.model_chunk(s, task.chunk),
+    return {task.action == PipelineAction::receive_gradient, chunks_.model_chunk(s, task.chunk),
             task.microbatch};
   }
 
@@ -228,7 +228,7 @@ class Check {
   void do_next(int s) {
     Stage& stage = stages_[static_cast<size_t>(s)];
     const PipelineTask& task = next_of(s);
-    const int chunk = layout_.model_chunk(s, task.chunk);
+    const int chunk = chunks_.model_chunk(s, task.chunk);
     const double before = stage.now;
     switch (task.action) {
       case PipelineAction::receive_input:
@@ -279,7 +279,7 @@ class Check {
   }
 
   void forward(Stage& stage, int s, const PipelineTask& task) {
-    const int chunk = layout_.model_chunk(s, task.chunk);
+    const int chunk = chunks_.model_chunk(s, task.chunk);
     need(chunk == 0 || received_.contains({false, chunk, task.microbatch}), s, task,
          "before its input came");
     need(++count_of(stage.forward, task) == 1, s, task, "twice");
@@ -288,9 +288,9 @@ class Check {
   }
 
   void backward(Stage& stage, int s, const PipelineTask& task) {
-    const int chunk = layout_.model_chunk(s, task.chunk);
+    const int chunk = chunks_.model_chunk(s, task.chunk);
     need(count_of(stage.forward, task) == 1, s, task, "before the forward pass");
-    need(chunk == layout_.chunks() - 1 || received_.contains({true, chunk, task.microbatch}), s,
+    need(chunk == chunks_.count() - 1 || received_.contains({true, chunk, task.microbatch}), s,
          task, "before its gradient came");
     need(++count_of(stage.backward, task) == 1, s, task, "twice");
     --stage.in_flight;
@@ -336,7 +336,7 @@ class Check {
     return report;
   }
 
-  Layout layout_;
+  ModelChunks chunks_;
   const PipelineShape& shape_;
   const PipelineSchedule& schedule_;
   std::vector<Stage> stages_;
@@ -349,11 +349,11 @@ class Check {
 
 PipelineSchedule make_schedule(const PipelineShape& shape) {
   check(shape);
-  const Layout layout(shape);
+  const ModelChunks chunks(shape);
   for (int allowance = 0;; ++allowance) {
     PipelineSchedule schedule;
     for (int s = 0; s < shape.stages; ++s) {
-      schedule.push_back(tasks_of(layout, s, order_of(layout, s, allowance)));
+      schedule.push_back(tasks_of(chunks, s, order_of(chunks, s, allowance)));
     }
     // With all forward passes first nobody waits for ever, so this comes to an end.
     if (Check(shape, schedule).completes()) return schedule;
