@@ -32,7 +32,6 @@ class ModelChunks {
 
   int count() const { return shape_.stages * shape_.chunks; }
   int model_chunk(int stage, int chunk) const { return chunk * shape_.stages + stage; }
-  int stage_of(int model_chunk) const { return model_chunk % shape_.stages; }
   int passes_of_stage() const { return shape_.microbatches * shape_.chunks; }
 
   /// A stage's forward passes in their order: a group of as many micro-batches as there are stages
