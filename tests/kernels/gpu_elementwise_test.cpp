@@ -375,15 +375,15 @@ TEST_P(GpuElementwise, BroadcastsAreScaledByTheStepsRows) {
   const Tensor block = copy_to_device(Tensor::copy_of(&step, DType::uint8, {64}), "/GPU:0");
   const Tensor x = copy_to_device(Tensor::from(std::vector<float>{32, 64, 96}, {3}), "/GPU:0");
   const Tensor y = copy_to_device(Tensor::from(std::vector<float>(12), {4, 3}), "/GPU:0");
-  void* const slots[] = {x.body()->data(), y.body()->data()};
+  void* const addresses[] = {x.body()->data(), y.body()->data()};
   const int operands[] = {0, 1};
   op::Launch launch;
-  launch.slots = slots;
+  launch.addresses = addresses;
   launch.operands = operands;
   launch.inputs = 1;
   launch.outputs = 1;
   launch.queue = &gpu->queue();
-  launch.step_block = block.body()->data();
+  launch.device_step = block.body()->data();
   gpu->queue().submit([&] { executable->run(launch); });
   EXPECT_EQ(y.to_vector<float>(), (std::vector<float>{1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3}));
 }
