@@ -79,7 +79,7 @@ interop:
 # The loader finds libraries under its own folders only once it has looked at them again.
 install:
 	@$(DEPS) build
-	@$(call build,$(BUILD),$(EVERYWHERE),tandem tandem_tool)
+	@$(call build,$(BUILD),$(EVERYWHERE),tandem tandem_plugins tandem_tool)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 	@test -n "$(DESTDIR)" -o "$$(id -u)" -ne 0 || ldconfig
 

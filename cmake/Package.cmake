@@ -27,6 +27,9 @@ configure_file(cmake/tandem.pc.in tandem.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/tandem.pc DESTINATION ${pkgconfig_dir})
 
 install(TARGETS tandem EXPORT tandem_targets)
+foreach(plugin IN LISTS tandem_plugins)
+  install(TARGETS ${plugin} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endforeach()
 install(DIRECTORY include/tandem DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 install(EXPORT tandem_targets NAMESPACE tandem:: FILE tandem-targets.cmake DESTINATION ${config_dir})
 configure_package_config_file(cmake/tandem-config.cmake.in tandem-config.cmake

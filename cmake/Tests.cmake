@@ -80,6 +80,10 @@ foreach(folder IN LISTS folders)
 endforeach()
 target_compile_definitions(tandem_test_kernels PRIVATE "${TANDEM_VECTOR_DEFINITION}")
 
+foreach(folder IN ITEMS collective cluster)
+  add_dependencies(tandem_test_${folder} tandem_plugins)
+endforeach()
+
 # A process of its own, for tests that kill it: see tests/checkpoint/trainer.cpp.
 add_executable(tandem_checkpoint_trainer ${tests_dir}/checkpoint/trainer.cpp)
 tandem_test_target(tandem_checkpoint_trainer)

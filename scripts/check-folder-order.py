@@ -29,7 +29,7 @@ ROOMS = {
     "execution": "pipeline".split(),
     "keras": "losses metrics layers models applications optimizers datasets training".split(),
 }
-PRIVATE = {"cpu", "test", "local", "gpu", "opencl", "cuda"}
+PRIVATE = {"cpu", "test", "local", "gpu", "opencl", "cuda", "ucx", "grpc"}
 # What backends have in common.
 BASES = {"opencl": "gpu", "cuda": "gpu"}
 # The file, and what it names or includes.

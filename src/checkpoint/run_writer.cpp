@@ -18,7 +18,7 @@ constexpr size_t kChunkBytes = 1 << 20;
 constexpr size_t kThreads = 3;
 
 /// A part of a run that lies in one chunk of the file.
-struct Piece {
+struct WrittenPiece {
   size_t run = 0;
   size_t bytes = 0;
   uint32_t crc = 0;
@@ -57,7 +57,7 @@ class Chunks {
   std::vector<uint32_t> checksums() const {
     std::vector<uint32_t> crcs(runs_.size());
     for (const auto& chunk : pieces_) {
-      for (const Piece& piece : chunk) {
+      for (const WrittenPiece& piece : chunk) {
         crcs[piece.run] = combine_crc32c(crcs[piece.run], piece.crc, piece.bytes);
       }
     }
@@ -67,7 +67,7 @@ class Chunks {
  private:
   const std::span<const ByteRun> runs_;
   std::vector<uint64_t> starts_;
-  std::vector<std::vector<Piece>> pieces_;  // The pieces of each chunk.
+  std::vector<std::vector<WrittenPiece>> pieces_;  // The pieces of each chunk.
   uint64_t bytes_ = 0;
 };
 

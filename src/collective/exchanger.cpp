@@ -1,0 +1,242 @@
+#include "collective/exchanger.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <poll.h>
+#include <pthread.h>
+
+#include <algorithm>
+
+#include "tandem/error.h"
+
+namespace tandem::collective {
+namespace {
+
+using core::Clock;
+
+constexpr size_t kLargeBytes = size_t{512} << 10;
+constexpr size_t kMostRunning = 4;  // Exchanges at once.
+constexpr std::chrono::milliseconds kNap{10};
+constexpr std::chrono::milliseconds kNoticeable{100};
+
+double seconds_between(Clock::time_point a, Clock::time_point b) {
+  return std::chrono::duration<double>(b - a).count();
+}
+
+void check_pieces(const op::Exchange& exchange, int size) {
+  if (exchange.root < 0 || exchange.root >= size) {
+    throw InvalidArgument(fmt::format("{} '{}': root {} is none of {} ranks",
+                                      name_of(exchange.kind), exchange.name, exchange.root, size));
+  }
+  for (const op::Piece& piece : exchange.pieces) {
+    if (piece.count >= 0 && (piece.data != nullptr || piece.count == 0)) continue;
+    throw InvalidArgument(fmt::format("{} '{}': a piece of {} elements at {}",
+                                      name_of(exchange.kind), exchange.name, piece.count,
+                                      piece.data));
+  }
+}
+
+}  // namespace
+
+/// Keeps the exchanger's own thread away from the transport.
+class Exchanger::CallersTurn {
+ public:
+  explicit CallersTurn(Exchanger& exchanger) : exchanger_(exchanger) {
+    exchanger_.callers_.fetch_add(1);
+    lock_ = std::unique_lock(exchanger_.mutex_);
+  }
+  ~CallersTurn() {
+    const bool wake = exchanger_.callers_.fetch_sub(1) == 1 && exchanger_.large_ > 0;
+    lock_.unlock();
+    if (wake) exchanger_.changed_.notify_one();
+  }
+  CallersTurn(const CallersTurn&) = delete;
+  CallersTurn& operator=(const CallersTurn&) = delete;
+
+  std::unique_lock<std::mutex>& lock() { return lock_; }
+
+ private:
+  Exchanger& exchanger_;
+  std::unique_lock<std::mutex> lock_;
+};
+
+Exchanger::Exchanger(std::unique_ptr<Transport> transport, ExchangerOptions options)
+    : options_(std::move(options)),
+      transport_(std::move(transport)),
+      context_{*transport_, memory_, options_.rank, options_.size, options_.tag_seed} {
+  if (!options_.judge) {
+    options_.judge = [](const ExchangeTrouble& trouble) {
+      const std::string text = fmt::format("{}: waited {:.1f} s for ranks {}{}{}", trouble.exchange,
+                                           trouble.seconds, fmt::join(trouble.ranks, ", "),
+                                           trouble.detail.empty() ? "" : ": ", trouble.detail);
+      return trouble.kind == ExchangeTrouble::Kind::overdue
+                 ? std::make_exception_ptr(DeadlineExceeded(text))
+                 : std::make_exception_ptr(Unavailable(text));
+    };
+  }
+}
+
+Exchanger::~Exchanger() {
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+  }
+  changed_.notify_all();
+  if (thread_.joinable()) thread_.join();
+  const std::lock_guard lock(mutex_);
+  if (started_.empty() && !failed_) {
+    transport_->flush();
+  } else {
+    give_up();
+  }
+}
+
+Exchanger::Ticket Exchanger::start(const op::Exchange& exchange) {
+  check_pieces(exchange, options_.size);
+  CallersTurn turn(*this);
+  throw_if_failed();
+  Started& started = started_.emplace_back();
+  started.ticket = ++last_ticket_;
+  started.name = exchange.name;
+  started.pieces.assign(exchange.pieces.begin(), exchange.pieces.end());
+  started.exchange = exchange;
+  started.exchange.pieces = started.pieces;
+  started.exchange.name = started.name;
+  started.moved = Clock::now();
+  started.large = bytes_of(exchange) >= kLargeBytes;
+  if (started.large && ++large_ > 0 && !thread_.joinable()) {
+    thread_ = std::thread([this] { run_thread(); });
+    pthread_setname_np(thread_.native_handle(), "tandem-exchange");
+  }
+  drive();
+  return last_ticket_;
+}
+
+void Exchanger::wait(Ticket ticket) {
+  CallersTurn turn(*this);
+  const auto is_done = [&] { return started_.empty() || started_.front().ticket > ticket; };
+  Clock::time_point idle_since{};
+  while (throw_if_failed(), !is_done()) {
+    if (drive()) {
+      idle_since = {};
+      continue;
+    }
+    const auto now = Clock::now();
+    if (idle_since == Clock::time_point{}) idle_since = now;
+    if (now - idle_since < core::kSpinTime && core::AtWork::cores_suffice()) continue;
+    look_for_trouble(now);
+    sleep(turn.lock());
+  }
+}
+
+void Exchanger::fail(std::exception_ptr failure) {
+  const std::lock_guard lock(failure_mutex_);
+  if (failure_ != nullptr) return;
+  failure_ = std::move(failure);
+  failed_ = true;
+}
+
+std::exception_ptr Exchanger::failure() const {
+  const std::lock_guard lock(failure_mutex_);
+  return failure_;
+}
+
+std::string Exchanger::waiting() const {
+  const std::lock_guard lock(failure_mutex_);
+  return waiting_;
+}
+
+/// Lets the first exchanges go on; true if something happened.
+bool Exchanger::drive() {
+  bool moved = transport_->progress();
+  const size_t count = std::min(started_.size(), kMostRunning);
+  for (size_t i = 0; i < count; ++i) {
+    Started& started = started_[i];
+    bool went_on = false;
+    if (started.running == nullptr) {
+      started.running = begin_exchange(context_, started.exchange, started.ticket);
+      went_on = true;
+    }
+    if (!started.running->is_done()) went_on = started.running->advance() || went_on;
+    if (went_on) started.moved = Clock::now();
+    moved = moved || went_on;
+  }
+  while (!started_.empty() && started_.front().running != nullptr &&
+         started_.front().running->is_done()) {
+    if (started_.front().large) --large_;
+    started_.pop_front();
+    const std::lock_guard lock(failure_mutex_);
+    waiting_.clear();
+  }
+  return moved;
+}
+
+/// Is called when nothing moves. Finds out whether it ever will.
+void Exchanger::look_for_trouble(Clock::time_point now) {
+  if (started_.empty() || started_.front().running == nullptr) return;
+  const Started& first = started_.front();
+  const auto idle = now - first.moved;
+  ExchangeTrouble trouble;
+  trouble.seconds = seconds_between(first.moved, now);
+  trouble.exchange =
+      fmt::format("{} #{} '{}'", name_of(first.exchange.kind), first.ticket, first.name);
+  const std::vector<int> awaited = first.running->awaited();
+  for (const int rank : awaited) {
+    if (transport_->failure(rank).empty()) continue;
+    trouble.kind = ExchangeTrouble::Kind::peer_lost;
+    trouble.ranks = {rank};
+    trouble.detail = transport_->failure(rank);
+    fail(options_.judge(trouble));
+    return;
+  }
+  if (idle >= options_.timeout) {
+    trouble.ranks = awaited;
+    fail(options_.judge(trouble));
+  } else if (idle >= kNoticeable) {
+    const std::lock_guard lock(failure_mutex_);
+    waiting_ = fmt::format("{}, for rank {}", trouble.exchange, fmt::join(awaited, ", "));
+  }
+}
+
+/// Returns when something can be moved, or soon. Others may have the lock meanwhile.
+void Exchanger::sleep(std::unique_lock<std::mutex>& lock) {
+  const int events = transport_->arm();
+  if (events < 0) return;
+  pollfd entry{events, POLLIN, 0};
+  lock.unlock();
+  poll(&entry, 1, static_cast<int>(kNap.count()));
+  lock.lock();
+}
+
+void Exchanger::throw_if_failed() {
+  if (!failed_.load(std::memory_order_relaxed)) return;
+  give_up();
+  std::rethrow_exception(failure());
+}
+
+/// Afterwards nothing touches the pieces of exchanges.
+void Exchanger::give_up() {
+  if (given_up_) return;
+  given_up_ = true;
+  transport_->disconnect();
+  for (Started& started : started_) {
+    if (started.running != nullptr) started.running->cancel();
+  }
+  started_.clear();
+  large_ = 0;
+}
+
+void Exchanger::run_thread() {
+  std::unique_lock lock(mutex_);
+  const auto has_work = [&] { return large_ > 0 && callers_ == 0 && !failed_; };
+  while (!ending_) {
+    if (!has_work()) {
+      changed_.wait(lock, [&] { return ending_ || has_work(); });
+    } else if (!drive()) {
+      look_for_trouble(Clock::now());
+      sleep(lock);
+    }
+  }
+}
+
+}  // namespace tandem::collective

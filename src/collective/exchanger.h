@@ -1,0 +1,109 @@
+/// The exchanges of a group over a transport: who drives them, how long they wait, how they fail.
+///
+/// Small exchanges are driven by the thread that waits for them, which polls: nobody else is woken.
+/// Large ones are driven by a thread of the exchanger while their starter computes, and by the
+/// starter once it waits. That thread exists from the first large exchange on.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "collective/process_exchange.h"
+#include "collective/transport.h"
+#include "core/signal.h"
+#include "op/group.h"
+
+namespace tandem::collective {
+
+/// Why an exchange does not go on.
+struct ExchangeTrouble {
+  enum class Kind { peer_lost, overdue };
+  Kind kind = Kind::overdue;
+  std::vector<int> ranks;  ///< Those that are lost, or awaited.
+  std::string exchange;    ///< "all-reduce #4512 'dense/kernel'"
+  double seconds = 0;      ///< How long nothing has moved.
+  std::string detail;      ///< What the transport says.
+};
+
+struct ExchangerOptions {
+  int rank = 0;
+  int size = 1;
+  uint64_t tag_seed = 0;
+  /// How long an exchange may make no progress.
+  std::chrono::nanoseconds timeout = std::chrono::seconds(60);
+  /// Makes the error of a trouble; called by whoever drives.
+  std::function<std::exception_ptr(const ExchangeTrouble&)> judge = {};
+};
+
+class Exchanger {
+ public:
+  using Ticket = op::Group::Ticket;
+
+  /// The transport is connected to all peers.
+  Exchanger(std::unique_ptr<Transport> transport, ExchangerOptions options);
+  ~Exchanger();
+  Exchanger(const Exchanger&) = delete;
+  Exchanger& operator=(const Exchanger&) = delete;
+
+  Ticket start(const op::Exchange& exchange);
+  void wait(Ticket ticket);
+
+  /// From any thread: present and later calls throw this. The first failure stays.
+  void fail(std::exception_ptr failure);
+
+  /// What is waited for since a tenth of a second or longer: "all-reduce #12 'x', for rank 2". Any
+  /// thread may ask.
+  std::string waiting() const;
+
+ private:
+  struct Started {
+    Ticket ticket = 0;
+    std::string name;
+    bool large = false;
+    op::Exchange exchange;
+    std::vector<op::Piece> pieces;
+    std::unique_ptr<ProcessExchange> running;
+    core::Clock::time_point moved;  // When something last happened to it.
+  };
+  class CallersTurn;
+
+  bool drive();
+  void look_for_trouble(core::Clock::time_point now);
+  void sleep(std::unique_lock<std::mutex>& lock);
+  void throw_if_failed();
+  void give_up();
+  void run_thread();
+  std::exception_ptr failure() const;
+
+  ExchangerOptions options_;
+  std::unique_ptr<Transport> transport_;
+  MessageMemory memory_;
+  ExchangeContext context_;
+
+  std::mutex mutex_;  // Guards the transport and what follows.
+  std::deque<Started> started_;
+  Ticket last_ticket_ = 0;
+  int large_ = 0;
+  bool given_up_ = false;
+  std::thread thread_;
+  std::condition_variable changed_;
+  std::atomic<int> callers_{
+      0};  // Threads in start and wait; the exchanger's own thread yields to them.
+  std::atomic<bool> ending_{false};
+
+  std::atomic<bool> failed_{false};
+  mutable std::mutex failure_mutex_;  // Guards the two below.
+  std::exception_ptr failure_;
+  std::string waiting_;
+};
+
+}  // namespace tandem::collective

@@ -1,0 +1,35 @@
+#include "collective/transport.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+
+#include "core/plugin.h"
+#include "tandem/error.h"
+
+namespace tandem::collective {
+
+std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
+  if (options.kind != "auto" && options.kind != "tcp" && options.kind != "shm") {
+    throw InvalidArgument(
+        fmt::format("transport: there is no '{}'; there are auto, tcp and shm", options.kind));
+  }
+  // UCX reads these when it is loaded. It must not print, must not catch signals nor replace
+  // malloc.
+  for (const auto& [name, value] : {std::pair{"UCX_LOG_LEVEL", "fatal"},
+                                    {"UCX_HANDLE_ERRORS", "none"},
+                                    {"UCX_MEM_EVENTS", "n"},
+                                    {"UCX_POSIX_ERROR_HANDLING", "y"},
+                                    {"UCX_WARN_UNUSED_ENV_VARS", "n"}}) {
+    setenv(name, value, 0);
+  }
+  using Open = Transport* (*)(const TransportOptions&, std::string&);
+  const auto open =
+      reinterpret_cast<Open>(core::plugin_function("ucx", "tandem_open_ucx", "libucx-dev"));
+  std::string error;
+  std::unique_ptr<Transport> transport(open(options, error));
+  if (transport == nullptr) throw Unavailable(fmt::format("transport {}: {}", options.kind, error));
+  return transport;
+}
+
+}  // namespace tandem::collective

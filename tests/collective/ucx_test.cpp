@@ -1,0 +1,132 @@
+/// The exchanges of processes over UCX, in one process: a thread and a transport per rank.
+#include <chrono>
+
+#include "collective/exchanger.h"
+#include "collective/group_contract.h"
+#include "tandem/cluster.h"
+
+namespace tandem::contract {
+namespace {
+
+/// What the cluster does for its groups, done by memory that the ranks share.
+struct SharedTexts {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> texts;
+  int present = 0;
+};
+
+class UcxGroup final : public op::Group {
+ public:
+  UcxGroup(std::unique_ptr<collective::Transport> transport,
+           const collective::ExchangerOptions& options, std::shared_ptr<SharedTexts> texts,
+           std::shared_ptr<std::vector<std::weak_ptr<UcxGroup>>> all)
+      : rank_(options.rank),
+        size_(options.size),
+        texts_(std::move(texts)),
+        all_(std::move(all)),
+        exchanger_(std::move(transport), options) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::string describe(int rank) const override { return "rank " + std::to_string(rank); }
+  Ticket start(const op::Exchange& exchange) override { return exchanger_.start(exchange); }
+  void wait(Ticket ticket) override { exchanger_.wait(ticket); }
+  std::vector<std::string> gather_texts(std::string_view, std::string text) override {
+    std::unique_lock lock(texts_->mutex);
+    texts_->texts.resize(static_cast<size_t>(size_));
+    texts_->texts[static_cast<size_t>(rank_)] = std::move(text);
+    ++texts_->present;
+    texts_->changed.notify_all();
+    texts_->changed.wait(lock, [&] { return texts_->present == size_; });
+    return texts_->texts;
+  }
+  void abort(std::string_view reason) override {
+    const auto error =
+        std::make_exception_ptr(Aborted(describe(rank_) + ": " + std::string(reason)));
+    for (const auto& entry : *all_) {
+      if (const auto group = entry.lock()) group->exchanger_.fail(error);
+    }
+  }
+  void note_progress(std::string_view, std::int64_t) override {}
+
+ private:
+  int rank_;
+  int size_;
+  std::shared_ptr<SharedTexts> texts_;
+  std::shared_ptr<std::vector<std::weak_ptr<UcxGroup>>> all_;
+  collective::Exchanger exchanger_;
+};
+
+Groups make_groups(const std::string& kind, int size, std::chrono::milliseconds patience) {
+  std::vector<std::unique_ptr<collective::Transport>> transports;
+  for (int r = 0; r < size; ++r) transports.push_back(collective::open_transport({.kind = kind}));
+  for (auto& transport : transports) {
+    for (int r = 0; r < size; ++r) {
+      if (transport == transports[static_cast<size_t>(r)]) continue;
+      const std::string wrong =
+          transport->connect(r, transports[static_cast<size_t>(r)]->address());
+      if (!wrong.empty()) throw Unavailable(wrong);
+    }
+  }
+  const auto texts = std::make_shared<SharedTexts>();
+  const auto all = std::make_shared<std::vector<std::weak_ptr<UcxGroup>>>();
+  Groups groups;
+  for (int r = 0; r < size; ++r) {
+    collective::ExchangerOptions options{
+        .rank = r, .size = size, .tag_seed = 0x5eed, .timeout = patience};
+    const auto group = std::make_shared<UcxGroup>(std::move(transports[static_cast<size_t>(r)]),
+                                                  options, texts, all);
+    all->push_back(group);
+    groups.push_back(group);
+  }
+  return groups;
+}
+
+GroupKind kind_of(const std::string& transport) {
+  return {transport, [transport](int size, std::chrono::milliseconds patience) {
+            return make_groups(transport, size, patience);
+          }};
+}
+
+std::string name_of_case(const testing::TestParamInfo<std::tuple<GroupKind, int>>& info) {
+  return std::get<0>(info.param).name + std::to_string(std::get<1>(info.param));
+}
+
+INSTANTIATE_TEST_SUITE_P(Ucx, GroupContract,
+                         testing::Combine(testing::Values(kind_of("tcp"), kind_of("shm")),
+                                          testing::Range(1, 6)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(Ucx, GroupFaults,
+                         testing::Combine(testing::Values(kind_of("tcp"), kind_of("shm")),
+                                          testing::Values(2, 4)),
+                         name_of_case);
+
+TEST(OpenTransport, NamesTheKindsThereAre) {
+  try {
+    collective::open_transport({.kind = "pigeons"});
+    FAIL();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(), "transport: there is no 'pigeons'; there are auto, tcp and shm");
+  }
+}
+
+TEST(PartOfPiece, PartsAreWholeChunksThatCoverThePiece) {
+  for (const int64_t count :
+       {int64_t{0}, int64_t{1}, int64_t{64}, int64_t{65}, int64_t{1000}, int64_t{100'000}}) {
+    for (int size = 1; size < 8; ++size) {
+      int64_t at = 0;
+      for (int r = 0; r < size; ++r) {
+        const auto [begin, end] = op::part_of_piece(count, r, size);
+        EXPECT_EQ(begin, at);
+        EXPECT_TRUE(begin % 64 == 0 || begin == count);
+        EXPECT_LE(end - begin, (count / 64 / size + 2) * 64);
+        at = end;
+      }
+      EXPECT_EQ(at, count);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tandem::contract
