@@ -26,3 +26,4 @@ function(tandem_plugin name folder package)
 endfunction()
 
 tandem_plugin(ucx collective/ucx libucx-dev ucx)
+tandem_plugin(grpc cluster/grpc "libgrpc++-dev libssl-dev" grpc++ openssl)

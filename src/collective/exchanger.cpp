@@ -76,7 +76,9 @@ Exchanger::Exchanger(std::unique_ptr<Transport> transport, ExchangerOptions opti
   }
 }
 
-Exchanger::~Exchanger() {
+Exchanger::~Exchanger() { finish(); }
+
+void Exchanger::finish() {
   {
     const std::lock_guard lock(mutex_);
     ending_ = true;
@@ -84,11 +86,9 @@ Exchanger::~Exchanger() {
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   const std::lock_guard lock(mutex_);
-  if (started_.empty() && !failed_) {
-    transport_->flush();
-  } else {
-    give_up();
-  }
+  if (started_.empty() && !failed_ && !given_up_ && last_ticket_ > 0) transport_->flush();
+  fail(std::make_exception_ptr(FailedPrecondition("this group of processes has ended")));
+  give_up();
 }
 
 Exchanger::Ticket Exchanger::start(const op::Exchange& exchange) {

@@ -60,6 +60,9 @@ class Exchanger {
   /// From any thread: present and later calls throw this. The first failure stays.
   void fail(std::exception_ptr failure);
 
+  /// Waits until what was sent has left this process; nothing can be started afterwards.
+  void finish();
+
   /// What is waited for since a tenth of a second or longer: "all-reduce #12 'x', for rank 2". Any
   /// thread may ask.
   std::string waiting() const;

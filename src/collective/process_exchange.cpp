@@ -354,7 +354,8 @@ class PartsExchange final : public ProcessExchange {
     if (part.rank != context_.rank) {
       if (contributes(context_.rank)) send(state, part.rank, 0, b, packed(part, b, true), bytes);
     } else if (sums()) {
-      char* to = memory_for(state, stride_of(bytes) * static_cast<size_t>(context_.size - 1));
+      const auto peers = static_cast<size_t>(std::max(1, context_.size - 1));
+      char* to = memory_for(state, stride_of(bytes) * peers);
       for (int peer = 0; peer < context_.size; ++peer) {
         if (peer == context_.rank) continue;
         receive(state, peer, 0, b, to, bytes);

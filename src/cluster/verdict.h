@@ -1,0 +1,18 @@
+/// How a group of processes ended: the first error that its coordinator heard of, which all ranks
+/// then throw.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace tandem::cluster {
+
+struct Verdict {
+  std::string
+      kind;  ///< Of the error: "Unavailable", "DeadlineExceeded", "Aborted", "FailedPrecondition".
+  std::string text;
+
+  std::exception_ptr error() const;
+};
+
+}  // namespace tandem::cluster
