@@ -92,6 +92,14 @@ target_compile_definitions(tandem_test_checkpoint PRIVATE
   TANDEM_CHECKPOINT_TRAINER="$<TARGET_FILE:tandem_checkpoint_trainer>")
 add_dependencies(tandem_test_checkpoint tandem_checkpoint_trainer)
 
+# The same, one of several that train together: see tests/cluster/cluster_member.cpp.
+add_executable(tandem_cluster_member ${tests_dir}/cluster/cluster_member.cpp)
+tandem_test_target(tandem_cluster_member)
+set_target_properties(tandem_cluster_member PROPERTIES OUTPUT_NAME cluster_member)
+target_compile_definitions(tandem_test_cluster PRIVATE
+  TANDEM_CLUSTER_MEMBER="$<TARGET_FILE:tandem_cluster_member>")
+add_dependencies(tandem_test_cluster tandem_cluster_member)
+
 # Compares our ops with TensorFlow's: see tests/interop/run.py and `make interop`.
 find_package(nlohmann_json QUIET)
 if(nlohmann_json_FOUND)

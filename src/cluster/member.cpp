@@ -271,11 +271,10 @@ void Member::beat() {
     if (now - last > seconds(2)) heard_ = now;
     last = now;
     const auto in_phase = std::chrono::duration_cast<seconds>(now - phase_since_).count();
-    beats_->stream->send(Frame{
-        FrameType::beat,
-        {phase_, std::to_string(step_), std::to_string(in_phase),
-         waiting_ ? waiting_()
-                  : ""}}.encode());
+    const Frame frame{FrameType::beat,
+                      {phase_, std::to_string(step_), std::to_string(in_phase),
+                       waiting_ ? waiting_() : std::string()}};
+    if (beats_->known) beats_->stream->send(frame.encode());
     if (!verdict_ && !coordinator_left_) watch_coordinator(now, lock);
     anchor_->changed.wait_for(lock, kBeatEvery, [&] { return ending_; });
   }

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <climits>
+#include <cstdlib>
+#include <cstring>
 #include <ctime>
 #include <thread>
 
@@ -43,10 +45,24 @@ int available_cores() {
   return cores;
 }
 
+namespace {
+
+/// Whoever starts more processes than there are cores says TANDEM_SPIN=0: cores that suffice for
+/// this process are others' too.
+bool may_spin() {
+  static const bool allowed = [] {
+    const char* text = std::getenv("TANDEM_SPIN");
+    return text == nullptr || std::strcmp(text, "0") != 0;
+  }();
+  return allowed;
+}
+
+}  // namespace
+
 AtWork::AtWork(int threads) : threads_(threads) { threads_at_work += threads; }
 AtWork::~AtWork() { threads_at_work -= threads_; }
 bool AtWork::cores_suffice() {
-  return threads_at_work.load(std::memory_order_relaxed) <= available_cores();
+  return threads_at_work.load(std::memory_order_relaxed) <= available_cores() && may_spin();
 }
 
 void Signal::advance() {
