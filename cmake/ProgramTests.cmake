@@ -39,7 +39,7 @@ tandem_program_test(tune_refused tool 1 WITH tune --out /no/such/folder/table
   PRINTS "^tandem: Unavailable: tune: '/no/such/folder/table.new' cannot be written")
 tandem_program_test(no_command tool 106 PRINTS "subcommand is required")
 tandem_program_test(unknown_command tool 109 WITH nonsense
-  PRINTS "^there is no command 'nonsense'; the commands are devices tune$")
+  PRINTS "^there is no command 'nonsense'; the commands are devices run tune$")
 tandem_program_test(version tool 0 WITH --version PRINTS "^tandem ${PROJECT_VERSION}$")
 
 tandem_program_test(bench_help bench 0 WITH --help

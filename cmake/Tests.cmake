@@ -97,8 +97,9 @@ add_executable(tandem_cluster_member ${tests_dir}/cluster/cluster_member.cpp)
 tandem_test_target(tandem_cluster_member)
 set_target_properties(tandem_cluster_member PROPERTIES OUTPUT_NAME cluster_member)
 target_compile_definitions(tandem_test_cluster PRIVATE
-  TANDEM_CLUSTER_MEMBER="$<TARGET_FILE:tandem_cluster_member>")
-add_dependencies(tandem_test_cluster tandem_cluster_member)
+  TANDEM_CLUSTER_MEMBER="$<TARGET_FILE:tandem_cluster_member>"
+  TANDEM_TOOL="$<TARGET_FILE:tandem_tool>")
+add_dependencies(tandem_test_cluster tandem_cluster_member tandem_tool)
 
 # Compares our ops with TensorFlow's: see tests/interop/run.py and `make interop`.
 find_package(nlohmann_json QUIET)

@@ -6,6 +6,7 @@
 namespace tandem::tools {
 
 void add_devices(CLI::App& program);
+void add_run(CLI::App& program);
 void add_tune(CLI::App& program);
 
 }  // namespace tandem::tools

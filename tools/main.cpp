@@ -28,6 +28,7 @@ int main(int count, char** words) {
   program.set_version_flag("--version", "tandem " TANDEM_VERSION);
   program.require_subcommand(1);
   tandem::tools::add_devices(program);
+  tandem::tools::add_run(program);
   tandem::tools::add_tune(program);
   try {
     check_command(program, count, words);

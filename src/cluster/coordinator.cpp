@@ -291,8 +291,8 @@ void Coordinator::on_member_frame(Generation& generation, int rank, const Frame&
     case FrameType::trouble:
       return on_trouble(generation, rank, frame);
     case FrameType::abort:
-      return decide(generation,
-                    {"Aborted", fmt::format("{}: {}", describe(generation, rank), frame.field(0))});
+      return decide(generation, rank, "Aborted",
+                    fmt::format("{}: {}", describe(generation, rank), frame.field(0)));
     case FrameType::leaving:
       member.left = true;
       return;
@@ -319,18 +319,16 @@ void Coordinator::on_text(Generation& generation, int rank, const Frame& frame) 
     gathering.since = Clock::now();
   }
   if (gathering.name != frame.field(1)) {
-    return decide(generation,
-                  {"FailedPrecondition",
-                   fmt::format("{} gathers '{}' where others gather '{}'",
-                               describe(generation, rank), frame.field(1), gathering.name)});
+    return decide(generation, rank, "FailedPrecondition",
+                  fmt::format("{} gathers '{}' where others gather '{}'",
+                              describe(generation, rank), frame.field(1), gathering.name));
   }
   std::string& text = gathering.texts[rank];
   text += frame.field(2);
   if (text.size() > kMostTextBytes) {
-    return decide(generation,
-                  {"FailedPrecondition",
-                   fmt::format("{} gathers a text '{}' of more than {} bytes",
-                               describe(generation, rank), gathering.name, kMostTextBytes)});
+    return decide(generation, rank, "FailedPrecondition",
+                  fmt::format("{} gathers a text '{}' of more than {} bytes",
+                              describe(generation, rank), gathering.name, kMostTextBytes));
   }
   if (frame.field(3) == "1") gathering.complete.insert(rank);
   if (static_cast<int>(gathering.complete.size()) < options_.size) return;
@@ -395,9 +393,9 @@ void Coordinator::on_trouble(Generation& generation, int rank, const Frame& fram
   }
   const std::string what =
       frame.field(0) == "gather" ? fmt::format("gathering '{}'", frame.field(3)) : exchange;
-  decide(generation, {"DeadlineExceeded",
-                      fmt::format("{} waited {} s: have {}; missing {}", what, frame.field(2),
-                                  fmt::join(present, ", "), fmt::join(missing, "; "))});
+  decide(generation, awaited.empty() ? -1 : awaited.front(), "DeadlineExceeded",
+         fmt::format("{} waited {} s: have {}; missing {}", what, frame.field(2),
+                     fmt::join(present, ", "), fmt::join(missing, "; ")));
 }
 
 void Coordinator::on_stream_end(Generation& generation, int rank) {
@@ -412,29 +410,27 @@ void Coordinator::on_stream_end(Generation& generation, int rank) {
   member.lost = Clock::now();
 }
 
-void Coordinator::decide(Generation& generation, Verdict verdict, int culprit,
-                         const std::string& to_culprit) {
+void Coordinator::decide(Generation& generation, int rank, const char* kind,
+                         const std::string& text, const std::string& to_rank) {
   if (generation.verdict) return;
-  generation.verdict = verdict;
+  generation.verdict = {kind, text, rank};
   generation.running = true;  // Nobody can join it any more.
-  log(verdict.text);
-  const std::string bytes = Frame{FrameType::verdict, {verdict.kind, verdict.text}}.encode();
+  log(text);
   for (int r = 0; r < options_.size; ++r) {
     const Membership& member = generation.members[static_cast<size_t>(r)];
     if (member.stream == nullptr) continue;
-    member.stream->send(
-        r == culprit ? Frame{FrameType::verdict, {verdict.kind, to_culprit}}.encode() : bytes);
+    const bool apart = r == rank && !to_rank.empty();
+    member.stream->send(Frame{FrameType::verdict, {kind, apart ? to_rank : text}}.encode());
   }
 }
 
 void Coordinator::decide_death(Generation& generation, int rank) {
   const Membership& member = generation.members[static_cast<size_t>(rank)];
   const auto cause = exits_.find(rank);
-  decide(generation,
-         {"Unavailable",
-          fmt::format("{} died{}{}{}", describe(generation, rank),
-                      cause == exits_.end() ? "" : ": " + cause->second, place_of(member),
-                      member.suspicion.empty() ? "" : "; seen by " + member.suspicion)});
+  decide(generation, rank, "Unavailable",
+         fmt::format("{} died{}{}{}", describe(generation, rank),
+                     cause == exits_.end() ? "" : ": " + cause->second, place_of(member),
+                     member.suspicion.empty() ? "" : "; seen by " + member.suspicion));
 }
 
 void Coordinator::watch() {
@@ -478,8 +474,8 @@ void Coordinator::watch_start(Generation& generation, Clock::time_point now) {
     if (!generation.members[static_cast<size_t>(r)].present) missing.push_back(r);
     if (exits_.contains(r) && static_cast<int>(missing.size()) < options_.size &&
         !missing.empty() && missing.back() == r) {
-      return decide(generation, {"Unavailable", fmt::format("rank {} ended before all had met: {}",
-                                                            r, exits_[r])});
+      return decide(generation, r, "Unavailable",
+                    fmt::format("rank {} ended before all had met: {}", r, exits_[r]));
     }
   }
   const bool some = static_cast<int>(missing.size()) < options_.size;
@@ -493,10 +489,9 @@ void Coordinator::watch_member(Generation& generation, int rank, Clock::time_poi
                                std::unique_lock<std::mutex>& lock) {
   Membership& member = generation.members[static_cast<size_t>(rank)];
   if (member.left && !member.suspicion.empty()) {
-    return decide(generation,
-                  {"Unavailable",
-                   fmt::format("{} has ended its part{}, and {} waits for it",
-                               describe(generation, rank), place_of(member), member.suspicion)});
+    return decide(generation, rank, "Unavailable",
+                  fmt::format("{} has ended its part{}, and {} waits for it",
+                              describe(generation, rank), place_of(member), member.suspicion));
   }
   if (member.left) return;
   if (!member.connected) {
@@ -506,9 +501,9 @@ void Coordinator::watch_member(Generation& generation, int rank, Clock::time_poi
     return;
   }
   if (!member.suspicion.empty() && now - member.suspected >= kGraceOfSuspicion) {
-    return decide(generation,
-                  {"Unavailable", fmt::format("{} lost its connection to {}{}", member.suspicion,
-                                              describe(generation, rank), place_of(member))});
+    return decide(generation, rank, "Unavailable",
+                  fmt::format("{} lost its connection to {}{}", member.suspicion,
+                              describe(generation, rank), place_of(member)));
   }
   const auto silence = now - member.heard;
   if (silence < kProbeAfter) return;
@@ -525,21 +520,19 @@ void Coordinator::watch_member(Generation& generation, int rank, Clock::time_poi
       fmt::format("this process was expelled at generation {}: it was silent for {:.0f} s",
                   generation.number, std::chrono::duration<double>(silence).count());
   if (!member.answers && silence >= kUnreachableAfter) {
-    decide(generation,
-           {"Unavailable",
-            fmt::format("{} cannot be reached for {:.0f} s; last heard{}",
-                        describe(generation, rank), std::chrono::duration<double>(silence).count(),
-                        member.phase.empty() ? " before its first step" : place_of(member))},
-           rank, expelled);
+    decide(generation, rank, "Unavailable",
+           fmt::format("{} cannot be reached for {:.0f} s; last heard{}",
+                       describe(generation, rank), std::chrono::duration<double>(silence).count(),
+                       member.phase.empty() ? " before its first step" : place_of(member)),
+           expelled);
   } else if (silence >= kSilentAfter) {
     decide(
-        generation,
-        {"Unavailable",
-         fmt::format(
-             "{} is silent for {:.0f} s{}; its machine answers: the process is stopped or starved",
-             describe(generation, rank), std::chrono::duration<double>(silence).count(),
-             place_of(member))},
-        rank, expelled);
+        generation, rank, "Unavailable",
+        fmt::format(
+            "{} is silent for {:.0f} s{}; its machine answers: the process is stopped or starved",
+            describe(generation, rank), std::chrono::duration<double>(silence).count(),
+            place_of(member)),
+        expelled);
   }
 }
 

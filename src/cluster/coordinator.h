@@ -109,8 +109,9 @@ class Coordinator {
   void on_text(Generation& generation, int rank, const Frame& frame);
   void on_trouble(Generation& generation, int rank, const Frame& frame);
   void on_stream_end(Generation& generation, int rank);
-  void decide(Generation& generation, Verdict verdict, int culprit = -1,
-              const std::string& to_culprit = "");
+  /// Ends a generation because of `rank`, which itself may be told something else.
+  void decide(Generation& generation, int rank, const char* kind, const std::string& text,
+              const std::string& to_rank = "");
   void decide_death(Generation& generation, int rank);
   std::string describe(const Generation& generation, int rank) const;
   std::string place_of(const Membership& member) const;

@@ -212,7 +212,7 @@ void Member::on_frame(const Frame& frame) {
       return;
     }
     case FrameType::verdict:
-      return set_verdict({frame.field(0), frame.field(1)});
+      return set_verdict({frame.field(0), frame.field(1), -1});
     case FrameType::leaving:
       coordinator_left_ = true;
       return;

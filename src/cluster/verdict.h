@@ -11,6 +11,7 @@ struct Verdict {
   std::string
       kind;  ///< Of the error: "Unavailable", "DeadlineExceeded", "Aborted", "FailedPrecondition".
   std::string text;
+  int rank = -1;  ///< Who had it, where that is known.
 
   std::exception_ptr error() const;
 };
