@@ -160,6 +160,12 @@ void gpu_first_step();
 /// What the process of gpu_first_step does.
 void measure_gpu_first_step();
 
+/// Sums over two processes, each on a core of its own; beside Open MPI's where it is installed.
+void mw_allreduce();
+
+/// What the processes of mw_allreduce do.
+void measure_mw_allreduce();
+
 void first_step();
 
 /// What the processes of `first_step` do.

@@ -74,6 +74,13 @@ BUSY = tuple(
     for how in ("pinned", "free")
 )
 
+# Sums over two processes, against Open MPI over the same.
+MULTI_WORKER = tuple(
+    Target(f"mw_allreduce_{size}_{transport}", limit, benchmark="mw_allreduce", quotient=("tandem", "openmpi"))
+    for size, limit in (("10KB", 1.3), ("33MB", 1.1))
+    for transport in ("tcp", "shm")
+)
+
 TARGETS = (
     Target("mlp10", 0.20, peers=PEERS, against=("jax",)),
     Target("mlp1024", 0.85, peers=PEERS),
@@ -114,6 +121,7 @@ TARGETS = (
     Target("convnet_fit", 0.5, peers=PEERS),
     Target("inception", 0.8, peers=("tensorflow", "pytorch")),
     *BUSY,
+    *MULTI_WORKER,
     # One row: calls per second of two threads of an application over those of one.
     Target("infer_threads_function", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),
     Target("infer_threads_predict", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),

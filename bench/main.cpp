@@ -76,6 +76,8 @@ const std::vector<Benchmark>& benchmarks() {
       {"gpu_gpt_block", "gpt_block on OpenCL, the same", gpu_gpt_block},
       {"gpu_issue", "the host's time for an instruction of a step on OpenCL", gpu_issue},
       {"gpu_first_step", "mlp10 on OpenCL, a process from start to end", gpu_first_step},
+      {"mw_allreduce", "a sum over two processes, 10 KB and 33 MB, over TCP and shared memory",
+       mw_allreduce},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
        first_step},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
@@ -109,7 +111,7 @@ int run(int count, char** names) {
       {"--train-one-step", train_one_step},         {"--measure-peak-memory", measure_peak_memory},
       {"--first-step-mlp10", measure_first_mlp10},  {"--first-step-convnet", measure_first_convnet},
       {"--first-step-gpt", measure_first_gpt},      {"--spin", spin},
-      {"--gpu-first-step", measure_gpu_first_step},
+      {"--gpu-first-step", measure_gpu_first_step}, {"--mw-allreduce", measure_mw_allreduce},
   };
   for (const auto& [option, measure] : inner) {
     if (count != 2 || std::strcmp(names[1], option) != 0) continue;

@@ -41,4 +41,13 @@ if(TANDEM_BENCH)
   target_include_directories(tandem_bench PRIVATE
     ${PROJECT_SOURCE_DIR}/bench ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(tandem_bench PRIVATE tandem_internal)
+  add_dependencies(tandem_bench tandem_plugins)
+
+  # What mw_allreduce is measured against, where it is installed.
+  find_package(MPI QUIET COMPONENTS CXX)
+  if(MPI_CXX_FOUND)
+    tandem_program(tandem_openmpi_allreduce openmpi_allreduce ${PROJECT_SOURCE_DIR}/bench/peers/openmpi_allreduce.cpp)
+    target_link_libraries(tandem_openmpi_allreduce PRIVATE MPI::MPI_CXX)
+    add_dependencies(tandem_bench tandem_openmpi_allreduce)
+  endif()
 endif()

@@ -11,7 +11,7 @@ packages_of() {
     check) echo clang clang-format clang-tidy cppcheck python3 ;;
     interop) echo nlohmann-json3-dev ;;
     sanitize) echo libasan8 libubsan1 libtsan2 ;;
-    peers) echo python3 python3-venv python3-pip ;;
+    peers) echo python3 python3-venv python3-pip libopenmpi-dev openmpi-bin ;;
     aarch64) echo g++-aarch64-linux-gnu qemu-user mmdebstrap ;;
     *)
       echo "install-deps.sh: unknown set '$1'; the sets are build, check, interop, sanitize, peers, aarch64" >&2

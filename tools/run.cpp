@@ -10,12 +10,12 @@
 namespace tandem::tools {
 namespace {
 
-struct RunArguments {
+struct WorkersArguments {
   launcher::WorkersOptions workers;
   std::string hosts;
 };
 
-void run(RunArguments& arguments) {
+void run(WorkersArguments& arguments) {
   std::istringstream hosts(arguments.hosts);
   for (std::string host; std::getline(hosts, host, ',');) {
     if (!host.empty()) arguments.workers.hosts.push_back(host);
@@ -28,7 +28,7 @@ void run(RunArguments& arguments) {
 void add_run(CLI::App& program) {
   CLI::App* command =
       program.add_subcommand("run", "Runs a program as several processes that train together");
-  const auto arguments = std::make_shared<RunArguments>();
+  const auto arguments = std::make_shared<WorkersArguments>();
   command->add_option("--workers", arguments->workers.workers, "How many processes")
       ->required()
       ->check(CLI::Range(1, 1023));

@@ -54,7 +54,7 @@ std::string secret_of_descriptor(const std::string& number) {
 std::string secret_of_file(const std::string& path) {
   const int file = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (file < 0) throw InvalidArgument(fmt::format("TANDEM_SECRET_FILE: '{}' cannot be read", path));
-  struct stat status {};
+  struct stat status = {};
   fstat(file, &status);
   const std::string secret = (status.st_mode & 077) == 0 ? read_all(file) : "";
   close(file);

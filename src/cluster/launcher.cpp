@@ -230,9 +230,10 @@ class Launcher {
   std::string remote_script(int rank) const {
     std::string script = fmt::format("cd {} 2>/dev/null; IFS= read -r s; printf %s \"$s\" | env",
                                      quoted(current_folder()));
-    for (const std::string& variable : variables_of(rank)) script += " " + quoted(variable);
+    for (const std::string& variable : variables_of(rank))
+      script += fmt::format(" {}", quoted(variable));
     script += " sh -c 'exec 3<&0 </dev/null; exec \"$@\"' sh";
-    for (const std::string& word : options_.command) script += " " + quoted(word);
+    for (const std::string& word : options_.command) script += fmt::format(" {}", quoted(word));
     return script;
   }
 

@@ -16,7 +16,9 @@ using core::Clock;
 
 constexpr size_t kLargeBytes = size_t{512} << 10;
 constexpr size_t kMostRunning = 4;  // Exchanges at once.
-constexpr std::chrono::milliseconds kNap{10};
+// Shared memory does not always wake its readers, so naps begin short and become longer.
+constexpr std::chrono::microseconds kFirstNap{50};
+constexpr std::chrono::microseconds kLongestNap{10'000};
 constexpr std::chrono::milliseconds kNoticeable{100};
 
 double seconds_between(Clock::time_point a, Clock::time_point b) {
@@ -161,6 +163,7 @@ bool Exchanger::drive() {
     if (went_on) started.moved = Clock::now();
     moved = moved || went_on;
   }
+  if (moved) nap_ = kFirstNap;
   while (!started_.empty() && started_.front().running != nullptr &&
          started_.front().running->is_done()) {
     if (started_.front().large) --large_;
@@ -203,9 +206,11 @@ void Exchanger::sleep(std::unique_lock<std::mutex>& lock) {
   const int events = transport_->arm();
   if (events < 0) return;
   pollfd entry{events, POLLIN, 0};
+  const timespec patience{0, std::chrono::nanoseconds(nap_).count()};
   lock.unlock();
-  poll(&entry, 1, static_cast<int>(kNap.count()));
+  ppoll(&entry, 1, &patience, nullptr);
   lock.lock();
+  nap_ = std::min(2 * nap_, kLongestNap);
 }
 
 void Exchanger::throw_if_failed() {

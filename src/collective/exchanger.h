@@ -97,6 +97,7 @@ class Exchanger {
   Ticket last_ticket_ = 0;
   int large_ = 0;
   bool given_up_ = false;
+  std::chrono::microseconds nap_{50};
   std::thread thread_;
   std::condition_variable changed_;
   std::atomic<int> callers_{

@@ -30,7 +30,7 @@ uint64_t tag_of(const ExchangeContext& context, int sender, uint64_t number, int
 }
 
 /// A message on its way, between two looks at it.
-class Message {
+class MovingMessage {
  public:
   void start(Request request) {
     request_ = request;
@@ -51,10 +51,10 @@ class Message {
 };
 
 /// Gives up on messages. Sends fail when the connections are cut.
-void cancel_all(Transport& transport, std::span<Message* const> messages) {
-  for (const Message* message : messages) message->cancel(transport);
+void cancel_all(Transport& transport, std::span<MovingMessage* const> messages) {
+  for (const MovingMessage* message : messages) message->cancel(transport);
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  for (Message* message : messages) {
+  for (MovingMessage* message : messages) {
     while (message->look(transport) == Status::pending &&
            std::chrono::steady_clock::now() < deadline) {
       transport.progress();
@@ -139,7 +139,7 @@ class WholeSum final : public ProcessExchange {
 
   bool advance() override {
     size_t left = 0;
-    for (Message& message : messages_)
+    for (MovingMessage& message : messages_)
       left += message.look(context_.transport) == Status::done ? 0 : 1;
     const bool moved = left < left_;
     left_ = left;
@@ -164,21 +164,21 @@ class WholeSum final : public ProcessExchange {
   }
 
   void cancel() override {
-    std::vector<Message*> all;
-    for (Message& message : messages_) all.push_back(&message);
+    std::vector<MovingMessage*> all;
+    for (MovingMessage& message : messages_) all.push_back(&message);
     cancel_all(context_.transport, all);
   }
 
  private:
   char* message_of(int rank) { return memory_->data() + stride_ * static_cast<size_t>(rank); }
-  Message& incoming(int rank) { return messages_[2 * static_cast<size_t>(rank)]; }
-  Message& outgoing(int rank) { return messages_[2 * static_cast<size_t>(rank) + 1]; }
+  MovingMessage& incoming(int rank) { return messages_[2 * static_cast<size_t>(rank)]; }
+  MovingMessage& outgoing(int rank) { return messages_[2 * static_cast<size_t>(rank) + 1]; }
 
   ExchangeContext context_;
   std::vector<ElementRange> ranges_;
   size_t stride_ = 0;
   std::unique_ptr<MessageMemory::Bytes> memory_;
-  std::vector<Message> messages_;
+  std::vector<MovingMessage> messages_;
   size_t left_ = 0;
   bool done_ = false;
 };
@@ -276,7 +276,7 @@ class PartsExchange final : public ProcessExchange {
   }
 
   void cancel() override {
-    std::vector<Message*> all;
+    std::vector<MovingMessage*> all;
     for (PartState& part : parts_) {
       for (BlockState& state : part.states) {
         for (auto& [peer, message] : state.messages) all.push_back(&message);
@@ -290,7 +290,7 @@ class PartsExchange final : public ProcessExchange {
 
   struct PeerMessage {
     int peer;
-    Message message;
+    MovingMessage message;
   };
 
   struct BlockState {

@@ -19,7 +19,7 @@
 namespace tandem {
 namespace {
 
-struct Plan {
+struct MemberPlan {
   int64_t steps = 100;
   int64_t count = 2500;
   int64_t pause_ms = 0;
@@ -28,8 +28,8 @@ struct Plan {
   cluster::JoinOptions join;
 };
 
-Plan parse(int count, char** words) {
-  Plan plan;
+MemberPlan parse(int count, char** words) {
+  MemberPlan plan;
   plan.join.transport = "tcp";
   plan.join.join_timeout = std::chrono::seconds(60);
   for (int i = 1; i + 1 < count; i += 2) {
@@ -49,7 +49,7 @@ Plan parse(int count, char** words) {
 }
 
 /// False if the rank shall end.
-bool act(const Plan& plan, op::Group& group, int64_t step) {
+bool act(const MemberPlan& plan, op::Group& group, int64_t step) {
   if (step != plan.at || group.rank() != group.size() - 1) return true;
   if (plan.act == "throw") throw InvalidArgument("fit: the loss is nan");
   if (plan.act == "dawdle") {
@@ -59,7 +59,7 @@ bool act(const Plan& plan, op::Group& group, int64_t step) {
   return plan.act != "leave";
 }
 
-void run(const Plan& plan) {
+void run(const MemberPlan& plan) {
   const auto cluster = cluster::cluster_from_environment();
   if (!cluster) throw FailedPrecondition("no cluster is configured");
   const auto group = cluster::join(*cluster, plan.join);
