@@ -1,0 +1,156 @@
+/// Hosts made of network namespaces: cables that are pulled, links that are slow, workers that ssh
+/// starts. Without root these are skipped.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+
+#include "harness/child_process.h"
+#include "harness/temp_folder.h"
+
+namespace tandem::cluster {
+namespace {
+
+using harness::ChildProcess;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using HostWords = std::vector<std::string>;
+
+bool run_command(const std::string& command) {
+  return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
+}
+
+/// Two namespaces with a cable between them: host 0 has the address .1, host 1 the address .2.
+class NamespaceHosts : public testing::Test {
+ protected:
+  void SetUp() override {
+    number_ = getpid() % 200 + 20;
+    if (geteuid() != 0) GTEST_SKIP() << "only root can make network namespaces";
+    if (!run_command("command -v ip")) GTEST_SKIP() << "there is no command 'ip'";
+    if (!run_command("ip netns add " + name(0)) || !run_command("ip netns add " + name(1)) ||
+        !run_command(fmt::format("ip link add {0} netns {1} type veth peer name {2} netns {3}",
+                                 cable(0), name(0), cable(1), name(1)))) {
+      GTEST_SKIP() << "network namespaces cannot be made here";
+    }
+    for (int host : {0, 1}) {
+      ASSERT_TRUE(in(host, fmt::format("ip addr add {}/24 dev {}", address(host), cable(host))));
+      ASSERT_TRUE(in(host, "ip link set lo up"));
+      ASSERT_TRUE(in(host, fmt::format("ip link set {} up", cable(host))));
+    }
+    for (int host : {0, 1}) {  // A link is up some time after both of its ends.
+      for (int i = 0;
+           i < 500 && !in(host, fmt::format("ip link show {} | grep -q 'state UP'", cable(host)));
+           ++i) {
+        std::this_thread::sleep_for(milliseconds(10));
+      }
+    }
+    secret_ = (folder_.path() / "secret").string();
+    std::ofstream(secret_) << "a secret of these tests";
+    chmod(secret_.c_str(), 0600);
+  }
+
+  void TearDown() override {
+    for (int host : {0, 1}) run_command("ip netns del " + name(host));
+  }
+
+  std::string name(int host) const { return fmt::format("tandem{}_{}", number_, host); }
+  std::string cable(int host) const { return fmt::format("td{}_{}", number_, host); }
+  std::string address(int host) const { return fmt::format("10.77.{}.{}", number_, host + 1); }
+  bool in(int host, const std::string& command) const {
+    return run_command(fmt::format("ip netns exec {} sh -c \"{}\"", name(host), command));
+  }
+
+  std::unique_ptr<ChildProcess> start(int rank, HostWords words) const {
+    words.insert(words.begin(), {"ip", "netns", "exec", name(rank), TANDEM_CLUSTER_MEMBER});
+    return std::make_unique<ChildProcess>(
+        words, std::map<std::string, std::string>{{"RANK", std::to_string(rank)},
+                                                  {"WORLD_SIZE", "2"},
+                                                  {"MASTER_ADDR", address(0)},
+                                                  {"MASTER_PORT", "29999"},
+                                                  {"TANDEM_SECRET_FILE", secret_},
+                                                  {"TANDEM_SPIN", "0"}});
+  }
+
+  /// Both ranks end by naming the other one, and soon.
+  void expect_cut(const std::string& how, const std::string& other_side) {
+    const auto zero = start(0, {"--steps", "1000000"});
+    const auto one = start(1, {"--steps", "1000000"});
+    ASSERT_TRUE(zero->prints("joined")) << zero->printed();
+    ASSERT_TRUE(one->prints("joined")) << one->printed();
+    std::this_thread::sleep_for(milliseconds(1200));  // Heartbeats tell what they do.
+    ASSERT_TRUE(in(1, how));
+    EXPECT_EQ(zero->wait(seconds(20)), 1) << zero->printed();
+    EXPECT_EQ(one->wait(seconds(20)), 1) << one->printed();
+    EXPECT_NE(zero->printed().find("Unavailable: rank 1 (worker 1, "), std::string::npos)
+        << zero->printed();
+    EXPECT_NE(zero->printed().find("cannot be reached for "), std::string::npos) << zero->printed();
+    EXPECT_NE(zero->printed().find("last heard, in backward of step"), std::string::npos)
+        << zero->printed();
+    EXPECT_NE(one->printed().find(other_side), std::string::npos) << one->printed();
+  }
+
+  harness::TempFolder folder_;
+  std::string secret_;
+  int number_ = 0;
+};
+
+TEST_F(NamespaceHosts, APulledCableIsFoundOnBothSides) {
+  expect_cut(fmt::format("ip link set {} down", cable(1)),
+             "Unavailable: the coordinator, rank 0 (worker 0, ");
+}
+
+TEST_F(NamespaceHosts, ALinkThatLosesAllOfOneDirectionIsFoundOnBothSides) {
+  // What the coordinator says of it may still arrive: that it is expelled.
+  expect_cut(fmt::format("ip route add blackhole {}/32", address(0)), "Unavailable: th");
+}
+
+TEST_F(NamespaceHosts, ASlowLinkIsNoFault) {
+  for (int host : {0, 1}) {
+    if (!in(host,
+            fmt::format("tc qdisc add dev {} root tbf rate 100mbit burst 64kbit latency 400ms",
+                        cable(host)))) {
+      GTEST_SKIP() << "links cannot be made slow here";
+    }
+  }
+  const auto zero = start(0, {"--steps", "10", "--count", "1000000", "--timeout", "4000"});
+  const auto one = start(1, {"--steps", "10", "--count", "1000000", "--timeout", "4000"});
+  EXPECT_EQ(zero->wait(), 0) << zero->printed();
+  EXPECT_EQ(one->wait(), 0) << one->printed();
+}
+
+TEST_F(NamespaceHosts, SshStartsWorkersOnOtherHosts) {
+  if (!run_command("test -x /usr/sbin/sshd && command -v ssh && command -v ssh-keygen")) {
+    GTEST_SKIP() << "there is no sshd";
+  }
+  const std::string folder = folder_.path().string();
+  chmod(folder.c_str(), 0700);
+  ASSERT_TRUE(run_command(fmt::format(
+      "ssh-keygen -q -t ed25519 -N '' -f {0}/host && ssh-keygen -q -t ed25519 -N '' -f "
+      "{0}/user && cp {0}/user.pub {0}/allowed && chmod 600 {0}/allowed && mkdir -p /run/sshd",
+      folder)));
+  std::ofstream(folder + "/config") << fmt::format(
+      "Port 2299\nListenAddress {}\nHostKey {}/host\nAuthorizedKeysFile {}/allowed\nStrictModes "
+      "no\nUsePAM no\n"
+      "PermitRootLogin yes\nPidFile none\n",
+      address(1), folder, folder);
+  ChildProcess daemon(
+      {"ip", "netns", "exec", name(1), "/usr/sbin/sshd", "-D", "-e", "-f", folder + "/config"});
+  ASSERT_TRUE(daemon.prints("Server listening", seconds(10))) << daemon.printed();
+  const std::string ssh = fmt::format(
+      "ssh -p 2299 -i {}/user -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o "
+      "LogLevel=ERROR",
+      folder);
+  ChildProcess run({"ip", "netns", "exec", name(0), TANDEM_TOOL, "run", "--workers", "2", "--hosts",
+                    "localhost," + address(1), "--ssh", ssh, "--", TANDEM_CLUSTER_MEMBER, "--steps",
+                    "20"});
+  EXPECT_EQ(run.wait(), 0) << run.printed();
+  for (const char* line : {"[0] done 3\n", "[1] done 3\n"}) {
+    EXPECT_NE(run.printed().find(line), std::string::npos) << run.printed();
+  }
+}
+
+}  // namespace
+}  // namespace tandem::cluster
