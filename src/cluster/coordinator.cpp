@@ -402,10 +402,8 @@ void Coordinator::on_stream_end(Generation& generation, int rank) {
   Membership& member = generation.members[static_cast<size_t>(rank)];
   member.connected = false;
   if (!generation.running) {
-    // It may come again before all are here; its address would be another one.
-    log(fmt::format("{} went away while others were awaited", describe(generation, rank)));
-    member = {};
-    return;
+    return decide(generation, rank, "Unavailable",
+                  fmt::format("{} died while others were awaited", describe(generation, rank)));
   }
   member.lost = Clock::now();
 }

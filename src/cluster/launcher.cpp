@@ -150,7 +150,7 @@ class Launcher {
   void block_signals() {
     sigset_t set;
     sigemptyset(&set);
-    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGCHLD})
+    for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGTSTP, SIGCHLD})
       sigaddset(&set, number);
     sigprocmask(SIG_BLOCK, &set, &former_mask_);
     sigset_t pipe;
@@ -379,6 +379,12 @@ class Launcher {
     while (read(signals_, &info, sizeof info) == sizeof info) {
       const auto number = static_cast<int>(info.ssi_signo);
       if (number == SIGCHLD) continue;
+      if (number == SIGTSTP) {  // Control-Z: workers stop and go on with this process.
+        signal_all(SIGSTOP);
+        raise(SIGSTOP);
+        signal_all(SIGCONT);
+        continue;
+      }
       const bool again = number == SIGINT && interrupted_;
       interrupted_ = interrupted_ || number == SIGINT;
       signal_all(again ? SIGKILL : number);

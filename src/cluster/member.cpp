@@ -183,7 +183,12 @@ void Member::wait_for_all() {
                      fmt::format("cluster: rank {} waits for {} at {} since {:.0f} s", cluster.rank,
                                  whom, cluster.coordinator.str(), seconds_of(now - start)));
     }
-    if (control_->ended) {  // The coordinator went away before all had met: a new one may come.
+    if (control_->ended && control_->known) {
+      throw Unavailable(fmt::format(
+          "cluster: the coordinator at {} died while rank {} waited for the other ranks",
+          cluster.coordinator.str(), cluster.rank));
+    }
+    if (control_->ended) {  // One that ends, perhaps, and another one comes.
       lock.unlock();
       std::this_thread::sleep_for(milliseconds(200));
       control_ = open_line("join");
