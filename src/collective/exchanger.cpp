@@ -16,6 +16,7 @@ using core::Clock;
 
 constexpr size_t kLargeBytes = size_t{512} << 10;
 constexpr size_t kMostRunning = 4;  // Exchanges at once.
+constexpr size_t kMostSpare = 64;
 // Shared memory does not always wake its readers, so naps begin short and become longer.
 constexpr std::chrono::microseconds kFirstNap{50};
 constexpr std::chrono::microseconds kLongestNap{10'000};
@@ -97,15 +98,11 @@ Exchanger::Ticket Exchanger::start(const op::Exchange& exchange) {
   check_pieces(exchange, options_.size);
   CallersTurn turn(*this);
   throw_if_failed();
-  Started& started = started_.emplace_back();
+  Started& started = *started_.emplace_back(take(exchange));
   started.ticket = ++last_ticket_;
   started.name = exchange.name;
-  started.pieces.assign(exchange.pieces.begin(), exchange.pieces.end());
-  started.exchange = exchange;
-  started.exchange.pieces = started.pieces;
-  started.exchange.name = started.name;
+  started.running = false;
   started.moved = Clock::now();
-  started.large = bytes_of(exchange) >= kLargeBytes;
   if (started.large && ++large_ > 0 && !thread_.joinable()) {
     thread_ = std::thread([this] { run_thread(); });
     pthread_setname_np(thread_.native_handle(), "tandem-exchange");
@@ -114,9 +111,33 @@ Exchanger::Ticket Exchanger::start(const op::Exchange& exchange) {
   return last_ticket_;
 }
 
+bool Exchanger::Started::is(const op::Exchange& exchange) const {
+  return kind == exchange.kind && root == exchange.root &&
+         std::ranges::equal(pieces, exchange.pieces, [](const op::Piece& a, const op::Piece& b) {
+           return a.data == b.data && a.count == b.count && a.dtype == b.dtype;
+         });
+}
+
+/// The same exchange of an earlier step, or a new one.
+std::unique_ptr<Exchanger::Started> Exchanger::take(const op::Exchange& exchange) {
+  const auto found = std::ranges::find_if(spare_, [&](const auto& s) { return s->is(exchange); });
+  if (found != spare_.end()) {
+    auto taken = std::move(*found);
+    spare_.erase(found);
+    return taken;
+  }
+  auto made = std::make_unique<Started>();
+  made->kind = exchange.kind;
+  made->root = exchange.root;
+  made->pieces.assign(exchange.pieces.begin(), exchange.pieces.end());
+  made->large = bytes_of(exchange) >= kLargeBytes;
+  made->messages = make_exchange(context_, exchange);
+  return made;
+}
+
 void Exchanger::wait(Ticket ticket) {
   CallersTurn turn(*this);
-  const auto is_done = [&] { return started_.empty() || started_.front().ticket > ticket; };
+  const auto is_done = [&] { return started_.empty() || started_.front()->ticket > ticket; };
   Clock::time_point idle_since{};
   while (throw_if_failed(), !is_done()) {
     if (drive()) {
@@ -153,21 +174,20 @@ bool Exchanger::drive() {
   bool moved = transport_->progress();
   const size_t count = std::min(started_.size(), kMostRunning);
   for (size_t i = 0; i < count; ++i) {
-    Started& started = started_[i];
-    bool went_on = false;
-    if (started.running == nullptr) {
-      started.running = begin_exchange(context_, started.exchange, started.ticket);
-      went_on = true;
-    }
-    if (!started.running->is_done()) went_on = started.running->advance() || went_on;
+    Started& started = *started_[i];
+    bool went_on = !started.running;
+    if (!started.running) started.messages->begin(started.ticket);
+    started.running = true;
+    if (!started.messages->is_done()) went_on = started.messages->advance() || went_on;
     if (went_on) started.moved = Clock::now();
     moved = moved || went_on;
   }
   if (moved) nap_ = kFirstNap;
-  while (!started_.empty() && started_.front().running != nullptr &&
-         started_.front().running->is_done()) {
-    if (started_.front().large) --large_;
-    started_.pop_front();
+  while (!started_.empty() && started_.front()->running && started_.front()->messages->is_done()) {
+    if (started_.front()->large) --large_;
+    if (spare_.size() == kMostSpare) spare_.erase(spare_.begin());
+    spare_.push_back(std::move(started_.front()));
+    started_.erase(started_.begin());
     const std::lock_guard lock(failure_mutex_);
     waiting_.clear();
   }
@@ -176,14 +196,13 @@ bool Exchanger::drive() {
 
 /// Is called when nothing moves. Finds out whether it ever will.
 void Exchanger::look_for_trouble(Clock::time_point now) {
-  if (started_.empty() || started_.front().running == nullptr) return;
-  const Started& first = started_.front();
+  if (started_.empty() || !started_.front()->running) return;
+  const Started& first = *started_.front();
   const auto idle = now - first.moved;
   ExchangeTrouble trouble;
   trouble.seconds = seconds_between(first.moved, now);
-  trouble.exchange =
-      fmt::format("{} #{} '{}'", name_of(first.exchange.kind), first.ticket, first.name);
-  const std::vector<int> awaited = first.running->awaited();
+  trouble.exchange = fmt::format("{} #{} '{}'", name_of(first.kind), first.ticket, first.name);
+  const std::vector<int> awaited = first.messages->awaited();
   for (const int rank : awaited) {
     if (transport_->failure(rank).empty()) continue;
     trouble.kind = ExchangeTrouble::Kind::peer_lost;
@@ -224,8 +243,8 @@ void Exchanger::give_up() {
   if (given_up_) return;
   given_up_ = true;
   transport_->disconnect();
-  for (Started& started : started_) {
-    if (started.running != nullptr) started.running->cancel();
+  for (const auto& started : started_) {
+    if (started->running) started->messages->cancel();
   }
   started_.clear();
   large_ = 0;

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -68,17 +67,23 @@ class Exchanger {
   std::string waiting() const;
 
  private:
+  /// An exchange, from its start until it is done, and then kept for when it recurs.
   struct Started {
     Ticket ticket = 0;
     std::string name;
     bool large = false;
-    op::Exchange exchange;
+    bool running = false;
+    op::ExchangeKind kind = op::ExchangeKind::sum;
+    int root = 0;
     std::vector<op::Piece> pieces;
-    std::unique_ptr<ProcessExchange> running;
+    std::unique_ptr<ProcessExchange> messages;
     core::Clock::time_point moved;  // When something last happened to it.
+
+    bool is(const op::Exchange& exchange) const;
   };
   class CallersTurn;
 
+  std::unique_ptr<Started> take(const op::Exchange& exchange);
   bool drive();
   void look_for_trouble(core::Clock::time_point now);
   void sleep(std::unique_lock<std::mutex>& lock);
@@ -92,8 +97,9 @@ class Exchanger {
   MessageMemory memory_;
   ExchangeContext context_;
 
-  std::mutex mutex_;  // Guards the transport and what follows.
-  std::deque<Started> started_;
+  std::mutex mutex_;                               // Guards the transport and what follows.
+  std::vector<std::unique_ptr<Started>> started_;  // In their order.
+  std::vector<std::unique_ptr<Started>> spare_;    // Done; those that recur are found again.
   Ticket last_ticket_ = 0;
   int large_ = 0;
   bool given_up_ = false;

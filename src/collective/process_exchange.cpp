@@ -41,6 +41,7 @@ class MovingMessage {
     return status_;
   }
   bool is_pending() const { return status_ == Status::pending; }
+  bool is_done() const { return status_ == Status::done; }
   void cancel(Transport& transport) const {
     if (is_pending()) transport.cancel(request_);
   }
@@ -113,29 +114,32 @@ void sum_packed(std::span<const ElementRange> ranges, std::span<const char* cons
 /// A sum of few bytes.
 class WholeSum final : public ProcessExchange {
  public:
-  WholeSum(const ExchangeContext& context, const Exchange& exchange, uint64_t number)
+  WholeSum(const ExchangeContext& context, const Exchange& exchange)
       : context_(context), messages_(2 * static_cast<size_t>(context.size)) {
     for (const Piece& piece : exchange.pieces) {
       ranges_.push_back({static_cast<char*>(piece.data), piece.count, piece.dtype});
     }
-    const size_t bytes = lay_out(ranges_, [](const ElementRange&, size_t) {});
-    stride_ = round_up(bytes, 64);
-    memory_ = context.memory.take(stride_ * static_cast<size_t>(context.size));
-    pack(ranges_, message_of(context.rank));
-    for (int peer = 0; peer < context.size; ++peer) {
-      if (peer == context.rank) continue;
-      incoming(peer).start(
-          context.transport.receive(tag_of(context, peer, number, 0, 0), message_of(peer), bytes));
+    bytes_ = lay_out(ranges_, [](const ElementRange&, size_t) {});
+    stride_ = round_up(bytes_, 64);
+    memory_.resize(stride_ * static_cast<size_t>(context.size));
+    for (int r = 0; r < context.size; ++r) by_rank_.push_back(message_of(r));
+  }
+
+  void begin(uint64_t number) override {
+    done_ = false;
+    pack(ranges_, message_of(context_.rank));
+    for (int peer = 0; peer < context_.size; ++peer) {
+      if (peer == context_.rank) continue;
+      incoming(peer).start(context_.transport.receive(tag_of(context_, peer, number, 0, 0),
+                                                      message_of(peer), bytes_));
     }
-    for (int i = 1; i < context.size; ++i) {
-      const int peer = (context.rank + i) % context.size;
-      outgoing(peer).start(context.transport.send(peer, tag_of(context, context.rank, number, 0, 0),
-                                                  message_of(context.rank), bytes));
+    for (int i = 1; i < context_.size; ++i) {
+      const int peer = (context_.rank + i) % context_.size;
+      outgoing(peer).start(context_.transport.send(
+          peer, tag_of(context_, context_.rank, number, 0, 0), message_of(context_.rank), bytes_));
     }
     left_ = messages_.size();
   }
-
-  ~WholeSum() override { context_.memory.give_back(std::move(memory_)); }
 
   bool advance() override {
     size_t left = 0;
@@ -144,10 +148,7 @@ class WholeSum final : public ProcessExchange {
     const bool moved = left < left_;
     left_ = left;
     if (left_ > 0) return moved;
-    std::vector<const char*> by_rank;
-    for (int r = 0; r < context_.size; ++r) by_rank.push_back(message_of(r));
-    std::vector<const void*> values;
-    sum_packed(ranges_, by_rank, values);
+    sum_packed(ranges_, by_rank_, values_);
     done_ = true;
     return true;
   }
@@ -158,7 +159,7 @@ class WholeSum final : public ProcessExchange {
     std::vector<int> ranks;
     for (int r = 0; r < context_.size; ++r) {
       const auto i = static_cast<size_t>(r);
-      if (messages_[2 * i].is_pending() || messages_[2 * i + 1].is_pending()) ranks.push_back(r);
+      if (!messages_[2 * i].is_done() || !messages_[2 * i + 1].is_done()) ranks.push_back(r);
     }
     return ranks;
   }
@@ -170,14 +171,17 @@ class WholeSum final : public ProcessExchange {
   }
 
  private:
-  char* message_of(int rank) { return memory_->data() + stride_ * static_cast<size_t>(rank); }
+  char* message_of(int rank) { return memory_.data() + stride_ * static_cast<size_t>(rank); }
   MovingMessage& incoming(int rank) { return messages_[2 * static_cast<size_t>(rank)]; }
   MovingMessage& outgoing(int rank) { return messages_[2 * static_cast<size_t>(rank) + 1]; }
 
   ExchangeContext context_;
   std::vector<ElementRange> ranges_;
+  size_t bytes_ = 0;
   size_t stride_ = 0;
-  std::unique_ptr<MessageMemory::Bytes> memory_;
+  std::vector<char> memory_;  // The messages of all ranks.
+  std::vector<const char*> by_rank_;
+  std::vector<const void*> values_;
   std::vector<MovingMessage> messages_;
   size_t left_ = 0;
   bool done_ = false;
@@ -220,15 +224,24 @@ std::vector<MessageBlock> blocks_of_part(const Exchange& exchange, int rank, int
 /// An exchange by parts.
 class PartsExchange final : public ProcessExchange {
  public:
-  PartsExchange(const ExchangeContext& context, const Exchange& exchange, uint64_t number)
-      : context_(context), kind_(exchange.kind), root_(exchange.root), number_(number) {
+  PartsExchange(const ExchangeContext& context, const Exchange& exchange)
+      : context_(context), kind_(exchange.kind), root_(exchange.root) {
     window_ = static_cast<size_t>(std::clamp(32 / std::max(1, context.size - 1), 4, 16));
+    by_rank_.resize(static_cast<size_t>(context.size));
     for (int r = 0; r < context.size; ++r) {
       PartState part;
       part.rank = r;
       part.blocks = blocks_of_part(exchange, r, context.size);
       part.states.resize(part.blocks.size());
       parts_.push_back(std::move(part));
+    }
+  }
+
+  void begin(uint64_t number) override {
+    number_ = number;
+    for (PartState& part : parts_) {
+      part.begun = part.finished = 0;
+      for (BlockState& state : part.states) state.phase = Phase::contributing;
     }
     advance();
   }
@@ -243,7 +256,7 @@ class PartsExchange final : public ProcessExchange {
     bool moved = false;
     for (PartState& part : parts_) {
       while (part.begun < part.blocks.size() && part.begun < part.finished + window_) {
-        begin(part, part.begun++);
+        begin_block(part, part.begun++);
         moved = true;
       }
       for (size_t b = part.finished; b < part.begun; ++b) moved = advance(part, b) || moved;
@@ -264,7 +277,7 @@ class PartsExchange final : public ProcessExchange {
     for (const PartState& part : parts_) {
       for (size_t b = part.finished; b < part.begun; ++b) {
         for (const auto& [peer, message] : part.states[b].messages) {
-          if (message.is_pending()) late[static_cast<size_t>(peer)] = true;
+          if (!message.is_done()) late[static_cast<size_t>(peer)] = true;
         }
       }
     }
@@ -348,7 +361,7 @@ class PartsExchange final : public ProcessExchange {
     return to;
   }
 
-  void begin(PartState& part, size_t b) {
+  void begin_block(PartState& part, size_t b) {
     const size_t bytes = part.blocks[b].bytes;
     BlockState& state = part.states[b];
     if (part.rank != context_.rank) {
@@ -385,14 +398,14 @@ class PartsExchange final : public ProcessExchange {
     BlockState& state = part.states[b];
     const bool mine = part.rank == context_.rank;
     if (mine && sums()) {
-      std::vector<const char*> by_rank(static_cast<size_t>(context_.size), nullptr);
+      by_rank_[static_cast<size_t>(context_.rank)] = nullptr;
       const char* from = state.memory->data();
       for (int r = 0; r < context_.size; ++r) {
         if (r == context_.rank) continue;
-        by_rank[static_cast<size_t>(r)] = from;
+        by_rank_[static_cast<size_t>(r)] = from;
         from += stride_of(block.bytes);
       }
-      sum_packed(block.ranges, by_rank, values_);
+      sum_packed(block.ranges, by_rank_, values_);
     } else if (mine && !block.lies_together() && !state.messages.empty()) {
       unpack(block.ranges, state.memory->data());
     }
@@ -425,8 +438,9 @@ class PartsExchange final : public ProcessExchange {
   ExchangeContext context_;
   ExchangeKind kind_;
   int root_;
-  uint64_t number_;
+  uint64_t number_ = 0;
   size_t window_ = 0;
+  std::vector<const char*> by_rank_;
   std::vector<PartState> parts_;
   std::vector<const void*> values_;
 };
@@ -448,15 +462,15 @@ void MessageMemory::give_back(std::unique_ptr<Bytes> bytes) {
   if (bytes != nullptr && free_.size() < kMostKept) free_.push_back(std::move(bytes));
 }
 
-std::unique_ptr<ProcessExchange> begin_exchange(const ExchangeContext& context,
-                                                const Exchange& exchange, uint64_t number) {
+std::unique_ptr<ProcessExchange> make_exchange(const ExchangeContext& context,
+                                               const Exchange& exchange) {
   const size_t bytes = bytes_of(exchange);
   const size_t traffic = bytes * static_cast<size_t>(context.size - 1);
   if (exchange.kind == ExchangeKind::sum && bytes <= kMostWholeBytes &&
       traffic <= kMostWholeTraffic) {
-    return std::make_unique<WholeSum>(context, exchange, number);
+    return std::make_unique<WholeSum>(context, exchange);
   }
-  return std::make_unique<PartsExchange>(context, exchange, number);
+  return std::make_unique<PartsExchange>(context, exchange);
 }
 
 size_t bytes_of(const Exchange& exchange) {

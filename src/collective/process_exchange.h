@@ -50,6 +50,9 @@ class ProcessExchange {
  public:
   virtual ~ProcessExchange() = default;
 
+  /// Sends the first messages. An exchange that is done may begin again, as another number: what
+  /// recurs in every step is made once.
+  virtual void begin(uint64_t number) = 0;
   /// Sends and receives what can be; true if something was done. Call it until is_done().
   virtual bool advance() = 0;
   virtual bool is_done() const = 0;
@@ -59,9 +62,9 @@ class ProcessExchange {
   virtual void cancel() = 0;
 };
 
-/// Starts it. `number` counts the group's exchanges.
-std::unique_ptr<ProcessExchange> begin_exchange(const ExchangeContext& context,
-                                                const op::Exchange& exchange, uint64_t number);
+/// Makes one; the pieces stay where they are.
+std::unique_ptr<ProcessExchange> make_exchange(const ExchangeContext& context,
+                                               const op::Exchange& exchange);
 
 /// The bytes of all pieces.
 size_t bytes_of(const op::Exchange& exchange);
