@@ -20,6 +20,7 @@ class AddressMap {
   struct Place {
     Buffer buffer;
     size_t offset;
+    size_t size;  ///< Of the range that the address lies in.
   };
 
   AddressMap() = default;
@@ -49,7 +50,7 @@ class AddressMap {
     const std::shared_lock lock(mutex_);
     const auto found = ranges_.upper_bound(at);
     if (found == ranges_.end() || at < found->second.begin) return std::nullopt;
-    return Place{found->second.buffer, at - found->second.begin};
+    return Place{found->second.buffer, at - found->second.begin, found->second.size};
   }
 
   /// `data` came from add().

@@ -32,6 +32,8 @@ Device::Device(Options options)
       space_(own_space_ ? *own_space_ : host_memory()),
       allocator_(name_, space_),
       queue_(std::move(options.queue)),
+      input_queue_(std::move(options.input_queue)),
+      exchange_queue_(std::move(options.exchange_queue)),
       id_(next_id()) {
   allocator_.set_limit(options.memory_limit, options.reserve_limit);
 }
@@ -40,6 +42,12 @@ bool Device::lacks_kernel(const std::string& op, DType dtype) const {
   if (missing_kernels_.empty()) return false;
   return missing_kernels_.contains(op) ||
          missing_kernels_.contains(fmt::format("{} {}", op, name_of(dtype)));
+}
+
+void Device::finish(std::chrono::nanoseconds deadline) const {
+  for (Queue* queue : {input_queue_.get(), exchange_queue_.get(), queue_.get()}) {
+    if (queue != nullptr) queue->record().wait(deadline);
+  }
 }
 
 std::vector<DevicePtr> all_devices() { return Inventory::instance().devices(false); }

@@ -1,4 +1,4 @@
-/// One logical device: a memory space, an allocator with statistics, a queue, a backend, and on a
+/// One logical device: a memory space, an allocator with statistics, queues, a backend, and on a
 /// CPU a number of threads. Devices are found without being touched; the first use fixes the
 /// configuration, and a device's memory and queue are opened when they are first needed.
 #pragma once
@@ -24,6 +24,8 @@ class Device {
     int threads = 1;
     std::shared_ptr<MemorySpace> own_space;  ///< Null: host memory.
     std::unique_ptr<Queue> queue;
+    std::unique_ptr<Queue> input_queue{};     ///< Null: `queue` takes its commands, too.
+    std::unique_ptr<Queue> exchange_queue{};  ///< The same.
     /// What has none here although the folder has one: "relu" for all dtypes, "relu int32" for one.
     std::set<std::string> missing_kernels{};
     size_t memory_limit = 0;     ///< Bytes that may be live at once; 0 is no limit.
@@ -43,6 +45,17 @@ class Device {
   MemorySpace& space() const { return space_; }
   Allocator& allocator() { return allocator_; }
   Queue& queue() const { return *queue_; }
+
+  /// Where a program's arguments are copied to the device while it computes,
+  Queue& input_queue() const { return input_queue_ ? *input_queue_ : *queue_; }
+  /// and where replicas' values meet meanwhile. What uses memory here and on queue() waits for the
+  /// other's events. Memory that is given back goes to commands of queue(): whoever gives it back
+  /// has queue() behind its commands on the other queues, or holds it there.
+  Queue& exchange_queue() const { return exchange_queue_ ? *exchange_queue_ : *queue_; }
+
+  /// Waits until all of its queues have run what they were asked. Throws as Event::wait.
+  void finish(std::chrono::nanoseconds deadline) const;
+
   uint64_t id() const { return id_; }  ///< Unique in the process's life.
 
  private:
@@ -56,6 +69,8 @@ class Device {
   MemorySpace& space_;
   Allocator allocator_;
   const std::unique_ptr<Queue> queue_;
+  const std::unique_ptr<Queue> input_queue_;
+  const std::unique_ptr<Queue> exchange_queue_;
   const uint64_t id_;
 };
 

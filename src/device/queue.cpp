@@ -31,6 +31,7 @@ bool Event::has_failed() const { return timeline_ && timeline_->has_failed(ticke
 
 /// Asks for what is known after the timelines have been linked: see settle_fault().
 std::exception_ptr Timeline::note_wait(const Event& event) {
+  release_holds();
   Timeline& other = *event.timeline();
   const auto add = [](Timeline& to, const std::shared_ptr<Timeline>& neighbour) {
     const std::lock_guard lock(to.mutex_);
@@ -66,27 +67,28 @@ const Timeline::Failed* Timeline::failed_at(uint64_t ticket) const {
 void Timeline::hold(std::shared_ptr<const void> what) {
   release_holds();
   const std::lock_guard lock(mutex_);
-  holds_.emplace_back(issued_, std::move(what));
+  holds_.push_back({issued_, std::move(what)});
 }
 
-void Timeline::undo_on_fault(std::function<void()> undo) {
+void Timeline::undo_on_fault(const UndoFn& undo) {
   const std::lock_guard lock(mutex_);
-  undos_.push_back({issued_, std::move(undo)});
+  undos_.push_back({issued_, undo});
 }
 
 /// What was held may end here, and its own end may issue commands: no lock is held then.
 void Timeline::release_holds() {
-  std::vector<std::shared_ptr<const void>> released;
   const uint64_t reached = this->reached();
   const uint64_t fault = fault_ticket();
   const uint64_t good = fault == 0 ? reached : std::min(reached, fault - 1);
-  const std::lock_guard lock(mutex_);
-  while (!holds_.empty() && holds_.front().first <= reached) {
-    released.push_back(std::move(holds_.front().second));
-    holds_.pop_front();
-  }
+  std::unique_lock lock(mutex_);
   while (!waits_.empty() && waits_.front().ticket <= reached) waits_.pop_front();
   while (!undos_.empty() && undos_.front().ticket <= good) undos_.pop_front();
+  while (!holds_.empty() && holds_.front().ticket <= reached) {
+    auto released = holds_.pop_front();
+    lock.unlock();
+    released = {};
+    lock.lock();
+  }
 }
 
 Event::Waited Timeline::wait(uint64_t ticket, std::chrono::nanoseconds deadline, bool once) {
@@ -151,19 +153,17 @@ void Timeline::remember_fault(const std::shared_ptr<std::atomic<bool>>& was_thro
 }
 
 void Timeline::clear_own_fault() {
-  std::deque<Undo> undos;
+  core::Fifo<Undo> undos;
   {
     const std::lock_guard lock(mutex_);
     if (failed_.empty() || failed_.back().last != kStanding) return;
     failed_.back().last = issued_;
     cleared_ = issued_.load();
     clear_fault();
-    const auto bad =
-        std::ranges::lower_bound(undos_, failed_.back().first, {}, &Undo::ticket) - undos_.begin();
-    undos_.erase(undos_.begin(), undos_.begin() + bad);
-    undos.swap(undos_);
+    while (!undos_.empty() && undos_.front().ticket < failed_.back().first) undos_.pop_front();
+    std::swap(undos, undos_);
   }
-  for (auto undo = undos.rbegin(); undo != undos.rend(); ++undo) undo->run();
+  for (size_t i = undos.size(); i-- > 0;) undos[i].run();
 }
 
 void Timeline::throw_late(std::chrono::nanoseconds deadline) {
@@ -176,10 +176,13 @@ std::string Timeline::culprit() {
   Event awaited;
   {
     const std::lock_guard lock(mutex_);
-    const auto open = std::ranges::find_if(
-        waits_, [&](const Wait& wait) { return wait.ticket > reached() && !wait.event.ready(); });
-    if (open == waits_.end() || open->ticket > reached() + 1) return device_;
-    awaited = open->event;
+    size_t open = 0;
+    while (open < waits_.size() &&
+           (waits_[open].ticket <= reached() || waits_[open].event.ready())) {
+      ++open;
+    }
+    if (open == waits_.size() || waits_[open].ticket > reached() + 1) return device_;
+    awaited = waits_[open].event;
   }
   return awaited.timeline()->culprit();
 }

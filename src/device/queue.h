@@ -3,18 +3,21 @@
 /// caller's thread issues commands, the device runs them later, in order.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <deque>
+#include <cstring>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <vector>
 
+#include "core/fifo.h"
 #include "core/signal.h"
 
 namespace tandem::devices {
@@ -52,16 +55,39 @@ class Event {
   uint64_t ticket_ = 0;
 };
 
+/// What takes back commands that went wrong: a callable with a few plain values, kept without an
+/// allocation.
+class UndoFn {
+ public:
+  UndoFn() = default;
+  template <class F>
+  requires(std::is_trivially_copyable_v<F> && sizeof(F) <= 48)
+      UndoFn(const F& f)  // NOLINT: a callable becomes one as it becomes a std::function
+      : call_([](const std::byte* data) { (*reinterpret_cast<const F*>(data))(); }) {
+    std::memcpy(data_.data(), &f, sizeof f);
+  }
+  void operator()() const { call_(data_.data()); }
+
+ private:
+  void (*call_)(const std::byte*) = nullptr;
+  alignas(std::max_align_t) std::array<std::byte, 48> data_{};
+};
+
 /// How far a queue is. Commands are numbered from 1 as they are issued; the number is their ticket.
 /// It outlives the queue as long as somebody holds an event.
 class Timeline : public std::enable_shared_from_this<Timeline> {
  public:
-  explicit Timeline(std::string device) : device_(std::move(device)) {}
+  /// `role` says which of the device's queues it is of, where it is not the one that computes.
+  explicit Timeline(std::string device, const std::string& role = "")
+      : device_(std::move(device)), row_(role.empty() ? device_ : device_ + " " + role) {}
   virtual ~Timeline() = default;
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
 
   const std::string& device() const { return device_; }
+
+  /// What its row in a profile is called: "/device:GPU:0 exchange".
+  const std::string& row() const { return row_; }
 
   /// Held while commands are issued, so that those of one piece of work follow each other.
   using Issuing = std::recursive_timed_mutex;
@@ -83,7 +109,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void hold(std::shared_ptr<const void> what);
 
   /// As Queue::undo_on_fault.
-  void undo_on_fault(std::function<void()> undo);
+  void undo_on_fault(const UndoFn& undo);
 
   /// As Event::wait, or as Event::wait_once.
   Event::Waited wait(uint64_t ticket, std::chrono::nanoseconds deadline, bool once);
@@ -124,12 +150,16 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   };
   static constexpr uint64_t kStanding = ~uint64_t{0};
   struct Wait {
-    uint64_t ticket;
-    Event event;
+    uint64_t ticket = 0;
+    Event event{};
+  };
+  struct Hold {
+    uint64_t ticket = 0;
+    std::shared_ptr<const void> what{};
   };
   struct Undo {
-    uint64_t ticket;
-    std::function<void()> run;
+    uint64_t ticket = 0;
+    UndoFn run{};
   };
 
   [[noreturn]] void throw_late(std::chrono::nanoseconds deadline);
@@ -142,6 +172,7 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   void release_holds();
 
   const std::string device_;
+  const std::string row_;
   Issuing issuing_;
   std::atomic<uint64_t> issued_{0};
   std::atomic<uint64_t> cleared_{0};  // How far `issued_` was when the last fault was cleared.
@@ -149,9 +180,9 @@ class Timeline : public std::enable_shared_from_this<Timeline> {
   mutable std::mutex mutex_;  // Guards what follows.
   std::vector<std::weak_ptr<Timeline>>
       neighbours_;          // Those that wait for this one, or it for them.
-  std::deque<Wait> waits_;  // The waits that are not over yet, in order.
-  std::deque<std::pair<uint64_t, std::shared_ptr<const void>>> holds_;
-  std::deque<Undo> undos_;      // In order, of commands that have not run well yet.
+  core::Fifo<Wait> waits_;  // The waits that are not over yet, in order.
+  core::Fifo<Hold> holds_;
+  core::Fifo<Undo> undos_;      // In order, of commands that have not run well yet.
   std::vector<Failed> failed_;  // In order, the last ones, for late readers.
 };
 
@@ -193,7 +224,7 @@ class Queue {
 
   /// Calls `undo` if one of the commands so far goes wrong, or is behind one that did: on the
   /// thread that is told of it, once all commands have run, the latest undo first.
-  virtual void undo_on_fault(std::function<void()> undo) = 0;
+  virtual void undo_on_fault(const UndoFn& undo) = 0;
 
   /// Commands issued from now on run after `event`. What was found wrong before it is wrong here
   /// too, also where somebody has been told of it already.
@@ -218,7 +249,7 @@ class ImmediateQueue final : public Queue {
             size_t bytes) override;
   void fill(void* to, uint8_t value, size_t bytes) override;
   Event record() override { return {}; }
-  void undo_on_fault(std::function<void()>) override {}
+  void undo_on_fault(const UndoFn&) override {}
   void wait(const Event& event) override;
 
  protected:

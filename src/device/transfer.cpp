@@ -39,13 +39,13 @@ class Ring {
 }  // namespace
 
 Event transfer(Device& to_device, void* to, Device& from_device, const void* from, size_t bytes,
-               std::shared_ptr<const void> keep, const Event& value) {
+               std::shared_ptr<const void> keep, const Event& value, Queue* on) {
   if (bytes == 0) return value;
   if (&to_device.space() != &from_device.space()) {
     count_copy(from_device.name(), to_device.name(), bytes);
   }
   Device& issuer = to_device.works_on_threads() ? from_device : to_device;
-  Queue& queue = issuer.queue();
+  Queue& queue = on != nullptr ? *on : issuer.queue();
   const Event copied = queue.submit([&] {
     if (&issuer != &from_device) queue.wait(from_device.queue().record());
     queue.use(value);

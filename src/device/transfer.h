@@ -11,9 +11,10 @@ namespace tandem::devices {
 /// Copies `bytes`, behind all that both devices have been asked so far. Where the target is a CPU's
 /// it is there on return, elsewhere it is a command of the target's queue. `keep` owns what lies at
 /// both ends, until the copy has been made. What lies at `from` was there at `value`: if that is
-/// known to be bad, then so is the copy. Returns when the copy is there.
+/// known to be bad, then so is the copy. Returns when the copy is there. `on` is another queue of
+/// the target's, behind which the copy is put instead.
 Event transfer(Device& to_device, void* to, Device& from_device, const void* from, size_t bytes,
-               std::shared_ptr<const void> keep, const Event& value = {});
+               std::shared_ptr<const void> keep, const Event& value = {}, Queue* on = nullptr);
 
 /// Calls `take` with the bytes at `from`, a chunk at a time, in order, on this thread. While one is
 /// taken the next is on its way. The host has no more than two of them in its memory.

@@ -1,6 +1,7 @@
 /// One replica of a program: its device, its memory, and the addresses of its values.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -19,6 +20,26 @@ struct Instance {
   std::vector<std::shared_ptr<TensorBody>> results;  ///< The results of the last run.
 };
 
+/// Memory on the device for an argument that comes from elsewhere.
+struct Landing {
+  /// Of one that comes on the queue that computes.
+  std::shared_ptr<Buffer> in_turn;
+  /// Of one that comes on the input queue. Runs use the two by turns, so that one run's argument is
+  /// copied while the run before it still computes.
+  std::array<std::shared_ptr<Buffer>, 2> ahead;
+  size_t turn = 0;
+};
+
+/// The host's side of StepScalars, which lies still until the device has fetched it: a few runs'.
+struct StagedSteps {
+  struct Slot {
+    std::shared_ptr<char[]> memory{};
+    devices::Event fetched{};
+  };
+  std::array<Slot, 4> slots;
+  size_t turn = 0;
+};
+
 struct BoundReplica {
   devices::DevicePtr device;
   std::string name;      ///< "replica 1 on /device:CPU:1", for errors.
@@ -35,9 +56,13 @@ struct BoundReplica {
   ValueMap<Tensor> constants;  ///< The constants among the values, on this device, for good.
 
   // Where the device has a queue.
-  std::shared_ptr<Buffer> device_step;            ///< The StepScalars, written once a run.
-  std::vector<std::shared_ptr<Buffer>> landings;  ///< Where each argument is copied to.
-  std::vector<devices::Event> argument_ready;     ///< When each argument is there.
+  std::shared_ptr<Buffer> device_step;  ///< The StepScalars, written once a run.
+  StagedSteps staged_steps;
+  std::vector<Landing> landings;               ///< Where each argument is copied to.
+  std::vector<devices::Event> argument_ready;  ///< When each argument is there.
+  devices::Event landed;                       ///< When those of the input queue are.
+  devices::Event last_run_begin;               ///< What the queue had to do before the last run,
+  devices::Event this_run_begin;               ///< and before the one that is being issued.
 
   void* address_of(ValueId value) const { return current->addresses[value]; }
 };

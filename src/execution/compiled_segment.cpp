@@ -1,9 +1,12 @@
 #include "execution/compiled_segment.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <map>
 #include <set>
 
+#include "execution/device_edges.h"
 #include "runtime/random_calls.h"
 #include "tensor/body.h"
 #include "tensor/row_slices.h"
@@ -35,6 +38,47 @@ Tensors run_segments(const std::string& function, const std::vector<CompiledSegm
   return tensors;
 }
 
+namespace {
+
+/// A value that a segment computes and another one, in another memory space, needs a copy of.
+struct SegmentEdge {
+  const devices::Device* from;
+  const devices::Device* to;
+  size_t bytes;
+};
+
+/// All of them in the order of the calls, each once. `arguments` tensors of a call come first;
+/// where they lie is not known.
+std::vector<SegmentEdge> edges_of(const std::vector<CompiledSegment>& segments, size_t arguments,
+                                  int64_t rows) {
+  std::vector<SegmentEdge> edges;
+  std::vector<const devices::Device*> computed_on(arguments);
+  std::set<std::pair<int, const devices::MemorySpace*>> copied;
+  for (const CompiledSegment& segment : segments) {
+    const devices::Device& device = *segment.replicas->devices[0];
+    const Graph& graph = segment.program->graph();
+    for (size_t i = 0; i < segment.inputs.size(); ++i) {
+      const auto* from = computed_on[static_cast<size_t>(segment.inputs[i])];
+      if (from == nullptr || &from->space() == &device.space()) continue;
+      if (!copied.insert({segment.inputs[i], &device.space()}).second) continue;
+      edges.push_back({from, &device, graph.at(graph.arguments[i]).type.bytes(rows)});
+    }
+    computed_on.resize(computed_on.size() + graph.results.size(), &device);
+  }
+  return edges;
+}
+
+}  // namespace
+
+std::string explain_edges(const std::vector<CompiledSegment>& segments, size_t arguments,
+                          int64_t rows) {
+  DeviceEdges edges;
+  for (const SegmentEdge& edge : edges_of(segments, arguments, rows)) {
+    edges.add(edge.from->name(), edge.to->name(), edge.bytes);
+  }
+  return edges.str(fmt::format("in a call with {} rows", rows));
+}
+
 MemoryPlan memory_plan_of(const std::vector<CompiledSegment>& segments, size_t arguments,
                           int64_t rows) {
   MemoryPlan all;
@@ -44,9 +88,6 @@ MemoryPlan memory_plan_of(const std::vector<CompiledSegment>& segments, size_t a
     all.devices.push_back({name});
     return all.devices.back();
   };
-  // The memory space of each tensor of the call.
-  std::vector<const devices::MemorySpace*> lies_in(arguments);
-  std::set<std::pair<int, const devices::MemorySpace*>> copied;
   for (const CompiledSegment& segment : segments) {
     for (const MemoryPlan::Device& own : segment.executions->memory_plan(rows).devices) {
       MemoryPlan::Device& device = entry(own.name);
@@ -54,17 +95,9 @@ MemoryPlan memory_plan_of(const std::vector<CompiledSegment>& segments, size_t a
       device.result_bytes += own.result_bytes;
       device.copy_bytes += own.copy_bytes;
     }
-    const devices::MemorySpace& space = segment.replicas->devices[0]->space();
-    const Graph& graph = segment.program->graph();
-    for (size_t i = 0; i < segment.inputs.size(); ++i) {
-      const auto* from = lies_in[static_cast<size_t>(segment.inputs[i])];
-      if (from == nullptr || from == &space) continue;
-      if (!copied.insert({segment.inputs[i], &space}).second) continue;
-      const op::TensorType& type = graph.at(graph.arguments[i]).type;
-      entry(segment.replicas->devices[0]->name()).copy_bytes +=
-          devices::Allocator::rounded(type.bytes(rows));
-    }
-    lies_in.resize(lies_in.size() + graph.results.size(), &space);
+  }
+  for (const SegmentEdge& edge : edges_of(segments, arguments, rows)) {
+    entry(edge.to->name()).copy_bytes += devices::Allocator::rounded(edge.bytes);
   }
   return all;
 }

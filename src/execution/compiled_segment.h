@@ -22,6 +22,11 @@ struct CompiledSegment {
 Tensors run_segments(const std::string& function, const std::vector<CompiledSegment>& segments,
                      std::span<const Argument> arguments, int64_t rows);
 
+/// What is copied between the devices of segments in a call with so many rows, and what that means;
+/// empty where nothing is. `arguments` as in memory_plan_of().
+std::string explain_edges(const std::vector<CompiledSegment>& segments, size_t arguments,
+                          int64_t rows);
+
 /// What all segments together allocate, copies between them included, in a call with `arguments`
 /// tensors.
 MemoryPlan memory_plan_of(const std::vector<CompiledSegment>& segments, size_t arguments,

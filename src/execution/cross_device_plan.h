@@ -44,17 +44,21 @@ struct Sum {
   };
   size_t instruction = 0;
   std::vector<Piece> pieces{};
+  std::vector<size_t> operands{};  ///< Which of the operands are summed now, in order.
 };
 
 /// What happens between two meetings of all participants (the word is that of bulk synchronous
 /// programs: Valiant 1990). Exactly one of the three: a stretch of instructions that all
 /// participants run on their own, sums, or moves. Between two supersteps the participants wait for
-/// each other.
+/// each other, except behind early sums: those of a bucket of gradients, which lie still until the
+/// update. They begin when the last of these gradients is there, and go on beside the backward
+/// pass.
 struct Superstep {
   size_t begin = 0;
   size_t end = 0;
   std::vector<Sum> sums{};
   std::vector<Move> moves{};
+  bool early = false;
 
   bool computes() const { return begin < end; }
 };
@@ -72,6 +76,9 @@ struct CrossDevicePlan {
   int ranks() const { return static_cast<int>(participant_of.size()); }
   bool is_central_apart() const { return ranks() > replicas; }
 };
+
+/// What moves between memory spaces in each run, the batch aside; empty where nothing does.
+std::string explain_edges(const CrossDevicePlan& plan, const Program& program);
 
 /// Throws InvalidArgument for a collective whose operands follow the batch.
 CrossDevicePlan plan_cross_device(const Program& program, const Replicas& replicas);

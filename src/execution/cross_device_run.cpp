@@ -49,10 +49,10 @@ CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
     for (const Sum& sum : plan_.supersteps[i].sums) {
       for (const Sum::Piece& piece : sum.pieces) {
         ActiveParticipant& active = active_[static_cast<size_t>(piece.participant)];
-        sums_[i].emplace_back(piece.participant,
-                              PartialSum(program_, sum, piece, active.participant, plan_.replicas));
-        active.staging_bytes =
-            std::max(active.staging_bytes, sums_[i].back().second.staging_bytes());
+        PartialSum part(program_, sum, piece, active.participant, plan_.replicas);
+        if (part.is_empty()) continue;
+        active.staging_bytes = std::max(active.staging_bytes, part.staging_bytes());
+        sums_[i].emplace_back(piece.participant, std::move(part));
       }
     }
   }
@@ -98,9 +98,10 @@ size_t CrossDeviceRun::extra_bytes(int rank) const {
   return bytes;
 }
 
-std::vector<devices::Event> CrossDeviceRun::run(const std::shared_ptr<const void>& owner) {
+void CrossDeviceRun::run(const std::shared_ptr<const void>& owner,
+                         std::vector<devices::Event>& ends) {
   try {
-    for (ActiveParticipant& active : active_) active.done = {};
+    for (ActiveParticipant& active : active_) active.done = active.exchanged = {};
     for (BoundReplica& rank : ranks_) {
       if (rank.device->works_on_threads()) continue;
       active_of(rank.step.replica).submit([&] { issue_step(rank); });
@@ -115,7 +116,7 @@ std::vector<devices::Event> CrossDeviceRun::run(const std::shared_ptr<const void
   } catch (...) {
     settle(owner, std::current_exception());
   }
-  std::vector<devices::Event> ends;
+  ends.clear();
   for (const ActiveParticipant& active : active_) {
     active.queue().hold(owner);
     ends.push_back(active.done);
@@ -125,7 +126,6 @@ std::vector<devices::Event> CrossDeviceRun::run(const std::shared_ptr<const void
       }
     }
   }
-  return ends;
 }
 
 void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
@@ -138,13 +138,20 @@ void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
     const Superstep& superstep = plan_.supersteps[i];
     if (superstep.computes()) {
       compute(owner, superstep);
-    } else if (!superstep.sums.empty()) {
-      sum(i);
-    } else {
+      if (has_teams_ && meets_) meet();
+    } else if (superstep.sums.empty()) {
+      if (!has_teams_) meet();
       move(owner, superstep.moves);
+      meet();
+    } else if (has_teams_) {
+      sum_with_teams(i);
+      meet();
+    } else {
+      begin_sums(i);
+      if (!superstep.early) await_sums();
     }
-    if (meets_) meet();
   }
+  if (meets_ && !has_teams_) meet();  // What went wrong at one goes wrong at all.
 }
 
 void CrossDeviceRun::compute(const std::shared_ptr<const void>& owner, const Superstep& superstep) {
@@ -199,7 +206,8 @@ void CrossDeviceRun::run_team(const std::shared_ptr<const void>& owner, ActivePa
   }
 }
 
-void CrossDeviceRun::sum(size_t index) {
+/// CPUs work at once, and the caller's thread has waited for all.
+void CrossDeviceRun::sum_with_teams(size_t index) {
   const profile::Span reducing("all_reduce", profile::Activity::reduce);
   // CPUs work at once, so they come last.
   for (const bool on_threads : {false, true}) {
@@ -207,9 +215,37 @@ void CrossDeviceRun::sum(size_t index) {
       ActiveParticipant& active = active_[static_cast<size_t>(participant)];
       devices::Device& device = *active.participant.device;
       if (device.works_on_threads() != on_threads) continue;
-      active.submit([&] { part.run(ranks_, active.staging ? active.staging->data() : nullptr); });
+      active.submit([&] {
+        part.run(ranks_, active.staging ? active.staging->data() : nullptr, active.queue());
+      });
     }
   }
+}
+
+/// On queues of their own, behind what all participants were asked to compute so far. What these
+/// are asked from now on does not wait.
+void CrossDeviceRun::begin_sums(size_t index) {
+  if (sums_[index].empty()) return;
+  for (ActiveParticipant& active : active_) active.submit([] {});
+  for (const auto& [participant, part] : sums_[index]) {
+    ActiveParticipant& active = active_[static_cast<size_t>(participant)];
+    devices::Queue& queue = active.exchange_queue();
+    active.exchanged = queue.submit([&] {
+      for (const ActiveParticipant& other : active_) queue.wait(other.done);
+      part.run(ranks_, active.staging ? active.staging->data() : nullptr, queue);
+    });
+  }
+}
+
+/// Nobody goes on before all sums that have begun are there, and nobody reads the others' memory
+/// any more.
+void CrossDeviceRun::await_sums() {
+  for (ActiveParticipant& active : active_) {
+    active.submit([&] {
+      for (const ActiveParticipant& other : active_) active.queue().wait(other.exchanged);
+    });
+  }
+  for (ActiveParticipant& active : active_) active.exchanged = {};
 }
 
 void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
@@ -230,15 +266,14 @@ void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
 /// Nobody goes on before all have come this far.
 void CrossDeviceRun::meet() {
   if (has_teams_) return wait();
-  std::vector<devices::Event> arrived;
   for (ActiveParticipant& active : active_) {
     active.submit([] {});
-    arrived.push_back(active.done);
+    active.arrived = active.done;
   }
-  for (size_t i = 0; i < active_.size(); ++i) {
-    active_[i].submit([&] {
-      for (size_t other = 0; other < active_.size(); ++other) {
-        if (other != i) active_[i].queue().wait(arrived[other]);
+  for (ActiveParticipant& active : active_) {
+    active.submit([&] {
+      for (const ActiveParticipant& other : active_) {
+        if (&other != &active) active.queue().wait(other.arrived);
       }
     });
   }
@@ -257,7 +292,10 @@ void CrossDeviceRun::wait() {
 /// the same everywhere. Where a queue does not get that far in time, it is a DeadlineExceeded.
 void CrossDeviceRun::settle(const std::shared_ptr<const void>& owner, std::exception_ptr error) {
   std::string first;
-  for (const ActiveParticipant& active : active_) active.queue().hold(owner);
+  for (const ActiveParticipant& active : active_) {
+    active.queue().hold(owner);
+    active.exchange_queue().hold(owner);
+  }
   try {
     std::rethrow_exception(error);
   } catch (const DeadlineExceeded&) {
@@ -266,13 +304,15 @@ void CrossDeviceRun::settle(const std::shared_ptr<const void>& owner, std::excep
     first = failure.what();
   }
   for (ActiveParticipant& active : active_) {
-    active.done = {};
-    try {
-      active.queue().record().wait(config::wait_deadline());
-    } catch (const DeadlineExceeded& late) {
-      throw DeadlineExceeded(fmt::format("{}; then {}: {}", first, active.name, late.what()));
-    } catch (const std::exception&) {
-      // The same failure, as this queue has it.
+    active.done = active.exchanged = {};
+    for (devices::Queue* queue : {&active.exchange_queue(), &active.queue()}) {
+      try {
+        queue->record().wait(config::wait_deadline());
+      } catch (const DeadlineExceeded& late) {
+        throw DeadlineExceeded(fmt::format("{}; then {}: {}", first, active.name, late.what()));
+      } catch (const std::exception&) {
+        // The same failure, as this queue has it.
+      }
     }
   }
   move(owner, plan_.repairs);

@@ -1,7 +1,8 @@
 /// Runs a program on replicas whose devices do not share memory, as its CrossDevicePlan says.
 /// Between two cuts each device with a queue has its instructions on it, and the CPU replicas run
 /// on their team, all at the same time. At a cut queues wait for each other, and the caller's
-/// thread goes on; where CPUs take part, it waits for all.
+/// thread goes on; where CPUs take part, it waits for all. Devices sum on a queue of their own,
+/// which waits for those that compute, and they for it.
 #pragma once
 
 #include <map>
@@ -32,10 +33,10 @@ class CrossDeviceRun {
   /// of the replica.
   void reserve();
 
-  /// Returns the points where the devices are done. `owner` is kept alive until then. Throws what a
-  /// replica threw with its name, or DeadlineExceeded naming one that did not get ready; where no
-  /// CPU takes part, the events do.
-  std::vector<devices::Event> run(const std::shared_ptr<const void>& owner);
+  /// `ends` become the points where the devices are done. `owner` is kept alive until then. Throws
+  /// what a replica threw with its name, or DeadlineExceeded naming one that did not get ready;
+  /// where no CPU takes part, the events do.
+  void run(const std::shared_ptr<const void>& owner, std::vector<devices::Event>& ends);
 
   /// Before the next run all components of variables are made the same as the first: a run was
   /// given up while a device was still at work.
@@ -56,9 +57,12 @@ class CrossDeviceRun {
     std::map<ValueId, std::shared_ptr<Buffer>> copies;
     std::shared_ptr<Buffer> staging;
     size_t staging_bytes = 0;
-    devices::Event done{};  // What was put on its queue last has run.
+    devices::Event done{};       // What was put on its queue last has run,
+    devices::Event exchanged{};  // and on its queue for exchanges.
+    devices::Event arrived{};    // Where it was when all began to wait for each other.
 
     devices::Queue& queue() const { return participant.device->queue(); }
+    devices::Queue& exchange_queue() const { return participant.device->exchange_queue(); }
     template <class Work>
     void submit(Work work);
   };
@@ -68,7 +72,9 @@ class CrossDeviceRun {
   void issue(const ActiveParticipant& active, size_t begin, size_t end);
   void run_team(const std::shared_ptr<const void>& owner, ActiveParticipant& active,
                 const Superstep& superstep);
-  void sum(size_t superstep);
+  void sum_with_teams(size_t superstep);
+  void begin_sums(size_t superstep);
+  void await_sums();
   void move(const std::shared_ptr<const void>& owner, const std::vector<Move>& moves);
   void meet();
   void wait();

@@ -20,12 +20,12 @@ int64_t tile_elements(const devices::Device& device) {
 }
 
 /// Behind all that both devices were asked, which is nothing that matters: everybody has arrived.
-void copy(devices::Device& participant, devices::Device& from, const void* source,
-          devices::Device& to, void* target, size_t bytes) {
+void copy(devices::Queue& own_queue, devices::Device& from, const void* source, devices::Device& to,
+          void* target, size_t bytes) {
   if (source == target && &from.space() == &to.space()) return;
   if (&from.space() != &to.space()) devices::count_copy(from.name(), to.name(), bytes);
-  if (!participant.works_on_threads()) {
-    participant.queue().copy(to.space(), target, from.space(), source, bytes);
+  if (!own_queue.immediate()) {
+    own_queue.copy(to.space(), target, from.space(), source, bytes);
     return;
   }
   devices::Queue& queue = (from.works_on_threads() ? to : from).queue();
@@ -58,7 +58,8 @@ PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Piece&
     const op::TensorType& type = program.graph().at(inputs_[k]).type;
     element_bytes_.push_back(size_of(type.dtype));
     const int64_t size = type.shape.total_extent();
-    const int64_t end = std::clamp<int64_t>(piece.end - start, 0, size);
+    const bool is_summed = std::ranges::find(sum.operands, k) != sum.operands.end();
+    const int64_t end = is_summed ? std::clamp<int64_t>(piece.end - start, 0, size) : 0;
     const int64_t most = tile_elements(*device_);
     for (int64_t b = std::clamp<int64_t>(piece.begin - start, 0, size); b < end; b += most) {
       const int64_t count = std::min(most, end - b);
@@ -72,12 +73,13 @@ PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Piece&
   tile_bytes_ = core::aligned(tile_bytes_);
 }
 
-void PartialSum::run(const std::vector<BoundReplica>& replicas, void* staging) const {
+void PartialSum::run(const std::vector<BoundReplica>& replicas, void* staging,
+                     devices::Queue& queue) const {
   const core::ComputeScope computing;
-  for (const Tile& tile : tiles_) sum_tile(tile, replicas, static_cast<char*>(staging));
+  for (const Tile& tile : tiles_) sum_tile(tile, replicas, static_cast<char*>(staging), queue);
 }
 
-void PartialSum::add(const Tile& tile, void* a, void* b, void* out) const {
+void PartialSum::add(const Tile& tile, void* a, void* b, void* out, devices::Queue& queue) const {
   constexpr int kOperands[] = {0, 1, 2};
   void* const addresses[] = {a, b, out};
   const op::StepScalars step;
@@ -86,17 +88,17 @@ void PartialSum::add(const Tile& tile, void* a, void* b, void* out) const {
   launch.operands = kOperands;
   launch.inputs = 2;
   launch.outputs = 1;
-  if (device_->works_on_threads()) {
+  if (queue.immediate()) {
     launch.step = &step;
   } else {
-    launch.queue = &device_->queue();
+    launch.queue = &queue;
   }
   tile.add->run(launch);
 }
 
 /// The sum is made aside: outputs may lie where inputs lay.
 void PartialSum::sum_tile(const Tile& tile, const std::vector<BoundReplica>& replicas,
-                          char* staging) const {
+                          char* staging, devices::Queue& queue) const {
   const size_t bytes = static_cast<size_t>(tile.count) * element_bytes_[tile.operand];
   const size_t offset = static_cast<size_t>(tile.begin) * element_bytes_[tile.operand];
   const auto aside = [&](int depth) {
@@ -106,17 +108,17 @@ void PartialSum::sum_tile(const Tile& tile, const std::vector<BoundReplica>& rep
     const BoundReplica& replica = replicas[static_cast<size_t>(rank)];
     char* const own = at(replica.address_of(inputs_[tile.operand]), offset);
     if (&replica.device->space() == &device_->space()) return own;
-    copy(*device_, *replica.device, own, *device_, aside(depth), bytes);
+    copy(queue, *replica.device, own, *device_, aside(depth), bytes);
     return aside(depth);
   };
   const auto add_two = [&](char* a, char* b, int depth) {
-    add(tile, a, b, aside(depth));
+    add(tile, a, b, aside(depth), queue);
     return aside(depth);
   };
   char* const sum = collective::tree_sum(0, replicas_, operand_of, add_two);
   for (int rank : targets_) {
     const BoundReplica& replica = replicas[static_cast<size_t>(rank)];
-    copy(*device_, *device_, sum, *replica.device,
+    copy(queue, *device_, sum, *replica.device,
          at(replica.address_of(outputs_[tile.operand]), offset), bytes);
   }
 }

@@ -1,6 +1,6 @@
 /// What moves between memory spaces where replicas meet: copies, and sums over the replicas. On a
 /// device with a queue they are commands, on a CPU they are done at once; both reach the memory of
-/// all, so all must have arrived, and wait until it is over.
+/// all, so all must have arrived, and wait until it is over before they use that memory again.
 #pragma once
 
 #include <memory>
@@ -18,14 +18,17 @@ class PartialSum {
   PartialSum(const Program& program, const Sum& sum, const Sum::Piece& piece,
              const Participant& participant, int replicas);
 
+  /// The participant has no part in it.
+  bool is_empty() const { return tiles_.empty(); }
+
   /// The memory at the participant that run() needs.
   size_t staging_bytes() const {
     return static_cast<size_t>(collective::tree_depth(replicas_)) * tile_bytes_;
   }
 
-  /// `replicas` are all ranks, bound. They and the staging area must live until the participant's
-  /// queue is past it.
-  void run(const std::vector<BoundReplica>& replicas, void* staging) const;
+  /// Commands of `queue`, one of the participant's device's. `replicas` are all ranks, bound. They
+  /// and the staging area must live until the queue is past it.
+  void run(const std::vector<BoundReplica>& replicas, void* staging, devices::Queue& queue) const;
 
  private:
   /// A run of elements of one operand that fits the staging area.
@@ -36,8 +39,9 @@ class PartialSum {
     op::ExecutablePtr add;
   };
 
-  void sum_tile(const Tile& tile, const std::vector<BoundReplica>& replicas, char* staging) const;
-  void add(const Tile& tile, void* a, void* b, void* out) const;
+  void sum_tile(const Tile& tile, const std::vector<BoundReplica>& replicas, char* staging,
+                devices::Queue& queue) const;
+  void add(const Tile& tile, void* a, void* b, void* out, devices::Queue& queue) const;
 
   const devices::DevicePtr device_;
   const ValueIds inputs_;

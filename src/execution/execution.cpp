@@ -33,7 +33,7 @@ std::vector<StoreBlock*> written_blocks(const Graph& graph) {
 
 /// Results of former runs that are looked through for one that nobody holds any more. On a queue
 /// they keep their addresses from run to run, unless somebody still holds the last ones.
-size_t most_pooled(const devices::Device& device) { return device.works_on_threads() ? 16 : 2; }
+size_t most_pooled(const devices::Device& device) { return device.works_on_threads() ? 16 : 3; }
 
 /// Points an argument to where it is, or to a copy of it in the replica's memory space.
 void bind_argument(BoundReplica& replica, size_t index, const Argument& argument,
@@ -43,15 +43,20 @@ void bind_argument(BoundReplica& replica, size_t index, const Argument& argument
   check_has_value(body, "function");
   const bool has_rows = argument.kind == Argument::Kind::rows;
   const bool is_here = !body.slices && &body.device()->space() == &replica.device->space();
+  const bool is_part = has_rows && body.shape.extent(0) > 0 && !body.slices;
+  const size_t row = is_part ? body.bytes() / static_cast<size_t>(body.shape.extent(0)) : 0;
+  const size_t offset = row * static_cast<size_t>(shard.row_offset);
   if (is_here) {
-    size_t offset = 0;
-    if (has_rows && shard.row_offset > 0) {
-      const auto all = static_cast<size_t>(body.shape.extent(0));
-      offset = body.bytes() / all * static_cast<size_t>(shard.row_offset);
-    }
     replica.arguments[index] = tensor;
     replica.argument_data[index] = static_cast<const char*>(body.data()) + offset;
     if (!replica.device->works_on_threads()) replica.argument_ready[index] = body.ready;
+    return;
+  }
+  if (!replica.device->works_on_threads() && !body.slices) {
+    check_input_copy(body, *replica.device, "function");
+    replica.arguments[index] = Tensor();
+    land(replica, index, tensor.body(),
+         {offset, is_part ? row * static_cast<size_t>(shard.rows) : body.bytes()});
     return;
   }
   const int64_t end = shard.row_offset + shard.rows;
@@ -62,7 +67,7 @@ void bind_argument(BoundReplica& replica, size_t index, const Argument& argument
   } else {
     check_input_copy(*part.body(), *replica.device, "function");
     replica.arguments[index] = Tensor();
-    land(replica, index, part.body());
+    land(replica, index, part.body(), {0, part.body()->bytes()});
   }
 }
 
@@ -250,6 +255,7 @@ void Execution::bind_run(BoundReplica& replica) const {
 
 void Execution::run(const RunArguments& arguments) {
   wait_for_earlier_runs();
+  for (BoundReplica& replica : replicas_) begin_run(replica);
   for (int r = 0; r < replicas(); ++r) {
     call_named(r, [&] { bind_arguments(replicas_[static_cast<size_t>(r)], arguments); });
   }
@@ -275,7 +281,8 @@ void Execution::run_bound(const op::RandomRun& random) {
   }
   if (cross_device_) {
     cross_device_->reserve();
-    in_flight_[turn_++ % in_flight_.size()] = cross_device_->run(shared_from_this());
+    cross_device_->run(shared_from_this(), in_flight_[turn_ % in_flight_.size()]);
+    ++turn_;
   } else if (team_) {
     team_run_->bind();
     team_->run({shared_from_this(), team_run_.get()}, traits());
@@ -316,7 +323,9 @@ void Execution::wait_for_earlier_runs() {
   for (size_t i = 0; i < in_flight_.size(); ++i) {
     const bool is_over = std::ranges::all_of(in_flight_[i], &devices::Event::ready);
     if (i != oldest && !is_over) continue;
-    for (const devices::Event& event : std::exchange(in_flight_[i], {})) {
+    awaited_.swap(in_flight_[i]);
+    in_flight_[i].clear();
+    for (const devices::Event& event : awaited_) {
       const auto waited = event.wait_once(config::wait_deadline());
       if (waited == devices::Event::Waited::failed && cross_device_) cross_device_->repair_first();
     }
@@ -334,7 +343,7 @@ void Execution::run_on_queue(BoundReplica& replica) {
     undo_on_fault(*program_, replica);
   });
   for (auto& result : replica.current->results) result->ready = done;
-  in_flight_[turn_++ % in_flight_.size()] = {done};
+  in_flight_[turn_++ % in_flight_.size()].assign(1, done);
 }
 
 std::string Execution::explain() {
@@ -345,6 +354,7 @@ std::string Execution::explain() {
                         replica.threads == 1 ? "" : "s");
   }
   if (!reduction().empty()) text += fmt::format("{}\n", reduction());
+  if (cross_device_) text += explain_edges(cross_device_->plan(), *program_);
   const BoundReplica& first = replicas_[0];
   const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
   return text + graph::explain(*program_, *plan);

@@ -110,6 +110,7 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   std::unique_ptr<TeamRun> team_run_;
   std::unique_ptr<CrossDeviceRun> cross_device_;  // Where replicas do not share memory or a team.
   std::array<std::vector<devices::Event>, 2> in_flight_;  // The ends of the last runs on queues.
+  std::vector<devices::Event> awaited_;                   // Those that are being waited for.
   size_t turn_ = 0;
   core::TimedMutex mutex_;
   std::atomic<bool> given_up_ = false;

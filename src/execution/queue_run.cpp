@@ -1,7 +1,10 @@
 #include "execution/queue_run.h"
 
+#include <cstring>
+
 #include "device/transfer.h"
 #include "runtime/random_calls.h"
+#include "tandem/config.h"
 
 namespace tandem::graph {
 namespace {
@@ -12,20 +15,32 @@ std::shared_ptr<Buffer> new_buffer(const devices::DevicePtr& device, size_t byte
 
 }  // namespace
 
+void begin_run(BoundReplica& replica) {
+  if (replica.device->works_on_threads()) return;
+  replica.last_run_begin = std::move(replica.this_run_begin);
+  replica.this_run_begin = replica.device->queue().record();
+  replica.landed = {};
+}
+
 void issue_step(BoundReplica& replica) {
+  devices::Queue& queue = replica.device->queue();
   if (!replica.device_step) {
     replica.device_step = new_buffer(replica.device, sizeof(op::StepScalars));
   }
-  const auto scalars = std::make_shared<op::StepScalars>(replica.step);
-  devices::Queue& queue = replica.device->queue();
-  queue.submit([&] {
+  StagedSteps& staged = replica.staged_steps;
+  StagedSteps::Slot& slot = staged.slots[staged.turn++ % staged.slots.size()];
+  if (!slot.fetched.ready()) slot.fetched.wait_once(config::wait_deadline());
+  if (!slot.memory) slot.memory = queue.staging(sizeof(op::StepScalars));
+  std::memcpy(slot.memory.get(), &replica.step, sizeof(op::StepScalars));
+  slot.fetched = queue.submit([&] {
+    queue.wait(replica.landed);
     for (const devices::Event& ready : replica.argument_ready) queue.use(ready);
     for (const Tensor& constant : replica.constants) {
       if (constant.defined()) queue.use(constant.body()->ready);
     }
     queue.copy(replica.device->space(), replica.device_step->data(), devices::host_memory(),
-               scalars.get(), sizeof(op::StepScalars));
-    queue.hold(scalars);
+               slot.memory.get(), sizeof(op::StepScalars));
+    queue.hold(slot.memory);
   });
 }
 
@@ -60,15 +75,48 @@ void undo_on_fault(const Program& program, const BoundReplica& replica) {
       [random = replica.step.random, calls] { runtime::take_back(random, calls); });
 }
 
-void land(BoundReplica& replica, size_t argument, const BodyPtr& value) {
-  const size_t bytes = value->bytes();
+namespace {
+
+/// An argument of less comes on the queue that computes: waiting for another one takes longer.
+constexpr size_t kWorthTheInputQueue = 64 << 10;
+
+/// Memory for `bytes` that `input`, the device's queue for it, writes next. A new buffer may be
+/// memory that commands of the queue that computes still use, and one that there is already may be
+/// in use by the run before the last.
+const std::shared_ptr<Buffer>& landing_for(const BoundReplica& replica, Landing& landing,
+                                           size_t bytes, devices::Queue& input) {
+  devices::Queue& queue = replica.device->queue();
+  std::shared_ptr<Buffer>& buffer =
+      &input == &queue ? landing.in_turn : landing.ahead[landing.turn++ % landing.ahead.size()];
+  const bool is_new = !buffer || buffer->bytes() < bytes;
+  if (is_new) buffer = new_buffer(replica.device, bytes);
+  if (&input == &queue) return buffer;
+  if (is_new) {
+    input.wait(queue.submit([&] { queue.fill(buffer->data(), 0, 1); }));
+  } else if (!replica.last_run_begin.ready()) {
+    input.wait(replica.last_run_begin);
+  }
+  return buffer;
+}
+
+}  // namespace
+
+void land(BoundReplica& replica, size_t argument, const BodyPtr& value, const ByteRange& part) {
+  const size_t bytes = part.count;
   replica.landings.resize(replica.arguments.size());
-  std::shared_ptr<Buffer>& landing = replica.landings[argument];
-  if (!landing || landing->bytes() < bytes) landing = new_buffer(replica.device, bytes);
-  replica.argument_ready[argument] = devices::transfer(
-      *replica.device, landing->data(), *value->device(), value->data(), bytes,
-      std::make_shared<std::pair<BodyPtr, std::shared_ptr<Buffer>>>(value, landing), value->ready);
-  replica.argument_data[argument] = landing->data();
+  devices::Device& device = *replica.device;
+  const bool by_itself = value->device()->works_on_threads() && bytes >= kWorthTheInputQueue;
+  devices::Queue& queue = by_itself ? device.input_queue() : device.queue();
+  const std::shared_ptr<Buffer>& to =
+      landing_for(replica, replica.landings[argument], bytes, queue);
+  devices::Event& ready = replica.argument_ready[argument];
+  ready = devices::transfer(device, to->data(), *value->device(),
+                            static_cast<const char*>(value->data()) + part.begin, bytes, value,
+                            value->ready, &queue);
+  replica.argument_data[argument] = to->data();
+  if (!by_itself) return;
+  queue.hold(to);
+  replica.landed = ready;
 }
 
 }  // namespace tandem::graph

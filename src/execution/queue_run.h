@@ -5,6 +5,9 @@
 
 namespace tandem::graph {
 
+/// To be called once a run, before anything of it is put on a queue.
+void begin_run(BoundReplica& replica);
+
 /// Brings the step's scalars to the device. To be called once a run, before the first instruction.
 /// What is known to be wrong with the arguments, or with the constants, is wrong with the run.
 void issue_step(BoundReplica& replica);
@@ -21,7 +24,14 @@ void issue_instruction(const Program& program, const BoundReplica& replica, size
 /// it does not count, and its random numbers are drawn again.
 void undo_on_fault(const Program& program, const BoundReplica& replica);
 
-/// Copies an argument from another memory space to the place that it always has here.
-void land(BoundReplica& replica, size_t argument, const BodyPtr& value);
+/// Which of a value's bytes.
+struct ByteRange {
+  size_t begin = 0;
+  size_t count = 0;
+};
+
+/// Copies part of an argument from another memory space to a place that it keeps here. What comes
+/// from the host comes on the device's input queue, while the run before this one computes.
+void land(BoundReplica& replica, size_t argument, const BodyPtr& value, const ByteRange& part);
 
 }  // namespace tandem::graph

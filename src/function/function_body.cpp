@@ -375,6 +375,8 @@ std::string FunctionBody::explain() const {
     text += fmt::format("function({})\n", listed(concrete->arguments));
     for (const CompiledSegment& segment : concrete->segments)
       text += segment.executions->explain(options_.name);
+    text += explain_edges(concrete->segments, concrete->arguments.size(),
+                          concrete->rows.value_or(kNominalRows));
   }
   return text;
 }

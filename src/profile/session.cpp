@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 
+#include "profile/device_clock.h"
 #include "tandem/error.h"
 
 namespace tandem::profile {
@@ -13,6 +14,28 @@ namespace {
 
 std::mutex current_mutex;
 std::shared_ptr<Session> current;
+
+std::mutex clocks_mutex;
+std::vector<std::weak_ptr<DeviceClock>> clocks;
+
+/// None of the locks here is held while a clock waits.
+void flush_clocks() {
+  std::vector<std::weak_ptr<DeviceClock>> all;
+  {
+    const std::lock_guard lock(clocks_mutex);
+    all = clocks;
+  }
+  for (const auto& clock : all) {
+    if (const auto alive = clock.lock()) alive->flush();
+  }
+}
+
+/// How the names of intervals begin in which a device had nothing to do.
+constexpr std::string_view kIdle = "idle, ";
+
+bool is_idle(const Interval& interval) {
+  return interval.kind == Activity::wait && std::string_view(interval.name).starts_with(kIdle);
+}
 
 const char* category(Activity kind) {
   switch (kind) {
@@ -122,6 +145,28 @@ Summary Session::summary() const {
   return summary;
 }
 
+std::vector<std::shared_ptr<ProfileRow>> Session::rows() const {
+  std::lock_guard lock(mutex_);
+  return rows_;
+}
+
+std::vector<IdleTime> Session::idle() const {
+  std::vector<IdleTime> all;
+  std::lock_guard lock(mutex_);
+  for (const auto& row : rows_) {
+    std::lock_guard row_lock(row->mutex);
+    for (const Interval& interval : row->intervals) {
+      if (!is_idle(interval)) continue;
+      const std::string_view why = std::string_view(interval.name).substr(kIdle.size());
+      auto known = std::ranges::find_if(
+          all, [&](const IdleTime& idle) { return idle.row == row->name && idle.why == why; });
+      if (known == all.end()) known = all.insert(known, {row->name, std::string(why)});
+      known->seconds += seconds(interval);
+    }
+  }
+  return all;
+}
+
 std::string Session::chrome_trace() const {
   std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
   auto out = std::back_inserter(text);
@@ -178,7 +223,16 @@ void start() {
   profiling = true;
 }
 
-Summary stop(const std::string& path) {
+void add_clock(const std::weak_ptr<DeviceClock>& clock) {
+  const std::lock_guard lock(clocks_mutex);
+  std::erase_if(clocks, [](const auto& other) { return other.expired(); });
+  clocks.push_back(clock);
+}
+
+Summary stop(const std::string& path) { return finish(path).summary; }
+
+Recorded finish(const std::string& path) {
+  if (is_profiling()) flush_clocks();
   std::shared_ptr<Session> session;
   {
     std::lock_guard lock(current_mutex);
@@ -187,13 +241,13 @@ Summary stop(const std::string& path) {
     session = std::move(current);
     current = nullptr;
   }
-  Summary summary = session->summary();
+  Recorded recorded{session->summary(), session->idle(), session->rows()};
   if (!path.empty()) {
     std::ofstream file(path);
     file << session->chrome_trace();
     if (!file.flush()) throw Unavailable(fmt::format("profile: cannot write '{}'", path));
   }
-  return summary;
+  return recorded;
 }
 
 }  // namespace tandem::profile

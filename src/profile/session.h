@@ -18,6 +18,13 @@ struct ProfileRow {
   std::vector<Interval> intervals;
 };
 
+/// How long a device had nothing to do, and what it waited for.
+struct IdleTime {
+  std::string row;
+  std::string why;  ///< "waiting for the host"
+  double seconds = 0;
+};
+
 class Session {
  public:
   explicit Session(uint64_t id) : id_(id), begin_ns_(now_ns()) {}
@@ -29,6 +36,8 @@ class Session {
   std::shared_ptr<ProfileRow> row_named(const std::string& name);
 
   Summary summary() const;
+  std::vector<IdleTime> idle() const;
+  std::vector<std::shared_ptr<ProfileRow>> rows() const;
   std::string chrome_trace() const;
 
  private:
@@ -37,6 +46,16 @@ class Session {
   mutable std::mutex mutex_;
   std::vector<std::shared_ptr<ProfileRow>> rows_;
 };
+
+/// A profile that has ended.
+struct Recorded {
+  Summary summary;
+  std::vector<IdleTime> idle;
+  std::vector<std::shared_ptr<ProfileRow>> rows;
+};
+
+/// As stop() for users.
+Recorded finish(const std::string& path = {});
 
 /// The session; null where no profile is being taken.
 std::shared_ptr<Session> current_session();

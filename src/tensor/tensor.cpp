@@ -38,7 +38,7 @@ devices::Allocator::Allocation* allocate(devices::Device& device, size_t bytes, 
   } catch (const ResourceExhausted&) {
     if (device.works_on_threads()) throw;
   }
-  device.queue().record().wait(config::wait_deadline());
+  device.finish(config::wait_deadline());
   return device.allocator().allocate(bytes, dtype, shape);
 }
 

@@ -10,6 +10,7 @@
 
 #include "device/logical_device.h"
 #include "harness/classifier.h"
+#include "harness/opencl.h"
 #include "harness/soak.h"
 #include "harness/transformer.h"
 
@@ -100,6 +101,44 @@ TEST_F(SteadyState, AMirroredStepAllocatesNothingForBatchesSeenBefore) {
             0);
 }
 
+/// Device buffers that the first two GPUs have taken from their drivers.
+uint64_t device_buffers() {
+  uint64_t all = 0;
+  for (const char* name : {"/GPU:0", "/GPU:1"}) {
+    all += devices::find_device(DeviceSpec::parse(name))->allocator().info().space_allocations;
+  }
+  return all;
+}
+
+TEST_F(SteadyState, AStepOnAGpuAllocatesNothing) {
+  harness::use_opencl();
+  const Classifier<float> model;
+  const auto step = model.compiled_step();
+  const Tensor x = copy_to_device(harness::features<float>(128), "/CPU:0");
+  const Tensor y = copy_to_device(harness::labels<float>(128), "/CPU:0");
+  Tensor loss;
+  for (int i = 0; i < 100; ++i) loss = step(x, y);
+  const uint64_t buffers = device_buffers();
+  EXPECT_EQ(allocations_of([&] { loss = step(x, y); }, 100), 0);
+  EXPECT_EQ(device_buffers(), buffers);
+  EXPECT_GT(loss.item<float>(), 0);
+}
+
+TEST_F(SteadyState, AMirroredStepOnGpusAllocatesNothing) {
+  harness::use_opencl();
+  const distribute::MirroredStrategy strategy({"/GPU:0", "/GPU:1"});
+  const auto scope = strategy.scope();
+  const Classifier<float> model({784, 600, 600, 10}, 0.001);  // Two buckets.
+  const auto step = model.compiled_step();
+  const auto x = strategy.split(harness::features<float>(256));
+  const auto y = strategy.split(harness::labels<float>(256));
+  distribute::PerReplica loss;
+  for (int i = 0; i < 20; ++i) loss = strategy.run(step, x, y);
+  const uint64_t buffers = device_buffers();
+  EXPECT_EQ(allocations_of([&] { loss = strategy.run(step, x, y); }, 50), 0);
+  EXPECT_EQ(device_buffers(), buffers);
+}
+
 // Sanitizers are slow, and keep freed memory back.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int kManySteps = 1000;
@@ -129,6 +168,30 @@ TEST_F(SteadyState, ResidentMemoryIsFlatOverManySteps) {
   for (int i = 0; i < steps; ++i) train(i);
   const long grown = (resident_pages() - before) * sysconf(_SC_PAGESIZE);
   EXPECT_LT(grown, kFlat);
+}
+
+/// Batches of two sizes by turns, with and without somebody who reads the loss.
+TEST_F(SteadyState, StepsOnGpusLeakNeitherHostNorDeviceMemory) {
+  harness::use_opencl();
+  const distribute::MirroredStrategy strategy({"/GPU:0", "/GPU:1"});
+  const auto scope = strategy.scope();
+  const Classifier<float> model;
+  const auto step = model.compiled_step();
+  const Tensor x = copy_to_device(harness::features<float>(64), "/CPU:0");
+  const Tensor y = copy_to_device(harness::labels<float>(64), "/CPU:0");
+  const auto train = [&](int i) {
+    const int64_t rows = i % 2 == 0 ? 64 : 33;
+    const auto loss =
+        strategy.run(step, strategy.split(x.rows(0, rows)), strategy.split(y.rows(0, rows)));
+    if (i % 7 == 0) (*loss.values())[0].item<float>();
+  };
+  for (int i = 0; i < 200; ++i) train(i);
+  const long before = resident_pages();
+  const uint64_t buffers = device_buffers();
+  const auto steps = static_cast<int>(harness::rounds(300, 10'000));
+  for (int i = 0; i < steps; ++i) train(i);
+  EXPECT_EQ(device_buffers(), buffers);
+  EXPECT_LT((resident_pages() - before) * sysconf(_SC_PAGESIZE), 8 * kFlat);
 }
 
 TEST_F(SteadyState, TheDevicesMemoryIsUsedAgain) {

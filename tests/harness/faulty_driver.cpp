@@ -57,9 +57,9 @@ class FaultyStream final : public Stream {
     check(*plan_, DriverCall::fill);
     inner_->fill(to, value, bytes);
   }
-  std::shared_ptr<Mark> mark() override {
+  std::shared_ptr<Mark> mark(std::shared_ptr<Mark>) override {
     check(*plan_, DriverCall::mark);
-    return std::make_shared<FaultyMark>(inner_->mark(), plan_);
+    return std::make_shared<FaultyMark>(inner_->mark(nullptr), plan_);
   }
   void wait(const Mark& mark) override {
     inner_->wait(dynamic_cast<const FaultyMark&>(mark).inner());
@@ -74,9 +74,10 @@ class FaultyStream final : public Stream {
 
 class FaultyDriver final : public Driver {
  public:
-  FaultyDriver(DriverPtr inner, PlanPtr plan) : inner_(std::move(inner)), plan_(std::move(plan)) {}
+  FaultyDriver(DriverPtr inner, PlanPtr plan, Description description)
+      : inner_(std::move(inner)), plan_(std::move(plan)), description_(std::move(description)) {}
 
-  const Description& description() const override { return inner_->description(); }
+  const Description& description() const override { return description_; }
   Memory allocate(size_t bytes) override {
     if (plan_->is_failing(DriverCall::allocate)) return nullptr;
     const Memory memory = inner_->allocate(bytes);
@@ -107,6 +108,7 @@ class FaultyDriver final : public Driver {
  private:
   const DriverPtr inner_;
   const PlanPtr plan_;
+  const Description description_;
 };
 
 }  // namespace
@@ -145,7 +147,13 @@ int FaultPlan::calls(DriverCall call) const {
 }
 
 DriverPtr make_faulty(DriverPtr inner, std::shared_ptr<FaultPlan> plan) {
-  return std::make_shared<FaultyDriver>(std::move(inner), std::move(plan));
+  const Description same = inner->description();
+  return std::make_shared<FaultyDriver>(std::move(inner), std::move(plan), same);
+}
+
+DriverPtr describe_as(DriverPtr inner, const Description& description) {
+  return std::make_shared<FaultyDriver>(std::move(inner), std::make_shared<FaultPlan>(),
+                                        description);
 }
 
 }  // namespace tandem::harness

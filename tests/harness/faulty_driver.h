@@ -50,4 +50,8 @@ class FaultPlan {
 
 devices::gpu::DriverPtr make_faulty(devices::gpu::DriverPtr inner, std::shared_ptr<FaultPlan> plan);
 
+/// A driver that says of its device what another one might say.
+devices::gpu::DriverPtr describe_as(devices::gpu::DriverPtr inner,
+                                    const devices::gpu::Description& description);
+
 }  // namespace tandem::harness

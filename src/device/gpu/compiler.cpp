@@ -1,13 +1,17 @@
 #include "device/gpu/compiler.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <condition_variable>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "device/gpu/dialect.h"
@@ -18,10 +22,52 @@
 namespace tandem::devices::gpu {
 namespace {
 
+/// What takes longer is worth a word.
+constexpr int kLongSeconds = 2;
+
 /// "softmax" and the hash of its text: the same in each process, so that caches know it again.
 std::string unique_name(const std::string& name, const std::string& text) {
   return fmt::format("{}_{:016x}", name, hash_of(text));
 }
+
+/// Where a person looks at a terminal, a line there says what takes so long, from the third second
+/// on; it goes when the compiler is done. Elsewhere the log says so afterwards.
+class CompileProgress {
+ public:
+  CompileProgress(const std::string& device, size_t kernels) {
+    if (isatty(STDERR_FILENO) == 0) return;
+    thread_ = std::thread([this, device, kernels] { show(device, kernels); });
+  }
+  ~CompileProgress() {
+    if (!thread_.joinable()) return;
+    {
+      const std::lock_guard lock(mutex_);
+      done_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  CompileProgress(const CompileProgress&) = delete;
+  CompileProgress& operator=(const CompileProgress&) = delete;
+
+ private:
+  void show(const std::string& device, size_t kernels) {
+    std::unique_lock lock(mutex_);
+    auto pause = std::chrono::seconds(kLongSeconds);
+    int seconds = 0;
+    while (!changed_.wait_for(lock, pause, [this] { return done_; })) {
+      seconds += static_cast<int>(pause.count());
+      fmt::print(stderr, "\r{}: compiling {} kernels, {} s", device, kernels, seconds);
+      pause = std::chrono::seconds(1);
+    }
+    if (seconds > 0) fmt::print(stderr, "\r\033[K");
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool done_ = false;
+  std::thread thread_;
+};
 
 }  // namespace
 
@@ -64,7 +110,7 @@ void Compiler::write_text(const CompiledKernel& kernel) {
 
 /// A text that does not compile must not stand in the way of the others: where some fail together,
 /// the one that is needed is compiled alone.
-const Kernel& Compiler::get(CompiledKernel& kernel) {
+const Kernel& Compiler::compile(CompiledKernel& kernel) {
   const std::lock_guard lock(mutex_);
   if (!kernel.kernel_) {
     const auto is_it = [&](const CompiledKernelPtr& other) { return other.get() == &kernel; };
@@ -76,7 +122,7 @@ const Kernel& Compiler::get(CompiledKernel& kernel) {
     }
     if (!kernel.kernel_) {
       const auto module = module_of(program_of({kernel.shared_from_this()}), 1);
-      kernel.kernel_ = module->kernel(kernel.name_);
+      kernel.set(module->kernel(kernel.name_));
       std::erase_if(pending_, is_it);
     }
   }
@@ -88,7 +134,7 @@ void Compiler::compile_pending() {
   std::vector<CompiledKernelPtr> kernels = std::exchange(pending_, {});
   std::ranges::sort(kernels, {}, [](const auto& kernel) { return kernel->name_; });
   const auto module = module_of(program_of(kernels), kernels.size());
-  for (const auto& kernel : kernels) kernel->kernel_ = module->kernel(kernel->name_);
+  for (const auto& kernel : kernels) kernel->set(module->kernel(kernel->name_));
 }
 
 std::string Compiler::program_of(const std::vector<CompiledKernelPtr>& kernels) const {
@@ -113,13 +159,13 @@ std::shared_ptr<Module> Compiler::module_of(const std::string& program, size_t k
   const auto begin = std::chrono::steady_clock::now();
   std::shared_ptr<Module> module;
   try {
+    const CompileProgress progress(device_, kernels);
     module = driver_->compile(program);
   } catch (const Error& error) {
     error.rethrow_within(device_);
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-  constexpr double kLong = 2;
-  if (took.count() > kLong) {
+  if (took.count() > kLongSeconds) {
     logging::write(
         logging::Level::info,
         fmt::format("{}: compiled {} kernels in {:.1f} s; the next start finds them in {}", device_,

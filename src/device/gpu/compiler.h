@@ -4,6 +4,7 @@
 /// environment variable TANDEM_KERNEL_TEXTS names a folder, each text is written there to look at.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -35,10 +36,16 @@ class CompiledKernel : public std::enable_shared_from_this<CompiledKernel> {
  private:
   friend class Compiler;
 
+  void set(std::shared_ptr<Kernel> kernel) {
+    kernel_ = std::move(kernel);
+    compiled_.store(kernel_.get(), std::memory_order_release);
+  }
+
   std::string name_;     // As the program has it, and no other kernel.
   std::string program_;  // The words and the body.
   std::vector<std::string_view> functions_;
-  std::shared_ptr<Kernel> kernel_;  // Null until it is compiled.
+  std::shared_ptr<Kernel> kernel_;                 // Null until it is compiled.
+  std::atomic<const Kernel*> compiled_ = nullptr;  // The same, for who has no lock.
 };
 using CompiledKernelPtr = std::shared_ptr<CompiledKernel>;
 
@@ -54,9 +61,13 @@ class Compiler {
 
   /// Compiles whatever waits, if the kernel is among it. Throws InvalidArgument with the compiler's
   /// log.
-  const Kernel& get(CompiledKernel& kernel);
+  const Kernel& get(CompiledKernel& kernel) {
+    const Kernel* const known = kernel.compiled_.load(std::memory_order_acquire);
+    return known != nullptr ? *known : compile(kernel);
+  }
 
  private:
+  const Kernel& compile(CompiledKernel& kernel);
   static void write_text(const CompiledKernel& kernel);
   void compile_pending();
   std::string program_of(const std::vector<CompiledKernelPtr>& kernels) const;

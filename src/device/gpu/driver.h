@@ -7,7 +7,8 @@
 ///   Module    compiled kernels
 ///
 /// A failing call throws an Error that names the driver's function and what it answered. A Driver
-/// may be used by any thread, a Stream and the Kernels that it launches by one at a time.
+/// may be used by any thread, a Stream by one at a time. A Kernel may be launched on several
+/// streams at the same time.
 #pragma once
 
 #include <cstdint>
@@ -100,8 +101,9 @@ class Stream {
   virtual void copy(const Location& to, const Location& from, size_t bytes) = 0;
   virtual void fill(const Location& to, uint8_t value, size_t bytes) = 0;
 
-  /// A mark behind all commands so far. They begin to run even if nobody waits.
-  virtual std::shared_ptr<Mark> mark() = 0;
+  /// A mark behind all commands so far. They begin to run even if nobody waits. `used` is one of
+  /// this stream's that nobody else has, or null: it may be set anew.
+  virtual std::shared_ptr<Mark> mark(std::shared_ptr<Mark> used) = 0;
 
   /// Commands from now on run after `mark`, of a driver that is reached.
   virtual void wait(const Mark& mark) = 0;

@@ -51,11 +51,16 @@ Physical physical_gpu(const std::string& backend, DriverPtr driver, int sharing)
     const std::string name = spec.str();
     const auto memory = std::make_shared<GpuMemory>(name, driver);
     const auto compiler = std::make_shared<Compiler>(name, driver, form_for(driver->description()));
-    const auto timeline = std::make_shared<GpuTimeline>(name, memory, compiler);
+    const auto queue_for = [&](GpuTimeline::Role role) {
+      const auto timeline = std::make_shared<GpuTimeline>(name, role, memory, compiler);
+      return std::make_unique<GpuQueue>(timeline, compiler);
+    };
     Device::Options options;
     options.kernels = "gpu";
     options.own_space = memory;
-    options.queue = std::make_unique<GpuQueue>(timeline, compiler);
+    options.queue = queue_for(GpuTimeline::Role::compute);
+    options.input_queue = queue_for(GpuTimeline::Role::input);
+    options.exchange_queue = queue_for(GpuTimeline::Role::exchange);
     options.missing_kernels = without_small_integer_variables();
     options.memory_limit = part.memory_limit == 0 ? usable : std::min(part.memory_limit, usable);
     return options;

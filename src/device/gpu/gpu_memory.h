@@ -2,6 +2,7 @@
 /// (device/address_map.h); a command asks where they lie when it is issued.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "device/address_map.h"
@@ -12,8 +13,7 @@ namespace tandem::devices::gpu {
 
 class GpuMemory final : public MemorySpace {
  public:
-  GpuMemory(std::string device, DriverPtr driver)
-      : device_(std::move(device)), driver_(std::move(driver)) {}
+  GpuMemory(std::string device, DriverPtr driver);
 
   const std::string& name() const override { return device_; }
   bool host_readable() const override { return false; }
@@ -31,6 +31,7 @@ class GpuMemory final : public MemorySpace {
   const std::string device_;
   const DriverPtr driver_;
   AddressMap<Memory> addresses_;
+  std::atomic<uint64_t> generation_;  // Another one whenever an address may mean something else.
 };
 
 }  // namespace tandem::devices::gpu

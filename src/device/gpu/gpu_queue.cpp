@@ -34,7 +34,7 @@ void GpuQueue::copy_through_host(GpuMemory& to_space, void* to, const GpuMemory&
                                  const void* from, size_t bytes) {
   const auto until = core::Clock::now() + config::wait_deadline();
   const auto finish = [&](Stream& stream, const std::string& device) {
-    if (wait_for(*stream.mark(), until)) return;
+    if (wait_for(*stream.mark(nullptr), until)) return;
     throw DeadlineExceeded(
         fmt::format("{} did not finish a copy of {} bytes in time", device, bytes));
   };
@@ -68,6 +68,8 @@ void GpuQueue::wait(const Event& event) {
   }
   if (event.timeline() == timeline_) return;
   const auto other = std::dynamic_pointer_cast<GpuTimeline>(event.timeline());
+  const std::exception_ptr loss = other ? other->loss() : nullptr;
+  if (loss) return timeline_->set_fault(loss);
   const bool reached = other && memory().driver().reaches(other->memory().driver());
   reached ? timeline_->wait_for(event, *other) : event.wait(config::wait_deadline());
 }

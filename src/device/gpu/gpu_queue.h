@@ -20,9 +20,7 @@ class GpuQueue final : public Queue {
   void fill(void* to, uint8_t value, size_t bytes) override;
   std::shared_ptr<char[]> staging(size_t bytes) override;
   Event record() override { return timeline_->last(); }
-  void undo_on_fault(std::function<void()> undo) override {
-    timeline_->undo_on_fault(std::move(undo));
-  }
+  void undo_on_fault(const UndoFn& undo) override { timeline_->undo_on_fault(undo); }
   void wait(const Event& event) override;
 
   /// Who makes kernels for the device.

@@ -4,13 +4,14 @@
 #include <thread>
 #include <utility>
 
+#include "tandem/config.h"
 #include "tandem/error.h"
 
 namespace tandem::devices::gpu {
 namespace {
 
 /// A mark costs a microsecond or two, about as much as a small kernel.
-constexpr int kCommandsPerMark = 8;
+constexpr int kCommandsPerMark = 16;
 
 constexpr const char* kTakeOver = R"(
 KERNEL NAME(MEMORY(0), MEMORY(1), i64 ticket) {
@@ -21,6 +22,11 @@ KERNEL NAME(MEMORY(0), MEMORY(1), i64 ticket) {
   ((GLOBAL i64*)own)[1] = ticket;
 }
 )";
+
+const char* name_of(GpuTimeline::Role role) {
+  constexpr const char* kNames[] = {"", "input", "exchange"};
+  return kNames[static_cast<size_t>(role)];
+}
 
 /// Asks until the answer is yes. Most waits are short; a thread that goes on asking keeps a core
 /// from others, who may be the ones that are waited for.
@@ -48,9 +54,12 @@ bool wait_for(const Mark& mark, core::Clock::time_point deadline) {
   return poll([&] { return mark.is_reached(); }, deadline);
 }
 
-GpuTimeline::GpuTimeline(std::string device, std::shared_ptr<GpuMemory> memory,
+GpuTimeline::GpuTimeline(std::string device, Role role, std::shared_ptr<GpuMemory> memory,
                          std::shared_ptr<Compiler> compiler)
-    : Timeline(std::move(device)), memory_(std::move(memory)), compiler_(std::move(compiler)) {}
+    : Timeline(std::move(device), name_of(role)),
+      role_(role),
+      memory_(std::move(memory)),
+      compiler_(std::move(compiler)) {}
 
 GpuTimeline::~GpuTimeline() {
   stop();
@@ -61,24 +70,29 @@ void GpuTimeline::open() {
   if (stream_) return;
   Driver& driver = memory_->driver();
   auto stream = driver.create_stream();
-  fault_words_ = driver.allocate(2 * sizeof(FaultWord));
+  if (fault_words_ == nullptr) fault_words_ = driver.allocate(2 * sizeof(FaultWord));
   if (fault_words_ == nullptr) {
     throw ResourceExhausted(device() + ": out of memory: not even a word of it can be had");
   }
   stream->fill({fault_words_, 0}, 0, 2 * sizeof(FaultWord));
   stream_ = std::move(stream);
+  profile::add_clock(std::static_pointer_cast<GpuTimeline>(shared_from_this()));
 }
 
 uint64_t GpuTimeline::begin_command() {
   open();
   last_ = next_ticket();
   stream_->set_timed(profile::is_profiling());
+  if (!profile::is_profiling()) last_end_ns_ = 0;
   return last_;
 }
 
 void GpuTimeline::end_command(const CommandLabel& label, const Effect& effect) {
   if (profile::is_profiling()) {
-    if (auto timing = stream_->last_timing()) timings_.push_back({last_, label, std::move(timing)});
+    if (auto timing = stream_->last_timing()) {
+      timings_.push_back(
+          {last_, label, std::move(timing), profile::now_ns(), std::exchange(awaited_, nullptr)});
+    }
   }
   if (effect.may_find_fault) {
     is_risky_ = true;
@@ -88,14 +102,27 @@ void GpuTimeline::end_command(const CommandLabel& label, const Effect& effect) {
   if (++unmarked_ >= kCommandsPerMark) make_mark();
 }
 
+/// A mark that was reached and that nobody has any more, with room for a fault word, or an empty
+/// one.
+GpuTimeline::Marked GpuTimeline::take_spare() {
+  const std::lock_guard lock(marks_mutex_);
+  if (spare_.empty()) return {};
+  Marked spare = std::move(spare_.back());
+  spare_.pop_back();
+  if (spare.mark.use_count() > 1) spare.mark.reset();
+  return spare;
+}
+
 GpuTimeline::Marked GpuTimeline::make_mark() {
-  Marked marked{.ticket = last_};
+  Marked marked = take_spare();
+  marked.ticket = last_;
+  marked.has_fault = is_risky_;
   if (is_risky_) {
-    marked.fault = std::make_shared<FaultWord>();
+    if (!marked.fault) marked.fault = std::make_shared<FaultWord>();
     stream_->read(marked.fault.get(), {fault_words_, 0}, sizeof(FaultWord));
     is_risky_ = false;
   }
-  marked.mark = stream_->mark();
+  marked.mark = stream_->mark(std::move(marked.mark));
   unmarked_ = 0;
   const std::lock_guard lock(marks_mutex_);
   marks_.push_back(marked);
@@ -108,16 +135,16 @@ GpuTimeline::Marked GpuTimeline::mark_behind(uint64_t ticket) {
   {
     const std::lock_guard marks(marks_mutex_);
     if (reached_ >= ticket) return {};
-    const auto found =
-        std::ranges::find_if(marks_, [&](const Marked& marked) { return marked.ticket >= ticket; });
-    if (found != marks_.end()) return *found;
+    for (size_t i = 0; i < marks_.size(); ++i) {
+      if (marks_[i].ticket >= ticket) return marks_[i];
+    }
   }
   return make_mark();
 }
 
 void GpuTimeline::note_reached(const Marked& marked) const {
   reached_ = std::max(reached_, marked.ticket);
-  if (!marked.fault) return;
+  if (!marked.has_fault) return;
   looked_at_ = marked.ticket;
   if (fault_.report == 0) fault_ = *marked.fault;
 }
@@ -128,7 +155,7 @@ uint64_t GpuTimeline::reached() const {
     try {
       if (!marks_.front().mark->is_reached()) break;
       note_reached(marks_.front());
-      marks_.pop_front();
+      spare_.push_back(marks_.pop_front());
     } catch (const Error&) {
       lost_ = std::current_exception();
     }
@@ -157,6 +184,11 @@ std::exception_ptr GpuTimeline::fault_error() const {
   return lost_ ? lost_ : FaultReports::instance().error_of(fault_, device());
 }
 
+std::exception_ptr GpuTimeline::loss() const {
+  const std::lock_guard lock(marks_mutex_);
+  return lost_;
+}
+
 /// A device that is lost stays so: every wait throws.
 void GpuTimeline::clear_fault() {
   const std::lock_guard lock(stream_mutex_);
@@ -166,7 +198,7 @@ void GpuTimeline::clear_fault() {
   fault_ = {};
 }
 
-Location GpuTimeline::fault_word() {
+Location GpuTimeline::open_fault_word() {
   const std::lock_guard lock(stream_mutex_);
   open();
   return {fault_words_, 0};
@@ -184,7 +216,10 @@ void GpuTimeline::wait_for(const Event& event, GpuTimeline& other) {
   issue(
       {"wait", profile::Activity::wait}, {.may_find_fault = takes_over},
       [&](Stream& stream, uint64_t ticket) {
-        if (marked.mark) stream.wait(*marked.mark);
+        if (marked.mark) {
+          stream.wait(*marked.mark);
+          awaited_ = what_to_wait_for(other);
+        }
         if (!takes_over) return;
         stream.copy({fault_words_, sizeof(FaultWord)}, {other.fault_words_, 0}, sizeof(FaultWord));
         take_over(stream, ticket);
@@ -205,9 +240,18 @@ void GpuTimeline::set_fault(std::exception_ptr error) {
 /// The device's fault word becomes the one beside it, if that is set and its own is not.
 void GpuTimeline::take_over(Stream& stream, uint64_t ticket) {
   if (!take_over_) take_over_ = compiler_->add({.name = "take_over_fault", .body = kTakeOver});
+  const Memory words = fault_words_;
   const KernelArgument arguments[] = {
-      {fault_words_}, {.bits = 0}, {fault_words_}, {.bits = sizeof(FaultWord)}, {.bits = ticket}};
+      {words}, {.bits = 0}, {words}, {.bits = sizeof(FaultWord)}, {.bits = ticket}};
   stream.launch(compiler_->get(*take_over_), {}, arguments);
+}
+
+/// As a profile has it.
+const char* GpuTimeline::what_to_wait_for(const GpuTimeline& other) const {
+  if (other.role_ == Role::input) return "idle, waiting for its input";
+  if (other.role_ == Role::exchange) return "idle, waiting for the exchange";
+  return other.device() == device() ? "idle, waiting for its own computing"
+                                    : "idle, waiting for another device";
 }
 
 /// The device's clock began some other time than the host's. A command ends before the host hears
@@ -215,14 +259,42 @@ void GpuTimeline::take_over(Stream& stream, uint64_t ticket) {
 /// have no times yet.
 void GpuTimeline::record_timings(uint64_t reached) {
   while (!timings_.empty() && timings_.front().ticket <= reached) {
-    const auto [ticket, label, command] = std::move(timings_.front());
-    timings_.pop_front();
-    const Timing timing = command->timing();
-    const auto end = static_cast<int64_t>(timing.end_ns);
-    clock_offset_ = std::min(clock_offset_, profile::now_ns() - end);
-    profile::record_on(
-        device(), {label.name, label.kind, static_cast<int64_t>(timing.begin_ns) + clock_offset_,
-                   end + clock_offset_, label.flops, label.bytes, label.replica});
+    const TimedLabel timed = timings_.pop_front();
+    const Timing timing = timed.command->timing();
+    clock_offset_ =
+        std::min(clock_offset_, profile::now_ns() - static_cast<int64_t>(timing.end_ns));
+    record_idle(timed, timing);
+    const auto by_host = [&](uint64_t ns) { return static_cast<int64_t>(ns) + clock_offset_; };
+    const CommandLabel& label = timed.label;
+    const bool meets = role_ == Role::exchange && label.kind == profile::Activity::compute;
+    profile::record_on(row(), {label.name, meets ? profile::Activity::reduce : label.kind,
+                               by_host(timing.begin_ns), by_host(timing.end_ns), label.flops,
+                               label.bytes, label.replica});
+    last_end_ns_ = timing.end_ns;
+  }
+}
+
+/// What lies between a command and the one before it, and why.
+void GpuTimeline::record_idle(const TimedLabel& timed, const Timing& timing) const {
+  constexpr uint64_t kWorthTellingNs = 2000;
+  if (last_end_ns_ == 0 || timing.begin_ns < last_end_ns_ + kWorthTellingNs) return;
+  const int64_t begin = static_cast<int64_t>(last_end_ns_) + clock_offset_;
+  const char* why = "idle, between two commands";
+  if (timed.awaited != nullptr) why = timed.awaited;
+  if (timed.issued_ns > begin) why = "idle, waiting for the host";
+  profile::record_on(
+      row(), {why, profile::Activity::wait, begin,
+              static_cast<int64_t>(timing.begin_ns) + clock_offset_, 0, 0, timed.label.replica});
+}
+
+void GpuTimeline::flush() noexcept {
+  try {
+    const uint64_t all = issued();
+    if (!wait_until(all, core::Clock::now() + config::wait_deadline())) return;
+    const std::lock_guard lock(stream_mutex_);
+    record_timings(all);
+  } catch (...) {
+    // A profile tells what is known; the error comes to whoever waits for the results.
   }
 }
 
@@ -233,7 +305,7 @@ void GpuTimeline::stop() noexcept {
   } catch (...) {
   }
   // The device may still write to what it was given: it keeps it.
-  auto* left = new std::deque<Marked>(std::move(marks_));
+  auto* left = new core::Fifo<Marked>(std::move(marks_));
   static_cast<void>(left);
 }
 

@@ -3,13 +3,15 @@
 /// that may find bad values, the fault word comes to the host with the next mark.
 #pragma once
 
-#include <deque>
+#include <atomic>
 #include <mutex>
+#include <vector>
 
 #include "device/gpu/compiler.h"
 #include "device/gpu/fault.h"
 #include "device/gpu/gpu_memory.h"
 #include "device/queue.h"
+#include "profile/device_clock.h"
 #include "profile/span.h"
 
 namespace tandem::devices::gpu {
@@ -26,9 +28,12 @@ struct CommandLabel {
 /// Returns false when `deadline` has passed. Throws what Mark::is_reached does.
 bool wait_for(const Mark& mark, core::Clock::time_point deadline);
 
-class GpuTimeline final : public Timeline {
+class GpuTimeline final : public Timeline, public profile::DeviceClock {
  public:
-  GpuTimeline(std::string device, std::shared_ptr<GpuMemory> memory,
+  /// Which of the device's queues it is of.
+  enum class Role { compute, input, exchange };
+
+  GpuTimeline(std::string device, Role role, std::shared_ptr<GpuMemory> memory,
               std::shared_ptr<Compiler> compiler);
   ~GpuTimeline() override;
 
@@ -51,11 +56,19 @@ class GpuTimeline final : public Timeline {
   /// here too.
   void wait_for(const Event& event, GpuTimeline& other);
 
+  /// Why the device does not work any more; null as long as it does.
+  std::exception_ptr loss() const;
+
   /// What is issued from now on is behind something that is known to be wrong.
   void set_fault(std::exception_ptr error);
 
   /// Where the device's fault word is. Opens the stream.
-  Location fault_word();
+  Location fault_word() {
+    if (Memory words = fault_words_.load(std::memory_order_acquire)) return {words, 0};
+    return open_fault_word();
+  }
+
+  void flush() noexcept override;
 
   /// Waits until the device has nothing left to do, or two seconds: then it is left alone for good.
   void stop() noexcept;
@@ -73,39 +86,50 @@ class GpuTimeline final : public Timeline {
   struct Marked {
     uint64_t ticket = 0;
     std::shared_ptr<Mark> mark{};
-    std::shared_ptr<FaultWord> fault{};  // Null where nothing could have set it.
+    bool has_fault = false;              // A command before it may have set the fault word:
+    std::shared_ptr<FaultWord> fault{};  // here is what it was then.
   };
   struct TimedLabel {
-    uint64_t ticket;
-    CommandLabel label;
-    std::shared_ptr<TimedCommand> command;
+    uint64_t ticket = 0;
+    CommandLabel label{};
+    std::shared_ptr<TimedCommand> command{};
+    int64_t issued_ns = 0;
+    const char* awaited = nullptr;  // What the device had to wait for before it, if it had to.
   };
 
   void open();
+  Location open_fault_word();
   uint64_t begin_command();
   void end_command(const CommandLabel& label, const Effect& effect);
   Marked mark_behind(uint64_t ticket);
   Marked make_mark();
+  Marked take_spare();
   bool may_be_bad(uint64_t ticket) const;
   void take_over(Stream& stream, uint64_t ticket);
+  const char* what_to_wait_for(const GpuTimeline& other) const;
   void record_timings(uint64_t reached);
+  void record_idle(const TimedLabel& timed, const Timing& timing) const;
   void note_reached(const Marked& marked) const;
 
+  const Role role_;
   const std::shared_ptr<GpuMemory> memory_;
   const std::shared_ptr<Compiler> compiler_;
 
   mutable std::mutex stream_mutex_;  // Guards what follows, down to the next mutex.
   std::shared_ptr<Stream> stream_;
-  CompiledKernelPtr take_over_;   // Takes over another device's fault word.
-  Memory fault_words_ = nullptr;  // The device's, and room for another device's.
-  uint64_t last_ = 0;             // The ticket of the last command.
-  int unmarked_ = 0;              // The number of commands since the last mark.
-  bool is_risky_ = false;         // One of them may have set the fault word.
-  std::deque<TimedLabel> timings_;
+  CompiledKernelPtr take_over_;                // Takes over another device's fault word.
+  std::atomic<Memory> fault_words_ = nullptr;  // The device's, and room for another device's.
+  uint64_t last_ = 0;                          // The ticket of the last command.
+  int unmarked_ = 0;                           // The number of commands since the last mark.
+  bool is_risky_ = false;                      // One of them may have set the fault word.
+  core::Fifo<TimedLabel> timings_;
+  const char* awaited_ = nullptr;     // What the next command waits for.
+  uint64_t last_end_ns_ = 0;          // The end of the last timed command, by the device's clock.
   int64_t clock_offset_ = INT64_MAX;  // From the device's clock to the host's.
 
   mutable std::mutex marks_mutex_;  // Guards what follows.
-  mutable std::deque<Marked> marks_;
+  mutable core::Fifo<Marked> marks_;
+  mutable std::vector<Marked> spare_;  // Marks that were reached, to be set anew.
   mutable uint64_t reached_ = 0;
   mutable uint64_t last_risky_ = 0;  // The last command that may have set the fault word,
   mutable uint64_t looked_at_ = 0;   // and the one up to which it was looked at.

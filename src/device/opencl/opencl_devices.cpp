@@ -51,17 +51,21 @@ const std::vector<gpu::DriverPtr>& drivers() {
 }  // namespace
 
 Found find_devices(const Search& search) {
-  Found found;
   const std::string_view asked = environment();
   const bool with_cpus = search.opencl_cpus.value_or(asked == "cpu");
-  if (asked == "off" || !(with_cpus || may_have_gpu())) return found;
+  if (asked == "off" || !(with_cpus || may_have_gpu())) return {};
+  return devices_of(drivers(), with_cpus);
+}
+
+Found devices_of(const std::vector<gpu::DriverPtr>& drivers, bool with_cpus) {
+  Found found;
   const auto counts = [&](const gpu::DriverPtr& driver) {
     return with_cpus || !driver->description().is_cpu;
   };
-  const auto sharing = std::ranges::count_if(drivers(), [&](const gpu::DriverPtr& driver) {
+  const auto sharing = std::ranges::count_if(drivers, [&](const gpu::DriverPtr& driver) {
     return counts(driver) && driver->description().shares_host_memory;
   });
-  for (const gpu::DriverPtr& driver : drivers()) {
+  for (const gpu::DriverPtr& driver : drivers) {
     if (!counts(driver)) continue;
     const gpu::Description& description = driver->description();
     if (description.unusable.empty()) {

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <mutex>
 
+#include "device/gpu/native_stream.h"
 #include "device/opencl/opencl_api.h"
 #include "tandem/error.h"
 
@@ -29,8 +31,14 @@ class Handle {
 
   Object get() const { return object_; }
 
+  /// Takes another one in its place.
+  void set(Object object) {
+    if (object_ != nullptr) release_(object_);
+    object_ = object;
+  }
+
  private:
-  const Object object_;
+  Object object_;
   const Release release_;
 };
 
@@ -54,6 +62,7 @@ class ClEvent final : public gpu::Mark, public gpu::TimedCommand {
   }
 
   cl_event get() const { return event_.get(); }
+  void set(cl_event event) { event_.set(event); }
 
  private:
   uint64_t time(cl_profiling_info which) const {
@@ -63,16 +72,44 @@ class ClEvent final : public gpu::Mark, public gpu::TimedCommand {
     return time;
   }
 
-  const Handle<cl_event> event_;
+  Handle<cl_event> event_;
 };
 
+/// Counts the buffers that were ever given back: a new one may have the handle of an old one.
+std::atomic<uint64_t> released_buffers{0};
+
+/// OpenCL keeps a kernel's arguments in the kernel: it is locked from the first to the launch, and
+/// those that are as they were need not be set again.
 class ClKernel final : public gpu::Kernel {
  public:
   explicit ClKernel(cl_kernel kernel) : kernel_(kernel, api()->clReleaseKernel) {}
   cl_kernel get() const { return kernel_.get(); }
+  std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
+
+  /// To be called with the lock held.
+  void set(std::span<const gpu::KernelArgument> arguments) const {
+    const uint64_t released = released_buffers;
+    if (released != released_ || set_.size() != arguments.size()) set_.clear();
+    released_ = released;
+    const size_t known = set_.size();
+    set_.resize(arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i) {
+      const gpu::KernelArgument& argument = arguments[i];
+      const uint64_t value =
+          argument.memory != nullptr ? reinterpret_cast<uint64_t>(argument.memory) : argument.bits;
+      if (known != 0 && set_[i] == value) continue;
+      set_[i] = ~value;  // Until it is set.
+      check(api()->clSetKernelArg(get(), static_cast<cl_uint>(i), sizeof value, &value),
+            "clSetKernelArg");
+      set_[i] = value;
+    }
+  }
 
  private:
   const Handle<cl_kernel> kernel_;
+  mutable std::mutex mutex_;
+  mutable std::vector<uint64_t> set_;  // The arguments as they are set; empty: none is known.
+  mutable uint64_t released_ = 0;
 };
 
 class ClModule final : public gpu::Module {
@@ -109,24 +146,19 @@ class ClModule final : public gpu::Module {
   const bool has_binary_;
 };
 
-class ClStream final : public gpu::Stream {
+class ClStream final : public gpu::Stream, public gpu::NativeStream {
  public:
   explicit ClStream(cl_command_queue queue) : queue_(queue, api()->clReleaseCommandQueue) {}
 
   void launch(const gpu::Kernel& kernel, const gpu::Grid& grid,
               std::span<const gpu::KernelArgument> arguments) override {
-    const cl_kernel own = static_cast<const ClKernel&>(kernel).get();
-    for (size_t i = 0; i < arguments.size(); ++i) {
-      const gpu::KernelArgument& argument = arguments[i];
-      const void* value = &argument.bits;
-      if (argument.memory != nullptr) value = &argument.memory;
-      check(api()->clSetKernelArg(own, static_cast<cl_uint>(i), sizeof(uint64_t), value),
-            "clSetKernelArg");
-    }
+    const auto& locked = static_cast<const ClKernel&>(kernel);
+    const auto lock = locked.lock();
+    locked.set(arguments);
     const auto local = static_cast<size_t>(grid.group_size);
     const size_t global = static_cast<size_t>(grid.groups) * local;
-    check(api()->clEnqueueNDRangeKernel(queue_.get(), own, 1, nullptr, &global, &local, 0, nullptr,
-                                        timed_event()),
+    check(api()->clEnqueueNDRangeKernel(queue_.get(), locked.get(), 1, nullptr, &global, &local, 0,
+                                        nullptr, timed_event()),
           "clEnqueueNDRangeKernel");
     keep_timing();
   }
@@ -159,13 +191,17 @@ class ClStream final : public gpu::Stream {
     keep_timing();
   }
 
-  std::shared_ptr<gpu::Mark> mark() override {
+  std::shared_ptr<gpu::Mark> mark(std::shared_ptr<gpu::Mark> used) override {
     cl_event event = nullptr;
     check(api()->clEnqueueMarkerWithWaitList(queue_.get(), 0, nullptr, &event),
           "clEnqueueMarkerWithWaitList");
-    auto mark = std::make_shared<ClEvent>(event);
+    if (used) {
+      static_cast<ClEvent&>(*used).set(event);
+    } else {
+      used = std::make_shared<ClEvent>(event);
+    }
     check(api()->clFlush(queue_.get()), "clFlush");
-    return mark;
+    return used;
   }
 
   void wait(const gpu::Mark& mark) override {
@@ -175,6 +211,7 @@ class ClStream final : public gpu::Stream {
   }
 
   std::shared_ptr<gpu::TimedCommand> last_timing() override { return std::move(last_); }
+  void* native() const override { return queue_.get(); }
   void set_timed(bool timed) override { timed_ = timed; }
 
  private:
@@ -243,16 +280,10 @@ gpu::Description describe(cl_device_id device) {
   found.units = static_cast<int>(number_of<cl_uint>(device, CL_DEVICE_MAX_COMPUTE_UNITS));
   found.is_cpu = (number_of<cl_device_type>(device, CL_DEVICE_TYPE) & CL_DEVICE_TYPE_CPU) != 0;
   found.shares_host_memory = number_of<cl_bool>(device, CL_DEVICE_HOST_UNIFIED_MEMORY) == CL_TRUE;
-  const std::string extensions = text_of(device, CL_DEVICE_EXTENSIONS);
-  if (extensions.find("cl_khr_fp64") == std::string::npos) {
-    found.unusable = "it does not compute in float64 (cl_khr_fp64), which metrics and steps need";
-  }
-  if (number_of<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE) != CL_TRUE) {
-    found.unusable = "its driver has no compiler";
-  }
-  if (number_of<size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE) < 256) {
-    found.unusable = "its groups have fewer than 256 items";
-  }
+  found.unusable = why_unusable(
+      {.extensions = text_of(device, CL_DEVICE_EXTENSIONS),
+       .has_compiler = number_of<cl_bool>(device, CL_DEVICE_COMPILER_AVAILABLE) == CL_TRUE,
+       .group_size = number_of<size_t>(device, CL_DEVICE_MAX_WORK_GROUP_SIZE)});
   return found;
 }
 
@@ -274,6 +305,7 @@ class OpenClDriver final : public gpu::Driver {
 
   /// The driver itself waits until no command uses it.
   void release(gpu::Memory memory) noexcept override {
+    ++released_buffers;
     api()->clReleaseMemObject(memory_of(memory));
   }
 
@@ -340,6 +372,15 @@ class OpenClDriver final : public gpu::Driver {
 };
 
 }  // namespace
+
+std::string why_unusable(const Requirements& device) {
+  if (device.group_size < 256) return "its groups have fewer than 256 items";
+  if (!device.has_compiler) return "its driver has no compiler";
+  if (device.extensions.find("cl_khr_fp64") == std::string::npos) {
+    return "it does not compute in float64 (cl_khr_fp64), which metrics and steps need";
+  }
+  return {};
+}
 
 std::vector<gpu::DriverPtr> find_drivers(const DriverOptions& options) {
   std::vector<gpu::DriverPtr> drivers;

@@ -55,7 +55,7 @@ struct LateTimeline::AtExit {
 };
 
 LateTimeline::LateTimeline(LateOptions options)
-    : Timeline(options.device), options_(std::move(options)) {}
+    : Timeline(options.device, options.role), options_(std::move(options)) {}
 
 void LateTimeline::issue(std::function<void()> command, bool changes_state) {
   const std::lock_guard issuing(this->issuing());
@@ -189,12 +189,12 @@ void LateQueue::copy(MemorySpace& to_space, void* to, const MemorySpace& from_sp
   void* const target = real_address(to_space, to);
   const void* const source = real_address(from_space, from);
   const bool between = &to_space != &from_space;
-  timeline_->issue([target, source, bytes, between, device = timeline_->device()] {
+  timeline_->issue([target, source, bytes, between, row = timeline_->row()] {
     if (!between) {
       std::memmove(target, source, bytes);
       return;
     }
-    if (profile::is_profiling()) profile::name_row(device);
+    if (profile::is_profiling()) profile::name_row(row);
     const profile::Span copying("copy", profile::Activity::copy, 0, static_cast<double>(bytes));
     std::memcpy(target, source, bytes);
   });

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <condition_variable>
+#include <deque>
 #include <functional>
 #include <random>
 #include <thread>
@@ -19,6 +20,7 @@ struct LateOptions {
   std::chrono::microseconds delay{0};  ///< How late each command starts,
   bool random_delay = false;           ///< or the most that it may be late.
   bool stuck = false;                  ///< Commands are taken and never run.
+  std::string role{};                  ///< As Timeline has it.
 };
 
 /// What runs the commands. The thread begins with the first.
@@ -90,9 +92,7 @@ class LateQueue final : public Queue {
   void copy(MemorySpace& to_space, void* to, const MemorySpace& from_space, const void* from,
             size_t bytes) override;
   void fill(void* to, uint8_t value, size_t bytes) override;
-  void undo_on_fault(std::function<void()> undo) override {
-    timeline_->undo_on_fault(std::move(undo));
-  }
+  void undo_on_fault(const UndoFn& undo) override { timeline_->undo_on_fault(undo); }
   Event record() override { return timeline_->last(); }
   void wait(const Event& event) override;
 

@@ -35,12 +35,17 @@ void add_test_gpu(const TestDeviceOptions& options) {
   gpu.description.backend = "test";
   gpu.description.memory = options.memory;
   gpu.open = [options](const DeviceSpec& spec, const config::LogicalDeviceConfiguration&) {
-    const auto timeline = std::make_shared<LateTimeline>(
-        LateOptions{spec.str(), options.delay, options.random_delay, options.stuck});
+    const auto timeline_for = [&](const char* role) {
+      return std::make_shared<LateTimeline>(
+          LateOptions{spec.str(), options.delay, options.random_delay, options.stuck, role});
+    };
+    const auto timeline = timeline_for("");
     const auto memory = std::make_shared<LateMemory>(spec.str(), options.memory, timeline);
     Device::Options device;
     device.own_space = memory;
     device.queue = std::make_unique<LateQueue>(timeline, memory);
+    device.input_queue = std::make_unique<LateQueue>(timeline_for("input"), memory);
+    device.exchange_queue = std::make_unique<LateQueue>(timeline_for("exchange"), memory);
     device.missing_kernels = without_small_integer_variables(options.missing_kernels);
     return device;
   };

@@ -6,8 +6,8 @@
 
 #include "distribute/strategy_body.h"
 #include "execution/run_arguments.h"
+#include "profile/session.h"
 #include "tandem/error.h"
-#include "tandem/profile.h"
 
 namespace tandem::keras {
 namespace {
@@ -40,14 +40,16 @@ void StepSummary::run(int64_t rows, const std::function<void()>& step) {
 }
 
 void StepSummary::look(int64_t rows, const std::function<void()>& step) {
-  profile::Summary summary;
   try {
     step();
   } catch (...) {
     profile::stop();
     throw;
   }
-  summary = profile::stop();
+  const profile::Recorded recorded = profile::finish();
+  profile::Summary summary = recorded.summary;
+  for (const profile::IdleTime& time : recorded.idle) idle_[time.row][time.why] += time.seconds;
+  looked_into_ += summary.wall;
   ++looked_;
   const int replicas = strategy_.num_replicas_in_sync();
   replicas_.resize(static_cast<size_t>(replicas));
@@ -77,7 +79,23 @@ std::string StepSummary::str() const {
       "time per step: input {:.0f} %, compute {:.0f} %, reduce {:.0f} %, wait {:.0f} %\n",
       100 - computing, all.total() > 0 ? percent(all.compute) : computing, percent(all.reduce),
       percent(all.wait));
-  return replicas_.size() < 2 ? text : text + slowest();
+  return text + (replicas_.size() < 2 ? "" : slowest()) + idle_devices();
+}
+
+/// Queues for input and exchanges are beside the one that computes, and idle most of the time.
+std::string StepSummary::idle_devices() const {
+  std::string text;
+  for (const auto& device : strategy_.body().devices()) {
+    const auto found = idle_.find(device->name());
+    if (found == idle_.end() || text.find(device->name() + " was") != std::string::npos) continue;
+    double all = 0;
+    for (const auto& [why, seconds] : found->second) all += seconds;
+    const auto most = std::ranges::max_element(found->second, {},
+                                               [](const auto& reason) { return reason.second; });
+    text += fmt::format("  {} was idle {:.0f} % of a step, {:.0f} % of that {}\n", device->name(),
+                        100 * all / looked_into_, 100 * most->second / all, most->first);
+  }
+  return text;
 }
 
 std::string StepSummary::slowest() const {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,8 @@ class StepSummary {
   void run(int64_t rows, const std::function<void()>& step);
 
   /// "samples seen: 120000\ntime per step: input 3 %, compute 90 %, reduce 5 %, wait 2 %\n",
-  /// then a line for each replica, the slowest and why. Empty before the first step.
+  /// then a line for each replica, the slowest and why, and one for each device that tells its own
+  /// times: how long it was idle and what it waited for. Empty before the first step.
   std::string str() const;
 
   int64_t samples() const { return samples_; }
@@ -37,9 +39,12 @@ class StepSummary {
   };
   void look(int64_t rows, const std::function<void()>& step);
   std::string slowest() const;
+  std::string idle_devices() const;
 
   const distribute::Strategy strategy_;
   std::vector<Replica> replicas_;
+  std::map<std::string, std::map<std::string, double>> idle_;  // Seconds by device and reason,
+  double looked_into_ = 0;                                     // of so many.
   double input_ = 0;
   double steps_ = 0;
   int64_t count_ = 0;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <memory>
 
 #include "core/named_error.h"
 #include "device/gpu/dialect.h"
@@ -97,7 +98,7 @@ Call::Call(const Launch& launch, const Kernel& kernel)
 
 Call& Call::add(const KernelArgument& argument) {
   assert(count_ < kMostArguments);
-  arguments_[count_++] = argument;
+  std::construct_at(&arguments_[count_++], argument);
   return *this;
 }
 

@@ -123,7 +123,9 @@ class Call {
   const Launch& launch_;
   const Kernel& kernel_;
   devices::gpu::GpuQueue& queue_;
-  devices::gpu::KernelArgument arguments_[kMostArguments];
+  union {  // Not initialized: most calls have a few.
+    devices::gpu::KernelArgument arguments_[kMostArguments];
+  };
   size_t count_ = 0;
   size_t ticket_ = 0;  // Which argument is the ticket, if one is.
   bool may_find_fault_ = false;

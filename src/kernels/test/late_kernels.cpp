@@ -20,15 +20,18 @@ struct Kernel {
   op::ExecutablePtr inner;
   const op::OpDef* op;
   op::Cost cost;
-  std::string device;
 };
 
 /// One issued call.
 class Command {
  public:
   Command(std::shared_ptr<const Kernel> kernel, const op::Launch& launch, size_t operands,
-          const devices::MemorySpace& space)
-      : kernel_(std::move(kernel)), launch_(launch), addresses_(operands), operands_(operands) {
+          const devices::MemorySpace& space, const std::string& row)
+      : kernel_(std::move(kernel)),
+        launch_(launch),
+        addresses_(operands),
+        operands_(operands),
+        row_(row) {
     const auto real = [&](const void* address) {
       return address == nullptr ? nullptr : devices::test::real_address(space, address);
     };
@@ -49,7 +52,7 @@ class Command {
       launch.step = &step;
       call_hook(step);
       if (profile::is_profiling()) {
-        profile::name_row(kernel_->device);
+        profile::name_row(row_);
         profile::set_replica(step.replica);
       }
       const profile::Activity kind =
@@ -75,6 +78,7 @@ class Command {
   op::Launch launch_;
   std::vector<void*> addresses_;
   std::vector<int> operands_;
+  const std::string row_;
   const op::StepScalars* step_block_ = nullptr;
   std::string replica_name_;
 };
@@ -84,14 +88,15 @@ class LateExecutable final : public op::Executable {
   LateExecutable(op::ExecutablePtr inner, const op::Signature& signature,
                  const devices::Device& device)
       : kernel_(std::make_shared<Kernel>(
-            Kernel{std::move(inner), signature.op, op::cost_of(signature), device.name()})),
+            Kernel{std::move(inner), signature.op, op::cost_of(signature)})),
         operands_(signature.inputs.size() + signature.outputs.size() + signature.ranges.size()),
         space_(device.space()) {}
 
   void run(const op::Launch& launch) const override {
     auto& queue = dynamic_cast<LateQueue&>(*launch.queue);
-    queue.timeline().issue([command = std::make_shared<Command>(kernel_, launch, operands_,
-                                                                space_)] { command->run(); },
+    auto command =
+        std::make_shared<Command>(kernel_, launch, operands_, space_, queue.timeline().row());
+    queue.timeline().issue([command = std::move(command)] { command->run(); },
                            kernel_->op->writes_ranges);
   }
   size_t workspace_bytes() const override { return kernel_->inner->workspace_bytes(); }
