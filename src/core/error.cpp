@@ -1,9 +1,12 @@
 #include "tandem/error.h"
 
+#include "tandem/foreign_exception.h"
+
 namespace tandem {
 
-// The one function that is not inline: its place in the library is where the class's type
+// The only functions that are not inline: their place in the library is where the classes' type
 // information lives, so that an exception thrown here can be caught on the other side.
 Error::~Error() = default;
+ForeignException::~ForeignException() = default;
 
 }  // namespace tandem

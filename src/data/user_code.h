@@ -7,12 +7,13 @@
 #include "runtime/random_calls.h"
 #include "tandem/device.h"
 #include "tandem/error.h"
+#include "tandem/foreign_exception.h"
 #include "tandem/function.h"
 
 namespace tandem::data {
 
 /// `f()` with the host as its device, at once and unrecorded. What it throws gets the
-/// transformation's name and the element's number before it.
+/// transformation's name and the element's number before it, unless it is of another language.
 template <class F>
 auto call_user(const char* transformation, int64_t number, F&& f) {
   const InitScope unrecorded;
@@ -22,6 +23,8 @@ auto call_user(const char* transformation, int64_t number, F&& f) {
     return f();
   } catch (const Error& error) {
     error.rethrow_within(fmt::format("{}: element {}", transformation, number));
+    throw;
+  } catch (const ForeignException&) {
     throw;
   } catch (const std::exception& error) {
     throw Unavailable(fmt::format("{}: element {}: {}", transformation, number, error.what()));
