@@ -1,0 +1,284 @@
+// How Python's numbers, lists and arrays become tensors: as TensorFlow makes them.
+#include <cstring>
+
+#include "binding.h"
+
+namespace tandem::python {
+namespace {
+
+/// What Python does for the library: lists and everything else that is not a tensor, a number or an
+/// array.
+nb::object& fallback() {
+  static auto* f = new nb::object();
+  return *f;
+}
+
+nb::object& dtypes() {
+  static auto* list = new nb::object();
+  return *list;
+}
+
+std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
+  if (format == nullptr) return size == 1 ? std::optional(DType::uint8) : std::nullopt;
+  if (*format == '@' || *format == '=' || *format == '<') ++format;
+  if (std::strlen(format) != 1) return {};
+  switch (*format) {
+    case 'f':
+      return DType::float32;
+    case 'd':
+      return DType::float64;
+    case 'e':
+      return DType::float16;
+    case 'B':
+      return DType::uint8;
+    case '?':
+      return DType::boolean;
+    case 'i':
+    case 'l':
+    case 'q':
+      if (size == 8) return DType::int64;
+      if (size == 4) return DType::int32;
+  }
+  return {};
+}
+
+/// A view of somebody's memory, given back under the lock.
+struct View {
+  Py_buffer buffer{};
+  ~View() {
+    if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) return;
+    const nb::gil_scoped_acquire acquired;
+    PyBuffer_Release(&buffer);
+  }
+};
+
+bool is_plain_number(nb::handle value) {
+  PyObject* o = value.ptr();
+  return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
+}
+
+/// A number that takes the dtype of the tensor beside it: what a number is converted to, not what it constructs.
+Tensor number(nb::handle value) {
+  PyObject* o = value.ptr();
+  if (PyBool_Check(o)) return o == Py_True;
+  if (PyFloat_CheckExact(o)) return PyFloat_AS_DOUBLE(o);
+  int overflow = 0;
+  const long long whole = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow != 0) return nb::cast<uint64_t>(value);
+  return static_cast<int64_t>(whole);
+}
+
+/// A number in the type that TensorFlow gives a constant of it.
+Tensor constant(nb::handle value) {
+  PyObject* o = value.ptr();
+  if (PyBool_Check(o)) return Tensor::from({o == Py_True}, {});
+  if (PyFloat_CheckExact(o)) return Tensor::from({static_cast<float>(PyFloat_AS_DOUBLE(o))}, {});
+  const auto whole = nb::cast<int64_t>(value);
+  if (whole == static_cast<int32_t>(whole)) return Tensor::from({static_cast<int32_t>(whole)}, {});
+  return Tensor::from({whole}, {});
+}
+
+/// A number in a given type. Throws TypeError for a fraction that is to be whole, as TensorFlow
+/// does.
+Tensor scalar(nb::handle value, DType dtype) {
+  PyObject* o = value.ptr();
+  const bool is_fraction = PyFloat_CheckExact(o);
+  if (is_fraction && !is_floating(dtype)) {
+    const auto text = nb::cast<std::string>(nb::str(nb::borrow<nb::object>(value)));
+    const std::string name(name_of(dtype));
+    throw nb::type_error(("Cannot convert " + text + " to EagerTensor of dtype " + name).c_str());
+  }
+  const double real = is_fraction ? PyFloat_AS_DOUBLE(o) : PyLong_AsDouble(o);
+  switch (dtype) {
+    case DType::float32:
+      return Tensor::from({static_cast<float>(real)}, {});
+    case DType::float64:
+      return Tensor::from({real}, {});
+    case DType::int32:
+      return Tensor::from({nb::cast<int32_t>(value)}, {});
+    case DType::int64:
+      return Tensor::from({nb::cast<int64_t>(value)}, {});
+    case DType::uint8:
+      return Tensor::from({nb::cast<uint8_t>(value)}, {});
+    case DType::boolean:
+      return Tensor::from({real != 0}, {});
+    case DType::float16:
+    case DType::bfloat16:
+      break;
+  }
+  const InitScope at_once;
+  return cast(Tensor::from({static_cast<float>(real)}, {}), dtype);
+}
+
+/// Whether an array of this dtype becomes one of `beside` without a word, as TensorFlow has it.
+bool gives_way(DType own, DType beside) {
+  if (own == beside || own == DType::boolean || beside == DType::boolean) return false;
+  return is_floating(beside) || !is_floating(own);
+}
+
+}  // namespace
+
+nb::object dtype_object(DType dtype) { return dtypes()[from_dtype(dtype)]; }
+
+bool is_tensor(nb::handle value) { return nb::isinstance<Tensor>(value); }
+bool is_variable(nb::handle value) { return nb::isinstance<Variable>(value); }
+
+std::optional<Tensor> of_buffer(nb::handle value, bool copy) {
+  if (!PyObject_CheckBuffer(value.ptr()) || PyBytes_Check(value.ptr())) return {};
+  auto view = std::make_shared<View>();
+  if (PyObject_GetBuffer(value.ptr(), &view->buffer, PyBUF_FORMAT | PyBUF_C_CONTIGUOUS) != 0) {
+    PyErr_Clear();
+    return {};
+  }
+  const Py_buffer& buffer = view->buffer;
+  const auto dtype = dtype_of_format(buffer.format, buffer.itemsize);
+  if (!dtype || buffer.ndim > Shape::kMaxRank) return {};
+  std::vector<int64_t> sizes(buffer.shape, buffer.shape + buffer.ndim);
+  const Shape shape{std::span<const int64_t>(sizes)};
+  // Vector instructions want their elements where elements belong.
+  const bool aligned = reinterpret_cast<uintptr_t>(buffer.buf) % size_of(*dtype) == 0;
+  if (copy || !aligned) return Tensor::copy_of(buffer.buf, *dtype, shape);
+  return Tensor::wrap(buffer.buf, *dtype, shape, view);
+}
+
+Tensor to_tensor(nb::handle value, std::optional<DType> dtype, std::optional<DType> beside) {
+  if (is_tensor(value)) {
+    const Tensor& tensor = *nb::inst_ptr<Tensor>(value);
+    return tensor;
+  }
+  if (is_variable(value)) return nb::inst_ptr<Variable>(value)->value();
+  if (is_plain_number(value)) {
+    if (dtype) return scalar(value, *dtype);
+    return beside ? number(value) : constant(value);
+  }
+  if (const auto wrapped = of_buffer(value, true)) {
+    const DType own = wrapped->dtype();
+    const DType wanted = dtype ? *dtype : beside && gives_way(own, *beside) ? *beside : own;
+    if (wanted == own) return *wrapped;
+    const InitScope at_once;  // A constant, also where a function is traced.
+    return cast(*wrapped, wanted);
+  }
+  if (!fallback().is_valid()) throw nb::type_error("tandem: not imported");
+  const auto code = [](std::optional<DType> given) {
+    return given ? nb::object(nb::int_(from_dtype(*given))) : nb::none();
+  };
+  const nb::object made = fallback()(value, code(dtype), code(beside));
+  if (!is_tensor(made)) throw nb::type_error("tandem: no tensor can be made of this");
+  return *nb::inst_ptr<Tensor>(made);
+}
+
+Tensors to_tensors(nb::handle list) {
+  Tensors tensors;
+  for (nb::handle each : nb::borrow<nb::object>(list)) tensors.push_back(to_tensor(each));
+  return tensors;
+}
+
+Variables to_variables(nb::handle list) {
+  Variables variables;
+  for (nb::handle each : nb::borrow<nb::object>(list)) {
+    if (!is_variable(each)) throw nb::type_error("a list of variables is wanted here");
+    variables.push_back(*nb::inst_ptr<Variable>(each));
+  }
+  return variables;
+}
+
+nb::object from_tensor(const Tensor& tensor) {
+  return tensor.defined() ? nb::cast(tensor) : nb::none();
+}
+
+nb::list from_tensors(const Tensors& tensors) {
+  nb::list list;
+  for (const Tensor& tensor : tensors) list.append(from_tensor(tensor));
+  return list;
+}
+
+std::pair<Tensor, Tensor> operands(nb::handle a, nb::handle b) {
+  const bool first = is_tensor(a) || is_variable(a);
+  const bool second = is_tensor(b) || is_variable(b);
+  if (first) {
+    Tensor left = to_tensor(a);
+    const DType dtype = left.dtype();
+    return {std::move(left), to_tensor(b, {}, dtype)};
+  }
+  if (second) {
+    Tensor right = to_tensor(b);
+    const DType dtype = right.dtype();
+    return {to_tensor(a, {}, dtype), std::move(right)};
+  }
+  if (is_plain_number(a) && !is_plain_number(b)) {
+    Tensor right = to_tensor(b);
+    const DType dtype = right.dtype();
+    return {to_tensor(a, {}, dtype), std::move(right)};
+  }
+  Tensor left = to_tensor(a);
+  const DType dtype = left.dtype();
+  return {std::move(left), to_tensor(b, {}, dtype)};
+}
+
+namespace {
+
+Size to_size(nb::handle value) {
+  if (nb::isinstance<Size>(value)) return *nb::inst_ptr<Size>(value);
+  if (value.is_none()) return -1;
+  if (nb::hasattr(value, "_size")) return to_size(value.attr("_size"));
+  return nb::cast<int64_t>(nb::int_(nb::borrow<nb::object>(value)));
+}
+
+}  // namespace
+
+Shape to_shape(nb::handle value) {
+  if (nb::isinstance<Size>(value) || PyLong_Check(value.ptr())) return Shape{to_size(value)};
+  if (nb::hasattr(value, "_sizes")) return to_shape(value.attr("_sizes"));
+  if (is_tensor(value) && nb::inst_ptr<Tensor>(value)->rank() == 0) return Shape{to_size(value)};
+  Shape shape;
+  for (nb::handle each : nb::borrow<nb::object>(value)) {
+    shape = shape.inserted(shape.rank(), to_size(each));
+  }
+  return shape;
+}
+
+nb::tuple from_shape(const Shape& shape) {
+  nb::list sizes;
+  for (const Size size : shape.sizes()) {
+    if (size.extent() < 0) {
+      sizes.append(nb::cast(size));
+    } else {
+      sizes.append(nb::int_(size.extent()));
+    }
+  }
+  return nb::tuple(sizes);
+}
+
+std::vector<int64_t> to_numbers(nb::handle sequence) {
+  std::vector<int64_t> numbers;
+  for (nb::handle each : nb::borrow<nb::object>(sequence)) {
+    numbers.push_back(nb::cast<int64_t>(nb::int_(nb::borrow<nb::object>(each))));
+  }
+  return numbers;
+}
+
+std::vector<int> to_axes(nb::handle sequence) {
+  const auto numbers = to_numbers(sequence);
+  return {numbers.begin(), numbers.end()};
+}
+
+void bind_conversions(nb::module_& m) {
+  m.def("set_fallback", [](nb::object f) { fallback() = std::move(f); });
+  m.def("set_dtypes", [](nb::object list) { dtypes() = std::move(list); });
+  m.def(
+      "convert",
+      [](nb::handle value, std::optional<int> dtype, std::optional<int> beside) {
+        const auto given = [](std::optional<int> code) {
+          return code ? std::optional(to_dtype(*code)) : std::nullopt;
+        };
+        return to_tensor(value, given(dtype), given(beside));
+      },
+      "value"_a, "dtype"_a = nb::none(), "beside"_a = nb::none());
+  m.def("wrap", [](nb::handle array) {
+    const auto wrapped = of_buffer(array, false);
+    if (!wrapped) throw nb::type_error("wrap: a row-major array of a dtype that tensors have");
+    return *wrapped;
+  });
+}
+
+}  // namespace tandem::python

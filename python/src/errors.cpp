@@ -1,0 +1,49 @@
+// Errors of the library become exceptions of tandem.errors, and exceptions of Python that went
+// through the library come out as themselves.
+#include <nanobind/stl/map.h>
+
+#include "binding.h"
+
+namespace tandem::python {
+namespace {
+
+/// The classes of tandem.errors by the library's names, which Python gives when the package is
+/// imported.
+nb::object& classes() {
+  static auto* dict = new nb::object();
+  return *dict;
+}
+
+PyObject* class_of(const char* kind) {
+  if (!classes().is_valid()) return PyExc_RuntimeError;
+  PyObject* found = PyDict_GetItemString(classes().ptr(), kind);
+  return found == nullptr ? PyExc_RuntimeError : found;
+}
+
+void translate(const std::exception_ptr& pointer, void*) {
+  try {
+    std::rethrow_exception(pointer);
+  } catch (const PythonException& error) {
+    error.restore();
+  } catch (const Error& error) {
+    PyErr_SetString(class_of(error.kind()), error.what());
+  }
+}
+
+bool is_finalizing() { return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0; }
+
+}  // namespace
+
+Callable::Callable(nb::object f)
+    : object_(new nb::object(std::move(f)), [](nb::object* object) {
+        if (is_finalizing()) return;  // The interpreter has taken everything down already.
+        const nb::gil_scoped_acquire acquired;
+        delete object;
+      }) {}
+
+void bind_errors(nb::module_& m) {
+  nb::register_exception_translator(translate);
+  m.def("set_error_classes", [](const nb::dict& given) { classes() = given; });
+}
+
+}  // namespace tandem::python

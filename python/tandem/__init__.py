@@ -1,0 +1,200 @@
+"""Tandem: training neural networks on all the devices you have, by TensorFlow's names.
+
+    import tandem as tf
+
+Submodules are imported when they are first named; no device is touched before the first tensor.
+"""
+
+import importlib as _importlib
+
+import _tandem
+from tandem import dtypes, errors, nest
+from tandem._state import init_scope
+from tandem._tensor import IndexedSlices, Tensor, TensorSpec
+from tandem._shape import TensorShape
+from tandem._ops import (
+    TensorArray, abs, accumulate_n, acos, acosh, add, add_n, argmax, argmin, argsort, asin, asinh, atan, atan2, atanh,
+    bitcast, boolean_mask, broadcast_dynamic_shape, broadcast_static_shape, broadcast_to, case, cast, clip_by_global_norm,
+    clip_by_norm, clip_by_value, concat, cond, constant, convert_to_tensor, cos, cosh, cumsum, divide, dynamic_partition,
+    dynamic_stitch, einsum, ensure_shape, equal, exp, expand_dims, eye, fill, floor, foldl, foldr, gather, gather_nd,
+    greater, greater_equal, group, identity, identity_n, less, less_equal, linspace, logical_and, logical_not, logical_or,
+    map_fn, matmul, maximum, meshgrid, minimum, multiply, negative, no_op, norm, not_equal, numpy_function, one_hot, ones,
+    ones_like, pad, pow, py_function, range, rank, realdiv, reduce_all, reduce_any, reduce_logsumexp, reduce_max,
+    reduce_mean, reduce_min, reduce_prod, reduce_sum, repeat, reshape, reverse, reverse_sequence, roll, round, scan,
+    scatter_nd, searchsorted, sequence_mask, shape, shape_n, sigmoid, sign, sin, sinh, size, slice, sort, split, sqrt,
+    square, squeeze, stack, stop_gradient, strided_slice, subtract, switch_case, tan, tanh, tensor_scatter_nd_add,
+    tensor_scatter_nd_max, tensor_scatter_nd_sub, tensor_scatter_nd_update, tensordot, tile, transpose, truediv, unique,
+    unique_with_counts, unstack, vectorized_map, where, while_loop, zeros, zeros_like,
+)
+from tandem._ops import floordiv as floordiv
+from tandem._ops import mod as math_mod
+from tandem._ops import print_ as print  # noqa: A001
+from tandem._ops import space_to_depth, depth_to_space
+from tandem._variable import Variable, VariableAggregation, VariableSynchronization
+from tandem._tape import GradientTape, UnconnectedGradients, custom_gradient, gradients, recompute_grad
+from tandem._function import function
+from tandem._tracking import Module
+from tandem.dtypes import (
+    DType, as_dtype, bfloat16, bool, complex64, complex128, double, float16, float32, float64, half, int8, int16, int32,  # noqa: A004
+    int64, resource, saturate_cast, string, uint8, uint16, uint32, uint64, variant,
+)
+
+__version__ = "2.21.0"  # The TensorFlow whose names these are; tandem's own is tandem_version.
+tandem_version = "0.1.0"
+
+newaxis = None
+mod = math_mod
+del math_mod
+
+_SUBMODULES = {
+    "audio", "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "feature_column",
+    "image", "io", "keras", "linalg", "lookup", "math", "nn", "ragged", "random", "raw_ops", "saved_model", "sets",
+    "signal", "sparse", "strings", "summary", "sysconfig", "test", "tpu", "train", "types", "version", "autodiff", "graph_util",
+    "profiler", "mlir", "lite", "initializers", "losses", "metrics", "optimizers", "estimator",
+}
+
+
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+    if name in ("initializers", "losses", "metrics", "optimizers"):
+        return _importlib.import_module(f"tandem.keras.{name}")
+    if name == "AggregationMethod":
+        import enum
+
+        return enum.Enum("AggregationMethod", "ADD_N DEFAULT EXPERIMENTAL_TREE EXPERIMENTAL_ACCUMULATE_N")
+    if name in ("RaggedTensor", "SparseTensor", "SparseTensorSpec", "RaggedTensorSpec"):
+        from tandem import _placeholders
+
+        return getattr(_placeholders, name)
+    if name == "random_normal_initializer":
+        from tandem.keras.initializers import RandomNormal
+
+        return RandomNormal
+    if name == "random_uniform_initializer":
+        from tandem.keras.initializers import RandomUniform
+
+        return RandomUniform
+    if name in ("constant_initializer", "zeros_initializer", "ones_initializer"):
+        from tandem.keras import initializers
+
+        return {"constant": initializers.Constant, "zeros": initializers.Zeros, "ones": initializers.Ones}[name.split("_")[0]]
+    if name in _SUBMODULES:
+        try:
+            return _importlib.import_module(f"tandem.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"tandem.{name}":
+                raise
+    from tandem import _missing
+
+    raise _missing.missing("tandem", name, _importlib.import_module("tandem"), _SUBMODULES)
+
+
+def __dir__():
+    return sorted(set(globals()) | _SUBMODULES)
+
+
+class device:
+    """A scope in which operations run on the named device."""
+
+    def __init__(self, device_name):
+        if hasattr(device_name, "name"):
+            device_name = device_name.name
+        if hasattr(device_name, "to_string"):
+            device_name = device_name.to_string()
+        self._scope = _tandem.DeviceScope(_local(device_name))
+
+    def __enter__(self):
+        self._scope.enter()
+        return self
+
+    def __exit__(self, *exception):
+        self._scope.exit()
+
+
+def _local(name):
+    if name is None:
+        return None
+    return name.replace("/physical_device:", "/device:")
+
+
+class DeviceSpec:
+    """A full or partial device name."""
+
+    def __init__(self, job=None, replica=None, task=None, device_type=None, device_index=None):
+        self.job, self.replica, self.task, self.device_type, self.device_index = job, replica, task, device_type, device_index
+
+    def to_string(self):
+        text = "".join(f"/{key}:{value}" for key, value in (("job", self.job), ("replica", self.replica), ("task", self.task)) if value is not None)
+        if self.device_type is not None:
+            text += f"/device:{self.device_type}:{'*' if self.device_index is None else self.device_index}"
+        return text
+
+    @classmethod
+    def from_string(cls, spec):
+        parts = dict(p.split(":", 1) for p in _tandem.device_name(spec).strip("/").split("/"))
+        kind, _, index = parts.get("device", "").partition(":")
+        return cls(parts.get("job"), parts.get("replica"), parts.get("task"), kind or None, int(index) if index.isdigit() else None)
+
+
+class name_scope:
+    """Names mean nothing to what is computed; the scope is there for programs that open one."""
+
+    def __init__(self, name, *args, **kwargs):
+        self.name = name
+
+    def __enter__(self):
+        return f"{self.name}/"
+
+    def __exit__(self, *exception):
+        pass
+
+
+class control_dependencies:
+    """Operations run in the order they are written in."""
+
+    def __init__(self, control_inputs):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+def executing_eagerly():
+    from tandem._state import state
+
+    return not state.tracing
+
+
+def inside_function():
+    from tandem._state import state
+
+    return state.tracing > 0
+
+
+def is_tensor(x):
+    return isinstance(x, (Tensor, _tandem.Variable)) or getattr(x, "_is_text_tensor", False)
+
+
+is_symbolic_tensor = lambda x: isinstance(x, Tensor) and x._is_symbolic  # noqa: E731
+
+
+def timestamp(name=None):
+    import time
+
+    return convert_to_tensor(time.time(), dtype=float64)
+
+
+def placement_report():
+    """Where ops ran and why, since tf.debugging.set_log_device_placement(True)."""
+    return _tandem.placement_report()
+
+
+def as_tensorflow():
+    """Puts this module in the place of `tensorflow` and `keras` for this process."""
+    from tandem import _substitute
+
+    _substitute.install()

@@ -1,0 +1,384 @@
+"""Functions that are traced once for each kind of arguments, tf.function."""
+
+import functools
+import inspect
+import sys
+import traceback
+import types
+import warnings
+import weakref
+
+import numpy as np
+
+import _tandem
+from tandem import dtypes, nest
+from tandem._shape import TensorShape, _Computed
+from tandem._state import probe_tracing, state, tracing
+from tandem._tensor import Tensor, TensorSpec
+from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
+
+_settings = {"eager": False}
+
+
+def run_functions_eagerly(run_eagerly):
+    _settings["eager"] = bool(run_eagerly)
+
+
+def functions_run_eagerly():
+    return _settings["eager"]
+
+
+class GiveUpTrace(OperatorNotAllowedInGraphError):
+    """The function does what a trace cannot hold, as taking a step of a data set; it runs as Python, silently."""
+
+
+class _Static:
+    """A plain value among the results of a function."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value):
+        self.value = value
+
+
+class _TensorMark:
+    pass
+
+
+_MARK = _TensorMark()  # Where a tensor stands in the key of a call.
+
+
+def _is_leaf_tensor(value):
+    return isinstance(value, (Tensor, np.ndarray)) or (isinstance(value, np.generic)) or isinstance(value, _Computed)
+
+
+def _key_of(value):
+    """What a plain argument is recognised by: its value, or itself."""
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    if isinstance(value, (int, float, bool, str, bytes, type(None), dtypes.DType, TensorShape)):
+        return type(value), value
+    return id(value)
+
+
+def flatten_results(result):
+    """The tensors of a result, and what is needed to make it again of others."""
+    tensors, leaves = [], []
+    for leaf in nest.flatten(result):
+        if isinstance(leaf, (bool, int, float)) and not isinstance(leaf, bool):
+            leaf = _tandem.convert(leaf)
+        elif isinstance(leaf, (bool, np.ndarray, np.generic, _Computed)):
+            leaf = _tandem.convert(leaf)
+        elif isinstance(leaf, _tandem.Variable):
+            leaf = leaf.read_value()
+        if isinstance(leaf, Tensor):
+            leaves.append(_MARK)
+            tensors.append(leaf)
+        else:
+            leaves.append(leaf)
+    return tensors, (result if nest.is_nested(result) else None, leaves)
+
+
+def rebuild_results(tensors, structure):
+    like, leaves = structure
+    tensors = iter(tensors)
+    leaves = [next(tensors) if leaf is _MARK else leaf for leaf in leaves]
+    return leaves[0] if like is None else nest.pack_sequence_as(like, leaves)
+
+
+def _without_values(structure):
+    """The structure of a result without its tensors, which are those of the trace."""
+    like, leaves = structure
+    if like is not None:
+        like = nest.pack_sequence_as(like, [None] * len(leaves)) if leaves else like
+    return like, leaves
+
+
+def place_of(error):
+    """The user's line at which an error was raised."""
+    here = __file__.rsplit("/", 1)[0]
+    for frame in reversed(traceback.extract_tb(error.__traceback__)):
+        if not frame.filename.startswith(here):
+            return f"{frame.filename}:{frame.lineno}"
+    return "an unknown line"
+
+
+class ConcreteFunction:
+    """A function for one kind of arguments."""
+
+    def __init__(self, function, args, kwargs):
+        self._function = function
+        self._args, self._kwargs = args, kwargs
+        self.structured_input_signature = (args, kwargs)
+        self.name = function.__name__
+
+    def __call__(self, *args, **kwargs):
+        given = list(args)
+        full = []
+        for each in self._args:
+            full.append(given.pop(0) if given and nest.flatten(each) and isinstance(nest.flatten(each)[0], TensorSpec) else each)
+        return self._function(*(full if not given else args), **kwargs)
+
+    @property
+    def structured_outputs(self):
+        return self._function._last_outputs
+
+    @property
+    def inputs(self):
+        return [s for s in nest.flatten([self._args, self._kwargs]) if isinstance(s, TensorSpec)]
+
+    @property
+    def graph(self):
+        return self
+
+    def as_graph_def(self):
+        return self._function.explain()
+
+    def explain(self):
+        return self._function.explain()
+
+    def pretty_printed_signature(self, verbose=True):
+        return f"{self.name}{self._args}"
+
+
+class Function:
+    """A Python function that runs as a program of the library."""
+
+    def __init__(self, python_function, input_signature=None, name=None, autograph=True, open_rows=None, jit_compile=None):
+        functools.update_wrapper(self, python_function)
+        self.python_function = python_function
+        self._python_function = python_function
+        self._name = name or getattr(python_function, "__name__", "function")
+        self.__name__ = self._name
+        self.input_signature = None if input_signature is None else tuple(input_signature)
+        self._autograph = autograph
+        self._open_rows = open_rows
+        self._converted = None
+        self._programs = {}
+        self._kept = []  # What keys name by its identity must live as long as they do.
+        self._op_by_op = False
+        self._bound = weakref.WeakKeyDictionary()
+        self._signature = None
+        self._last_outputs = None
+        self._traces = 0
+
+    # ---- Methods ----
+
+    def __get__(self, instance, owner=None):
+        if instance is None:
+            return self
+        try:
+            found = self._bound.get(instance)
+            if found is None:
+                reference = weakref.ref(instance)
+                f = self.python_function
+
+                @functools.wraps(f)
+                def method(*args, **kwargs):
+                    return f(reference(), *args, **kwargs)
+
+                method._tandem_bound = (f, reference)
+                found = Function(method, self._method_signature(), self._name, self._autograph, self._open_rows)
+                self._bound[instance] = found
+            return found
+        except TypeError:  # Cannot be referred to weakly.
+            return Function(types.MethodType(self.python_function, instance), self._method_signature(), self._name, self._autograph)
+
+    def _method_signature(self):
+        return self.input_signature
+
+    # ---- Calls ----
+
+    def _bind(self, args, kwargs):
+        """Keyword arguments in their places, and defaults."""
+        if self._signature is None:
+            f = self.python_function
+            bound = getattr(f, "_tandem_bound", None)
+            try:
+                self._signature = inspect.signature(bound[0] if bound else f)
+                if bound:
+                    self._signature = self._signature.replace(parameters=list(self._signature.parameters.values())[1:])
+            except (TypeError, ValueError):
+                self._signature = False
+        if not self._signature:
+            return args, kwargs
+        try:
+            filled = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self._name}(): {error}") from None
+        filled.apply_defaults()
+        return filled.args, filled.kwargs
+
+    def __call__(self, *args, **kwargs):
+        if self._op_by_op or _settings["eager"]:
+            return self.python_function(*args, **kwargs)
+        if kwargs:
+            args, kwargs = self._bind(args, kwargs)
+        for each in args:
+            if type(each) is not Tensor:
+                break
+        else:  # All tensors: the usual case.
+            if not kwargs and self.input_signature is None:
+                program = self._programs.get(len(args))
+                if program is None:
+                    program = self._new_program(len(args), args, {}, [_MARK] * len(args), args)
+                return self._run(program, args, args, {})
+        if self.input_signature is not None:
+            args, kwargs = self._bind(args, kwargs)
+            args = self._as_signed(args)
+        flat = nest.flatten((args, kwargs))
+        tensors, key = [], []
+        for leaf in flat:
+            if isinstance(leaf, Tensor):
+                tensors.append(leaf)
+                key.append(_MARK)
+            elif _is_leaf_tensor(leaf):
+                tensors.append(_tandem.convert(leaf))
+                key.append(_MARK)
+            else:
+                key.append(_key_of(leaf))
+        full_key = (nest.signature((args, kwargs)), tuple(key))
+        program = self._programs.get(full_key)
+        if program is None:
+            leaves = [_MARK if k is _MARK else leaf for k, leaf in zip(key, flat)]
+            program = self._new_program(full_key, args, kwargs, leaves, tensors)
+        return self._run(program, tensors, args, kwargs)
+
+    def _as_signed(self, args):
+        """The arguments as tensors of the declared dtypes."""
+        specs = self.input_signature
+        if len(args) < len(specs):
+            raise TypeError(f"{self._name}: {len(args)} arguments given, the input signature has {len(specs)}")
+
+        def signed(value, spec):
+            if not isinstance(spec, TensorSpec):
+                return value
+            tensor = value if isinstance(value, Tensor) else _tandem.convert(value, spec.dtype._code)
+            if tensor._code != spec.dtype._code or not spec.shape.is_compatible_with(tensor.shape):
+                raise TypeError(
+                    f"Binding inputs to tf.function failed: {self._name} was declared with {spec}, and got a tensor of "
+                    f"shape {tensor.shape} and dtype {tensor.dtype.name}"
+                )
+            return tensor
+
+        result = []
+        for value, spec in zip(args, specs):
+            flat = [signed(v, s) for v, s in zip(nest.flatten(value), nest.flatten(spec))]
+            result.append(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
+        return tuple(result) + tuple(args[len(specs) :])
+
+    def _new_program(self, key, args, kwargs, leaves, tensors):
+        """The program for a kind of arguments; `leaves` are the arguments with marks where tensors stand."""
+        like = (args, kwargs)
+        self._kept.append([leaf for leaf in leaves if leaf is not _MARK])
+        outline = nest.pack_sequence_as(like, [None] * len(leaves)) if leaves else like
+        open_rows = self._open_rows
+        if self.input_signature is not None:
+            declared = [s for s in nest.flatten(self.input_signature) if isinstance(s, TensorSpec)]
+            open_rows = any(s.shape.rank and s.shape._sizes[0] is None for s in declared) or open_rows
+
+        def traced(given):
+            given = iter(given)
+            filled = [next(given) if leaf is _MARK else leaf for leaf in leaves]
+            own_args, own_kwargs = nest.pack_sequence_as(outline, filled)
+            is_tracing = probe_tracing()
+            self._traces += 1
+            if is_tracing:
+                with tracing(open_rows):
+                    result = self._callable()(*own_args, **own_kwargs)
+            else:
+                result = self.python_function(*own_args, **own_kwargs)
+            flat, structure = flatten_results(result)
+            self._last_outputs = nest.map_structure(
+                lambda t: TensorSpec(t.shape, t.dtype) if isinstance(t, Tensor) else t, result
+            )
+            return flat, _without_values(structure) if is_tracing else structure
+
+        program = _tandem.Function(traced, self._name)
+        self._programs[key] = program
+        return program
+
+    def _callable(self):
+        if not self._autograph:
+            return self.python_function
+        if self._converted is None:
+            from tandem import autograph
+
+            self._converted = autograph.converted(self.python_function)
+        return self._converted
+
+    def _run(self, program, tensors, args, kwargs):
+        try:
+            results, structure = program.run(tensors)
+        except GiveUpTrace:
+            if state.tracing:
+                raise
+            self._op_by_op = True
+            return self.python_function(*args, **kwargs)
+        except (OperatorNotAllowedInGraphError, UnimplementedError) as error:
+            if state.tracing:
+                raise
+            self._op_by_op = True
+            warnings.warn(
+                f"{self._name} runs op by op, since it cannot be traced: {str(error).splitlines()[0]} ({place_of(error)})",
+                stacklevel=3,
+            )
+            return self.python_function(*args, **kwargs)
+        return rebuild_results(results, structure)
+
+    # ---- What can be asked ----
+
+    def get_concrete_function(self, *args, **kwargs):
+        if not args and not kwargs and self.input_signature is not None:
+            args = self.input_signature
+        if any(isinstance(leaf, TensorSpec) for leaf in nest.flatten((args, kwargs))):
+            specs_args, specs_kwargs = args, kwargs
+        else:
+            specs_args, specs_kwargs = nest.map_structure(
+                lambda v: TensorSpec.from_tensor(_tandem.convert(v)) if _is_leaf_tensor(v) else v, (args, kwargs)
+            )
+        return ConcreteFunction(self, specs_args, specs_kwargs)
+
+    def experimental_get_tracing_count(self):
+        return self._traces
+
+    def explain(self):
+        """The programs that were made of the function, for people."""
+        return "\n".join(program.explain() for program in self._programs.values())
+
+    def pretty_printed_concrete_signatures(self, verbose=True):
+        return self._name
+
+    @property
+    def function_spec(self):
+        return self
+
+    def __repr__(self):
+        return f"<tandem function {self._name}>"
+
+
+def function(
+    func=None,
+    input_signature=None,
+    autograph=True,
+    jit_compile=None,
+    reduce_retracing=False,
+    experimental_implements=None,
+    experimental_autograph_options=None,
+    experimental_attributes=None,
+    experimental_relax_shapes=None,
+    experimental_compile=None,
+    experimental_follow_type_hints=None,
+):
+    """Makes a function run as a program, traced once for each kind of arguments."""
+
+    def decorate(f):
+        if isinstance(f, Function):
+            return f
+        if isinstance(f, types.MethodType):
+            return Function(f.__func__, input_signature, f.__name__, autograph).__get__(f.__self__)
+        return Function(f, input_signature, None, autograph)
+
+    return decorate if func is None else decorate(func)

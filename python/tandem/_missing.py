@@ -1,0 +1,36 @@
+"""What to say about names that TensorFlow has and this module does not."""
+
+import difflib
+
+_ADVICE = {
+    "Session": "there are no sessions; functions of tensors run at once, or under tf.function",
+    "placeholder": "there are no placeholders; tf.function takes arguments",
+    "compat": "names of TensorFlow 1 are not here",
+    "complex64": "there are no complex tensors",
+    "signal": "there are no complex tensors, so neither are Fourier transforms",
+}
+
+
+def missing(module, name, namespace, more=()):
+    """The error for a name that is not there, with the nearest that is."""
+    if name.startswith("__"):
+        return AttributeError(f"module {module!r} has no attribute {name!r}")
+    known = [n for n in list(vars(namespace)) + list(more) if not n.startswith("_")]
+    lower = {k.lower(): k for k in known}
+    near = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.55)
+    text = f"{module}.{name} does not exist: TensorFlow may have it, tandem does not (yet)."
+    if name in _ADVICE:
+        text += f" {_ADVICE[name]}."
+    if near:
+        text += f" Nearest: {', '.join(f'{module}.{lower[n]}' for n in near)}."
+    return AttributeError(text)
+
+
+def install(module_name, globals_):
+    """Gives a module a __getattr__ that says so."""
+    import sys
+
+    def __getattr__(name):
+        raise missing(module_name, name, sys.modules[module_name])
+
+    globals_["__getattr__"] = __getattr__

@@ -1,0 +1,187 @@
+"""Gradient tapes, tf.GradientTape, and functions with a gradient of their own."""
+
+import contextlib
+import enum
+import functools
+
+import _tandem
+from tandem import _ops, nest
+from tandem._tensor import Tensor
+
+
+class UnconnectedGradients(enum.Enum):
+    NONE = "none"
+    ZERO = "zero"
+
+
+def _is_zero(choice):
+    if isinstance(choice, UnconnectedGradients):
+        return choice is UnconnectedGradients.ZERO
+    return choice in ("zero", "ZERO")
+
+
+class GradientTape:
+    """Records the operations inside its `with` block for derivatives."""
+
+    def __init__(self, persistent=False, watch_accessed_variables=True):
+        self._persistent = persistent
+        # The library's tape may always be asked again; it is this object that counts.
+        self._tape = _tandem.Tape(True, watch_accessed_variables)
+        self._spent = False
+
+    def __enter__(self):
+        self._tape.resume()
+        return self
+
+    def __exit__(self, *exception):
+        self._tape.pause()
+
+    def watch(self, tensor):
+        for each in nest.flatten(tensor):
+            if not isinstance(each, (Tensor, _tandem.Variable)):
+                raise ValueError(f"Passed in object {each!r} of type {type(each)}, not tf.Tensor or tf.Variable.")
+            if each.dtype.is_floating:
+                self._tape.watch(each)
+
+    def watched_variables(self):
+        from tandem._variable import object_of
+
+        return tuple(object_of(v) for v in self._tape.watched_variables())
+
+    @contextlib.contextmanager
+    def stop_recording(self):
+        was = self._tape.is_recording
+        if was:
+            self._tape.pause()
+        try:
+            yield
+        finally:
+            if was:
+                self._tape.resume()
+
+    def reset(self):
+        self._tape.reset()
+        self._spent = False
+
+    def _derivatives(self, targets, sources, zero, output_gradients):
+        variables = [s for s in sources if isinstance(s, _tandem.Variable)]
+        tensors = [s for s in sources if not isinstance(s, _tandem.Variable)]
+        of_variables = iter(
+            self._tape.gradient_of_variables(targets, variables, zero, output_gradients) if variables else ()
+        )
+        of_tensors = iter(self._tape.gradient_of_tensors(targets, tensors, zero, output_gradients) if tensors else ())
+        return [next(of_variables) if isinstance(s, _tandem.Variable) else next(of_tensors) for s in sources]
+
+    def gradient(self, target, sources, output_gradients=None, unconnected_gradients=UnconnectedGradients.NONE):
+        if self._spent:
+            raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)")
+        targets = [t for t in nest.flatten(target) if t is not None]
+        targets = [_tandem.convert(t) for t in targets]
+        flat = nest.flatten(sources)
+        for each in flat:
+            if not isinstance(each, (Tensor, _tandem.Variable)):
+                raise ValueError(f"Invalid source {each!r}: the sources of a gradient are tensors and variables.")
+        floating = [s for s in flat if s.dtype.is_floating]
+        outputs = None
+        if output_gradients is not None:
+            outputs = [
+                None if g is None else _tandem.convert(g, None, t._code)
+                for g, t in zip(nest.flatten(output_gradients), targets)
+            ]
+            outputs = [g if g is None or g._sizes == t._sizes else _tandem.broadcast_to(g, t._sizes) for g, t in zip(outputs, targets)]
+        was = self._tape.is_recording and not self._persistent
+        if was:
+            self._tape.pause()
+        targets = [t for t in targets if t.dtype.is_floating]
+        found = iter(self._derivatives(targets, floating, _is_zero(unconnected_gradients), outputs) if targets else [None] * len(floating))
+        result = [next(found) if s.dtype.is_floating else None for s in flat]
+        if not self._persistent:
+            self._spent = True
+            self._tape.reset()
+        return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
+
+    def jacobian(self, target, sources, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True):
+        target = _tandem.convert(target)
+        flat = nest.flatten(sources)
+        count = target.shape.num_elements()
+        rows = []
+        zero = _is_zero(unconnected_gradients)
+        for i in range(count):
+            seed = _tandem.reshape(_tandem.one_hot(_tandem.convert(i), count, 1.0, 0.0, target._code), target._sizes)
+            rows.append(self._derivatives([target], flat, zero, [seed]))
+        if not self._persistent:
+            self._spent = True
+            self._tape.reset()
+        result = []
+        for k, source in enumerate(flat):
+            column = [row[k] for row in rows]
+            if all(c is None for c in column):
+                result.append(None)
+                continue
+            column = [_ops.zeros(source.shape, source.dtype) if c is None else c for c in column]
+            result.append(_tandem.reshape(_tandem.stack(column, 0), tuple(target._sizes) + tuple(source._sizes)))
+        return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
+
+    def batch_jacobian(self, target, source, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True):
+        target = _tandem.convert(target)
+        rows = int(target._sizes[0])
+        inner = list(target._sizes[1:])
+        count = 1
+        for size in inner:
+            count *= size
+        flat = []
+        for i in range(count):
+            seed = _tandem.reshape(_tandem.one_hot(_tandem.convert(i), count, 1.0, 0.0, target._code), [1] + inner)
+            seed = _tandem.broadcast_to(seed, [rows] + inner)
+            flat.append(self._derivatives([target], [source], True, [seed])[0])
+        if not self._persistent:
+            self._spent = True
+            self._tape.reset()
+        return _tandem.reshape(_tandem.stack(flat, 1), [rows] + inner + list(source._sizes[1:]))
+
+
+def custom_gradient(f=None):
+    """A function whose gradient is the second thing that it returns."""
+    if f is None:
+        return custom_gradient
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        flat = nest.flatten(list(args))
+        places = [i for i, a in enumerate(flat) if isinstance(a, (Tensor, _tandem.Variable))]
+        if not places:
+            flat = [_tandem.convert(a) for a in flat]
+            places = list(range(len(flat)))
+        kept = {}
+
+        def inner(tensors):
+            own = list(flat)
+            for place, tensor in zip(places, tensors):
+                own[place] = tensor
+            result, gradient = f(*nest.pack_sequence_as(list(args), own), **kwargs)
+            kept["result"] = result
+            values = [_tandem.convert(r) for r in nest.flatten(result)]
+
+            def backward(output_gradients):
+                outputs = [_tandem.zeros_like(v) if g is None else g for g, v in zip(output_gradients, values)]
+                gradients = gradient(*outputs)
+                if isinstance(gradients, tuple) and len(gradients) == 2 and isinstance(gradients[1], list) and len(places) == 1:
+                    gradients = gradients[0]
+                gradients = nest.flatten(gradients)
+                return [None if g is None else _tandem.convert(g) for g in gradients[: len(places)]]
+
+            return [_tandem.identity(v) for v in values], backward
+
+        results = _tandem.call_with_gradient(inner, [_tandem.convert(flat[p]) for p in places])
+        like = kept["result"]
+        return nest.pack_sequence_as(like, results) if nest.is_nested(like) else results[0]
+
+    return call
+
+
+def recompute_grad(f):
+    return f
+
+
+def gradients(ys, xs, grad_ys=None, name="gradients", gate_gradients=False, aggregation_method=None, stop_gradients=None, unconnected_gradients=UnconnectedGradients.NONE):
+    raise RuntimeError("tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.")

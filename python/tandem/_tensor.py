@@ -1,0 +1,458 @@
+"""Tensor: what Python adds to the extension's class, and how values become tensors."""
+
+import numbers
+
+import numpy as np
+
+import _tandem
+from tandem import dtypes
+from tandem._shape import DynamicShape, DynamicSize, TensorShape, _Computed
+from tandem.errors import OperatorNotAllowedInGraphError
+
+Tensor = _tandem.Tensor
+
+
+def _no_value(what):
+    return OperatorNotAllowedInGraphError(
+        f"Using a symbolic `tf.Tensor` as a Python `{what}` is not allowed: the function that is being traced has no "
+        "values yet. Use tf.cond, tf.while_loop or tf.where, or run it op by op."
+    )
+
+
+# ---- What is no tensor, number or array of a type that tensors have ----
+
+_NEAREST = {
+    np.dtype(np.int8): np.int32,
+    np.dtype(np.int16): np.int32,
+    np.dtype(np.uint16): np.int32,
+    np.dtype(np.uint32): np.int64,
+    np.dtype(np.uint64): np.int64,
+}
+
+
+def _of_array(array, dtype, beside):
+    if array.dtype.kind in "USO":
+        if array.dtype.kind == "O" and array.size and not isinstance(array.flat[0], (str, bytes)):
+            first = array.flat[0]
+            if isinstance(first, (numbers.Number, np.generic)):
+                return _tandem.convert(np.array(array.tolist()), dtype, beside)
+            raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported object type {type(first).__name__}).")
+        raise TypeError("strings have no Tensor here; tf.constant makes a StringTensor of them")
+    if array.dtype in _NEAREST:
+        array = array.astype(_NEAREST[array.dtype])
+    elif array.dtype.kind == "c":
+        raise TypeError("tandem has no complex tensors")
+    if array.ndim > 8:
+        raise ValueError(f"a tensor has 8 axes at most, this array has {array.ndim}")
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if array.dtype.byteorder == ">":
+        array = array.astype(array.dtype.newbyteorder("="))
+    return _tandem.convert(array, dtype, beside)
+
+
+def _has_tensor(value):
+    if isinstance(value, (list, tuple)):
+        return any(_has_tensor(each) for each in value)
+    return isinstance(value, (Tensor, _tandem.Variable, _Computed))
+
+
+def _has_array(value):
+    if isinstance(value, (list, tuple)):
+        return any(_has_array(each) for each in value)
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def _of_list(value, dtype, beside):
+    if _has_tensor(value):
+        if isinstance(value, (list, tuple)):
+            known = dtype
+            if known is None:
+                for each in value:
+                    if isinstance(each, (Tensor, _tandem.Variable)):
+                        known = each._code
+                        break
+            return _tandem.stack([_of_list(each, known, beside) for each in value], 0)
+        return _tandem.convert(value, dtype, beside)
+    if not isinstance(value, (list, tuple)):
+        return _tandem.convert(value, dtype, beside)
+    try:
+        array = np.array(value)
+    except ValueError:
+        raise ValueError("Can't convert non-rectangular Python sequence to Tensor.") from None
+    if dtype is None and not _has_array(value):
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        elif array.dtype == np.int64 and (array.size == 0 or np.abs(array).max() < 2**31):
+            array = array.astype(np.int32)
+    if array.size == 0 and array.dtype == np.float64:
+        array = array.astype(np.float32)
+    return _of_array(array, dtype, beside)
+
+
+def _fallback(value, dtype, beside):
+    """Makes a tensor of everything that the extension does not know itself."""
+    if isinstance(value, _Computed):
+        tensor = value.tensor()
+        return tensor if dtype is None else _tandem.cast(tensor, dtype)
+    if isinstance(value, (list, tuple)):
+        return _of_list(value, dtype, beside)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _of_array(np.asarray(value), dtype, beside)
+    if isinstance(value, TensorShape):
+        return _tandem.convert(np.array(value.as_list(), np.int32), dtype, beside)
+    if isinstance(value, range):
+        return _of_array(np.array(list(value), np.int32), dtype, beside)
+    convert = getattr(value, "__tandem_tensor__", None)
+    if convert is not None:
+        return convert()
+    if value is None:
+        raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
+    if isinstance(value, (str, bytes)):
+        raise TypeError("strings have no Tensor here; tf.constant makes a StringTensor of them")
+    if isinstance(value, numbers.Number):
+        return _of_array(np.asarray(value), dtype, beside)
+    if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
+        return _of_array(np.from_dlpack(value), dtype, beside)
+    if hasattr(value, "__array__"):
+        return _of_array(np.asarray(value), dtype, beside)
+    raise ValueError(
+        f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
+    )
+
+
+_tandem.set_fallback(_fallback)
+
+
+def to_tensor(value, dtype=None):
+    """The tensor of a value; as TensorFlow does, a tensor of another dtype is an error."""
+    if type(value) is Tensor and dtype is None:
+        return value
+    code = None if dtype is None else dtypes.code_of(dtype)
+    tensor = _tandem.convert(value, code)
+    if code is not None and tensor._code != code:
+        raise ValueError(
+            f"Tensor conversion requested dtype {dtypes.BY_CODE[code].name} for Tensor with dtype {tensor.dtype.name}: {value!r}"
+        )
+    return tensor
+
+
+# ---- Parts that are named by tensors and masks ----
+
+
+def _concrete_index(entry):
+    """A number or slice of numbers in place of a tensor that has a value."""
+    if isinstance(entry, slice):
+        parts = [_concrete_index(p) if isinstance(p, (Tensor, _tandem.Variable)) else p for p in (entry.start, entry.stop, entry.step)]
+        return slice(*parts)
+    if isinstance(entry, _tandem.Variable):
+        entry = entry.read_value()
+    if isinstance(entry, Tensor) and entry._rank == 0 and not entry._is_symbolic:
+        return entry._item()
+    if isinstance(entry, np.generic) and entry.dtype.kind in "iu":
+        return int(entry)
+    if isinstance(entry, DynamicSize):
+        return int(entry)
+    return entry
+
+
+def _other_parts(x, key):
+    from tandem import _ops
+
+    entries = key if isinstance(key, tuple) else (key,)
+    entries = tuple(_concrete_index(e) for e in entries)
+    if len(entries) == 1 and not isinstance(entries[0], (int, slice)) and entries[0] is not None:
+        only = entries[0]
+        if isinstance(only, list) and only and isinstance(only[0], (slice, type(None), type(Ellipsis))):
+            return x[tuple(only)]
+        if isinstance(only, (Tensor, np.ndarray, list)):
+            index = _tandem.convert(only)
+            if index.dtype == dtypes.bool:
+                return _ops.boolean_mask(x, index)
+            if index._rank == 0:
+                return _tandem.gather(x, index, 0)
+            raise TypeError(
+                "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors "
+                f"are valid indices, got {only!r}; tf.gather takes a tensor of positions"
+            )
+    # Positions that only a run knows are gathered, the last axis first so that the others stay where they are.
+    axis = 0
+    rank = x._rank
+    named = sum(1 for e in entries if e is not None and e is not Ellipsis)
+    plain, gathered = [], []
+    place = 0
+    for entry in entries:
+        if entry is None:
+            plain.append(None)
+            place += 1
+            continue
+        if entry is Ellipsis:
+            plain.append(Ellipsis)
+            place += rank - named
+            axis += rank - named
+            continue
+        if isinstance(entry, Tensor):
+            plain.append(slice(None))
+            gathered.append((place, entry))
+            place += 1
+        else:
+            plain.append(entry)
+            place += isinstance(entry, slice)
+            for bound in (entry.start, entry.stop, entry.step) if isinstance(entry, slice) else ():
+                if isinstance(bound, Tensor):
+                    raise _no_value("int")
+        axis += 1
+    result = x[tuple(plain)] if any(not (isinstance(e, slice) and e == slice(None)) for e in plain) else x
+    for place, index in reversed(gathered):
+        result = _tandem.gather(result, index, place)
+    return result
+
+
+_tandem.set_other_parts(_other_parts)
+
+
+# ---- The class ----
+
+
+def _numpy(self):
+    """The value as a NumPy array over the same memory, which cannot be written; a scalar as NumPy's scalar."""
+    if self._is_symbolic:
+        raise NotImplementedError(
+            "numpy() is only available when eager execution is enabled: the tensor is one of a function being traced."
+        )
+    if self._code == 3:
+        return _tandem.cast(self, 0).numpy()
+    array = np.asarray(memoryview(self))
+    return array if array.ndim else array[()]
+
+
+def _array(self, dtype=None, copy=None):
+    if self._is_symbolic:
+        raise NotImplementedError(
+            f"Cannot convert a symbolic tf.Tensor ({self._str()}) to a numpy array. This error may indicate that you're "
+            "trying to pass a Tensor to a NumPy call, which is not supported."
+        )
+    array = np.asarray(_numpy(self))
+    if dtype is not None and array.dtype != dtype:
+        return array.astype(dtype)
+    return array.copy() if copy else array
+
+
+def _bool(self):
+    if self._is_symbolic:
+        raise _no_value("bool")
+    if self._rank and self.shape.num_elements() != 1:
+        raise ValueError(
+            "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+        )
+    return bool(self._item())
+
+
+def _scalar(kind):
+    def convert(self):
+        if self._is_symbolic:
+            raise _no_value(kind.__name__)
+        return kind(self._item())
+
+    return convert
+
+
+def _index(self):
+    if self._is_symbolic:
+        raise _no_value("int")
+    if not self.dtype.is_integer:
+        raise TypeError("only integer scalar arrays can be converted to a scalar index")
+    return int(self._item())
+
+
+def _len(self):
+    if self._rank == 0:
+        raise TypeError("Scalar tensor has no `len()`")
+    size = self._sizes[0]
+    return int(size)
+
+
+def _iter(self):
+    if self._rank == 0:
+        raise TypeError("Cannot iterate over a scalar tensor.")
+    if self._is_symbolic:
+        return iter(_tandem.unstack(self, 0))
+    return (self[i] for i in range(len(self)))
+
+
+def _text(self):
+    if self._is_symbolic:
+        return f'Tensor("{self.name}", shape={self.shape}, dtype={self.dtype.name})'
+    return f"tf.Tensor({np.array2string(np.asarray(_numpy(self)), separator=' ') if self._rank else self._plain_text()}, shape={self.shape}, dtype={self.dtype.name})"
+
+
+def _plain_text(self):
+    return str(_numpy(self))
+
+
+def _repr(self):
+    if self._is_symbolic:
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+    return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={np.asarray(_numpy(self))!r}>" if self._rank else (
+        f"<tf.Tensor: shape=(), dtype={self.dtype.name}, numpy={self._plain_text()}>"
+    )
+
+
+def _format(self, spec):
+    if self._is_symbolic:
+        return _text(self)
+    value = _numpy(self)
+    return format(value, spec)
+
+
+def _equal(self, other):
+    if other is None:
+        return False
+    try:
+        return _tandem.equal(self, other)
+    except (ValueError, TypeError):
+        return False
+
+
+def _not_equal(self, other):
+    if other is None:
+        return True
+    try:
+        return _tandem.not_equal(self, other)
+    except (ValueError, TypeError):
+        return True
+
+
+class Reference:
+    """What stands for a tensor or variable as a key."""
+
+    __slots__ = ("_object",)
+
+    def __init__(self, value):
+        self._object = value
+
+    def deref(self):
+        return self._object
+
+    def __hash__(self):
+        return id(self._object)
+
+    def __eq__(self, other):
+        return isinstance(other, Reference) and self._object is other._object
+
+
+def _device(self):
+    name = self._device
+    return f"/job:localhost/replica:0/task:0{name}" if name.startswith("/device") else name
+
+
+def _set_shape(self, shape):
+    if not self.shape.is_compatible_with(shape):
+        raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {TensorShape(shape)}")
+
+
+def _html(self):
+    import html
+
+    return f"<pre>{html.escape(_text(self))}</pre>"
+
+
+def _restored(array, code):
+    return _tandem.convert(array, code)
+
+
+def _reduce(self):
+    return _restored, (np.array(_numpy(self)), self._code)
+
+
+def _shape_property(self):
+    return TensorShape._of(self._sizes)
+
+
+Tensor.shape = property(_shape_property)
+Tensor.get_shape = lambda self: self.shape
+Tensor.set_shape = _set_shape
+Tensor.ndim = property(lambda self: self._rank)
+Tensor.device = property(_device)
+Tensor.name = property(lambda self: getattr(self, "_given_name", "Tensor:0"))
+Tensor.op = property(lambda self: self)
+Tensor.graph = property(lambda self: None)
+Tensor.numpy = _numpy
+Tensor.item = lambda self: self._item()
+Tensor.tolist = lambda self: _numpy(self).tolist()
+Tensor.__array__ = _array
+Tensor.__array_priority__ = 100
+Tensor.__dlpack__ = lambda self, **kwargs: np.array(_numpy(self)).__dlpack__(**kwargs)
+Tensor.__dlpack_device__ = lambda self: (1, 0)
+Tensor.__bool__ = _bool
+Tensor.__int__ = _scalar(int)
+Tensor.__float__ = _scalar(float)
+Tensor.__complex__ = _scalar(complex)
+Tensor.__index__ = _index
+Tensor.__round__ = lambda self, digits=None: round(float(self), digits) if digits is not None else _tandem.round(self)
+Tensor.__len__ = _len
+Tensor.__iter__ = _iter
+Tensor.__str__ = _text
+Tensor.__repr__ = _repr
+Tensor._plain_text = _plain_text
+Tensor.__format__ = _format
+Tensor.__eq__ = _equal
+Tensor.__ne__ = _not_equal
+Tensor.__hash__ = object.__hash__
+Tensor.__copy__ = lambda self: self
+Tensor.__deepcopy__ = lambda self, memo: self
+Tensor.__reduce__ = _reduce
+Tensor.ref = lambda self: Reference(self)
+Tensor.experimental_ref = Tensor.ref
+Tensor._repr_html_ = _html
+Tensor.cpu = lambda self: _tandem.copy_to_device(self, "/device:CPU:0")
+Tensor.eval = lambda self, *args, **kwargs: _numpy(self)
+Tensor.is_sparse = False
+
+
+class TensorSpec:
+    """The shape and dtype of a tensor that will be given."""
+
+    __slots__ = ("_shape", "_dtype", "_name")
+
+    def __init__(self, shape, dtype=dtypes.float32, name=None):
+        self._shape = TensorShape(shape)
+        self._dtype = dtypes.as_dtype(dtype)
+        self._name = name
+
+    @property
+    def shape(self):
+        return self._shape
+
+    @property
+    def dtype(self):
+        return self._dtype
+
+    @property
+    def name(self):
+        return self._name
+
+    @classmethod
+    def from_tensor(cls, tensor, name=None):
+        return cls(tensor.shape, tensor.dtype, name)
+
+    from_spec = from_tensor
+
+    def is_compatible_with(self, other):
+        return self._dtype == other.dtype and self._shape.is_compatible_with(other.shape)
+
+    def __eq__(self, other):
+        return isinstance(other, TensorSpec) and (self._shape, self._dtype) == (other._shape, other._dtype)
+
+    def __hash__(self):
+        return hash((self._shape, self._dtype))
+
+    def __repr__(self):
+        return f"TensorSpec(shape={self._shape}, dtype={self._dtype!r}, name={self._name!r})"
+
+
+class IndexedSlices:
+    """A gradient that is zero but for some rows."""
+
+    def __init__(self, values, indices, dense_shape=None):
+        self.values, self.indices, self.dense_shape = values, indices, dense_shape
+        self.dtype = values.dtype

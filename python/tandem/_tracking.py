@@ -1,0 +1,163 @@
+"""What checkpoints save of Python objects: variables, the objects that hold them, and lists and dictionaries of those."""
+
+import _tandem
+
+_SKIPPED = ("_tandem_", "__")
+
+
+class AutoTrackable:
+    """An object whose attributes are saved and restored."""
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+        node = self.__dict__.get("_tandem_node")
+        if node is not None and is_trackable(value):
+            track(node, name, value)
+
+
+def is_trackable(value):
+    if isinstance(value, (_tandem.Variable, _tandem.Optimizer, AutoTrackable)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return any(is_trackable(v) for v in value)
+    if isinstance(value, dict):
+        return all(isinstance(k, str) for k in value) and any(is_trackable(v) for v in value.values())
+    return hasattr(value, "_trackable_children")
+
+
+def track(node, name, value):
+    node.track(name, node_of(value))
+
+
+_lists = {}
+
+
+def node_of(value):
+    """The node that stands for an object in checkpoints; the same each time."""
+    if isinstance(value, _tandem.Variable):
+        return _tandem.Trackable.of_variable(value)
+    if isinstance(value, _tandem.Optimizer):
+        return value
+    if isinstance(value, (list, tuple, dict)):
+        node = _tandem.Trackable()
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        for key, each in items:
+            if is_trackable(each):
+                node.track(str(key), node_of(each))
+        return node
+    node = value.__dict__.get("_tandem_node")
+    if node is None:
+        own = getattr(value, "_own_node", None)
+        node = own() if own is not None else None
+        if node is None:
+            node = _tandem.Trackable()
+        value.__dict__["_tandem_node"] = node
+        sync(value, node)
+    return node
+
+
+def children_of(value):
+    own = getattr(value, "_trackable_children", None)
+    if own is not None:
+        return own()
+    return {k: v for k, v in vars(value).items() if not k.startswith(_SKIPPED) and is_trackable(v)}
+
+
+def sync(value, node=None, seen=None):
+    """Brings the nodes up to date with what the objects hold now."""
+    seen = set() if seen is None else seen
+    if id(value) in seen or isinstance(value, (_tandem.Variable, _tandem.Optimizer)):
+        return
+    seen.add(id(value))
+    if isinstance(value, (list, tuple, dict)):
+        for each in value.values() if isinstance(value, dict) else value:
+            if is_trackable(each):
+                sync(each, None, seen)
+        return
+    node = node or node_of(value)
+    names = set(node.tracked_names())
+    for name, child in children_of(value).items():
+        if not isinstance(child, (_tandem.Variable, _tandem.Optimizer)):
+            sync(child, None, seen)
+        if name not in names or isinstance(child, (list, tuple, dict, _tandem.Variable)):
+            if name not in names or not isinstance(child, _tandem.Variable):
+                track(node, name, child)
+
+
+class Module(AutoTrackable):
+    """An object that holds variables and other modules, tf.Module."""
+
+    def __init__(self, name=None):
+        self._module_name = name or type(self).__name__.lower()
+
+    @property
+    def name(self):
+        return self._module_name
+
+    @property
+    def name_scope(self):
+        import contextlib
+
+        return contextlib.nullcontext()
+
+    @classmethod
+    def with_name_scope(cls, method):
+        return method
+
+    def _flatten_variables(self):
+        found, seen = [], set()
+
+        def walk(value):
+            if id(value) in seen:
+                return
+            seen.add(id(value))
+            if isinstance(value, _tandem.Variable):
+                found.append(value)
+            elif isinstance(value, (list, tuple)):
+                for each in value:
+                    walk(each)
+            elif isinstance(value, dict):
+                for key in sorted(value, key=str):
+                    walk(value[key])
+            elif isinstance(value, Module):
+                for key in sorted(vars(value)):
+                    if not key.startswith("_tandem_"):
+                        walk(vars(value)[key])
+            elif hasattr(value, "weights") and hasattr(value, "_trackable_children"):
+                for each in value.weights:
+                    walk(each)
+
+        walk(self)
+        return found
+
+    @property
+    def variables(self):
+        return tuple(self._flatten_variables())
+
+    @property
+    def trainable_variables(self):
+        return tuple(v for v in self._flatten_variables() if v.trainable)
+
+    @property
+    def non_trainable_variables(self):
+        return tuple(v for v in self._flatten_variables() if not v.trainable)
+
+    @property
+    def submodules(self):
+        found = []
+
+        def walk(value):
+            if isinstance(value, (list, tuple)):
+                for each in value:
+                    walk(each)
+            elif isinstance(value, dict):
+                for each in value.values():
+                    walk(each)
+            elif isinstance(value, Module) and value not in found:
+                found.append(value)
+                for each in vars(value).values():
+                    walk(each)
+
+        for each in vars(self).values():
+            walk(each)
+        return tuple(found)

@@ -1,0 +1,207 @@
+"""Variables, tf.Variable."""
+
+import contextlib
+import enum
+import weakref
+
+import numpy as np
+
+import _tandem
+from tandem import _tensor, dtypes
+from tandem._shape import TensorShape
+from tandem._state import init_scope, state
+
+
+class VariableSynchronization(enum.Enum):
+    AUTO = 0
+    NONE = 1
+    ON_WRITE = 2
+    ON_READ = 3
+
+
+class VariableAggregation(enum.Enum):
+    NONE = 0
+    SUM = 1
+    MEAN = 2
+    ONLY_FIRST_REPLICA = 3
+
+
+_alive = weakref.WeakValueDictionary()  # The Python objects of variables, by the library's own.
+_creators = []
+
+
+def object_of(variable):
+    """The Python object that a variable of the library was made as."""
+    return _alive.get(variable._key, variable)
+
+
+def _initial(initial_value, dtype, shape):
+    if callable(initial_value) and not isinstance(initial_value, _tandem.Tensor):
+        initial_value = initial_value()
+    if isinstance(initial_value, _tandem.Variable):
+        initial_value = initial_value.read_value()
+    code = None if dtype is None else dtypes.code_of(dtype)
+    tensor = _tandem.convert(initial_value, code)
+    if code is not None and tensor._code != code:
+        tensor = _tandem.cast(tensor, code)
+    return tensor
+
+
+
+
+class Variable(_tandem.Variable):
+    """A named value that changes."""
+
+    def __init__(
+        self,
+        initial_value=None,
+        trainable=None,
+        validate_shape=True,
+        caching_device=None,
+        name=None,
+        variable_def=None,
+        dtype=None,
+        import_scope=None,
+        constraint=None,
+        synchronization=VariableSynchronization.AUTO,
+        aggregation=VariableAggregation.NONE,
+        shape=None,
+        experimental_enable_variable_lifting=True,
+    ):
+        if initial_value is None:
+            raise ValueError("The `initial_value` arg to `tf.Variable` must be specified")
+        with init_scope() if state.tracing else contextlib.nullcontext():
+            tensor = _initial(initial_value, dtype, shape)
+            if tensor._is_symbolic:
+                raise _tensor.OperatorNotAllowedInGraphError(
+                    "tf.Variable: the initial value is a tensor of the function being traced; give a function that makes "
+                    "it, or create the variable outside"
+                )
+            floating = tensor.dtype.is_floating
+            on_read = synchronization == VariableSynchronization.ON_READ
+            self._is_trainable = (not on_read) if trainable is None else bool(trainable)
+            super().__init__(
+                tensor,
+                name or "Variable",
+                self._is_trainable and not on_read and floating,
+                aggregation.value,
+                synchronization.value,
+            )
+        self.constraint = constraint
+        self.synchronization = synchronization
+        self.aggregation = aggregation
+        _alive[self._key] = self
+
+    @property
+    def name(self):
+        return f"{self._name}:0"
+
+    @property
+    def trainable(self):
+        return self._is_trainable
+
+    def value(self):
+        return self.read_value()
+
+    def __deepcopy__(self, memo):
+        copy = type(self)(np.array(self.numpy()), trainable=self.trainable, name=self._name, dtype=self.dtype)
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce__(self):
+        return _restored, (type(self), np.array(self.numpy()), self.trainable, self._name)
+
+
+def _restored(cls, array, trainable, name):
+    return cls(array, trainable=trainable, name=name)
+
+
+def _assign(method):
+    def assign(self, value, use_locking=False, name=None, read_value=True):
+        if isinstance(value, _tandem.Tensor) and value._code != self._code:
+            raise ValueError(
+                f"Cannot assign a tensor of dtype {value.dtype.name} to the variable {self._name!r} of dtype {self.dtype.name}"
+            )
+        if not isinstance(value, (_tandem.Tensor, int, float)):
+            value = _tandem.convert(value, self._code)
+        if method == "_assign" and isinstance(value, _tandem.Tensor) and not value._is_symbolic_shape:
+            if value._sizes != self._sizes:
+                raise ValueError(
+                    f"Cannot assign value to variable '{self._name}:0': Shape mismatch. The variable shape {self.shape}, "
+                    f"and the assigned value shape {value.shape} are incompatible."
+                )
+        getattr(_tandem.Variable, method)(self, value)
+        return self
+
+    return assign
+
+
+def _numpy(self):
+    return self.read_value().numpy()
+
+
+def _repr(self):
+    return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={np.asarray(self.numpy())!r}>"
+
+
+def _rows_of(indices):
+    if isinstance(indices, _tensor.IndexedSlices):
+        return indices.values, indices.indices
+    raise TypeError("scatter: IndexedSlices are wanted")
+
+
+def _scatter(combine):
+    def scatter(self, sparse_delta, use_locking=False, name=None):
+        from tandem import _ops
+
+        values, indices = _rows_of(sparse_delta)
+        self.assign(combine(_ops)(self.read_value(), _ops.expand_dims(indices, -1), values))
+        return self
+
+    return scatter
+
+
+_base = _tandem.Variable
+_base.shape = property(lambda self: TensorShape._of(self._sizes))
+_base.get_shape = lambda self: self.shape
+_base.ndim = property(lambda self: len(self._sizes))
+_base.device = property(lambda self: self.read_value().device)
+_base.assign = _assign("_assign")
+_base.assign_add = _assign("_assign_add")
+_base.assign_sub = _assign("_assign_sub")
+_base.numpy = _numpy
+_base.eval = lambda self, session=None: self.numpy()
+_base.initialized_value = lambda self: self.read_value()
+_base.__array__ = lambda self, dtype=None, copy=None: np.array(self.numpy(), dtype=dtype)
+_base.__array_priority__ = 100
+_base.__bool__ = lambda self: bool(self.read_value())
+_base.__int__ = lambda self: int(self.read_value())
+_base.__float__ = lambda self: float(self.read_value())
+_base.__index__ = lambda self: self.read_value().__index__()
+_base.__len__ = lambda self: len(self.read_value())
+_base.__iter__ = lambda self: iter(self.read_value())
+_base.__eq__ = lambda self, other: True if self is other and self.ndim == 0 else _tensor._equal(self, other)
+_base.__ne__ = lambda self, other: _tensor._not_equal(self, other)
+_base.__hash__ = object.__hash__
+_base.__repr__ = _repr
+_base.__str__ = _repr
+_base.__format__ = lambda self, spec: format(self.numpy(), spec) if spec else _repr(self)
+_base.ref = lambda self: _tensor.Reference(self)
+_base.experimental_ref = _base.ref
+_base.is_initialized = lambda self: True
+_base.count_up_to = None
+_base.sparse_read = lambda self, indices, name=None: _tandem.gather(self, indices, 0)
+_base.gather_nd = lambda self, indices, name=None: __import__("tandem")._ops.gather_nd(self, indices)
+_base.scatter_update = _scatter(lambda ops: ops.tensor_scatter_nd_update)
+_base.scatter_add = _scatter(lambda ops: ops.tensor_scatter_nd_add)
+_base.scatter_sub = _scatter(lambda ops: ops.tensor_scatter_nd_sub)
+_base.scatter_nd_update = lambda self, indices, updates, name=None: self.assign(
+    __import__("tandem")._ops.tensor_scatter_nd_update(self, indices, updates)
+)
+_base.scatter_nd_add = lambda self, indices, updates, name=None: self.assign(
+    __import__("tandem")._ops.tensor_scatter_nd_add(self, indices, updates)
+)
+_base._repr_html_ = lambda self: _tensor._html(self.read_value())
+_base.name = property(lambda self: f"{self._name}:0")
+_base.trainable = property(lambda self: self._trainable)
+_base.value = lambda self: self.read_value()

@@ -1,0 +1,149 @@
+"""What the process runs on, tf.config."""
+
+import _tandem
+from _tandem import (
+    LogicalDevice,
+    PhysicalDevice,
+    get_logical_device_configuration,
+    get_soft_device_placement,
+    set_soft_device_placement,
+)
+from tandem._function import functions_run_eagerly, run_functions_eagerly  # noqa: F401
+
+
+def list_physical_devices(device_type=None):
+    return _tandem.list_physical_devices(device_type or "")
+
+
+def list_logical_devices(device_type=None):
+    return _tandem.list_logical_devices(device_type or "")
+
+
+def get_visible_devices(device_type=None):
+    return _tandem.get_visible_devices(device_type or "")
+
+
+def set_visible_devices(devices, device_type=None):
+    if devices is None:
+        devices = []
+    if isinstance(devices, PhysicalDevice):
+        devices = [devices]
+    _tandem.set_visible_devices(list(devices), device_type or "")
+
+
+class LogicalDeviceConfiguration:
+    """How a logical device is cut from a physical one. The limit is in MB, as in TensorFlow."""
+
+    def __init__(self, memory_limit=None, experimental_priority=None, experimental_device_ordinal=None, threads=0):
+        self.memory_limit = memory_limit
+        self.threads = threads
+
+    def __repr__(self):
+        return f"LogicalDeviceConfiguration(memory_limit={self.memory_limit})"
+
+
+def set_logical_device_configuration(device, logical_devices):
+    parts = [(p.threads, int((p.memory_limit or 0) * 2**20)) for p in logical_devices]
+    _tandem.set_logical_device_configuration(device, parts)
+
+
+def set_memory_growth(device, enable):
+    _tandem.set_memory_growth(device, enable)
+
+
+def get_memory_growth(device):
+    return _tandem.get_memory_growth(device)
+
+
+def set_log_device_placement(enabled):
+    _tandem.set_log_device_placement(enabled)
+
+
+class threading:
+    """The numbers of threads are those of the logical devices here; these are remembered and change nothing."""
+
+    _inter, _intra = 0, 0
+
+    @classmethod
+    def set_intra_op_parallelism_threads(cls, num_threads):
+        cls._intra = num_threads
+
+    @classmethod
+    def set_inter_op_parallelism_threads(cls, num_threads):
+        cls._inter = num_threads
+
+    @classmethod
+    def get_intra_op_parallelism_threads(cls):
+        return cls._intra
+
+    @classmethod
+    def get_inter_op_parallelism_threads(cls):
+        return cls._inter
+
+
+class optimizer:
+    """Programs are always optimised."""
+
+    @staticmethod
+    def set_jit(enabled):
+        pass
+
+    @staticmethod
+    def get_jit():
+        return ""
+
+    @staticmethod
+    def set_experimental_options(options):
+        pass
+
+    @staticmethod
+    def get_experimental_options():
+        return {}
+
+
+class experimental:
+    VirtualDeviceConfiguration = LogicalDeviceConfiguration
+    list_physical_devices = staticmethod(list_physical_devices)
+    list_logical_devices = staticmethod(list_logical_devices)
+    set_visible_devices = staticmethod(set_visible_devices)
+    get_visible_devices = staticmethod(get_visible_devices)
+    set_memory_growth = staticmethod(set_memory_growth)
+    get_memory_growth = staticmethod(get_memory_growth)
+    set_virtual_device_configuration = staticmethod(set_logical_device_configuration)
+    get_virtual_device_configuration = staticmethod(get_logical_device_configuration)
+
+    @staticmethod
+    def get_memory_info(device):
+        return _tandem.get_memory_info(device)
+
+    @staticmethod
+    def reset_memory_stats(device):
+        _tandem.reset_memory_stats(device)
+
+    @staticmethod
+    def enable_op_determinism():
+        _tandem.enable_op_determinism()
+
+    @staticmethod
+    def enable_tensor_float_32_execution(enabled):
+        pass
+
+    @staticmethod
+    def get_device_details(device):
+        return {"device_name": device.hardware}
+
+    @staticmethod
+    def set_synchronous_execution(enable):
+        pass
+
+
+def experimental_run_functions_eagerly(run_eagerly):
+    run_functions_eagerly(run_eagerly)
+
+
+def experimental_functions_run_eagerly():
+    return functions_run_eagerly()
+
+
+def enable_op_determinism():
+    _tandem.enable_op_determinism()

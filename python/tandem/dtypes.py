@@ -1,0 +1,180 @@
+"""Element types, tf.dtypes."""
+
+import builtins
+
+import numpy as np
+
+import _tandem
+
+
+class DType:
+    """The type of a tensor's elements. Equal to its name and to NumPy's type."""
+
+    __slots__ = ("name", "_code", "_numpy", "_hash")
+
+    def __init__(self, name, code, numpy_type):
+        self.name = name
+        self._code = code  # None: a type that has a name here and no tensors.
+        self._numpy = numpy_type
+        self._hash = hash(name)
+
+    @property
+    def as_numpy_dtype(self):
+        return self._numpy
+
+    @property
+    def base_dtype(self):
+        return self
+
+    @property
+    def as_datatype_enum(self):
+        return list(_by_name).index(self.name) + 1
+
+    @property
+    def is_floating(self):
+        return self.name in ("float16", "bfloat16", "float32", "float64")
+
+    @property
+    def is_integer(self):
+        return "int" in self.name
+
+    @property
+    def is_unsigned(self):
+        return self.name.startswith("uint")
+
+    @property
+    def is_bool(self):
+        return self.name == "bool"
+
+    @property
+    def is_complex(self):
+        return self.name.startswith("complex")
+
+    @property
+    def is_numpy_compatible(self):
+        return True
+
+    @property
+    def size(self):
+        return np.dtype(self._numpy).itemsize
+
+    def _limits(self):
+        return np.finfo(self._numpy) if self.is_floating else np.iinfo(self._numpy)
+
+    @property
+    def min(self):
+        return False if self.is_bool else self._limits().min
+
+    @property
+    def max(self):
+        return True if self.is_bool else self._limits().max
+
+    @property
+    def limits(self):
+        return self.min, self.max
+
+    def is_compatible_with(self, other):
+        return self == as_dtype(other)
+
+    def __eq__(self, other):
+        if self is other:
+            return True
+        if other is None:
+            return False
+        try:
+            return self is as_dtype(other)
+        except (TypeError, ValueError):
+            return False
+
+    def __ne__(self, other):
+        return not self == other
+
+    def __hash__(self):
+        return self._hash
+
+    def __repr__(self):
+        return f"tf.{self.name}"
+
+    def __str__(self):
+        return f"<dtype: '{self.name}'>"
+
+    def __reduce__(self):
+        return as_dtype, (self.name,)
+
+
+float32 = DType("float32", 0, np.float32)
+float64 = DType("float64", 1, np.float64)
+float16 = half = DType("float16", 2, np.float16)
+bfloat16 = DType("bfloat16", 3, np.uint16)
+uint8 = DType("uint8", 4, np.uint8)
+int32 = DType("int32", 5, np.int32)
+int64 = DType("int64", 6, np.int64)
+bool = DType("bool", 7, np.bool_)
+double = float64
+int8 = DType("int8", None, np.int8)
+int16 = DType("int16", None, np.int16)
+uint16 = DType("uint16", None, np.uint16)
+uint32 = DType("uint32", None, np.uint32)
+uint64 = DType("uint64", None, np.uint64)
+complex64 = DType("complex64", None, np.complex64)
+complex128 = DType("complex128", None, np.complex128)
+string = DType("string", None, np.object_)
+resource = DType("resource", None, np.object_)
+variant = DType("variant", None, np.object_)
+
+BY_CODE = [float32, float64, float16, bfloat16, uint8, int32, int64, bool]
+_by_name = {
+    d.name: d
+    for d in BY_CODE
+    + [int8, int16, uint16, uint32, uint64, complex64, complex128, string, resource, variant]
+}
+_by_name["half"] = float16
+_by_name["double"] = float64
+_by_name["boolean"] = bool
+_by_python = {float: float32, int: int32, builtins.bool: bool, str: string, bytes: string}
+_tandem.set_dtypes(BY_CODE)
+
+
+def as_dtype(value):
+    """The DType of a name, a NumPy or Python type, or a DType."""
+    if type(value) is DType:
+        return value
+    if isinstance(value, str):
+        found = _by_name.get(value.removesuffix("_ref"))
+        if found is None:
+            raise TypeError(f"Cannot convert {value!r} to a TensorFlow DType; known are {', '.join(_by_name)}")
+        return found
+    if isinstance(value, type) and value in _by_python:
+        return _by_python[value]
+    if isinstance(value, int):
+        return BY_CODE[value]
+    if hasattr(value, "dtype") and not isinstance(value, type):
+        return as_dtype(value.dtype)
+    try:
+        name = np.dtype(value).name
+    except TypeError:
+        raise TypeError(f"Cannot convert {value!r} to a TensorFlow DType") from None
+    if name.startswith(("str", "bytes", "object")):
+        return string
+    return _by_name[name]
+
+
+def code_of(value):
+    """The number of a dtype that tensors have. Others raise TypeError, naming the nearest."""
+    dtype = as_dtype(value)
+    if dtype._code is None:
+        nearest = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
+        other = nearest.get(dtype.name)
+        advice = f"; {other} holds all its values" if other else ""
+        raise TypeError(f"tandem has no tensors of {dtype.name}{advice}")
+    return dtype._code
+
+
+def cast(x, dtype, name=None):
+    from tandem._ops import cast as cast_op
+
+    return cast_op(x, dtype)
+
+
+def saturate_cast(value, dtype, name=None):
+    return cast(value, dtype)

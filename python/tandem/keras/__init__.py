@@ -1,0 +1,73 @@
+"""Keras's names."""
+
+import importlib as _importlib
+import sys as _sys
+
+from tandem.keras._layer import DTypePolicy, Input, InputSpec, KerasTensor, Layer
+from tandem.keras._model import Functional, Model, Sequential
+from tandem.keras._variable import KerasVariable as Variable
+from tandem.keras.initializers import Initializer
+from tandem.keras.losses import Loss
+from tandem.keras.metrics import Metric
+from tandem.keras.optimizers import Optimizer
+from tandem.keras.regularizers import Regularizer
+
+__version__ = "3.15.0"
+
+_SUBMODULES = {
+    "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distribution", "dtype_policies",
+    "export", "initializers", "layers", "legacy", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers",
+    "preprocessing", "quantizers", "random", "regularizers", "saving", "utils", "wrappers", "estimator", "experimental", "tree",
+}
+
+
+class Quantizer:
+    pass
+
+
+def version():
+    return __version__
+
+
+def device(name):
+    from tandem import device as scope
+
+    return scope(name)
+
+
+class name_scope:
+    def __init__(self, name, **kwargs):
+        self.name = name
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+class RematScope(name_scope):
+    pass
+
+
+def remat(f):
+    return f
+
+
+class StatelessScope:
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError("keras.StatelessScope: variables of tandem are changed where they are")
+
+
+def __getattr__(name):
+    if name.startswith("_"):
+        raise AttributeError(name)
+    if name in _SUBMODULES:
+        try:
+            return _importlib.import_module(f"tandem.keras.{name}")
+        except ModuleNotFoundError as error:
+            if error.name != f"tandem.keras.{name}":
+                raise
+    from tandem import _missing
+
+    raise _missing.missing("keras", name, _sys.modules[__name__], _SUBMODULES)

@@ -1,0 +1,300 @@
+"""What fit, evaluate and predict are given, as batches: arrays, lists, dictionaries, data sets, generators, frames."""
+
+import numpy as np
+
+import _tandem
+from tandem import dtypes, nest
+from tandem._tensor import Tensor
+from tandem.data import Dataset, _Structure
+
+
+def unpack_x_y_sample_weight(data):
+    if isinstance(data, list):
+        data = tuple(data)
+    if not isinstance(data, tuple):
+        return data, None, None
+    if len(data) == 1:
+        return data[0], None, None
+    if len(data) == 2:
+        return data[0], data[1], None
+    if len(data) == 3:
+        return data
+    raise ValueError(f"Data is expected to be in format `x`, `(x,)`, `(x, y)`, or `(x, y, sample_weight)`, found: {type(data)} of length {len(data)}")
+
+
+def pack_x_y_sample_weight(x, y=None, sample_weight=None):
+    if y is None:
+        return (x,) if nest.is_nested(x) else x
+    return (x, y) if sample_weight is None else (x, y, sample_weight)
+
+
+def unpack_validation(data):
+    if isinstance(data, (Dataset,)) or hasattr(data, "__next__") or hasattr(data, "__getitem__") and not isinstance(data, (tuple, list, dict, np.ndarray)):
+        return data, None, None
+    if isinstance(data, (tuple, list)):
+        data = tuple(data)
+        return data + (None,) * (3 - len(data))
+    return data, None, None
+
+
+def _array(value):
+    """An array of a type that tensors have, float64 as float32 (Keras's floatx)."""
+    if isinstance(value, Tensor):
+        return _tandem.cast(value, 0) if value._code == 1 else value
+    if isinstance(value, _tandem.Variable):
+        return _array(value.read_value())
+    if getattr(value, "_is_text_tensor", False):
+        return value
+    if type(value).__module__.startswith("pandas"):
+        value = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
+        if value.dtype == object:
+            value = value.astype(np.float32)
+    if hasattr(value, "toarray"):
+        value = value.toarray()
+    if hasattr(value, "detach"):
+        value = value.detach().cpu().numpy()
+    array = np.asarray(value)
+    if array.dtype == np.float64 or array.dtype == np.float16:
+        array = array.astype(np.float32)
+    elif array.dtype.kind in "iu" and array.dtype not in (np.uint8, np.int32, np.int64):
+        array = array.astype(np.int32)
+    elif array.dtype.kind in "USO":
+        from tandem._ops import constant
+
+        return constant(array)
+    if not array.flags.c_contiguous:
+        array = np.ascontiguousarray(array)
+    if array.ndim and array.size and array.dtype in (np.float32, np.uint8, np.int32, np.int64, np.bool_):
+        return _tandem.wrap(array)
+    return _tandem.convert(array)
+
+
+def _is_array_like(value):
+    return isinstance(value, (Tensor, _tandem.Variable, np.ndarray)) or type(value).__module__.startswith("pandas") or hasattr(value, "__array__") or getattr(value, "_is_text_tensor", False) or hasattr(value, "toarray")
+
+
+def _arrays(value):
+    """The arrays of an argument: a list of numbers is one array, a list of arrays several inputs."""
+    if value is None:
+        return None
+    if isinstance(value, dict):
+        return {k: _column(_arrays(v)) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        if value and all(_is_array_like(v) for v in value) and not all(np.ndim(v) == 0 for v in value):
+            return tuple(_column(_array(v)) for v in value)
+        return _array(np.asarray(value))
+    return _array(value)
+
+
+def _column(tensor):
+    """A vector as a column, as Keras makes it of inputs and targets."""
+    if isinstance(tensor, Tensor) and tensor._rank == 1:
+        return _tandem.expand_dims(tensor, -1)
+    return tensor
+
+
+def _columns(value):
+    if value is None:
+        return None
+    return nest.map_structure(_column, value) if nest.is_nested(value) else _column(value)
+
+
+def split_off(data, fraction):
+    """The last part of the samples, to validate on."""
+    x, y, sample_weight = (_arrays(d) for d in data)
+    rows = int(nest.flatten(x)[0]._sizes[0])
+    at = int(np.floor(rows * (1.0 - fraction)))
+    if at == 0 or at == rows:
+        raise ValueError(f"Training data contains {rows} samples, which is not sufficient to split it into a validation and training set as specified by `validation_split={fraction}`.")
+
+    def part(value, low, high):
+        if value is None:
+            return None
+        cut = lambda t: t._rows(low, high)  # noqa: E731
+        return nest.map_structure(cut, value) if nest.is_nested(value) else cut(value)
+
+    return tuple(part(d, 0, at) for d in (x, y, sample_weight)), tuple(part(d, at, rows) for d in (x, y, sample_weight))
+
+
+def _class_weights(class_weight):
+    most = max(int(k) for k in class_weight) + 1
+    table = np.ones(most, np.float32)
+    for k, v in class_weight.items():
+        table[int(k)] = v
+    return table
+
+
+class Batches:
+    """The batches of an epoch, again and again."""
+
+    def __init__(self, x, y, sample_weight, batch_size, steps, shuffle, class_weight, model, is_predict=False):
+        self._limit = None if steps is None else int(steps)
+        self._class_weight = None if not class_weight else _class_weights(class_weight)
+        self._going = None
+        self._kept = None
+        self.seen = None
+        self._make = None
+        self._dataset = None
+        from tandem.distribute import DistributedDataset
+
+        if isinstance(x, DistributedDataset):
+            raise ValueError("fit distributes its data set itself: give it the data set as it is")
+        if isinstance(x, Dataset):
+            if y is not None:
+                raise ValueError("`y` should not be passed if `x` is a data set: its elements are (x, y)")
+            self._dataset = x
+            count = x._cardinality()
+            self.steps = self._limit or (count if count >= 0 else None)
+        elif hasattr(x, "__getitem__") and hasattr(x, "__len__") and not _is_array_like(x) and not isinstance(x, (list, tuple, dict, str)):
+            self._sequence(x, shuffle)
+        elif hasattr(x, "__next__") or (hasattr(x, "__iter__") and not _is_array_like(x) and not isinstance(x, (list, tuple, dict))):
+            self._generator(x)
+        elif x is None and y is None:
+            raise ValueError("fit: there is no data")
+        else:
+            self._arrays(x, y, sample_weight, batch_size, shuffle, is_predict)
+
+    def _arrays(self, x, y, sample_weight, batch_size, shuffle, is_predict):
+        x, y = _columns(_arrays(x)), _columns(_arrays(y))
+        sample_weight = _arrays(sample_weight)
+        parts = (x,) if y is None and sample_weight is None else (x, y) if sample_weight is None else (x, y, sample_weight)
+        flat = nest.flatten(parts)
+        counts = {int(t._sizes[0]) if isinstance(t, Tensor) else len(t) for t in flat if t is not None}
+        if len(counts) > 1:
+            raise ValueError(f"Data cardinality is ambiguous. Make sure all arrays contain the same number of samples. 'x' sizes: {', '.join(str(c) for c in sorted(counts))}")
+        rows = counts.pop()
+        if batch_size is None:
+            batch_size = -(-rows // self._limit) if self._limit else 32
+        batch_size = min(int(batch_size), max(rows, 1))
+        dataset = Dataset.from_tensor_slices(parts)
+        if shuffle and rows > 1:
+            dataset = dataset.shuffle(rows)
+        self._dataset = dataset.batch(batch_size)
+        self._single = y is None and sample_weight is None
+        if self._single:
+            self._dataset._structure = _Structure(parts)
+        steps = -(-rows // batch_size)
+        self.steps = min(self._limit, steps) if self._limit and self._limit < steps else self._limit or steps
+
+    def _sequence(self, x, shuffle):
+        import random
+
+        self._source = x
+
+        def make():
+            order = list(range(len(x)))
+            if shuffle and shuffle != "batch":
+                random.shuffle(order)
+            for i in order:
+                yield _as_batch(x[i])
+            if hasattr(x, "on_epoch_end"):
+                x.on_epoch_end()
+
+        self._make = make
+        self.steps = self._limit or len(x)
+
+    def _generator(self, x):
+        iterator = iter(x)
+
+        def make():
+            for value in iterator:
+                yield _as_batch(value)
+
+        self._make = make
+        self._endless = True
+        self.steps = self._limit
+
+    def _open(self):
+        if self._dataset is not None:
+            return (_as_batch(v) for v in self._dataset._open())
+        return self._make()
+
+    def peek(self):
+        """The first batch, which is not lost."""
+        if self._dataset is not None:
+            return next((self._weighted(_as_batch(v)) for v in self._dataset._peek()), None)
+        self._going = self._going or self._open()
+        first = next(self._going, None)
+        if first is None:
+            return None
+        self._kept = first
+        return self._weighted(first)
+
+    def epoch(self, goes_on=True):
+        """The batches of the next epoch. With a limit it goes on where the last one ended."""
+        steps = 0
+        if not (self._limit and goes_on) and self._kept is None:
+            self._going = None
+        restarted = False
+        while self._limit is None or steps < self._limit:
+            if self._going is None:
+                self._going = self._open()
+            if self._kept is not None:
+                data, self._kept = self._kept, None
+            else:
+                data = next(self._going, None)
+            if data is None:
+                self._going = None
+                if self._limit is None or self.__dict__.get("_endless"):
+                    break
+                if restarted and steps == 0:
+                    break
+                if steps:
+                    import warnings
+
+                    if self._dataset is not None:
+                        warnings.warn("Your input ran out of data; interrupting epoch. Make sure that your dataset can generate at least `steps_per_epoch * epochs` batches. You may need to use the `.repeat()` function when building your dataset.", stacklevel=3)
+                    break
+                restarted = True
+                continue
+            steps += 1
+            yield self._weighted(data)
+        self.seen = steps
+        if self._limit is None:
+            self._going = None
+            if self.steps is None:
+                self.steps = steps
+
+    def _weighted(self, data):
+        if self._class_weight is None:
+            return data
+        x, y, weight = unpack_x_y_sample_weight(data)
+        labels = nest.flatten(y)[0]
+        if labels._rank > 1 and labels._sizes[-1] != 1:
+            labels = _tandem.argmax(labels, -1)
+        elif labels._rank > 1:
+            labels = _tandem.squeeze(labels, [-1])
+        labels = np.asarray(labels.numpy()).astype(np.int64)
+        table = self._class_weight
+        own = np.ones(labels.shape, np.float32)
+        known = labels < len(table)
+        own[known] = table[labels[known]]
+        own = _tandem.convert(own)
+        return (x, y, own if weight is None else own * weight)
+
+
+def _as_batch(value):
+    """A batch of tensors, of what a data set or a generator gives."""
+    if isinstance(value, list):
+        value = tuple(value)
+
+    def convert(v):
+        if v is None:
+            return None
+        if isinstance(v, Tensor):
+            return v if v._code != 1 else _tandem.cast(v, 0)
+        return _array(v)
+
+    if isinstance(value, tuple):
+        return tuple(_batch_part(v, convert) for v in value)
+    return _batch_part(value, convert)
+
+
+def _batch_part(value, convert):
+    if isinstance(value, dict):
+        return {k: convert(v) for k, v in value.items()}
+    if isinstance(value, (tuple, list)):
+        if isinstance(value, list) and value and not _is_array_like(value[0]):
+            return convert(np.asarray(value))
+        return tuple(convert(v) for v in value)
+    return convert(value)

@@ -1,0 +1,61 @@
+"""Convolutions that the library has no op for, composed of those it has."""
+
+import numpy as np
+
+import _tandem
+
+
+def _dilated(x, strides):
+    """Zeros between the pixels of images, so many that a step over them is one pixel."""
+    for axis, stride in ((1, strides[0]), (2, strides[1])):
+        if stride == 1:
+            continue
+        sizes = list(x._sizes)
+        pads = [[0, 0]] * (x._rank + 1)
+        pads[axis + 1] = [0, stride - 1]
+        x = _tandem.pad(_tandem.expand_dims(x, axis + 1), pads, 0.0)
+        sizes[axis] = int(sizes[axis]) * stride
+        x = _tandem.reshape(x, sizes)
+    return x
+
+
+def output_length(length, kernel, stride, padding, output_padding=None, dilation=1):
+    kernel = (kernel - 1) * dilation + 1
+    if output_padding is None:
+        return length * stride + max(kernel - stride, 0) if padding == "valid" else length * stride
+    pad = kernel // 2 if padding == "same" else 0
+    return (length - 1) * stride + kernel - 2 * pad + output_padding
+
+
+def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1), output_padding=None):
+    """The gradient of a convolution as an op of its own: `kernel` is [height, width, out, in]."""
+    x, kernel = _tandem.convert(x), _tandem.convert(kernel)
+    height, width = int(x._sizes[1]), int(x._sizes[2])
+    kh, kw = int(kernel._sizes[0]), int(kernel._sizes[1])
+    wide = _dilated(x, strides)
+    pads = []
+    for i, (length, k) in enumerate(((height, kh), (width, kw))):
+        stride, dilation = strides[i], dilations[i]
+        own = None if output_padding is None else output_padding[i]
+        k = (k - 1) * dilation + 1
+        out = output_length(length, k, stride, padding, own) if output_sizes is None or output_sizes[i] is None else int(output_sizes[i])
+        # The padding that the convolution from `out` to `length` would have.
+        total = max((length - 1) * stride + k - out, 0)
+        before = total // 2 if padding == "same" else 0
+        if own is not None and padding == "same":
+            before = k // 2
+        low = k - 1 - before
+        high = out + k - 1 - low - length * stride
+        pads.append((low, high))
+    # Zeros behind the last pixel may be too many: they are cut off.
+    cut = [slice(None)] * 4
+    for axis, (low, high) in enumerate(pads, 1):
+        if high < 0:
+            cut[axis] = slice(None, int(wide._sizes[axis]) + high)
+        if low < 0:
+            cut[axis] = slice(-low, cut[axis].stop)
+    if any(c != slice(None) for c in cut):
+        wide = wide[tuple(cut)]
+    pads = [(max(low, 0), max(high, 0)) for low, high in pads]
+    turned = _tandem.transpose(kernel[::-1, ::-1], [0, 1, 3, 2])
+    return _tandem.conv2d(wide, turned, [1, 1], [pads[0][0], pads[0][1], pads[1][0], pads[1][1]], list(dilations), 1)

@@ -1,0 +1,480 @@
+"""Models: layers made of layers, described by their inputs and outputs, one after the other, or by a class."""
+
+import math
+
+import numpy as np
+
+import _tandem
+from tandem import nest
+from tandem._tensor import Tensor
+from tandem.keras import _objects
+from tandem.keras._layer import InputLayer, KerasTensor, Layer, Node, OpCall, _filled, _leaves, _shape_of
+from tandem.keras._trainer import Trainer
+
+
+class _Graph:
+    """The calls between inputs and outputs, in an order in which they can be made."""
+
+    def __init__(self, inputs, outputs):
+        self.inputs, self.outputs = inputs, outputs
+        self.flat_inputs = [t for t in nest.flatten(inputs)]
+        known = {id(t) for t in self.flat_inputs}
+        order, seen = [], set()
+
+        def visit(tensor):
+            stack = [(tensor, False)]
+            while stack:
+                current, done = stack.pop()
+                node = current._node
+                if done:
+                    if id(node) not in seen:
+                        seen.add(id(node))
+                        order.append(node)
+                    continue
+                if id(current) in known or node is None or id(node) in seen:
+                    continue
+                if isinstance(node.operation, InputLayer):
+                    raise ValueError(f"Graph disconnected: the output depends on the input {current.name!r}, which is not among the model's inputs")
+                stack.append((current, True))
+                for source in reversed(node.inputs):
+                    stack.append((source, False))
+
+        for t in nest.flatten(outputs):
+            if isinstance(t, KerasTensor):
+                visit(t)
+        self.nodes = order
+        self.operations = []
+        for t in self.flat_inputs:
+            if t._node is not None and not any(t._node.operation is o for o in self.operations):
+                self.operations.append(t._node.operation)
+        for node in order:
+            if not any(node.operation is o for o in self.operations):
+                self.operations.append(node.operation)
+
+    def run(self, given, **kwargs):
+        values = {id(t): v for t, v in zip(self.flat_inputs, given)}
+        for node in self.nodes:
+            result = node.operation(*_filled(node.args, values), **_filled(node.kwargs, values))
+            for output, value in zip(_leaves(node.outputs), nest.flatten(result)):
+                if isinstance(output, KerasTensor):
+                    values[id(output)] = value
+        return _filled(self.outputs, values)
+
+
+class Model(Trainer, Layer):
+    """A layer that can be trained."""
+
+    def __new__(cls, *args, **kwargs):
+        return Layer.__new__(cls, *args, **kwargs)
+
+    def __init__(self, *args, **kwargs):
+        inputs, outputs = kwargs.pop("inputs", None), kwargs.pop("outputs", None)
+        if args and inputs is None and outputs is None and _has_symbolic(args[0]):
+            inputs = args[0]
+            if len(args) > 1:
+                outputs = args[1]
+            if len(args) > 2:
+                kwargs["name"] = args[2]
+            args = ()
+        if inputs is not None and outputs is None:
+            raise ValueError("Model: `outputs` is missing")
+        if inputs is not None and "name" not in kwargs and type(self) is Model:
+            kwargs["name"] = _objects.auto_name("functional")
+        Layer.__init__(self, **kwargs)
+        Trainer.__init__(self)
+        self._tandem_graph = None
+        if inputs is not None:
+            self._set_graph(inputs, outputs)
+
+    def _set_graph(self, inputs, outputs):
+        self._tandem_graph = _Graph(inputs, outputs)
+        self._graph_layers = [o for o in self._tandem_graph.operations if isinstance(o, Layer)]
+        self.built = True
+
+    # ---- What it is made of ----
+
+    @property
+    def layers(self):
+        if self._tandem_graph is not None:
+            return list(self._graph_layers)
+        return self._own_layers()
+
+    @layers.setter
+    def layers(self, value):
+        raise AttributeError("`Model.layers` attribute is reserved and should not be used. Please use another name.")
+
+    @property
+    def operations(self):
+        return list(self._tandem_graph.operations) if self._tandem_graph is not None else self.layers
+
+    def get_layer(self, name=None, index=None):
+        if index is not None:
+            return self.layers[index]
+        for layer in self.layers:
+            if layer.name == name:
+                return layer
+        raise ValueError(f"No such layer: {name}. Existing layers are: {[l.name for l in self.layers]}.")
+
+    def _graph_or_fail(self, what):
+        if self._tandem_graph is None:
+            raise AttributeError(f"The model {self.name} was not described by inputs and outputs and has no {what}.")
+        return self._tandem_graph
+
+    @property
+    def inputs(self):
+        return list(self._graph_or_fail("inputs").flat_inputs) if self._tandem_graph is not None else None
+
+    @property
+    def outputs(self):
+        return nest.flatten(self._graph_or_fail("outputs").outputs) if self._tandem_graph is not None else None
+
+    @property
+    def input(self):
+        graph = self._graph_or_fail("input")
+        return graph.inputs
+
+    @property
+    def output(self):
+        return self._graph_or_fail("output").outputs
+
+    @property
+    def input_shape(self):
+        return _shape_of(self.input)
+
+    @property
+    def output_shape(self):
+        return _shape_of(self.output)
+
+    @property
+    def input_names(self):
+        return [t._node.operation.name if t._node is not None else t.name for t in self.inputs]
+
+    @property
+    def output_names(self):
+        return _unique_names(t._node.operation.name for t in self.outputs)
+
+    # ---- Running ----
+
+    def call(self, inputs, training=None, mask=None):
+        if self._tandem_graph is None:
+            raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
+        return self._tandem_graph.run(self._ordered(inputs))
+
+    def _ordered(self, inputs):
+        """The inputs in the order in which the model was described, by name where they are a dictionary."""
+        graph = self._tandem_graph
+        if isinstance(inputs, dict):
+            if isinstance(graph.inputs, dict):
+                given = [inputs[k] for k in sorted(graph.inputs)]
+            else:
+                names = self.input_names
+                missing = [n for n in names if n not in inputs]
+                if missing:
+                    raise ValueError(f"Missing data for input {missing[0]!r}. You passed a data dictionary with keys {list(inputs)}. Expected the following keys: {names}")
+                given = [inputs[n] for n in names]
+        else:
+            given = nest.flatten(inputs)
+        if len(given) != len(graph.flat_inputs):
+            raise ValueError(f"Layer {self.name!r} expected {len(graph.flat_inputs)} input(s). Received {len(given)} instead.")
+        return [self._fitted(g, t) for g, t in zip(given, graph.flat_inputs)]
+
+    def _fitted(self, value, declared):
+        if not isinstance(value, Tensor):
+            if getattr(value, "_is_text_tensor", False):
+                return value
+            value = _tandem.convert(value)
+        rank = len(declared.shape)
+        if value._rank == rank - 1 and declared.shape[-1] == 1:
+            value = _tandem.expand_dims(value, -1)
+        elif value._rank == rank + 1 and value._sizes[-1] == 1:
+            value = _tandem.squeeze(value, [-1])
+        if value._rank != rank or any(
+            d is not None and not isinstance(s, _tandem.Size) and s != d for s, d in list(zip(value._sizes, declared.shape))[1:]
+        ):
+            raise ValueError(f"Input {declared.name!r} of model {self.name!r} is incompatible: expected shape={declared.shape}, found shape={tuple(_shape_of(value))}")
+        if declared.dtype.startswith("float") and not value.dtype.is_floating:
+            value = _tandem.cast(value, 0)
+        elif not declared.dtype.startswith("float") and value.dtype.is_floating and declared.dtype.startswith(("int", "uint")):
+            value = _tandem.cast(value, 6 if declared.dtype == "int64" else 5)
+        return value
+
+    def compute_mask(self, inputs, previous_mask=None):
+        return None
+
+    def build(self, input_shape=None):
+        if self.built or input_shape is None:
+            self.built = True
+            return
+        shape = tuple(input_shape) if not isinstance(input_shape, (dict, list)) or (isinstance(input_shape, list) and not isinstance(input_shape[0], (list, tuple))) else input_shape
+        if isinstance(shape, tuple) and shape and not isinstance(shape[0], (tuple, list)):
+            given = KerasTensor(shape)
+        elif isinstance(shape, dict):
+            given = {k: KerasTensor(s) for k, s in shape.items()}
+        else:
+            given = [KerasTensor(s) for s in shape]
+        self.built = True
+        self.compute_output_spec(given)
+
+    def _build_by_run(self, args, kwargs):
+        self.built = True
+
+    def _describe_call(self, args, kwargs):
+        outputs = self.compute_output_spec(*args, **kwargs)
+        self.built = True
+        node = Node(self, args, kwargs, outputs)
+        self._tandem_inbound.append(node)
+        return outputs
+
+    # ---- For people ----
+
+    def summary(self, line_length=None, positions=None, print_fn=None, expand_nested=False, show_trainable=False, layer_range=None):
+        from tandem.keras.utils._summary import summary_text
+
+        text = summary_text(self, line_length, expand_nested, show_trainable)
+        if print_fn is None:
+            print(text)
+            return
+        for line in text.splitlines():
+            print_fn(line)
+
+    def _repr_html_(self):
+        import html
+
+        from tandem.keras.utils._summary import summary_text
+
+        return f"<pre>{html.escape(summary_text(self))}</pre>"
+
+    # ---- Files ----
+
+    def save(self, filepath, overwrite=True, include_optimizer=True, save_format=None, **kwargs):
+        from tandem.keras import saving
+
+        saving.save_model(self, filepath, overwrite=overwrite, include_optimizer=include_optimizer, save_format=save_format)
+
+    def save_weights(self, filepath, overwrite=True, save_format=None, **kwargs):
+        from tandem.keras import saving
+
+        saving.save_weights(self, filepath, overwrite)
+
+    def load_weights(self, filepath, skip_mismatch=False, by_name=False, **kwargs):
+        from tandem.keras import saving
+
+        return saving.load_weights(self, filepath, skip_mismatch, by_name)
+
+    def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
+        raise NotImplementedError("Model.export: tandem writes no SavedModels; model.save('name.keras') saves the model")
+
+    def to_json(self, **kwargs):
+        import json
+
+        from tandem.keras import saving
+
+        return json.dumps(saving.serialize_keras_object(self), **kwargs)
+
+    def get_config(self):
+        if self._tandem_graph is not None and type(self).get_config is Model.get_config:
+            from tandem.keras import saving
+
+            return saving.functional_config(self)
+        return Layer.get_config(self)
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        if "input_layers" in config and "layers" in config:
+            from tandem.keras import saving
+
+            return saving.functional_from_config(cls, config, custom_objects)
+        return cls(**config)
+
+    def __getstate__(self):
+        values = Layer.__getstate__(self)
+        if self._tandem_graph is not None:
+            values["_tandem_pickled"] = (self.get_config(), self.get_weights())
+            return {"_tandem_pickled": values["_tandem_pickled"], "class": type(self)}
+        return values
+
+    def __setstate__(self, values):
+        if "_tandem_pickled" in values:
+            config, weights = values["_tandem_pickled"]
+            other = type(self).from_config(config)
+            self.__dict__.update(other.__dict__)
+            self.set_weights(weights)
+            return
+        Layer.__setstate__(self, values)
+
+    def __deepcopy__(self, memo):
+        if self._tandem_graph is not None:
+            other = type(self).from_config(self.get_config())
+            other.set_weights(self.get_weights())
+            memo[id(self)] = other
+            return other
+        return Layer.__deepcopy__(self, memo)
+
+
+def _has_symbolic(value):
+    return any(isinstance(leaf, KerasTensor) for leaf in _leaves(value))
+
+
+def _unique_names(names):
+    result = []
+    for name in names:
+        number, unique = 1, name
+        while unique in result:
+            unique = f"{name}_{number}"
+            number += 1
+        result.append(unique)
+    return result
+
+
+Functional = Model
+
+
+class Sequential(Model):
+    """Layers one after another."""
+
+    def __init__(self, layers=None, trainable=True, name=None):
+        Layer.__init__(self, name=name or _objects.auto_name("sequential"), trainable=trainable)
+        Trainer.__init__(self)
+        self._tandem_graph = None
+        self._stack = []
+        self._input_layer = None
+        for layer in layers or ():
+            self.add(layer, False)
+        self._try_graph()
+
+    def add(self, layer, rebuild=True):
+        if isinstance(layer, KerasTensor):
+            layer = layer._node.operation
+        if not isinstance(layer, Layer):
+            if callable(layer):
+                from tandem.keras.layers import Lambda
+
+                layer = Lambda(layer)
+            else:
+                raise ValueError(f"Only instances of `keras.Layer` can be added to a Sequential model. Received: {layer} (of type {type(layer)})")
+        if isinstance(layer, InputLayer):
+            if self._stack:
+                raise ValueError(f"Sequential model '{self.name}' has already been configured to use input shape. You cannot add a different Input layer to it.")
+            self._input_layer = layer
+        else:
+            if any(l is not layer and l.name == layer.name for l in self._stack):
+                raise ValueError(f"All layers added to a Sequential model should have unique names. Name '{layer.name}' is already the name of a layer in this model.")
+            if not self._stack and self._input_layer is None:
+                shape = layer._tandem_batch_input_shape
+                if shape is None and isinstance(layer, Model) and layer._tandem_graph is not None and len(layer.inputs) == 1:
+                    shape = layer.inputs[0].shape
+                if shape is not None:
+                    dtype = layer.__dict__.get("_tandem_input_dtype") or ("int32" if type(layer).__name__ == "Embedding" else None)
+                    self._input_layer = InputLayer(batch_shape=shape, dtype=dtype)
+            self._stack.append(layer)
+        if rebuild:
+            self._try_graph()
+
+    def pop(self, rebuild=True):
+        layer = self._stack.pop()
+        self._tandem_graph = None
+        self.built = False
+        self.__dict__.pop("_tandem_functions", None)
+        self._try_graph()
+        return layer
+
+    def _try_graph(self):
+        """Describes the model where its input is known."""
+        self._tandem_functions = {}
+        if self._input_layer is None or not self._stack:
+            return
+        x = start = self._input_layer._inbound_nodes[0].outputs
+        for layer in self._stack:
+            x = layer(x)
+        self._set_graph(start, x)
+
+    @property
+    def layers(self):
+        return list(self._stack)
+
+    def _own_layers(self):
+        return list(self._stack)
+
+    def build(self, input_shape=None):
+        if self.built and self._tandem_graph is not None:
+            return
+        if input_shape is None:
+            return
+        shape = tuple(input_shape)
+        if self._input_layer is None:
+            dtype = "int32" if self._stack and type(self._stack[0]).__name__ == "Embedding" else None
+            self._input_layer = InputLayer(batch_shape=shape, dtype=dtype)
+        self._try_graph()
+        self.built = True
+
+    def _build_for(self, args, kwargs):
+        value = args[0] if args else None
+        if isinstance(value, (Tensor, KerasTensor)) and self._stack:
+            shape = _shape_of(value)
+            if isinstance(value, Tensor) and shape:
+                shape = (None,) + tuple(shape[1:])
+            from tandem._state import init_scope
+
+            with self._strategy_scope(), init_scope():
+                self._input_layer = InputLayer(batch_shape=shape, dtype=value.dtype if isinstance(value, KerasTensor) else value.dtype.name)
+                self._try_graph()
+        self.built = True
+
+    def call(self, inputs, training=None, mask=None):
+        x = inputs
+        if isinstance(x, Tensor) and self._tandem_graph is not None and x._rank:
+            x = self._fitted_softly(x)
+        for layer in self._stack:
+            x = layer(x)
+        return x
+
+    def _fitted_softly(self, x):
+        declared = self._tandem_graph.flat_inputs[0]
+        if x._rank == len(declared.shape):
+            mask = getattr(x, "_keras_mask", None)
+            if declared.dtype.startswith("float") and not x.dtype.is_floating:
+                x = _tandem.cast(x, 0)
+                if mask is not None:
+                    x._keras_mask = mask
+            wrong = [(s, d) for s, d in list(zip(x._sizes, declared.shape))[1:] if d is not None and not isinstance(s, _tandem.Size) and s != d]
+            if wrong:
+                raise ValueError(f"Exception encountered when calling Sequential.call(): Input of model {self.name!r} is incompatible: expected shape={declared.shape}, found shape={_shape_of(x)}")
+            return x
+        return self._fitted(x, declared)
+
+    def compute_output_shape(self, input_shape):
+        return Layer.compute_output_shape(self, input_shape)
+
+    def get_config(self):
+        from tandem.keras import saving
+
+        layers = ([self._input_layer] if self._input_layer is not None else []) + self._stack
+        return {"name": self.name, "trainable": self._trainable, "layers": [saving.serialize_keras_object(l) for l in layers], "build_input_shape": None if self._input_layer is None else self._input_layer.batch_shape}
+
+    @classmethod
+    def from_config(cls, config, custom_objects=None):
+        from tandem.keras import saving
+
+        model = cls(name=config.get("name"))
+        for each in config["layers"]:
+            model.add(saving.deserialize_keras_object(each, custom_objects), False)
+        if model._input_layer is None and config.get("build_input_shape"):
+            model._input_layer = InputLayer(batch_shape=tuple(config["build_input_shape"]))
+        model._try_graph()
+        return model
+
+
+def clone_model(model, input_tensors=None, clone_function=None, call_function=None, recursive=False, **kwargs):
+    """A model of the same layers with weights of its own."""
+    from tandem.keras import saving
+
+    if clone_function is None:
+        return type(model).from_config(model.get_config())
+    if isinstance(model, Sequential):
+        other = Sequential(name=model.name)
+        if model._input_layer is not None:
+            other.add(InputLayer(batch_shape=model._input_layer.batch_shape, dtype=model._input_layer._input_dtype))
+        for layer in model.layers:
+            other.add(clone_function(layer))
+        return other
+    return saving.cloned(model, clone_function)

@@ -1,0 +1,78 @@
+"""Weights of layers: variables with Keras's names."""
+
+import _tandem
+from tandem import _variable, dtypes
+from tandem.keras import _objects
+
+
+class KerasVariable(_variable.Variable):
+    """A variable with a short name and a path, whose value is an attribute."""
+
+    def __init__(self, initializer, shape=None, dtype=None, trainable=True, autocast=True, aggregation="none", synchronization="auto", name=None, path=None, regularizer=None, constraint=None, **kwargs):
+        dtype = dtypes.as_dtype(dtype or "float32")
+        if callable(initializer) and not isinstance(initializer, _tandem.Tensor):
+            if shape is None:
+                raise ValueError("When creating a Variable from an initializer, the `shape` argument should be specified.")
+            initial = lambda: initializer(tuple(shape), dtype=dtype)  # noqa: E731
+        else:
+            initial = initializer
+        self._short_name = name or _objects.auto_name("variable")
+        self.path = path or self._short_name
+        aggregations = {None: 0, "none": 0, "sum": 1, "mean": 2, "only_first_replica": 3}
+        super().__init__(
+            initial,
+            trainable=trainable,
+            dtype=dtype,
+            name=self.path,
+            aggregation=_variable.VariableAggregation(aggregations.get(aggregation, 0)),
+            synchronization=_variable.VariableSynchronization.ON_READ if synchronization == "on_read" else _variable.VariableSynchronization.AUTO,
+        )
+        self.regularizer = regularizer
+        self.constraint = constraint
+        self._is_trainable = trainable
+
+    @property
+    def name(self):
+        return self._short_name
+
+    @property
+    def value(self):
+        return self.read_value()
+
+    @property
+    def trainable(self):
+        return self._is_trainable
+
+    @trainable.setter
+    def trainable(self, value):
+        self._is_trainable = bool(value)
+
+    def assign(self, value, *args, **kwargs):
+        if not isinstance(value, (_tandem.Tensor, int, float)):
+            value = _tandem.convert(value, self._code)
+        elif isinstance(value, _tandem.Tensor) and value._code != self._code:
+            value = _tandem.cast(value, self._code)
+        return super().assign(value)
+
+    def __repr__(self):
+        return f"<Variable path={self.path}, shape={self.shape}, dtype={self.dtype.name}, value={self.numpy()!r}>"
+
+    __str__ = __repr__
+
+    def __deepcopy__(self, memo):
+        copy = _copied(self.numpy().copy() if self.ndim else self.numpy(), self.trainable, self._short_name, self.path, self.dtype.name)
+        copy.regularizer, copy.constraint = self.regularizer, self.constraint
+        memo[id(self)] = copy
+        return copy
+
+    def __reduce__(self):
+        import numpy as np
+
+        return _copied, (np.array(self.numpy()), self.trainable, self._short_name, self.path, self.dtype.name)
+
+
+def _copied(array, trainable, name, path, dtype):
+    return KerasVariable(array, dtype=dtype, trainable=trainable, name=name, path=path)
+
+
+Variable = KerasVariable

@@ -1,0 +1,210 @@
+"""Keras's settings and old functions, keras.backend."""
+
+import numpy as np
+
+import _tandem
+from tandem import _missing, _ops
+from tandem._ops import *  # noqa: F401, F403
+from tandem._ops import abs, argmax, argmin, cast as _cast, clip_by_value, concat, equal, exp, expand_dims, greater, less, log, maximum, minimum, ones_like, pow, reduce_max as max, reduce_mean as mean, reduce_min as min, reduce_std as std, reduce_sum as sum, reduce_variance as var, reshape, round, shape, sigmoid, sign, sqrt, square, squeeze, stack, tanh, tile, transpose, zeros_like  # noqa: E501, F401
+from tandem.keras import activations as _activations
+from tandem.keras._objects import reset_uids  # noqa: F401
+from tandem.keras.losses import binary_crossentropy, categorical_crossentropy, sparse_categorical_crossentropy  # noqa: F401
+from tandem.keras.random import SeedGenerator  # noqa: F401
+
+_settings = {"floatx": "float32", "epsilon": 1e-7}
+
+
+def backend():
+    return "tensorflow"
+
+
+def floatx():
+    return _settings["floatx"]
+
+
+def set_floatx(value):
+    from tandem.keras._layer import set_dtype_policy
+
+    _settings["floatx"] = value
+    set_dtype_policy(value)
+
+
+def epsilon():
+    return _settings["epsilon"]
+
+
+def set_epsilon(value):
+    _settings["epsilon"] = value
+
+
+def image_data_format():
+    return "channels_last"
+
+
+def set_image_data_format(data_format):
+    if data_format != "channels_last":
+        raise ValueError("tandem has images as [batch, height, width, channels]")
+
+
+def clear_session(free_memory=True):
+    reset_uids()
+
+
+def standardize_dtype(dtype):
+    from tandem import dtypes
+
+    return dtypes.as_dtype(dtype or "float32").name
+
+
+def result_type(*given):
+    return np.result_type(*given).name
+
+
+def is_float_dtype(dtype):
+    return str(standardize_dtype(dtype)).startswith(("float", "bfloat"))
+
+
+def is_int_dtype(dtype):
+    return "int" in str(standardize_dtype(dtype))
+
+
+def is_keras_tensor(x):
+    from tandem.keras._layer import KerasTensor
+
+    return isinstance(x, KerasTensor)
+
+
+def learning_phase():
+    from tandem.keras._layer import call_context
+
+    return bool(call_context.training)
+
+
+def set_learning_phase(value):
+    from tandem.keras._layer import call_context
+
+    call_context.training = bool(value)
+
+
+def int_shape(x):
+    return tuple(x.shape)
+
+
+def ndim(x):
+    return len(x.shape)
+
+
+def cast(x, dtype):
+    return _cast(x, dtype)
+
+
+def clip(x, min_value, max_value):
+    return clip_by_value(x, min_value, max_value)
+
+
+def concatenate(tensors, axis=-1):
+    return concat(tensors, axis)
+
+
+def dot(x, y):
+    return _ops.matmul(x, y)
+
+
+def batch_dot(x, y, axes=None):
+    from tandem.keras.layers import Dot
+
+    return Dot(axes)([x, y])
+
+
+def flatten(x):
+    return reshape(x, (-1,))
+
+
+def batch_flatten(x):
+    x = _tandem.convert(x)
+    return _tandem.reshape(x, (x._sizes[0], -1))
+
+
+def relu(x, negative_slope=0.0, max_value=None, threshold=0.0, alpha=None):
+    return _activations.relu(x, alpha or negative_slope, max_value, threshold)
+
+
+softmax = _activations.softmax
+
+
+def l2_normalize(x, axis=None):
+    from tandem import nn
+
+    return nn.l2_normalize(x, axis)
+
+
+def get_value(x):
+    return x.numpy() if hasattr(x, "numpy") else x
+
+
+def set_value(x, value):
+    x.assign(value)
+
+
+def eval(x):
+    return get_value(x)
+
+
+def variable(value, dtype=None, name=None, constraint=None):
+    from tandem import Variable
+
+    return Variable(value, dtype=dtype or floatx(), name=name)
+
+
+def constant(value, dtype=None, shape=None, name=None):
+    return _ops.constant(value, dtype, shape)
+
+
+def placeholder(*args, **kwargs):
+    raise NotImplementedError("there are no placeholders; keras.Input describes a model's input")
+
+
+def random_normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
+    from tandem import random
+
+    return random.normal(shape, mean, stddev, dtype or "float32", seed)
+
+
+def random_uniform(shape, minval=0.0, maxval=1.0, dtype=None, seed=None):
+    from tandem import random
+
+    return random.uniform(shape, minval, maxval, dtype or "float32", seed)
+
+
+def update(x, new):
+    return x.assign(new)
+
+
+def update_add(x, increment):
+    return x.assign_add(increment)
+
+
+def any(x, axis=None, keepdims=False):
+    return _ops.reduce_any(_cast(x, "bool"), axis, keepdims)
+
+
+def all(x, axis=None, keepdims=False):
+    return _ops.reduce_all(_cast(x, "bool"), axis, keepdims)
+
+
+def in_train_phase(x, alt, training=None):
+    return x if (learning_phase() if training is None else training) else alt
+
+
+def gradients(loss, variables):
+    raise RuntimeError("keras.backend.gradients needs a graph; use tf.GradientTape")
+
+
+def function(inputs, outputs, updates=None, **kwargs):
+    from tandem.keras import Model
+
+    model = Model(inputs, outputs)
+    return lambda given: [get_value(o) for o in (lambda r: r if isinstance(r, (list, tuple)) else [r])(model(given))]
+
+
+_missing.install(__name__, globals())

@@ -1,0 +1,214 @@
+"""First values of weights, keras.initializers."""
+
+import math
+
+import numpy as np
+
+import _tandem
+from tandem import dtypes
+from tandem.keras import _objects
+
+
+def _code(dtype):
+    return 0 if dtype is None else dtypes.code_of(dtype)
+
+
+class Initializer(_objects.Configured):
+    def __call__(self, shape, dtype=None):
+        raise NotImplementedError("an initializer has a method __call__(shape, dtype)")
+
+    def clone(self):
+        return type(self).from_config(self.get_config())
+
+
+class _Seeded(Initializer):
+    def __init__(self, seed=None):
+        self._given_seed = seed
+        self.seed = seed
+
+    def _draw(self, f, shape, dtype, *args):
+        from tandem.keras.random import SeedGenerator
+
+        seed = self.seed
+        if isinstance(seed, SeedGenerator):
+            seed = seed.next_int()
+        if seed is None:
+            return f(tuple(shape), *args, _code(dtype), None)
+        # The same object draws the same numbers each time, as Keras's stateless initializers do.
+        source = np.random.default_rng(int(seed) & 0xFFFFFFFFFFFF)
+        return _tandem.convert(self._numbers(f, source, tuple(int(s) for s in shape), *args), _code(dtype))
+
+    @staticmethod
+    def _numbers(f, source, shape, a, b):
+        if f is _tandem.random_uniform:
+            return source.uniform(a, b, shape).astype(np.float32)
+        numbers = source.normal(0, 1, shape)
+        if f is _tandem.random_truncated_normal:
+            while True:
+                far = np.abs(numbers) > 2
+                if not far.any():
+                    break
+                numbers[far] = source.normal(0, 1, int(far.sum()))
+        return (a + b * numbers).astype(np.float32)
+
+
+class Zeros(Initializer):
+    def __call__(self, shape, dtype=None):
+        return _tandem.fill(tuple(shape), 0.0, _code(dtype))
+
+
+class Ones(Initializer):
+    def __call__(self, shape, dtype=None):
+        return _tandem.fill(tuple(shape), 1.0, _code(dtype))
+
+
+class Constant(Initializer):
+    def __init__(self, value=0.0):
+        self.value = value
+
+    def __call__(self, shape, dtype=None):
+        value = _tandem.convert(self.value, _code(dtype))
+        return _tandem.broadcast_to(value, tuple(shape))
+
+    def get_config(self):
+        return {"value": self.value if isinstance(self.value, (int, float)) else np.asarray(self.value).tolist()}
+
+
+class RandomUniform(_Seeded):
+    def __init__(self, minval=-0.05, maxval=0.05, seed=None):
+        super().__init__(seed)
+        self.minval, self.maxval = minval, maxval
+
+    def __call__(self, shape, dtype=None):
+        return self._draw(_tandem.random_uniform, shape, dtype, float(self.minval), float(self.maxval))
+
+    def get_config(self):
+        return {"minval": self.minval, "maxval": self.maxval, "seed": self._given_seed}
+
+
+class RandomNormal(_Seeded):
+    def __init__(self, mean=0.0, stddev=0.05, seed=None):
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def __call__(self, shape, dtype=None):
+        return self._draw(_tandem.random_normal, shape, dtype, float(self.mean), float(self.stddev))
+
+    def get_config(self):
+        return {"mean": self.mean, "stddev": self.stddev, "seed": self._given_seed}
+
+
+class TruncatedNormal(RandomNormal):
+    def __call__(self, shape, dtype=None):
+        return self._draw(_tandem.random_truncated_normal, shape, dtype, float(self.mean), float(self.stddev))
+
+
+def compute_fans(shape):
+    shape = [int(s) for s in shape]
+    if len(shape) < 1:
+        return 1, 1
+    if len(shape) == 1:
+        return shape[0], shape[0]
+    if len(shape) == 2:
+        return shape[0], shape[1]
+    field = math.prod(shape[:-2])
+    return shape[-2] * field, shape[-1] * field
+
+
+class VarianceScaling(_Seeded):
+    def __init__(self, scale=1.0, mode="fan_in", distribution="truncated_normal", seed=None):
+        if scale <= 0.0:
+            raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
+        super().__init__(seed)
+        self.scale, self.mode, self.distribution = scale, mode, distribution
+
+    def __call__(self, shape, dtype=None):
+        fan_in, fan_out = compute_fans(shape)
+        count = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
+        scale = self.scale / max(1.0, count)
+        if self.distribution in ("truncated_normal", "normal"):
+            stddev = math.sqrt(scale) / 0.87962566103423978
+            return self._draw(_tandem.random_truncated_normal, shape, dtype, 0.0, stddev)
+        if self.distribution == "untruncated_normal":
+            return self._draw(_tandem.random_normal, shape, dtype, 0.0, math.sqrt(scale))
+        limit = math.sqrt(3.0 * scale)
+        return self._draw(_tandem.random_uniform, shape, dtype, -limit, limit)
+
+    def get_config(self):
+        return {"scale": self.scale, "mode": self.mode, "distribution": self.distribution, "seed": self._given_seed}
+
+
+def _scaling(name, scale, mode, distribution):
+    def __init__(self, seed=None):
+        VarianceScaling.__init__(self, scale, mode, distribution, seed)
+
+    def get_config(self):
+        return {"seed": self._given_seed}
+
+    return type(name, (VarianceScaling,), {"__init__": __init__, "get_config": get_config, "__module__": __name__})
+
+
+GlorotUniform = _scaling("GlorotUniform", 1.0, "fan_avg", "uniform")
+GlorotNormal = _scaling("GlorotNormal", 1.0, "fan_avg", "truncated_normal")
+HeUniform = _scaling("HeUniform", 2.0, "fan_in", "uniform")
+HeNormal = _scaling("HeNormal", 2.0, "fan_in", "truncated_normal")
+LecunUniform = _scaling("LecunUniform", 1.0, "fan_in", "uniform")
+LecunNormal = _scaling("LecunNormal", 1.0, "fan_in", "truncated_normal")
+
+
+class Orthogonal(_Seeded):
+    def __init__(self, gain=1.0, seed=None):
+        super().__init__(seed)
+        self.gain = gain
+
+    def __call__(self, shape, dtype=None):
+        shape = tuple(int(s) for s in shape)
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        flat = (max(rows, columns), min(rows, columns))
+        numbers = np.asarray(self._draw(_tandem.random_normal, flat, dtype, 0.0, 1.0), np.float64)
+        q, r = np.linalg.qr(numbers)
+        q = q * np.sign(np.diag(r))
+        if rows < columns:
+            q = q.T
+        return _tandem.convert((self.gain * q.reshape(shape)).astype(np.float32), _code(dtype))
+
+    def get_config(self):
+        return {"gain": self.gain, "seed": self._given_seed}
+
+
+class Identity(Initializer):
+    def __init__(self, gain=1.0):
+        self.gain = gain
+
+    def __call__(self, shape, dtype=None):
+        return self.gain * _tandem.eye(int(shape[0]), int(shape[1]), _code(dtype))
+
+    def get_config(self):
+        return {"gain": self.gain}
+
+
+_NAMES = _objects.table(
+    Zeros, Ones, Constant, RandomUniform, RandomNormal, TruncatedNormal, VarianceScaling, GlorotUniform, GlorotNormal,
+    HeUniform, HeNormal, LecunUniform, LecunNormal, Orthogonal, Identity,
+    uniform=RandomUniform, normal=RandomNormal, one=Ones, zero=Zeros, orthogonal=Orthogonal, IdentityInitializer=Identity,
+    OrthogonalInitializer=Orthogonal,
+)
+zeros, ones, constant = Zeros, Ones, Constant
+random_uniform, random_normal, truncated_normal = RandomUniform, RandomNormal, TruncatedNormal
+glorot_uniform, glorot_normal, he_uniform, he_normal = GlorotUniform, GlorotNormal, HeUniform, HeNormal
+lecun_uniform, lecun_normal, orthogonal, identity = LecunUniform, LecunNormal, Orthogonal, Identity
+variance_scaling = VarianceScaling
+
+
+def get(identifier):
+    return _objects.lookup("initializer", identifier, _NAMES, Initializer)
+
+
+def serialize(initializer):
+    from tandem.keras import saving
+
+    return saving.serialize_keras_object(initializer)
+
+
+def deserialize(config, custom_objects=None):
+    return get(config)

@@ -1,0 +1,60 @@
+"""Layers, keras.layers."""
+
+import sys
+
+from tandem import _missing
+from tandem.keras._layer import Input, InputLayer, InputSpec, Layer  # noqa: F401
+from tandem.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention  # noqa: F401
+from tandem.keras.layers.convolution import (  # noqa: F401
+    AveragePooling1D, AveragePooling2D, AveragePooling3D, AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspose, Conv2D,
+    Conv2DTranspose, Conv3D, Convolution1D, Convolution2D, Convolution2DTranspose, Convolution3D, DepthwiseConv1D,
+    DepthwiseConv2D, GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalAveragePooling3D, GlobalAvgPool1D,
+    GlobalAvgPool2D, GlobalAvgPool3D, GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D, GlobalMaxPooling1D,
+    GlobalMaxPooling2D, GlobalMaxPooling3D, MaxPool1D, MaxPool2D, MaxPool3D, MaxPooling1D, MaxPooling2D, MaxPooling3D,
+    SeparableConv1D, SeparableConv2D, SeparableConvolution2D,
+)
+from tandem.keras.layers.core import (  # noqa: F401
+    ELU, Activation, ActivityRegularization, Add, AlphaDropout, Average, Concatenate, Cropping1D, Cropping2D, Cropping3D,
+    Dense, Dot, Dropout, EinsumDense, Embedding, Flatten, GaussianDropout, GaussianNoise, Identity, Lambda, LeakyReLU,
+    Masking, Maximum, Minimum, Multiply, Permute, PReLU, ReLU, RepeatVector, Reshape, Softmax, SpatialDropout1D,
+    SpatialDropout2D, SpatialDropout3D, SpectralNormalization, Subtract, ThresholdedReLU, TimeDistributed, UpSampling1D,
+    UpSampling2D, UpSampling3D, Wrapper, ZeroPadding1D, ZeroPadding2D, ZeroPadding3D, add, average, concatenate, dot,
+    maximum, minimum, multiply, subtract,
+)
+from tandem.keras.layers.normalization import (  # noqa: F401
+    BatchNormalization, GroupNormalization, LayerNormalization, RMSNormalization, UnitNormalization,
+)
+from tandem.keras.layers.preprocessing import (  # noqa: F401
+    CategoryEncoding, CenterCrop, Discretization, Hashing, IntegerLookup, Normalization, RandomBrightness, RandomContrast,
+    RandomCrop, RandomFlip, RandomRotation, RandomTranslation, RandomZoom, Rescaling, Resizing, StringLookup,
+    TextVectorization,
+)
+from tandem.keras.layers.recurrent import (  # noqa: F401
+    GRU, LSTM, RNN, Bidirectional, ConvLSTM2D, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell, StackedRNNCells,
+)
+
+
+class experimental:
+    class preprocessing:
+        pass
+
+
+for _cls in (CategoryEncoding, CenterCrop, Discretization, Hashing, IntegerLookup, Normalization, RandomContrast, RandomCrop, RandomFlip, RandomRotation, RandomTranslation, RandomZoom, Rescaling, Resizing, StringLookup, TextVectorization):
+    setattr(experimental.preprocessing, _cls.__name__, _cls)
+experimental.SyncBatchNormalization = BatchNormalization
+
+
+def __getattr__(name):
+    raise _missing.missing("keras.layers", name, sys.modules[__name__])
+
+
+def serialize(layer):
+    from tandem.keras import saving
+
+    return saving.serialize_keras_object(layer)
+
+
+def deserialize(config, custom_objects=None):
+    from tandem.keras import saving
+
+    return saving.deserialize_keras_object(config, custom_objects)

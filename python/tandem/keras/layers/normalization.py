@@ -1,0 +1,154 @@
+"""Normalisations."""
+
+import _tandem
+from tandem import _ops
+from tandem._state import state
+from tandem.keras import constraints, initializers, regularizers
+from tandem.keras._layer import Layer
+from tandem.keras.layers.core import floating
+
+
+class BatchNormalization(Layer):
+    def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", moving_mean_initializer="zeros", moving_variance_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, synchronized=False, **kwargs):
+        kwargs.pop("renorm", None), kwargs.pop("fused", None), kwargs.pop("virtual_batch_size", None)
+        super().__init__(**kwargs)
+        self.axis, self.momentum, self.epsilon = axis, float(momentum), float(epsilon)
+        self.center, self.scale, self.synchronized = center, scale, synchronized
+        self.beta_initializer, self.gamma_initializer = initializers.get(beta_initializer), initializers.get(gamma_initializer)
+        self.moving_mean_initializer, self.moving_variance_initializer = initializers.get(moving_mean_initializer), initializers.get(moving_variance_initializer)
+        self.beta_regularizer, self.gamma_regularizer = regularizers.get(beta_regularizer), regularizers.get(gamma_regularizer)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        rank = len(input_shape)
+        axis = self.axis[0] if isinstance(self.axis, (list, tuple)) else self.axis
+        self._last = axis % rank == rank - 1
+        self._place = axis % rank
+        n = input_shape[self._place]
+        self.gamma = self.add_weight((n,), self.gamma_initializer, regularizer=self.gamma_regularizer, name="gamma") if self.scale else None
+        self.beta = self.add_weight((n,), self.beta_initializer, regularizer=self.beta_regularizer, name="beta") if self.center else None
+        self.moving_mean = self.add_weight((n,), self.moving_mean_initializer, trainable=False, name="moving_mean")
+        self.moving_variance = self.add_weight((n,), self.moving_variance_initializer, trainable=False, name="moving_variance")
+        self._channels = n
+        self.built = True
+
+    def call(self, inputs, training=False, mask=None):
+        x = floating(_tandem.convert(inputs))
+        if not self._last:
+            order = [i for i in range(x._rank) if i != self._place] + [self._place]
+            x = _tandem.transpose(x, order)
+        gamma = self.gamma if self.scale else _tandem.fill((self._channels,), 1.0, x._code)
+        beta = self.beta if self.center else _tandem.fill((self._channels,), 0.0, x._code)
+        if training and self.trainable:
+            y = self._trained(x, gamma, beta)
+        else:
+            y = _tandem.batch_norm_inference(x, gamma, beta, self.moving_mean, self.moving_variance, self.epsilon)
+        if not self._last:
+            y = _tandem.transpose(y, [int(i) for i in sorted(range(y._rank), key=lambda i: order[i])])
+        return y
+
+    def _trained(self, x, gamma, beta):
+        y, mean, variance = _tandem.batch_norm(x, gamma, beta, self.epsilon)
+        if state.in_replica:
+            mean, variance = self._over_replicas(x, mean, variance)
+            if self.synchronized:
+                y = _tandem.batch_norm_inference(x, gamma, beta, mean, variance, self.epsilon)
+        keep = 1.0 - self.momentum
+        self.moving_mean.assign(self.moving_mean.read_value() * self.momentum + _tandem.stop_gradient(mean) * keep)
+        self.moving_variance.assign(self.moving_variance.read_value() * self.momentum + _tandem.stop_gradient(variance) * keep)
+        return y
+
+    @staticmethod
+    def _over_replicas(x, mean, variance):
+        count = _tandem.cast(_tandem.size(x, 5), x._code) / float(x._sizes[-1])
+        total = _tandem.all_reduce("SUM", count)
+        whole = _tandem.all_reduce("SUM", mean * count) / total
+        distance = (variance + _tandem.square(mean - whole)) * count
+        return whole, _tandem.all_reduce("SUM", distance) / total
+
+
+SyncBatchNormalization = BatchNormalization
+
+
+class LayerNormalization(Layer):
+    def __init__(self, axis=-1, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, rms_scaling=False, **kwargs):
+        super().__init__(**kwargs)
+        self.axis, self.epsilon, self.center, self.scale = axis, float(epsilon), center, scale
+        self.beta_initializer, self.gamma_initializer = initializers.get(beta_initializer), initializers.get(gamma_initializer)
+        self.beta_regularizer, self.gamma_regularizer = regularizers.get(beta_regularizer), regularizers.get(gamma_regularizer)
+        self.supports_masking = True
+
+    def build(self, input_shape):
+        rank = len(input_shape)
+        axes = sorted(a % rank for a in ([self.axis] if isinstance(self.axis, int) else self.axis))
+        self._axes = axes
+        shape = tuple(input_shape[a] for a in axes)
+        self._sized = shape
+        self.gamma = self.add_weight(shape, self.gamma_initializer, regularizer=self.gamma_regularizer, name="gamma") if self.scale else None
+        self.beta = self.add_weight(shape, self.beta_initializer, regularizer=self.beta_regularizer, name="beta") if self.center else None
+        self.built = True
+
+    def call(self, inputs):
+        x = floating(_tandem.convert(inputs))
+        gamma = self.gamma if self.scale else _tandem.fill(self._sized, 1.0, x._code)
+        beta = self.beta if self.center else _tandem.fill(self._sized, 0.0, x._code)
+        if self._axes == list(range(self._axes[0], x._rank)):
+            return _tandem.layer_norm(x, gamma, beta, self._axes[0] - x._rank, self.epsilon)
+        mean = _tandem.reduce_mean(x, self._axes, True)
+        variance = _tandem.reduce_variance(x, self._axes, True)
+        shape = [x._sizes[i] if i in self._axes else 1 for i in range(x._rank)]
+        y = (x - mean) * _tandem.rsqrt(variance + self.epsilon)
+        return y * _tandem.reshape(gamma, shape) + _tandem.reshape(beta, shape)
+
+
+class RMSNormalization(Layer):
+    def __init__(self, axis=-1, epsilon=1e-6, **kwargs):
+        super().__init__(**kwargs)
+        self.axis, self.epsilon = axis, epsilon
+
+    def build(self, input_shape):
+        axes = [self.axis] if isinstance(self.axis, int) else list(self.axis)
+        self.scale = self.add_weight(tuple(input_shape[a] for a in axes), "ones", name="scale")
+        self.built = True
+
+    def call(self, x):
+        return x * _tandem.rsqrt(_tandem.reduce_mean(x * x, self.axis, True) + self.epsilon) * self.scale
+
+
+class UnitNormalization(Layer):
+    def __init__(self, axis=-1, **kwargs):
+        super().__init__(**kwargs)
+        self.axis = axis
+
+    def call(self, inputs):
+        from tandem import nn
+
+        return nn.l2_normalize(inputs, self.axis)
+
+
+class GroupNormalization(Layer):
+    def __init__(self, groups=32, axis=-1, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, **kwargs):
+        super().__init__(**kwargs)
+        self.groups, self.axis, self.epsilon, self.center, self.scale = groups, axis, epsilon, center, scale
+        self.beta_initializer, self.gamma_initializer = initializers.get(beta_initializer), initializers.get(gamma_initializer)
+
+    def build(self, input_shape):
+        n = input_shape[-1]
+        if self.groups == -1:
+            self.groups = n
+        if n % self.groups:
+            raise ValueError(f"Number of groups ({self.groups}) must be a multiple of the number of channels ({n}).")
+        self.gamma = self.add_weight((n,), self.gamma_initializer, name="gamma") if self.scale else None
+        self.beta = self.add_weight((n,), self.beta_initializer, name="beta") if self.center else None
+        self.built = True
+
+    def call(self, inputs):
+        x = floating(inputs)
+        sizes = list(x._sizes)
+        grouped = _tandem.reshape(x, sizes[:-1] + [self.groups, sizes[-1] // self.groups])
+        axes = list(range(1, x._rank - 1)) + [x._rank]
+        mean, variance = _tandem.reduce_mean(grouped, axes, True), _tandem.reduce_variance(grouped, axes, True)
+        y = _tandem.reshape((grouped - mean) * _tandem.rsqrt(variance + self.epsilon), sizes)
+        if self.scale:
+            y = y * self.gamma
+        return y + self.beta if self.center else y

@@ -1,0 +1,489 @@
+"""Layers that prepare their input: scales, sizes, random changes of images, categories."""
+
+import numpy as np
+
+import _tandem
+from tandem import _ops
+from tandem.keras._layer import Layer
+from tandem.keras.layers.core import floating
+
+
+class Rescaling(Layer):
+    def __init__(self, scale, offset=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.scale, self.offset = scale, offset
+        self.supports_masking = True
+
+    def call(self, inputs):
+        x = floating(_tandem.convert(inputs))
+        return x * _tandem.convert(self.scale, x._code) + _tandem.convert(self.offset, x._code)
+
+
+class Normalization(Layer):
+    """(x - mean) / standard deviation, of what adapt() has seen."""
+
+    def __init__(self, axis=-1, mean=None, variance=None, invert=False, **kwargs):
+        super().__init__(**kwargs)
+        self.axis = () if axis is None else (axis,) if isinstance(axis, int) else tuple(axis)
+        self.input_mean, self.input_variance, self.invert = mean, variance, invert
+        self._total = None
+
+    def build(self, input_shape):
+        rank = len(input_shape)
+        self._keep = sorted(a % rank for a in self.axis)
+        if self.input_mean is None and "_adapted" not in self.__dict__:
+            shape = tuple(input_shape[a] for a in self._keep)
+            self.adapt_mean = self.add_weight(shape, "zeros", trainable=False, name="mean")
+            self.adapt_variance = self.add_weight(shape, "ones", trainable=False, name="variance")
+            self.count = self.add_weight((), "zeros", dtype="int64", trainable=False, name="count")
+            self._adapted = False
+        self._rank_seen = rank
+        self.built = True
+
+    def adapt(self, data, batch_size=None, steps=None):
+        if hasattr(data, "_open"):
+            rows = [np.asarray(v[0] if isinstance(v, tuple) else v) for v in data]
+            array = np.concatenate([r if r.ndim else r[None] for r in rows]) if rows[0].ndim else np.asarray(rows)
+        else:
+            array = np.asarray(data)
+        if array.ndim == 1 and self.axis:
+            array = array[:, None]
+        self.build((None,) + array.shape[1:])
+        axes = tuple(i for i in range(array.ndim) if i not in self._keep)
+        array = array.astype(np.float64)
+        self.adapt_mean.assign(array.mean(axes).astype(np.float32))
+        self.adapt_variance.assign(array.var(axes).astype(np.float32))
+
+    @property
+    def mean(self):
+        return self.input_mean if self.input_mean is not None else self._shaped(self.adapt_mean)
+
+    @property
+    def variance(self):
+        return self.input_variance if self.input_variance is not None else self._shaped(self.adapt_variance)
+
+    def _shaped(self, value):
+        shape = [value._sizes[self._keep.index(i)] if i in self._keep else 1 for i in range(self._rank_seen)]
+        return _tandem.reshape(value, shape)
+
+    def call(self, inputs):
+        x = floating(_tandem.convert(inputs))
+        mean, variance = _tandem.convert(self.mean, None, x._code), _tandem.convert(self.variance, None, x._code)
+        deviation = _tandem.maximum(_tandem.sqrt(_tandem.cast(variance, x._code)), 1e-7)
+        mean = _tandem.cast(mean, x._code)
+        return x * deviation + mean if self.invert else (x - mean) / deviation
+
+
+class Resizing(Layer):
+    def __init__(self, height, width, interpolation="bilinear", crop_to_aspect_ratio=False, pad_to_aspect_ratio=False, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        self.height, self.width, self.interpolation = int(height), int(width), interpolation
+
+    def call(self, inputs):
+        from tandem import image
+
+        return image.resize(inputs, (self.height, self.width), self.interpolation)
+
+
+class CenterCrop(Layer):
+    def __init__(self, height, width, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        self.height, self.width = int(height), int(width)
+
+    def call(self, inputs):
+        x = floating(_tandem.convert(inputs))
+        h, w = int(x._sizes[-3]), int(x._sizes[-2])
+        if h >= self.height and w >= self.width:
+            top, left = (h - self.height) // 2, (w - self.width) // 2
+            return x[..., top : top + self.height, left : left + self.width, :]
+        from tandem import image
+
+        return image.resize(x, (self.height, self.width))
+
+
+class _RandomImage(Layer):
+    def __init__(self, seed=None, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        self.seed = seed
+
+    def call(self, inputs, training=True):
+        x = floating(_tandem.convert(inputs))
+        if not training:
+            return x
+        single = x._rank == 3
+        y = self._changed(_tandem.expand_dims(x, 0) if single else x)
+        return _tandem.squeeze(y, [0]) if single else y
+
+    def _chance(self, x, low=0.0, high=1.0):
+        """A random number for each image."""
+        return _tandem.random_uniform((x._sizes[0], 1, 1, 1), float(low), float(high), x._code, self.seed)
+
+
+class RandomFlip(_RandomImage):
+    def __init__(self, mode="horizontal_and_vertical", seed=None, **kwargs):
+        super().__init__(seed, **kwargs)
+        self.mode = mode
+
+    def _changed(self, x):
+        if "horizontal" in self.mode:
+            x = _tandem.where(self._chance(x) < 0.5, x[:, :, ::-1], x)
+        if "vertical" in self.mode:
+            x = _tandem.where(self._chance(x) < 0.5, x[:, ::-1], x)
+        return x
+
+
+def _bounds(factor):
+    return (-abs(factor), abs(factor)) if isinstance(factor, (int, float)) else tuple(factor)
+
+
+class RandomBrightness(_RandomImage):
+    def __init__(self, factor, value_range=(0, 255), seed=None, **kwargs):
+        super().__init__(seed, **kwargs)
+        self.factor, self.value_range = factor, value_range
+
+    def _changed(self, x):
+        low, high = _bounds(self.factor)
+        scale = self.value_range[1] - self.value_range[0]
+        return _tandem.clip(x + self._chance(x, low, high) * float(scale), float(self.value_range[0]), float(self.value_range[1]))
+
+
+class RandomContrast(_RandomImage):
+    def __init__(self, factor, value_range=(0, 255), seed=None, **kwargs):
+        super().__init__(seed, **kwargs)
+        self.factor = factor
+
+    def _changed(self, x):
+        low, high = _bounds(self.factor)
+        mean = _tandem.reduce_mean(x, [1, 2], True)
+        return (x - mean) * (1.0 + self._chance(x, low, high)) + mean
+
+
+class RandomCrop(_RandomImage):
+    def __init__(self, height, width, seed=None, **kwargs):
+        super().__init__(seed, **kwargs)
+        self.height, self.width = int(height), int(width)
+
+    def call(self, inputs, training=True):
+        x = floating(_tandem.convert(inputs))
+        if not training:
+            return CenterCrop(self.height, self.width)(x)
+        return super().call(x, training)
+
+    def _changed(self, x):
+        h, w = int(x._sizes[1]), int(x._sizes[2])
+        if h < self.height or w < self.width:
+            from tandem import image
+
+            return image.resize(x, (self.height, self.width))
+        for axis, size, wanted in ((1, h, self.height), (2, w, self.width)):
+            start = _tandem.random_integers((), 0, size - wanted + 1, 5, self.seed)
+            x = _tandem.gather(x, _tandem.range(0, wanted, 1, 5) + start, axis)
+        return x
+
+
+class _RandomAffine(_RandomImage):
+    """Images taken at other places, which a matrix for each image gives."""
+
+    def __init__(self, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, **kwargs):
+        super().__init__(seed, **kwargs)
+        self.fill_mode, self.interpolation, self.fill_value = fill_mode, interpolation, fill_value
+
+    def _sampled(self, x, ys, xs):
+        """Bilinear values at the places [batch, height, width]; beyond the edge as the fill mode says."""
+        n, h, w, c = x._sizes
+        h, w = int(h), int(w)
+
+        def inside(p, size):
+            if self.fill_mode == "reflect":
+                period = 2.0 * size
+                p = _tandem.mod(p + 0.5, period)
+                return _tandem.clip(_tandem.where(p < size, p, period - p) - 0.5, 0.0, size - 1.0)
+            if self.fill_mode == "wrap":
+                return _tandem.clip(_tandem.mod(p, float(size)), 0.0, size - 1.0)
+            return _tandem.clip(p, 0.0, size - 1.0)
+
+        py, px = inside(ys, h), inside(xs, w)
+        y0, x0 = _tandem.floor(py), _tandem.floor(px)
+        flat = _tandem.reshape(x, [n, h * w, c])
+        total = None
+        for dy in (0, 1):
+            for dx in (0, 1):
+                yy = _tandem.minimum(y0 + float(dy), h - 1.0)
+                xx = _tandem.minimum(x0 + float(dx), w - 1.0)
+                weight = (1 - _tandem.abs(py - (y0 + float(dy)))) * (1 - _tandem.abs(px - (x0 + float(dx))))
+                place = _tandem.cast(yy * float(w) + xx, 5)
+                part = _ops._batched_gather(flat, _tandem.reshape(place, [n, h * w]), 1, 1)
+                part = part * _tandem.reshape(weight, [n, h * w, 1])
+                total = part if total is None else total + part
+        y = _tandem.reshape(total, [n, h, w, c])
+        if self.fill_mode == "constant":
+            seen = _tandem.logical_and(_tandem.logical_and(ys >= -0.5, ys <= h - 0.5), _tandem.logical_and(xs >= -0.5, xs <= w - 0.5))
+            y = _tandem.where(_tandem.expand_dims(seen, -1), y, _tandem.fill((), float(self.fill_value), x._code))
+        return y
+
+    def _grid(self, x):
+        h, w = int(x._sizes[1]), int(x._sizes[2])
+        ys, xs = np.meshgrid(np.arange(h, dtype=np.float32), np.arange(w, dtype=np.float32), indexing="ij")
+        return _tandem.convert(ys[None]), _tandem.convert(xs[None]), h, w
+
+    def _number(self, x, low, high):
+        return _tandem.random_uniform((x._sizes[0], 1, 1), float(low), float(high), x._code, self.seed)
+
+
+class RandomRotation(_RandomAffine):
+    def __init__(self, factor, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, value_range=None, **kwargs):
+        super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
+        self.factor = factor
+
+    def _changed(self, x):
+        low, high = _bounds(self.factor)
+        angle = self._number(x, low, high) * float(2 * np.pi)
+        ys, xs, h, w = self._grid(x)
+        cy, cx = (h - 1) / 2.0, (w - 1) / 2.0
+        sin, cos = _tandem.sin(angle), _tandem.cos(angle)
+        return self._sampled(x, (xs - cx) * sin + (ys - cy) * cos + cy, (xs - cx) * cos - (ys - cy) * sin + cx)
+
+
+class RandomZoom(_RandomAffine):
+    def __init__(self, height_factor, width_factor=None, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, **kwargs):
+        super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
+        self.height_factor, self.width_factor = height_factor, width_factor
+
+    def _changed(self, x):
+        zy = 1.0 + self._number(x, *_bounds(self.height_factor))
+        zx = zy if self.width_factor is None else 1.0 + self._number(x, *_bounds(self.width_factor))
+        ys, xs, h, w = self._grid(x)
+        cy, cx = (h - 1) / 2.0, (w - 1) / 2.0
+        return self._sampled(x, (ys - cy) * zy + cy, (xs - cx) * zx + cx)
+
+
+class RandomTranslation(_RandomAffine):
+    def __init__(self, height_factor, width_factor, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, **kwargs):
+        super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
+        self.height_factor, self.width_factor = height_factor, width_factor
+
+    def _changed(self, x):
+        ys, xs, h, w = self._grid(x)
+        dy, dx = self._number(x, *_bounds(self.height_factor)) * float(h), self._number(x, *_bounds(self.width_factor)) * float(w)
+        zero = _tandem.zeros_like(dy)
+        return self._sampled(x, ys - dy + zero * xs, xs - dx + zero * ys)
+
+
+class CategoryEncoding(Layer):
+    def __init__(self, num_tokens=None, output_mode="multi_hot", sparse=False, **kwargs):
+        super().__init__(**kwargs)
+        self.num_tokens, self.output_mode = int(num_tokens), output_mode
+        self.autocast = False
+
+    def call(self, inputs, count_weights=None):
+        x = _tandem.cast(inputs, 5)
+        if self.output_mode == "one_hot":
+            if x._rank and x._sizes[-1] == 1:
+                x = _tandem.squeeze(x, [-1])
+            return _tandem.one_hot(x, self.num_tokens, 1.0, 0.0, 0)
+        hot = _tandem.one_hot(x, self.num_tokens, 1.0, 0.0, 0)
+        if self.output_mode == "count":
+            if count_weights is not None:
+                hot = hot * _tandem.expand_dims(_tandem.cast(count_weights, 0), -1)
+            return _tandem.reduce_sum(hot, -2, False)
+        return _tandem.reduce_max(hot, -2, False)
+
+
+class Discretization(Layer):
+    def __init__(self, bin_boundaries=None, num_bins=None, epsilon=0.01, output_mode="int", **kwargs):
+        super().__init__(**kwargs)
+        self.bin_boundaries, self.num_bins, self.output_mode = bin_boundaries, num_bins, output_mode
+
+    def adapt(self, data, batch_size=None, steps=None):
+        array = np.concatenate([np.ravel(np.asarray(v)) for v in data]) if hasattr(data, "_open") else np.ravel(np.asarray(data))
+        self.bin_boundaries = np.quantile(array, np.linspace(0, 1, self.num_bins + 1)[1:-1]).tolist()
+
+    def call(self, inputs):
+        bins = _ops.searchsorted(_tandem.convert(np.asarray(self.bin_boundaries, np.float32)), floating(_tandem.convert(inputs)), "right")
+        if self.output_mode == "int":
+            return bins
+        return _tandem.one_hot(bins, len(self.bin_boundaries) + 1, 1.0, 0.0, 0)
+
+
+class _Lookup(Layer):
+    """Numbers of words or values; done on the host."""
+
+    def __init__(self, vocabulary=None, num_oov_indices=1, mask_token=None, oov_token=None, max_tokens=None, output_mode="int", invert=False, **kwargs):
+        for name in ("encoding", "idf_weights", "sparse", "pad_to_max_tokens", "vocabulary_dtype"):
+            kwargs.pop(name, None)
+        super().__init__(**kwargs)
+        self.num_oov_indices, self.mask_token, self.oov_token, self.max_tokens = num_oov_indices, mask_token, oov_token, max_tokens
+        self.output_mode, self.invert = output_mode, invert
+        self.autocast = False
+        self._words = []
+        if vocabulary is not None:
+            if isinstance(vocabulary, str):
+                with open(vocabulary, encoding="utf-8") as file:
+                    vocabulary = file.read().splitlines()
+            self.set_vocabulary(vocabulary)
+
+    def _special(self):
+        return ([self.mask_token] if self.mask_token is not None else []) + [self.oov_token] * self.num_oov_indices
+
+    def set_vocabulary(self, vocabulary, idf_weights=None):
+        words = [self._plain(w) for w in (vocabulary.numpy().tolist() if hasattr(vocabulary, "numpy") else np.asarray(vocabulary).tolist())]
+        special = self._special()
+        if words[: len(special)] == special:
+            words = words[len(special) :]
+        self._words = words
+        self._table = {w: i + len(special) for i, w in enumerate(words)}
+
+    def adapt(self, data, batch_size=None, steps=None):
+        from collections import Counter
+
+        counts = Counter()
+        batches = data if hasattr(data, "_open") else [data]
+        for batch in batches:
+            values = batch.numpy() if hasattr(batch, "numpy") else np.asarray(batch)
+            counts.update(self._plain(v) for v in np.ravel(values).tolist())
+        words = sorted(counts, key=lambda w: (-counts[w], w) if not isinstance(w, str) else (-counts[w], [-ord(c) for c in w]))
+        if self.max_tokens is not None:
+            words = words[: self.max_tokens - len(self._special())]
+        self.set_vocabulary(np.array(words, dtype=object))
+
+    def get_vocabulary(self, include_special_tokens=True):
+        return (self._special() if include_special_tokens else []) + list(self._words)
+
+    def vocabulary_size(self):
+        return len(self.get_vocabulary())
+
+    def call(self, inputs):
+        if self.invert:
+            from tandem.strings import StringTensor
+
+            words = self.get_vocabulary()
+            array = np.asarray(inputs.numpy() if hasattr(inputs, "numpy") else inputs)
+            found = [words[i] if 0 <= i < len(words) else self.oov_token for i in np.ravel(array).tolist()]
+            return StringTensor(np.array(found, dtype=object).reshape(array.shape)) if self._is_text else _tandem.convert(np.array(found).reshape(array.shape))
+        values = inputs.numpy() if hasattr(inputs, "numpy") else np.asarray(inputs)
+        values = np.asarray(values, dtype=object)
+        numbers = np.array([self._number_of(self._plain(v)) for v in values.ravel().tolist()], np.int64).reshape(values.shape)
+        if self.output_mode == "int":
+            return _tandem.convert(numbers)
+        hot = _tandem.one_hot(_tandem.convert(numbers), self.vocabulary_size(), 1.0, 0.0, 0)
+        if self.output_mode == "one_hot":
+            return _tandem.squeeze(hot, [-2]) if hot._rank > 2 and hot._sizes[-2] == 1 else hot
+        return _tandem.reduce_max(hot, -2, False) if self.output_mode == "multi_hot" else _tandem.reduce_sum(hot, -2, False)
+
+    def _number_of(self, value):
+        if self.mask_token is not None and value == self.mask_token:
+            return 0
+        found = self._table.get(value)
+        if found is not None:
+            return found
+        if self.num_oov_indices == 0:
+            raise ValueError(f"{value!r} is not in the vocabulary, and there is no number for unknown values")
+        return 1 if self.mask_token is not None else 0
+
+    __call__ = lambda self, inputs, **kwargs: self.call(inputs)  # noqa: E731
+
+
+class StringLookup(_Lookup):
+    _is_text = True
+
+    def __init__(self, max_tokens=None, num_oov_indices=1, mask_token=None, oov_token="[UNK]", vocabulary=None, **kwargs):
+        super().__init__(vocabulary, num_oov_indices, mask_token, oov_token, max_tokens, **kwargs)
+
+    @staticmethod
+    def _plain(value):
+        return value.decode() if isinstance(value, bytes) else str(value)
+
+
+class IntegerLookup(_Lookup):
+    _is_text = False
+
+    def __init__(self, max_tokens=None, num_oov_indices=1, mask_token=None, oov_token=-1, vocabulary=None, **kwargs):
+        super().__init__(vocabulary, num_oov_indices, mask_token, oov_token, max_tokens, **kwargs)
+
+    @staticmethod
+    def _plain(value):
+        return int(value)
+
+
+class TextVectorization(Layer):
+    """Texts as sequences of numbers of words; done on the host."""
+
+    def __init__(self, max_tokens=None, standardize="lower_and_strip_punctuation", split="whitespace", ngrams=None, output_mode="int", output_sequence_length=None, pad_to_max_tokens=False, vocabulary=None, **kwargs):
+        super().__init__(**{k: v for k, v in kwargs.items() if k in ("name", "dtype", "trainable")})
+        self.max_tokens, self.standardize, self.split, self.ngrams = max_tokens, standardize, split, ngrams
+        self.output_mode, self.output_sequence_length = output_mode, output_sequence_length
+        self._lookup = StringLookup(max_tokens, mask_token="" if output_mode == "int" else None, name=f"{self.name}_lookup")
+        if vocabulary is not None:
+            self._lookup.set_vocabulary(np.array(vocabulary, dtype=object))
+
+    def _tokens(self, text):
+        import re
+
+        text = text.decode() if isinstance(text, bytes) else str(text)
+        if callable(self.standardize):
+            from tandem.strings import StringTensor
+
+            text = self.standardize(StringTensor(text)).numpy().decode()
+        elif self.standardize:
+            if "lower" in self.standardize:
+                text = text.lower()
+            if "strip_punctuation" in self.standardize:
+                text = re.sub(r"""[!"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~\']""", "", text)
+        words = list(text) if self.split == "character" else text.split() if self.split == "whitespace" else [text]
+        if self.ngrams:
+            sizes = range(1, self.ngrams + 1) if isinstance(self.ngrams, int) else self.ngrams
+            words = [" ".join(words[i : i + n]) for n in sizes for i in range(len(words) - n + 1)]
+        return words
+
+    def adapt(self, data, batch_size=None, steps=None):
+        from collections import Counter
+
+        counts = Counter()
+        for batch in data if hasattr(data, "_open") else [data]:
+            values = batch.numpy() if hasattr(batch, "numpy") else np.asarray(batch, dtype=object)
+            for text in np.ravel(np.asarray(values, dtype=object)).tolist():
+                counts.update(self._tokens(text))
+        words = sorted(counts, key=lambda w: (-counts[w], [-ord(c) for c in w]))
+        if self.max_tokens is not None:
+            words = words[: self.max_tokens - len(self._lookup._special())]
+        self._lookup.set_vocabulary(np.array(words, dtype=object))
+
+    def set_vocabulary(self, vocabulary, idf_weights=None):
+        self._lookup.set_vocabulary(np.array(list(vocabulary), dtype=object))
+
+    def get_vocabulary(self, include_special_tokens=True):
+        return self._lookup.get_vocabulary(include_special_tokens)
+
+    def vocabulary_size(self):
+        return self._lookup.vocabulary_size()
+
+    def __call__(self, inputs, **kwargs):
+        values = inputs.numpy() if hasattr(inputs, "numpy") else inputs
+        values = np.asarray(values, dtype=object)
+        single = values.ndim == 0
+        rows = [[self._lookup._number_of(w) for w in self._tokens(t)] for t in np.atleast_1d(values).reshape(-1).tolist()]
+        if self.output_mode == "int":
+            length = self.output_sequence_length or max((len(r) for r in rows), default=0)
+            out = np.zeros((len(rows), length), np.int64)
+            for row, own in zip(out, rows):
+                row[: len(own)] = own[:length]
+        else:
+            out = np.zeros((len(rows), self.vocabulary_size()), np.float32)
+            for row, own in zip(out, rows):
+                for i in own:
+                    row[i] = 1 if self.output_mode == "multi_hot" else row[i] + 1
+        return _tandem.convert(out[0] if single else out)
+
+
+class Hashing(Layer):
+    def __init__(self, num_bins, mask_value=None, salt=None, output_mode="int", **kwargs):
+        super().__init__(**kwargs)
+        self.num_bins = num_bins
+        self.autocast = False
+
+    def __call__(self, inputs):
+        import zlib
+
+        values = np.asarray(inputs.numpy() if hasattr(inputs, "numpy") else inputs, dtype=object)
+        text = lambda v: v if isinstance(v, bytes) else str(v).encode()  # noqa: E731
+        return _tandem.convert(np.array([zlib.crc32(text(v)) % self.num_bins for v in values.ravel()], np.int64).reshape(values.shape))

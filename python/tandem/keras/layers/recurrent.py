@@ -1,0 +1,381 @@
+"""Recurrent layers. A sequence is walked step by step while the function is traced."""
+
+import numpy as np
+
+import _tandem
+from tandem import _ops, nest
+from tandem.keras import activations, constraints, initializers, regularizers
+from tandem.keras._layer import Layer
+from tandem.keras.layers.core import Wrapper, floating
+
+
+class _Cell(Layer):
+    _gates = 1
+
+    def __init__(self, units, activation="tanh", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None, kernel_constraint=None, recurrent_constraint=None, bias_constraint=None, dropout=0.0, recurrent_dropout=0.0, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if units <= 0:
+            raise ValueError(f"Received an invalid value for argument `units`, expected a positive integer, got {units}.")
+        self.units, self.activation, self.use_bias = int(units), activations.get(activation), use_bias
+        self.kernel_initializer, self.recurrent_initializer, self.bias_initializer = (initializers.get(i) for i in (kernel_initializer, recurrent_initializer, bias_initializer))
+        self.kernel_regularizer, self.recurrent_regularizer, self.bias_regularizer = (regularizers.get(i) for i in (kernel_regularizer, recurrent_regularizer, bias_regularizer))
+        self.kernel_constraint, self.recurrent_constraint, self.bias_constraint = (constraints.get(i) for i in (kernel_constraint, recurrent_constraint, bias_constraint))
+        self.dropout, self.recurrent_dropout = float(dropout), float(recurrent_dropout)
+        self.state_size, self.output_size = self.units, self.units
+
+    def build(self, input_shape):
+        wide = self.units * self._gates
+        self.kernel = self.add_weight((input_shape[-1], wide), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
+        self.recurrent_kernel = self.add_weight((self.units, wide), self.recurrent_initializer, regularizer=self.recurrent_regularizer, constraint=self.recurrent_constraint, name="recurrent_kernel")
+        self.bias = self._bias(wide) if self.use_bias else None
+        self.built = True
+
+    def _bias(self, wide):
+        return self.add_weight((wide,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
+
+    def project(self, x):
+        """What does not depend on the step before, for all steps at once."""
+        y = _tandem.matmul(x, self.kernel, False, False)
+        return y if self.bias is None else y + self.bias
+
+    def get_initial_state(self, batch_size=None, inputs=None, dtype=None):
+        size = inputs._sizes[0] if inputs is not None else getattr(batch_size, "_size", batch_size)
+        count = len(self.state_size) if isinstance(self.state_size, (list, tuple)) else 1
+        return [_tandem.fill((size, self.units), 0.0, 0) for _ in range(count)]
+
+    def call(self, inputs, states, training=False):
+        single = not isinstance(states, (list, tuple))
+        x = inputs
+        if training and self.dropout:
+            x = _tandem.dropout(x, self.dropout, None)
+        output, states = self.step(self.project(x), [states] if single else list(states))
+        return output, states[0] if single else states
+
+
+class SimpleRNNCell(_Cell):
+    def step(self, projected, states):
+        h = self.activation(projected + _tandem.matmul(states[0], self.recurrent_kernel, False, False))
+        return h, [h]
+
+
+class LSTMCell(_Cell):
+    _gates = 4
+
+    def __init__(self, units, activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, **kwargs):
+        super().__init__(units, activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, **kwargs)
+        self.recurrent_activation, self.unit_forget_bias = activations.get(recurrent_activation), unit_forget_bias
+        self.state_size = [self.units, self.units]
+
+    def _bias(self, wide):
+        if not self.unit_forget_bias:
+            return super()._bias(wide)
+
+        def start(shape, dtype=None):
+            n = self.units
+            own = self.bias_initializer
+            return _tandem.concat([own((n,), dtype), _tandem.fill((n,), 1.0, 0), own((2 * n,), dtype)], 0)
+
+        return self.add_weight((wide,), start, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
+
+    def step(self, projected, states):
+        h, c = states
+        z = projected + _tandem.matmul(h, self.recurrent_kernel, False, False)
+        i, f, g, o = _tandem.split(z, 4, -1)
+        c = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(g)
+        h = self.recurrent_activation(o) * self.activation(c)
+        return h, [h, c]
+
+
+class GRUCell(_Cell):
+    _gates = 3
+
+    def __init__(self, units, activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", reset_after=True, **kwargs):
+        super().__init__(units, activation, use_bias, kernel_initializer, recurrent_initializer, bias_initializer, **kwargs)
+        self.recurrent_activation, self.reset_after = activations.get(recurrent_activation), reset_after
+
+    def _bias(self, wide):
+        shape = (2, wide) if self.reset_after else (wide,)
+        return self.add_weight(shape, self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
+
+    def project(self, x):
+        y = _tandem.matmul(x, self.kernel, False, False)
+        if self.bias is None:
+            return y
+        return y + (self.bias[0] if self.reset_after else self.bias)
+
+    def step(self, projected, states):
+        h = states[0]
+        n = self.units
+        xz, xr, xh = _tandem.split(projected, 3, -1)
+        if self.reset_after:
+            inner = _tandem.matmul(h, self.recurrent_kernel, False, False)
+            if self.bias is not None:
+                inner = inner + self.bias[1]
+            rz, rr, rh = _tandem.split(inner, 3, -1)
+            z, r = self.recurrent_activation(xz + rz), self.recurrent_activation(xr + rr)
+            candidate = self.activation(xh + r * rh)
+        else:
+            kernel = self.recurrent_kernel.read_value()
+            inner = _tandem.matmul(h, kernel[:, : 2 * n], False, False)
+            rz, rr = _tandem.split(inner, 2, -1)
+            z, r = self.recurrent_activation(xz + rz), self.recurrent_activation(xr + rr)
+            candidate = self.activation(xh + _tandem.matmul(r * h, kernel[:, 2 * n :], False, False))
+        h = z * h + (1.0 - z) * candidate
+        return h, [h]
+
+
+class StackedRNNCells(Layer):
+    def __init__(self, cells, **kwargs):
+        super().__init__(**kwargs)
+        self.cells = list(cells)
+
+    @property
+    def state_size(self):
+        return [c.state_size for c in self.cells]
+
+    @property
+    def output_size(self):
+        return self.cells[-1].output_size
+
+    def get_initial_state(self, batch_size=None, inputs=None, dtype=None):
+        return [c.get_initial_state(batch_size, inputs) for c in self.cells]
+
+    def call(self, inputs, states, training=False):
+        new = []
+        for cell, own in zip(self.cells, states):
+            own = own if isinstance(own, (list, tuple)) else [own]
+            inputs, after = cell(inputs, own, training=training) if "training" in cell.call.__code__.co_varnames else cell(inputs, own)
+            new.append(after)
+        return inputs, new
+
+
+class RNN(Layer):
+    """A cell walked along sequences [batch, steps, features]."""
+
+    def __init__(self, cell, return_sequences=False, return_state=False, go_backwards=False, stateful=False, unroll=False, zero_output_for_mask=False, time_major=False, **kwargs):
+        super().__init__(**kwargs)
+        if isinstance(cell, (list, tuple)):
+            cell = StackedRNNCells(cell)
+        self.cell = cell
+        self.return_sequences, self.return_state, self.go_backwards, self.stateful = return_sequences, return_state, go_backwards, stateful
+        self.unroll, self.zero_output_for_mask = unroll, zero_output_for_mask
+        self.supports_masking = True
+        self.states = None
+
+    def build(self, sequences_shape, initial_state_shape=None):
+        shape = sequences_shape[0] if isinstance(sequences_shape, list) else sequences_shape
+        if not self.cell.built and hasattr(self.cell, "build"):
+            self.cell.build((shape[0],) + tuple(shape[2:]))
+            self.cell.built = True
+        self.built = True
+
+    def _build_for(self, args, kwargs):
+        from tandem._state import init_scope
+        from tandem.keras._layer import _shape_of
+
+        with self._strategy_scope(), init_scope():
+            shape = _shape_of(args[0])
+            self.build(shape[0] if isinstance(shape, list) else shape)
+        self.built = True
+        if self._tandem_initial_weights is not None:
+            self.set_weights(self._tandem_initial_weights)
+            self._tandem_initial_weights = None
+
+    def get_initial_state(self, batch_size):
+        return self.cell.get_initial_state(batch_size=batch_size)
+
+    def reset_states(self, states=None):
+        self.states = None
+
+    reset_state = reset_states
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        if isinstance(sequences, (list, tuple)):
+            sequences, initial_state = sequences[0], list(sequences[1:])
+        if isinstance(mask, (list, tuple)):
+            mask = mask[0]
+        x = floating(_tandem.convert(sequences))
+        if not isinstance(x._sizes[1], int):
+            raise ValueError("the number of steps of a sequence must be known")
+        if initial_state is None:
+            initial_state = self.states if self.stateful and self.states is not None else self.cell.get_initial_state(inputs=x) if "inputs" in self.cell.get_initial_state.__code__.co_varnames else self.cell.get_initial_state(x._sizes[0])
+        states = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
+        states = [s if isinstance(s, (list, tuple)) else _tandem.convert(s) for s in states]
+        fast = isinstance(self.cell, _Cell) and type(self.cell).call is _Cell.call
+        if training and fast and self.cell.dropout:
+            keep = _tandem.dropout(_tandem.fill([x._sizes[0], 1, x._sizes[2]], 1.0, x._code), self.cell.dropout, None)
+            x = x * keep
+        if training and fast and self.cell.recurrent_dropout:
+            self._recurrent_mask = _tandem.dropout(_tandem.fill([x._sizes[0], self.cell.units], 1.0, x._code), self.cell.recurrent_dropout, None)
+        else:
+            self._recurrent_mask = None
+        steps = _tandem.unstack(self.cell.project(x) if fast else x, 1)
+        masks = _tandem.unstack(mask, 1) if mask is not None else [None] * len(steps)
+        if self.go_backwards:
+            steps, masks = steps[::-1], masks[::-1]
+        outputs, output = [], None
+        for step, own in zip(steps, masks):
+            if fast:
+                given = states if self._recurrent_mask is None else [states[0] * self._recurrent_mask] + states[1:]
+                new, after = self.cell.step(step, given)
+            else:
+                new, after = self._cell_call(step, states, training)
+            after = list(after) if isinstance(after, (list, tuple)) else [after]
+            if own is not None:
+                chosen = _tandem.expand_dims(own, -1)
+                before = output if output is not None else _tandem.zeros_like(new)
+                new = _tandem.where(chosen, new, _tandem.zeros_like(new) if self.zero_output_for_mask else before)
+                after = nest.map_structure(lambda a, b: _tandem.where(chosen, a, b), after, states)
+            output, states = new, after
+            if self.return_sequences:
+                outputs.append(new)
+        if self.stateful:
+            self.states = states
+        result = _tandem.stack(outputs, 1) if self.return_sequences else output
+        return [result] + nest.flatten(states) if self.return_state else result
+
+    def _cell_call(self, step, states, training):
+        from tandem.keras._layer import _parameters
+
+        names, _, _ = _parameters(self.cell.call)
+        return self.cell(step, states, training=training) if "training" in names else self.cell(step, states)
+
+    def compute_mask(self, sequences, mask=None):
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        return mask if self.return_sequences else None
+
+    def __call__(self, sequences, initial_state=None, **kwargs):
+        if initial_state is not None:
+            kwargs["initial_state"] = initial_state
+        return super().__call__(sequences, **kwargs)
+
+
+_RNN_NAMES = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll", "zero_output_for_mask", "time_major")
+_LAYER_NAMES = ("name", "dtype", "trainable", "input_shape", "batch_input_shape", "activity_regularizer", "input_dim", "weights", "batch_shape")
+
+
+def _recurrent(name, cell_class):
+    def __init__(self, units, *args, **kwargs):
+        own = {k: kwargs.pop(k) for k in list(kwargs) if k in _RNN_NAMES}
+        layer = {k: kwargs.pop(k) for k in list(kwargs) if k in _LAYER_NAMES}
+        kwargs.pop("use_cudnn", None), kwargs.pop("implementation", None), kwargs.pop("input_length", None)
+        cell = cell_class(units, *args, **kwargs, name=name.lower() + "_cell")
+        RNN.__init__(self, cell, **own, **layer)
+        self.units = cell.units
+
+    def get_config(self):
+        args, kwargs = self._init_args
+        config = {"name": self.name, **kwargs}
+        import inspect
+
+        names = list(inspect.signature(cell_class.__init__).parameters)[1:]
+        for n, value in zip(names, args):
+            config[n] = value
+        config["name"] = self.name
+        return config
+
+    members = {"__init__": __init__, "get_config": get_config, "__module__": __name__}
+    for each in ("kernel", "recurrent_kernel", "bias", "activation", "dropout", "recurrent_dropout"):
+        members[each] = property(lambda self, each=each: getattr(self.cell, each))
+    return type(name, (RNN,), members)
+
+
+SimpleRNN = _recurrent("SimpleRNN", SimpleRNNCell)
+LSTM = _recurrent("LSTM", LSTMCell)
+GRU = _recurrent("GRU", GRUCell)
+
+
+class Bidirectional(Layer):
+    """A recurrent layer forwards and one backwards."""
+
+    def __init__(self, layer, merge_mode="concat", weights=None, backward_layer=None, **kwargs):
+        super().__init__(**kwargs)
+        self.forward_layer = layer
+        if backward_layer is None:
+            config = layer.get_config()
+            config["go_backwards"] = not layer.go_backwards
+            config["name"] = f"backward_{layer.name}"
+            backward_layer = type(layer).from_config(config)
+        self.backward_layer, self.merge_mode = backward_layer, merge_mode
+        self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
+        self.supports_masking = True
+
+    def build(self, sequences_shape, initial_state_shape=None):
+        self.built = True
+
+    @property
+    def layer(self):
+        return self.forward_layer
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        kwargs = {"mask": mask, "training": training}
+        half = None if initial_state is None else len(initial_state) // 2
+        ahead = self.forward_layer(sequences, initial_state=None if half is None else list(initial_state[:half]), **kwargs)
+        back = self.backward_layer(sequences, initial_state=None if half is None else list(initial_state[half:]), **kwargs)
+        states = []
+        if self.return_state:
+            states = list(ahead[1:]) + list(back[1:])
+            ahead, back = ahead[0], back[0]
+        if self.return_sequences:
+            back = _ops.reverse(back, [1])
+        mode = self.merge_mode
+        if mode == "concat":
+            output = _tandem.concat([ahead, back], -1)
+        elif mode == "sum":
+            output = ahead + back
+        elif mode == "ave":
+            output = (ahead + back) / 2.0
+        elif mode == "mul":
+            output = ahead * back
+        else:
+            output = [ahead, back]
+        if self.return_state:
+            return (output if isinstance(output, list) else [output]) + states
+        return output
+
+    def compute_mask(self, sequences, mask=None):
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        return mask if self.return_sequences else None
+
+
+class ConvLSTM2D(Layer):
+    def __init__(self, filters, kernel_size, strides=1, padding="valid", activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, return_sequences=False, return_state=False, go_backwards=False, dropout=0.0, recurrent_dropout=0.0, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        self.filters = int(filters)
+        pair = lambda v: (v, v) if isinstance(v, int) else tuple(v)  # noqa: E731
+        self.kernel_size, self.strides, self.padding = pair(kernel_size), pair(strides), padding.lower()
+        self.activation, self.recurrent_activation, self.use_bias = activations.get(activation), activations.get(recurrent_activation), use_bias
+        self.kernel_initializer, self.recurrent_initializer = initializers.get(kernel_initializer), initializers.get(recurrent_initializer)
+        self.unit_forget_bias, self.return_sequences, self.return_state, self.go_backwards = unit_forget_bias, return_sequences, return_state, go_backwards
+        self.dropout = dropout
+
+    def build(self, input_shape):
+        n = self.filters
+        self.kernel = self.add_weight(self.kernel_size + (input_shape[-1], 4 * n), self.kernel_initializer, name="kernel")
+        self.recurrent_kernel = self.add_weight(self.kernel_size + (n, 4 * n), self.recurrent_initializer, name="recurrent_kernel")
+        start = lambda shape, dtype=None: _tandem.convert(np.concatenate([np.zeros(n), np.ones(n) * float(self.unit_forget_bias), np.zeros(2 * n)]).astype(np.float32))  # noqa: E731
+        self.bias = self.add_weight((4 * n,), start, name="bias") if self.use_bias else None
+        self.built = True
+
+    def call(self, sequences, initial_state=None, mask=None, training=False):
+        x = floating(_tandem.convert(sequences))
+        if training and self.dropout:
+            x = _tandem.dropout(x, float(self.dropout), None)
+        steps = _tandem.unstack(x, 1)
+        if self.go_backwards:
+            steps = steps[::-1]
+        h = c = None
+        outputs = []
+        for step in steps:
+            z = _tandem.conv2d(step, self.kernel, self.strides, self.padding, (1, 1), 1)
+            if self.bias is not None:
+                z = z + self.bias
+            if h is None:
+                h = c = _tandem.zeros_like(z[..., : self.filters])
+            z = z + _tandem.conv2d(h, self.recurrent_kernel, (1, 1), "same", (1, 1), 1)
+            i, f, g, o = _tandem.split(z, 4, -1)
+            c = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(g)
+            h = self.recurrent_activation(o) * self.activation(c)
+            outputs.append(h)
+        result = _tandem.stack(outputs, 1) if self.return_sequences else h
+        return [result, h, c] if self.return_state else result

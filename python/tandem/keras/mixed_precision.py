@@ -1,0 +1,14 @@
+"""Dtype policies, keras.mixed_precision."""
+
+from tandem.keras._layer import DTypePolicy, dtype_policy, set_dtype_policy
+from tandem.keras.optimizers import LossScaleOptimizer  # noqa: F401
+
+Policy = DTypePolicy
+global_policy = dtype_policy
+set_global_policy = set_dtype_policy
+
+
+class experimental:
+    Policy = DTypePolicy
+    set_policy = staticmethod(set_dtype_policy)
+    global_policy = staticmethod(dtype_policy)

@@ -1,0 +1,663 @@
+"""Optimizers, keras.optimizers.
+
+SGD, RMSprop, Adagrad, Adam and AdamW are the library's, whose update of all variables is one fused kernel; the others,
+and those of users, are written in ops with slots of their own.
+"""
+
+import math
+
+import numpy as np
+
+import _tandem
+from tandem import _ops
+from tandem._state import init_scope, state
+from tandem._tensor import Tensor
+from tandem.keras import _objects
+from tandem.keras._variable import KerasVariable
+from tandem.keras.optimizers import schedules
+from tandem.keras.optimizers.schedules import LearningRateSchedule
+
+
+class _Rate:
+    """A learning rate that is read and set as Keras's variable is."""
+
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+
+    def __tandem_tensor__(self):
+        return _tandem.cast(self._optimizer._rate_tensor(), 0)
+
+    def numpy(self):
+        return np.float32(self.__tandem_tensor__().numpy())
+
+    def assign(self, value):
+        self._optimizer._set_rate(value)
+        return self
+
+    @property
+    def value(self):
+        return self.__tandem_tensor__()
+
+    def read_value(self):
+        return self.__tandem_tensor__()
+
+    shape, dtype, name = (), "float32", "learning_rate"
+
+    def __float__(self):
+        return float(self.numpy())
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.numpy(), dtype)
+
+    def __repr__(self):
+        return f"<learning rate {float(self)}>"
+
+    def __format__(self, spec):
+        return format(float(self), spec)
+
+
+def _arithmetic(name):
+    def call(self, other):
+        return getattr(self.__tandem_tensor__(), name)(other)
+
+    setattr(_Rate, name, call)
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "lt", "le", "gt", "ge", "neg"):
+    _arithmetic(f"__{_name}__") if _name != "neg" else None
+
+
+class Optimizer(_objects.Configured):
+    """Changes variables along gradients. One's own derives from it and has update_step()."""
+
+    def __init__(self, learning_rate=0.001, weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name=None, **kwargs):
+        legacy = kwargs.pop("lr", None)
+        kwargs.pop("decay", None)
+        kwargs.pop("jit_compile", None)
+        if kwargs:
+            raise ValueError(f"Argument(s) not recognized: {kwargs}")
+        if legacy is not None:
+            learning_rate = legacy
+        if sum(c is not None for c in (clipnorm, clipvalue, global_clipnorm)) > 1:
+            raise ValueError("Only one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set.")
+        self.name = name or _objects.auto_name(_objects.snake_case(type(self).__name__))
+        self.weight_decay, self.clipnorm, self.clipvalue, self.global_clipnorm = weight_decay, clipnorm, clipvalue, global_clipnorm
+        self.use_ema, self.ema_momentum, self.ema_overwrite_frequency = use_ema, ema_momentum, ema_overwrite_frequency
+        self.loss_scale_factor = loss_scale_factor
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        if isinstance(learning_rate, dict):
+            learning_rate = schedules.deserialize(learning_rate)
+        if callable(learning_rate) and not isinstance(learning_rate, (LearningRateSchedule, Tensor, _tandem.Variable)):
+            self._schedule = lambda step: learning_rate()
+        else:
+            self._schedule = learning_rate if isinstance(learning_rate, LearningRateSchedule) else None
+        if isinstance(learning_rate, (Tensor, _tandem.Variable, np.ndarray, _Rate)):
+            learning_rate = float(learning_rate)
+        self._learning_rate = learning_rate
+        self._native = None
+        self._slots = []
+        self._averages = None
+        self._iterations = None
+        self._rate = None
+        self.built = False
+        self._trainable_variables = []
+        from tandem.keras._layer import _current_strategy
+
+        self._tandem_strategy = _current_strategy()
+        self._make_state()
+
+    # ---- What the library's optimizers do ----
+
+    def _make_native(self, learning_rate, options):
+        """The library's optimizer, where there is one."""
+        return None
+
+    def _make_state(self):
+        pass
+
+    def _start(self):
+        """Makes the counter of steps and the rate, in the scope of the optimizer's strategy."""
+        if self._iterations is not None or self._native is not None:
+            return
+        with self._scope(), init_scope():
+            options = {
+                "clipnorm": self.clipnorm, "clipvalue": self.clipvalue, "global_clipnorm": self.global_clipnorm,
+                "gradient_accumulation_steps": self.gradient_accumulation_steps, "weight_decay": self.weight_decay,
+            }
+            rate = self._schedule if self._schedule is not None else float(self._learning_rate)
+            if type(self).update_step is Optimizer.update_step and not self._excluded_from_decay():
+                self._native = self._make_native(rate, options)
+            if self._native is None:
+                self._iterations = KerasVariable(np.int64(0), dtype="int64", trainable=False, name="iteration", path=f"{self.name}/iteration")
+                if self._schedule is None:
+                    self._rate = KerasVariable(np.float32(self._learning_rate), trainable=False, name="learning_rate", path=f"{self.name}/learning_rate")
+
+    def _excluded_from_decay(self):
+        return bool(getattr(self, "_excluded", None))
+
+    def _scope(self):
+        import contextlib
+
+        if self._tandem_strategy is None or state.in_replica:
+            return contextlib.nullcontext()
+        from tandem import distribute
+
+        return contextlib.nullcontext() if distribute.has_strategy() else self._tandem_strategy.scope()
+
+    @property
+    def iterations(self):
+        self._start()
+        return self._native.iterations if self._native is not None else self._iterations
+
+    def _rate_tensor(self):
+        self._start()
+        if self._native is not None:
+            return self._native.current_learning_rate()
+        if self._schedule is not None:
+            return _tandem.convert(self._schedule(self._iterations.read_value()))
+        return self._rate.read_value()
+
+    def _set_rate(self, value):
+        self._start()
+        if self._schedule is not None:
+            raise TypeError("This optimizer was created with a `LearningRateSchedule` object as its `learning_rate` constructor argument, hence its learning rate is not settable.")
+        value = float(value)
+        self._learning_rate = value
+        variable = self._native.learning_rate if self._native is not None else self._rate
+        variable.assign(_tandem.convert(value, variable._code))
+
+    @property
+    def learning_rate(self):
+        return _Rate(self)
+
+    @learning_rate.setter
+    def learning_rate(self, value):
+        if isinstance(value, LearningRateSchedule):
+            if self._native is not None or self._iterations is not None:
+                raise ValueError("the schedule of an optimizer is set before its first step")
+            self._schedule = self._learning_rate = value
+            return
+        self._set_rate(value)
+
+    lr = learning_rate
+
+    def _get_current_learning_rate(self):
+        return self._rate_tensor()
+
+    @property
+    def variables(self):
+        self._start()
+        if self._native is not None:
+            return list(self._native.variables())
+        return [self._iterations] + ([self._rate] if self._rate is not None else []) + list(self._slots)
+
+    weights = variables
+
+    def get_weights(self):
+        return [np.array(v.numpy()) for v in self.variables]
+
+    def set_weights(self, weights):
+        for v, value in zip(self.variables, weights):
+            v.assign(_tandem.convert(value, v._code))
+
+    # ---- Building ----
+
+    def build(self, variables):
+        self._start()
+        variables = [v for v in variables]
+        if self._native is not None:
+            with self._scope(), init_scope():
+                self._native.build(variables)
+        self._trainable_variables = variables
+        self._places = {id(v): i for i, v in enumerate(variables)}
+        self.built = True
+
+    def add_variable(self, shape, initializer="zeros", dtype=None, aggregation="none", layout=None, name=None):
+        from tandem.keras import initializers
+
+        with self._scope(), init_scope():
+            slot = KerasVariable(initializers.get(initializer), shape=tuple(shape), dtype=dtype or "float32", trainable=False, name=name or "slot", path=f"{self.name}/{name or 'slot'}")
+        self._slots.append(slot)
+        return slot
+
+    def add_variable_from_reference(self, reference_variable, name=None, initializer="zeros", variable_name=None, model_variable=None, shape=None, initial_value=None):
+        if not isinstance(reference_variable, _tandem.Variable):
+            reference_variable = model_variable
+        own = getattr(reference_variable, "path", None) or reference_variable.name
+        return self.add_variable(reference_variable.shape, initializer, reference_variable.dtype, name=f"{own.replace('/', '_')}_{name or variable_name or 'slot'}")
+
+    def add_optimizer_variables(self, trainable_variables, name, initializer="zeros"):
+        names = name if isinstance(name, (list, tuple)) else [name]
+        made = tuple([self.add_variable_from_reference(v, n, initializer) for v in trainable_variables] for n in names)
+        return made if isinstance(name, (list, tuple)) else made[0]
+
+    def add_slot(self, var, slot_name, initializer="zeros"):
+        return self.add_variable_from_reference(var, slot_name, initializer)
+
+    def _get_variable_index(self, variable):
+        return self._places[id(variable)]
+
+    # ---- Steps ----
+
+    def apply_gradients(self, grads_and_vars, name=None, skip_gradients_aggregation=False, **kwargs):
+        pairs = [(g, v) for g, v in grads_and_vars]
+        self.apply([g for g, _ in pairs], [v for _, v in pairs])
+        return self.iterations
+
+    def apply(self, grads, trainable_variables=None):
+        variables = list(trainable_variables) if trainable_variables is not None else self._trainable_variables
+        grads = list(grads)
+        if len(grads) != len(variables):
+            raise ValueError(f"{len(grads)} gradients for {len(variables)} variables")
+        kept = [(g, v) for g, v in zip(grads, variables) if g is not None]
+        if not kept:
+            if not variables:
+                return
+            raise ValueError(f"No gradients provided for any variable: {[v.name for v in variables]}.")
+        if len(kept) < len(grads):
+            import warnings
+
+            missing = [v.name for g, v in zip(grads, variables) if g is None]
+            warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)
+        if not self.built:
+            self.build(variables)
+        grads = [_tandem.convert(g) for g, _ in kept]
+        variables = [v for _, v in kept]
+        grads = [_tandem.cast(g, v._code) if g._code != v._code else g for g, v in zip(grads, variables)]
+        if self._native is not None:
+            self._native.apply_gradients(grads, variables)
+        else:
+            self._apply_by_ops(grads, variables)
+        for v in variables:
+            constraint = getattr(v, "constraint", None)
+            if constraint is not None:
+                v.assign(constraint(v.read_value()))
+        if self.use_ema:
+            self._follow(variables)
+
+    def _apply_by_ops(self, grads, variables):
+        for v in variables:
+            if id(v) not in self._places:
+                raise KeyError(f"The optimizer cannot recognize variable {v.name}: it was built with other variables.")
+        if state.in_replica:
+            grads = [_tandem.all_reduce("SUM", g) for g in grads]
+        if self.clipnorm:
+            grads = [_ops.clip_by_norm(g, float(self.clipnorm)) for g in grads]
+        elif self.global_clipnorm:
+            grads = _ops.clip_by_global_norm(grads, float(self.global_clipnorm))[0]
+        elif self.clipvalue:
+            grads = [_tandem.clip(g, -float(self.clipvalue), float(self.clipvalue)) for g in grads]
+        rate = _tandem.cast(self._rate_tensor(), 0)
+        if self.weight_decay:
+            for v in variables:
+                if self._use_weight_decay(v):
+                    v.assign_sub(v.read_value() * _tandem.cast(rate, v._code) * float(self.weight_decay))
+        for g, v in zip(grads, variables):
+            self.update_step(g, v, _tandem.cast(rate, v._code))
+        self._iterations.assign_add(1)
+
+    def _follow(self, variables):
+        if self._averages is None:
+            with self._scope(), init_scope():
+                self._averages = [(v, KerasVariable(v.numpy(), trainable=False, name="average")) for v in variables]
+        for v, average in self._averages:
+            average.assign(average.read_value() * self.ema_momentum + v.read_value() * (1 - self.ema_momentum))
+
+    def finalize_variable_values(self, var_list):
+        if self.use_ema:
+            for v, average in self._averages or ():
+                v.assign(average.read_value())
+
+    def update_step(self, gradient, variable, learning_rate):
+        raise NotImplementedError(f"{type(self).__name__} has no method update_step(gradient, variable, learning_rate)")
+
+    def _use_weight_decay(self, variable):
+        excluded = getattr(self, "_excluded", None)
+        if not excluded:
+            return True
+        variables, names = excluded
+        return id(variable) not in variables and not any(n in variable.name for n in names)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        self._excluded = ({id(v) for v in var_list or ()}, list(var_names or ()))
+
+    def minimize(self, loss, var_list=None, tape=None, **kwargs):
+        from tandem._tape import GradientTape
+
+        if callable(loss):
+            with GradientTape() as tape:
+                value = loss()
+            loss = value
+        variables = var_list() if callable(var_list) else list(var_list)
+        self.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+    def scale_loss(self, loss):
+        return loss
+
+    def get_scaled_loss(self, loss):
+        return loss
+
+    def get_unscaled_gradients(self, gradients):
+        return gradients
+
+    def assign(self, variable, value):
+        variable.assign(_tandem.cast(value, variable._code))
+
+    def assign_add(self, variable, value):
+        variable.assign_add(_tandem.cast(_tandem.convert(value, None, variable._code), variable._code))
+
+    def assign_sub(self, variable, value):
+        variable.assign_sub(_tandem.cast(_tandem.convert(value, None, variable._code), variable._code))
+
+    # ---- Configurations, checkpoints ----
+
+    def get_config(self):
+        rate = schedules.serialize(self._schedule) if isinstance(self._schedule, LearningRateSchedule) else float(self._learning_rate) if self._native is None and self._rate is None else float(self.learning_rate)
+        return {
+            "name": self.name, "learning_rate": rate, "weight_decay": self.weight_decay, "clipnorm": self.clipnorm,
+            "global_clipnorm": self.global_clipnorm, "clipvalue": self.clipvalue, "use_ema": self.use_ema,
+            "ema_momentum": self.ema_momentum, "ema_overwrite_frequency": self.ema_overwrite_frequency,
+            "gradient_accumulation_steps": self.gradient_accumulation_steps,
+        }
+
+    def _own_node(self):
+        self._start()
+        return self._native
+
+    def _trackable_children(self):
+        if self._native is not None:
+            return {}
+        return {v.path.replace("/", "_"): v for v in self.variables}
+
+    def save_own_variables(self, store):
+        for i, v in enumerate(self.variables):
+            store[str(i)] = v.numpy()
+
+    def load_own_variables(self, store):
+        for i, v in enumerate(self.variables):
+            v.assign(_tandem.convert(np.asarray(store[str(i)]), v._code))
+
+    def __deepcopy__(self, memo):
+        return type(self).from_config(self.get_config())
+
+    def __reduce__(self):
+        return _from_state, (type(self), self.get_config())
+
+    def __repr__(self):
+        return f"<{type(self).__name__} name={self.name}>"
+
+
+def _from_state(cls, config):
+    return cls.from_config(config)
+
+
+class SGD(Optimizer):
+    """Gradient descent, with momentum where it is not 0."""
+
+    def __init__(self, learning_rate=0.01, momentum=0.0, nesterov=False, weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name="SGD", **kwargs):
+        self.momentum, self.nesterov = momentum, nesterov
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name, **kwargs)
+
+    def _make_native(self, rate, options):
+        return _tandem.sgd(rate, float(self.momentum), bool(self.nesterov), options)
+
+    def get_config(self):
+        return {**super().get_config(), "momentum": self.momentum, "nesterov": self.nesterov}
+
+
+class RMSprop(Optimizer):
+    """RMSprop (Hinton, 2012)."""
+
+    def __init__(self, learning_rate=0.001, rho=0.9, momentum=0.0, epsilon=1e-7, centered=False, weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name="rmsprop", **kwargs):
+        self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name, **kwargs)
+
+    def _make_native(self, rate, options):
+        return _tandem.rmsprop(rate, float(self.rho), float(self.momentum), float(self.epsilon), bool(self.centered), options)
+
+    def get_config(self):
+        return {**super().get_config(), "rho": self.rho, "momentum": self.momentum, "epsilon": self.epsilon, "centered": self.centered}
+
+
+class Adagrad(Optimizer):
+    """Adagrad (Duchi, Hazan and Singer, 2011)."""
+
+    def __init__(self, learning_rate=0.001, initial_accumulator_value=0.1, epsilon=1e-7, weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name="adagrad", **kwargs):
+        self.initial_accumulator_value, self.epsilon = initial_accumulator_value, epsilon
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name, **kwargs)
+
+    def _make_native(self, rate, options):
+        return _tandem.adagrad(rate, float(self.initial_accumulator_value), float(self.epsilon), options)
+
+    def get_config(self):
+        return {**super().get_config(), "initial_accumulator_value": self.initial_accumulator_value, "epsilon": self.epsilon}
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2014)."""
+
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, amsgrad=False, weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name="adam", **kwargs):
+        self.beta_1, self.beta_2, self.epsilon, self.amsgrad = beta_1, beta_2, epsilon, amsgrad
+        super().__init__(learning_rate, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name, **kwargs)
+
+    def _make_native(self, rate, options):
+        return _tandem.adam(rate, float(self.beta_1), float(self.beta_2), float(self.epsilon), bool(self.amsgrad), options)
+
+    def get_config(self):
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon, "amsgrad": self.amsgrad}
+
+
+class AdamW(Adam):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2017)."""
+
+    def __init__(self, learning_rate=0.001, weight_decay=0.004, beta_1=0.9, beta_2=0.999, epsilon=1e-7, amsgrad=False, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name="adamw", **kwargs):
+        super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name, **kwargs)
+
+    def _make_native(self, rate, options):
+        return _tandem.adamw(rate, float(self.weight_decay), float(self.beta_1), float(self.beta_2), float(self.epsilon), bool(self.amsgrad), options)
+
+    def _apply_by_ops(self, grads, variables):
+        raise NotImplementedError("AdamW: exclude_from_weight_decay is not there for the fused update")
+
+    def _excluded_from_decay(self):
+        return False
+
+
+class _ByOps(Optimizer):
+    """An optimizer written in ops: slots by name for each variable."""
+
+    _slot_names = ()
+    _slot_start = {}
+
+    def __init__(self, learning_rate, name, **kwargs):
+        super().__init__(learning_rate, name=name, **kwargs)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._own = {n: [self.add_variable_from_reference(v, n, self._slot_start.get(n, "zeros")) for v in variables] for n in self._slot_names}
+
+    def _slot(self, name, variable):
+        return self._own[name][self._places[id(variable)]]
+
+    def _step(self, variable):
+        return _tandem.cast(self._iterations.read_value() + 1, variable._code)
+
+
+class Adadelta(_ByOps):
+    _slot_names = ("accumulated_grad", "accumulated_delta_var")
+
+    def __init__(self, learning_rate=0.001, rho=0.95, epsilon=1e-7, name="adadelta", **kwargs):
+        self.rho, self.epsilon = rho, epsilon
+        super().__init__(learning_rate, name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        seen, moved = self._slot("accumulated_grad", variable), self._slot("accumulated_delta_var", variable)
+        seen.assign(self.rho * seen.read_value() + (1 - self.rho) * _tandem.square(gradient))
+        delta = -_tandem.sqrt(moved.read_value() + self.epsilon) * gradient / _tandem.sqrt(seen.read_value() + self.epsilon)
+        moved.assign(self.rho * moved.read_value() + (1 - self.rho) * _tandem.square(delta))
+        variable.assign_add(learning_rate * delta)
+
+    def get_config(self):
+        return {**super().get_config(), "rho": self.rho, "epsilon": self.epsilon}
+
+
+class Adamax(_ByOps):
+    _slot_names = ("momentum", "norm")
+
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="adamax", **kwargs):
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        super().__init__(learning_rate, name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        m, u = self._slot("momentum", variable), self._slot("norm", variable)
+        power = _tandem.pow(_tandem.fill((), self.beta_1, variable._code), self._step(variable))
+        m.assign_add((gradient - m.read_value()) * (1 - self.beta_1))
+        u.assign(_tandem.maximum(self.beta_2 * u.read_value(), _tandem.abs(gradient)))
+        variable.assign_sub(learning_rate * m.read_value() / ((1 - power) * (u.read_value() + self.epsilon)))
+
+    def get_config(self):
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+
+
+class Nadam(_ByOps):
+    _slot_names = ("momentum", "velocity")
+
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="nadam", **kwargs):
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        super().__init__(learning_rate, name, **kwargs)
+
+    def build(self, variables):
+        if self.built:
+            return
+        super().build(variables)
+        self._u_product = self.add_variable((), "ones", name="product")
+
+    def _apply_by_ops(self, grads, variables):
+        step = _tandem.cast(self._iterations.read_value() + 1, 0)
+        decay = _tandem.fill((), 0.96, 0)
+        self._u_now = self.beta_1 * (1.0 - 0.5 * _tandem.pow(decay, 0.004 * step))
+        self._u_next = self.beta_1 * (1.0 - 0.5 * _tandem.pow(decay, 0.004 * (step + 1)))
+        self._u_product.assign(self._u_product.read_value() * self._u_now)
+        super()._apply_by_ops(grads, variables)
+
+    def update_step(self, gradient, variable, learning_rate):
+        m, v = self._slot("momentum", variable), self._slot("velocity", variable)
+        code = variable._code
+        product = _tandem.cast(self._u_product.read_value(), code)
+        now, following = _tandem.cast(self._u_now, code), _tandem.cast(self._u_next, code)
+        power = _tandem.pow(_tandem.fill((), self.beta_2, code), self._step(variable))
+        m.assign_add((gradient - m.read_value()) * (1 - self.beta_1))
+        v.assign_add((_tandem.square(gradient) - v.read_value()) * (1 - self.beta_2))
+        m_hat = following * m.read_value() / (1 - product * following) + (1 - now) * gradient / (1 - product)
+        v_hat = v.read_value() / (1 - power)
+        variable.assign_sub(m_hat * learning_rate / (_tandem.sqrt(v_hat) + self.epsilon))
+
+    def get_config(self):
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon}
+
+
+class Ftrl(_ByOps):
+    _slot_names = ("accumulator", "linear")
+
+    def __init__(self, learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1, l1_regularization_strength=0.0, l2_regularization_strength=0.0, l2_shrinkage_regularization_strength=0.0, beta=0.0, name="ftrl", **kwargs):
+        from tandem.keras.initializers import Constant
+
+        self.learning_rate_power, self.initial_accumulator_value = learning_rate_power, initial_accumulator_value
+        self.l1, self.l2, self.shrinkage, self.beta = l1_regularization_strength, l2_regularization_strength, l2_shrinkage_regularization_strength, beta
+        self._slot_start = {"accumulator": Constant(initial_accumulator_value)}
+        super().__init__(learning_rate, name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        seen, linear = self._slot("accumulator", variable), self._slot("linear", variable)
+        shrunk = gradient + 2 * self.shrinkage * variable.read_value()
+        total = seen.read_value() + _tandem.square(gradient)
+        power = -self.learning_rate_power
+        linear.assign_add(shrunk - (_tandem.pow(total, power) - _tandem.pow(seen.read_value(), power)) / learning_rate * variable.read_value())
+        quadratic = _tandem.pow(total, power) / learning_rate + 2 * (self.l2 + self.beta / (2.0 * learning_rate))
+        clipped = _tandem.clip(linear.read_value(), -float(self.l1), float(self.l1)) if self.l1 else 0.0
+        variable.assign((clipped - linear.read_value()) / quadratic)
+        seen.assign(total)
+
+
+class Lion(_ByOps):
+    _slot_names = ("momentum",)
+
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.99, name="lion", **kwargs):
+        self.beta_1, self.beta_2 = beta_1, beta_2
+        super().__init__(learning_rate, name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        m = self._slot("momentum", variable)
+        variable.assign_sub(learning_rate * _tandem.sign(m.read_value() * self.beta_1 + gradient * (1 - self.beta_1)))
+        m.assign(m.read_value() * self.beta_2 + gradient * (1 - self.beta_2))
+
+    def get_config(self):
+        return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2}
+
+
+class Lamb(_ByOps):
+    _slot_names = ("momentum", "velocity")
+
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="lamb", **kwargs):
+        self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
+        super().__init__(learning_rate, name, **kwargs)
+
+    def update_step(self, gradient, variable, learning_rate):
+        m, v, code = self._slot("momentum", variable), self._slot("velocity", variable), variable._code
+        step = self._step(variable)
+        m.assign_add((gradient - m.read_value()) * (1 - self.beta_1))
+        v.assign_add((_tandem.square(gradient) - v.read_value()) * (1 - self.beta_2))
+        m_hat = m.read_value() / (1 - _tandem.pow(_tandem.fill((), self.beta_1, code), step))
+        v_hat = _tandem.sqrt(v.read_value() / (1 - _tandem.pow(_tandem.fill((), self.beta_2, code), step))) + self.epsilon
+        update = m_hat / v_hat
+        norm = lambda x: _tandem.sqrt(_tandem.reduce_sum(x * x, None, False))  # noqa: E731
+        own, other = norm(variable.read_value()), norm(update)
+        ratio = _tandem.where(own > 0, _tandem.where(other > 0, own / _tandem.maximum(other, 1e-30), _tandem.ones_like(own)), _tandem.ones_like(own))
+        variable.assign_sub(ratio * learning_rate * update)
+
+
+class LossScaleOptimizer(Optimizer):
+    """Everything is computed in float32 here, so that no loss needs a scale: the inner optimizer itself."""
+
+    def __new__(cls, inner_optimizer, *args, **kwargs):
+        return inner_optimizer
+
+
+class legacy:
+    pass
+
+
+for _cls in (SGD, RMSprop, Adagrad, Adam, Adadelta, Adamax, Nadam, Ftrl):
+    setattr(legacy, _cls.__name__, _cls)
+legacy.Optimizer = Optimizer
+
+
+class experimental:
+    pass
+
+
+for _cls in (SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl):
+    setattr(experimental, _cls.__name__, _cls)
+experimental.Optimizer = Optimizer
+
+_NAMES = _objects.table(SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl, Lion, Lamb, rmsprop=RMSprop, sgd=SGD, adamw=AdamW)
+
+
+def get(identifier):
+    if isinstance(identifier, str) and identifier not in _NAMES:
+        identifier = identifier.lower()
+    if isinstance(identifier, dict) and "class_name" in identifier:
+        cls = _NAMES.get(identifier["class_name"]) or _NAMES.get(identifier["class_name"].lower())
+        if cls is not None:
+            return cls.from_config(identifier.get("config", {}))
+    return _objects.lookup("optimizer", identifier, _NAMES, Optimizer)
+
+
+def serialize(optimizer):
+    return {"class_name": type(optimizer).__name__, "config": optimizer.get_config(), "module": "keras.optimizers", "registered_name": None}
+
+
+def deserialize(config, custom_objects=None):
+    return get(config)

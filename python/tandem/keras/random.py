@@ -1,0 +1,82 @@
+"""Random numbers, keras.random."""
+
+import numpy as np
+
+import _tandem
+from tandem import dtypes
+from tandem import random as _random
+from tandem._state import state
+
+
+class SeedGenerator:
+    """A sequence of seeds."""
+
+    def __init__(self, seed=None, name=None, **kwargs):
+        self._initial_seed = seed
+        self._source = np.random.default_rng(seed)
+        self.seed = seed
+
+    def next(self, ordered=True):
+        return _tandem.convert(np.asarray(self._source.integers(0, 2**31 - 1, 2), np.int32))
+
+    def next_int(self):
+        return int(self._source.integers(0, 2**31 - 1))
+
+    def get_config(self):
+        return {"seed": self._initial_seed}
+
+
+def _seed(seed):
+    if seed is None:
+        return None
+    if isinstance(seed, SeedGenerator):
+        # A program that is traced draws other numbers at each run by itself.
+        return seed._initial_seed if state.tracing else seed.next_int()
+    return int(seed) % 2**63
+
+
+def _shape(shape):
+    return shape
+
+
+def normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
+    return _random.normal(shape, mean, stddev, dtype or "float32", _seed(seed))
+
+
+def uniform(shape, minval=0.0, maxval=1.0, dtype=None, seed=None):
+    return _random.uniform(shape, minval, maxval, dtype or "float32", _seed(seed))
+
+
+def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
+    return _random.truncated_normal(shape, mean, stddev, dtype or "float32", _seed(seed))
+
+
+def randint(shape, minval, maxval, dtype="int32", seed=None):
+    return _tandem.random_integers(shape, int(minval), int(maxval), dtypes.code_of(dtype), _seed(seed))
+
+
+def categorical(logits, num_samples, dtype="int32", seed=None):
+    return _random.categorical(logits, num_samples, dtype, _seed(seed))
+
+
+def dropout(inputs, rate, noise_shape=None, seed=None):
+    from tandem import nn
+
+    return nn.dropout(inputs, rate, noise_shape, _seed(seed))
+
+
+def shuffle(x, axis=0, seed=None):
+    return _tandem.random_shuffle(x, _seed(seed))
+
+
+def gamma(shape, alpha, dtype=None, seed=None):
+    return _random.gamma(shape, alpha, None, dtype or "float32", _seed(seed))
+
+
+def binomial(shape, counts, probabilities, dtype=None, seed=None):
+    return _random.stateless_binomial(shape, _seed(seed), counts, probabilities, dtype or "float32")
+
+
+def beta(shape, alpha, beta, dtype=None, seed=None):
+    a, b = gamma(shape, alpha, dtype, seed), gamma(shape, beta, dtype, None if seed is None else _seed(seed) + 1)
+    return a / (a + b)

@@ -1,0 +1,292 @@
+"""Small things around models, keras.utils."""
+
+import os
+
+import numpy as np
+
+import _tandem
+from tandem import _missing
+from tandem.keras._adapter import pack_x_y_sample_weight, unpack_x_y_sample_weight  # noqa: F401
+from tandem.keras.saving import (  # noqa: F401
+    CustomObjectScope, custom_object_scope, deserialize_keras_object, get_custom_objects, get_registered_name,
+    get_registered_object, register_keras_serializable, serialize_keras_object,
+)
+from tandem.keras.utils._plot import model_to_dot, plot_model  # noqa: F401
+
+
+def to_categorical(x, num_classes=None):
+    """Classes as one-hot rows."""
+    if isinstance(x, _tandem.Tensor):
+        if num_classes is None:
+            num_classes = int(_tandem.reduce_max(x, None, False)) + 1
+        return _tandem.one_hot(_tandem.cast(x, 5), int(num_classes), 1.0, 0.0, 0)
+    x = np.array(x, dtype="int64")
+    shape = x.shape
+    if shape and shape[-1] == 1 and len(shape) > 1:
+        shape = shape[:-1]
+    x = x.reshape(-1)
+    num_classes = int(num_classes or np.max(x) + 1)
+    result = np.zeros((len(x), num_classes))
+    result[np.arange(len(x)), x] = 1
+    return result.reshape(shape + (num_classes,))
+
+
+def normalize(x, axis=-1, order=2):
+    norm = np.atleast_1d(np.linalg.norm(x, order, axis))
+    norm[norm == 0] = 1
+    return x / np.expand_dims(norm, axis)
+
+
+def set_random_seed(seed):
+    import random
+
+    from tandem.random import set_seed
+
+    random.seed(seed)
+    np.random.seed(seed)
+    set_seed(seed)
+
+
+class PyDataset:
+    """Batches by their numbers."""
+
+    def __init__(self, workers=1, use_multiprocessing=False, max_queue_size=10):
+        self.workers, self.use_multiprocessing, self.max_queue_size = workers, use_multiprocessing, max_queue_size
+
+    def __getitem__(self, index):
+        raise NotImplementedError
+
+    def __len__(self):
+        return self.num_batches
+
+    @property
+    def num_batches(self):
+        raise NotImplementedError
+
+    def on_epoch_begin(self):
+        pass
+
+    def on_epoch_end(self):
+        pass
+
+    def __iter__(self):
+        return (self[i] for i in range(len(self)))
+
+
+Sequence = PyDataset
+
+
+class Progbar:
+    """A bar of one's own loop."""
+
+    def __init__(self, target, width=20, verbose=1, interval=0.05, stateful_metrics=None, unit_name="step"):
+        self.target, self.verbose, self._values, self._seen = target, verbose, {}, 0
+
+    def update(self, current, values=None, finalize=None):
+        import time
+
+        from tandem.keras.callbacks import _bar_text, _formatted
+
+        self._started = getattr(self, "_started", time.time())
+        step = current - self._seen
+        for name, value in values or ():
+            total, count = self._values.get(name, (0.0, 0))
+            self._values[name] = (total + float(value) * max(step, 1), count + max(step, 1))
+        self._seen = current
+        done = finalize if finalize is not None else self.target is not None and current >= self.target
+        if self.verbose:
+            logs = {k: t / c for k, (t, c) in self._values.items()}
+            print(f"\r{_bar_text(current, self.target)}{_formatted(logs)}", end="\n" if done else "", flush=True)
+
+    def add(self, n, values=None):
+        self.update(self._seen + n, values)
+
+
+def get_file(fname=None, origin=None, untar=False, md5_hash=None, file_hash=None, cache_subdir="datasets", hash_algorithm="auto", extract=False, archive_format="auto", cache_dir=None, force_download=False):
+    """A file of Keras's cache folder; nothing is downloaded."""
+    folder = os.path.join(cache_dir or os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras"), cache_subdir)
+    path = os.path.join(folder, fname or os.path.basename(origin))
+    if not os.path.exists(path):
+        raise FileNotFoundError(f"{path} is not there, and tandem downloads nothing; fetch it from {origin}")
+    return path
+
+
+def image_dataset_from_directory(directory, labels="inferred", label_mode="int", class_names=None, color_mode="rgb", batch_size=32, image_size=(256, 256), shuffle=True, seed=None, validation_split=None, subset=None, interpolation="bilinear", **kwargs):
+    """Images in a folder for each class, read by PIL."""
+    from PIL import Image
+
+    from tandem.data import Dataset
+
+    names = class_names or sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
+    files = [(os.path.join(directory, n, f), i) for i, n in enumerate(names) for f in sorted(os.listdir(os.path.join(directory, n))) if f.lower().endswith((".jpg", ".jpeg", ".png", ".bmp", ".gif"))]
+    if shuffle:
+        np.random.RandomState(seed if seed is not None else np.random.randint(1e6)).shuffle(files)
+    if validation_split:
+        at = int(len(files) * (1 - validation_split))
+        files = files[:at] if subset == "training" else files[at:]
+    print(f"Found {len(files)} files belonging to {len(names)} classes.")
+    mode = {"rgb": "RGB", "grayscale": "L", "rgba": "RGBA"}[color_mode]
+
+    def generate():
+        for path, label in files:
+            array = np.asarray(Image.open(path).convert(mode).resize(image_size[::-1], Image.BILINEAR), np.float32)
+            array = array[..., None] if array.ndim == 2 else array
+            if label_mode is None:
+                yield _tandem.convert(array)
+            elif label_mode == "categorical":
+                yield _tandem.convert(array), _tandem.convert(np.eye(len(names), dtype=np.float32)[label])
+            else:
+                yield _tandem.convert(array), _tandem.convert(np.float32([label]) if label_mode == "binary" else np.int32(label))
+
+    result = Dataset(generate=generate, count=len(files))
+    if batch_size is not None:
+        result = result.batch(batch_size)
+    result.class_names = names
+    result.file_paths = [f for f, _ in files]
+    return result
+
+
+def timeseries_dataset_from_array(data, targets, sequence_length, sequence_stride=1, sampling_rate=1, batch_size=128, shuffle=False, seed=None, start_index=None, end_index=None):
+    """Windows of a series, with the target of each."""
+    from tandem.data import Dataset
+
+    data = np.asarray(data)
+    start, end = start_index or 0, end_index if end_index is not None else len(data)
+    last = end - sequence_length * sampling_rate + sampling_rate if targets is None else min(end - (sequence_length - 1) * sampling_rate, start + len(targets))
+    if targets is not None:
+        last = min(last, start + len(targets))
+    starts = np.arange(start, last, sequence_stride)
+    if shuffle:
+        np.random.RandomState(seed).shuffle(starts)
+    steps = np.arange(sequence_length) * sampling_rate
+
+    def generate():
+        for i in range(0, len(starts), batch_size or 1):
+            chosen = starts[i : i + (batch_size or 1)]
+            windows = data[chosen[:, None] + steps[None]]
+            if batch_size is None:
+                windows = windows[0]
+            if targets is None:
+                yield _tandem.convert(windows)
+            else:
+                own = np.asarray(targets)[chosen - start]
+                yield _tandem.convert(windows), _tandem.convert(own if batch_size is not None else own[0])
+
+    return Dataset(generate=generate, count=-(-len(starts) // (batch_size or 1)))
+
+
+def text_dataset_from_directory(directory, labels="inferred", label_mode="int", class_names=None, batch_size=32, max_length=None, shuffle=True, seed=None, validation_split=None, subset=None, **kwargs):
+    """Texts in a folder for each class."""
+    from tandem.data import Dataset
+    from tandem.strings import StringTensor
+
+    names = class_names or sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
+    files = [(os.path.join(directory, n, f), i) for i, n in enumerate(names) for f in sorted(os.listdir(os.path.join(directory, n))) if f.endswith(".txt")]
+    if shuffle:
+        np.random.RandomState(seed if seed is not None else np.random.randint(1e6)).shuffle(files)
+    if validation_split:
+        at = int(len(files) * (1 - validation_split))
+        files = files[:at] if subset == "training" else files[at:]
+    print(f"Found {len(files)} files belonging to {len(names)} classes.")
+
+    def generate():
+        for path, label in files:
+            with open(path, "rb") as file:
+                yield StringTensor(file.read()), _tandem.convert(np.int32(label))
+
+    result = Dataset(generate=generate, count=len(files))
+    if batch_size is not None:
+        result = result.batch(batch_size)
+    result.class_names = names
+    return result
+
+
+def split_dataset(dataset, left_size=None, right_size=None, shuffle=False, seed=None):
+    from tandem.data import Dataset, _of_values
+
+    values = list(dataset) if isinstance(dataset, Dataset) else [tuple(np.asarray(a)[i] for a in dataset) if isinstance(dataset, (tuple, list)) else dataset[i] for i in range(len(dataset[0] if isinstance(dataset, (tuple, list)) else dataset))]
+    if shuffle:
+        np.random.RandomState(seed).shuffle(values)
+    n = len(values)
+    part = lambda s: int(s * n) if isinstance(s, float) else s  # noqa: E731
+    left = part(left_size) if left_size is not None else n - part(right_size)
+    return _of_values(values[:left]), _of_values(values[left : left + (part(right_size) if right_size is not None else n)])
+
+
+def load_img(path, color_mode="rgb", target_size=None, interpolation="nearest", keep_aspect_ratio=False, grayscale=False):
+    from PIL import Image
+
+    image = Image.open(path).convert({"rgb": "RGB", "grayscale": "L", "rgba": "RGBA"}["grayscale" if grayscale else color_mode])
+    return image if target_size is None else image.resize((target_size[1], target_size[0]), getattr(Image, interpolation.upper(), Image.NEAREST))
+
+
+def img_to_array(img, data_format=None, dtype=None):
+    array = np.asarray(img, dtype or "float32")
+    return array[..., None] if array.ndim == 2 else array
+
+
+def array_to_img(x, data_format=None, scale=True, dtype=None):
+    from PIL import Image
+
+    x = np.asarray(x, np.float32)
+    if scale:
+        x = x - x.min()
+        x = x / max(x.max(), 1e-12) * 255
+    x = x.astype(np.uint8)
+    return Image.fromarray(x[..., 0] if x.shape[-1] == 1 else x)
+
+
+def save_img(path, x, data_format=None, file_format=None, scale=True, **kwargs):
+    array_to_img(x, scale=scale).save(path, format=file_format)
+
+
+def pad_sequences(sequences, maxlen=None, dtype="int32", padding="pre", truncating="pre", value=0.0):
+    sequences = [list(s) for s in sequences]
+    maxlen = maxlen or max((len(s) for s in sequences), default=0)
+    shape = np.asarray(sequences[0]).shape[1:] if sequences and sequences[0] else ()
+    result = np.full((len(sequences), maxlen) + shape, value, dtype=dtype)
+    for row, s in zip(result, sequences):
+        if not s:
+            continue
+        s = s[-maxlen:] if truncating == "pre" else s[:maxlen]
+        if padding == "pre":
+            row[-len(s) :] = s
+        else:
+            row[: len(s)] = s
+    return result
+
+
+def is_keras_tensor(x):
+    from tandem.keras._layer import KerasTensor
+
+    return isinstance(x, KerasTensor)
+
+
+def clear_session():
+    from tandem.keras.backend import clear_session as clear
+
+    clear()
+
+
+def is_interactive_logging_enabled():
+    return True
+
+
+def disable_interactive_logging():
+    pass
+
+
+def enable_interactive_logging():
+    pass
+
+
+def split_(x):
+    return x
+
+
+class FeatureSpace:
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError("keras.utils.FeatureSpace: tandem has the preprocessing layers it is made of")
+
+
+_missing.install(__name__, globals())

@@ -1,0 +1,143 @@
+"""Matrices, tf.linalg."""
+
+import numpy as np
+
+import _tandem
+from tandem import _missing, _ops
+from tandem._ops import (  # noqa: F401
+    band_part, diag, diag_part, einsum, eye, global_norm, host, host_with_gradient, matmul, matvec, norm, set_diag,
+    tensordot, trace,
+)
+from tandem.nn import l2_normalize  # noqa: F401
+
+tensor_diag, tensor_diag_part = diag, diag_part
+
+
+def _t(x):
+    order = list(range(x._rank))
+    order[-1], order[-2] = order[-2], order[-1]
+    return _tandem.transpose(x, order)
+
+
+def matrix_transpose(a, name=None, conjugate=False):
+    return _t(_tandem.convert(a))
+
+
+adjoint = matrix_transpose
+
+
+def inv(input, adjoint=False, name=None):
+    def gradient(g, inputs, outputs):
+        t = _t(outputs[0])
+        return [-_tandem.matmul(_tandem.matmul(t, g[0], False, False), t, False, False)]
+
+    result = host_with_gradient(np.linalg.inv, gradient, input)
+    return _t(result) if adjoint else result
+
+
+def det(input, name=None):
+    def gradient(g, inputs, outputs):
+        wide = _tandem.expand_dims(_tandem.expand_dims(g[0] * outputs[0], -1), -1)
+        return [wide * _t(inv(inputs[0]))]
+
+    return host_with_gradient(np.linalg.det, gradient, input)
+
+
+def slogdet(input, name=None):
+    sign, value = host(np.linalg.slogdet, _tandem.convert(input))
+    return _tandem.convert(sign), _tandem.convert(value)
+
+
+def logdet(matrix, name=None):
+    return _tandem.log(det(matrix))
+
+
+def solve(matrix, rhs, adjoint=False, name=None):
+    def gradient(g, inputs, outputs):
+        a, b = inputs
+        gb = solve(_t(a), g[0])
+        return [-_tandem.matmul(gb, outputs[0], False, True), gb]
+
+    a = _tandem.convert(matrix)
+    return host_with_gradient(np.linalg.solve, gradient, _t(a) if adjoint else a, rhs)
+
+
+def lstsq(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
+    a = _tandem.convert(matrix)
+    n = int(a._sizes[-1])
+    left = _tandem.matmul(a, a, True, False) + l2_regularizer * _tandem.eye(n, -1, a._code)
+    return solve(left, _tandem.matmul(a, rhs, True, False))
+
+
+def cholesky(input, name=None):
+    def gradient(g, inputs, outputs):
+        low = outputs[0]
+        inverse = inv(low)
+        middle = _tandem.matmul(low, g[0], True, False)
+        n = int(low._sizes[-1])
+        phi = np.tril(np.ones((n, n)), -1) + 0.5 * np.eye(n)
+        middle = middle * _tandem.convert(phi, low._code)
+        s = _tandem.matmul(_tandem.matmul(inverse, middle, True, False), inverse, False, False)
+        return [0.5 * (s + _t(s))]
+
+    return host_with_gradient(np.linalg.cholesky, gradient, input)
+
+
+def cholesky_solve(chol, rhs, name=None):
+    return solve(_tandem.matmul(chol, chol, False, True), rhs)
+
+
+def triangular_solve(matrix, rhs, lower=True, adjoint=False, name=None):
+    a = band_part(matrix, -1 if lower else 0, 0 if lower else -1)
+    return solve(a, rhs, adjoint)
+
+
+def svd(tensor, full_matrices=False, compute_uv=True, name=None):
+    x = _tandem.convert(tensor)
+    if not compute_uv:
+        return _tandem.convert(host(lambda a: np.linalg.svd(a, compute_uv=False), x))
+    u, s, v = host(lambda a: np.linalg.svd(a, full_matrices=full_matrices), x)
+    return _tandem.convert(s), _tandem.convert(u), _tandem.convert(np.ascontiguousarray(np.swapaxes(v, -1, -2)))
+
+
+def qr(input, full_matrices=False, name=None):
+    q, r = host(lambda a: np.linalg.qr(a, mode="complete" if full_matrices else "reduced"), _tandem.convert(input))
+    return _tandem.convert(q), _tandem.convert(r)
+
+
+def eigh(tensor, name=None):
+    values, vectors = host(np.linalg.eigh, _tandem.convert(tensor))
+    return _tandem.convert(values), _tandem.convert(vectors)
+
+
+def eigvalsh(tensor, name=None):
+    return eigh(tensor)[0]
+
+
+def pinv(a, rcond=None, validate_args=False, name=None):
+    return _tandem.convert(host(np.linalg.pinv, _tandem.convert(a)))
+
+
+def matrix_rank(a, tol=None, validate_args=False, name=None):
+    return _tandem.convert(host(np.linalg.matrix_rank, _tandem.convert(a)), 5)
+
+
+def expm(input, name=None):
+    x = _tandem.convert(input)
+    scaled, n = x / 256.0, int(x._sizes[-1])
+    total = term = _tandem.eye(n, -1, x._code)
+    for k in range(1, 12):
+        term = _tandem.matmul(term, scaled, False, False) / float(k)
+        total = total + term
+    for _ in range(8):
+        total = _tandem.matmul(total, total, False, False)
+    return total
+
+
+def cross(a, b, name=None):
+    a, b = _tandem.convert(a), _tandem.convert(b)
+    roll = _ops.roll
+    return roll(a, -1, -1) * roll(b, -2, -1) - roll(a, -2, -1) * roll(b, -1, -1)
+
+
+_missing.install(__name__, globals())

@@ -1,0 +1,72 @@
+"""Functions of tensors, tf.math."""
+
+from tandem._ops import (  # noqa: F401
+    abs, accumulate_n, acos, acosh, add, add_n, argmax, argmin, asin, asinh, atan, atan2, atanh, bincount, ceil,
+    confusion_matrix, cos, cosh, count_nonzero, cumprod, cumsum, digamma, divide, divide_no_nan, equal, erf, erfc, erfinv, exp,
+    expm1, floor, floordiv, floormod, greater, greater_equal, in_top_k, is_finite, is_inf, is_nan, less, less_equal,
+    lgamma, log, log1p, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, mod, multiply,
+    multiply_no_nan, negative, not_equal, pow, reciprocal, reduce_all, reduce_any, reduce_euclidean_norm,
+    reduce_logsumexp, reduce_max, reduce_mean, reduce_min, reduce_prod, reduce_std, reduce_sum, reduce_variance, rint,
+    round, rsqrt, segment_max, segment_mean, segment_min, segment_prod, segment_sum, sigmoid, sign, sin, sinh, softplus,
+    sqrt, square, squared_difference, subtract, tan, tanh, top_k, truediv, unsorted_segment_max, unsorted_segment_mean,
+    unsorted_segment_min, unsorted_segment_prod, unsorted_segment_sum, xlogy,
+)
+from tandem._ops import matmul as scalar_mul_  # noqa: F401
+from tandem import _missing
+import numpy as _np
+import _tandem
+
+
+def ndtri(x, name=None):
+    return 1.4142135623730951 * erfinv(2.0 * _tandem.convert(x) - 1.0)
+
+
+def scalar_mul(scalar, x, name=None):
+    return multiply(scalar, x)
+
+
+def log_sigmoid(x, name=None):
+    return -_tandem.softplus(-_tandem.convert(x))
+
+
+def softmax(logits, axis=-1, name=None):
+    from tandem import nn
+
+    return nn.softmax(logits, axis)
+
+
+def log_softmax(logits, axis=-1, name=None):
+    from tandem import nn
+
+    return nn.log_softmax(logits, axis)
+
+
+def l2_normalize(x, axis=None, epsilon=1e-12, name=None):
+    from tandem import nn
+
+    return nn.l2_normalize(x, axis, epsilon)
+
+
+def cumulative_logsumexp(x, axis=0, exclusive=False, reverse=False, name=None):
+    x = _tandem.convert(x)
+    high = _tandem.reduce_max(x, axis, True)
+    return _tandem.log(_tandem.cumsum(_tandem.exp(x - high), axis, exclusive, reverse)) + high
+
+
+def zero_fraction(value, name=None):
+    x = _tandem.convert(value)
+    return _tandem.reduce_mean(_tandem.cast(_tandem.equal(x, 0), 0), None, False)
+
+
+def is_non_decreasing(x, name=None):
+    x = _tandem.reshape(x, (-1,))
+    return _tandem.reduce_all(x[1:] >= x[:-1], None, False)
+
+
+def is_strictly_increasing(x, name=None):
+    x = _tandem.reshape(x, (-1,))
+    return _tandem.reduce_all(x[1:] > x[:-1], None, False)
+
+
+del scalar_mul_
+_missing.install(__name__, globals())

@@ -1,0 +1,115 @@
+"""Structures of values, tf.nest: lists, tuples, named tuples, dictionaries (in the order of their keys), data classes."""
+
+import dataclasses
+from collections.abc import Mapping
+
+
+def _is_named_tuple(value):
+    return isinstance(value, tuple) and hasattr(value, "_fields")
+
+
+def is_nested(value):
+    return isinstance(value, (list, tuple, Mapping)) or _is_dataclass(value)
+
+
+is_sequence = is_nested
+
+
+def _is_dataclass(value):
+    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+
+
+def _sorted_keys(mapping):
+    try:
+        return sorted(mapping)
+    except TypeError:
+        return list(mapping)
+
+
+def flatten(structure, expand_composites=False):
+    result = []
+    _flatten(structure, result)
+    return result
+
+
+def _flatten(structure, result):
+    if isinstance(structure, (list, tuple)):
+        for each in structure:
+            _flatten(each, result)
+    elif isinstance(structure, Mapping):
+        for key in _sorted_keys(structure):
+            _flatten(structure[key], result)
+    elif _is_dataclass(structure):
+        for field in dataclasses.fields(structure):
+            _flatten(getattr(structure, field.name), result)
+    else:
+        result.append(structure)
+
+
+def _rebuild(structure, leaves):
+    if isinstance(structure, (list, tuple)):
+        parts = [_rebuild(each, leaves) for each in structure]
+        if _is_named_tuple(structure):
+            return type(structure)(*parts)
+        if type(structure) in (list, tuple):
+            return type(structure)(parts)
+        return tuple(parts) if isinstance(structure, tuple) else list(parts)
+    if isinstance(structure, Mapping):
+        parts = {key: _rebuild(structure[key], leaves) for key in _sorted_keys(structure)}
+        ordered = {key: parts[key] for key in structure}
+        try:
+            return ordered if type(structure) is dict else type(structure)(ordered)
+        except TypeError:
+            return ordered
+    if _is_dataclass(structure):
+        parts = {f.name: _rebuild(getattr(structure, f.name), leaves) for f in dataclasses.fields(structure)}
+        return dataclasses.replace(structure, **parts)
+    return next(leaves)
+
+
+def pack_sequence_as(structure, flat_sequence, expand_composites=False):
+    flat_sequence = list(flat_sequence)
+    wanted = len(flatten(structure))
+    if wanted != len(flat_sequence):
+        raise ValueError(
+            f"Could not pack sequence. Structure had {wanted} atoms, but flat_sequence had {len(flat_sequence)} items."
+        )
+    return _rebuild(structure, iter(flat_sequence))
+
+
+def map_structure(func, *structures, **kwargs):
+    if not structures:
+        raise ValueError("Must provide at least one structure")
+    for other in structures[1:]:
+        assert_same_structure(structures[0], other)
+    flat = [flatten(s) for s in structures]
+    return pack_sequence_as(structures[0], [func(*leaves) for leaves in zip(*flat)])
+
+
+def assert_same_structure(nest1, nest2, check_types=True, expand_composites=False):
+    if len(flatten(nest1)) != len(flatten(nest2)) or _outline(nest1) != _outline(nest2):
+        raise ValueError(
+            f"The two structures don't have the same nested structure.\n\nFirst structure: {nest1}\n\n"
+            f"Second structure: {nest2}"
+        )
+
+
+def _outline(structure):
+    if isinstance(structure, (list, tuple)):
+        return tuple(_outline(each) for each in structure)
+    if isinstance(structure, Mapping):
+        return tuple((key, _outline(structure[key])) for key in _sorted_keys(structure))
+    if _is_dataclass(structure):
+        return tuple(_outline(getattr(structure, f.name)) for f in dataclasses.fields(structure))
+    return None
+
+
+def signature(structure):
+    """The structure without its leaves, as something that can be a key."""
+    if isinstance(structure, (list, tuple)):
+        return (type(structure),) + tuple(signature(each) for each in structure)
+    if isinstance(structure, Mapping):
+        return ("dict",) + tuple((key, signature(structure[key])) for key in _sorted_keys(structure))
+    if _is_dataclass(structure):
+        return (type(structure),) + tuple(signature(getattr(structure, f.name)) for f in dataclasses.fields(structure))
+    return None

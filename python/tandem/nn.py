@@ -1,0 +1,277 @@
+"""Neural networks' functions, tf.nn."""
+
+import numpy as np
+
+import _tandem
+from tandem import _missing, _ops
+from tandem._ops import (  # noqa: F401
+    bincount, in_top_k, op, sigmoid, softplus, space_to_depth, depth_to_space, tanh, top_k,
+)
+from tandem.keras.activations import elu, leaky_relu as _leaky_relu, log_softmax as _log_softmax, selu, silu, softsign  # noqa: F401
+
+swish = silu
+
+
+@op
+def relu(features, name=None):
+    return _tandem.relu(features)
+
+
+@op
+def relu6(features, name=None):
+    return _tandem.relu6(features)
+
+
+def crelu(features, axis=-1, name=None):
+    x = _tandem.convert(features)
+    return _tandem.concat([_tandem.relu(x), _tandem.relu(-x)], axis)
+
+
+@op
+def leaky_relu(features, alpha=0.2, name=None):
+    return _tandem.leaky_relu(features, float(alpha))
+
+
+@op
+def gelu(features, approximate=False, name=None):
+    return _tandem.gelu(features, bool(approximate))
+
+
+@op
+def softmax(logits, axis=-1, name=None):
+    return _tandem.softmax(logits, -1 if axis is None else int(axis))
+
+
+@op
+def log_softmax(logits, axis=-1, name=None):
+    return _tandem.log_softmax(logits, -1 if axis is None else int(axis))
+
+
+def log_sigmoid(x, name=None):
+    return -_tandem.softplus(-_tandem.convert(x))
+
+
+@op
+def dropout(x, rate, noise_shape=None, seed=None, name=None):
+    x = _tandem.convert(x)
+    if noise_shape is None:
+        return _tandem.dropout(x, float(rate), None if seed is None else int(seed) % 2**63) if rate else x
+    keep = _tandem.cast(_tandem.random_uniform(tuple(noise_shape), 0.0, 1.0, x._code, seed) >= float(rate), x._code)
+    return x * keep / (1 - float(rate))
+
+
+def _pair(value):
+    if value is None:
+        return [1, 1]
+    if isinstance(value, int):
+        return [value, value]
+    value = [int(v) for v in value]
+    if len(value) == 1:
+        return value * 2
+    return value[1:3] if len(value) == 4 else value
+
+
+def _padding(padding):
+    if isinstance(padding, str):
+        return padding.lower()
+    return [int(n) for pair in padding[1:3] for n in pair]
+
+
+@op
+def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilations=None, name=None):
+    x, w = _tandem.convert(input), _tandem.convert(filters)
+    groups = int(x._sizes[-1]) // int(w._sizes[2])
+    return _tandem.conv2d(x, w, _pair(strides), _padding(padding), _pair(dilations), groups)
+
+
+@op
+def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilations=None, name=None):
+    stride = stride if isinstance(stride, int) else stride[-1] if len(stride) == 1 else stride[1]
+    dilation = 1 if dilations is None else dilations if isinstance(dilations, int) else dilations[0]
+    y = _tandem.conv2d(_tandem.expand_dims(input, 1), _tandem.expand_dims(filters, 0), [1, int(stride)], _padding(padding), [1, int(dilation)], 1)
+    return _tandem.squeeze(y, [1])
+
+
+@op
+def depthwise_conv2d(input, filter, strides, padding, data_format=None, dilations=None, name=None):
+    return _tandem.depthwise_conv2d(input, filter, _pair(strides), _padding(padding), _pair(dilations))
+
+
+def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, data_format=None, dilations=None, name=None):
+    y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
+    return conv2d(y, pointwise_filter, 1, "VALID")
+
+
+@op
+def conv2d_transpose(input, filters, output_shape, strides, padding="SAME", data_format="NHWC", dilations=None, name=None):
+    from tandem.keras._convolution import transposed
+
+    w = _tandem.convert(filters)
+    sizes = [None if hasattr(s, "_size") else int(s) for s in output_shape]
+    return transposed(input, w, _pair(strides), padding.lower(), sizes[1:3])
+
+
+convolution = conv2d
+
+
+@op
+def max_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
+    return _tandem.max_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
+
+
+max_pool = max_pool2d
+
+
+@op
+def avg_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
+    return _tandem.avg_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
+
+
+avg_pool = avg_pool2d
+
+
+def _pool1d(f):
+    @op
+    def pool(input, ksize, strides, padding, data_format="NWC", name=None):
+        one = lambda v: int(v if isinstance(v, int) else v[-1] if len(v) == 1 else v[1])  # noqa: E731
+        return _tandem.squeeze(f(_tandem.expand_dims(input, 1), [1, one(ksize)], [1, one(strides)], _padding(padding)), [1])
+
+    return pool
+
+
+max_pool1d, avg_pool1d = _pool1d(_tandem.max_pool2d), _pool1d(_tandem.avg_pool2d)
+
+
+@op
+def bias_add(value, bias, data_format=None, name=None):
+    return _tandem.convert(value) + bias
+
+
+@op
+def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
+    x = _tandem.convert(x)
+    total = _tandem.reduce_sum(x * x, _ops._axes(axis), True)
+    return x * _tandem.rsqrt(_tandem.maximum(total, float(epsilon)))
+
+
+@op
+def l2_loss(t, name=None):
+    return 0.5 * _tandem.reduce_sum(_tandem.square(t), None, False)
+
+
+@op
+def moments(x, axes, shift=None, keepdims=False, name=None):
+    x = _tandem.convert(x)
+    axes = _ops._axes(axes)
+    return _tandem.reduce_mean(x, axes, keepdims), _tandem.reduce_variance(x, axes, keepdims)
+
+
+@op
+def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name=None):
+    inverse = _tandem.rsqrt(_tandem.convert(variance) + variance_epsilon)
+    if scale is not None:
+        inverse = inverse * scale
+    y = (x - _tandem.convert(mean)) * inverse
+    return y if offset is None else y + offset
+
+
+def local_response_normalization(input, depth_radius=5, bias=1, alpha=1, beta=0.5, name=None):
+    x = _tandem.convert(input)
+    channels = int(x._sizes[-1])
+    band = np.abs(np.arange(channels)[:, None] - np.arange(channels)[None]) <= depth_radius
+    total = _ops.matmul(x * x, band.astype(np.float32))
+    return x / _tandem.pow(bias + alpha * total, float(beta))
+
+
+lrn = local_response_normalization
+
+
+@op
+def softmax_cross_entropy_with_logits(labels, logits, axis=-1, name=None):
+    logits = _tandem.convert(logits)
+    labels = _tandem.cast(_tandem.convert(labels, None, logits._code), logits._code)
+    return _tandem.softmax_cross_entropy_with_logits(labels, logits)
+
+
+@op
+def sparse_softmax_cross_entropy_with_logits(labels, logits, name=None):
+    labels = _tandem.convert(labels)
+    if labels._code not in (5, 6):
+        labels = _tandem.cast(labels, 5)
+    return _tandem.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+
+@op
+def sigmoid_cross_entropy_with_logits(labels=None, logits=None, name=None):
+    logits = _tandem.convert(logits)
+    labels = _tandem.cast(_tandem.convert(labels, None, logits._code), logits._code)
+    return _tandem.sigmoid_cross_entropy_with_logits(labels, logits)
+
+
+@op
+def weighted_cross_entropy_with_logits(labels, logits, pos_weight, name=None):
+    logits = _tandem.convert(logits)
+    labels = _tandem.cast(labels, logits._code)
+    weight = 1 + (pos_weight - 1) * labels
+    return (1 - labels) * logits + weight * (_tandem.softplus(-_tandem.abs(logits)) + _tandem.relu(-logits))
+
+
+@op
+def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
+    return _tandem.exp(log_input) - _tandem.convert(log_input) * targets
+
+
+@op
+def embedding_lookup(params, ids, max_norm=None, name=None):
+    return _ops.gather._raw(params, ids)
+
+
+def compute_average_loss(per_example_loss, sample_weight=None, global_batch_size=None):
+    loss = _tandem.convert(per_example_loss)
+    if sample_weight is not None:
+        weight = _tandem.cast(sample_weight, loss._code)
+        if weight._rank < loss._rank:
+            weight = _tandem.reshape(weight, list(weight._sizes) + [1] * (loss._rank - weight._rank))
+        loss = loss * weight
+    if global_batch_size is None:
+        return _tandem.compute_average_loss(loss)
+    size = global_batch_size if isinstance(global_batch_size, (int, float)) else _tandem.cast(global_batch_size, loss._code)
+    return _tandem.reduce_sum(loss, None, False) / size
+
+
+def scale_regularization_loss(regularization_loss):
+    from tandem import distribute
+
+    losses = regularization_loss if isinstance(regularization_loss, (list, tuple)) else [regularization_loss]
+    total = _ops.add_n([_tandem.reduce_sum(_tandem.convert(r), None, False) for r in losses]) if losses else 0.0
+    return total / float(distribute.get_strategy().num_replicas_in_sync)
+
+
+def pool(input, window_shape, pooling_type, strides=None, padding="VALID", **kwargs):
+    f = max_pool2d if pooling_type == "MAX" else avg_pool2d
+    return f(input, window_shape, strides or 1, padding)
+
+
+@op
+def normalize_moments(counts, mean_ss, variance_ss, shift, name=None):
+    mean = mean_ss / counts
+    return mean, variance_ss / counts - _tandem.square(mean)
+
+
+def atrous_conv2d(value, filters, rate, padding, name=None):
+    return conv2d(value, filters, 1, padding, dilations=rate)
+
+
+def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true=1, sampled_values=None, remove_accidental_hits=False, name="nce_loss"):
+    labels = _tandem.reshape(_tandem.cast(labels, 5), (-1,))
+    drawn = _tandem.cast(_tandem.random_uniform((num_sampled,), 0.0, 1.0, 0, None), 0)
+    sampled = _tandem.cast(_tandem.exp(drawn * float(np.log(num_classes + 1))) - 1, 5)  # Log-uniform.
+    sampled = _tandem.minimum(sampled, num_classes - 1)
+    chance = lambda c: float(num_sampled) * (_tandem.log((_tandem.cast(c, 0) + 2) / (_tandem.cast(c, 0) + 1)) / float(np.log(num_classes + 1)))  # noqa: E731
+    own = _tandem.reduce_sum(_tandem.gather(weights, labels, 0) * inputs, -1, False) + _tandem.gather(biases, labels, 0) - _tandem.log(chance(labels))
+    other = _tandem.matmul(inputs, _tandem.gather(weights, sampled, 0), False, True) + _tandem.gather(biases, sampled, 0) - _tandem.log(chance(sampled))
+    return _tandem.softplus(-own) + _tandem.reduce_sum(_tandem.softplus(other), -1, False)
+
+
+del op
+_missing.install(__name__, globals())

@@ -1,0 +1,194 @@
+"""Strings, tf.strings: arrays of bytes on the host, for names of files, labels and the like. No op computes with them."""
+
+import re
+
+import numpy as np
+
+import _tandem
+from tandem import dtypes
+from tandem._shape import TensorShape
+
+
+def _encoded(value):
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, np.str_):
+        return str(value).encode()
+    return value
+
+
+class StringTensor:
+    """A tensor of strings."""
+
+    _is_text_tensor = True
+    dtype = dtypes.string
+    __array_priority__ = 100
+
+    def __init__(self, value):
+        if isinstance(value, StringTensor):
+            self._array = value._array
+            return
+        array = np.asarray(value, dtype=object) if not isinstance(value, (str, bytes)) else np.array(value, dtype=object)
+        self._array = np.empty(array.shape, dtype=object)
+        for place in np.ndindex(array.shape):
+            entry = array[place]
+            self._array[place] = _encoded(entry.numpy() if hasattr(entry, "numpy") else entry)
+
+    @property
+    def shape(self):
+        return TensorShape(self._array.shape)
+
+    ndim = property(lambda self: self._array.ndim)
+
+    def get_shape(self):
+        return self.shape
+
+    def set_shape(self, shape):
+        pass
+
+    def numpy(self):
+        return self._array if self._array.ndim else self._array[()]
+
+    def tolist(self):
+        return self._array.tolist()
+
+    def _gather(self, indices):
+        return StringTensor(self._array[np.asarray(indices)])
+
+    def __getitem__(self, key):
+        if hasattr(key, "numpy"):
+            key = key.numpy()
+        return StringTensor(self._array[key])
+
+    def __len__(self):
+        return len(self._array)
+
+    def __iter__(self):
+        return (StringTensor(each) for each in self._array)
+
+    def __eq__(self, other):
+        return _tandem.convert(np.asarray(self._array == _plain(other), bool))
+
+    def __ne__(self, other):
+        return _tandem.convert(np.asarray(self._array != _plain(other), bool))
+
+    def __add__(self, other):
+        return join([self, other])
+
+    def __radd__(self, other):
+        return join([other, self])
+
+    def __hash__(self):
+        return id(self)
+
+    def __array__(self, dtype=None, copy=None):
+        return self._array
+
+    def __str__(self):
+        return f"tf.Tensor({self.numpy()!r}, shape={self.shape}, dtype=string)" if not self.ndim else f"tf.Tensor({self._array}, shape={self.shape}, dtype=string)"
+
+    def __repr__(self):
+        return f"<tf.Tensor: shape={self.shape}, dtype=string, numpy={self.numpy()!r}>"
+
+    def __fspath__(self):
+        return self.numpy().decode()
+
+    def decode(self, *args):
+        return self.numpy().decode(*args)
+
+
+def _plain(value):
+    return value._array if isinstance(value, StringTensor) else _encoded(value) if isinstance(value, (str, bytes)) else StringTensor(value)._array
+
+
+def _each(f, value, *others):
+    array = StringTensor(value)._array
+    out = np.empty(array.shape, dtype=object)
+    for place in np.ndindex(array.shape):
+        out[place] = f(array[place])
+    return out
+
+
+def lower(input, encoding="", name=None):
+    return StringTensor(_each(lambda s: s.decode("utf-8", "replace").lower().encode() if encoding else s.lower(), input))
+
+
+def upper(input, encoding="", name=None):
+    return StringTensor(_each(lambda s: s.upper(), input))
+
+
+def strip(input, name=None):
+    return StringTensor(_each(lambda s: s.strip(), input))
+
+
+def length(input, unit="BYTE", name=None):
+    return _tandem.convert(_each(lambda s: len(s if unit == "BYTE" else s.decode()), input).astype(np.int32))
+
+
+def regex_replace(input, pattern, rewrite, replace_global=True, name=None):
+    expression = re.compile(_encoded(pattern))
+    text = re.sub(rb"\\(\d)", rb"\\g<\1>", _encoded(rewrite))
+    return StringTensor(_each(lambda s: expression.sub(text, s, count=0 if replace_global else 1), input))
+
+
+def regex_full_match(input, pattern, name=None):
+    expression = re.compile(_encoded(pattern))
+    return _tandem.convert(_each(lambda s: expression.fullmatch(s) is not None, input).astype(bool))
+
+
+def substr(input, pos, len, unit="BYTE", name=None):
+    return StringTensor(_each(lambda s: s[int(pos) : int(pos) + int(len)], input))
+
+
+def join(inputs, separator="", name=None):
+    arrays = np.broadcast_arrays(*[StringTensor(i)._array for i in inputs])
+    out = np.empty(arrays[0].shape, dtype=object)
+    for place in np.ndindex(out.shape):
+        out[place] = _encoded(separator).join(a[place] for a in arrays)
+    return StringTensor(out)
+
+
+def reduce_join(inputs, axis=None, keepdims=False, separator="", name=None):
+    array = StringTensor(inputs)._array
+    if axis is None:
+        return StringTensor(_encoded(separator).join(array.ravel()))
+    moved = np.moveaxis(array, axis, -1)
+    out = np.empty(moved.shape[:-1], dtype=object)
+    for place in np.ndindex(out.shape):
+        out[place] = _encoded(separator).join(moved[place])
+    return StringTensor(out)
+
+
+def split(input, sep=None, maxsplit=-1, name=None):
+    text = StringTensor(input)
+    if text.ndim == 0:
+        return StringTensor(text.numpy().split(None if sep is None else _encoded(sep), maxsplit))
+    raise NotImplementedError("tf.strings.split of a vector gives a ragged tensor, which tandem does not have; map it over the strings")
+
+
+def to_number(input, out_type=dtypes.float32, name=None):
+    return _tandem.convert(_each(float, input).astype(np.float64), dtypes.code_of(out_type))
+
+
+def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, fill="", name=None):
+    array = np.asarray(input)
+    text = (lambda v: f"{v:.{precision}f}") if precision >= 0 else str
+    return StringTensor(np.array([text(v) for v in array.ravel().tolist()], dtype=object).reshape(array.shape))
+
+
+def format(template, inputs, placeholder="{}", summarize=3, name=None):
+    inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    return StringTensor(template.format(*[np.asarray(i) for i in inputs]))
+
+
+def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
+    return StringTensor(list(StringTensor(input).numpy().decode()))
+
+
+def to_hash_bucket_fast(input, num_buckets, name=None):
+    import zlib
+
+    return _tandem.convert(_each(lambda s: zlib.crc32(s) % num_buckets, input).astype(np.int64))
+
+
+to_hash_bucket = to_hash_bucket_fast
