@@ -39,6 +39,9 @@ from tandem.dtypes import (
     int64, resource, saturate_cast, string, uint8, uint16, uint32, uint64, variant,
 )
 
+# As in TensorFlow, an op whose device does not exist runs on the CPU; the library says so once.
+_tandem.set_soft_device_placement(True)
+
 __version__ = "2.21.0"  # The TensorFlow whose names these are; tandem's own is tandem_version.
 tandem_version = "0.1.0"
 

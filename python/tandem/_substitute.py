@@ -1,0 +1,64 @@
+"""This module in the place of `tensorflow` and `keras`, where a program asks for it."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+
+_PLACES = {
+    "tensorflow.python.keras": "tandem.keras",
+    "tensorflow.keras": "tandem.keras",
+    "tensorflow": "tandem",
+    "keras.src": "tandem.keras",
+    "keras": "tandem.keras",
+    "tf_keras": "tandem.keras",
+}
+
+
+def _own_name(name):
+    for place, own in _PLACES.items():
+        if name == place or name.startswith(place + "."):
+            return own + name[len(place) :]
+    return None
+
+
+class _Loader(importlib.abc.Loader):
+    def __init__(self, name, own):
+        self._name, self._own = name, own
+
+    def create_module(self, spec):
+        module = importlib.import_module(self._own)
+        self._kept = (module.__spec__, module.__name__, getattr(module, "__loader__", None), getattr(module, "__package__", None))
+        return module
+
+    def exec_module(self, module):
+        module.__spec__, module.__name__, module.__loader__, module.__package__ = self._kept
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    def find_spec(self, fullname, path=None, target=None):
+        own = _own_name(fullname)
+        if own is None:
+            return None
+        try:
+            module = importlib.import_module(own)
+        except ModuleNotFoundError as error:
+            if error.name and (own == error.name or own.startswith(error.name + ".")):
+                raise ModuleNotFoundError(f"{fullname} does not exist: TensorFlow or Keras may have it, tandem does not (yet)", name=fullname) from None
+            raise
+        return importlib.machinery.ModuleSpec(fullname, _Loader(fullname, own), is_package=hasattr(module, "__path__"))
+
+
+_finder = _Finder()
+
+
+def install(quiet=False):
+    """Programs of this process that import tensorflow or keras get this module."""
+    if _finder in sys.meta_path:
+        return
+    loaded = [n for n in ("tensorflow", "keras") if n in sys.modules and not getattr(sys.modules[n], "__file__", "").count("tandem")]
+    if loaded:
+        raise RuntimeError(f"{loaded[0]} is imported already; tandem.as_tensorflow() comes first")
+    sys.meta_path.insert(0, _finder)
+    if not quiet:
+        print("tandem stands in for tensorflow and keras in this process", file=sys.stderr)

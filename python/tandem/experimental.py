@@ -1,0 +1,35 @@
+"""tf.experimental, as far as it exists here."""
+
+from tandem import _missing
+
+
+class Optional:
+    """A value, or none."""
+
+    def __init__(self, value=None, has=False):
+        self._value, self._has = value, has
+
+    @classmethod
+    def from_value(cls, value):
+        return cls(value, True)
+
+    @classmethod
+    def empty(cls, element_spec=None):
+        return cls()
+
+    def has_value(self, name=None):
+        return self._has
+
+    def get_value(self, name=None):
+        if not self._has:
+            raise ValueError("the optional has no value")
+        return self._value
+
+
+class numpy:
+    @staticmethod
+    def experimental_enable_numpy_behavior(*args, **kwargs):
+        pass
+
+
+_missing.install(__name__, globals())

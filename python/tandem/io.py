@@ -1,0 +1,106 @@
+"""Files, tf.io."""
+
+import os as _os
+
+import numpy as _np
+
+import _tandem
+from tandem import _missing, dtypes
+from tandem.image import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png  # noqa: F401
+from tandem.strings import StringTensor
+
+
+def _text(path):
+    path = path.numpy() if hasattr(path, "numpy") else path
+    return path.decode() if isinstance(path, bytes) else _os.fspath(path)
+
+
+def read_file(filename, name=None):
+    with open(_text(filename), "rb") as file:
+        return StringTensor(file.read())
+
+
+def write_file(filename, contents, name=None):
+    data = contents.numpy() if hasattr(contents, "numpy") else contents
+    _os.makedirs(_os.path.dirname(_text(filename)) or ".", exist_ok=True)
+    with open(_text(filename), "wb") as file:
+        file.write(data.encode() if isinstance(data, str) else data)
+
+
+def decode_raw(input_bytes, out_type, little_endian=True, fixed_length=None, name=None):
+    data = input_bytes.numpy() if hasattr(input_bytes, "numpy") else input_bytes
+    return _tandem.convert(_np.frombuffer(data, dtypes.as_dtype(out_type).as_numpy_dtype).copy())
+
+
+def decode_csv(records, record_defaults, field_delim=",", **kwargs):
+    text = records.numpy().decode() if hasattr(records, "numpy") else records
+    fields = text.split(field_delim)
+    result = []
+    for field, default in zip(fields, record_defaults):
+        default = default[0] if isinstance(default, (list, tuple)) else default
+        if isinstance(default, (str, bytes)):
+            result.append(StringTensor(field or default))
+        else:
+            kind = float if isinstance(default, float) or getattr(default, "is_floating", False) else int
+            result.append(_tandem.convert(kind(field) if field else default))
+    return result
+
+
+class gfile:
+    """Files by TensorFlow's names."""
+
+    @staticmethod
+    def exists(path):
+        return _os.path.exists(_text(path))
+
+    @staticmethod
+    def isdir(path):
+        return _os.path.isdir(_text(path))
+
+    @staticmethod
+    def listdir(path):
+        return _os.listdir(_text(path))
+
+    @staticmethod
+    def makedirs(path):
+        _os.makedirs(_text(path), exist_ok=True)
+
+    mkdir = makedirs
+
+    @staticmethod
+    def remove(path):
+        _os.remove(_text(path))
+
+    @staticmethod
+    def rmtree(path):
+        import shutil
+
+        shutil.rmtree(_text(path))
+
+    @staticmethod
+    def glob(pattern):
+        import glob as g
+
+        return sorted(g.glob(_text(pattern)))
+
+    @staticmethod
+    def copy(src, dst, overwrite=False):
+        import shutil
+
+        shutil.copy(_text(src), _text(dst))
+
+    @staticmethod
+    def rename(src, dst, overwrite=False):
+        _os.replace(_text(src), _text(dst))
+
+    @staticmethod
+    def walk(top):
+        return _os.walk(_text(top))
+
+    @staticmethod
+    def GFile(name, mode="r"):
+        return open(_text(name), mode)
+
+
+matching_files = gfile.glob
+_missing.install(__name__, globals())

@@ -1,0 +1,619 @@
+"""Functions of tensors by Keras's names, keras.ops: NumPy's semantics over the same ops."""
+
+import builtins
+import sys
+
+import numpy as np
+
+import _tandem
+from tandem import _missing, _ops, dtypes, nn as _nn
+from tandem._ops import op
+from tandem.keras.activations import (  # noqa: F401
+    celu, elu, gelu, glu, hard_shrink, hard_sigmoid, hard_silu, hard_swish, hard_tanh, leaky_relu, log_sigmoid, log_softmax,
+    mish, relu, relu6, selu, sigmoid, silu, soft_shrink, softmax, softplus, softsign, sparse_plus, squareplus, swish, tanh, tanh_shrink,
+    threshold,
+)
+from tandem.keras.losses import binary_crossentropy as _bce, categorical_crossentropy as _cce, sparse_categorical_crossentropy as _scce
+
+_c = _tandem.convert
+
+
+def _float(x):
+    x = _c(x)
+    return x if x.dtype.is_floating else _tandem.cast(x, 0)
+
+
+def _matched(a, b):
+    """Two operands in one dtype, the wider of them."""
+    plain = (int, float, builtins.bool)
+    if isinstance(a, plain) or isinstance(b, plain):
+        if isinstance(a, plain) and isinstance(b, plain):
+            return _c(a), _c(b)
+        if isinstance(a, float) or isinstance(b, float):
+            return (a, _float(b)) if isinstance(a, plain) else (_float(a), b)
+        if isinstance(a, plain):
+            return a, _c(b)
+        return _c(a), b
+    a = _c(a, None, b._code if hasattr(b, "_code") else None)
+    b = _c(b, None, a._code)
+    if a._code == b._code:
+        return a, b
+    order = [7, 4, 5, 6, 2, 3, 0, 1]
+    code = a._code if order.index(a._code) > order.index(b._code) else b._code
+    return _tandem.cast(a, code), _tandem.cast(b, code)
+
+
+def _binary(name, f):
+    def call(x1, x2):
+        a, b = _matched(x1, x2)
+        return f(a, b)
+
+    call.__name__ = call.__qualname__ = name
+    return op(call)
+
+
+def _unary(name, f, to_float=True):
+    def call(x):
+        return f(_float(x) if to_float else _c(x))
+
+    call.__name__ = call.__qualname__ = name
+    return op(call)
+
+
+_this = sys.modules[__name__]
+for _name, _f in {
+    "add": _tandem.add, "subtract": _tandem.sub, "multiply": _tandem.mul, "floor_divide": _tandem.floor_div, "mod": _tandem.mod,
+    "power": _tandem.pow, "maximum": _tandem.maximum, "minimum": _tandem.minimum, "equal": _tandem.equal,
+    "not_equal": _tandem.not_equal, "less": _tandem.less, "less_equal": _tandem.less_equal, "greater": _tandem.greater,
+    "greater_equal": _tandem.greater_equal, "divide": lambda a, b: _ops._true_divide(a, b), "true_divide": lambda a, b: _ops._true_divide(a, b),
+    "divide_no_nan": lambda a, b: _ops.divide_no_nan(a, b), "arctan2": lambda a, b: _ops.atan2(a, b),
+}.items():
+    setattr(_this, _name, _binary(_name, _f))
+remainder = mod  # noqa: F821
+for _name, _f in {
+    "exp": _tandem.exp, "expm1": _tandem.expm1, "log": _tandem.log, "log1p": _tandem.log1p, "sqrt": _tandem.sqrt, "rsqrt": _tandem.rsqrt,
+    "sin": _tandem.sin, "cos": _tandem.cos, "tan": _tandem.tan, "arcsin": _tandem.asin, "arccos": _tandem.acos, "arctan": _tandem.atan,
+    "sinh": _tandem.sinh, "cosh": _tandem.cosh, "arcsinh": lambda x: _ops.asinh(x), "arccosh": lambda x: _ops.acosh(x),
+    "arctanh": lambda x: _ops.atanh(x), "erf": _tandem.erf, "erfinv": lambda x: _ops.erfinv(x), "floor": _tandem.floor,
+    "ceil": _tandem.ceil, "reciprocal": _tandem.reciprocal, "isnan": _tandem.is_nan, "isinf": _tandem.is_inf,
+    "isfinite": _tandem.is_finite, "log10": lambda x: _tandem.log(x) / float(np.log(10)), "log2": lambda x: _tandem.log(x) / float(np.log(2)),
+    "exp2": lambda x: _tandem.exp(x * float(np.log(2))), "deg2rad": lambda x: x * float(np.pi / 180), "rad2deg": lambda x: x * float(180 / np.pi),
+}.items():
+    setattr(_this, _name, _unary(_name, _f))
+for _name, _f in {
+    "negative": _tandem.neg, "abs": _tandem.abs, "absolute": _tandem.abs, "square": _tandem.square, "sign": _tandem.sign,
+    "stop_gradient": _tandem.stop_gradient, "identity_": _tandem.identity, "copy": _tandem.identity,
+}.items():
+    setattr(_this, _name, _unary(_name, _f, False))
+
+
+def _logical(name, f):
+    def call(x1, x2):
+        return f(_tandem.cast(x1, 7), _tandem.cast(x2, 7))
+
+    call.__name__ = name
+    return op(call)
+
+
+logical_and, logical_or, logical_xor = _logical("logical_and", _tandem.logical_and), _logical("logical_or", _tandem.logical_or), _logical("logical_xor", _tandem.logical_xor)
+
+
+@op
+def logical_not(x):
+    return _tandem.logical_not(_tandem.cast(x, 7))
+
+
+def _reduction(name, f, kind="float"):
+    def call(x, axis=None, keepdims=False):
+        x = _c(x)
+        axis = list(axis) if isinstance(axis, tuple) else axis
+        if kind == "float" and not x.dtype.is_floating:
+            x = _tandem.cast(x, 0)
+        elif kind == "bool":
+            x = _tandem.cast(x, 7)
+        elif kind == "number" and x._code in (4, 7):
+            x = _tandem.cast(x, 5)
+        return f(x, axis, builtins.bool(keepdims))
+
+    call.__name__ = call.__qualname__ = name
+    return op(call)
+
+
+for _name, _f, _k in (
+    ("sum", _tandem.reduce_sum, "number"), ("prod", _tandem.reduce_prod, "number"), ("mean", _tandem.reduce_mean, "float"),
+    ("max", _tandem.reduce_max, "any"), ("min", _tandem.reduce_min, "any"), ("amax", _tandem.reduce_max, "any"), ("amin", _tandem.reduce_min, "any"),
+    ("var", _tandem.reduce_variance, "float"), ("std", _tandem.reduce_std, "float"), ("logsumexp", _tandem.reduce_logsumexp, "float"),
+    ("any", _tandem.reduce_any, "bool"), ("all", _tandem.reduce_all, "bool"),
+):
+    setattr(_this, _name, _reduction(_name, _f, _k))
+
+
+@op
+def argmax(x, axis=None, keepdims=False):
+    x = _c(x)
+    y = _tandem.argmax(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis)
+    y = _tandem.cast(y, 5)
+    return _tandem.expand_dims(y, axis) if keepdims else y
+
+
+@op
+def argmin(x, axis=None, keepdims=False):
+    x = _c(x)
+    y = _tandem.cast(_tandem.argmin(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis), 5)
+    return _tandem.expand_dims(y, axis) if keepdims else y
+
+
+@op
+def argsort(x, axis=-1):
+    return _ops.argsort(x, axis)
+
+
+@op
+def sort(x, axis=-1):
+    return _ops.sort(x, axis)
+
+
+@op
+def top_k(x, k, sorted=True):
+    return tuple(_ops.top_k(x, k, sorted))
+
+
+in_top_k = op(lambda targets, predictions, k: _ops.in_top_k(targets, predictions, k))
+
+
+@op
+def cumsum(x, axis=None, dtype=None):
+    x = _c(x)
+    return _tandem.cumsum(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis, False, False)
+
+
+@op
+def cumprod(x, axis=None, dtype=None):
+    return _ops.cumprod(x, 0 if axis is None else axis)
+
+
+@op
+def median(x, axis=None, keepdims=False):
+    x = _float(x)
+    flat = _tandem.reshape(x, (-1,)) if axis is None else x
+    axis = 0 if axis is None else axis
+    s = _ops.sort(flat, axis)
+    n = int(s._sizes[axis])
+    take = lambda i: _tandem.gather(s, np.int32(i), axis % s._rank)  # noqa: E731
+    y = (take((n - 1) // 2) + take(n // 2)) / 2.0
+    return _tandem.expand_dims(y, axis) if keepdims else y
+
+
+@op
+def clip(x, x_min, x_max):
+    return _ops.clip_by_value(x, x_min, x_max)
+
+
+@op
+def round(x, decimals=0):
+    x = _c(x)
+    if not x.dtype.is_floating:
+        return x
+    return _tandem.round(x) if not decimals else _tandem.round(x * float(10**decimals)) / float(10**decimals)
+
+
+@op
+def matmul(x1, x2):
+    a, b = _matched(x1, x2)
+    if a._rank == 1 or b._rank == 1:
+        left = _tandem.expand_dims(a, 0) if a._rank == 1 else a
+        right = _tandem.expand_dims(b, -1) if b._rank == 1 else b
+        y = _ops.matmul(left, right)
+        if b._rank == 1:
+            y = _tandem.squeeze(y, [-1])
+        return _tandem.squeeze(y, [-2 if b._rank > 1 else -1]) if a._rank == 1 else y
+    return _ops.matmul(a, b)
+
+
+@op
+def dot(x1, x2):
+    a, b = _matched(x1, x2)
+    if a._rank == 0 or b._rank == 0:
+        return a * b
+    return matmul(a, b) if b._rank <= 2 else _ops.tensordot(a, b, [[-1], [-2]])
+
+
+tensordot = op(lambda x1, x2, axes=2: _ops.tensordot(x1, x2, axes))
+einsum = op(lambda subscripts, *operands, **kwargs: _ops.einsum(subscripts, *operands))
+
+
+@op
+def outer(x1, x2):
+    return _tandem.expand_dims(_tandem.reshape(x1, (-1,)), -1) * _tandem.reshape(x2, (-1,))
+
+
+@op
+def vdot(x1, x2):
+    return _tandem.reduce_sum(_tandem.reshape(x1, (-1,)) * _tandem.reshape(x2, (-1,)), None, False)
+
+
+@op
+def cross(x1, x2, *args):
+    from tandem import linalg
+
+    return linalg.cross(x1, x2)
+
+
+# ---- Shapes ----
+
+
+def shape(x):
+    if hasattr(type(x), "_tandem_symbolic"):
+        return x.shape
+    x = _c(x)
+    if not x._is_symbolic_shape:
+        return tuple(x._sizes)
+    return tuple(_ops.shape(x))
+
+
+def size(x):
+    return _ops.size(x)
+
+
+def ndim(x):
+    return len(x.shape)
+
+
+reshape = op(lambda x, newshape: _ops.reshape(x, newshape))
+transpose = op(lambda x, axes=None: _ops.transpose(x, axes))
+expand_dims = op(lambda x, axis: _expanded(x, axis))
+squeeze = op(lambda x, axis=None: _ops.squeeze(x, axis))
+broadcast_to = op(lambda x, shape: _ops.broadcast_to(x, shape))
+repeat = op(lambda x, repeats, axis=None: _ops.repeat(x, repeats, axis))
+flip = op(lambda x, axis=None: _ops.reverse(x, list(builtins.range(len(x.shape))) if axis is None else [axis] if isinstance(axis, int) else list(axis)))
+roll = op(lambda x, shift, axis=None: _ops.roll(x, shift, 0 if axis is None else axis) if axis is not None else _tandem.reshape(_ops.roll(_tandem.reshape(x, (-1,)), shift, 0), _c(x)._sizes))
+split = op(lambda x, indices_or_sections, axis=0: _split(_c(x), indices_or_sections, axis))
+stack = op(lambda x, axis=0: _ops.stack(x, axis))
+unstack = op(lambda x, num=None, axis=0: _ops.unstack(x, num, axis))
+concatenate = op(lambda xs, axis=0: _ops.concat(_one_dtype(xs), axis))
+append = op(lambda x1, x2, axis=None: _ops.concat([x1, x2] if axis is not None else [_tandem.reshape(x1, (-1,)), _tandem.reshape(x2, (-1,))], axis or 0))
+hstack = op(lambda xs: _ops.concat(xs, 0 if len(xs[0].shape) == 1 else 1))
+vstack = op(lambda xs: _ops.concat([x if len(x.shape) > 1 else _tandem.expand_dims(x, 0) for x in xs], 0))
+
+
+def _expanded(x, axis):
+    for a in sorted(axis) if isinstance(axis, (list, tuple)) else [axis]:
+        x = _tandem.expand_dims(x, a)
+    return x
+
+
+def _one_dtype(xs):
+    xs = [_c(x) for x in xs]
+    order = [7, 4, 5, 6, 2, 3, 0, 1]
+    code = builtins.max((x._code for x in xs), key=order.index)
+    return [x if x._code == code else _tandem.cast(x, code) for x in xs]
+
+
+def _split(x, sections, axis):
+    if isinstance(sections, int):
+        return _tandem.split(x, sections, axis)
+    edges = [0] + [int(s) for s in sections] + [int(x._sizes[axis])]
+    return _tandem.split_sizes(x, [b - a for a, b in zip(edges, edges[1:])], axis)
+
+
+@op
+def tile(x, repeats):
+    x = _c(x)
+    repeats = [repeats] if isinstance(repeats, int) else list(repeats)
+    while x._rank < len(repeats):
+        x = _tandem.expand_dims(x, 0)
+    return _ops.tile(x, [1] * (x._rank - len(repeats)) + repeats)
+
+
+@op
+def pad(x, pad_width, mode="constant", constant_values=None):
+    x = _c(x)
+    pairs = [(pad_width, pad_width)] * x._rank if isinstance(pad_width, int) else list(pad_width)
+    if len(pairs) == 1 and x._rank > 1:
+        pairs = pairs * x._rank
+    if len(pairs) == 2 and isinstance(pairs[0], int):
+        pairs = [tuple(pairs)] * x._rank
+    return _ops.pad(x, pairs, mode.upper(), constant_values or 0)
+
+
+@op
+def moveaxis(x, source, destination):
+    x = _c(x)
+    order = list(np.moveaxis(np.empty([1] * x._rank), source, destination).shape)
+    places = np.moveaxis(np.arange(x._rank).reshape([1] * 0 + [x._rank]), 0, 0)
+    source = [source] if isinstance(source, int) else list(source)
+    destination = [destination] if isinstance(destination, int) else list(destination)
+    rest = [i for i in places.tolist() if i not in [s % x._rank for s in source]]
+    for d, s in sorted(zip([d % x._rank for d in destination], [s % x._rank for s in source])):
+        rest.insert(d, s)
+    del order
+    return _tandem.transpose(x, rest)
+
+
+@op
+def swapaxes(x, axis1, axis2):
+    x = _c(x)
+    order = list(builtins.range(x._rank))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return _tandem.transpose(x, order)
+
+
+@op
+def ravel(x):
+    return _tandem.reshape(x, (-1,))
+
+
+@op
+def cast(x, dtype):
+    return _tandem.cast(x, dtypes.code_of(dtype))
+
+
+def convert_to_tensor(x, dtype=None, sparse=None, ragged=None):
+    if dtype is None:
+        return _c(x)
+    x = _c(x)
+    return _tandem.cast(x, dtypes.code_of(dtype))
+
+
+def convert_to_numpy(x):
+    return np.asarray(x.numpy() if hasattr(x, "numpy") else x)
+
+
+def is_tensor(x):
+    return isinstance(x, _tandem.Tensor)
+
+
+def array(x, dtype=None):
+    return convert_to_tensor(x, dtype)
+
+
+def zeros(shape, dtype=None):
+    return _tandem.fill(shape, 0.0, dtypes.code_of(dtype or "float32"))
+
+
+def ones(shape, dtype=None):
+    return _tandem.fill(shape, 1.0, dtypes.code_of(dtype or "float32"))
+
+
+def full(shape, fill_value, dtype=None):
+    return _tandem.broadcast_to(_c(fill_value, None if dtype is None else dtypes.code_of(dtype)), shape)
+
+
+def empty(shape, dtype=None):
+    return zeros(shape, dtype)
+
+
+def eye(N, M=None, k=0, dtype=None):
+    return _c(np.eye(int(N), None if M is None else int(M), k, np.float32), dtypes.code_of(dtype or "float32"))
+
+
+def identity(n, dtype=None):
+    return eye(n, dtype=dtype)
+
+
+zeros_like = op(lambda x, dtype=None: _ops.zeros_like(x, dtype))
+ones_like = op(lambda x, dtype=None: _ops.ones_like(x, dtype))
+full_like = op(lambda x, fill_value, dtype=None: _ops.zeros_like(x, dtype) + fill_value)
+
+
+def arange(start, stop=None, step=1, dtype=None):
+    return _ops.range(start, stop, step, dtype)
+
+
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
+    return _c(np.linspace(start, stop, num, endpoint), dtypes.code_of(dtype or "float32"))
+
+
+def meshgrid(*x, indexing="xy"):
+    return _ops.meshgrid(*x, indexing=indexing)
+
+
+@op
+def where(condition, x1=None, x2=None):
+    if x1 is None:
+        return _ops.where(condition)
+    a, b = _matched(x1, x2)
+    return _tandem.where(_tandem.cast(condition, 7), a, b)
+
+
+@op
+def take(x, indices, axis=None):
+    x = _c(x)
+    return _ops.gather(_tandem.reshape(x, (-1,)) if axis is None else x, indices, axis=axis or 0)
+
+
+@op
+def take_along_axis(x, indices, axis=None):
+    x, indices = _c(x), _c(indices)
+    axis = axis % x._rank
+    if axis == x._rank - 1:
+        return _ops.take_along_last(x, indices)
+    order = [i for i in builtins.range(x._rank) if i != axis] + [axis]
+    y = _ops.take_along_last(_tandem.transpose(x, order), _tandem.transpose(indices, order))
+    return _tandem.transpose(y, [int(i) for i in np.argsort(order)])
+
+
+@op
+def one_hot(x, num_classes, axis=-1, dtype=None, sparse=False):
+    return _ops.one_hot(x, num_classes, axis=axis, dtype=dtype or "float32")
+
+
+@op
+def multi_hot(x, num_classes, axis=-1, dtype=None, sparse=False):
+    return _tandem.reduce_max(one_hot(x, num_classes), 1 if len(x.shape) > 1 else 0, False)
+
+
+tril = op(lambda x, k=0: _c(x) * np.tril(np.ones([int(s) for s in _c(x)._sizes[-2:]], np.float32), k) if _c(x).dtype.is_floating else _tandem.where(np.tril(np.ones([int(s) for s in _c(x)._sizes[-2:]], bool), k), x, _tandem.zeros_like(x)))
+triu = op(lambda x, k=0: _tandem.where(np.triu(np.ones([int(s) for s in _c(x)._sizes[-2:]], bool), k), x, _tandem.zeros_like(x)))
+diag = op(lambda x, k=0: _ops.diag(x) if len(x.shape) == 1 else _ops.diag_part(x))
+diagonal = op(lambda x, offset=0, axis1=0, axis2=1: _ops.diag_part(x))
+trace = op(lambda x, **kwargs: _ops.trace(x))
+norm = op(lambda x, ord=None, axis=None, keepdims=False: _ops.norm(_float(x), 2 if ord is None else ord, axis, keepdims))
+scatter = op(lambda indices, values, shape: _ops.scatter_nd(indices, values, shape))
+scatter_update = op(lambda inputs, indices, updates: _ops.tensor_scatter_nd_update(inputs, indices, updates))
+segment_sum = op(lambda data, segment_ids, num_segments=None, sorted=False: _ops.segment_sum(data, segment_ids, num_segments))
+segment_max = op(lambda data, segment_ids, num_segments=None, sorted=False: _ops.segment_max(data, segment_ids, num_segments))
+bincount = op(lambda x, weights=None, minlength=0, sparse=False: _ops.bincount(x, weights, minlength))
+count_nonzero = op(lambda x, axis=None: _ops.count_nonzero(x, axis, dtype="int32"))
+nonzero = lambda x: tuple(_tandem.unstack(_tandem.transpose(_ops.where(x), [1, 0]), 0))  # noqa: E731
+isclose = op(lambda x1, x2, rtol=1e-5, atol=1e-8, equal_nan=False: _tandem.abs(_c(x1) - x2) <= atol + rtol * _tandem.abs(_c(x2)))
+average = op(lambda x, axis=None, weights=None: _tandem.reduce_mean(_float(x), axis, False) if weights is None else _tandem.reduce_sum(_c(x) * weights, axis, False) / _tandem.reduce_sum(_c(weights), axis, False))
+nan_to_num = op(lambda x, nan=0.0, posinf=None, neginf=None: _tandem.where(_tandem.is_nan(x), _tandem.fill((), nan, _c(x)._code), x))
+normalize = op(lambda x, axis=-1, order=2, epsilon=None: _nn.l2_normalize(x, axis))
+moments = op(lambda x, axes, keepdims=False, synchronized=False: _nn.moments(x, axes, keepdims=keepdims))
+searchsorted = _ops.searchsorted
+unravel_index = lambda indices, shape: [_c(i.astype(np.int32)) for i in np.unravel_index(np.asarray(indices), shape)]  # noqa: E731
+
+
+# ---- Networks ----
+
+
+def categorical_crossentropy(target, output, from_logits=False, axis=-1):
+    return _cce(target, output, from_logits, 0.0, axis)
+
+
+def sparse_categorical_crossentropy(target, output, from_logits=False, axis=-1):
+    return _scce(target, output, from_logits, None, axis)
+
+
+@op
+def binary_crossentropy(target, output, from_logits=False):
+    from tandem.keras.losses import _binary_losses
+
+    return _binary_losses(target, output, from_logits, 0.0)[2]
+
+
+def _pair(v, n=2):
+    return [v] * n if isinstance(v, int) else list(v)
+
+
+@op
+def conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
+    if len(inputs.shape) == 3:
+        return _nn.conv1d(inputs, kernel, strides if isinstance(strides, int) else strides[0], padding.upper(), dilations=dilation_rate)
+    return _nn.conv2d(inputs, kernel, strides, padding.upper(), dilations=dilation_rate)
+
+
+@op
+def max_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
+    return _tandem.max_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
+
+
+@op
+def average_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
+    return _tandem.avg_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
+
+
+# ---- Flow ----
+
+
+def cond(pred, true_fn, false_fn):
+    return _ops.cond(pred, true_fn, false_fn)
+
+
+def while_loop(cond, body, loop_vars, maximum_iterations=None):
+    return _ops.while_loop(cond, body, loop_vars, maximum_iterations=maximum_iterations)
+
+
+def fori_loop(lower, upper, body_fun, init_val):
+    for i in builtins.range(int(lower), int(upper)):
+        init_val = body_fun(i, init_val)
+    return init_val
+
+
+def map(f, xs):
+    return _ops.map_fn(f, xs)
+
+
+vectorized_map = map
+
+
+def scan(f, init, xs=None, length=None, reverse=False, unroll=1):
+    items = _ops._elements(xs) if xs is not None else [None] * int(length)
+    results = []
+    for item in items[::-1] if reverse else items:
+        init, out = f(init, item)
+        results.append(out)
+    return init, _ops._stacked(results[::-1] if reverse else results)
+
+
+def custom_gradient(f):
+    from tandem._tape import custom_gradient as decorate
+
+    return decorate(f)
+
+
+def unstack_(x):
+    return x
+
+
+def slice(inputs, start_indices, shape):
+    return _ops.slice(inputs, start_indices, shape)
+
+
+def slice_update(inputs, start_indices, updates):
+    x = _c(inputs)
+    places = np.stack(np.meshgrid(*[np.arange(int(s), int(s) + int(n)) for s, n in zip(start_indices, updates.shape)], indexing="ij"), -1)
+    return _ops.tensor_scatter_nd_update(x, places.astype(np.int32), updates)
+
+
+def get_item(x, key):
+    return x[key]
+
+
+class image:
+    @staticmethod
+    def resize(images, size, interpolation="bilinear", antialias=False, **kwargs):
+        from tandem import image as own
+
+        return own.resize(images, size, interpolation, antialias=antialias)
+
+    @staticmethod
+    def rgb_to_grayscale(images, data_format=None):
+        from tandem import image as own
+
+        return own.rgb_to_grayscale(images)
+
+    @staticmethod
+    def extract_patches(images, size, strides=None, dilation_rate=1, padding="valid", data_format=None):
+        from tandem import image as own
+
+        size = _pair(size)
+        strides = size if strides is None else _pair(strides)
+        return own.extract_patches(images, [1] + size + [1], [1] + strides + [1], [1] + _pair(dilation_rate) + [1], padding.upper())
+
+    @staticmethod
+    def pad_images(images, top_padding=None, left_padding=None, bottom_padding=None, right_padding=None, target_height=None, target_width=None, data_format=None):
+        x = _c(images)
+        h, w = int(x._sizes[-3]), int(x._sizes[-2])
+        bottom = target_height - h - top_padding if bottom_padding is None else bottom_padding
+        right = target_width - w - left_padding if right_padding is None else right_padding
+        return _tandem.pad(x, [(0, 0)] * (x._rank - 3) + [(top_padding or 0, bottom), (left_padding or 0, right), (0, 0)], 0.0)
+
+    @staticmethod
+    def crop_images(images, top_cropping=None, left_cropping=None, bottom_cropping=None, right_cropping=None, target_height=None, target_width=None, data_format=None):
+        x = _c(images)
+        h, w = int(x._sizes[-3]), int(x._sizes[-2])
+        top, left = top_cropping or 0, left_cropping or 0
+        height = target_height if target_height is not None else h - top - (bottom_cropping or 0)
+        width = target_width if target_width is not None else w - left - (right_cropping or 0)
+        return x[..., top : top + height, left : left + width, :]
+
+
+class linalg:
+    pass
+
+
+def __getattr__(name):
+    if name == "linalg_":
+        raise AttributeError(name)
+    raise _missing.missing("keras.ops", name, _this)
+
+
+from tandem import linalg as _linalg  # noqa: E402
+
+for _name in ("inv", "det", "solve", "svd", "qr", "cholesky", "eigh", "norm"):
+    setattr(linalg, _name, staticmethod(getattr(_linalg, _name)))
+inv, det, solve, svd, qr, cholesky, eigh = linalg.inv, linalg.det, linalg.solve, linalg.svd, linalg.qr, linalg.cholesky, linalg.eigh
+nn = _this
+numpy = _this

@@ -1,0 +1,5 @@
+"""How the library was built, tf.sysconfig."""
+
+
+def get_build_info():
+    return {"is_cuda_build": False, "is_rocm_build": False}

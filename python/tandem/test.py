@@ -1,0 +1,38 @@
+"""Questions about devices, and a base for tests, tf.test."""
+
+import unittest
+
+import numpy as np
+
+import _tandem
+
+
+def is_gpu_available(cuda_only=False, min_cuda_compute_capability=None):
+    return bool(_tandem.list_physical_devices("GPU"))
+
+
+def gpu_device_name():
+    devices = _tandem.list_logical_devices("GPU")
+    return devices[0].name if devices else ""
+
+
+def is_built_with_cuda():
+    return False
+
+
+def is_built_with_gpu_support():
+    return True
+
+
+class TestCase(unittest.TestCase):
+    def assertAllClose(self, a, b, rtol=1e-6, atol=1e-6, msg=None):
+        np.testing.assert_allclose(np.asarray(a), np.asarray(b), rtol, atol, err_msg=msg or "")
+
+    def assertAllEqual(self, a, b, msg=None):
+        np.testing.assert_array_equal(np.asarray(a), np.asarray(b), err_msg=msg or "")
+
+    def assertShapeEqual(self, a, b, msg=None):
+        self.assertEqual(tuple(np.shape(a)), tuple(np.shape(b)), msg)
+
+
+main = unittest.main

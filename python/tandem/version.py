@@ -1,0 +1,6 @@
+"""Versions, tf.version."""
+
+from tandem import __version__ as VERSION  # noqa: F401
+
+GIT_VERSION = "tandem"
+COMPILER_VERSION = ""
