@@ -13,6 +13,10 @@
 /// A file that is truncated, changed or half-written is DataLoss, naming the file and the key; one
 /// that cannot be written is Unavailable. Objects must not change while they are saved or restored;
 /// writers of one folder at once are the caller's to order.
+///
+/// Of several processes under a MultiWorkerMirroredStrategy the chief alone writes; others may save
+/// too, or not. All must restore at the same time: they get the checkpoint that the chief's path
+/// names, from the chief, and need no folder in common.
 #pragma once
 
 #include <cstdint>
@@ -61,6 +65,7 @@ class TANDEM_API CheckpointStatus {
  private:
   friend class Checkpoint;
   std::shared_ptr<checkpoint::Restoration> restoration_;
+  std::optional<std::filesystem::path> path_;  // What the chief has restored.
   Trackable root_;
 };
 
@@ -105,6 +110,8 @@ class TANDEM_API Checkpoint {
  private:
   friend class CheckpointManager;
   std::filesystem::path save_and_keep(const std::filesystem::path& prefix, size_t most) const;
+  CheckpointStatus restore_here(const std::optional<std::filesystem::path>& path,
+                                const RestoreOptions& options) const;
 
   Trackable root_;
   HostState<int64_t> counter_;

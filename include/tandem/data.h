@@ -60,6 +60,9 @@ class TANDEM_API Iterator {
 
   /// How many elements next() has returned; those before a restored position count.
   int64_t position() const;
+
+  /// For the library's own use: the rows of the batch that the last element is a share of, or -1.
+  int64_t batch_rows() const;
   int64_t epoch() const;
 
   /// The position as bytes, for Dataset::restore.
@@ -299,6 +302,11 @@ class TANDEM_API Dataset {
 
   /// "from_tensor_slices(float32[60000,784]) | shuffle(60000, seed 7) | batch(128)"
   std::string str() const;
+
+  /// For the library's own use: of each batch the rows of `count` replicas from `first` on, where
+  /// batches are dealt to `all` replicas. The batches and their order stay the same, and the other
+  /// rows are not made where that can be.
+  Dataset share_of_replicas(int first, int count, int all) const;
 
  private:
   struct Body;

@@ -13,6 +13,14 @@ namespace tandem::distribute {
 
 /// Batches for replicas. Each epoch is one of the data set's.
 class TANDEM_API DistributedDataset {
+ private:
+  /// What an element of the data set is.
+  enum class Dealing {
+    global_batch,   ///< A batch of all replicas, or the share of this process's in it.
+    process_batch,  ///< A batch of this process's replicas.
+    replica_batch,  ///< A batch of one replica.
+  };
+
  public:
   class TANDEM_API Iterator {
    public:
@@ -25,13 +33,14 @@ class TANDEM_API DistributedDataset {
 
    private:
     friend class DistributedDataset;
-    Iterator(Strategy strategy, data::Iterator elements, bool per_replica)
-        : strategy_(std::move(strategy)),
-          elements_(std::move(elements)),
-          per_replica_(per_replica) {}
+    Iterator(Strategy strategy, data::Iterator elements, Dealing dealing)
+        : strategy_(std::move(strategy)), elements_(std::move(elements)), dealing_(dealing) {}
+    std::optional<PerReplicas> next_of_own();
+    bool take(std::vector<Tensors>& values);
     Strategy strategy_;
     data::Iterator elements_;
-    bool per_replica_;
+    Dealing dealing_;
+    Tensors last_;  // What the last element was.
   };
 
   Iterator iterator() const;
@@ -48,11 +57,11 @@ class TANDEM_API DistributedDataset {
 
  private:
   friend class Strategy;
-  DistributedDataset(Strategy strategy, data::Dataset dataset, bool per_replica)
-      : strategy_(std::move(strategy)), dataset_(std::move(dataset)), per_replica_(per_replica) {}
+  DistributedDataset(Strategy strategy, data::Dataset dataset, Dealing dealing)
+      : strategy_(std::move(strategy)), dataset_(std::move(dataset)), dealing_(dealing) {}
   Strategy strategy_;
   data::Dataset dataset_;
-  bool per_replica_;  // An element is for one replica.
+  Dealing dealing_;
 };
 
 class DistributedDataset::Steps {

@@ -1,6 +1,7 @@
 /// A strategy: see distribute.h.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -34,13 +35,34 @@ struct InputContext {
   TANDEM_API int64_t get_per_replica_batch_size(int64_t global_batch_size) const;
 };
 
+/// How the elements of a data set are dealt to several processes.
+enum class AutoShardPolicy {
+  /// As `data`.
+  automatic,
+  /// By files, where the data set is made of files.
+  file,
+  /// Each element is a global batch. Every process draws the whole order and makes its own rows of
+  /// each batch alone: the batches are those of one device, for any number of processes.
+  data,
+  /// Each process has elements of its own, which its replicas share: a global batch is made of one
+  /// element of each. When they end unevenly, the last processes get empty ones.
+  off,
+};
+
+struct InputOptions {
+  AutoShardPolicy auto_shard_policy = AutoShardPolicy::automatic;
+};
+
 class DistributedDataset;
 
 class TANDEM_API Strategy {
  public:
+  /// The replicas of all processes.
   int num_replicas_in_sync() const;
-  /// The device of each replica.
+  /// The device of each replica of this process.
   std::vector<std::string> devices() const;
+  /// True on the one process that writes files and prints, and where there is only one.
+  bool is_chief() const;
   /// "MirroredStrategy"
   const std::string& name() const;
 
@@ -52,19 +74,25 @@ class TANDEM_API Strategy {
   /// are created for it. Throws FailedPrecondition inside another strategy's scope.
   [[nodiscard]] Scope scope() const;
 
-  /// The batch cut by rows over the replicas.
+  /// The batch cut by rows over the replicas. Where there are several processes each has the whole
+  /// batch.
   PerReplica split(const Tensor& batch) const;
   PerReplicas split(const Tensors& batch) const;
 
-  /// A value per replica from `f`, called on the replica's own thread.
+  /// A value per replica of this process from `f`, called on the replica's own thread.
   PerReplica values_from_function(const std::function<Tensor(const ValueContext&)>& f) const;
 
-  /// Each element of `batches`, a global batch, split over the replicas.
-  DistributedDataset distribute_dataset(const data::Dataset& batches) const;
-  DistributedDataset experimental_distribute_dataset(const data::Dataset& batches) const;
+  /// Each element of `batches`, a global batch, split over the replicas. Throws InvalidArgument for
+  /// AutoShardPolicy::file where there are several processes: no data set is made of files; give
+  /// each process its files by distribute_datasets_from_function.
+  DistributedDataset distribute_dataset(const data::Dataset& batches,
+                                        const InputOptions& options = {}) const;
+  DistributedDataset experimental_distribute_dataset(const data::Dataset& batches,
+                                                     const InputOptions& options = {}) const;
 
   /// Each replica takes the next element of the data set that `f` makes: batches of one replica.
-  /// When they end unevenly, the last replicas get empty ones.
+  /// When they end unevenly, the last replicas get empty ones. Where there are several processes,
+  /// `f` is called in each, and they tell each other with every step how many rows they have.
   DistributedDataset distribute_datasets_from_function(
       const std::function<data::Dataset(const InputContext&)>& f) const;
 
@@ -90,18 +118,19 @@ class TANDEM_API Strategy {
   PerReplicas run_flat(const FlatFunction& f, std::span<const PerReplica> arguments) const;
 
   /// The replicas' values joined: elementwise, or with `axis` also along that axis, whose lengths
-  /// may differ between replicas. The mean divides by the true number of values that met.
+  /// may differ between replicas. The mean divides by the true number of values that met. Values of
+  /// all processes meet, so all must call it; the same holds for gather.
   Tensor reduce(ReduceOp op, const PerReplica& value, std::optional<int> axis = {}) const;
 
   /// The replicas' values one after another along `axis`.
   Tensor gather(const PerReplica& value, int axis) const;
 
-  /// The replicas' values in order.
+  /// The values of this process's replicas in order.
   Tensors local_results(const PerReplica& value) const;
 
   /// Compares a checksum of each variable over the replicas. Throws DataLoss naming the first
   /// replica, and its first variable, that differ from replica 0. Where replicas share memory there
-  /// is nothing to compare.
+  /// is nothing to compare; several processes compare theirs, and all must call it.
   void verify(const Variables& variables) const;
 
   bool operator==(const Strategy&) const = default;
@@ -161,6 +190,40 @@ class TANDEM_API MirroredStrategy : public Strategy {
   /// options.
   explicit MirroredStrategy(const std::vector<std::string>& devices = {},
                             const MirroredOptions& options = {});
+};
+
+/// How processes reach each other.
+struct CommunicationOptions {
+  /// "auto", or what the build has: "tcp", "shm".
+  std::string transport = "auto";
+  /// Gradients of more bytes than this are summed in pieces of it, while others are computed.
+  int64_t bucket_bytes = int64_t{1} << 20;
+  /// How long a process waits for another; 0: a second less than config::wait_deadline().
+  std::chrono::milliseconds timeout{0};
+};
+
+struct MultiWorkerOptions {
+  /// The devices of this process's replicas, as for MirroredStrategy.
+  std::vector<std::string> devices{};
+  /// As for MirroredStrategy, over all processes: the same bits for any number of them.
+  std::optional<int> reproducible_shards{};
+  CommunicationOptions communication{};
+};
+
+/// Synchronous training on the devices of several processes, on one machine or on many. Each runs
+/// the same program: it makes the strategy before anything draws random numbers, has its rows of
+/// each batch, and all apply the summed gradients. Only `run`, `reduce`, `gather`, `verify` and
+/// steps through a distributed data set meet other processes, and fit, evaluate, predict and
+/// restoring a checkpoint, which are made of them: all processes must call these, in the same
+/// order.
+class TANDEM_API MultiWorkerMirroredStrategy : public Strategy {
+ public:
+  /// Meets the processes that the environment names; where it names none this one is alone.
+  explicit MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
+
+  /// For the library's own use.
+  explicit MultiWorkerMirroredStrategy(std::shared_ptr<const Body> body)
+      : Strategy(std::move(body)) {}
 };
 
 /// Everything on one device: to run a program written for strategies there.

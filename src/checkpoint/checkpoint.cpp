@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "checkpoint/process_files.h"
 #include "checkpoint/restoration.h"
 #include "checkpoint/restore_report.h"
 #include "checkpoint/saving.h"
@@ -77,6 +78,7 @@ Checkpoint::Checkpoint(const Trackable& root) : root_(root), counter_(new_counte
 int64_t Checkpoint::save_counter() const { return counter_.save(); }
 
 void Checkpoint::write(const std::filesystem::path& path) const {
+  if (!checkpoint::is_writer()) return;
   try {
     checkpoint::save_objects(root_, path);
   } catch (const Error& error) {
@@ -94,6 +96,7 @@ std::filesystem::path Checkpoint::save_and_keep(const std::filesystem::path& pre
   counter_.restore(former + 1);
   try {
     std::filesystem::path path = fmt::format("{}-{}", prefix.string(), former + 1);
+    if (!checkpoint::is_writer()) return path;
     checkpoint::save_objects(root_, path);
     checkpoint::enter_checkpoint(path, most);
     return path;
@@ -104,8 +107,33 @@ std::filesystem::path Checkpoint::save_and_keep(const std::filesystem::path& pre
   }
 }
 
+/// Processes that train together restore what the chief restores: its files go to all, and when one
+/// cannot take them nobody goes on.
 CheckpointStatus Checkpoint::restore(const std::optional<std::filesystem::path>& path,
                                      const RestoreOptions& options) const {
+  const auto group = checkpoint::processes();
+  if (!group) return restore_here(path, options);
+  CheckpointStatus status;
+  const bool is_chief = group->rank() == 0;
+  checkpoint::act_together(*group, "restore: the chief's choice", [&] {
+    if (is_chief) status = restore_here(path, options);
+  });
+  const std::string chosen =
+      group->gather_texts("restored", status.path() ? status.path()->string() : "")[0];
+  status.root_ = root_;
+  if (chosen.empty()) return status;
+  if (is_chief) checkpoint::send_files(*group, chosen);
+  checkpoint::act_together(*group, "restore", [&] {
+    if (is_chief) return;
+    const checkpoint::ReceivedFiles files(*group);
+    status = restore_here(files.prefix(), {});
+  });
+  status.path_ = chosen;
+  return status;
+}
+
+CheckpointStatus Checkpoint::restore_here(const std::optional<std::filesystem::path>& path,
+                                          const RestoreOptions& options) const {
   CheckpointStatus status;
   status.root_ = root_;
   if (!path) return status;
@@ -133,6 +161,7 @@ CheckpointStatus Checkpoint::restore(const std::optional<std::filesystem::path>&
 }
 
 std::optional<std::filesystem::path> CheckpointStatus::path() const {
+  if (path_) return path_;
   return restoration_ ? std::optional(restoration_->prefix()) : std::nullopt;
 }
 

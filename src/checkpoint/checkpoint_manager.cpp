@@ -2,6 +2,7 @@
 // What stands in the folder is decided by its state file alone (checkpoint/state_file.h).
 #include <fmt/format.h>
 
+#include "checkpoint/process_files.h"
 #include "checkpoint/state_file.h"
 #include "tandem/checkpoint.h"
 #include "tandem/error.h"
@@ -35,7 +36,7 @@ CheckpointManager::CheckpointManager(Checkpoint checkpoint, std::filesystem::pat
 }
 
 std::filesystem::path CheckpointManager::save() {
-  checkpoint::sweep(folder_, options_.checkpoint_name);
+  if (checkpoint::is_writer()) checkpoint::sweep(folder_, options_.checkpoint_name);
   auto path = checkpoint_.save_and_keep(folder_ / options_.checkpoint_name,
                                         static_cast<size_t>(options_.max_to_keep));
   kept_ = complete_ones(folder_);

@@ -20,6 +20,7 @@ struct Iterator::Body {
   int64_t epoch = 0;
   CursorPtr cursor;  // It is destroyed before `source`.
   int64_t position = 0;
+  int64_t batch_rows = -1;
   std::exception_ptr error;
 };
 
@@ -38,10 +39,12 @@ std::optional<Element> Iterator::next() {
     throw;
   }
   ++body_->position;
+  body_->batch_rows = item.batch_rows;
   return element_of(*body_->source, std::move(item));
 }
 
 int64_t Iterator::position() const { return body_->position; }
+int64_t Iterator::batch_rows() const { return body_->batch_rows; }
 int64_t Iterator::epoch() const { return body_->epoch; }
 
 std::string Iterator::save() const {
@@ -155,6 +158,10 @@ Dataset Dataset::shard(int64_t shards, int64_t index) const {
                     index, shards));
   }
   return Dataset(data::shard(body_->source, shards, index));
+}
+
+Dataset Dataset::share_of_replicas(int first, int count, int all) const {
+  return Dataset(data::share(body_->source, {first, count, all}));
 }
 
 Dataset Dataset::cache() const {

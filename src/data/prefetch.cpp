@@ -19,6 +19,11 @@ class Prefetch final : public Transformation {
     return run_ahead(source(), epoch, {}, options_);
   }
 
+  SourcePtr shared(const BatchShare& share) const override {
+    SourcePtr inner = source()->shared(share);
+    return inner ? std::make_shared<Prefetch>(std::move(inner), options_) : nullptr;
+  }
+
  private:
   const AheadOptions options_;
 };

@@ -29,6 +29,11 @@ class Repeat final : public Transformation {
 
   CursorPtr open(uint64_t epoch) const override { return std::make_unique<Rounds>(*this, epoch); }
 
+  SourcePtr shared(const BatchShare& share) const override {
+    SourcePtr inner = source()->shared(share);
+    return inner ? std::make_shared<Repeat>(std::move(inner), count_) : nullptr;
+  }
+
  private:
   class Rounds final : public Cursor {
    public:

@@ -20,6 +20,11 @@ class Take final : public Transformation {
     return std::make_unique<First>(source()->open(epoch), count_);
   }
 
+  SourcePtr shared(const BatchShare& share) const override {
+    SourcePtr inner = source()->shared(share);
+    return inner ? std::make_shared<Take>(std::move(inner), count_) : nullptr;
+  }
+
  private:
   class First final : public Cursor {
    public:
@@ -86,6 +91,11 @@ class Skip final : public Transformation {
     return std::make_unique<EveryNth>(source()->open(epoch), count_, 1);
   }
 
+  SourcePtr shared(const BatchShare& share) const override {
+    SourcePtr inner = source()->shared(share);
+    return inner ? std::make_shared<Skip>(std::move(inner), count_) : nullptr;
+  }
+
  private:
   const int64_t count_;
 };
@@ -106,6 +116,11 @@ class Shard final : public Transformation {
 
   CursorPtr open(uint64_t epoch) const override {
     return std::make_unique<EveryNth>(source()->open(epoch), index_, shards_);
+  }
+
+  SourcePtr shared(const BatchShare& share) const override {
+    SourcePtr inner = source()->shared(share);
+    return inner ? std::make_shared<Shard>(std::move(inner), shards_, index_) : nullptr;
   }
 
  private:

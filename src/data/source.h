@@ -16,6 +16,18 @@ class Table;
 struct Item {
   int64_t place = 0;
   Element element;
+  int64_t batch_rows = -1;  ///< Of a batch of which the element is a share: the rows of all of it.
+};
+
+/// Whose rows of each batch are wanted, where batches are dealt to `all` replicas: those of `count`
+/// replicas from `first` on.
+struct BatchShare {
+  int first = 0;
+  int count = 1;
+  int all = 1;
+
+  /// [begin, end) of a batch of so many rows.
+  std::pair<int64_t, int64_t> of(int64_t rows) const;
 };
 
 /// Belongs to one thread at a time, and does not outlive its transformation.
@@ -52,6 +64,10 @@ class Source {
 
   /// How many shuffles there are up to this transformation. Each draws an order of its own.
   virtual int shuffles() const { return 0; }
+
+  /// The same batches, of which only a share is made; null where the transformation cannot tell
+  /// which rows of its source these are.
+  virtual std::shared_ptr<const Source> shared(const BatchShare&) const { return nullptr; }
 };
 
 using SourcePtr = std::shared_ptr<const Source>;
@@ -105,5 +121,6 @@ SourcePtr shard(SourcePtr source, int64_t shards, int64_t index);
 SourcePtr cache(SourcePtr source);
 SourcePtr prefetch(SourcePtr source, int64_t count);
 SourcePtr within_deadline(SourcePtr source);
+SourcePtr share(const SourcePtr& source, const BatchShare& share);
 
 }  // namespace tandem::data

@@ -40,8 +40,9 @@ Element Table::gather(std::span<const int64_t> places, BatchMemory& memory) cons
   batch.reserve(columns_.size());
   const auto count = static_cast<int64_t>(places.size());
   if (is_run(places)) {
+    const int64_t first = places.empty() ? 0 : places[0];
     for (const Tensor& column : columns_) {
-      batch.push_back(column.rows(places[0], places[0] + count));
+      batch.push_back(column.rows(first, first + count));
     }
     return batch;
   }

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "distribute/strategy_body.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -38,52 +39,133 @@ int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) cons
                   global_batch_size, num_replicas_in_sync));
 }
 
-DistributedDataset Strategy::distribute_dataset(const data::Dataset& batches) const {
-  return {*this, batches, false};
+DistributedDataset Strategy::distribute_dataset(const data::Dataset& batches,
+                                                const InputOptions& options) const {
+  using enum DistributedDataset::Dealing;
+  const bool has_others = body_->workers() != nullptr;
+  if (!has_others) return {*this, batches, global_batch};
+  const ReplicaSpan span = body_->span();
+  switch (options.auto_shard_policy) {
+    case AutoShardPolicy::off:
+      return {*this, batches, process_batch};
+    case AutoShardPolicy::file:
+      throw InvalidArgument(fmt::format(
+          "distribute_dataset: AutoShardPolicy::file, and '{}' is not made of files; data and off "
+          "are accepted, or give each process its files by distribute_datasets_from_function",
+          batches.str()));
+    case AutoShardPolicy::automatic:
+    case AutoShardPolicy::data:
+      break;
+  }
+  return {*this, batches.share_of_replicas(span.first, span.count, span.all), global_batch};
 }
 
-DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset& batches) const {
-  return distribute_dataset(batches);
+DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset& batches,
+                                                             const InputOptions& options) const {
+  return distribute_dataset(batches, options);
 }
 
 DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<data::Dataset(const InputContext&)>& f) const {
-  return {*this, f({.num_replicas_in_sync = num_replicas_in_sync()}), true};
+  InputContext context{.num_replicas_in_sync = num_replicas_in_sync()};
+  if (const WorkerGroup* workers = body_->workers()) {
+    context.num_input_pipelines = workers->size();
+    context.input_pipeline_id = workers->rank();
+  }
+  return {*this, f(context), DistributedDataset::Dealing::replica_batch};
 }
 
 DistributedDataset::Iterator DistributedDataset::iterator() const {
-  return {strategy_, dataset_.iterator(), per_replica_};
+  return {strategy_, dataset_.iterator(), dealing_};
 }
 
 DistributedDataset::Iterator DistributedDataset::iterator(int64_t epoch) const {
-  return {strategy_, dataset_.iterator(epoch), per_replica_};
+  return {strategy_, dataset_.iterator(epoch), dealing_};
 }
 
 DistributedDataset::Iterator DistributedDataset::restore(std::string_view position) const {
-  return {strategy_, dataset_.restore(position), per_replica_};
+  return {strategy_, dataset_.restore(position), dealing_};
 }
 
 int64_t DistributedDataset::cardinality() const {
   const int64_t elements = dataset_.cardinality();
-  if (!per_replica_ || elements < 0) return elements;
-  const int replicas = strategy_.num_replicas_in_sync();
+  if (dealing_ == Dealing::global_batch || elements < 0) return elements;
+  // What other processes have is only known when they meet.
+  if (strategy_.body().workers() != nullptr) return data::kUnknown;
+  const int replicas = dealing_ == Dealing::replica_batch ? strategy_.num_replicas_in_sync() : 1;
   return (elements + replicas - 1) / replicas;
 }
 
 std::optional<PerReplicas> DistributedDataset::Iterator::next() {
-  const std::optional<data::Element> first = elements_.next();
-  if (!first) return std::nullopt;
-  check_rows(*first);
-  if (!per_replica_) return strategy_.split(*first);
-  // For each tensor of the element, the part of each replica.
-  std::vector<Tensors> values(first->size());
-  for (int r = 0; r < strategy_.num_replicas_in_sync(); ++r) {
-    const std::optional<data::Element> own = r == 0 ? first : elements_.next();
-    const Tensors element = own ? *own : without_rows(*first);
+  if (dealing_ != Dealing::global_batch) return next_of_own();
+  const std::optional<data::Element> element = elements_.next();
+  if (!element) return std::nullopt;
+  check_rows(*element);
+  if (elements_.batch_rows() < 0) return strategy_.split(*element);
+  PerReplicas step;
+  for (const Tensor& tensor : *element) {
+    step.push_back(PerReplica::split_rows(tensor, strategy_.body().span(), elements_.batch_rows()));
+  }
+  return step;
+}
+
+/// Takes the next elements of this process's replicas. `values` are, for each tensor of an element,
+/// the part of each replica. False where the data set has ended: the parts are then empty.
+bool DistributedDataset::Iterator::take(std::vector<Tensors>& values) {
+  const int replicas = strategy_.body().local_replicas();
+  std::optional<data::Element> first = elements_.next();
+  if (first) {
+    check_rows(*first);
+    last_ = *first;
+  }
+  values.assign(last_.size(), {});
+  for (int r = 0; r < replicas; ++r) {
+    Tensors element;
+    if (dealing_ == Dealing::process_batch) {
+      for (const Tensor& tensor : first ? *first : without_rows(last_)) {
+        element.push_back(PerReplica::split(tensor, {.count = replicas, .all = replicas}).value(r));
+      }
+    } else {
+      const std::optional<data::Element> own = r == 0 || !first ? first : elements_.next();
+      element = own ? *own : without_rows(last_);
+    }
     for (size_t i = 0; i < values.size(); ++i) values[i].push_back(element[i]);
   }
+  return first.has_value();
+}
+
+/// A step of elements that are this process's own. All processes go on until the data of each have
+/// ended.
+std::optional<PerReplicas> DistributedDataset::Iterator::next_of_own() {
+  std::vector<Tensors> values;
+  const bool has_more = take(values);
+  BatchPlace place;
+  if (const WorkerGroup* workers = strategy_.body().workers()) {
+    int64_t rows = 0;
+    if (has_more) {
+      for (const Tensor& part : values[0]) rows += part.shape().extent(0);
+    }
+    // A process whose data have ended says 0, others one more than their rows.
+    const std::vector<int64_t> all = workers->all_of(has_more ? rows + 1 : 0, "rows of the data");
+    place.global_rows = 0;
+    bool goes_on = false;
+    for (size_t rank = 0; rank < all.size(); ++rank) {
+      const int64_t own = std::max<int64_t>(all[rank] - 1, 0);
+      goes_on |= all[rank] > 0;
+      if (static_cast<int>(rank) < workers->rank()) place.begin_row += own;
+      place.global_rows += own;
+    }
+    if (!goes_on) return std::nullopt;
+    if (values.empty()) {
+      throw InvalidArgument(
+          "distributed data set: this process has no element at all, and others have some; its "
+          "replicas would not know what to compute on");
+    }
+  } else if (!has_more) {
+    return std::nullopt;
+  }
   PerReplicas step;
-  for (Tensors& list : values) step.emplace_back(std::move(list));
+  for (Tensors& list : values) step.emplace_back(std::move(list), place);
   return step;
 }
 

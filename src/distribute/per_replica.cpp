@@ -11,12 +11,24 @@
 namespace tandem::distribute {
 
 PerReplica PerReplica::split(const Tensor& batch, int replicas) {
+  return split(batch, {.count = replicas, .all = replicas});
+}
+
+PerReplica PerReplica::split(const Tensor& batch, const ReplicaSpan& span) {
   if (batch.rank() == 0) {
     throw InvalidArgument(
         "split: a scalar has no rows to split; pass it as it is to give it to all replicas");
   }
   PerReplica result(batch);
-  result.parts_ = replicas;
+  result.span_ = span;
+  result.place_.global_rows = batch.shape().extent(0);
+  return result;
+}
+
+PerReplica PerReplica::split_rows(const Tensor& own_rows, const ReplicaSpan& span,
+                                  int64_t global_rows) {
+  PerReplica result = split(own_rows, span);
+  result.place_ = {graph::shard_of(global_rows, span.first, span.all).row_offset, global_rows};
   return result;
 }
 
@@ -28,15 +40,16 @@ Tensor PerReplica::value(int replica) const {
     throw InvalidArgument(
         fmt::format("PerReplica: replica {} asked for, there are {}", replica, values_->size()));
   }
-  if (parts_ == 0) return whole_;
-  const auto shard = graph::shard_of(whole_.shape().extent(0), replica, parts_);
-  return whole_.rows(shard.row_offset, shard.row_offset + shard.rows);
+  if (!is_split()) return whole_;
+  const auto shard = graph::shard_of(place_.global_rows, span_.first + replica, span_.all);
+  const int64_t begin = shard.row_offset - place_.begin_row;
+  return whole_.rows(begin, begin + shard.rows);
 }
 
 std::ostream& operator<<(std::ostream& out, const PerReplica& value) { return out << value.str(); }
 
 std::string PerReplica::str() const {
-  const int count = values_ ? static_cast<int>(values_->size()) : std::max(1, parts_);
+  const int count = values_ ? static_cast<int>(values_->size()) : std::max(1, span_.count);
   std::string text = "PerReplica:{";
   for (int i = 0; i < count; ++i) text += fmt::format("\n  {}: {}", i, value(i).str());
   return text + "\n}";

@@ -5,10 +5,10 @@
 #include <atomic>
 
 #include "distribute/strategy_body.h"
+#include "distribute/strategy_devices.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
-namespace {
 
 using devices::DevicePtr;
 
@@ -17,6 +17,8 @@ uint64_t next_owner() {
   return ++last;
 }
 
+namespace {
+
 std::vector<DevicePtr> default_devices() {
   const auto& all = devices::placement_order();
   std::vector<DevicePtr> chosen;
@@ -24,6 +26,8 @@ std::vector<DevicePtr> default_devices() {
                        [&](const DevicePtr& d) { return d->spec().type == all[0]->spec().type; });
   return chosen;
 }
+
+}  // namespace
 
 std::vector<DevicePtr> devices_for(const char* strategy, const std::vector<std::string>& names) {
   if (names.empty()) return default_devices();
@@ -37,7 +41,6 @@ std::vector<DevicePtr> devices_for(const char* strategy, const std::vector<std::
   return chosen;
 }
 
-/// Each device in turn takes so many of the shards that no two devices differ by more than one.
 std::vector<DevicePtr> dealt(const std::vector<DevicePtr>& devices, int shards) {
   std::vector<DevicePtr> by_shard;
   by_shard.reserve(static_cast<size_t>(shards));
@@ -47,6 +50,8 @@ std::vector<DevicePtr> dealt(const std::vector<DevicePtr>& devices, int shards) 
   }
   return by_shard;
 }
+
+namespace {
 
 graph::Replicas mirrored(const std::vector<std::string>& names, const MirroredOptions& options) {
   graph::Replicas replicas{.devices = devices_for("MirroredStrategy", names),

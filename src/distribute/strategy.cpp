@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "distribute/context.h"
 #include "distribute/strategy_body.h"
@@ -18,8 +19,8 @@ namespace {
 /// Calls a function for each replica on the first thread of the replica's subteam.
 class InputJob final : public core::Job {
  public:
-  InputJob(std::function<Tensor(const ValueContext&)> f, size_t replicas)
-      : f_(std::move(f)), values_(replicas) {}
+  InputJob(std::function<Tensor(const ValueContext&)> f, const ReplicaSpan& span)
+      : f_(std::move(f)), span_(span), values_(static_cast<size_t>(span.count)) {}
 
   void play(core::TeamThread& thread) override {
     for (const core::Members& members : thread.members()) {
@@ -27,7 +28,7 @@ class InputJob final : public core::Job {
       thread.playing(members);
       thread.doing("its input");
       values_[static_cast<size_t>(members.subteam)] =
-          f_({members.subteam, static_cast<int>(values_.size())});
+          f_({span_.first + members.subteam, span_.all});
     }
   }
 
@@ -38,6 +39,7 @@ class InputJob final : public core::Job {
 
  private:
   const std::function<Tensor(const ValueContext&)> f_;
+  const ReplicaSpan span_;
   Tensors values_;
 };
 
@@ -56,6 +58,10 @@ void check_axis(const char* what, const Tensor& value, int axis) {
 
 int Strategy::num_replicas_in_sync() const { return body_->replicas(); }
 
+bool Strategy::is_chief() const {
+  return body_->workers() == nullptr || body_->workers()->is_chief();
+}
+
 const std::string& Strategy::name() const { return body_->name(); }
 
 std::vector<std::string> Strategy::devices() const {
@@ -69,11 +75,17 @@ std::string Strategy::explain() const {
   const graph::Replicas& replicas = body_->targets();
   std::string text =
       fmt::format("{}: {} replica{}\n", name(), replicas.count(), replicas.count() == 1 ? "" : "s");
-  for (int r = 0; r < replicas.count(); ++r) {
+  for (int r = 0; r < replicas.local(); ++r) {
     const devices::Device& device = *replicas.devices[static_cast<size_t>(r)];
     const int threads = replicas.single_threaded ? 1 : device.threads();
-    text += fmt::format("  replica {} on {}, {} thread{}\n", r, device.name(), threads,
-                        threads == 1 ? "" : "s");
+    text += fmt::format("  replica {} on {}, {} thread{}\n", replicas.first + r, device.name(),
+                        threads, threads == 1 ? "" : "s");
+  }
+  if (const WorkerGroup* workers = body_->workers()) {
+    text += fmt::format(
+        "this process is {} of {}; replicas of a process are summed first, then one thread "
+        "exchanges the sums with the other processes\n",
+        workers->group().describe(workers->rank()), workers->size());
   }
   if (replicas.central) text += fmt::format("variables on {}\n", replicas.central->name());
   if (body_->shares_memory()) {
@@ -95,7 +107,7 @@ std::string Strategy::explain() const {
 }
 
 PerReplica Strategy::split(const Tensor& batch) const {
-  return PerReplica::split(batch, body_->replicas());
+  return PerReplica::split(batch, body_->span());
 }
 
 PerReplicas Strategy::split(const Tensors& batch) const {
@@ -111,7 +123,7 @@ PerReplica Strategy::values_from_function(
   const bool lend_theirs = std::ranges::all_of(
       body_->devices(), [](const auto& device) { return device->works_on_threads(); });
   const bool single = body_->targets().single_threaded || !lend_theirs;
-  auto job = std::make_shared<InputJob>(f, body_->devices().size());
+  auto job = std::make_shared<InputJob>(f, body_->span());
   // The function may do anything, so nothing else runs beside it.
   runtime::shared_team(body_->devices(), single)->run(job, {.writes_variables = true});
   return PerReplica(job->take());
@@ -134,7 +146,7 @@ PerReplicas Strategy::run_flat(const FlatFunction& f, std::span<const PerReplica
   const graph::Results ran = body_->run(*this, f, arguments);
   for (size_t i = 0; i < ran.count(); ++i) {
     Tensors values;
-    for (int r = 0; r < body_->replicas(); ++r) values.push_back(ran.at(r, i));
+    for (int r = 0; r < body_->local_replicas(); ++r) values.push_back(ran.at(r, i));
     results.emplace_back(std::move(values));
   }
   return results;
@@ -145,7 +157,7 @@ PerReplica Strategy::run_single(const FlatFunction& f,
   if (body_->is_default()) return run_flat(f, arguments)[0];
   std::shared_ptr<Tensors> values = body_->recycled_list();
   const graph::Results results = body_->run(*this, f, arguments);
-  for (int r = 0; r < body_->replicas(); ++r) {
+  for (int r = 0; r < body_->local_replicas(); ++r) {
     (*values)[static_cast<size_t>(r)] = results.at(r, 0);
   }
   return PerReplica(std::shared_ptr<const Tensors>(std::move(values)));
@@ -155,7 +167,7 @@ Tensors Strategy::local_results(const PerReplica& value) const {
   check_cross_replica("local_results");
   if (is_merging()) return {value.value(0)};
   Tensors values;
-  for (int r = 0; r < body_->replicas(); ++r) values.push_back(value.value(r));
+  for (int r = 0; r < body_->local_replicas(); ++r) values.push_back(value.value(r));
   if (!body_->shares_memory()) {
     for (Tensor& own : values) own = on_device(own, devices::host_device());
   }
@@ -187,6 +199,13 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
     count += axis ? length(own, *axis) : 1;
     sum = sum.defined() ? add(sum, part) : part;
   }
+  if (const WorkerGroup* workers = body_->workers()) {
+    sum = workers->sum(sum, "reduce");
+    if (op == ReduceOp::mean) {
+      const std::vector<int64_t> counts = workers->all_of(count, "reduce");
+      count = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+    }
+  }
   return op == ReduceOp::sum ? sum : sum * (1.0 / static_cast<double>(count));
 }
 
@@ -194,7 +213,12 @@ Tensor Strategy::gather(const PerReplica& value, int axis) const {
   check_cross_replica("gather");
   const Tensors values = local_results(value);
   check_axis("gather", values[0], axis);
-  return is_merging() ? all_gathered(values[0], axis) : concat(values, axis);
+  if (is_merging()) return all_gathered(values[0], axis);
+  const Tensor own = values.size() == 1 ? values[0] : concat(values, axis);
+  const WorkerGroup* workers = body_->workers();
+  if (workers == nullptr) return own;
+  const int along = axis < 0 ? axis + own.rank() : axis;
+  return concat(workers->gather(own, along, "gather"), axis);
 }
 
 }  // namespace tandem::distribute

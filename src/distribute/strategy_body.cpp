@@ -4,8 +4,10 @@
 
 #include <algorithm>
 
+#include "checkpoint/process_files.h"
 #include "distribute/context.h"
 #include "tandem/error.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
 namespace {
@@ -19,23 +21,13 @@ std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
   return each;
 }
 
-/// The rows of a replica's part of an argument that differs between replicas, or -1 where it has no
-/// leading axis.
-int64_t rows_of(const graph::Argument& argument, int replica, int replicas) {
-  const Tensor& tensor = argument.of(replica);
-  if (tensor.rank() == 0) return -1;
-  const int64_t rows = tensor.shape().extent(0);
-  return argument.kind == graph::Argument::Kind::own
-             ? rows
-             : graph::shard_of(rows, replica, replicas).rows;
-}
-
-/// The rows that every replica has, or kUnequal.
-int64_t common_rows(const graph::Shards& shards) {
+/// The rows that each of `replicas` has, or kUnequal. Those of other processes are known by the
+/// rows of all: where they could be dealt out evenly, and ours were, all have as many.
+int64_t common_rows(const graph::Shards& shards, int64_t global_rows, int replicas) {
   const int64_t first = shards[0].rows;
   const bool equal = std::ranges::all_of(
       shards, [&](const graph::BatchShard& each) { return each.rows == first; });
-  return equal ? first : graph::Arguments::kUnequal;
+  return equal && first * replicas == global_rows ? first : graph::Arguments::kUnequal;
 }
 
 bool fits(const Tensor& value, const op::TensorType& traced) {
@@ -53,8 +45,21 @@ bool fits(const Tensor& value, const op::TensorType& traced) {
 Strategy::Body::Body(std::string name, graph::Replicas replicas)
     : name_(std::move(name)),
       replicas_(std::make_shared<graph::Replicas>(std::move(replicas))),
-      store_(std::make_shared<Store>(store_devices(*replicas_), replicas_->owner,
-                                     replicas_->devices)) {}
+      store_(
+          std::make_shared<Store>(store_devices(*replicas_), replicas_->owner, replicas_->devices)),
+      workers_(replicas_->group
+                   ? std::make_unique<WorkerGroup>(replicas_->group, replicas_->agreement)
+                   : nullptr) {
+  if (!workers_) return;
+  note_shared(store_);
+  checkpoint::set_processes(replicas_->group);
+}
+
+/// The parts of the batch that the replicas of this process have.
+struct Strategy::Body::BatchRows {
+  graph::Shards shards;
+  int64_t global_rows;
+};
 
 const std::vector<devices::DevicePtr>& Strategy::Body::devices() const {
   static const auto* none = new std::vector<devices::DevicePtr>;
@@ -79,8 +84,11 @@ graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
         "the function");
   }
   const graph::ArgumentList list = listed(arguments);
-  const graph::Shards shards = shards_of(list);
-  graph::Arguments given{.tensors = list, .rows = common_rows(shards)};
+  std::unique_lock<std::mutex> turn;
+  if (workers_) turn = workers_->lock();
+  const BatchRows batch = rows_of(arguments);
+  graph::Arguments given{.tensors = list,
+                         .rows = common_rows(batch.shards, batch.global_rows, replicas())};
   if (std::ranges::any_of(list, &graph::Argument::differs)) {
     given.batch = graph::Arguments::Batch::by_replica;
   }
@@ -91,7 +99,16 @@ graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
     concrete = f.body()->find_or_compile(given, {.replicas = replicas_});
   }
   check_types(*concrete, list);
-  return f.body()->run(*concrete, {.tensors = list, .shards = shards});
+  const graph::RunArguments run{
+      .tensors = list, .shards = batch.shards, .global_rows = batch.global_rows};
+  if (!workers_) return f.body()->run(*concrete, run);
+  try {
+    workers_->enter(concrete, batch.global_rows);
+    return f.body()->run(*concrete, run);
+  } catch (...) {
+    workers_->abort_with_current_error();
+    throw;
+  }
 }
 
 std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
@@ -99,7 +116,7 @@ std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {
   for (const auto& list : lists_) {
     if (list.use_count() == 1) return list;
   }
-  lists_.push_back(std::make_shared<Tensors>(static_cast<size_t>(replicas())));
+  lists_.push_back(std::make_shared<Tensors>(static_cast<size_t>(local_replicas())));
   return lists_.back();
 }
 
@@ -108,47 +125,102 @@ graph::ArgumentList Strategy::Body::listed(std::span<const PerReplica> arguments
   graph::ArgumentList list;
   for (const PerReplica& argument : arguments) {
     const auto* values = argument.values().get();
-    const int count = values != nullptr ? static_cast<int>(values->size()) : argument.parts();
-    if (count != 0 && count != replicas()) {
-      throw InvalidArgument(fmt::format(
-          "run: an argument has values for {} replicas, the strategy has {}", count, replicas()));
+    const int count = values != nullptr ? static_cast<int>(values->size()) : argument.span().count;
+    const bool is_ours = values != nullptr || !argument.is_split() || argument.span() == span();
+    if (!is_ours || (count != 0 && count != local_replicas())) {
+      throw InvalidArgument(
+          fmt::format("run: an argument has values for {} replicas, the strategy has {}", count,
+                      local_replicas()));
     }
     if (values != nullptr) {
       list.push_back({values->data(), own});
+    } else if (argument.is_split()) {
+      list.push_back({&argument.whole(), rows, argument.place().begin_row});
     } else {
-      list.push_back({&argument.whole(), argument.parts() > 0 ? rows : same});
+      list.push_back({&argument.whole(), same});
     }
   }
   return list;
 }
 
-/// The part of the batch that each replica has. All arguments that differ between replicas must
-/// agree on it; without them each replica has a batch of its own.
-graph::Shards Strategy::Body::shards_of(std::span<const graph::Argument> arguments) const {
-  const bool has_batch = std::ranges::any_of(arguments, &graph::Argument::differs);
-  graph::Shards shards;
-  int64_t offset = 0;
-  for (int r = 0; r < replicas(); ++r) {
-    int64_t rows = has_batch ? -1 : graph::leading_size(arguments);
-    for (const graph::Argument& argument : arguments) {
-      const int64_t own = argument.differs() ? rows_of(argument, r, replicas()) : -1;
-      if (own < 0) continue;
-      if (rows >= 0 && rows != own) {
-        throw InvalidArgument(
-            fmt::format("run: arguments of replica {} ({}) differ in rows, {} and {}", r,
-                        devices()[static_cast<size_t>(r)]->name(), rows, own));
-      }
-      rows = own;
+/// The rows of a replica's part of the batch: all arguments that differ between replicas must agree
+/// on it. Negative where none has a leading axis.
+int64_t Strategy::Body::own_rows_of(std::span<const PerReplica> arguments, int replica) const {
+  int64_t rows = -1;
+  for (const PerReplica& argument : arguments) {
+    int64_t own = -1;
+    if (argument.values()) {
+      const Tensor& value = (*argument.values())[static_cast<size_t>(replica)];
+      if (value.rank() > 0) own = value.shape().extent(0);
+    } else if (argument.is_split()) {
+      const int number = span().first + replica;
+      own = graph::shard_of(argument.place().global_rows, number, replicas()).rows;
     }
-    shards.push_back({std::max<int64_t>(rows, 0), offset});
-    offset += shards[static_cast<size_t>(r)].rows;
+    if (own < 0) continue;
+    if (rows >= 0 && rows != own) {
+      throw InvalidArgument(fmt::format(
+          "run: arguments of replica {} ({}) differ in rows, {} and {}", span().first + replica,
+          devices()[static_cast<size_t>(replica)]->name(), rows, own));
+    }
+    rows = own;
   }
-  return shards;
+  return rows;
+}
+
+/// Where this process's rows lie in the batch of all. Values of replicas may not know it; then the
+/// processes tell each other how many they have.
+BatchPlace Strategy::Body::place_of(std::span<const PerReplica> arguments, int64_t own_rows) const {
+  for (const PerReplica& argument : arguments) {
+    if (argument.place().global_rows >= 0) return argument.place();
+  }
+  if (!workers_) return {.global_rows = own_rows};
+  BatchPlace place{.global_rows = 0};
+  const std::vector<int64_t> all = workers_->all_of(own_rows, "rows of the batch");
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (static_cast<int>(rank) < workers_->rank()) place.begin_row += all[rank];
+    place.global_rows += all[rank];
+  }
+  return place;
+}
+
+/// The part of the batch that each replica has; where no argument differs between replicas, each
+/// has a batch of its own.
+Strategy::Body::BatchRows Strategy::Body::rows_of(std::span<const PerReplica> arguments) const {
+  const bool has_batch = std::ranges::any_of(
+      arguments, [](const PerReplica& each) { return each.values() || each.is_split(); });
+  BatchRows batch{.shards = {}, .global_rows = 0};
+  if (!has_batch) {
+    const auto first = std::ranges::find_if(
+        arguments, [](const PerReplica& each) { return each.whole().rank() > 0; });
+    const int64_t rows = first == arguments.end() ? 1 : first->whole().shape().extent(0);
+    for (int r = 0; r < local_replicas(); ++r) {
+      batch.shards.push_back({rows, (span().first + r) * rows});
+    }
+    batch.global_rows = rows * replicas();
+    return batch;
+  }
+  int64_t own_rows = 0;
+  graph::Shards shards;
+  for (int r = 0; r < local_replicas(); ++r) {
+    shards.push_back({std::max<int64_t>(own_rows_of(arguments, r), 0), own_rows});
+    own_rows += shards[static_cast<size_t>(r)].rows;
+  }
+  const BatchPlace place = place_of(arguments, own_rows);
+  // A batch that every process has whole begins with other processes' rows.
+  const bool is_dealt = std::ranges::any_of(arguments, &PerReplica::is_split);
+  const int64_t begin =
+      is_dealt ? graph::shard_of(place.global_rows, span().first, replicas()).row_offset
+               : place.begin_row;
+  for (const graph::BatchShard& shard : shards) {
+    batch.shards.push_back({shard.rows, begin + shard.row_offset});
+  }
+  batch.global_rows = place.global_rows;
+  return batch;
 }
 
 void Strategy::Body::check_types(const graph::ConcreteFunction& concrete,
                                  std::span<const graph::Argument> arguments) const {
-  for (int r = 0; r < replicas(); ++r) {
+  for (int r = 0; r < local_replicas(); ++r) {
     for (size_t i = 0; i < arguments.size(); ++i) {
       if (arguments[i].kind != graph::Argument::Kind::own) continue;
       const Tensor& value = arguments[i].of(r);

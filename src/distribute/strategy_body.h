@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "distribute/worker_group.h"
 #include "function/function_body.h"
 #include "tandem/strategy.h"
 #include "tensor/store.h"
@@ -21,11 +22,19 @@ class Strategy::Body {
   Body(std::string name, graph::Replicas replicas);
 
   const std::string& name() const { return name_; }
+  /// The replicas of all processes, and of this one.
   int replicas() const { return replicas_ ? replicas_->count() : 1; }
+  int local_replicas() const { return replicas_ ? replicas_->local() : 1; }
+  ReplicaSpan span() const {
+    return {
+        .first = replicas_ ? replicas_->first : 0, .count = local_replicas(), .all = replicas()};
+  }
+  /// The processes that its replicas run with; null: this one alone.
+  WorkerGroup* workers() const { return workers_.get(); }
   bool is_default() const { return replicas_ == nullptr; }
   bool shares_memory() const;
 
-  /// The device of each replica; none for the default strategy.
+  /// The device of each replica of this process; none for the default strategy.
   const std::vector<devices::DevicePtr>& devices() const;
   const graph::Replicas& targets() const { return *replicas_; }
   /// Where its variables live; null for the default strategy.
@@ -40,13 +49,17 @@ class Strategy::Body {
 
  private:
   graph::ArgumentList listed(std::span<const PerReplica> arguments) const;
-  graph::Shards shards_of(std::span<const graph::Argument> arguments) const;
+  struct BatchRows;
+  BatchRows rows_of(std::span<const PerReplica> arguments) const;
+  int64_t own_rows_of(std::span<const PerReplica> arguments, int replica) const;
+  BatchPlace place_of(std::span<const PerReplica> arguments, int64_t own_rows) const;
   void check_types(const graph::ConcreteFunction& concrete,
                    std::span<const graph::Argument> arguments) const;
 
   std::string name_ = "the default strategy";
   graph::ReplicasPtr replicas_;
   std::shared_ptr<Store> store_;
+  std::unique_ptr<WorkerGroup> workers_;
   mutable std::mutex lists_mutex_;
   mutable std::vector<std::shared_ptr<Tensors>> lists_;
 };

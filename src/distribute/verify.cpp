@@ -23,9 +23,33 @@ uint32_t checksum(const StoreRange& range, const Buffer& component) {
   return crc;
 }
 
+/// Compares the checksums of all processes.
+void verify_processes(const Variables& variables, const WorkerGroup& workers) {
+  std::vector<int64_t> checksums(variables.size() * static_cast<size_t>(workers.size()));
+  const auto place = [&](int rank, size_t variable) {
+    return static_cast<size_t>(rank) * variables.size() + variable;
+  };
+  for (size_t v = 0; v < variables.size(); ++v) {
+    const StoreRange& range = variables[v].body()->range;
+    if (!range.is_same_for_all()) continue;
+    checksums[place(workers.rank(), v)] = checksum(range, *range.block->components()[0]);
+  }
+  const op::Piece piece{checksums.data(), static_cast<int64_t>(checksums.size()), DType::int64};
+  workers.group().run({.pieces = {&piece, 1}, .name = "verify"});
+  for (int rank = 1; rank < workers.size(); ++rank) {
+    for (size_t v = 0; v < variables.size(); ++v) {
+      if (checksums[place(rank, v)] == checksums[place(0, v)]) continue;
+      throw DataLoss(fmt::format(
+          "verify: {} has other values of variable '{}' than {}; restore the last checkpoint",
+          workers.group().describe(rank), variables[v].name(), workers.group().describe(0)));
+    }
+  }
+}
+
 }  // namespace
 
 void Strategy::verify(const Variables& variables) const {
+  if (const WorkerGroup* workers = body_->workers()) verify_processes(variables, *workers);
   for (const Variable& variable : variables) {
     const StoreRange& range = variable.body()->range;
     if (!range.is_same_for_all()) continue;

@@ -42,6 +42,7 @@ struct StagedSteps {
 
 struct BoundReplica {
   devices::DevicePtr device;
+  int index = 0;         ///< Its place among the replicas of this process.
   std::string name;      ///< "replica 1 on /device:CPU:1", for errors.
   int threads = 1;       ///< Its own,
   int team_threads = 1;  ///< and those of all replicas that share its team.

@@ -9,6 +9,7 @@
 #include "core/fork.h"
 #include "core/named_error.h"
 #include "execution/queue_run.h"
+#include "graph/group_exchange.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -35,17 +36,31 @@ std::vector<StoreBlock*> written_blocks(const Graph& graph) {
 /// they keep their addresses from run to run, unless somebody still holds the last ones.
 size_t most_pooled(const devices::Device& device) { return device.works_on_threads() ? 16 : 3; }
 
+/// How often a run meets the other processes, for people.
+std::string exchanges_text(const Program& program) {
+  const Runners& runners = program.runners();
+  size_t bytes = 0;
+  for (const Node& node : program.graph().nodes) {
+    if (!is_group_exchange(node)) continue;
+    for (const op::TensorType& type : node.signature.inputs) bytes += type.bytes();
+  }
+  return fmt::format("as rank {} of {} processes with {} replicas: {} exchange{} a run, {}\n",
+                     runners.group->rank(), runners.group->size(), runners.all, program.exchanges(),
+                     program.exchanges() == 1 ? "" : "s", scaled(static_cast<double>(bytes), "B"));
+}
+
 /// Points an argument to where it is, or to a copy of it in the replica's memory space.
 void bind_argument(BoundReplica& replica, size_t index, const Argument& argument,
                    const BatchShard& shard) {
-  const Tensor& tensor = argument.of(replica.step.replica);
+  const Tensor& tensor = argument.of(replica.index);
   const TensorBody& body = *tensor.body();
   check_has_value(body, "function");
   const bool has_rows = argument.kind == Argument::Kind::rows;
+  const int64_t first_row = shard.row_offset - argument.begin_row;
   const bool is_here = !body.slices && &body.device()->space() == &replica.device->space();
   const bool is_part = has_rows && body.shape.extent(0) > 0 && !body.slices;
   const size_t row = is_part ? body.bytes() / static_cast<size_t>(body.shape.extent(0)) : 0;
-  const size_t offset = row * static_cast<size_t>(shard.row_offset);
+  const size_t offset = row * static_cast<size_t>(std::max<int64_t>(first_row, 0));
   if (is_here) {
     replica.arguments[index] = tensor;
     replica.argument_data[index] = static_cast<const char*>(body.data()) + offset;
@@ -59,8 +74,7 @@ void bind_argument(BoundReplica& replica, size_t index, const Argument& argument
          {offset, is_part ? row * static_cast<size_t>(shard.rows) : body.bytes()});
     return;
   }
-  const int64_t end = shard.row_offset + shard.rows;
-  const Tensor part = whole(has_rows ? tensor.rows(shard.row_offset, end) : tensor);
+  const Tensor part = whole(has_rows ? tensor.rows(first_row, first_row + shard.rows) : tensor);
   if (replica.device->works_on_threads()) {
     replica.arguments[index] = input_on_device(part, replica.device, "function");
     replica.argument_data[index] = replica.arguments[index].body()->data();
@@ -103,9 +117,11 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
     BoundReplica& replica = replicas_[r];
     replica.device = devices[r];
     replica.name = r < replicas->devices.size()
-                       ? fmt::format("replica {} on {}", r, devices[r]->name())
+                       ? fmt::format("replica {} on {}", replicas->first + static_cast<int>(r),
+                                     devices[r]->name())
                        : fmt::format("the variables on {}", devices[r]->name());
-    replica.step.replica = static_cast<int>(r);
+    replica.index = static_cast<int>(r);
+    replica.step.replica = replicas->first + static_cast<int>(r);
     replica.threads = replicas->single_threaded ? 1 : devices[r]->threads();
     replica.step.replicas = replicas->count();
     replica.arguments.resize(arguments);
@@ -154,11 +170,14 @@ std::unique_lock<core::TimedMutex> Execution::lock(const std::string& function) 
 }
 
 void Execution::bind_arguments(BoundReplica& replica, const RunArguments& arguments) {
-  const BatchShard& shard = arguments.shards[static_cast<size_t>(replica.step.replica)];
+  const BatchShard& shard = arguments.shards[static_cast<size_t>(replica.index)];
   replica.step.rows = shard.rows;
   replica.step.row_offset = shard.row_offset;
-  replica.step.global_rows = 0;
-  for (const BatchShard& each : arguments.shards) replica.step.global_rows += each.rows;
+  replica.step.global_rows = arguments.global_rows;
+  if (arguments.global_rows < 0) {
+    replica.step.global_rows = 0;
+    for (const BatchShard& each : arguments.shards) replica.step.global_rows += each.rows;
+  }
   replica.current = &instance_for(replica, shard.rows);
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     bind_argument(replica, i, arguments.tensors[i], shard);
@@ -177,9 +196,8 @@ Instance& Execution::instance_for(BoundReplica& replica, int64_t rows) {
   for (ValueId v : graph.values.ids()) {
     const Value& value = graph.at(v);
     if (value.source == Value::Source::range) {
-      instance->addresses[v] = cross_device_
-                                   ? cross_device_->variable(replica.step.replica, v)
-                                   : value.range.data(*replica.device, replica.step.replica);
+      instance->addresses[v] = cross_device_ ? cross_device_->variable(replica.index, v)
+                                             : value.range.data(*replica.device, replica.index);
     }
     if (value.source == Value::Source::constant) {
       Tensor& constant = replica.constants[v];
@@ -262,21 +280,26 @@ void Execution::run(const RunArguments& arguments) {
   for (StoreBlock* block : written_) block->settle_loans();
   if (cross_device_) bind_central();
   const uint64_t calls = program_->graph().random_calls;
-  const op::RandomRun random =
-      arguments.random != nullptr ? *arguments.random : runtime::next_random_run(calls);
+  const bool is_shared = program_->runners().group != nullptr;
+  op::RandomRun random;
+  if (arguments.random != nullptr) {
+    random = *arguments.random;
+  } else {
+    random = is_shared ? runtime::next_shared_random_run(calls) : runtime::next_random_run(calls);
+  }
   try {
     run_bound(random);
   } catch (const DeadlineExceeded&) {
     throw;  // It may still go on.
   } catch (...) {
-    runtime::take_back(random, calls);
+    is_shared ? runtime::take_back_shared(random, calls) : runtime::take_back(random, calls);
     throw;
   }
 }
 
 void Execution::run_bound(const op::RandomRun& random) {
   for (BoundReplica& replica : replicas_) {
-    call_named(replica.step.replica, [&] { bind_run(replica); });
+    call_named(replica.index, [&] { bind_run(replica); });
     replica.step.random = random;
   }
   if (cross_device_) {
@@ -303,7 +326,7 @@ runtime::JobTraits Execution::traits() const {
 void Execution::bind_central() {
   if (!cross_device_->plan().is_central_apart()) return;
   BoundReplica& central = replicas_.back();
-  call_named(central.step.replica, [&] {
+  call_named(central.index, [&] {
     central.current = &instance_for(central, 0);
     for (int argument : cross_device_->plan().handed_arguments) {
       const auto i = static_cast<size_t>(argument);
@@ -353,6 +376,7 @@ std::string Execution::explain() {
     text += fmt::format("on {}, {} thread{}\n", replica.device->name(), replica.threads,
                         replica.threads == 1 ? "" : "s");
   }
+  if (program_->runners().group) text += exchanges_text(*program_);
   if (!reduction().empty()) text += fmt::format("{}\n", reduction());
   if (cross_device_) text += explain_edges(cross_device_->plan(), *program_);
   const BoundReplica& first = replicas_[0];
@@ -364,7 +388,7 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
   MemoryPlan plan;
   for (BoundReplica& replica : replicas_) {
     const auto allocated = [](size_t bytes) { return devices::Allocator::rounded(bytes); };
-    const bool is_central = replica.step.replica >= replicas();
+    const bool is_central = replica.index >= replicas();
     const int64_t own_rows = is_central ? 0 : rows;
     MemoryPlan::Device device{.name = replica.device->name(),
                               .arena_bytes = allocated(plan_for(replica, own_rows)->arena_bytes)};
@@ -380,7 +404,7 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
     if (!replica.device->works_on_threads()) {
       device.copy_bytes += allocated(sizeof(op::StepScalars));
     }
-    if (cross_device_) device.copy_bytes += cross_device_->extra_bytes(replica.step.replica);
+    if (cross_device_) device.copy_bytes += cross_device_->extra_bytes(replica.index);
     plan.devices.push_back(std::move(device));
   }
   return plan;

@@ -64,7 +64,9 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   std::unique_lock<core::TimedMutex> try_lock() { return {mutex_, std::try_to_lock}; }
 
   /// Another execution of the program may run at the same time.
-  bool runs_beside_others() const { return team_ && !program_->writes_variables(); }
+  bool runs_beside_others() const {
+    return team_ && !program_->writes_variables() && program_->exchanges() == 0;
+  }
 
   /// A thread may be stuck in it: another one takes its place.
   void give_up() { given_up_ = true; }

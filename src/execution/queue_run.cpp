@@ -62,7 +62,7 @@ void issue_instruction(const Program& program, const BoundReplica& replica, size
   launch.queue = &replica.device->queue();
   launch.device_step = replica.device_step->data();
   launch.replica_name = &name;
-  launch.replica = replica.step.replica;
+  launch.replica = replica.index;
   launch.part = share.rank;
   launch.parts = share.of;
   replica.current->plan->executables[instruction]->play(launch, {.first = share.rank});

@@ -6,19 +6,32 @@
 #include <vector>
 
 #include "device/logical_device.h"
+#include "op/group.h"
 #include "tandem/cross_device_reduction.h"
 
 namespace tandem::graph {
 
+struct Agreement;
+
 struct Replicas {
-  /// The device of each replica. A device may have several replicas.
+  /// The device of each replica of this process. A device may have several replicas.
   std::vector<devices::DevicePtr> devices{};
   uint64_t owner = 0;            ///< Whose variables they may use; see StoreBlock::owner.
   bool single_threaded = false;  ///< Each replica is one thread, however many its device has.
   devices::DevicePtr central{};  ///< Where the variables are, if not beside each replica.
   distribute::CrossDeviceReduction reduction = distribute::CrossDeviceReduction::automatic;
 
-  int count() const { return static_cast<int>(devices.size()); }
+  /// The processes whose replicas run together; null: this one alone.
+  std::shared_ptr<op::Group> group{};
+  int first = 0;             ///< The number of this process's first replica among all,
+  int in_all_processes = 0;  ///< and how many there are, where there is a group.
+
+  /// What their programs' last sums carry along; may be null.
+  std::shared_ptr<Agreement> agreement{};
+  size_t bucket_bytes = size_t{1} << 20;  ///< See Runners.
+
+  int local() const { return static_cast<int>(devices.size()); }
+  int count() const { return group ? in_all_processes : local(); }
 };
 
 using ReplicasPtr = std::shared_ptr<const Replicas>;

@@ -11,7 +11,7 @@
 
 namespace tandem::graph {
 
-/// The part of the global batch that a replica works on.
+/// The part of the global batch that a replica works on. Rows are counted over all processes.
 struct BatchShard {
   int64_t rows = 0;
   int64_t row_offset = 0;
@@ -34,6 +34,7 @@ struct Argument {
   };
   const Tensor* tensors = nullptr;
   Kind kind = Kind::same;
+  int64_t begin_row = 0;  ///< Of Kind::rows: which row of the global batch the tensor begins with.
 
   const Tensor& of(int replica) const { return tensors[kind == Kind::own ? replica : 0]; }
   bool differs() const { return kind != Kind::same; }
@@ -45,7 +46,8 @@ using Shards = core::InlineVector<BatchShard, 32>;
 
 struct RunArguments {
   std::span<const Argument> tensors{};
-  std::span<const BatchShard> shards{};  ///< By replica.
+  std::span<const BatchShard> shards{};  ///< By replica of this process.
+  int64_t global_rows = -1;              ///< The rows of all processes; negative: of the shards.
   /// The random numbers of the run, where it shares them with other runs; else it draws its own.
   const op::RandomRun* random = nullptr;
 };

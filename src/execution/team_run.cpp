@@ -92,14 +92,14 @@ void TeamRun::play_stretch(core::TeamThread& thread, const core::Members& member
   const op::InstructionHook* hook = op::instruction_hook();
   const SubteamMeeting meeting(thread, members);
   thread.playing(members);
-  if (profile::is_profiling()) profile::set_replica(replica.step.replica);
+  if (profile::is_profiling()) profile::set_replica(replica.index);
   for (size_t i = begin; i < end; ++i) {
     const Instruction& instruction = instructions[i];
     if (instruction.barrier == BarrierScope::subteam) meeting.meet();
     const Share share = shares_ == nullptr ? Share{} : (*shares_)[i];
     if (share.of == 0) continue;
     thread.doing(instruction.node.op().name.c_str());
-    if (hook != nullptr) (*hook)(replica.step.replica, instruction.node.op().name);
+    if (hook != nullptr) (*hook)(replica.index, instruction.node.op().name);
     thread.leave_if_failed();
     op::Launch launch = launch_of(program_, replica, i);
     // The parts of one rank's threads, taken together, are that rank's part of `of`.

@@ -61,11 +61,17 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
   }
 }
 
+Runners runners_of(const Replicas& replicas) {
+  Runners runners{replicas.local(), replicas.count(), replicas.group, replicas.agreement};
+  runners.bucket_bytes = replicas.bucket_bytes;
+  return runners;
+}
+
 CompiledSegment compile_segment(Graph graph, ReplicasPtr replicas, Executions::Calls calls) {
   for (const DevicePtr& device : replicas->devices) check_kernels(graph, *device);
   if (replicas->central) check_kernels(graph, *replicas->central);
   CompiledSegment segment;
-  segment.program = std::make_shared<Program>(std::move(graph), replicas->count());
+  segment.program = std::make_shared<Program>(std::move(graph), runners_of(*replicas));
   segment.replicas = std::move(replicas);
   segment.executions = std::make_shared<Executions>(segment.program, segment.replicas, calls);
   return segment;

@@ -6,6 +6,7 @@
 #include "core/compute_scope.h"
 #include "core/sizes.h"
 #include "graph/control_kernels.h"
+#include "graph/group_exchange.h"
 #include "graph/passes/passes.h"
 #include "op/registry.h"
 
@@ -54,10 +55,11 @@ class Exchanged final : public op::Executable {
   const char* provider() const override { return "exchange"; }
 };
 
-op::ExecutablePtr prepare_instruction(const Instruction& instruction,
+op::ExecutablePtr prepare_instruction(const Program& program, const Instruction& instruction,
                                       const op::Signature& signature, int64_t rows,
                                       const devices::DevicePtr& device, int parts) {
   const Node& node = instruction.node;
+  if (is_group_exchange(node)) return prepare_group_exchange(program, node);
   if (!node.regions.empty()) return prepare_control_flow(node, signature, rows, device, parts);
   if (node.op().is_collective && !device->works_on_threads()) return std::make_shared<Exchanged>();
   auto& registry = op::Registry::instance();
@@ -94,8 +96,10 @@ class SharingGain {
 
 }  // namespace
 
-Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas_(replicas) {
-  optimize(graph_);
+Program::Program(Graph graph, Runners runners)
+    : graph_(std::move(graph)), runners_(std::move(runners)) {
+  const int replicas = runners_.local;
+  optimize(graph_, runners_);
   for (const Node& node : graph_.nodes) {
     const bool own_values = std::ranges::any_of(
         node.ranges, [&](ValueId range) { return !graph_.at(range).range.is_same_for_all(); });
@@ -104,8 +108,18 @@ Program::Program(Graph graph, int replicas) : graph_(std::move(graph)), replicas
     instructions_.push_back({node, BarrierScope::none, whole_team, !whole_team && is_small(node)});
   }
   for_each_node(graph_, [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
+  if (runners_.group) {
+    bucket_tickets_ = std::make_shared<BucketTickets>();
+    bucket_tickets_->buckets.resize(static_cast<size_t>(exchanges()));
+  }
   memory_ = assign_memory(graph_);
   place_barriers(graph_, memory_, replicas, instructions_);
+}
+
+int Program::exchanges() const {
+  return static_cast<int>(std::ranges::count_if(graph_.nodes, [](const Node& node) {
+    return is_group_exchange(node) && node.op().name != "exchange_finish";
+  }));
 }
 
 Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& device,
@@ -119,7 +133,8 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
     const Node& node = instruction.node;
     const int parts = instruction.whole_team ? team_size : subteam_size;
     const op::Signature signature = node.signature.resolved(rows);
-    plan.executables.push_back(prepare_instruction(instruction, signature, rows, device, parts));
+    plan.executables.push_back(
+        prepare_instruction(program, instruction, signature, rows, device, parts));
     plan.costs.push_back(op::cost_of(signature));
     gain.add(instruction, signature, *plan.executables.back(), plan.costs.back());
     if (const size_t bytes = plan.executables.back()->workspace_bytes(); bytes > 0) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "graph/runners.h"
 #include "op/cost.h"
 #include "op/kernel.h"
 
@@ -30,22 +31,31 @@ struct MemoryAssignment {
   std::vector<ValueIds> values;  ///< The values in each buffer.
 };
 
+struct BucketTickets;
+
 class Program {
  public:
-  /// Optimizes and compiles. `replicas` run it together.
-  Program(Graph graph, int replicas);
+  /// Optimizes and compiles. `runners` run it together.
+  Program(Graph graph, Runners runners);
 
   const Graph& graph() const { return graph_; }
-  int replicas() const { return replicas_; }
+  /// The replicas of this process.
+  int replicas() const { return runners_.local; }
+  const Runners& runners() const { return runners_; }
   const std::vector<Instruction>& instructions() const { return instructions_; }
   const MemoryAssignment& memory() const { return memory_; }
   bool writes_variables() const { return writes_variables_; }
 
+  /// How often a run meets the other processes.
+  int exchanges() const;
+  const std::shared_ptr<BucketTickets>& bucket_tickets() const { return bucket_tickets_; }
+
  private:
   Graph graph_;
-  int replicas_;
+  Runners runners_;
   std::vector<Instruction> instructions_;
   MemoryAssignment memory_;
+  std::shared_ptr<BucketTickets> bucket_tickets_;  // Null where this process is alone.
   bool writes_variables_ = false;
 };
 

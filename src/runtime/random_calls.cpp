@@ -61,6 +61,26 @@ op::RandomRun next_random_run(uint64_t calls) {
           random.seed.value_or(kDefaultSeed), random.seed.value_or(random.process_seed)};
 }
 
+op::RandomRun next_shared_random_run(uint64_t calls) {
+  if (calls == 0) return {};
+  RandomCounter& now = state();
+  const std::lock_guard lock(now.mutex);
+  RandomState& random = now.random;
+  random.calls += calls;
+  return {std::exchange(random.shared_calls, random.shared_calls + calls),
+          static_cast<uint32_t>(RandomPurpose::steps), random.seed.value_or(kDefaultSeed),
+          random.seed.value_or(random.process_seed)};
+}
+
+void take_back_shared(const op::RandomRun& run, uint64_t calls) {
+  if (calls == 0) return;
+  RandomCounter& now = state();
+  const std::lock_guard lock(now.mutex);
+  if (now.random.shared_calls != run.call + calls) return;
+  now.random.shared_calls = run.call;
+  now.random.calls -= calls;
+}
+
 void take_back(const op::RandomRun& run, uint64_t calls) {
   if (calls == 0) return;
   RandomCounter& now = state();
@@ -77,6 +97,7 @@ void reset_random_calls(uint64_t next) {
   const std::lock_guard lock(now.mutex);
   now.random.calls = next;
   now.random.initial_calls = next;
+  now.random.shared_calls = next;
   now.only_thread = {};
 }
 
@@ -108,6 +129,7 @@ void set_seed(uint64_t seed) {
   now.random.seed = seed;
   now.random.calls = 0;
   now.random.initial_calls = 0;
+  now.random.shared_calls = 0;
 }
 
 }  // namespace tandem::random

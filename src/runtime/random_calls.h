@@ -16,9 +16,15 @@ namespace tandem::runtime {
 /// draws.
 op::RandomRun next_random_run(uint64_t calls = 1);
 
+/// The same for a program that several processes run together. Its calls are counted here, too, but
+/// have numbers of their own: what one process draws besides, for a picture of its own, moves
+/// nothing that they have in common.
+op::RandomRun next_shared_random_run(uint64_t calls);
+
 /// The run that took these numbers does not count. They are taken again by the next run, unless
 /// somebody has taken further ones since, or has set a seed.
 void take_back(const op::RandomRun& run, uint64_t calls);
+void take_back_shared(const op::RandomRun& run, uint64_t calls);
 
 /// What random numbers are drawn for. Each purpose numbers its calls by itself.
 enum class RandomPurpose : uint32_t { steps, initial_values };
@@ -44,6 +50,7 @@ struct RandomState {
   std::optional<uint64_t> seed;
   uint64_t process_seed = 0;   ///< In the place of a global seed where none was set.
   uint64_t initial_calls = 0;  ///< The calls for RandomPurpose::initial_values.
+  uint64_t shared_calls = 0;   ///< The next call of a program that several processes run.
 
   bool operator==(const RandomState&) const = default;
 };

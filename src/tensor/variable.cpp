@@ -6,6 +6,7 @@
 
 #include "tandem/error.h"
 #include "tensor/row_slices.h"
+#include "tensor/shared_stores.h"
 #include "tensor/store.h"
 
 namespace tandem {
@@ -28,12 +29,12 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->trainable = options.trainable;
   body->aggregation = options.aggregation;
   body->store = creation_store(body->name, body->dtype, body->shape);
-  const bool of_replicas = body->store->by_replica().size() > 1;
+  const bool of_replicas = body->store->by_replica().size() > 1 || is_shared(body->store);
   if (of_replicas && options.synchronization == VariableSynchronization::none) {
     throw InvalidArgument(
-        fmt::format("variable '{}': synchronization none in the scope of a strategy with {} "
+        fmt::format("variable '{}': synchronization none in the scope of a strategy with several "
                     "replicas; automatic, on_write and on_read are accepted",
-                    options.name, body->store->by_replica().size()));
+                    options.name));
   }
   const bool on_read = options.synchronization == VariableSynchronization::on_read;
   body->trainable &= !on_read;

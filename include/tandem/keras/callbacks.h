@@ -43,8 +43,13 @@ class TANDEM_API TrainingRun {
   /// Throws FailedPrecondition where a schedule sets the rate.
   virtual void set_learning_rate(double rate) = 0;
 
-  /// No further step is made; the end of the epoch and of the training are announced.
+  /// No further step is made; the end of the epoch and of the training are announced. Where several
+  /// processes train together all stop after the same step, which may be the next.
   virtual void stop() = 0;
+
+  /// False on all but one of several processes that train together. They call the same callbacks;
+  /// one that writes files or prints does so on the chief alone.
+  virtual bool is_chief() const { return true; }
 };
 
 class TANDEM_API Callback {

@@ -88,7 +88,7 @@ class TANDEM_API Model : public Layer {
 
  private:
   Tensor only_output(const Tensors& outputs, const char* instead) const;
-  Tensors predict_batch(Tensors batch) const;
+  Tensors predict_batch(Tensors batch, int64_t global_rows) const;
 };
 
 /// Layers one after another. Where the first has an input shape the weights are made at once.

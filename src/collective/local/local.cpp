@@ -14,7 +14,7 @@ using op::Signature;
 using op::Split;
 
 /// Where results go.
-enum class SumTarget { own, all };
+enum class SumTarget { own, first, all };
 
 /// The end of each operand, where all are laid end to end, in elements.
 std::vector<int64_t> ends_of(const Signature& signature) {
@@ -52,11 +52,11 @@ T* peer_out(const Launch& launch, int replica, int output) {
 
 /// Sums a block at a time in local arrays: the results may lie where the inputs lay.
 template <class T>
-void sum_piece(const Launch& launch, SumTarget target, int operand, int64_t begin, int64_t end) {
+void sum_piece(const Launch& launch, int replicas, SumTarget target, int operand, int64_t begin,
+               int64_t end) {
   constexpr int64_t kBlock = 256;
   constexpr int kMostReplicas = 1 << 16;
   T sums[tree_depth(kMostReplicas)][kBlock];
-  const int replicas = launch.step->replicas;
   for (int64_t i = begin; i < end; i += kBlock) {
     const int64_t n = std::min(kBlock, end - i);
     const auto input = [&](int r, int) { return peer_in<T>(launch, r, operand) + i; };
@@ -67,6 +67,8 @@ void sum_piece(const Launch& launch, SumTarget target, int operand, int64_t begi
     const T* sum = tree_sum(0, replicas, input, add);
     if (target == SumTarget::own) {
       std::copy_n(sum, n, launch.out<T>(operand) + i);
+    } else if (target == SumTarget::first) {
+      std::copy_n(sum, n, peer_out<T>(launch, 0, operand) + i);
     } else {
       for (int r = 0; r < replicas; ++r) std::copy_n(sum, n, peer_out<T>(launch, r, operand) + i);
     }
@@ -77,20 +79,48 @@ template <class T>
 op::ExecutablePtr prepare_sum(const Signature& signature, SumTarget target) {
   return op::executable([ends = ends_of(signature), target](const Launch& launch) {
     for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
-      sum_piece<T>(launch, target, operand, begin, end);
+      sum_piece<T>(launch, launch.step->replicas, target, operand, begin, end);
     });
   });
+}
+
+/// The sum of the replicas of this process, with the first of them.
+template <class T>
+op::ExecutablePtr prepare_reduce_local(const Signature& signature) {
+  const auto replicas = static_cast<int>(signature.attrs.get<int64_t>("replicas"));
+  return op::executable([ends = ends_of(signature), replicas](const Launch& launch) {
+    for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
+      sum_piece<T>(launch, replicas, SumTarget::first, operand, begin, end);
+    });
+  });
+}
+
+/// Copies a piece of the first replica's operand to all.
+template <class T>
+void copy_piece(const Launch& launch, int replicas, int operand, int64_t begin, int64_t end) {
+  const T* from = peer_in<T>(launch, 0, operand);
+  for (int r = 0; r < replicas; ++r) {
+    T* to = peer_out<T>(launch, r, operand);
+    if (to != from) std::copy(from + begin, from + end, to + begin);
+  }
 }
 
 template <class T>
 op::ExecutablePtr prepare_broadcast(const Signature& signature) {
   return op::executable([ends = ends_of(signature)](const Launch& launch) {
     for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
-      const T* from = peer_in<T>(launch, 0, operand);
-      for (int r = 0; r < launch.step->replicas; ++r) {
-        T* to = peer_out<T>(launch, r, operand);
-        if (to != from) std::copy(from + begin, from + end, to + begin);
-      }
+      copy_piece<T>(launch, launch.step->replicas, operand, begin, end);
+    });
+  });
+}
+
+/// The first replica's values, for the others of this process.
+template <class T>
+op::ExecutablePtr prepare_spread_local(const Signature& signature) {
+  const auto replicas = static_cast<int>(signature.attrs.get<int64_t>("replicas"));
+  return op::executable([ends = ends_of(signature), replicas](const Launch& launch) {
+    for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
+      copy_piece<T>(launch, replicas, operand, begin, end);
     });
   });
 }
@@ -103,6 +133,10 @@ void register_for(op::BackendKernels& kernels) {
   kernels.add("reduce_scatter", dtype,
               [](const Signature& s, int) { return prepare_sum<T>(s, SumTarget::own); });
   kernels.add("broadcast", dtype, [](const Signature& s, int) { return prepare_broadcast<T>(s); });
+  kernels.add("reduce_local", dtype,
+              [](const Signature& s, int) { return prepare_reduce_local<T>(s); });
+  kernels.add("spread_local", dtype,
+              [](const Signature& s, int) { return prepare_spread_local<T>(s); });
 }
 
 }  // namespace
@@ -111,6 +145,11 @@ void register_kernels(op::BackendKernels& kernels) {
   kernels.add("replica_id", {DType::int32}, [](const Signature&, int) {
     return op::executable([](const Launch& launch) {
       if (launch.part == 0) *launch.out<int32_t>(0) = launch.step->replica;
+    });
+  });
+  kernels.add("global_rows", {DType::float64}, [](const Signature&, int) {
+    return op::executable([](const Launch& launch) {
+      if (launch.part == 0) *launch.out<double>(0) = static_cast<double>(launch.step->global_rows);
     });
   });
   register_for<float>(kernels);

@@ -23,8 +23,10 @@ void make_smaller(Graph& graph) {
   remove_dead_code(graph);
 }
 
-void optimize(Graph& graph) {
+void optimize(Graph& graph, const Runners& runners) {
   make_smaller(graph);
+  if (runners.all > 1) drop_needless_collectives(graph, runners.all);
+  if (runners.group) merge_collectives(graph, runners);
   alias_reshapes(graph);
   // Calls are fused before reads are elided: a call that moves down past an assign must not read
   // what that wrote.
@@ -44,8 +46,10 @@ void optimize(Graph& graph) {
 
 std::span<const char* const> ops_of_passes() {
   static constexpr const char* kOps[] = {
-      "fused",           "fused_conv2d", "fused_matmul", "gelu_tanh_with_slope", "gelu_with_slope",
-      "silu_with_slope", "mul",          "reshape",      "reduce_scatter"};
+      "fused",           "fused_conv2d",       "fused_matmul", "gelu_tanh_with_slope",
+      "gelu_with_slope", "silu_with_slope",    "mul",          "reshape",
+      "reduce_scatter",  "reduce_local",       "exchange_sum", "exchange_start",
+      "exchange_finish", "exchange_broadcast", "spread_local"};
   return kOps;
 }
 

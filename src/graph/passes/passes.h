@@ -6,6 +6,7 @@
 
 #include "graph/function_placement.h"
 #include "graph/graph.h"
+#include "graph/runners.h"
 
 namespace tandem::graph {
 
@@ -59,6 +60,15 @@ void copy_shared_results(Graph& graph);
 /// each thread sums what it will use.
 void shard_updates(Graph& graph);
 
+/// Replicas need not tell each other what is the same for all of them: a broadcast of such a value,
+/// and the mean of it over `all` replicas, is the value.
+void drop_needless_collectives(Graph& graph, int all);
+
+/// Where replicas of several processes run together, collectives become sums within each process
+/// and exchanges between the processes, as few as the values' dependencies allow; of large ones
+/// there are more, which go on while gradients are computed.
+void merge_collectives(Graph& graph, const Runners& runners);
+
 /// A piece of a graph that runs on one device.
 struct Segment {
   devices::DevicePtr device;
@@ -85,8 +95,8 @@ void remove_dead_code(Graph& graph);
 /// Runs those of the above that leave fewer calls and know nothing of devices.
 void make_smaller(Graph& graph);
 
-/// Runs all of the above, in order.
-void optimize(Graph& graph);
+/// Runs all of the above, in order, for those who will run the program together.
+void optimize(Graph& graph, const Runners& runners = 1);
 
 /// The ops that passes put into a graph. They run before devices are known, so every backend has
 /// kernels for these; collectives are exchanged where devices share no memory.

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "graph/group_exchange.h"
 #include "graph/program.h"
 #include "op/update.h"
 
@@ -107,6 +108,16 @@ class BarrierPlacer {
     };
     const bool collective = node.op().is_collective && replicas_ > 1;
     std::vector<Access> accesses;
+    if (is_group_exchange(node)) {
+      // One thread touches all of the first replica's operands.
+      for (ValueId input : node.inputs) {
+        accesses.push_back(access(input, false, collective, std::nullopt));
+      }
+      for (ValueId output : node.outputs) {
+        accesses.push_back(access(output, true, collective, std::nullopt));
+      }
+      return accesses;
+    }
     const std::vector<int64_t> input_starts = starts_of(node.signature.inputs);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
       const Division division = division_of(node.inputs[i], input_starts[i]);

@@ -114,7 +114,7 @@ void ModelCheckpoint::on_epoch_end(TrainingRun& run, int epoch, Logs& logs) {
         "ModelCheckpoint: the path '{}': {}; it may have {{epoch}} and the names of the logs",
         path_, error.what()));
   }
-  train::Checkpoint({{"model", run.model()}}).write(path);
+  if (run.is_chief()) train::Checkpoint({{"model", run.model()}}).write(path);
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(const ReduceLROnPlateauOptions& options) : options_(options) {
@@ -162,7 +162,8 @@ void LearningRateScheduler::on_epoch_end(TrainingRun& run, int, Logs& logs) {
 CSVLogger::CSVLogger(std::filesystem::path path, bool append, char separator)
     : path_(std::move(path)), append_(append), separator_(separator) {}
 
-void CSVLogger::on_train_begin(TrainingRun&) {
+void CSVLogger::on_train_begin(TrainingRun& run) {
+  if (!run.is_chief()) return;
   columns_.clear();
   const bool keep = append_ && std::filesystem::exists(path_);
   std::ofstream file(path_, keep ? std::ios::app : std::ios::trunc);
@@ -171,7 +172,8 @@ void CSVLogger::on_train_begin(TrainingRun&) {
   }
 }
 
-void CSVLogger::on_epoch_end(TrainingRun&, int epoch, Logs& logs) {
+void CSVLogger::on_epoch_end(TrainingRun& run, int epoch, Logs& logs) {
+  if (!run.is_chief()) return;
   std::ofstream file(path_, std::ios::app);
   if (columns_.empty()) {
     for (const auto& [name, value] : logs) columns_.push_back(name);

@@ -14,13 +14,18 @@ using namespace std::chrono_literals;
 
 std::atomic<std::chrono::nanoseconds> endless_patience{60s};
 
+data::Dataset share_of(const data::Dataset& batches, const distribute::ReplicaSpan& span) {
+  if (span.count == span.all) return batches;
+  return batches.share_of_replicas(span.first, span.count, span.all);
+}
+
 }  // namespace
 
 void set_endless_patience(std::chrono::nanoseconds patience) { endless_patience = patience; }
 
 EpochBatches::EpochBatches(const Words& words, const data::Dataset& batches,
-                           std::optional<int64_t> steps)
-    : words_(words), batches_(batches.within_deadline()), steps_(steps) {
+                           std::optional<int64_t> steps, const distribute::ReplicaSpan& span)
+    : words_(words), batches_(share_of(batches, span).within_deadline()), steps_(steps) {
   if (steps_ && *steps_ < 1) {
     throw InvalidArgument(
         fmt::format("{}: {} is {}, 1 or more is accepted", words_.who, words_.option, *steps_));
@@ -48,6 +53,9 @@ std::optional<Tensors> EpochBatches::next() {
   std::optional<Tensors> batch = iterator_->next();
   if (batch) {
     ++done_;
+    rows_ = iterator_->batch_rows();
+    if (rows_ < 0)
+      rows_ = batch->empty() || (*batch)[0].rank() == 0 ? 0 : (*batch)[0].shape().extent(0);
     warn_of_endlessness();
   } else {
     iterator_.reset();

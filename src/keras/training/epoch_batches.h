@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "tandem/data.h"
+#include "tandem/per_replica.h"
 
 namespace tandem::keras {
 
@@ -24,8 +25,10 @@ class EpochBatches {
     const char* option;
   };
 
-  /// Throws InvalidArgument for steps below 1 and for a data set that says it is empty.
-  EpochBatches(const Words& words, const data::Dataset& batches, std::optional<int64_t> steps);
+  /// Of each batch the rows of the replicas in `span` are made. Throws InvalidArgument for steps
+  /// below 1 and for a data set that says it is empty.
+  EpochBatches(const Words& words, const data::Dataset& batches, std::optional<int64_t> steps,
+               const distribute::ReplicaSpan& span);
 
   /// The steps of an epoch, where that is known.
   std::optional<int64_t> steps() const;
@@ -39,6 +42,9 @@ class EpochBatches {
   /// The next batch; none at the end of the epoch.
   std::optional<Tensors> next();
 
+  /// The rows of the last batch, those of other processes included.
+  int64_t rows() const { return rows_; }
+
  private:
   using Clock = std::chrono::steady_clock;
 
@@ -50,7 +56,8 @@ class EpochBatches {
   const data::Dataset batches_;
   const std::optional<int64_t> steps_;
   std::optional<data::Iterator> iterator_;
-  int64_t done_ = 0;        // The steps of the epoch that are done.
+  int64_t done_ = 0;  // The steps of the epoch that are done.
+  int64_t rows_ = 0;
   bool has_ended_ = false;  // The data have, in some epoch.
   bool has_warned_ = false;
   std::optional<Clock::time_point> start_;  // When the first epoch began.

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"
 #include "keras/training/samples.h"
@@ -20,8 +21,8 @@ Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* 
   batches.rewind();
   batches.begin(epoch);
   while (const std::optional<Tensors> batch = batches.next()) {
-    trainer.evaluate(*batch);
-    samples += (*batch)[0].shape()[0];
+    trainer.evaluate(*batch, batches.rows());
+    samples += batches.rows();
     ++done;
     if (progress != nullptr) progress->step(done, [&] { return trainer.logs(); });
   }
@@ -53,8 +54,9 @@ Logs Model::evaluate(const Dataset& batches, const EvaluateOptions& options) con
     throw InvalidArgument(
         "evaluate: sample_weight goes with arrays; put weights into the data set");
   }
-  EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps));
-  Progress progress(options.output, options.verbose);
+  EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps),
+                      trainer.strategy().body().span());
+  Progress progress(options.output, shown_by(trainer.strategy(), options.verbose));
   return keras::evaluate(trainer, source, 0, &progress);
 }
 
@@ -88,11 +90,11 @@ Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
 Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options) const {
   const auto steps =
       state_->trainer ? state_->trainer->in_executions(options.steps) : options.steps;
-  EpochBatches source({"predict", "steps"}, batches, steps);
+  EpochBatches source({"predict", "steps"}, batches, steps, state_->strategy.body().span());
   std::vector<Tensors> parts;  // The parts of each output.
   source.begin(0);
   while (std::optional<Tensors> batch = source.next()) {
-    const Tensors outputs = predict_batch(std::move(*batch));
+    const Tensors outputs = predict_batch(std::move(*batch), source.rows());
     parts.resize(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(outputs[i]);
   }
@@ -103,7 +105,7 @@ Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options
 }
 
 /// The outputs for an element of a data set.
-Tensors Model::predict_batch(Tensors batch) const {
+Tensors Model::predict_batch(Tensors batch, int64_t global_rows) const {
   if (batch.size() < state_->inputs) {
     throw InvalidArgument(
         fmt::format("predict: an element of the data set has {} tensors, model '{}' has {} inputs",
@@ -117,7 +119,8 @@ Tensors Model::predict_batch(Tensors batch) const {
   });
   const distribute::Strategy& strategy = state_->strategy;
   Tensors outputs;
-  for (const auto& output : strategy.run_flat(*state_->predict, strategy.split(batch))) {
+  for (const auto& output :
+       strategy.run_flat(*state_->predict, split_batch(strategy, batch, global_rows))) {
     outputs.push_back(strategy.gather(output, 0));
   }
   return outputs;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"
 #include "keras/training/epoch_batches.h"
@@ -12,6 +13,7 @@
 #include "keras/training/progress.h"
 #include "keras/training/samples.h"
 #include "keras/training/step_summary.h"
+#include "keras/training/worker_agreement.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -33,10 +35,11 @@ class Run final : public TrainingRun {
         trainer_(trainer),
         options_(options),
         batches_({"fit", "steps_per_epoch"}, batches,
-                 trainer.in_executions(options.steps_per_epoch)),
+                 trainer.in_executions(options.steps_per_epoch), trainer.strategy().body().span()),
         watch_(trainer),
-        progress_(options.output, options.verbose),
-        summary_(trainer.strategy()) {}
+        progress_(options.output, shown_by(trainer.strategy(), options.verbose)),
+        summary_(trainer.strategy()),
+        workers_(trainer) {}
 
   const Model& model() const override { return model_; }
   int epochs() const override { return options_.epochs; }
@@ -48,11 +51,29 @@ class Run final : public TrainingRun {
   void set_learning_rate(double rate) override {
     trainer_.options().optimizer.learning_rate().assign(Tensor(rate));
   }
-  void stop() override { stopped_ = true; }
+  void stop() override {
+    if (workers_.has_others()) {
+      workers_.ask_to_stop();
+    } else {
+      stopped_ = true;
+    }
+  }
+  bool is_chief() const override { return trainer_.strategy().is_chief(); }
 
   using Validate = std::function<Logs(int epoch)>;
 
+  /// Other processes hear of what is thrown.
   History train(const Validate& validate) {
+    try {
+      return all_epochs(validate);
+    } catch (...) {
+      workers_.leave_by_error();
+      throw;
+    }
+  }
+
+ private:
+  History all_epochs(const Validate& validate) {
     History history;
     Logs logs;
     tell([&](Callback& callback) { callback.on_train_begin(*this); });
@@ -62,12 +83,12 @@ class Run final : public TrainingRun {
       for (const auto& [name, value] : logs) history.history[name].push_back(value);
     }
     tell([&](Callback& callback) { callback.on_train_end(*this, logs); });
-    progress_.end_of_training(summary_.str());
+    progress_.end_of_training(summary_.str() + workers_.lags());
+    workers_.end_if_terminated(summary_.steps());
     history.samples_seen = summary_.samples();
     return history;
   }
 
- private:
   template <class Tell>
   void tell(const Tell& tell) {
     for (const AnyCallback& callback : options_.callbacks) tell(*callback.operator->());
@@ -86,10 +107,13 @@ class Run final : public TrainingRun {
     Logs logs = watched_logs();
     const bool validates = validate && (epoch + 1) % options_.validation_freq == 0;
     if (validates) {
+      workers_.note_progress("validation", summary_.steps());
       for (const auto& [name, value] : validate(epoch)) logs["val_" + name] = value;
     }
+    workers_.note_progress("callbacks at the end of an epoch", summary_.steps());
     tell([&](Callback& callback) { callback.on_epoch_end(*this, epoch, logs); });
     progress_.end(done, samples, logs);
+    stopped_ |= workers_.meet();
     return logs;
   }
 
@@ -101,6 +125,7 @@ class Run final : public TrainingRun {
     };
     while (!stopped_) {
       const auto start = Clock::now();
+      workers_.note_progress("the next batch", summary_.steps());
       const std::optional<Tensors> batch = batches_.next();
       if (!batch) break;
       summary_.add_input(seconds_since(start));
@@ -108,7 +133,7 @@ class Run final : public TrainingRun {
         tell([&](Callback& callback) { callback.on_batch_begin(*this, done); });
       }
       step(*batch);
-      samples += (*batch)[0].shape()[0];
+      samples += batches_.rows();
       ++done;
       if (done % every == 0) end_execution(done - 1);
       progress_.step(done, [&] { return trainer_.logs(); });
@@ -126,12 +151,15 @@ class Run final : public TrainingRun {
       return dynamic_cast<callbacks::TerminateOnNaN*>(callback.operator->()) != nullptr;
     };
     if (std::ranges::none_of(options_.callbacks, ends)) throw watch_.error(logs);
-    stopped_ = true;
+    stop();
     return logs;
   }
 
   void step(const Tensors& batch) {
-    summary_.run(batch[0].shape()[0], [&] { trainer_.train(batch); });
+    workers_.note_progress("the step", summary_.steps());
+    workers_.say();
+    summary_.run(batches_.rows(), [&] { trainer_.train(batch, batches_.rows()); });
+    stopped_ |= workers_.hear();
     if (options_.verify_every > 0 && summary_.steps() % options_.verify_every == 0) {
       trainer_.strategy().verify(model_.weights());
     }
@@ -145,6 +173,7 @@ class Run final : public TrainingRun {
   Progress progress_;
   bool stopped_ = false;
   StepSummary summary_;
+  WorkerAgreement workers_;
 };
 
 void check(const FitOptions& options) {
@@ -169,14 +198,15 @@ EpochBatches validation_batches(const Model& model, const Trainer& trainer,
   const EpochBatches::Words words{"fit: validation_data", "validation_steps"};
   const std::optional<int64_t> steps = trainer.in_executions(options.validation_steps);
   const ValidationData& held = *options.validation_data;
-  if (held.batches) return {words, *held.batches, steps};
+  const distribute::ReplicaSpan span = trainer.strategy().body().span();
+  if (held.batches) return {words, *held.batches, steps, span};
   const Samples samples{held.x, held.y, held.sample_weight};
   const int64_t rows = samples.rows(words.who);
   check_arrays(words.who, model, trainer, held.x, held.y);
   const auto given =
       options.validation_batch_size ? options.validation_batch_size : options.batch_size;
   const int64_t size = batch_size_of(words.who, given, options.validation_steps, rows);
-  return {words, samples.slices().batch(size), steps};
+  return {words, samples.slices().batch(size), steps, span};
 }
 
 void check_no_arrays(const FitOptions& options) {
@@ -210,6 +240,8 @@ History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) 
 History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options) const {
   const Trainer& trainer = this->trainer("fit");
   check(options);
+  // The order of the samples is drawn below, the same by all processes.
+  if (const auto* workers = trainer.strategy().body().workers()) workers->take_random_state();
   const Samples all{x, y, options.sample_weight};
   const int64_t rows = all.rows("fit");
   check_arrays("fit", *this, trainer, x, y, options.class_weight);

@@ -10,8 +10,14 @@
 #include <string>
 
 #include "tandem/keras/training.h"
+#include "tandem/strategy.h"
 
 namespace tandem::keras {
+
+/// Of several processes one shows something.
+inline Verbose shown_by(const distribute::Strategy& strategy, Verbose verbose) {
+  return strategy.is_chief() ? verbose : Verbose::silent;
+}
 
 class Progress {
  public:

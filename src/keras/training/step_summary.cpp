@@ -51,14 +51,14 @@ void StepSummary::look(int64_t rows, const std::function<void()>& step) {
   for (const profile::IdleTime& time : recorded.idle) idle_[time.row][time.why] += time.seconds;
   looked_into_ += summary.wall;
   ++looked_;
-  const int replicas = strategy_.num_replicas_in_sync();
-  replicas_.resize(static_cast<size_t>(replicas));
+  const distribute::ReplicaSpan span = strategy_.body().span();
+  replicas_.resize(static_cast<size_t>(span.count));
   summary.replicas.resize(replicas_.size());
   for (size_t r = 0; r < replicas_.size(); ++r) {
     replicas_[r].compute += summary.replicas[r].compute;
     replicas_[r].reduce += summary.replicas[r].reduce;
     replicas_[r].wait += summary.replicas[r].wait;
-    replicas_[r].rows += graph::shard_of(rows, static_cast<int>(r), replicas).rows;
+    replicas_[r].rows += graph::shard_of(rows, span.first + static_cast<int>(r), span.all).rows;
   }
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collective/collective.h"
+#include "distribute/strategy_body.h"
 #include "keras/layers/deferred_updates.h"
 #include "keras/losses/replica_rows.h"
 #include "keras/models/functional.h"
@@ -137,16 +138,17 @@ std::optional<int64_t> Trainer::in_executions(std::optional<int64_t> steps) cons
   return steps;
 }
 
-void Trainer::train(const Tensors& batch) {
-  options_.run_eagerly ? train_step(batch) : run(train_, batch);
+void Trainer::train(const Tensors& batch, std::optional<int64_t> global_rows) {
+  options_.run_eagerly ? train_step(batch) : run(train_, batch, global_rows);
 }
 
-void Trainer::evaluate(const Tensors& batch) {
-  options_.run_eagerly ? evaluate_step(batch) : run(evaluate_, batch);
+void Trainer::evaluate(const Tensors& batch, std::optional<int64_t> global_rows) {
+  options_.run_eagerly ? evaluate_step(batch) : run(evaluate_, batch, global_rows);
 }
 
-void Trainer::run(const FlatFunction& step, const Tensors& batch) const {
-  strategy_.run_flat(step, strategy_.split(batch));
+void Trainer::run(const FlatFunction& step, const Tensors& batch,
+                  std::optional<int64_t> global_rows) const {
+  strategy_.run_flat(step, split_batch(strategy_, batch, global_rows));
 }
 
 Trainer::Batch Trainer::taken_apart(const Tensors& flat) const {
@@ -217,9 +219,25 @@ Tensor Trainer::are_numbers(const Tensor& losses_of_all) const {
   return is_finite(before + losses_of_all);
 }
 
+distribute::PerReplicas split_batch(const distribute::Strategy& strategy, const Tensors& batch,
+                                    std::optional<int64_t> global_rows) {
+  if (!global_rows || strategy.body().workers() == nullptr) return strategy.split(batch);
+  distribute::PerReplicas parts;
+  for (const Tensor& tensor : batch) {
+    parts.push_back(
+        distribute::PerReplica::split_rows(tensor, strategy.body().span(), *global_rows));
+  }
+  return parts;
+}
+
 namespace {
 
 Tensor rows_of(const Tensor& batch) { return reduce_sum(ones_by_row(batch, DType::float64)); }
+
+/// They come with the run; replicas need not meet for them.
+Tensor rows_of_all(const Tensor& own_rows) {
+  return collective::group_size() == 1 ? own_rows : collective::global_rows();
+}
 
 }  // namespace
 
@@ -232,20 +250,18 @@ void Trainer::train_step(const Tensors& flat) const {
   const Variables variables = model_.trainable_weights();
   const Tensors gradients = tape.gradient(losses.loss, variables);
   const Tensor own_rows = rows_of(batch.x[0]);
-  const Tensors sums = collective::all_reduce({cast(losses.loss, DType::float64), own_rows});
-  const Tensor sound = are_numbers(sums[0]);
+  const Tensor sound = are_numbers(collective::all_reduce({cast(losses.loss, DType::float64)})[0]);
   options_.optimizer.apply_gradients(gradients, variables, sound);
   updates.commit(sound);
-  state_.assign_add(delta_of(batch, predictions, losses, {own_rows, sums[1]}));
+  state_.assign_add(delta_of(batch, predictions, losses, {own_rows, rows_of_all(own_rows)}));
 }
 
 void Trainer::evaluate_step(const Tensors& flat) const {
   const Batch batch = taken_apart(flat);
   const Tensors predictions = outputs_for(batch.x, false);
   const Tensor own_rows = rows_of(batch.x[0]);
-  const Tensor all_rows = collective::all_reduce({own_rows})[0];
-  state_.assign_add(
-      delta_of(batch, predictions, losses_of(batch, predictions), {own_rows, all_rows}));
+  state_.assign_add(delta_of(batch, predictions, losses_of(batch, predictions),
+                             {own_rows, rows_of_all(own_rows)}));
 }
 
 Logs Trainer::logs() const {

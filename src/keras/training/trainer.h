@@ -25,9 +25,10 @@ class Trainer {
   std::optional<int64_t> in_executions(std::optional<int64_t> steps) const;
 
   /// `batch` is the inputs, the truths of the outputs and perhaps a sample weight. One step on it;
-  /// what it gives the metrics stays on the device.
-  void train(const Tensors& batch);
-  void evaluate(const Tensors& batch);
+  /// what it gives the metrics stays on the device. Where there are several processes the batch is
+  /// whole, or, with `global_rows` given, the rows of this process's replicas.
+  void train(const Tensors& batch, std::optional<int64_t> global_rows = {});
+  void evaluate(const Tensors& batch, std::optional<int64_t> global_rows = {});
 
   /// The metrics since the last reset. Waits for the device.
   Logs logs() const;
@@ -35,7 +36,8 @@ class Trainer {
 
  private:
   struct Batch;
-  void run(const FlatFunction& step, const Tensors& batch) const;
+  void run(const FlatFunction& step, const Tensors& batch,
+           std::optional<int64_t> global_rows) const;
   Batch taken_apart(const Tensors& flat) const;
   Tensors outputs_for(const Tensors& inputs, bool training) const;
   struct Losses;
@@ -58,5 +60,10 @@ class Trainer {
   Variable state_;  // {total, count} of each loss, of the regularizers, of each metric in turn.
   FlatFunction train_, evaluate_;
 };
+
+/// The batch for a step of `strategy`: whole, or with `global_rows` given the rows of this
+/// process's replicas.
+distribute::PerReplicas split_batch(const distribute::Strategy& strategy, const Tensors& batch,
+                                    std::optional<int64_t> global_rows);
 
 }  // namespace tandem::keras

@@ -1,6 +1,6 @@
-// replica_id: which replica this is. The other collectives are exchanges between queues
-// (execution/exchange.h) where there are several replicas; a replica that is alone has its own
-// values.
+// replica_id: which replica this is; global_rows: how many rows all have. The other collectives are
+// exchanges between queues (execution/exchange.h) where there are several replicas; a replica that
+// is alone has its own values.
 #include "kernels/gpu/gpu_kernel.h"
 #include "kernels/gpu/step.h"
 
@@ -12,6 +12,19 @@ KERNEL NAME(MEMORY(0), MEMORY(1)) {
   if (GID() == 0) AT(i32, 1)[0] = step_replica(AT(const char, 0));
 }
 )";
+
+constexpr const char* kGlobalRows = R"(
+KERNEL NAME(MEMORY(0), MEMORY(1)) {
+  if (GID() == 0) AT(double, 1)[0] = (double)step_global_rows(AT(const char, 0));
+}
+)";
+
+ExecutablePtr prepare_global_rows(const Signature&, const Device& device) {
+  const Kernel kernel(device,
+                      {.name = "global_rows", .functions = {kStepFunctions}, .body = kGlobalRows});
+  return op::executable(
+      [kernel](const Launch& launch) { Call(launch, kernel).step().out(0).each(1); });
+}
 
 ExecutablePtr prepare_replica_id(const Signature&, const Device& device) {
   const Kernel kernel(device,
@@ -40,6 +53,7 @@ void register_collective(op::BackendKernels& kernels) {
                prepare_own_values);
   }
   add_kernel(kernels, "replica_id", {DType::int32}, prepare_replica_id);
+  add_kernel(kernels, "global_rows", {DType::float64}, prepare_global_rows);
 }
 
 }  // namespace tandem::kernels::gpu

@@ -1,0 +1,134 @@
+#include "checkpoint/process_files.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <fstream>
+#include <mutex>
+#include <sstream>
+#include <vector>
+
+#include "checkpoint/files.h"
+#include "tandem/error.h"
+
+namespace tandem::checkpoint {
+namespace {
+
+constexpr size_t kChunk = 1 << 20;
+
+std::mutex mutex;
+std::weak_ptr<op::Group>& known() {
+  static std::weak_ptr<op::Group> group;
+  return group;
+}
+
+/// The files of a checkpoint by the ends of their names.
+std::vector<std::filesystem::path> files_of(const std::filesystem::path& prefix) {
+  std::vector<std::filesystem::path> files;
+  const std::string name = prefix.filename().string();
+  const auto folder = prefix.has_parent_path() ? prefix.parent_path() : ".";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string own = entry.path().filename().string();
+    if (own == name + ".index" || own.starts_with(name + ".data-")) files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+void broadcast(op::Group& group, char* data, size_t bytes) {
+  const op::Piece piece{data, static_cast<int64_t>(bytes), DType::uint8};
+  group.run({.kind = op::ExchangeKind::broadcast,
+             .pieces = {&piece, 1},
+             .name = "the files of a checkpoint"});
+}
+
+std::filesystem::path new_folder() {
+  static std::atomic<int> last{0};
+  auto folder = std::filesystem::temp_directory_path() /
+                fmt::format("tandem-restore-{}-{}", getpid(), ++last);
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+}  // namespace
+
+void set_processes(const std::shared_ptr<op::Group>& group) {
+  const std::lock_guard lock(mutex);
+  known() = group;
+}
+
+std::shared_ptr<op::Group> processes() {
+  const std::lock_guard lock(mutex);
+  return known().lock();
+}
+
+bool is_writer() {
+  const auto group = processes();
+  return !group || group->rank() == 0;
+}
+
+void send_files(op::Group& group, const std::filesystem::path& prefix) {
+  const auto files = files_of(prefix);
+  std::vector<std::unique_ptr<OpenFile>> open;
+  std::string list;
+  for (const auto& file : files) {
+    open.push_back(std::make_unique<OpenFile>(file));
+    list +=
+        fmt::format("{} {}\n", file.string().substr(prefix.string().size()), open.back()->bytes());
+  }
+  group.gather_texts("the files of a checkpoint", list);
+  std::vector<char> chunk(kChunk);
+  for (const auto& file : open) {
+    for (uint64_t at = 0; at < file->bytes(); at += kChunk) {
+      const size_t bytes = static_cast<size_t>(std::min<uint64_t>(kChunk, file->bytes() - at));
+      file->read(chunk.data(), bytes, at);
+      broadcast(group, chunk.data(), bytes);
+    }
+  }
+}
+
+ReceivedFiles::ReceivedFiles(op::Group& group) : folder_(new_folder()) {
+  std::istringstream list(group.gather_texts("the files of a checkpoint", "")[0]);
+  std::string name;
+  uint64_t size = 0;
+  std::vector<char> chunk(kChunk);
+  std::string unwritten;  // All that is sent is taken, also where it cannot be written.
+  while (list >> name >> size) {
+    std::ofstream file(prefix().string() + name, std::ios::binary);
+    for (uint64_t at = 0; at < size; at += kChunk) {
+      const size_t bytes = static_cast<size_t>(std::min<uint64_t>(kChunk, size - at));
+      broadcast(group, chunk.data(), bytes);
+      file.write(chunk.data(), static_cast<std::streamsize>(bytes));
+    }
+    if (!file.flush()) unwritten = prefix().string() + name;
+  }
+  if (!unwritten.empty()) {
+    throw Unavailable(fmt::format("{} cannot be written, a copy of the chief's", unwritten));
+  }
+}
+
+ReceivedFiles::~ReceivedFiles() {
+  std::error_code ignored;
+  std::filesystem::remove_all(folder_, ignored);
+}
+
+void act_together(op::Group& group, const char* what, const std::function<void()>& act) {
+  std::string error;
+  std::exception_ptr own;
+  try {
+    act();
+  } catch (const Error& thrown) {
+    own = std::current_exception();
+    error = fmt::format("{}: {}", thrown.kind(), thrown.what());
+  }
+  const std::vector<std::string> errors = group.gather_texts(what, error);
+  if (own) std::rethrow_exception(own);
+  for (size_t rank = 0; rank < errors.size(); ++rank) {
+    if (errors[rank].empty()) continue;
+    throw Unavailable(fmt::format("{}: {}", group.describe(static_cast<int>(rank)), errors[rank]));
+  }
+}
+
+}  // namespace tandem::checkpoint

@@ -1,0 +1,44 @@
+/// Checkpoints of processes that train together. The chief writes them and picks the one that is
+/// restored; the others get its files from it, so that they need no folder in common.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "op/group.h"
+
+namespace tandem::checkpoint {
+
+/// The processes that this one trains with, for as long as somebody holds the group.
+void set_processes(const std::shared_ptr<op::Group>& group);
+
+/// Null: this process is alone.
+std::shared_ptr<op::Group> processes();
+
+/// True where this process writes files.
+bool is_writer();
+
+/// The files of the checkpoint `prefix`, given out by the chief.
+void send_files(op::Group& group, const std::filesystem::path& prefix);
+
+/// A checkpoint of another process, in files of this one, which are removed with it.
+class ReceivedFiles {
+ public:
+  /// Takes what the chief sends.
+  explicit ReceivedFiles(op::Group& group);
+  ~ReceivedFiles();
+  ReceivedFiles(const ReceivedFiles&) = delete;
+  ReceivedFiles& operator=(const ReceivedFiles&) = delete;
+
+  std::filesystem::path prefix() const { return folder_ / "checkpoint"; }
+
+ private:
+  std::filesystem::path folder_;
+};
+
+/// Calls `act`; when it throws, on this or on another process, all throw.
+void act_together(op::Group& group, const char* what, const std::function<void()>& act);
+
+}  // namespace tandem::checkpoint

@@ -1,0 +1,114 @@
+#include "distribute/multi_worker.h"
+
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <sstream>
+
+#include "distribute/agreement_word.h"
+#include "distribute/strategy_body.h"
+#include "distribute/strategy_devices.h"
+#include "runtime/random_calls.h"
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+namespace {
+
+constexpr const char* kName = "MultiWorkerMirroredStrategy";
+
+/// The replicas of this process, before it has met others.
+graph::Replicas own_replicas(const MultiWorkerOptions& options, int workers) {
+  if (options.communication.bucket_bytes < 1) {
+    throw InvalidArgument(fmt::format("{}: bucket_bytes is {}, 1 or more is accepted", kName,
+                                      options.communication.bucket_bytes));
+  }
+  graph::Replicas replicas{.devices = devices_for(kName, options.devices), .owner = next_owner()};
+  replicas.bucket_bytes = static_cast<size_t>(options.communication.bucket_bytes);
+  for (const devices::DevicePtr& device : replicas.devices) {
+    if (workers == 1 || device->works_on_threads()) continue;
+    throw Unimplemented(
+        fmt::format("{}: a replica on {}; between processes, replicas on CPUs are accepted", kName,
+                    device->name()));
+  }
+  if (!options.reproducible_shards) return replicas;
+  const int shards = *options.reproducible_shards;
+  if (shards % workers != 0 || shards / workers < replicas.local()) {
+    throw InvalidArgument(fmt::format(
+        "{}: reproducible_shards is {}; a multiple of the {} workers is accepted, with at least "
+        "one for each of a worker's {} devices",
+        kName, shards, workers, replicas.local()));
+  }
+  replicas.devices = dealt(replicas.devices, shards / workers);
+  replicas.single_threaded = true;
+  return replicas;
+}
+
+/// Random numbers that this process drew before it met the others are not theirs.
+void check_not_drawn() {
+  const runtime::RandomState random = runtime::random_state();
+  if (random.seed || (random.calls == 0 && random.initial_calls == 0)) return;
+  throw FailedPrecondition(fmt::format(
+      "{}: random numbers were drawn before it was made, by a shuffle or a layer's first weights "
+      "for instance, and other processes drew others; make the strategy first, or call "
+      "random::set_seed before",
+      kName));
+}
+
+/// Meets the others: each says how many replicas it has.
+void meet(graph::Replicas& replicas, const std::shared_ptr<op::Group>& group) {
+  check_not_drawn();
+  const char* mode = replicas.single_threaded ? "with" : "without";
+  const std::vector<std::string> all =
+      group->gather_texts("joining", fmt::format("{} {}", replicas.local(), mode));
+  replicas.group = group;
+  for (int rank = 0; rank < group->size(); ++rank) {
+    const std::string& text = all[static_cast<size_t>(rank)];
+    std::istringstream in(text);
+    int count = 0;
+    std::string its_mode;
+    if (!(in >> count >> its_mode) || count < 1) {
+      throw DataLoss(fmt::format("{}: {} says '{}'", kName, group->describe(rank), text));
+    }
+    if (its_mode != mode) {
+      throw InvalidArgument(fmt::format("{}: {} is {} reproducible_shards, and {} is {} them",
+                                        kName, group->describe(rank), its_mode,
+                                        group->describe(group->rank()), mode));
+    }
+    if (rank < group->rank()) replicas.first += count;
+    replicas.in_all_processes += count;
+  }
+}
+
+std::shared_ptr<const Strategy::Body> body_for(const std::shared_ptr<op::Group>& group,
+                                               const MultiWorkerOptions& options) {
+  const bool is_alone = !group || group->size() == 1;
+  graph::Replicas replicas = own_replicas(options, is_alone ? 1 : group->size());
+  if (!is_alone) {
+    meet(replicas, group);
+    replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
+  }
+  auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
+  if (!is_alone) body->workers()->take_random_state();
+  return body;
+}
+
+}  // namespace
+
+std::shared_ptr<op::Group> join_group(const CommunicationOptions&) {
+  for (const char* name : {"TF_CONFIG", "WORLD_SIZE", "TANDEM_WORLD_SIZE"}) {
+    if (std::getenv(name) == nullptr) continue;
+    throw Unimplemented(fmt::format(
+        "{}: {} names other processes, and this build has no transport to them", kName, name));
+  }
+  return nullptr;
+}
+
+MultiWorkerMirroredStrategy multi_worker_strategy(std::shared_ptr<op::Group> group,
+                                                  const MultiWorkerOptions& options) {
+  return MultiWorkerMirroredStrategy(body_for(group, options));
+}
+
+MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOptions& options)
+    : Strategy(body_for(join_group(options.communication), options)) {}
+
+}  // namespace tandem::distribute

@@ -1,0 +1,157 @@
+#include "distribute/worker_group.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <sstream>
+
+#include "runtime/random_calls.h"
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+}  // namespace
+
+std::string fingerprint_of(const graph::ConcreteFunction& concrete, int64_t global_rows) {
+  const graph::Program& program = *concrete.segments[0].program;
+  const graph::Graph& graph = program.graph();
+  std::string text = fmt::format("version {}\n", TANDEM_VERSION);
+  text += fmt::format("function({})\n", listed(concrete.arguments));
+  text += fmt::format("global batch of {} rows\n", global_rows);
+  text += fmt::format("{} replicas\n", program.runners().all);
+  for (const graph::Value& value : graph.values) {
+    if (value.source != graph::Value::Source::range) continue;
+    text += fmt::format("variable {} {}\n", value.range.name(), value.type.str());
+  }
+  for (const graph::Node& node : graph.nodes) {
+    if (graph::is_group_exchange(node)) {
+      text += fmt::format("{}({})\n", node.op().name, listed(node.signature.inputs));
+    }
+    if (node.op().is_update) {
+      text += fmt::format("{} {}\n", node.op().name, node.signature.attrs.str());
+    }
+  }
+  return text;
+}
+
+std::string first_difference(const std::vector<std::string>& texts, const op::Group& group) {
+  const std::vector<std::string> first = lines_of(texts[0]);
+  for (size_t rank = 1; rank < texts.size(); ++rank) {
+    const std::vector<std::string> own = lines_of(texts[rank]);
+    for (size_t i = 0; i < std::max(first.size(), own.size()); ++i) {
+      const std::string there = i < first.size() ? first[i] : "nothing more";
+      const std::string here = i < own.size() ? own[i] : "nothing more";
+      if (there == here) continue;
+      return fmt::format("{} has '{}' where {} has '{}'", group.describe(static_cast<int>(rank)),
+                         here, group.describe(0), there);
+    }
+  }
+  return {};
+}
+
+void WorkerGroup::enter(const graph::ConcreteFunctionPtr& concrete, int64_t global_rows) {
+  if (std::ranges::find(entered_, concrete) != entered_.end()) return;
+  compare(*concrete, global_rows);
+  take_first_values(concrete->segments[0].program->graph());
+  take_random_state();
+  entered_.push_back(concrete);
+}
+
+void WorkerGroup::compare(const graph::ConcreteFunction& concrete, int64_t global_rows) const {
+  const std::string difference = first_difference(
+      group_->gather_texts("fingerprint", fingerprint_of(concrete, global_rows)), *group_);
+  if (difference.empty()) return;
+  throw InvalidArgument(fmt::format(
+      "run: the processes are about to run different programs: {}; start the same program with "
+      "the same arguments everywhere",
+      difference));
+}
+
+void WorkerGroup::take_first_values(const graph::Graph& graph) {
+  std::vector<op::Piece> pieces;
+  std::string name;
+  for (const graph::Value& value : graph.values) {
+    if (value.source != graph::Value::Source::range || !value.range.is_same_for_all()) continue;
+    const StoreRange& range = value.range;
+    std::weak_ptr<StoreBlock>& known = taken_[{range.block.get(), range.offset}];
+    if (range.block->owner() == 0 || known.lock() == range.block) continue;
+    known = range.block;
+    range.block->wait_for_devices();
+    range.block->settle_loans();
+    const devices::Device& device = *range.block->components()[0]->device();
+    pieces.push_back({range.data(device), range.count, range.block->dtype()});
+    if (name.empty()) name = fmt::format("first values of {}", range.name());
+  }
+  if (pieces.empty()) return;
+  group_->run({.kind = op::ExchangeKind::broadcast, .pieces = pieces, .name = name});
+}
+
+void WorkerGroup::take_random_state() const {
+  const runtime::RandomState own = runtime::random_state();
+  const std::vector<std::string> all = group_->gather_texts(
+      "random state", fmt::format("{} {} {} {} {}", own.calls, own.initial_calls, own.process_seed,
+                                  own.seed ? 1 : 0, own.seed.value_or(0)));
+  runtime::RandomState chief;
+  int has_seed = 0;
+  uint64_t seed = 0;
+  std::istringstream in(all[0]);
+  if (!(in >> chief.calls >> chief.initial_calls >> chief.process_seed >> has_seed >> seed)) {
+    throw DataLoss(fmt::format("{} says '{}' of its random numbers", group_->describe(0), all[0]));
+  }
+  if (has_seed != 0) chief.seed = seed;
+  chief.shared_calls = chief.calls;
+  runtime::set_random_state(chief);
+}
+
+std::vector<int64_t> WorkerGroup::all_of(int64_t own, const char* name) const {
+  std::vector<int64_t> all(static_cast<size_t>(size()));
+  all[static_cast<size_t>(rank())] = own;
+  const op::Piece piece{all.data(), static_cast<int64_t>(all.size()), DType::int64};
+  group_->run({.pieces = {&piece, 1}, .name = name});
+  return all;
+}
+
+Tensor WorkerGroup::sum(const Tensor& own, const char* name) const {
+  auto body = new_body(devices::host_device(), own.dtype(), own.shape());
+  own.copy_to_host(body->data());
+  const op::Piece piece{body->data(), own.shape().count(), own.dtype()};
+  group_->run({.pieces = {&piece, 1}, .name = name});
+  return Tensor(std::move(body));
+}
+
+Tensors WorkerGroup::gather(const Tensor& own, int axis, const char* name) const {
+  const std::vector<int64_t> lengths = all_of(own.shape().extent(axis), name);
+  Tensors tensors;
+  for (int root = 0; root < size(); ++root) {
+    const Shape shape = own.shape().with(axis, lengths[static_cast<size_t>(root)]);
+    auto body = new_body(devices::host_device(), own.dtype(), shape);
+    if (root == rank()) own.copy_to_host(body->data());
+    const op::Piece piece{body->data(), shape.count(), own.dtype()};
+    group_->run(
+        {.kind = op::ExchangeKind::broadcast, .pieces = {&piece, 1}, .root = root, .name = name});
+    tensors.emplace_back(std::move(body));
+  }
+  return tensors;
+}
+
+void WorkerGroup::abort_with_current_error() const {
+  try {
+    throw;
+  } catch (const Error& error) {
+    group_->abort(fmt::format("{}: {}", error.kind(), error.what()));
+  } catch (const std::exception& error) {
+    group_->abort(error.what());
+  } catch (...) {
+    group_->abort("an exception of an unknown kind");
+  }
+}
+
+}  // namespace tandem::distribute

@@ -1,0 +1,70 @@
+/// What a strategy keeps of the processes that its replicas run with: which programs they have
+/// agreed on, which variables have the first one's values, and what is exchanged outside of
+/// programs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "function/function_body.h"
+#include "graph/group_exchange.h"
+#include "op/group.h"
+
+namespace tandem::distribute {
+
+class WorkerGroup {
+ public:
+  WorkerGroup(std::shared_ptr<op::Group> group, std::shared_ptr<graph::Agreement> agreement)
+      : group_(std::move(group)), agreement_(std::move(agreement)) {}
+
+  op::Group& group() const { return *group_; }
+  int rank() const { return group_->rank(); }
+  int size() const { return group_->size(); }
+  bool is_chief() const { return rank() == 0; }
+  graph::Agreement& agreement() const { return *agreement_; }
+
+  /// Held while a program runs: processes start their exchanges in one order.
+  std::unique_lock<std::mutex> lock() { return std::unique_lock(mutex_); }
+
+  /// Is called before each run of a program. The first time all processes compare what they are
+  /// about to run, and throw InvalidArgument with the first difference; then variables of it that
+  /// no program had before get rank 0's values, and all draw the chief's random numbers.
+  void enter(const graph::ConcreteFunctionPtr& concrete, int64_t global_rows);
+
+  /// All take over the chief's seeds and what it has drawn so far.
+  void take_random_state() const;
+
+  /// What each rank says.
+  std::vector<int64_t> all_of(int64_t own, const char* name) const;
+  /// The sum over all ranks of a tensor on the host.
+  Tensor sum(const Tensor& own, const char* name) const;
+  /// The tensors of all ranks, by rank; they may differ in their length along `axis`.
+  Tensors gather(const Tensor& own, int axis, const char* name) const;
+
+  /// Gives up, so that other ranks end with this process's error. It is called while one is
+  /// handled.
+  void abort_with_current_error() const;
+
+ private:
+  void compare(const graph::ConcreteFunction& concrete, int64_t global_rows) const;
+  void take_first_values(const graph::Graph& graph);
+
+  const std::shared_ptr<op::Group> group_;
+  const std::shared_ptr<graph::Agreement> agreement_;
+  std::mutex mutex_;
+  std::vector<graph::ConcreteFunctionPtr> entered_;
+  // Variables that all processes have had from rank 0.
+  std::map<std::pair<const StoreBlock*, int64_t>, std::weak_ptr<StoreBlock>> taken_;
+};
+
+/// What decides whether processes can run a program together, a line for each fact.
+std::string fingerprint_of(const graph::ConcreteFunction& concrete, int64_t global_rows);
+
+/// "rank 1 (..): '..' where rank 0 (..) has '..'", the first line in which texts differ; empty
+/// where none does. `texts` are the ranks' fingerprints.
+std::string first_difference(const std::vector<std::string>& texts, const op::Group& group);
+
+}  // namespace tandem::distribute

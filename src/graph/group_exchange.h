@@ -1,0 +1,38 @@
+/// The instruction by which a program meets those of other processes: one thread of the team
+/// exchanges the first replica's operands while the others wait at the next barrier.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "graph/program.h"
+
+namespace tandem::graph {
+
+/// Numbers that the processes add up beside the values of a program, so that they agree on what
+/// happens between two steps without a meeting of its own. A process writes `own`; after a run
+/// `all` has the sums of what each had written before it.
+struct Agreement {
+  explicit Agreement(size_t numbers) : own(numbers), all(numbers) {}
+  std::vector<int64_t> own;
+  std::vector<int64_t> all;
+  /// How long the last exchange that carried it took: less where this process came later.
+  std::chrono::nanoseconds waited{0};
+};
+
+/// The exchanges of a program's run that have begun. One run at a time uses them.
+struct BucketTickets {
+  struct Bucket {
+    op::Group::Ticket ticket = 0;
+    std::vector<op::Piece> pieces;
+  };
+  std::vector<Bucket> buckets;
+};
+
+bool is_group_exchange(const Node& node);
+
+/// `node` is one of the program's exchanges.
+op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& node);
+
+}  // namespace tandem::graph

@@ -1,0 +1,28 @@
+/// Who runs a program together: the replicas of this process, and perhaps those of others.
+#pragma once
+
+#include <memory>
+
+#include "op/group.h"
+
+namespace tandem::graph {
+
+struct Agreement;
+
+struct Runners {
+  /// Those of one process.
+  Runners(int replicas) : local(replicas), all(replicas) {}  // NOLINT(google-explicit-constructor)
+  Runners(int local, int all, std::shared_ptr<op::Group> group,
+          std::shared_ptr<Agreement> agreement = nullptr)
+      : local(local), all(all), group(std::move(group)), agreement(std::move(agreement)) {}
+
+  int local;                         ///< The replicas of this process,
+  int all;                           ///< and of all processes.
+  std::shared_ptr<op::Group> group;  ///< The processes; null: this one alone.
+  /// What rides along with the last sum of a run; null: nothing.
+  std::shared_ptr<Agreement> agreement;
+  /// Sums of more bytes than this are exchanged in pieces of it.
+  size_t bucket_bytes = size_t{1} << 20;
+};
+
+}  // namespace tandem::graph

@@ -1,0 +1,72 @@
+/// How the processes that train a model together agree on when to stop and at which rate, and which
+/// of them the others wait for. It costs no meeting of its own in a step: see
+/// distribute/agreement_word.h. Where this process is alone it does nothing.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "distribute/agreement_word.h"
+#include "distribute/worker_group.h"
+#include "keras/training/trainer.h"
+
+namespace tandem::keras {
+
+class WorkerAgreement {
+ public:
+  /// While it lives, SIGTERM asks all processes to stop instead of ending this one.
+  explicit WorkerAgreement(const Trainer& trainer);
+  ~WorkerAgreement();
+  WorkerAgreement(const WorkerAgreement&) = delete;
+  WorkerAgreement& operator=(const WorkerAgreement&) = delete;
+
+  bool has_others() const { return workers_ != nullptr; }
+
+  /// Asks all to stop: they do after the next step, or at the end of the epoch.
+  void ask_to_stop() { asks_to_stop_ = true; }
+
+  /// What this process does, for others that wait for it.
+  void note_progress(std::string_view phase, int64_t step) const {
+    if (has_others()) workers_->group().note_progress(phase, step);
+  }
+
+  /// Says what this process wants. It is called before a step.
+  void say();
+
+  /// Whether some process asked to stop, or was sent SIGTERM. It is called after a step, and throws
+  /// InvalidArgument where processes have different learning rates.
+  bool hear();
+
+  /// Says and hears between two steps: all processes are there.
+  bool meet();
+
+  /// Ends a training that SIGTERM has stopped, when all is saved: by the signal on the process that
+  /// was sent it, and by Unavailable on the others.
+  void end_if_terminated(int64_t steps) const;
+
+  /// A line about each rank's lag: by how much it came later to the steps' exchanges than the
+  /// first; empty where there was none.
+  std::string lags() const;
+
+  /// Tells other processes of the error that is being handled.
+  void leave_by_error() const;
+
+ private:
+  void check_rates() const;
+  void note_lags();
+  int64_t heard(size_t place) const;
+
+  distribute::WorkerGroup* const workers_;
+  const Variable rate_;  // The learning rate; undefined where a schedule sets it.
+  const distribute::AgreementWord word_;
+  bool asks_to_stop_ = false;
+  std::optional<int> terminated_;  // The first rank that was sent SIGTERM.
+  std::vector<double> lags_;       // Seconds, over all steps.
+  std::vector<int64_t> last_;      // How often each rank came last.
+  int64_t steps_ = 0;
+};
+
+}  // namespace tandem::keras

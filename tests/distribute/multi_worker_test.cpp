@@ -1,0 +1,534 @@
+// MultiWorkerMirroredStrategy over real processes and a plain transport: what it computes is what
+// one device computes, for any number of processes and replicas.
+#include "distribute/multi_worker.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <sstream>
+
+#include "collective/collective.h"
+#include "device/logical_device.h"
+#include "distribute/strategy_body.h"
+#include "harness/socket_group.h"
+#include "harness/temp_folder.h"
+#include "harness/throws.h"
+#include "op/instruction_hook.h"
+
+namespace tandem::distribute {
+namespace {
+
+using harness::in_processes;
+using harness::SocketGroup;
+using harness::throws;
+using GroupPtr = std::shared_ptr<SocketGroup>;
+using Doubles = std::vector<double>;
+
+void use_cpus(int count) {
+  devices::reset_devices();
+  std::vector<config::LogicalCpu> cpus(static_cast<size_t>(count), {.threads = 1});
+  config::set_logical_cpus(cpus);
+}
+
+Tensor vector_of(const Doubles& values) {
+  return Tensor::from(values, {static_cast<int64_t>(values.size())});
+}
+
+Tensor features(int64_t rows, int64_t width = 6) {
+  Doubles values;
+  for (int64_t i = 0; i < rows * width; ++i) {
+    values.push_back(std::sin(0.7 * static_cast<double>(i)) + 0.1 * static_cast<double>(i % 5));
+  }
+  return Tensor::from(values, {rows, width});
+}
+
+Tensor truths(int64_t rows) {
+  Doubles values;
+  for (int64_t i = 0; i < rows; ++i) values.push_back(std::cos(0.3 * static_cast<double>(i)));
+  return Tensor::from(values, {rows, 1});
+}
+
+struct Trained {
+  std::vector<Doubles> weights;
+  std::map<std::string, Doubles> history;
+  keras::Logs evaluated;
+  Doubles predicted;
+};
+
+/// Shuffling, dropout, uneven batches, batch normalisation, metrics, validation, Adam.
+Trained train(const std::optional<Strategy>& strategy, int64_t rows = 43, int64_t batch = 10,
+              bool normalise = true) {
+  random::set_seed(11);
+  const auto build = [&] {
+    std::vector<keras::Layer> layers{keras::layers::Dense(8, {.activation = "tanh"})};
+    if (normalise) {
+      layers.push_back(keras::layers::BatchNormalization({.synchronized = true}));
+    }
+    layers.push_back(keras::layers::Dropout(0.2));
+    layers.push_back(keras::layers::Dense(1));
+    keras::Sequential model(layers);
+    model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse", .metrics = {"mae"}});
+    return model;
+  };
+  const auto run = [&] {
+    const auto model = build();
+    const keras::History history =
+        model.fit(features(rows), truths(rows),
+                  {.batch_size = batch,
+                   .epochs = 3,
+                   .verbose = keras::Verbose::silent,
+                   .validation_data = keras::ValidationData(features(11), truths(11))});
+    Trained trained;
+    for (const Tensor& weight : model.get_weights()) {
+      trained.weights.push_back(weight.to_vector<double>());
+    }
+    trained.history = history.history;
+    trained.evaluated = model.evaluate(features(17), truths(17),
+                                       {.batch_size = 5, .verbose = keras::Verbose::silent});
+    trained.predicted = model.predict(features(7), {.batch_size = 3}).to_vector<double>();
+    return trained;
+  };
+  if (!strategy) return run();
+  const auto scope = strategy->scope();
+  return run();
+}
+
+void expect_near(const Trained& a, const Trained& b, double tolerance = 1e-9) {
+  const auto near = [&](const Doubles& x, const Doubles& y, const std::string& what) {
+    ASSERT_EQ(x.size(), y.size()) << what;
+    for (size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x[i], y[i], tolerance) << what << " " << i;
+  };
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (size_t i = 0; i < a.weights.size(); ++i) near(a.weights[i], b.weights[i], "weight");
+  for (const auto& [name, values] : a.history) near(values, b.history.at(name), name);
+  for (const auto& [name, value] : a.evaluated) EXPECT_NEAR(value, b.evaluated.at(name), tolerance);
+  near(a.predicted, b.predicted, "prediction");
+}
+
+MultiWorkerMirroredStrategy strategy_of(const GroupPtr& group,
+                                        const MultiWorkerOptions& options = {}) {
+  random::set_seed(1);
+  return multi_worker_strategy(group, options);
+}
+
+TEST(MultiWorker, ReplicasAreNumberedAndSummedOverAllProcesses) {
+  in_processes(3, [](const GroupPtr& group) {
+    use_cpus(group->rank() == 1 ? 2 : 1);
+    const auto strategy = strategy_of(group);
+    EXPECT_EQ(strategy.num_replicas_in_sync(), 4);
+    EXPECT_EQ(strategy.is_chief(), group->rank() == 0);
+    const auto f = function([](const Tensor& x) {
+      const auto context = get_replica_context();
+      const Tensor id = cast(context->replica_id_in_sync_group(), DType::float64);
+      return Tensors{id, context->all_reduce(ReduceOp::sum, id + 1.0),
+                     context->all_reduce(ReduceOp::mean, id),
+                     context->all_gather(reshape(id, {1}), 0), reduce_sum(x)};
+    });
+    const Tensor batch = features(10, 1);
+    const PerReplicas results = strategy.run(f, strategy.split(batch));
+    const int first = std::array{0, 1, 3}[static_cast<size_t>(group->rank())];
+    for (int r = 0; r < (group->rank() == 1 ? 2 : 1); ++r) {
+      EXPECT_EQ(results[0].value(r).item<double>(), first + r);
+      EXPECT_EQ(results[1].value(r).item<double>(), 10);
+      EXPECT_EQ(results[2].value(r).item<double>(), 1.5);
+      EXPECT_EQ(results[3].value(r).to_vector<double>(), (Doubles{0, 1, 2, 3}));
+    }
+    EXPECT_NEAR(strategy.reduce(ReduceOp::sum, results[4]).item<double>(),
+                reduce_sum(batch).item<double>(), 1e-12);
+    const Tensor ids = strategy.gather(PerReplica(strategy.local_results(results[3])), 0);
+    EXPECT_EQ(ids.shape()[0], 16);
+  });
+}
+
+class Equivalence : public testing::TestWithParam<std::pair<int, int>> {};
+
+TEST_P(Equivalence, FitEvaluateAndPredictAreThoseOfOneDevice) {
+  const auto [processes, replicas] = GetParam();
+  in_processes(processes, [replicas = replicas](const GroupPtr& group) {
+    use_cpus(1);
+    const Trained alone = train({});
+    use_cpus(replicas);
+    expect_near(alone, train(strategy_of(group)));
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(MultiWorker, Equivalence,
+                         testing::Values(std::pair{1, 2}, std::pair{2, 1}, std::pair{2, 2},
+                                         std::pair{3, 1}, std::pair{3, 2}, std::pair{4, 1},
+                                         std::pair{4, 2}));
+
+class Reproducible : public testing::TestWithParam<std::pair<int, int>> {};
+
+TEST_P(Reproducible, EightShardsGiveTheSameBits) {
+  const auto [processes, replicas] = GetParam();
+  in_processes(processes, [replicas = replicas](const GroupPtr& group) {
+    use_cpus(1);
+    const Trained alone = train(MirroredStrategy({}, {.reproducible_shards = 8}));
+    use_cpus(replicas);
+    const Trained together = train(strategy_of(group, {.reproducible_shards = 8}));
+    EXPECT_EQ(alone.weights, together.weights);
+    EXPECT_EQ(alone.history, together.history);
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(MultiWorker, Reproducible,
+                         testing::Values(std::pair{2, 2}, std::pair{4, 2}, std::pair{2, 1}));
+
+TEST(MultiWorker, AStepOfFitHasOneExchange) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(8, {.activation = "relu"}),
+                             keras::layers::Dropout(0.5), keras::layers::Dense(1)});
+    model.compile({.optimizer = "adam", .loss = "mse", .metrics = {"mae"}});
+    int before = 0;
+    std::vector<int> per_step;
+    const keras::callbacks::LambdaCallback count(
+        {.on_batch_begin = [&](keras::TrainingRun&, int64_t) { before = group->exchanges(); },
+         .on_batch_end = [&](keras::TrainingRun&,
+                             int64_t) { per_step.push_back(group->exchanges() - before); }});
+    model.fit(
+        features(40), truths(40),
+        {.batch_size = 10, .epochs = 2, .verbose = keras::Verbose::silent, .callbacks = {count}});
+    // The first gives the weights out.
+    EXPECT_EQ(per_step, (std::vector<int>{2, 1, 1, 1, 1, 1, 1, 1}));
+  });
+}
+
+TEST(MultiWorker, BatchNormalisationAddsNoMoreThanTwoExchanges) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    std::vector<keras::Layer> layers;
+    for (int i = 0; i < 4; ++i) {
+      layers.push_back(keras::layers::Dense(8));
+      layers.push_back(keras::layers::BatchNormalization());
+    }
+    layers.push_back(keras::layers::Dense(1));
+    keras::Sequential model(layers);
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    model.train_on_batch({features(8)}, {truths(8)});
+    const int before = group->exchanges();
+    model.train_on_batch({features(8)}, {truths(8)});
+    EXPECT_LE(group->exchanges() - before, 3);
+  });
+}
+
+TEST(MultiWorker, WeightsAreThoseOfTheChief) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    const Variable w(vector_of(Doubles{1.0 + group->rank(), 2}), {.name = "w"});
+    const auto f = function([&] { return w.value() * 2.0; });
+    EXPECT_EQ(strategy.run(f).value(0).to_vector<double>(), (Doubles{2, 4}));
+    EXPECT_EQ(w.value().to_vector<double>(), (Doubles{1, 2}));
+    strategy.verify({w});
+    w.assign(vector_of(Doubles{1.0 + group->rank(), 2}));
+    EXPECT_TRUE(throws<DataLoss>([&] { strategy.verify({w}); }, {"rank 1", "'w'", "rank 0"}));
+  });
+}
+
+TEST(MultiWorker, DifferentProgramsAreNamedBeforeTheyRun) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    const Variable w(zeros({2 + group->rank()}, DType::float64), {.name = "w"});
+    const auto f = function(
+        [&] { return get_replica_context()->all_reduce(ReduceOp::sum, reduce_sum(w.value())); });
+    try {
+      strategy.run(f);
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      const std::string text = error.what();
+      EXPECT_NE(
+          text.find("rank 1 (worker 1, localhost) has 'variable 'w' float64[3]' where rank 0"),
+          std::string::npos)
+          << text;
+    }
+  });
+}
+
+TEST(MultiWorker, AnErrorOnOneRankEndsTheOthersWithItsText) {
+  in_processes(3, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto f = function([](const Tensor& x) {
+      return get_replica_context()->all_reduce(ReduceOp::sum, reduce_sum(x));
+    });
+    strategy.run(f, strategy.split(features(6)));
+    if (group->rank() == 2) {
+      op::set_instruction_hook([](int, const std::string&) { throw DataLoss("a bad disk"); });
+    }
+    try {
+      strategy.run(f, strategy.split(features(6)));
+      ADD_FAILURE() << "no error";
+    } catch (const Error& error) {
+      EXPECT_NE(std::string(error.what()).find("a bad disk"), std::string::npos) << error.what();
+      if (group->rank() != 2) {
+        EXPECT_NE(std::string(error.what()).find("rank 2"), std::string::npos) << error.what();
+      }
+    }
+    op::set_instruction_hook({});
+  });
+}
+
+TEST(MultiWorker, AChiefOnlyCallbackStopsAllAfterTheSameStep) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(1)});
+    const keras::optimizers::SGD sgd(0.01);
+    model.compile({.optimizer = sgd, .loss = "mse", .metrics = {"mae"}});
+    int64_t steps = 0;
+    const keras::callbacks::LambdaCallback stop(
+        {.on_batch_end = [&](keras::TrainingRun& run, int64_t step) {
+          ++steps;
+          if (!run.is_chief()) return;
+          run.logs();
+          if (step == 2) run.stop();
+        }});
+    std::ostringstream shown;
+    model.fit(features(80), truths(80),
+              {.batch_size = 8, .epochs = 4, .callbacks = {stop}, .output = &shown});
+    EXPECT_EQ(steps, 4);
+    EXPECT_EQ(shown.str().empty(), group->rank() != 0);
+    if (group->rank() == 0) {
+      EXPECT_NE(shown.str().find("arrival"), std::string::npos) << shown.str();
+    }
+    EXPECT_EQ(sgd.iterations().value().item<int64_t>(), 4);
+  });
+}
+
+TEST(MultiWorker, DifferentLearningRatesAreAnErrorThatNamesBoth) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(1)});
+    model.compile({.optimizer = keras::optimizers::SGD(0.5), .loss = "mse"});
+    const keras::callbacks::LambdaCallback change(
+        {.on_batch_end = [](keras::TrainingRun& run, int64_t) {
+          if (run.is_chief()) run.set_learning_rate(0.25);
+        }});
+    EXPECT_TRUE(throws<InvalidArgument>(
+        [&] {
+          model.fit(features(80), truths(80),
+                    {.batch_size = 8, .verbose = keras::Verbose::silent, .callbacks = {change}});
+        },
+        {"0.5 on rank 1", "0.25 on rank 0"}));
+  });
+}
+
+TEST(MultiWorker, ProcessesShareTheChiefsRandomNumbers) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = multi_worker_strategy(group);
+    const auto scope = strategy.scope();
+    // What one process draws besides moves nothing.
+    const auto draw = function([] { return random_uniform({2}, 0, 1, {.dtype = DType::float64}); });
+    const Doubles first = strategy.run(draw).value(0).to_vector<double>();
+    if (group->rank() == 0) random_uniform({3});
+    const Doubles second = strategy.run(draw).value(0).to_vector<double>();
+    const auto all = group->gather_texts(
+        "drawn", fmt::format("{} {} {} {}", first[0], first[1], second[0], second[1]));
+    EXPECT_EQ(all[0], all[1]);
+  });
+}
+
+TEST(MultiWorker, DrawingBeforeTheStrategyNeedsASeed) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    random_uniform({3});
+    EXPECT_TRUE(throws<FailedPrecondition>([&] { multi_worker_strategy(group); },
+                                           {"make the strategy first", "set_seed"}));
+  });
+}
+
+Doubles all_rows_of(const Strategy& strategy, const DistributedDataset& dataset,
+                    std::vector<int64_t>& global_rows) {
+  const auto rows = function([](const Tensor& x) {
+    return get_replica_context()->all_reduce(ReduceOp::sum,
+                                             reduce_sum(ones_like(reshape(x, {-1}))));
+  });
+  Doubles seen;
+  for (const PerReplicas& step : dataset) {
+    const double count = strategy.run(rows, step).value(0).item<double>();
+    global_rows.push_back(static_cast<int64_t>(count));
+    for (double value : strategy.gather(step[0], 0).to_vector<double>()) seen.push_back(value);
+  }
+  return seen;
+}
+
+TEST(MultiWorker, DataAreDealtInTheOrderOfOneDevice) {
+  in_processes(3, [](const GroupPtr& group) {
+    use_cpus(2);
+    const auto strategy = strategy_of(group);
+    int calls = 0;
+    const auto numbers = data::Dataset::range(23).map([&](const Tensor& x) {
+      ++calls;
+      return cast(x, DType::float64);
+    });
+    const auto table = data::Dataset::from_tensor_slices(reshape(features(23, 1), {23}));
+    for (const auto& source :
+         {numbers, table, numbers.filter([](const Tensor&) { return true; })}) {
+      calls = 0;
+      const auto batches = source.shuffle(23, {.seed = 5}).batch(7);
+      Doubles wanted;
+      for (const data::Element& batch : batches) {
+        for (double value : batch[0].to_vector<double>()) wanted.push_back(value);
+      }
+      calls = 0;
+      std::vector<int64_t> rows;
+      EXPECT_EQ(all_rows_of(strategy, strategy.distribute_dataset(batches), rows), wanted);
+      EXPECT_EQ(rows, (std::vector<int64_t>{7, 7, 7, 2}));
+    }
+    // Of elements that can be counted only the own ones are made.
+    calls = 0;
+    std::vector<int64_t> rows;
+    all_rows_of(strategy, strategy.distribute_dataset(numbers.batch(6)), rows);
+    EXPECT_LE(calls, 23 / 3 + 4);
+  });
+}
+
+TEST(MultiWorker, DataOfEachProcessEndUnevenly) {
+  in_processes(3, [](const GroupPtr& group) {
+    use_cpus(2);
+    const auto strategy = strategy_of(group);
+    const auto own = [&](const InputContext& context) {
+      EXPECT_EQ(context.num_input_pipelines, 3);
+      EXPECT_EQ(context.input_pipeline_id, group->rank());
+      EXPECT_EQ(context.num_replicas_in_sync, 6);
+      return data::Dataset::range(20 * context.input_pipeline_id,
+                                  20 * context.input_pipeline_id + 3 + 4 * group->rank())
+          .map([](const Tensor& x) { return cast(x, DType::float64); })
+          .batch(2);
+    };
+    std::vector<int64_t> rows;
+    Doubles seen = all_rows_of(strategy, strategy.distribute_datasets_from_function(own), rows);
+    std::ranges::sort(seen);
+    EXPECT_EQ(seen, (Doubles{0,  1,  2,  20, 21, 22, 23, 24, 25, 26, 40,
+                             41, 42, 43, 44, 45, 46, 47, 48, 49, 50}));
+    EXPECT_EQ(rows, (std::vector<int64_t>{11, 7, 3}));
+    rows.clear();
+    all_rows_of(strategy,
+                strategy.distribute_dataset(own({3, group->rank(), 6}),
+                                            {.auto_shard_policy = AutoShardPolicy::off}),
+                rows);
+    EXPECT_EQ(rows.front(), 6);
+    EXPECT_TRUE(throws<InvalidArgument>(
+        [&] {
+          strategy.distribute_dataset(own({3, group->rank(), 6}),
+                                      {.auto_shard_policy = AutoShardPolicy::file});
+        },
+        {"not made of files"}));
+  });
+}
+
+TEST(MultiWorker, BucketsGiveTheSameResult) {
+  for (int replicas : {1, 2}) {
+    in_processes(2, [&](const GroupPtr& group) {
+      use_cpus(1);
+      const Trained alone = train({}, 20, 10, false);
+      use_cpus(replicas);
+      const auto strategy = strategy_of(group, {.communication = {.bucket_bytes = 64}});
+      expect_near(alone, train(strategy, 20, 10, false));
+    });
+  }
+}
+
+TEST(MultiWorker, TheChiefWritesAndAllRestoreItsCheckpoint) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const harness::TempFolder folder;  // Another one in each process.
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    const Variable w(vector_of(Doubles{1, 2}), {.name = "w"});
+    const train::Checkpoint checkpoint({{"w", w}});
+    train::CheckpointManager manager(checkpoint, folder.path());
+    manager.save();
+    EXPECT_EQ(manager.checkpoints().size(), group->rank() == 0 ? 1u : 0u);
+    EXPECT_EQ(checkpoint.save_counter(), 1);
+    w.assign(vector_of(Doubles{5.0 + group->rank(), 6}));
+    const auto restored = manager.restore_or_initialize();
+    ASSERT_TRUE(restored.has_value());
+    EXPECT_EQ(restored->filename(), "ckpt-1");
+    EXPECT_EQ(w.value().to_vector<double>(), (Doubles{1, 2}));
+    EXPECT_EQ(checkpoint.save_counter(), 1);
+    // A checkpoint that the chief does not find is an error on all.
+    EXPECT_THROW(checkpoint.restore(folder / "nothing"), Error);
+  });
+}
+
+TEST(MultiWorker, CallbacksThatWriteDoSoOnTheChief) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const harness::TempFolder folder;
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(1)});
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    model.fit(features(16), truths(16),
+              {.batch_size = 8,
+               .epochs = 2,
+               .verbose = keras::Verbose::silent,
+               .callbacks = {keras::callbacks::CSVLogger(folder / "log.csv"),
+                             keras::callbacks::ModelCheckpoint((folder / "m-{epoch}").string(),
+                                                               {.monitor = "loss"})},
+               .verify_every = 1});
+    const bool is_chief = group->rank() == 0;
+    EXPECT_EQ(std::filesystem::exists(folder / "log.csv"), is_chief);
+    EXPECT_EQ(std::filesystem::exists(folder / "m-2.index"), is_chief);
+  });
+}
+
+TEST(MultiWorker, SigtermOnOneRankEndsTheTrainingOfAll) {
+  const auto ends = harness::ends_of_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(1)});
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    const keras::callbacks::LambdaCallback terminate(
+        {.on_batch_end = [&](keras::TrainingRun&, int64_t step) {
+          if (group->rank() == 1 && step == 1) std::raise(SIGTERM);
+        }});
+    EXPECT_TRUE(throws<Unavailable>(
+        [&] {
+          model.fit(features(80), truths(80),
+                    {.batch_size = 8, .verbose = keras::Verbose::silent, .callbacks = {terminate}});
+        },
+        {"rank 1", "SIGTERM", "at step 3"}));
+  });
+  if (ends.empty()) return;  // In one of the processes.
+  EXPECT_EQ(ends[0].code, 0) << ends[0].output;
+  EXPECT_EQ(ends[1].code, -SIGTERM) << ends[1].output;
+}
+
+TEST(MultiWorker, VariablesReadByReplicaAreLocalOutsideOfRuns) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    const Variable seen(Tensor(0.0), {.name = "seen",
+                                      .aggregation = VariableAggregation::sum,
+                                      .synchronization = VariableSynchronization::on_read});
+    const auto f = function([&](const Tensor& x) { seen.assign_add(reduce_sum(x)); });
+    strategy.run(f, PerReplica(Tensors{vector_of(Doubles{1.0 + group->rank()})}));
+    const int before = group->exchanges();
+    EXPECT_EQ(seen.value().item<double>(), 1.0 + group->rank());
+    EXPECT_EQ(group->exchanges(), before);
+  });
+}
+
+}  // namespace
+}  // namespace tandem::distribute
