@@ -115,7 +115,7 @@ class Stacked final : public Cursor {
     Item one;
     for (int64_t row = first; row < last && source_->next(one); ++row, ++number_) {
       if (row == first) batch = begun(one.element);
-      if (row < end) copy(one.element, row - begin, batch);
+      if (row >= begin && row < end) copy(one.element, row - begin, batch);
     }
     number_ += source_->skip(rows - last);
     put(batch, end - begin, item);

@@ -13,6 +13,7 @@
 #include <csignal>
 #include <cstring>
 #include <fstream>
+#include <iostream>
 #include <sstream>
 #include <thread>
 
@@ -106,6 +107,7 @@ std::string gathered(const std::vector<std::string>& all, std::span<const op::Pi
 }
 
 constexpr const char* kAbort = "abort";
+const std::string kHasRun = "the body has run as rank ";
 
 }  // namespace
 
@@ -390,12 +392,14 @@ void in_processes(int processes, const std::function<void(std::shared_ptr<Socket
       ends_of_processes(processes, [&](const std::shared_ptr<SocketGroup>& group) {
         try {
           body(group);
+          std::cout << kHasRun << group->rank() << std::endl;
         } catch (const std::exception& error) {
           ADD_FAILURE() << "rank " << group->rank() << " threw: " << error.what();
         }
       });
   for (size_t r = 0; r < ends.size(); ++r) {
     EXPECT_EQ(ends[r].code, 0) << "rank " << r << " of " << processes << ":\n" << ends[r].output;
+    EXPECT_NE(ends[r].output.find(kHasRun + std::to_string(r)), std::string::npos);
   }
 }
 

@@ -36,8 +36,9 @@ class SameEverywhere {
  private:
   bool has_same_results(const Node& node) const {
     const op::OpDef& op = node.op();
-    if (op.name == "all_reduce" || op.name == "broadcast" || op.name == "global_rows") return true;
-    if (op.is_collective || op.is_random || op.depends_on_run || !node.regions.empty()) {
+    if (op.name == "all_reduce" || op.name == "broadcast") return true;
+    // What other calls take from the run, the rows and the number of all replicas, is the same.
+    if (op.is_collective || op.is_random || op.name == "replica_id" || !node.regions.empty()) {
       return false;
     }
     return std::ranges::all_of(node.inputs, [&](ValueId input) { return contains(input); }) &&
