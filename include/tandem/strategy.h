@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tandem/cluster.h"
 #include "tandem/cross_device_reduction.h"
 #include "tandem/data.h"
 #include "tandem/function.h"
@@ -198,7 +199,8 @@ struct CommunicationOptions {
   std::string transport = "auto";
   /// Gradients of more bytes than this are summed in pieces of it, while others are computed.
   int64_t bucket_bytes = int64_t{1} << 20;
-  /// How long a process waits for another; 0: a second less than config::wait_deadline().
+  /// How long a process waits for another where nothing moves; 0: a minute, or a second less than
+  /// config::wait_deadline() where that is shorter.
   std::chrono::milliseconds timeout{0};
 };
 
@@ -208,6 +210,8 @@ struct MultiWorkerOptions {
   /// As for MirroredStrategy, over all processes: the same bits for any number of them.
   std::optional<int> reproducible_shards{};
   CommunicationOptions communication{};
+  /// Who says which processes there are; null: the variables that launchers and schedulers set.
+  cluster_resolver::ClusterResolverPtr cluster_resolver{};
 };
 
 /// Synchronous training on the devices of several processes, on one machine or on many. Each runs
@@ -218,7 +222,8 @@ struct MultiWorkerOptions {
 /// order.
 class TANDEM_API MultiWorkerMirroredStrategy : public Strategy {
  public:
-  /// Meets the processes that the environment names; where it names none this one is alone.
+  /// Meets the processes that the resolver or the environment names; where none does this one is
+  /// alone. Throws DeadlineExceeded, which says for whom it waited; see docs/cluster.md.
   explicit MultiWorkerMirroredStrategy(const MultiWorkerOptions& options = {});
 
   /// For the library's own use.

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <cstdlib>
+#include <algorithm>
 #include <sstream>
 
+#include "cluster/join.h"
 #include "distribute/agreement_word.h"
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
 #include "runtime/random_calls.h"
+#include "tandem/config.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
@@ -41,6 +43,15 @@ graph::Replicas own_replicas(const MultiWorkerOptions& options, int workers) {
   replicas.devices = dealt(replicas.devices, shards / workers);
   replicas.single_threaded = true;
   return replicas;
+}
+
+/// A thread that waits at a barrier for the one that exchanges must not give up first.
+std::chrono::nanoseconds exchange_timeout(const CommunicationOptions& options) {
+  if (options.timeout.count() > 0) return options.timeout;
+  const std::chrono::nanoseconds usual = cluster::JoinOptions{}.timeout;
+  const std::chrono::nanoseconds least = std::chrono::milliseconds(1);
+  const std::chrono::nanoseconds others = config::wait_deadline() - std::chrono::seconds(1);
+  return std::max(least, std::min(usual, others));
 }
 
 /// Random numbers that this process drew before it met the others are not theirs.
@@ -94,13 +105,15 @@ std::shared_ptr<const Strategy::Body> body_for(const std::shared_ptr<op::Group>&
 
 }  // namespace
 
-std::shared_ptr<op::Group> join_group(const CommunicationOptions&) {
-  for (const char* name : {"TF_CONFIG", "WORLD_SIZE", "TANDEM_WORLD_SIZE"}) {
-    if (std::getenv(name) == nullptr) continue;
-    throw Unimplemented(fmt::format(
-        "{}: {} names other processes, and this build has no transport to them", kName, name));
-  }
-  return nullptr;
+std::shared_ptr<op::Group> join_group(const MultiWorkerOptions& options) {
+  const std::optional<cluster::Cluster> found =
+      options.cluster_resolver ? cluster::cluster_from_resolver(*options.cluster_resolver)
+                               : cluster::cluster_from_environment();
+  if (!found) return nullptr;
+  cluster::JoinOptions join;
+  join.transport = options.communication.transport;
+  join.timeout = exchange_timeout(options.communication);
+  return cluster::join(*found, join);
 }
 
 MultiWorkerMirroredStrategy multi_worker_strategy(std::shared_ptr<op::Group> group,
@@ -109,6 +122,6 @@ MultiWorkerMirroredStrategy multi_worker_strategy(std::shared_ptr<op::Group> gro
 }
 
 MultiWorkerMirroredStrategy::MultiWorkerMirroredStrategy(const MultiWorkerOptions& options)
-    : Strategy(body_for(join_group(options.communication), options)) {}
+    : Strategy(body_for(join_group(options), options)) {}
 
 }  // namespace tandem::distribute

@@ -8,8 +8,9 @@
 
 namespace tandem::distribute {
 
-/// The processes that the environment names, met; null where it names none.
-std::shared_ptr<op::Group> join_group(const CommunicationOptions& options);
+/// The processes that the options' resolver or else the environment names, met; null where it names
+/// none.
+std::shared_ptr<op::Group> join_group(const MultiWorkerOptions& options);
 
 /// A strategy over the processes of `group`: what the constructor makes of join_group(). Null is
 /// this process alone. All processes call it at the same time: they tell each other how many
