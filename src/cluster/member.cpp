@@ -110,9 +110,12 @@ Member::Member(MemberOptions options)
     wait_for_all();
     beats_ = open_line(fmt::format("beat {}", generation_));
   } catch (...) {
-    const std::lock_guard lock(anchor_->mutex);
+    std::unique_lock lock(anchor_->mutex);
     anchor_->member = nullptr;
-    if (control_ != nullptr) control_->stream->cut();
+    if (control_ != nullptr) {
+      control_->stream->cut();
+      anchor_->changed.wait_for(lock, seconds(2), [&] { return control_->ended; });
+    }
     throw;
   }
   heard_ = Clock::now();

@@ -1,9 +1,9 @@
 // One rank of a cluster, for tests that start several of them and hurt them.
-//   cluster_member [--steps N] [--count N] [--transport tcp] [--timeout SECONDS] [--pause MS] [--at
-//   STEP ACT]
+//   cluster_member [--steps N] [--count N] [--transport tcp] [--timeout MS] [--join-timeout MS]
+//                  [--pause MS] [--at STEP --act ACT]
 // Joins the cluster that the environment describes, sums N times, and prints "done" with the last
 // sum; on an error it prints the kind and the text, and returns 1. At step STEP a rank may ACT:
-// "throw", "leave", "dawdle" (in its input).
+// "throw", "leave", "exit", "dawdle" (in its input).
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -51,6 +51,7 @@ MemberPlan parse(int count, char** words) {
 /// False if the rank shall end.
 bool act(const MemberPlan& plan, op::Group& group, int64_t step) {
   if (step != plan.at || group.rank() != group.size() - 1) return true;
+  if (plan.act == "exit") std::exit(3);
   if (plan.act == "throw") throw InvalidArgument("fit: the loss is nan");
   if (plan.act == "dawdle") {
     group.note_progress("data.next", step);

@@ -172,6 +172,14 @@ TEST(ClusterProcesses, ARankThatLeavesEarlyIsNamed) {
   EXPECT_EQ(ranks[2].wait(), 0);
 }
 
+TEST(ClusterProcesses, AProcessMayExitInTheMiddle) {
+  for (int i = 0; i < 3; ++i) {
+    Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "exit"});
+    expect_named(ranks, 2, {"Unavailable: rank 2 (worker 2, ", "died"}, seconds(30));
+    EXPECT_EQ(ranks[2].wait(), 3);
+  }
+}
+
 TEST(ClusterProcesses, ARankStuckInItsInputIsNamedWithWhatItDoes) {
   Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "dawdle", "--timeout", "3000"});
   expect_named(ranks, 2,

@@ -1,6 +1,7 @@
 /// Streams of frames over gRPC: a bidirectional call of a generic service, whose messages are the
 /// frames as they are. This is all of the plugin libtandem_grpc.so; the rest of the library knows
 /// no type of gRPC.
+#include <grpc/grpc.h>
 #include <grpc/support/log.h>
 #include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -358,6 +359,7 @@ extern "C" __attribute__((visibility("default"))) const char* tandem_plugin_vers
 
 extern "C" __attribute__((visibility("default"))) FramePlugin* tandem_open_grpc() {
   gpr_set_log_function([](gpr_log_func_args*) {});
+  grpc_init();  // Once for the whole process, whose end must not meet gRPC's own.
   static auto* const plugin = new Plugin;
   return plugin;
 }
