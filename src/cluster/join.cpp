@@ -64,8 +64,13 @@ class ClusterGroup final : public op::Group {
       const std::string wrong =
           transport->connect(r, member_->members()[static_cast<size_t>(r)].address);
       if (wrong.empty()) continue;
-      throw Unavailable(fmt::format("cluster: {} cannot be reached over {}: {}", describe(r),
-                                    options.transport, wrong));
+      // It may have died meanwhile: the coordinator knows.
+      std::rethrow_exception(member_
+                                 ->judge({.kind = collective::ExchangeTrouble::Kind::peer_lost,
+                                          .ranks = {r},
+                                          .exchange = "connecting over " + options.transport,
+                                          .detail = wrong})
+                                 .error());
     }
     collective::ExchangerOptions exchanging{
         .rank = rank_, .size = size_, .tag_seed = member_->tag_seed(), .timeout = options.timeout};
@@ -87,6 +92,9 @@ class ClusterGroup final : public op::Group {
     exchanger_.reset();
     coordinator_.reset();
   }
+
+  /// Returns when connections to all are made.
+  void meet() { exchanger_->meet(); }
 
   int rank() const override { return rank_; }
   int size() const override { return size_; }
@@ -158,8 +166,10 @@ std::shared_ptr<op::Group> join(const Cluster& cluster, const JoinOptions& optio
                  fmt::format("cluster: this is {} of {} by {}, generation {}, transport {}",
                              member->describe(cluster.rank), cluster.size, cluster.source,
                              member->generation(), options.transport));
-  return std::make_shared<ClusterGroup>(cluster, options, std::move(coordinator),
-                                        std::move(transport), std::move(member));
+  auto group = std::make_shared<ClusterGroup>(cluster, options, std::move(coordinator),
+                                              std::move(transport), std::move(member));
+  group->meet();
+  return group;
 }
 
 }  // namespace tandem::cluster

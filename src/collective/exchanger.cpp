@@ -94,6 +94,17 @@ void Exchanger::finish() {
   give_up();
 }
 
+void Exchanger::meet() {
+  const op::Exchange nothing{.kind = op::ExchangeKind::sum, .pieces = {}, .name = "meeting"};
+  for (int i = 0; i < 2; ++i) {
+    wait(start(nothing));
+    const std::lock_guard lock(mutex_);
+    transport_->flush();
+  }
+  const std::lock_guard lock(mutex_);
+  met_ = true;
+}
+
 Exchanger::Ticket Exchanger::start(const op::Exchange& exchange) {
   check_pieces(exchange, options_.size);
   CallersTurn turn(*this);
@@ -242,6 +253,14 @@ void Exchanger::throw_if_failed() {
 void Exchanger::give_up() {
   if (given_up_) return;
   given_up_ = true;
+  if (!met_) {
+    transport_->abandon();
+    for (auto& started : started_)
+      static_cast<void>(started.release());  // UCX may know its memory.
+    started_.clear();
+    large_ = 0;
+    return;
+  }
   transport_->disconnect();
   for (const auto& started : started_) {
     if (started->running) started->messages->cancel();

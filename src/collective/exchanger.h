@@ -53,6 +53,9 @@ class Exchanger {
   Exchanger(const Exchanger&) = delete;
   Exchanger& operator=(const Exchanger&) = delete;
 
+  /// Exchanges nothing with all peers, so that all connections are made. All ranks call it first.
+  void meet();
+
   Ticket start(const op::Exchange& exchange);
   void wait(Ticket ticket);
 
@@ -102,6 +105,7 @@ class Exchanger {
   std::vector<std::unique_ptr<Started>> spare_;    // Done; those that recur are found again.
   Ticket last_ticket_ = 0;
   int large_ = 0;
+  bool met_ = false;
   bool given_up_ = false;
   std::chrono::microseconds nap_{50};
   std::thread thread_;

@@ -46,6 +46,9 @@ class Transport {
   virtual void flush() = 0;
   /// Cuts the connections at once: sends under way fail.
   virtual void disconnect() = 0;
+  /// Leaves everything as it is until the process ends, and touches nothing any more. Connections
+  /// that are only half made cannot always be cut.
+  virtual void abandon() = 0;
 };
 
 struct TransportOptions {

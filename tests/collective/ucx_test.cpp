@@ -49,6 +49,7 @@ class UcxGroup final : public op::Group {
     }
   }
   void note_progress(std::string_view, std::int64_t) override {}
+  void meet() { exchanger_.meet(); }
 
  private:
   int rank_;
@@ -80,6 +81,7 @@ Groups make_groups(const std::string& kind, int size, std::chrono::milliseconds 
     all->push_back(group);
     groups.push_back(group);
   }
+  on_all(groups, [](op::Group& group) { static_cast<UcxGroup&>(group).meet(); });
   return groups;
 }
 

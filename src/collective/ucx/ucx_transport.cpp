@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 class UcxTransport final : public Transport {
  public:
   ~UcxTransport() override {
+    if (abandoned_) return;
     disconnect();
     if (worker_ != nullptr) ucp_worker_destroy(worker_);
     if (context_ != nullptr) ucp_cleanup(context_);
@@ -100,6 +101,9 @@ class UcxTransport final : public Transport {
     finish(ucp_worker_flush_nbx(worker_, &parameters));
   }
 
+  // UCX 1.13 asserts that an endpoint that is closed by force has no message of its wireup left.
+  void abandon() override { abandoned_ = true; }
+
   void disconnect() override {
     std::vector<ucs_status_ptr_t> closing;
     for (const auto& peer : peers_) {
@@ -162,6 +166,7 @@ class UcxTransport final : public Transport {
   ucp_context_h context_ = nullptr;
   ucp_worker_h worker_ = nullptr;
   int events_ = -1;
+  bool abandoned_ = false;
   std::string address_;
   std::vector<std::unique_ptr<Peer>> peers_;
 };
