@@ -30,29 +30,43 @@ ctest = ctest --test-dir $(1) --parallel $(JOBS) --output-on-failure --no-tests=
   --tests-regex '$(TESTS)'
 quick = --label-exclude soak
 
-.PHONY: build test soak demo bench peers interop check check-folders check-names check-docs check-format check-cppcheck check-tidy \
+# The Python module is built with the interpreter of a virtualenv of its own.
+VENV   := $(BUILD)/venv
+PYTHON := -DTANDEM_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
+venv = mkdir -p $(BUILD) && scripts/make-venv.sh $(VENV) $(BUILD)
+
+.PHONY: build python test soak demo bench peers interop check check-folders check-names check-docs check-format check-cppcheck check-tidy \
         format install uninstall test-asan test-tsan test-clang test-aarch64 clean help
 
 build:
 	@$(DEPS) build
-	@$(call build,$(BUILD),$(HERE),all)
+	@$(venv)
+	@$(call build,$(BUILD),$(HERE) $(PYTHON),all)
+
+python:
+	@$(DEPS) build
+	@$(venv)
+	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_python)
 
 test: build
 	@$(call ctest,$(BUILD),900) $(quick)
 
 soak:
 	@$(DEPS) build
-	@$(call build,$(BUILD),$(EVERYWHERE),all)
+	@$(venv)
+	@$(call build,$(BUILD),$(EVERYWHERE) $(PYTHON),all)
 	@TANDEM_SOAK=1 $(call ctest,$(BUILD),7200)
 
 demo:
 	@$(DEPS) build
-	@$(call build,$(BUILD),$(HERE),tandem_demo)
+	@$(venv)
+	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_demo)
 	@$(BUILD)/bin/demo $(ARGS)
 
 bench:
 	@$(DEPS) build
-	@$(call build,$(BUILD),$(HERE),tandem_bench)
+	@$(venv)
+	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_bench)
 ifdef PEERS
 	@python3 bench/compare.py --bench $(BUILD)/bin/tandem-bench --peers $(PEERS) $(NAMES)
 else
@@ -67,8 +81,9 @@ peers:
 interop:
 	@test -n "$(PEERS)" || { echo "usage: make interop PEERS=<folder of make peers> [OPS='add ..']"; exit 1; }
 	@$(DEPS) build interop
-	@$(call configure,$(BUILD),$(HERE)) && $(refresh)
-	@$(call build,$(BUILD),$(HERE),tandem_interop tandem_mirrored_fit tandem_demo)
+	@$(venv)
+	@$(call configure,$(BUILD),$(HERE) $(PYTHON)) && $(refresh)
+	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_interop tandem_mirrored_fit tandem_demo)
 	@$(PEERS)/tensorflow/bin/python tests/interop/run.py --program $(BUILD)/bin/tandem-interop $(OPS)
 	@$(PEERS)/tensorflow/bin/python tests/interop/checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/model_checkpoints.py --program $(BUILD)/bin/tandem-interop
@@ -79,7 +94,7 @@ interop:
 # The loader finds libraries under its own folders only once it has looked at them again.
 install:
 	@$(DEPS) build
-	@$(call build,$(BUILD),$(EVERYWHERE),tandem tandem_plugins tandem_tool)
+	@$(call build,$(BUILD),$(EVERYWHERE) -DTANDEM_PYTHON=OFF,tandem tandem_plugins tandem_tool)
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 	@test -n "$(DESTDIR)" -o "$$(id -u)" -ne 0 || ldconfig
 
@@ -151,6 +166,7 @@ clean:
 
 help:
 	@echo 'make build                  the library, the programs and the tests, in $(BUILD)/'
+	@echo 'make python                 the Python module, in the virtualenv $(VENV)'
 	@echo 'make test [TESTS=regex]     all tests that take seconds'
 	@echo 'make soak [TESTS=regex]     all tests at length, and of every instruction set: up to two hours'
 	@echo 'make demo                   trains a convolutional network on Fashion-MNIST, saves, restores, evaluates'

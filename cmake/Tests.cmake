@@ -26,6 +26,13 @@ if(TANDEM_INSTALL AND NOT TANDEM_SANITIZE)
     ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER};CMAKE_GENERATOR=${CMAKE_GENERATOR}")
 endif()
 
+if(TANDEM_PYTHON AND NOT TANDEM_SANITIZE)
+  add_test(NAME python COMMAND ${Python_EXECUTABLE} -X faulthandler -m pytest -q -p no:cacheprovider
+    ${PROJECT_SOURCE_DIR}/python/tests)
+  set_tests_properties(python PROPERTIES
+    ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python:${PROJECT_BINARY_DIR}/python")
+endif()
+
 include(ProgramTests)
 
 set(tests_dir ${PROJECT_SOURCE_DIR}/tests)

@@ -161,6 +161,7 @@ class Function:
         self._op_by_op = False
         self._bound = weakref.WeakKeyDictionary()
         self._signature = None
+        self._plain = None
         self._last_outputs = None
         self._traces = 0
 
@@ -191,17 +192,21 @@ class Function:
 
     # ---- Calls ----
 
+    def _bind_signature(self):
+        if self._signature is not None:
+            return
+        f = self.python_function
+        bound = getattr(f, "_tandem_bound", None)
+        try:
+            self._signature = inspect.signature(bound[0] if bound else f)
+            if bound:
+                self._signature = self._signature.replace(parameters=list(self._signature.parameters.values())[1:])
+        except (TypeError, ValueError):
+            self._signature = False
+
     def _bind(self, args, kwargs):
         """Keyword arguments in their places, and defaults."""
-        if self._signature is None:
-            f = self.python_function
-            bound = getattr(f, "_tandem_bound", None)
-            try:
-                self._signature = inspect.signature(bound[0] if bound else f)
-                if bound:
-                    self._signature = self._signature.replace(parameters=list(self._signature.parameters.values())[1:])
-            except (TypeError, ValueError):
-                self._signature = False
+        self._bind_signature()
         if not self._signature:
             return args, kwargs
         try:
@@ -210,6 +215,13 @@ class Function:
             raise TypeError(f"{self._name}(): {error}") from None
         filled.apply_defaults()
         return filled.args, filled.kwargs
+
+    def _has_no_defaults(self):
+        if self._plain is None:
+            self._bind_signature()
+            empty = inspect.Parameter.empty
+            self._plain = not self._signature or all(p.default is empty for p in self._signature.parameters.values())
+        return self._plain
 
     def __call__(self, *args, **kwargs):
         if self._op_by_op or _settings["eager"]:
@@ -220,7 +232,7 @@ class Function:
             if type(each) is not Tensor:
                 break
         else:  # All tensors: the usual case.
-            if not kwargs and self.input_signature is None:
+            if not kwargs and self.input_signature is None and self._has_no_defaults():
                 program = self._programs.get(len(args))
                 if program is None:
                     program = self._new_program(len(args), args, {}, [_MARK] * len(args), args)
@@ -228,6 +240,8 @@ class Function:
         if self.input_signature is not None:
             args, kwargs = self._bind(args, kwargs)
             args = self._as_signed(args)
+        elif not self._has_no_defaults():
+            args, kwargs = self._bind(args, kwargs)
         flat = nest.flatten((args, kwargs))
         tensors, key = [], []
         for leaf in flat:

@@ -241,7 +241,7 @@ def shape(input, out_type=dtypes.int32, name=None):
     if getattr(input, "_is_text_tensor", False):
         return _tandem.convert(np.array(input.shape.as_list(), np.int32))
     x = _tandem.convert(input)
-    if x._is_symbolic_shape:
+    if x._is_symbolic:
         return DynamicShape(x._sizes, lambda: _tandem.shape(x, _code(out_type)))
     return _tandem.convert(np.array(x._sizes, np.int32), _code(out_type))
 
@@ -273,16 +273,32 @@ def ensure_shape(x, shape, name=None):
     return x
 
 
-def _reshape_sizes(sizes):
-    """A shape with at most one open size."""
+def _reshape_sizes(x, sizes):
+    """The sizes, with -1 filled in where another of them depends on the rows: the library takes one or the other."""
     if isinstance(sizes, (int, _tandem.Size, DynamicSize)):
         return (sizes,)
-    return sizes
+    if isinstance(sizes, (Tensor, _tandem.Variable, np.ndarray)):
+        return sizes
+    entries = [getattr(s, "_size", s) for s in getattr(sizes, "_sizes", sizes)]
+    open_ = [i for i, s in enumerate(entries) if s is None or (not _is_size(s) and int(s) == -1)]
+    sized = [s for s in entries if _is_size(s)]
+    if len(open_) != 1 or len(sized) != 1:
+        return entries
+    total = _product(x._sizes)
+    if not _is_size(total):
+        return entries
+    known = -sized[0].extent
+    for i, s in enumerate(entries):
+        if i != open_[0] and not _is_size(s):
+            known *= int(s)
+    entries[open_[0]] = -total.extent // known
+    return entries
 
 
 @op
 def reshape(tensor, shape, name=None):
-    return _tandem.reshape(tensor, _reshape_sizes(shape))
+    x = _tandem.convert(tensor)
+    return _tandem.reshape(x, _reshape_sizes(x, shape))
 
 
 @op

@@ -5,7 +5,7 @@ import numpy as np
 import _tandem
 from tandem import dtypes, nest
 from tandem._tensor import Tensor
-from tandem.data import Dataset, _Structure
+from tandem.data import Dataset
 
 
 def unpack_x_y_sample_weight(data):
@@ -78,25 +78,12 @@ def _arrays(value):
     if value is None:
         return None
     if isinstance(value, dict):
-        return {k: _column(_arrays(v)) for k, v in value.items()}
+        return {k: _arrays(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
         if value and all(_is_array_like(v) for v in value) and not all(np.ndim(v) == 0 for v in value):
-            return tuple(_column(_array(v)) for v in value)
+            return tuple(_array(v) for v in value)
         return _array(np.asarray(value))
     return _array(value)
-
-
-def _column(tensor):
-    """A vector as a column, as Keras makes it of inputs and targets."""
-    if isinstance(tensor, Tensor) and tensor._rank == 1:
-        return _tandem.expand_dims(tensor, -1)
-    return tensor
-
-
-def _columns(value):
-    if value is None:
-        return None
-    return nest.map_structure(_column, value) if nest.is_nested(value) else _column(value)
 
 
 def split_off(data, fraction):
@@ -155,10 +142,10 @@ class Batches:
             self._arrays(x, y, sample_weight, batch_size, shuffle, is_predict)
 
     def _arrays(self, x, y, sample_weight, batch_size, shuffle, is_predict):
-        x, y = _columns(_arrays(x)), _columns(_arrays(y))
+        x, y = _arrays(x), _arrays(y)
         sample_weight = _arrays(sample_weight)
-        parts = (x,) if y is None and sample_weight is None else (x, y) if sample_weight is None else (x, y, sample_weight)
-        flat = nest.flatten(parts)
+        parts = pack_x_y_sample_weight(x, y, sample_weight)
+        flat = nest.flatten(parts) if nest.is_nested(parts) else [parts]
         counts = {int(t._sizes[0]) if isinstance(t, Tensor) else len(t) for t in flat if t is not None}
         if len(counts) > 1:
             raise ValueError(f"Data cardinality is ambiguous. Make sure all arrays contain the same number of samples. 'x' sizes: {', '.join(str(c) for c in sorted(counts))}")
@@ -170,9 +157,6 @@ class Batches:
         if shuffle and rows > 1:
             dataset = dataset.shuffle(rows)
         self._dataset = dataset.batch(batch_size)
-        self._single = y is None and sample_weight is None
-        if self._single:
-            self._dataset._structure = _Structure(parts)
         steps = -(-rows // batch_size)
         self.steps = min(self._limit, steps) if self._limit and self._limit < steps else self._limit or steps
 

@@ -122,7 +122,7 @@ def flatten(x):
 
 def batch_flatten(x):
     x = _tandem.convert(x)
-    return _tandem.reshape(x, (x._sizes[0], -1))
+    return reshape(x, (x._sizes[0], -1))
 
 
 def relu(x, negative_slope=0.0, max_value=None, threshold=0.0, alpha=None):

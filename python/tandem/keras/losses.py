@@ -334,6 +334,9 @@ class Loss(_objects.Configured):
             y_pred = convert(y_pred)
             if logits is not None:
                 y_pred._keras_logits = logits
+        if isinstance(y_true, _tandem.Tensor) and not y_true.dtype.is_floating and isinstance(y_pred, _tandem.Tensor) and y_pred.dtype.is_floating:
+            if not isinstance(self, LossFunctionWrapper) or self.fn not in _BUILT_IN:
+                y_true = _tandem.cast(y_true, y_pred._code)
         losses = self.call(y_true, y_pred)
         own = getattr(losses, "_keras_mask", None)
         return reduce_losses(losses, self.reduction, sample_weight, own if own is not None else mask)
@@ -359,6 +362,8 @@ class LossFunctionWrapper(Loss):
         self.fn, self._fn_kwargs = fn, kwargs
 
     def call(self, y_true, y_pred):
+        if self.fn not in _BUILT_IN and isinstance(y_true, _tandem.Tensor) and isinstance(y_pred, _tandem.Tensor):
+            y_true, y_pred = _same_rank(y_true, y_pred)
         return self.fn(y_true, y_pred, **self._fn_kwargs)
 
     def get_config(self):
@@ -425,6 +430,7 @@ _FUNCTIONS = {
     "bce": binary_crossentropy, "BCE": binary_crossentropy, "binary_focal_crossentropy": binary_focal_crossentropy,
     "categorical_focal_crossentropy": categorical_focal_crossentropy, "dice": dice, "tversky": tversky,
 }
+_BUILT_IN = set(_FUNCTIONS.values())
 _CLASSES = _objects.table(
     MeanSquaredError, MeanAbsoluteError, MeanAbsolutePercentageError, MeanSquaredLogarithmicError, CosineSimilarity, Huber,
     LogCosh, Hinge, SquaredHinge, CategoricalHinge, KLDivergence, Poisson, CategoricalCrossentropy,

@@ -347,7 +347,7 @@ class _Confusion(Metric):
 
 
 def _count_class(name, variable, default_name):
-    def __init__(self, thresholds=None, name=default_name, dtype=None):
+    def __init__(self, thresholds=None, name=None, dtype=None):
         _Confusion.__init__(self, thresholds, None, None, name, dtype)
 
     def result(self):
@@ -363,7 +363,7 @@ FalseNegatives = _count_class("FalseNegatives", "false_negatives", "false_negati
 
 
 class Precision(_Confusion):
-    def __init__(self, thresholds=None, top_k=None, class_id=None, name="precision", dtype=None):
+    def __init__(self, thresholds=None, top_k=None, class_id=None, name=None, dtype=None):
         super().__init__(thresholds, top_k, class_id, name, dtype)
 
     def result(self):
@@ -372,7 +372,7 @@ class Precision(_Confusion):
 
 
 class Recall(_Confusion):
-    def __init__(self, thresholds=None, top_k=None, class_id=None, name="recall", dtype=None):
+    def __init__(self, thresholds=None, top_k=None, class_id=None, name=None, dtype=None):
         super().__init__(thresholds, top_k, class_id, name, dtype)
 
     def result(self):
@@ -383,7 +383,7 @@ class Recall(_Confusion):
 class AUC(_Confusion):
     """The area under the curve of all thresholds."""
 
-    def __init__(self, num_thresholds=200, curve="ROC", summation_method="interpolation", name="auc", dtype=None, thresholds=None, multi_label=False, num_labels=None, label_weights=None, from_logits=False):
+    def __init__(self, num_thresholds=200, curve="ROC", summation_method="interpolation", name=None, dtype=None, thresholds=None, multi_label=False, num_labels=None, label_weights=None, from_logits=False):
         if thresholds is None:
             thresholds = [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)]
         else:
@@ -452,7 +452,7 @@ class _AtValue(_Confusion):
 
 
 def _at_class(name, constraint, value, default_name):
-    def __init__(self, value_, num_thresholds=200, class_id=None, name=default_name, dtype=None):
+    def __init__(self, value_, num_thresholds=200, class_id=None, name=None, dtype=None):
         _AtValue.__init__(self, value_, num_thresholds, class_id, name, dtype)
 
     def result(self):

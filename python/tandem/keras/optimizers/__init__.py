@@ -537,8 +537,8 @@ class Nadam(_ByOps):
     def _apply_by_ops(self, grads, variables):
         step = _tandem.cast(self._iterations.read_value() + 1, 0)
         decay = _tandem.fill((), 0.96, 0)
-        self._u_now = self.beta_1 * (1.0 - 0.5 * _tandem.pow(decay, 0.004 * step))
-        self._u_next = self.beta_1 * (1.0 - 0.5 * _tandem.pow(decay, 0.004 * (step + 1)))
+        self._u_now = self.beta_1 * (1.0 - 0.5 * _tandem.pow(decay, step))
+        self._u_next = self.beta_1 * (1.0 - 0.5 * _tandem.pow(decay, step + 1))
         self._u_product.assign(self._u_product.read_value() * self._u_now)
         super()._apply_by_ops(grads, variables)
 

@@ -1,0 +1,179 @@
+import dataclasses
+import threading
+
+import numpy as np
+import pytest
+
+import tandem as tf
+
+
+def test_a_function_is_traced_once_for_each_kind_of_arguments():
+    traces = []
+
+    @tf.function
+    def f(x, training=False):
+        traces.append(training)
+        return {"y": x * 2, "more": (x + 1, 3)}
+
+    a = f(tf.ones(2))
+    f(tf.zeros(2), training=False)
+    assert a["y"].numpy().tolist() == [2.0, 2.0] and a["more"][1].numpy() == 3
+    assert traces == [False]
+    f(tf.ones(2), training=True)
+    f(x=tf.ones(2), training=True)
+    assert traces == [False, True]
+
+
+def test_structures_go_in_and_out():
+    @dataclasses.dataclass
+    class Pair:
+        a: object
+        b: object
+
+    @tf.function
+    def f(d, p):
+        return {"sum": d["x"] + d["y"][0]}, Pair(p.b, p.a), [None, d["x"]]
+
+    sums, pair, rest = f({"x": tf.constant(1.0), "y": [tf.constant(2.0)]}, Pair(tf.constant(3.0), tf.constant(4.0)))
+    assert float(sums["sum"]) == 3 and float(pair.a) == 4 and rest[0] is None and float(rest[1]) == 1
+
+
+def test_input_signature():
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32)])
+    def f(x):
+        return tf.reduce_sum(x, axis=1)
+
+    assert f(tf.ones((3, 2))).shape == (3,) and f(tf.ones((5, 2))).shape == (5,)
+    assert f.experimental_get_tracing_count() == 1
+    with pytest.raises(TypeError):
+        f(tf.ones((3, 3)))
+    assert f.get_concrete_function()(tf.ones((2, 2))).shape == (2,)
+
+
+def test_methods_have_functions_of_their_own():
+    class Counter:
+        def __init__(self, by):
+            self.by, self.v = by, tf.Variable(0.0)
+
+        @tf.function
+        def step(self, x):
+            self.v.assign_add(x * self.by)
+            return self.v.read_value()
+
+    a, b = Counter(1.0), Counter(10.0)
+    a.step(tf.constant(1.0))
+    assert float(a.step(tf.constant(1.0))) == 2 and float(b.step(tf.constant(1.0))) == 10
+
+
+def test_variables_may_be_made_on_the_first_call():
+    class M(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = None
+
+        @tf.function
+        def __call__(self, x):
+            if self.w is None:
+                self.w = tf.Variable(tf.ones((2, 1)) * 3.0 if False else [[3.0], [3.0]])
+            return x @ self.w
+
+    m = M()
+    assert m(tf.ones((1, 2))).numpy().tolist() == [[6.0]] and len(m.trainable_variables) == 1
+
+
+def test_the_number_of_rows_as_a_size():
+    @tf.function
+    def f(x):
+        n = tf.shape(x)[0]
+        return tf.reshape(x, (n, -1)), tf.zeros((n, 2)), tf.cast(n, tf.float32), tf.range(n)
+
+    for rows in (3, 5):
+        a, b, c, d = f(tf.ones((rows, 2, 2)))
+        assert a.shape == (rows, 4) and b.shape == (rows, 2) and float(c) == rows and d.shape == (rows,)
+
+
+def test_exceptions_come_out_as_themselves():
+    class Own(Exception):
+        pass
+
+    @tf.function
+    def f(x):
+        raise Own("here")
+
+    with pytest.raises(Own, match="here"):
+        f(tf.ones(2))
+
+    def bad(x):
+        if int(x) == 3:
+            raise Own("in a map")
+        return x
+
+    dataset = tf.data.Dataset.range(5).map(bad).prefetch(2)
+    with pytest.raises(Own, match="in a map"):
+        list(dataset)
+    with pytest.raises(Own):
+        list(tf.data.Dataset.from_generator(lambda: (bad(i) for i in range(5)), output_signature=tf.TensorSpec((), tf.int32)).batch(2))
+
+
+def test_what_cannot_be_traced_runs_op_by_op_with_a_warning():
+    @tf.function
+    def f(x):
+        return tf.constant(float(np.asarray(x).sum()))
+
+    with pytest.warns(UserWarning, match="op by op.*test_functions.py"):
+        try:
+            f(tf.ones(3))
+        except NotImplementedError:
+            pytest.skip("NumPy is refused")
+
+
+def test_cond_and_while_loop():
+    @tf.function
+    def f(x):
+        y = tf.cond(tf.reduce_sum(x) > 0, lambda: x * 2, lambda: -x)
+        i, s = tf.while_loop(lambda i, s: i < 4, lambda i, s: (i + 1, s + y), (tf.constant(0), tf.zeros(2)))
+        return s
+
+    assert f(tf.constant([1.0, 1.0])).numpy().tolist() == [8.0, 8.0]
+    assert f(tf.constant([-1.0, -1.0])).numpy().tolist() == [4.0, 4.0]
+
+
+def test_the_lock_is_let_go_while_the_library_computes():
+    counted = [0]
+    done = threading.Event()
+
+    def count():
+        while not done.is_set():
+            counted[0] += 1
+
+    thread = threading.Thread(target=count)
+    a = tf.random.normal((1200, 1200))
+    thread.start()
+    before = counted[0]
+    for _ in range(3):
+        a = tf.matmul(a, a)
+    after = counted[0]
+    done.set()
+    thread.join()
+    assert after > before
+
+
+def test_nested_functions_and_tapes():
+    v = tf.Variable(3.0)
+
+    @tf.function
+    def inner(x):
+        return x * v
+
+    @tf.function
+    def outer(x):
+        with tf.GradientTape() as tape:
+            y = inner(x) ** 2
+        return tape.gradient(y, v)
+
+    assert float(outer(tf.constant(2.0))) == 24.0
+    with tf.GradientTape() as tape:
+        y = inner(tf.constant(2.0))
+    assert float(tape.gradient(y, v)) == 2.0
+    with pytest.raises(RuntimeError, match="non-persistent"):
+        tape.gradient(y, v)

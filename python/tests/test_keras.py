@@ -1,0 +1,174 @@
+import copy
+import os
+import pickle
+
+import numpy as np
+import pytest
+
+import tandem as tf
+from tandem import keras
+from tandem.keras import layers
+
+
+def data(n=64):
+    r = np.random.RandomState(0)
+    x = r.normal(size=(n, 4)).astype("float32")
+    return x, (x.sum(1) > 0).astype("int32")
+
+
+def model():
+    m = keras.Sequential([keras.Input((4,)), layers.Dense(8, activation="relu"), layers.Dense(2)])
+    m.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    return m
+
+
+def test_fit_takes_what_keras_takes():
+    x, y = data()
+    m = model()
+    m.fit(x.astype("float64"), y.astype("uint8"), verbose=0)
+    m.fit(x.tolist(), y.tolist(), verbose=0)
+    m.fit(tf.data.Dataset.from_tensor_slices((x, y)).batch(8), verbose=0, validation_data=tf.data.Dataset.from_tensor_slices((x, y)).batch(8))
+
+    def endless():
+        while True:
+            yield x[:8], y[:8]
+
+    h = m.fit(endless(), steps_per_epoch=3, epochs=2, verbose=0)
+    assert len(h.history["loss"]) == 2
+
+    class Batches(keras.utils.PyDataset):
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, i):
+            return x[i * 16 : i * 16 + 16], y[i * 16 : i * 16 + 16]
+
+    m.fit(Batches(), verbose=0)
+    assert m.predict(tf.data.Dataset.from_tensor_slices(x).batch(10), verbose=0).shape == (64, 2)
+    assert m.fit(x[:6], y[:6], verbose=0).history["loss"]  # Fewer rows than a batch.
+
+
+def test_dictionaries_by_name():
+    a, b = keras.Input((2,), name="a"), keras.Input((3,), name="b")
+    m = keras.Model({"a": a, "b": b}, {"sum": layers.Dense(1, name="sum")(layers.concatenate([a, b]))})
+    m.compile("sgd", {"sum": "mse"})
+    given = {"b": np.ones((8, 3)), "a": np.zeros((8, 2))}
+    m.fit(given, {"sum": np.ones(8)}, verbose=0)
+    assert m.predict(given, verbose=0)["sum"].shape == (8, 1)
+
+
+def test_training_improves_and_evaluate_agrees():
+    x, y = data(256)
+    m = model()
+    h = m.fit(x, y, epochs=15, verbose=0)
+    loss, accuracy = m.evaluate(x, y, verbose=0)
+    assert accuracy > 0.85 and h.history["loss"][-1] < h.history["loss"][0]
+    assert m.evaluate(x, y, verbose=0, return_dict=True)["loss"] == pytest.approx(loss)
+
+
+def test_replicas_train_as_one_device():
+    code = """
+import numpy as np, tandem as tf
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+r = np.random.RandomState(0); x = r.normal(size=(50, 4)).astype("float32"); y = (x.sum(1) > 0).astype("int32")
+def train(strategy):
+    with strategy.scope():
+        m = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(6, activation="relu", kernel_regularizer="l2"), tf.keras.layers.Dense(2)])
+        for i, w in enumerate(m.weights): w.assign(np.random.RandomState(i).normal(size=tuple(w.shape)))
+        m.compile(tf.keras.optimizers.Adam(0.01), tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=["accuracy"])
+    h = m.fit(x, y, batch_size=16, epochs=3, shuffle=False, verbose=0, validation_data=(x, y))
+    return h.history, m.predict(x, verbose=0), m.get_weights()
+one, two = train(tf.distribute.OneDeviceStrategy("/cpu:0")), train(tf.distribute.MirroredStrategy())
+assert tf.distribute.MirroredStrategy().num_replicas_in_sync == 2
+for key in one[0]: np.testing.assert_allclose(one[0][key], two[0][key], rtol=1e-5)
+np.testing.assert_allclose(one[1], two[1], rtol=1e-4, atol=1e-5)
+print("agree")
+"""
+    import subprocess
+    import sys
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert "agree" in done.stdout, done.stderr[-3000:]
+
+
+def test_saving(tmp_path):
+    x, y = data()
+    m = model()
+    m.fit(x, y, verbose=0)
+    wanted = m.predict(x, verbose=0)
+    m.save(tmp_path / "m.keras")
+    loaded = keras.models.load_model(tmp_path / "m.keras")
+    np.testing.assert_array_equal(loaded.predict(x, verbose=0), wanted)
+    assert float(loaded.optimizer.iterations.numpy()) == 2
+    for other in (pickle.loads(pickle.dumps(m)), copy.deepcopy(m)):
+        np.testing.assert_array_equal(other.predict(x, verbose=0), wanted)
+    clone = keras.models.clone_model(m)
+    assert not np.allclose(clone.predict(x, verbose=0), wanted)
+    with pytest.raises(ValueError, match="keras"):
+        m.save(tmp_path / "m")
+
+
+def test_sub_models_and_layers_by_name():
+    m = model()
+    features = keras.Model(m.input if hasattr(m, "input") else m.inputs, m.layers[0].output)
+    assert features(np.ones((3, 4), "float32")).shape == (3, 8)
+    assert m.get_layer(index=1).kernel.shape == (8, 2)
+    assert [w.path for w in m.layers[0].weights][0].endswith("/kernel")
+
+
+def test_trainable_is_respected():
+    x, y = data()
+    m = model()
+    m.layers[0].trainable = False
+    before = m.layers[0].get_weights()[0]
+    m.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    m.fit(x, y, verbose=0)
+    np.testing.assert_array_equal(before, m.layers[0].get_weights()[0])
+    assert len(m.trainable_variables) == 2 and len(m.non_trainable_variables) == 2
+
+
+def test_sizes_that_are_not_known():
+    i = keras.Input((None, None, 3))
+    m = keras.Model(i, layers.GlobalAveragePooling2D()(layers.Conv2D(4, 3, padding="same")(i)))
+    assert m.output_shape == (None, 4) and m.layers[1].output_shape == (None, None, None, 4)
+    assert m(np.ones((2, 8, 9, 3), "float32")).shape == (2, 4)
+
+
+def test_an_exception_of_a_callback_leaves_the_model_usable():
+    class Stop(Exception):
+        pass
+
+    class Breaks(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            raise Stop
+
+    x, y = data()
+    m = model()
+    with pytest.raises(Stop):
+        m.fit(x, y, verbose=0, callbacks=[Breaks()])
+    m.fit(x, y, verbose=0)
+
+
+def test_summary_and_pictures(tmp_path, capsys):
+    m = model()
+    m.summary()
+    text = capsys.readouterr().out
+    assert "Total params: 58" in text and "(None, 8)" in text
+    assert os.path.exists(keras.utils.plot_model(m, str(tmp_path / "m.svg"), show_shapes=True))
+    assert "<pre>" in m._repr_html_()
+
+
+def test_early_stopping_and_checkpoints(tmp_path):
+    x, y = data()
+    m = model()
+    h = m.fit(
+        x, y, epochs=50, verbose=0, validation_split=0.25,
+        callbacks=[
+            keras.callbacks.EarlyStopping(patience=1, min_delta=10.0, restore_best_weights=True),
+            keras.callbacks.ModelCheckpoint(str(tmp_path / "best.keras"), save_best_only=True),
+            keras.callbacks.CSVLogger(str(tmp_path / "log.csv")),
+        ],
+    )
+    assert len(h.epoch) == 2 and (tmp_path / "best.keras").exists()
+    assert (tmp_path / "log.csv").read_text().startswith("epoch,accuracy,loss,val_accuracy,val_loss")

@@ -1,0 +1,85 @@
+"""The articles' programs, with the import line changed and under `python -m tandem run` as they are."""
+
+import os
+import re
+
+import numpy as np
+import pytest
+
+from conftest import ROOT
+
+EXAMPLES = os.path.join(ROOT, "examples", "python")
+
+
+@pytest.fixture(scope="module")
+def keras_home(tmp_path_factory):
+    """Keras's cache folder with Fashion-MNIST in the place of MNIST."""
+    from tandem.keras import datasets
+
+    folder = tmp_path_factory.mktemp("keras")
+    os.makedirs(folder / "datasets")
+    (x, y), (xt, yt) = datasets.fashion_mnist.load_data()
+    np.savez(folder / "datasets" / "mnist.npz", x_train=x[:6000], y_train=y[:6000], x_test=xt[:100], y_test=yt[:100])
+    return str(folder)
+
+
+@pytest.mark.parametrize("name", ["mirrored_fit", "custom_training_loop", "checkpointing", "mirrored_regression"])
+def test_trains(name, run, keras_home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text = run(os.path.join(EXAMPLES, f"{name}.py"), KERAS_HOME=keras_home)
+    losses = [float(v) for v in re.findall(r"[lL]oss: ([0-9.]+)", text)]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", ["custom_training_loop"])
+def test_runs_unchanged(name, run, keras_home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with open(os.path.join(EXAMPLES, f"{name}.py")) as file:
+        text = file.read().replace("import tandem as tf", "import tensorflow as tf\nfrom tensorflow.keras.layers import Dense\nimport keras")
+    (tmp_path / "program.py").write_text(text)
+    printed = run("-m", "tandem", "run", "--logical-cpus", "2", str(tmp_path / "program.py"), KERAS_HOME=keras_home)
+    assert printed.count("tandem stands in") == 1 and "PerReplica" in printed
+
+
+def test_placement(run):
+    assert "/device:GPU:1 does not exist" in run(os.path.join(EXAMPLES, "manual_placement.py"))
+    text = run(os.path.join(EXAMPLES, "soft_placement.py"))
+    assert "without soft placement" in text and "device:CPU:0" in text
+
+
+def test_import_touches_no_device(run):
+    code = "import tandem as tf; tf.config.set_logical_device_configuration(tf.config.list_physical_devices('CPU')[0], [tf.config.LogicalDeviceConfiguration()] * 3); print(len(tf.config.list_logical_devices('CPU')))"
+    assert run("-c", code).strip() == "3"
+
+
+def test_a_forked_child_is_told(run):
+    code = """
+import os, tandem as tf
+tf.ones(2) + 1
+pid = os.fork()
+if pid == 0:
+    try:
+        tf.ones(2) + 1
+        os._exit(1)
+    except RuntimeError as error:
+        os._exit(0 if "fork" in str(error) else 2)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+"""
+    run("-c", code)
+
+
+def test_ctrl_c_ends_fit(run):
+    code = """
+import _thread, threading, time, numpy as np, tandem as tf
+m = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)]); m.compile("sgd", "mse")
+x = np.zeros((64, 4), "float32"); y = np.zeros((64, 2), "float32"); m.fit(x, y, verbose=0)
+at = []
+threading.Timer(0.5, lambda: (at.append(time.time()), _thread.interrupt_main())).start()
+try:
+    m.fit(x, y, epochs=10**7, verbose=0)
+    raise SystemExit(1)
+except KeyboardInterrupt:
+    assert time.time() - at[0] < 5
+m.fit(x, y, verbose=0)
+"""
+    run("-c", code)

@@ -1,0 +1,116 @@
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+import tandem as tf
+
+
+def test_python_values_become_what_tensorflow_makes_of_them():
+    assert tf.constant(1).dtype == tf.int32
+    assert tf.constant(1.5).dtype == tf.float32
+    assert tf.constant([1, 2]).dtype == "int32"
+    assert tf.constant(np.array([1.0])).dtype == tf.float64
+    assert tf.constant(2**40).dtype == tf.int64
+    assert tf.constant(True).dtype == tf.bool
+    assert tf.constant([[1, 2.5]]).dtype == tf.float32
+    assert tf.constant(3, dtype=tf.float32).numpy() == np.float32(3)
+    assert tf.constant(7, shape=(2, 3)).numpy().tolist() == [[7] * 3] * 2
+    with pytest.raises(TypeError):
+        tf.constant(1.5, dtype=tf.int32)
+    with pytest.raises(ValueError):
+        tf.constant([[1], [1, 2]])
+
+
+def test_arrays_beside_tensors_take_their_dtype():
+    x = tf.constant([1.0, 2.0])
+    assert (x + np.array([1.0, 1.0])).dtype == tf.float32
+    assert (np.array([2.0, 3.0]) * x).numpy().tolist() == [2.0, 6.0]
+    assert (1 - x).numpy().tolist() == [0.0, -1.0]
+    with pytest.raises((tf.errors.InvalidArgumentError, TypeError)):
+        x + tf.constant([1, 2])
+
+
+def test_numpy_shares_memory_and_cannot_be_written():
+    x = tf.constant([[1.0, 2.0]]) * 2
+    a, b = x.numpy(), np.asarray(x)
+    assert np.shares_memory(a, b) and not a.flags.writeable
+    del x
+    assert a.tolist() == [[2.0, 4.0]]
+
+
+def test_a_read_of_a_variable_stays_as_it_was():
+    v = tf.Variable([1.0, 2.0])
+    before = v.numpy()
+    v.assign([5.0, 6.0])
+    assert before.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    "key",
+    [0, -1, slice(1, None), slice(None, None, -1), (slice(None), 1), (Ellipsis, 0), (0, slice(0, 2), None), (None, 1), (slice(None, None, 2), slice(2, 0, -1)), (-1, -2)],
+)
+def test_slices_are_numpys(key):
+    a = np.arange(12.0).reshape(3, 4)
+    np.testing.assert_array_equal(tf.constant(a)[key].numpy(), a[key])
+
+
+def test_masks_and_tensors_name_parts():
+    x = tf.constant([[1.0, 5.0], [7.0, 2.0]])
+    assert x[x > 2].numpy().tolist() == [5.0, 7.0]
+    assert x[tf.constant(1)].numpy().tolist() == [7.0, 2.0]
+    assert x[:, tf.constant(0)].numpy().tolist() == [1.0, 7.0]
+    with pytest.raises(IndexError):
+        x[2]
+
+
+def test_text():
+    x = tf.constant([1.0, 2.0])
+    assert str(x) == "tf.Tensor([1. 2.], shape=(2,), dtype=float32)"
+    assert repr(x) == "<tf.Tensor: shape=(2,), dtype=float32, numpy=array([1., 2.], dtype=float32)>"
+    assert f"{tf.constant(0.125):.2f} {tf.constant(3)}" == "0.12 3"
+    assert "tf.Variable 'w:0' shape=()" in repr(tf.Variable(1.0, name="w"))
+
+
+def test_copies_and_pickles():
+    x = tf.constant([1.0, 2.0])
+    assert pickle.loads(pickle.dumps(x)).numpy().tolist() == [1.0, 2.0]
+    v = tf.Variable([1.0], name="w")
+    w = copy.deepcopy(v)
+    v.assign([3.0])
+    assert w.numpy().tolist() == [1.0] and pickle.loads(pickle.dumps(v)).numpy().tolist() == [3.0]
+
+
+def test_errors_are_built_in_ones_too():
+    with pytest.raises(ValueError, match="matmul"):
+        tf.matmul(tf.ones((2, 3)), tf.ones((2, 3)))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.reshape(tf.ones(3), (2, 2))
+    with pytest.raises(KeyError):
+        with tf.device("/gpu:7"):
+            tf.config.set_soft_device_placement(False)
+            try:
+                tf.ones(2)
+            finally:
+                tf.config.set_soft_device_placement(True)
+
+
+def test_names_that_are_missing_say_so():
+    with pytest.raises(AttributeError, match="tandem does not.*reduce_sum"):
+        tf.reduce_summ
+    with pytest.raises(AttributeError, match="keras.layers"):
+        tf.keras.layers.Densee
+
+
+def test_dtypes_and_shapes():
+    assert tf.float32 == "float32" == tf.as_dtype(np.float32) and tf.int32 != tf.int64
+    s = tf.TensorShape([None, 3])
+    assert s.as_list() == [None, 3] and s.is_compatible_with([5, 3]) and s == (None, 3)
+    assert tf.zeros((2, 3)).shape == (2, 3) and tuple(tf.zeros((2, 3)).shape) == (2, 3)
+
+
+def test_dlpack_and_buffers():
+    x = tf.constant([1.0, 2.0])
+    assert np.from_dlpack(x).tolist() == [1.0, 2.0]
+    assert memoryview(x).tolist() == [1.0, 2.0]
