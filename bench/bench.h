@@ -155,6 +155,7 @@ void gpu_matmul1024();
 void gpu_convnet();
 void gpu_gpt_block();
 void gpu_issue();
+void gpu_overlap();
 void gpu_first_step();
 
 /// What the process of gpu_first_step does.

@@ -81,6 +81,19 @@ MULTI_WORKER = tuple(
     for transport in ("tcp", "shm")
 )
 
+# OpenCL devices, PoCL's where the machine has no GPU: against the same step written by hand, CLBlast as it comes, and our
+# own CPU.
+GPU = (
+    Target("gpu_mlp10", 1.3, quotient=("tandem", "handwritten")),
+    Target("gpu_mlp1024", 1.15, quotient=("tandem", "handwritten")),
+    Target("gpu_matmul1024", 0.35, quotient=("tandem", "clblast")),
+    Target("gpu_convnet", 4.0, quotient=("gpu", "cpu")),
+    Target("gpu_gpt_block", 4.0, quotient=("gpu", "cpu")),
+    Target("gpu_issue", 3, "us"),
+    Target("gpu_first_step", 400, "ms"),
+    Target("gpu_overlap", 60, "%", at_least=True),
+)
+
 TARGETS = (
     Target("mlp10", 0.20, peers=PEERS, against=("jax",)),
     Target("mlp1024", 0.85, peers=PEERS),
@@ -126,6 +139,7 @@ TARGETS = (
     Target("infer_threads_function", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),
     Target("infer_threads_predict", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),
     Target("infer_eager", 0.7, peers=("libtorch",)),
+    *GPU,
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}

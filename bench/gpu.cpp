@@ -11,6 +11,7 @@
 #include "harness/convnet.h"
 #include "harness/transformer.h"
 #include "process.h"
+#include "profile/session.h"
 
 namespace tandem::bench {
 namespace {
@@ -153,6 +154,62 @@ void gpu_issue() {
   }
   report("gpu_issue.instructions", instructions, "");
   report("gpu_issue", best / instructions * 1e6, "us");
+}
+
+namespace {
+
+/// The part of a step's sums of gradients that is made before the backward pass has ended, by the
+/// devices' own clocks. The last bucket's cannot be: it begins there.
+double hidden_part(const profile::Recorded& recorded) {
+  const auto ends_with = [](std::string_view text, std::string_view end) {
+    return text.ends_with(end);
+  };
+  int64_t backward_end = 0;
+  for (const auto& row : recorded.rows) {
+    if (!row->name.starts_with("/device:GPU:") || ends_with(row->name, " exchange")) continue;
+    for (const profile::Interval& interval : row->intervals) {
+      const bool computes = interval.kind == profile::Activity::compute;
+      if (!computes || ends_with(interval.name, "_update")) continue;
+      backward_end = std::max(backward_end, interval.end_ns);
+    }
+  }
+  double all = 0;
+  double hidden = 0;
+  for (const auto& row : recorded.rows) {
+    if (!ends_with(row->name, " exchange")) continue;
+    for (const profile::Interval& interval : row->intervals) {
+      if (interval.kind == profile::Activity::wait) continue;
+      const int64_t end = std::min(interval.end_ns, backward_end);
+      all += static_cast<double>(interval.end_ns - interval.begin_ns);
+      hidden += static_cast<double>(std::max<int64_t>(0, end - interval.begin_ns));
+    }
+  }
+  if (all == 0) throw NotFound("gpu_overlap: no gradients were summed on a queue of their own");
+  return hidden / all;
+}
+
+}  // namespace
+
+/// Two GPUs, 8 dense layers of 1 MB each.
+void gpu_overlap() {
+  use_gpus(2);
+  const distribute::MirroredStrategy strategy({"/GPU:0", "/GPU:1"});
+  const auto scope = strategy.scope();
+  const Classifier<float> model({512, 512, 512, 512, 512, 512, 512, 512, 512, 10}, 0.0001);
+  const auto step = model.compiled_step();
+  const auto x = strategy.split(harness::features<float>(2 * kBatch, 512));
+  const auto y = strategy.split(harness::labels<float>(2 * kBatch));
+  for (int i = 0; i < 5; ++i) strategy.run(step, x, y);
+  std::vector<double> parts;
+  for (int i = 0; i < 15; ++i) {
+    for (const auto& device : devices::all_devices()) device->finish(std::chrono::seconds(60));
+    profile::start();
+    strategy.run(step, x, y);
+    parts.push_back(hidden_part(profile::finish()));
+  }
+  std::ranges::sort(parts);
+  report("gpu_overlap.least", 100 * parts.front(), "%");
+  report("gpu_overlap", 100 * parts[parts.size() / 2], "%");
 }
 
 void gpu_first_step() {

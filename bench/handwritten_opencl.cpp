@@ -214,13 +214,13 @@ class HandwrittenStep::Body {
     for (const Issue& issue : issues_) {
       stream_->launch(compiler_.get(*issue.kernel), issue.grid, issue.arguments);
     }
-    marks_.push_back(stream_->mark());
+    marks_.push_back(stream_->mark(nullptr));
   }
 
   float loss() {
     float value = 0;
     stream_->read(&value, {loss_, 0}, sizeof value);
-    wait_for(*stream_->mark(), core::Clock::now() + std::chrono::seconds(60));
+    wait_for(*stream_->mark(nullptr), core::Clock::now() + std::chrono::seconds(60));
     return value;
   }
 
@@ -257,7 +257,7 @@ class HandwrittenStep::Body {
     const size_t bytes = values.size() * sizeof(T);
     const Memory memory = driver_->allocate(bytes);
     stream_->write({memory, 0}, values.data(), bytes);
-    wait_for(*stream_->mark(), core::Clock::now() + std::chrono::seconds(60));
+    wait_for(*stream_->mark(nullptr), core::Clock::now() + std::chrono::seconds(60));
     return memory;
   }
 

@@ -75,6 +75,8 @@ const std::vector<Benchmark>& benchmarks() {
       {"gpu_convnet", "convnet on OpenCL against our CPU", gpu_convnet},
       {"gpu_gpt_block", "gpt_block on OpenCL, the same", gpu_gpt_block},
       {"gpu_issue", "the host's time for an instruction of a step on OpenCL", gpu_issue},
+      {"gpu_overlap", "sums of gradients that two OpenCL devices hide behind the backward pass",
+       gpu_overlap},
       {"gpu_first_step", "mlp10 on OpenCL, a process from start to end", gpu_first_step},
       {"mw_allreduce", "a sum over two processes, 10 KB and 33 MB, over TCP and shared memory",
        mw_allreduce},

@@ -4,7 +4,9 @@
 
 #include <fstream>
 
+#include "harness/classifier.h"
 #include "harness/fresh_devices.h"
+#include "harness/opencl.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "runtime/random_calls.h"
@@ -39,6 +41,58 @@ TEST_F(TrainStateTest, StepEpochAndPartsComeBack) {
   EXPECT_EQ(state.epoch(), 2);
   EXPECT_EQ(
       load_checkpoint(folder_ / "c").tensor("step/.ATTRIBUTES/VARIABLE_VALUE").item<int64_t>(), 7);
+}
+
+/// The losses of some steps.
+template <class Step>
+std::vector<float> train(const distribute::Strategy& strategy, const Step& step, int steps) {
+  std::vector<float> losses;
+  const auto x = strategy.split(harness::features<float>(12, 6));
+  const auto y = strategy.split(harness::labels<float>(12));
+  for (int i = 0; i < steps; ++i) {
+    const auto loss = strategy.run(step, x, y);
+    losses.push_back(strategy.reduce(distribute::ReduceOp::sum, loss).template item<float>());
+  }
+  return losses;
+}
+
+TEST_F(TrainStateTest, ModelsOnGpusGoOnWhereTheyWereThereAndElsewhere) {
+  harness::use_opencl();
+  std::vector<std::vector<float>> weights;
+  std::vector<float> wanted;
+  {
+    const distribute::MirroredStrategy strategy({"/GPU:0", "/GPU:1"});
+    const auto scope = strategy.scope();
+    const harness::Classifier<float> model({6, 20, 10});
+    const auto step = model.compiled_step();
+    const TrainState state({{"optimizer", model.optimizer},
+                            {"kernel", model.variables[0]},
+                            {"bias", model.variables[1]},
+                            {"last kernel", model.variables[2]},
+                            {"last bias", model.variables[3]}});
+    const Checkpoint checkpoint(state);
+    train(strategy, step, 5);
+    state.set_step(5);
+    checkpoint.write(folder_ / "c");
+    for (const Variable& v : model.variables) weights.push_back(v.value().to_vector<float>());
+    wanted = train(strategy, step, 3);
+    state.set_step(8);
+    checkpoint.restore(folder_ / "c").assert_consumed();
+    EXPECT_EQ(state.step(), 5);
+    EXPECT_EQ(train(strategy, step, 3), wanted);
+  }
+  const auto scope = device("/CPU:0");
+  const harness::Classifier<float> model({6, 20, 10});
+  const TrainState state({{"optimizer", model.optimizer},
+                          {"kernel", model.variables[0]},
+                          {"bias", model.variables[1]},
+                          {"last kernel", model.variables[2]},
+                          {"last bias", model.variables[3]}});
+  Checkpoint(state).restore(folder_ / "c");
+  EXPECT_EQ(state.step(), 5);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    EXPECT_EQ(model.variables[i].value().to_vector<float>(), weights[i]);
+  }
 }
 
 std::vector<float> initial_values() {

@@ -8,6 +8,8 @@
 
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
+#include "harness/opencl.h"
+#include "harness/soak.h"
 #include "harness/without.h"
 #include "tandem/tandem.h"
 
@@ -260,6 +262,23 @@ TEST_F(RandomPrograms, LargeOnesComputeWhatEagerOpsDo) {
            .rows = {130, 101},
            .calls = 6 + static_cast<int>(number % 8),
            .tolerance = 2e-3});
+  }
+}
+
+/// The same on a GPU: what is fused there is another kernel, and another kernel for each program.
+TEST_F(RandomPrograms, OnAGpuTheyComputeWhatEagerOpsDo) {
+  harness::use_opencl();
+  const auto scope = device("/GPU:0");
+  const auto programs = static_cast<unsigned>(harness::rounds(200, 5000));
+  for (unsigned number = 0; number < programs && !HasFatalFailure(); ++number) {
+    const bool wide = number % 10 == 9;
+    const Case c{.number = 3 + 100 * number,
+                 .dtype = wide ? DType::float32 : DType::float64,
+                 .widths = wide ? std::vector<int64_t>{70, 130} : std::vector<int64_t>{4, 3, 16},
+                 .rows = {5, 1},
+                 .calls = 2 + static_cast<int>(number % 5),
+                 .tolerance = wide ? 2e-3 : 1e-9};
+    expect_near(compiled(c), eager(c), c, "on a GPU");
   }
 }
 

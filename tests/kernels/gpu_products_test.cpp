@@ -2,6 +2,9 @@
 // those of tiles and blocks, both dtypes, both forms, and so much that it is done in several parts.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "harness/gpu_check.h"
 #include "harness/op_check.h"
 
@@ -225,6 +228,40 @@ TEST(GpuAttention, ManyScoresAreMadeInParts) {
                 heads(DType::float32, {1, 1100, 1, 3}, 1000, 5,
                       {.mask = values(DType::float32, {1100, 1000}, 4)})},
                within(1e-3, 1e-11));
+}
+
+/// The result for the first half of the queries, and the gradient of its squares.
+Tensors first_half(const Tensor& query, const Tensor& key, const Tensor& value) {
+  GradientTape tape;
+  tape.watch(query);
+  const Tensor all = attention(query, key, value, {.causal = true});
+  const Tensor first = all.shape()[1] == 4 ? all : split(all, 2, 1)[0];
+  const Tensor gradient = tape.gradient(reduce_sum(square(first)), query);
+  return {first, gradient.shape()[1] == 4 ? gradient : split(gradient, 2, 1)[0]};
+}
+
+/// Whatever lies there: zero times what is no number is not zero.
+TEST(GpuAttention, WhatAQueryDoesNotSeeIsNoPartOfIt) {
+  for (const auto form : {harness::KernelForm::serial, harness::KernelForm::parallel}) {
+    devices::reset_devices();
+    harness::use_opencl(form);
+    const auto scope = device("/GPU:0");
+    const Tensor query = values(DType::float64, {2, 8, 3, 4}, 1);
+    const Tensor seen = values(DType::float64, {2, 4, 3, 4}, 2);
+    const Tensors wanted = first_half(split(query, 2, 1)[0], seen, seen);
+    const Tensor both = concat({seen, seen}, 1);
+    for (const double none : {std::numeric_limits<double>::infinity(), std::nan("")}) {
+      const Tensor bad = concat({seen, fill({2, 4, 3, 4}, none, DType::float64)}, 1);
+      for (const Tensors& got : {first_half(query, both, bad), first_half(query, bad, both)}) {
+        for (size_t i = 0; i < wanted.size(); ++i) {
+          const auto expected = wanted[i].to_vector<double>();
+          const auto found = got[i].to_vector<double>();
+          for (size_t k = 0; k < found.size(); ++k) ASSERT_NEAR(found[k], expected[k], 1e-12);
+        }
+      }
+    }
+  }
+  devices::reset_devices();
 }
 
 TEST(GpuAttention, MasksOfTruthValues) {

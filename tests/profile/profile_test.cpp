@@ -5,12 +5,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <fstream>
+#include <map>
+#include <thread>
 
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
+#include "harness/opencl.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "op/instruction_hook.h"
+#include "profile/session.h"
 #include "tandem/tandem.h"
 
 namespace tandem {
@@ -86,6 +90,57 @@ TEST_F(ProfileTest, EagerOpsAndQueuesAreRecorded) {
   ASSERT_NE(copy, nullptr);
   EXPECT_GE(copy->bytes, 2 * 16);
   EXPECT_GT(summary.copy, 0);
+}
+
+std::map<std::string, std::vector<profile::Interval>> rows_of(const profile::Recorded& recorded) {
+  std::map<std::string, std::vector<profile::Interval>> rows;
+  for (const auto& row : recorded.rows) rows[row->name] = row->intervals;
+  return rows;
+}
+
+bool has(const std::vector<profile::Interval>& row, const std::string& name) {
+  return std::ranges::any_of(row, [&](const auto& interval) { return interval.name == name; });
+}
+
+/// Nothing is read: the profile itself waits for the devices' times.
+TEST_F(ProfileTest, DevicesTellTheirOwnTimesAndWhyTheyWereIdle) {
+  harness::use_opencl();
+  const distribute::MirroredStrategy strategy({"/GPU:0", "/GPU:1"});
+  const auto scope = strategy.scope();
+  const Variable w(fill({300, 300}, 0.01f, DType::float32));
+  const keras::optimizers::SGD optimizer(0.1);
+  const auto step = function([&](const Tensor& x) {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(square(matmul(x, w.value())));
+    const Variables all{w};
+    optimizer.apply_gradients(tape.gradient(loss, all), all);
+    return loss;
+  });
+  const Tensor x = copy_to_device(fill({400, 300}, 1.0f, DType::float32), "/CPU:0");
+  strategy.run(step, strategy.split(x));
+  profile::start();
+  for (int i = 0; i < 3; ++i) strategy.run(step, strategy.split(x));
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  strategy.run(step, strategy.split(x));
+  const profile::Recorded recorded = profile::finish();
+  const auto rows = rows_of(recorded);
+  for (const std::string device : {"/device:GPU:0", "/device:GPU:1"}) {
+    ASSERT_TRUE(rows.contains(device));
+    EXPECT_TRUE(has(rows.at(device), "matmul"));
+    EXPECT_TRUE(has(rows.at(device), "idle, waiting for the host"));
+    ASSERT_TRUE(rows.contains(device + " input"));
+    EXPECT_TRUE(has(rows.at(device + " input"), "copy"));
+    ASSERT_TRUE(rows.contains(device + " exchange"));
+    EXPECT_TRUE(has(rows.at(device + " exchange"), "add"));
+    for (const profile::Interval& interval : rows.at(device)) {
+      EXPECT_LE(interval.begin_ns, interval.end_ns);
+    }
+  }
+  const auto host = std::ranges::find_if(recorded.idle, [](const profile::IdleTime& idle) {
+    return idle.row == "/device:GPU:0" && idle.why == "waiting for the host";
+  });
+  ASSERT_NE(host, recorded.idle.end());
+  EXPECT_GE(host->seconds, 0.010);
 }
 
 TEST_F(ProfileTest, WaitsInsideAnOpAreNotItsOwnTime) {

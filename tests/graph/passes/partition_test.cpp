@@ -109,6 +109,43 @@ TEST_F(PartitionTest, AModelOverTwoMemorySpacesTrainsAsOnOneDevice) {
   }
 }
 
+TEST_F(PartitionTest, WhatIsCopiedBetweenDevicesIsExplained) {
+  // Article 002, example 2: a product on each GPU, and their sum.
+  const auto f = function([](const Tensor& a, const Tensor& c) {
+    Tensor b, d;
+    {
+      const auto scope = device("/GPU:0");
+      b = matmul(a, a);
+    }
+    {
+      const auto scope = device("/GPU:1");
+      d = matmul(c, c);
+    }
+    const auto scope = device("/GPU:0");
+    return b + d;
+  });
+  f(fill({50, 50}, 1.0), fill({50, 50}, 2.0));
+  const std::string text = f.explain();
+  EXPECT_NE(text.find("  /device:GPU:1 to /device:GPU:0: 1 value, 10"), std::string::npos) << text;
+  EXPECT_EQ(text.find("ping-pong"), std::string::npos) << text;
+}
+
+TEST_F(PartitionTest, ValuesThatGoBackAndForthAreWarnedOf) {
+  const auto f = function([](const Tensor& x) {
+    Tensor y = x;
+    for (const char* name : {"/GPU:0", "/GPU:1", "/GPU:0", "/GPU:1"}) {
+      const auto scope = device(name);
+      y = relu(matmul(y, y));
+    }
+    return y;
+  });
+  f(fill({5, 5}, 1.0));
+  EXPECT_NE(f.explain().find("ping-pong: values change direction between /device:GPU:0 and "
+                             "/device:GPU:1 2 times"),
+            std::string::npos)
+      << f.explain();
+}
+
 TEST_F(PartitionTest, OnlyWhatCrossesIsCopied) {
   const TwoDeviceModel model("/GPU:0", "/GPU:1");
   const auto step = function([&](const Tensor& x, const Tensor& y) { return model.step(x, y); });

@@ -8,6 +8,7 @@
 //
 // Where the scores of one head are too many, some of its queries are taken at a time.
 #include <algorithm>
+#include <optional>
 
 #include "core/alignment.h"
 #include "kernels/attention_shape.h"
@@ -80,7 +81,32 @@ KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), PARAMETERS, MEMORY(3), MEMORY(4), M
 }
 )";
 
-constexpr int64_t kCausalBlock = 128;
+// A product takes in what a query does not see as zero times it, which is not zero for what is no
+// number. Elements that came out so are summed again, over what is seen. Rows are those of the
+// queries, or of the keys; `to` and `from` lie as AttentionOperand says.
+constexpr const char* kUnseen = R"(
+KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), i64 rows, i64 width, i64 heads, i64 queries, i64 query,
+            i64 keys, i64 by_key, i64 to_batch, i64 to_head, i64 to_step, i64 from_batch,
+            i64 from_head, i64 from_step) {
+  const i64 lines = by_key != 0 ? keys : queries;
+  ROWS(r, rows) {
+    const i64 at = r / lines, own = r % lines;
+    const GLOBAL T* scores = AT(T, 1) + at * queries * keys;
+    const GLOBAL T* from = AT(T, 2) + at / heads * from_batch + at % heads * from_head;
+    GLOBAL T* to = AT(T, 0) + at / heads * to_batch + at % heads * to_head + own * to_step;
+    const i64 begin = by_key != 0 ? max((i64)0, own - query) : 0;
+    const i64 end = by_key != 0 ? queries : min(keys, query + own + 1);
+    const i64 first = by_key != 0 ? own : own * keys;
+    const i64 step = by_key != 0 ? keys : 1;
+    ALONG(c, l, width) {
+      if (to[c] - to[c] == 0) continue;
+      T sum = 0;
+      for (i64 i = begin; i < end; ++i) sum += scores[first + i * step] * from[i * from_step + c];
+      to[c] = sum;
+    }
+  }
+}
+)";
 
 /// Some heads and some of their queries, against the first `columns` keys.
 struct Chunk {
@@ -99,6 +125,11 @@ class AttentionKernel : public op::Executable {
         operands_(first_operand, s.inputs),
         products_(products_for(device, s.inputs[0].dtype)),
         rows_(device, text(s, body, name)) {
+    if (shape_.causal) {
+      unseen_.emplace(device, KernelText{.name = "attention_unseen",
+                                         .words = {{"T", type_name(s.inputs[0].dtype)}},
+                                         .body = kUnseen});
+    }
     const int64_t most = rows_.is_serial() ? int64_t{4} << 20 : int64_t{64} << 20;
     const int64_t row = std::max<int64_t>(1, shape_.keys * element_);
     const int64_t rows = std::max<int64_t>(1, most / row);
@@ -211,6 +242,26 @@ class AttentionKernel : public op::Executable {
            (operand.offset(at.batch, at.head) + token * operand.step) * element_;
   }
 
+  /// Which rows a product has.
+  enum class Lines { queries, keys };
+
+  /// Sums of a chunk that took in what is no number, and is not seen, without it. `to` and `from`
+  /// are the product's result and its right side, from the chunk's first row on.
+  void leave_out_unseen(const Launch& launch, const Chunk& at, Lines lines, const void* scores,
+                        char* to, const AttentionOperand& to_layout, const char* from,
+                        const AttentionOperand& from_layout, int64_t width) const {
+    if (!unseen_ || width == 0 || at.rows() == 0 || at.columns == 0) return;
+    const int64_t own = lines == Lines::keys ? at.columns : at.queries;
+    Call call(launch, *unseen_);
+    call.memory(to).memory(scores).memory(from);
+    call.whole(at.batches * at.heads * own).whole(width).whole(at.heads).whole(at.queries);
+    call.whole(at.query).whole(at.columns).whole(lines == Lines::keys ? 1 : 0);
+    for (const AttentionOperand* layout : {&to_layout, &from_layout}) {
+      call.whole(layout->batch_step).whole(layout->head_step).whole(layout->step);
+    }
+    call.rows(at.batches * at.heads * own, width);
+  }
+
   /// The scores, the logarithms, the mask and kParameters.
   void pass(Call& call, const Launch& launch, const Chunk& at, const void* logarithms,
             const AttentionOperand& layout) const {
@@ -234,7 +285,8 @@ class AttentionKernel : public op::Executable {
   const int64_t element_;
   const AttentionOperands operands_;
   const ProductsPtr products_;
-  const Kernel rows_;  // What is done to the rows of the scores.
+  const Kernel rows_;             // What is done to the rows of the scores.
+  std::optional<Kernel> unseen_;  // Where queries do not see all keys.
 
  private:
   KernelText text(const Signature& s, const char* body, const char* name) const {
@@ -278,9 +330,11 @@ class Attention final : public AttentionKernel {
       Call call(launch, rows_);
       pass(call, launch, at, out(launch, logarithms_, at, at.query), logarithms_);
       call.rows(at.rows(), 8 * at.columns);
-      products_->multiply(launch, result(at), launch.workspace(),
-                          in(launch, operands_.value, at, 0), out(launch, result_, at, at.query),
-                          scores_bytes());
+      const char* const value = in(launch, operands_.value, at, 0);
+      char* const to = out(launch, result_, at, at.query);
+      products_->multiply(launch, result(at), launch.workspace(), value, to, scores_bytes());
+      leave_out_unseen(launch, at, Lines::queries, launch.workspace(), to, result_, value,
+                       operands_.value, shape_.value_width);
     });
   }
 
@@ -327,13 +381,20 @@ class AttentionGrad final : public AttentionKernel {
         products_->multiply(launch, this->slopes(at), gradient, in(launch, operands_.value, at, 0),
                             slopes, free);
         differentiate(launch, at, slopes);
-        products_->multiply(launch, to_query(at), slopes, key,
-                            out(launch, gradients_.query, at, at.query), free);
+        char* const to = out(launch, gradients_.query, at, at.query);
+        products_->multiply(launch, to_query(at), slopes, key, to, free);
+        leave_out_unseen(launch, at, Lines::queries, slopes, to, gradients_.query, key,
+                         operands_.key, shape_.width);
       }
-      products_->multiply(launch, to_value(at, !is_first), weights, gradient,
-                          out(launch, gradients_.value, at, 0), free);
-      products_->multiply(launch, to_key(at, !is_first), slopes, query,
-                          out(launch, gradients_.key, at, 0), free);
+      char* const to_value = out(launch, gradients_.value, at, 0);
+      char* const to_key = out(launch, gradients_.key, at, 0);
+      products_->multiply(launch, this->to_value(at, !is_first), weights, gradient, to_value, free);
+      products_->multiply(launch, this->to_key(at, !is_first), slopes, query, to_key, free);
+      if (!is_first) return;  // What was there before cannot be told from what was added.
+      leave_out_unseen(launch, at, Lines::keys, weights, to_value, gradients_.value, gradient,
+                       gradient_, shape_.value_width);
+      leave_out_unseen(launch, at, Lines::keys, slopes, to_key, gradients_.key, query,
+                       operands_.query, shape_.width);
     });
   }
 
