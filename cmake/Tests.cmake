@@ -44,11 +44,34 @@ target_compile_definitions(tandem_test_settings INTERFACE
   TANDEM_FIXTURES_DIR="${tests_dir}/fixtures")
 target_link_libraries(tandem_test_settings INTERFACE tandem_internal GTest::gtest)
 
+# Libraries with the names of NVIDIA's, which run on the CPU what NVRTC compiles. Tests load them from
+# their folder (tests/harness/cuda.h). They have no sonames, so nobody else in the process finds them:
+# NVRTC asks libcuda.so.1 for what only the real one has.
+set(doubles_dir ${PROJECT_BINARY_DIR}/doubles/cuda)
+file(GLOB cuda_double_sources CONFIGURE_DEPENDS ${tests_dir}/doubles/cuda/*.cpp)
+add_library(tandem_double_cuda SHARED ${cuda_double_sources})
+tandem_own_target(tandem_double_cuda)
+set_target_properties(tandem_double_cuda PROPERTIES
+  OUTPUT_NAME cuda
+  SUFFIX .so.1
+  NO_SONAME ON
+  LIBRARY_OUTPUT_DIRECTORY ${doubles_dir})
+target_include_directories(tandem_double_cuda PRIVATE
+  ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+# One library is all of them.
+foreach(name cublas.so.13 cudnn.so.9)
+  add_custom_command(TARGET tandem_double_cuda POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -E create_symlink libcuda.so.1 ${doubles_dir}/lib${name})
+endforeach()
+target_compile_options(tandem_double_cuda PRIVATE -ffp-contract=off)
+target_link_libraries(tandem_double_cuda PRIVATE fmt::fmt Threads::Threads)
+
 # Tests run for milliseconds and are compiled by everybody: quick to compile is better than quick.
 # What all of them include is compiled once, with the harness.
 function(tandem_test_target target)
   tandem_own_target(${target})
   target_link_libraries(${target} PRIVATE tandem_test_settings)
+  add_dependencies(${target} tandem_double_cuda)
   if(NOT TANDEM_SANITIZE)
     target_compile_options(${target} PRIVATE -O1)
   endif()
@@ -90,6 +113,15 @@ target_compile_definitions(tandem_test_kernels PRIVATE "${TANDEM_VECTOR_DEFINITI
 foreach(folder IN ITEMS collective cluster)
   add_dependencies(tandem_test_${folder} tandem_plugins)
 endforeach()
+
+# Where CUDA's headers are, our own declarations are held against them.
+find_path(TANDEM_CUDA_HEADERS nvrtc.h
+  HINTS $ENV{CUDA_PATH}/include $ENV{CUDA_HOME}/include
+  PATHS /usr/local/cuda/include)
+if(TANDEM_CUDA_HEADERS)
+  set_source_files_properties(${tests_dir}/device/cuda/declarations_test.cpp PROPERTIES
+    INCLUDE_DIRECTORIES ${TANDEM_CUDA_HEADERS})
+endif()
 
 # A process of its own, for tests that kill it: see tests/checkpoint/trainer.cpp.
 add_executable(tandem_checkpoint_trainer ${tests_dir}/checkpoint/trainer.cpp)

@@ -15,6 +15,8 @@ struct DeviceListOptions {
   int logical_cpus = 0;
   bool opencl_cpu = false;
   int test_gpus = 0;
+  bool links = false;
+  bool libraries = false;
 };
 
 std::string bytes_text(size_t bytes) {
@@ -46,6 +48,22 @@ std::string memory_of(const config::LogicalDevice& device) {
   return bytes_text(physical_of(device).memory) + (parts > 1 ? ", shared" : "");
 }
 
+void list_links() {
+  const auto links = config::list_device_links();
+  if (links.empty()) std::printf("there are no links: they are between two GPUs\n");
+  for (const auto& [from, to, kind] : links) {
+    std::printf("%s -> %s  %s\n", from.c_str(), to.c_str(), kind.c_str());
+  }
+}
+
+void list_libraries() {
+  for (const auto& library : config::list_libraries()) {
+    std::printf(
+        "%s: %s\n", library.name.c_str(),
+        library.missing.empty() ? library.found.c_str() : ("missing" + library.missing).c_str());
+  }
+}
+
 void list(const DeviceListOptions& options) {
   if (options.logical_cpus > 0) {
     config::set_logical_cpus(
@@ -65,6 +83,8 @@ void list(const DeviceListOptions& options) {
     std::printf("not used: %s (%s): %s\n", device.hardware.c_str(), device.backend.c_str(),
                 device.reason.c_str());
   }
+  if (options.links) list_links();
+  if (options.libraries) list_libraries();
 }
 
 }  // namespace
@@ -78,6 +98,9 @@ void add_devices(CLI::App& program) {
                     "Counts CPUs among the devices of OpenCL (PoCL) as GPUs");
   command->add_option("--test-gpus", options->test_gpus, "Adds so many test devices")
       ->check(CLI::Range(0, 64));
+  command->add_flag("--links", options->links, "Shows how bytes get from each GPU to each other");
+  command->add_flag("--libraries", options->libraries,
+                    "Shows which libraries of GPUs were found; loads them");
   command->callback([options] { list(*options); });
 }
 

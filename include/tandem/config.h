@@ -65,6 +65,30 @@ struct UnusableDevice {
 };
 TANDEM_API std::vector<UnusableDevice> list_unusable_devices();
 
+/// How bytes get from one GPU to another, both by their names as logical devices.
+struct DeviceLink {
+  std::string from;
+  std::string to;
+  /// "NVLink"; "PCIe", where one reads the other's memory by it; "driver", where their driver
+  /// copies by a way of its own; "same device", of which both are parts; "host", where bytes pass
+  /// through the host's memory.
+  std::string kind;
+};
+
+/// The links between all pairs of visible GPUs. Touches none of them.
+TANDEM_API std::vector<DeviceLink> list_device_links();
+
+/// A library that a backend finds at run time.
+struct BackendLibrary {
+  std::string backend;  ///< "cuda"
+  std::string name;     ///< "cuBLAS"
+  std::string found;    ///< "libcublas.so.13, version 13.0"; empty where it is missing.
+  std::string missing;  ///< What was looked for, and what was found instead.
+};
+
+/// The libraries of the backends whose devices there are. Loads them, which may take seconds.
+TANDEM_API std::vector<BackendLibrary> list_libraries();
+
 /// Devices of OpenCL that are CPUs (PoCL) count as GPUs, too. Off unless the environment variable
 /// TANDEM_OPENCL is `cpu`: they are good for trying out and testing what GPUs do, and slower than
 /// the CPU itself. Throws FailedPrecondition after a device has been used.
@@ -152,6 +176,12 @@ TANDEM_API DevicePolicy get_device_policy();
 /// random op, or a function with one, on another is FailedPrecondition. Cannot be turned off.
 TANDEM_API void enable_op_determinism();
 TANDEM_API bool is_op_determinism_enabled();
+
+/// Products and convolutions of float32 on NVIDIA's GPUs may round their operands to
+/// TensorFloat-32, which has 10 bits of mantissa, and are then several times as fast. Off unless
+/// set: results would no longer be those of other devices. May be changed at any time.
+TANDEM_API void enable_tensor_float_32_execution(bool enabled);
+TANDEM_API bool tensor_float_32_execution_enabled();
 
 /// How long a thread waits for another before the wait is an error. 120 seconds unless set.
 TANDEM_API void set_wait_deadline(std::chrono::nanoseconds deadline);

@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 
+#include "device/cuda/cuda_devices.h"
+#include "device/gpu/gpu_memory.h"
 #include "device/inventory.h"
 #include "device/settings.h"
 #include "tandem/error.h"
@@ -14,6 +17,7 @@ namespace {
 using devices::Inventory;
 using devices::settings;
 
+std::atomic<bool> tensor_float_32{false};
 std::atomic<int64_t> wait_deadline_ns{120'000'000'000};
 
 void set_configurations(const char* function, const std::string& name,
@@ -44,6 +48,21 @@ devices::DevicePtr find_named(const char* function, std::string_view name) {
                              spec.str(), devices::device_names()));
 }
 
+std::string link_text(const devices::gpu::Driver& from, const devices::gpu::Driver& to) {
+  if (&from == &to) return "same device";
+  switch (from.link_to(to)) {
+    case devices::gpu::Link::nvlink:
+      return "NVLink";
+    case devices::gpu::Link::pcie:
+      return "PCIe";
+    case devices::gpu::Link::driver:
+      return "driver";
+    case devices::gpu::Link::host:
+      break;
+  }
+  return "host";
+}
+
 }  // namespace
 
 std::vector<PhysicalDevice> list_physical_devices(std::string_view type) {
@@ -55,6 +74,27 @@ std::vector<LogicalDevice> list_logical_devices(std::string_view type) {
 }
 
 std::vector<UnusableDevice> list_unusable_devices() { return Inventory::instance().unusable(); }
+
+std::vector<DeviceLink> list_device_links() {
+  std::vector<std::pair<std::string, const devices::gpu::Driver*>> gpus;
+  for (const devices::DevicePtr& device : Inventory::instance().devices(false)) {
+    const auto* const memory = dynamic_cast<devices::gpu::GpuMemory*>(&device->space());
+    if (memory != nullptr) gpus.emplace_back(device->name(), &memory->driver());
+  }
+  std::vector<DeviceLink> links;
+  for (const auto& [from, from_driver] : gpus) {
+    for (const auto& [to, to_driver] : gpus) {
+      if (from != to) links.push_back({from, to, link_text(*from_driver, *to_driver)});
+    }
+  }
+  return links;
+}
+
+std::vector<BackendLibrary> list_libraries() {
+  const auto gpus = list_physical_devices("GPU");
+  if (std::ranges::find(gpus, "cuda", &PhysicalDevice::backend) == gpus.end()) return {};
+  return devices::cuda::list_libraries();
+}
 
 void set_opencl_cpus(bool enabled) { Inventory::instance().set_opencl_cpus(enabled); }
 
@@ -105,6 +145,9 @@ void set_device_policy(DevicePolicy policy) { settings.policy = policy; }
 DevicePolicy get_device_policy() { return settings.policy; }
 void enable_op_determinism() { settings.deterministic = true; }
 bool is_op_determinism_enabled() { return settings.deterministic; }
+
+void enable_tensor_float_32_execution(bool enabled) { tensor_float_32 = enabled; }
+bool tensor_float_32_execution_enabled() { return tensor_float_32; }
 
 void set_wait_deadline(std::chrono::nanoseconds deadline) {
   if (deadline.count() <= 0)

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "device/cpu/cpu_device.h"
+#include "device/cuda/cuda_devices.h"
 #include "device/opencl/opencl_devices.h"
 #include "tandem/error.h"
 
@@ -17,8 +18,8 @@ namespace {
 using config::LogicalDeviceConfiguration;
 using config::PhysicalDevice;
 
-/// Every backend that finds devices by itself.
-constexpr Found (*kBackends[])(const Search&) = {opencl::find_devices};
+/// Every backend that finds devices by itself. Those that are found by several are of the first.
+constexpr Found (*kBackends[])(const Search&) = {cuda::find_devices, opencl::find_devices};
 
 bool is_of(const PhysicalDevice& device, std::string_view type) {
   return type.empty() || device.type == type;
@@ -74,9 +75,13 @@ std::unique_lock<std::mutex> Inventory::discovered() {
 }
 
 void Inventory::discover() {
+  Search search = search_;
   for (const auto find : kBackends) {
-    Found found = find(search_);
-    for (Physical& physical : found.usable) add_entry(std::move(physical));
+    Found found = find(search);
+    for (Physical& physical : found.usable) {
+      search.found_vendors.insert(physical.description.vendor);
+      add_entry(std::move(physical));
+    }
     std::ranges::move(found.unusable, std::back_inserter(unusable_));
   }
   discovered_ = true;

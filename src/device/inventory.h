@@ -6,6 +6,8 @@
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
+#include <string>
 
 #include "device/logical_device.h"
 #include "tandem/config.h"
@@ -24,6 +26,9 @@ struct Physical {
 /// What backends look for.
 struct Search {
   std::optional<bool> opencl_cpus{};  ///< See config::set_opencl_cpus(); as the environment says.
+  /// Whose devices a backend before has found. Another that finds devices of everybody leaves
+  /// theirs out, as they would be the same ones.
+  std::set<std::string> found_vendors{};
 };
 
 /// What a backend has found.

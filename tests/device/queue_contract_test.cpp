@@ -8,6 +8,7 @@
 #include "device/test/late_queue.h"
 #include "device/test/test_device.h"
 #include "device/transfer.h"
+#include "harness/cuda.h"
 #include "harness/fresh_devices.h"
 #include "harness/opencl.h"
 #include "harness/throws.h"
@@ -40,6 +41,7 @@ void add_test_gpus(std::chrono::microseconds delay) {
 class QueueContract : public testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
+    if (std::string_view(GetParam().name).starts_with("cuda")) TANDEM_SKIP_WITHOUT_NVRTC();
     reset_devices();
     GetParam().add();
     first = find_device(DeviceSpec::parse(GetParam().first));
@@ -200,7 +202,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Kind{"test", [] { add_test_gpus(0us); }, "/GPU:0", "/GPU:1"},
                     Kind{"test_late", [] { add_test_gpus(100us); }, "/GPU:0", "/GPU:1"},
                     Kind{"opencl", [] { harness::use_opencl(); }, "/GPU:0", "/GPU:1"},
-                    Kind{"opencl_apart", [] { harness::use_opencl_apart(); }, "/GPU:0", "/GPU:1"}),
+                    Kind{"opencl_apart", [] { harness::use_opencl_apart(); }, "/GPU:0", "/GPU:1"},
+                    Kind{"cuda", [] { harness::use_cuda(); }, "/GPU:0", "/GPU:1"},
+                    Kind{"cuda_serial", [] { harness::use_cuda(gpu::KernelForm::serial); },
+                         "/GPU:0", "/GPU:1"}),
     [](const auto& info) { return info.param.name; });
 
 using Devices = harness::FreshDevices;

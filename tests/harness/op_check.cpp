@@ -9,6 +9,7 @@
 #include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/classifier.h"
+#include "harness/cuda.h"
 #include "harness/opencl.h"
 #include "harness/without.h"
 
@@ -180,18 +181,24 @@ void check_replicas(const OpRow& row, const Tensors& inputs) {
   expect_near(joined, row.expected, row.tolerance, row.name + " on two replicas");
 }
 
-/// On an OpenCL device, with kernels in the form that it takes and in the form of real GPUs.
+/// On OpenCL devices, with kernels in the form that they take and in the form of real GPUs, and on
+/// doubles of CUDA devices, whose threads run from the first to the last and the other way round.
 void check_on_gpu(const OpRow& row, const std::vector<Plain>& plain, const Outcome& wanted) {
-  for (const KernelForm form : {KernelForm::serial, KernelForm::parallel}) {
-    const std::string on = form == KernelForm::serial ? " on OpenCL" : " on OpenCL, parallel form";
-    with_devices([&] { use_opencl(form); },
-                 [&] {
-                   const Tensors inputs = tensors_of(plain);
-                   expect_outcome(row, outcome(row, inputs, weights_of(row)), wanted, on);
-                   expect_outcome(row, call_traced(row, inputs), wanted, " traced" + on);
-                   if (row.float32_tolerance > 0) check_float32(row, inputs);
-                 });
-  }
+  const auto check = [&](const std::function<void()>& use, const std::string& on) {
+    with_devices(use, [&] {
+      const Tensors inputs = tensors_of(plain);
+      expect_outcome(row, outcome(row, inputs, weights_of(row)), wanted, on);
+      const CudaDoubleSetting reverse("reverse", 1, 0);
+      expect_outcome(row, call_traced(row, inputs), wanted, " traced" + on);
+      if (row.float32_tolerance > 0) check_float32(row, inputs);
+    });
+  };
+  check([] { use_opencl(KernelForm::serial); }, " on OpenCL");
+  check([] { use_opencl(KernelForm::parallel); }, " on OpenCL, parallel form");
+  constexpr int64_t kSmall = 1024;  // A double runs each instruction of each thread.
+  int64_t elements = 0;
+  for (const Tensor& input : row.inputs) elements += input.shape().count();
+  if (has_nvrtc() && elements <= kSmall) check([] { use_cuda(); }, " on CUDA");
 }
 
 }  // namespace

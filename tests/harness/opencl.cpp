@@ -7,13 +7,21 @@
 
 namespace tandem::harness {
 
-/// Read when PoCL's platform is opened and when the first kernel is compiled. All tests share what
-/// has been compiled, and leave their kernels' texts for the test that tries other compilers.
+/// Read when PoCL's platform is opened and when the first kernel is compiled.
 void set_opencl_environment() {
   setenv("POCL_DEVICES", "pthread pthread", 0);
   setenv("POCL_CACHE_DIR", TANDEM_BINARY_DIR "/pocl", 0);
+  share_kernels();
+}
+
+void share_kernels() {
   setenv("TANDEM_KERNEL_CACHE", TANDEM_BINARY_DIR "/kernels", 0);
   setenv("TANDEM_KERNEL_TEXTS", TANDEM_BINARY_DIR "/kernel_texts", 0);
+}
+
+std::string kernel_texts() {
+  share_kernels();
+  return std::getenv("TANDEM_KERNEL_TEXTS");
 }
 
 void use_opencl(KernelForm form) {

@@ -18,6 +18,8 @@
 #include <string_view>
 #include <vector>
 
+#include "device/gpu/vendor_library.h"
+
 namespace tandem::devices::gpu {
 
 /// What is known of a device before it is opened.
@@ -40,12 +42,12 @@ enum class KernelForm {
   parallel,  ///< Items take elements in turn, and a group of them a row: GPUs.
 };
 
-/// What the device calls an allocation.
-using Memory = void*;
-
-struct Location {
-  Memory memory = nullptr;
-  size_t offset = 0;
+/// How bytes get from one device to another.
+enum class Link {
+  host,    ///< Through the host's memory.
+  driver,  ///< As their driver does it.
+  pcie,    ///< One reads the other's memory, by PCI Express,
+  nvlink,  ///< or by a faster link.
 };
 
 /// A kernel that can be launched.
@@ -157,6 +159,15 @@ class Driver {
 
   /// Copies and waits work between the two without the host.
   virtual bool reaches(const Driver& other) const = 0;
+
+  /// How bytes get to `other`.
+  virtual Link link_to(const Driver& other) const {
+    return reaches(other) ? Link::driver : Link::host;
+  }
+
+  /// Libraries of the device's vendor. Null where there is none: Tandem's own kernels serve.
+  virtual std::shared_ptr<ProductLibrary> products() { return nullptr; }
+  virtual std::shared_ptr<ConvolutionLibrary> convolutions() { return nullptr; }
 };
 
 using DriverPtr = std::shared_ptr<Driver>;

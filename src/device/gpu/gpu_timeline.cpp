@@ -118,7 +118,11 @@ GpuTimeline::Marked GpuTimeline::make_mark() {
   marked.ticket = last_;
   marked.has_fault = is_risky_;
   if (is_risky_) {
-    if (!marked.fault) marked.fault = std::make_shared<FaultWord>();
+    if (!marked.fault) {
+      // A read to other memory of the host would wait for all commands before it, on some devices.
+      const auto room = memory_->driver().staging(sizeof(FaultWord));
+      marked.fault = std::shared_ptr<FaultWord>(room, new (room.get()) FaultWord);
+    }
     stream_->read(marked.fault.get(), {fault_words_, 0}, sizeof(FaultWord));
     is_risky_ = false;
   }

@@ -60,7 +60,9 @@ Found find_devices(const Search& search) {
 Found devices_of(const std::vector<gpu::DriverPtr>& drivers, bool with_cpus) {
   Found found;
   const auto counts = [&](const gpu::DriverPtr& driver) {
-    return with_cpus || !driver->description().is_cpu;
+    const gpu::Description& description = driver->description();
+    if (search.found_vendors.contains(description.vendor)) return false;
+    return with_cpus || !description.is_cpu;
   };
   const auto sharing = std::ranges::count_if(drivers, [&](const gpu::DriverPtr& driver) {
     return counts(driver) && driver->description().shares_host_memory;

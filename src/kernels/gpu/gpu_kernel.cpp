@@ -7,6 +7,7 @@
 
 #include "core/named_error.h"
 #include "device/gpu/dialect.h"
+#include "kernels/gpu/library_call.h"
 #include "op/cost.h"
 
 namespace tandem::kernels::gpu {
@@ -171,6 +172,11 @@ void Call::issue(const Grid& grid) {
                             if (may_find_fault_) arguments_[ticket_].bits = ticket;
                             stream.launch(kernel, grid, {arguments_, count_});
                           });
+}
+
+void issue_library_call(const Launch& launch, const std::function<void(Stream&)>& call) {
+  auto& queue = static_cast<GpuQueue&>(*launch.queue);
+  queue.timeline().issue(label, {}, [&](Stream& stream, uint64_t) { call(stream); });
 }
 
 void add_kernel(op::BackendKernels& kernels, std::string_view op, std::vector<DType> dtypes,

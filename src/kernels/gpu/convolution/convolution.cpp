@@ -14,6 +14,7 @@ ExecutablePtr prepare(ConvolutionPass pass, const Signature& s, const Device& de
     });
   }
   if (auto found = prepare_depthwise_convolution(pass, shape, device)) return found;
+  if (auto found = prepare_library_convolution(pass, shape, device)) return found;
   return prepare_patch_convolution(pass, shape, device);
 }
 

@@ -2,6 +2,9 @@
 
 namespace tandem::kernels::gpu {
 
-ProductsPtr products_for(const Device& device, DType dtype) { return own_products(device, dtype); }
+ProductsPtr products_for(const Device& device, DType dtype) {
+  if (auto found = library_products(device, dtype)) return found;
+  return own_products(device, dtype);
+}
 
 }  // namespace tandem::kernels::gpu

@@ -1,0 +1,27 @@
+#include "device/cuda/cuda_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include "device/cuda/cuda_nvrtc.h"
+
+namespace tandem::devices::cuda {
+
+LoadedLibrary load_library(const DriverApi& driver, std::span<const LibraryName> names) {
+  int version = 0;
+  driver.check(driver.cuDriverGetVersion(&version), "cuDriverGetVersion");
+  std::string looked_for;
+  for (const auto& [soname, least_driver] : names) {
+    if (version < least_driver) {
+      looked_for += fmt::format("\n  {} needs a driver for CUDA {}, and this one is for {}", soname,
+                                version_text(least_driver), version_text(version));
+      continue;
+    }
+    const std::string path = driver.folder.empty() ? soname : driver.folder + "/" + soname;
+    if (void* const handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, soname};
+    looked_for += fmt::format("\n  {} cannot be loaded ({})", soname, dlerror());
+  }
+  return {nullptr, {}, looked_for};
+}
+
+}  // namespace tandem::devices::cuda
