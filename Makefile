@@ -36,7 +36,7 @@ PYTHON := -DTANDEM_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
 venv = mkdir -p $(BUILD) && scripts/make-venv.sh $(VENV) $(BUILD)
 
 .PHONY: build python test soak demo bench peers interop check check-folders check-names check-docs check-format check-cppcheck check-tidy \
-        format install uninstall test-asan test-tsan test-clang test-aarch64 clean help
+        format install uninstall test-asan test-tsan test-clang test-aarch64 test-cuda clean help
 
 build:
 	@$(DEPS) build
@@ -161,6 +161,12 @@ test-aarch64:
 	@$(call build,build-aarch64,--toolchain cmake/aarch64.cmake -DTANDEM_TOOL=OFF -DTANDEM_EXAMPLES=OFF,$(AARCH64_TESTS:%=tandem_test_%))
 	@$(call ctest,build-aarch64,1800) $(quick)
 
+# For owners of an NVIDIA GPU: see scripts/test-cuda.sh.
+test-cuda:
+	@$(DEPS) build
+	@$(call build,$(BUILD),$(HERE),all)
+	@scripts/test-cuda.sh $(BUILD) $(PEERS)
+
 clean:
 	@rm -rf $(BUILD) build-check build-asan build-tsan build-clang build-aarch64
 
@@ -180,4 +186,5 @@ help:
 	@echo 'make test-asan test-tsan    the tests with address+undefined, with thread sanitizer'
 	@echo 'make test-clang             the tests built with clang'
 	@echo 'make test-aarch64           the tests of core, kernels and ops for 64-bit ARM, under qemu'
+	@echo 'make test-cuda [PEERS=..]   on a machine with an NVIDIA GPU: the suites on it, figures, and a report to send'
 	@echo 'make clean'

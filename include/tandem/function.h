@@ -92,6 +92,10 @@ class TANDEM_API FlatFunction {
   /// a number below 0 or above 2^40.
   MemoryPlan memory_plan(int64_t rows) const;
 
+  /// A table of numbers of rows against the memory that a run takes on each device, for people.
+  /// Throws as memory_plan does.
+  std::string memory_table(const std::vector<int64_t>& rows) const;
+
   const std::shared_ptr<graph::FunctionBody>& body() const { return body_; }
 
  protected:

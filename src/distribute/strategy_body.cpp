@@ -87,6 +87,28 @@ graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
   std::unique_lock<std::mutex> turn;
   if (workers_) turn = workers_->lock();
   const BatchRows batch = rows_of(arguments);
+  const graph::ConcreteFunctionPtr concrete = find_or_compile(self, f, list, batch);
+  const graph::RunArguments run{
+      .tensors = list, .shards = batch.shards, .global_rows = batch.global_rows};
+  if (!workers_) return f.body()->run(*concrete, run);
+  try {
+    workers_->enter(concrete, batch.global_rows);
+    return f.body()->run(*concrete, run);
+  } catch (...) {
+    workers_->abort_with_current_error();
+    throw;
+  }
+}
+
+void Strategy::Body::compile(const Strategy& self, const FlatFunction& f,
+                             std::span<const PerReplica> arguments) const {
+  find_or_compile(self, f, listed(arguments), rows_of(arguments));
+}
+
+graph::ConcreteFunctionPtr Strategy::Body::find_or_compile(const Strategy& self,
+                                                           const FlatFunction& f,
+                                                           std::span<const graph::Argument> list,
+                                                           const BatchRows& batch) const {
   graph::Arguments given{.tensors = list,
                          .rows = common_rows(batch.shards, batch.global_rows, replicas())};
   if (std::ranges::any_of(list, &graph::Argument::differs)) {
@@ -99,16 +121,7 @@ graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
     concrete = f.body()->find_or_compile(given, {.replicas = replicas_});
   }
   check_types(*concrete, list);
-  const graph::RunArguments run{
-      .tensors = list, .shards = batch.shards, .global_rows = batch.global_rows};
-  if (!workers_) return f.body()->run(*concrete, run);
-  try {
-    workers_->enter(concrete, batch.global_rows);
-    return f.body()->run(*concrete, run);
-  } catch (...) {
-    workers_->abort_with_current_error();
-    throw;
-  }
+  return concrete;
 }
 
 std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {

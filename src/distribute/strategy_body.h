@@ -44,6 +44,10 @@ class Strategy::Body {
   graph::Results run(const Strategy& self, const FlatFunction& f,
                      std::span<const PerReplica> arguments) const;
 
+  /// Compiles `f` for such arguments, as run() does, and runs nothing.
+  void compile(const Strategy& self, const FlatFunction& f,
+               std::span<const PerReplica> arguments) const;
+
   /// A list of tensors that nobody else holds any more, or a new one.
   std::shared_ptr<Tensors> recycled_list() const;
 
@@ -53,6 +57,9 @@ class Strategy::Body {
   BatchRows rows_of(std::span<const PerReplica> arguments) const;
   int64_t own_rows_of(std::span<const PerReplica> arguments, int replica) const;
   BatchPlace place_of(std::span<const PerReplica> arguments, int64_t own_rows) const;
+  graph::ConcreteFunctionPtr find_or_compile(const Strategy& self, const FlatFunction& f,
+                                             std::span<const graph::Argument> list,
+                                             const BatchRows& batch) const;
   void check_types(const graph::ConcreteFunction& concrete,
                    std::span<const graph::Argument> arguments) const;
 

@@ -85,6 +85,23 @@ void bind_argument(BoundReplica& replica, size_t index, const Argument& argument
   }
 }
 
+/// What an error of memory adds: the largest number of rows, below `rows`, whose memory would still
+/// be there. Nothing where the device has no limit, or where the memory is not that of rows.
+std::string fitting_rows(devices::Device& device, int64_t rows,
+                         const std::function<size_t(int64_t)>& arena_bytes) {
+  const devices::AllocatorStatistics info = device.allocator().info();
+  const auto room = [](size_t bytes) { return devices::Allocator::rounded(bytes); };
+  if (info.limit == 0 || rows <= 1 || room(arena_bytes(1)) == room(arena_bytes(rows))) return {};
+  const size_t free = info.limit - std::min(info.limit, info.current);
+  int64_t fits = 0;
+  for (int64_t too_many = rows; too_many - fits > 1;) {
+    const int64_t middle = fits + (too_many - fits) / 2;
+    (room(arena_bytes(middle)) <= free ? fits : too_many) = middle;
+  }
+  if (fits == 0) return "; a single row would not fit either";
+  return fmt::format("; of {} rows on this device, {} would fit", rows, fits);
+}
+
 }  // namespace
 
 std::shared_ptr<const Plan> Plans::find(const BoundReplica& replica, int64_t rows) const {
@@ -224,7 +241,14 @@ void Execution::bind_arena(BoundReplica& replica, Instance& instance) const {
     replica.arena.reset();
     replica.arena_bytes = 0;
     const auto elements = static_cast<int64_t>(std::min<size_t>(needed, Shape::kMaxCount));
-    replica.arena = std::make_shared<Buffer>(replica.device, needed, DType::uint8, Shape{elements});
+    try {
+      replica.arena =
+          std::make_shared<Buffer>(replica.device, needed, DType::uint8, Shape{elements});
+    } catch (const ResourceExhausted& error) {
+      const auto arena_for = [&](int64_t rows) { return plan_for(replica, rows)->arena_bytes; };
+      throw ResourceExhausted(error.what() +
+                              fitting_rows(*replica.device, instance.plan->rows, arena_for));
+    }
     replica.arena_bytes = needed;
     ++replica.arena_generation;
   }

@@ -68,6 +68,26 @@ int FlatFunction::trace_count() const { return body_->trace_count(); }
 std::string FlatFunction::explain() const { return body_->explain(); }
 MemoryPlan FlatFunction::memory_plan(int64_t rows) const { return body_->memory_plan(rows); }
 
+std::string FlatFunction::memory_table(const std::vector<int64_t>& rows) const {
+  constexpr double kMiB = 1 << 20;
+  std::string table;
+  for (const int64_t count : rows) {
+    const MemoryPlan plan = memory_plan(count);
+    if (table.empty()) {
+      table = fmt::format("{:>10}", "rows");
+      for (const MemoryPlan::Device& device : plan.devices)
+        table += fmt::format("  {:>16}", device.name);
+      table += "\n";
+    }
+    table += fmt::format("{:>10}", count);
+    for (const MemoryPlan::Device& device : plan.devices) {
+      table += fmt::format("  {:>12.2f} MiB", static_cast<double>(device.bytes()) / kMiB);
+    }
+    table += "\n";
+  }
+  return table;
+}
+
 struct InitScope::Held {
   std::vector<op::Recorder*> tapes;
   graph::Trace::Suspension suspension;

@@ -140,5 +140,44 @@ TEST_F(MemoryPlanTest, HoldsForReplicas) {
   }
 }
 
+TEST_F(MemoryPlanTest, ATableHasARowForEachNumberOfRows) {
+  const Tensor w = fill({8, 32}, 0.5);
+  const auto f = function([&](const Tensor& x) { return matmul(x, w) * 2.0; });
+  f.trace(fill({4, 8}, 0.5));
+  const std::string table = f.memory_table({1, 16, 1024});
+  EXPECT_NE(table.find("/device:CPU:0"), std::string::npos) << table;
+  EXPECT_NE(table.find("\n      1024  "), std::string::npos) << table;
+  EXPECT_EQ(std::ranges::count(table, '\n'), 4) << table;
+}
+
+TEST_F(MemoryPlanTest, AnErrorOfMemorySaysHowManyRowsWouldFit) {
+  constexpr size_t kLimit = 1 << 20;
+  config::add_test_device();
+  config::set_logical_device_configuration(config::list_physical_devices("GPU")[0],
+                                           {{.memory_limit = kLimit}});
+  const auto scope = device("/GPU:0");
+  const Tensor w = fill({256, 256}, 0.5f, DType::float32);
+  const auto f = function([&](const Tensor& x) {
+    const Tensor wide = tile(x, {1, 64});
+    return reduce_sum(matmul(wide, w));
+  });
+  const auto run = [&](int64_t rows) {
+    return f(fill({rows, 4}, 0.5f, DType::float32)).item<float>();
+  };
+  std::string message;
+  try {
+    run(1000);
+  } catch (const ResourceExhausted& error) {
+    message = error.what();
+  }
+  const std::string_view begin = "; of 1000 rows on this device, ";
+  const size_t at = message.find(begin);
+  ASSERT_NE(at, std::string::npos) << message;
+  EXPECT_NE(message.find("largest live tensors"), std::string::npos) << message;
+  const int64_t rows = std::stoll(message.substr(at + begin.size()));
+  EXPECT_GT(rows, 10);
+  EXPECT_GT(run(rows), 0);
+}
+
 }  // namespace
 }  // namespace tandem

@@ -62,9 +62,14 @@ struct ValidationData {
   std::optional<data::Dataset> batches{};  ///< A data set in place of the arrays.
 };
 
+/// A batch size that fit finds before the first step: the largest power of two, at most the number
+/// of samples, with which the memory of a step stays within 90 % of each device's limit. It is
+/// logged.
+inline constexpr int64_t automatic = -1;
+
 struct FitOptions {
-  /// The rows of a batch of arrays, over all replicas. Unless given it is 32 or, with
-  /// steps_per_epoch, what makes so many steps of the arrays.
+  /// The rows of a batch of arrays, over all replicas, or `automatic`. Unless given it is 32 or,
+  /// with steps_per_epoch, what makes so many steps of the arrays.
   std::optional<int64_t> batch_size{};
   int epochs = 1;  ///< The number of the last one, as counted from `initial_epoch`.
   Verbose verbose = Verbose::automatic;

@@ -62,6 +62,12 @@ class CudaEvent final : public gpu::Mark {
     return time;
   }
 
+  /// From now on it stands behind the stream's commands so far.
+  void record(CUstream stream) {
+    const Current current(*context_);
+    context_->api().check(context_->api().cuEventRecord(event_, stream), "cuEventRecord");
+  }
+
   CUevent get() const { return event_; }
 
  private:
@@ -244,7 +250,11 @@ class CudaStream final : public gpu::Stream, public LibraryStream {
     });
   }
 
-  std::shared_ptr<gpu::Mark> mark() override { return record(CU_EVENT_DISABLE_TIMING); }
+  std::shared_ptr<gpu::Mark> mark(std::shared_ptr<gpu::Mark> used) override {
+    if (!used) return record(CU_EVENT_DISABLE_TIMING);
+    static_cast<CudaEvent&>(*used).record(stream_);
+    return used;
+  }
 
   void wait(const gpu::Mark& mark) override {
     const Current current(*context_);

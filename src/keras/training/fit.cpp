@@ -15,6 +15,7 @@
 #include "keras/training/step_summary.h"
 #include "keras/training/worker_agreement.h"
 #include "tandem/error.h"
+#include "tandem/log.h"
 #include "tandem/ops.h"
 
 namespace tandem::keras {
@@ -209,6 +210,25 @@ EpochBatches validation_batches(const Model& model, const Trainer& trainer,
   return {words, samples.slices().batch(size), steps, span};
 }
 
+/// Tells in the log what was chosen.
+int64_t automatic_batch_size(Trainer& trainer, const Samples& samples, const FitOptions& options) {
+  if (options.steps_per_epoch) {
+    throw InvalidArgument(
+        "fit: batch_size is automatic and steps_per_epoch is given; one of them decides");
+  }
+  // Two rows for each replica, so that a number of rows is nothing that the shapes have anyway.
+  const int64_t rows = samples.rows("fit");
+  const int64_t some = std::min<int64_t>(rows, 2 * trainer.strategy().num_replicas_in_sync());
+  const Samples part = samples.part(0, some);
+  Tensors batch = part.x;
+  batch.insert(batch.end(), part.y.begin(), part.y.end());
+  if (part.weight.defined()) batch.push_back(part.weight);
+  const int64_t size = trainer.largest_batch(batch, rows);
+  logging::write(logging::Level::info,
+                 fmt::format("fit: batch_size is automatic: {} of {} rows", size, rows));
+  return size;
+}
+
 void check_no_arrays(const FitOptions& options) {
   const auto refuse = [](const char* option, const char* instead) {
     throw InvalidArgument(fmt::format("fit: {} goes with arrays; {}", option, instead));
@@ -216,6 +236,7 @@ void check_no_arrays(const FitOptions& options) {
   if (!options.class_weight.empty()) refuse("class_weight", "put weights into the data set");
   if (options.sample_weight.defined()) refuse("sample_weight", "put weights into the data set");
   if (options.validation_split > 0) refuse("validation_split", "give validation_data");
+  if (options.batch_size == automatic) refuse("batch_size automatic", "batch the data set");
 }
 
 }  // namespace
@@ -238,7 +259,7 @@ History Model::fit(const Tensor& x, const Tensor& y, const FitOptions& options) 
 }
 
 History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options) const {
-  const Trainer& trainer = this->trainer("fit");
+  Trainer& trainer = this->trainer("fit");
   check(options);
   // The order of the samples is drawn below, the same by all processes.
   if (const auto* workers = trainer.strategy().body().workers()) workers->take_random_state();
@@ -258,8 +279,11 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
     samples.weight =
         samples.weight.defined() ? cast(samples.weight, DType::float32) * by_class : by_class;
   }
+  if (options.batch_size == automatic) {
+    inner.batch_size = automatic_batch_size(trainer, samples, options);
+  }
   const int64_t batch_size =
-      batch_size_of("fit", options.batch_size, options.steps_per_epoch, samples.rows("fit"));
+      batch_size_of("fit", inner.batch_size, options.steps_per_epoch, samples.rows("fit"));
   Dataset each = samples.slices();
   if (options.shuffle) each = each.shuffle(used);
   inner.class_weight.clear();

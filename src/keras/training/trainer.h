@@ -30,6 +30,11 @@ class Trainer {
   void train(const Tensors& batch, std::optional<int64_t> global_rows = {});
   void evaluate(const Tensors& batch, std::optional<int64_t> global_rows = {});
 
+  /// The largest power of two, at most `rows`, with which a step of training stays within 90 % of
+  /// the memory limit of each device. `batch` is some of the rows, as train() takes them; nothing
+  /// is trained. Throws ResourceExhausted where a single row is too much.
+  int64_t largest_batch(const Tensors& batch, int64_t rows);
+
   /// The metrics since the last reset. Waits for the device.
   Logs logs() const;
   void reset();
