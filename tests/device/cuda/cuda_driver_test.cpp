@@ -60,7 +60,7 @@ class Bench {
     std::memcpy(values.data(), staging.get(), count * sizeof(T));
     return values;
   }
-  void finish() { ASSERT_TRUE(gpu::wait_for(*stream->mark(), core::Clock::now() + 60s)); }
+  void finish() { ASSERT_TRUE(gpu::wait_for(*stream->mark(nullptr), core::Clock::now() + 60s)); }
 
   /// Compiles a kernel and launches it. Memory is a Location, everything else a number.
   template <class... Arguments>
@@ -436,7 +436,7 @@ void expect_lost(const char* body, const gpu::Grid& grid, const char* error) {
   const KernelArgument arguments[] = {{.memory = memory.memory}, {.bits = 0}, {.bits = 256}};
   bench.stream->launch(compiler.get(*kernel), grid, arguments);
   EXPECT_TRUE(throws<Unavailable>(
-      [&] { gpu::wait_for(*bench.stream->mark(), core::Clock::now() + 10s); }, {error}));
+      [&] { gpu::wait_for(*bench.stream->mark(nullptr), core::Clock::now() + 10s); }, {error}));
 }
 
 TEST_F(CudaDriver, AnAddressPastTheEndIsAnErrorThatTheNextWaitThrows) {
@@ -479,10 +479,10 @@ TEST_F(CudaDriver, MemoryIsOrderedWithCommandsOfEveryStream) {
     for (int i = 0; i < 50; ++i) {
       const gpu::Memory memory = driver->allocate(4096);
       one->fill({memory, 0}, static_cast<uint8_t>(i), 4096);
-      two->wait(*one->mark());
+      two->wait(*one->mark(nullptr));
       const auto landing = driver->staging(4096);
       two->read(landing.get(), {memory, 0}, 4096);
-      const auto mark = two->mark();
+      const auto mark = two->mark(nullptr);
       driver->release(memory);  // The read has not run yet.
       ASSERT_TRUE(gpu::wait_for(*mark, core::Clock::now() + 10s));
       ASSERT_EQ(landing[4095], static_cast<char>(i));
@@ -516,7 +516,7 @@ TEST_F(CudaDriver, DevicesCopyToEachOtherWithAndWithoutALink) {
     Bench two(drivers[1]);
     const Location from = one.put(std::vector<int>{1, 2, 3});
     const Location to = two.put(std::vector<int>{0, 0, 0});
-    two.stream->wait(*one.stream->mark());
+    two.stream->wait(*one.stream->mark(nullptr));
     two.stream->copy(to, from, 12);
     EXPECT_EQ(two.get<int>(to, 3), (std::vector<int>{1, 2, 3}));
   }
@@ -564,8 +564,8 @@ TEST_F(CudaDriver, AFailingCallIsNamed) {
       {"cuMemcpyDtoHAsync", [](Bench& b, const Location& m) { b.stream->read(&b, m, 8); }},
       {"cuMemcpyDtoDAsync", [](Bench& b, const Location& m) { b.stream->copy(m, m, 8); }},
       {"cuMemsetD8Async", [](Bench& b, const Location& m) { b.stream->fill(m, 0, 8); }},
-      {"cuEventCreate", [](Bench& b, const Location&) { b.stream->mark(); }},
-      {"cuEventRecord", [](Bench& b, const Location&) { b.stream->mark(); }},
+      {"cuEventCreate", [](Bench& b, const Location&) { b.stream->mark(nullptr); }},
+      {"cuEventRecord", [](Bench& b, const Location&) { b.stream->mark(nullptr); }},
       {"cuStreamCreate", [](Bench& b, const Location&) { b.driver->create_stream(); }},
       {"cuMemHostAlloc", [](Bench& b, const Location&) { b.driver->staging(1 << 20); }},
   };
@@ -596,7 +596,7 @@ TEST_F(CudaDriver, ACommandThatFailsOnTheDeviceIsThrownByTheNextQuestion) {
   cuda_double::fail("fill", 1, CUDA_ERROR_LAUNCH_FAILED);
   bench.stream->fill(memory, 0, 4);
   EXPECT_TRUE(
-      throws<Unavailable>([&] { gpu::wait_for(*bench.stream->mark(), core::Clock::now() + 10s); },
+      throws<Unavailable>([&] { gpu::wait_for(*bench.stream->mark(nullptr), core::Clock::now() + 10s); },
                           {"CUDA_ERROR_LAUNCH_FAILED"}));
 }
 

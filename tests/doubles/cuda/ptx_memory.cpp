@@ -121,7 +121,7 @@ struct Greatest {
     return b > old ? b : old;
   }
 };
-struct Exchange {
+struct Replacement {
   template <class T>
   T operator()(T, T b, T) const {
     return b;
@@ -187,7 +187,7 @@ Step atomic_in(const Opcode& opcode) {
   if (opcode.has("add")) return atomic_of<kSpace, AddTo>(opcode.type);
   if (opcode.has("min")) return atomic_of<kSpace, Least>(opcode.type);
   if (opcode.has("max")) return atomic_of<kSpace, Greatest>(opcode.type);
-  if (opcode.has("exch")) return atomic_of<kSpace, Exchange>(opcode.type);
+  if (opcode.has("exch")) return atomic_of<kSpace, Replacement>(opcode.type);
   if (opcode.has("cas")) return atomic_of<kSpace, CompareAndSet>(opcode.type);
   if (opcode.has("and")) return atomic_of<kSpace, Bits<'&'>>(opcode.type);
   if (opcode.has("or")) return atomic_of<kSpace, Bits<'|'>>(opcode.type);
