@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <cstdlib>
 #include <filesystem>
 
@@ -54,15 +55,17 @@ Found find_devices(const Search& search) {
   const std::string_view asked = environment();
   const bool with_cpus = search.opencl_cpus.value_or(asked == "cpu");
   if (asked == "off" || !(with_cpus || may_have_gpu())) return {};
-  return devices_of(drivers(), with_cpus);
+  std::vector<gpu::DriverPtr> others;  // Those of vendors whose own backend has not found them.
+  std::ranges::copy_if(drivers(), std::back_inserter(others), [&](const gpu::DriverPtr& driver) {
+    return !search.found_vendors.contains(driver->description().vendor);
+  });
+  return devices_of(others, with_cpus);
 }
 
 Found devices_of(const std::vector<gpu::DriverPtr>& drivers, bool with_cpus) {
   Found found;
   const auto counts = [&](const gpu::DriverPtr& driver) {
-    const gpu::Description& description = driver->description();
-    if (search.found_vendors.contains(description.vendor)) return false;
-    return with_cpus || !description.is_cpu;
+    return with_cpus || !driver->description().is_cpu;
   };
   const auto sharing = std::ranges::count_if(drivers, [&](const gpu::DriverPtr& driver) {
     return counts(driver) && driver->description().shares_host_memory;
