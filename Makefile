@@ -59,14 +59,12 @@ soak:
 
 demo:
 	@$(DEPS) build
-	@$(venv)
-	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_demo)
+	@$(call build,$(BUILD),$(HERE),tandem_demo)
 	@$(BUILD)/bin/demo $(ARGS)
 
 bench:
 	@$(DEPS) build
-	@$(venv)
-	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_bench)
+	@$(call build,$(BUILD),$(HERE),tandem_bench)
 ifdef PEERS
 	@python3 bench/compare.py --bench $(BUILD)/bin/tandem-bench --peers $(PEERS) $(NAMES)
 else
