@@ -11,7 +11,7 @@ from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
 from conan.tools.files import copy
 from conan.tools.system.package_manager import Apt
 
-LIBRARIES = "libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev libleveldb-dev zlib1g-dev libcli11-dev"
+LIBRARIES = "libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev libleveldb-dev zlib1g-dev libcli11-dev nlohmann-json3-dev"
 
 
 class Tandem(ConanFile):

@@ -27,17 +27,20 @@ using Words = std::vector<std::string>;
 using Variables = std::map<std::string, std::string>;
 using Clock = std::chrono::steady_clock;
 
-/// A port that nobody listened at a moment ago.
+/// A port that nobody listens at, and that the system gives to no connection.
 int free_port() {
-  const int file = socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t length = sizeof address;
-  bind(file, reinterpret_cast<sockaddr*>(&address), length);
-  getsockname(file, reinterpret_cast<sockaddr*>(&address), &length);
-  close(file);
-  return ntohs(address.sin_port);
+  static std::mt19937 random(static_cast<unsigned>(getpid()));
+  for (;;) {
+    const int port = 12000 + static_cast<int>(random() % 18000);
+    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool free = bind(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(file);
+    if (free) return port;
+  }
 }
 
 Variables torchrun(int rank, int size, int port) {
