@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tandem/checkpoint.h"
+#include "tandem/cluster.h"
 #include "tandem/config.h"
 #include "tandem/control_flow.h"
 #include "tandem/data.h"
@@ -25,6 +26,7 @@
 #include "tandem/keras/schedules.h"
 #include "tandem/keras/training.h"
 #include "tandem/keras/utils.h"
+#include "tandem/launcher.h"
 #include "tandem/log.h"
 #include "tandem/npy.h"
 #include "tandem/ops.h"

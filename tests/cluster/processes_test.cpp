@@ -146,13 +146,14 @@ TEST(ClusterProcesses, StartByMpirun) {
 
 TEST(ClusterProcesses, AKilledRankIsNamedByAllOthers) {
   std::mt19937 random(3);
-  const int64_t rounds = harness::rounds(5, 200);
+  const int64_t rounds = harness::rounds(6, 200);
   for (int64_t i = 0; i < rounds; ++i) {
     const bool shared = i % 3 == 2;
     Ranks ranks = start(3, {"--steps", "1000000", "--count", i % 2 == 0 ? "2500" : "700000",
                             "--transport", shared ? "shm" : "tcp"});
     const int victim = static_cast<int>(i % 3);
-    if (i % 4 == 1) {  // While connections are made.
+    // While connections are made. UCX 1.13 itself may then abort over TCP.
+    if (shared && i % 2 == 1) {
       ASSERT_TRUE(ranks[victim].prints("this is rank")) << ranks[victim].printed();
     } else {
       ranks.wait_until_joined();
