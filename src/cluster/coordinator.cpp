@@ -310,6 +310,21 @@ void Coordinator::on_beat(Generation& generation, int rank, const Frame& frame) 
   member.step = frame.field(1);
   member.in_phase = frame.field(2);
   member.waits_for = frame.field(3);
+  member.exchange = frame.field(4);
+  member.signature = frame.field(5);
+  if (member.waits_for.empty()) return;
+  for (int r = 0; r < options_.size; ++r) {
+    const Membership& other = generation.members[static_cast<size_t>(r)];
+    if (other.waits_for.empty() || other.exchange != member.exchange ||
+        other.signature == member.signature) {
+      continue;
+    }
+    return decide(
+        generation, -1, "FailedPrecondition",
+        fmt::format("the ranks do not do the same: exchange #{} is {} on {}, and {} on {}",
+                    member.exchange, member.signature, describe(generation, rank), other.signature,
+                    describe(generation, r)));
+  }
 }
 
 void Coordinator::on_text(Generation& generation, int rank, const Frame& frame) {

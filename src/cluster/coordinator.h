@@ -72,7 +72,7 @@ class Coordinator {
     std::string host, process, task, address, from;
     Clock::time_point heard{};  // Its last heartbeat.
     bool beats = false;
-    std::string phase, step, in_phase, waits_for;
+    std::string phase, step, in_phase, waits_for, exchange, signature;
     Clock::time_point lost{};  // When its stream ended.
     bool probed = false, answers = false;
     Clock::time_point suspected{};  // When another rank lost its connection to it.

@@ -259,7 +259,7 @@ std::optional<Verdict> Member::verdict() const {
 }
 
 void Member::begin_beats(std::function<void(const Verdict&)> on_verdict,
-                         std::function<std::string()> waiting) {
+                         std::function<collective::Exchanger::Waiting()> waiting) {
   {
     const std::lock_guard lock(anchor_->mutex);
     on_verdict_ = std::move(on_verdict);
@@ -279,9 +279,10 @@ void Member::beat() {
     if (now - last > seconds(2)) heard_ = now;
     last = now;
     const auto in_phase = std::chrono::duration_cast<seconds>(now - phase_since_).count();
+    const auto waiting = waiting_ ? waiting_() : collective::Exchanger::Waiting{};
     const Frame frame{FrameType::beat,
-                      {phase_, std::to_string(step_), std::to_string(in_phase),
-                       waiting_ ? waiting_() : std::string()}};
+                      {phase_, std::to_string(step_), std::to_string(in_phase), waiting.text,
+                       std::to_string(waiting.number), waiting.signature}};
     if (beats_->known) beats_->stream->send(frame.encode());
     if (!verdict_ && !coordinator_left_) watch_coordinator(now, lock);
     anchor_->changed.wait_for(lock, kBeatEvery, [&] { return ending_; });

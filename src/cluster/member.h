@@ -58,7 +58,7 @@ class Member {
   /// Calls `on_verdict` once the group has ended by an error, on any thread; at once if it has.
   /// `waiting` says what this process waits for.
   void begin_beats(std::function<void(const Verdict&)> on_verdict,
-                   std::function<std::string()> waiting);
+                   std::function<collective::Exchanger::Waiting()> waiting);
 
   std::vector<std::string> gather_texts(std::string_view name, const std::string& text,
                                         std::chrono::nanoseconds timeout);
@@ -102,7 +102,7 @@ class Member {
   std::string refusal_;
   bool coordinator_left_ = false;
   std::function<void(const Verdict&)> on_verdict_;
-  std::function<std::string()> waiting_;
+  std::function<collective::Exchanger::Waiting()> waiting_;
 
   std::string phase_;
   int64_t step_ = 0;

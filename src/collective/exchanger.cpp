@@ -26,6 +26,29 @@ double seconds_between(Clock::time_point a, Clock::time_point b) {
   return std::chrono::duration<double>(b - a).count();
 }
 
+/// FNV-1a, which is the same on all machines.
+uint32_t hash_more(uint32_t hash, uint64_t number) {
+  for (int shift = 0; shift < 64; shift += 8) {
+    hash = (hash ^ static_cast<uint32_t>(number >> shift & 0xff)) * 16777619u;
+  }
+  return hash;
+}
+
+uint32_t shape_of(const op::Exchange& exchange) {
+  uint32_t hash = hash_more(2166136261u, static_cast<uint64_t>(exchange.kind));
+  hash = hash_more(hash, static_cast<uint64_t>(exchange.root));
+  for (const op::Piece& piece : exchange.pieces) {
+    hash = hash_more(hash, static_cast<uint64_t>(piece.count));
+    hash = hash_more(hash, static_cast<uint64_t>(piece.dtype));
+  }
+  return hash;
+}
+
+uint32_t signature_of(const std::string& name, uint32_t shape) {
+  for (const char c : name) shape = (shape ^ static_cast<unsigned char>(c)) * 16777619u;
+  return shape;
+}
+
 void check_pieces(const op::Exchange& exchange, int size) {
   if (exchange.root < 0 || exchange.root >= size) {
     throw InvalidArgument(fmt::format("{} '{}': root {} is none of {} ranks",
@@ -141,7 +164,9 @@ std::unique_ptr<Exchanger::Started> Exchanger::take(const op::Exchange& exchange
   made->kind = exchange.kind;
   made->root = exchange.root;
   made->pieces.assign(exchange.pieces.begin(), exchange.pieces.end());
-  made->large = bytes_of(exchange) >= kLargeBytes;
+  made->bytes = bytes_of(exchange);
+  made->large = made->bytes >= kLargeBytes;
+  made->shape = shape_of(exchange);
   made->messages = make_exchange(context_, exchange);
   return made;
 }
@@ -175,7 +200,7 @@ std::exception_ptr Exchanger::failure() const {
   return failure_;
 }
 
-std::string Exchanger::waiting() const {
+Exchanger::Waiting Exchanger::waiting() const {
   const std::lock_guard lock(failure_mutex_);
   return waiting_;
 }
@@ -187,7 +212,8 @@ bool Exchanger::drive() {
   for (size_t i = 0; i < count; ++i) {
     Started& started = *started_[i];
     bool went_on = !started.running;
-    if (!started.running) started.messages->begin(started.ticket);
+    if (!started.running)
+      started.messages->begin(started.ticket, signature_of(started.name, started.shape));
     started.running = true;
     if (!started.messages->is_done()) went_on = started.messages->advance() || went_on;
     if (went_on) started.moved = Clock::now();
@@ -200,7 +226,7 @@ bool Exchanger::drive() {
     spare_.push_back(std::move(started_.front()));
     started_.erase(started_.begin());
     const std::lock_guard lock(failure_mutex_);
-    waiting_.clear();
+    waiting_ = {};
   }
   return moved;
 }
@@ -227,7 +253,10 @@ void Exchanger::look_for_trouble(Clock::time_point now) {
     fail(options_.judge(trouble));
   } else if (idle >= kNoticeable) {
     const std::lock_guard lock(failure_mutex_);
-    waiting_ = fmt::format("{}, for rank {}", trouble.exchange, fmt::join(awaited, ", "));
+    waiting_ = {fmt::format("{}, for rank {}", trouble.exchange, fmt::join(awaited, ", ")),
+                first.ticket,
+                fmt::format("{} '{}' of {} bytes (shape {:08x})", name_of(first.kind), first.name,
+                            first.bytes, first.shape)};
   }
 }
 

@@ -65,9 +65,16 @@ class Exchanger {
   /// Waits until what was sent has left this process; nothing can be started afterwards.
   void finish();
 
-  /// What is waited for since a tenth of a second or longer: "all-reduce #12 'x', for rank 2". Any
+  /// What is waited for.
+  struct Waiting {
+    std::string text;       ///< "all-reduce #12 'x', for rank 2"
+    Ticket number = 0;      ///< 12
+    std::string signature;  ///< "all-reduce 'x' of 10240 bytes"
+  };
+
+  /// What is waited for since a tenth of a second or longer: empty without. Any
   /// thread may ask.
-  std::string waiting() const;
+  Waiting waiting() const;
 
  private:
   /// An exchange, from its start until it is done, and then kept for when it recurs.
@@ -78,6 +85,8 @@ class Exchanger {
     bool running = false;
     op::ExchangeKind kind = op::ExchangeKind::sum;
     int root = 0;
+    size_t bytes = 0;
+    uint32_t shape = 0;  // A hash of all but the name.
     std::vector<op::Piece> pieces;
     std::unique_ptr<ProcessExchange> messages;
     core::Clock::time_point moved;  // When something last happened to it.
@@ -117,7 +126,7 @@ class Exchanger {
   std::atomic<bool> failed_{false};
   mutable std::mutex failure_mutex_;  // Guards the two below.
   std::exception_ptr failure_;
-  std::string waiting_;
+  Waiting waiting_;
 };
 
 }  // namespace tandem::collective

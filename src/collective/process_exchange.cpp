@@ -21,12 +21,17 @@ constexpr size_t kMostWholeTraffic = size_t{64} << 10;
 constexpr size_t kMostBlocks = 8000;  // Of a part; tags have room for so many.
 
 /// A message's tag:
-///   63..32 the group's seed | 31..22 the sender | 21..14 the exchange | 13 the phase | 12..0 the
-///   block
-uint64_t tag_of(const ExchangeContext& context, int sender, uint64_t number, int phase,
-                size_t block) {
-  return context.tag_seed << 32 | static_cast<uint64_t>(sender) << 22 | (number & 0xff) << 14 |
-         static_cast<uint64_t>(phase) << 13 | block;
+///   63..32 the group's seed and the signature | 31..22 the sender | 21..14 the exchange | 13 the
+///   phase | 12..0 the block
+struct ExchangeNumber {
+  uint64_t number = 0;
+  uint32_t signature = 0;
+};
+
+uint64_t tag_of(const ExchangeContext& context, int sender, const ExchangeNumber& exchange,
+                int phase, size_t block) {
+  return (context.tag_seed ^ exchange.signature) << 32 | static_cast<uint64_t>(sender) << 22 |
+         (exchange.number & 0xff) << 14 | static_cast<uint64_t>(phase) << 13 | block;
 }
 
 /// A message on its way, between two looks at it.
@@ -125,7 +130,8 @@ class WholeSum final : public ProcessExchange {
     for (int r = 0; r < context.size; ++r) by_rank_.push_back(message_of(r));
   }
 
-  void begin(uint64_t number) override {
+  void begin(uint64_t count, uint32_t signature) override {
+    const ExchangeNumber number{count, signature};
     done_ = false;
     pack(ranges_, message_of(context_.rank));
     for (int peer = 0; peer < context_.size; ++peer) {
@@ -237,8 +243,8 @@ class PartsExchange final : public ProcessExchange {
     }
   }
 
-  void begin(uint64_t number) override {
-    number_ = number;
+  void begin(uint64_t number, uint32_t signature) override {
+    number_ = {number, signature};
     for (PartState& part : parts_) {
       part.begun = part.finished = 0;
       for (BlockState& state : part.states) state.phase = Phase::contributing;
@@ -438,7 +444,7 @@ class PartsExchange final : public ProcessExchange {
   ExchangeContext context_;
   ExchangeKind kind_;
   int root_;
-  uint64_t number_ = 0;
+  ExchangeNumber number_;
   size_t window_ = 0;
   std::vector<const char*> by_rank_;
   std::vector<PartState> parts_;

@@ -51,8 +51,8 @@ class ProcessExchange {
   virtual ~ProcessExchange() = default;
 
   /// Sends the first messages. An exchange that is done may begin again, as another number: what
-  /// recurs in every step is made once.
-  virtual void begin(uint64_t number) = 0;
+  /// recurs in every step is made once. Messages of different signatures do not meet.
+  virtual void begin(uint64_t number, uint32_t signature) = 0;
   /// Sends and receives what can be; true if something was done. Call it until is_done().
   virtual bool advance() = 0;
   virtual bool is_done() const = 0;

@@ -3,7 +3,7 @@
 //                  [--pause MS] [--at STEP --act ACT]
 // Joins the cluster that the environment describes, sums N times, and prints "done" with the last
 // sum; on an error it prints the kind and the text, and returns 1. At step STEP a rank may ACT:
-// "throw", "leave", "exit", "dawdle" (in its input).
+// "throw", "leave", "exit", "dawdle" (in its input), "differ".
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -76,7 +76,10 @@ void run(const MemberPlan& plan) {
       if (!act(plan, *group, step)) return;
       group->note_progress("backward", step);
       for (auto& v : values) v = static_cast<float>(group->rank() + step % 3);
-      group->run({.kind = op::ExchangeKind::sum, .pieces = pieces, .name = "dense/kernel"});
+      const bool other = plan.act == "differ" && step == plan.at && group->rank() == n - 1;
+      group->run({.kind = op::ExchangeKind::sum,
+                  .pieces = pieces,
+                  .name = other ? "dense/bias" : "dense/kernel"});
       for (const float v : values) {
         if (v != static_cast<float>(n * (n - 1) / 2) + static_cast<float>(n * (step % 3)))
           throw DataLoss("wrong sum");

@@ -197,6 +197,15 @@ TEST(ClusterProcesses, ARankStuckInItsInputIsNamedWithWhatItDoes) {
                seconds(25));
 }
 
+TEST(ClusterProcesses, RanksThatDoNotDoTheSameAreToldSo) {
+  Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "differ"});
+  expect_named(ranks, -1,
+               {"FailedPrecondition: the ranks do not do the same: exchange #23 is ",
+                "all-reduce 'dense/bias' of 10000 bytes",
+                "all-reduce 'dense/kernel' of 10000 bytes", "rank 2 (worker 2"},
+               seconds(30));
+}
+
 TEST(ClusterProcesses, AStoppedProcessIsToldFromADeadOneAndIsExpelled) {
   Ranks ranks = start(2, {"--steps", "1000000", "--pause", "1"});
   ranks.wait_until_joined();
