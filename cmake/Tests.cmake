@@ -103,10 +103,16 @@ foreach(folder IN LISTS folders)
   tandem_test_target(${target})
   set_target_properties(${target} PROPERTIES OUTPUT_NAME test_${folder})
   target_link_libraries(${target} PRIVATE GTest::gtest_main)
+  set(test_properties "")
+  if(folder STREQUAL "cluster" AND "thread" IN_LIST TANDEM_SANITIZE)
+    set(test_properties PROPERTIES ENVIRONMENT
+      "TSAN_OPTIONS=suppressions=${tests_dir}/cluster/thread_sanitizer.supp")
+  endif()
   gtest_discover_tests(${target}
     TEST_PREFIX ${folder}/
     DISCOVERY_MODE PRE_TEST
-    DISCOVERY_TIMEOUT 60)
+    DISCOVERY_TIMEOUT 60
+    ${test_properties})
 endforeach()
 target_compile_definitions(tandem_test_kernels PRIVATE "${TANDEM_VECTOR_DEFINITION}")
 

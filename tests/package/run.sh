@@ -31,6 +31,15 @@ if library=$(find "$prefix" -name libtandem.so | grep .); then
   fi
 fi
 
+echo "== plugins"
+if [ -n "${library:-}" ] && objdump -p "$library" | grep -E 'NEEDED.*(ucp|uct|grpc|ssl|crypto)'; then
+  echo "the shared library needs libraries that are its plugins'"
+  exit 1
+fi
+if find "$prefix" -name libtandem_grpc.so | grep -q .; then
+  "$prefix/bin/tandem" run --workers 2 -- sh -c 'echo rank $TANDEM_RANK' | sort
+fi
+
 echo "== find_package"
 quietly cmake -S "$here" -B "$work/cmake" -DCMAKE_CXX_COMPILER="$cxx" -DCMAKE_PREFIX_PATH="$prefix"
 quietly cmake --build "$work/cmake"
