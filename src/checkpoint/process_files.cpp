@@ -12,6 +12,7 @@
 
 #include "checkpoint/files.h"
 #include "tandem/error.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::checkpoint {
 namespace {
@@ -67,6 +68,23 @@ std::shared_ptr<op::Group> processes() {
 bool is_writer() {
   const auto group = processes();
   return !group || group->rank() == 0;
+}
+
+void gather_parts(const std::vector<Variable>& variables) {
+  const auto group = processes();
+  if (!group) return;
+  std::vector<op::Piece> pieces;
+  for (const Variable& variable : variables) {
+    const StoreRange& range = variable.body()->range;
+    if (!is_in_parts(range)) continue;
+    range.block->wait_for_devices();
+    range.block->settle_loans();
+    pieces.push_back(
+        {range.data(*range.block->components()[0]->device()), range.count, range.block->dtype()});
+  }
+  if (pieces.empty()) return;
+  group->run(
+      {.kind = op::ExchangeKind::gather_parts, .pieces = pieces, .name = "slots of a checkpoint"});
 }
 
 void send_files(op::Group& group, const std::filesystem::path& prefix) {

@@ -6,8 +6,10 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "op/group.h"
+#include "tandem/variable.h"
 
 namespace tandem::checkpoint {
 
@@ -19,6 +21,10 @@ std::shared_ptr<op::Group> processes();
 
 /// True where this process writes files.
 bool is_writer();
+
+/// Makes slots whole of which each process keeps a part, on all processes. To be called by all
+/// before these variables are saved; where there are none, nobody waits.
+void gather_parts(const std::vector<Variable>& variables);
 
 /// The files of the checkpoint `prefix`, given out by the chief.
 void send_files(op::Group& group, const std::filesystem::path& prefix);

@@ -68,6 +68,13 @@ void register_collectives(op::Registry& registry) {
                   .is_collective = true,
                   .writes_peers = true});
   }
+  // Every process's part of some variables goes to all. Only ever made by a pass.
+  registry.add({.name = "exchange_gather",
+                .infer = [](const op::Signature&) -> op::TensorTypes { return {}; },
+                .split = op::split_none,
+                .no_gradient = true,
+                .writes_ranges = true,
+                .is_collective = true});
   registry.add({.name = "global_rows",
                 .infer = [](const op::Signature&) -> op::TensorTypes {
                   return {{DType::float64, Shape{}}};

@@ -90,17 +90,28 @@ void meet(graph::Replicas& replicas, const std::shared_ptr<op::Group>& group) {
   }
 }
 
+std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
+                                              const MultiWorkerOptions& options) {
+  graph::Replicas replicas = own_replicas(options, group->size());
+  meet(replicas, group);
+  replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
+  auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
+  body->workers()->take_random_state();
+  return body;
+}
+
+/// What keeps this process from taking part is told to the others, which wait for it.
 std::shared_ptr<const Strategy::Body> body_for(const std::shared_ptr<op::Group>& group,
                                                const MultiWorkerOptions& options) {
-  const bool is_alone = !group || group->size() == 1;
-  graph::Replicas replicas = own_replicas(options, is_alone ? 1 : group->size());
-  if (!is_alone) {
-    meet(replicas, group);
-    replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
+  if (!group || group->size() == 1) {
+    return std::make_shared<const Strategy::Body>(kName, own_replicas(options, 1));
   }
-  auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
-  if (!is_alone) body->workers()->take_random_state();
-  return body;
+  try {
+    return body_of(group, options);
+  } catch (...) {
+    WorkerGroup(group, nullptr).abort_with_current_error();
+    throw;
+  }
 }
 
 }  // namespace

@@ -5,8 +5,10 @@
 #include <algorithm>
 #include <sstream>
 
+#include "op/update.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
 namespace {
@@ -61,6 +63,7 @@ void WorkerGroup::enter(const graph::ConcreteFunctionPtr& concrete, int64_t glob
   if (std::ranges::find(entered_, concrete) != entered_.end()) return;
   compare(*concrete, global_rows);
   take_first_values(concrete->segments[0].program->graph());
+  note_parts(concrete->segments[0].program->graph());
   take_random_state();
   entered_.push_back(concrete);
 }
@@ -92,6 +95,29 @@ void WorkerGroup::take_first_values(const graph::Graph& graph) {
   }
   if (pieces.empty()) return;
   group_->run({.kind = op::ExchangeKind::broadcast, .pieces = pieces, .name = name});
+}
+
+/// Slots that the program updates in parts are whole again only where processes gather them. No
+/// other program may update them whole.
+void WorkerGroup::note_parts(const graph::Graph& graph) {
+  const std::set<graph::ValueId> in_parts = graph::variables_in_parts(graph);
+  for (const graph::Node& node : graph.nodes) {
+    if (!node.op().is_update) continue;
+    const op::UpdateLayout layout(node.signature);
+    for (size_t v = 0; v < layout.variables(); ++v) {
+      for (size_t k = 0; k < layout.slots_each(); ++k) {
+        const StoreRange& slot = graph.at(node.ranges[layout.slot(v, k)]).range;
+        if (graph::is_update_in_parts(node, in_parts)) {
+          note_in_parts(slot);
+        } else if (is_in_parts(slot)) {
+          throw FailedPrecondition(fmt::format(
+              "run: {} is held in parts, since a function before this one updates it so; this one "
+              "would update all of it. Train with one function, or make bucket_bytes larger",
+              slot.name()));
+        }
+      }
+    }
+  }
 }
 
 void WorkerGroup::take_random_state() const {

@@ -36,6 +36,20 @@ std::vector<StoreBlock*> written_blocks(const Graph& graph) {
 /// they keep their addresses from run to run, unless somebody still holds the last ones.
 size_t most_pooled(const devices::Device& device) { return device.works_on_threads() ? 16 : 3; }
 
+/// What this process does of each instruction; empty where that is all of it.
+std::vector<Share> shares_of(const Program& program) {
+  const std::set<ValueId> in_parts = variables_in_parts(program.graph());
+  if (in_parts.empty()) return {};
+  std::vector<Share> shares(program.instructions().size());
+  const op::Group& group = *program.runners().group;
+  for (size_t i = 0; i < shares.size(); ++i) {
+    if (is_update_in_parts(program.instructions()[i].node, in_parts)) {
+      shares[i] = {.rank = group.rank(), .of = group.size()};
+    }
+  }
+  return shares;
+}
+
 /// How often a run meets the other processes, for people.
 std::string exchanges_text(const Program& program) {
   const Runners& runners = program.runners();
@@ -160,6 +174,8 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
   } else if (devices[0]->works_on_threads()) {
     team_ = runtime::shared_team(devices, replicas->single_threaded);
     team_run_ = std::make_unique<TeamRun>(*program_, std::move(subteams));
+    shares_ = shares_of(*program_);
+    if (!shares_.empty()) team_run_->set_shares(shares_);
   }
 }
 

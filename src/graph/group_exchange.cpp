@@ -61,6 +61,30 @@ class GroupExchange final : public op::Executable {
   const std::string name_;
 };
 
+/// What each process made of its part of some variables goes to all.
+class VariableGather final : public op::Executable {
+ public:
+  VariableGather(const Runners& runners, const op::Signature& signature)
+      : group_(runners.group), types_(signature.ranges) {}
+
+  void run(const op::Launch& launch) const override {
+    if (launch.part != 0) return;
+    core::InlineVector<op::Piece, 64> pieces;
+    for (size_t i = 0; i < types_.size(); ++i) {
+      pieces.push_back({launch.range<void>(static_cast<int>(i)), types_[i].shape.total_extent(),
+                        types_[i].dtype});
+    }
+    group_->run(
+        {.kind = op::ExchangeKind::gather_parts, .pieces = pieces, .name = "updated variables"});
+  }
+
+  const char* provider() const override { return "the processes"; }
+
+ private:
+  const std::shared_ptr<op::Group> group_;
+  const op::TensorTypes types_;
+};
+
 /// The sum of a bucket begins, and goes on while the program does.
 class StartedExchange final : public op::Executable {
  public:
@@ -77,7 +101,8 @@ class StartedExchange final : public op::Executable {
     auto& pieces = tickets_->buckets[bucket_].pieces;
     pieces.clear();
     for (const op::Piece& piece : pieces_of(types_, launch)) pieces.push_back(piece);
-    tickets_->buckets[bucket_].ticket = group_->start({.pieces = pieces, .name = name_});
+    tickets_->buckets[bucket_].ticket =
+        group_->start({.kind = op::ExchangeKind::sum_parts, .pieces = pieces, .name = name_});
   }
 
   const char* provider() const override { return "the processes"; }
@@ -149,8 +174,25 @@ bool is_group_exchange(const Node& node) {
   return node.op().is_collective && node.op().name.starts_with("exchange_");
 }
 
+std::set<ValueId> variables_in_parts(const Graph& graph) {
+  std::set<ValueId> variables;
+  for (const Node& node : graph.nodes) {
+    if (node.op().name == "exchange_gather") {
+      variables.insert(node.ranges.begin(), node.ranges.end());
+    }
+  }
+  return variables;
+}
+
+bool is_update_in_parts(const Node& node, const std::set<ValueId>& variables) {
+  return node.op().is_update && variables.contains(node.ranges[0]);
+}
+
 op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& node) {
   const std::shared_ptr<BucketTickets>& tickets = program.bucket_tickets();
+  if (node.op().name == "exchange_gather") {
+    return std::make_shared<VariableGather>(program.runners(), node.signature);
+  }
   if (node.op().name == "exchange_start") {
     return std::make_shared<StartedExchange>(program.runners(), node.signature,
                                              name_of(program.graph(), node), tickets);

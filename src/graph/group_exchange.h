@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 #include "graph/program.h"
@@ -31,6 +32,12 @@ struct BucketTickets {
 };
 
 bool is_group_exchange(const Node& node);
+
+/// The variables of which each process updates a part.
+std::set<ValueId> variables_in_parts(const Graph& graph);
+
+/// True for an update of which each process does a part.
+bool is_update_in_parts(const Node& node, const std::set<ValueId>& variables);
 
 /// `node` is one of the program's exchanges.
 op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& node);

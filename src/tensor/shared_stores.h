@@ -13,4 +13,9 @@ void note_shared(const std::shared_ptr<Store>& store);
 
 bool is_shared(const std::shared_ptr<Store>& store);
 
+/// Of the variable that is `range`, an optimizer's slot, each process keeps the part that it
+/// updates; the rest is as it was.
+void note_in_parts(const StoreRange& range);
+bool is_in_parts(const StoreRange& range);
+
 }  // namespace tandem

@@ -7,23 +7,31 @@
 //   before   %5 = all_reduce(loss)        adam_update(..)   %9 = all_reduce(metrics)
 //            %7, %8 = all_reduce(dw, db)
 //
-//   after    %a = reduce_local(loss)      %b, %c = reduce_local(dw, db)   %d =
-//   reduce_local(metrics)
+//   after    %a, %d = reduce_local(loss, metrics)     %b, %c = reduce_local(dw, db)
 //            %e, %f, %g, %h = exchange_sum(%a, %b, %c, %d)
-//            %5, %9 = spread_local(%e, %h)     %7, %8 = spread_local(%f, %g)
+//            %5, %9 = spread_local(%e, %h)            %7, %8 = spread_local(%f, %g)
 //            adam_update(..)
 //
 // Where there is much to sum, gradients are cut into buckets in the order in which they are
 // computed. The exchange of a bucket starts behind its last gradient and goes on while others are
-// computed; exchange_finish waits for it.
+// computed; exchange_finish waits for it. Each process then has the sums of its part of each
+// gradient, updates that part of the variable and its slots, and gets the rest of the variable from
+// the others.
 //
-//            .. dw2 = matmul(..)   %a = exchange_start(dw2)   dw1 = matmul(..)   %b =
-//            exchange_sum(dw1) %c = exchange_finish(%a)   adam_update(..)
+//   after    dw2 = matmul(..)   %a = exchange_start(dw2)
+//            dw1 = matmul(..)   %b = exchange_start(dw1)
+//            %g, .. = exchange_sum(loss, metrics, db2, db1)
+//            %c = exchange_finish(%a)   %d = exchange_finish(%b)
+//            adam_update(db2, db1)   adam_update(%c)   adam_update(%d)   exchange_gather(w2, w1)
 #include <algorithm>
+#include <iterator>
 #include <map>
+#include <set>
 
 #include "graph/passes/passes.h"
+#include "graph/uses.h"
 #include "op/registry.h"
+#include "op/update.h"
 
 namespace tandem::graph {
 namespace {
@@ -84,11 +92,39 @@ class ExchangeDepths {
   std::map<ValueId, RangeDepth> ranges_;
 };
 
+/// The values that updates use as gradients, and nobody else at all.
+class Gradients {
+ public:
+  explicit Gradients(const Graph& graph) : is_gradient_(graph.values.size(), false) {
+    const Uses uses(graph);
+    for (ValueId value : graph.values.ids()) {
+      is_gradient_[value] =
+          graph.at(value).source == Value::Source::node && uses.is_used(value) &&
+          std::ranges::all_of(uses.of(value), [&](const Use& use) {
+            return !use.is_result() && use.value == value && is_of(graph.nodes[use.call], value);
+          });
+    }
+  }
+
+  bool contains(ValueId value) const { return is_gradient_[value]; }
+
+ private:
+  static bool is_of(const Node& node, ValueId value) {
+    if (!node.op().is_update) return false;
+    const op::UpdateLayout layout(node.signature);
+    return std::ranges::count(layout.gradients(node.inputs), value) == 1 &&
+           std::ranges::count(node.inputs, value) == 1;
+  }
+
+  ValueMap<bool> is_gradient_;
+};
+
 /// One value that replicas sum, or have from the first.
 struct Met {
   ValueId input;
   ValueId output;
   size_t computed;  ///< How many of the calls so far are before it is there.
+  bool is_updated;  ///< An update alone uses the sum, as a gradient.
 };
 using MetValues = std::vector<Met>;
 
@@ -98,7 +134,16 @@ class Merger {
   Merger(Graph& graph, int local, size_t bucket_bytes)
       : graph_(graph), local_(local), bucket_bytes_(bucket_bytes) {}
 
-  void add(Node node) { nodes_.push_back(std::move(node)); }
+  void add(Node node) {
+    const bool has_parts =
+        node.op().is_update &&
+        std::ranges::any_of(node.inputs, [&](ValueId input) { return in_parts_.contains(input); });
+    if (has_parts) {
+      add_update_in_parts(node);
+    } else {
+      nodes_.push_back(std::move(node));
+    }
+  }
 
   /// Meets after all calls so far.
   void broadcast(const MetValues& met) {
@@ -108,11 +153,10 @@ class Merger {
   void sum(MetValues met) {
     if (met.empty()) return;
     std::ranges::stable_sort(met, {}, &Met::computed);
-    std::vector<MetValues> buckets = cut(met);
-    const MetValues last = std::move(buckets.back());
-    buckets.pop_back();
+    MetValues whole;
+    const std::vector<MetValues> buckets = cut(met, whole);
     const std::vector<MetValues> started = start(buckets);
-    exchange(last, "exchange_sum");
+    if (!whole.empty()) exchange(whole, "exchange_sum");
     for (const MetValues& bucket : started) finish(bucket);
   }
 
@@ -130,20 +174,65 @@ class Merger {
  private:
   size_t bytes_of(const Met& met) const { return graph_.at(met.input).type.bytes(); }
 
-  /// Buckets of at least so many bytes, in the order of the values. The last has what is left over,
-  /// and may be all there is.
-  std::vector<MetValues> cut(const MetValues& met) const {
-    std::vector<MetValues> buckets(1);
+  /// Buckets of gradients, each of at least so many bytes, in the order of the values. What is left
+  /// over, and what is not a gradient, is `whole`.
+  std::vector<MetValues> cut(const MetValues& met, MetValues& whole) const {
+    std::vector<MetValues> buckets;
+    MetValues open;
     size_t bytes = 0;
     for (const Met& one : met) {
-      if (bytes >= bucket_bytes_) {
-        buckets.emplace_back();
-        bytes = 0;
+      if (!one.is_updated) {
+        whole.push_back(one);
+        continue;
       }
-      buckets.back().push_back(one);
+      open.push_back(one);
       bytes += bytes_of(one);
+      if (bytes < bucket_bytes_) continue;
+      buckets.push_back(std::move(open));
+      open.clear();
+      bytes = 0;
     }
+    whole.insert(whole.end(), open.begin(), open.end());
     return buckets;
+  }
+
+  /// An update of which some gradients are there in parts: those of other variables first, as they
+  /// were, then each variable by itself, so that it is cut as its gradient is, and what the other
+  /// processes have made of the variables.
+  void add_update_in_parts(const Node& update) {
+    const op::UpdateLayout layout(update.signature);
+    const op::UpdateLayout::Scalars<ValueId> scalars{update.inputs[layout.rate()],
+                                                     update.inputs[layout.step()],
+                                                     update.inputs[layout.condition()]};
+    const auto update_of = [&](const std::vector<size_t>& variables) {
+      Node node = update;
+      node.ranges.clear();
+      ValueIds gradients;
+      for (size_t v : variables) {
+        gradients.push_back(update.inputs[v]);
+        for (size_t i = 0; i <= layout.slots_each(); ++i) {
+          node.ranges.push_back(update.ranges[layout.variable(v) + i]);
+        }
+      }
+      node.inputs = op::UpdateLayout::inputs<ValueId>(std::move(gradients), scalars);
+      set_types(node);
+      return node;
+    };
+    Node gather = call("exchange_gather", {});
+    std::vector<size_t> whole;
+    std::vector<Node> parts;
+    for (size_t v = 0; v < layout.variables(); ++v) {
+      if (!in_parts_.contains(update.inputs[v])) {
+        whole.push_back(v);
+        continue;
+      }
+      parts.push_back(update_of({v}));
+      gather.ranges.push_back(update.ranges[layout.variable(v)]);
+    }
+    if (!whole.empty()) nodes_.push_back(update_of(whole));
+    std::ranges::move(parts, std::back_inserter(nodes_));
+    set_types(gather);
+    nodes_.push_back(std::move(gather));
   }
 
   /// Lets the exchanges of all buckets begin behind their last value. What is returned has the
@@ -173,7 +262,10 @@ class Merger {
 
   void finish(const MetValues& started) {
     Node finishing = call("exchange_finish", {{"bucket", finished_++}});
-    for (const Met& met : started) finishing.inputs.push_back(met.input);
+    for (const Met& met : started) {
+      finishing.inputs.push_back(met.input);
+      in_parts_.insert(met.output);
+    }
     end(std::move(finishing), started);
   }
 
@@ -254,15 +346,22 @@ class Merger {
   }
 
   void set_types(Node& node) const {
-    for (ValueId input : node.inputs) node.signature.inputs.push_back(graph_.at(input).type);
-    for (ValueId output : node.outputs) node.signature.outputs.push_back(graph_.at(output).type);
+    const auto types = [&](const ValueIds& values) {
+      op::TensorTypes result;
+      for (ValueId value : values) result.push_back(graph_.at(value).type);
+      return result;
+    };
+    node.signature.inputs = types(node.inputs);
+    node.signature.outputs = types(node.outputs);
+    node.signature.ranges = types(node.ranges);
   }
 
   Graph& graph_;
   const int local_;
   const size_t bucket_bytes_;
   std::vector<Node> nodes_;
-  int64_t started_ = 0;  // Buckets are numbered over the whole program.
+  std::set<ValueId> in_parts_;  // Sums of which this process has a part.
+  int64_t started_ = 0;         // Buckets are numbered over the whole program.
   int64_t finished_ = 0;
 };
 
@@ -270,6 +369,7 @@ class Merger {
 
 void merge_collectives(Graph& graph, const Runners& runners) {
   const ExchangeDepths depths(graph);
+  const Gradients gradients(graph);
   Merger merger(graph, runners.local, runners.bucket_bytes);
   for (int depth = 0; depth <= depths.most(); ++depth) {
     std::vector<Node> collectives;
@@ -285,7 +385,8 @@ void merge_collectives(Graph& graph, const Runners& runners) {
     MetValues sums, broadcasts;
     for (const Node& node : collectives) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
-        const Met met{node.inputs[i], node.outputs[i], merger.computed(node.inputs[i])};
+        const Met met{node.inputs[i], node.outputs[i], merger.computed(node.inputs[i]),
+                      gradients.contains(node.outputs[i])};
         (is_sum(node) ? sums : broadcasts).push_back(met);
       }
     }

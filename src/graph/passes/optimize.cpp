@@ -45,11 +45,22 @@ void optimize(Graph& graph, const Runners& runners) {
 }
 
 std::span<const char* const> ops_of_passes() {
-  static constexpr const char* kOps[] = {
-      "fused",           "fused_conv2d",       "fused_matmul", "gelu_tanh_with_slope",
-      "gelu_with_slope", "silu_with_slope",    "mul",          "reshape",
-      "reduce_scatter",  "reduce_local",       "exchange_sum", "exchange_start",
-      "exchange_finish", "exchange_broadcast", "spread_local"};
+  static constexpr const char* kOps[] = {"fused",
+                                         "fused_conv2d",
+                                         "fused_matmul",
+                                         "gelu_tanh_with_slope",
+                                         "gelu_with_slope",
+                                         "silu_with_slope",
+                                         "mul",
+                                         "reshape",
+                                         "reduce_scatter",
+                                         "reduce_local",
+                                         "exchange_sum",
+                                         "exchange_start",
+                                         "exchange_finish",
+                                         "exchange_gather",
+                                         "exchange_broadcast",
+                                         "spread_local"};
   return kOps;
 }
 

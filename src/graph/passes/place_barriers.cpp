@@ -10,6 +10,7 @@
 //   all_reduce(%4)        each thread reads its chunks of all replicas' %4
 #include <algorithm>
 #include <optional>
+#include <set>
 
 #include "graph/group_exchange.h"
 #include "graph/program.h"
@@ -66,7 +67,7 @@ std::vector<int64_t> range_starts_of(const Node& node) {
 class BarrierPlacer {
  public:
   BarrierPlacer(const Graph& graph, const MemoryAssignment& memory, int replicas)
-      : graph_(graph), memory_(memory), replicas_(replicas) {}
+      : graph_(graph), memory_(memory), replicas_(replicas), in_parts_(variables_in_parts(graph)) {}
 
   void place(Instruction& instruction) {
     const std::vector<Access> accesses = accesses_of(instruction);
@@ -116,6 +117,9 @@ class BarrierPlacer {
       for (ValueId output : node.outputs) {
         accesses.push_back(access(output, true, collective, std::nullopt));
       }
+      for (ValueId range : node.ranges) {
+        accesses.push_back(access(range, true, collective, std::nullopt));
+      }
       return accesses;
     }
     const std::vector<int64_t> input_starts = starts_of(node.signature.inputs);
@@ -135,6 +139,11 @@ class BarrierPlacer {
       const bool writes = node.op().writes_ranges;
       accesses.push_back(
           access(node.ranges[i], writes, false, writes ? std::optional(division) : std::nullopt));
+    }
+    if (is_update_in_parts(node, in_parts_)) {
+      // Threads divide this process's part, not the whole as in other calls.
+      for (Access& access : accesses) access.division.reset();
+      return accesses;
     }
     if (instruction.alone) {
       const Division all{
@@ -161,8 +170,9 @@ class BarrierPlacer {
   const Graph& graph_;
   const MemoryAssignment& memory_;
   const int replicas_;
-  std::vector<Access> since_team_;  // The accesses since the last barrier of all replicas,
-  std::vector<Access> since_any_;   // and since the last barrier of either kind.
+  const std::set<ValueId> in_parts_;  // Variables of which each process updates a part.
+  std::vector<Access> since_team_;    // The accesses since the last barrier of all replicas,
+  std::vector<Access> since_any_;     // and since the last barrier of either kind.
 };
 
 }  // namespace

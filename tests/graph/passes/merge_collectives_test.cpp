@@ -6,6 +6,7 @@
 #include "graph/passes/passes.h"
 #include "graph/trace.h"
 #include "harness/fresh_devices.h"
+#include "ops/optimizer.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
@@ -58,19 +59,34 @@ TEST_F(MergeCollectives, ReplicasOfAProcessAreSummedFirstAndGetTheResult) {
   EXPECT_EQ(graph.results[0], graph.nodes[4].outputs[0]);
 }
 
-TEST_F(MergeCollectives, LargeSumsStartBehindTheirLastValue) {
-  Graph graph = Trace::of(
-      [](const Tensors& a) {
-        const Tensor first = reduce_sum(a[0], {.axes = {{0}}});
-        const Tensor second = reduce_max(a[0], {.axes = {{0}}});
-        return collective::all_reduce({second, first});
-      },
-      {{DType::float32, {-1, 4}}}, 4);
+TEST_F(MergeCollectives, LargeGradientsAreExchangedAndUpdatedInParts) {
+  const Variable first(zeros({4}), {.name = "first"});
+  const Variable second(zeros({4}), {.name = "second"});
+  const Variable third(zeros({1}), {.name = "third"});
+  const auto update = [&](const Tensors& a) {
+    const Tensor g = reduce_sum(a[0], {.axes = {{0}}});
+    const Tensor h = reduce_max(a[0], {.axes = {{0}}});
+    const Tensor i = reshape(reduce_sum(a[0]), {1});
+    ops::apply_update(
+        {"sgd_update",
+         {{"momentum", 0.0}, {"nesterov", false}, {"every", int64_t{1}}, {"weight_decay", 0.0}}},
+        {.gradients = collective::all_reduce({h, g, i}),
+         .variables = {second, first, third},
+         .rate = Tensor(0.1),
+         .step = Tensor(int64_t{0}),
+         .condition = Tensor(true)});
+    return Tensors{};
+  };
+  Graph graph = Trace::of(update, {{DType::float32, {-1, 4}}}, 4);
   merge_collectives(graph, runners(1, 8));
-  EXPECT_EQ(ops(graph),
-            (Names{"reduce", "exchange_start", "reduce_max", "exchange_sum", "exchange_finish"}));
-  EXPECT_EQ(graph.nodes[4].inputs, graph.nodes[1].outputs);
-  EXPECT_EQ(graph.nodes[4].outputs[0], graph.results[1]);
+  Names names = ops(graph);
+  std::erase_if(names, [](const std::string& name) {
+    return name != "sgd_update" && !name.starts_with("exchange");
+  });
+  EXPECT_EQ(names, (Names{"exchange_start", "exchange_start", "exchange_sum", "exchange_finish",
+                          "exchange_finish", "sgd_update", "sgd_update", "sgd_update",
+                          "exchange_gather"}));
+  EXPECT_EQ(graph.nodes.back().ranges.size(), 2u);
 }
 
 TEST_F(MergeCollectives, AReadBeforeAnAssignStaysBeforeIt) {
