@@ -131,6 +131,9 @@ TEST(MultiWorker, ReplicasAreNumberedAndSummedOverAllProcesses) {
     });
     const Tensor batch = features(10, 1);
     const PerReplicas results = strategy.run(f, strategy.split(batch));
+    EXPECT_NE(f.explain().find("of 3 processes with 4 replicas: 1 exchange a run"),
+              std::string::npos)
+        << f.explain();
     const int first = std::array{0, 1, 3}[static_cast<size_t>(group->rank())];
     for (int r = 0; r < (group->rank() == 1 ? 2 : 1); ++r) {
       EXPECT_EQ(results[0].value(r).item<double>(), first + r);

@@ -146,12 +146,13 @@ TEST_F(RegistryTest, EveryOpOfTheLibraryHasAKernelOnTheCpu) {
     EXPECT_TRUE(std::ranges::find(names, name) != names.end()) << name;
   }
   for (const std::string& name : names) {
+    if (name.starts_with("exchange_")) continue;  // Programs prepare these: they know the group.
     const auto has_kernel = [&](DType dtype) {
       const TensorType type{dtype, {2, 3}};
       return registry.has_kernel({&registry.op(name), {type}, {type}, {}, {}}, *cpu);
     };
     EXPECT_TRUE(has_kernel(DType::float32) || has_kernel(DType::boolean) ||
-                has_kernel(DType::int32) || has_kernel(DType::int64))
+                has_kernel(DType::int32) || has_kernel(DType::int64) || has_kernel(DType::float64))
         << name;
   }
 }
