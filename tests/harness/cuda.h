@@ -55,7 +55,7 @@ void use_cuda(devices::gpu::KernelForm form = devices::gpu::KernelForm::parallel
 /// compiler has to say; nothing where it compiles.
 std::string compile_for_cuda(const std::string& program, int capability);
 
-/// All kernels whose texts tests have left, as one program.
+/// All kernels whose texts tests have left since this program was built, as one program.
 std::string cuda_program_of_texts(devices::gpu::KernelForm form);
 
 /// The capabilities that every kernel is to be compiled for.

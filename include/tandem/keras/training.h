@@ -5,6 +5,7 @@
 #include <concepts>
 #include <initializer_list>
 #include <iosfwd>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -65,7 +66,7 @@ struct ValidationData {
 /// A batch size that fit finds before the first step: the largest power of two, at most the number
 /// of samples, with which the memory of a step stays within 90 % of each device's limit. It is
 /// logged.
-inline constexpr int64_t automatic = -1;
+inline constexpr int64_t automatic = std::numeric_limits<int64_t>::min();
 
 struct FitOptions {
   /// The rows of a batch of arrays, over all replicas, or `automatic`. Unless given it is 32 or,

@@ -102,7 +102,11 @@ void Compiler::write_text(const CompiledKernel& kernel) {
   const std::string path = fmt::format("{}/{}.txt", folder, kernel.name_);
   std::error_code failed;
   std::filesystem::create_directories(folder, failed);
-  if (std::filesystem::exists(path, failed)) return;
+  if (std::filesystem::exists(path, failed)) {
+    // So those of programs that were run lately can be told from older ones.
+    const auto now = std::filesystem::file_time_type::clock::now();
+    return std::filesystem::last_write_time(path, now, failed);
+  }
   std::ofstream file(path);
   for (const std::string_view function : kernel.functions_) file << function;
   file << kernel.program_;
