@@ -10,13 +10,14 @@ import pathlib
 import re
 import sys
 
-FOLDERS = "include src tests bench examples tools scripts".split()
+FOLDERS = "include src tests bench examples tools scripts python".split()
 # Files that the pages have the reader write.
 EXAMPLES = {
     "src/ops/shaping/roll.cpp",
     "src/kernels/cpu/shaping/roll.cpp",
     "tests/ops/shaping/roll_test.cpp",
     "app.cpp",
+    "script.py",
 }
 SOURCE = re.compile(r"[\w./-]+\.(?:h|cpp|py)\b")
 LINK = re.compile(r"\]\(([\w./-]*)(?:#([\w-]+))?\)")

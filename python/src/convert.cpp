@@ -57,7 +57,8 @@ bool is_plain_number(nb::handle value) {
   return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
 }
 
-/// A number that takes the dtype of the tensor beside it: what a number is converted to, not what it constructs.
+/// A number that takes the dtype of the tensor beside it: what a number is converted to, not what
+/// it constructs.
 Tensor number(nb::handle value) {
   PyObject* o = value.ptr();
   if (PyBool_Check(o)) return o == Py_True;
