@@ -1,6 +1,7 @@
 /// Training steps and parts of them on an OpenCL device. Without a GPU that is PoCL, a CPU, so the
 /// figures are held against other programs on the same device, or against our own CPU.
 #include <algorithm>
+#include <map>
 #include <string>
 
 #include "bench.h"
@@ -158,28 +159,26 @@ void gpu_issue() {
 
 namespace {
 
-/// The part of a step's sums of gradients that is made before the backward pass has ended, by the
-/// devices' own clocks. The last bucket's cannot be: it begins there.
+/// The part of a step's sums of gradients that is made before the backward pass has ended, by each
+/// device's own clock. The last bucket's cannot be: it begins there.
 double hidden_part(const profile::Recorded& recorded) {
-  const auto ends_with = [](std::string_view text, std::string_view end) {
-    return text.ends_with(end);
-  };
-  int64_t backward_end = 0;
-  for (const auto& row : recorded.rows) {
-    if (!row->name.starts_with("/device:GPU:") || ends_with(row->name, " exchange")) continue;
-    for (const profile::Interval& interval : row->intervals) {
-      const bool computes = interval.kind == profile::Activity::compute;
-      if (!computes || ends_with(interval.name, "_update")) continue;
-      backward_end = std::max(backward_end, interval.end_ns);
-    }
-  }
+  constexpr std::string_view kExchange = " exchange";
   double all = 0;
   double hidden = 0;
+  std::map<std::string_view, int64_t> backward_ends;  // What comes before the update, by row.
   for (const auto& row : recorded.rows) {
-    if (!ends_with(row->name, " exchange")) continue;
+    int64_t& end = backward_ends[row->name];
+    for (const profile::Interval& interval : row->intervals) {
+      if (std::string_view(interval.name).ends_with("_update")) break;
+      if (interval.kind == profile::Activity::compute) end = std::max(end, interval.end_ns);
+    }
+  }
+  for (const auto& row : recorded.rows) {
+    if (!row->name.ends_with(kExchange)) continue;
+    const std::string_view device(row->name.data(), row->name.size() - kExchange.size());
     for (const profile::Interval& interval : row->intervals) {
       if (interval.kind == profile::Activity::wait) continue;
-      const int64_t end = std::min(interval.end_ns, backward_end);
+      const int64_t end = std::min(interval.end_ns, backward_ends.at(device));
       all += static_cast<double>(interval.end_ns - interval.begin_ns);
       hidden += static_cast<double>(std::max<int64_t>(0, end - interval.begin_ns));
     }

@@ -55,11 +55,12 @@ bool wait_for(const Mark& mark, core::Clock::time_point deadline) {
 }
 
 GpuTimeline::GpuTimeline(std::string device, Role role, std::shared_ptr<GpuMemory> memory,
-                         std::shared_ptr<Compiler> compiler)
+                         std::shared_ptr<Compiler> compiler, std::shared_ptr<ClockOffset> clock)
     : Timeline(std::move(device), name_of(role)),
       role_(role),
       memory_(std::move(memory)),
-      compiler_(std::move(compiler)) {}
+      compiler_(std::move(compiler)),
+      clock_(std::move(clock)) {}
 
 GpuTimeline::~GpuTimeline() {
   stop();
@@ -258,17 +259,13 @@ const char* GpuTimeline::what_to_wait_for(const GpuTimeline& other) const {
                                     : "idle, waiting for another device";
 }
 
-/// The device's clock began some other time than the host's. A command ends before the host hears
-/// of it, so the least difference that was ever seen is the best guess. Commands behind `reached`
-/// have no times yet.
+/// Commands behind `reached` have no times yet.
 void GpuTimeline::record_timings(uint64_t reached) {
   while (!timings_.empty() && timings_.front().ticket <= reached) {
     const TimedLabel timed = timings_.pop_front();
     const Timing timing = timed.command->timing();
-    clock_offset_ =
-        std::min(clock_offset_, profile::now_ns() - static_cast<int64_t>(timing.end_ns));
+    clock_->see(profile::now_ns() - static_cast<int64_t>(timing.end_ns));
     record_idle(timed, timing);
-    const auto by_host = [&](uint64_t ns) { return static_cast<int64_t>(ns) + clock_offset_; };
     const CommandLabel& label = timed.label;
     const bool meets = role_ == Role::exchange && label.kind == profile::Activity::compute;
     profile::record_on(row(), {label.name, meets ? profile::Activity::reduce : label.kind,
@@ -278,17 +275,21 @@ void GpuTimeline::record_timings(uint64_t reached) {
   }
 }
 
+/// The device's clock began some other time than the host's.
+int64_t GpuTimeline::by_host(uint64_t device_ns) const {
+  return static_cast<int64_t>(device_ns) + clock_->ns;
+}
+
 /// What lies between a command and the one before it, and why.
 void GpuTimeline::record_idle(const TimedLabel& timed, const Timing& timing) const {
   constexpr uint64_t kWorthTellingNs = 2000;
   if (last_end_ns_ == 0 || timing.begin_ns < last_end_ns_ + kWorthTellingNs) return;
-  const int64_t begin = static_cast<int64_t>(last_end_ns_) + clock_offset_;
+  const int64_t begin = by_host(last_end_ns_);
   const char* why = "idle, between two commands";
   if (timed.awaited != nullptr) why = timed.awaited;
   if (timed.issued_ns > begin) why = "idle, waiting for the host";
-  profile::record_on(
-      row(), {why, profile::Activity::wait, begin,
-              static_cast<int64_t>(timing.begin_ns) + clock_offset_, 0, 0, timed.label.replica});
+  profile::record_on(row(), {why, profile::Activity::wait, begin, by_host(timing.begin_ns), 0, 0,
+                             timed.label.replica});
 }
 
 void GpuTimeline::flush() noexcept {

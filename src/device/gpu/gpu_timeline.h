@@ -28,13 +28,25 @@ struct CommandLabel {
 /// Returns false when `deadline` has passed. Throws what Mark::is_reached does.
 bool wait_for(const Mark& mark, core::Clock::time_point deadline);
 
+/// From the device's clock to the host's, as all of the device's queues have seen it. A command
+/// ends before the host hears of it, so the least difference that was ever seen is the best guess.
+struct ClockOffset {
+  std::atomic<int64_t> ns{INT64_MAX};
+
+  void see(int64_t difference) {
+    int64_t known = ns;
+    while (difference < known && !ns.compare_exchange_weak(known, difference)) {
+    }
+  }
+};
+
 class GpuTimeline final : public Timeline, public profile::DeviceClock {
  public:
   /// Which of the device's queues it is of.
   enum class Role { compute, input, exchange };
 
   GpuTimeline(std::string device, Role role, std::shared_ptr<GpuMemory> memory,
-              std::shared_ptr<Compiler> compiler);
+              std::shared_ptr<Compiler> compiler, std::shared_ptr<ClockOffset> clock);
   ~GpuTimeline() override;
 
   /// What a command may do to the device's state.
@@ -108,12 +120,14 @@ class GpuTimeline final : public Timeline, public profile::DeviceClock {
   void take_over(Stream& stream, uint64_t ticket);
   const char* what_to_wait_for(const GpuTimeline& other) const;
   void record_timings(uint64_t reached);
+  int64_t by_host(uint64_t device_ns) const;
   void record_idle(const TimedLabel& timed, const Timing& timing) const;
   void note_reached(const Marked& marked) const;
 
   const Role role_;
   const std::shared_ptr<GpuMemory> memory_;
   const std::shared_ptr<Compiler> compiler_;
+  const std::shared_ptr<ClockOffset> clock_;
 
   mutable std::mutex stream_mutex_;  // Guards what follows, down to the next mutex.
   std::shared_ptr<Stream> stream_;
@@ -123,9 +137,8 @@ class GpuTimeline final : public Timeline, public profile::DeviceClock {
   int unmarked_ = 0;                           // The number of commands since the last mark.
   bool is_risky_ = false;                      // One of them may have set the fault word.
   core::Fifo<TimedLabel> timings_;
-  const char* awaited_ = nullptr;     // What the next command waits for.
-  uint64_t last_end_ns_ = 0;          // The end of the last timed command, by the device's clock.
-  int64_t clock_offset_ = INT64_MAX;  // From the device's clock to the host's.
+  const char* awaited_ = nullptr;  // What the next command waits for.
+  uint64_t last_end_ns_ = 0;       // The end of the last timed command, by the device's clock.
 
   mutable std::mutex marks_mutex_;  // Guards what follows.
   mutable core::Fifo<Marked> marks_;
