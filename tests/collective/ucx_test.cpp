@@ -1,5 +1,6 @@
 /// The exchanges of processes over UCX, in one process: a thread and a transport per rank.
 #include <chrono>
+#include <cstdlib>
 
 #include "collective/exchanger.h"
 #include "collective/group_contract.h"
@@ -60,6 +61,8 @@ class UcxGroup final : public op::Group {
 };
 
 Groups make_groups(const std::string& kind, int size, std::chrono::milliseconds patience) {
+  // As a launcher does. It holds from the first exchange of the process on.
+  if (size > core::available_cores()) setenv("TANDEM_SPIN", "0", 0);
   std::vector<std::unique_ptr<collective::Transport>> transports;
   for (int r = 0; r < size; ++r) transports.push_back(collective::open_transport({.kind = kind}));
   for (auto& transport : transports) {
