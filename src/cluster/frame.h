@@ -18,11 +18,10 @@ enum class FrameType : uint8_t {
   proof,      ///< Member: proof; to join also host, process, task, address of the transport.
   refused,    ///< Coordinator: why.
   welcome,    ///< Coordinator: generation, tag seed, then per rank host, process, task, address.
-  beat,  ///< Member: phase, step, seconds in it, what it waits for, its number and signature. The
-         ///< coordinator answers with one.
-  text,     ///< Member: number of the gathering, name, a piece of the text, "1" for the last one.
-  texts,    ///< Coordinator: number of the gathering, rank, a piece of its text, "1" for the last
-            ///< one.
+  beat,       ///< Member: phase, step, seconds in it, the exchange it waits in, as in on_beat.
+              ///< The coordinator answers with one.
+  text,       ///< Member: number of the gathering, name, a piece of its text, "1" for the last.
+  texts,    ///< Coordinator: number of the gathering, rank, a piece of its text, "1" for the last.
   trouble,  ///< Member: "lost" or "overdue", ranks, exchange, seconds, detail.
   abort,    ///< Member: reason.
   verdict,  ///< Coordinator: kind of the error, its text.
