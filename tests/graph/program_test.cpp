@@ -215,7 +215,7 @@ TEST_F(ProgramTest, SmallCallsOfReplicasOnSharedVariablesKeepTheirBarriers) {
     return Tensors{v.value() * 2.0};
   };
   EXPECT_EQ(barriers(f), "assign_add mul");
-  EXPECT_EQ(barriers(f, 2), "broadcast || assign_add || mul");
+  EXPECT_EQ(barriers(f, 2), "assign_add || mul");
 }
 
 TEST_F(ProgramTest, OneBarrierServesAllThatWasWrittenBefore) {
