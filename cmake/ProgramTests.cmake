@@ -93,6 +93,10 @@ tandem_program_test(custom_training_loop_on_three custom_training_loop 0 WITH --
   PRINTS "^Number of devices: 3$" "^Epoch: 0, Loss: 2[.]")
 tandem_program_test(custom_training_loop_alone custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 1
   PRINTS "^Number of devices: 1$" "^Epoch: 0, Loss: 2[.]")
+tandem_program_test(multi_worker_fit_alone multi_worker_fit 0 WITH --epochs 1
+  PRINTS "^Number of devices: 2$" "^samples seen: 60000$" "^79/79 - .*accuracy: 0.[78]")
+tandem_program_test(multi_worker_loop_alone multi_worker_loop 0 WITH --rows 300 --epochs 1
+  PRINTS "^Number of devices: 2$" "^Epoch: 0, Loss: 2[.]" "!nan")
 set(checkpoints ${PROJECT_BINARY_DIR}/checkpoints_of_test)
 tandem_program_test(checkpointing checkpointing 0 FRESH ${checkpoints} WITH --rows 300 --folder ${checkpoints}
   PRINTS "!Goes on" "^Epoch: 1, Loss: [12][.]" "^Checkpoint saved at .*checkpoints_of_test/ckpt-1$"
