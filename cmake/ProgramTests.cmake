@@ -1,11 +1,11 @@
 # Runs the tool, the bench and the examples, and checks how they end and what they print.
 
-# tandem_program_test(<name> <target without tandem_> <exit status> [SOAK] [AFTER <name>]
-#   [FRESH <folder>] [LEAVES <file>] [PRINTS <expression>...] [WITH <argument>...])
-# SOAK marks what takes longer than tests may. The folder is removed before, the file is there
-# afterwards.
+# tandem_program_test(<name> <target without tandem_> <exit status> [SOAK] [CUDA <devices>]
+#   [AFTER <name>] [FRESH <folder>] [LEAVES <file>] [PRINTS <expression>...] [WITH <argument>...])
+# SOAK marks what takes longer than tests may. CUDA runs it on so many doubles of CUDA devices, where
+# NVRTC is installed. The folder is removed before, the file is there afterwards.
 function(tandem_program_test name target status)
-  cmake_parse_arguments(PARSE_ARGV 3 arg "SOAK" "AFTER;FRESH;LEAVES" "PRINTS;WITH")
+  cmake_parse_arguments(PARSE_ARGV 3 arg "SOAK" "CUDA;AFTER;FRESH;LEAVES" "PRINTS;WITH")
   if(NOT TARGET tandem_${target})
     return()
   endif()
@@ -13,8 +13,15 @@ function(tandem_program_test name target status)
     COMMAND Python3::Interpreter ${PROJECT_SOURCE_DIR}/tests/tools/expect.py
       "--fresh=${arg_FRESH}" "--leaves=${arg_LEAVES}"
       ${status} ${arg_PRINTS} -- $<TARGET_FILE:tandem_${target}> ${arg_WITH})
-  set_tests_properties(programs/${name} PROPERTIES ENVIRONMENT
+  set(environment
     "POCL_CACHE_DIR=${PROJECT_BINARY_DIR}/pocl;TANDEM_KERNEL_CACHE=${PROJECT_BINARY_DIR}/kernels")
+  if(arg_CUDA)
+    list(APPEND environment TANDEM_CUDA_LIBRARIES=${PROJECT_BINARY_DIR}/doubles/cuda
+      TANDEM_CUDA_DOUBLES=${arg_CUDA})
+    set_tests_properties(programs/${name} PROPERTIES
+      SKIP_REGULAR_EXPRESSION "kernels need NVIDIA's compiler NVRTC")
+  endif()
+  set_tests_properties(programs/${name} PROPERTIES ENVIRONMENT "${environment}")
   if(arg_AFTER)
     set_tests_properties(programs/${arg_AFTER} PROPERTIES FIXTURES_SETUP ${arg_AFTER})
     set_tests_properties(programs/${name} PROPERTIES FIXTURES_REQUIRED ${arg_AFTER})
@@ -28,6 +35,10 @@ tandem_program_test(devices tool 0 WITH devices
   PRINTS "^name +backend +threads +memory +hardware$" "^/device:CPU:0 +cpu +[0-9]+ +[0-9]+ MiB +-$" "!CPU:1" "!GPU")
 tandem_program_test(devices_opencl tool 0 WITH devices --opencl-cpu
   PRINTS "^/device:GPU:0 +opencl +- +[0-9]+ MiB +.+ by .+, [0-9]+ units, driver OpenCL " "^/device:CPU:0 +cpu ")
+tandem_program_test(devices_cuda tool 0 CUDA 3 WITH devices --links --libraries
+  PRINTS "^/device:GPU:2 +cuda +- +[0-9]+ MiB +CUDA double 2 by NVIDIA Corporation, .* CUDA 13.0, compute capability 8.1$"
+         "^/device:GPU:0 -> /device:GPU:2  PCIe$" "^driver: libcuda.so.1, for CUDA 13.0$"
+         "^cuBLAS: libcublas.so.13, version 13.0$" "^cuDNN: libcudnn.so.9, version 9.19$")
 tandem_program_test(devices_split tool 0 WITH devices --logical-cpus 4 --test-gpus 1
   PRINTS "^/device:GPU:0 +test +- +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9][0-9]* +[0-9]+ MiB, shared +-$" "!CPU:4")
 tandem_program_test(devices_refused tool 105 WITH devices --logical-cpus 0
@@ -61,6 +72,9 @@ tandem_program_test(device_scope_refused device_scope 1 WITH --size 64
 tandem_program_test(device_scope_opencl device_scope 0 WITH --size 64 --opencl-cpu 1
   PRINTS "^matmul.float32.64,64., float32.64,64..* ran on /device:GPU:0 .the scope names it.$"
          "^/device:GPU:0 -> /device:CPU:0: 1 copies, 4 bytes$")
+tandem_program_test(device_scope_cuda device_scope 0 CUDA 1 WITH --size 64
+  PRINTS "^matmul.float32.64,64., float32.64,64..* ran on /device:GPU:0 .the scope names it.$"
+         "^/device:GPU:0 -> /device:CPU:0: 1 copies, 4 bytes$")
 tandem_program_test(device_scope_soft device_scope 0 WITH --size 64 --soft-placement
   PRINTS "^matmul.* ran on /device:CPU:0 ./device:GPU:0 does not exist.$" "!copies")
 
@@ -74,6 +88,9 @@ tandem_program_test(two_devices_refused two_devices 1 WITH --size 64 --test-gpus
 tandem_program_test(two_devices_opencl two_devices 0 WITH --size 64 --opencl-cpu 2
   PRINTS "^matmul.* ran on /device:GPU:0 " "^matmul.* ran on /device:GPU:1 "
          "^add.* ran on /device:GPU:0 .first device.$"
+         "^/device:GPU:1 -> /device:GPU:0: 1 copies, 16384 bytes$")
+tandem_program_test(two_devices_cuda two_devices 0 CUDA 2 WITH --size 64
+  PRINTS "^matmul.* ran on /device:GPU:0 " "^matmul.* ran on /device:GPU:1 "
          "^/device:GPU:1 -> /device:GPU:0: 1 copies, 16384 bytes$")
 tandem_program_test(two_devices_soft two_devices 0 WITH --size 64 --soft-placement
   PRINTS "^mean of the sum, computed on /device:CPU:0" "!copies")
@@ -93,10 +110,17 @@ tandem_program_test(custom_training_loop_on_three custom_training_loop 0 WITH --
   PRINTS "^Number of devices: 3$" "^Epoch: 0, Loss: 2[.]")
 tandem_program_test(custom_training_loop_alone custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 1
   PRINTS "^Number of devices: 1$" "^Epoch: 0, Loss: 2[.]")
+tandem_program_test(custom_training_loop_cuda custom_training_loop 0 CUDA 4 WITH --rows 256 --epochs 1
+  PRINTS "^Number of devices: 4$" "^Epoch: 0, Loss: 2[.]" "!nan")
 tandem_program_test(multi_worker_fit_alone multi_worker_fit 0 WITH --epochs 1
   PRINTS "^Number of devices: 2$" "^samples seen: 60000$" "^79/79 - .*accuracy: 0.[78]")
 tandem_program_test(multi_worker_loop_alone multi_worker_loop 0 WITH --rows 300 --epochs 1
   PRINTS "^Number of devices: 2$" "^Epoch: 0, Loss: 2[.]" "!nan")
+tandem_program_test(multi_worker_fit_two tool 0 WITH run --workers 2 -- $<TARGET_FILE:tandem_multi_worker_fit> --epochs 1
+  PRINTS "^.0. Number of devices: 4$" "^.0. samples seen: 60000$" "^.0. 79/79 - .*accuracy: 0.[78]" "!^.1. Epoch")
+tandem_program_test(multi_worker_loop_two tool 0 WITH
+  run --workers 2 -- $<TARGET_FILE:tandem_multi_worker_loop> --rows 300 --epochs 1
+  PRINTS "^.0. Number of devices: 4$" "^.0. Epoch: 0, Loss: 2[.]" "!nan")
 set(checkpoints ${PROJECT_BINARY_DIR}/checkpoints_of_test)
 tandem_program_test(checkpointing checkpointing 0 FRESH ${checkpoints} WITH --rows 300 --folder ${checkpoints}
   PRINTS "!Goes on" "^Epoch: 1, Loss: [12][.]" "^Checkpoint saved at .*checkpoints_of_test/ckpt-1$"
@@ -127,9 +151,15 @@ tandem_program_test(soft_placement_opencl soft_placement 0 WITH --opencl-cpu 1
          "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"
          "variable 'a_gpu' int32.. -> /device:CPU:0: asked for /device:GPU:0; no kernel on /device:GPU:0$"
          "^a_gpu = 1 on /device:CPU:0$")
+tandem_program_test(soft_placement_cuda soft_placement 0 CUDA 1
+  PRINTS "^refused: variable 'a_gpu' int32..: no kernel on /device:GPU:0 .backend cuda."
+         "variable 'b_gpu' float32.. -> /device:GPU:0: asked for /device:GPU:0; the scope names it$"
+         "^a_gpu = 1 on /device:CPU:0$")
 tandem_program_test(soft_placement_refused soft_placement 1
   PRINTS "'/device:GPU:0' does not exist" "^Where there is no GPU: soft_placement --opencl-cpu 1")
 tandem_program_test(model_parallel model_parallel 0 WITH --test-gpus 2 --steps 5
   PRINTS "^loss 2[.].* on two GPUs$" "the largest difference is [0-9.]+e-0[5-9]$|the largest difference is 0$")
 tandem_program_test(model_parallel_opencl model_parallel 0 WITH --opencl-cpu 2 --steps 5
+  PRINTS "^loss 2[.].* on two GPUs$" "the largest difference is [0-9.]+e-0[5-9]$|the largest difference is 0$")
+tandem_program_test(model_parallel_cuda model_parallel 0 CUDA 2 WITH --steps 3
   PRINTS "^loss 2[.].* on two GPUs$" "the largest difference is [0-9.]+e-0[5-9]$|the largest difference is 0$")
