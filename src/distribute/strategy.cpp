@@ -6,10 +6,12 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 
 #include "distribute/context.h"
 #include "distribute/strategy_body.h"
 #include "runtime/shared_team.h"
+#include "tandem/config.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -54,6 +56,19 @@ void check_axis(const char* what, const Tensor& value, int axis) {
                                     value.rank() - 1));
 }
 
+/// How bytes get from GPU to GPU, where a strategy has several.
+std::string links_between(const std::vector<std::string>& names) {
+  const auto has = [&](const std::string& name) {
+    return std::ranges::find(names, name) != names.end();
+  };
+  std::set<std::string> kinds;
+  for (const config::DeviceLink& link : config::list_device_links()) {
+    if (has(link.from) && has(link.to)) kinds.insert(link.kind);
+  }
+  if (kinds.empty()) return {};
+  return fmt::format("links between the GPUs: {}\n", fmt::join(kinds, ", "));
+}
+
 }  // namespace
 
 int Strategy::num_replicas_in_sync() const { return body_->replicas(); }
@@ -88,6 +103,7 @@ std::string Strategy::explain() const {
         workers->group().describe(workers->rank()), workers->size());
   }
   if (replicas.central) text += fmt::format("variables on {}\n", replicas.central->name());
+  text += links_between(devices());
   if (body_->shares_memory()) {
     text +=
         "gradients are summed where they lie, each thread a range, since all replicas share "

@@ -203,6 +203,8 @@ TEST_F(CudaLibraryTest, LinksAreThoseOfTheDevices) {
     return links.empty() ? "" : links[0].from + " " + links[0].to + " " + links[0].kind;
   };
   EXPECT_EQ(kind(), "/device:GPU:0 /device:GPU:1 PCIe");
+  const std::string text = distribute::MirroredStrategy({"/GPU:0", "/GPU:1"}).explain();
+  EXPECT_NE(text.find("links between the GPUs: PCIe\n"), std::string::npos) << text;
   const CudaDoubleSetting fast("peers", 2, 1);
   EXPECT_EQ(kind(), "/device:GPU:0 /device:GPU:1 NVLink");
   const CudaDoubleSetting none("peers", 0, 1);
