@@ -121,12 +121,16 @@ class CudnnHandles {
   /// Null is no stream: the handle is only asked.
   cudnnHandle_t get(CUstream stream) {
     const std::lock_guard lock(mutex_);
-    cudnnHandle_t& handle = handles_[stream];
-    if (handle == nullptr) {
-      const Current current(*context_);
-      api_.check(api_.cudnnCreate(&handle), "cudnnCreate");
-      if (stream != nullptr) api_.check(api_.cudnnSetStream(handle, stream), "cudnnSetStream");
+    if (const auto known = handles_.find(stream); known != handles_.end()) return known->second;
+    const Current current(*context_);
+    cudnnHandle_t handle = nullptr;
+    api_.check(api_.cudnnCreate(&handle), "cudnnCreate");
+    if (stream != nullptr) {
+      const cudnnStatus_t status = api_.cudnnSetStream(handle, stream);
+      if (status != CUDNN_STATUS_SUCCESS) api_.cudnnDestroy(handle);
+      api_.check(status, "cudnnSetStream");
     }
+    handles_[stream] = handle;
     return handle;
   }
 

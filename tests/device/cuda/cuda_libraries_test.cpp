@@ -190,9 +190,13 @@ TEST_F(CudaLibraryTest, WhatALibraryRefusesIsNamed) {
   cuda_double::fail("cublasSgemmStridedBatched_64", 1, 13);
   EXPECT_TRUE(throws<Unavailable>(
       multiply, {"matmul", "cublasSgemmStridedBatched", "failed to launch", "(13)"}));
+  cuda_double::fail("cudnnSetStream", 1, 2000);
+  EXPECT_TRUE(
+      throws<InvalidArgument>(convolve, {"conv2d", "cudnnSetStream", "CUDNN_STATUS_BAD_PARAM"}));
   cuda_double::fail("cudnnConvolutionForward", 1, 3000);
   EXPECT_TRUE(throws<Unavailable>(
       convolve, {"conv2d", "cudnnConvolutionForward", "CUDNN_STATUS_NOT_SUPPORTED"}));
+  convolve();
   multiply();
 }
 
