@@ -102,6 +102,19 @@ std::optional<Tensor> of_buffer(nb::handle value, bool copy);
 /// Operands of one op, each taking the other's dtype where it is only a number.
 std::pair<Tensor, Tensor> operands(nb::handle a, nb::handle b);
 
+// ---- What ends before the interpreter does ----
+
+/// An iterator whose threads may call Python. All that are still open are closed when the
+/// interpreter is about to end. Made, closed and destroyed under the lock.
+class Closable {
+ public:
+  Closable();
+  virtual ~Closable();
+  Closable(const Closable&) = delete;
+  Closable& operator=(const Closable&) = delete;
+  virtual void close() = 0;
+};
+
 // ---- The parts of the module ----
 
 void bind_errors(nb::module_& m);

@@ -1,4 +1,6 @@
 // Data sets over flat lists of tensors; the structures that elements come in are Python's.
+#include <set>
+
 #include "binding.h"
 
 namespace tandem::python {
@@ -9,19 +11,22 @@ using data::Element;
 
 /// An iterator whose threads may call Python: it is made, used and ended without the interpreter's
 /// lock.
-class PyIterator {
+class PyIterator final : public Closable {
  public:
   explicit PyIterator(data::Iterator iterator)
       : iterator_(std::make_unique<data::Iterator>(std::move(iterator))) {}
-  ~PyIterator() {
+  ~PyIterator() override { close(); }
+  void close() override {
     const nb::gil_scoped_release released;
     iterator_.reset();
   }
   nb::object next() {
+    if (!iterator_) return nb::none();
     const std::optional<Element> element = unlocked([&] { return iterator_->next(); });
     return element ? nb::object(from_tensors(*element)) : nb::none();
   }
   nb::bytes save() const {
+    if (!iterator_) throw FailedPrecondition("the iterator is closed");
     const std::string position = iterator_->save();
     return nb::bytes(position.data(), position.size());
   }
@@ -34,9 +39,20 @@ Element call_on(const Callable& callable, const Element& element) {
   return callable.call([&](const nb::object& f) { return to_tensors(f(from_tensors(element))); });
 }
 
+std::set<Closable*>& open_iterators() {
+  static auto* open = new std::set<Closable*>();
+  return *open;
+}
+
 }  // namespace
 
+Closable::Closable() { open_iterators().insert(this); }
+Closable::~Closable() { open_iterators().erase(this); }
+
 void bind_data(nb::module_& m) {
+  m.def("close_iterators", [] {
+    for (Closable* each : std::set<Closable*>(open_iterators())) each->close();
+  });
   nb::class_<PyIterator>(m, "DatasetIterator")
       .def("next", &PyIterator::next)
       .def("save", &PyIterator::save);

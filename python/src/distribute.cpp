@@ -38,15 +38,17 @@ PerReplica to_per_replica(nb::handle value) {
   return PerReplica(to_tensor(value));
 }
 
-class PyDistributedIterator {
+class PyDistributedIterator final : public Closable {
  public:
   explicit PyDistributedIterator(DistributedDataset::Iterator iterator)
       : iterator_(std::make_unique<DistributedDataset::Iterator>(std::move(iterator))) {}
-  ~PyDistributedIterator() {
+  ~PyDistributedIterator() override { close(); }
+  void close() override {
     const nb::gil_scoped_release released;
     iterator_.reset();
   }
   std::optional<PerReplicas> next() {
+    if (!iterator_) return std::nullopt;
     return unlocked([&] { return iterator_->next(); });
   }
 

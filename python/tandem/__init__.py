@@ -5,6 +5,7 @@
 Submodules are imported when they are first named; no device is touched before the first tensor.
 """
 
+import atexit as _atexit
 import importlib as _importlib
 
 import _tandem
@@ -44,6 +45,8 @@ _tandem.set_soft_device_placement(True)
 
 __version__ = "2.21.0"  # The TensorFlow whose names these are; tandem's own is tandem_version.
 tandem_version = "0.1.0"
+
+_atexit.register(_tandem.close_iterators)  # Their threads may want to call Python.
 
 newaxis = None
 mod = math_mod
@@ -183,6 +186,13 @@ def is_tensor(x):
 
 
 is_symbolic_tensor = lambda x: isinstance(x, Tensor) and x._is_symbolic  # noqa: E731
+
+
+def get_logger():
+    """The logger that programs quieten; the library's own words go to its log (tf.config)."""
+    import logging
+
+    return logging.getLogger("tensorflow")
 
 
 def timestamp(name=None):

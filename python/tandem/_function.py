@@ -293,7 +293,12 @@ class Function:
             declared = [s for s in nest.flatten(self.input_signature) if isinstance(s, TensorSpec)]
             open_rows = any(s.shape.rank and s.shape._sizes[0] is None for s in declared) or open_rows
 
+        # The library holds this, and the function the library's program: a reference the other way round would be a
+        # circle that Python's collector does not see.
+        reference = weakref.ref(self)
+
         def traced(given):
+            self = reference()
             given = iter(given)
             filled = [next(given) if leaf is _MARK else leaf for leaf in leaves]
             own_args, own_kwargs = nest.pack_sequence_as(outline, filled)

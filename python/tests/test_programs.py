@@ -83,3 +83,32 @@ except KeyboardInterrupt:
 m.fit(x, y, verbose=0)
 """
     run("-c", code)
+
+
+def test_idioms_of_public_programs(run):
+    assert "failed: []" in run("-W", "ignore", "-m", "tandem", "run", os.path.join(os.path.dirname(__file__), "programs", "idioms.py"))
+
+
+def test_nothing_is_left_of_models_and_functions(run):
+    code = """
+import gc, numpy as np, tandem as tf
+def memory(): return int(open("/proc/self/statm").read().split()[1]) * 4
+x, y = np.zeros((32, 4), "float32"), np.zeros((32, 1), "float32")
+def once():
+    m = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(3), tf.keras.layers.Dense(1)])
+    m.compile("adam", "mse")
+    m.fit(x, y, verbose=0)
+    tf.function(lambda a: a * 2)(tf.ones(3))
+for _ in range(30): once()
+gc.collect(); before = memory()
+for _ in range(60): once()
+gc.collect(); after = memory()
+print("grew", (after - before) / 60, "KB a round")
+assert after - before < 60 * 100
+"""
+    run("-c", code)
+
+
+def test_an_open_iterator_does_not_keep_the_interpreter(run):
+    code = "import tandem as tf; it = iter(tf.data.Dataset.range(100).map(lambda v: v + 1).prefetch(4)); print(int(next(it)))"
+    assert run("-c", code).strip() == "1"

@@ -2,6 +2,7 @@
 
 import enum
 import functools
+import weakref
 
 import _tandem
 from tandem import dtypes, nest
@@ -333,10 +334,17 @@ class _ReplicaProgram:
         python = fn
         while isinstance(python, Function):
             python = python.python_function
+        self._python = python
+        # As in Function: the library holds this.
+        reference = weakref.ref(self)
+        strategy_reference = weakref.ref(strategy)
+        del strategy, fn, python
 
         def traced(given):
             from tandem import autograph
 
+            self, strategy = reference(), strategy_reference()
+            python = self._python
             given = iter(given)
             filled = [next(given) if leaf is _MARK else leaf for leaf in leaves]
             own_args, own_kwargs = nest.pack_sequence_as(outline, filled)
@@ -353,7 +361,7 @@ class _ReplicaProgram:
             self._structure = (nest.pack_sequence_as(like, [None] * len(marks)) if like is not None and marks else like, marks)
             return flat
 
-        self._function = _tandem.ReplicaFunction(traced, getattr(fn, "__name__", "replica_fn"))
+        self._function = _tandem.ReplicaFunction(traced, getattr(self._python, "__name__", "replica_fn"))
 
     def run(self, tensors, fn, args, kwargs):
         count = self._strategy.num_replicas_in_sync
