@@ -103,4 +103,29 @@ class gfile:
 
 
 matching_files = gfile.glob
-_missing.install(__name__, globals())
+_RECORDS = ("FixedLenFeature", "VarLenFeature", "TFRecordWriter", "TFRecordOptions", "parse_single_example", "parse_example")
+
+
+def serialize_tensor(tensor, name=None):
+    import io
+
+    buffer = io.BytesIO()
+    _np.save(buffer, _np.asarray(tensor), allow_pickle=False)
+    return StringTensor(buffer.getvalue())
+
+
+def parse_tensor(serialized, out_type, name=None):
+    """What serialize_tensor wrote; TensorFlow's own form is not read."""
+    import io
+
+    return _tandem.convert(_np.load(io.BytesIO(serialized.numpy()), allow_pickle=False), dtypes.code_of(out_type))
+
+
+def __getattr__(name):
+    import sys
+
+    if name in _RECORDS:
+        from tandem import _records
+
+        return getattr(_records, name)
+    raise _missing.missing("tandem.io", name, sys.modules[__name__], _RECORDS)

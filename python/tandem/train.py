@@ -194,3 +194,18 @@ class ClusterSpec:
 
     def num_tasks(self, job_name):
         return len(self._cluster[job_name])
+
+
+_RECORDS = ("BytesList", "Example", "Feature", "Features", "FloatList", "Int64List")
+
+
+def __getattr__(name):
+    import sys
+
+    if name in _RECORDS:
+        from tandem import _records
+
+        return getattr(_records, name)
+    from tandem import _missing
+
+    raise _missing.missing("tandem.train", name, sys.modules[__name__], _RECORDS)

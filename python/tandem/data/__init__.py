@@ -996,3 +996,15 @@ class experimental:
         return lambda dataset: dataset.padded_batch(batch_size, drop_remainder=drop_remainder)
 
     Counter = Dataset.counter
+
+
+def __getattr__(name):
+    import sys
+
+    if name == "TFRecordDataset":
+        from tandem._records import TFRecordDataset
+
+        return TFRecordDataset
+    from tandem import _missing
+
+    raise _missing.missing("tandem.data", name, sys.modules[__name__], ("TFRecordDataset",))

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+
+import tandem as tf
+
+
+def test_records_go_through_files(tmp_path):
+    path = str(tmp_path / "a.tfrecord")
+    with tf.io.TFRecordWriter(path) as writer:
+        for i in range(5):
+            feature = {
+                "image": tf.train.Feature(bytes_list=tf.train.BytesList(value=[bytes([i] * 4)])),
+                "label": tf.train.Feature(int64_list=tf.train.Int64List(value=[-i])),
+                "weights": tf.train.Feature(float_list=tf.train.FloatList(value=[i, 0.5])),
+            }
+            writer.write(tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString())
+    kinds = {"image": tf.io.FixedLenFeature([], tf.string), "label": tf.io.FixedLenFeature([], tf.int64), "weights": tf.io.FixedLenFeature([2], tf.float32)}
+
+    def parse(record):
+        found = tf.io.parse_single_example(record, kinds)
+        return tf.io.decode_raw(found["image"], tf.uint8), found["label"], found["weights"]
+
+    batches = list(tf.data.TFRecordDataset(path).map(parse).batch(3))
+    assert batches[0][0].numpy().tolist() == [[0] * 4, [1] * 4, [2] * 4]
+    assert batches[1][1].numpy().tolist() == [-3, -4] and batches[1][2].numpy().tolist() == [[3.0, 0.5], [4.0, 0.5]]
+    data = bytearray((tmp_path / "a.tfrecord").read_bytes())
+    data[20] ^= 1
+    (tmp_path / "b.tfrecord").write_bytes(data)
+    with pytest.raises(tf.errors.DataLossError):
+        list(tf.data.TFRecordDataset(str(tmp_path / "b.tfrecord")))
+
+
+def test_texts(tmp_path):
+    (tmp_path / "lines.txt").write_text("b a\na\n")
+    lines = tf.data.TextLineDataset(str(tmp_path / "lines.txt"))
+    assert [v.numpy() for v in lines] == [b"b a", b"a"]
+    layer = tf.keras.layers.TextVectorization(output_sequence_length=3)
+    layer.adapt(lines.batch(2))
+    assert layer.get_vocabulary() == ["", "[UNK]", "a", "b"]
+    assert layer(np.array(["a b c"])).numpy().tolist() == [[2, 3, 1]]
+    assert tf.keras.layers.StringLookup(vocabulary=["x", "y"])(tf.constant(["y", "z"])).numpy().tolist() == [2, 0]
+
+
+def test_a_data_set_is_read_again_and_again():
+    dataset = tf.data.Dataset.range(4).shuffle(4, seed=1, reshuffle_each_iteration=False)
+    assert [int(v) for v in dataset] == [int(v) for v in dataset]
+    assert dataset.element_spec.dtype == tf.int64 and len(dataset) == 4
+    with pytest.raises(TypeError, match="pickled"):
+        import pickle
+
+        pickle.dumps(dataset)
