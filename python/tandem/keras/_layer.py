@@ -951,7 +951,13 @@ class Layer:
     def get_config(self):
         args, kwargs = self._init_args
         config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.name}
-        if type(self).__init__ is not Layer.__init__:
+        if type(self).get_config is not Layer.get_config and not type(self).__module__.startswith("tandem"):
+            # The user's class adds its own arguments: here are those of the built-in class that it derives from.
+            built_in = next(c for c in type(self).__mro__ if c.__module__.startswith("tandem"))
+            for name in inspect.signature(built_in.__init__).parameters:
+                if name not in ("self", "args", "kwargs") and name in self.__dict__:
+                    config[name] = self.__dict__[name]
+        elif type(self).__init__ is not Layer.__init__:
             try:
                 bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
             except TypeError:

@@ -82,9 +82,11 @@ def serialize_keras_object(obj):
         return {"class_name": "__tensor__", "config": {"value": np.asarray(obj).tolist(), "dtype": obj.dtype.name}}
     if hasattr(obj, "get_config"):
         config = obj.get_config()
+        build = obj.get_build_config() if hasattr(obj, "get_build_config") else None
         return {
+            **({"build_config": serialize_keras_object(build)} if build is not None else {}),
             "module": _module_of(type(obj)), "class_name": type(obj).__name__, "config": serialize_keras_object(dict(config)),
-            "registered_name": None if type(obj).__module__.startswith("tandem") else f"Custom>{type(obj).__name__}",
+            "registered_name": _registered_name(type(obj)),
         }
     if callable(obj):
         if getattr(obj, "__name__", "") == "<lambda>":
@@ -94,6 +96,12 @@ def serialize_keras_object(obj):
             return {"class_name": "__lambda__", "config": {"value": base64.b64encode(marshal.dumps(obj.__code__)).decode()}}
         return {"class_name": "function", "config": obj.__name__, "module": _module_of(obj), "registered_name": obj.__name__}
     raise TypeError(f"{obj!r} cannot be saved: it has no get_config()")
+
+
+def _registered_name(cls):
+    if cls.__module__.startswith("tandem"):
+        return None
+    return next((k for k, v in _registered.items() if v is cls and ">" in k), f"Custom>{cls.__name__}")
 
 
 def _module_of(cls):
@@ -166,7 +174,11 @@ def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwar
     inner = config.get("config", {})
     if not hasattr(cls, "_tandem_keeps_config") and not _keeps_config(cls):
         inner = {k: deserialize_keras_object(v) if k not in ("layers",) else v for k, v in inner.items()} if isinstance(inner, dict) else inner
-    return from_config(cls, inner)
+    made = from_config(cls, inner)
+    if config.get("build_config") and hasattr(made, "build_from_config"):
+        made.build_from_config(deserialize_keras_object(config["build_config"]))
+        made.built = True
+    return made
 
 
 def _keeps_config(cls):
@@ -339,9 +351,49 @@ def _named_layers(model):
     return found
 
 
+def _has_own(layer, method):
+    """Whether the user's class says how its variables are stored."""
+    from tandem.keras._layer import Layer
+
+    return getattr(type(layer), method) is not getattr(Layer, method)
+
+
+def _save_assets(archive, model):
+    """The files that layers keep besides their weights."""
+    import tempfile
+
+    for layer in model._flatten_layers():
+        if not hasattr(layer, "save_assets"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            layer.save_assets(folder)
+            for name in os.listdir(folder):
+                archive.write(os.path.join(folder, name), f"assets/{layer.name}/{name}")
+
+
+def _load_assets(archive, model):
+    import tempfile
+
+    for layer in model._flatten_layers():
+        names = [n for n in archive.namelist() if n.startswith(f"assets/{layer.name}/")]
+        if not names or not hasattr(layer, "load_assets"):
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            for name in names:
+                with open(os.path.join(folder, os.path.basename(name)), "wb") as file:
+                    file.write(archive.read(name))
+            layer.load_assets(folder)
+
+
 def _write_weights(file, model):
     for path, layer in _named_layers(model):
         group = file.require_group(f"{path}/vars" if path else "vars")
+        if _has_own(layer, "save_own_variables"):
+            store = {}
+            layer.save_own_variables(store)
+            for key, value in store.items():
+                group[key] = np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+            continue
         for i, v in enumerate(layer._own_saved()):
             group[str(i)] = np.asarray(v.numpy())
 
@@ -355,6 +407,9 @@ def _read_weights(file, model, skip_mismatch=False):
                 continue
             raise ValueError(f"the file has no weights for the layer {layer.name!r} ({key}); it was saved from another model")
         group = file[key]
+        if _has_own(layer, "load_own_variables"):
+            layer.load_own_variables({k: np.asarray(v) for k, v in group.items()})
+            continue
         for i, v in enumerate(own):
             value = np.asarray(group[str(i)])
             if tuple(value.shape) != tuple(v.shape):
@@ -459,6 +514,7 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
         archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.0", "date_saved": _now()}))
         archive.writestr("config.json", json.dumps(config, default=str))
         archive.writestr("model.weights.h5", weights.getvalue())
+        _save_assets(archive, model)
     os.replace(temporary, filepath)
 
 
@@ -510,6 +566,7 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
                     model._weights_to_read = archive.read("model.weights.h5")
                 else:
                     _read_weights(file, model)
+                _load_assets(archive, model)
                 _compile_again(model, config.get("compile_config") if compile else None)
                 if compile and "optimizer/vars" in file and getattr(model, "optimizer", None) is not None and model.trainable_variables:
                     _restore_optimizer(model, file["optimizer/vars"])
