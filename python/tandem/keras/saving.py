@@ -470,7 +470,15 @@ def _read_legacy(file, model, by_name):
         layer.set_weights(weights)
 
 
+def _compiles_itself(model):
+    from tandem.keras._trainer import Trainer
+
+    return type(model).compile_from_config is not Trainer.compile_from_config
+
+
 def _compile_config(model):
+    if _compiles_itself(model):
+        return serialize_keras_object(model.get_compile_config())
     given = getattr(model, "_compile_config", None)
     if not given:
         return None
@@ -574,7 +582,9 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
 
 
 def _compile_again(model, settings):
-    if settings:
+    if settings and _compiles_itself(model):
+        model.compile_from_config(settings)
+    elif settings:
         model.compile(**{k: deserialize_keras_object(v) if k != "optimizer" else v for k, v in settings.items()})
 
 
