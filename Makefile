@@ -7,7 +7,7 @@ TESTS  ?= .
 
 DEPS := scripts/install-deps.sh
 
-sources = $(shell find $(wildcard include src tools examples bench tests cmake) \
+sources = $(shell find $(wildcard include src tools examples bench tests cmake python) \
             -name '*.h' -o -name '*.cpp')
 
 # Vector kernels are compiled for this machine, or for every machine that others may have. One folder holds either

@@ -11,7 +11,6 @@ from tandem._ops import (  # noqa: F401
     sqrt, square, squared_difference, subtract, tan, tanh, top_k, truediv, unsorted_segment_max, unsorted_segment_mean,
     unsorted_segment_min, unsorted_segment_prod, unsorted_segment_sum, xlogy,
 )
-from tandem._ops import matmul as scalar_mul_  # noqa: F401
 from tandem import _missing
 import numpy as _np
 import _tandem
@@ -68,5 +67,4 @@ def is_strictly_increasing(x, name=None):
     return _tandem.reduce_all(x[1:] > x[:-1], None, False)
 
 
-del scalar_mul_
 _missing.install(__name__, globals())

@@ -74,7 +74,7 @@ def test_variables_may_be_made_on_the_first_call():
         @tf.function
         def __call__(self, x):
             if self.w is None:
-                self.w = tf.Variable(tf.ones((2, 1)) * 3.0 if False else [[3.0], [3.0]])
+                self.w = tf.Variable([[3.0], [3.0]])
             return x @ self.w
 
     m = M()

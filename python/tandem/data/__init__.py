@@ -52,9 +52,6 @@ def _untupled(value):
     return _leaf(value)
 
 
-_texts = {}  # Elements that are strings travel as numbers of this table.
-
-
 def _leaf(value):
     if isinstance(value, (Tensor, StringTensor)):
         return value
@@ -223,7 +220,7 @@ class Dataset:
 
         def generate():
             for values in zip(*[d._open() for d in flat]):
-                yield nest.pack_sequence_as(sets, list(range(len(flat)))) if False else _pack_values(sets, list(values))
+                yield _pack_values(sets, list(values))
 
         if all(d._native is not None and d._structure.known for d in flat):
             like = _pack_values(sets, [d._structure.like for d in flat])

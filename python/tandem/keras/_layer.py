@@ -509,7 +509,6 @@ class Layer:
 
     def __setattr__(self, name, value):
         if "_ready" not in self.__dict__:
-            Layer.__init__(self) if False else None
             if not name.startswith("_") and isinstance(value, (Layer, KerasVariable)):
                 raise RuntimeError(
                     f"In layer {type(self).__name__!r}, you forgot to call `super().__init__()` as the first statement in the "

@@ -317,17 +317,6 @@ def _named_layers(model):
 
     found = []
 
-    def walk(layer, path):
-        own = layer._own_saved()
-        if own:
-            found.append((path, layer))
-        used = {}
-        for child in (layer.layers if hasattr(layer, "layers") and hasattr(layer, "_tandem_graph") else layer._own_layers()):
-            name = snake_case(type(child).__name__)
-            number = used.get(name, 0)
-            used[name] = number + 1
-            walk(child, f"{path}/layers/{name if number == 0 else f'{name}_{number}'}" if path else f"layers/{name if number == 0 else f'{name}_{number}'}")
-
     seen = set()
 
     def once(layer, path):

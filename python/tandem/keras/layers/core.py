@@ -645,6 +645,3 @@ class SpectralNormalization(Wrapper):
             kernel.assign(kernel.read_value() / _tandem.reshape(sigma, ()))
         return self.layer(inputs)
 
-
-class Sequential_:
-    pass

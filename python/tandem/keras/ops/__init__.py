@@ -82,7 +82,7 @@ for _name, _f in {
     setattr(_this, _name, _unary(_name, _f))
 for _name, _f in {
     "negative": _tandem.neg, "abs": _tandem.abs, "absolute": _tandem.abs, "square": _tandem.square, "sign": _tandem.sign,
-    "stop_gradient": _tandem.stop_gradient, "identity_": _tandem.identity, "copy": _tandem.identity,
+    "stop_gradient": _tandem.stop_gradient, "copy": _tandem.identity,
 }.items():
     setattr(_this, _name, _unary(_name, _f, False))
 
@@ -543,10 +543,6 @@ def custom_gradient(f):
     return decorate(f)
 
 
-def unstack_(x):
-    return x
-
-
 def slice(inputs, start_indices, shape):
     return _ops.slice(inputs, start_indices, shape)
 
@@ -605,8 +601,6 @@ class linalg:
 
 
 def __getattr__(name):
-    if name == "linalg_":
-        raise AttributeError(name)
     raise _missing.missing("keras.ops", name, _this)
 
 

@@ -280,10 +280,6 @@ def enable_interactive_logging():
     pass
 
 
-def split_(x):
-    return x
-
-
 class FeatureSpace:
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("keras.utils.FeatureSpace: tandem has the preprocessing layers it is made of")
