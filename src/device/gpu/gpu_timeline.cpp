@@ -259,12 +259,16 @@ const char* GpuTimeline::what_to_wait_for(const GpuTimeline& other) const {
                                     : "idle, waiting for another device";
 }
 
-/// Commands behind `reached` have no times yet.
+/// Commands behind `reached` have no times yet. The last ones, which the host hears of soonest,
+/// tell most about the clock.
 void GpuTimeline::record_timings(uint64_t reached) {
+  for (size_t i = 0; i < timings_.size() && timings_[i].ticket <= reached; ++i) {
+    const Timing timing = timings_[i].command->timing();
+    clock_->see(profile::now_ns() - static_cast<int64_t>(timing.end_ns));
+  }
   while (!timings_.empty() && timings_.front().ticket <= reached) {
     const TimedLabel timed = timings_.pop_front();
     const Timing timing = timed.command->timing();
-    clock_->see(profile::now_ns() - static_cast<int64_t>(timing.end_ns));
     record_idle(timed, timing);
     const CommandLabel& label = timed.label;
     const bool meets = role_ == Role::exchange && label.kind == profile::Activity::compute;
