@@ -8,6 +8,7 @@
 #include <map>
 #include <thread>
 
+#include "device/logical_device.h"
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/opencl.h"
@@ -120,7 +121,8 @@ TEST_F(ProfileTest, DevicesTellTheirOwnTimesAndWhyTheyWereIdle) {
   strategy.run(step, strategy.split(x));
   profile::start();
   for (int i = 0; i < 3; ++i) strategy.run(step, strategy.split(x));
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  for (const auto& device : devices::all_devices()) device->finish(std::chrono::seconds(60));
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
   strategy.run(step, strategy.split(x));
   const profile::Recorded recorded = profile::finish();
   const auto rows = rows_of(recorded);

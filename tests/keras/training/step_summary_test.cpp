@@ -23,8 +23,8 @@ TEST_F(StepSummaryTest, SaysHowLongADeviceWasIdleAndWhy) {
   EXPECT_EQ(summary.str(), "");
   for (int i = 0; i < 60; ++i) {
     summary.run(64, [&] {
-      f(x);
-      if (i == 50) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      f(x).item<float>();
+      if (i == 50) std::this_thread::sleep_for(std::chrono::milliseconds(50));
       f(x);
     });
   }
