@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "tandem/export.h"
 
@@ -41,5 +42,22 @@ struct TuneResult {
 /// than the static choice is clearly faster to `path`. A file that is there stays until the new one
 /// is complete. Throws Unavailable when it cannot be written.
 TANDEM_API TuneResult tune(const std::string& path, const TuneOptions& options = {});
+
+struct GpuTuneOptions {
+  int64_t size = 1024;    ///< Rows and columns of the largest matrices.
+  double seconds = 0.05;  ///< The time each provider gets per product, at least.
+  bool keeps = true;      ///< The answer is for later processes, too, not for this one alone.
+};
+
+struct GpuTuneResult {
+  std::string device;    ///< "/device:GPU:0"
+  std::string provider;  ///< "own", or "clblast".
+  double ratio = 1;      ///< CLBlast's time over that of our own kernels.
+};
+
+/// Measures on each GPU of OpenCL whether CLBlast multiplies faster than our own kernels, and keeps
+/// the answer in the user's cache folder, where programs find it that start later. Devices for
+/// which there is nothing to choose are left out: CLBlast is not installed.
+TANDEM_API std::vector<GpuTuneResult> tune_gpus(const GpuTuneOptions& options = {});
 
 }  // namespace tandem::providers

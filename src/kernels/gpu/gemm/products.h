@@ -34,4 +34,7 @@ ProductsPtr library_products(const Device& device, DType dtype);
 /// Tandem's own kernels, which run everywhere.
 ProductsPtr own_products(const Device& device, DType dtype);
 
+/// CLBlast; null where the device is none of OpenCL's, or the library is not installed.
+ProductsPtr clblast_products(const Device& device, DType dtype);
+
 }  // namespace tandem::kernels::gpu
