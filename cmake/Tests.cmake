@@ -120,6 +120,15 @@ foreach(folder IN ITEMS collective cluster)
   add_dependencies(tandem_test_${folder} tandem_plugins)
 endforeach()
 
+# The rows of the ops' tests on doubles of CUDA devices, in processes of their own: see tests/harness/op_check.cpp.
+set(shards 4)
+foreach(shard RANGE 1 ${shards})
+  math(EXPR index "${shard} - 1")
+  add_test(NAME cuda_rows_${shard} COMMAND tandem_test_ops --gtest_brief=1)
+  set_tests_properties(cuda_rows_${shard} PROPERTIES ENVIRONMENT
+    "TANDEM_TEST_ROWS=cuda;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+endforeach()
+
 # Where CUDA's headers are, our own declarations are held against them.
 find_path(TANDEM_CUDA_HEADERS nvrtc.h
   HINTS $ENV{CUDA_PATH}/include $ENV{CUDA_HOME}/include

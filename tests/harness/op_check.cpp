@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <iterator>
 
 #include "device/logical_device.h"
@@ -181,8 +182,10 @@ void check_replicas(const OpRow& row, const Tensors& inputs) {
   expect_near(joined, row.expected, row.tolerance, row.name + " on two replicas");
 }
 
-/// On OpenCL devices, with kernels in the form that they take and in the form of real GPUs, and on
-/// doubles of CUDA devices, whose threads run from the first to the last and the other way round.
+/// On OpenCL devices, with kernels in the form that they take and in the form of real GPUs; or,
+/// where TANDEM_TEST_ROWS is "cuda", on doubles of CUDA devices, whose threads run from the first
+/// to the last and the other way round. Never on both in one process: PoCL's compiler and NVRTC
+/// bring an LLVM each, and a process that has compiled with both does not end well.
 void check_on_gpu(const OpRow& row, const std::vector<Plain>& plain, const Outcome& wanted) {
   const auto check = [&](const std::function<void()>& use, const std::string& on) {
     with_devices(use, [&] {
@@ -193,8 +196,12 @@ void check_on_gpu(const OpRow& row, const std::vector<Plain>& plain, const Outco
       if (row.float32_tolerance > 0) check_float32(row, inputs);
     });
   };
-  check([] { use_opencl(KernelForm::serial); }, " on OpenCL");
-  check([] { use_opencl(KernelForm::parallel); }, " on OpenCL, parallel form");
+  const char* const rows = std::getenv("TANDEM_TEST_ROWS");
+  if (rows == nullptr || std::string_view(rows) != "cuda") {
+    check([] { use_opencl(KernelForm::serial); }, " on OpenCL");
+    check([] { use_opencl(KernelForm::parallel); }, " on OpenCL, parallel form");
+    return;
+  }
   constexpr int64_t kSmall = 1024;  // A double runs each instruction of each thread.
   int64_t elements = 0;
   for (const Tensor& input : row.inputs) elements += input.shape().count();
