@@ -20,16 +20,20 @@ TANDEM_CUDA_FUNCTIONS(TANDEM_DECLARE)
 
 namespace {
 
-/// The contexts of this thread, the current one last.
-thread_local std::vector<CUcontext> current_contexts;
+/// The contexts of this thread, the current one last. They outlive what else the thread keeps:
+/// devices are given back when a thread ends, and that needs a context.
+std::vector<CUcontext>& contexts_of_thread() {
+  thread_local auto* const contexts = new std::vector<CUcontext>;
+  return *contexts;
+}
 
 }  // namespace
 
 DoubleContextPtr current() {
-  if (current_contexts.empty()) {
+  if (contexts_of_thread().empty()) {
     throw Complaint(CUDA_ERROR_INVALID_CONTEXT, "the thread has no current context");
   }
-  return books().contexts.find(current_contexts.back());
+  return books().contexts.find(contexts_of_thread().back());
 }
 
 DoubleContextPtr working() {
@@ -305,17 +309,17 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
   return call("cuCtxPushCurrent_v2", [&](Lock&) {
     books().contexts.find(context);
-    current_contexts.push_back(context);
+    contexts_of_thread().push_back(context);
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext* context) {
   return call("cuCtxPopCurrent_v2", [&](Lock&) {
-    if (current_contexts.empty())
+    if (contexts_of_thread().empty())
       throw Complaint(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
-    *context = current_contexts.back();
-    current_contexts.pop_back();
+    *context = contexts_of_thread().back();
+    contexts_of_thread().pop_back();
     return CUDA_SUCCESS;
   });
 }
