@@ -239,7 +239,9 @@ TEST(ClusterProcesses, WhoWaitsAtTheStartSaysForWhom) {
 // gRPC has been seen to abort, on a busy machine, in a process that gives up looking for a
 // coordinator.
 TEST(ClusterProcesses, WhoFindsNoCoordinatorSaysWhere) {
-  for (int64_t i = harness::rounds(0, 100); i > 0; --i) {
+  const int64_t rounds = harness::rounds(0, 100);
+  if (rounds == 0) GTEST_SKIP() << "only in soaks, until the cause of the abort is found";
+  for (int64_t i = 0; i < rounds; ++i) {
     ChildProcess lost({TANDEM_CLUSTER_MEMBER, "--join-timeout", "1500"},
                       torchrun(1, 2, free_port()));
     EXPECT_EQ(lost.wait(), 1);

@@ -184,8 +184,8 @@ void check_replicas(const OpRow& row, const Tensors& inputs) {
 
 /// On OpenCL devices, with kernels in the form that they take and in the form of real GPUs; or,
 /// where TANDEM_TEST_ROWS is "cuda", on doubles of CUDA devices, whose threads run from the first
-/// to the last and the other way round. Each in processes of their own: one
-/// that fails says at once on which.
+/// to the last and the other way round. Each in processes of their own: one that fails
+/// says at once on which.
 void check_on_gpu(const OpRow& row, const std::vector<Plain>& plain, const Outcome& wanted) {
   const auto check = [&](const std::function<void()>& use, const std::string& on) {
     with_devices(use, [&] {
