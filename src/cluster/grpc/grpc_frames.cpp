@@ -8,10 +8,14 @@
 #include <grpcpp/grpcpp.h>
 #include <openssl/hmac.h>
 
+#include <cstdio>
 #include <deque>
 #include <fstream>
+#include <functional>
 #include <mutex>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "cluster/frame_stream.h"
 
@@ -47,65 +51,89 @@ std::string plain_address(const std::string& uri) {
   return text;
 }
 
-/// Frames that wait to be written, one after another. Guards itself.
+/// Frames that wait to be written, one after another, and the end of a stream. It calls `write` and
+/// `finish` with its lock held, and neither after `finish`: gRPC ends a process that starts an
+/// operation of a call which has finished meanwhile.
 class Outbox {
  public:
-  /// True if the caller shall write `current` now.
-  bool push(std::string frame) {
+  using Write = std::function<void(const ByteBuffer*)>;
+  /// `said`: whether this side closed the stream, all of whose frames are written.
+  using Finish = std::function<void(bool said)>;
+  Outbox(Write write, Finish finish) : write_(std::move(write)), finish_(std::move(finish)) {}
+
+  void push(std::string frame) {
     const std::lock_guard lock(mutex_);
-    if (closed_ || ended_) return false;
+    if (closed_ || finished_) return;
     frames_.push_back(std::move(frame));
-    return take();
+    proceed();
   }
-  bool written() {
+  void written() {
     const std::lock_guard lock(mutex_);
     writing_ = false;
-    return take();
+    proceed();
   }
-  /// True if nothing is left to write, so that the caller shall finish now.
-  bool close() {
+  void close() {
     const std::lock_guard lock(mutex_);
-    if (closed_) return false;
     closed_ = true;
-    return finishes();
+    proceed();
   }
-  /// After `written` said that there is nothing more: whether the caller shall finish now.
-  bool finishes_after_write() {
+  /// Nothing more can be written.
+  void end() {
     const std::lock_guard lock(mutex_);
-    return closed_ && finishes();
-  }
-  /// Nothing more can be written. True the first time, if nobody has finished before.
-  bool end() {
-    const std::lock_guard lock(mutex_);
-    ended_ = true;
     frames_.clear();
-    if (finished_) return false;
-    finished_ = true;
-    return true;
+    finish(false);
   }
-  ByteBuffer current;
 
  private:
-  bool take() {
-    if (writing_ || frames_.empty() || ended_) return false;
-    current = buffer_of(frames_.front());
-    frames_.pop_front();
-    writing_ = true;
-    return true;
+  void proceed() {
+    if (writing_ || finished_) return;
+    if (!frames_.empty()) {
+      current_ = buffer_of(frames_.front());
+      frames_.pop_front();
+      writing_ = true;
+      write_(&current_);
+    } else if (closed_) {
+      finish(true);
+    }
   }
-  bool finishes() {
-    if (writing_ || !frames_.empty() || finished_) return false;
-    finished_ = true;
-    return true;
+  void finish(bool said) {
+    if (!std::exchange(finished_, true)) finish_(said);
   }
 
+  const Write write_;
+  const Finish finish_;
   std::mutex mutex_;
   std::deque<std::string> frames_;
+  ByteBuffer current_;
   bool writing_ = false;
   bool closed_ = false;
-  bool ended_ = false;
   bool finished_ = false;
 };
+
+/// Channels of streams that have ended. The end of a stream comes on a thread of gRPC, which must
+/// not destroy a channel: the last one joins gRPC's threads, itself among them, and the process is
+/// aborted. They wait here for the next thread that connects; the last ones stay.
+class RetiredChannels {
+ public:
+  void add(std::shared_ptr<grpc::Channel> channel) {
+    const std::lock_guard lock(mutex_);
+    channels_.push_back(std::move(channel));
+  }
+  void clear() {
+    std::vector<std::shared_ptr<grpc::Channel>> channels;
+    const std::lock_guard lock(mutex_);
+    channels.swap(channels_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::shared_ptr<grpc::Channel>> channels_;
+};
+
+RetiredChannels& retired_channels() {
+  static auto* const channels = new RetiredChannels;
+  return *channels;
+}
 
 class ClientStream final : public FrameStream,
                            public grpc::ClientBidiReactor<ByteBuffer, ByteBuffer> {
@@ -113,7 +141,10 @@ class ClientStream final : public FrameStream,
   ClientStream(const std::string& address,
                const std::shared_ptr<grpc::ChannelCredentials>& credentials,
                std::shared_ptr<FrameHandler> handler)
-      : peer_(address), handler_(std::move(handler)) {
+      : peer_(address),
+        handler_(std::move(handler)),
+        outbox_([this](const ByteBuffer* frame) { StartWrite(frame); },
+                [this](bool said) { finish(said); }) {
     grpc::ChannelArguments arguments;
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
@@ -125,6 +156,7 @@ class ClientStream final : public FrameStream,
     stub_ = std::make_unique<grpc::GenericStub>(channel_);
     context_.set_wait_for_ready(true);
   }
+  ~ClientStream() override { retired_channels().add(std::move(channel_)); }
 
   void begin(std::shared_ptr<ClientStream> self) {
     self_ = std::move(self);
@@ -134,29 +166,18 @@ class ClientStream final : public FrameStream,
     StartCall();
   }
 
-  void send(std::string frame) override {
-    if (outbox_.push(std::move(frame))) StartWrite(&outbox_.current);
-  }
-  void close() override {
-    if (outbox_.close()) finish();
-  }
+  void send(std::string frame) override { outbox_.push(std::move(frame)); }
+  void close() override { outbox_.close(); }
   void cut() override { context_.TryCancel(); }
   const std::string& peer() const override { return peer_; }
 
   void OnReadDone(bool ok) override {
-    if (!ok) {
-      if (outbox_.end()) RemoveHold();
-      return;
-    }
+    if (!ok) return outbox_.end();
     handler_->on_frame(text_of(incoming_));
     StartRead(&incoming_);
   }
   void OnWriteDone(bool ok) override {
-    if (ok && outbox_.written()) {
-      StartWrite(&outbox_.current);
-    } else if (ok && outbox_.finishes_after_write()) {
-      finish();
-    }
+    if (ok) outbox_.written();  // Else the end is read soon.
   }
   void OnDone(const grpc::Status& status) override {
     const auto handler = std::move(handler_);
@@ -165,8 +186,8 @@ class ClientStream final : public FrameStream,
   }
 
  private:
-  void finish() {
-    StartWritesDone();
+  void finish(bool said) {
+    if (said) StartWritesDone();
     RemoveHold();
   }
 
@@ -185,7 +206,8 @@ class ServerStream;
 /// gRPC's side of a stream that somebody opened here; it lives until OnDone.
 class ServerReactor final : public grpc::ServerGenericBidiReactor {
  public:
-  explicit ServerReactor(std::shared_ptr<ServerStream> stream) : stream_(std::move(stream)) {}
+  explicit ServerReactor(const std::string& peer);
+  const std::shared_ptr<ServerStream>& stream() const { return stream_; }
   void begin(std::shared_ptr<FrameHandler> handler) {
     handler_ = std::move(handler);
     StartRead(&incoming_);
@@ -201,58 +223,50 @@ class ServerReactor final : public grpc::ServerGenericBidiReactor {
   ByteBuffer incoming_;
 };
 
+/// It may outlive its reactor, which its outbox knows until it has finished.
 class ServerStream final : public FrameStream {
  public:
-  explicit ServerStream(std::string peer) : peer_(std::move(peer)) {}
-  void send(std::string frame) override {
-    const std::lock_guard lock(mutex_);
-    if (reactor != nullptr && outbox.push(std::move(frame))) reactor->StartWrite(&outbox.current);
-  }
-  void close() override {
-    const std::lock_guard lock(mutex_);
-    if (reactor != nullptr && outbox.close()) reactor->Finish(grpc::Status::OK);
-  }
+  ServerStream(std::string peer, ServerReactor& reactor)
+      : outbox([&reactor](const ByteBuffer* frame) { reactor.StartWrite(frame); },
+               [&reactor](bool) { reactor.Finish(grpc::Status::OK); }),
+        peer_(std::move(peer)) {}
+  void send(std::string frame) override { outbox.push(std::move(frame)); }
+  void close() override { outbox.close(); }
   void cut() override { close(); }
-  void detach() {
-    const std::lock_guard lock(mutex_);
-    reactor = nullptr;
-  }
   const std::string& peer() const override { return peer_; }
 
-  ServerReactor* reactor = nullptr;
   Outbox outbox;
 
  private:
   std::string peer_;
-  std::mutex mutex_;
 };
 
+ServerReactor::ServerReactor(const std::string& peer)
+    : stream_(std::make_shared<ServerStream>(peer, *this)) {}
+
 void ServerReactor::OnReadDone(bool ok) {
-  if (!ok) {
-    if (stream_->outbox.end()) Finish(grpc::Status::OK);
-    return;
-  }
+  if (!ok) return stream_->outbox.end();
   if (handler_ != nullptr) handler_->on_frame(text_of(incoming_));
   StartRead(&incoming_);
 }
 
 void ServerReactor::OnWriteDone(bool ok) {
-  if (ok && stream_->outbox.written()) {
-    StartWrite(&stream_->outbox.current);
-  } else if (ok && stream_->outbox.finishes_after_write()) {
-    Finish(grpc::Status::OK);
-  }
+  if (ok) stream_->outbox.written();
 }
 
-void ServerReactor::OnCancel() {
-  if (stream_->outbox.end()) Finish(grpc::Status::CANCELLED);
-}
+void ServerReactor::OnCancel() { stream_->outbox.end(); }
 
 void ServerReactor::OnDone() {
-  stream_->detach();
   if (handler_ != nullptr) handler_->on_end("the connection ended");
   delete this;
 }
+
+/// A call of some other service, which does not exist here.
+class UnknownMethod final : public grpc::ServerGenericBidiReactor {
+ public:
+  UnknownMethod() { Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, "")); }
+  void OnDone() override { delete this; }
+};
 
 std::string contents_of(const std::string& path, std::string& error) {
   std::ifstream file(path, std::ios::binary);
@@ -288,14 +302,9 @@ class Server final : public FrameServer, public grpc::CallbackGenericService {
 
   grpc::ServerGenericBidiReactor* CreateReactor(
       grpc::GenericCallbackServerContext* context) override {
-    auto stream = std::make_shared<ServerStream>(plain_address(context->peer()));
-    auto* reactor = new ServerReactor(stream);
-    if (context->method() != kMethod) {
-      reactor->Finish(grpc::Status(grpc::StatusCode::UNIMPLEMENTED, ""));
-      return reactor;
-    }
-    stream->reactor = reactor;
-    reactor->begin(accept_(stream));
+    if (context->method() != kMethod) return new UnknownMethod;
+    auto* reactor = new ServerReactor(plain_address(context->peer()));
+    reactor->begin(accept_(reactor->stream()));
     return reactor;
   }
 
@@ -339,6 +348,7 @@ class Plugin final : public FramePlugin {
     if (!error.empty()) return nullptr;
     auto stream = std::make_shared<ClientStream>(address, credentials, std::move(handler));
     stream->begin(stream);
+    retired_channels().clear();
     return stream;
   }
 
@@ -358,7 +368,11 @@ extern "C" __attribute__((visibility("default"))) const char* tandem_plugin_vers
 }
 
 extern "C" __attribute__((visibility("default"))) FramePlugin* tandem_open_grpc() {
-  gpr_set_log_function([](gpr_log_func_args*) {});
+  gpr_set_log_function([](gpr_log_func_args* line) {
+    // All else comes back as the status of a call. A failed assertion ends the process.
+    if (std::string_view(line->message).find("assertion failed") == std::string_view::npos) return;
+    std::fprintf(stderr, "tandem: gRPC: %s:%d: %s\n", line->file, line->line, line->message);
+  });
   grpc_init();  // Once for the whole process, whose end must not meet gRPC's own.
   static auto* const plugin = new Plugin;
   return plugin;
