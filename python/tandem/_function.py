@@ -13,7 +13,7 @@ import numpy as np
 import _tandem
 from tandem import dtypes, nest
 from tandem._shape import TensorShape, _Computed
-from tandem._state import probe_tracing, state, tracing
+from tandem._state import converting_calls, probe_tracing, state, tracing
 from tandem._tensor import Tensor, TensorSpec
 from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
 
@@ -155,7 +155,7 @@ class Function:
         self.input_signature = None if input_signature is None else tuple(input_signature)
         self._autograph = autograph
         self._open_rows = open_rows
-        self._converted = None
+        self._converted = {}
         self._programs = {}
         self._kept = []  # What keys name by its identity must live as long as they do.
         self._op_by_op = False
@@ -322,15 +322,24 @@ class Function:
     def _callable(self):
         if not self._autograph:
             return self.python_function
-        if self._converted is None:
+        found = self._converted.get(state.converts_calls)
+        if found is None:
             from tandem import autograph
 
-            self._converted = autograph.converted(self.python_function)
-        return self._converted
+            found = self._converted[state.converts_calls] = autograph.converted(self.python_function)
+        return found
 
     def _run(self, program, tensors, args, kwargs):
         try:
-            results, structure = program.run(tensors)
+            try:
+                results, structure = program.run(tensors)
+            except GiveUpTrace:
+                raise
+            except OperatorNotAllowedInGraphError:
+                if state.tracing or state.converts_calls:
+                    raise
+                with converting_calls():
+                    results, structure = program.run(tensors)
         except GiveUpTrace:
             if state.tracing:
                 raise

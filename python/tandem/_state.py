@@ -11,6 +11,7 @@ class _State(threading.local):
         self.tracing = 0  # How many functions are being traced, one inside the other.
         self.open_rows = False  # The number of rows of a batch is left open: shapes say None there.
         self.in_replica = False  # Inside of strategy.run.
+        self.converts_calls = False  # Branches and loops of called functions are converted, too: see autograph.py.
 
 
 state = _State()
@@ -31,6 +32,15 @@ def tracing(open_rows=None):
         yield
     finally:
         state.tracing, state.open_rows = before
+
+
+@contextlib.contextmanager
+def converting_calls():
+    before, state.converts_calls = state.converts_calls, True
+    try:
+        yield
+    finally:
+        state.converts_calls = before
 
 
 @contextlib.contextmanager

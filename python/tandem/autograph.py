@@ -4,16 +4,21 @@
 does, on tensors of a trace they become cond and while_loop. What is assigned inside of a branch or loop is carried
 over the border by functions that get and set the variables around it. A branch that returns is converted where nothing
 but a return follows it; what cannot be converted stays as it is.
+
+A function is converted by itself at first. Where its trace still meets a branch on a tensor, it is traced once more with
+`state.converts_calls`: then what it calls is converted, too, and the `call` of layers and the steps of models.
 """
 
 import ast
 import inspect
+import sys
 import textwrap
 import types
 
 import _tandem
 from tandem import _ops, nest
 from tandem._shape import DynamicSize, _Computed
+from tandem._state import state
 from tandem._tensor import Tensor
 from tandem.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 
@@ -225,6 +230,7 @@ def _staged_for(values, body, get, set_, is_over):
 # ---- Conversion ----
 
 _RUNTIME = "__tandem_autograph"
+_ASK_THEIR_CALLER = ("super", "locals", "globals", "vars", "dir", "eval", "exec")
 
 
 class _Unconvertible(Exception):
@@ -243,6 +249,20 @@ def _assigned(nodes):
         def visit_FunctionDef(self, node):
             if node.name not in found and not node.name.startswith("__tandem"):
                 found.append(node.name)
+
+        def visit_ClassDef(self, node):
+            if node.name not in found:
+                found.append(node.name)
+
+        def visit_alias(self, node):
+            name = (node.asname or node.name).split(".")[0]
+            if name not in found:
+                found.append(name)
+
+        def visit_ExceptHandler(self, node):
+            if node.name and node.name not in found:
+                found.append(node.name)
+            self.generic_visit(node)
 
         def visit_Lambda(self, node):
             pass
@@ -273,8 +293,10 @@ def _parse(text):
 
 
 class _Converter:
-    def __init__(self, function):
+    def __init__(self, function, class_name=None):
         self.count = 0
+        positional = function.args.posonlyargs + function.args.args
+        self.expressions = _Expressions(class_name, positional[0].arg if positional else None)
         self.locals = set(_assigned(function.body))
         self.arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
 
@@ -442,14 +464,35 @@ class _Converter:
     # Expressions.
 
     def expression(self, node):
-        return _Expressions().visit(node)
+        return self.expressions.visit(node)
 
 
 class _Expressions(ast.NodeTransformer):
+    """Expressions of a function, which may be a method: its class's name and its first argument are given."""
+
+    def __init__(self, class_name, first_argument):
+        self._class_name, self._first_argument = class_name, first_argument
+
     def visit_FunctionDef(self, node):
         return node
 
-    def visit_Lambda(self, node):
+    def visit_Attribute(self, node):
+        """The compiler gives private names their class's only where it sees the class."""
+        self.generic_visit(node)
+        if self._class_name and node.attr.startswith("__") and not node.attr.endswith("__"):
+            node.attr = f"_{self._class_name.lstrip('_')}{node.attr}"
+        return node
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id == "super" and not node.args and self._first_argument:
+            node.args = [ast.Name("__class__", ast.Load()), ast.Name(self._first_argument, ast.Load())]
+            return node
+        if isinstance(node.func, ast.Name) and node.func.id in _ASK_THEIR_CALLER:
+            return node
+        made = _parse(f"{_RUNTIME}.called(0)")[0].value
+        made.args[0] = node.func
+        node.func = ast.copy_location(made, node)
         return node
 
     def visit_BoolOp(self, node):
@@ -483,18 +526,19 @@ class _Expressions(ast.NodeTransformer):
     visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
 
 
-def _converted_code(f):
-    source = textwrap.dedent(inspect.getsource(f))
+def _converted_code(f, converts_calls):
+    source = textwrap.dedent(inspect.getsource(f.__code__))
     tree = ast.parse(source)
     functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
     if len(functions) != 1:
         raise _Unconvertible
     function = functions[0]
-    if not _contains(function.body, (ast.If, ast.While, ast.For, ast.IfExp)):
+    if not _contains(function.body, (ast.If, ast.While, ast.For, ast.IfExp) + ((ast.Call,) if converts_calls else ())):
         return None
     if _contains(function.body, (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)):
         raise _Unconvertible
-    converter = _Converter(function)
+    owner = f.__qualname__.split(".")[-2:-1]
+    converter = _Converter(function, owner[0] if owner and owner[0] != "<locals>" else None)
     function.decorator_list = []
     function.returns = None
     for argument in ast.walk(function.args):
@@ -520,10 +564,23 @@ def _converted_code(f):
 _codes = {}
 
 
+def _is_users(f):
+    """Whether a function is of the program, and not of a library."""
+    module = f.__module__ or ""
+    path = f.__code__.co_filename
+    root = module.split(".")[0]
+    return root != "tandem" and root not in sys.stdlib_module_names - {"__main__"} and "site-packages" not in path and "dist-packages" not in path
+
+
+def called(f):
+    """What a converted function calls: converted, too, where that is asked for."""
+    if not state.converts_calls or not isinstance(f, (types.FunctionType, types.MethodType)):
+        return f
+    return converted(f)
+
+
 def converted(f):
     """The function with its branches and loops converted; the function itself where there is nothing to convert."""
-    import sys
-
     bound = getattr(f, "_tandem_bound", None)
     if bound is not None:
         inner = converted(bound[0])
@@ -531,14 +588,15 @@ def converted(f):
     if isinstance(f, types.MethodType):
         inner = converted(f.__func__)
         return f if inner is f.__func__ else types.MethodType(inner, f.__self__)
-    if not isinstance(f, types.FunctionType) or f.__name__ == "<lambda>" or getattr(f, "_tandem_do_not_convert", False) or f.__module__.startswith("tandem"):
+    if not isinstance(f, types.FunctionType) or f.__name__ == "<lambda>" or getattr(f, "_tandem_do_not_convert", False) or not _is_users(f):
         return f
-    if f.__code__ not in _codes:
+    key = f.__code__, state.converts_calls
+    if key not in _codes:
         try:
-            _codes[f.__code__] = _converted_code(f)
+            _codes[key] = _converted_code(f, state.converts_calls)
         except (OSError, TypeError, SyntaxError, _Unconvertible, IndentationError):
-            _codes[f.__code__] = None
-    code = _codes[f.__code__]
+            _codes[key] = None
+    code = _codes[key]
     if code is None:
         return f
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))

@@ -87,3 +87,55 @@ def test_gradients_pass_through_branches():
         return tape.gradient(y, x)
 
     assert float(f(tf.constant(1.0))) == 3 and float(f(tf.constant(-1.0))) == 5
+
+
+def clipped(x):
+    if tf.reduce_max(x) > 1.0:
+        x = x / tf.reduce_max(x)
+    return x
+
+
+def test_functions_that_are_called_are_converted():
+    @tf.function
+    def f(x):
+        return clipped(x) + 1.0
+
+    assert f(tf.constant([2.0, 4.0])).numpy().tolist() == [1.5, 2.0]
+    assert f(tf.constant([0.25, 0.5])).numpy().tolist() == [1.25, 1.5]
+    assert f.experimental_get_tracing_count() <= 2
+
+
+class Gate(tf.keras.layers.Layer):
+    def __init__(self):
+        super().__init__()
+        self.__factor = 2.0
+
+    def call(self, x):
+        if tf.reduce_sum(x) > 0.0:
+            y = x * self.__factor
+        else:
+            y = -x
+        return y
+
+
+class Guarded(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.gate, self.dense = Gate(), tf.keras.layers.Dense(1, kernel_initializer="ones")
+
+    def call(self, x):
+        return self.dense(self.gate(x))
+
+    def train_step(self, data):
+        if data is not None:
+            return super().train_step(data)
+
+
+def test_layers_and_steps_of_fit_are_converted():
+    model = Guarded()
+    model.compile("sgd", "mse")
+    model.fit(tf.ones((4, 3)), tf.ones((4, 1)), verbose=0)
+    gate = Gate()
+    model = tf.keras.Sequential([gate])
+    assert model.predict(tf.ones((1, 2)), verbose=0).tolist() == [[2.0, 2.0]]
+    assert model.predict(-tf.ones((1, 2)), verbose=0).tolist() == [[1.0, 1.0]]

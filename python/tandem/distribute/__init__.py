@@ -8,8 +8,9 @@ import _tandem
 from tandem import dtypes, nest
 from tandem import data as _data
 from tandem._function import _MARK, Function, GiveUpTrace, _key_of, flatten_results
-from tandem._state import init_scope, state
+from tandem._state import converting_calls, init_scope, state
 from tandem._tensor import Tensor
+from tandem.errors import OperatorNotAllowedInGraphError
 
 
 class ReduceOp(enum.Enum):
@@ -365,7 +366,13 @@ class _ReplicaProgram:
 
     def run(self, tensors, fn, args, kwargs):
         count = self._strategy.num_replicas_in_sync
-        results = self._strategy._native.run(self._function, tensors)
+        try:
+            results = self._strategy._native.run(self._function, tensors)
+        except GiveUpTrace:
+            raise
+        except OperatorNotAllowedInGraphError:
+            with converting_calls():
+                results = self._strategy._native.run(self._function, tensors)
         like, leaves = self._structure
         results = iter(results)
         filled = []

@@ -850,7 +850,7 @@ class Layer:
         context.training = training
         context.path.append(self._name)
         try:
-            outputs = self.call(*args, **kwargs)
+            outputs = self._call_to_run()(*args, **kwargs)
         finally:
             context.depth -= 1
             context.training = before
@@ -865,6 +865,13 @@ class Layer:
         elif type(self).compute_mask is not Layer.compute_mask:
             self._pass_mask(inputs, None, outputs)
         return outputs
+
+    def _call_to_run(self):
+        if not state.converts_calls:
+            return self.call
+        from tandem import autograph
+
+        return autograph.converted(self.call)
 
     def _pass_mask(self, inputs, mask, outputs):
         passed = self.compute_mask(inputs, mask)

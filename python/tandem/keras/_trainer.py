@@ -430,8 +430,10 @@ class Trainer:
         strategy = self.__dict__.get("_tandem_strategy")
 
         def run(data):
+            from tandem import autograph
+
             with learning_phase(kind == "train"):
-                return step(data)
+                return autograph.called(step)(data)
 
         run.__name__ = f"{type(self).__name__}.{kind}_step"
         if strategy is not None and strategy.num_replicas_in_sync >= 1 and not self._run_eagerly:
@@ -439,8 +441,6 @@ class Trainer:
         elif self._run_eagerly:
             program = run
         else:
-            from tandem import autograph
-
             program = Function(run, name=run.__name__, open_rows=True, autograph=False)
         self._tandem_functions[kind] = program
         return program
