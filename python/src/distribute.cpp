@@ -1,4 +1,7 @@
 // Strategies, values of replicas, and data sets that are dealt to them.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/tuple.h>
+
 #include "binding.h"
 
 namespace tandem::python {
@@ -62,6 +65,28 @@ ReduceOp to_reduce_op(const std::string& name) {
   throw InvalidArgument("reduce: '" + name + "'; SUM and MEAN are accepted");
 }
 
+using Addresses = train::ClusterSpec::Addresses;
+
+/// A strategy of several processes: those in `cluster`, or those that the environment names.
+Strategy multi_worker_mirrored_strategy(const std::optional<Addresses>& cluster,
+                                        const std::string& task_type, int task_id,
+                                        std::optional<int> shards, double timeout_seconds) {
+  MultiWorkerOptions options{.reproducible_shards = shards};
+  options.communication.timeout =
+      std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
+  if (cluster) {
+    options.cluster_resolver = std::make_shared<cluster_resolver::SimpleClusterResolver>(
+        train::ClusterSpec(*cluster), task_type, task_id);
+  }
+  return unlocked([&] { return Strategy(MultiWorkerMirroredStrategy(options)); });
+}
+
+/// What TF_CONFIG says: the tasks' addresses, and which of them this process is.
+std::tuple<Addresses, std::string, int> tf_config() {
+  const cluster_resolver::TFConfigClusterResolver resolver;
+  return {resolver.cluster_spec().as_dict(), resolver.task_type(), resolver.task_id()};
+}
+
 }  // namespace
 
 void bind_distribute(nb::module_& m) {
@@ -90,6 +115,7 @@ void bind_distribute(nb::module_& m) {
       .def_prop_ro("num_replicas_in_sync", &Strategy::num_replicas_in_sync)
       .def_prop_ro("devices", &Strategy::devices)
       .def_prop_ro("name", &Strategy::name)
+      .def_prop_ro("is_chief", &Strategy::is_chief)
       .def("explain", &Strategy::explain)
       .def(
           "scope", [](const Strategy& self) { return new Scope(self); },
@@ -153,6 +179,19 @@ void bind_distribute(nb::module_& m) {
   m.def("central_storage_strategy", [](const std::vector<std::string>& devices) {
     return Strategy(CentralStorageStrategy(devices));
   });
+  m.def("multi_worker_mirrored_strategy", multi_worker_mirrored_strategy, "cluster"_a.none(),
+        "task_type"_a, "task_id"_a, "shards"_a.none(), "timeout_seconds"_a);
+  m.def("tf_config", tf_config);
+  m.def(
+      "run_workers",
+      [](int workers, const std::vector<std::string>& hosts, const std::string& ssh,
+         const std::vector<std::string>& command) {
+        return unlocked([&] {
+          return launcher::run_workers(
+              {.workers = workers, .hosts = hosts, .ssh = ssh, .command = command});
+        });
+      },
+      "workers"_a, "hosts"_a, "ssh"_a, "command"_a);
   m.def("get_strategy", get_strategy);
   m.def("has_strategy", has_strategy);
   m.def("in_replica_context", [] { return get_replica_context().has_value(); });

@@ -31,6 +31,10 @@ from tandem._ops import floordiv as floordiv
 from tandem._ops import mod as math_mod
 from tandem._ops import print_ as print  # noqa: A001
 from tandem._ops import space_to_depth, depth_to_space
+from tandem._rarer_ops import (
+    Assert, as_string, batch_to_space, get_static_value, grad_pass_through, hessians, histogram_fixed_width, parallel_stack, scalar_mul,
+    space_to_batch, space_to_batch as space_to_batch_nd, tensor_scatter_nd_min, truncatediv, truncatemod, tuple, unravel_index,  # noqa: A004
+)
 from tandem._variable import Variable, VariableAggregation, VariableSynchronization
 from tandem._tape import GradientTape, UnconnectedGradients, custom_gradient, gradients, recompute_grad
 from tandem._function import function
@@ -85,6 +89,10 @@ def __getattr__(name):
         from tandem.keras import initializers
 
         return {"constant": initializers.Constant, "zeros": initializers.Zeros, "ones": initializers.Ones}[name.split("_")[0]]
+    if name in ("assert_equal", "assert_greater", "assert_less", "assert_rank"):
+        from tandem import debugging
+
+        return getattr(debugging, name)
     if name in _SUBMODULES:
         try:
             return _importlib.import_module(f"tandem.{name}")

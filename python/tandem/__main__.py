@@ -1,9 +1,29 @@
-"""python -m tandem run [--logical-cpus N] script.py args"""
+"""python -m tandem run [--workers N] [--hosts a,b] [--logical-cpus N] script.py args"""
 
 import argparse
+import json
 import os
 import runpy
 import sys
+
+
+def _run_workers(options):
+    import _tandem
+
+    command = [sys.executable, "-m", "tandem", "run"]
+    if options.logical_cpus:
+        command += ["--logical-cpus", str(options.logical_cpus)]
+    hosts = [host for host in options.hosts.split(",") if host]
+    return _tandem.run_workers(options.workers, hosts, options.ssh, command + [options.script] + options.args)
+
+
+def _tell_of_cluster():
+    """Programs for several workers read TF_CONFIG themselves; the addresses are names here, the launcher knows the real ones."""
+    size, rank = os.environ.get("TANDEM_WORLD_SIZE"), os.environ.get("TANDEM_RANK")
+    if size is None or rank is None or "TF_CONFIG" in os.environ:
+        return
+    workers = [f"localhost:{20000 + i}" for i in range(int(size))]
+    os.environ["TF_CONFIG"] = json.dumps({"cluster": {"worker": workers}, "task": {"type": "worker", "index": int(rank)}})
 
 
 def main():
@@ -11,7 +31,9 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="runs a TensorFlow or Keras script with tandem in their place")
     run.add_argument("--logical-cpus", type=int, default=0, metavar="N", help="cuts the CPU into N logical ones")
-    run.add_argument("--workers", type=int, default=1, metavar="N", help="processes; only 1 so far")
+    run.add_argument("--workers", type=int, default=1, metavar="N", help="runs it as N processes that train together")
+    run.add_argument("--hosts", default="", metavar="A,B", help="the hosts that they run on; this one without")
+    run.add_argument("--ssh", default="ssh", help="the command that reaches hosts")
     run.add_argument("script")
     run.add_argument("args", nargs=argparse.REMAINDER)
     commands.add_parser("devices", help="lists the devices")
@@ -22,8 +44,11 @@ def main():
         for device in tandem.config.list_logical_devices():
             print(device)
         return
-    if options.workers != 1:
-        parser.error("--workers: the Python module trains in one process so far")
+    if options.workers < 1:
+        parser.error(f"--workers {options.workers}: there is at least one")
+    if options.workers > 1 or options.hosts:
+        sys.exit(_run_workers(options))
+    _tell_of_cluster()
     if options.logical_cpus:
         cpu = tandem.config.list_physical_devices("CPU")[0]
         tandem.config.set_logical_device_configuration(cpu, [tandem.config.LogicalDeviceConfiguration()] * options.logical_cpus)

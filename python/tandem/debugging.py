@@ -54,6 +54,43 @@ def assert_non_negative(x, message=None, summarize=None, name=None):
     assert_greater_equal(x, 0, message)
 
 
+def assert_negative(x, message=None, summarize=None, name=None):
+    assert_less(x, 0, message)
+
+
+def assert_non_positive(x, message=None, summarize=None, name=None):
+    assert_less_equal(x, 0, message)
+
+
+def assert_integer(x, message=None, name=None):
+    if not _tandem.convert(x).dtype.is_integer:
+        raise TypeError(message or f"Expected an integer tensor, and got {_tandem.convert(x).dtype.name}")
+
+
+def assert_scalar(tensor, name=None, message=None):
+    tensor = _tandem.convert(tensor)
+    if tensor._rank:
+        raise ValueError(message or f"Expected a scalar, and got the shape {tensor.shape}")
+    return tensor
+
+
+def assert_rank_in(x, ranks, message=None, name=None):
+    rank = _tandem.convert(x)._rank
+    if rank not in [int(r) for r in ranks]:
+        raise ValueError(message or f"Tensor must have rank in {list(ranks)}, and has {rank}")
+
+
+def assert_same_float_dtype(tensors=None, dtype=None):
+    found = {t.dtype for t in tensors or () if t is not None} | ({dtypes.as_dtype(dtype)} if dtype else set())
+    if len(found) > 1:
+        raise ValueError(f"The tensors are of several dtypes: {sorted(d.name for d in found)}")
+    return found.pop() if found else dtypes.float32
+
+
+def disable_check_numerics():
+    pass
+
+
 def assert_rank(x, rank, message=None, name=None):
     if len(x.shape) != int(rank):
         raise ValueError(message or f"Tensor must have rank {rank}. Received rank {len(x.shape)}, shape {x.shape}")

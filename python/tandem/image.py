@@ -7,6 +7,12 @@ from tandem import _missing, _ops, dtypes
 from tandem._ops import op
 
 
+from tandem._rarer_ops import (  # noqa: E402, F401
+    combined_non_max_suppression, crop_and_resize, draw_bounding_boxes, image_gradients, non_max_suppression_padded,
+    non_max_suppression_with_scores, rgb_to_yiq, rgb_to_yuv, yiq_to_rgb, yuv_to_rgb,
+)
+
+
 class ResizeMethod:
     BILINEAR, NEAREST_NEIGHBOR, BICUBIC, AREA, LANCZOS3, LANCZOS5, GAUSSIAN, MITCHELLCUBIC = "bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", "mitchellcubic"
 

@@ -12,6 +12,9 @@ from tandem._ops import (  # noqa: F401
     unsorted_segment_min, unsorted_segment_prod, unsorted_segment_sum, xlogy,
 )
 from tandem import _missing
+from tandem._rarer_ops import (  # noqa: F401
+    conj, erfcinv, imag, invert_permutation, polyval, real, reciprocal_no_nan, unsorted_segment_sqrt_n, xdivy, xlog1py,
+)
 import numpy as _np
 import _tandem
 
@@ -38,6 +41,12 @@ def log_softmax(logits, axis=-1, name=None):
     from tandem import nn
 
     return nn.log_softmax(logits, axis)
+
+
+def softsign(features, name=None):
+    from tandem import nn
+
+    return nn.softsign(features)
 
 
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None):

@@ -7,6 +7,10 @@ from tandem import _missing, _ops
 from tandem._ops import (  # noqa: F401
     bincount, in_top_k, op, sigmoid, softplus, space_to_depth, depth_to_space, tanh, top_k,
 )
+from tandem._rarer_ops import (  # noqa: F401
+    avg_pool3d, collapse_repeated, conv1d_transpose, conv3d, ctc_loss, max_pool3d, max_pool_with_argmax, space_to_batch,
+    sufficient_statistics, weighted_moments,
+)
 from tandem.keras.activations import elu, leaky_relu as _leaky_relu, log_softmax as _log_softmax, selu, silu, softsign  # noqa: F401
 
 swish = silu
@@ -112,6 +116,13 @@ def conv2d_transpose(input, filters, output_shape, strides, padding="SAME", data
 
 
 convolution = conv2d
+conv_transpose = conv2d_transpose
+
+
+def zero_fraction(value, name=None):
+    from tandem import math
+
+    return math.zero_fraction(value)
 
 
 @op

@@ -185,15 +185,66 @@ class ExponentialMovingAverage:
         return self._averages.get(id(var))
 
 
+class CheckpointState:
+    """Which checkpoints a folder has."""
+
+    def __init__(self, paths):
+        self.all_model_checkpoint_paths = list(paths)
+        self.model_checkpoint_path = paths[-1] if paths else ""
+
+
+def get_checkpoint_state(checkpoint_dir, latest_filename=None):
+    """What the folder's file of checkpoints says; None without one."""
+    path = os.path.join(checkpoint_dir, latest_filename or "checkpoint")
+    if not os.path.exists(path):
+        return None
+    with open(path) as file:
+        found = [line.split('"')[1] for line in file if line.startswith("all_model_checkpoint_paths")]
+    return CheckpointState([os.path.join(checkpoint_dir, name) for name in found])
+
+
 class ClusterSpec:
+    """The tasks of each job and their addresses."""
+
     def __init__(self, cluster):
-        self._cluster = dict(cluster)
+        if isinstance(cluster, ClusterSpec):
+            cluster = cluster._cluster
+        self._cluster = {job: list(tasks.values()) if isinstance(tasks, dict) else list(tasks) for job, tasks in dict(cluster).items()}
 
     def as_dict(self):
-        return dict(self._cluster)
+        return {job: list(tasks) for job, tasks in self._cluster.items()}
+
+    @property
+    def jobs(self):
+        return sorted(self._cluster)
+
+    def _tasks(self, job_name):
+        if job_name not in self._cluster:
+            raise ValueError(f"No such job in cluster: {job_name!r}; there are {self.jobs}")
+        return self._cluster[job_name]
 
     def num_tasks(self, job_name):
-        return len(self._cluster[job_name])
+        return len(self._tasks(job_name))
+
+    def task_indices(self, job_name):
+        return list(range(self.num_tasks(job_name)))
+
+    def task_address(self, job_name, task_index):
+        return self._tasks(job_name)[task_index]
+
+    def job_tasks(self, job_name):
+        return list(self._tasks(job_name))
+
+    def __bool__(self):
+        return bool(self._cluster)
+
+    def __eq__(self, other):
+        return isinstance(other, ClusterSpec) and self._cluster == other._cluster
+
+    __hash__ = None
+
+    def __repr__(self):
+        return f"ClusterSpec({self._cluster})"
 
 
 _RECORDS = ("BytesList", "Example", "Feature", "Features", "FloatList", "Int64List")

@@ -1,17 +1,19 @@
-"""Runs the scripts and writes or compares what they compute.
+"""What the programs in scripts/ compute: written down with TensorFlow, compared with tandem.
 
-With TensorFlow:  python record.py recorded.json          (writes)
-With tandem:      python record.py recorded.json --check  (compares; see test_scripts.py)
+    python record.py recorded.json [name..]            with an interpreter that has TensorFlow: writes
+    python record.py recorded.json --check [name..]    with one that has tandem: compares; see also test_scripts.py
 """
 
 import json
 import os
 import runpy
 import sys
+import traceback
 
 import numpy as np
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "scripts")
+CLOSE = {"rtol": 2e-3, "atol": 2e-4}
 
 
 def names():
@@ -33,33 +35,58 @@ def computed(name):
     return {key: plain(value) for key, value in result.items()}
 
 
+def differences(got, recorded):
+    """What is not as it was recorded, in words."""
+    found = [f"{key} is not computed" for key in recorded.keys() - got.keys()] + [f"{key} is not recorded" for key in got.keys() - recorded.keys()]
+    for key in sorted(recorded.keys() & got.keys()):
+        try:
+            np.testing.assert_allclose(got[key], recorded[key], **CLOSE)
+        except (AssertionError, ValueError):
+            found.append(f"{key}: recorded {str(recorded[key])[:200]}, computed {str(got[key])[:200]}")
+    return found
+
+
+def read(path):
+    if not os.path.exists(path):
+        return {}
+    with open(path) as file:
+        return json.load(file)
+
+
+def write(path, wanted):
+    """How many programs fail."""
+    values, failed = read(path), 0
+    for name in wanted:
+        try:
+            values[name] = computed(name)
+        except Exception:  # noqa: BLE001
+            failed += 1
+            print(f"{name}: {traceback.format_exc()}", flush=True)
+    with open(path, "w") as file:
+        lines = [f"{json.dumps(name)}:{json.dumps(values[name], sort_keys=True, separators=(',', ':'))}" for name in sorted(values)]
+        file.write("{" + ",\n".join(lines) + "}\n")
+    return failed
+
+
+def check(path, wanted):
+    """How many programs fail or differ."""
+    from tandem import _substitute
+
+    _substitute.install(quiet=True)
+    recorded, failed = read(path), 0
+    for name in wanted:
+        try:
+            found = differences(computed(name), recorded[name])
+        except Exception:  # noqa: BLE001
+            found = [traceback.format_exc()]
+        failed += bool(found)
+        print(f"{name}: {'agrees' if not found else '; '.join(found)}", flush=True)
+    return failed
+
+
 if __name__ == "__main__":
-    if "--check" in sys.argv:
-        with open(sys.argv[1]) as file:
-            recorded = json.load(file)
-        for name in sys.argv[3:] or names():
-            try:
-                got = computed(name)
-            except Exception as error:  # noqa: BLE001
-                print(f"{name}: {type(error).__name__}: {str(error)[:300]}")
-                if os.environ.get("TRACE"):
-                    raise
-                continue
-            for key, value in recorded[name].items():
-                try:
-                    np.testing.assert_allclose(got[key], value, rtol=2e-3, atol=2e-4)
-                except (AssertionError, KeyError, ValueError) as error:
-                    print(f"{name}.{key}: recorded {str(value)[:120]} computed {str(got.get(key))[:120]} {type(error).__name__}")
-            print(name, "done")
-    else:
-        values = {}
-        if os.path.exists(sys.argv[1]):
-            with open(sys.argv[1]) as file:
-                values = json.load(file)
-        for name in sys.argv[2:] or names():
-            try:
-                values[name] = computed(name)
-            except Exception as error:  # noqa: BLE001
-                print(name, type(error).__name__, error)
-        with open(sys.argv[1], "w") as file:
-            json.dump(values, file, indent=0, sort_keys=True)
+    path, words = sys.argv[1], sys.argv[2:]
+    wanted = [w for w in words if w != "--check"] or names()
+    if "--check" in words:
+        sys.exit(min(check(path, wanted), 1))
+    sys.exit(min(write(path, wanted), 1))

@@ -457,8 +457,10 @@ class Dataset:
 
         def pad_all(arrays, shape, value):
             arrays = [np.asarray(a) for a in arrays]
-            wide = np.max([a.shape for a in arrays], axis=0) if arrays[0].ndim else ()
-            if shape is not None and arrays[0].ndim:
+            if not arrays[0].ndim:
+                return _tandem.convert(np.asarray(arrays))
+            wide = np.max([a.shape for a in arrays], axis=0)
+            if shape is not None:
                 wide = [w if s in (None, -1) else int(s) for w, s in zip(wide, TensorShape(shape).as_list())]
             fill = 0 if value is None else np.asarray(value)
             out = np.full((len(arrays), *[int(w) for w in wide]), fill, arrays[0].dtype)
@@ -622,27 +624,20 @@ class Dataset:
 
         def generate():
             values = source._open()
-            slots = []
-            for value in itertools.islice(values, cycle):
-                slots.append(_call(map_func, value)._open())
-            place = 0
-            while slots:
-                place %= len(slots)
-                ended = False
-                for _ in range(block):
-                    try:
-                        yield next(slots[place])
-                    except StopIteration:
-                        ended = True
-                        break
-                if ended:
-                    following = next(values, None)
-                    if following is None:
-                        del slots[place]
-                        continue
-                    slots[place] = _call(map_func, following)._open()
-                    continue
-                place += 1
+            slots, place, has_more = [None] * cycle, 0, True
+            while has_more or any(slot is not None for slot in slots):
+                if slots[place] is None and has_more:  # An empty place is filled when its turn comes.
+                    value = next(values, None)
+                    has_more = value is not None
+                    slots[place] = _call(map_func, value)._open() if has_more else None
+                if slots[place] is not None:
+                    for _ in range(block):
+                        try:
+                            yield next(slots[place])
+                        except StopIteration:
+                            slots[place] = None
+                            break
+                place = (place + 1) % cycle
 
         return Dataset(generate=generate)
 
@@ -787,6 +782,10 @@ class Dataset:
                     continue
 
         return Dataset(generate=generate)
+
+    def snapshot(self, path, compression="AUTO", reader_func=None, shard_func=None, name=None):
+        """The elements are computed once and kept in memory."""
+        return self.cache()
 
     def get_single_element(self, name=None):
         return next(iter(self))
@@ -993,6 +992,41 @@ class experimental:
         return lambda dataset: dataset.padded_batch(batch_size, drop_remainder=drop_remainder)
 
     Counter = Dataset.counter
+    choose_from_datasets = Dataset.choose_from_datasets
+    load = Dataset.load
+
+    @staticmethod
+    def save(dataset, path, compression=None, shard_func=None, checkpoint_args=None):
+        dataset.save(path)
+
+    @staticmethod
+    def map_and_batch(map_func, batch_size, num_parallel_batches=None, drop_remainder=False, num_parallel_calls=None):
+        return lambda dataset: dataset.map(map_func).batch(batch_size, drop_remainder)
+
+    @staticmethod
+    def shuffle_and_repeat(buffer_size, count=None, seed=None):
+        return lambda dataset: dataset.shuffle(buffer_size, seed).repeat(count)
+
+    @staticmethod
+    def enumerate_dataset(start=0):
+        return lambda dataset: dataset.enumerate(start)
+
+    @staticmethod
+    def get_structure(dataset_or_iterator):
+        return dataset_or_iterator.element_spec
+
+    @staticmethod
+    def get_next_as_optional(iterator):
+        return iterator.get_next_as_optional()
+
+
+def _as_transformation(name):
+    """A method of data sets as a function for `apply`, as tf.data.experimental has it."""
+    return staticmethod(lambda *args, **kwargs: lambda dataset: getattr(dataset, name)(*args, **kwargs))
+
+
+for _name in ("bucket_by_sequence_length", "group_by_window", "rejection_resample", "scan", "snapshot", "take_while", "unbatch", "unique"):
+    setattr(experimental, _name, _as_transformation(_name))
 
 
 def __getattr__(name):

@@ -106,7 +106,7 @@ class DistributedIterator:
         parts = self._iterator.next()
         if parts is None:
             raise StopIteration
-        count = self._dataset._strategy.num_replicas_in_sync
+        count = self._dataset._strategy._local_replicas
         if count == 1:
             return self._dataset._structure.pack([p.value(0) for p in parts])
         return self._dataset._structure.pack([_marked(p, count) for p in parts])
@@ -192,6 +192,11 @@ class Strategy:
         return self._native.num_replicas_in_sync
 
     @property
+    def _local_replicas(self):
+        """The replicas of this process."""
+        return len(self._native.devices)
+
+    @property
     def extended(self):
         return self
 
@@ -236,7 +241,7 @@ class Strategy:
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 
     def experimental_distribute_values_from_function(self, value_fn):
-        values = [value_fn(ValueContext(i, self.num_replicas_in_sync)) for i in range(self.num_replicas_in_sync)]
+        values = [value_fn(ValueContext(i, self.num_replicas_in_sync)) for i in range(self._local_replicas)]
         return values[0] if len(values) == 1 else _marked(PerReplica(values), len(values))
 
     def experimental_make_numpy_dataset(self, numpy_input, session=None):
@@ -275,8 +280,8 @@ class Strategy:
         def one(v):
             if not isinstance(v, (Tensor, PerReplica, _tandem.Variable)):
                 v = _tandem.convert(v)
-            if not isinstance(v, PerReplica) and self.num_replicas_in_sync > 1 and not state.in_replica:
-                v = _marked(PerReplica([v] * self.num_replicas_in_sync), self.num_replicas_in_sync)
+            if not isinstance(v, PerReplica) and self._local_replicas > 1 and not state.in_replica:
+                v = _marked(PerReplica([v] * self._local_replicas), self._local_replicas)
             return self._native.reduce(ReduceOp._name(reduce_op), v, axis)
 
         if state.tracing and not state.in_replica:
@@ -365,7 +370,7 @@ class _ReplicaProgram:
         self._function = _tandem.ReplicaFunction(traced, getattr(self._python, "__name__", "replica_fn"))
 
     def run(self, tensors, fn, args, kwargs):
-        count = self._strategy.num_replicas_in_sync
+        count = self._strategy._local_replicas
         try:
             results = self._strategy._native.run(self._function, tensors)
         except GiveUpTrace:
@@ -459,7 +464,7 @@ class _DefaultStrategy(Strategy):
     def __init__(self):
         super().__init__(None)
 
-    num_replicas_in_sync = 1
+    num_replicas_in_sync = _local_replicas = 1
 
     def scope(self):
         import contextlib
@@ -528,28 +533,57 @@ class ParameterServerStrategy(_Missing):
     pass
 
 
-class MultiWorkerMirroredStrategy(MirroredStrategy):
-    """Without a cluster in TF_CONFIG it is MirroredStrategy, as in TensorFlow."""
+class MultiWorkerMirroredStrategy(Strategy):
+    """Synchronous training in several processes, those that TF_CONFIG, a launcher or the resolver names; alone without."""
 
-    def __init__(self, cluster_resolver=None, communication_options=None):
-        import json
-        import os
+    def __init__(self, cluster_resolver=None, communication_options=None, reproducible_shards=None):
+        timeout = getattr(communication_options, "timeout_seconds", None) or 0.0
+        given = cluster_resolver is not None and not isinstance(cluster_resolver, TFConfigClusterResolver)
+        self.cluster_resolver = cluster_resolver if cluster_resolver is not None else TFConfigClusterResolver()
+        addresses = self.cluster_resolver.cluster_spec().as_dict() if given else None
+        super().__init__(_tandem.multi_worker_mirrored_strategy(addresses or None, self.cluster_resolver.task_type or "worker", self.cluster_resolver.task_id or 0, reproducible_shards, float(timeout)))
 
-        workers = json.loads(os.environ.get("TF_CONFIG") or "{}").get("cluster", {}).get("worker", [])
-        if len(workers) > 1:
-            raise NotImplementedError(f"MultiWorkerMirroredStrategy: TF_CONFIG names {len(workers)} workers; the Python module trains in one process so far")
-        super().__init__()
-        self.cluster_resolver = _Resolver()
+    @property
+    def is_chief(self):
+        """True in the one process that writes files and prints."""
+        return self._native.is_chief
 
 
-class _Resolver:
-    task_type, task_id = "worker", 0
+class ClusterResolver:
+    """Which processes there are, and which of them this is."""
+
+    def __init__(self, cluster_spec=None, task_type=None, task_id=None):
+        self._spec, self.task_type, self.task_id = cluster_spec, task_type, task_id
 
     def cluster_spec(self):
-        return self
+        from tandem.train import ClusterSpec
 
-    def as_dict(self):
+        return self._spec if isinstance(self._spec, ClusterSpec) else ClusterSpec(self._spec or {})
+
+    def master(self, task_type=None, task_id=None, rpc_layer=None):
+        task_type = self.task_type if task_type is None else task_type
+        task_id = self.task_id if task_id is None else task_id
+        return self.cluster_spec().task_address(task_type, task_id) if task_type else ""
+
+    def num_accelerators(self, task_type=None, task_id=None, config_proto=None):
         return {}
+
+    environment, rpc_layer = "", "grpc"
+
+
+class SimpleClusterResolver(ClusterResolver):
+    """What the program says."""
+
+    def __init__(self, cluster_spec, master="", task_type=None, task_id=None, environment="", num_accelerators=None, rpc_layer=None):
+        super().__init__(cluster_spec, task_type, task_id)
+
+
+class TFConfigClusterResolver(ClusterResolver):
+    """What TF_CONFIG says."""
+
+    def __init__(self, task_type=None, task_id=None, rpc_layer=None, environment=None):
+        spec, own_type, own_id = _tandem.tf_config()
+        super().__init__(spec, own_type if task_type is None and own_type else task_type or "worker", own_id if task_id is None else task_id)
 
 
 _default = None
@@ -601,7 +635,7 @@ class experimental:
 
     class CommunicationOptions:
         def __init__(self, bytes_per_pack=0, timeout_seconds=None, implementation="AUTO"):
-            pass
+            self.bytes_per_pack, self.timeout_seconds, self.implementation = bytes_per_pack, timeout_seconds, implementation
 
 
 DistributedDataset.__module__ = "tandem.distribute"
@@ -610,9 +644,6 @@ InputReplicationMode = enum.Enum("InputReplicationMode", "PER_WORKER PER_REPLICA
 
 
 class cluster_resolver:
-    class TFConfigClusterResolver(_Resolver):
-        pass
-
-    class SimpleClusterResolver(_Resolver):
-        def __init__(self, *args, **kwargs):
-            pass
+    ClusterResolver = ClusterResolver
+    SimpleClusterResolver = SimpleClusterResolver
+    TFConfigClusterResolver = TFConfigClusterResolver

@@ -20,6 +20,7 @@ class _Graph:
         self.flat_inputs = [t for t in nest.flatten(inputs)]
         known = {id(t) for t in self.flat_inputs}
         order, seen = [], set()
+        met = {}  # Operations by the order in which a walk from the outputs meets them.
 
         def visit(tensor):
             stack = [(tensor, False)]
@@ -31,6 +32,8 @@ class _Graph:
                         seen.add(id(node))
                         order.append(node)
                     continue
+                if node is not None and id(node) not in seen:
+                    met.setdefault(id(node.operation), len(met))
                 if id(current) in known or node is None or id(node) in seen:
                     continue
                 if isinstance(node.operation, InputLayer):
@@ -43,13 +46,22 @@ class _Graph:
             if isinstance(t, KerasTensor):
                 visit(t)
         self.nodes = order
-        self.operations = []
-        for t in self.flat_inputs:
-            if t._node is not None and not any(t._node.operation is o for o in self.operations):
-                self.operations.append(t._node.operation)
-        for node in order:
-            if not any(node.operation is o for o in self.operations):
-                self.operations.append(node.operation)
+        self.operations = self._by_depth(met)
+
+    def _by_depth(self, met):
+        """Operations as Keras lists them: by their distance from the outputs, those far away first."""
+        starts = [t._node for t in self.flat_inputs if t._node is not None]
+        depths, operations = {}, {}
+        for node in self.nodes[::-1] + starts:
+            operation = node.operation
+            own = max(depths.get(id(node), 0), operations.get(id(operation), (0, None))[0])
+            operations[id(operation)] = (own, operation)
+            if node not in starts:
+                for source in node.inputs:
+                    if source._node is not None:
+                        depths[id(source._node)] = max(depths.get(id(source._node), 0), own + 1)
+        # Inputs that lead nowhere come first among those at the end.
+        return [o for _, o in sorted(operations.values(), key=lambda d: (-d[0], met.get(id(d[1]), -1)))]
 
     def run(self, given, **kwargs):
         values = {id(t): v for t, v in zip(self.flat_inputs, given)}

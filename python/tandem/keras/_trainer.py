@@ -467,11 +467,14 @@ class Trainer:
         strategy = self.__dict__.get("_tandem_strategy")
         small = nest.map_structure(lambda t: _first_rows(t), x) if nest.is_nested(x) else _first_rows(x)
         if type(self).train_step is Trainer.train_step or type(self).call is not _model_call():
+            own_step = type(self).train_step is not Trainer.train_step
             try:
                 with init_scope(), self._strategy_scope(), learning_phase(False):
                     self._quiet_call(small)
-            except NotImplementedError:
-                pass
+            except Exception as error:  # noqa: BLE001
+                # A step of one's own may give `call` something else than x; it makes the weights itself then.
+                if not own_step and not isinstance(error, NotImplementedError):
+                    raise
 
     def _has_unbuilt(self):
         return any(not layer.built for layer in self._flatten_layers(include_self=False))
@@ -489,7 +492,9 @@ class Trainer:
                     try:
                         with learning_phase(False):
                             y_pred = self._quiet_call(first(x))
-                    except NotImplementedError:
+                    except Exception as error:  # noqa: BLE001
+                        if type(self).train_step is Trainer.train_step and not isinstance(error, NotImplementedError):
+                            raise
                         y_pred = None
                     if y_pred is not None:
                         names = self._output_names(y_pred)
@@ -552,7 +557,7 @@ class Trainer:
             if validation is not None and self._validates(epoch, validation_freq):
                 val_logs = self._evaluate(validation, container)
                 epoch_logs.update({f"val_{k}": v for k, v in val_logs.items()})
-            container.on_epoch_end(epoch, epoch_logs)
+            container.on_epoch_end(epoch, dict(epoch_logs))
             if self.stop_training:
                 break
         if isinstance(self.optimizer, optimizers_module.Optimizer) and epochs > 0:
@@ -667,7 +672,12 @@ class Trainer:
         """The rows of all replicas, one after another."""
         from tandem import distribute
 
+        strategy = self.__dict__.get("_tandem_strategy")
+        everywhere = strategy is not None and strategy.num_replicas_in_sync > strategy._local_replicas
+
         def join(v):
+            if everywhere and isinstance(v, (Tensor, distribute.PerReplica)):
+                return strategy.gather(v, 0)
             if isinstance(v, distribute.PerReplica):
                 return _tandem.concat([t for t in v.values], 0)
             return v
@@ -682,6 +692,7 @@ class Trainer:
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False, reset_metrics=False):
         self._assert_compiled("train_on_batch")
+        self.reset_metrics()
         data = self._one_batch(x, y, sample_weight, class_weight)
         self._ensure_built(data)
         self._ensure_metrics(data)
@@ -690,6 +701,7 @@ class Trainer:
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False, reset_metrics=False):
         self._assert_compiled("test_on_batch")
+        self.reset_metrics()
         data = self._one_batch(x, y, sample_weight, None)
         self._ensure_built(data)
         self._ensure_metrics(data)
@@ -743,7 +755,7 @@ class _ReplicaStep:
 
     def __call__(self, data):
         native = self._strategy._native
-        count = self._strategy.num_replicas_in_sync
+        count = self._strategy._local_replicas
         from tandem import distribute
 
         def split(t):

@@ -207,4 +207,164 @@ def function(inputs, outputs, updates=None, **kwargs):
     return lambda given: [get_value(o) for o in (lambda r: r if isinstance(r, (list, tuple)) else [r])(model(given))]
 
 
+def arange(start, stop=None, step=1, dtype="int32"):
+    return _ops.range(start, stop, step, dtype)
+
+
+def batch_get_value(tensors):
+    return [get_value(t) for t in tensors]
+
+
+def batch_set_value(tuples):
+    for variable_, value in tuples:
+        set_value(variable_, value)
+
+
+def bias_add(x, bias, data_format=None):
+    return _tandem.convert(x) + bias
+
+
+def cast_to_floatx(x):
+    return _cast(x, floatx()) if hasattr(x, "_code") else np.asarray(x, dtype=floatx())
+
+
+def count_params(x):
+    return int(np.prod(tuple(x.shape)))
+
+
+def dropout(x, level, noise_shape=None, seed=None):
+    from tandem import nn
+
+    return nn.dropout(x, level, noise_shape, seed)
+
+
+def dtype(x):
+    return x.dtype if isinstance(x.dtype, str) else x.dtype.name
+
+
+def elu(x, alpha=1.0):
+    return _activations.elu(x, alpha)
+
+
+hard_sigmoid, softsign, softplus = _activations.hard_sigmoid, _activations.softsign, _activations.softplus
+
+
+def is_sparse(tensor):
+    return False
+
+
+def moving_average_update(x, value, momentum):
+    return x.assign(x * momentum + value * (1.0 - momentum))
+
+
+def permute_dimensions(x, pattern):
+    return transpose(x, pattern)
+
+
+def prod(x, axis=None, keepdims=False):
+    return _ops.reduce_prod(x, axis, keepdims)
+
+
+def random_bernoulli(shape, p=0.0, dtype=None, seed=None):
+    return _cast(random_uniform(shape, seed=seed) <= p, dtype or floatx())
+
+
+def random_normal_variable(shape, mean, scale, dtype=None, name=None, seed=None):
+    return variable(random_normal(shape, mean, scale, dtype, seed), dtype, name)
+
+
+def random_uniform_variable(shape, low, high, dtype=None, name=None, seed=None):
+    return variable(random_uniform(shape, low, high, dtype, seed), dtype, name)
+
+
+def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=None, seed=None):
+    from tandem import random
+
+    return random.truncated_normal(shape, mean, stddev, dtype or floatx(), seed)
+
+
+def repeat_elements(x, rep, axis):
+    return _ops.repeat(x, rep, axis)
+
+
+def resize_images(x, height_factor, width_factor, data_format=None, interpolation="nearest"):
+    from tandem import image
+
+    return image.resize(x, (int(x.shape[1]) * height_factor, int(x.shape[2]) * width_factor), interpolation)
+
+
+def spatial_2d_padding(x, padding=((1, 1), (1, 1)), data_format=None):
+    return _ops.pad(x, [(0, 0), *padding, (0, 0)])
+
+
+def spatial_3d_padding(x, padding=((1, 1), (1, 1), (1, 1)), data_format=None):
+    return _ops.pad(x, [(0, 0), *padding, (0, 0)])
+
+
+def temporal_padding(x, padding=(1, 1)):
+    return _ops.pad(x, [(0, 0), padding, (0, 0)])
+
+
+def switch(condition, then_expression, else_expression):
+    condition = _cast(condition, "bool")
+    if len(condition.shape) == 0:
+        as_function = lambda e: e if callable(e) else lambda: e  # noqa: E731
+        return _ops.cond(condition, as_function(then_expression), as_function(else_expression))
+    value = lambda e: e() if callable(e) else e  # noqa: E731
+    return _ops.where(condition, value(then_expression), value(else_expression))
+
+
+def to_dense(tensor):
+    return tensor
+
+
+def update_sub(x, decrement):
+    return x.assign_sub(decrement)
+
+
+def conv1d(x, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
+    from tandem.keras import ops
+
+    return ops.conv(x, kernel, strides, padding, data_format, dilation_rate)
+
+
+def conv2d(x, kernel, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
+    from tandem.keras import ops
+
+    return ops.conv(x, kernel, strides, padding, data_format, dilation_rate)
+
+
+def depthwise_conv2d(x, depthwise_kernel, strides=(1, 1), padding="valid", data_format=None, dilation_rate=(1, 1)):
+    from tandem.keras import ops
+
+    return ops.depthwise_conv(x, depthwise_kernel, strides, padding, data_format, dilation_rate)
+
+
+def pool2d(x, pool_size, strides=(1, 1), padding="valid", data_format=None, pool_mode="max"):
+    from tandem.keras import ops
+
+    return (ops.max_pool if pool_mode == "max" else ops.average_pool)(x, pool_size, strides, padding, data_format)
+
+
+def ctc_batch_cost(y_true, y_pred, input_length, label_length):
+    from tandem import nn
+
+    lengths = [_ops.reshape(_cast(v, "int32"), (-1,)) for v in (label_length, input_length)]
+    cost = nn.ctc_loss(y_true, log(_ops.maximum(y_pred, epsilon())), lengths[0], lengths[1], logits_time_major=False, blank_index=-1)
+    return _ops.expand_dims(cost, 1)
+
+
+def name_scope(name):
+    import tandem
+
+    return tandem.name_scope(name)
+
+
+def get_uid(prefix=""):
+    from tandem.keras._objects import auto_name
+
+    tail = auto_name(prefix).rsplit("_", 1)[-1]
+    return int(tail) + 1 if tail.isdigit() else 1
+
+
 _missing.install(__name__, globals())

@@ -319,15 +319,12 @@ def pad(x, pad_width, mode="constant", constant_values=None):
 @op
 def moveaxis(x, source, destination):
     x = _c(x)
-    order = list(np.moveaxis(np.empty([1] * x._rank), source, destination).shape)
-    places = np.moveaxis(np.arange(x._rank).reshape([1] * 0 + [x._rank]), 0, 0)
-    source = [source] if isinstance(source, int) else list(source)
-    destination = [destination] if isinstance(destination, int) else list(destination)
-    rest = [i for i in places.tolist() if i not in [s % x._rank for s in source]]
-    for d, s in sorted(zip([d % x._rank for d in destination], [s % x._rank for s in source])):
-        rest.insert(d, s)
-    del order
-    return _tandem.transpose(x, rest)
+    source = [s % x._rank for s in ([source] if isinstance(source, int) else source)]
+    destination = [d % x._rank for d in ([destination] if isinstance(destination, int) else destination)]
+    order = [i for i in builtins.range(x._rank) if i not in source]
+    for d, s in sorted(zip(destination, source)):
+        order.insert(d, s)
+    return _tandem.transpose(x, order)
 
 
 @op
@@ -487,8 +484,18 @@ def _pair(v, n=2):
     return [v] * n if isinstance(v, int) else list(v)
 
 
+def _channels_last(data_format):
+    if data_format == "channels_first":
+        raise ValueError("tandem has images as [batch, height, width, channels]: data_format='channels_first' is not here")
+
+
+def _segments(segment_ids, num_segments):
+    return int(num_segments) if num_segments is not None else int(_ops.host(np.max, _c(segment_ids))) + 1
+
+
 @op
 def conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
+    _channels_last(data_format)
     if len(inputs.shape) == 3:
         return _nn.conv1d(inputs, kernel, strides if isinstance(strides, int) else strides[0], padding.upper(), dilations=dilation_rate)
     return _nn.conv2d(inputs, kernel, strides, padding.upper(), dilations=dilation_rate)
@@ -496,11 +503,13 @@ def conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_
 
 @op
 def max_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
+    _channels_last(data_format)
     return _tandem.max_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
 
 
 @op
 def average_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
+    _channels_last(data_format)
     return _tandem.avg_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
 
 
@@ -600,14 +609,21 @@ class linalg:
     pass
 
 
-def __getattr__(name):
-    raise _missing.missing("keras.ops", name, _this)
-
-
 from tandem import linalg as _linalg  # noqa: E402
 
 for _name in ("inv", "det", "solve", "svd", "qr", "cholesky", "eigh", "norm"):
     setattr(linalg, _name, staticmethod(getattr(_linalg, _name)))
 inv, det, solve, svd, qr, cholesky, eigh = linalg.inv, linalg.det, linalg.solve, linalg.svd, linalg.qr, linalg.cholesky, linalg.eigh
+from tandem.keras.ops import _numpy as _rarer  # noqa: E402
+
+for _name in vars(_rarer):
+    if not _name.startswith("_") and _name not in ("builtins", "np", "dtypes", "op", "o") and not hasattr(_this, _name):
+        setattr(_this, _name, getattr(_rarer, _name))
+for _name in ("pinv", "matrix_rank", "lstsq", "solve_triangular", "cholesky_inverse", "slogdet", "logdet"):
+    setattr(linalg, _name, staticmethod(getattr(_rarer, _name)))
 nn = _this
 numpy = _this
+
+
+def __getattr__(name):
+    raise _missing.missing("keras.ops", name, _this)

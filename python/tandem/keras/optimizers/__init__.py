@@ -5,6 +5,7 @@ and those of users, are written in ops with slots of their own.
 """
 
 import math
+import re
 
 import numpy as np
 
@@ -122,18 +123,20 @@ class Optimizer(_objects.Configured):
         with self._scope(), init_scope():
             options = {
                 "clipnorm": self.clipnorm, "clipvalue": self.clipvalue, "global_clipnorm": self.global_clipnorm,
-                "gradient_accumulation_steps": self.gradient_accumulation_steps, "weight_decay": self.weight_decay,
+                "gradient_accumulation_steps": self.gradient_accumulation_steps,
+                "weight_decay": None if self._excludes_some() else self.weight_decay,
             }
             rate = self._schedule if self._schedule is not None else float(self._learning_rate)
-            if type(self).update_step is Optimizer.update_step and not self._excluded_from_decay():
+            if type(self).update_step is Optimizer.update_step:
                 self._native = self._make_native(rate, options)
             if self._native is None:
                 self._iterations = KerasVariable(np.int64(0), dtype="int64", trainable=False, name="iteration", path=f"{self.name}/iteration")
                 if self._schedule is None:
                     self._rate = KerasVariable(np.float32(self._learning_rate), trainable=False, name="learning_rate", path=f"{self.name}/learning_rate")
 
-    def _excluded_from_decay(self):
-        return bool(getattr(self, "_excluded", None))
+    def _excludes_some(self):
+        """Whether weights decay apart from the library's update, since not all of them do."""
+        return bool(getattr(self, "_excluded", None)) and bool(self.weight_decay)
 
     def _scope(self):
         import contextlib
@@ -265,6 +268,8 @@ class Optimizer(_objects.Configured):
         variables = [v for _, v in kept]
         grads = [_tandem.cast(g, v._code) if g._code != v._code else g for g, v in zip(grads, variables)]
         if self._native is not None:
+            if self._excludes_some():
+                self._decay(variables, _tandem.cast(self._rate_tensor(), 0))
             self._native.apply_gradients(grads, variables)
         else:
             self._apply_by_ops(grads, variables)
@@ -289,12 +294,15 @@ class Optimizer(_objects.Configured):
             grads = [_tandem.clip(g, -float(self.clipvalue), float(self.clipvalue)) for g in grads]
         rate = _tandem.cast(self._rate_tensor(), 0)
         if self.weight_decay:
-            for v in variables:
-                if self._use_weight_decay(v):
-                    v.assign_sub(v.read_value() * _tandem.cast(rate, v._code) * float(self.weight_decay))
+            self._decay(variables, rate)
         for g, v in zip(grads, variables):
             self.update_step(g, v, _tandem.cast(rate, v._code))
         self._iterations.assign_add(1)
+
+    def _decay(self, variables, rate):
+        for v in variables:
+            if self._use_weight_decay(v):
+                v.assign_sub(v.read_value() * _tandem.cast(rate, v._code) * float(self.weight_decay))
 
     def _follow(self, variables):
         if self._averages is None:
@@ -316,9 +324,13 @@ class Optimizer(_objects.Configured):
         if not excluded:
             return True
         variables, names = excluded
-        return id(variable) not in variables and not any(n in variable.name for n in names)
+        return id(variable) not in variables and not any(re.search(n, variable.name) for n in names)
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        if self.built or self._native is not None:
+            raise ValueError("`exclude_from_weight_decay()` can only be configured before the optimizer is built.")
+        if self.gradient_accumulation_steps:
+            raise NotImplementedError("exclude_from_weight_decay: not together with gradient_accumulation_steps")
         self._excluded = ({id(v) for v in var_list or ()}, list(var_names or ()))
 
     def minimize(self, loss, var_list=None, tape=None, **kwargs):
@@ -454,13 +466,9 @@ class AdamW(Adam):
         super().__init__(learning_rate, beta_1, beta_2, epsilon, amsgrad, weight_decay, clipnorm, clipvalue, global_clipnorm, use_ema, ema_momentum, ema_overwrite_frequency, loss_scale_factor, gradient_accumulation_steps, name, **kwargs)
 
     def _make_native(self, rate, options):
+        if options["weight_decay"] is None:
+            return super()._make_native(rate, options)
         return _tandem.adamw(rate, float(self.weight_decay), float(self.beta_1), float(self.beta_2), float(self.epsilon), bool(self.amsgrad), options)
-
-    def _apply_by_ops(self, grads, variables):
-        raise NotImplementedError("AdamW: exclude_from_weight_decay is not there for the fused update")
-
-    def _excluded_from_decay(self):
-        return False
 
 
 class _ByOps(Optimizer):
