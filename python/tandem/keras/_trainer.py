@@ -573,8 +573,23 @@ class Trainer:
         """What the metrics say, where a step's own logs do not: on replicas, whose states are apart."""
         program = self._tandem_functions.get(kind)
         if isinstance(program, _ReplicaStep) and program.is_default:
+            self._merge_processes()
             return self.get_metrics_result()
         return None
+
+    def _merge_processes(self):
+        """Where several processes train, the states of metrics become the sums over all of them."""
+        strategy = self.__dict__.get("_tandem_strategy")
+        if strategy.num_replicas_in_sync == strategy._local_replicas:
+            return
+        from tandem.distribute import PerReplica, _marked
+
+        count = strategy._local_replicas
+        for metric in self.metrics:
+            for variable in metric.variables:
+                own = variable.read_value()
+                parts = [own] + [_tandem.zeros_like(own)] * (count - 1)
+                variable.assign(strategy.reduce("SUM", _marked(PerReplica(parts), count)))
 
     def _numbers(self, logs, better=None):
         if better is not None:
