@@ -7,6 +7,7 @@ Submodules are imported when they are first named; no device is touched before t
 
 import atexit as _atexit
 import importlib as _importlib
+import typing as _typing
 
 import _tandem
 from tandem import dtypes, errors, nest
@@ -51,6 +52,12 @@ __version__ = "2.21.0"  # The TensorFlow whose names these are; tandem's own is 
 tandem_version = "0.1.0"
 
 _atexit.register(_tandem.close_iterators)  # Their threads may want to call Python.
+
+if _typing.TYPE_CHECKING:  # Imported when they are first named.
+    from tandem import (
+        autograph, compat, config, data, debugging, distribute, experimental, image, io, keras, linalg, math, nn, random,
+        saved_model, strings, summary, sysconfig, test, train, version,
+    )
 
 newaxis = None
 mod = math_mod

@@ -3,6 +3,7 @@
 import contextlib
 import enum
 import functools
+import typing
 
 import _tandem
 from tandem import _ops, nest
@@ -72,7 +73,7 @@ class GradientTape:
         of_tensors = iter(self._tape.gradient_of_tensors(targets, tensors, zero, output_gradients) if tensors else ())
         return [next(of_variables) if isinstance(s, _tandem.Variable) else next(of_tensors) for s in sources]
 
-    def gradient(self, target, sources, output_gradients=None, unconnected_gradients=UnconnectedGradients.NONE):
+    def gradient(self, target, sources, output_gradients=None, unconnected_gradients=UnconnectedGradients.NONE) -> typing.Any:
         if self._spent:
             raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)")
         targets = [t for t in nest.flatten(target) if t is not None]
@@ -100,7 +101,7 @@ class GradientTape:
             self._tape.reset()
         return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
 
-    def jacobian(self, target, sources, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True):
+    def jacobian(self, target, sources, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
         target = _tandem.convert(target)
         flat = nest.flatten(sources)
         count = target.shape.num_elements()
@@ -122,7 +123,7 @@ class GradientTape:
             result.append(_tandem.reshape(_tandem.stack(column, 0), tuple(target._sizes) + tuple(source._sizes)))
         return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
 
-    def batch_jacobian(self, target, source, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True):
+    def batch_jacobian(self, target, source, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
         target = _tandem.convert(target)
         rows = int(target._sizes[0])
         inner = list(target._sizes[1:])

@@ -2,6 +2,7 @@
 
 import importlib as _importlib
 import sys as _sys
+import typing as _typing
 
 from tandem.keras._layer import DTypePolicy, Input, InputSpec, KerasTensor, Layer
 from tandem.keras._model import Functional, Model, Sequential
@@ -13,6 +14,12 @@ from tandem.keras.optimizers import Optimizer
 from tandem.keras.regularizers import Regularizer
 
 __version__ = "3.15.0"
+
+if _typing.TYPE_CHECKING:  # Imported when they are first named.
+    from tandem.keras import (
+        activations, applications, backend, callbacks, config, constraints, datasets, dtype_policies, layers, mixed_precision,
+        models, ops, preprocessing, random, saving, tree, utils,
+    )
 
 _SUBMODULES = {
     "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distribution", "dtype_policies",

@@ -559,7 +559,8 @@ def _linalg(name):
 logdet, slogdet, pinv, matrix_rank = (_linalg(n) for n in ("logdet", "slogdet", "pinv", "matrix_rank"))
 lstsq = op(lambda a, b, rcond=None: _linalg("lstsq")(a, b if len(b.shape) > 1 else _tandem.expand_dims(b, -1)) if len(b.shape) > 1 else _tandem.squeeze(_linalg("lstsq")(a, _tandem.expand_dims(b, -1)), [-1]))
 solve_triangular = op(lambda a, b, lower=False: _linalg("triangular_solve")(a, b, lower=lower))
-cholesky_inverse = op(lambda x, upper=False: _linalg("inv")(_ops.matmul(x, _ops.matrix_transpose(x)) if not upper else _ops.matmul(_ops.matrix_transpose(x), x)))
+_matrix_transpose = _linalg("matrix_transpose")
+cholesky_inverse = op(lambda x, upper=False: _linalg("inv")(_ops.matmul(x, _matrix_transpose(x)) if not upper else _ops.matmul(_matrix_transpose(x), x)))
 
 
 @op
