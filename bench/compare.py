@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Runs tandem-bench and the same work in other frameworks in turns, and holds the results against the targets.
+"""Runs tandem-bench, the Python module and the same work in other frameworks in turns, and holds the results against the
+targets.
 
 Exit status: 0 all targets met; 1 something failed, or losses disagree, so that the work was not the same; 2 a target
 was missed. `make peers PEERS=dir` installs the other frameworks.
@@ -94,6 +95,25 @@ GPU = (
     Target("gpu_overlap", 60, "%", at_least=True),
 )
 
+# The Python module: against the same work in C++, and against the peers' modules. bench/python_face.py times it.
+PYTHON = (
+    Target("py_import", 150, "ms"),
+    Target("py_import_peers", 0.1, peers=("tensorflow",), peer_name="py_import", benchmark="py_import", figure="py_import"),
+    Target("py_seed_fit", 1.15, quotient=("python", "cpp")),
+    Target("py_seed_loop", 1.5, quotient=("python", "cpp")),
+    Target(
+        "py_seed_loop_peers",
+        0.05,
+        peers=("tensorflow",),
+        peer_name="seed_mirrored",
+        benchmark="py_seed_loop",
+        figure="py_seed_loop.python",
+    ),
+    Target("py_eager", 0.2, peers=("tensorflow",)),
+    Target("py_eager_pytorch", 0.7, peers=("pytorch",), peer_name="py_eager", benchmark="py_eager", figure="py_eager"),
+    Target("py_map", 0.5, peers=("tensorflow",)),  # tf.data
+)
+
 TARGETS = (
     Target("mlp10", 0.20, peers=PEERS, against=("jax",)),
     Target("mlp1024", 0.85, peers=PEERS),
@@ -140,6 +160,7 @@ TARGETS = (
     Target("infer_threads_predict", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),
     Target("infer_eager", 0.7, peers=("libtorch",)),
     *GPU,
+    *PYTHON,
 )
 
 MICROSECONDS = {"ns": 1e-3, "us": 1.0, "ms": 1e3, "s": 1e6}
@@ -190,6 +211,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.error = fail  # argparse's own status, 2, means a missed target here
     parser.add_argument("--bench", required=True, help="the tandem-bench program")
     parser.add_argument("--peers", type=Path, default=Path("peers"), help="the directory of `make peers`")
+    parser.add_argument("--python", type=Path, default=Path("build/venv/bin/python"), help="the one that has the module")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("names", metavar="NAME", nargs="*", help="benchmarks to run, by default all")
     arguments = parser.parse_args()
@@ -230,9 +252,17 @@ def peer_command(peers: Path, peer: str) -> list[str]:
     return [str(venv / "bin" / "python"), str(Path(__file__).parent / "peers" / f"{peer}_peer.py")]
 
 
-def commands(bench: str, peers: Path, targets: list[Target]) -> dict[str, list[str]]:
+def commands(bench: str, python: Path, peers: Path, targets: list[Target]) -> dict[str, list[str]]:
     """Who runs, in this order, and how, each with the names it is to run."""
-    result = {"tandem": [bench, *dict.fromkeys(target.benchmark or target.name for target in targets)]}
+    own = dict.fromkeys(target.benchmark or target.name for target in targets)
+    in_python = [name for name in own if name.startswith("py_")]
+    in_cpp = [name for name in own if name not in in_python]
+    result = {}
+    if in_cpp:
+        result["tandem"] = [bench, *in_cpp]
+    if in_python:
+        face = Path(__file__).parent / "python_face.py"
+        result["tandem in Python"] = [str(python), str(face), "--bench", bench, *in_python]
     for peer in COLUMNS:
         names = dict.fromkeys(peer_name(target) for target in targets if peer in target.peers)
         if names:
@@ -304,6 +334,7 @@ def run_round(label: str, to_run: dict[str, list[str]]) -> Round:
     for who, command in to_run.items():
         print(f"{label}: {who}", file=sys.stderr, flush=True)
         results[who] = run(who, command)
+    results["tandem"] = results.get("tandem", {}) | results.pop("tandem in Python", {})
     return results
 
 
@@ -381,7 +412,7 @@ def print_table(rows: list[list[str]]) -> None:
 def main() -> int:
     arguments = parse_arguments()
     targets = [target for target in TARGETS if not arguments.names or target.name in arguments.names]
-    to_run = commands(arguments.bench, arguments.peers, targets)
+    to_run = commands(arguments.bench, arguments.python, arguments.peers, targets)
     rounds = []
     for number in range(1, arguments.rounds + 1):
         rounds.append(run_round(f"round {number}/{arguments.rounds}", to_run))

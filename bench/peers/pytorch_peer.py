@@ -19,6 +19,7 @@ NAMES = (
     *FITS,
     "inception",
     *busy.NAMES,
+    "py_eager",
 )
 arguments = parse_arguments(NAMES)
 
@@ -52,8 +53,22 @@ def report_busy(name: str) -> None:
         busy.report(name, FAMILIES[work].ways(work))
 
 
+def eager_add():
+    """python_programs.eager_add in PyTorch's names."""
+    a, b = torch.tensor([float(i) for i in range(8)]), torch.tensor([1.0] * 8)
+
+    def run(steps):
+        for _ in range(steps):
+            c = a + b
+        return float(c[0])
+
+    return run
+
+
 for name in arguments.names:
-    if name in busy.NAMES:
+    if name == "py_eager":
+        report(name, {"eager": eager_add})
+    elif name in busy.NAMES:
         report_busy(name)
     elif name in pytorch_memory.NAMES:
         pytorch_memory.report_peak(name, arguments.threads)

@@ -5,6 +5,7 @@ import os
 
 import busy
 import data
+import python_programs
 import tensorflow_checkpoint
 from data import BATCH, CLASSIFIERS, FITS, INCEPTION, REPLICAS, TRANSFORMERS, Runner
 from data import fashion_mnist, features, labels, parse_arguments, report, steps_per_epoch, weights
@@ -12,7 +13,7 @@ from data import fashion_mnist, features, labels, parse_arguments, report, steps
 MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
 arguments = parse_arguments(
     [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES, "input", *FITS, "inception"]
-    + [*busy.NAMES]
+    + [*busy.NAMES, "py_import", *python_programs.PROGRAMS]
 )
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -171,6 +172,11 @@ def report_busy(name: str) -> None:
         busy.report(name, singles_of(work))
 
 
+def report_import(module: str) -> None:
+    print(f"py_import\t{python_programs.import_seconds(module) * 1e6:.9g}\tus")
+    print("py_import.loss\t0\tloss", flush=True)
+
+
 MIRRORED = {
     "seed_mirrored": {"one call per step": lambda: Mirrored().call_per_step()},
     "seed_mirrored_loop": {"loop in a tf.function": lambda: Mirrored().loop_in_function()},
@@ -191,6 +197,10 @@ for name in arguments.names:
         report_busy(name)
     elif name in FITS:
         report(name, fits_of(name), steps_per_epoch(FITS[name].rows))
+    elif name == "py_import":
+        report_import("tensorflow")
+    elif name in python_programs.PROGRAMS:
+        report(name, {"eager": lambda: python_programs.PROGRAMS[name](tf)})
     elif name == "inception":
         report(name, tensorflow_inception.ways(), loss_step=INCEPTION.loss_steps)
     elif name in TRANSFORMERS:
