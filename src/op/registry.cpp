@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <set>
 
 #include "tandem/device.h"
 #include "tandem/error.h"
@@ -32,8 +31,8 @@ void register_collectives(op::Registry& registry);
 namespace tandem::op {
 namespace {
 
-/// Every backend that has kernels. A test device's come after those that they are made of.
-constexpr std::pair<const char*, void (*)(BackendKernels&)> kBackends[] = {
+/// Every backend that has kernels.
+constexpr std::pair<const char*, Registry::FillFn> kBackends[] = {
     {"cpu", kernels::cpu::register_kernels},
     {"cpu", collective::local::register_kernels},
     {"gpu", kernels::gpu::register_kernels},
@@ -54,10 +53,7 @@ const Registry& Registry::instance() {
     auto* filled = new Registry;
     ops::register_ops(*filled);
     collective::register_collectives(*filled);
-    for (const auto& [backend, register_kernels] : kBackends) {
-      BackendKernels kernels(*filled, backend);
-      register_kernels(kernels);
-    }
+    for (const auto& [backend, fill] : kBackends) filled->add_backend(backend, fill);
     return filled;
   }();
   return *registry;
@@ -75,11 +71,26 @@ void Registry::add(OpDef op) {
   }
 }
 
+void Registry::add_backend(const std::string& name, FillFn fill) {
+  backends_[name].fill.push_back(fill);
+}
+
 void Registry::add_kernel(std::string_view op_name, std::string_view backend,
-                          std::vector<DType> dtypes, PrepareFn prepare) {
+                          std::vector<DType> dtypes, PrepareFn prepare) const {
   op(op_name);  // A kernel for an op that does not exist is a mistake.
-  kernels_[{std::string(op_name), std::string(backend)}].push_back(
+  backends_[std::string(backend)].kernels[std::string(op_name)].push_back(
       {std::move(dtypes), std::move(prepare)});
+}
+
+/// Null where there is no such backend.
+Registry::Backend* Registry::backend(std::string_view name) const {
+  const auto found = backends_.find(name);
+  if (found == backends_.end()) return nullptr;
+  std::call_once(found->second.is_filled, [&] {
+    BackendKernels kernels(*this, name);
+    for (const FillFn fill : found->second.fill) fill(kernels);
+  });
+  return &found->second;
 }
 
 void BackendKernels::add(std::string_view op, std::vector<DType> dtypes, PrepareFn prepare) {
@@ -87,19 +98,15 @@ void BackendKernels::add(std::string_view op, std::vector<DType> dtypes, Prepare
 }
 
 void BackendKernels::add_those_of(std::string_view other, const Wrap& wrap) {
-  for (const auto& [name, op] : registry_.ops_) {
-    const auto found = registry_.kernels_.find({name, std::string(other)});
-    if (found == registry_.kernels_.end()) continue;
-    for (const Registry::Kernel& kernel : Registry::Kernels(found->second)) {
-      add(name, kernel.dtypes, wrap(kernel.prepare));
-    }
+  for (const auto& [op, kernels] : registry_.backend(other)->kernels) {
+    for (const Registry::Kernel& kernel : kernels) add(op, kernel.dtypes, wrap(kernel.prepare));
   }
 }
 
 std::vector<std::string> Registry::backends() const {
-  std::set<std::string> names;
-  for (const auto& [key, kernels] : kernels_) names.insert(key.second);
-  return {names.begin(), names.end()};
+  std::vector<std::string> names;
+  for (const auto& [name, backend] : backends_) names.push_back(name);
+  return names;
 }
 
 const OpDef& Registry::op(std::string_view name) const {
@@ -117,8 +124,10 @@ const Registry::Kernel* Registry::find(const Signature& signature,
 
 const Registry::Kernel* Registry::find(std::string_view op, std::string_view backend,
                                        DType dtype) const {
-  const auto found = kernels_.find({std::string(op), std::string(backend)});
-  if (found == kernels_.end()) return nullptr;
+  const Backend* from = this->backend(backend);
+  if (from == nullptr) return nullptr;
+  const auto found = from->kernels.find(op);
+  if (found == from->kernels.end()) return nullptr;
   const auto kernel = std::ranges::find_if(found->second, [&](const Kernel& candidate) {
     return std::ranges::find(candidate.dtypes, dtype) != candidate.dtypes.end();
   });
@@ -152,11 +161,13 @@ ExecutablePtr Registry::prepare(const Signature& signature, const devices::Devic
 
 std::string Registry::kernels_of(const std::string& op_name) const {
   std::string text;
-  for (const auto& [key, kernels] : kernels_) {
-    if (key.first != op_name) continue;
-    for (const Kernel& kernel : kernels) {
+  for (const auto& [name, unused] : backends_) {
+    const auto& kernels = backend(name)->kernels;
+    const auto found = kernels.find(op_name);
+    if (found == kernels.end()) continue;
+    for (const Kernel& kernel : found->second) {
       for (DType dtype : kernel.dtypes) {
-        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", key.second, name_of(dtype));
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, name_of(dtype));
       }
     }
   }

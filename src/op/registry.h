@@ -1,8 +1,10 @@
-/// All ops and all kernels, filled once, by ordinary calls, when the first op is looked up.
+/// All ops and all kernels, filled by ordinary calls: the ops when the first one is looked up, the
+/// kernels of a backend when somebody asks for one of them.
 #pragma once
 
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -18,33 +20,37 @@ class Registry;
 /// Where a backend puts its kernels.
 class BackendKernels {
  public:
-  BackendKernels(Registry& registry, std::string backend)
-      : registry_(registry), backend_(std::move(backend)) {}
+  BackendKernels(const Registry& registry, std::string_view backend)
+      : registry_(registry), backend_(backend) {}
 
   /// As Registry::add_kernel.
   void add(std::string_view op, std::vector<DType> dtypes, PrepareFn prepare);
 
-  /// Takes over each kernel that `other` has by now: what `wrap` makes of it.
+  /// Takes over each kernel that `other` has: what `wrap` makes of it.
   using Wrap = std::function<PrepareFn(const PrepareFn& prepare)>;
   void add_those_of(std::string_view other, const Wrap& wrap);
 
  private:
-  Registry& registry_;
-  const std::string backend_;
+  const Registry& registry_;
+  const std::string_view backend_;
 };
 
 class Registry {
  public:
   static const Registry& instance();
 
-  /// Throws InvalidArgument when the op has neither a gradient nor the mark that it has none, or
-  /// both.
-  void add(OpDef op);
+  /// `fill` is called when somebody asks for a kernel of the backend; there may be several.
+  using FillFn = void (*)(BackendKernels&);
+  void add_backend(const std::string& name, FillFn fill);
 
   /// A kernel of `op` on `backend` for calls whose first typed operand (input, else output, else
   /// range) has one of `dtypes`.
   void add_kernel(std::string_view op, std::string_view backend, std::vector<DType> dtypes,
-                  PrepareFn prepare);
+                  PrepareFn prepare) const;
+
+  /// Throws InvalidArgument when the op has neither a gradient nor the mark that it has none, or
+  /// both.
+  void add(OpDef op);
 
   /// The names of the backends that have kernels.
   std::vector<std::string> backends() const;
@@ -78,8 +84,16 @@ class Registry {
   const Kernel* find(std::string_view op, std::string_view backend, DType dtype) const;
   std::string kernels_of(const std::string& op) const;
 
+  /// The kernels of one backend.
+  struct Backend {
+    std::vector<FillFn> fill;
+    std::once_flag is_filled;
+    std::map<std::string, Kernels, std::less<>> kernels;  // By op.
+  };
+  Backend* backend(std::string_view name) const;
+
   std::map<std::string, std::unique_ptr<OpDef>, std::less<>> ops_;
-  std::map<std::pair<std::string, std::string>, Kernels> kernels_;  // By op and backend.
+  mutable std::map<std::string, Backend, std::less<>> backends_;
 };
 
 inline const OpDef& find_op(std::string_view name) { return Registry::instance().op(name); }

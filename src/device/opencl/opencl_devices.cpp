@@ -1,11 +1,12 @@
 #include "device/opencl/opencl_devices.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 #include <cstdlib>
 #include <filesystem>
+#include <iterator>
 
 #include "device/gpu/gpu_device.h"
 #include "device/opencl/opencl_driver.h"
@@ -39,8 +40,10 @@ bool any_file(const char* folder, std::string_view beginning) {
 /// Opening the platforms loads their libraries, which are large: it is not done on machines on
 /// which the kernel knows no GPU.
 bool may_have_gpu() {
-  return any_file("/dev/dri", "render") || any_file("/dev", "nvidia") || any_file("/dev", "kfd") ||
-         any_file("/dev", "mali") || any_file("/dev", "dxg");
+  constexpr const char* kNodes[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/mali0",
+                                    "/dev/dxg"};
+  return std::ranges::any_of(kNodes, [](const char* node) { return access(node, F_OK) == 0; }) ||
+         any_file("/dev/dri", "render");
 }
 
 /// The platforms stay open, and their devices the same, as long as the process lives.
