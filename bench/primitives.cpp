@@ -16,18 +16,19 @@ double allreduce_seconds(int64_t count, int chain) {
   devices::reset_devices();
   config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
   const distribute::MirroredStrategy strategy;
+  const Tensor rows = fill({2}, 1e-30);
   const Tensor values = fill({count}, 1e-30);
-  const auto program_of = [](int length) {
-    return function([length](const Tensor& x) {
-      Tensor value = x + 1e-30;
+  const auto program_of = [&](int length) {
+    return function([length, values](const Tensor& x) {
+      Tensor value = values + reduce_sum(x);
       for (int i = 0; i < length; ++i) value = collective::all_reduce({value})[0];
       return value;
     });
   };
   const auto one = program_of(1);
   const auto many = program_of(chain + 1);
-  const double single = best_seconds([&] { strategy.run(one, distribute::PerReplica(values)); });
-  const double several = best_seconds([&] { strategy.run(many, distribute::PerReplica(values)); });
+  const double single = best_seconds([&] { strategy.run(one, distribute::PerReplica(rows)); });
+  const double several = best_seconds([&] { strategy.run(many, distribute::PerReplica(rows)); });
   return (several - single) / chain;
 }
 
