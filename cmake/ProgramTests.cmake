@@ -104,6 +104,11 @@ tandem_program_test(mirrored_fit_on_three mirrored_fit 0 WITH --logical-cpus 3 -
 tandem_program_test(mirrored_fit mirrored_fit 0
   PRINTS "^Number of devices: 2$" "^Epoch 2/2$" "^469/469 - .*/step - .* samples/s - accuracy: 0.[78][0-9]+ - loss: 0.[456]" "^time per step: input "
          "^79/79 - .*accuracy: 0.8[2-9]")
+tandem_program_test(pipeline_fit pipeline_fit 0 WITH --rows 6000
+  PRINTS "^PipelineStrategy: 4 micro-batches$" "^  stage 1 on /device:CPU:1" "^47/47 - .*accuracy: 0.[67]")
+tandem_program_test(pipeline_fit_on_one pipeline_fit 0 WITH --rows 6000 --stages 1 --microbatches 3
+  PRINTS "^PipelineStrategy: 3 micro-batches$" "!stages wait" "^47/47 - .*accuracy: 0.[67]")
+tandem_program_test(pipeline_fit_refused pipeline_fit 1 WITH --schedule zigzag PRINTS "zigzag.*1f1b")
 tandem_program_test(custom_training_loop custom_training_loop 0 WITH --rows 300 --epochs 2
   PRINTS "^Number of devices: 2$" "^Epoch: 0, Loss: 2[.]" "^Epoch: 1, Loss: [12][.]" "!Epoch: 2" "!nan")
 tandem_program_test(custom_training_loop_on_three custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 3

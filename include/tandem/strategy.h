@@ -231,6 +231,35 @@ class TANDEM_API MultiWorkerMirroredStrategy : public Strategy {
       : Strategy(std::move(body)) {}
 };
 
+struct PipelineOptions {
+  /// The parts that a model is cut into, each on a device of its own; 0: one for each device, or
+  /// for each named one.
+  int stages = 0;
+  /// The parts that each batch is cut into. They go through the stages one behind the other.
+  int microbatches = 1;
+  /// "1f1b": as few micro-batches are under way at once as keep all stages busy. "gpipe": all go
+  /// forward, then all go back. "interleaved": 1f1b with several chunks of the model on each stage.
+  std::string schedule = "1f1b";
+  int chunks = 1;  ///< Of the model on each stage; more than one only when interleaved.
+  /// The devices of the stages; none: all GPUs, else all logical CPUs.
+  std::vector<std::string> devices{};
+};
+
+/// One model on several devices: each has some of its layers, and the batch goes through them in
+/// micro-batches, so that all work at the same time. Layers are on the device whose scope they are
+/// called in; where no scope names one, the model is cut by what its ops cost. With one stage the
+/// micro-batches go one after another through one device, in the memory of one.
+///
+/// To a step each micro-batch is a replica: `num_replicas_in_sync` counts them, losses are divided
+/// by the whole batch, gradients are summed, and the variables change once a batch. Batch
+/// normalisation takes the statistics of each micro-batch.
+class TANDEM_API PipelineStrategy : public Strategy {
+ public:
+  /// Throws InvalidArgument for options, and Unimplemented where the stages' devices do not share
+  /// memory.
+  explicit PipelineStrategy(const PipelineOptions& options);
+};
+
 /// Everything on one device: to run a program written for strategies there.
 class TANDEM_API OneDeviceStrategy : public Strategy {
  public:

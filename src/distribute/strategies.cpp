@@ -6,6 +6,7 @@
 
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
+#include "execution/pipeline/pipeline.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
@@ -77,6 +78,40 @@ graph::Replicas central(const std::vector<std::string>& names) {
   return replicas;
 }
 
+graph::Replicas pipelined(const PipelineOptions& options) {
+  graph::Pipeline pipeline{.kind = graph::pipeline_kind(options.schedule)};
+  std::vector<DevicePtr> devices = devices_for("PipelineStrategy", options.devices);
+  if (options.stages < 0 || static_cast<size_t>(options.stages) > devices.size()) {
+    throw InvalidArgument(fmt::format(
+        "PipelineStrategy: {} stages; 1 to {} are accepted, one on each device{}", options.stages,
+        devices.size(),
+        options.devices.empty() ? "; config::set_logical_cpus makes more of the CPU" : ""));
+  }
+  if (options.stages > 0) devices.resize(static_cast<size_t>(options.stages));
+  for (const DevicePtr& device : devices) {
+    if (&device->space() == &devices[0]->space()) continue;
+    throw Unimplemented(
+        fmt::format("PipelineStrategy: {} and {} do not share memory; stages on logical CPUs do",
+                    devices[0]->name(), device->name()));
+  }
+  pipeline.stages = {.devices = devices, .chunks = options.chunks};
+  if (options.microbatches < 1) {
+    throw InvalidArgument(fmt::format("PipelineStrategy: {} micro-batches; at least 1 is accepted",
+                                      options.microbatches));
+  }
+  if (options.microbatches == 1 && devices.size() > 1) {
+    throw InvalidArgument(fmt::format(
+        "PipelineStrategy: 1 micro-batch through {} stages, of which one would work at a time; at "
+        "least 2 are accepted, and several times the number of stages are better",
+        devices.size()));
+  }
+  make_schedule(pipeline.shape(options.microbatches));
+  if (options.microbatches == 1) return {.devices = devices, .owner = next_owner()};
+  return {.devices = std::vector(static_cast<size_t>(options.microbatches), devices[0]),
+          .owner = next_owner(),
+          .pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline))};
+}
+
 template <class... Args>
 std::shared_ptr<const Strategy::Body> body_of(Args&&... args) {
   return std::make_shared<const Strategy::Body>(std::forward<Args>(args)...);
@@ -92,6 +127,9 @@ OneDeviceStrategy::OneDeviceStrategy(const std::string& device)
     : Strategy(body_of("OneDeviceStrategy",
                        graph::Replicas{.devices = devices_for("OneDeviceStrategy", {device}),
                                        .owner = next_owner()})) {}
+
+PipelineStrategy::PipelineStrategy(const PipelineOptions& options)
+    : Strategy(body_of("PipelineStrategy", pipelined(options))) {}
 
 CentralStorageStrategy::CentralStorageStrategy(const std::vector<std::string>& devices)
     : Strategy(body_of("CentralStorageStrategy", central(devices))) {}

@@ -10,6 +10,7 @@
 
 #include "distribute/context.h"
 #include "distribute/strategy_body.h"
+#include "execution/pipeline/pipeline.h"
 #include "runtime/shared_team.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -69,6 +70,24 @@ std::string links_between(const std::vector<std::string>& names) {
   return fmt::format("links between the GPUs: {}\n", fmt::join(kinds, ", "));
 }
 
+std::string explain_pipeline(const std::string& name, const graph::Replicas& replicas) {
+  const graph::PipelineShape shape = replicas.pipeline->shape(replicas.count());
+  const graph::PipelineSchedule schedule = graph::make_schedule(shape);
+  const graph::PipelineReport report = graph::check_schedule(shape, schedule);
+  std::string text = fmt::format("{}: {} micro-batches\n", name, shape.microbatches);
+  for (int stage = 0; stage < shape.stages; ++stage) {
+    const auto s = static_cast<size_t>(stage);
+    text += fmt::format("  stage {} on {}, activations of {:.3g} micro-batches at most\n", stage,
+                        replicas.pipeline->stages.devices[s]->name(), report.held[s]);
+  }
+  if (shape.stages > 1) {
+    text += fmt::format("schedule {}, stages wait {:.0f} % of the time:\n{}",
+                        graph::name_of(shape.kind), 100 * report.bubble,
+                        graph::picture_of(shape, schedule));
+  }
+  return text + "gradients are summed in time, and the variables change once a batch\n";
+}
+
 }  // namespace
 
 int Strategy::num_replicas_in_sync() const { return body_->replicas(); }
@@ -88,6 +107,7 @@ std::vector<std::string> Strategy::devices() const {
 std::string Strategy::explain() const {
   if (body_->is_default()) return "the default strategy: one replica, placed op by op\n";
   const graph::Replicas& replicas = body_->targets();
+  if (replicas.pipeline) return explain_pipeline(name(), replicas);
   std::string text =
       fmt::format("{}: {} replica{}\n", name(), replicas.count(), replicas.count() == 1 ? "" : "s");
   for (int r = 0; r < replicas.local(); ++r) {

@@ -206,6 +206,10 @@ void Execution::bind_arguments(BoundReplica& replica, const RunArguments& argume
   const BatchShard& shard = arguments.shards[static_cast<size_t>(replica.index)];
   replica.step.rows = shard.rows;
   replica.step.row_offset = shard.row_offset;
+  if (arguments.microbatches > 0) {
+    replica.step.replica = arguments.microbatch;
+    replica.step.replicas = arguments.microbatches;
+  }
   replica.step.global_rows = arguments.global_rows;
   if (arguments.global_rows < 0) {
     replica.step.global_rows = 0;

@@ -17,16 +17,24 @@ class Results {
   Results() = default;
   Results(std::shared_ptr<Execution> execution, std::unique_lock<core::TimedMutex> lock)
       : execution_(std::move(execution)), lock_(std::move(lock)) {}
+  /// Those of micro-batches, by micro-batch.
+  explicit Results(std::vector<Tensors> by_microbatch) : by_microbatch_(std::move(by_microbatch)) {}
 
-  size_t count() const { return execution_->program().graph().results.size(); }
-  Tensor at(int replica, size_t index) const { return execution_->result(replica, index); }
+  size_t count() const {
+    return execution_ ? execution_->program().graph().results.size() : by_microbatch_[0].size();
+  }
+  Tensor at(int replica, size_t index) const {
+    return execution_ ? execution_->result(replica, index)
+                      : by_microbatch_[static_cast<size_t>(replica)][index];
+  }
 
   Execution& execution() const { return *execution_; }
-  bool is_empty() const { return execution_ == nullptr; }
+  bool is_empty() const { return execution_ == nullptr && by_microbatch_.empty(); }
 
  private:
   std::shared_ptr<Execution> execution_;
   std::unique_lock<core::TimedMutex> lock_;
+  std::vector<Tensors> by_microbatch_;
 };
 
 class Executions {

@@ -12,6 +12,7 @@
 namespace tandem::graph {
 
 struct Agreement;
+struct Pipeline;
 
 struct Replicas {
   /// The device of each replica of this process. A device may have several replicas.
@@ -29,6 +30,10 @@ struct Replicas {
   /// What their programs' last sums carry along; may be null.
   std::shared_ptr<Agreement> agreement{};
   size_t bucket_bytes = size_t{1} << 20;  ///< See Runners.
+
+  /// Where it is set, the replicas are micro-batches: they run one after another, each through all
+  /// of its stages. `devices` then has the first stage's for each of them.
+  std::shared_ptr<const Pipeline> pipeline{};
 
   int local() const { return static_cast<int>(devices.size()); }
   int count() const { return group ? in_all_processes : local(); }

@@ -81,6 +81,31 @@ ReplicasPtr one_replica(const DevicePtr& device) {
   return std::make_shared<Replicas>(Replicas{.devices = {device}});
 }
 
+std::vector<CompiledSegment> compile_segments(std::vector<Segment> segments,
+                                              Executions::Calls calls) {
+  std::vector<CompiledSegment> compiled;
+  for (Segment& segment : segments) {
+    compiled.push_back(
+        compile_segment(std::move(segment.graph), one_replica(segment.device), calls));
+    compiled.back().inputs = std::move(segment.inputs);
+  }
+  return compiled;
+}
+
+std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& replicas) {
+  const Pipeline& pipeline = *replicas.pipeline;
+  PipelinedFunction function;
+  function.arguments = graph.arguments.size();
+  MicrobatchCut cut =
+      cut_microbatches(std::move(graph), replicas.count(), pipeline.stages, replicas.owner);
+  function.each = compile_segments(std::move(cut.each), Executions::Calls::in_turn);
+  function.once = compile_segments(std::move(cut.once.segments), Executions::Calls::in_turn);
+  function.once_arguments = std::move(cut.once_arguments);
+  function.once_results = std::move(cut.once.results);
+  function.results = std::move(cut.results);
+  return std::make_unique<PipelineRun>(std::move(function), pipeline.shape(replicas.count()));
+}
+
 op::TensorTypes types_of(const Arguments& arguments) {
   op::TensorTypes types;
   for (const Argument& argument : arguments.tensors) types.push_back(type_of(argument.of(0)));
@@ -333,6 +358,12 @@ ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
     result->arguments = types_of(arguments);
     graph = trace_graph(arguments, *result, replicas);
   }
+  if (target.replicas && target.replicas->pipeline) {
+    check_variables(graph, *target.replicas);
+    result->results.resize(graph.results.size());
+    result->pipeline = compile_pipeline(std::move(graph), *target.replicas);
+    return result;
+  }
   if (target.replicas) {
     check_devices(graph);
     check_variables(graph, *target.replicas);
@@ -348,11 +379,7 @@ ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
   // Calls of several segments take turns as a whole.
   const auto calls =
       cut.segments.size() > 1 ? Executions::Calls::in_turn : Executions::Calls::side_by_side;
-  for (Segment& segment : cut.segments) {
-    result->segments.push_back(
-        compile_segment(std::move(segment.graph), one_replica(segment.device), calls));
-    result->segments.back().inputs = std::move(segment.inputs);
-  }
+  result->segments = compile_segments(std::move(cut.segments), calls);
   return result;
 }
 
@@ -372,6 +399,7 @@ FunctionBody::Called FunctionBody::call(Arguments arguments) {
 
 Results FunctionBody::run(const ConcreteFunction& concrete, const RunArguments& arguments) const {
   const profile::Span step("step", profile::Activity::step);
+  if (concrete.pipeline) return concrete.pipeline->run(options_.name, arguments);
   return concrete.segments[0].executions->run(options_.name, arguments);
 }
 
@@ -379,6 +407,10 @@ std::string FunctionBody::explain() const {
   std::string text;
   for (const auto& concrete : concrete_functions()) {
     text += fmt::format("function({})\n", listed(concrete->arguments));
+    if (concrete->pipeline) {
+      text += concrete->pipeline->explain(options_.name, concrete->rows.value_or(kNominalRows));
+      continue;
+    }
     for (const CompiledSegment& segment : concrete->segments)
       text += segment.executions->explain(options_.name);
     text += explain_edges(concrete->segments, concrete->arguments.size(),
@@ -404,6 +436,7 @@ MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
         "{}: a memory plan for {} rows; it reads the number of rows, and was traced for {} alone",
         options_.name, rows, *latest.rows));
   }
+  if (latest.pipeline) return latest.pipeline->memory_plan(rows);
   return memory_plan_of(latest.segments, latest.arguments.size(), rows);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "execution/compiled_segment.h"
+#include "execution/pipeline/pipeline_run.h"
 #include "execution/replicas.h"
 #include "graph/trace.h"
 #include "tandem/function.h"
@@ -65,6 +66,8 @@ struct ConcreteFunction {
   std::vector<CompiledSegment> segments;  // One for replicas, and where nothing asks for more.
   // In a call of several segments, which of its tensors are the results.
   std::vector<int> results;
+  /// Where replicas are micro-batches, instead of segments.
+  std::unique_ptr<PipelineRun> pipeline;
 
   bool fits(const Arguments& given, const FunctionTarget& wanted) const;
   bool is_split(size_t argument) const { return arguments[argument].shape.is_symbolic(); }
@@ -103,7 +106,7 @@ class FunctionBody {
   /// Throws InvalidArgument unless these are what the input signature declares, if there is one.
   void check_signature(const Arguments& arguments) const;
 
-  /// Runs a function of one segment.
+  /// Runs a function of one segment, or a pipeline.
   Results run(const ConcreteFunction& concrete, const RunArguments& arguments) const;
 
   int trace_count() const { return trace_count_; }

@@ -37,6 +37,13 @@ void register_assign(op::Registry& registry) {
                   .no_gradient = true,
                   .writes_ranges = true});
   }
+  // Only ever made from a collective by a pass: a sum over the micro-batches of a batch, which the
+  // first of them begins. With "first_only" it is the first one's value.
+  registry.add({.name = "accumulate",
+                .infer = infer_assign,
+                .split = split_assign,
+                .no_gradient = true,
+                .writes_ranges = true});
 }
 
 }  // namespace ops

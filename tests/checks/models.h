@@ -64,6 +64,21 @@ inline TrainingCase convnet() {
   return training;
 }
 
+/// Without statistics of the batch.
+inline TrainingCase plain_convnet() {
+  TrainingCase training = convnet();
+  training.model = [] {
+    return keras::Sequential({
+        layers::Conv2D(4, 3, {.activation = "relu"}),
+        layers::MaxPooling2D(2),
+        layers::Flatten(),
+        layers::Dropout(0.3),
+        layers::Dense(3),
+    });
+  };
+  return training;
+}
+
 inline TrainingCase transformer() {
   TrainingCase training;
   training.model = []() -> Model {

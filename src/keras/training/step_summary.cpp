@@ -79,7 +79,10 @@ std::string StepSummary::str() const {
       "time per step: input {:.0f} %, compute {:.0f} %, reduce {:.0f} %, wait {:.0f} %\n",
       100 - computing, all.total() > 0 ? percent(all.compute) : computing, percent(all.reduce),
       percent(all.wait));
-  return text + (replicas_.size() < 2 ? "" : slowest()) + idle_devices();
+  // Micro-batches take turns on the same threads: none is slower than another.
+  const bool are_apart =
+      !strategy_.body().is_default() && strategy_.body().targets().pipeline == nullptr;
+  return text + (replicas_.size() > 1 && are_apart ? slowest() : "") + idle_devices();
 }
 
 /// Queues for input and exchanges are beside the one that computes, and idle most of the time.

@@ -1,5 +1,6 @@
 // Reads a variable and sets it, or adds to it or subtracts from it: each thread its own rows, in
 // the variable's memory.
+#include <algorithm>
 #include <cstring>
 #include <functional>
 
@@ -50,10 +51,26 @@ ExecutablePtr prepare_update(const Signature& s, int) {
   });
 }
 
+template <class T>
+ExecutablePtr prepare_accumulate(const Signature& s, int) {
+  return op::executable([split = RowSplit(s.ranges[0].shape),
+                         first_only = s.attrs.get<bool>("first_only")](const Launch& launch) {
+    const auto [begin, end] = split.part(launch);
+    const T* value = launch.in<T>(0);
+    T* sum = launch.range<T>(0);
+    if (launch.step->replica == 0) {
+      std::copy(value + begin, value + end, sum + begin);
+    } else if (!first_only) {
+      for (int64_t i = begin; i < end; ++i) sum[i] = Wrapping<std::plus>()(sum[i], value[i]);
+    }
+  });
+}
+
 template <class... T>
 void register_updates(op::BackendKernels& kernels) {
   (kernels.add("assign_add", {dtype_of<T>}, prepare_update<T, Wrapping<std::plus>>), ...);
   (kernels.add("assign_sub", {dtype_of<T>}, prepare_update<T, Wrapping<std::minus>>), ...);
+  (kernels.add("accumulate", {dtype_of<T>}, prepare_accumulate<T>), ...);
 }
 
 }  // namespace

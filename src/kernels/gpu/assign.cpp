@@ -1,6 +1,7 @@
 // Reads a variable and sets it, or adds to it or subtracts from it. While a fault stands variables
 // stay as they are.
 #include "kernels/gpu/gpu_kernel.h"
+#include "kernels/gpu/step.h"
 
 namespace tandem::kernels::gpu {
 namespace {
@@ -11,6 +12,17 @@ KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), i64 begin, i64 count) {
   const GLOBAL T* x = AT(T, 0) + begin;
   GLOBAL T* variable = AT(T, 1) + begin;
   EACH(i, count) variable[i] = NEW(variable[i], x[i]);
+}
+)";
+
+constexpr const char* kAccumulate = R"(
+KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), i64 begin, i64 count, i64 first_only) {
+  if (AT(u32, 3)[0] != 0) return;
+  const GLOBAL T* x = AT(T, 1) + begin;
+  GLOBAL T* sum = AT(T, 2) + begin;
+  const int first = step_replica(AT(const char, 0)) == 0;
+  if (!first && first_only) return;
+  EACH(i, count) sum[i] = first ? x[i] : sum[i] + x[i];
 }
 )";
 
@@ -32,6 +44,26 @@ ExecutablePtr prepare_assign(const char* change, const Signature& s, const Devic
   });
 }
 
+ExecutablePtr prepare_accumulate(const Signature& s, const Device& device) {
+  const Kernel kernel(device, {.name = s.op->name,
+                               .words = types_of(s.ranges[0].dtype),
+                               .functions = {kStepFunctions},
+                               .body = kAccumulate});
+  return op::executable([kernel, split = RowSplit(s.ranges[0].shape),
+                         first_only = s.attrs.get<bool>("first_only")](const Launch& launch) {
+    const auto [begin, end] = split.part(launch);
+    Call(launch, kernel)
+        .step()
+        .in(0)
+        .range(0)
+        .guard()
+        .whole(begin)
+        .whole(end - begin)
+        .whole(first_only ? 1 : 0)
+        .each(end - begin);
+  });
+}
+
 }  // namespace
 
 void register_assign(op::BackendKernels& kernels) {
@@ -48,6 +80,7 @@ void register_assign(op::BackendKernels& kernels) {
   const std::vector<DType> computed = {float32, float64, int64};
   add_kernel(kernels, "assign_add", computed, assign("((v) + (x))"));
   add_kernel(kernels, "assign_sub", computed, assign("((v) - (x))"));
+  add_kernel(kernels, "accumulate", {float32, float64, int32, int64}, prepare_accumulate);
 }
 
 }  // namespace tandem::kernels::gpu

@@ -1,0 +1,68 @@
+/// How often replicas must have met before a call can be made.
+#pragma once
+
+#include <algorithm>
+#include <map>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace tandem::graph {
+
+inline bool is_sum(const Node& node) { return node.op().name == "all_reduce"; }
+inline bool is_broadcast(const Node& node) { return node.op().name == "broadcast"; }
+
+/// How many exchanges, one after another, each call must wait for. Calls keep their order with the
+/// assigns of the variables that they read.
+class ExchangeDepths {
+ public:
+  explicit ExchangeDepths(const Graph& graph) : of_value_(graph.values.size(), 0) {
+    for (const Node& node : graph.nodes) {
+      const int depth = depth_of(graph, node);
+      of_node_.push_back(depth);
+      const int later = depth + (is_sum(node) || is_broadcast(node) ? 1 : 0);
+      for (ValueId output : node.outputs) of_value_[output] = later;
+      note_ranges(node, depth);
+    }
+  }
+
+  int of(size_t node) const { return of_node_[node]; }
+  int most() const { return of_node_.empty() ? 0 : *std::ranges::max_element(of_node_); }
+
+ private:
+  int depth_of(const Graph& graph, const Node& node) const {
+    int depth = 0;
+    for (ValueId input : node.inputs) {
+      depth = std::max(depth, of_value_[graph.storage_of(input)]);
+    }
+    for (ValueId range : node.ranges) {
+      if (const auto known = ranges_.find(range); known != ranges_.end()) {
+        depth = std::max(depth, known->second.written);
+        if (may_write(node)) depth = std::max(depth, known->second.read);
+      }
+    }
+    return depth;
+  }
+
+  static bool may_write(const Node& node) {
+    return node.op().writes_ranges || !node.regions.empty();
+  }
+
+  void note_ranges(const Node& node, int depth) {
+    for (ValueId range : node.ranges) {
+      RangeDepth& known = ranges_[range];
+      int& latest = may_write(node) ? known.written : known.read;
+      latest = std::max(latest, depth);
+    }
+  }
+
+  struct RangeDepth {
+    int read = 0;
+    int written = 0;
+  };
+  ValueMap<int> of_value_;
+  std::vector<int> of_node_;
+  std::map<ValueId, RangeDepth> ranges_;
+};
+
+}  // namespace tandem::graph

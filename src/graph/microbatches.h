@@ -1,0 +1,51 @@
+/// A step over micro-batches: the parts of a batch that run one after another in the memory of one,
+/// or behind each other through the stages of a pipeline. To the function they are replicas, which
+/// meet in collectives; here a collective is a sum in time.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/passes/passes.h"
+
+namespace tandem::graph {
+
+/// Where micro-batches go through.
+struct PipelineStages {
+  std::vector<devices::DevicePtr> devices;  ///< One for each stage; one alone is no pipeline.
+  int chunks = 1;  ///< Of the model on each stage: chunk c is on stage c % stages.
+
+  int chunks_in_all() const { return static_cast<int>(devices.size()) * chunks; }
+  const devices::DevicePtr& of_chunk(int chunk) const {
+    return devices[static_cast<size_t>(chunk) % devices.size()];
+  }
+};
+
+/// A graph cut by chunks and by what is done once.
+struct MicrobatchCut {
+  /// What runs for each micro-batch: the forward passes of all n chunks but the last, the forward
+  /// and backward pass of the last, the backward passes of the others in reverse: 2n - 1 segments,
+  /// each of which needs earlier ones alone. The tensors of a micro-batch are the arguments, then
+  /// the results of each segment in turn.
+  std::vector<Segment> each;
+  /// What runs once when all micro-batches have. Argument i of it is argument once_arguments[i] of
+  /// the function.
+  Partition once;
+  std::vector<int> once_arguments;
+  /// Where each result is: a tensor of the micro-batch, or of what runs once.
+  struct Result {
+    bool of_each = true;
+    int tensor = 0;
+  };
+  std::vector<Result> results;
+};
+
+/// Cuts the graph of a step, traced for so many replicas as there are micro-batches. Sums of what
+/// the micro-batches have become variables of `owner` beside the stages that add to them. Where no
+/// scope of the function names a stage, the calls are dealt out by their costs. Throws
+/// Unimplemented for what a micro-batch would have to wait for the others in the middle of its
+/// passes, and InvalidArgument for scopes that make no pipeline.
+MicrobatchCut cut_microbatches(Graph graph, int microbatches, const PipelineStages& stages,
+                               uint64_t owner);
+
+}  // namespace tandem::graph

@@ -1,0 +1,492 @@
+// Micro-batches are replicas in time: each runs all that comes before the first collective, and
+// what comes after it runs once, from the sums. This pass cuts a graph there, and what runs for
+// each micro-batch into the forward and backward passes of the chunks of a pipeline.
+//
+//   before   %1 = matmul(x, w1)  %2 = matmul(%1, w2)  loss = f(%2, y)
+//            %5 = gradient of w2  %6 = gradient of w1  %7, %8 = all_reduce(%5, %6)
+//            adam_update(w1, w2, %7, %8)
+//
+//   after    for each micro-batch
+//            segment 0, stage 0:  %1 = matmul(x, w1)
+//            segment 1, stage 1:  %2 = matmul(%1, w2)  loss = f(%2, y)
+//                                 %5 = gradient of w2  accumulate(sum of %5, %5)
+//            segment 2, stage 0:  %6 = gradient of w1  accumulate(sum of %6, %6)
+//            once:                adam_update(w1, w2, sum of %5, sum of %6)
+//
+// What is the same for all micro-batches, as a variable that is read, is computed again in each
+// segment that uses it instead of being kept from one to another.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "graph/exchange_depths.h"
+#include "graph/microbatches.h"
+#include "graph/passes/extract.h"
+#include "graph/same_everywhere.h"
+#include "graph/uses.h"
+#include "op/cost.h"
+#include "op/registry.h"
+#include "tandem/error.h"
+
+namespace tandem::graph {
+namespace {
+
+using devices::DevicePtr;
+using NodeList = std::vector<size_t>;
+
+/// The call that computes each value, -1 where none does.
+ValueMap<int> producers_of(const Graph& graph) {
+  ValueMap<int> producers(graph.values.size(), -1);
+  for (size_t i = 0; i < graph.nodes.size(); ++i) {
+    for (ValueId output : graph.nodes[i].outputs) producers[output] = static_cast<int>(i);
+  }
+  return producers;
+}
+
+/// Says of each call of a graph whether it is made for each micro-batch, once, or wherever its
+/// results are needed.
+class CallTimes {
+ public:
+  explicit CallTimes(const Graph& graph)
+      : graph_(graph),
+        depths_(graph),
+        same_(graph),
+        producers_(producers_of(graph)),
+        is_once_(graph.nodes.size(), false) {
+    std::set<ValueId> written;
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      const Node& node = graph.nodes[i];
+      const bool meets = is_sum(node) || is_broadcast(node);
+      const bool follows =
+          std::ranges::any_of(node.inputs,
+                              [&](ValueId input) { return is_computed_once(input); }) ||
+          std::ranges::any_of(node.ranges, [&](ValueId range) { return written.contains(range); });
+      is_once_[i] = depths_.of(i) > 0 || node.op().writes_ranges || follows;
+      if (meets && is_once_[i]) throw_deep(node);
+      for (ValueId range : node.ranges) {
+        if (!graph.at(range).range.is_same_for_all()) throw_own(range);
+        if (node.op().writes_ranges) written.insert(range);
+      }
+      same_.add(node);
+    }
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (is_once_[i]) check_once(graph.nodes[i]);
+    }
+  }
+
+  bool is_once(size_t node) const { return is_once_[node]; }
+  bool is_collective(size_t node) const {
+    return is_sum(graph_.nodes[node]) || is_broadcast(graph_.nodes[node]);
+  }
+  /// The same for all micro-batches, and computed where it is needed.
+  bool is_anywhere(size_t node) const {
+    return !is_once_[node] && !is_collective(node) && !graph_.nodes[node].outputs.empty() &&
+           std::ranges::all_of(graph_.nodes[node].outputs,
+                               [&](ValueId output) { return same_.contains(output); });
+  }
+  bool is_anywhere(ValueId value) const {
+    const int producer = producers_[graph_.storage_of(value)];
+    return producer >= 0 && is_anywhere(static_cast<size_t>(producer));
+  }
+
+  /// `nodes` and the calls that may be made anywhere and that they need, in order.
+  NodeList with_needed(const NodeList& nodes) const {
+    std::set<size_t> all(nodes.begin(), nodes.end());
+    NodeList open = nodes;
+    while (!open.empty()) {
+      const Node& node = graph_.nodes[open.back()];
+      open.pop_back();
+      for (ValueId input : node.inputs) {
+        if (!is_anywhere(input)) continue;
+        const auto producer = static_cast<size_t>(producers_[graph_.storage_of(input)]);
+        if (all.insert(producer).second) open.push_back(producer);
+      }
+    }
+    return {all.begin(), all.end()};
+  }
+
+  const ValueMap<int>& producers() const { return producers_; }
+
+ private:
+  bool is_computed_once(ValueId value) const {
+    const int producer = producers_[graph_.storage_of(value)];
+    return producer >= 0 && is_once_[static_cast<size_t>(producer)];
+  }
+
+  /// What runs once may use sums, what is the same for all micro-batches, and arguments that are.
+  void check_once(const Node& node) const {
+    for (ValueId input : node.inputs) {
+      const ValueId value = graph_.storage_of(input);
+      const int producer = producers_[value];
+      const auto p = static_cast<size_t>(producer);
+      const bool is_known = producer >= 0 ? is_once_[p] || is_collective(p) || is_anywhere(p)
+                                          : !graph_.at(value).type.shape.is_symbolic();
+      if (is_known) continue;
+      throw Unimplemented(fmt::format(
+          "{}: with micro-batches it needs a sum over all of them and a value {} of its own "
+          "micro-batch at the same time; sum or average that value before it is used",
+          node.op().name, graph_.at(value).type.str()));
+    }
+  }
+
+  [[noreturn]] static void throw_deep(const Node& node) {
+    throw Unimplemented(fmt::format(
+        "{}: a sum over micro-batches that needs another such sum; a micro-batch would have to "
+        "wait for all others in the middle of its passes. Batch normalisation takes the statistics "
+        "of each micro-batch here; synchronized ones need replicas",
+        node.op().name));
+  }
+  [[noreturn]] void throw_own(ValueId range) const {
+    throw Unimplemented(
+        fmt::format("variable {}: it has a value of its own for each replica, which micro-batches "
+                    "do not have; create it with VariableSynchronization::automatic",
+                    graph_.at(range).range.name()));
+  }
+
+  const Graph& graph_;
+  const ExchangeDepths depths_;
+  SameEverywhere same_;
+  const ValueMap<int> producers_;
+  std::vector<bool> is_once_;
+};
+
+/// Deals the calls that each micro-batch makes to the chunks' passes: the key of a call is the
+/// segment that it belongs to.
+class PassKeys {
+ public:
+  PassKeys(const Graph& graph, const CallTimes& times, const PipelineStages& stages)
+      : graph_(graph),
+        times_(times),
+        stages_(stages),
+        chunks_(stages.chunks_in_all()),
+        keys_(graph.nodes.size(), -1),
+        is_backward_(graph.nodes.size(), false) {
+    find_backward();
+    const std::vector<int> own = has_scopes() ? by_scopes() : by_costs();
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (is_keyed(i)) keys_[i] = std::max(is_backward_[i] ? backward_key(i) : own[i], floor_of(i));
+    }
+    for (size_t i = graph.nodes.size(); i-- > 0;) {
+      if (is_keyed(i) && keys_[i] < 0) keys_[i] = first_use_of(i);
+    }
+  }
+
+  /// Negative where the call is made anywhere or once.
+  int of(size_t node) const { return keys_[node]; }
+  int count() const { return 2 * chunks_ - 1; }
+  const DevicePtr& device_of(int key) const {
+    return stages_.of_chunk(key < chunks_ ? key : count() - 1 - key);
+  }
+
+ private:
+  bool is_keyed(size_t node) const {
+    return !times_.is_once(node) && !times_.is_collective(node) && !times_.is_anywhere(node);
+  }
+  int producer_of(ValueId value) const { return times_.producers()[graph_.storage_of(value)]; }
+
+  /// What a tape computes is beside the call that it is the gradient of.
+  void find_backward() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      is_backward_[i] =
+          node.near != kNoValue || std::ranges::any_of(node.inputs, [&](ValueId input) {
+            const int producer = producer_of(input);
+            return producer >= 0 && is_backward_[static_cast<size_t>(producer)];
+          });
+    }
+  }
+
+  /// The latest of what it needs; negative where that is there from the start.
+  int floor_of(size_t node) const {
+    int floor = -1;
+    for (ValueId input : graph_.nodes[node].inputs) {
+      if (const int p = producer_of(input); p >= 0) {
+        floor = std::max(floor, keys_[static_cast<size_t>(p)]);
+      }
+    }
+    return floor;
+  }
+
+  int backward_key(size_t node) const {
+    const ValueId near = graph_.nodes[node].near;
+    const int producer = near == kNoValue ? -1 : producer_of(near);
+    const int key = producer < 0 ? -1 : keys_[static_cast<size_t>(producer)];
+    return key < 0 ? -1 : std::max(key, count() - 1 - key);
+  }
+
+  int first_use_of(size_t node) const {
+    int first = count() - 1;
+    for (size_t i = node + 1; i < graph_.nodes.size(); ++i) {
+      if (keys_[i] < 0 || keys_[i] >= first) continue;
+      const bool uses = std::ranges::any_of(graph_.nodes[i].inputs, [&](ValueId input) {
+        return producer_of(input) == static_cast<int>(node);
+      });
+      if (uses) first = keys_[i];
+    }
+    return first;
+  }
+
+  bool is_placed(size_t node) const {
+    return graph_.nodes[node].device != nullptr && !is_backward_[node] && is_keyed(node);
+  }
+  bool has_scopes() const {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (is_placed(i)) return true;
+    }
+    return false;
+  }
+
+  /// The chunk that the scope of each forward call names: on its device, not before what it needs.
+  std::vector<int> by_scopes() const {
+    std::vector<int> chunks(graph_.nodes.size(), -1);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (is_backward_[i] || !is_keyed(i)) continue;
+      for (ValueId input : graph_.nodes[i].inputs) {
+        if (const int p = producer_of(input); p >= 0) {
+          chunks[i] = std::max(chunks[i], chunks[static_cast<size_t>(p)]);
+        }
+      }
+      if (is_placed(i)) chunks[i] = next_chunk_on(graph_.nodes[i], std::max(chunks[i], 0));
+    }
+    return chunks;
+  }
+
+  int next_chunk_on(const Node& node, int chunk) const {
+    const auto found = std::ranges::find(stages_.devices, node.device);
+    const int stage = static_cast<int>(found - stages_.devices.begin());
+    const int count = static_cast<int>(stages_.devices.size());
+    while (chunk < chunks_ && chunk % count != stage) ++chunk;
+    if (found != stages_.devices.end() && chunk < chunks_) return chunk;
+    std::string names;
+    for (const DevicePtr& device : stages_.devices) names += " " + device->name();
+    throw InvalidArgument(
+        fmt::format("{} on {}: the layers of a pipeline go through its stages in their order,{}{}",
+                    node.op().name, node.device->name(), names,
+                    stages_.chunks > 1 ? fmt::format(", {} times", stages_.chunks) : ""));
+  }
+
+  /// Cuts the forward calls into chunks of consecutive ones so that the slowest, with what it hands
+  /// on, is as fast as can be.
+  std::vector<int> by_costs() const {
+    NodeList forward;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (is_keyed(i) && !is_backward_[i]) forward.push_back(i);
+    }
+    const std::vector<size_t> ends = best_ends(forward);
+    std::vector<int> chunks(graph_.nodes.size(), -1);
+    size_t begin = 0;
+    for (size_t c = 0; c < ends.size(); ++c) {
+      for (size_t f = begin; f < ends[c]; ++f) chunks[forward[f]] = static_cast<int>(c);
+      begin = ends[c];
+    }
+    return chunks;
+  }
+
+  /// Where each chunk of the calls ends.
+  std::vector<size_t> best_ends(const NodeList& forward) const {
+    const size_t n = forward.size();
+    const std::vector<double> crossing = crossing_times(forward);
+    std::vector<double> until(n + 1, 0);
+    for (size_t f = 0; f < n; ++f) until[f + 1] = until[f] + time_of(graph_.nodes[forward[f]]);
+    // best[c][f]: the time of the slowest of c chunks that hold the first f calls.
+    const auto chunks = static_cast<size_t>(chunks_);
+    constexpr double kNever = 1e300;
+    std::vector<std::vector<double>> best(chunks + 1, std::vector<double>(n + 1, kNever));
+    std::vector<std::vector<size_t>> begins(chunks + 1, std::vector<size_t>(n + 1, 0));
+    best[0][0] = 0;
+    for (size_t c = 1; c <= chunks; ++c) {
+      for (size_t end = 0; end <= n; ++end) {
+        for (size_t begin = 0; begin <= end; ++begin) {
+          const double own = until[end] - until[begin] + crossing[begin] + crossing[end];
+          const double slowest = std::max(best[c - 1][begin], own);
+          if (slowest >= best[c][end]) continue;
+          best[c][end] = slowest;
+          begins[c][end] = begin;
+        }
+      }
+    }
+    std::vector<size_t> ends(chunks);
+    size_t end = n;
+    for (size_t c = chunks; c > 0; --c) {
+      ends[c - 1] = end;
+      end = begins[c][end];
+    }
+    return ends;
+  }
+
+  /// What it takes to hand on, at each place between two calls, the values that are needed behind.
+  std::vector<double> crossing_times(const NodeList& forward) const {
+    std::vector<double> times(forward.size() + 1, 0);
+    std::map<size_t, size_t> place_of;
+    for (size_t f = 0; f < forward.size(); ++f) place_of[forward[f]] = f;
+    std::map<ValueId, std::pair<size_t, size_t>> lives;  // From its call to its last use.
+    for (size_t f = 0; f < forward.size(); ++f) {
+      for (ValueId input : graph_.nodes[forward[f]].inputs) {
+        const int p = producer_of(input);
+        if (p < 0 || !place_of.contains(static_cast<size_t>(p))) continue;
+        lives[graph_.storage_of(input)] = {place_of.at(static_cast<size_t>(p)), f};
+      }
+    }
+    constexpr double kBytesPerSecond = 5e9;
+    for (const auto& [value, life] : lives) {
+      const double seconds =
+          static_cast<double>(graph_.at(value).type.bytes(kNominalRows)) / kBytesPerSecond;
+      for (size_t at = life.first + 1; at <= life.second; ++at) times[at] += seconds;
+    }
+    return times;
+  }
+
+  static double time_of(const Node& node) {
+    constexpr double kOperationsPerSecond = 5e10;
+    constexpr double kBytesPerSecond = 1e10;
+    const op::Cost cost = op::cost_of(node.signature.resolved(kNominalRows));
+    return std::max(cost.flops / kOperationsPerSecond, cost.bytes / kBytesPerSecond);
+  }
+
+  const Graph& graph_;
+  const CallTimes& times_;
+  const PipelineStages& stages_;
+  const int chunks_;
+  std::vector<int> keys_;
+  std::vector<bool> is_backward_;
+};
+
+/// Puts sums in time in the place of collectives, and cuts.
+class MicrobatchCutter {
+ public:
+  MicrobatchCutter(Graph& graph, const PipelineStages& stages, uint64_t owner)
+      : graph_(graph), stages_(stages), owner_(owner) {}
+
+  MicrobatchCut run() {
+    const CallTimes times(graph_);
+    const PassKeys keys(graph_, times, stages_);
+    std::vector<NodeList> passes(static_cast<size_t>(keys.count()));
+    NodeList once;
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      if (times.is_once(i)) once.push_back(i);
+      if (keys.of(i) >= 0) passes[static_cast<size_t>(keys.of(i))].push_back(i);
+    }
+    const size_t calls = graph_.nodes.size();
+    for (size_t i = 0; i < calls; ++i) {
+      if (!times.is_collective(i)) continue;
+      for (size_t v = 0; v < graph_.nodes[i].inputs.size(); ++v) {
+        const int producer = times.producers()[graph_.storage_of(graph_.nodes[i].inputs[v])];
+        const int key = producer < 0 ? 0 : std::max(keys.of(static_cast<size_t>(producer)), 0);
+        const auto [add, read] = sum_in_time(i, v, keys.device_of(key));
+        passes[static_cast<size_t>(key)].push_back(add);
+        once.insert(once.begin() + static_cast<ptrdiff_t>(reads_++), read);
+      }
+      graph_.nodes[i].inputs.clear();
+      graph_.nodes[i].outputs.clear();
+    }
+    return cut(times, keys, passes, once);
+  }
+
+ private:
+  MicrobatchCut cut(const CallTimes& times, const PassKeys& keys,
+                    const std::vector<NodeList>& passes, NodeList once) {
+    MicrobatchCut result;
+    ValueMap<int> tensor_of(graph_.values.size(), -1);
+    int tensors = 0;
+    for (ValueId argument : graph_.arguments) tensor_of[argument] = tensors++;
+    const ValueMap<int> arguments = tensor_of;
+    const Uses uses(graph_);
+    for (size_t key = 0; key < passes.size(); ++key) {
+      const NodeList nodes = times.with_needed(passes[key]);
+      Extract extract(graph_, nodes, keys.device_of(static_cast<int>(key)), tensor_of);
+      for (size_t node : passes[key]) {
+        for (ValueId output : graph_.nodes[node].outputs) {
+          if (is_used_by_others(uses, output, passes[key])) extract.add_result(output, tensors++);
+        }
+      }
+      result.each.push_back(extract.take());
+    }
+    cut_once(times, std::move(once), arguments, tensor_of, result);
+    return result;
+  }
+
+  /// What runs once, the results that no micro-batch computes among it.
+  void cut_once(const CallTimes& times, NodeList once, const ValueMap<int>& arguments,
+                const ValueMap<int>& tensor_of, MicrobatchCut& result) {
+    for (ValueId value : graph_.results) {
+      if (times.is_anywhere(value)) {
+        once.push_back(static_cast<size_t>(times.producers()[graph_.storage_of(value)]));
+      }
+    }
+    ValueMap<int> once_of = arguments;
+    const size_t reads = reads_;
+    NodeList nodes(once.begin(), once.begin() + static_cast<ptrdiff_t>(reads));
+    const NodeList rest =
+        times.with_needed({once.begin() + static_cast<ptrdiff_t>(reads), once.end()});
+    nodes.insert(nodes.end(), rest.begin(), rest.end());
+    Extract extract(graph_, nodes, stages_.devices[0], once_of);
+    std::map<ValueId, int> place;
+    for (ValueId value : graph_.results) {
+      const bool of_each = tensor_of[value] >= 0;
+      if (!of_each && !place.contains(value)) {
+        const int index = static_cast<int>(place.size());
+        extract.add_result(value, index);
+        place[value] = index;
+      }
+      result.results.push_back({of_each, of_each ? tensor_of[value] : place.at(value)});
+    }
+    Segment segment = extract.take();
+    result.once_arguments = std::move(segment.inputs);
+    result.once = partition(std::move(segment.graph), {stages_.devices[0], "the first stage"});
+  }
+
+  static bool is_used_by_others(const Uses& uses, ValueId value, const NodeList& pass) {
+    return std::ranges::any_of(uses.of(value), [&](const Use& use) {
+      return std::ranges::find(pass, use.call) == pass.end();
+    });
+  }
+
+  /// The calls that add value `index` of a collective to its sum, and that read the sum.
+  std::pair<size_t, size_t> sum_in_time(size_t collective, size_t index, const DevicePtr& device) {
+    const Node met = graph_.nodes[collective];
+    const op::TensorType type = graph_.at(met.inputs[index]).type;
+    auto store = std::make_shared<Store>(std::vector<DevicePtr>{device}, owner_);
+    const StoreRange range =
+        store->allocate("a sum over micro-batches", type.dtype, type.shape.count());
+    const ValueId sum =
+        graph_.add_value({.source = Value::Source::range, .type = type, .range = range});
+    Node add;
+    add.signature = {.op = &op::find_op("accumulate"),
+                     .inputs = {type},
+                     .outputs = {},
+                     .attrs = {{"first_only", is_broadcast(met)}},
+                     .ranges = {type}};
+    add.inputs = {met.inputs[index]};
+    add.ranges = {sum};
+    Node read;
+    read.signature = {.op = &op::find_op("read_variable"),
+                      .inputs = {},
+                      .outputs = {type},
+                      .attrs = {},
+                      .ranges = {type}};
+    read.outputs = {met.outputs[index]};
+    read.ranges = {sum};
+    graph_.nodes.push_back(std::move(add));
+    graph_.nodes.push_back(std::move(read));
+    return {graph_.nodes.size() - 2, graph_.nodes.size() - 1};
+  }
+
+  Graph& graph_;
+  const PipelineStages& stages_;
+  const uint64_t owner_;
+  size_t reads_ = 0;  // The calls at the begin of what runs once that read sums.
+};
+
+}  // namespace
+
+MicrobatchCut cut_microbatches(Graph graph, int microbatches, const PipelineStages& stages,
+                               uint64_t owner) {
+  make_smaller(graph);
+  drop_needless_collectives(graph, microbatches);
+  copy_shared_results(graph);
+  return MicrobatchCutter(graph, stages, owner).run();
+}
+
+}  // namespace tandem::graph

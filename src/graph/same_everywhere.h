@@ -1,0 +1,47 @@
+/// The values that are the same on every replica: constants, variables that replicas share, results
+/// of collectives, and what is computed from nothing else.
+#pragma once
+
+#include <algorithm>
+
+#include "graph/graph.h"
+
+namespace tandem::graph {
+
+/// Knows the values of the calls that were added, in their order.
+class SameEverywhere {
+ public:
+  explicit SameEverywhere(const Graph& graph) : graph_(graph), is_same_(graph.values.size()) {
+    for (ValueId v : graph.values.ids()) {
+      is_same_[v] = graph.at(v).source == Value::Source::constant;
+    }
+  }
+
+  bool contains(ValueId value) const { return is_same_[graph_.storage_of(value)]; }
+
+  void add(const Node& node) {
+    if (!has_same_results(node)) return;
+    for (ValueId output : node.outputs) {
+      is_same_[output] = !graph_.at(output).type.shape.is_symbolic();
+    }
+  }
+
+ private:
+  bool has_same_results(const Node& node) const {
+    const op::OpDef& op = node.op();
+    if (op.name == "all_reduce" || op.name == "broadcast") return true;
+    // What other calls take from the run, the rows and the number of all replicas, is the same.
+    if (op.is_collective || op.is_random || op.name == "replica_id" || !node.regions.empty()) {
+      return false;
+    }
+    return std::ranges::all_of(node.inputs, [&](ValueId input) { return contains(input); }) &&
+           std::ranges::all_of(node.ranges, [&](ValueId range) {
+             return graph_.at(range).range.is_same_for_all();
+           });
+  }
+
+  const Graph& graph_;
+  ValueMap<bool> is_same_;
+};
+
+}  // namespace tandem::graph

@@ -1,0 +1,150 @@
+// A model in stages: where they come from, what goes wrong in them, what the strategy says.
+#include <gtest/gtest.h>
+
+#include "harness/classifier.h"
+#include "harness/fresh_devices.h"
+#include "harness/throws.h"
+
+namespace tandem::distribute {
+namespace {
+
+using harness::Classifier;
+using harness::throws;
+
+class PipelineStrategyTest : public harness::FreshDevices {
+ protected:
+  void SetUp() override {
+    FreshDevices::SetUp();
+    config::set_logical_cpus({{.threads = 1}, {.threads = 1}, {.threads = 1}});
+  }
+};
+
+/// A model under training, and its losses.
+struct PipelinedTraining {
+  explicit PipelinedTraining(const Strategy& by) : strategy(by) {}
+
+  Strategy strategy;
+  Classifier<double> model = [this] {
+    const auto scope = strategy.scope();
+    return Classifier<double>();
+  }();
+  decltype(model.compiled_step()) step = model.compiled_step();
+
+  double train(int64_t rows = 60) const {
+    const PerReplica x = strategy.split(harness::features<double>(rows));
+    const PerReplica y = strategy.split(harness::labels<double>(rows));
+    return strategy.reduce(ReduceOp::sum, strategy.run(step, x, y)).item<double>();
+  }
+};
+
+TEST_F(PipelineStrategyTest, ALoopOfOnesOwnHasTheLossesOfOneDevice) {
+  const PipelinedTraining one{OneDeviceStrategy("/cpu:0")};
+  const PipelinedTraining staged{PipelineStrategy({.stages = 2, .microbatches = 4})};
+  const PipelinedTraining in_turn{PipelineStrategy({.stages = 1, .microbatches = 7})};
+  for (int step = 0; step < 4; ++step) {
+    const double loss = one.train();
+    EXPECT_NEAR(staged.train(), loss, 1e-12);
+    EXPECT_NEAR(in_turn.train(), loss, 1e-12);
+  }
+  EXPECT_NE(staged.step.explain().find("4 micro-batches through 2 stages, schedule 1f1b"),
+            std::string::npos)
+      << staged.step.explain();
+}
+
+TEST_F(PipelineStrategyTest, ScopesSayWhichCallsAreOnWhichStage) {
+  const PipelineStrategy strategy({.stages = 2, .microbatches = 2});
+  const auto f = function([](const Tensor& x) {
+    const auto scope = device("/cpu:1");
+    return exp(x);
+  });
+  const Tensor x = Tensor::from({1., 2., 3.}, {3});
+  const Tensor gathered = strategy.gather(strategy.run(f, strategy.split(x)), 0);
+  EXPECT_EQ(gathered.to_vector<double>(), exp(x).to_vector<double>());
+  EXPECT_NE(f.explain().find("on /device:CPU:1"), std::string::npos) << f.explain();
+  const auto back = function([](const Tensor& x) {
+    Tensor y;
+    {
+      const auto scope = device("/cpu:1");
+      y = exp(x);
+    }
+    const auto scope = device("/cpu:0");
+    return log(y);
+  });
+  EXPECT_TRUE(throws<InvalidArgument>([&] { strategy.run(back, strategy.split(x)); },
+                                      {"log on /device:CPU:0", "in their order"}));
+  const auto elsewhere = function([](const Tensor& x) {
+    const auto scope = device("/cpu:2");
+    return exp(x);
+  });
+  EXPECT_TRUE(throws<InvalidArgument>([&] { strategy.run(elsewhere, strategy.split(x)); },
+                                      {"exp on /device:CPU:2", "/device:CPU:0 /device:CPU:1"}));
+}
+
+TEST_F(PipelineStrategyTest, WhatGoesWrongInAStageNamesItAndTheNextStepIsAsBefore) {
+  const PipelineStrategy strategy({.stages = 2, .microbatches = 3});
+  const auto scope = strategy.scope();
+  const Variable w(fill({2, 2}, 0.5));
+  const auto f = function([&](const Tensor& x, const Tensor& row) {
+    const Tensor hidden = matmul(x, w.value());
+    const auto upper = device("/cpu:1");
+    return gather(hidden, row, 1);
+  });
+  const Tensor x = ones({6, 2});
+  const auto run = [&](int32_t row) {
+    return strategy.run(f, strategy.split(x), PerReplica(Tensor::from({row}, {1})));
+  };
+  EXPECT_TRUE(throws<InvalidArgument>([&] { run(7); }, {"stage 1 on /device:CPU:1", "gather"}));
+  EXPECT_EQ(strategy.gather(run(1), 0).to_vector<float>(), std::vector<float>(6, 1.f));
+}
+
+TEST_F(PipelineStrategyTest, WhatAMicroBatchWouldHaveToWaitForIsRefused) {
+  const PipelineStrategy strategy({.stages = 1, .microbatches = 2});
+  const auto f = function([](const Tensor& x) {
+    const Tensor mean = get_replica_context()->all_reduce(ReduceOp::mean, reduce_mean(x));
+    return x - mean;
+  });
+  EXPECT_TRUE(throws<Unimplemented>([&] { strategy.run(f, strategy.split(ones({4}))); },
+                                    {"sub", "micro-batches", "sum or average"}));
+}
+
+TEST_F(PipelineStrategyTest, OptionsThatMakeNoPipeline) {
+  const auto make = [](const PipelineOptions& options) {
+    return [options] { PipelineStrategy strategy(options); };
+  };
+  EXPECT_TRUE(
+      throws<InvalidArgument>(make({.stages = 4, .microbatches = 8}), {"4 stages", "1 to 3"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({.stages = 2, .microbatches = 0}), {"0 micro-batches"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({.stages = 2}), {"1 micro-batch through 2 stages"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>(make({.microbatches = 4, .schedule = "zigzag"}), {"zigzag", "1f1b"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({.microbatches = 4, .chunks = 2}), {"chunks"}));
+}
+
+TEST_F(PipelineStrategyTest, ItSaysItsStagesItsScheduleAndItsWaits) {
+  const PipelineStrategy strategy({.stages = 2, .microbatches = 4});
+  EXPECT_EQ(strategy.num_replicas_in_sync(), 4);
+  const std::string text = strategy.explain();
+  for (const char* part : {"PipelineStrategy: 4 micro-batches", "stage 1 on /device:CPU:1",
+                           "schedule 1f1b, stages wait 20 % of the time"}) {
+    EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+  }
+}
+
+TEST_F(PipelineStrategyTest, MicroBatchesNeedTheMemoryOfOne) {
+  const auto arena = [](const Strategy& strategy, int64_t rows) {
+    const PipelinedTraining training{strategy};
+    training.train(rows);
+    size_t bytes = 0;
+    for (const auto& each :
+         training.step.memory_plan(rows / strategy.num_replicas_in_sync()).devices) {
+      bytes += each.arena_bytes + each.result_bytes;
+    }
+    return bytes;
+  };
+  const size_t whole = arena(OneDeviceStrategy("/cpu:0"), 8000);
+  const size_t parts = arena(PipelineStrategy({.stages = 1, .microbatches = 8}), 8000);
+  EXPECT_LT(parts, whole / 4);
+}
+
+}  // namespace
+}  // namespace tandem::distribute
