@@ -189,7 +189,11 @@ class Writer {
   void write_body(const PtxSource& source) {
     for (const std::string& statement : source.statements) {
       statement_ = statement;
-      if (statement.back() == ':') {
+      if (statement == "{") {
+        blocks_.emplace_back();
+      } else if (statement == "}") {
+        blocks_.pop_back();
+      } else if (statement.back() == ':') {
         labels_[scope_ + statement.substr(0, statement.size() - 1)] = kernel_.code.size();
         last_label_ = statement.substr(0, statement.size() - 1);
       } else if (statement[0] == '.') {
@@ -256,6 +260,9 @@ class Writer {
          {"%warpid", "%nwarpid", "%smid", "%nsmid", "%gridid", "%clock", "%lanemask",
           "%globaltimer", "%cluster", "%total_smem", "%dynamic_smem", "%envreg"}) {
       if (name.starts_with(other)) fail("register '" + name + "' is not known here");
+    }
+    for (auto block = blocks_.rbegin(); block != blocks_.rend(); ++block) {
+      if (const auto own = block->find(name); own != block->end()) return own->second;
     }
     const auto [found, is_new] = registers_.try_emplace(scope_ + name, kernel_.slots);
     if (is_new) ++kernel_.slots;
@@ -333,11 +340,22 @@ class Writer {
       tables_.push_back(std::move(labels));
       return;
     }
+    if (statement.starts_with(".reg") && !blocks_.empty()) return declare_in_block(statement);
     const bool shared = statement.starts_with(".shared");
     if (!shared && !statement.starts_with(".local") && !statement.starts_with(".param")) return;
     const PtxVariable variable = variable_of(statement);
     symbols_[variable.name] = shared ? Symbol{Space::shared, place(kernel_.shared_bytes, variable)}
                                      : Symbol{Space::local, place(kernel_.local_bytes, variable)};
+  }
+
+  /// `.reg .u32 %r0, %r1`: these registers are the block's, though others outside of it have the
+  /// same names.
+  void declare_in_block(const std::string& statement) {
+    if (statement.find('<') != std::string::npos) fail("many registers of a block");
+    const size_t names = statement.find_first_of(" \t", statement.rfind('.'));
+    for (const std::string& name : split(statement.substr(names), ',')) {
+      blocks_.back()[name] = kernel_.slots++;
+    }
   }
 
   void write_statement(std::string statement) {
@@ -606,6 +624,7 @@ class Writer {
   std::string last_label_;
   int32_t way_back_ = -1;  // The slot that a function returns by.
   std::map<std::string, int32_t> registers_;
+  std::vector<std::map<std::string, int32_t>> blocks_;  // Those of the blocks at hand, by name.
   std::map<uint64_t, int32_t> constants_;
   std::map<std::string, Symbol> symbols_;
   std::map<std::string, size_t> labels_;
@@ -706,7 +725,9 @@ class Reader {
       skip_space();
       if (at_ >= text_.size()) throw PtxError(source.name + " has no end");
       if (text_[at_] == '{' || text_[at_] == '}') {
-        depth += text_[at_++] == '{' ? 1 : -1;
+        const char letter = text_[at_++];
+        depth += letter == '{' ? 1 : -1;
+        if (depth > 0) source.statements.emplace_back(1, letter);
         continue;
       }
       const size_t end = text_.find_first_of(";:", at_);
