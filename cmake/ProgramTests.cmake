@@ -38,7 +38,8 @@ tandem_program_test(devices_opencl tool 0 WITH devices --opencl-cpu
 tandem_program_test(devices_cuda tool 0 CUDA 3 WITH devices --links --libraries
   PRINTS "^/device:GPU:2 +cuda +- +[0-9]+ MiB +CUDA double 2 by NVIDIA Corporation, .* CUDA 13.0, compute capability 8.1$"
          "^/device:GPU:0 -> /device:GPU:2  PCIe$" "^driver: libcuda.so.1, for CUDA 13.0$"
-         "^cuBLAS: libcublas.so.13, version 13.0$" "^cuDNN: libcudnn.so.9, version 9.19$")
+         "^cuBLAS: libcublas.so.13, version 13.0$" "^cuDNN: libcudnn.so.9, version 9.19$"
+         "^NCCL: libnccl.so.2, version 2.27$")
 tandem_program_test(devices_split tool 0 WITH devices --logical-cpus 4 --test-gpus 1
   PRINTS "^/device:GPU:0 +test +- +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9][0-9]* +[0-9]+ MiB, shared +-$" "!CPU:4")
 tandem_program_test(devices_refused tool 105 WITH devices --logical-cpus 0
@@ -109,6 +110,8 @@ tandem_program_test(pipeline_fit pipeline_fit 0 WITH --rows 6000
 tandem_program_test(pipeline_fit_on_one pipeline_fit 0 WITH --rows 6000 --stages 1 --microbatches 3
   PRINTS "^PipelineStrategy: 3 micro-batches$" "!stages wait" "^47/47 - .*accuracy: 0.[67]")
 tandem_program_test(pipeline_fit_refused pipeline_fit 1 WITH --schedule zigzag PRINTS "zigzag.*1f1b")
+tandem_program_test(mirrored_fit_cuda mirrored_fit 0 CUDA 2 WITH --rows 512 --epochs 2
+  PRINTS "^Number of devices: 2$" "^Epoch 2/2$" "^4/4 - .*loss: [12][.]" "!nan")
 tandem_program_test(custom_training_loop custom_training_loop 0 WITH --rows 300 --epochs 2
   PRINTS "^Number of devices: 2$" "^Epoch: 0, Loss: 2[.]" "^Epoch: 1, Loss: [12][.]" "!Epoch: 2" "!nan")
 tandem_program_test(custom_training_loop_on_three custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 3

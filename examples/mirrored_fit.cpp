@@ -12,9 +12,11 @@ namespace layers = keras::layers;
 int main(int count, char** words) {
   example::Flags flags("Trains a small classifier on Fashion-MNIST, on several devices at once");
   example::ReplicaDevices replicas;
+  int64_t rows = 60'000;
   int epochs = 2;
   int64_t seed = 3;
   replicas.add_to(flags);
+  flags.add("--rows", rows, "Pictures to learn from");
   flags.add("--epochs", epochs, "Passes over the data");
   flags.add("--seed", seed, "Of the weights and of the order of the examples", 0);
   return flags.run(count, words, [&] {
@@ -32,7 +34,7 @@ int main(int count, char** words) {
     const keras::losses::CategoricalCrossentropy loss_fn({.from_logits = true});
     model.compile({.optimizer = optimizer, .loss = loss_fn, .metrics = {"accuracy"}});
 
-    const auto [train, test] = example::flat_fashion_mnist();
+    const auto [train, test] = example::flat_fashion_mnist(rows);
     model.fit(train.x, train.y, {.batch_size = 128, .epochs = epochs});
     model.evaluate(test.x, test.y, {.batch_size = 128});
   });

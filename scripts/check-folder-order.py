@@ -29,9 +29,9 @@ ROOMS = {
     "execution": "pipeline".split(),
     "keras": "losses metrics layers models applications optimizers datasets training".split(),
 }
-PRIVATE = {"cpu", "test", "local", "gpu", "opencl", "cuda", "ucx", "grpc"}
-# What backends have in common.
-BASES = {"opencl": "gpu", "cuda": "gpu"}
+PRIVATE = {"cpu", "test", "local", "gpu", "opencl", "cuda", "nccl", "ucx", "grpc"}
+# What backends have in common, and what they stand on.
+BASES = {"opencl": {"gpu"}, "cuda": {"gpu"}, "nccl": {"cuda", "gpu"}}
 # The file, and what it names or includes.
 EXCEPTIONS = {
     # Functions of single elements are written once: GPUs' kernels are printed from the CPU's.
@@ -91,7 +91,7 @@ def breach_of_order(place, target):
     other = place_of(target)
     if RANK[other.folder] > RANK[place.folder]:
         return f'{place.folder} may not include "{target}": {other.folder} comes after {place.folder}'
-    if other.private and other.private not in (place.private, BASES.get(place.private)):
+    if other.private and other.private not in {place.private} | BASES.get(place.private, set()):
         if other.folder != place.folder:
             return f'{place.folder} may not include "{target}": {other.private} is private to {other.folder}'
         if place.private:

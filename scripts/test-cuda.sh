@@ -22,7 +22,7 @@ run() {
   nvidia-smi --query-gpu=name,driver_version,memory.total,compute_cap --format=csv
   say tests
   TANDEM_TEST_CUDA=real ctest --test-dir "$build" --output-on-failure --timeout 900 \
-    --tests-regex '^ops/|QueueContract.*/cuda|CudaTexts|CudaEquivalenceTest'
+    --tests-regex '^ops/|QueueContract.*/cuda|CudaTexts|CudaEquivalenceTest|CapturedStepsTest.*/cuda'
   local status=$?
   say figures
   if [ -n "$peers" ]; then

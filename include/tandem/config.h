@@ -183,6 +183,18 @@ TANDEM_API bool is_op_determinism_enabled();
 TANDEM_API void enable_tensor_float_32_execution(bool enabled);
 TANDEM_API bool tensor_float_32_execution_enabled();
 
+/// Whether what a compiled function asks of a GPU is captured and replayed: from its third run on,
+/// the host gives the device all commands of a step in one call (a CUDA graph, an OpenCL command
+/// buffer). Results are the same bit for bit. Functions with branches or loops, which read values
+/// on the host, are not captured. May be changed at any time.
+enum class CapturedSteps {
+  automatic,  ///< On CUDA devices; so it is unless set.
+  off,
+  on,  ///< Wherever the device can, with OpenCL's extension cl_khr_command_buffer too.
+};
+TANDEM_API void set_captured_steps(CapturedSteps when);
+TANDEM_API CapturedSteps get_captured_steps();
+
 /// How long a thread waits for another before the wait is an error. 120 seconds unless set.
 TANDEM_API void set_wait_deadline(std::chrono::nanoseconds deadline);
 TANDEM_API std::chrono::nanoseconds wait_deadline();

@@ -143,6 +143,8 @@ void set_log_device_placement(bool enabled) { settings.log_placement = enabled; 
 bool get_log_device_placement() { return settings.log_placement; }
 void set_device_policy(DevicePolicy policy) { settings.policy = policy; }
 DevicePolicy get_device_policy() { return settings.policy; }
+void set_captured_steps(CapturedSteps when) { settings.captured_steps = when; }
+CapturedSteps get_captured_steps() { return settings.captured_steps; }
 void enable_op_determinism() { settings.deterministic = true; }
 bool is_op_determinism_enabled() { return settings.deterministic; }
 

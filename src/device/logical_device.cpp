@@ -89,6 +89,7 @@ void reset_devices() {
   settings.log_placement = false;
   settings.deterministic = false;
   settings.policy = config::DevicePolicy::silent;
+  settings.captured_steps = config::CapturedSteps::automatic;
   clear_placement_report();
   forget_copies();
 }

@@ -12,6 +12,7 @@ struct Settings {
   std::atomic<bool> log_placement{false};
   std::atomic<bool> deterministic{false};
   std::atomic<config::DevicePolicy> policy{config::DevicePolicy::silent};
+  std::atomic<config::CapturedSteps> captured_steps{config::CapturedSteps::automatic};
 };
 
 inline constinit Settings settings;

@@ -11,6 +11,7 @@
 #include "distribute/context.h"
 #include "distribute/strategy_body.h"
 #include "execution/pipeline/pipeline.h"
+#include "execution/reduction_choice.h"
 #include "runtime/shared_team.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -130,7 +131,14 @@ std::string Strategy::explain() const {
         "memory\n";
   } else if (replicas.central) {
     text += "gradients are summed there, since the variables are there alone\n";
+  } else if (const auto library = graph::library_sums(replicas); library.is_linked) {
+    text += fmt::format("gradients are summed by NCCL, since all GPUs are linked by {}\n",
+                        library.text);
   } else if (replicas.reduction == CrossDeviceReduction::automatic) {
+    if (!library.text.empty()) {
+      text +=
+          fmt::format("gradients are summed by our own copies and not by NCCL, {}\n", library.text);
+    }
     text +=
         "gradients cross memory spaces: by ranges or over one device, as their size says; see the "
         "function's explain()\n";

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <array>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "execution/captured_stretch.h"
 #include "graph/program.h"
 
 namespace tandem::graph {
@@ -18,6 +20,8 @@ struct Instance {
   /// The bodies that each result can use again.
   std::vector<std::vector<std::shared_ptr<TensorBody>>> pool;
   std::vector<std::shared_ptr<TensorBody>> results;  ///< The results of the last run.
+  /// What is captured on a device with a queue, by the first instruction of each stretch.
+  std::map<size_t, CapturedStretch> captured;
 };
 
 /// Memory on the device for an argument that comes from elsewhere.

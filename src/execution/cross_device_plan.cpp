@@ -25,7 +25,11 @@ constexpr size_t kBucketBytes = 1 << 20;
 class CrossDevicePlanner {
  public:
   CrossDevicePlanner(const Program& program, const Replicas& replicas)
-      : program_(program), graph_(program.graph()), uses_(graph_), replicas_(replicas) {
+      : program_(program),
+        graph_(program.graph()),
+        uses_(graph_),
+        replicas_(replicas),
+        library_(library_sums(replicas)) {
     plan_.replicas = replicas.count();
     for (const devices::DevicePtr& device : replicas.devices) add_rank(device);
     if (replicas.central) {
@@ -195,7 +199,8 @@ class CrossDevicePlanner {
                          {.bytes = bytes,
                           .is_update = scatters,
                           .device = plan_.participants[static_cast<size_t>(alone)].device->name(),
-                          .is_central = replicas_.central != nullptr});
+                          .is_central = replicas_.central != nullptr,
+                          .library = library_});
     if (plan_.participants.size() > 1) {
       plan_.reduction += fmt::format(
           "{}all_reduce of {} between {} memory spaces: {}", plan_.reduction.empty() ? "" : "\n",
@@ -204,7 +209,10 @@ class CrossDevicePlanner {
 
     Sum sum{.instruction = i};
     for (size_t k = 0; k < node.inputs.size(); ++k) sum.operands.push_back(k);
-    if (choice.how == CrossDeviceReduction::one_device && !at_holder) {
+    if (choice.is_by_library()) {
+      sum.is_by_library = true;
+      sum_early(sum);
+    } else if (choice.how == CrossDeviceReduction::one_device && !at_holder) {
       sum.pieces.push_back({root_, 0, elements, replica_ranks()});
     } else {
       if (!scatters) {
@@ -266,7 +274,8 @@ class CrossDevicePlanner {
   void sum_early(Sum& sum) {
     const auto has_team = [](const Participant& p) { return p.device->works_on_threads(); };
     if (plan_.participants.size() < 2 || std::ranges::any_of(plan_.participants, has_team)) return;
-    Sum bucket{.instruction = sum.instruction, .pieces = sum.pieces};
+    Sum bucket{
+        .instruction = sum.instruction, .pieces = sum.pieces, .is_by_library = sum.is_by_library};
     size_t bytes = 0;
     size_t early_bytes = 0;
     for (const EarlyOperand& operand : early_operands(sum)) {
@@ -407,6 +416,7 @@ class CrossDevicePlanner {
   const Graph& graph_;
   const Uses uses_;
   const Replicas& replicas_;
+  const collective::LibrarySums library_;
   CrossDevicePlan plan_;
   int root_ = 0;      // The participant that sums where one does.
   size_t begin_ = 0;  // Where the stretch at hand begins,

@@ -32,7 +32,8 @@ struct Move {
   int64_t end = 0;
 };
 
-/// The operands of a collective, summed over all replicas in the order of collective/tree.h.
+/// The operands of a collective, summed over all replicas: in the order of collective/tree.h, or by
+/// a library in its own.
 struct Sum {
   /// What one participant sums: elements of all operands, laid end to end. It goes to the outputs
   /// of `targets`.
@@ -45,6 +46,7 @@ struct Sum {
   size_t instruction = 0;
   std::vector<Piece> pieces{};
   std::vector<size_t> operands{};  ///< Which of the operands are summed now, in order.
+  bool is_by_library = false;      ///< There are no pieces: the devices' library sums all, for all.
 };
 
 /// What happens between two meetings of all participants (the word is that of bulk synchronous

@@ -23,7 +23,11 @@ void CrossDeviceRun::ActiveParticipant::submit(Work work) {
 
 CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
                                CrossDevicePlan plan, std::vector<BoundReplica>& ranks)
-    : program_(program), plan_(std::move(plan)), ranks_(ranks), sums_(plan_.supersteps.size()) {
+    : program_(program),
+      plan_(std::move(plan)),
+      ranks_(ranks),
+      sums_(plan_.supersteps.size()),
+      library_sums_(plan_.supersteps.size()) {
   for (size_t s = 0; s < plan_.participants.size(); ++s) {
     const Participant& participant = plan_.participants[s];
     ActiveParticipant& active = active_.emplace_back();
@@ -47,6 +51,7 @@ CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
   for (size_t i = 0; i < plan_.supersteps.size(); ++i) {
     meets_ |= !plan_.supersteps[i].computes();
     for (const Sum& sum : plan_.supersteps[i].sums) {
+      if (sum.is_by_library) library_sums_[i].emplace_back(program_, sum, plan_.replicas);
       for (const Sum::Piece& piece : sum.pieces) {
         ActiveParticipant& active = active_[static_cast<size_t>(piece.participant)];
         PartialSum part(program_, sum, piece, active.participant, plan_.replicas);
@@ -157,7 +162,12 @@ void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
 void CrossDeviceRun::compute(const std::shared_ptr<const void>& owner, const Superstep& superstep) {
   for (ActiveParticipant& active : active_) {
     if (active.team) continue;
-    active.submit([&] { issue(active, superstep.begin, superstep.end); });
+    const auto work = [&] { issue(active, superstep.begin, superstep.end); };
+    const bool is_alone = active.participant.ranks.size() == 1;
+    BoundReplica& first = ranks_[static_cast<size_t>(active.participant.ranks[0])];
+    active.submit([&] {
+      is_alone ? issue_stretch(program_, first, {superstep.begin, superstep.end}, work) : work();
+    });
   }
   for (ActiveParticipant& active : active_) {
     if (active.team) run_team(owner, active, superstep);
@@ -225,8 +235,9 @@ void CrossDeviceRun::sum_with_teams(size_t index) {
 /// On queues of their own, behind what all participants were asked to compute so far. What these
 /// are asked from now on does not wait.
 void CrossDeviceRun::begin_sums(size_t index) {
-  if (sums_[index].empty()) return;
+  if (sums_[index].empty() && library_sums_[index].empty()) return;
   for (ActiveParticipant& active : active_) active.submit([] {});
+  begin_library_sums(index);
   for (const auto& [participant, part] : sums_[index]) {
     ActiveParticipant& active = active_[static_cast<size_t>(participant)];
     devices::Queue& queue = active.exchange_queue();
@@ -235,6 +246,21 @@ void CrossDeviceRun::begin_sums(size_t index) {
       part.run(ranks_, active.staging ? active.staging->data() : nullptr, queue);
     });
   }
+}
+
+/// A library's sums wait for all ranks by themselves. Each participant is a rank.
+void CrossDeviceRun::begin_library_sums(size_t index) {
+  if (library_sums_[index].empty()) return;
+  if (!group_ || group_->is_aborted()) {
+    std::vector<devices::DevicePtr> devices;
+    for (const ActiveParticipant& active : active_) devices.push_back(active.participant.device);
+    group_ = collective::open_device_group(devices);
+  }
+  computed_.resize(active_.size());
+  summed_.resize(active_.size());
+  for (size_t i = 0; i < active_.size(); ++i) computed_[i] = active_[i].done;
+  for (LibrarySum& sum : library_sums_[index]) sum.run(*group_, ranks_, computed_, summed_);
+  for (size_t i = 0; i < active_.size(); ++i) active_[i].exchanged = std::move(summed_[i]);
 }
 
 /// Nobody goes on before all sums that have begun are there, and nobody reads the others' memory

@@ -42,6 +42,11 @@ class CrossDeviceRun {
   /// given up while a device was still at work.
   void repair_first() { repairs_first_ = true; }
 
+  /// Nobody will use it any more, and a device may hang in a sum.
+  void abandon() noexcept {
+    if (group_) group_->abort();
+  }
+
   /// Bytes of copies of variables and of staging that a rank's memory space holds.
   size_t extra_bytes(int rank) const;
 
@@ -74,6 +79,7 @@ class CrossDeviceRun {
                 const Superstep& superstep);
   void sum_with_teams(size_t superstep);
   void begin_sums(size_t superstep);
+  void begin_library_sums(size_t superstep);
   void await_sums();
   void move(const std::shared_ptr<const void>& owner, const std::vector<Move>& moves);
   void meet();
@@ -89,8 +95,12 @@ class CrossDeviceRun {
   std::vector<ActiveParticipant> active_;
   // For each superstep, who sums which piece.
   std::vector<std::vector<std::pair<int, PartialSum>>> sums_;
-  bool meets_ = false;      // Some superstep is a cut.
-  bool has_teams_ = false;  // CPUs take part.
+  std::vector<std::vector<LibrarySum>> library_sums_;  // The same, of sums by a library.
+  std::shared_ptr<collective::DeviceGroup> group_;     // Its devices, once it has summed.
+  std::vector<devices::Event> computed_;               // The participants' `done`,
+  std::vector<devices::Event> summed_;                 // and their `exchanged`.
+  bool meets_ = false;                                 // Some superstep is a cut.
+  bool has_teams_ = false;                             // CPUs take part.
   bool repairs_first_ = false;
 };
 

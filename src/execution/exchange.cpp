@@ -123,6 +123,37 @@ void PartialSum::sum_tile(const Tile& tile, const std::vector<BoundReplica>& rep
   }
 }
 
+LibrarySum::LibrarySum(const Program& program, const Sum& sum, int replicas) {
+  const Node& node = program.instructions()[sum.instruction].node;
+  for (size_t k : sum.operands) {
+    const op::TensorType& type = program.graph().at(node.inputs[k]).type;
+    const auto count = static_cast<size_t>(type.shape.total_extent());
+    if (count == 0) continue;
+    inputs_.push_back(node.inputs[k]);
+    outputs_.push_back(node.outputs[k]);
+    operands_.push_back({.dtype = type.dtype, .count = count});
+  }
+  const auto ranks = static_cast<size_t>(replicas);
+  addresses_.resize(2 * operands_.size() * ranks);
+  for (size_t k = 0; k < operands_.size(); ++k) {
+    operands_[k].from = {&addresses_[2 * k * ranks], ranks};
+    operands_[k].to = {&addresses_[(2 * k + 1) * ranks], ranks};
+  }
+}
+
+void LibrarySum::run(collective::DeviceGroup& group, const std::vector<BoundReplica>& replicas,
+                     std::span<const devices::Event> after, std::span<devices::Event> done) {
+  auto* address = addresses_.data();
+  for (size_t k = 0; k < operands_.size(); ++k) {
+    for (const ValueId value : {inputs_[k], outputs_[k]}) {
+      for (size_t rank = 0; rank < operands_[k].from.size(); ++rank) {
+        *address++ = replicas[rank].address_of(value);
+      }
+    }
+  }
+  group.all_reduce(operands_, after, done);
+}
+
 const devices::DevicePtr& source_of(const Move& move, const Graph& graph,
                                     const std::vector<BoundReplica>& replicas) {
   if (move.from >= 0) return replicas[static_cast<size_t>(move.from)].device;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "collective/device_group.h"
 #include "collective/tree.h"
 #include "execution/cross_device_plan.h"
 
@@ -51,6 +52,23 @@ class PartialSum {
   std::vector<size_t> element_bytes_;  // By operand.
   std::vector<Tile> tiles_;
   size_t tile_bytes_ = 0;
+};
+
+/// A sum of a library, with the addresses of all ranks as they are in a run.
+class LibrarySum {
+ public:
+  LibrarySum(const Program& program, const Sum& sum, int replicas);
+  LibrarySum(LibrarySum&&) noexcept = default;  // The operands see the addresses where they are.
+
+  /// As DeviceGroup::all_reduce.
+  void run(collective::DeviceGroup& group, const std::vector<BoundReplica>& replicas,
+           std::span<const devices::Event> after, std::span<devices::Event> done);
+
+ private:
+  ValueIds inputs_;
+  ValueIds outputs_;
+  std::vector<void*> addresses_;  // Of each input and then of each output, by rank.
+  std::vector<collective::DeviceGroup::Operand> operands_;
 };
 
 /// Where the values of a move are.

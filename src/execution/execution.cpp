@@ -404,14 +404,34 @@ void Execution::run_on_queue(BoundReplica& replica) {
   devices::Queue& queue = replica.device->queue();
   const devices::Event done = queue.submit([&] {
     issue_step(replica);
-    for (size_t i = 0; i < program_->instructions().size(); ++i) {
-      issue_instruction(*program_, replica, i, kNoName);
-    }
+    const size_t end = program_->instructions().size();
+    issue_stretch(*program_, replica, {0, end}, [&] {
+      for (size_t i = 0; i < end; ++i) issue_instruction(*program_, replica, i, kNoName);
+    });
     undo_on_fault(*program_, replica);
   });
   for (auto& result : replica.current->results) result->ready = done;
   in_flight_[turn_++ % in_flight_.size()].assign(1, done);
 }
+
+namespace {
+
+/// What was captured of the runs on a replica's device, for people; empty where nothing was.
+std::string captures_text(const BoundReplica& replica) {
+  size_t captures = 0;
+  size_t replays = 0;
+  for (const auto& instance : replica.instances) {
+    for (const auto& [begin, stretch] : instance->captured) {
+      captures += stretch.captures();
+      replays += stretch.replays();
+    }
+  }
+  if (captures == 0) return {};
+  return fmt::format("commands for {}: {} times captured, {} times replayed\n",
+                     replica.device->name(), captures, replays);
+}
+
+}  // namespace
 
 std::string Execution::explain() {
   constexpr int64_t kTypicalRows = 128;
@@ -423,6 +443,7 @@ std::string Execution::explain() {
   if (program_->runners().group) text += exchanges_text(*program_);
   if (!reduction().empty()) text += fmt::format("{}\n", reduction());
   if (cross_device_) text += explain_edges(cross_device_->plan(), *program_);
+  for (const BoundReplica& replica : replicas_) text += captures_text(replica);
   const BoundReplica& first = replicas_[0];
   const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
   return text + graph::explain(*program_, *plan);

@@ -69,7 +69,10 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   }
 
   /// A thread may be stuck in it: another one takes its place.
-  void give_up() { given_up_ = true; }
+  void give_up() {
+    given_up_ = true;
+    if (cross_device_) cross_device_->abandon();
+  }
   bool is_given_up() const { return given_up_; }
 
   /// To be called where another execution of the program was given up while it was running.

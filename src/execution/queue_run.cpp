@@ -1,8 +1,10 @@
 #include "execution/queue_run.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "device/transfer.h"
+#include "profile/span.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
 
@@ -66,6 +68,24 @@ void issue_instruction(const Program& program, const BoundReplica& replica, size
   launch.part = share.rank;
   launch.parts = share.of;
   replica.current->plan->executables[instruction]->play(launch, {.first = share.rank});
+}
+
+bool may_capture(const Program& program, const BoundReplica& replica,
+                 const InstructionRange& range) {
+  constexpr size_t kWorthCapturing = 4;
+  if (range.end - range.begin < kWorthCapturing || profile::is_profiling()) return false;
+  if (!devices::captures_steps(*replica.device)) return false;
+  // Branches and loops read on the host what to do next.
+  const auto has_regions = [](const Node& node) { return !node.regions.empty(); };
+  return std::ranges::none_of(program.graph().nodes, has_regions);
+}
+
+StretchKey stretch_key(const BoundReplica& replica) {
+  const auto& addresses = replica.current->addresses;
+  return {.addresses = {addresses.data(), addresses.size()},
+          .arena = replica.arena->data(),
+          .step = replica.device_step->data(),
+          .is_rounded = config::tensor_float_32_execution_enabled()};
 }
 
 void undo_on_fault(const Program& program, const BoundReplica& replica) {

@@ -20,6 +20,26 @@ void refresh_constants(const Program& program, BoundReplica& replica);
 void issue_instruction(const Program& program, const BoundReplica& replica, size_t instruction,
                        const std::string& name, const Share& share = {});
 
+/// Instructions that follow each other.
+struct InstructionRange {
+  size_t begin = 0;
+  size_t end = 0;
+};
+
+/// True where the commands of these instructions are kept and replayed in later runs.
+bool may_capture(const Program& program, const BoundReplica& replica,
+                 const InstructionRange& range);
+StretchKey stretch_key(const BoundReplica& replica);
+
+/// Issues a stretch of instructions: what `work` issues, or what was captured of it in a run with
+/// the same addresses. It is the only rank of its device.
+template <class Work>
+void issue_stretch(const Program& program, BoundReplica& replica, const InstructionRange& range,
+                   const Work& work) {
+  if (!may_capture(program, replica, range)) return work();
+  replica.current->captured[range.begin].issue(replica.device->queue(), stretch_key(replica), work);
+}
+
 /// To be called once a run, behind its last instruction: if it goes wrong, or is behind what did,
 /// it does not count, and its random numbers are drawn again.
 void undo_on_fault(const Program& program, const BoundReplica& replica);

@@ -14,6 +14,8 @@ struct CUevent_st;
 struct CUmod_st;
 struct CUfunc_st;
 struct CUmemPoolHandle_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
 
 namespace tandem::devices::cuda {
 
@@ -25,6 +27,8 @@ using CUevent = CUevent_st*;
 using CUmodule = CUmod_st*;
 using CUfunction = CUfunc_st*;
 using CUmemoryPool = CUmemPoolHandle_st*;
+using CUgraph = CUgraph_st*;
+using CUgraphExec = CUgraphExec_st*;
 
 enum CUresult : unsigned {
   CUDA_SUCCESS = 0,
@@ -47,6 +51,12 @@ enum CUresult : unsigned {
   CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
   CUDA_ERROR_LAUNCH_FAILED = 719,
   CUDA_ERROR_NOT_SUPPORTED = 801,
+  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+  CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+  CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+  CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
+  CUDA_ERROR_CAPTURED_EVENT = 907,
 };
 
 enum CUdevice_attribute : unsigned {
@@ -69,6 +79,8 @@ enum CUjit_option : unsigned {
   CU_JIT_ERROR_LOG_BUFFER = 5,
   CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES = 6,
 };
+
+enum CUstreamCaptureMode : unsigned { CU_STREAM_CAPTURE_MODE_RELAXED = 2 };
 
 enum CUmemLocationType : unsigned { CU_MEM_LOCATION_TYPE_DEVICE = 1 };
 enum CUmemAccess_flags : unsigned { CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3 };
@@ -121,6 +133,12 @@ inline constexpr unsigned CU_MEMHOSTALLOC_PORTABLE = 1;
   FUNCTION(cuStreamDestroy_v2, CUstream)                                                           \
   FUNCTION(cuStreamWaitEvent, CUstream, CUevent, unsigned)                                         \
   FUNCTION(cuStreamSynchronize, CUstream)                                                          \
+  FUNCTION(cuStreamBeginCapture_v2, CUstream, CUstreamCaptureMode)                                 \
+  FUNCTION(cuStreamEndCapture, CUstream, CUgraph*)                                                 \
+  FUNCTION(cuGraphInstantiateWithFlags, CUgraphExec*, CUgraph, unsigned long long)                 \
+  FUNCTION(cuGraphLaunch, CUgraphExec, CUstream)                                                   \
+  FUNCTION(cuGraphExecDestroy, CUgraphExec)                                                        \
+  FUNCTION(cuGraphDestroy, CUgraph)                                                                \
   FUNCTION(cuEventCreate, CUevent*, unsigned)                                                      \
   FUNCTION(cuEventDestroy_v2, CUevent)                                                             \
   FUNCTION(cuEventRecord, CUevent, CUstream)                                                       \

@@ -120,6 +120,13 @@ CUstream CudaContext::create_stream() {
   return stream;
 }
 
+CUstream CudaContext::create_capture_stream() {
+  const Current current(*this);
+  CUstream stream = nullptr;
+  api_.check(api_.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING), "cuStreamCreate");
+  return stream;
+}
+
 void CudaContext::destroy_stream(CUstream stream) noexcept {
   try {
     const Current current(*this);
@@ -135,6 +142,18 @@ void CudaContext::serve(CUstream stream, CudaContext& other) {
   const Current current(other);
   const std::lock_guard lock(mutex_);
   api_.check(api_.cuStreamWaitEvent(stream, allocated_, 0), "cuStreamWaitEvent");
+  open_to(other, own);
+}
+
+void CudaContext::open_to(CudaContext& other) {
+  const CUcontext own = get();
+  const Current current(other);
+  const std::lock_guard lock(mutex_);
+  open_to(other, own);
+}
+
+/// To be called with the lock held, and `other` as the current context.
+void CudaContext::open_to(CudaContext& other, CUcontext own) {
   if (!serves_.insert(other.device_).second) return;
   int linked = 0;
   api_.check(api_.cuDeviceCanAccessPeer(&linked, other.device_, device_), "cuDeviceCanAccessPeer");
@@ -150,6 +169,7 @@ void CudaContext::serve(CUstream stream, CudaContext& other) {
 }
 
 PinnedMemory::~PinnedMemory() {
+  if (kept_.empty()) return;  // A device that was never used is not opened now.
   try {
     const Current current(*context_);
     for (const auto& [bytes, blocks] : kept_) {

@@ -48,17 +48,24 @@ class CudaContext {
   void release(DeviceAllocation* allocation) noexcept;
 
   CUstream create_stream();
+
+  /// One that commands are captured on, and that runs none: the order of memory does not touch it.
+  CUstream create_capture_stream();
   void destroy_stream(CUstream stream) noexcept;
 
   /// Memory that was allocated here so far may be used by commands that `stream`, of another
   /// device, gets from now on. Where the two are linked, they are copied without the host.
   void serve(CUstream stream, CudaContext& other);
 
+  /// Commands of `other` read and write this device's memory, where the two are linked.
+  void open_to(CudaContext& other);
+
  private:
   void open();
   void open_parts();
   void close_parts() noexcept;
   void settle();
+  void open_to(CudaContext& other, CUcontext own);
 
   const DriverApi& api_;
   const CUdevice device_;

@@ -124,6 +124,7 @@ class CublasProducts final : public gpu::ProductLibrary {
       : api_(api), context_(std::move(context)) {}
 
   const char* name() const override { return "cublas"; }
+  void open(gpu::Stream& stream) override { handle_of(library_stream(stream).get()); }
 
   void multiply(gpu::Stream& stream, DType dtype, const gpu::MatrixProduct& s,
                 const gpu::Location& a, const gpu::Location& b, const gpu::Location& c) override {

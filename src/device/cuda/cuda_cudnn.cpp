@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <map>
 #include <mutex>
@@ -74,7 +75,9 @@ class ConvolutionDescriptors {
         result(api, api.cudnnCreateTensorDescriptor, api.cudnnDestroyTensorDescriptor),
         filter(api, api.cudnnCreateFilterDescriptor, api.cudnnDestroyFilterDescriptor),
         convolution(api, api.cudnnCreateConvolutionDescriptor,
-                    api.cudnnDestroyConvolutionDescriptor) {
+                    api.cudnnDestroyConvolutionDescriptor),
+        bias(api, api.cudnnCreateTensorDescriptor, api.cudnnDestroyTensorDescriptor),
+        relu(api, api.cudnnCreateActivationDescriptor, api.cudnnDestroyActivationDescriptor) {
     const auto n = [](int64_t size) { return static_cast<int>(size); };
     const auto type = s.dtype == DType::float32 ? CUDNN_DATA_FLOAT : CUDNN_DATA_DOUBLE;
     const auto& [v, h] = std::tie(s.vertical, s.horizontal);
@@ -93,11 +96,32 @@ class ConvolutionDescriptors {
               "cudnnSetConvolution2dDescriptor");
     api.check(api.cudnnSetConvolutionGroupCount(convolution.get(), n(s.groups)),
               "cudnnSetConvolutionGroupCount");
+    api.check(
+        api.cudnnSetTensor4dDescriptor(bias.get(), CUDNN_TENSOR_NHWC, type, 1, n(s.out), 1, 1),
+        "cudnnSetTensor4dDescriptor");
+    api.check(
+        api.cudnnSetActivationDescriptor(relu.get(), CUDNN_ACTIVATION_RELU, CUDNN_PROPAGATE_NAN, 0),
+        "cudnnSetActivationDescriptor");
   }
 
   const CudnnDescriptor<cudnnTensorDescriptor_t> image, result;
   const CudnnDescriptor<cudnnFilterDescriptor_t> filter;
   const CudnnDescriptor<cudnnConvolutionDescriptor_t> convolution;
+  const CudnnDescriptor<cudnnTensorDescriptor_t> bias;
+  const CudnnDescriptor<cudnnActivationDescriptor_t> relu;
+};
+
+/// The factors 1 and 0, as cuDNN wants them for elements of a type.
+class CudnnFactors {
+ public:
+  explicit CudnnFactors(DType dtype) : is_single_(dtype == DType::float32) {}
+  const void* one() const { return is_single_ ? static_cast<const void*>(&kOne32) : &kOne64; }
+  const void* zero() const { return is_single_ ? static_cast<const void*>(&kZero32) : &kZero64; }
+
+ private:
+  static constexpr float kOne32 = 1, kZero32 = 0;
+  static constexpr double kOne64 = 1, kZero64 = 0;
+  const bool is_single_;
 };
 
 /// Handles of a device, one for each stream.
@@ -167,19 +191,44 @@ class CudnnConvolution final : public gpu::PreparedConvolution {
     library.issue([&] { run(handle, image, filter, result, workspace); });
   }
 
+  /// Which convolutions cuDNN has in one with what follows, it says when it is asked for them.
+  bool run_with_bias_and_relu(gpu::Stream& stream, const gpu::Location& image,
+                              const gpu::Location& filter, const gpu::Location& bias,
+                              const gpu::Location& result,
+                              const gpu::Location& workspace) const override {
+    if (is_refused_) return false;
+    LibraryStream& library = library_stream(stream);
+    const cudnnHandle_t handle = handles_->get(library.get());
+    const CudnnApi& api = handles_->api();
+    const ConvolutionDescriptors& d = *descriptors_;
+    const CudnnFactors factors(shape_.dtype);
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    library.issue([&] {
+      status = api.cudnnConvolutionBiasActivationForward(
+          handle, factors.one(), d.image.get(), at(image), d.filter.get(), at(filter),
+          d.convolution.get(), static_cast<cudnnConvolutionFwdAlgo_t>(choice_.algorithm),
+          choice_.memory == 0 ? nullptr : at(workspace), choice_.memory, factors.zero(),
+          d.result.get(), at(result), d.bias.get(), at(bias), d.relu.get(), d.result.get(),
+          at(result));
+    });
+    is_refused_ = status == CUDNN_STATUS_NOT_SUPPORTED;
+    if (is_refused_) return false;
+    api.check(status, "cudnnConvolutionBiasActivationForward");
+    return true;
+  }
+
  private:
+  static void* at(const gpu::Location& location) {
+    return reinterpret_cast<void*>(address_of(location));
+  }
+
   void run(cudnnHandle_t handle, const gpu::Location& image, const gpu::Location& filter,
            const gpu::Location& result, const gpu::Location& workspace) const {
     const CudnnApi& api = handles_->api();
     const ConvolutionDescriptors& d = *descriptors_;
-    const auto at = [](const gpu::Location& location) {
-      return reinterpret_cast<void*>(address_of(location));
-    };
-    const float one32 = 1, zero32 = 0;
-    const double one64 = 1, zero64 = 0;
-    const bool is_single = shape_.dtype == DType::float32;
-    const void* const one = is_single ? static_cast<const void*>(&one32) : &one64;
-    const void* const zero = is_single ? static_cast<const void*>(&zero32) : &zero64;
+    const CudnnFactors factors(shape_.dtype);
+    const void* const one = factors.one();
+    const void* const zero = factors.zero();
     void* const room = choice_.memory == 0 ? nullptr : at(workspace);
     switch (shape_.computes) {
       case Computes::result:
@@ -210,6 +259,7 @@ class CudnnConvolution final : public gpu::PreparedConvolution {
   const LibraryConvolution shape_;
   const CudnnChoice choice_;
   const std::unique_ptr<ConvolutionDescriptors> descriptors_;
+  mutable std::atomic<bool> is_refused_ = false;  // With a bias and relu.
 };
 
 class CudnnConvolutions final : public gpu::ConvolutionLibrary {
@@ -218,6 +268,7 @@ class CudnnConvolutions final : public gpu::ConvolutionLibrary {
       : handles_(std::make_shared<CudnnHandles>(api, std::move(context))) {}
 
   const char* name() const override { return "cudnn"; }
+  void open(gpu::Stream& stream) override { handles_->get(library_stream(stream).get()); }
 
   std::shared_ptr<const gpu::PreparedConvolution> prepare(
       const LibraryConvolution& shape) override {

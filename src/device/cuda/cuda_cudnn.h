@@ -14,6 +14,7 @@ struct cudnnContext;
 struct cudnnTensorStruct;
 struct cudnnFilterStruct;
 struct cudnnConvolutionStruct;
+struct cudnnActivationStruct;
 
 namespace tandem::devices::cuda {
 
@@ -21,6 +22,7 @@ using cudnnHandle_t = cudnnContext*;
 using cudnnTensorDescriptor_t = cudnnTensorStruct*;
 using cudnnFilterDescriptor_t = cudnnFilterStruct*;
 using cudnnConvolutionDescriptor_t = cudnnConvolutionStruct*;
+using cudnnActivationDescriptor_t = cudnnActivationStruct*;
 enum cudnnStatus_t : unsigned {
   CUDNN_STATUS_SUCCESS = 0,
   CUDNN_STATUS_NOT_INITIALIZED = 1001,
@@ -30,6 +32,8 @@ enum cudnnStatus_t : unsigned {
 enum cudnnTensorFormat_t : unsigned { CUDNN_TENSOR_NHWC = 1 };
 enum cudnnDataType_t : unsigned { CUDNN_DATA_FLOAT = 0, CUDNN_DATA_DOUBLE = 1 };
 enum cudnnConvolutionMode_t : unsigned { CUDNN_CROSS_CORRELATION = 1 };
+enum cudnnActivationMode_t : unsigned { CUDNN_ACTIVATION_RELU = 1 };
+enum cudnnNanPropagation_t : unsigned { CUDNN_PROPAGATE_NAN = 1 };
 enum cudnnMathType_t : unsigned { CUDNN_DEFAULT_MATH = 0, CUDNN_FMA_MATH = 3 };
 enum cudnnDeterminism_t : unsigned { CUDNN_NON_DETERMINISTIC = 0, CUDNN_DETERMINISTIC = 1 };
 enum cudnnConvolutionFwdAlgo_t : unsigned {};
@@ -82,6 +86,15 @@ using cudnnConvolutionBwdFilterAlgoPerf_t = cudnnAlgoPerf_t<cudnnConvolutionBwdF
   FUNCTION(cudnnConvolutionForward, cudnnHandle_t, const void*, cudnnTensorDescriptor_t,           \
            const void*, cudnnFilterDescriptor_t, const void*, cudnnConvolutionDescriptor_t,        \
            cudnnConvolutionFwdAlgo_t, void*, size_t, const void*, cudnnTensorDescriptor_t, void*)  \
+  FUNCTION(cudnnCreateActivationDescriptor, cudnnActivationDescriptor_t*)                          \
+  FUNCTION(cudnnDestroyActivationDescriptor, cudnnActivationDescriptor_t)                          \
+  FUNCTION(cudnnSetActivationDescriptor, cudnnActivationDescriptor_t, cudnnActivationMode_t,       \
+           cudnnNanPropagation_t, double)                                                          \
+  FUNCTION(cudnnConvolutionBiasActivationForward, cudnnHandle_t, const void*,                      \
+           cudnnTensorDescriptor_t, const void*, cudnnFilterDescriptor_t, const void*,             \
+           cudnnConvolutionDescriptor_t, cudnnConvolutionFwdAlgo_t, void*, size_t, const void*,    \
+           cudnnTensorDescriptor_t, const void*, cudnnTensorDescriptor_t, const void*,             \
+           cudnnActivationDescriptor_t, cudnnTensorDescriptor_t, void*)                            \
   FUNCTION(cudnnConvolutionBackwardData, cudnnHandle_t, const void*, cudnnFilterDescriptor_t,      \
            const void*, cudnnTensorDescriptor_t, const void*, cudnnConvolutionDescriptor_t,        \
            cudnnConvolutionBwdDataAlgo_t, void*, size_t, const void*, cudnnTensorDescriptor_t,     \

@@ -9,6 +9,7 @@
 #include "device/cuda/cuda_cublas.h"
 #include "device/cuda/cuda_cudnn.h"
 #include "device/cuda/cuda_driver.h"
+#include "device/cuda/cuda_nccl.h"
 #include "device/cuda/cuda_nvrtc.h"
 #include "device/gpu/gpu_device.h"
 #include "tandem/error.h"
@@ -107,6 +108,8 @@ std::vector<config::BackendLibrary> list_libraries() {
   libraries.push_back({kBackend, "cuBLAS", cublas.found, cublas.missing});
   const LoadedCudnn& cudnn = load_cudnn(api);
   libraries.push_back({kBackend, "cuDNN", cudnn.found, cudnn.missing});
+  const LoadedNccl& nccl = load_nccl(api);
+  libraries.push_back({kBackend, "NCCL", nccl.found, nccl.missing});
   return libraries;
 }
 

@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <mutex>
-#include <set>
 #include <utility>
 
 #include "device/cuda/cuda_context.h"
@@ -12,7 +11,6 @@
 #include "device/cuda/cuda_cudnn.h"
 #include "device/cuda/cuda_nvrtc.h"
 #include "tandem/error.h"
-#include "tandem/log.h"
 
 namespace tandem::devices::cuda {
 namespace {
@@ -187,8 +185,8 @@ class CudaModule final : public gpu::Module {
 
 class CudaStream final : public gpu::Stream, public LibraryStream {
  public:
-  explicit CudaStream(ContextPtr context)
-      : context_(std::move(context)), stream_(context_->create_stream()) {}
+  /// Takes over `stream`, of the context.
+  CudaStream(ContextPtr context, CUstream stream) : context_(std::move(context)), stream_(stream) {}
   ~CudaStream() override { context_->destroy_stream(stream_); }
   CudaStream(const CudaStream&) = delete;
   CudaStream& operator=(const CudaStream&) = delete;
@@ -302,6 +300,79 @@ class CudaStream final : public gpu::Stream, public LibraryStream {
   std::shared_ptr<CudaTimedCommand> last_;
 };
 
+/// A graph of CUDA that can be launched.
+class CudaGraph final : public gpu::CapturedCommands {
+ public:
+  CudaGraph(ContextPtr context, CUgraph graph) : context_(std::move(context)) {
+    context_->api().check(context_->api().cuGraphInstantiateWithFlags(&graph_, graph, 0),
+                          "cuGraphInstantiate");
+  }
+  ~CudaGraph() override {
+    try {
+      const Current current(*context_);
+      context_->api().cuGraphExecDestroy(graph_);
+    } catch (...) {  // A lost device has nothing left to give back.
+    }
+  }
+  CudaGraph(const CudaGraph&) = delete;
+  CudaGraph& operator=(const CudaGraph&) = delete;
+
+  void run(gpu::Stream& stream) const override {
+    LibraryStream& own = library_stream(stream);
+    own.issue([&] {
+      context_->api().check(context_->api().cuGraphLaunch(graph_, own.get()), "cuGraphLaunch");
+    });
+  }
+
+ private:
+  const ContextPtr context_;
+  CUgraphExec graph_ = nullptr;
+};
+
+/// Captures on a stream that is there for nothing else. Other threads go on meanwhile.
+class CudaCapture final : public gpu::StreamCapture {
+ public:
+  CudaCapture(ContextPtr context, std::shared_ptr<CudaStream> stream,
+              std::unique_lock<std::mutex> lock)
+      : context_(std::move(context)), stream_(std::move(stream)), lock_(std::move(lock)) {
+    const Current current(*context_);
+    const DriverApi& api = context_->api();
+    api.check(api.cuStreamBeginCapture_v2(stream_->get(), CU_STREAM_CAPTURE_MODE_RELAXED),
+              "cuStreamBeginCapture");
+  }
+  ~CudaCapture() override {
+    if (is_finished_) return;
+    try {
+      const Current current(*context_);
+      CUgraph graph = nullptr;
+      context_->api().cuStreamEndCapture(stream_->get(), &graph);
+      if (graph != nullptr) context_->api().cuGraphDestroy(graph);
+    } catch (...) {  // A lost device has nothing left to give back.
+    }
+  }
+  CudaCapture(const CudaCapture&) = delete;
+  CudaCapture& operator=(const CudaCapture&) = delete;
+
+  gpu::Stream& stream() override { return *stream_; }
+
+  std::shared_ptr<const gpu::CapturedCommands> finish() override {
+    const Current current(*context_);
+    const DriverApi& api = context_->api();
+    CUgraph graph = nullptr;
+    is_finished_ = true;
+    api.check(api.cuStreamEndCapture(stream_->get(), &graph), "cuStreamEndCapture");
+    const auto destroy = [&api](CUgraph captured) { api.cuGraphDestroy(captured); };
+    const std::unique_ptr<CUgraph_st, decltype(destroy)> held(graph, destroy);
+    return std::make_shared<CudaGraph>(context_, graph);
+  }
+
+ private:
+  const ContextPtr context_;
+  const std::shared_ptr<CudaStream> stream_;
+  const std::unique_lock<std::mutex> lock_;
+  bool is_finished_ = false;
+};
+
 /// What the driver tells of a device before it is opened.
 struct Facts {
   gpu::Description description;
@@ -339,17 +410,6 @@ Facts facts_of(const DriverApi& api, CUdevice device, int driver) {
   return facts;
 }
 
-/// Once for each library.
-void warn_of_missing(const std::string& library, const char* what, const std::string& missing) {
-  static std::mutex mutex;
-  static auto* const warned = new std::set<std::string>;
-  const std::lock_guard lock(mutex);
-  if (!warned->insert(library).second) return;
-  logging::write(logging::Level::warning,
-                 fmt::format("{} was not found, so {} are computed by slower kernels:{}", library,
-                             what, missing));
-}
-
 class CudaDriver final : public gpu::Driver {
  public:
   CudaDriver(const DriverApi& api, CUdevice device, Facts facts)
@@ -360,13 +420,14 @@ class CudaDriver final : public gpu::Driver {
 
   const gpu::Description& description() const override { return facts_.description; }
   std::string_view dialect() const override { return "cuda"; }
+  const ContextPtr& context() const { return context_; }
 
   gpu::Memory allocate(size_t bytes) override { return context_->allocate(bytes); }
   void release(gpu::Memory memory) noexcept override {
     context_->release(static_cast<DeviceAllocation*>(memory));
   }
   std::shared_ptr<gpu::Stream> create_stream() override {
-    return std::make_shared<CudaStream>(context_);
+    return std::make_shared<CudaStream>(context_, context_->create_stream());
   }
   std::shared_ptr<char[]> staging(size_t bytes) override { return pinned_->take(bytes); }
 
@@ -416,12 +477,27 @@ class CudaDriver final : public gpu::Driver {
                                                                 : gpu::Link::pcie;
   }
 
+  /// Libraries make their handles before, since that allocates.
+  std::unique_ptr<gpu::StreamCapture> capture() override {
+    std::unique_lock capturing(capture_mutex_);
+    if (!capture_stream_) {
+      capture_stream_ = std::make_shared<CudaStream>(context_, context_->create_capture_stream());
+    }
+    const auto [products, convolutions] = [&] {
+      const std::lock_guard lock(mutex_);
+      return std::pair(products_, convolutions_);
+    }();
+    if (products) products->open(*capture_stream_);
+    if (convolutions) convolutions->open(*capture_stream_);
+    return std::make_unique<CudaCapture>(context_, capture_stream_, std::move(capturing));
+  }
+
   std::shared_ptr<gpu::ProductLibrary> products() override {
     const std::lock_guard lock(mutex_);
     if (!products_) {
       const LoadedCublas& loaded = load_cublas(context_->api());
       if (loaded.api == nullptr) {
-        warn_of_missing("cuBLAS", "matrix products", loaded.missing);
+        warn_of_missing("cuBLAS", "matrix products are computed by slower kernels", loaded.missing);
         return nullptr;
       }
       products_ = cublas_products(*loaded.api, context_);
@@ -434,7 +510,7 @@ class CudaDriver final : public gpu::Driver {
     if (!convolutions_) {
       const LoadedCudnn& loaded = load_cudnn(context_->api());
       if (loaded.api == nullptr) {
-        warn_of_missing("cuDNN", "convolutions", loaded.missing);
+        warn_of_missing("cuDNN", "convolutions are computed by slower kernels", loaded.missing);
         return nullptr;
       }
       convolutions_ = cudnn_convolutions(*loaded.api, context_);
@@ -450,6 +526,8 @@ class CudaDriver final : public gpu::Driver {
   std::mutex mutex_;  // Guards what follows.
   std::shared_ptr<gpu::ProductLibrary> products_;
   std::shared_ptr<gpu::ConvolutionLibrary> convolutions_;
+  std::mutex capture_mutex_;  // Held while commands are captured; guards what follows.
+  std::shared_ptr<CudaStream> capture_stream_;
 };
 
 }  // namespace
@@ -458,6 +536,11 @@ LibraryStream& library_stream(gpu::Stream& stream) { return static_cast<CudaStre
 
 CUdeviceptr address_of(const gpu::Location& location) {
   return allocation_of(location.memory).address + location.offset;
+}
+
+std::shared_ptr<CudaContext> context_of(const gpu::Driver& driver) {
+  const auto* const own = dynamic_cast<const CudaDriver*>(&driver);
+  return own == nullptr ? nullptr : own->context();
 }
 
 std::vector<gpu::DriverPtr> find_drivers(const DriverApi& api) {

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <vector>
 
-#include "device/cuda/cuda_api.h"
+#include "device/cuda/cuda_context.h"
 #include "device/gpu/driver.h"
 
 namespace tandem::devices::cuda {
@@ -30,5 +31,8 @@ class LibraryStream {
 LibraryStream& library_stream(gpu::Stream& stream);
 
 CUdeviceptr address_of(const gpu::Location& location);
+
+/// The context of a driver; null where it is not of this folder.
+std::shared_ptr<CudaContext> context_of(const gpu::Driver& driver);
 
 }  // namespace tandem::devices::cuda

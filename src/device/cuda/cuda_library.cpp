@@ -3,7 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <mutex>
+#include <set>
+
 #include "device/cuda/cuda_nvrtc.h"
+#include "tandem/log.h"
 
 namespace tandem::devices::cuda {
 
@@ -22,6 +26,15 @@ LoadedLibrary load_library(const DriverApi& driver, std::span<const LibraryName>
     looked_for += fmt::format("\n  {} cannot be loaded ({})", soname, dlerror());
   }
   return {nullptr, {}, looked_for};
+}
+
+void warn_of_missing(const std::string& library, const char* instead, const std::string& missing) {
+  static std::mutex mutex;
+  static auto* const warned = new std::set<std::string>;
+  const std::lock_guard lock(mutex);
+  if (!warned->insert(library).second) return;
+  logging::write(logging::Level::warning,
+                 fmt::format("{} was not found, so {}:{}", library, instead, missing));
 }
 
 }  // namespace tandem::devices::cuda

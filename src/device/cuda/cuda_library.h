@@ -26,6 +26,9 @@ struct LoadedLibrary {
 /// test has set one.
 LoadedLibrary load_library(const DriverApi& driver, std::span<const LibraryName> names);
 
+/// Says, once for each library, what is done in its place.
+void warn_of_missing(const std::string& library, const char* instead, const std::string& missing);
+
 /// Looks up a function of a library; false where it has none of that name.
 template <class Function>
 bool find_function(void* library, const char* name, Function& function) {

@@ -117,6 +117,27 @@ class Stream {
   virtual void set_timed(bool timed) = 0;
 };
 
+/// Commands of a stream that are kept, to be run again and again as one.
+class CapturedCommands {
+ public:
+  virtual ~CapturedCommands() = default;
+
+  /// Issues them on `stream`, of the same driver, where they may still run from before.
+  virtual void run(Stream& stream) const = 0;
+};
+
+/// While it lives, what is issued on its stream is kept instead of run.
+class StreamCapture {
+ public:
+  virtual ~StreamCapture() = default;
+
+  /// Its commands throw Unimplemented where they are none that can be kept.
+  virtual Stream& stream() = 0;
+
+  /// Ends it.
+  virtual std::shared_ptr<const CapturedCommands> finish() = 0;
+};
+
 class Module {
  public:
   virtual ~Module() = default;
@@ -164,6 +185,9 @@ class Driver {
   virtual Link link_to(const Driver& other) const {
     return reaches(other) ? Link::driver : Link::host;
   }
+
+  /// Begins to capture commands. One thread at a time does. Null where the device cannot.
+  virtual std::unique_ptr<StreamCapture> capture() { return nullptr; }
 
   /// Libraries of the device's vendor. Null where there is none: Tandem's own kernels serve.
   virtual std::shared_ptr<ProductLibrary> products() { return nullptr; }

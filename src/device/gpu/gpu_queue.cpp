@@ -6,6 +6,14 @@
 #include "tandem/error.h"
 
 namespace tandem::devices::gpu {
+namespace {
+
+/// The host may have changed when captured commands run again.
+void check_not_captured(const GpuTimeline& timeline, const char* what) {
+  if (timeline.is_capturing()) throw Unimplemented(fmt::format("{} cannot be captured", what));
+}
+
+}  // namespace
 
 void GpuQueue::copy(MemorySpace& to_space, void* to, const MemorySpace& from_space,
                     const void* from, size_t bytes) {
@@ -13,6 +21,7 @@ void GpuQueue::copy(MemorySpace& to_space, void* to, const MemorySpace& from_spa
   auto* const to_gpu = dynamic_cast<GpuMemory*>(&to_space);
   const auto* const from_gpu = dynamic_cast<const GpuMemory*>(&from_space);
   const bool within = to_gpu == from_gpu;
+  if (!within) check_not_captured(*timeline_, "a copy from or to another memory");
   if (to_gpu != nullptr && from_gpu != nullptr && !to_gpu->driver().reaches(from_gpu->driver())) {
     return copy_through_host(*to_gpu, to, *from_gpu, from, bytes);
   }
@@ -62,6 +71,7 @@ std::shared_ptr<char[]> GpuQueue::staging(size_t bytes) {
 /// Where the two devices cannot wait for each other, the host does.
 void GpuQueue::wait(const Event& event) {
   if (!event.timeline()) return;
+  check_not_captured(*timeline_, "a wait");
   const auto lock = issuing();
   if (const std::exception_ptr known = timeline_->note_wait(event)) {
     return timeline_->set_fault(known);

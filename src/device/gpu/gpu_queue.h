@@ -14,7 +14,10 @@ class GpuQueue final : public Queue {
   ~GpuQueue() override { timeline_->stop(); }
 
   bool immediate() const override { return false; }
-  void hold(std::shared_ptr<const void> what) override { timeline_->hold(std::move(what)); }
+  void hold(std::shared_ptr<const void> what) override {
+    timeline_->is_capturing() ? timeline_->hold_captured(std::move(what))
+                              : timeline_->hold(std::move(what));
+  }
   void copy(MemorySpace& to_space, void* to, const MemorySpace& from_space, const void* from,
             size_t bytes) override;
   void fill(void* to, uint8_t value, size_t bytes) override;

@@ -80,6 +80,39 @@ void GpuTimeline::open() {
   profile::add_clock(std::static_pointer_cast<GpuTimeline>(shared_from_this()));
 }
 
+thread_local const GpuTimeline* GpuTimeline::capturing_here = nullptr;
+
+CapturedRunPtr GpuTimeline::capture(const std::function<void()>& work) {
+  const std::lock_guard issuing(this->issuing());
+  const auto captured = std::make_shared<CapturedRun>();
+  try {
+    const auto capture = memory_->driver().capture();
+    if (!capture) return nullptr;
+    capture_ = capture.get();
+    captured_ = captured.get();
+    capturing_here = this;
+    {
+      const auto end = [](GpuTimeline*) { capturing_here = nullptr; };
+      const std::unique_ptr<GpuTimeline, decltype(end)> capturing(this, end);
+      work();
+    }
+    captured->commands = capture->finish();
+  } catch (const Error&) {
+    return nullptr;  // Whoever issues them one by one hears of it.
+  }
+  return captured;
+}
+
+void GpuTimeline::replay(const CapturedRunPtr& captured) {
+  const std::lock_guard issuing(this->issuing());
+  issue({"captured commands", profile::Activity::compute},
+        {.may_find_fault = captured->may_find_fault},
+        [&](Stream& stream, uint64_t) { captured->commands->run(stream); });
+  hold(captured);
+  const std::lock_guard lock(stream_mutex_);
+  if (is_risky_) make_mark();
+}
+
 uint64_t GpuTimeline::begin_command() {
   open();
   last_ = next_ticket();
@@ -147,11 +180,13 @@ GpuTimeline::Marked GpuTimeline::mark_behind(uint64_t ticket) {
   return make_mark();
 }
 
+/// There is a mark behind each run of captured commands that may find a fault, so it is theirs.
 void GpuTimeline::note_reached(const Marked& marked) const {
   reached_ = std::max(reached_, marked.ticket);
   if (!marked.has_fault) return;
   looked_at_ = marked.ticket;
   if (fault_.report == 0) fault_ = *marked.fault;
+  if (fault_.report != 0 && fault_.ticket == kCaptured) fault_.ticket = marked.ticket;
 }
 
 uint64_t GpuTimeline::reached() const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -40,6 +41,14 @@ struct ClockOffset {
   }
 };
 
+/// What a device's queue was given once, to be run again.
+struct CapturedRun {
+  std::shared_ptr<const CapturedCommands> commands{};
+  bool may_find_fault = false;
+  std::vector<std::shared_ptr<const void>> held{};  ///< What the commands use.
+};
+using CapturedRunPtr = std::shared_ptr<const CapturedRun>;
+
 class GpuTimeline final : public Timeline, public profile::DeviceClock {
  public:
   /// Which of the device's queues it is of.
@@ -58,11 +67,28 @@ class GpuTimeline final : public Timeline, public profile::DeviceClock {
   template <class Command>
   void issue(const CommandLabel& label, const Effect& effect, const Command& command) {
     const std::lock_guard issuing(this->issuing());
+    if (is_capturing()) {
+      captured_->may_find_fault |= effect.may_find_fault;
+      return command(capture_->stream(), kCaptured);
+    }
     const std::lock_guard lock(stream_mutex_);
     const uint64_t ticket = begin_command();
     command(*stream_, ticket);
     end_command(label, effect);
   }
+
+  /// Keeps the commands that `work` issues on this thread instead of running them. Null where the
+  /// device cannot, or where they are none that can be kept: then nothing has been done.
+  CapturedRunPtr capture(const std::function<void()>& work);
+
+  /// This thread is within the work of capture(). What is held then is held by what was captured.
+  bool is_capturing() const { return capturing_here == this; }
+  void hold_captured(std::shared_ptr<const void> what) {
+    captured_->held.push_back(std::move(what));
+  }
+
+  /// Issues what was captured here.
+  void replay(const CapturedRunPtr& captured);
 
   /// Commands from now on run after `event`, of another GPU. What was found wrong there is wrong
   /// here too.
@@ -109,6 +135,10 @@ class GpuTimeline final : public Timeline, public profile::DeviceClock {
     const char* awaited = nullptr;  // What the device had to wait for before it, if it had to.
   };
 
+  /// The ticket of captured commands, which have another one in each run.
+  static constexpr uint64_t kCaptured = 0;
+  static thread_local const GpuTimeline* capturing_here;
+
   void open();
   Location open_fault_word();
   uint64_t begin_command();
@@ -128,6 +158,9 @@ class GpuTimeline final : public Timeline, public profile::DeviceClock {
   const std::shared_ptr<GpuMemory> memory_;
   const std::shared_ptr<Compiler> compiler_;
   const std::shared_ptr<ClockOffset> clock_;
+
+  StreamCapture* capture_ = nullptr;  // Of the thread that captures, which holds issuing(),
+  CapturedRun* captured_ = nullptr;   // and what it has captured.
 
   mutable std::mutex stream_mutex_;  // Guards what follows, down to the next mutex.
   std::shared_ptr<Stream> stream_;

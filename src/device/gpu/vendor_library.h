@@ -46,6 +46,9 @@ class ProductLibrary {
  public:
   virtual ~ProductLibrary() = default;
 
+  /// Makes what products on `stream` need, which would else be made by the first of them.
+  virtual void open(Stream& stream) = 0;
+
   /// Issues the products, of float32 or float64.
   virtual void multiply(Stream& stream, DType dtype, const MatrixProduct& shape, const Location& a,
                         const Location& b, const Location& c) = 0;
@@ -81,12 +84,21 @@ class PreparedConvolution {
   /// overwritten.
   virtual void run(Stream& stream, const Location& image, const Location& filter,
                    const Location& result, const Location& workspace) const = 0;
+
+  /// Issues relu(result + bias) in one, with an element of the bias for each channel. Of a
+  /// convolution's result; false where the library cannot: then nothing has been issued.
+  virtual bool run_with_bias_and_relu(Stream& stream, const Location& image, const Location& filter,
+                                      const Location& bias, const Location& result,
+                                      const Location& workspace) const = 0;
   virtual size_t workspace_bytes() const = 0;
 };
 
 class ConvolutionLibrary {
  public:
   virtual ~ConvolutionLibrary() = default;
+
+  /// As ProductLibrary::open.
+  virtual void open(Stream& stream) = 0;
 
   /// Null where the library has nothing for the shape. The choice is made once for each shape.
   virtual std::shared_ptr<const PreparedConvolution> prepare(const LibraryConvolution& shape) = 0;

@@ -595,9 +595,9 @@ TEST_F(CudaDriver, ACommandThatFailsOnTheDeviceIsThrownByTheNextQuestion) {
   const Location memory = bench.put(std::vector<float>{1});
   cuda_double::fail("fill", 1, CUDA_ERROR_LAUNCH_FAILED);
   bench.stream->fill(memory, 0, 4);
-  EXPECT_TRUE(
-      throws<Unavailable>([&] { gpu::wait_for(*bench.stream->mark(nullptr), core::Clock::now() + 10s); },
-                          {"CUDA_ERROR_LAUNCH_FAILED"}));
+  EXPECT_TRUE(throws<Unavailable>(
+      [&] { gpu::wait_for(*bench.stream->mark(nullptr), core::Clock::now() + 10s); },
+      {"CUDA_ERROR_LAUNCH_FAILED"}));
 }
 
 TEST_F(CudaDriver, ALibraryLivesNoLongerThanItsDriver) {
@@ -658,6 +658,25 @@ TEST(CudaLibraries, DevicesAreDescribedBeforeTheyAreOpened) {
   EXPECT_EQ(device.driver, "CUDA 13.0, compute capability 8.1");
   EXPECT_EQ(device.backend, "cuda");
   EXPECT_EQ(cuda_double::count("contexts"), 0);
+}
+
+TEST(CudaLibraries, CudaVisibleDevicesChoosesAmongTheDevices) {
+  const CudaDoubleSetting four("devices", 4, 2);
+  const auto found = [](const char* visible) {
+    ::setenv("CUDA_VISIBLE_DEVICES", visible, 1);
+    set_library_folder(TANDEM_BINARY_DIR "/doubles/cuda");
+    const Found devices = find_devices({});
+    set_library_folder("");
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    std::string names;
+    for (const Physical& device : devices.usable) names += device.description.hardware + "; ";
+    for (const auto& unusable : devices.unusable) names += unusable.reason;
+    return names;
+  };
+  EXPECT_EQ(found("2,0"), "CUDA double 2; CUDA double 0; ");
+  EXPECT_EQ(found("1,9,0"), "CUDA double 1; ");  // Up to the first that there is not.
+  EXPECT_NE(found("").find("CUDA_ERROR_NO_DEVICE"), std::string::npos) << found("");
+  EXPECT_NE(found("-1").find("CUDA_VISIBLE_DEVICES is '-1'"), std::string::npos) << found("-1");
 }
 
 TEST(CudaLibraries, AMissingCompilerIsNamedWithWhatWasLookedFor) {

@@ -160,6 +160,42 @@ TEST_F(CudaLibraryTest, ConvolutionsAndTheirGradientsAreTheCpus) {
   }
 }
 
+TEST_F(CudaLibraryTest, ABiasAndReluAreTheConvolutionsOwnWhereTheLibraryHasThem) {
+  const auto convolve = [](DType dtype) {
+    return difference(
+        [dtype] {
+          const auto f = function([](const Tensor& x, const Tensor& w, const Tensor& b) {
+            return relu(conv2d(x, w) + b);
+          });
+          return f(scattered({2, 6, 5, 3}, 1, dtype), scattered({3, 3, 3, 4}, 2, dtype),
+                   scattered({4}, 3, dtype));
+        },
+        "epilogues");
+  };
+  for (const DType dtype : {DType::float32, DType::float64}) {
+    const auto [off, calls] = convolve(dtype);
+    EXPECT_LT(off, dtype == DType::float32 ? 1e-5 : 1e-13);
+    EXPECT_EQ(calls, 1);
+  }
+  // Another activation, or a library that has none of it: our kernel does it.
+  const auto tanh_follows = difference(
+      [] {
+        const auto f = function([](const Tensor& x, const Tensor& w, const Tensor& b) {
+          return tanh(conv2d(x, w) + b);
+        });
+        return f(scattered({2, 6, 5, 3}, 1), scattered({3, 3, 3, 4}, 2), scattered({4}, 3));
+      },
+      "epilogues");
+  EXPECT_LT(tanh_follows.first, 1e-13);
+  EXPECT_EQ(tanh_follows.second, 0);
+  FreshDevices::TearDown();
+  harness::use_cuda();
+  const CudaDoubleSetting without("epilogues", 0, 1);
+  const auto [off, calls] = convolve(DType::float64);
+  EXPECT_LT(off, 1e-13);
+  EXPECT_EQ(calls, 0);
+}
+
 TEST_F(CudaLibraryTest, AlgorithmsAreDeterministicWhereThatIsAskedFor) {
   const auto used = [] {
     const auto scope = device("/GPU:0");
@@ -246,6 +282,7 @@ TEST(CudaMissingLibraries, AreListedWithWhatWasLookedFor) {
   const std::string text = missing("cuBLAS");
   EXPECT_NE(text.find("libcublas.so.13 cannot be loaded"), std::string::npos) << text;
   EXPECT_NE(text.find("libcublas.so.12 cannot be loaded"), std::string::npos) << text;
+  EXPECT_NE(missing("NCCL").find("libnccl.so.2 cannot be loaded"), std::string::npos);
   EXPECT_EQ(missing("cuDNN"), "");
   EXPECT_EQ(missing("driver"), "");
 }

@@ -7,16 +7,18 @@
 #include "device/cuda/cuda_api.h"
 #include "device/cuda/cuda_cublas.h"
 #include "device/cuda/cuda_cudnn.h"
+#include "device/cuda/cuda_nccl.h"
 #include "device/cuda/cuda_nvrtc.h"
 
 /// The header has a macro of this name.
 [[maybe_unused]] constexpr unsigned kPortable = tandem::devices::cuda::CU_MEMHOSTALLOC_PORTABLE;
 
 #if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublas_v2.h>) && \
-    __has_include(<cudnn.h>)
+    __has_include(<cudnn.h>) && __has_include(<nccl.h>)
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cudnn.h>
+#include <nccl.h>
 #include <nvrtc.h>
 
 // cuDNN marks its calls for single convolutions as deprecated.
@@ -75,6 +77,12 @@ TANDEM_CUDNN_FUNCTIONS(TANDEM_CHECK)
 static_assert(SameFunction<const char*(cudnnStatus_t), decltype(::cudnnGetErrorString)>::value);
 static_assert(SameFunction<size_t(), decltype(::cudnnGetVersion)>::value);
 
+#define TANDEM_CHECK(name, ...) \
+  static_assert(SameFunction<ncclResult_t(__VA_ARGS__), decltype(::name)>::value, #name);
+TANDEM_NCCL_FUNCTIONS(TANDEM_CHECK)
+#undef TANDEM_CHECK
+static_assert(SameFunction<const char*(ncclResult_t), decltype(::ncclGetErrorString)>::value);
+
 #define TANDEM_CHECK(name) \
   static_assert(static_cast<unsigned>(cuda::name) == static_cast<unsigned>(::name));
 TANDEM_CHECK(CUDA_SUCCESS)
@@ -97,6 +105,13 @@ TANDEM_CHECK(CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES)
 TANDEM_CHECK(CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED)
 TANDEM_CHECK(CUDA_ERROR_LAUNCH_FAILED)
 TANDEM_CHECK(CUDA_ERROR_NOT_SUPPORTED)
+TANDEM_CHECK(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED)
+TANDEM_CHECK(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
+TANDEM_CHECK(CUDA_ERROR_STREAM_CAPTURE_UNMATCHED)
+TANDEM_CHECK(CUDA_ERROR_STREAM_CAPTURE_UNJOINED)
+TANDEM_CHECK(CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
+TANDEM_CHECK(CUDA_ERROR_CAPTURED_EVENT)
+TANDEM_CHECK(CU_STREAM_CAPTURE_MODE_RELAXED)
 TANDEM_CHECK(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK)
 TANDEM_CHECK(CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK)
 TANDEM_CHECK(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)
@@ -140,6 +155,24 @@ TANDEM_CHECK(CUDNN_DEFAULT_MATH)
 TANDEM_CHECK(CUDNN_FMA_MATH)
 TANDEM_CHECK(CUDNN_NON_DETERMINISTIC)
 TANDEM_CHECK(CUDNN_DETERMINISTIC)
+TANDEM_CHECK(CUDNN_ACTIVATION_RELU)
+TANDEM_CHECK(CUDNN_PROPAGATE_NAN)
+TANDEM_CHECK(ncclSuccess)
+TANDEM_CHECK(ncclUnhandledCudaError)
+TANDEM_CHECK(ncclSystemError)
+TANDEM_CHECK(ncclInternalError)
+TANDEM_CHECK(ncclInvalidArgument)
+TANDEM_CHECK(ncclInvalidUsage)
+TANDEM_CHECK(ncclRemoteError)
+TANDEM_CHECK(ncclInProgress)
+TANDEM_CHECK(ncclSum)
+TANDEM_CHECK(ncclUint8)
+TANDEM_CHECK(ncclInt32)
+TANDEM_CHECK(ncclInt64)
+TANDEM_CHECK(ncclFloat16)
+TANDEM_CHECK(ncclFloat32)
+TANDEM_CHECK(ncclFloat64)
+TANDEM_CHECK(ncclBfloat16)
 #undef TANDEM_CHECK
 
 static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE);

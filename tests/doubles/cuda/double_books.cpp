@@ -68,7 +68,37 @@ CUresult Books::failure_of(const std::string& function) {
 
 // ---- Commands ----
 
+void Books::end_capture(const DoubleCapture& capture) {
+  streams.each([&](DoubleStream& stream) {
+    if (stream.capture.get() == &capture) stream.capture.reset();
+  });
+}
+
+void Books::check_runs(const std::string& command) {
+  const std::lock_guard lock(mutex);
+  if (failure_of(command) == CUDA_SUCCESS) return;
+  throw ptx::DeviceFault(ptx::DeviceFault::Kind::program,
+                         fmt::format("a {} of a graph fails on purpose", command));
+}
+
+void Books::check_not_captured(const DoubleStream& stream, const char* what) const {
+  if (!stream.capture) return;
+  stream.capture->invalid = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  throw Complaint(CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED,
+                  fmt::format("{} while the stream is being captured", what));
+}
+
 void Books::issue(const DoubleStreamPtr& stream, Command command) {
+  if (stream->capture) {
+    DoubleCapture& capture = *stream->capture;
+    if (capture.invalid != CUDA_SUCCESS) {
+      throw Complaint(capture.invalid, "a command of a capture that is good for nothing");
+    }
+    ++capture.issued[stream.get()];
+    if (stream != capture.origin) capture.unjoined.insert(stream.get());
+    capture.commands.push_back(std::move(command));
+    return;
+  }
   if (!is_working_) {
     is_working_ = true;
     random_.seed(static_cast<unsigned>(settings.seed));

@@ -41,6 +41,8 @@ struct DoubleSettings {
   long long seed = 1;
   long long delay = 100;
   long long cudnn = 91900;
+  long long nccl = 22703;
+  long long epilogues = 1;
 };
 
 struct DoubleContext {
@@ -51,6 +53,8 @@ struct DoubleContext {
 };
 using DoubleContextPtr = std::shared_ptr<DoubleContext>;
 
+struct DoubleCapture;
+
 /// How often it was recorded, and up to which of these times the commands have run.
 struct DoubleEvent {
   DoubleContextPtr context;
@@ -58,6 +62,9 @@ struct DoubleEvent {
   uint64_t recorded = 0;
   uint64_t reached = 0;
   std::chrono::steady_clock::time_point time{};
+  std::weak_ptr<DoubleCapture> capture{};  // It was last recorded there,
+  const void* captured_on = nullptr;       // on this stream,
+  size_t captured_behind = 0;              // behind so many of its commands.
 };
 using DoubleEventPtr = std::shared_ptr<DoubleEvent>;
 
@@ -73,8 +80,25 @@ struct DoubleStream {
   DoubleContextPtr context;
   std::deque<Command> commands{};
   bool is_busy = false;
+  std::shared_ptr<DoubleCapture> capture{};  // Its commands are captured there.
 };
 using DoubleStreamPtr = std::shared_ptr<DoubleStream>;
+
+/// What was issued on streams since cuStreamBeginCapture, in the order in which it was. Streams
+/// that wait for an event of it take part, and must be waited for before it ends.
+struct DoubleCapture {
+  DoubleStreamPtr origin{};
+  std::vector<Command> commands{};
+  std::map<const DoubleStream*, size_t> issued{};  // Commands, by stream that takes part,
+  std::set<const DoubleStream*> unjoined{};        // and those that nobody has waited for.
+  CUresult invalid = CUDA_SUCCESS;                 // Why it is good for nothing.
+};
+
+/// A graph, and one that can be launched.
+struct DoubleGraph {
+  DoubleContextPtr context;
+  std::shared_ptr<const std::vector<Command>> commands;
+};
 
 struct DoubleModule {
   DoubleContextPtr context;
@@ -108,6 +132,10 @@ class Book {
     live_[next_] = std::move(object);
     return next_;
   }
+  template <class F>
+  void each(const F& f) const {
+    for (const auto& [handle, object] : live_) f(*object);
+  }
   std::shared_ptr<T> find(const void* handle) const {
     const auto found = live_.find(reinterpret_cast<uintptr_t>(handle));
     if (found != live_.end()) return found->second;
@@ -135,12 +163,15 @@ class Books {
 
   DoubleSettings settings;
   bool is_initialized = false;
+  std::vector<int> visible;  // The devices that the process sees, by the numbers that it uses.
   std::map<std::string, long long> counts;
   Book<DoubleContext> contexts{"context"};
   Book<DoubleStream> streams{"stream"};
   Book<DoubleEvent> events{"event"};
   Book<DoubleModule> modules{"module"};
   Book<DoubleFunction> functions{"function"};
+  Book<DoubleGraph> graphs{"graph"};
+  Book<DoubleGraph> executable_graphs{"executable graph"};
   std::map<int, uintptr_t> primary;          // Contexts by device.
   std::map<int, std::set<int>> pool_access;  // Which devices may use a device's pool.
   std::map<uint64_t, uint64_t> pinned;       // Ends by beginnings.
@@ -152,8 +183,17 @@ class Books {
   // ---- Commands. The mutex is held. ----
 
   void issue(const DoubleStreamPtr& stream, Command command);
+
+  /// Its streams are no longer captured.
+  void end_capture(const DoubleCapture& capture);
+
+  /// Throws Complaint where the stream is being captured, which `what` breaks.
+  void check_not_captured(const DoubleStream& stream, const char* what) const;
   void wait_for(const DoubleStream& stream, std::unique_lock<std::mutex>& lock);
   void wait_for(const DoubleContext& context, std::unique_lock<std::mutex>& lock);
+
+  /// A command of a graph is run, without the mutex. Throws ptx::DeviceFault where it is to fail.
+  void check_runs(const std::string& command);
 
   // ---- Memory. The mutex is held. ----
 

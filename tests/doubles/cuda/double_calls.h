@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <functional>
 #include <vector>
 
@@ -44,8 +45,35 @@ struct UsedMemory {
 void issue_use(CUstream handle, const char* name, const std::vector<UsedMemory>& used,
                std::function<void()> run);
 
+// Where a stream is being captured, these do what a wait and a record do there, and return true.
+bool wait_in_capture(const DoubleStreamPtr& stream, const DoubleEvent& event);
+bool record_in_capture(const DoubleStream& stream, DoubleEvent& event);
+
+/// The host may not ask an event that was last recorded in a capture.
+void check_not_captured(const DoubleEvent& event);
+
+/// Runs a call of the driver: with the lock, unless it is to fail.
+template <class Body>
+CUresult driver_call(const char* name, const Body& body) {
+  Lock lock(books().mutex);
+  if (const CUresult injected = books().failure_of(name); injected != CUDA_SUCCESS) return injected;
+  if (!books().is_initialized && std::strcmp(name, "cuInit") != 0 &&
+      std::strcmp(name, "cuDriverGetVersion") != 0) {
+    return CUDA_ERROR_NOT_INITIALIZED;
+  }
+  try {
+    return body(lock);
+  } catch (const Lost& lost) {
+    return lost.result;
+  } catch (const Complaint& complaint) {
+    books().complain(fmt::format("{}: {}", name, complaint.what()));
+    return complaint.result;
+  }
+}
+
 /// Handles of libraries that are live.
 size_t library_handles();
+size_t nccl_communicators();
 
 /// What a call of a library answers where it is wrong, and where it cannot go on.
 template <class Status>

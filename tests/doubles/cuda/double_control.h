@@ -6,7 +6,8 @@ extern "C" {
 
 /// Changes a setting from now on. Returns 0 where there is none of that name.
 ///
-/// - devices: how many there are; 2, or as TANDEM_CUDA_DOUBLES says, unless set
+/// - devices: how many there are; 2, or as TANDEM_CUDA_DOUBLES says, unless set. As with the real
+///   driver, CUDA_VISIBLE_DEVICES chooses among them.
 /// - capability: 81 is compute capability 8.1, of which no device exists, so compilers make PTX
 /// - driver: the version of CUDA that the driver speaks, 13000
 /// - memory: the bytes of each device
@@ -16,6 +17,8 @@ extern "C" {
 /// - seed: of the order in which streams take turns
 /// - delay: microseconds by which commands are late at most
 /// - cudnn: the version of cuDNN, 91900
+/// - nccl: the version of NCCL, 22703
+/// - epilogues: 0 where cuDNN does not support a bias and an activation with a convolution
 int tandem_double_set(const char* name, long long value);
 
 /// A count of what has happened or is there; -1 where there is none of that name.
@@ -23,13 +26,18 @@ int tandem_double_set(const char* name, long long value);
 /// - kernels, instructions: those that were run
 /// - products, convolutions: calls of cuBLAS and cuDNN; nondeterministic: those of the latter whose
 ///   algorithm does not give the same bits each time
-/// - memory, streams, events, modules, pinned, contexts, handles: those that are live
+/// - epilogues: convolutions with a bias and an activation
+/// - sums, aborts: of NCCL, for each rank
+/// - replays: launches of graphs
+/// - memory, streams, events, modules, pinned, contexts, handles, communicators, graphs: those that
+/// are
+///   live
 /// - pageable: copies from and to memory that is not pinned
 /// - complaints: calls that broke a rule
 long long tandem_double_count(const char* name);
 
 /// The n-th call of `function` from now on, the first for 1, returns `error` and does nothing else.
-/// "kernel" and "copy" fail when they are run. The environment variable TANDEM_CUDA_DOUBLE_FAIL
-/// says the same: "cuMemAllocAsync:3:2".
+/// "kernel" and "copy" fail when they are run; at "arrival" a rank does not come to a sum of NCCL.
+/// The environment variable TANDEM_CUDA_DOUBLE_FAIL says the same: "cuMemAllocAsync:3:2".
 void tandem_double_fail(const char* function, int n, int error);
 }

@@ -53,6 +53,12 @@ Book<T>& book(const char* kind) {
 }
 Book<CudnnDouble>& handles() { return book<CudnnDouble>("handle of cuDNN"); }
 Book<Sizes4d>& sizes() { return book<Sizes4d>("descriptor of a tensor or filter"); }
+struct DoubleActivation {
+  bool is_set = false;
+};
+Book<DoubleActivation>& activations() {
+  return book<DoubleActivation>("descriptor of an activation");
+}
 Book<ConvolutionRule>& rules() { return book<ConvolutionRule>("descriptor of a convolution"); }
 
 template <class Body>
@@ -177,9 +183,21 @@ void list_algorithms(bool is_forward, int most, int* count, Performance* list) {
   std::copy_n(known, *count, list);
 }
 
+template <class T>
+void add_bias_and_relu(const CheckedConvolution& s, const void* bias, const void* result) {
+  auto* const y = static_cast<T*>(const_cast<void*>(result));
+  const auto* const b = static_cast<const T*>(bias);
+  const auto channels = static_cast<size_t>(s.result.c);
+  for (size_t i = 0; i < s.result.bytes() / sizeof(T); ++i) {
+    const T sum = y[i] + b[i % channels];
+    y[i] = sum < 0 ? T{0} : sum;
+  }
+}
+
+/// With a bias, relu follows.
 void run(Wanted wanted, cudnnHandle_t handle, const CheckedConvolution& s, unsigned algorithm,
          const void* image, const void* filter, const void* result, const void* workspace,
-         size_t workspace_bytes) {
+         size_t workspace_bytes, const void* bias = nullptr) {
   const auto own = handles().find(handle);
   require(own->stream != nullptr, "the handle has no stream");
   require(own->context == current(), "the handle is not of the current context");
@@ -193,10 +211,16 @@ void run(Wanted wanted, cudnnHandle_t handle, const CheckedConvolution& s, unsig
   std::vector<UsedMemory> memory{used(image, s.image.bytes()), used(filter, s.filter.bytes()),
                                  used(result, s.result.bytes())};
   if (algorithm == 1) memory.push_back(used(workspace, kWorkspace));
+  const bool is_single = s.image.type == CUDNN_DATA_FLOAT;
+  const size_t element = is_single ? sizeof(float) : sizeof(double);
+  if (bias != nullptr) memory.push_back(used(bias, static_cast<size_t>(s.result.c) * element));
   ++books().counts["convolutions"];
   issue_use(own->stream, "convolution", memory, [=] {
-    s.image.type == CUDNN_DATA_FLOAT ? convolve<float>(s, wanted, image, filter, result)
-                                     : convolve<double>(s, wanted, image, filter, result);
+    is_single ? convolve<float>(s, wanted, image, filter, result)
+              : convolve<double>(s, wanted, image, filter, result);
+    if (bias == nullptr) return;
+    is_single ? add_bias_and_relu<float>(s, bias, result)
+              : add_bias_and_relu<double>(s, bias, result);
   });
 }
 
@@ -212,7 +236,7 @@ void require_plain(const CheckedConvolution& s, const void* alpha, const void* b
 
 }  // namespace
 
-size_t library_handles() { return cublas_handles() + handles().size(); }
+size_t library_handles() { return cublas_handles() + nccl_communicators() + handles().size(); }
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {
@@ -361,6 +385,47 @@ cudnnStatus_t cudnnConvolutionForward(cudnnHandle_t handle, const void* alpha,
     const CheckedConvolution s = checked(image, filter, result, rule);
     require_plain(s, alpha, beta);
     run(Wanted::result, handle, s, algorithm, x, w, y, workspace, workspace_bytes);
+  });
+}
+
+cudnnStatus_t cudnnCreateActivationDescriptor(cudnnActivationDescriptor_t* descriptor) {
+  return create("cudnnCreateActivationDescriptor", activations(), descriptor);
+}
+
+cudnnStatus_t cudnnDestroyActivationDescriptor(cudnnActivationDescriptor_t descriptor) {
+  return call("cudnnDestroyActivationDescriptor", [&] { activations().remove(descriptor); });
+}
+
+cudnnStatus_t cudnnSetActivationDescriptor(cudnnActivationDescriptor_t descriptor,
+                                           cudnnActivationMode_t mode, cudnnNanPropagation_t nan,
+                                           double) {
+  return call("cudnnSetActivationDescriptor", [&] {
+    require(mode == CUDNN_ACTIVATION_RELU && nan == CUDNN_PROPAGATE_NAN,
+            "an activation that is not known here");
+    activations().find(descriptor)->is_set = true;
+  });
+}
+
+/// y = relu(convolution + alpha2 * z + bias), of which z is not used here.
+cudnnStatus_t cudnnConvolutionBiasActivationForward(
+    cudnnHandle_t handle, const void* alpha1, cudnnTensorDescriptor_t image, const void* x,
+    cudnnFilterDescriptor_t filter, const void* w, cudnnConvolutionDescriptor_t rule,
+    cudnnConvolutionFwdAlgo_t algorithm, void* workspace, size_t workspace_bytes,
+    const void* alpha2, cudnnTensorDescriptor_t z_sizes, const void* z,
+    cudnnTensorDescriptor_t bias, const void* b, cudnnActivationDescriptor_t activation,
+    cudnnTensorDescriptor_t result, void* y) {
+  if (books().settings.epilogues == 0) return CUDNN_STATUS_NOT_SUPPORTED;
+  return call("cudnnConvolutionBiasActivationForward", [&] {
+    const CheckedConvolution s = checked(image, filter, result, rule);
+    require_plain(s, alpha1, alpha2);
+    const Sizes4d bias_sizes = *sizes().find(bias);
+    require(bias_sizes.is_set && bias_sizes.type == s.result.type && bias_sizes.n == 1 &&
+                bias_sizes.c == s.result.c && bias_sizes.h == 1 && bias_sizes.w == 1,
+            "the bias has not one element for each channel");
+    require(activations().find(activation)->is_set, "an activation that was never set");
+    require(z == y && sizes().find(z_sizes)->c == s.result.c, "z, which must be like y");
+    ++books().counts["epilogues"];
+    run(Wanted::result, handle, s, algorithm, x, w, y, workspace, workspace_bytes, b);
   });
 }
 

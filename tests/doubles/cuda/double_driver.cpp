@@ -81,39 +81,39 @@ void issue_use(CUstream handle, const char* name,
   issue_use(handle, name, used, std::move(run));
 }
 
-/// Runs a call of the driver: with the lock, unless it is to fail.
-template <class Body>
-CUresult call(const char* name, const Body& body) {
-  Lock lock(books().mutex);
-  if (const CUresult injected = books().failure_of(name); injected != CUDA_SUCCESS) return injected;
-  if (!books().is_initialized && std::strcmp(name, "cuInit") != 0 &&
-      std::strcmp(name, "cuDriverGetVersion") != 0) {
-    return CUDA_ERROR_NOT_INITIALIZED;
-  }
-  try {
-    return body(lock);
-  } catch (const Lost& lost) {
-    return lost.result;
-  } catch (const Complaint& complaint) {
-    books().complain(fmt::format("{}: {}", name, complaint.what()));
-    return complaint.result;
-  }
-}
-
 void check_device(CUdevice device) {
-  if (device >= 0 && device < books().settings.devices) return;
+  if (device >= 0 && device < std::ssize(books().visible)) return;
   throw Complaint(CUDA_ERROR_INVALID_DEVICE, fmt::format("there is no device {}", device));
 }
 
-void note_host_memory(const void* address, size_t bytes) {
+void note_host_memory(const void* address, size_t bytes, CUstream stream) {
   const auto begin = reinterpret_cast<uint64_t>(address);
   const auto after = books().pinned.upper_bound(begin);
   const bool is_pinned =
       after != books().pinned.begin() && begin + bytes <= std::prev(after)->second;
-  if (!is_pinned) ++books().counts["pageable"];
+  if (is_pinned) return;
+  books().check_not_captured(*stream_of(stream), "a copy of memory that is not pinned");
+  ++books().counts["pageable"];
 }
 
 void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+/// Those that CUDA_VISIBLE_DEVICES lists, up to the first that there is not; all where it is not
+/// set. The real driver looks at it once; here tests change it.
+std::vector<int> find_visible() {
+  const auto count = static_cast<int>(books().settings.devices);
+  std::vector<int> visible;
+  const char* next = std::getenv("CUDA_VISIBLE_DEVICES");
+  for (int i = 0; next == nullptr && i < count; ++i) visible.push_back(i);
+  while (next != nullptr && *next != '\0') {
+    char* end = nullptr;
+    const long device = std::strtol(next, &end, 10);
+    if (end == next || device < 0 || device >= count) break;
+    visible.push_back(static_cast<int>(device));
+    next = *end == ',' ? end + 1 : end;
+  }
+  return visible;
+}
 
 struct ErrorText {
   CUresult result;
@@ -140,6 +140,14 @@ constexpr ErrorText kErrors[] = {
     {CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES",
      "too many resources requested for launch"},
     {CUDA_ERROR_LAUNCH_FAILED, "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+     "operation not permitted when stream is capturing"},
+    {CUDA_ERROR_STREAM_CAPTURE_INVALIDATED, "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED",
+     "operation failed due to a previous error during capture"},
+    {CUDA_ERROR_STREAM_CAPTURE_UNJOINED, "CUDA_ERROR_STREAM_CAPTURE_UNJOINED",
+     "capturing stream has unjoined work"},
+    {CUDA_ERROR_STREAM_CAPTURE_ISOLATION, "CUDA_ERROR_STREAM_CAPTURE_ISOLATION",
+     "dependency created on uncaptured work in another stream"},
 };
 
 const ErrorText* find_error(CUresult result) {
@@ -152,14 +160,15 @@ const ErrorText* find_error(CUresult result) {
 // ---- Devices ----
 
 CUresult cuInit(unsigned) {
-  return call("cuInit", [&](Lock&) {
+  return driver_call("cuInit", [&](Lock&) {
     books().is_initialized = true;
-    return books().settings.devices > 0 ? CUDA_SUCCESS : CUDA_ERROR_NO_DEVICE;
+    books().visible = find_visible();
+    return books().visible.empty() ? CUDA_ERROR_NO_DEVICE : CUDA_SUCCESS;
   });
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  return call("cuDriverGetVersion", [&](Lock&) {
+  return driver_call("cuDriverGetVersion", [&](Lock&) {
     *version = static_cast<int>(books().settings.driver);
     return CUDA_SUCCESS;
   });
@@ -180,14 +189,14 @@ CUresult cuGetErrorString(CUresult result, const char** text) {
 }
 
 CUresult cuDeviceGetCount(int* count) {
-  return call("cuDeviceGetCount", [&](Lock&) {
-    *count = static_cast<int>(books().settings.devices);
+  return driver_call("cuDeviceGetCount", [&](Lock&) {
+    *count = static_cast<int>(books().visible.size());
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuDeviceGet(CUdevice* device, int ordinal) {
-  return call("cuDeviceGet", [&](Lock&) {
+  return driver_call("cuDeviceGet", [&](Lock&) {
     check_device(ordinal);
     *device = ordinal;
     return CUDA_SUCCESS;
@@ -195,15 +204,16 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 }
 
 CUresult cuDeviceGetName(char* name, int size, CUdevice device) {
-  return call("cuDeviceGetName", [&](Lock&) {
+  return driver_call("cuDeviceGetName", [&](Lock&) {
     check_device(device);
-    std::snprintf(name, static_cast<size_t>(size), "CUDA double %d", device);
+    std::snprintf(name, static_cast<size_t>(size), "CUDA double %d",
+                  books().visible[static_cast<size_t>(device)]);
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
-  return call("cuDeviceTotalMem_v2", [&](Lock&) {
+  return driver_call("cuDeviceTotalMem_v2", [&](Lock&) {
     check_device(device);
     *bytes = static_cast<size_t>(books().settings.memory);
     return CUDA_SUCCESS;
@@ -211,7 +221,7 @@ CUresult cuDeviceTotalMem_v2(size_t* bytes, CUdevice device) {
 }
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
-  return call("cuDeviceGetAttribute", [&](Lock&) {
+  return driver_call("cuDeviceGetAttribute", [&](Lock&) {
     check_device(device);
     const auto capability = static_cast<int>(books().settings.capability);
     switch (attribute) {
@@ -246,7 +256,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
 }
 
 CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
-  return call("cuDeviceCanAccessPeer", [&](Lock&) {
+  return driver_call("cuDeviceCanAccessPeer", [&](Lock&) {
     check_device(device);
     check_device(peer);
     *can = books().settings.peers != 0 && device != peer ? 1 : 0;
@@ -256,7 +266,7 @@ CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
 
 CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CUdevice from,
                                  CUdevice to) {
-  return call("cuDeviceGetP2PAttribute", [&](Lock&) {
+  return driver_call("cuDeviceGetP2PAttribute", [&](Lock&) {
     check_device(from);
     check_device(to);
     if (from == to) throw Complaint(CUDA_ERROR_INVALID_DEVICE, "a device is no peer of itself");
@@ -267,7 +277,7 @@ CUresult cuDeviceGetP2PAttribute(int* value, CUdevice_P2PAttribute attribute, CU
 }
 
 CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
-  return call("cuDeviceGetDefaultMemPool", [&](Lock&) {
+  return driver_call("cuDeviceGetDefaultMemPool", [&](Lock&) {
     check_device(device);
     if (books().settings.pools == 0) return CUDA_ERROR_NOT_SUPPORTED;
     *pool = reinterpret_cast<CUmemoryPool>(static_cast<uintptr_t>(device) + 1);
@@ -278,7 +288,7 @@ CUresult cuDeviceGetDefaultMemPool(CUmemoryPool* pool, CUdevice device) {
 // ---- Contexts ----
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
-  return call("cuDevicePrimaryCtxRetain", [&](Lock&) {
+  return driver_call("cuDevicePrimaryCtxRetain", [&](Lock&) {
     check_device(device);
     uintptr_t& handle = books().primary[device];
     if (handle == 0)
@@ -291,7 +301,7 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
 }
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  return call("cuDevicePrimaryCtxRelease_v2", [&](Lock& lock) {
+  return driver_call("cuDevicePrimaryCtxRelease_v2", [&](Lock& lock) {
     check_device(device);
     uintptr_t& handle = books().primary[device];
     const auto* const context_handle = reinterpret_cast<const void*>(handle);
@@ -307,7 +317,7 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
 }
 
 CUresult cuCtxPushCurrent_v2(CUcontext context) {
-  return call("cuCtxPushCurrent_v2", [&](Lock&) {
+  return driver_call("cuCtxPushCurrent_v2", [&](Lock&) {
     books().contexts.find(context);
     contexts_of_thread().push_back(context);
     return CUDA_SUCCESS;
@@ -315,7 +325,7 @@ CUresult cuCtxPushCurrent_v2(CUcontext context) {
 }
 
 CUresult cuCtxPopCurrent_v2(CUcontext* context) {
-  return call("cuCtxPopCurrent_v2", [&](Lock&) {
+  return driver_call("cuCtxPopCurrent_v2", [&](Lock&) {
     if (contexts_of_thread().empty())
       throw Complaint(CUDA_ERROR_INVALID_CONTEXT, "no context is current");
     *context = contexts_of_thread().back();
@@ -325,7 +335,7 @@ CUresult cuCtxPopCurrent_v2(CUcontext* context) {
 }
 
 CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
-  return call("cuCtxEnablePeerAccess", [&](Lock&) {
+  return driver_call("cuCtxEnablePeerAccess", [&](Lock&) {
     const DoubleContextPtr other = books().contexts.find(peer);
     const DoubleContextPtr own = working();
     if (flags != 0) throw Complaint(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
@@ -338,7 +348,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
 // ---- Memory ----
 
 CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
-  return call("cuMemAlloc_v2", [&](Lock&) {
+  return driver_call("cuMemAlloc_v2", [&](Lock&) {
     *address = books().reserve(working()->device, bytes, false);
     if (*address == 0) return CUDA_ERROR_OUT_OF_MEMORY;
     books().begin_life(*address);
@@ -347,7 +357,7 @@ CUresult cuMemAlloc_v2(CUdeviceptr* address, size_t bytes) {
 }
 
 CUresult cuMemFree_v2(CUdeviceptr address) {
-  return call("cuMemFree_v2", [&](Lock& lock) {
+  return driver_call("cuMemFree_v2", [&](Lock& lock) {
     const DoubleContextPtr context = current();
     books().give_back(address, false);
     books().wait_for(*context, lock);
@@ -356,11 +366,13 @@ CUresult cuMemFree_v2(CUdeviceptr address) {
   });
 }
 
+/// Graphs can have allocations of their own; here nobody asks for them.
 CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
-  return call("cuMemAllocAsync", [&](Lock&) {
+  return driver_call("cuMemAllocAsync", [&](Lock&) {
     if (books().settings.pools == 0) return CUDA_ERROR_NOT_SUPPORTED;
     const DoubleContextPtr context = working();
     const DoubleStreamPtr ordered = stream_of(stream);
+    books().check_not_captured(*ordered, "an allocation");
     const uint64_t reserved = books().reserve(context->device, bytes, true);
     *address = reserved;
     if (reserved == 0) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -373,8 +385,9 @@ CUresult cuMemAllocAsync(CUdeviceptr* address, size_t bytes, CUstream stream) {
 }
 
 CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
-  return call("cuMemFreeAsync", [&](Lock&) {
+  return driver_call("cuMemFreeAsync", [&](Lock&) {
     const DoubleStreamPtr ordered = stream_of(stream);
+    books().check_not_captured(*ordered, "a free");
     books().give_back(address, true);
     books().issue(ordered, {.name = "free", .run = [address] {
                               const Lock lock(books().mutex);
@@ -385,7 +398,7 @@ CUresult cuMemFreeAsync(CUdeviceptr address, CUstream stream) {
 }
 
 CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, size_t count) {
-  return call("cuMemPoolSetAccess", [&](Lock&) {
+  return driver_call("cuMemPoolSetAccess", [&](Lock&) {
     const auto device = static_cast<int>(reinterpret_cast<uintptr_t>(pool)) - 1;
     check_device(device);
     for (size_t i = 0; i < count; ++i) {
@@ -402,7 +415,7 @@ CUresult cuMemPoolSetAccess(CUmemoryPool pool, const CUmemAccessDesc* access, si
 }
 
 CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
-  return call("cuMemHostAlloc", [&](Lock&) {
+  return driver_call("cuMemHostAlloc", [&](Lock&) {
     working();
     *memory = std::aligned_alloc(64, (bytes + 63) / 64 * 64);
     if (*memory == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -413,7 +426,7 @@ CUresult cuMemHostAlloc(void** memory, size_t bytes, unsigned) {
 }
 
 CUresult cuMemFreeHost(void* memory) {
-  return call("cuMemFreeHost", [&](Lock&) {
+  return driver_call("cuMemFreeHost", [&](Lock&) {
     if (books().pinned.erase(reinterpret_cast<uint64_t>(memory)) == 0) {
       throw Complaint(CUDA_ERROR_INVALID_VALUE, "it was not allocated by cuMemHostAlloc");
     }
@@ -425,8 +438,8 @@ CUresult cuMemFreeHost(void* memory) {
 // ---- Copies. The host's memory is read and written when they run, pinned or not. ----
 
 CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CUstream stream) {
-  return call("cuMemcpyHtoDAsync_v2", [&](Lock&) {
-    note_host_memory(from, bytes);
+  return driver_call("cuMemcpyHtoDAsync_v2", [&](Lock&) {
+    note_host_memory(from, bytes, stream);
     issue_use(stream, "copy", {{to, current()->device}}, bytes,
               [=] { std::memcpy(pointer(to), from, bytes); });
     return CUDA_SUCCESS;
@@ -434,8 +447,8 @@ CUresult cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void* from, size_t bytes, CU
 }
 
 CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return call("cuMemcpyDtoHAsync_v2", [&](Lock&) {
-    note_host_memory(to, bytes);
+  return driver_call("cuMemcpyDtoHAsync_v2", [&](Lock&) {
+    note_host_memory(to, bytes, stream);
     issue_use(stream, "copy", {{from, current()->device}}, bytes,
               [=] { std::memcpy(to, pointer(from), bytes); });
     return CUDA_SUCCESS;
@@ -443,7 +456,7 @@ CUresult cuMemcpyDtoHAsync_v2(void* to, CUdeviceptr from, size_t bytes, CUstream
 }
 
 CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CUstream stream) {
-  return call("cuMemcpyDtoDAsync_v2", [&](Lock&) {
+  return driver_call("cuMemcpyDtoDAsync_v2", [&](Lock&) {
     const int device = current()->device;
     issue_use(stream, "copy", {{to, device}, {from, device}}, bytes,
               [=] { std::memmove(pointer(to), pointer(from), bytes); });
@@ -453,7 +466,7 @@ CUresult cuMemcpyDtoDAsync_v2(CUdeviceptr to, CUdeviceptr from, size_t bytes, CU
 
 CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr from,
                            CUcontext from_context, size_t bytes, CUstream stream) {
-  return call("cuMemcpyPeerAsync", [&](Lock&) {
+  return driver_call("cuMemcpyPeerAsync", [&](Lock&) {
     const int to_device = books().contexts.find(to_context)->device;
     const int from_device = books().contexts.find(from_context)->device;
     issue_use(stream, "copy", {{to, to_device}, {from, from_device}}, bytes,
@@ -463,7 +476,7 @@ CUresult cuMemcpyPeerAsync(CUdeviceptr to, CUcontext to_context, CUdeviceptr fro
 }
 
 CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUstream stream) {
-  return call("cuMemsetD8Async", [&](Lock&) {
+  return driver_call("cuMemsetD8Async", [&](Lock&) {
     issue_use(stream, "fill", {{to, current()->device}}, bytes,
               [=] { std::memset(pointer(to), value, bytes); });
     return CUDA_SUCCESS;
@@ -473,7 +486,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t bytes, CUst
 // ---- Streams and events ----
 
 CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
-  return call("cuStreamCreate", [&](Lock&) {
+  return driver_call("cuStreamCreate", [&](Lock&) {
     if (flags != CU_STREAM_NON_BLOCKING) {
       throw Complaint(CUDA_ERROR_INVALID_VALUE, "streams that block are not known here");
     }
@@ -484,36 +497,39 @@ CUresult cuStreamCreate(CUstream* stream, unsigned flags) {
 }
 
 CUresult cuStreamDestroy_v2(CUstream stream) {
-  return call("cuStreamDestroy_v2", [&](Lock&) {
-    stream_of(stream);
+  return driver_call("cuStreamDestroy_v2", [&](Lock&) {
+    books().check_not_captured(*stream_of(stream), "it is destroyed");
     books().streams.remove(stream);  // What it still has to do is done.
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  return call("cuStreamWaitEvent", [&](Lock&) {
+  return driver_call("cuStreamWaitEvent", [&](Lock&) {
     if (flags != 0) throw Complaint(CUDA_ERROR_INVALID_VALUE, "flags must be 0");
     working();
     const DoubleEventPtr waited = books().events.find(event);
-    books().issue(stream_of(stream), {.name = "wait",
-                                      .event = waited,
-                                      .version = waited->recorded,
-                                      .kind = Command::Kind::wait});
+    const DoubleStreamPtr waiting = stream_of(stream);
+    if (wait_in_capture(waiting, *waited)) return CUDA_SUCCESS;
+    books().issue(waiting, {.name = "wait",
+                            .event = waited,
+                            .version = waited->recorded,
+                            .kind = Command::Kind::wait});
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuStreamSynchronize(CUstream handle) {
-  return call("cuStreamSynchronize", [&](Lock& lock) {
+  return driver_call("cuStreamSynchronize", [&](Lock& lock) {
     const DoubleStreamPtr stream = stream_of(handle);
+    books().check_not_captured(*stream, "a wait of the host");
     books().wait_for(*stream, lock);
     return stream->context->lost;
   });
 }
 
 CUresult cuEventCreate(CUevent* event, unsigned flags) {
-  return call("cuEventCreate", [&](Lock&) {
+  return driver_call("cuEventCreate", [&](Lock&) {
     *event = reinterpret_cast<CUevent>(books().events.add(std::make_shared<DoubleEvent>(
         DoubleEvent{.context = working(), .is_timed = (flags & CU_EVENT_DISABLE_TIMING) == 0})));
     return CUDA_SUCCESS;
@@ -521,37 +537,40 @@ CUresult cuEventCreate(CUevent* event, unsigned flags) {
 }
 
 CUresult cuEventDestroy_v2(CUevent event) {
-  return call("cuEventDestroy_v2", [&](Lock&) {
+  return driver_call("cuEventDestroy_v2", [&](Lock&) {
     books().events.remove(event);
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuEventRecord(CUevent handle, CUstream stream) {
-  return call("cuEventRecord", [&](Lock&) {
+  return driver_call("cuEventRecord", [&](Lock&) {
     const DoubleContextPtr context = working();
     const DoubleEventPtr event = books().events.find(handle);
     if (event->context != context) {
       throw Complaint(CUDA_ERROR_INVALID_HANDLE, "the event is of another context than the stream");
     }
-    books().issue(stream_of(stream), {.name = "record",
-                                      .event = event,
-                                      .version = ++event->recorded,
-                                      .kind = Command::Kind::record});
+    const DoubleStreamPtr recording = stream_of(stream);
+    if (record_in_capture(*recording, *event)) return CUDA_SUCCESS;
+    books().issue(recording, {.name = "record",
+                              .event = event,
+                              .version = ++event->recorded,
+                              .kind = Command::Kind::record});
     return CUDA_SUCCESS;
   });
 }
 
 CUresult cuEventQuery(CUevent handle) {
-  return call("cuEventQuery", [&](Lock&) {
+  return driver_call("cuEventQuery", [&](Lock&) {
     const DoubleEventPtr event = books().events.find(handle);
+    check_not_captured(*event);
     if (event->context->lost != CUDA_SUCCESS) return event->context->lost;
     return event->reached >= event->recorded ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
   });
 }
 
 CUresult cuEventElapsedTime(float* milliseconds, CUevent begin_handle, CUevent end_handle) {
-  return call("cuEventElapsedTime", [&](Lock&) {
+  return driver_call("cuEventElapsedTime", [&](Lock&) {
     const DoubleEventPtr begin = books().events.find(begin_handle);
     const DoubleEventPtr end = books().events.find(end_handle);
     for (const DoubleEventPtr& event : {begin, end}) {
@@ -569,7 +588,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent begin_handle, CUevent e
 
 CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
                             CUjit_option* options, void** values) {
-  return call("cuModuleLoadDataEx", [&](Lock&) {
+  return driver_call("cuModuleLoadDataEx", [&](Lock&) {
     const DoubleContextPtr context = working();
     const char* const text = static_cast<const char*>(image);
     if (std::strncmp(text,
@@ -599,7 +618,7 @@ CUresult cuModuleLoadDataEx(CUmodule* module, const void* image, unsigned count,
 }
 
 CUresult cuModuleUnload(CUmodule module) {
-  return call("cuModuleUnload", [&](Lock&) {
+  return driver_call("cuModuleUnload", [&](Lock&) {
     books().modules.find(module)->context.reset();  // Its functions are no longer good.
     books().modules.remove(module);
     return CUDA_SUCCESS;
@@ -607,7 +626,7 @@ CUresult cuModuleUnload(CUmodule module) {
 }
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule handle, const char* name) {
-  return call("cuModuleGetFunction", [&](Lock&) {
+  return driver_call("cuModuleGetFunction", [&](Lock&) {
     const std::shared_ptr<DoubleModule> module = books().modules.find(handle);
     const auto found = module->program->kernels.find(name);
     if (found == module->program->kernels.end()) return CUDA_ERROR_NOT_FOUND;
@@ -621,7 +640,7 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned blocks_x, unsigned blocks_y,
                         unsigned threads_x, unsigned threads_y, unsigned threads_z,
                         unsigned shared_bytes, CUstream stream_handle, void** parameters,
                         void** extra) {
-  return call("cuLaunchKernel", [&](Lock&) {
+  return driver_call("cuLaunchKernel", [&](Lock&) {
     const DoubleContextPtr context = working();
     const std::shared_ptr<DoubleFunction> function = books().functions.find(handle);
     if (function->module->context == nullptr) {
@@ -685,7 +704,8 @@ TANDEM_EXPORTED int tandem_double_set(const char* name, long long value) {
       {"driver", &DoubleSettings::driver},   {"memory", &DoubleSettings::memory},
       {"pools", &DoubleSettings::pools},     {"peers", &DoubleSettings::peers},
       {"reverse", &DoubleSettings::reverse}, {"seed", &DoubleSettings::seed},
-      {"delay", &DoubleSettings::delay},     {"cudnn", &DoubleSettings::cudnn}};
+      {"delay", &DoubleSettings::delay},     {"cudnn", &DoubleSettings::cudnn},
+      {"nccl", &DoubleSettings::nccl},       {"epilogues", &DoubleSettings::epilogues}};
   Books& books = Books::instance();
   const std::lock_guard lock(books.mutex);
   for (const auto& [known, setting] : kNames) {
@@ -706,12 +726,15 @@ TANDEM_EXPORTED long long tandem_double_count(const char* name) {
       {"modules", books.modules.size()},
       {"pinned", books.pinned.size()},
       {"contexts", books.contexts.size()},
-      {"handles", tandem::doubles::cuda::library_handles()}};
+      {"graphs", books.graphs.size() + books.executable_graphs.size()},
+      {"handles", tandem::doubles::cuda::library_handles()},
+      {"communicators", tandem::doubles::cuda::nccl_communicators()}};
   for (const auto& [known, count] : live) {
     if (std::strcmp(known, name) == 0) return static_cast<long long>(count);
   }
-  for (const char* known : {"kernels", "instructions", "pageable", "complaints", "products",
-                            "convolutions", "nondeterministic"}) {
+  for (const char* known :
+       {"kernels", "instructions", "pageable", "complaints", "products", "convolutions",
+        "nondeterministic", "sums", "aborts", "replays", "epilogues"}) {
     if (std::strcmp(known, name) == 0) return books.counts[known];
   }
   return -1;

@@ -25,9 +25,10 @@ inline Call& pass_window(Call& call, const ConvolutionShape& s) {
 ExecutablePtr prepare_depthwise_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
                                             const Device& device);
 
-/// The library of the device's vendor. Null where there is none, or none for such convolutions.
-ExecutablePtr prepare_library_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
-                                          const Device& device);
+/// The library of the device's vendor, with the epilogue of fused_conv2d. Null where there is none,
+/// or none for such convolutions.
+ExecutablePtr prepare_library_convolution(ConvolutionPass pass, const Signature& signature,
+                                          const ConvolutionShape& shape, const Device& device);
 
 /// The patches of the image that the filter sees, as rows of a matrix, and products with it. There
 /// is something to multiply.

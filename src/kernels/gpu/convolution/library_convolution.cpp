@@ -8,6 +8,8 @@
 
 #include "core/alignment.h"
 #include "kernels/gpu/convolution/gpu_convolutions.h"
+#include "kernels/gpu/elementwise/gpu_epilogue.h"
+#include "kernels/gpu/gemm/fused_product.h"
 #include "kernels/gpu/library_call.h"
 
 namespace tandem::kernels::gpu {
@@ -33,10 +35,14 @@ std::optional<LibraryConvolution::Axis> axis_of(const ops::WindowAxis& axis) {
 
 class LibraryConvolutionRun final : public op::Executable {
  public:
-  LibraryConvolutionRun(ConvolutionPass pass, const ConvolutionShape& shape, const Device& device,
+  LibraryConvolutionRun(ConvolutionPass pass, const Signature& signature,
+                        const ConvolutionShape& shape, const Device& device,
                         std::shared_ptr<const devices::gpu::PreparedConvolution> prepared,
                         const char* provider)
       : pass_(pass),
+        bias_(is_fused(signature) && is_bias_and_relu(signature)
+                  ? EpilogueInputs::of(signature).bias
+                  : -1),
         rows_(shape.filter_rows()),
         columns_(shape.out),
         prepared_(std::move(prepared)),
@@ -45,14 +51,19 @@ class LibraryConvolutionRun final : public op::Executable {
             device,
             {.name = "transpose_filter", .words = word_of(shape.dtype), .body = kTransposeFilter}),
         filter_bytes_(
-            core::aligned(static_cast<size_t>(shape.filter_elements()) * size_of(shape.dtype))) {}
+            core::aligned(static_cast<size_t>(shape.filter_elements()) * size_of(shape.dtype))) {
+    if (is_fused(signature)) epilogue_.emplace(signature, device);
+  }
 
   void run(const Launch& launch) const override {
     char* const filter = launch.workspace<char>();
     switch (pass_) {
       case ConvolutionPass::forward:
         transpose(launch, launch.in<void>(1), filter, rows_, columns_);
-        return convolve(launch, launch.in<void>(0), filter, launch.out<void>(0));
+        if (bias_ >= 0 && convolve_with_bias_and_relu(launch, filter)) return;
+        convolve(launch, launch.in<void>(0), filter, launch.out<void>(0));
+        if (epilogue_) epilogue_->run(launch);
+        return;
       case ConvolutionPass::backprop_input:
         transpose(launch, launch.in<void>(0), filter, rows_, columns_);
         return convolve(launch, launch.out<void>(0), filter, launch.in<void>(1));
@@ -86,8 +97,22 @@ class LibraryConvolutionRun final : public op::Executable {
     });
   }
 
+  bool convolve_with_bias_and_relu(const Launch& launch, const void* filter) const {
+    const auto& memory = static_cast<devices::gpu::GpuQueue&>(*launch.queue).memory();
+    const devices::gpu::Location own = memory.locate(filter);
+    bool is_done = false;
+    issue_library_call(launch, [&](devices::gpu::Stream& stream) {
+      is_done = prepared_->run_with_bias_and_relu(
+          stream, memory.locate(launch.in<void>(0)), own, memory.locate(launch.in<void>(bias_)),
+          memory.locate(launch.out<void>(0)), {own.memory, own.offset + filter_bytes_});
+    });
+    return is_done;
+  }
+
   const ConvolutionPass pass_;
-  const int64_t rows_, columns_;  // Of the filter as a matrix [.., out].
+  const int bias_;  // The input that the library adds before relu; -1 where it does not.
+  std::optional<Epilogue> epilogue_;  // What follows, where the library does not do it.
+  const int64_t rows_, columns_;      // Of the filter as a matrix [.., out].
   const std::shared_ptr<const devices::gpu::PreparedConvolution> prepared_;
   const char* const provider_;
   const Kernel transpose_;
@@ -108,8 +133,8 @@ LibraryConvolution::Computes computes(ConvolutionPass pass) {
 
 }  // namespace
 
-ExecutablePtr prepare_library_convolution(ConvolutionPass pass, const ConvolutionShape& shape,
-                                          const Device& device) {
+ExecutablePtr prepare_library_convolution(ConvolutionPass pass, const Signature& signature,
+                                          const ConvolutionShape& shape, const Device& device) {
   const auto vertical = axis_of(shape.window[0]);
   const auto horizontal = axis_of(shape.window[1]);
   if (!vertical || !horizontal) return nullptr;
@@ -124,7 +149,8 @@ ExecutablePtr prepare_library_convolution(ConvolutionPass pass, const Convolutio
                                           .vertical = *vertical,
                                           .horizontal = *horizontal});
   if (!prepared) return nullptr;
-  return std::make_shared<LibraryConvolutionRun>(pass, shape, device, prepared, library->name());
+  return std::make_shared<LibraryConvolutionRun>(pass, signature, shape, device, prepared,
+                                                 library->name());
 }
 
 }  // namespace tandem::kernels::gpu

@@ -24,6 +24,12 @@ class FusedProduct final : public op::Executable {
 
 }  // namespace
 
+bool is_bias_and_relu(const Signature& signature) {
+  const EpilogueInputs inputs = EpilogueInputs::of(signature);
+  return inputs.bias >= 0 && inputs.companion < 0 &&
+         signature.attrs.get<op::ExpressionPtr>("epilogue")->str() == "relu(add(in0, in1))";
+}
+
 ExecutablePtr with_epilogue(ExecutablePtr product, const Signature& signature,
                             const Device& device) {
   return std::make_shared<FusedProduct>(std::move(product), signature, device);
