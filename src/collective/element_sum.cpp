@@ -20,6 +20,12 @@ core::BFloat16 plus(core::BFloat16 a, core::BFloat16 b) {
   return core::to_bfloat16(to_float(a) + to_float(b));
 }
 
+/// The two do not overlap, which lets the compiler add several elements at once.
+template <class T>
+void add_to(T* __restrict sums, const T* __restrict values, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) sums[i] = plus(sums[i], values[i]);
+}
+
 template <class T>
 void sum(std::span<const void* const> values, void* out, int64_t count) {
   constexpr int64_t kBlock = 256;
@@ -28,7 +34,11 @@ void sum(std::span<const void* const> values, void* out, int64_t count) {
   if (values.size() == 2) {
     const T* a = static_cast<const T*>(values[0]);
     const T* b = static_cast<const T*>(values[1]);
-    for (int64_t i = 0; i < count; ++i) result[i] = plus(a[i], b[i]);
+    if (result == a || result == b) {
+      add_to(result, result == a ? b : a, count);
+    } else {
+      for (int64_t i = 0; i < count; ++i) result[i] = plus(a[i], b[i]);
+    }
     return;
   }
   T sums[tree_depth(kMostRanks)][kBlock];
