@@ -25,11 +25,12 @@ bool is_of(const PhysicalDevice& device, std::string_view type) {
   return type.empty() || device.type == type;
 }
 
-/// A device's name within the cluster: every part set.
-DeviceSpec full_name(DeviceSpec spec) {
-  spec.job = "localhost";
+constexpr const char* kNoCluster = "localhost";  // The job of a process that is in none.
+
+DeviceSpec named(DeviceSpec spec, const std::string& job, int task) {
+  spec.job = job;
   spec.replica = 0;
-  spec.task = 0;
+  spec.task = task;
   return spec;
 }
 
@@ -60,6 +61,11 @@ void Inventory::reset() {
   search_ = {};
   discovered_ = false;
   in_use_ = false;
+  {
+    const std::lock_guard task_lock(task_mutex_);
+    job_ = kNoCluster;
+    task_ = 0;
+  }
   ++generation_;
   Entry cpu{.device = physical_cpu()};
   cpu.device.description.name = "/physical_device:CPU:0";
@@ -136,7 +142,7 @@ std::vector<config::LogicalDevice> Inventory::logical(std::string_view type) {
   for (const Logical& logical : logical_devices()) {
     const PhysicalDevice& device = logical.entry->device.description;
     if (!is_of(device, type)) continue;
-    result.push_back({logical.spec.str(), device.type, device.backend,
+    result.push_back({given_name(logical.spec).str(), device.type, device.backend,
                       logical.configuration.threads, logical.configuration.memory_limit,
                       device.name});
   }
@@ -206,8 +212,36 @@ DevicePtr Inventory::find(const DeviceSpec& spec, bool use) {
   in_use_ = in_use_ || use;
   for (const DevicePtr& device : create_devices()) {
     if (spec.matches(full_name(device->spec()))) return device;
+    if (spec.job == kNoCluster && spec.matches(named(device->spec(), kNoCluster, 0))) return device;
   }
   return nullptr;
+}
+
+void Inventory::set_task(const std::string& job, int task) {
+  const std::lock_guard lock(task_mutex_);
+  job_ = job;
+  task_ = task;
+}
+
+DeviceSpec Inventory::full_name(const DeviceSpec& spec) const {
+  const std::lock_guard lock(task_mutex_);
+  return named(spec, job_, task_);
+}
+
+DeviceSpec Inventory::given_name(const DeviceSpec& spec) const {
+  DeviceSpec full = full_name(spec);
+  if (full.job == kNoCluster) return spec;
+  full.replica.reset();
+  return full;
+}
+
+bool Inventory::is_own(const DeviceSpec& spec) const {
+  DeviceSpec place;
+  place.job = spec.job;
+  place.replica = spec.replica;
+  place.task = spec.task;
+  return place.matches(full_name({})) ||
+         (place.job == kNoCluster && place.matches(named({}, kNoCluster, 0)));
 }
 
 Inventory::Entry& Inventory::entry(const std::string& name) {

@@ -63,6 +63,15 @@ class Inventory {
   /// The first that matches, or null.
   DevicePtr find(const DeviceSpec& spec, bool use);
 
+  /// See device/task.h.
+  void set_task(const std::string& job, int task);
+  /// A device's name within the cluster: every part set.
+  DeviceSpec full_name(const DeviceSpec& spec) const;
+  /// The name that users are told: with job and task where this process is in a cluster.
+  DeviceSpec given_name(const DeviceSpec& spec) const;
+  /// False where the job or the task of a name is another one's.
+  bool is_own(const DeviceSpec& spec) const;
+
   void reset();
   uint64_t generation() const { return generation_; }
 
@@ -98,6 +107,10 @@ class Inventory {
   bool discovered_ = false;  // The backends have been asked what there is.
   bool in_use_ = false;
   std::atomic<uint64_t> generation_{1};
+
+  mutable std::mutex task_mutex_;  // Guards the two below.
+  std::string job_;
+  int task_ = 0;
 };
 
 }  // namespace tandem::devices

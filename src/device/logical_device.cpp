@@ -9,6 +9,7 @@
 #include "device/inventory.h"
 #include "device/placement_log.h"
 #include "device/settings.h"
+#include "device/task.h"
 #include "tandem/error.h"
 
 namespace tandem::devices {
@@ -54,6 +55,12 @@ std::vector<DevicePtr> all_devices() { return Inventory::instance().devices(fals
 
 DevicePtr find_device(const DeviceSpec& spec) {
   if (DevicePtr found = Inventory::instance().find(spec, true)) return found;
+  if (is_of_another_task(spec)) {
+    throw NotFound(
+        fmt::format("device '{}' is another task's, and this process is {}; each task's process "
+                    "uses its own devices, which are {}",
+                    spec.str(), own_task(), device_names()));
+  }
   throw NotFound(
       fmt::format("device '{}' does not exist; the devices are {}", spec.str(), device_names()));
 }

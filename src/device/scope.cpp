@@ -9,6 +9,7 @@
 
 #include "device/inventory.h"
 #include "device/settings.h"
+#include "device/task.h"
 #include "tandem/device.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
@@ -92,7 +93,8 @@ const DevicePtr* scope_device() {
 
 bool scope_device_is_missing() {
   if (scopes.open.empty() || scopes.open.back().device) return false;
-  return Inventory::instance().find(scopes.open.back().spec, true) == nullptr;
+  const DeviceSpec& spec = scopes.open.back().spec;
+  return Inventory::instance().find(spec, true) == nullptr && !is_of_another_task(spec);
 }
 
 }  // namespace devices

@@ -9,7 +9,8 @@ namespace tandem::devices {
 /// host. Throws FailedPrecondition when a scope was left out of order.
 const DevicePtr* scope_device();
 
-/// True when the scope of this thread names a device that does not exist.
+/// True when the scope of this thread names a device of this process that does not exist. Another
+/// task's is an error, also with soft placement.
 bool scope_device_is_missing();
 
 }  // namespace tandem::devices

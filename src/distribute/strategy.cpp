@@ -8,6 +8,7 @@
 #include <numeric>
 #include <set>
 
+#include "device/task.h"
 #include "distribute/context.h"
 #include "distribute/strategy_body.h"
 #include "execution/pipeline/pipeline.h"
@@ -101,7 +102,7 @@ const std::string& Strategy::name() const { return body_->name(); }
 
 std::vector<std::string> Strategy::devices() const {
   std::vector<std::string> names;
-  for (const auto& device : body_->devices()) names.push_back(device->name());
+  for (const auto& device : body_->devices()) names.push_back(devices::full_name(*device));
   return names;
 }
 
@@ -114,8 +115,8 @@ std::string Strategy::explain() const {
   for (int r = 0; r < replicas.local(); ++r) {
     const devices::Device& device = *replicas.devices[static_cast<size_t>(r)];
     const int threads = replicas.single_threaded ? 1 : device.threads();
-    text += fmt::format("  replica {} on {}, {} thread{}\n", replicas.first + r, device.name(),
-                        threads, threads == 1 ? "" : "s");
+    text += fmt::format("  replica {} on {}, {} thread{}\n", replicas.first + r,
+                        devices::full_name(device), threads, threads == 1 ? "" : "s");
   }
   if (const WorkerGroup* workers = body_->workers()) {
     text += fmt::format(

@@ -8,6 +8,7 @@
 
 #include "core/fork.h"
 #include "core/named_error.h"
+#include "device/task.h"
 #include "execution/queue_run.h"
 #include "graph/group_exchange.h"
 #include "runtime/random_calls.h"
@@ -149,7 +150,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
     replica.device = devices[r];
     replica.name = r < replicas->devices.size()
                        ? fmt::format("replica {} on {}", replicas->first + static_cast<int>(r),
-                                     devices[r]->name())
+                                     devices::full_name(*devices[r]))
                        : fmt::format("the variables on {}", devices[r]->name());
     replica.index = static_cast<int>(r);
     replica.step.replica = replicas->first + static_cast<int>(r);

@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "device/logical_device.h"
+#include "device/scope.h"
+#include "device/task.h"
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
@@ -134,8 +136,35 @@ TEST_F(DeviceTest, TheDevicesOfThisProcessAreThoseOfTheLocalJob) {
   EXPECT_EQ(find("/job:localhost/gpu:0")->name(), "/device:GPU:0");
   EXPECT_EQ(find("/replica:0/task:0/cpu")->name(), "/device:CPU:0");
   for (const char* name : {"/job:worker/cpu:0", "/replica:1/cpu:0", "/task:1/cpu:0"}) {
-    EXPECT_TRUE(throws<NotFound>([&] { find(name); }, {"does not exist"})) << name;
+    EXPECT_TRUE(throws<NotFound>([&] { find(name); },
+                                 {"is another task's, and this process is /job:localhost/task:0"}))
+        << name;
   }
+}
+
+TEST_F(DeviceTest, InAClusterNamesCarryJobAndTask) {
+  set_task("worker", 1);
+  EXPECT_EQ(full_name(*find("/CPU:0")), "/job:worker/task:1/device:CPU:0");
+  EXPECT_EQ(config::list_logical_devices("CPU")[0].name, "/job:worker/task:1/device:CPU:0");
+  for (const char* name :
+       {"/job:worker/task:1/device:CPU:0", "/job:worker/replica:0/task:1/device:CPU:0",
+        "/task:1/cpu:0", "/job:worker", "/cpu:0", "/job:localhost/replica:0/task:0/device:CPU:0"}) {
+    EXPECT_EQ(find(name), find("/CPU:0")) << name;
+  }
+  for (const char* name : {"/job:worker/task:0/device:CPU:0", "/job:ps/cpu:0", "/task:0/cpu:0"}) {
+    EXPECT_TRUE(throws<NotFound>([&] { find(name); },
+                                 {"'" + DeviceSpec::parse(name).str() + "' is another task's",
+                                  "this process is /job:worker/task:1"}))
+        << name;
+  }
+  EXPECT_TRUE(throws<NotFound>([] { find("/job:worker/task:1/cpu:7"); }, {"does not exist"}));
+}
+
+TEST_F(DeviceTest, SoftPlacementDoesNotStandInForAnotherTask) {
+  set_task("worker", 1);
+  config::set_soft_device_placement(true);
+  const auto scope = device("/job:worker/task:0/cpu:0");
+  EXPECT_TRUE(throws<NotFound>([] { scope_device(); }, {"/job:worker/task:0"}));
 }
 
 TEST_F(DeviceTest, AnUnknownDeviceIsNotFoundAndTheDevicesThatExistAreListed) {
