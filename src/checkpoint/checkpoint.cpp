@@ -14,6 +14,7 @@
 #include "checkpoint/state_file.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::train {
 namespace {
@@ -92,7 +93,7 @@ Checkpoint::Checkpoint(const Trackable& root) : root_(root), counter_(new_counte
 int64_t Checkpoint::save_counter() const { return counter_.save(); }
 
 void Checkpoint::write(const std::filesystem::path& path) const {
-  checkpoint::gather_parts(variables_in(root_));
+  const checkpoint::GatheredParts gathered(variables_in(root_));
   if (!checkpoint::is_writer()) return;
   try {
     checkpoint::save_objects(root_, path);
@@ -111,7 +112,7 @@ std::filesystem::path Checkpoint::save_and_keep(const std::filesystem::path& pre
   counter_.restore(former + 1);
   try {
     std::filesystem::path path = fmt::format("{}-{}", prefix.string(), former + 1);
-    checkpoint::gather_parts(variables_in(root_));
+    const checkpoint::GatheredParts gathered(variables_in(root_));
     if (!checkpoint::is_writer()) return path;
     checkpoint::save_objects(root_, path);
     checkpoint::enter_checkpoint(path, most);
@@ -145,6 +146,7 @@ CheckpointStatus Checkpoint::restore(const std::optional<std::filesystem::path>&
     status = restore_here(files.prefix(), {});
   });
   status.path_ = chosen;
+  release_parts_of_others();
   return status;
 }
 

@@ -70,21 +70,31 @@ bool is_writer() {
   return !group || group->rank() == 0;
 }
 
-void gather_parts(const std::vector<Variable>& variables) {
+/// Slots go to all one after another, and those who do not write give each back at once: nobody but
+/// the writer ever holds more than one as a whole.
+GatheredParts::GatheredParts(const std::vector<Variable>& variables) {
   const auto group = processes();
   if (!group) return;
-  std::vector<op::Piece> pieces;
   for (const Variable& variable : variables) {
     const StoreRange& range = variable.body()->range;
     if (!is_in_parts(range)) continue;
+    has_parts_ = true;
     range.block->wait_for_devices();
     range.block->settle_loans();
-    pieces.push_back(
-        {range.data(*range.block->components()[0]->device()), range.count, range.block->dtype()});
+    const op::Piece piece{range.data(*range.block->components()[0]->device()), range.count,
+                          range.block->dtype()};
+    group->run({.kind = op::ExchangeKind::gather_parts,
+                .pieces = {&piece, 1},
+                .name = "slots of a checkpoint"});
+    if (!is_writer()) release_parts_of_others();
   }
-  if (pieces.empty()) return;
-  group->run(
-      {.kind = op::ExchangeKind::gather_parts, .pieces = pieces, .name = "slots of a checkpoint"});
+}
+
+GatheredParts::~GatheredParts() {
+  try {
+    if (has_parts_) release_parts_of_others();
+  } catch (const Error&) {  // A device's, which whoever uses it next hears of.
+  }
 }
 
 void send_files(op::Group& group, const std::filesystem::path& prefix) {

@@ -22,9 +22,18 @@ std::shared_ptr<op::Group> processes();
 /// True where this process writes files.
 bool is_writer();
 
-/// Makes slots whole of which each process keeps a part, on all processes. To be called by all
-/// before these variables are saved; where there are none, nobody waits.
-void gather_parts(const std::vector<Variable>& variables);
+/// While it lives, slots of which each process keeps a part are whole with the one that writes. To
+/// be made by all before these variables are saved; where there are none, nobody waits.
+class GatheredParts {
+ public:
+  explicit GatheredParts(const std::vector<Variable>& variables);
+  ~GatheredParts();
+  GatheredParts(const GatheredParts&) = delete;
+  GatheredParts& operator=(const GatheredParts&) = delete;
+
+ private:
+  bool has_parts_ = false;
+};
 
 /// The files of the checkpoint `prefix`, given out by the chief.
 void send_files(op::Group& group, const std::filesystem::path& prefix);

@@ -68,6 +68,14 @@ void register_collectives(op::Registry& registry) {
                   .is_collective = true,
                   .writes_peers = true});
   }
+  // The sum of the squares of a replica's share of this process's part. Only ever made by a pass.
+  registry.add({.name = "square_sum_of_part",
+                .infer = [](const op::Signature& s) -> op::TensorTypes {
+                  return {{s.inputs[0].dtype, Shape{}}};
+                },
+                .split = op::split_none,
+                .no_gradient = true,
+                .depends_on_run = true});
   // Every process's part of some variables goes to all. Only ever made by a pass.
   registry.add({.name = "exchange_gather",
                 .infer = [](const op::Signature&) -> op::TensorTypes { return {}; },

@@ -8,10 +8,15 @@
 #include "op/update.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
+#include "tandem/providers.h"
 #include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
 namespace {
+
+bool is_in_host_memory(const StoreBlock& block) {
+  return block.components().size() == 1 && block.components()[0]->device()->works_on_threads();
+}
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -29,6 +34,7 @@ std::string fingerprint_of(const graph::ConcreteFunction& concrete, int64_t glob
   text += fmt::format("function({})\n", listed(concrete.arguments));
   text += fmt::format("global batch of {} rows\n", global_rows);
   text += fmt::format("{} replicas\n", program.runners().all);
+  text += fmt::format("provider table {:016x}\n", providers::table_hash());
   for (const graph::Value& value : graph.values) {
     if (value.source != graph::Value::Source::range) continue;
     text += fmt::format("variable {} {}\n", value.range.name(), value.type.str());
@@ -80,6 +86,7 @@ void WorkerGroup::compare(const graph::ConcreteFunction& concrete, int64_t globa
 
 void WorkerGroup::take_first_values(const graph::Graph& graph) {
   std::vector<op::Piece> pieces;
+  std::vector<std::pair<StoreRange, Tensor>> elsewhere;  // Variables of GPUs, on their way.
   std::string name;
   for (const graph::Value& value : graph.values) {
     if (value.source != graph::Value::Source::range || !value.range.is_same_for_all()) continue;
@@ -89,17 +96,25 @@ void WorkerGroup::take_first_values(const graph::Graph& graph) {
     known = range.block;
     range.block->wait_for_devices();
     range.block->settle_loans();
-    const devices::Device& device = *range.block->components()[0]->device();
-    pieces.push_back({range.data(device), range.count, range.block->dtype()});
     if (name.empty()) name = fmt::format("first values of {}", range.name());
+    void* data = nullptr;
+    if (is_in_host_memory(*range.block)) {
+      data = range.data(*range.block->devices()[0]);
+    } else {
+      elsewhere.emplace_back(
+          range, on_device(read_range(range, Shape{range.count}), devices::host_device()));
+      data = elsewhere.back().second.body()->data();
+    }
+    pieces.push_back({data, range.count, range.block->dtype()});
   }
   if (pieces.empty()) return;
   group_->run({.kind = op::ExchangeKind::broadcast, .pieces = pieces, .name = name});
+  for (const auto& [range, value] : elsewhere) write_range(range, value);
 }
 
-/// Slots that the program updates in parts are whole again only where processes gather them. No
-/// other program may update them whole.
-void WorkerGroup::note_parts(const graph::Graph& graph) {
+/// Of slots that the program updates in parts each process keeps its own part; they are whole again
+/// only where processes gather them. No other program may update them whole.
+void WorkerGroup::note_parts(const graph::Graph& graph) const {
   const std::set<graph::ValueId> in_parts = graph::variables_in_parts(graph);
   for (const graph::Node& node : graph.nodes) {
     if (!node.op().is_update) continue;
@@ -108,7 +123,8 @@ void WorkerGroup::note_parts(const graph::Graph& graph) {
       for (size_t k = 0; k < layout.slots_each(); ++k) {
         const StoreRange& slot = graph.at(node.ranges[layout.slot(v, k)]).range;
         if (graph::is_update_in_parts(node, in_parts)) {
-          note_in_parts(slot);
+          const op::PartRange part = op::part_of_piece(slot.count, rank(), size());
+          note_in_parts(slot, part.begin, part.end);
         } else if (is_in_parts(slot)) {
           throw FailedPrecondition(fmt::format(
               "run: {} is held in parts, since a function before this one updates it so; this one "
@@ -118,6 +134,7 @@ void WorkerGroup::note_parts(const graph::Graph& graph) {
       }
     }
   }
+  release_parts_of_others();
 }
 
 void WorkerGroup::take_random_state() const {

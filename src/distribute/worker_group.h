@@ -51,7 +51,7 @@ class WorkerGroup {
  private:
   void compare(const graph::ConcreteFunction& concrete, int64_t global_rows) const;
   void take_first_values(const graph::Graph& graph);
-  static void note_parts(const graph::Graph& graph);
+  void note_parts(const graph::Graph& graph) const;
 
   const std::shared_ptr<op::Group> group_;
   const std::shared_ptr<graph::Agreement> agreement_;

@@ -63,6 +63,8 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
 
 Runners runners_of(const Replicas& replicas) {
   Runners runners{replicas.local(), replicas.count(), replicas.group, replicas.agreement};
+  runners.first = replicas.first;
+  runners.single_threaded = replicas.single_threaded;
   runners.bucket_bytes = replicas.bucket_bytes;
   return runners;
 }

@@ -18,6 +18,8 @@ struct Runners {
 
   int local;                         ///< The replicas of this process,
   int all;                           ///< and of all processes.
+  int first = 0;                     ///< The number of this process's first replica among all.
+  bool single_threaded = false;      ///< Each replica is one thread, so that bits are reproducible.
   std::shared_ptr<op::Group> group;  ///< The processes; null: this one alone.
   /// What rides along with the last sum of a run; null: nothing.
   std::shared_ptr<Agreement> agreement;

@@ -1,6 +1,10 @@
 #include "tensor/shared_stores.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cstdint>
 #include <mutex>
 #include <vector>
 
@@ -14,25 +18,67 @@ std::vector<std::weak_ptr<Store>>& stores() {
   return *stores;
 }
 
-std::vector<std::pair<std::weak_ptr<StoreBlock>, int64_t>>& parts() {
-  static auto* parts = new std::vector<std::pair<std::weak_ptr<StoreBlock>, int64_t>>;
+/// A variable of which this process keeps the elements from `begin` to `end`.
+struct KeptPart {
+  std::weak_ptr<StoreBlock> block;
+  int64_t offset;
+  int64_t count;
+  int64_t begin;
+  int64_t end;
+};
+
+std::vector<KeptPart>& parts() {
+  static auto* parts = new std::vector<KeptPart>;
   return *parts;
+}
+
+/// Whole pages alone can be given back. They read as zeros afterwards.
+void release_pages(char* begin, char* end) {
+  static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
+  const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
+  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+void release_others(StoreBlock& block, const KeptPart& part) {
+  block.wait_for_devices();
+  block.settle_loans();
+  const size_t element = size_of(block.dtype());
+  for (const std::shared_ptr<Buffer>& component : block.components()) {
+    if (!component->device()->works_on_threads()) continue;
+    const auto at = [&](int64_t i) {
+      return static_cast<char*>(component->data()) + static_cast<size_t>(part.offset + i) * element;
+    };
+    release_pages(at(0), at(part.begin));
+    release_pages(at(part.end), at(part.count));
+  }
 }
 
 }  // namespace
 
-void note_in_parts(const StoreRange& range) {
+void note_in_parts(const StoreRange& range, int64_t begin, int64_t end) {
   if (is_in_parts(range)) return;
   const std::lock_guard lock(mutex);
-  std::erase_if(parts(), [](const auto& known) { return known.first.expired(); });
-  parts().emplace_back(range.block, range.offset);
+  std::erase_if(parts(), [](const KeptPart& known) { return known.block.expired(); });
+  parts().push_back({range.block, range.offset, range.count, begin, end});
 }
 
 bool is_in_parts(const StoreRange& range) {
   const std::lock_guard lock(mutex);
-  return std::ranges::any_of(parts(), [&](const auto& known) {
-    return known.second == range.offset && known.first.lock() == range.block;
+  return std::ranges::any_of(parts(), [&](const KeptPart& known) {
+    return known.offset == range.offset && known.block.lock() == range.block;
   });
+}
+
+void release_parts_of_others() {
+  std::vector<KeptPart> all;
+  {
+    const std::lock_guard lock(mutex);
+    all = parts();
+  }
+  for (const KeptPart& part : all) {
+    if (const auto block = part.block.lock()) release_others(*block, part);
+  }
 }
 
 void note_shared(const std::shared_ptr<Store>& store) {

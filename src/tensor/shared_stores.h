@@ -13,9 +13,14 @@ void note_shared(const std::shared_ptr<Store>& store);
 
 bool is_shared(const std::shared_ptr<Store>& store);
 
-/// Of the variable that is `range`, an optimizer's slot, each process keeps the part that it
-/// updates; the rest is as it was.
-void note_in_parts(const StoreRange& range);
+/// Of the variable that is `range`, an optimizer's slot, this process keeps the elements that it
+/// updates, from `begin` to `end`; other processes keep the rest.
+void note_in_parts(const StoreRange& range, int64_t begin, int64_t end);
 bool is_in_parts(const StoreRange& range);
+
+/// Gives the memory of what other processes keep back to the system, so that a slot takes memory
+/// once over all processes. Its values are zero from then on, until somebody writes them. It is
+/// called whenever such slots may have become whole.
+void release_parts_of_others();
 
 }  // namespace tandem

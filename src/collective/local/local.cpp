@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "collective/tree.h"
+#include "op/group.h"
 #include "op/registry.h"
 
 namespace tandem::collective::local {
@@ -125,6 +126,44 @@ op::ExecutablePtr prepare_spread_local(const Signature& signature) {
   });
 }
 
+/// In float64, whatever the elements are.
+template <class T>
+double square_sum(const T* values, int64_t count) {
+  constexpr int64_t kLanes = 8;  // So many sums run side by side.
+  double sums[kLanes] = {};
+  int64_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) {
+    for (int64_t k = 0; k < kLanes; ++k) {
+      const auto value = static_cast<double>(values[i + k]);
+      sums[k] += value * value;
+    }
+  }
+  for (; i < count; ++i) sums[0] += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+  double sum = 0;
+  for (const double lane : sums) sum += lane;
+  return sum;
+}
+
+/// Of this process's part each of its replicas takes an equal share.
+template <class T>
+op::ExecutablePtr prepare_square_sum_of_part(const Signature& signature) {
+  const auto number = [&](const char* name) {
+    return static_cast<int>(signature.attrs.get<int64_t>(name));
+  };
+  const int64_t count = signature.inputs[0].shape.total_extent();
+  const op::PartRange part = op::part_of_piece(count, number("rank"), number("size"));
+  const int64_t first = number("first");
+  const int64_t replicas = number("replicas");
+  return op::executable([part, first, replicas](const Launch& launch) {
+    if (launch.part != 0) return;
+    const int64_t own = launch.step->replica - first;
+    const int64_t elements = part.end - part.begin;
+    const int64_t begin = part.begin + elements * own / replicas;
+    const int64_t end = part.begin + elements * (own + 1) / replicas;
+    *launch.out<T>(0) = static_cast<T>(square_sum(launch.in<T>(0) + begin, end - begin));
+  });
+}
+
 template <class T>
 void register_for(op::BackendKernels& kernels) {
   const std::vector<DType> dtype{dtype_of<T>};
@@ -152,6 +191,10 @@ void register_kernels(op::BackendKernels& kernels) {
       if (launch.part == 0) *launch.out<double>(0) = static_cast<double>(launch.step->global_rows);
     });
   });
+  kernels.add("square_sum_of_part", {DType::float32},
+              [](const Signature& s, int) { return prepare_square_sum_of_part<float>(s); });
+  kernels.add("square_sum_of_part", {DType::float64},
+              [](const Signature& s, int) { return prepare_square_sum_of_part<double>(s); });
   register_for<float>(kernels);
   register_for<double>(kernels);
   register_for<int32_t>(kernels);

@@ -30,46 +30,19 @@
 
 #include "graph/exchange_depths.h"
 #include "graph/passes/passes.h"
-#include "graph/uses.h"
+#include "graph/passes/summed_gradients.h"
 #include "op/registry.h"
 #include "op/update.h"
 
 namespace tandem::graph {
 namespace {
 
-/// The values that updates use as gradients, and nobody else at all.
-class Gradients {
- public:
-  explicit Gradients(const Graph& graph) : is_gradient_(graph.values.size(), false) {
-    const Uses uses(graph);
-    for (ValueId value : graph.values.ids()) {
-      is_gradient_[value] =
-          graph.at(value).source == Value::Source::node && uses.is_used(value) &&
-          std::ranges::all_of(uses.of(value), [&](const Use& use) {
-            return !use.is_result() && use.value == value && is_of(graph.nodes[use.call], value);
-          });
-    }
-  }
-
-  bool contains(ValueId value) const { return is_gradient_[value]; }
-
- private:
-  static bool is_of(const Node& node, ValueId value) {
-    if (!node.op().is_update) return false;
-    const op::UpdateLayout layout(node.signature);
-    return std::ranges::count(layout.gradients(node.inputs), value) == 1 &&
-           std::ranges::count(node.inputs, value) == 1;
-  }
-
-  ValueMap<bool> is_gradient_;
-};
-
 /// One value that replicas sum, or have from the first.
 struct Met {
   ValueId input;
   ValueId output;
   size_t computed;  ///< How many of the calls so far are before it is there.
-  bool is_updated;  ///< An update alone uses the sum, as a gradient.
+  bool is_updated;  ///< Updates use the sum, as a gradient, and norms of parts; nobody else does.
 };
 using MetValues = std::vector<Met>;
 
@@ -86,6 +59,7 @@ class Merger {
     if (has_parts) {
       add_update_in_parts(node);
     } else {
+      note_parts(node);
       nodes_.push_back(std::move(node));
     }
   }
@@ -139,6 +113,14 @@ class Merger {
     }
     whole.insert(whole.end(), open.begin(), open.end());
     return buckets;
+  }
+
+  /// What is made of a sum element by element is there in parts where the sum is.
+  void note_parts(const Node& node) {
+    const bool has_parts = std::ranges::any_of(node.inputs, [&](ValueId input) {
+      return in_parts_.contains(input) && maps_elements_of(graph_, node, input);
+    });
+    if (has_parts) in_parts_.insert(node.outputs[0]);
   }
 
   /// An update of which some gradients are there in parts: those of other variables first, as they
@@ -305,7 +287,7 @@ class Merger {
   const int local_;
   const size_t bucket_bytes_;
   std::vector<Node> nodes_;
-  std::set<ValueId> in_parts_;  // Sums of which this process has a part.
+  std::set<ValueId> in_parts_;  // Sums, and what they become, of which this process has a part.
   int64_t started_ = 0;         // Buckets are numbered over the whole program.
   int64_t finished_ = 0;
 };
@@ -314,7 +296,7 @@ class Merger {
 
 void merge_collectives(Graph& graph, const Runners& runners) {
   const ExchangeDepths depths(graph);
-  const Gradients gradients(graph);
+  const SummedGradients gradients(graph, SummedGradients::WithNorms::no);
   Merger merger(graph, runners.local, runners.bucket_bytes);
   for (int depth = 0; depth <= depths.most(); ++depth) {
     std::vector<Node> collectives;

@@ -26,7 +26,10 @@ void make_smaller(Graph& graph) {
 void optimize(Graph& graph, const Runners& runners) {
   make_smaller(graph);
   if (runners.all > 1) drop_needless_collectives(graph, runners.all);
-  if (runners.group) merge_collectives(graph, runners);
+  if (runners.group) {
+    take_norms_of_parts(graph, runners);
+    merge_collectives(graph, runners);
+  }
   alias_reshapes(graph);
   // Calls are fused before reads are elided: a call that moves down past an assign must not read
   // what that wrote.
@@ -60,7 +63,8 @@ std::span<const char* const> ops_of_passes() {
                                          "exchange_finish",
                                          "exchange_gather",
                                          "exchange_broadcast",
-                                         "spread_local"};
+                                         "spread_local",
+                                         "square_sum_of_part"};
   return kOps;
 }
 

@@ -64,6 +64,10 @@ void shard_updates(Graph& graph);
 /// and the mean of it over `all` replicas, is the value.
 void drop_needless_collectives(Graph& graph, int all);
 
+/// Where processes will have sums of gradients in parts, norms of gradients are summed over the
+/// parts.
+void take_norms_of_parts(Graph& graph, const Runners& runners);
+
 /// Where replicas of several processes run together, collectives become sums within each process
 /// and exchanges between the processes, as few as the values' dependencies allow; of large ones
 /// there are more, which go on while gradients are computed.
