@@ -3,9 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <sstream>
 
 #include "cluster/join.h"
+#include "device/task.h"
 #include "distribute/agreement_word.h"
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
@@ -26,12 +28,11 @@ graph::Replicas own_replicas(const MultiWorkerOptions& options, int workers) {
   }
   graph::Replicas replicas{.devices = devices_for(kName, options.devices), .owner = next_owner()};
   replicas.bucket_bytes = static_cast<size_t>(options.communication.bucket_bytes);
-  for (const devices::DevicePtr& device : replicas.devices) {
-    if (workers == 1 || device->works_on_threads()) continue;
-    throw Unimplemented(
-        fmt::format("{}: a replica on {}; between processes, replicas on CPUs are accepted", kName,
-                    device->name()));
-  }
+  // What GPUs sum goes through the host's memory as a whole, and each of them updates all.
+  const bool has_gpu = std::ranges::any_of(replicas.devices, [](const devices::DevicePtr& device) {
+    return !device->works_on_threads();
+  });
+  if (has_gpu) replicas.bucket_bytes = std::numeric_limits<size_t>::max();
   if (!options.reproducible_shards) return replicas;
   const int shards = *options.reproducible_shards;
   if (shards % workers != 0 || shards / workers < replicas.local()) {
@@ -121,6 +122,7 @@ std::shared_ptr<op::Group> join_group(const MultiWorkerOptions& options) {
       options.cluster_resolver ? cluster::cluster_from_resolver(*options.cluster_resolver)
                                : cluster::cluster_from_environment();
   if (!found) return nullptr;
+  if (found->size > 1) devices::set_task(found->job, found->task);
   cluster::JoinOptions join;
   join.transport = options.communication.transport;
   join.timeout = exchange_timeout(options.communication);

@@ -9,6 +9,7 @@
 
 #include "execution/device_edges.h"
 #include "execution/reduction_choice.h"
+#include "graph/group_exchange.h"
 #include "graph/uses.h"
 #include "op/update.h"
 #include "tandem/error.h"
@@ -30,7 +31,7 @@ class CrossDevicePlanner {
         uses_(graph_),
         replicas_(replicas),
         library_(library_sums(replicas)) {
-    plan_.replicas = replicas.count();
+    plan_.replicas = replicas.local();
     for (const devices::DevicePtr& device : replicas.devices) add_rank(device);
     if (replicas.central) {
       const auto central =
@@ -52,7 +53,7 @@ class CrossDevicePlanner {
       if (node.op().is_collective) {
         cut(i);
         begin_ = i + 1;
-        node.op().name == "broadcast" ? broadcast(node) : sum(i);
+        meet(i);
       } else if (node.op().writes_ranges && !writes_own_value(node)) {
         write(i);
       }
@@ -159,6 +160,33 @@ class CrossDevicePlanner {
     for (Pending& pending : pending_) moves.push_back(std::move(pending.move));
     pending_.clear();
     add_moves(std::move(moves));
+  }
+
+  /// Replicas meet in instruction `i`.
+  void meet(size_t i) {
+    const Node& node = instructions()[i].node;
+    if (is_group_exchange(node)) {
+      plan_.supersteps.push_back({.exchange = i});
+    } else if (node.op().name == "reduce_local") {
+      sum_for_first(i);
+    } else if (node.op().name == "broadcast" || node.op().name == "spread_local") {
+      broadcast(node);
+    } else {
+      sum(i);
+    }
+  }
+
+  /// The first replica gets the sum, for an exchange with other processes.
+  void sum_for_first(size_t i) {
+    const Node& node = instructions()[i].node;
+    Sum sum{.instruction = i};
+    int64_t elements = 0;
+    for (size_t k = 0; k < node.inputs.size(); ++k) {
+      elements += count(node.inputs[k]);
+      sum.operands.push_back(k);
+    }
+    sum.pieces.push_back({plan_.participant_of[0], 0, elements, {0}});
+    plan_.supersteps.push_back({.sums = {std::move(sum)}});
   }
 
   void broadcast(const Node& node) {

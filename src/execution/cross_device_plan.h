@@ -3,6 +3,7 @@
 /// and list of devices; nothing in it depends on the number of rows.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,8 +51,9 @@ struct Sum {
 };
 
 /// What happens between two meetings of all participants (the word is that of bulk synchronous
-/// programs: Valiant 1990). Exactly one of the three: a stretch of instructions that all
-/// participants run on their own, sums, or moves. Between two supersteps the participants wait for
+/// programs: Valiant 1990). Exactly one of the four: a stretch of instructions that all
+/// participants run on their own, sums, moves, or an exchange of the first replica's values with
+/// other processes. Between two supersteps the participants wait for
 /// each other, except behind early sums: those of a bucket of gradients, which lie still until the
 /// update. They begin when the last of these gradients is there, and go on beside the backward
 /// pass.
@@ -61,12 +63,13 @@ struct Superstep {
   std::vector<Sum> sums{};
   std::vector<Move> moves{};
   bool early = false;
+  std::optional<size_t> exchange{};  ///< The instruction that exchanges with other processes.
 
   bool computes() const { return begin < end; }
 };
 
 struct CrossDevicePlan {
-  int replicas = 0;
+  int replicas = 0;  ///< Those of this process.
   std::vector<Participant> participants;
   std::vector<int> participant_of;  ///< By rank.
   std::vector<Superstep> supersteps;

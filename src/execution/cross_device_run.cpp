@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
+#include <numeric>
 
 #include "core/named_error.h"
+#include "device/transfer.h"
 #include "profile/span.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -109,7 +112,7 @@ void CrossDeviceRun::run(const std::shared_ptr<const void>& owner,
     for (ActiveParticipant& active : active_) active.done = active.exchanged = {};
     for (BoundReplica& rank : ranks_) {
       if (rank.device->works_on_threads()) continue;
-      active_of(rank.step.replica).submit([&] { issue_step(rank); });
+      active_of(rank.index).submit([&] { issue_step(rank); });
     }
     run_supersteps(owner);
     for (ActiveParticipant& active : active_) {
@@ -144,6 +147,9 @@ void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
     if (superstep.computes()) {
       compute(owner, superstep);
       if (has_teams_ && meets_) meet();
+    } else if (superstep.exchange) {
+      wait();
+      exchange(*superstep.exchange);
     } else if (superstep.sums.empty()) {
       if (!has_teams_) meet();
       move(owner, superstep.moves);
@@ -286,6 +292,41 @@ void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
             [&] { make_move(move, rank, program_.graph(), ranks_, owner, from); });
       }
     }
+  }
+}
+
+/// The values of the first replica go through the host's memory to other processes, and theirs come
+/// back. All participants have arrived.
+void CrossDeviceRun::exchange(size_t instruction) {
+  const BoundReplica& first = ranks_[0];
+  const Node& node = program_.instructions()[instruction].node;
+  const profile::Span reducing(node.op().name.c_str(), profile::Activity::reduce);
+  std::vector<std::vector<char>>& hosted = hosted_[instruction];
+  hosted.resize(node.inputs.size());
+  std::vector<void*> addresses(2 * hosted.size());
+  std::vector<int> operands(addresses.size());
+  for (size_t k = 0; k < hosted.size(); ++k) {
+    hosted[k].resize(program_.graph().at(node.inputs[k]).type.bytes());
+    char* to = hosted[k].data();
+    devices::read_in_chunks(*first.device, first.address_of(node.inputs[k]), hosted[k].size(),
+                            [&](const char* chunk, size_t bytes) {
+                              std::memcpy(to, chunk, bytes);
+                              to += bytes;
+                            });
+    addresses[k] = addresses[hosted.size() + k] = hosted[k].data();
+  }
+  std::iota(operands.begin(), operands.end(), 0);
+  op::Launch launch = launch_of(program_, first, instruction);
+  launch.addresses = addresses.data();
+  launch.operands = operands.data();
+  first.current->plan->executables[instruction]->run(launch);
+  for (size_t k = 0; k < hosted.size(); ++k) {
+    const char* from = hosted[k].data();
+    devices::write_in_chunks(*first.device, first.address_of(node.outputs[k]), hosted[k].size(),
+                             [&](char* chunk, size_t bytes) {
+                               std::memcpy(chunk, from, bytes);
+                               from += bytes;
+                             });
   }
 }
 

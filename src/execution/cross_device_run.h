@@ -82,6 +82,7 @@ class CrossDeviceRun {
   void begin_library_sums(size_t superstep);
   void await_sums();
   void move(const std::shared_ptr<const void>& owner, const std::vector<Move>& moves);
+  void exchange(size_t instruction);
   void meet();
   void wait();
   void settle(const std::shared_ptr<const void>& owner, std::exception_ptr error);
@@ -99,6 +100,8 @@ class CrossDeviceRun {
   std::shared_ptr<collective::DeviceGroup> group_;     // Its devices, once it has summed.
   std::vector<devices::Event> computed_;               // The participants' `done`,
   std::vector<devices::Event> summed_;                 // and their `exchanged`.
+  // The operands of exchanges with other processes, by instruction, on their way.
+  std::map<size_t, std::vector<std::vector<char>>> hosted_;
   bool meets_ = false;                                 // Some superstep is a cut.
   bool has_teams_ = false;                             // CPUs take part.
   bool repairs_first_ = false;
