@@ -15,6 +15,7 @@
 
 #include "tandem/cross_device_reduction.h"
 #include "tandem/distributed_dataset.h"
+#include "tandem/distributed_profile.h"
 #include "tandem/per_replica.h"
 #include "tandem/replica_context.h"
 #include "tandem/strategy.h"

@@ -31,16 +31,34 @@ class TANDEM_API DistributedDataset {
     int64_t position() const { return elements_.position(); }
     std::string save() const { return elements_.save(); }
 
+    /// The rows of the last element, those of all replicas of all processes.
+    int64_t rows() const { return rows_; }
+
+    /// For the library's own use. Where the data are each process's own, one more than the rows
+    /// that this one has for the next element, or 0 at its end; processes that hear this of each
+    /// other before they call next() need not meet in it.
+    int64_t next_rows();
+    void hear_rows(std::vector<int64_t> of_all) { heard_ = std::move(of_all); }
+
    private:
     friend class DistributedDataset;
+    /// What the replicas of this process have of an element: for each of its tensors a list.
+    struct OwnParts {
+      std::vector<Tensors> values;
+      int64_t said = 0;  // See next_rows().
+    };
+
     Iterator(Strategy strategy, data::Iterator elements, Dealing dealing)
         : strategy_(std::move(strategy)), elements_(std::move(elements)), dealing_(dealing) {}
     std::optional<PerReplicas> next_of_own();
-    bool take(std::vector<Tensors>& values);
+    OwnParts take();
     Strategy strategy_;
     data::Iterator elements_;
     Dealing dealing_;
     Tensors last_;  // What the last element was.
+    int64_t rows_ = 0;
+    std::optional<OwnParts> ahead_;  // What next() will return, where it was asked for its rows.
+    std::vector<int64_t> heard_;     // What all have said of the next element; empty: nothing.
   };
 
   Iterator iterator() const;
@@ -49,6 +67,14 @@ class TANDEM_API DistributedDataset {
   Iterator restore(std::string_view position) const;
   /// Steps of an epoch, or data::kInfinite or data::kUnknown.
   int64_t cardinality() const;
+
+  /// For the library's own use: whose batches they are, what they are made of, and the same with
+  /// a deadline for each.
+  const Strategy& strategy() const { return strategy_; }
+  std::string str() const { return dataset_.str(); }
+  DistributedDataset within_deadline() const {
+    return {strategy_, dataset_.within_deadline(), dealing_};
+  }
 
   class Steps;
   /// `for (const PerReplicas& batch : dataset)`: the next epoch.

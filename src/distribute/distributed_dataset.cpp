@@ -101,24 +101,27 @@ std::optional<PerReplicas> DistributedDataset::Iterator::next() {
   const std::optional<data::Element> element = elements_.next();
   if (!element) return std::nullopt;
   check_rows(*element);
-  if (elements_.batch_rows() < 0) return strategy_.split(*element);
+  const bool is_share = elements_.batch_rows() >= 0;
+  rows_ = is_share || element->empty() ? elements_.batch_rows() : (*element)[0].shape().extent(0);
+  if (!is_share) return strategy_.split(*element);
   PerReplicas step;
   for (const Tensor& tensor : *element) {
-    step.push_back(PerReplica::split_rows(tensor, strategy_.body().span(), elements_.batch_rows()));
+    step.push_back(PerReplica::split_rows(tensor, strategy_.body().span(), rows_));
   }
   return step;
 }
 
-/// Takes the next elements of this process's replicas. `values` are, for each tensor of an element,
-/// the part of each replica. False where the data set has ended: the parts are then empty.
-bool DistributedDataset::Iterator::take(std::vector<Tensors>& values) {
+/// Takes the next elements of this process's replicas. Where the data set has ended the parts are
+/// empty.
+DistributedDataset::Iterator::OwnParts DistributedDataset::Iterator::take() {
   const int replicas = strategy_.body().local_replicas();
   std::optional<data::Element> first = elements_.next();
   if (first) {
     check_rows(*first);
     last_ = *first;
   }
-  values.assign(last_.size(), {});
+  OwnParts parts;
+  parts.values.assign(last_.size(), {});
   for (int r = 0; r < replicas; ++r) {
     Tensors element;
     if (dealing_ == Dealing::process_batch) {
@@ -129,24 +132,30 @@ bool DistributedDataset::Iterator::take(std::vector<Tensors>& values) {
       const std::optional<data::Element> own = r == 0 || !first ? first : elements_.next();
       element = own ? *own : without_rows(last_);
     }
-    for (size_t i = 0; i < values.size(); ++i) values[i].push_back(element[i]);
+    for (size_t i = 0; i < parts.values.size(); ++i) parts.values[i].push_back(element[i]);
   }
-  return first.has_value();
+  if (!first) return parts;
+  parts.said = 1;
+  for (const Tensor& part : parts.values[0]) parts.said += part.shape().extent(0);
+  return parts;
+}
+
+int64_t DistributedDataset::Iterator::next_rows() {
+  if (dealing_ == Dealing::global_batch || strategy_.body().workers() == nullptr) return 0;
+  if (!ahead_) ahead_ = take();
+  return ahead_->said;
 }
 
 /// A step of elements that are this process's own. All processes go on until the data of each have
 /// ended.
 std::optional<PerReplicas> DistributedDataset::Iterator::next_of_own() {
-  std::vector<Tensors> values;
-  const bool has_more = take(values);
+  OwnParts parts = ahead_ ? std::move(*ahead_) : take();
+  ahead_.reset();
   BatchPlace place;
   if (const WorkerGroup* workers = strategy_.body().workers()) {
-    int64_t rows = 0;
-    if (has_more) {
-      for (const Tensor& part : values[0]) rows += part.shape().extent(0);
-    }
-    // A process whose data have ended says 0, others one more than their rows.
-    const std::vector<int64_t> all = workers->all_of(has_more ? rows + 1 : 0, "rows of the data");
+    const std::vector<int64_t> all =
+        heard_.empty() ? workers->all_of(parts.said, "rows of the data") : std::move(heard_);
+    heard_.clear();
     place.global_rows = 0;
     bool goes_on = false;
     for (size_t rank = 0; rank < all.size(); ++rank) {
@@ -156,16 +165,19 @@ std::optional<PerReplicas> DistributedDataset::Iterator::next_of_own() {
       place.global_rows += own;
     }
     if (!goes_on) return std::nullopt;
-    if (values.empty()) {
+    if (parts.values.empty()) {
       throw InvalidArgument(
           "distributed data set: this process has no element at all, and others have some; its "
           "replicas would not know what to compute on");
     }
-  } else if (!has_more) {
+    rows_ = place.global_rows;
+  } else if (parts.said == 0) {
     return std::nullopt;
+  } else {
+    rows_ = parts.said - 1;
   }
   PerReplicas step;
-  for (Tensors& list : values) step.emplace_back(std::move(list), place);
+  for (Tensors& list : parts.values) step.emplace_back(std::move(list), place);
   return step;
 }
 

@@ -167,24 +167,26 @@ std::vector<IdleTime> Session::idle() const {
   return all;
 }
 
-std::string Session::chrome_trace() const {
-  std::string text = "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+std::string trace_events(const std::vector<std::shared_ptr<ProfileRow>>& rows, int64_t zero_ns,
+                         int process, const std::string& name) {
+  std::string text;
   auto out = std::back_inserter(text);
-  fmt::format_to(out, R"({{"name":"process_name","ph":"M","pid":1,"args":{{"name":"tandem"}}}})");
-  std::lock_guard lock(mutex_);
-  for (size_t r = 0; r < rows_.size(); ++r) {
-    std::lock_guard row_lock(rows_[r]->mutex);
+  fmt::format_to(out, R"({{"name":"process_name","ph":"M","pid":{},"args":{{"name":"{}"}}}})",
+                 process, name);
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::lock_guard row_lock(rows[r]->mutex);
     fmt::format_to(out,
-                   ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":1,\"tid\":{},\"args\":{{"
+                   ",\n{{\"name\":\"thread_name\",\"ph\":\"M\",\"pid\":{},\"tid\":{},\"args\":{{"
                    "\"name\":\"{}\"}}}}",
-                   r, rows_[r]->name);
-    for (const Interval& interval : rows_[r]->intervals) {
-      fmt::format_to(out,
-                     ",\n{{\"name\":\"{}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":1,\"tid\":{},\"ts\":"
-                     "{:.3f},\"dur\":{:.3f}",
-                     interval.name, category(interval.kind), r,
-                     static_cast<double>(interval.begin_ns - begin_ns_) * 1e-3,
-                     static_cast<double>(interval.end_ns - interval.begin_ns) * 1e-3);
+                   process, r, rows[r]->name);
+    for (const Interval& interval : rows[r]->intervals) {
+      fmt::format_to(
+          out,
+          ",\n{{\"name\":\"{}\",\"cat\":\"{}\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":"
+          "{:.3f},\"dur\":{:.3f}",
+          interval.name, category(interval.kind), process, r,
+          static_cast<double>(interval.begin_ns - zero_ns) * 1e-3,
+          static_cast<double>(interval.end_ns - interval.begin_ns) * 1e-3);
       if (interval.kind == Activity::compute || interval.kind == Activity::reduce ||
           interval.kind == Activity::copy) {
         fmt::format_to(out, ",\"args\":{{\"flops\":{:.0f},\"bytes\":{:.0f}}}", interval.flops,
@@ -193,8 +195,15 @@ std::string Session::chrome_trace() const {
       text += "}";
     }
   }
-  text += "\n]}\n";
   return text;
+}
+
+void write_trace(const std::string& path, const std::vector<std::string>& events) {
+  std::ofstream file(path);
+  file << "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n";
+  for (size_t i = 0; i < events.size(); ++i) file << (i == 0 ? "" : ",\n") << events[i];
+  file << "\n]}\n";
+  if (!file.flush()) throw Unavailable(fmt::format("profile: cannot write '{}'", path));
 }
 
 std::string Summary::str() const {
@@ -241,11 +250,9 @@ Recorded finish(const std::string& path) {
     session = std::move(current);
     current = nullptr;
   }
-  Recorded recorded{session->summary(), session->idle(), session->rows()};
+  Recorded recorded{session->summary(), session->idle(), session->rows(), session->begin_ns()};
   if (!path.empty()) {
-    std::ofstream file(path);
-    file << session->chrome_trace();
-    if (!file.flush()) throw Unavailable(fmt::format("profile: cannot write '{}'", path));
+    write_trace(path, {trace_events(recorded.rows, recorded.begin_ns, 1, "tandem")});
   }
   return recorded;
 }

@@ -38,7 +38,7 @@ class Session {
   Summary summary() const;
   std::vector<IdleTime> idle() const;
   std::vector<std::shared_ptr<ProfileRow>> rows() const;
-  std::string chrome_trace() const;
+  int64_t begin_ns() const { return begin_ns_; }
 
  private:
   const uint64_t id_;
@@ -52,7 +52,16 @@ struct Recorded {
   Summary summary;
   std::vector<IdleTime> idle;
   std::vector<std::shared_ptr<ProfileRow>> rows;
+  int64_t begin_ns = 0;  ///< When it began.
 };
+
+/// The events of a Chrome trace, divided by commas: those of one process, which has this number and
+/// name in it. Times are counted from `zero_ns`.
+std::string trace_events(const std::vector<std::shared_ptr<ProfileRow>>& rows, int64_t zero_ns,
+                         int process, const std::string& name);
+
+/// Writes a Chrome trace of the events of several processes. Throws Unavailable.
+void write_trace(const std::string& path, const std::vector<std::string>& events);
 
 /// As stop() for users.
 Recorded finish(const std::string& path = {});

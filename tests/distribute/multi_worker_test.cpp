@@ -4,17 +4,22 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <sstream>
 
 #include "collective/collective.h"
 #include "device/logical_device.h"
+#include "distribute/merged_profile.h"
 #include "distribute/strategy_body.h"
+#include "harness/opencl.h"
 #include "harness/socket_group.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -482,6 +487,85 @@ TEST(MultiWorker, SlotsOfWhichEachProcessKeepsAPartAreSavedWhole) {
   });
 }
 
+/// The bytes of a variable's memory that are really there.
+size_t resident_bytes(const Variable& variable) {
+  const StoreRange& range = variable.body()->range;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto data = reinterpret_cast<uintptr_t>(range.data(*range.block->devices()[0]));
+  const uintptr_t begin = (data + page - 1) / page * page;
+  const uintptr_t end = (data + static_cast<size_t>(range.count) * sizeof(double)) / page * page;
+  std::vector<unsigned char> is_there((end - begin) / page);
+  if (mincore(reinterpret_cast<void*>(begin), end - begin, is_there.data()) != 0) return 0;
+  return page * static_cast<size_t>(std::ranges::count_if(is_there, [](auto c) { return c & 1; }));
+}
+
+TEST(MultiWorker, SlotsTakeMemoryOnceOverAllProcesses) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const harness::TempFolder folder;
+    const auto strategy = strategy_of(group, {.communication = {.bucket_bytes = 256}});
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(400), keras::layers::Dense(1)});
+    const keras::optimizers::Adam adam(0.01);
+    model.compile({.optimizer = adam, .loss = "mse"});
+    const Tensor x = features(4, 600);
+    const auto expect_halves = [&](const char* when) {
+      int seen = 0;
+      for (const Variable& slot : adam.variables()) {
+        const auto bytes = static_cast<size_t>(slot.shape().count()) * sizeof(double);
+        if (bytes < 1'000'000) continue;
+        ++seen;
+        EXPECT_LT(resident_bytes(slot), bytes * 11 / 20) << when << " " << slot.name();
+        EXPECT_GT(resident_bytes(slot), bytes * 9 / 20) << when << " " << slot.name();
+      }
+      EXPECT_EQ(seen, 2) << when;
+    };
+    model.train_on_batch({x}, {truths(4)});
+    expect_halves("trained");
+    const train::Checkpoint checkpoint({{"model", model}, {"optimizer", adam}});
+    const auto path = checkpoint.save(folder / "c");
+    expect_halves("saved");
+    model.train_on_batch({x}, {truths(4)});
+    const Doubles wanted = model.get_weights()[0].to_vector<double>();
+    checkpoint.restore(path);
+    expect_halves("restored");
+    model.train_on_batch({x}, {truths(4)});
+    EXPECT_EQ(model.get_weights()[0].to_vector<double>(), wanted);
+  });
+}
+
+TEST(MultiWorker, ClippingByNormsNeedsNoMoreThanPartsOfGradients) {
+  using keras::optimizers::AdamOptions;
+  for (const AdamOptions& options :
+       {AdamOptions{.clipnorm = 0.02}, {.clipvalue = 0.01}, {.global_clipnorm = 0.05}}) {
+    for (const auto& [processes, replicas] : {std::pair{2, 1}, {3, 1}, {2, 2}}) {
+      in_processes(processes, [options, replicas = replicas](const GroupPtr& group) {
+        const auto weights_of = [&](const std::optional<Strategy>& strategy) {
+          random::set_seed(11);
+          const auto run = [&] {
+            keras::Sequential model({keras::layers::Dense(50), keras::layers::Dense(1)});
+            model.compile({.optimizer = keras::optimizers::Adam(0.01, options), .loss = "mse"});
+            for (int i = 0; i < 4; ++i) model.train_on_batch({features(11)}, {truths(11)});
+            return model.get_weights()[0].to_vector<double>();
+          };
+          if (!strategy) return run();
+          const auto scope = strategy->scope();
+          return run();
+        };
+        use_cpus(1);
+        const Doubles alone = weights_of({});
+        use_cpus(replicas);
+        const auto strategy = strategy_of(group, {.communication = {.bucket_bytes = 256}});
+        const Doubles together = weights_of(strategy);
+        ASSERT_EQ(alone.size(), together.size());
+        for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(alone[i], together[i], 1e-9) << i;
+        const auto& names = group->names();
+        EXPECT_NE(std::ranges::find(names, "updated variables"), names.end());
+      });
+    }
+  }
+}
+
 TEST(MultiWorker, TheChiefWritesAndAllRestoreItsCheckpoint) {
   in_processes(2, [](const GroupPtr& group) {
     use_cpus(1);
@@ -548,6 +632,185 @@ TEST(MultiWorker, SigtermOnOneRankEndsTheTrainingOfAll) {
   if (ends.empty()) return;  // In one of the processes.
   EXPECT_EQ(ends[0].code, 0) << ends[0].output;
   EXPECT_EQ(ends[1].code, -SIGTERM) << ends[1].output;
+}
+
+TEST(MultiWorker, ASaveThatOneRankAsksForIsMadeByAllAtTheSameStep) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(1)});
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    std::vector<int64_t> saved;
+    const keras::callbacks::LambdaCallback asks(
+        {.on_batch_end =
+             [&](keras::TrainingRun& run, int64_t step) {
+               if (group->rank() == 1 && step == 1) run.save();
+               if (group->rank() == 0 && step == 5) std::raise(SIGUSR1);
+             },
+         .on_save = [&](keras::TrainingRun&, int64_t steps) { saved.push_back(steps); }});
+    const harness::TempFolder folder;
+    model.fit(
+        features(80), truths(80),
+        {.batch_size = 8,
+         .verbose = keras::Verbose::silent,
+         .callbacks = {asks, keras::callbacks::ModelCheckpoint(
+                                 (folder / "m-{epoch}-{val_loss}").string(), {.save_freq = 2})}});
+    EXPECT_EQ(saved, (std::vector<int64_t>{3, 7}));
+    EXPECT_EQ(std::filesystem::exists(folder / "m-1-nan.index"), group->rank() == 0);
+  });
+}
+
+TEST(MultiWorker, FitOnDataOfEachProcessMeetsForThemOnceAnEpoch) {
+  // Rank r has batches of 3 + r rows: rank 0 three of them, rank 1 two.
+  const auto batch_of = [](int rank, int k) {
+    const int64_t begin = 10 * k + (rank == 0 ? 0 : 3);
+    return std::pair{features(40).rows(begin, begin + 3 + rank),
+                     truths(40).rows(begin, begin + 3 + rank)};
+  };
+  constexpr int kBatches[] = {3, 2};
+  in_processes(2, [&](const GroupPtr& group) {
+    const auto make = [] {
+      random::set_seed(11);
+      keras::Sequential model({keras::layers::Dense(4), keras::layers::Dense(1)});
+      model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+      return model;
+    };
+    const auto own = [&](int rank) {
+      return data::Dataset::from_generator([batch_of, rank, kBatches] {
+        return [batch_of, rank, kBatches,
+                k = 0]() mutable -> std::optional<std::pair<Tensor, Tensor>> {
+          if (k == kBatches[rank]) return std::nullopt;
+          return batch_of(rank, k++);
+        };
+      });
+    };
+    use_cpus(1);
+    const auto alone = make();
+    for (int epoch = 0; epoch < 2; ++epoch) {
+      for (int k = 0; k < kBatches[0]; ++k) {
+        auto [x, y] = batch_of(0, k);
+        if (k < kBatches[1]) {
+          const auto [more_x, more_y] = batch_of(1, k);
+          x = concat({x, more_x}, 0);
+          y = concat({y, more_y}, 0);
+        }
+        alone.train_on_batch({x}, {y});
+      }
+    }
+    std::vector<Doubles> wanted;
+    for (const Tensor& weight : alone.get_weights()) wanted.push_back(weight.to_vector<double>());
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    const auto model = make();
+    const auto dealt = strategy.distribute_dataset(own(group->rank()),
+                                                   {.auto_shard_policy = AutoShardPolicy::off});
+    const auto history = model.fit(dealt, {.epochs = 2, .verbose = keras::Verbose::silent});
+    EXPECT_EQ(history.samples_seen, 2 * (3 * 3 + 2 * 4));
+    const auto& names = group->names();
+    EXPECT_EQ(std::ranges::count(names, "rows of the data"), 2);
+    EXPECT_GT(model.evaluate(dealt, {.verbose = keras::Verbose::silent}).at("loss"), 0);
+    for (size_t w = 0; w < wanted.size(); ++w) {
+      const Doubles found = model.get_weights()[w].to_vector<double>();
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(wanted[w][i], found[i], 1e-9) << w;
+    }
+    const MirroredStrategy other;
+    EXPECT_TRUE(throws<InvalidArgument>(
+        [&] { model.fit(other.distribute_dataset(own(0))); },
+        {"dealt to the replicas of MirroredStrategy", "of MultiWorkerMirroredStrategy"}));
+  });
+}
+
+TEST(MultiWorker, ProfilesOfAllProcessesAreOneFileOfTheChief) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const harness::TempFolder folder;
+    const auto strategy = strategy_of(group);
+    const auto f = function([](const Tensor& x) {
+      return get_replica_context()->all_reduce(ReduceOp::sum, reduce_sum(x));
+    });
+    profile::start();
+    for (int i = 0; i < 3; ++i) strategy.run(f, strategy.split(features(8)));
+    const std::string path = (folder / "trace.json").string();
+    const profile::Summary summary = stop_profile(strategy, path);
+    EXPECT_EQ(summary.steps, 3);
+    EXPECT_EQ(std::filesystem::exists(path), group->rank() == 0);
+    if (group->rank() != 0) return;
+    std::ifstream file(path);
+    const std::string text{std::istreambuf_iterator<char>(file), {}};
+    for (const char* part :
+         {R"("pid":1,"args":{"name":"rank 0)", R"("pid":2,"args":{"name":"rank 1)",
+          R"("name":"exchange_sum","cat":"reduce","ph":"X","pid":2)"}) {
+      EXPECT_NE(text.find(part), std::string::npos) << part;
+    }
+  });
+}
+
+TEST(ClockOffset, IsWhatAllExchangesAllow) {
+  // The other clock is 1000 ahead. In the first exchange it came late, in the second early.
+  const std::vector<ExchangeTimes> first{{0, 50}, {100, 110}, {200, 240}};
+  const std::vector<ExchangeTimes> other{{1045, 1052}, {1060, 1112}, {1202, 1238}};
+  EXPECT_NEAR(static_cast<double>(clock_offset(first, other)), 1000, 5);
+}
+
+/// Weights after some steps, of a model that any device computes.
+std::vector<std::vector<float>> weights_of_dense(const std::optional<Strategy>& strategy) {
+  random::set_seed(11);
+  const Tensor x = cast(features(11), DType::float32);
+  const Tensor y = cast(truths(11), DType::float32);
+  const auto run = [&] {
+    keras::Sequential model(
+        {keras::layers::Dense(8, {.activation = "tanh"}), keras::layers::Dense(1)});
+    model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse", .metrics = {"mae"}});
+    model.fit(x, y, {.batch_size = 5, .epochs = 2, .verbose = keras::Verbose::silent});
+    std::vector<std::vector<float>> weights;
+    for (const Tensor& weight : model.get_weights()) weights.push_back(weight.to_vector<float>());
+    return weights;
+  };
+  if (!strategy) return run();
+  const auto scope = strategy->scope();
+  return run();
+}
+
+void expect_close(const std::vector<std::vector<float>>& a,
+                  const std::vector<std::vector<float>>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t w = 0; w < a.size(); ++w) {
+    ASSERT_EQ(a[w].size(), b[w].size());
+    for (size_t i = 0; i < a[w].size(); ++i) EXPECT_NEAR(a[w][i], b[w][i], 2e-5) << w << " " << i;
+  }
+}
+
+TEST(MultiWorker, ReplicasOnDevicesWithMemoryOfTheirOwnMeetThroughTheHosts) {
+  for (const std::vector<std::string>& devices :
+       {std::vector<std::string>{"/GPU:0"}, {"/GPU:0", "/GPU:1"}, {"/CPU:0", "/GPU:0"}}) {
+    in_processes(2, [devices](const GroupPtr& group) {
+      use_cpus(1);
+      const auto alone = weights_of_dense({});
+      use_cpus(1);
+      config::add_test_device();
+      config::add_test_device();
+      const auto strategy = strategy_of(group, {.devices = devices});
+      EXPECT_EQ(strategy.num_replicas_in_sync(), 2 * static_cast<int>(devices.size()));
+      expect_close(alone, weights_of_dense(strategy));
+    });
+  }
+}
+
+TEST(MultiWorker, ReplicasOnOpenClDevicesMeetThroughTheHosts) {
+  for (const std::vector<std::string>& devices :
+       {std::vector<std::string>{"/GPU:0"}, {"/GPU:0", "/GPU:1"}}) {
+    in_processes(2, [devices](const GroupPtr& group) {
+      use_cpus(1);
+      const auto alone = weights_of_dense({});
+      devices::reset_devices();
+      harness::use_opencl();
+      const auto strategy = strategy_of(group, {.devices = devices});
+      expect_close(alone, weights_of_dense(strategy));
+      devices::reset_devices();
+    });
+  }
 }
 
 TEST(MultiWorker, VariablesReadByReplicaAreLocalOutsideOfRuns) {

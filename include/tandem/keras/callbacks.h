@@ -47,6 +47,11 @@ class TANDEM_API TrainingRun {
   /// processes train together all stop after the same step, which may be the next.
   virtual void stop() = 0;
 
+  /// Asks for a checkpoint now: on_save is called on all callbacks before the next step. Where
+  /// several processes train together it is called on all of them after the same step, which may
+  /// be the next; SIGUSR1 and SIGTERM ask for the same.
+  virtual void save() {}
+
   /// False on all but one of several processes that train together. They call the same callbacks;
   /// one that writes files or prints does so on the chief alone.
   virtual bool is_chief() const { return true; }
@@ -63,6 +68,8 @@ class TANDEM_API Callback {
   virtual void on_epoch_end(TrainingRun&, int, Logs&) {}
   virtual void on_batch_begin(TrainingRun&, int64_t) {}
   virtual void on_batch_end(TrainingRun&, int64_t) {}
+  /// Somebody has asked for a checkpoint: see TrainingRun::save(). So many steps have been made.
+  virtual void on_save(TrainingRun&, int64_t) {}
 };
 
 /// A callback by value, or shared with the caller, who can then ask it afterwards.
@@ -125,16 +132,24 @@ struct ModelCheckpointOptions {
   int save_freq = 1;  ///< The number of epochs from one save to the next.
 };
 
-/// Saves the model's weights as a checkpoint after each epoch. "{epoch}" and "{val_loss}" (any log,
-/// with a format as in "{val_loss:.2f}") in the path are replaced; epochs are written from 1.
+/// Saves the model's weights as a checkpoint after each epoch, and whenever somebody asks for one.
+/// "{epoch}" and "{val_loss}" (any log, with a format as in "{val_loss:.2f}") in the path are
+/// replaced; epochs are written from 1. Within an epoch the logs are those so far, or the last
+/// epoch's.
 class TANDEM_API ModelCheckpoint : public Callback {
  public:
   explicit ModelCheckpoint(std::string path, const ModelCheckpointOptions& options = {});
+  void on_epoch_begin(TrainingRun& run, int epoch) override;
   void on_epoch_end(TrainingRun& run, int epoch, Logs& logs) override;
+  void on_save(TrainingRun& run, int64_t steps) override;
 
  private:
+  void write(TrainingRun& run, const Logs& logs) const;
+
   std::string path_;
   ModelCheckpointOptions options_;
+  int epoch_ = 0;
+  Logs last_;  // The last epoch's.
   std::optional<double> best_;
 };
 
@@ -207,6 +222,7 @@ struct LambdaCallbackOptions {
   std::function<void(TrainingRun&, int epoch, Logs&)> on_epoch_end{};
   std::function<void(TrainingRun&, int64_t step)> on_batch_begin{};
   std::function<void(TrainingRun&, int64_t step)> on_batch_end{};
+  std::function<void(TrainingRun&, int64_t steps)> on_save{};
 };
 
 class TANDEM_API LambdaCallback : public Callback {
@@ -218,6 +234,7 @@ class TANDEM_API LambdaCallback : public Callback {
   void on_epoch_end(TrainingRun& run, int epoch, Logs& logs) override;
   void on_batch_begin(TrainingRun& run, int64_t step) override;
   void on_batch_end(TrainingRun& run, int64_t step) override;
+  void on_save(TrainingRun& run, int64_t steps) override;
 
  private:
   LambdaCallbackOptions options_;

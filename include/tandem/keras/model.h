@@ -21,6 +21,11 @@
 #include "tandem/keras/layer.h"
 #include "tandem/keras/training.h"
 
+namespace tandem::distribute {
+class DistributedDataset;
+class PerReplica;
+}  // namespace tandem::distribute
+
 namespace tandem::keras {
 
 class Trainer;
@@ -64,10 +69,16 @@ class TANDEM_API Model : public Layer {
   /// not given, a warning is logged after the first minute of the first epoch.
   History fit(const data::Dataset& batches, const FitOptions& options = {}) const;
 
+  /// The same on batches that the model's strategy has dealt to its replicas, as those of data that
+  /// each process has of its own. Throws InvalidArgument for another strategy's.
+  History fit(const distribute::DistributedDataset& batches, const FitOptions& options = {}) const;
+
   /// The loss and the metrics over all samples, each counted once.
   Logs evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options = {}) const;
   Logs evaluate(const Tensors& x, const Tensors& y, const EvaluateOptions& options = {}) const;
   Logs evaluate(const data::Dataset& batches, const EvaluateOptions& options = {}) const;
+  Logs evaluate(const distribute::DistributedDataset& batches,
+                const EvaluateOptions& options = {}) const;
 
   /// The outputs for all rows, in order. Needs no compile(). Of a data set's elements the first
   /// tensors are the inputs, and what follows is not looked at. Calls from several threads run side
@@ -88,7 +99,7 @@ class TANDEM_API Model : public Layer {
 
  private:
   Tensor only_output(const Tensors& outputs, const char* instead) const;
-  Tensors predict_batch(Tensors batch, int64_t global_rows) const;
+  Tensors predict_batch(std::vector<distribute::PerReplica> batch) const;
 };
 
 /// Layers one after another. Where the first has an input shape the weights are made at once.

@@ -95,7 +95,11 @@ ModelCheckpoint::ModelCheckpoint(std::string path, const ModelCheckpointOptions&
   }
 }
 
+void ModelCheckpoint::on_epoch_begin(TrainingRun&, int epoch) { epoch_ = epoch; }
+
 void ModelCheckpoint::on_epoch_end(TrainingRun& run, int epoch, Logs& logs) {
+  epoch_ = epoch;
+  last_ = logs;
   if ((epoch + 1) % options_.save_freq != 0) return;
   if (options_.save_best_only) {
     const double now = monitored(logs, options_.monitor, "ModelCheckpoint");
@@ -103,8 +107,22 @@ void ModelCheckpoint::on_epoch_end(TrainingRun& run, int epoch, Logs& logs) {
     if (best_ && !improves(now, *best_, 0, more)) return;
     best_ = now;
   }
+  write(run, logs);
+}
+
+/// The first epoch has no results of validation yet: what the path names of them is NaN.
+void ModelCheckpoint::on_save(TrainingRun& run, int64_t) {
+  Logs logs = run.logs();
+  logs.insert(last_.begin(), last_.end());
+  for (const auto& [name, value] : Logs(logs)) {
+    logs.emplace("val_" + name, std::numeric_limits<double>::quiet_NaN());
+  }
+  write(run, logs);
+}
+
+void ModelCheckpoint::write(TrainingRun& run, const Logs& logs) const {
   fmt::dynamic_format_arg_store<fmt::format_context> values;
-  values.push_back(fmt::arg("epoch", epoch + 1));
+  values.push_back(fmt::arg("epoch", epoch_ + 1));
   for (const auto& [name, value] : logs) values.push_back(fmt::arg(name.c_str(), value));
   std::string path;
   try {
@@ -227,6 +245,9 @@ void LambdaCallback::on_batch_begin(TrainingRun& run, int64_t step) {
 }
 void LambdaCallback::on_batch_end(TrainingRun& run, int64_t step) {
   call(options_.on_batch_end, run, step);
+}
+void LambdaCallback::on_save(TrainingRun& run, int64_t steps) {
+  call(options_.on_save, run, steps);
 }
 
 }  // namespace tandem::keras::callbacks

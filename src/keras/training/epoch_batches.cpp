@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "distribute/strategy_body.h"
+#include "keras/training/trainer.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
 
@@ -24,45 +26,81 @@ data::Dataset share_of(const data::Dataset& batches, const distribute::ReplicaSp
 void set_endless_patience(std::chrono::nanoseconds patience) { endless_patience = patience; }
 
 EpochBatches::EpochBatches(const Words& words, const data::Dataset& batches,
-                           std::optional<int64_t> steps, const distribute::ReplicaSpan& span)
-    : words_(words), batches_(share_of(batches, span).within_deadline()), steps_(steps) {
+                           std::optional<int64_t> steps, const distribute::Strategy& strategy)
+    : words_(words),
+      strategy_(strategy),
+      batches_(share_of(batches, strategy.body().span()).within_deadline()),
+      steps_(steps) {
+  check();
+}
+
+EpochBatches::EpochBatches(const Words& words, const distribute::DistributedDataset& batches,
+                           std::optional<int64_t> steps)
+    : words_(words),
+      strategy_(batches.strategy()),
+      dealt_(batches.within_deadline()),
+      steps_(steps) {
+  check();
+}
+
+void EpochBatches::check() const {
   if (steps_ && *steps_ < 1) {
     throw InvalidArgument(
         fmt::format("{}: {} is {}, 1 or more is accepted", words_.who, words_.option, *steps_));
   }
-  if (batches_.cardinality() == 0) {
+  if (cardinality() == 0) {
     throw InvalidArgument(fmt::format("{}: the data set is empty", words_.who));
   }
 }
 
-std::optional<int64_t> EpochBatches::steps() const {
-  if (steps_ || batches_.cardinality() < 0) return steps_;
-  return batches_.cardinality();
+int64_t EpochBatches::cardinality() const {
+  return batches_ ? batches_->cardinality() : dealt_->cardinality();
 }
 
-bool EpochBatches::at_end() const { return iterator_->position() == batches_.cardinality(); }
+std::optional<int64_t> EpochBatches::steps() const {
+  if (steps_ || cardinality() < 0) return steps_;
+  return cardinality();
+}
+
+bool EpochBatches::at_end() const {
+  return (iterator_ ? iterator_->position() : dealt_iterator_->position()) == cardinality();
+}
 
 void EpochBatches::begin(int64_t epoch) {
-  if (!iterator_ || !steps_ || at_end()) iterator_ = batches_.iterator(epoch);
+  if (!is_begun() || !steps_ || at_end()) {
+    if (batches_) iterator_ = batches_->iterator(epoch);
+    if (dealt_) dealt_iterator_ = dealt_->iterator(epoch);
+  }
   if (!start_) start_ = Clock::now();
   done_ = 0;
 }
 
-std::optional<Tensors> EpochBatches::next() {
-  if (!iterator_ || (steps_ && done_ == *steps_)) return std::nullopt;
-  std::optional<Tensors> batch = iterator_->next();
+std::optional<distribute::PerReplicas> EpochBatches::next() {
+  if (!is_begun() || (steps_ && done_ == *steps_)) return std::nullopt;
+  std::optional<distribute::PerReplicas> batch = next_of_data();
   if (batch) {
     ++done_;
-    rows_ = iterator_->batch_rows();
-    if (rows_ < 0)
-      rows_ = batch->empty() || (*batch)[0].rank() == 0 ? 0 : (*batch)[0].shape().extent(0);
     warn_of_endlessness();
   } else {
-    iterator_.reset();
+    rewind();
     has_ended_ = true;
     warn_of_end();
   }
   return batch;
+}
+
+std::optional<distribute::PerReplicas> EpochBatches::next_of_data() {
+  if (dealt_iterator_) {
+    std::optional<distribute::PerReplicas> step = dealt_iterator_->next();
+    rows_ = dealt_iterator_->rows();
+    return step;
+  }
+  const std::optional<Tensors> batch = iterator_->next();
+  if (!batch) return std::nullopt;
+  rows_ = iterator_->batch_rows();
+  if (rows_ < 0)
+    rows_ = batch->empty() || (*batch)[0].rank() == 0 ? 0 : (*batch)[0].shape().extent(0);
+  return split_batch(strategy_, *batch, rows_);
 }
 
 /// Warns once: each epoch may end so.
@@ -76,7 +114,7 @@ void EpochBatches::warn_of_end() {
 }
 
 void EpochBatches::warn_of_endlessness() {
-  if (steps_ || has_ended_ || has_warned_ || batches_.cardinality() >= 0) return;
+  if (steps_ || has_ended_ || has_warned_ || cardinality() >= 0) return;
   const auto taken = Clock::now() - *start_;
   if (taken < endless_patience.load(std::memory_order_relaxed)) return;
   has_warned_ = true;
@@ -84,8 +122,8 @@ void EpochBatches::warn_of_endlessness() {
       logging::Level::warning,
       fmt::format("{}: the first epoch has taken {:.0f} s and nothing says that its data end: {}. "
                   "If they do not, give {}",
-                  words_.who, std::chrono::duration<double>(taken).count(), batches_.str(),
-                  words_.option));
+                  words_.who, std::chrono::duration<double>(taken).count(),
+                  batches_ ? batches_->str() : dealt_->str(), words_.option));
 }
 
 }  // namespace tandem::keras

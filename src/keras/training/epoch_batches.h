@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "tandem/data.h"
-#include "tandem/per_replica.h"
+#include "tandem/distributed_dataset.h"
 
 namespace tandem::keras {
 
@@ -25,10 +25,14 @@ class EpochBatches {
     const char* option;
   };
 
-  /// Of each batch the rows of the replicas in `span` are made. Throws InvalidArgument for steps
-  /// below 1 and for a data set that says it is empty.
+  /// Of each batch the rows of the replicas of this process are made. Throws InvalidArgument for
+  /// steps below 1 and for a data set that says it is empty.
   EpochBatches(const Words& words, const data::Dataset& batches, std::optional<int64_t> steps,
-               const distribute::ReplicaSpan& span);
+               const distribute::Strategy& strategy);
+
+  /// The same for batches that are dealt already.
+  EpochBatches(const Words& words, const distribute::DistributedDataset& batches,
+               std::optional<int64_t> steps);
 
   /// The steps of an epoch, where that is known.
   std::optional<int64_t> steps() const;
@@ -37,25 +41,42 @@ class EpochBatches {
   void begin(int64_t epoch);
 
   /// The next epoch begins the data anew.
-  void rewind() { iterator_.reset(); }
+  void rewind() {
+    iterator_.reset();
+    dealt_iterator_.reset();
+  }
 
-  /// The next batch; none at the end of the epoch.
-  std::optional<Tensors> next();
+  /// The next batch, dealt to the replicas; none at the end of the epoch.
+  std::optional<distribute::PerReplicas> next();
 
   /// The rows of the last batch, those of other processes included.
   int64_t rows() const { return rows_; }
 
+  /// See DistributedDataset::Iterator: processes with data of their own need not meet in next().
+  int64_t next_rows() { return dealt_iterator_ ? dealt_iterator_->next_rows() : 0; }
+  void hear_rows(const std::vector<int64_t>& of_all) {
+    if (dealt_iterator_) dealt_iterator_->hear_rows(of_all);
+  }
+
  private:
   using Clock = std::chrono::steady_clock;
 
+  void check() const;
+  bool is_begun() const { return iterator_ || dealt_iterator_; }
+  int64_t cardinality() const;
   bool at_end() const;
+  std::optional<distribute::PerReplicas> next_of_data();
   void warn_of_end();
   void warn_of_endlessness();
 
   const Words words_;
-  const data::Dataset batches_;
+  const distribute::Strategy strategy_;
+  // One of the two, and the way through it.
+  const std::optional<data::Dataset> batches_;
+  const std::optional<distribute::DistributedDataset> dealt_;
   const std::optional<int64_t> steps_;
   std::optional<data::Iterator> iterator_;
+  std::optional<distribute::DistributedDataset::Iterator> dealt_iterator_;
   int64_t done_ = 0;  // The steps of the epoch that are done.
   int64_t rows_ = 0;
   bool has_ended_ = false;  // The data have, in some epoch.

@@ -13,6 +13,15 @@ namespace tandem::keras {
 
 using data::Dataset;
 
+void check_dealt(const char* who, const Trainer& trainer,
+                 const distribute::DistributedDataset& batches) {
+  if (batches.strategy() == trainer.strategy()) return;
+  throw InvalidArgument(
+      fmt::format("{}: the batches are dealt to the replicas of {}, and the model was made in the "
+                  "scope of {}; deal them by the model's strategy",
+                  who, batches.strategy().name(), trainer.strategy().name()));
+}
+
 Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* progress) {
   trainer.reset();
   if (progress != nullptr) progress->begin(batches.steps());
@@ -20,8 +29,8 @@ Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* 
   int64_t samples = 0;
   batches.rewind();
   batches.begin(epoch);
-  while (const std::optional<Tensors> batch = batches.next()) {
-    trainer.evaluate(*batch, batches.rows());
+  while (const std::optional<distribute::PerReplicas> batch = batches.next()) {
+    trainer.evaluate(*batch);
     samples += batches.rows();
     ++done;
     if (progress != nullptr) progress->step(done, [&] { return trainer.logs(); });
@@ -55,7 +64,16 @@ Logs Model::evaluate(const Dataset& batches, const EvaluateOptions& options) con
         "evaluate: sample_weight goes with arrays; put weights into the data set");
   }
   EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps),
-                      trainer.strategy().body().span());
+                      trainer.strategy());
+  Progress progress(options.output, shown_by(trainer.strategy(), options.verbose));
+  return keras::evaluate(trainer, source, 0, &progress);
+}
+
+Logs Model::evaluate(const distribute::DistributedDataset& batches,
+                     const EvaluateOptions& options) const {
+  Trainer& trainer = this->trainer("evaluate");
+  check_dealt("evaluate", trainer, batches);
+  EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps));
   Progress progress(options.output, shown_by(trainer.strategy(), options.verbose));
   return keras::evaluate(trainer, source, 0, &progress);
 }
@@ -90,11 +108,11 @@ Tensors Model::predict(const Tensors& x, const PredictOptions& options) const {
 Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options) const {
   const auto steps =
       state_->trainer ? state_->trainer->in_executions(options.steps) : options.steps;
-  EpochBatches source({"predict", "steps"}, batches, steps, state_->strategy.body().span());
+  EpochBatches source({"predict", "steps"}, batches, steps, state_->strategy);
   std::vector<Tensors> parts;  // The parts of each output.
   source.begin(0);
-  while (std::optional<Tensors> batch = source.next()) {
-    const Tensors outputs = predict_batch(std::move(*batch), source.rows());
+  while (std::optional<distribute::PerReplicas> batch = source.next()) {
+    const Tensors outputs = predict_batch(std::move(*batch));
     parts.resize(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(outputs[i]);
   }
@@ -105,7 +123,7 @@ Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options
 }
 
 /// The outputs for an element of a data set.
-Tensors Model::predict_batch(Tensors batch, int64_t global_rows) const {
+Tensors Model::predict_batch(distribute::PerReplicas batch) const {
   if (batch.size() < state_->inputs) {
     throw InvalidArgument(
         fmt::format("predict: an element of the data set has {} tensors, model '{}' has {} inputs",
@@ -119,8 +137,7 @@ Tensors Model::predict_batch(Tensors batch, int64_t global_rows) const {
   });
   const distribute::Strategy& strategy = state_->strategy;
   Tensors outputs;
-  for (const auto& output :
-       strategy.run_flat(*state_->predict, split_batch(strategy, batch, global_rows))) {
+  for (const auto& output : strategy.run_flat(*state_->predict, batch)) {
     outputs.push_back(strategy.gather(output, 0));
   }
   return outputs;

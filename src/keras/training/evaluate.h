@@ -11,4 +11,8 @@ namespace tandem::keras {
 /// InvalidArgument where there is none.
 Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* progress = nullptr);
 
+/// Throws InvalidArgument for batches that are dealt to another strategy's replicas.
+void check_dealt(const char* who, const Trainer& trainer,
+                 const distribute::DistributedDataset& batches);
+
 }  // namespace tandem::keras

@@ -31,12 +31,11 @@ double seconds_since(Clock::time_point start) {
 /// One training, as callbacks see it.
 class Run final : public TrainingRun {
  public:
-  Run(const Model& model, Trainer& trainer, const Dataset& batches, const FitOptions& options)
+  Run(const Model& model, Trainer& trainer, EpochBatches batches, const FitOptions& options)
       : model_(model),
         trainer_(trainer),
         options_(options),
-        batches_({"fit", "steps_per_epoch"}, batches,
-                 trainer.in_executions(options.steps_per_epoch), trainer.strategy().body().span()),
+        batches_(std::move(batches)),
         watch_(trainer),
         progress_(options.output, shown_by(trainer.strategy(), options.verbose)),
         summary_(trainer.strategy()),
@@ -57,6 +56,13 @@ class Run final : public TrainingRun {
       workers_.ask_to_stop();
     } else {
       stopped_ = true;
+    }
+  }
+  void save() override {
+    if (workers_.has_others()) {
+      workers_.ask_to_save();
+    } else {
+      saves_ = true;
     }
   }
   bool is_chief() const override { return trainer_.strategy().is_chief(); }
@@ -115,6 +121,7 @@ class Run final : public TrainingRun {
     tell([&](Callback& callback) { callback.on_epoch_end(*this, epoch, logs); });
     progress_.end(done, samples, logs);
     stopped_ |= workers_.meet();
+    save_if_asked();
     return logs;
   }
 
@@ -127,7 +134,7 @@ class Run final : public TrainingRun {
     while (!stopped_) {
       const auto start = Clock::now();
       workers_.note_progress("the next batch", summary_.steps());
-      const std::optional<Tensors> batch = batches_.next();
+      const std::optional<distribute::PerReplicas> batch = batches_.next();
       if (!batch) break;
       summary_.add_input(seconds_since(start));
       if (done % every == 0) {
@@ -137,6 +144,7 @@ class Run final : public TrainingRun {
       samples += batches_.rows();
       ++done;
       if (done % every == 0) end_execution(done - 1);
+      save_if_asked();
       progress_.step(done, [&] { return trainer_.logs(); });
       if (watch_.is_due()) watched_logs();
     }
@@ -156,11 +164,21 @@ class Run final : public TrainingRun {
     return logs;
   }
 
-  void step(const Tensors& batch) {
+  /// Tells the callbacks to save where some process has asked for it: all are at the same step.
+  void save_if_asked() {
+    if (!saves_ && !workers_.saves()) return;
+    saves_ = false;
+    workers_.has_saved();
+    workers_.note_progress("a save that was asked for", summary_.steps());
+    tell([&](Callback& callback) { callback.on_save(*this, summary_.steps()); });
+  }
+
+  void step(const distribute::PerReplicas& batch) {
     workers_.note_progress("the step", summary_.steps());
-    workers_.say();
-    summary_.run(batches_.rows(), [&] { trainer_.train(batch, batches_.rows()); });
+    workers_.say(batches_.next_rows());
+    summary_.run(batches_.rows(), [&] { trainer_.train(batch); });
     stopped_ |= workers_.hear();
+    batches_.hear_rows(workers_.rows_of_all());
     if (options_.verify_every > 0 && summary_.steps() % options_.verify_every == 0) {
       trainer_.strategy().verify(model_.weights());
     }
@@ -173,6 +191,7 @@ class Run final : public TrainingRun {
   LossWatch watch_;
   Progress progress_;
   bool stopped_ = false;
+  bool saves_ = false;
   StepSummary summary_;
   WorkerAgreement workers_;
 };
@@ -199,15 +218,15 @@ EpochBatches validation_batches(const Model& model, const Trainer& trainer,
   const EpochBatches::Words words{"fit: validation_data", "validation_steps"};
   const std::optional<int64_t> steps = trainer.in_executions(options.validation_steps);
   const ValidationData& held = *options.validation_data;
-  const distribute::ReplicaSpan span = trainer.strategy().body().span();
-  if (held.batches) return {words, *held.batches, steps, span};
+  const distribute::Strategy& strategy = trainer.strategy();
+  if (held.batches) return {words, *held.batches, steps, strategy};
   const Samples samples{held.x, held.y, held.sample_weight};
   const int64_t rows = samples.rows(words.who);
   check_arrays(words.who, model, trainer, held.x, held.y);
   const auto given =
       options.validation_batch_size ? options.validation_batch_size : options.batch_size;
   const int64_t size = batch_size_of(words.who, given, options.validation_steps, rows);
-  return {words, samples.slices().batch(size), steps, span};
+  return {words, samples.slices().batch(size), steps, strategy};
 }
 
 /// Tells in the log what was chosen.
@@ -292,14 +311,37 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
   return fit(each.batch(batch_size).prefetch(2), inner);
 }
 
+namespace {
+
+constexpr EpochBatches::Words kWords{"fit", "steps_per_epoch"};
+
+History trained(const Model& model, Trainer& trainer, EpochBatches batches,
+                const FitOptions& options) {
+  Run run(model, trainer, std::move(batches), options);
+  if (!options.validation_data) return run.train({});
+  EpochBatches held = validation_batches(model, trainer, options);
+  return run.train([&](int epoch) { return keras::evaluate(trainer, held, epoch); });
+}
+
+}  // namespace
+
 History Model::fit(const Dataset& batches, const FitOptions& options) const {
   Trainer& trainer = this->trainer("fit");
   check(options);
   check_no_arrays(options);
-  Run run(*this, trainer, batches, options);
-  if (!options.validation_data) return run.train({});
-  EpochBatches held = validation_batches(*this, trainer, options);
-  return run.train([&](int epoch) { return keras::evaluate(trainer, held, epoch); });
+  return trained(
+      *this, trainer,
+      {kWords, batches, trainer.in_executions(options.steps_per_epoch), trainer.strategy()},
+      options);
+}
+
+History Model::fit(const distribute::DistributedDataset& batches, const FitOptions& options) const {
+  Trainer& trainer = this->trainer("fit");
+  check(options);
+  check_no_arrays(options);
+  check_dealt("fit", trainer, batches);
+  return trained(*this, trainer, {kWords, batches, trainer.in_executions(options.steps_per_epoch)},
+                 options);
 }
 
 Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& weight) const {

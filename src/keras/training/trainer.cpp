@@ -138,17 +138,19 @@ std::optional<int64_t> Trainer::in_executions(std::optional<int64_t> steps) cons
   return steps;
 }
 
-void Trainer::train(const Tensors& batch, std::optional<int64_t> global_rows) {
-  options_.run_eagerly ? train_step(batch) : run(train_, batch, global_rows);
+void Trainer::train(const distribute::PerReplicas& batch) {
+  options_.run_eagerly ? train_step(whole(batch)) : void(strategy_.run_flat(train_, batch));
 }
 
-void Trainer::evaluate(const Tensors& batch, std::optional<int64_t> global_rows) {
-  options_.run_eagerly ? evaluate_step(batch) : run(evaluate_, batch, global_rows);
+void Trainer::evaluate(const distribute::PerReplicas& batch) {
+  options_.run_eagerly ? evaluate_step(whole(batch)) : void(strategy_.run_flat(evaluate_, batch));
 }
 
-void Trainer::run(const FlatFunction& step, const Tensors& batch,
-                  std::optional<int64_t> global_rows) const {
-  strategy_.run_flat(step, split_batch(strategy_, batch, global_rows));
+/// A batch of one replica.
+Tensors Trainer::whole(const distribute::PerReplicas& batch) {
+  Tensors tensors;
+  for (const distribute::PerReplica& part : batch) tensors.push_back(part.value(0));
+  return tensors;
 }
 
 Trainer::Batch Trainer::taken_apart(const Tensors& flat) const {

@@ -25,10 +25,11 @@ class Trainer {
   std::optional<int64_t> in_executions(std::optional<int64_t> steps) const;
 
   /// `batch` is the inputs, the truths of the outputs and perhaps a sample weight. One step on it;
-  /// what it gives the metrics stays on the device. Where there are several processes the batch is
-  /// whole, or, with `global_rows` given, the rows of this process's replicas.
-  void train(const Tensors& batch, std::optional<int64_t> global_rows = {});
-  void evaluate(const Tensors& batch, std::optional<int64_t> global_rows = {});
+  /// what it gives the metrics stays on the device. Where there are several processes each has the
+  /// whole batch, or it is dealt already.
+  void train(const Tensors& batch) { train(strategy_.split(batch)); }
+  void train(const distribute::PerReplicas& batch);
+  void evaluate(const distribute::PerReplicas& batch);
 
   /// The largest power of two, at most `rows`, with which a step of training stays within 90 % of
   /// the memory limit of each device. `batch` is some of the rows, as train() takes them; nothing
@@ -41,8 +42,7 @@ class Trainer {
 
  private:
   struct Batch;
-  void run(const FlatFunction& step, const Tensors& batch,
-           std::optional<int64_t> global_rows) const;
+  static Tensors whole(const distribute::PerReplicas& batch);
   Batch taken_apart(const Tensors& flat) const;
   Tensors outputs_for(const Tensors& inputs, bool training) const;
   struct Losses;

@@ -15,7 +15,9 @@ namespace tandem::keras {
 namespace {
 
 std::atomic<bool> was_terminated{false};
-struct sigaction former_action {};
+std::atomic<bool> was_asked_to_save{false};
+struct sigaction former_term {};
+struct sigaction former_usr1 {};
 
 Variable rate_of(const optimizers::Optimizer& optimizer) {
   try {
@@ -25,7 +27,7 @@ Variable rate_of(const optimizers::Optimizer& optimizer) {
   }
 }
 
-void note_signal(int) { was_terminated = true; }
+void note_signal(int number) { (number == SIGTERM ? was_terminated : was_asked_to_save) = true; }
 
 }  // namespace
 
@@ -38,24 +40,32 @@ WorkerAgreement::WorkerAgreement(const Trainer& trainer)
   last_.resize(lags_.size());
   std::ranges::fill(workers_->agreement().own, 0);
   was_terminated = false;
+  was_asked_to_save = false;
   struct sigaction action {};
   action.sa_handler = note_signal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
-  sigaction(SIGTERM, &action, &former_action);
+  sigaction(SIGTERM, &action, &former_term);
+  sigaction(SIGUSR1, nullptr, &former_usr1);
+  replaces_usr1_ = former_usr1.sa_handler == SIG_DFL;
+  if (replaces_usr1_) sigaction(SIGUSR1, &action, nullptr);
 }
 
 WorkerAgreement::~WorkerAgreement() {
   if (!has_others()) return;
   std::ranges::fill(workers_->agreement().own, 0);
-  sigaction(SIGTERM, &former_action, nullptr);
+  sigaction(SIGTERM, &former_term, nullptr);
+  if (replaces_usr1_) sigaction(SIGUSR1, &former_usr1, nullptr);
 }
 
-void WorkerAgreement::say() {
+void WorkerAgreement::say(int64_t next_rows) {
   if (!has_others()) return;
   graph::Agreement& agreement = workers_->agreement();
   const int rank = workers_->rank();
+  if (was_asked_to_save.exchange(false)) asks_to_save_ = true;
   agreement.own[word_.stop()] = asks_to_stop_ ? 1 : 0;
+  agreement.own[word_.save()] = asks_to_save_ ? 1 : 0;
+  agreement.own[word_.next_rows(rank)] = next_rows;
   agreement.own[word_.terminated(rank)] = was_terminated ? 1 : 0;
   agreement.own[word_.wait(rank)] = agreement.waited.count();
   if (rate_.defined()) {
@@ -69,10 +79,22 @@ bool WorkerAgreement::hear() {
   if (!has_others()) return false;
   check_rates();
   note_lags();
+  saves_ = heard(word_.save()) > 0;
+  if (saves_) asks_to_save_ = false;
   for (int rank = 0; rank < workers_->size() && !terminated_; ++rank) {
-    if (heard(word_.terminated(rank)) != 0) terminated_ = rank;
+    if (heard(word_.terminated(rank)) == 0) continue;
+    terminated_ = rank;
+    saves_ = true;
   }
   return heard(word_.stop()) > 0 || terminated_;
+}
+
+std::vector<int64_t> WorkerAgreement::rows_of_all() const {
+  std::vector<int64_t> rows;
+  for (int rank = 0; has_others() && rank < workers_->size(); ++rank) {
+    rows.push_back(heard(word_.next_rows(rank)));
+  }
+  return rows;
 }
 
 bool WorkerAgreement::meet() {

@@ -17,7 +17,8 @@ namespace tandem::keras {
 
 class WorkerAgreement {
  public:
-  /// While it lives, SIGTERM asks all processes to stop instead of ending this one.
+  /// While it lives, SIGTERM asks all processes to save and to stop instead of ending this one, and
+  /// SIGUSR1, unless the application uses it, to save.
   explicit WorkerAgreement(const Trainer& trainer);
   ~WorkerAgreement();
   WorkerAgreement(const WorkerAgreement&) = delete;
@@ -28,17 +29,28 @@ class WorkerAgreement {
   /// Asks all to stop: they do after the next step, or at the end of the epoch.
   void ask_to_stop() { asks_to_stop_ = true; }
 
+  /// Asks all to save: they are told to after the next step, or at the end of the epoch.
+  void ask_to_save() { asks_to_save_ = true; }
+
   /// What this process does, for others that wait for it.
   void note_progress(std::string_view phase, int64_t step) const {
     if (has_others()) workers_->group().note_progress(phase, step);
   }
 
-  /// Says what this process wants. It is called before a step.
-  void say();
+  /// Says what this process wants. It is called before a step. `next_rows` is what the data say of
+  /// the step after it: see EpochBatches::next_rows().
+  void say(int64_t next_rows = 0);
 
   /// Whether some process asked to stop, or was sent SIGTERM. It is called after a step, and throws
   /// InvalidArgument where processes have different learning rates.
   bool hear();
+
+  /// Whether some process asked to save, or was sent SIGTERM, in what was last heard.
+  bool saves() const { return saves_; }
+  void has_saved() { saves_ = false; }
+
+  /// What all have said of their rows in what was last heard, by rank.
+  std::vector<int64_t> rows_of_all() const;
 
   /// Says and hears between two steps: all processes are there.
   bool meet();
@@ -63,6 +75,9 @@ class WorkerAgreement {
   const Variable rate_;  // The learning rate; undefined where a schedule sets it.
   const distribute::AgreementWord word_;
   bool asks_to_stop_ = false;
+  bool asks_to_save_ = false;
+  bool saves_ = false;
+  bool replaces_usr1_ = false;
   std::optional<int> terminated_;  // The first rank that was sent SIGTERM.
   std::vector<double> lags_;       // Seconds, over all steps.
   std::vector<int64_t> last_;      // How often each rank came last.
