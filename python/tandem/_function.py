@@ -1,17 +1,14 @@
 """Functions that are traced once for each kind of arguments, tf.function."""
 
 import functools
-import inspect
 import sys
-import traceback
 import types
 import warnings
 import weakref
 
-import numpy as np
-
 import _tandem
 from tandem import dtypes, nest
+from tandem._lazy import np
 from tandem._shape import TensorShape, _Computed
 from tandem._state import converting_calls, probe_tracing, state, tracing
 from tandem._tensor import Tensor, TensorSpec
@@ -99,6 +96,8 @@ def _without_values(structure):
 def place_of(error):
     """The user's line at which an error was raised."""
     here = __file__.rsplit("/", 1)[0]
+    import traceback
+
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(here):
             return f"{frame.filename}:{frame.lineno}"
@@ -195,6 +194,8 @@ class Function:
     def _bind_signature(self):
         if self._signature is not None:
             return
+        import inspect
+
         f = self.python_function
         bound = getattr(f, "_tandem_bound", None)
         try:
@@ -219,8 +220,7 @@ class Function:
     def _has_no_defaults(self):
         if self._plain is None:
             self._bind_signature()
-            empty = inspect.Parameter.empty
-            self._plain = not self._signature or all(p.default is empty for p in self._signature.parameters.values())
+            self._plain = not self._signature or all(p.default is p.empty for p in self._signature.parameters.values())
         return self._plain
 
     def __call__(self, *args, **kwargs):

@@ -7,10 +7,9 @@ depends on values) is computed by NumPy where values exist, and makes a function
 import builtins
 import functools
 
-import numpy as np
-
 import _tandem
 from tandem import dtypes, nest
+from tandem._lazy import np
 from tandem._shape import DynamicShape, DynamicSize, TensorShape, _is_size
 from tandem._state import state
 from tandem._tensor import Tensor, _no_value, to_tensor

@@ -2,10 +2,9 @@
 
 import builtins
 
-import numpy as np
-
 import _tandem
 from tandem import _ops
+from tandem._lazy import np
 from tandem._ops import op
 
 _c = _tandem.convert

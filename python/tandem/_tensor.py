@@ -2,10 +2,9 @@
 
 import numbers
 
-import numpy as np
-
 import _tandem
 from tandem import dtypes
+from tandem._lazy import np
 from tandem._shape import DynamicShape, DynamicSize, TensorShape, _Computed
 from tandem.errors import OperatorNotAllowedInGraphError
 
@@ -21,13 +20,7 @@ def _no_value(what):
 
 # ---- What is no tensor, number or array of a type that tensors have ----
 
-_NEAREST = {
-    np.dtype(np.int8): np.int32,
-    np.dtype(np.int16): np.int32,
-    np.dtype(np.uint16): np.int32,
-    np.dtype(np.uint32): np.int64,
-    np.dtype(np.uint64): np.int64,
-}
+_NEAREST = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
 
 
 def _of_array(array, dtype, beside):
@@ -38,8 +31,8 @@ def _of_array(array, dtype, beside):
                 return _tandem.convert(np.array(array.tolist()), dtype, beside)
             raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported object type {type(first).__name__}).")
         raise TypeError("strings have no Tensor here; tf.constant makes a StringTensor of them")
-    if array.dtype in _NEAREST:
-        array = array.astype(_NEAREST[array.dtype])
+    if array.dtype.name in _NEAREST:
+        array = array.astype(_NEAREST[array.dtype.name])
     elif array.dtype.kind == "c":
         raise TypeError("tandem has no complex tensors")
     if array.ndim > 8:

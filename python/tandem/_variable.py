@@ -4,10 +4,9 @@ import contextlib
 import enum
 import weakref
 
-import numpy as np
-
 import _tandem
 from tandem import _tensor, dtypes
+from tandem._lazy import np
 from tandem._shape import TensorShape
 from tandem._state import init_scope, state
 

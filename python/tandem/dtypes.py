@@ -2,21 +2,24 @@
 
 import builtins
 
-import numpy as np
-
 import _tandem
+from tandem._lazy import np
 
 
 class DType:
     """The type of a tensor's elements. Equal to its name and to NumPy's type."""
 
-    __slots__ = ("name", "_code", "_numpy", "_hash")
+    __slots__ = ("name", "_code", "_numpy_name", "_hash")
 
-    def __init__(self, name, code, numpy_type):
+    def __init__(self, name, code, numpy_name):
         self.name = name
         self._code = code  # None: a type that has a name here and no tensors.
-        self._numpy = numpy_type
+        self._numpy_name = numpy_name
         self._hash = hash(name)
+
+    @property
+    def _numpy(self):
+        return getattr(np, self._numpy_name)
 
     @property
     def as_numpy_dtype(self):
@@ -102,25 +105,25 @@ class DType:
         return as_dtype, (self.name,)
 
 
-float32 = DType("float32", 0, np.float32)
-float64 = DType("float64", 1, np.float64)
-float16 = half = DType("float16", 2, np.float16)
-bfloat16 = DType("bfloat16", 3, np.uint16)
-uint8 = DType("uint8", 4, np.uint8)
-int32 = DType("int32", 5, np.int32)
-int64 = DType("int64", 6, np.int64)
-bool = DType("bool", 7, np.bool_)
+float32 = DType("float32", 0, "float32")
+float64 = DType("float64", 1, "float64")
+float16 = half = DType("float16", 2, "float16")
+bfloat16 = DType("bfloat16", 3, "uint16")
+uint8 = DType("uint8", 4, "uint8")
+int32 = DType("int32", 5, "int32")
+int64 = DType("int64", 6, "int64")
+bool = DType("bool", 7, "bool_")
 double = float64
-int8 = DType("int8", None, np.int8)
-int16 = DType("int16", None, np.int16)
-uint16 = DType("uint16", None, np.uint16)
-uint32 = DType("uint32", None, np.uint32)
-uint64 = DType("uint64", None, np.uint64)
-complex64 = DType("complex64", None, np.complex64)
-complex128 = DType("complex128", None, np.complex128)
-string = DType("string", None, np.object_)
-resource = DType("resource", None, np.object_)
-variant = DType("variant", None, np.object_)
+int8 = DType("int8", None, "int8")
+int16 = DType("int16", None, "int16")
+uint16 = DType("uint16", None, "uint16")
+uint32 = DType("uint32", None, "uint32")
+uint64 = DType("uint64", None, "uint64")
+complex64 = DType("complex64", None, "complex64")
+complex128 = DType("complex128", None, "complex128")
+string = DType("string", None, "object_")
+resource = DType("resource", None, "object_")
+variant = DType("variant", None, "object_")
 
 BY_CODE = [float32, float64, float16, bfloat16, uint8, int32, int64, bool]
 _by_name = {

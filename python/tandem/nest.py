@@ -1,7 +1,8 @@
 """Structures of values, tf.nest: lists, tuples, named tuples, dictionaries (in the order of their keys), data classes."""
 
-import dataclasses
 from collections.abc import Mapping
+
+import _tandem
 
 
 def _is_named_tuple(value):
@@ -16,7 +17,13 @@ is_sequence = is_nested
 
 
 def _is_dataclass(value):
-    return dataclasses.is_dataclass(value) and not isinstance(value, type)
+    return hasattr(type(value), "__dataclass_fields__")
+
+
+def _fields(value):
+    import dataclasses
+
+    return dataclasses.fields(value)
 
 
 def _sorted_keys(mapping):
@@ -33,14 +40,16 @@ def flatten(structure, expand_composites=False):
 
 
 def _flatten(structure, result):
-    if isinstance(structure, (list, tuple)):
+    if type(structure) is _tandem.Tensor:  # The usual leaf.
+        result.append(structure)
+    elif isinstance(structure, (list, tuple)):
         for each in structure:
             _flatten(each, result)
     elif isinstance(structure, Mapping):
         for key in _sorted_keys(structure):
             _flatten(structure[key], result)
     elif _is_dataclass(structure):
-        for field in dataclasses.fields(structure):
+        for field in _fields(structure):
             _flatten(getattr(structure, field.name), result)
     else:
         result.append(structure)
@@ -62,7 +71,9 @@ def _rebuild(structure, leaves):
         except TypeError:
             return ordered
     if _is_dataclass(structure):
-        parts = {f.name: _rebuild(getattr(structure, f.name), leaves) for f in dataclasses.fields(structure)}
+        parts = {f.name: _rebuild(getattr(structure, f.name), leaves) for f in _fields(structure)}
+        import dataclasses
+
         return dataclasses.replace(structure, **parts)
     return next(leaves)
 
@@ -100,7 +111,7 @@ def _outline(structure):
     if isinstance(structure, Mapping):
         return tuple((key, _outline(structure[key])) for key in _sorted_keys(structure))
     if _is_dataclass(structure):
-        return tuple(_outline(getattr(structure, f.name)) for f in dataclasses.fields(structure))
+        return tuple(_outline(getattr(structure, f.name)) for f in _fields(structure))
     return None
 
 
@@ -111,5 +122,5 @@ def signature(structure):
     if isinstance(structure, Mapping):
         return ("dict",) + tuple((key, signature(structure[key])) for key in _sorted_keys(structure))
     if _is_dataclass(structure):
-        return (type(structure),) + tuple(signature(getattr(structure, f.name)) for f in dataclasses.fields(structure))
+        return (type(structure),) + tuple(signature(getattr(structure, f.name)) for f in _fields(structure))
     return None
