@@ -80,6 +80,11 @@ def flatten_results(result):
 
 def rebuild_results(tensors, structure):
     like, leaves = structure
+    if like is None and leaves[0] is _MARK:
+        return tensors[0]
+    if type(like) is dict and len(like) == len(tensors) and all(v is None for v in like.values()):  # As a step's logs are.
+        values = dict(zip(sorted(like), tensors))
+        return {key: values[key] for key in like}
     tensors = iter(tensors)
     leaves = [next(tensors) if leaf is _MARK else leaf for leaf in leaves]
     return leaves[0] if like is None else nest.pack_sequence_as(like, leaves)
@@ -237,6 +242,12 @@ class Function:
                 if program is None:
                     program = self._new_program(len(args), args, {}, [_MARK] * len(args), args)
                 return self._run(program, args, args, {})
+        if len(args) == 1 and not kwargs and self._is_one_tuple(args[0]):  # A batch, as fit gives one to its steps.
+            key = "tuple", len(args[0])
+            program = self._programs.get(key)
+            if program is None:
+                program = self._new_program(key, args, {}, [_MARK] * len(args[0]), args[0])
+            return self._run(program, args[0], args, {})
         if self.input_signature is not None:
             args, kwargs = self._bind(args, kwargs)
             args = self._as_signed(args)
@@ -259,6 +270,14 @@ class Function:
             leaves = [_MARK if k is _MARK else leaf for k, leaf in zip(key, flat)]
             program = self._new_program(full_key, args, kwargs, leaves, tensors)
         return self._run(program, tensors, args, kwargs)
+
+    def _is_one_tuple(self, value):
+        if type(value) is not tuple or self.input_signature is not None or not self._has_no_defaults():
+            return False
+        for each in value:
+            if type(each) is not Tensor:
+                return False
+        return True
 
     def _as_signed(self, args):
         """The arguments as tensors of the declared dtypes."""

@@ -28,8 +28,16 @@ class _Structure:
     def __init__(self, like=None):
         self.like = like  # The structure with something at each leaf.
         self.known = like is not None
+        self._flat = None
+
+    def _is_flat(self):
+        if self._flat is None:
+            self._flat = not any(nest.is_nested(each) for each in self.like)
+        return self._flat
 
     def pack(self, tensors):
+        if type(self.like) is tuple and len(self.like) == len(tensors) and self._is_flat():
+            return tuple(tensors)
         if not nest.is_nested(self.like):
             return tensors[0]
         return nest.pack_sequence_as(self.like, tensors)
@@ -37,7 +45,7 @@ class _Structure:
     def learn(self, value):
         if not self.known:
             self.like = nest.map_structure(lambda leaf: 0, value) if nest.is_nested(value) else 0
-            self.known = True
+            self.known, self._flat = True, None
 
 
 def _untupled(value):

@@ -259,6 +259,8 @@ class Batches:
 
 def _as_batch(value):
     """A batch of tensors, of what a data set or a generator gives."""
+    if type(value) is tuple and all(type(v) is Tensor and v._code != 1 for v in value):
+        return value
     if isinstance(value, list):
         value = tuple(value)
 
