@@ -224,8 +224,7 @@ def conv3d(input, filters, strides, padding, data_format="NDHWC", dilations=None
 
     w = _c(filters)
     layer = layers.Conv3D(int(w._sizes[-1]), [int(s) for s in w._sizes[:3]], builtins.tuple(list(strides)[1:4]) if not isinstance(strides, int) else strides, padding.lower(), dilation_rate=(1, 1, 1) if dilations is None else builtins.tuple(list(dilations)[1:4]), use_bias=False)
-    layer.kernel = w
-    return layer._convolved(_c(input))
+    return layer.convolution_op(_c(input), w)
 
 
 @op

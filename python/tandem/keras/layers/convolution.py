@@ -50,11 +50,12 @@ class _Conv(Layer):
         self.bias = self.add_weight((self.filters,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias") if self.use_bias else None
         self.built = True
 
-    def _convolved(self, x):
-        return _tandem.conv2d(x, self.kernel, self.strides, self.padding, self.dilation_rate, self.groups)
+    def convolution_op(self, inputs, kernel):
+        """The convolution alone: what subclasses call with a kernel of their own."""
+        return _tandem.conv2d(inputs, kernel, self.strides, self.padding, self.dilation_rate, self.groups)
 
     def call(self, inputs):
-        y = self._convolved(floating(_tandem.convert(inputs)))
+        y = self.convolution_op(floating(_tandem.convert(inputs)), self.kernel)
         if self.use_bias:
             y = y + self.bias
         return self.activation(y)
@@ -72,12 +73,12 @@ class Conv1D(_Conv):
 
     _rank = 1
 
-    def _convolved(self, x):
-        padding, pads = self.padding, "valid"
+    def convolution_op(self, inputs, kernel):
+        x, padding = inputs, self.padding
         if padding == "causal":
             x = _tandem.pad(x, [(0, 0), ((self.kernel_size[0] - 1) * self.dilation_rate[0], 0), (0, 0)], 0.0)
             padding = "valid"
-        y = _tandem.conv2d(_tandem.expand_dims(x, 1), _tandem.expand_dims(self.kernel, 0), (1, self.strides[0]), padding, (1, self.dilation_rate[0]), self.groups)
+        y = _tandem.conv2d(_tandem.expand_dims(x, 1), _tandem.expand_dims(kernel, 0), (1, self.strides[0]), padding, (1, self.dilation_rate[0]), self.groups)
         return _tandem.squeeze(y, [1])
 
 
@@ -89,7 +90,8 @@ class Conv3D(_Conv):
     def __init__(self, filters, kernel_size, strides=(1, 1, 1), padding="valid", data_format=None, dilation_rate=(1, 1, 1), groups=1, activation=None, use_bias=True, **kwargs):
         super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, groups, activation, use_bias, **kwargs)
 
-    def _convolved(self, x):
+    def convolution_op(self, inputs, kernel):
+        x = inputs
         rows, depth, height, width, channels = x._sizes
         kd, stride, dilation = self.kernel_size[0], self.strides[0], self.dilation_rate[0]
         span = (kd - 1) * dilation + 1
@@ -103,7 +105,7 @@ class Conv3D(_Conv):
         for k in range(kd):
             part = x[:, k * dilation : k * dilation + (out - 1) * stride + 1 : stride]
             flat = _tandem.reshape(part, [rows.times(out) if isinstance(rows, _tandem.Size) else rows * out, height, width, channels])
-            y = _tandem.conv2d(flat, self.kernel[k], self.strides[1:], self.padding, self.dilation_rate[1:], self.groups)
+            y = _tandem.conv2d(flat, kernel[k], self.strides[1:], self.padding, self.dilation_rate[1:], self.groups)
             total = y if total is None else total + y
         return _tandem.reshape(total, [rows, out] + list(total._sizes[1:]))
 
@@ -118,8 +120,8 @@ class Conv2DTranspose(_Conv):
     def _kernel_shape(self, channels):
         return self.kernel_size + (self.filters, channels)
 
-    def _convolved(self, x):
-        return _convolution.transposed(x, self.kernel, self.strides, self.padding, None, self.dilation_rate, self.output_padding)
+    def convolution_op(self, inputs, kernel):
+        return _convolution.transposed(inputs, kernel, self.strides, self.padding, None, self.dilation_rate, self.output_padding)
 
 
 class Conv1DTranspose(_Conv):
@@ -127,12 +129,13 @@ class Conv1DTranspose(_Conv):
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid", output_padding=None, data_format=None, dilation_rate=1, activation=None, use_bias=True, **kwargs):
         super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, **kwargs)
+        self.output_padding = None if output_padding is None else (0, *_sizes(output_padding, 1, "output_padding"))
 
     def _kernel_shape(self, channels):
         return self.kernel_size + (self.filters, channels)
 
-    def _convolved(self, x):
-        y = _convolution.transposed(_tandem.expand_dims(x, 1), _tandem.expand_dims(self.kernel, 0), (1, self.strides[0]), self.padding, None, (1, self.dilation_rate[0]))
+    def convolution_op(self, inputs, kernel):
+        y = _convolution.transposed(_tandem.expand_dims(inputs, 1), _tandem.expand_dims(kernel, 0), (1, self.strides[0]), self.padding, None, (1, self.dilation_rate[0]), self.output_padding)
         return _tandem.squeeze(y, [1])
 
 
@@ -149,8 +152,8 @@ class DepthwiseConv2D(_Conv):
     def _kernel_shape(self, channels):
         return self.kernel_size + (channels, self.depth_multiplier)
 
-    def _convolved(self, x):
-        return _tandem.depthwise_conv2d(x, self.kernel, self.strides, self.padding, self.dilation_rate)
+    def convolution_op(self, inputs, kernel):
+        return _tandem.depthwise_conv2d(inputs, kernel, self.strides, self.padding, self.dilation_rate)
 
 
 class DepthwiseConv1D(DepthwiseConv2D):
@@ -159,8 +162,8 @@ class DepthwiseConv1D(DepthwiseConv2D):
     def __init__(self, kernel_size, strides=1, padding="valid", depth_multiplier=1, data_format=None, dilation_rate=1, **kwargs):
         super().__init__(kernel_size, strides, padding, depth_multiplier, data_format, dilation_rate, **kwargs)
 
-    def _convolved(self, x):
-        y = _tandem.depthwise_conv2d(_tandem.expand_dims(x, 1), _tandem.expand_dims(self.kernel, 0), (1, self.strides[0]), self.padding, (1, self.dilation_rate[0]))
+    def convolution_op(self, inputs, kernel):
+        y = _tandem.depthwise_conv2d(_tandem.expand_dims(inputs, 1), _tandem.expand_dims(kernel, 0), (1, self.strides[0]), self.padding, (1, self.dilation_rate[0]))
         return _tandem.squeeze(y, [1])
 
 
