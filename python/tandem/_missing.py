@@ -1,7 +1,5 @@
 """What to say about names that TensorFlow has and this module does not."""
 
-import difflib
-
 _ADVICE = {
     "Session": "there are no sessions; functions of tensors run at once, or under tf.function",
     "placeholder": "there are no placeholders; tf.function takes arguments",
@@ -13,6 +11,8 @@ _ADVICE = {
 
 def missing(module, name, namespace, more=()):
     """The error for a name that is not there, with the nearest that is."""
+    import difflib
+
     if name.startswith("__"):
         return AttributeError(f"module {module!r} has no attribute {name!r}")
     known = [n for n in list(vars(namespace)) + list(more) if not n.startswith("_")]
@@ -30,7 +30,9 @@ def install(module_name, globals_):
     """Gives a module a __getattr__ that says so."""
     import sys
 
+    own_name = module_name.replace("tandem.keras", "keras", 1)
+
     def __getattr__(name):
-        raise missing(module_name, name, sys.modules[module_name])
+        raise missing(own_name, name, sys.modules[module_name])
 
     globals_["__getattr__"] = __getattr__

@@ -374,7 +374,15 @@ Tensor.item = lambda self: self._item()
 Tensor.tolist = lambda self: _numpy(self).tolist()
 Tensor.__array__ = _array
 Tensor.__array_priority__ = 100
-Tensor.__dlpack__ = lambda self, **kwargs: np.array(_numpy(self)).__dlpack__(**kwargs)
+def _dlpack(self, *, max_version=None, copy=None, **kwargs):
+    """Without a copy where the other side knows of memory that cannot be written: DLPack 1.0."""
+    array = _numpy(self)
+    if max_version is not None and max_version[0] >= 1 and not copy:
+        return array.__dlpack__(max_version=max_version, **kwargs)
+    return np.array(array).__dlpack__(**kwargs)
+
+
+Tensor.__dlpack__ = _dlpack
 Tensor.__dlpack_device__ = lambda self: (1, 0)
 Tensor.__bool__ = _bool
 Tensor.__int__ = _scalar(int)

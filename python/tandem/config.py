@@ -8,7 +8,17 @@ from _tandem import (
     get_soft_device_placement,
     set_soft_device_placement,
 )
+from tandem import _missing
 from tandem._function import functions_run_eagerly, run_functions_eagerly  # noqa: F401
+
+
+def _device_view(device):
+    import html
+
+    return f"<code>{html.escape(str(device))}</code>"
+
+
+LogicalDevice._repr_html_ = PhysicalDevice._repr_html_ = _device_view
 
 
 def list_physical_devices(device_type=None):
@@ -147,3 +157,6 @@ def experimental_functions_run_eagerly():
 
 def enable_op_determinism():
     _tandem.enable_op_determinism()
+
+
+_missing.install(__name__, globals())

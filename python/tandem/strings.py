@@ -5,7 +5,7 @@ import re
 import numpy as np
 
 import _tandem
-from tandem import dtypes
+from tandem import _missing, dtypes
 from tandem._shape import TensorShape
 
 
@@ -192,3 +192,6 @@ def to_hash_bucket_fast(input, num_buckets, name=None):
 
 
 to_hash_bucket = to_hash_bucket_fast
+
+
+_missing.install(__name__, globals())

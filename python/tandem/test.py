@@ -5,6 +5,7 @@ import unittest
 import numpy as np
 
 import _tandem
+from tandem import _missing
 
 
 def is_gpu_available(cuda_only=False, min_cuda_compute_capability=None):
@@ -36,3 +37,6 @@ class TestCase(unittest.TestCase):
 
 
 main = unittest.main
+
+
+_missing.install(__name__, globals())

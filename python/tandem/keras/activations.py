@@ -3,7 +3,7 @@
 import numpy as np
 
 import _tandem
-from tandem import _ops
+from tandem import _missing, _ops
 
 
 def _tensor(x):
@@ -231,3 +231,6 @@ def serialize(activation):
 
 def deserialize(config, custom_objects=None):
     return get(config)
+
+
+_missing.install(__name__, globals())

@@ -1,5 +1,7 @@
 """What happens at the turns of a training, keras.callbacks."""
 
+from tandem import _missing
+
 import csv
 import math
 import os
@@ -504,3 +506,6 @@ class TensorBoard(Callback):
 class SwapEMAWeights(Callback):
     def __init__(self, swap_on_epoch=False):
         super().__init__()
+
+
+_missing.install(__name__, globals())

@@ -1,5 +1,6 @@
 """Settings, keras.config."""
 
+from tandem import _missing
 from tandem.keras._layer import dtype_policy, set_dtype_policy  # noqa: F401
 from tandem.keras.backend import backend, epsilon, floatx, image_data_format, set_epsilon, set_floatx, set_image_data_format  # noqa: F401
 
@@ -30,3 +31,6 @@ def enable_interactive_logging():
 
 def is_flash_attention_enabled():
     return True
+
+
+_missing.install(__name__, globals())

@@ -1,6 +1,7 @@
 """What weights are brought to after each update, keras.constraints."""
 
 import _tandem
+from tandem import _missing
 from tandem.keras import _objects
 
 
@@ -73,3 +74,6 @@ def serialize(constraint):
 
 def deserialize(config, custom_objects=None):
     return get(config)
+
+
+_missing.install(__name__, globals())

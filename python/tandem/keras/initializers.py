@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import _tandem
-from tandem import dtypes
+from tandem import _missing, dtypes
 from tandem.keras import _objects
 
 
@@ -212,3 +212,6 @@ def serialize(initializer):
 
 def deserialize(config, custom_objects=None):
     return get(config)
+
+
+_missing.install(__name__, globals())

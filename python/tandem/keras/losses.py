@@ -7,7 +7,7 @@ loss that one device would have.
 import numpy as np
 
 import _tandem
-from tandem import _ops, dtypes
+from tandem import _missing, _ops, dtypes
 from tandem._state import state
 from tandem.keras import _objects
 
@@ -454,3 +454,6 @@ def serialize(loss):
 
 def deserialize(config, custom_objects=None):
     return get(config)
+
+
+_missing.install(__name__, globals())

@@ -3,7 +3,7 @@
 import numpy as np
 
 import _tandem
-from tandem import _ops, dtypes
+from tandem import _missing, _ops, dtypes
 from tandem._state import state
 from tandem.keras import _objects, initializers, losses as _losses
 from tandem.keras._variable import KerasVariable
@@ -638,3 +638,6 @@ def serialize(metric):
 
 def deserialize(config, custom_objects=None):
     return get(config)
+
+
+_missing.install(__name__, globals())

@@ -1,5 +1,6 @@
 """Dtype policies, keras.mixed_precision."""
 
+from tandem import _missing
 from tandem.keras._layer import DTypePolicy, dtype_policy, set_dtype_policy
 from tandem.keras.optimizers import LossScaleOptimizer  # noqa: F401
 
@@ -12,3 +13,6 @@ class experimental:
     Policy = DTypePolicy
     set_policy = staticmethod(set_dtype_policy)
     global_policy = staticmethod(dtype_policy)
+
+
+_missing.install(__name__, globals())

@@ -3,7 +3,7 @@
 import numpy as np
 
 import _tandem
-from tandem import dtypes
+from tandem import _missing, dtypes
 from tandem import random as _random
 from tandem._state import state
 
@@ -80,3 +80,6 @@ def binomial(shape, counts, probabilities, dtype=None, seed=None):
 def beta(shape, alpha, beta, dtype=None, seed=None):
     a, b = gamma(shape, alpha, dtype, seed), gamma(shape, beta, dtype, None if seed is None else _seed(seed) + 1)
     return a / (a + b)
+
+
+_missing.install(__name__, globals())

@@ -1,6 +1,7 @@
 """Penalties on weights, keras.regularizers."""
 
 import _tandem
+from tandem import _missing
 from tandem.keras import _objects
 
 
@@ -82,3 +83,6 @@ def serialize(regularizer):
 
 def deserialize(config, custom_objects=None):
     return get(config)
+
+
+_missing.install(__name__, globals())

@@ -12,6 +12,7 @@ import zipfile
 import numpy as np
 
 import _tandem
+from tandem import _missing
 
 _registered = {}
 _scopes = []
@@ -590,3 +591,6 @@ def _restore_optimizer(model, group):
 
 def model_from_json(json_string, custom_objects=None):
     return deserialize_keras_object(json.loads(json_string), custom_objects)
+
+
+_missing.install(__name__, globals())

@@ -1,5 +1,6 @@
 """Structures of values, keras.tree."""
 
+from tandem import _missing
 from tandem.nest import assert_same_structure, flatten, is_nested, map_structure, pack_sequence_as  # noqa: F401
 
 
@@ -30,3 +31,6 @@ def map_shape_structure(func, structure):
     if isinstance(structure, dict):
         return {k: map_shape_structure(func, v) for k, v in structure.items()}
     return type(structure)(map_shape_structure(func, v) for v in structure)
+
+
+_missing.install(__name__, globals())

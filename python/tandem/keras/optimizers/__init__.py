@@ -10,7 +10,7 @@ import re
 import numpy as np
 
 import _tandem
-from tandem import _ops
+from tandem import _missing, _ops
 from tandem._state import init_scope, state
 from tandem._tensor import Tensor
 from tandem.keras import _objects
@@ -669,3 +669,6 @@ def serialize(optimizer):
 
 def deserialize(config, custom_objects=None):
     return get(config)
+
+
+_missing.install(__name__, globals())

@@ -28,12 +28,18 @@ def smart_resize(x, size, interpolation="bilinear", data_format="channels_last",
 
 def _places(coordinates, size, mode):
     """Where pixels outside of the image are taken from, as scipy's modes have it."""
-    if mode == "nearest" or mode == "constant":
+    if mode != "reflect":
         return np.clip(coordinates, 0, size - 1)
-    if mode == "wrap":
-        return np.mod(coordinates, size)
     period = np.mod(coordinates, 2 * size)
     return np.where(period >= size, 2 * size - 1 - period, period)
+
+
+def _wrapped(coordinates, size):
+    """As scipy wraps: the first and the last pixel are the same place."""
+    period = size - 1
+    below = coordinates + period * (np.trunc(-coordinates / period) + 1)
+    above = coordinates - period * np.trunc(coordinates / period)
+    return np.where(coordinates < 0, below, np.where(coordinates > period, above, coordinates))
 
 
 def apply_affine_transform(x, theta=0, tx=0, ty=0, shear=0, zx=1, zy=1, row_axis=0, col_axis=1, channel_axis=2, fill_mode="nearest", cval=0.0, order=1):
@@ -63,6 +69,8 @@ def apply_affine_transform(x, theta=0, tx=0, ty=0, shear=0, zx=1, zy=1, row_axis
 
 def _sampled(image, at_row, at_column, fill_mode, cval, order):
     height, width = image.shape[:2]
+    if fill_mode == "wrap":
+        at_row, at_column = _wrapped(at_row, height), _wrapped(at_column, width)
     if order == 0:
         return image[_places(np.rint(at_row).astype(int), height, fill_mode), _places(np.rint(at_column).astype(int), width, fill_mode)]
     low_row, low_column = np.floor(at_row).astype(int), np.floor(at_column).astype(int)

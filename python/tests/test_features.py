@@ -1,0 +1,163 @@
+"""What notebooks, other libraries and other processes see of tensors and models."""
+
+import pickle
+import sys
+import types
+
+import numpy as np
+import pytest
+
+import tandem as tf
+from tandem import keras
+
+
+def small_model():
+    model = keras.Sequential([keras.Input((3,), name="features"), keras.layers.Dense(4, activation="relu"), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    return model
+
+
+X, Y = np.arange(24, dtype="float32").reshape(8, 3) / 24, np.ones((8, 1), "float32")
+
+
+def test_html_views():
+    model = small_model()
+    history = model.fit(X, Y, epochs=2, verbose=0)
+    views = [tf.ones(3), tf.Variable([1.0]), tf.data.Dataset.range(3), tf.config.list_logical_devices()[0], tf.config.list_physical_devices()[0], history, model, tf.distribute.OneDeviceStrategy("/cpu:0")]
+    for each in views:
+        assert each._repr_html_().startswith("<"), type(each)
+    assert history._repr_html_().count("<tr>") == 3
+
+
+def test_pictures_of_models_and_histories(tmp_path, monkeypatch):
+    a, b = keras.Input((3,), name="left"), keras.Input((3,), name="right")
+    joined = keras.layers.Add(name="sum")([keras.layers.Dense(2, name="shared")(a), keras.layers.Dense(2)(b)])
+    path = keras.utils.plot_model(keras.Model([a, b], joined), str(tmp_path / "model.svg"), show_shapes=True, show_layer_names=True)
+    text = open(path).read()
+    assert all(name in text for name in ("left", "right", "sum", "shared"))
+    drawn = []
+    axes = types.SimpleNamespace(plot=lambda *args, label: drawn.append((label, len(args[1]))), set_xlabel=lambda t: None, legend=lambda: None)
+    pyplot = types.ModuleType("matplotlib.pyplot")
+    pyplot.subplots = lambda: (None, axes)
+    monkeypatch.setitem(sys.modules, "matplotlib", types.ModuleType("matplotlib"))
+    monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
+    small_model().fit(X, Y, epochs=3, validation_data=(X, Y), verbose=0).plot()
+    assert drawn == [("loss", 3), ("val_loss", 3)]
+
+
+def test_dlpack_shares_memory_that_stays():
+    x = tf.ones((4, 2)) * 3
+    there = np.from_dlpack(x)
+    assert not there.flags.writeable and there.__array_interface__["data"][0] == x.numpy().__array_interface__["data"][0]
+    del x
+    assert there.sum() == 24.0
+
+    class Foreign:  # As libraries without NumPy's protocol are.
+        def __dlpack__(self, **kwargs):
+            return np.arange(3.0).__dlpack__(**kwargs)
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+    assert tf.constant(Foreign()).numpy().tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_spawned_process_computes(run, tmp_path):
+    (tmp_path / "program.py").write_text("""
+import multiprocessing
+import numpy as np
+import tandem as tf
+
+def square(x):
+    return (tf.constant(x) ** 2).numpy().sum()
+
+def predict(model):
+    return model.predict(np.ones((2, 3), "float32"), verbose=0).sum()
+
+if __name__ == "__main__":
+    (tf.ones(2) + 1).numpy()
+    model = tf.keras.Sequential([tf.keras.Input((3,)), tf.keras.layers.Dense(2, kernel_initializer="ones")])
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print("got", pool.apply(square, (np.arange(3.0),)), pool.apply(predict, (model,)))
+""")
+    assert "got 5.0 12.0" in run(str(tmp_path / "program.py"))
+
+
+def test_optimizers_are_copied_and_pickled():
+    optimizer = keras.optimizers.Adam(keras.optimizers.schedules.ExponentialDecay(0.1, 10, 0.5), clipnorm=1.0)
+    other = pickle.loads(pickle.dumps(optimizer))
+    assert other.get_config() == optimizer.get_config()
+
+
+def test_generators_and_batches_by_number():
+    model = small_model()
+
+    class Batches(keras.utils.PyDataset):
+        ended = 0
+
+        def __len__(self):
+            return 4
+
+        def __getitem__(self, index):
+            return X[index * 2 : index * 2 + 2], Y[index * 2 : index * 2 + 2]
+
+        def on_epoch_end(self):
+            self.ended += 1
+
+    batches = Batches()
+    model.fit(batches, epochs=2, verbose=0)
+    assert batches.ended == 2
+
+    def endless():
+        while True:
+            yield X, Y
+
+    assert len(model.fit(endless(), steps_per_epoch=3, epochs=2, verbose=0).history["loss"]) == 2
+    assert model.predict((X[i : i + 1] for i in range(5)), verbose=0).shape == (5, 1)
+    assert np.isclose(model.evaluate(batches, verbose=0), model.evaluate(X, Y, verbose=0))
+
+
+def test_pandas_frames():
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4, 5, 6]})
+    series = pandas.Series([1, 0, 1])
+    assert tf.constant(frame).shape == (3, 2) and tf.convert_to_tensor(series).numpy().tolist() == [1, 0, 1]
+    model = keras.Sequential([keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    model.fit(frame, series, epochs=1, verbose=0)
+    assert model.predict(frame, verbose=0).shape == (3, 1)
+    features, label = next(iter(tf.data.Dataset.from_tensor_slices((dict(frame), series))))
+    assert sorted(features) == ["a", "b"] and int(label) == 1
+
+
+@pytest.mark.parametrize("name", ["tf.signal.stft", "tf.math.bessel_i0", "tf.keras.layers.Densse", "tf.data.Datasett", "tf.keras.optimizers.Muon", "tf.lite.TFLiteConverter"])
+def test_names_that_are_not_here(name):
+    place = {"tf": tf}
+    with pytest.raises(AttributeError, match="does not exist.*tandem does not"):
+        eval(name, place)
+    if name.endswith(("Densse", "Datasett")):
+        with pytest.raises(AttributeError, match="Nearest: .*(Dense|Dataset)"):
+            eval(name, place)
+
+
+def test_images_changed_by_chance():
+    generator = keras.preprocessing.image.ImageDataGenerator(rotation_range=20, width_shift_range=0.2, height_shift_range=0.2, zoom_range=0.2, horizontal_flip=True, rescale=1 / 255)
+    images = np.random.RandomState(0).randint(0, 255, (6, 8, 8, 3)).astype("float32")
+    np.random.seed(0)
+    changed, labels = next(generator.flow(images, np.arange(6), batch_size=4, shuffle=False))
+    assert changed.shape == (4, 8, 8, 3) and labels.tolist() == [0, 1, 2, 3] and 0 <= changed.min() and changed.max() <= 1
+    still, _ = next(keras.preprocessing.image.ImageDataGenerator().flow(images, np.arange(6), batch_size=6, shuffle=False))
+    np.testing.assert_array_equal(still, images)
+    turned = keras.preprocessing.image.apply_affine_transform(images[0], theta=90)
+    np.testing.assert_allclose(turned, np.rot90(images[0], -1), atol=1e-3)
+
+
+def test_words_and_sequences():
+    text = keras.preprocessing.text
+    tokenizer = text.Tokenizer(num_words=6, oov_token="?")
+    tokenizer.fit_on_texts(["the cat sat", "the dog sat down", "a bird"])
+    again = text.tokenizer_from_json(tokenizer.to_json())
+    assert again.texts_to_sequences(["the cat flew"]) == tokenizer.texts_to_sequences(["the cat flew"]) == [[2, 4, 1]]
+    assert tokenizer.texts_to_matrix(["the the cat"], mode="count")[0].tolist() == [0, 0, 2, 0, 1, 0]
+    series = keras.preprocessing.sequence.TimeseriesGenerator(np.arange(10), np.arange(10) * 10, length=3, batch_size=4)
+    assert len(series) == 2 and series[0][0].tolist()[0] == [0, 1, 2] and series[0][1].tolist() == [30, 40, 50, 60]
