@@ -105,6 +105,11 @@ void mirrored_scaling();
 /// CentralStorageStrategy against MirroredStrategy: mlp1024 on two logical CPUs.
 void central_overhead();
 
+/// The GPT on 32 texts: two stages of one thread in 8 micro-batches against one thread; on 8 texts
+/// in 4 micro-batches against whole.
+void pp_gpt();
+void micro_overhead();
+
 void eager_add();
 void local_allreduce();
 void startup();

@@ -127,6 +127,9 @@ TARGETS = (
     Target("mirrored_gain", 0.65, quotient=("two", "one")),
     Target("mirrored_scaling", 1.85, at_least=True, quotient=("one", "two")),
     Target("central_overhead", 1.1, quotient=("central", "mirrored")),
+    Target("pp_gpt", 1.4, quotient=("one", "two"), at_least=True),
+    Target("micro_overhead", 1.1, quotient=("parts", "whole")),
+    Target("micro_overhead.memory", 0.4, benchmark="micro_overhead"),
     Target("eager_add", 1.5, "us"),
     Target("local_allreduce_10KB", 2, "us", benchmark="local_allreduce"),
     Target("local_allreduce_33MB", 1.3, benchmark="local_allreduce"),  # times a memory triad of the same bytes

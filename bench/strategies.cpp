@@ -3,6 +3,7 @@
 #include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/convnet.h"
+#include "harness/transformer.h"
 
 namespace tandem::bench {
 namespace {
@@ -20,6 +21,7 @@ class Trained {
         y_(strategy_.split(y)) {}
 
   void operator()() const { strategy_.run(step_, x_, y_); }
+  MemoryPlan memory_plan(int64_t rows) const { return step_.memory_plan(rows); }
 
  private:
   template <class... Args>
@@ -80,6 +82,39 @@ void mirrored_scaling() {
   report("mirrored_scaling.one", best.first * 1e6, "us");
   report("mirrored_scaling.two", best.second / 2 * 1e6, "us");
   report("mirrored_scaling", 2 * best.first / best.second, "x");
+}
+
+namespace {
+
+using Gpt = Trained<harness::Transformer<float>>;
+
+Gpt gpt_with(const distribute::Strategy& strategy, int64_t texts) {
+  const auto [read, next] = harness::texts(texts, {});
+  return {strategy, read, next};
+}
+
+}  // namespace
+
+void pp_gpt() {
+  constexpr int64_t kTexts = 32;
+  use_cpus(2);
+  const Gpt one = gpt_with(distribute::OneDeviceStrategy("/CPU:0"), kTexts);
+  const Gpt two = gpt_with(distribute::PipelineStrategy({.stages = 2, .microbatches = 8}), kTexts);
+  report_quotient("pp_gpt", "one", one, "two", two);
+}
+
+void micro_overhead() {
+  constexpr int64_t kTexts = 8;
+  constexpr int kParts = 4;
+  devices::reset_devices();
+  const Gpt whole = gpt_with(distribute::OneDeviceStrategy("/CPU:0"), kTexts);
+  const Gpt parts =
+      gpt_with(distribute::PipelineStrategy({.stages = 1, .microbatches = kParts}), kTexts);
+  report_quotient("micro_overhead", "parts", parts, "whole", whole);
+  const auto bytes = [](const Gpt& model, int64_t rows) {
+    return static_cast<double>(model.memory_plan(rows).devices[0].bytes());
+  };
+  report("micro_overhead.memory", bytes(parts, kTexts / kParts) / bytes(whole, kTexts), "x");
 }
 
 void central_overhead() {

@@ -102,8 +102,8 @@ class CrossDeviceRun {
   std::vector<devices::Event> summed_;                 // and their `exchanged`.
   // The operands of exchanges with other processes, by instruction, on their way.
   std::map<size_t, std::vector<std::vector<char>>> hosted_;
-  bool meets_ = false;                                 // Some superstep is a cut.
-  bool has_teams_ = false;                             // CPUs take part.
+  bool meets_ = false;      // Some superstep is a cut.
+  bool has_teams_ = false;  // CPUs take part.
   bool repairs_first_ = false;
 };
 

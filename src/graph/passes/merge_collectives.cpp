@@ -30,7 +30,7 @@
 
 #include "graph/exchange_depths.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/summed_gradients.h"
+#include "graph/summed_gradients.h"
 #include "op/registry.h"
 #include "op/update.h"
 

@@ -10,7 +10,7 @@
 #include <map>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/summed_gradients.h"
+#include "graph/summed_gradients.h"
 #include "op/registry.h"
 
 namespace tandem::graph {

@@ -1,4 +1,4 @@
-#include "graph/passes/summed_gradients.h"
+#include "graph/summed_gradients.h"
 
 #include <algorithm>
 #include <ranges>
