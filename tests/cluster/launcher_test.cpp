@@ -29,8 +29,8 @@ size_t count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// The process that runs as a rank of a launcher.
-pid_t process_of_rank(pid_t launcher, int rank) {
+/// The process that runs as a rank of a launcher; -1 where none is seen.
+pid_t seen_process_of_rank(pid_t launcher, int rank) {
   std::ifstream children("/proc/" + std::to_string(launcher) + "/task/" + std::to_string(launcher) +
                          "/children");
   for (pid_t child; children >> child;) {
@@ -41,6 +41,16 @@ pid_t process_of_rank(pid_t launcher, int rank) {
       return child;
   }
   return -1;
+}
+
+/// The same. A process that is becoming another program shows no environment for a moment.
+pid_t process_of_rank(pid_t launcher, int rank) {
+  pid_t found = -1;
+  for (int i = 0; i < 500 && found < 0; ++i) {
+    if (i > 0) std::this_thread::sleep_for(milliseconds(10));
+    found = seen_process_of_rank(launcher, rank);
+  }
+  return found;
 }
 
 TEST(TandemRun, RunsWorkersWithTheirRankBeforeEachLine) {
