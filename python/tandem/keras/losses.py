@@ -456,4 +456,27 @@ def deserialize(config, custom_objects=None):
     return get(config)
 
 
+class CTC(Loss):
+    """Connectionist temporal classification (Graves and others, 2006): labels without their places in time."""
+
+    def __init__(self, reduction="sum_over_batch_size", name="ctc", dtype=None):
+        super().__init__(name=name, reduction=reduction, dtype=dtype)
+
+    def call(self, y_true, y_pred):
+        return ctc(y_true, y_pred)
+
+    def get_config(self):
+        return {"name": self.name, "reduction": self.reduction}
+
+
+def ctc(y_true, y_pred):
+    """Of labels [rows, length], padded with 0, and logits [rows, steps, classes]."""
+    from tandem import nn
+
+    y_true, y_pred = _tandem.convert(y_true), _tandem.convert(y_pred)
+    rows, steps = (int(n) for n in y_pred._sizes[:2])
+    lengths = _tandem.reduce_sum(_tandem.cast(_tandem.not_equal(y_true, 0), 5), 1, False)
+    return nn.ctc_loss(y_true, y_pred, lengths, np.full(rows, steps, np.int32), logits_time_major=False, blank_index=0)
+
+
 _missing.install(__name__, globals())

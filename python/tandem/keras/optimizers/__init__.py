@@ -130,6 +130,8 @@ class Optimizer(_objects.Configured):
             if type(self).update_step is Optimizer.update_step:
                 self._native = self._make_native(rate, options)
             if self._native is None:
+                if self.gradient_accumulation_steps:
+                    raise NotImplementedError(f"{type(self).__name__}: gradient_accumulation_steps is only there for SGD, RMSprop, Adagrad, Adam and AdamW")
                 self._iterations = KerasVariable(np.int64(0), dtype="int64", trainable=False, name="iteration", path=f"{self.name}/iteration")
                 if self._schedule is None:
                     self._rate = KerasVariable(np.float32(self._learning_rate), trainable=False, name="learning_rate", path=f"{self.name}/learning_rate")
@@ -308,8 +310,15 @@ class Optimizer(_objects.Configured):
         if self._averages is None:
             with self._scope(), init_scope():
                 self._averages = [(v, KerasVariable(v.numpy(), trainable=False, name="average")) for v in variables]
+        # The first step's values are where the averages begin.
+        is_first = _tandem.equal(self.iterations.read_value(), 1)
         for v, average in self._averages:
-            average.assign(average.read_value() * self.ema_momentum + v.read_value() * (1 - self.ema_momentum))
+            followed = average.read_value() * self.ema_momentum + v.read_value() * (1 - self.ema_momentum)
+            average.assign(_tandem.where(is_first, v.read_value(), followed))
+        if self.ema_overwrite_frequency:
+            due = _tandem.equal(_tandem.mod(self.iterations.read_value(), int(self.ema_overwrite_frequency)), 0)
+            for v, average in self._averages:
+                v.assign(_tandem.where(due, average.read_value(), v.read_value()))
 
     def finalize_variable_values(self, var_list):
         if self.use_ema:
