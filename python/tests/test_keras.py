@@ -173,3 +173,24 @@ def test_early_stopping_and_checkpoints(tmp_path):
     )
     assert len(h.epoch) == 2 and (tmp_path / "best.keras").exists()
     assert (tmp_path / "log.csv").read_text().startswith("epoch,accuracy,loss,val_accuracy,val_loss")
+
+
+def test_cells_of_ones_own_need_no_initial_state():
+    class Cell(keras.layers.Layer):
+        def __init__(self, units, **kwargs):
+            super().__init__(**kwargs)
+            self.units = self.state_size = units
+
+        def build(self, input_shape):
+            self.kernel = self.add_weight(shape=(input_shape[-1], self.units), initializer="ones", name="kernel")
+            self.built = True
+
+        def call(self, inputs, states):
+            output = keras.ops.matmul(inputs, self.kernel) + states[0]
+            return output, [output]
+
+    m = keras.Sequential([keras.Input((5, 3)), keras.layers.RNN([Cell(4), Cell(6)]), keras.layers.Dense(1)])
+    m.compile("adam", "mse")
+    m.fit(np.ones((8, 5, 3)), np.ones((8, 1)), verbose=0)
+    sequence, state = keras.layers.RNN(Cell(4), return_sequences=True, return_state=True)(np.ones((2, 5, 3)))
+    assert sequence.shape == (2, 5, 4) and float(state[0, 0]) == 15.0

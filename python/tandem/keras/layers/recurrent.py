@@ -1,9 +1,12 @@
 """Recurrent layers. A sequence is walked step by step while the function is traced."""
 
+import inspect
+
 import numpy as np
 
 import _tandem
 from tandem import _ops, nest
+from tandem._shape import TensorShape
 from tandem.keras import activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 from tandem.keras.layers.core import Wrapper, floating
@@ -124,6 +127,16 @@ class GRUCell(_Cell):
         return h, [h]
 
 
+def initial_state_of(cell, rows, inputs):
+    """What a cell says itself, or zeros of its state's sizes."""
+    own = getattr(cell, "get_initial_state", None)
+    if own is None:
+        sizes = cell.state_size if isinstance(cell.state_size, (list, tuple)) and not isinstance(cell.state_size, TensorShape) else [cell.state_size]
+        return [_tandem.fill([rows, *([s] if isinstance(s, int) else list(s))], 0.0, 0) for s in sizes]
+    given = {"batch_size": rows, "inputs": inputs, "dtype": "float32"}
+    return own(**{name: given[name] for name in inspect.signature(own).parameters if name in given})
+
+
 class StackedRNNCells(Layer):
     def __init__(self, cells, **kwargs):
         super().__init__(**kwargs)
@@ -138,7 +151,7 @@ class StackedRNNCells(Layer):
         return self.cells[-1].output_size
 
     def get_initial_state(self, batch_size=None, inputs=None, dtype=None):
-        return [c.get_initial_state(batch_size, inputs) for c in self.cells]
+        return [initial_state_of(c, batch_size, inputs) for c in self.cells]
 
     def call(self, inputs, states, training=False):
         new = []
@@ -182,7 +195,7 @@ class RNN(Layer):
             self._tandem_initial_weights = None
 
     def get_initial_state(self, batch_size):
-        return self.cell.get_initial_state(batch_size=batch_size)
+        return initial_state_of(self.cell, batch_size, None)
 
     def reset_states(self, states=None):
         self.states = None
@@ -198,7 +211,7 @@ class RNN(Layer):
         if not isinstance(x._sizes[1], int):
             raise ValueError("the number of steps of a sequence must be known")
         if initial_state is None:
-            initial_state = self.states if self.stateful and self.states is not None else self.cell.get_initial_state(inputs=x) if "inputs" in self.cell.get_initial_state.__code__.co_varnames else self.cell.get_initial_state(x._sizes[0])
+            initial_state = self.states if self.stateful and self.states is not None else initial_state_of(self.cell, x._sizes[0], x)
         states = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
         states = [s if isinstance(s, (list, tuple)) else _tandem.convert(s) for s in states]
         fast = isinstance(self.cell, _Cell) and type(self.cell).call is _Cell.call
