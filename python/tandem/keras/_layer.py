@@ -617,9 +617,14 @@ class Layer:
 
     metrics_variables = property(lambda self: [v for m in self.metrics for v in m.variables])
 
-    def add_weight(self, shape=None, initializer=None, dtype=None, trainable=True, autocast=True, regularizer=None, constraint=None, aggregation="none", overwrite_with_gradient=False, name=None, **kwargs):
-        if isinstance(shape, str):  # Keras 2 had the name first.
-            shape, initializer, name = initializer, kwargs.pop("initializer", None) if not isinstance(dtype, (str, dtypes.DType)) or callable(dtype) else None, shape
+    def add_weight(self, *args, **kwargs):
+        """A variable of this layer: shape, initializer, dtype, trainable, autocast, regularizer, constraint, aggregation, name."""
+        if args and isinstance(args[0], str):  # Keras 2 had the name first.
+            named = dict(zip(("name", "shape", "dtype", "initializer", "regularizer", "trainable", "constraint"), args))
+            return self._add_weight(**named, **kwargs)
+        return self._add_weight(*args, **kwargs)
+
+    def _add_weight(self, shape=None, initializer=None, dtype=None, trainable=True, autocast=True, regularizer=None, constraint=None, aggregation="none", overwrite_with_gradient=False, name=None, **kwargs):
         from tandem.keras import constraints
 
         dtype = dtypes.as_dtype(dtype or self.variable_dtype)
