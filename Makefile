@@ -62,13 +62,19 @@ demo:
 	@$(call build,$(BUILD),$(HERE),tandem_demo)
 	@$(BUILD)/bin/demo $(ARGS)
 
+python_names = $(filter py_%,$(NAMES))
+cpp_names = $(filter-out py_%,$(NAMES))
+python_bench = $(VENV)/bin/python bench/python_face.py --bench $(BUILD)/bin/tandem-bench
+
 bench:
 	@$(DEPS) build
-	@$(call build,$(BUILD),$(HERE),tandem_bench)
+	@$(venv)
+	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_bench tandem_python)
 ifdef PEERS
-	@python3 bench/compare.py --bench $(BUILD)/bin/tandem-bench --peers $(PEERS) $(NAMES)
+	@python3 bench/compare.py --bench $(BUILD)/bin/tandem-bench --python $(VENV)/bin/python --peers $(PEERS) $(NAMES)
 else
-	@$(BUILD)/bin/tandem-bench $(NAMES)
+	@$(if $(NAMES),$(if $(cpp_names),$(BUILD)/bin/tandem-bench $(cpp_names)),$(BUILD)/bin/tandem-bench)
+	@$(if $(NAMES),$(if $(python_names),$(python_bench) $(python_names)),$(python_bench))
 endif
 
 peers:
@@ -81,13 +87,18 @@ interop:
 	@$(DEPS) build interop
 	@$(venv)
 	@$(call configure,$(BUILD),$(HERE) $(PYTHON)) && $(refresh)
-	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_interop tandem_mirrored_fit tandem_demo)
+	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_interop tandem_mirrored_fit tandem_demo tandem_python)
 	@$(PEERS)/tensorflow/bin/python tests/interop/run.py --program $(BUILD)/bin/tandem-interop $(OPS)
 	@$(PEERS)/tensorflow/bin/python tests/interop/checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/model_checkpoints.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/trajectories.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/fits.py --program $(BUILD)/bin/tandem-interop
 	@$(PEERS)/tensorflow/bin/python tests/interop/accuracy.py --programs $(BUILD)/bin
+	@rm -f $(BUILD)/python_scripts.json
+	@$(PEERS)/tensorflow/bin/python python/tests/record.py $(BUILD)/python_scripts.json
+	@$(VENV)/bin/python -W ignore python/tests/record.py $(BUILD)/python_scripts.json --check
+	@PYTHONPATH=python:$(BUILD)/python $(PEERS)/pytorch/bin/python python/tests/exchange.py torch
+	@PYTHONPATH=python:$(BUILD)/python $(PEERS)/jax/bin/python python/tests/exchange.py jax
 
 # The loader finds libraries under its own folders only once it has looked at them again.
 install:
