@@ -31,14 +31,29 @@ def test_trains(name, run, keras_home, tmp_path, monkeypatch):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("name", ["custom_training_loop"])
-def test_runs_unchanged(name, run, keras_home, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def unchanged(name, folder, shorter=()):
+    """The example as it was before its import line was changed."""
     with open(os.path.join(EXAMPLES, f"{name}.py")) as file:
         text = file.read().replace("import tandem as tf", "import tensorflow as tf\nfrom tensorflow.keras.layers import Dense\nimport keras")
-    (tmp_path / "program.py").write_text(text)
-    printed = run("-m", "tandem", "run", "--logical-cpus", "2", str(tmp_path / "program.py"), KERAS_HOME=keras_home)
-    assert printed.count("tandem stands in") == 1 and "PerReplica" in printed
+    for long, short in shorter:
+        assert long in text
+        text = text.replace(long, short)
+    (folder / "program.py").write_text(text)
+    return str(folder / "program.py")
+
+
+@pytest.mark.parametrize("name", ["mirrored_fit", "custom_training_loop", "checkpointing", "mirrored_regression"])
+def test_runs_unchanged(name, run, keras_home, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    printed = run("-m", "tandem", "run", "--logical-cpus", "2", unchanged(name, tmp_path), KERAS_HOME=keras_home)
+    assert printed.count("tandem stands in") == 1
+    assert ("PerReplica" in printed) == (name in ("custom_training_loop", "checkpointing"))
+
+
+@pytest.mark.parametrize("name, size", [("one_device", "10000"), ("two_devices", "5000")])
+def test_products_on_devices_that_may_not_exist(name, size, run, tmp_path):
+    printed = run("-m", "tandem", "run", unchanged(name, tmp_path, [(size, "300")]))
+    assert "tandem stands in" in printed and "/device:GPU:0 does not exist" in printed
 
 
 def test_placement(run):
