@@ -33,7 +33,7 @@ const Api* load() {
       TANDEM_FIND(clEnqueueFillBuffer) && TANDEM_FIND(clEnqueueMarkerWithWaitList) &&
       TANDEM_FIND(clEnqueueBarrierWithWaitList) && TANDEM_FIND(clFlush) &&
       TANDEM_FIND(clGetEventInfo) && TANDEM_FIND(clGetEventProfilingInfo) &&
-      TANDEM_FIND(clReleaseEvent);
+      TANDEM_FIND(clReleaseEvent) && TANDEM_FIND(clGetExtensionFunctionAddressForPlatform);
 #undef TANDEM_FIND
   return complete ? api : nullptr;
 }

@@ -4,6 +4,7 @@
 
 #define CL_TARGET_OPENCL_VERSION 120
 #include <CL/cl.h>
+#include <CL/cl_ext.h>
 
 #include <string>
 
@@ -40,6 +41,7 @@ struct Api {
   decltype(&::clGetEventInfo) clGetEventInfo;
   decltype(&::clGetEventProfilingInfo) clGetEventProfilingInfo;
   decltype(&::clReleaseEvent) clReleaseEvent;
+  decltype(&::clGetExtensionFunctionAddressForPlatform) clGetExtensionFunctionAddressForPlatform;
 };
 
 /// Null where libOpenCL is not installed, or is too old.

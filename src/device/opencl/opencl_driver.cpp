@@ -8,6 +8,7 @@
 
 #include "device/gpu/native_stream.h"
 #include "device/opencl/opencl_api.h"
+#include "device/opencl/opencl_command_buffer.h"
 #include "tandem/error.h"
 
 namespace tandem::devices::opencl {
@@ -82,8 +83,13 @@ std::atomic<uint64_t> released_buffers{0};
 /// those that are as they were need not be set again.
 class ClKernel final : public gpu::Kernel {
  public:
-  explicit ClKernel(cl_kernel kernel) : kernel_(kernel, api()->clReleaseKernel) {}
+  /// Throws NotFound.
+  ClKernel(cl_program program, std::string name)
+      : program_(program), name_(std::move(name)), kernel_(create(), api()->clReleaseKernel) {}
   cl_kernel get() const { return kernel_.get(); }
+
+  /// The same kernel, whose arguments nobody else sets.
+  std::unique_ptr<ClKernel> copy() const { return std::make_unique<ClKernel>(program_, name_); }
   std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
 
   /// To be called with the lock held.
@@ -106,6 +112,18 @@ class ClKernel final : public gpu::Kernel {
   }
 
  private:
+  cl_kernel create() const {
+    cl_int status = CL_SUCCESS;
+    const cl_kernel kernel = api()->clCreateKernel(program_, name_.c_str(), &status);
+    if (status == CL_INVALID_KERNEL_NAME) {
+      throw NotFound(fmt::format("clCreateKernel: the program has no kernel '{}'", name_));
+    }
+    check(status, "clCreateKernel");
+    return kernel;
+  }
+
+  const cl_program program_;  // The kernel holds it.
+  const std::string name_;
   const Handle<cl_kernel> kernel_;
   mutable std::mutex mutex_;
   mutable std::vector<uint64_t> set_;  // The arguments as they are set; empty: none is known.
@@ -118,13 +136,7 @@ class ClModule final : public gpu::Module {
       : program_(program, api()->clReleaseProgram), has_binary_(has_binary) {}
 
   std::shared_ptr<gpu::Kernel> kernel(const std::string& name) override {
-    cl_int status = CL_SUCCESS;
-    const cl_kernel kernel = api()->clCreateKernel(program_.get(), name.c_str(), &status);
-    if (status == CL_INVALID_KERNEL_NAME) {
-      throw NotFound(fmt::format("clCreateKernel: the program has no kernel '{}'", name));
-    }
-    check(status, "clCreateKernel");
-    return std::make_shared<ClKernel>(kernel);
+    return std::make_shared<ClKernel>(program_.get(), name);
   }
 
   /// The program was made for one device.
@@ -230,6 +242,64 @@ class ClStream final : public gpu::Stream, public gpu::NativeStream {
   std::shared_ptr<ClEvent> last_;
 };
 
+class ClCapturedCommands final : public gpu::CapturedCommands {
+ public:
+  ClCapturedCommands(const CommandBufferApi& functions, cl_command_queue queue)
+      : buffer(functions, queue) {}
+  void run(gpu::Stream& stream) const override {
+    buffer.enqueue(static_cast<cl_command_queue>(static_cast<ClStream&>(stream).native()));
+  }
+
+  std::vector<std::unique_ptr<ClKernel>> kernels;
+  CommandBuffer buffer;
+};
+
+/// Keeps commands in a command buffer, which has no copies from and to the host.
+class ClCapture final : public gpu::StreamCapture, private gpu::Stream {
+ public:
+  ClCapture(const CommandBufferApi& functions, cl_command_queue queue)
+      : queue_(queue, api()->clReleaseCommandQueue),
+        captured_(std::make_shared<ClCapturedCommands>(functions, queue)) {}
+
+  gpu::Stream& stream() override { return *this; }
+  std::shared_ptr<const gpu::CapturedCommands> finish() override {
+    captured_->buffer.finalize();
+    return captured_;
+  }
+
+ private:
+  void launch(const gpu::Kernel& kernel, const gpu::Grid& grid,
+              std::span<const gpu::KernelArgument> arguments) override {
+    // A command buffer should keep a kernel's arguments as they are now; PoCL 3.1 takes those that
+    // the kernel has when the buffer runs.
+    auto own = static_cast<const ClKernel&>(kernel).copy();
+    own->set(arguments);
+    const auto local = static_cast<size_t>(grid.group_size);
+    captured_->buffer.add_kernel(own->get(), static_cast<size_t>(grid.groups) * local, local);
+    captured_->kernels.push_back(std::move(own));
+  }
+  void copy(const gpu::Location& to, const gpu::Location& from, size_t bytes) override {
+    captured_->buffer.add_copy(memory_of(to.memory), to.offset, memory_of(from.memory), from.offset,
+                               bytes);
+  }
+  void fill(const gpu::Location& to, uint8_t value, size_t bytes) override {
+    captured_->buffer.add_fill(memory_of(to.memory), to.offset, value, bytes);
+  }
+  void write(const gpu::Location&, const void*, size_t) override { refuse("a copy from the host"); }
+  void read(void*, const gpu::Location&, size_t) override { refuse("a copy to the host"); }
+  std::shared_ptr<gpu::Mark> mark(std::shared_ptr<gpu::Mark>) override { refuse("a mark"); }
+  void wait(const gpu::Mark&) override { refuse("a wait"); }
+  std::shared_ptr<gpu::TimedCommand> last_timing() override { return nullptr; }
+  void set_timed(bool) override {}
+
+  [[noreturn]] static void refuse(const char* what) {
+    throw Unimplemented(fmt::format("{} cannot be in a command buffer", what));
+  }
+
+  const Handle<cl_command_queue> queue_;
+  const std::shared_ptr<ClCapturedCommands> captured_;
+};
+
 /// The context of a platform's devices. It is never given back: commands of other threads may still
 /// use it when the process ends.
 class Context {
@@ -310,11 +380,12 @@ class OpenClDriver final : public gpu::Driver {
   }
 
   std::shared_ptr<gpu::Stream> create_stream() override {
-    cl_int status = CL_SUCCESS;
-    const cl_command_queue queue =
-        api()->clCreateCommandQueue(context_->get(), device_, CL_QUEUE_PROFILING_ENABLE, &status);
-    check(status, "clCreateCommandQueue");
-    return std::make_shared<ClStream>(queue);
+    return std::make_shared<ClStream>(create_queue());
+  }
+
+  std::unique_ptr<gpu::StreamCapture> capture() override {
+    std::call_once(looked_for_buffers_, [&] { buffers_ = find_command_buffers(device_); });
+    return buffers_ ? std::make_unique<ClCapture>(*buffers_, create_queue()) : nullptr;
   }
 
   std::shared_ptr<gpu::Module> compile(const std::string& text) override {
@@ -355,6 +426,14 @@ class OpenClDriver final : public gpu::Driver {
   }
 
  private:
+  cl_command_queue create_queue() {
+    cl_int status = CL_SUCCESS;
+    const cl_command_queue queue =
+        api()->clCreateCommandQueue(context_->get(), device_, CL_QUEUE_PROFILING_ENABLE, &status);
+    check(status, "clCreateCommandQueue");
+    return queue;
+  }
+
   /// PoCL has a cache of its own. Asked for a program's binary it compiles all of it once more.
   bool is_pocl() const { return description_.driver.find("PoCL") != std::string::npos; }
 
@@ -369,6 +448,8 @@ class OpenClDriver final : public gpu::Driver {
   const cl_device_id device_;
   const std::shared_ptr<Context> context_;
   const gpu::Description description_;
+  std::once_flag looked_for_buffers_;
+  std::unique_ptr<const CommandBufferApi> buffers_;  // Null where the device has none.
 };
 
 }  // namespace

@@ -50,6 +50,7 @@ class ClblastProducts final : public Products {
       const devices::gpu::CommandLabel label{
           .name = "clblast", .kind = profile::Activity::compute, .replica = launch.replica};
       queue.timeline().issue(label, {}, [&](devices::gpu::Stream& stream, uint64_t) {
+        if (queue.timeline().is_capturing()) throw Unimplemented("CLBlast cannot be captured");
         auto* const native = dynamic_cast<devices::gpu::NativeStream*>(&stream);
         if (native == nullptr) return;
         issue(s, queue.memory().locate(a), queue.memory().locate(b), queue.memory().locate(c),
