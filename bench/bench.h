@@ -169,8 +169,24 @@ void measure_gpu_first_step();
 /// Sums over two processes, each on a core of its own; beside Open MPI's where it is installed.
 void mw_allreduce();
 
-/// What the processes of mw_allreduce do.
+/// Training with two workers of one thread: small and large dense layers.
+void mw_mlp10();
+void mw_mlp1024();
+
+/// Throughput of the convnet with 64 rows each: two workers of one thread against one.
+void mw_convnet();
+
+/// Sums of gradients behind the backward pass, over a link of 2 Gbit/s, against sums after it. It
+/// is skipped where such a link cannot be made.
+void mw_overlap();
+
+/// What the processes of these do.
 void measure_mw_allreduce();
+void measure_mw_mlp10();
+void measure_mw_mlp1024();
+void measure_mw_convnet();
+void measure_mw_overlapped();
+void measure_mw_apart();
 
 void first_step();
 

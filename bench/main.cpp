@@ -83,6 +83,12 @@ const std::vector<Benchmark>& benchmarks() {
       {"gpu_first_step", "mlp10 on OpenCL, a process from start to end", gpu_first_step},
       {"mw_allreduce", "a sum over two processes, 10 KB and 33 MB, over TCP and shared memory",
        mw_allreduce},
+      {"mw_mlp10", "mlp10 on two workers of one thread, over TCP", mw_mlp10},
+      {"mw_mlp1024", "mlp1024 on two workers of one thread, over TCP and shared memory",
+       mw_mlp1024},
+      {"mw_convnet", "convnet, 64 rows each: throughput of two workers against one", mw_convnet},
+      {"mw_overlap", "eight layers of 1 MB over a link of 2 Gbit/s: sums behind the backward pass",
+       mw_overlap},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
        first_step},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
@@ -113,10 +119,19 @@ int refuse(const char* unknown) {
 int run(int count, char** names) {
   // What the benchmarks that need a process of their own run in it.
   const std::pair<const char*, void (*)()> inner[] = {
-      {"--train-one-step", train_one_step},         {"--measure-peak-memory", measure_peak_memory},
-      {"--first-step-mlp10", measure_first_mlp10},  {"--first-step-convnet", measure_first_convnet},
-      {"--first-step-gpt", measure_first_gpt},      {"--spin", spin},
-      {"--gpu-first-step", measure_gpu_first_step}, {"--mw-allreduce", measure_mw_allreduce},
+      {"--train-one-step", train_one_step},
+      {"--measure-peak-memory", measure_peak_memory},
+      {"--first-step-mlp10", measure_first_mlp10},
+      {"--first-step-convnet", measure_first_convnet},
+      {"--first-step-gpt", measure_first_gpt},
+      {"--spin", spin},
+      {"--gpu-first-step", measure_gpu_first_step},
+      {"--mw-allreduce", measure_mw_allreduce},
+      {"--mw-mlp10", measure_mw_mlp10},
+      {"--mw-mlp1024", measure_mw_mlp1024},
+      {"--mw-convnet", measure_mw_convnet},
+      {"--mw-overlapped", measure_mw_overlapped},
+      {"--mw-apart", measure_mw_apart},
   };
   for (const auto& [option, measure] : inner) {
     if (count != 2 || std::strcmp(names[1], option) != 0) continue;

@@ -1,6 +1,7 @@
 """Times PyTorch on the benchmarks of tandem-bench. Each family of them is a module with a function ways(name)."""
 
 import busy
+import pytorch_ddp
 import pytorch_memory
 import pytorch_nn
 import pytorch_random
@@ -20,6 +21,7 @@ NAMES = (
     "inception",
     *busy.NAMES,
     "py_eager",
+    *pytorch_ddp.NAMES,
 )
 arguments = parse_arguments(NAMES)
 
@@ -70,6 +72,8 @@ for name in arguments.names:
         report(name, {"eager": eager_add})
     elif name in busy.NAMES:
         report_busy(name)
+    elif name in pytorch_ddp.NAMES:
+        pytorch_ddp.report_training(name)
     elif name in pytorch_memory.NAMES:
         pytorch_memory.report_peak(name, arguments.threads)
     elif name in FITS:

@@ -4,63 +4,40 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <cstdlib>
 #include <fstream>
+#include <memory>
 
 #include "harness/child_process.h"
+#include "harness/host_pair.h"
 #include "harness/temp_folder.h"
 
 namespace tandem::cluster {
 namespace {
 
 using harness::ChildProcess;
+using harness::run_command;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using HostWords = std::vector<std::string>;
 
-bool run_command(const std::string& command) {
-  return std::system((command + " >/dev/null 2>&1").c_str()) == 0;
-}
-
-/// Two namespaces with a cable between them: host 0 has the address .1, host 1 the address .2.
+/// Two hosts, and what their processes share.
 class NamespaceHosts : public testing::Test {
  protected:
   void SetUp() override {
-    if (geteuid() != 0) GTEST_SKIP() << "only root can make network namespaces";
-    if (!run_command("command -v ip")) GTEST_SKIP() << "there is no command 'ip'";
-    if (!run_command("ip netns add " + name(0)) || !run_command("ip netns add " + name(1)) ||
-        !run_command(fmt::format("ip link add {0} netns {1} type veth peer name {2} netns {3}",
-                                 cable(0), name(0), cable(1), name(1)))) {
-      GTEST_SKIP() << "network namespaces cannot be made here";
-    }
-    for (int host : {0, 1}) {
-      ASSERT_TRUE(in(host, fmt::format("ip addr add {}/24 dev {}", address(host), cable(host))));
-      ASSERT_TRUE(in(host, "ip link set lo up"));
-      ASSERT_TRUE(in(host, fmt::format("ip link set {} up", cable(host))));
-    }
-    for (int host : {0, 1}) {  // A link is up some time after both of its ends.
-      for (int i = 0;
-           i < 500 && !in(host, fmt::format("ip link show {} | grep -q 'state UP'", cable(host)));
-           ++i) {
-        std::this_thread::sleep_for(milliseconds(10));
-      }
+    try {
+      hosts_ = std::make_unique<harness::HostPair>();
+    } catch (const Unavailable& reason) {
+      GTEST_SKIP() << reason.what();
     }
     secret_ = (folder_.path() / "secret").string();
     std::ofstream(secret_) << "a secret of these tests";
     chmod(secret_.c_str(), 0600);
   }
 
-  void TearDown() override {
-    for (int host : {0, 1}) run_command("ip netns del " + name(host));
-  }
-
-  std::string name(int host) const { return fmt::format("tandem{}_{}", number_, host); }
-  std::string cable(int host) const { return fmt::format("td{}_{}", number_, host); }
-  std::string address(int host) const { return fmt::format("10.77.1.{}", host + 1); }
-  bool in(int host, const std::string& command) const {
-    return run_command(fmt::format("ip netns exec {} sh -c \"{}\"", name(host), command));
-  }
+  std::string name(int host) const { return hosts_->name(host); }
+  std::string cable(int host) const { return hosts_->cable(host); }
+  std::string address(int host) const { return hosts_->address(host); }
+  bool in(int host, const std::string& command) const { return hosts_->in(host, command); }
 
   std::unique_ptr<ChildProcess> start(int rank, HostWords words) const {
     words.insert(words.begin(), {"ip", "netns", "exec", name(rank), TANDEM_CLUSTER_MEMBER});
@@ -93,7 +70,7 @@ class NamespaceHosts : public testing::Test {
 
   harness::TempFolder folder_;
   std::string secret_;
-  pid_t number_ = getpid();  // Tests run side by side.
+  std::unique_ptr<harness::HostPair> hosts_;
 };
 
 TEST_F(NamespaceHosts, APulledCableIsFoundOnBothSides) {
@@ -107,13 +84,7 @@ TEST_F(NamespaceHosts, ALinkThatLosesAllOfOneDirectionIsFoundOnBothSides) {
 }
 
 TEST_F(NamespaceHosts, ASlowLinkIsNoFault) {
-  for (int host : {0, 1}) {
-    if (!in(host,
-            fmt::format("tc qdisc add dev {} root tbf rate 100mbit burst 64kbit latency 400ms",
-                        cable(host)))) {
-      GTEST_SKIP() << "links cannot be made slow here";
-    }
-  }
+  if (!hosts_->slow_down("100mbit", "64kbit")) GTEST_SKIP() << "links cannot be made slow here";
   const auto zero = start(0, {"--steps", "10", "--count", "1000000", "--timeout", "4000"});
   const auto one = start(1, {"--steps", "10", "--count", "1000000", "--timeout", "4000"});
   EXPECT_EQ(zero->wait(), 0) << zero->printed();
