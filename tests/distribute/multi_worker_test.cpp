@@ -722,6 +722,36 @@ TEST(MultiWorker, FitOnDataOfEachProcessMeetsForThemOnceAnEpoch) {
   });
 }
 
+TEST(MultiWorker, TheSummarySaysWhoCameLateAndWhetherForItsData) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    keras::Sequential model({keras::layers::Dense(1)});
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    const bool is_late = group->rank() == 1;
+    const auto batches = data::Dataset::range(12).batch(2).map([is_late](const Tensor& i) {
+      if (is_late) std::this_thread::sleep_for(std::chrono::milliseconds(30));
+      const Tensor x = reshape(cast(i, DType::float64), {i.shape()[0], 1});
+      return std::pair{x, x};
+    });
+    std::ostringstream out;
+    model.fit(batches, {.epochs = 1, .verbose = keras::Verbose::line, .output = &out});
+    if (group->rank() != 0) return;
+    const std::string text = out.str();
+    const size_t line = text.find("rank 1 (worker 1, localhost): ");
+    ASSERT_NE(line, std::string::npos) << text;
+    double lag = 0, input = 0;
+    ASSERT_EQ(std::sscanf(text.c_str() + line,
+                          "rank 1 (worker 1, localhost): %lf us, of which it waited %lf us", &lag,
+                          &input),
+              2)
+        << text;
+    EXPECT_GT(lag, 15'000) << text;
+    EXPECT_GT(input, lag / 2) << text;
+  });
+}
+
 TEST(MultiWorker, ProfilesOfAllProcessesAreOneFileOfTheChief) {
   in_processes(2, [](const GroupPtr& group) {
     use_cpus(1);

@@ -24,10 +24,6 @@ namespace {
 using data::Dataset;
 using Clock = std::chrono::steady_clock;
 
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
 /// One training, as callbacks see it.
 class Run final : public TrainingRun {
  public:
@@ -136,7 +132,8 @@ class Run final : public TrainingRun {
       workers_.note_progress("the next batch", summary_.steps());
       const std::optional<distribute::PerReplicas> batch = batches_.next();
       if (!batch) break;
-      summary_.add_input(seconds_since(start));
+      input_ = Clock::now() - start;
+      summary_.add_input(std::chrono::duration<double>(input_).count());
       if (done % every == 0) {
         tell([&](Callback& callback) { callback.on_batch_begin(*this, done); });
       }
@@ -175,7 +172,7 @@ class Run final : public TrainingRun {
 
   void step(const distribute::PerReplicas& batch) {
     workers_.note_progress("the step", summary_.steps());
-    workers_.say(batches_.next_rows());
+    workers_.say(batches_.next_rows(), input_);
     summary_.run(batches_.rows(), [&] { trainer_.train(batch); });
     stopped_ |= workers_.hear();
     batches_.hear_rows(workers_.rows_of_all());
@@ -192,6 +189,7 @@ class Run final : public TrainingRun {
   Progress progress_;
   bool stopped_ = false;
   bool saves_ = false;
+  std::chrono::nanoseconds input_{0};  // How long the data of the step were waited for.
   StepSummary summary_;
   WorkerAgreement workers_;
 };

@@ -6,6 +6,8 @@
 #include <atomic>
 #include <bit>
 #include <csignal>
+#include <limits>
+#include <utility>
 
 #include "distribute/strategy_body.h"
 #include "tandem/error.h"
@@ -37,6 +39,7 @@ WorkerAgreement::WorkerAgreement(const Trainer& trainer)
       word_(workers_ == nullptr ? 1 : workers_->size()) {
   if (!has_others()) return;
   lags_.resize(static_cast<size_t>(workers_->size()));
+  inputs_.resize(lags_.size());
   last_.resize(lags_.size());
   std::ranges::fill(workers_->agreement().own, 0);
   was_terminated = false;
@@ -58,7 +61,7 @@ WorkerAgreement::~WorkerAgreement() {
   if (replaces_usr1_) sigaction(SIGUSR1, &former_usr1, nullptr);
 }
 
-void WorkerAgreement::say(int64_t next_rows) {
+void WorkerAgreement::say(int64_t next_rows, std::chrono::nanoseconds input) {
   if (!has_others()) return;
   graph::Agreement& agreement = workers_->agreement();
   const int rank = workers_->rank();
@@ -66,6 +69,7 @@ void WorkerAgreement::say(int64_t next_rows) {
   agreement.own[word_.stop()] = asks_to_stop_ ? 1 : 0;
   agreement.own[word_.save()] = asks_to_save_ ? 1 : 0;
   agreement.own[word_.next_rows(rank)] = next_rows;
+  agreement.own[word_.input(rank)] = std::exchange(last_input_, input).count();
   agreement.own[word_.terminated(rank)] = was_terminated ? 1 : 0;
   agreement.own[word_.wait(rank)] = agreement.waited.count();
   if (rate_.defined()) {
@@ -124,16 +128,20 @@ void WorkerAgreement::check_rates() const {
 /// All leave an exchange at about the same time: who has waited least came last.
 void WorkerAgreement::note_lags() {
   int64_t longest = 0;
+  int64_t shortest_input = std::numeric_limits<int64_t>::max();
   int slowest = 0;
   for (int rank = 0; rank < workers_->size(); ++rank) {
     const int64_t wait = heard(word_.wait(rank));
     if (wait == 0) return;  // Nobody has waited before the first step.
     longest = std::max(longest, wait);
+    shortest_input = std::min(shortest_input, heard(word_.input(rank)));
     if (wait < heard(word_.wait(slowest))) slowest = rank;
   }
   for (int rank = 0; rank < workers_->size(); ++rank) {
-    lags_[static_cast<size_t>(rank)] +=
-        static_cast<double>(longest - heard(word_.wait(rank))) * 1e-9;
+    const int64_t lag = longest - heard(word_.wait(rank));
+    const int64_t input = std::min(lag, heard(word_.input(rank)) - shortest_input);
+    lags_[static_cast<size_t>(rank)] += static_cast<double>(lag) * 1e-9;
+    inputs_[static_cast<size_t>(rank)] += static_cast<double>(input) * 1e-9;
   }
   ++last_[static_cast<size_t>(slowest)];
   ++steps_;
@@ -144,10 +152,14 @@ std::string WorkerAgreement::lags() const {
   std::string text = "arrival at the steps' exchanges, later than the first:\n";
   for (int rank = 0; rank < workers_->size(); ++rank) {
     const auto place = static_cast<size_t>(rank);
-    text += fmt::format("  {}: {:.0f} us, last in {:.0f} % of the steps\n",
-                        workers_->group().describe(rank),
-                        lags_[place] / static_cast<double>(steps_) * 1e6,
-                        100.0 * static_cast<double>(last_[place]) / static_cast<double>(steps_));
+    const auto mean_us = [&](double seconds) {
+      return seconds / static_cast<double>(steps_) * 1e6;
+    };
+    text += fmt::format(
+        "  {}: {:.0f} us, of which it waited {:.0f} us for its data; last in {:.0f} % of the "
+        "steps\n",
+        workers_->group().describe(rank), mean_us(lags_[place]), mean_us(inputs_[place]),
+        100.0 * static_cast<double>(last_[place]) / static_cast<double>(steps_));
   }
   return text;
 }

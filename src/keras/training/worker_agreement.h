@@ -3,6 +3,7 @@
 /// distribute/agreement_word.h. Where this process is alone it does nothing.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,8 +39,9 @@ class WorkerAgreement {
   }
 
   /// Says what this process wants. It is called before a step. `next_rows` is what the data say of
-  /// the step after it: see EpochBatches::next_rows().
-  void say(int64_t next_rows = 0);
+  /// the step after it: see EpochBatches::next_rows(). `input` is how long it waited for this
+  /// step's.
+  void say(int64_t next_rows = 0, std::chrono::nanoseconds input = {});
 
   /// Whether some process asked to stop, or was sent SIGTERM. It is called after a step, and throws
   /// InvalidArgument where processes have different learning rates.
@@ -60,7 +62,7 @@ class WorkerAgreement {
   void end_if_terminated(int64_t steps) const;
 
   /// A line about each rank's lag: by how much it came later to the steps' exchanges than the
-  /// first; empty where there was none.
+  /// first, and how much longer than others it waited for its data; empty where there was none.
   std::string lags() const;
 
   /// Tells other processes of the error that is being handled.
@@ -79,8 +81,10 @@ class WorkerAgreement {
   bool saves_ = false;
   bool replaces_usr1_ = false;
   std::optional<int> terminated_;  // The first rank that was sent SIGTERM.
-  std::vector<double> lags_;       // Seconds, over all steps.
-  std::vector<int64_t> last_;      // How often each rank came last.
+  std::vector<double> lags_;       // Seconds, over all steps,
+  std::vector<double> inputs_;     // and those of them in which it waited for its data.
+  std::chrono::nanoseconds last_input_{0};
+  std::vector<int64_t> last_;  // How often each rank came last.
   int64_t steps_ = 0;
 };
 
