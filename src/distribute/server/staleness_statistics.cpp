@@ -1,0 +1,57 @@
+#include "distribute/server/staleness_statistics.h"
+
+#include <fmt/format.h>
+
+namespace tandem::distribute {
+
+void StalenessStatistics::merge(const StalenessStatistics& other) {
+  for (const auto& [worker, histogram] : other.counts_) {
+    for (const auto& [staleness, count] : histogram) counts_[worker][staleness] += count;
+  }
+}
+
+StalenessStatistics::Histogram StalenessStatistics::of_all() const {
+  Histogram all;
+  for (const auto& [worker, histogram] : counts_) {
+    for (const auto& [staleness, count] : histogram) all[staleness] += count;
+  }
+  return all;
+}
+
+int64_t StalenessStatistics::updates(const Histogram& histogram) {
+  int64_t updates = 0;
+  for (const auto& [staleness, count] : histogram) updates += count;
+  return updates;
+}
+
+double StalenessStatistics::mean(const Histogram& histogram) {
+  double sum = 0;
+  for (const auto& [staleness, count] : histogram) {
+    sum += static_cast<double>(staleness) * static_cast<double>(count);
+  }
+  return histogram.empty() ? 0 : sum / static_cast<double>(updates(histogram));
+}
+
+int64_t StalenessStatistics::largest(const Histogram& histogram) {
+  return histogram.empty() ? 0 : histogram.rbegin()->first;
+}
+
+std::string StalenessStatistics::str() const {
+  if (counts_.empty()) return {};
+  const Histogram all = of_all();
+  std::string text = fmt::format("staleness of {} updates: mean {:.1f}, at most {}\n", updates(all),
+                                 mean(all), largest(all));
+  for (const auto& [worker, own] : counts_) {
+    text += fmt::format("  worker {}: {} updates, mean {:.1f}, at most {}:", worker, updates(own),
+                        mean(own), largest(own));
+    const char* before = " ";
+    for (const auto& [staleness, count] : own) {
+      text += fmt::format("{}{} x {}", before, count, staleness);
+      before = ", ";
+    }
+    text += '\n';
+  }
+  return text;
+}
+
+}  // namespace tandem::distribute
