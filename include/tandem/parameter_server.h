@@ -46,4 +46,93 @@ TANDEM_API Partitioner max_size(int64_t max_shard_bytes, std::optional<int64_t> 
 
 }  // namespace partitioners
 
+struct ParameterServerOptions {
+  /// By how many batches workers may be ahead of the slowest, or `unbounded`.
+  int64_t staleness = unbounded;
+  /// Divides the learning rate of an update by 1 + its own staleness: by how many updates were made
+  /// since its variables were read.
+  bool damping = false;
+  /// Updates that are staler are dropped; without it none is.
+  std::optional<int64_t> drop_older_than{};
+  /// How variables are cut; without one into ranges of equal bytes, one for each server.
+  Partitioner partitioner{};
+  /// The devices that workers compute on, CPUs; without names all logical CPUs.
+  std::vector<std::string> devices{};
+  /// How many threads compute, on the devices in turn; 0: one for each device.
+  int workers = 0;
+  int servers = 1;
+  /// Each worker computes with one thread. With staleness 0 the result has then the bits of a
+  /// MirroredStrategy with as many reproducible shards as there are workers.
+  bool reproducible = false;
+  /// Is called by a worker's thread before each of its steps, with its number: to make workers
+  /// uneven on purpose.
+  std::function<void(int worker)> before_step{};
+};
+
+/// Workers and servers as threads of this process. `fit` and what a ClusterCoordinator schedules
+/// run on the workers; `run` does a step and waits for it. What applies no gradients, as `evaluate`
+/// and `predict`, runs on the variables as the servers have them. With staleness 0 the workers are
+/// the replicas, which share each batch; else each has batches of its own, and there is one
+/// replica.
+///
+/// Gradients are clipped by norms before they are sent where each worker has batches of its own,
+/// and not at all where workers share batches, which is Unimplemented; so is a loss or a layer that
+/// needs other workers' values, such as batch normalization with staleness 0.
+class TANDEM_API ParameterServerStrategy : public Strategy {
+ public:
+  /// Throws InvalidArgument for options, NotFound for a device that does not exist, Unimplemented
+  /// for one that is no CPU.
+  explicit ParameterServerStrategy(const ParameterServerOptions& options = {});
+
+  /// How many updates there were of each staleness so far.
+  std::map<int64_t, int64_t> staleness_histogram() const;
+};
+
+/// Gives work to the workers of a ParameterServerStrategy, as TensorFlow's does.
+///
+///   ClusterCoordinator coordinator(strategy);
+///   for (const auto& batch : strategy.distribute_dataset(batches)) {
+///     losses.push_back(coordinator.schedule(step, batch));
+///   }
+///   coordinator.join();
+///   Tensor loss = losses.back().fetch()[0];
+///
+/// One thread at a time uses it.
+class TANDEM_API ClusterCoordinator {
+ public:
+  /// Throws InvalidArgument for another strategy.
+  explicit ClusterCoordinator(Strategy strategy);
+
+  /// A result that will be there.
+  class TANDEM_API RemoteValue {
+   public:
+    /// The results of the step, after waiting for it; the first worker's where workers share
+    /// batches. Throws what a worker threw.
+    Tensors fetch() const;
+
+   private:
+    friend class ClusterCoordinator;
+    struct Body;
+    explicit RemoteValue(std::shared_ptr<const Body> body) : body_(std::move(body)) {}
+    std::shared_ptr<const Body> body_;
+  };
+
+  /// Has a worker run `step`, which applies gradients, with these arguments. Waits while workers
+  /// have enough to do, and throws what a worker threw since the last join.
+  RemoteValue schedule(const FlatFunction& step, const PerReplicas& arguments);
+
+  /// Waits until all that was scheduled is done. Throws what a worker threw; what was not done by
+  /// then is forgotten.
+  void join();
+  /// Whether all that was scheduled is done.
+  bool done() const;
+
+  /// A data set whose elements `schedule` takes: the one that `f` makes, dealt to whichever worker
+  /// is free.
+  DistributedDataset create_per_worker_dataset(const std::function<data::Dataset()>& f) const;
+
+ private:
+  Strategy strategy_;
+};
+
 }  // namespace tandem::distribute

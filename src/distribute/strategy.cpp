@@ -10,6 +10,7 @@
 
 #include "device/task.h"
 #include "distribute/context.h"
+#include "distribute/server/server_training.h"
 #include "distribute/strategy_body.h"
 #include "execution/pipeline/pipeline.h"
 #include "execution/reduction_choice.h"
@@ -124,6 +125,7 @@ std::string Strategy::explain() const {
         "exchanges the sums with the other processes\n",
         workers->group().describe(workers->rank()), workers->size());
   }
+  if (const ServerTraining* servers = body_->servers()) return text + servers->explain();
   if (replicas.central) text += fmt::format("variables on {}\n", replicas.central->name());
   text += links_between(devices());
   if (body_->shares_memory()) {
@@ -188,6 +190,9 @@ PerReplicas Strategy::run_flat(const FlatFunction& f, std::span<const PerReplica
     for (Tensor& result : f(tensors)) results.emplace_back(Tensors{std::move(result)});
     return results;
   }
+  if (ServerTraining* servers = body_->servers(); servers && servers->trains(f, arguments)) {
+    return servers->run(f, {arguments.begin(), arguments.end()});
+  }
   const graph::Results ran = body_->run(*this, f, arguments);
   for (size_t i = 0; i < ran.count(); ++i) {
     Tensors values;
@@ -199,7 +204,7 @@ PerReplicas Strategy::run_flat(const FlatFunction& f, std::span<const PerReplica
 
 PerReplica Strategy::run_single(const FlatFunction& f,
                                 std::span<const PerReplica> arguments) const {
-  if (body_->is_default()) return run_flat(f, arguments)[0];
+  if (body_->is_default() || body_->servers() != nullptr) return run_flat(f, arguments)[0];
   std::shared_ptr<Tensors> values = body_->recycled_list();
   const graph::Results results = body_->run(*this, f, arguments);
   for (int r = 0; r < body_->local_replicas(); ++r) {

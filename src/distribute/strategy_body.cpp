@@ -77,7 +77,8 @@ bool Strategy::Body::shares_memory() const {
 }
 
 graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
-                                   std::span<const PerReplica> arguments) const {
+                                   std::span<const PerReplica> arguments,
+                                   const op::RandomRun* random) const {
   if (!op::recorders().empty()) {
     throw FailedPrecondition(
         "run: called under an open gradient tape, which cannot see into it; put the tape inside "
@@ -89,7 +90,7 @@ graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
   const BatchRows batch = rows_of(arguments);
   const graph::ConcreteFunctionPtr concrete = find_or_compile(self, f, list, batch);
   const graph::RunArguments run{
-      .tensors = list, .shards = batch.shards, .global_rows = batch.global_rows};
+      .tensors = list, .shards = batch.shards, .global_rows = batch.global_rows, .random = random};
   if (!workers_) return f.body()->run(*concrete, run);
   try {
     workers_->enter(concrete, batch.global_rows);

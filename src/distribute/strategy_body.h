@@ -14,6 +14,8 @@
 
 namespace tandem::distribute {
 
+class ServerTraining;
+
 class Strategy::Body {
  public:
   /// The default strategy.
@@ -31,6 +33,9 @@ class Strategy::Body {
   }
   /// The processes that its replicas run with; null: this one alone.
   WorkerGroup* workers() const { return workers_.get(); }
+  /// The parameter servers that its variables lie on; null: none.
+  ServerTraining* servers() const { return servers_.get(); }
+  void set_servers(std::shared_ptr<ServerTraining> servers) { servers_ = std::move(servers); }
   bool is_default() const { return replicas_ == nullptr; }
   bool shares_memory() const;
 
@@ -40,9 +45,11 @@ class Strategy::Body {
   /// Where its variables live; null for the default strategy.
   const std::shared_ptr<Store>& store() const { return store_; }
 
-  /// Runs `f` on the replicas. Not for the default strategy.
+  /// Runs `f` on the replicas. Not for the default strategy. `random` are the run's random numbers,
+  /// where it shares them with other runs.
   graph::Results run(const Strategy& self, const FlatFunction& f,
-                     std::span<const PerReplica> arguments) const;
+                     std::span<const PerReplica> arguments,
+                     const op::RandomRun* random = nullptr) const;
 
   /// Compiles `f` for such arguments, as run() does, and runs nothing.
   void compile(const Strategy& self, const FlatFunction& f,
@@ -67,6 +74,7 @@ class Strategy::Body {
   graph::ReplicasPtr replicas_;
   std::shared_ptr<Store> store_;
   std::unique_ptr<WorkerGroup> workers_;
+  std::shared_ptr<ServerTraining> servers_;
   mutable std::mutex lists_mutex_;
   mutable std::vector<std::shared_ptr<Tensors>> lists_;
 };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -12,6 +13,7 @@
 namespace tandem::graph {
 
 struct Agreement;
+struct Graph;
 struct Pipeline;
 
 struct Replicas {
@@ -25,7 +27,7 @@ struct Replicas {
   /// The processes whose replicas run together; null: this one alone.
   std::shared_ptr<op::Group> group{};
   int first = 0;             ///< The number of this process's first replica among all,
-  int in_all_processes = 0;  ///< and how many there are, where there is a group.
+  int in_all_processes = 0;  ///< and how many there are, where some are elsewhere.
 
   /// What their programs' last sums carry along; may be null.
   std::shared_ptr<Agreement> agreement{};
@@ -34,9 +36,11 @@ struct Replicas {
   /// Where it is set, the replicas are micro-batches: they run one after another, each through all
   /// of its stages. `devices` then has the first stage's for each of them.
   std::shared_ptr<const Pipeline> pipeline{};
+  /// What is done to each graph that is traced for them before it is compiled; may be empty.
+  std::function<void(Graph&)> adapt{};
 
   int local() const { return static_cast<int>(devices.size()); }
-  int count() const { return group ? in_all_processes : local(); }
+  int count() const { return in_all_processes > 0 ? in_all_processes : local(); }
 };
 
 using ReplicasPtr = std::shared_ptr<const Replicas>;

@@ -369,6 +369,7 @@ ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
   if (target.replicas) {
     check_devices(graph);
     check_variables(graph, *target.replicas);
+    if (target.replicas->adapt) target.replicas->adapt(graph);
     result->results.resize(graph.results.size());
     result->segments.push_back(
         compile_segment(std::move(graph), target.replicas, Executions::Calls::side_by_side));

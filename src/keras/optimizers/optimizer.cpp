@@ -1,13 +1,16 @@
 // What all optimizers have in common. apply_gradients sums the gradients over the replicas, takes
 // the mean with those of former steps, clips, and calls the update op of the optimizer's rule. All
-// of that is ops, so that in a traced function it is part of the program.
+// of that is ops, so that in a traced function it is part of the program. Where the variables lie
+// on parameter servers, all but the sum is theirs.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <unordered_set>
 
 #include "collective/collective.h"
+#include "distribute/server/gradient_sink.h"
 #include "keras/optimizers/optimizer_body.h"
+#include "keras/optimizers/optimizer_update.h"
 #include "op/apply.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -69,51 +72,6 @@ TrackedSlots::Groups all_slots(const OptimizerDescription& d) {
   return groups;
 }
 
-/// Variables of one dtype in one memory space, which one call updates, with their gradients.
-struct UpdateSet {
-  Tensors gradients;
-  Variables variables;
-
-  bool takes(const Variable& variable) const {
-    const auto space = [](const Variable& v) {
-      return &v.body()->range.block->components()[0]->device()->space();
-    };
-    return variable.dtype() == variables[0].dtype() && space(variable) == space(variables[0]);
-  }
-};
-
-std::vector<UpdateSet> grouped(const Tensors& gradients, const Variables& variables) {
-  std::vector<UpdateSet> groups;
-  for (size_t i = 0; i < variables.size(); ++i) {
-    auto group =
-        std::ranges::find_if(groups, [&](const UpdateSet& g) { return g.takes(variables[i]); });
-    if (group == groups.end()) group = groups.insert(group, UpdateSet{});
-    group->gradients.push_back(op::with_all_rows(gradients[i]));
-    group->variables.push_back(variables[i]);
-  }
-  return groups;
-}
-
-/// The gradients with those of the steps before, divided by the number of steps.
-Tensors mean(const Tensors& gradients, const Variables& accumulators, int64_t steps) {
-  Tensors results;
-  for (size_t i = 0; i < gradients.size(); ++i) {
-    results.push_back((accumulators[i].value() + gradients[i]) / static_cast<double>(steps));
-  }
-  return results;
-}
-
-/// Over all groups at once.
-void clip_in_place(std::vector<Tensors>& gradients, const Clipping& clipping) {
-  Tensors flat;
-  for (const Tensors& group : gradients) flat.insert(flat.end(), group.begin(), group.end());
-  flat = clipped(flat, clipping);
-  auto next = flat.begin();
-  for (Tensors& group : gradients) {
-    for (Tensor& gradient : group) gradient = *next++;
-  }
-}
-
 }  // namespace
 
 OptimizerBody::OptimizerBody(const Trackable& node, const LearningRate& rate,
@@ -126,19 +84,8 @@ OptimizerBody::OptimizerBody(const Trackable& node, const LearningRate& rate,
       schedule(schedule_of(rate)),
       slots(node, d.name, iterations, learning_rate, all_slots(d)) {}
 
-std::vector<Variables> OptimizerBody::rule_slots(const Variables& variables) const {
-  std::vector<Variables> result;
-  for (const Variable& variable : variables) {
-    const Variables& own = slots.of(variable);
-    result.emplace_back(own.begin() + (described.every > 1 ? 1 : 0), own.end());
-  }
-  return result;
-}
-
-Variables OptimizerBody::accumulators(const Variables& variables) const {
-  Variables result;
-  for (const Variable& variable : variables) result.push_back(slots.of(variable)[0]);
-  return result;
+Tensor OptimizerBody::rate_at(const Tensor& step) const {
+  return schedule ? (*schedule)(step) : learning_rate.value();
 }
 
 Optimizer::Optimizer(const LearningRate& learning_rate, const OptimizerDescription& description)
@@ -159,8 +106,7 @@ const Variable& Optimizer::learning_rate() const {
 }
 
 Tensor Optimizer::current_learning_rate() const {
-  if (!body_->schedule) return body_->learning_rate.value();
-  return (*body_->schedule)(body_->iterations.value());
+  return body_->rate_at(body_->iterations.value());
 }
 
 void Optimizer::apply_gradients(const Tensors& gradients, const Variables& variables,
@@ -168,38 +114,19 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
   check(gradients, variables);
   check_condition(condition);
   if (variables.empty()) return;
-  const OptimizerDescription& described = body_->described;
   body_->slots.track(variables);
+  const Tensor is_on = condition.defined() ? condition : Tensor(true);
+  if (auto* sink = distribute::GradientSink::current()) {
+    return push(body_, gradients, variables, is_on, *sink);
+  }
   // Before the gradients are waited for: the rate is computed while they are.
   const Tensor step = body_->iterations.value();
-  const Tensor rate = current_learning_rate();
-  const Tensor is_on = condition.defined() ? condition : Tensor(true);
-  const std::vector<UpdateSet> groups = grouped(gradients, variables);
-
-  std::vector<Tensors> sums, applied;
-  for (const UpdateSet& group : groups) {
-    sums.push_back(collective::all_reduce(group.gradients));
-    applied.push_back(described.every == 1 ? sums.back()
-                                           : mean(sums.back(), body_->accumulators(group.variables),
-                                                  described.every));
-  }
-  clip_in_place(applied, described.clipping);
-  for (size_t i = 0; i < groups.size(); ++i) {
-    const Variables& updated = groups[i].variables;
-    ops::apply_update(described.rule, {.gradients = applied[i],
-                                       .variables = updated,
-                                       .slots = body_->rule_slots(updated),
-                                       .rate = rate,
-                                       .step = step,
-                                       .condition = is_on});
-    if (described.every == 1) continue;
-    ops::apply_update({"accumulate_update", {{"every", described.every}}},
-                      {.gradients = sums[i],
-                       .variables = body_->accumulators(updated),
-                       .rate = rate,
-                       .step = step,
-                       .condition = is_on});
-  }
+  const Tensor rate = body_->rate_at(step);
+  std::vector<Variables> slots;
+  for (const Variable& variable : variables) slots.push_back(body_->slots.of(variable));
+  std::vector<UpdateSet> sets = grouped(gradients, variables, slots);
+  for (UpdateSet& set : sets) set.gradients = collective::all_reduce(set.gradients);
+  update(body_->described, sets, body_->described.clipping, {rate, step, is_on});
   body_->iterations.assign_add(condition.defined() ? cast(condition, DType::int64)
                                                    : Tensor(int64_t{1}));
 }

@@ -21,9 +21,8 @@ struct OptimizerDescription {
 struct OptimizerBody {
   OptimizerBody(const Trackable& node, const LearningRate& rate, const OptimizerDescription& d);
 
-  /// The slots that the rule takes, by variable.
-  std::vector<Variables> rule_slots(const Variables& variables) const;
-  Variables accumulators(const Variables& variables) const;
+  /// The rate of the step after so many: a float64 scalar.
+  Tensor rate_at(const Tensor& step) const;
 
   const OptimizerDescription described;
   const Variable iterations;

@@ -71,11 +71,20 @@ class Run final : public TrainingRun {
       return all_epochs(validate);
     } catch (...) {
       workers_.leave_by_error();
+      finish_quietly();
       throw;
     }
   }
 
  private:
+  /// Steps in the background end before fit does; the error is that of the caller's thread.
+  void finish_quietly() const {
+    try {
+      trainer_.finish();
+    } catch (const Error&) {
+    }
+  }
+
   History all_epochs(const Validate& validate) {
     History history;
     Logs logs;
@@ -86,7 +95,7 @@ class Run final : public TrainingRun {
       for (const auto& [name, value] : logs) history.history[name].push_back(value);
     }
     tell([&](Callback& callback) { callback.on_train_end(*this, logs); });
-    progress_.end_of_training(summary_.str() + workers_.lags());
+    progress_.end_of_training(summary_.str() + workers_.lags() + trainer_.staleness());
     workers_.end_if_terminated(summary_.steps());
     history.samples_seen = summary_.samples();
     return history;
@@ -106,6 +115,7 @@ class Run final : public TrainingRun {
     batches_.begin(epoch);
     int64_t samples = 0;
     const int64_t done = all_steps(samples);
+    trainer_.finish();
     if (summary_.steps() == 0) throw InvalidArgument("fit: the data set is empty");
     Logs logs = watched_logs();
     const bool validates = validate && (epoch + 1) % options_.validation_freq == 0;
@@ -351,6 +361,7 @@ Logs Model::train_on_batch(const Tensors& x, const Tensors& y, const Tensor& wei
   if (weight.defined()) batch.push_back(weight);
   trainer.reset();
   trainer.train(batch);
+  trainer.finish();
   Logs logs = trainer.logs();
   if (LossWatch::is_number(logs)) return logs;
   throw LossWatch(trainer).error(logs, "train_on_batch", "this batch");

@@ -29,7 +29,8 @@ bool begin_profile() {
 void StepSummary::run(int64_t rows, const std::function<void()>& step) {
   constexpr int64_t kEvery = 100;
   const auto start = Clock::now();
-  if (count_ % kEvery == kEvery / 2 && begin_profile()) {
+  const bool is_here = strategy_.body().servers() == nullptr;
+  if (is_here && count_ % kEvery == kEvery / 2 && begin_profile()) {
     look(rows, step);
   } else {
     step();
@@ -65,6 +66,8 @@ void StepSummary::look(int64_t rows, const std::function<void()>& step) {
 std::string StepSummary::str() const {
   if (count_ == 0) return {};
   std::string text = fmt::format("samples seen: {}\n", samples_);
+  // Workers do their steps in the background.
+  if (strategy_.body().servers() != nullptr) return text;
   Replica all;
   for (const Replica& replica : replicas_) {
     all.compute += replica.compute;

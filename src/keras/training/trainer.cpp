@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collective/collective.h"
+#include "distribute/server/server_training.h"
 #include "distribute/strategy_body.h"
 #include "keras/layers/deferred_updates.h"
 #include "keras/losses/replica_rows.h"
@@ -39,6 +40,12 @@ std::vector<std::string> described_outputs(const Layer& model) {
 
 CompileOptions checked(CompileOptions options, const Layer& model,
                        const distribute::Strategy& strategy) {
+  if (options.run_eagerly && strategy.body().servers() != nullptr) {
+    throw InvalidArgument(
+        fmt::format("compile: run_eagerly under {}, whose workers run compiled steps; debug the "
+                    "model outside of the strategy's scope",
+                    strategy.name()));
+  }
   if (options.run_eagerly && strategy.num_replicas_in_sync() > 1) {
     throw InvalidArgument(
         fmt::format("compile: run_eagerly with the {} replicas of {}, which run one program "
@@ -139,11 +146,24 @@ std::optional<int64_t> Trainer::in_executions(std::optional<int64_t> steps) cons
 }
 
 void Trainer::train(const distribute::PerReplicas& batch) {
+  if (distribute::ServerTraining* servers = strategy_.body().servers()) {
+    servers->schedule(train_, batch);
+    return;
+  }
   options_.run_eagerly ? train_step(whole(batch)) : void(strategy_.run_flat(train_, batch));
 }
 
 void Trainer::evaluate(const distribute::PerReplicas& batch) {
   options_.run_eagerly ? evaluate_step(whole(batch)) : void(strategy_.run_flat(evaluate_, batch));
+}
+
+void Trainer::finish() const {
+  if (distribute::ServerTraining* servers = strategy_.body().servers()) servers->join();
+}
+
+std::string Trainer::staleness() const {
+  const distribute::ServerTraining* servers = strategy_.body().servers();
+  return servers == nullptr ? std::string() : servers->statistics().str();
 }
 
 /// A batch of one replica.
@@ -266,8 +286,17 @@ void Trainer::evaluate_step(const Tensors& flat) const {
                              {own_rows, rows_of_all(own_rows)}));
 }
 
+/// The state now. Servers may be changing it.
+std::vector<double> Trainer::state() const {
+  std::vector<double> state;
+  const auto read = [&] { state = state_.value().to_vector<double>(); };
+  distribute::ServerTraining* const servers = strategy_.body().servers();
+  servers == nullptr ? read() : servers->read_quietly(read);
+  return state;
+}
+
 Logs Trainer::logs() const {
-  const std::vector<double> state = state_.value().to_vector<double>();
+  const std::vector<double> state = this->state();
   size_t next = 0;
   const auto mean = [&] {
     const double total = state[next];

@@ -31,6 +31,12 @@ class Trainer {
   void train(const distribute::PerReplicas& batch);
   void evaluate(const distribute::PerReplicas& batch);
 
+  /// Where parameter servers have the variables, steps are done in the background: waits for them,
+  /// and throws what they threw.
+  void finish() const;
+  /// How stale their updates were, for people; empty where there are no servers.
+  std::string staleness() const;
+
   /// The largest power of two, at most `rows`, with which a step of training stays within 90 % of
   /// the memory limit of each device. `batch` is some of the rows, as train() takes them; nothing
   /// is trained. Throws ResourceExhausted where a single row is too much.
@@ -55,6 +61,7 @@ class Trainer {
   void evaluate_step(const Tensors& batch) const;
   std::string prefix_of(size_t output) const;
   std::vector<std::string> unique_names() const;
+  std::vector<double> state() const;
 
   const Layer model_;
   const distribute::Strategy strategy_;

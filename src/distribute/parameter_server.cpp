@@ -1,0 +1,99 @@
+// ParameterServerStrategy and ClusterCoordinator: what they are made of is in server/.
+#include "tandem/parameter_server.h"
+
+#include <fmt/format.h>
+
+#include "distribute/server/local_training.h"
+#include "distribute/strategy_body.h"
+#include "distribute/strategy_devices.h"
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+namespace {
+
+constexpr const char* kName = "ParameterServerStrategy";
+
+void check_at_least(const char* name, int64_t value, int64_t least) {
+  if (value >= least) return;
+  throw InvalidArgument(
+      fmt::format("{}: {} is {}, {} or more is accepted", kName, name, value, least));
+}
+
+std::vector<std::string> all_cpus() {
+  std::vector<std::string> names;
+  for (const devices::DevicePtr& device : devices::placement_order()) {
+    if (device->works_on_threads()) names.push_back(device->name());
+  }
+  return names;
+}
+
+/// The options with the devices and the number of workers.
+ParameterServerOptions checked(ParameterServerOptions options) {
+  check_at_least("staleness", options.staleness, unbounded);
+  check_at_least("workers", options.workers, 0);
+  check_at_least("servers", options.servers, 1);
+  if (options.drop_older_than) check_at_least("drop_older_than", *options.drop_older_than, 0);
+  if (options.devices.empty()) options.devices = all_cpus();
+  const std::vector<devices::DevicePtr> devices = devices_for(kName, options.devices);
+  for (const devices::DevicePtr& device : devices) {
+    if (device->works_on_threads()) continue;
+    throw Unimplemented(
+        fmt::format("{}: a worker on {}; CPUs are accepted", kName, device->name()));
+  }
+  if (options.workers == 0) options.workers = static_cast<int>(devices.size());
+  return options;
+}
+
+std::shared_ptr<const Strategy::Body> body_of(const ParameterServerOptions& options) {
+  graph::Replicas replicas{.devices = dealt(devices_for(kName, options.devices), options.workers),
+                           .owner = next_owner(),
+                           .single_threaded = options.reproducible};
+  // Workers that do not share batches are no replicas of each other.
+  if (options.staleness != 0) replicas.devices.resize(1);
+  auto body = std::make_shared<Strategy::Body>(kName, std::move(replicas));
+  body->set_servers(std::make_shared<LocalTraining>(*body, options));
+  return body;
+}
+
+}  // namespace
+
+ParameterServerStrategy::ParameterServerStrategy(const ParameterServerOptions& options)
+    : Strategy(body_of(checked(options))) {}
+
+std::map<int64_t, int64_t> ParameterServerStrategy::staleness_histogram() const {
+  return body().servers()->statistics().of_all();
+}
+
+struct ClusterCoordinator::RemoteValue::Body {
+  Strategy strategy;
+  StepOutcomePtr outcome;
+};
+
+ClusterCoordinator::ClusterCoordinator(Strategy strategy) : strategy_(std::move(strategy)) {
+  if (strategy_.body().servers() != nullptr) return;
+  throw InvalidArgument(
+      fmt::format("ClusterCoordinator: {} has no parameter servers; a ParameterServerStrategy is "
+                  "accepted",
+                  strategy_.name()));
+}
+
+ClusterCoordinator::RemoteValue ClusterCoordinator::schedule(const FlatFunction& step,
+                                                             const PerReplicas& arguments) {
+  return RemoteValue(std::make_shared<RemoteValue::Body>(
+      RemoteValue::Body{strategy_, strategy_.body().servers()->schedule(step, arguments)}));
+}
+
+Tensors ClusterCoordinator::RemoteValue::fetch() const {
+  return body_->strategy.body().servers()->results_of(*body_->outcome)[0];
+}
+
+void ClusterCoordinator::join() { strategy_.body().servers()->join(); }
+
+bool ClusterCoordinator::done() const { return strategy_.body().servers()->is_done(); }
+
+DistributedDataset ClusterCoordinator::create_per_worker_dataset(
+    const std::function<data::Dataset()>& f) const {
+  return strategy_.distribute_dataset(f());
+}
+
+}  // namespace tandem::distribute

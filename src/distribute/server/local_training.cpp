@@ -1,0 +1,248 @@
+#include "distribute/server/local_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "core/named_error.h"
+#include "distribute/strategy_devices.h"
+#include "runtime/random_calls.h"
+#include "tandem/cluster.h"
+#include "tandem/config.h"
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Tickets that wait for a worker, for each worker: more would only hold batches in memory.
+constexpr int64_t kWaiting = 2;
+
+TicketTable::Time now() { return Clock::now().time_since_epoch(); }
+
+/// The same strategy, which lives as long as its body does.
+Strategy handle_of(const Strategy::Body& body) {
+  return Strategy(std::shared_ptr<const Strategy::Body>(std::shared_ptr<void>(), &body));
+}
+
+TensorTypes types_of_pushed(const ServerStep& step) {
+  TensorTypes types;
+  for (const PushedGradients& call : step.pushed()) {
+    for (const Variable& variable : call.variables) types.push_back(type_of(variable));
+  }
+  return types;
+}
+
+}  // namespace
+
+LocalTraining::LocalTraining(const Strategy::Body& body, const ParameterServerOptions& options)
+    : strategy_(handle_of(body)),
+      options_(options),
+      owner_(body.targets().owner),
+      devices_(dealt(devices_for("ParameterServerStrategy", options.devices), options.workers)),
+      shares_(options.staleness == 0 ? options.workers : 1) {
+  for (int w = 0; w < options.workers; ++w) {
+    workers_.push_back(std::make_unique<ServerWorker>(
+        strategy_, w, devices_[static_cast<size_t>(w)], shares_, owner_, options.reproducible));
+  }
+}
+
+LocalTraining::~LocalTraining() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+    changed_.notify_all();
+  }
+  for (std::thread& thread : threads_) thread.join();
+}
+
+ServerStep& LocalTraining::step_of(const FlatFunction& f) {
+  std::unique_ptr<ServerStep>& step = steps_[f.body().get()];
+  if (!step) {
+    step = std::make_unique<ServerStep>(f, shares_);
+    functions_.push_back(f);
+  }
+  return *step;
+}
+
+ServerStep& LocalTraining::traced_step(const FlatFunction& f,
+                                       std::span<const PerReplica> arguments) {
+  ServerStep& step = step_of(f);
+  if (step.is_traced()) return step;
+  join();  // The first worker must not be at work.
+  workers_[0]->compile(step, arguments);
+  return step;
+}
+
+bool LocalTraining::trains(const FlatFunction& f, std::span<const PerReplica> arguments) {
+  return traced_step(f, arguments).trains();
+}
+
+StepOutcomePtr LocalTraining::schedule(const FlatFunction& f, PerReplicas arguments,
+                                       const BatchNumber&) {
+  ServerStep& step = traced_step(f, arguments);
+  if (!step.trains()) {
+    throw InvalidArgument(
+        "schedule: the function applies no gradients to variables of the strategy");
+  }
+  if (current_ != &step) enter(step);
+  std::unique_lock lock(mutex_);
+  const auto waiting = [&] { return static_cast<int64_t>(tasks_.size()) - at_work_ / shares_; };
+  wait_until(lock, [&] { return error_ || waiting() < kWaiting * options_.workers; });
+  if (error_) throw_error(lock);
+  auto outcome = std::make_shared<StepOutcome>();
+  outcome->results.resize(static_cast<size_t>(shares_));
+  tasks_.emplace(scheduled_, Task{&step, std::move(arguments),
+                                  runtime::next_random_run(step.random_calls()), outcome, shares_});
+  tickets_->add(0, scheduled_++);
+  changed_.notify_all();
+  return outcome;
+}
+
+/// Servers for the variables that `step` changes take the place of those that are there.
+void LocalTraining::enter(ServerStep& step) {
+  join();
+  for (const auto& server : servers_) former_.merge(server->statistics());
+  serve(step);
+  const std::lock_guard lock(mutex_);
+  tickets_ = std::make_unique<TicketTable>(options_.staleness, shares_);
+  scheduled_ = 0;
+  for (int w = 0; w < options_.workers; ++w) tickets_->join(w, 1, now());
+  current_ = &step;
+  start_threads();
+}
+
+void LocalTraining::serve(ServerStep& step) {
+  const TensorTypes types = types_of_pushed(step);
+  const ParameterLayout layout(types, options_.servers, options_.partitioner);
+  const LedgerOptions rules{.synchronous = options_.staleness == 0,
+                            .shares = shares_,
+                            .damping = options_.damping,
+                            .drop_older_than = options_.drop_older_than};
+  servers_.clear();
+  for (int s = 0; s < options_.servers; ++s) {
+    auto replica = std::make_shared<graph::Replicas>(
+        graph::Replicas{.devices = {devices_[static_cast<size_t>(s) % devices_.size()]},
+                        .owner = owner_,
+                        .single_threaded = options_.reproducible});
+    servers_.push_back(
+        std::make_unique<RangeServer>(strategy_, std::move(replica), step, layout, s, rules));
+  }
+}
+
+void LocalTraining::start_threads() {
+  if (!threads_.empty()) return;
+  for (int w = 0; w < options_.workers; ++w) threads_.emplace_back([this, w] { work(w); });
+}
+
+void LocalTraining::work(int worker) {
+  std::unique_lock lock(mutex_);
+  while (!ends_) {
+    const std::optional<WorkTicket> ticket = error_ ? std::nullopt : tickets_->take(worker);
+    if (!ticket) {
+      changed_.wait(lock);
+      continue;
+    }
+    Task& task = tasks_.at(ticket->batch);
+    ++at_work_;
+    lock.unlock();
+    do_ticket(worker, *ticket, task);
+    lock.lock();
+    --at_work_;
+    tickets_->heard_of(worker, now());
+    if (!error_) {
+      tickets_->finish(worker, *ticket);
+      if (--task.open_shares == 0) {
+        task.outcome->is_done = true;
+        tasks_.erase(ticket->batch);
+      }
+    }
+    changed_.notify_all();
+  }
+}
+
+void LocalTraining::do_ticket(int worker, const WorkTicket& ticket, Task& task) {
+  try {
+    if (options_.before_step) options_.before_step(worker);
+    task.outcome->results[static_cast<size_t>(ticket.share)] =
+        workers_[static_cast<size_t>(worker)]->run(*task.step, servers_, task.arguments, ticket,
+                                                   task.random);
+  } catch (...) {
+    const std::exception_ptr named = core::named_error(fmt::format("worker {}", worker));
+    const std::lock_guard lock(mutex_);
+    if (!error_) error_ = named;
+  }
+}
+
+/// Waits as long as something moves: steps end, or `ready` holds.
+void LocalTraining::wait_until(std::unique_lock<std::mutex>& lock,
+                               const std::function<bool()>& ready) {
+  const auto deadline = config::wait_deadline();
+  while (!ready()) {
+    if (changed_.wait_for(lock, deadline) == std::cv_status::no_timeout || ready()) continue;
+    throw DeadlineExceeded(
+        fmt::format("ParameterServerStrategy: no step has ended for {} s; under way:\n{}",
+                    std::chrono::duration<double>(deadline).count(), tickets_->held(now())));
+  }
+}
+
+/// Forgets what was not done, and throws what a worker threw.
+void LocalTraining::throw_error(std::unique_lock<std::mutex>& lock) {
+  wait_until(lock, [this] { return is_idle(); });
+  for (auto& [batch, task] : tasks_) task.outcome->is_lost = true;
+  tasks_.clear();
+  current_ = nullptr;
+  std::rethrow_exception(std::exchange(error_, nullptr));
+}
+
+bool LocalTraining::is_done() const {
+  const std::lock_guard lock(mutex_);
+  return tasks_.empty();
+}
+
+void LocalTraining::join() {
+  std::unique_lock lock(mutex_);
+  wait_until(lock, [this] { return error_ || (tasks_.empty() && is_idle()); });
+  if (error_) throw_error(lock);
+  for (const auto& server : servers_) server->commit(scheduled_);
+}
+
+const std::vector<Tensors>& LocalTraining::results_of(const StepOutcome& outcome) {
+  std::unique_lock lock(mutex_);
+  wait_until(lock, [&] { return error_ || outcome.is_done || outcome.is_lost; });
+  if (outcome.is_done) return outcome.results;
+  if (error_) throw_error(lock);
+  throw Aborted("fetch: the step was not done, since another one failed before it");
+}
+
+void LocalTraining::read_quietly(const std::function<void()>& read) {
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (const auto& server : servers_) locks.push_back(server->lock());
+  read();
+}
+
+StalenessStatistics LocalTraining::statistics() const {
+  StalenessStatistics all = former_;
+  // Servers make the same updates; the first one's are counted.
+  if (!servers_.empty()) all.merge(servers_[0]->statistics());
+  return all;
+}
+
+std::string LocalTraining::explain() const {
+  const std::string bound = options_.staleness == unbounded
+                                ? "workers never wait for each other"
+                                : fmt::format("staleness {}", options_.staleness);
+  std::string text = fmt::format("{} workers and {} servers on threads of this process; {}\n",
+                                 options_.workers, options_.servers, bound);
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    size_t bytes = 0;
+    for (const RangeServer::Piece& piece : servers_[s]->pieces()) bytes += piece.bytes();
+    text += fmt::format("  server {} has {} bytes in {} pieces\n", s, bytes,
+                        servers_[s]->pieces().size());
+  }
+  return text;
+}
+
+}  // namespace tandem::distribute

@@ -1,0 +1,84 @@
+/// Training with parameter servers in one process: the servers, a thread for each worker, and the
+/// tickets between them. One thread at a time schedules steps and waits for them:
+///
+///   schedule -> tickets -> a worker's thread: pull, run, push -> join
+#pragma once
+
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "distribute/server/server_training.h"
+#include "distribute/server/server_worker.h"
+#include "tandem/parameter_server.h"
+
+namespace tandem::distribute {
+
+class LocalTraining final : public ServerTraining {
+ public:
+  /// `body` is the strategy's, which owns this.
+  LocalTraining(const Strategy::Body& body, const ParameterServerOptions& options);
+  ~LocalTraining() override;
+  LocalTraining(const LocalTraining&) = delete;
+  LocalTraining& operator=(const LocalTraining&) = delete;
+
+  bool trains(const FlatFunction& f, std::span<const PerReplica> arguments) override;
+  StepOutcomePtr schedule(const FlatFunction& f, PerReplicas arguments,
+                          const BatchNumber& number = {}) override;
+  void join() override;
+  bool is_done() const override;
+  const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
+  void read_quietly(const std::function<void()>& read) override;
+  StalenessStatistics statistics() const override;
+  std::string explain() const override;
+
+ private:
+  struct Task {
+    ServerStep* step;
+    PerReplicas arguments;
+    op::RandomRun random;
+    std::shared_ptr<StepOutcome> outcome;
+    int open_shares;
+  };
+
+  ServerStep& step_of(const FlatFunction& f);
+  ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
+  void enter(ServerStep& step);
+  void serve(ServerStep& step);
+  void start_threads();
+  void work(int worker);
+  void do_ticket(int worker, const WorkTicket& ticket, Task& task);
+  void wait_until(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready);
+  void throw_error(std::unique_lock<std::mutex>& lock);
+  bool is_idle() const { return at_work_ == 0; }
+
+  const Strategy strategy_;  // Does not own its body, which owns this.
+  const ParameterServerOptions options_;
+  const uint64_t owner_;
+  const std::vector<devices::DevicePtr> devices_;  // Of the workers.
+  const int shares_;
+  std::vector<std::unique_ptr<ServerWorker>> workers_;
+  std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
+  std::vector<FlatFunction> functions_;                       // which is kept.
+
+  ServerStep* current_ = nullptr;  // The step that servers are there for.
+  RangeServers servers_;
+  StalenessStatistics former_;  // Of servers that were there before.
+
+  mutable std::mutex mutex_;  // Guards what follows.
+  std::condition_variable changed_;
+  std::unique_ptr<TicketTable> tickets_;
+  std::map<int64_t, Task> tasks_;  // By batch.
+  int64_t scheduled_ = 0;
+  int at_work_ = 0;
+  std::exception_ptr error_;
+  bool ends_ = false;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace tandem::distribute

@@ -1,0 +1,97 @@
+/// A parameter server: some elements of each variable, and the updates that are made to them. The
+/// first server also has the variables that steps assign beside their gradients. Any thread may
+/// call it: pushes and pulls take turns, so that nobody reads what is half updated.
+///
+/// Values and gradients are passed as lists of addresses, one for each piece, in this order:
+///
+///   gradients of the first call of apply_gradients: its pieces | of the second: .. | assigned
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "distribute/server/parameter_layout.h"
+#include "distribute/server/server_step.h"
+#include "distribute/server/update_ledger.h"
+#include "execution/replicas.h"
+#include "tandem/function.h"
+#include "tandem/strategy.h"
+
+namespace tandem::distribute {
+
+class RangeServer {
+ public:
+  /// Runs on `replicas`, a single one. Server `index` of those of `layout`, whose variables are
+  /// those of all calls of apply_gradients one after another.
+  RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas, const ServerStep& step,
+              const ParameterLayout& layout, int index, const LedgerOptions& options);
+
+  /// The elements that it has of each variable, in the order in which they are passed.
+  struct Piece {
+    StoreRange range;  ///< Where the server has it.
+    size_t variable;   ///< Its variable's place among those of the step, assigned ones after all.
+    int64_t begin;     ///< The first element.
+    size_t bytes() const {
+      return static_cast<size_t>(range.count) * size_of(range.block->dtype());
+    }
+  };
+  const std::vector<Piece>& pieces() const { return pieces_; }
+
+  /// What came of a ticket: an address for each piece, and whether each call of apply_gradients is
+  /// to change anything.
+  struct Contribution {
+    std::vector<const void*> pieces;
+    std::vector<bool> conditions;
+  };
+  PushAnswer push(const PushStamp& stamp, const Contribution& contribution);
+
+  /// Copies all pieces to these addresses, once the steps before `step` are applied where workers
+  /// train in step. Returns their version.
+  int64_t pull(int64_t step, std::span<void* const> to);
+
+  /// Applies what is held of the steps before `step`.
+  void commit(int64_t step);
+
+  StalenessStatistics statistics() const;
+
+  /// While it is held nothing is updated.
+  std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
+
+ private:
+  /// The pieces of a call of apply_gradients, and its update as a function.
+  struct Call {
+    size_t first;  // Among the pieces.
+    size_t count;
+    std::unique_ptr<FlatFunction> update;
+    int64_t step;  // How many updates were made.
+    bool counts;   // Whether it counts the optimizer's iterations.
+  };
+  /// A contribution that is kept until the rest of its step is there.
+  struct Held {
+    std::vector<std::vector<std::byte>> pieces;
+    std::vector<bool> conditions;
+  };
+
+  void add_call(const PushedGradients& call, size_t first_variable, bool counts,
+                const ParameterLayout& layout, int index);
+  void commit_locked(int64_t step);
+  void apply_step(int64_t step);
+  void apply(const Contribution& contribution, double scale);
+  void update(Call& call, const Contribution& contribution, double scale, bool condition);
+  void assign(const AssignedVariable& variable, const void* value) const;
+
+  const Strategy strategy_;
+  const graph::ReplicasPtr replicas_;
+  const LedgerOptions options_;
+  mutable std::mutex mutex_;
+  UpdateLedger ledger_;
+  std::vector<Piece> pieces_;
+  std::vector<Call> calls_;
+  std::vector<AssignedVariable> assigned_;  // The last of the pieces.
+  std::map<int64_t, Held> held_;            // By ticket.
+};
+
+}  // namespace tandem::distribute

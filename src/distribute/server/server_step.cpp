@@ -1,0 +1,243 @@
+#include "distribute/server/server_step.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "graph/passes/replacements.h"
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+namespace {
+
+using graph::Graph;
+using graph::Node;
+using graph::Value;
+using graph::ValueId;
+using graph::ValueMap;
+
+/// The node that computes each value, or -1.
+ValueMap<int> makers_of(const Graph& graph) {
+  ValueMap<int> makers(graph.values.size(), -1);
+  for (size_t n = 0; n < graph.nodes.size(); ++n) {
+    for (ValueId output : graph.nodes[n].outputs) makers[output] = static_cast<int>(n);
+  }
+  return makers;
+}
+
+bool is_sum(const Graph& graph, const ValueMap<int>& makers, ValueId value) {
+  const int maker = makers[graph.storage_of(value)];
+  return maker >= 0 && graph.nodes[static_cast<size_t>(maker)].op().name == "all_reduce";
+}
+
+/// Whether what is assigned was summed, or averaged, over the replicas.
+bool is_aggregated(const Graph& graph, const ValueMap<int>& makers, ValueId value) {
+  if (is_sum(graph, makers, value)) return true;
+  const int maker = makers[graph.storage_of(value)];
+  if (maker < 0) return false;
+  const Node& node = graph.nodes[static_cast<size_t>(maker)];
+  return node.op().name == "mul" && is_sum(graph, makers, node.inputs[0]);
+}
+
+void note_assigned(std::vector<AssignedVariable>& assigned, const AssignedVariable& one) {
+  for (AssignedVariable& known : assigned) {
+    if (known.range != one.range) continue;
+    if (known.change != one.change) known.change = AssignedVariable::Change::set;
+    return;
+  }
+  assigned.push_back(one);
+}
+
+std::vector<AssignedVariable> assigned_by(const Graph& graph, int shares) {
+  using enum AssignedVariable::Change;
+  const ValueMap<int> makers = makers_of(graph);
+  std::vector<AssignedVariable> assigned;
+  for (const Node& node : graph.nodes) {
+    if (!node.op().writes_ranges) continue;
+    const bool is_assign = node.op().name.starts_with("assign");
+    for (ValueId range : node.ranges) {
+      AssignedVariable one{.range = graph.at(range).range};
+      if (!one.range.is_same_for_all()) {
+        throw Unimplemented(fmt::format(
+            "ParameterServerStrategy with staleness 0: a step assigns variable {}, of which each "
+            "replica has its own value; synchronize it on_write",
+            one.range.name()));
+      }
+      if (is_assign && node.op().name != "assign") one.change = add;
+      one.is_summed = shares > 1 && is_assign && is_aggregated(graph, makers, node.inputs[0]);
+      note_assigned(assigned, one);
+    }
+  }
+  return assigned;
+}
+
+/// The collectives that some of the values depend on, by their places among the nodes.
+std::set<size_t> collectives_before(const Graph& graph, const ValueMap<int>& makers,
+                                    std::span<const ValueId> values) {
+  std::set<size_t> found;
+  std::vector<bool> seen(graph.nodes.size());
+  graph::ValueIds open(values.begin(), values.end());
+  while (!open.empty()) {
+    const int maker = makers[graph.storage_of(open.back())];
+    open.pop_back();
+    const auto place = static_cast<size_t>(maker);
+    if (maker < 0 || seen[place]) continue;
+    seen[place] = true;
+    const Node& node = graph.nodes[place];
+    if (node.op().is_collective) found.insert(place);
+    open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+  }
+  return found;
+}
+
+/// What is assigned, before it is aggregated over the replicas.
+ValueId own_value(const Graph& graph, const ValueMap<int>& makers, ValueId assigned) {
+  ValueId value = assigned;
+  const int maker = makers[graph.storage_of(value)];
+  if (maker >= 0 && graph.nodes[static_cast<size_t>(maker)].op().name == "mul" &&
+      is_aggregated(graph, makers, value)) {
+    value = graph.nodes[static_cast<size_t>(maker)].inputs[0];
+  }
+  const int sum = makers[graph.storage_of(value)];
+  if (sum < 0) return value;
+  const Node& node = graph.nodes[static_cast<size_t>(sum)];
+  if (!node.op().is_collective) return value;
+  const auto output = std::ranges::find(node.outputs, graph.storage_of(value));
+  return node.inputs[static_cast<size_t>(output - node.outputs.begin())];
+}
+
+/// Throws Unimplemented where gradients, results or what is assigned depend on the values of
+/// several workers. That of the conditions may: the servers join them.
+void check_own(const Graph& graph, std::span<const ValueId> own,
+               std::span<const ValueId> conditions) {
+  const ValueMap<int> makers = makers_of(graph);
+  std::set<size_t> found = collectives_before(graph, makers, own);
+  const std::set<size_t> joined = collectives_before(graph, makers, conditions);
+  for (const Node& node : graph.nodes) {
+    if (!node.op().name.starts_with("assign")) continue;
+    const ValueId value = own_value(graph, makers, node.inputs[0]);
+    for (const size_t place : collectives_before(graph, makers, {&value, 1})) {
+      if (!joined.contains(place)) found.insert(place);
+    }
+  }
+  if (found.empty()) return;
+  throw Unimplemented(fmt::format(
+      "ParameterServerStrategy with staleness 0: a gradient, a result or an assigned value depends "
+      "on {} over the workers, as batch normalization and losses with masks do, but workers meet "
+      "at the servers only. Use MirroredStrategy, or another staleness",
+      graph.nodes[*found.begin()].op().name));
+}
+
+/// A worker has only its own values; servers sum what it sends.
+void drop_collectives(Graph& graph) {
+  graph::Replacements replaced(graph);
+  std::vector<Node> kept;
+  for (Node& node : graph.nodes) {
+    replaced.update(node);
+    if (node.op().is_collective) {
+      for (size_t i = 0; i < node.inputs.size(); ++i) {
+        replaced.replace(node.outputs[i], node.inputs[i]);
+      }
+    } else {
+      kept.push_back(std::move(node));
+    }
+  }
+  graph.nodes = std::move(kept);
+  replaced.finish();
+}
+
+}  // namespace
+
+StoreRange RangeCopies::of(const StoreRange& range) {
+  auto& [original, copy] = copies_[{range.block.get(), range.offset}];
+  if (!copy.block) {
+    const std::vector<devices::DevicePtr> devices = {device_};
+    auto block = std::make_shared<StoreBlock>(range.block->dtype(),
+                                              std::max<int64_t>(range.count, 1), devices, owner_);
+    copy = {.block = block, .offset = block->take(range.count, range.name()), .count = range.count};
+    original = range;
+  }
+  return copy;
+}
+
+ServerStep::ServerStep(const FlatFunction& f, int shares)
+    : shares_(shares),
+      function_([this, f](const Tensors& arguments) { return trace(f, arguments); },
+                {.name = "server_step"}) {}
+
+Tensors ServerStep::trace(const FlatFunction& f, const Tensors& arguments) {
+  GradientSink sink(shares_);
+  Tensors results;
+  {
+    const GradientSink::Scope scope(sink);
+    results = f(arguments);
+  }
+  const bool is_first = pushed_.empty();
+  if (is_first) results_ = results.size();
+  for (size_t i = 0; i < sink.pushed().size(); ++i) {
+    PushedGradients call = sink.pushed()[i];
+    results.insert(results.end(), call.gradients.begin(), call.gradients.end());
+    results.push_back(call.condition);
+    call.gradients.clear();
+    call.condition = {};
+    if (is_first) pushed_.push_back(std::move(call));
+  }
+  return results;
+}
+
+bool ServerStep::is_changed_by_servers(const StoreRange& range) const {
+  const auto is_it = [&](const Variable& variable) { return variable.body()->range == range; };
+  return std::ranges::any_of(pushed_,
+                             [&](const PushedGradients& call) {
+                               return std::ranges::any_of(call.variables, is_it);
+                             }) ||
+         std::ranges::any_of(assigned_,
+                             [&](const AssignedVariable& one) { return one.range == range; });
+}
+
+void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
+  const bool is_first = !is_traced_;
+  is_traced_ = true;
+  if (!trains()) return;
+  const std::vector<AssignedVariable> assigned = assigned_by(graph, shares_);
+  if (is_first) {
+    assigned_ = assigned;
+    random_calls_ = graph.random_calls;
+  }
+  if (assigned != assigned_) {
+    throw InvalidArgument(
+        "ParameterServerStrategy: a step assigns other variables for other arguments; what servers "
+        "have of a step is fixed by its first trace");
+  }
+  graph::ValueIds conditions;
+  graph::ValueIds own(graph.results.begin(),
+                      graph.results.begin() + static_cast<ptrdiff_t>(results_));
+  size_t next = results_;
+  for (const PushedGradients& call : pushed_) {
+    for (size_t i = 0; i < call.variables.size(); ++i) own.push_back(graph.results[next++]);
+    conditions.push_back(graph.results[next++]);
+  }
+  if (shares_ > 1) {
+    check_own(graph, own, conditions);
+    drop_collectives(graph);
+  }
+  use_copies(graph, copies);
+}
+
+void ServerStep::use_copies(graph::Graph& graph, RangeCopies& copies) const {
+  for (Value& value : graph.values) {
+    if (value.source == Value::Source::range && is_changed_by_servers(value.range)) {
+      value.range = copies.of(value.range);
+    }
+  }
+  for (Node& node : graph.nodes) {
+    for (auto& region : node.regions) {
+      auto own = std::make_shared<graph::Region>(*region);
+      use_copies(own->graph, copies);
+      region = std::move(own);
+    }
+  }
+}
+
+}  // namespace tandem::distribute

@@ -1,0 +1,87 @@
+/// A function of the user as the workers of parameter servers run it. Its gradients, which
+/// apply_gradients would have applied, are further results, and the variables that servers change
+/// are the worker's own copies:
+///
+///   before   w, b of the strategy      loss                 sgd_update(dw, db; w, b)
+///   after    the worker's w, b         loss, dw, db, true
+///
+/// What it assigns beside that, the sums of metrics for instance, it assigns to its copies; the
+/// difference, or the new value, goes to the servers, too.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "distribute/server/gradient_sink.h"
+#include "graph/graph.h"
+#include "tandem/function.h"
+#include "tensor/store.h"
+
+namespace tandem::distribute {
+
+/// Copies of ranges of variables, made when they are asked for.
+class RangeCopies {
+ public:
+  RangeCopies(devices::DevicePtr device, uint64_t owner)
+      : device_(std::move(device)), owner_(owner) {}
+
+  StoreRange of(const StoreRange& range);
+
+ private:
+  const devices::DevicePtr device_;
+  const uint64_t owner_;
+  std::map<std::pair<const StoreBlock*, int64_t>, std::pair<StoreRange, StoreRange>> copies_;
+};
+
+/// A variable that a step assigns.
+struct AssignedVariable {
+  StoreRange range;  ///< Where the strategy has it.
+  enum class Change {
+    add,  ///< The server adds what the worker has added.
+    set,  ///< The server takes the worker's value.
+  };
+  Change change = Change::set;
+  bool is_summed = true;  ///< Over the shares of a step; else the first one's counts.
+
+  bool operator==(const AssignedVariable&) const = default;
+  size_t bytes() const { return static_cast<size_t>(range.count) * size_of(range.block->dtype()); }
+};
+
+class ServerStep {
+ public:
+  ServerStep(const FlatFunction& f, int shares);
+
+  /// Its results are those of the user's function, then for each call of apply_gradients the
+  /// gradients and the condition.
+  const FlatFunction& function() const { return function_; }
+
+  /// Is called with each trace of function() before it is compiled. Throws Unimplemented where what
+  /// the step computes depends on the values of several workers.
+  void adapt(graph::Graph& graph, RangeCopies& copies);
+
+  /// What is known after the first trace.
+  size_t results() const { return results_; }
+  const std::vector<PushedGradients>& pushed() const { return pushed_; }
+  const std::vector<AssignedVariable>& assigned() const { return assigned_; }
+  bool is_traced() const { return is_traced_; }
+  bool trains() const { return !pushed_.empty(); }
+  /// How many random numbers a run draws.
+  uint64_t random_calls() const { return random_calls_; }
+
+ private:
+  Tensors trace(const FlatFunction& f, const Tensors& arguments);
+  bool is_changed_by_servers(const StoreRange& range) const;
+  void use_copies(graph::Graph& graph, RangeCopies& copies) const;
+
+  const int shares_;
+  bool is_traced_ = false;
+  uint64_t random_calls_ = 0;
+  size_t results_ = 0;
+  std::vector<PushedGradients> pushed_;  // Without the tensors of the trace.
+  std::vector<AssignedVariable> assigned_;
+  const FlatFunction function_;
+};
+
+}  // namespace tandem::distribute

@@ -1,0 +1,49 @@
+/// A worker of parameter servers: a device, and its own copies of the variables that servers have.
+/// It reads them, runs a step on its part of a batch, and gives the servers what came of it.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "distribute/server/range_server.h"
+#include "distribute/server/ticket_table.h"
+#include "distribute/strategy_body.h"
+
+namespace tandem::distribute {
+
+using RangeServers = std::vector<std::unique_ptr<RangeServer>>;
+
+class ServerWorker {
+ public:
+  /// Worker `index` of `shares` that share each batch.
+  ServerWorker(const Strategy& strategy, int index, devices::DevicePtr device, int shares,
+               uint64_t owner, bool single_threaded);
+
+  /// Traces and compiles `step` for these arguments.
+  void compile(ServerStep& step, std::span<const PerReplica> arguments);
+
+  /// Does what a ticket asks for, and returns the step's own results. The arguments are the parts
+  /// of all shares.
+  Tensors run(ServerStep& step, const RangeServers& servers, std::span<const PerReplica> arguments,
+              const WorkTicket& ticket, const op::RandomRun& random);
+
+ private:
+  PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
+  void take_places(const ServerStep& step, const RangeServers& servers);
+  std::vector<int64_t> pull(const RangeServers& servers, int64_t step);
+  void push(const ServerStep& step, const RangeServers& servers, const WorkTicket& ticket,
+            const Tensors& results, std::span<const int64_t> versions);
+
+  const Strategy strategy_;
+  const int index_;
+  RangeCopies copies_;
+  ServerStep* step_ = nullptr;  // The one that is being traced or run.
+  const Strategy::Body body_;
+  const ServerStep* placed_ = nullptr;        // The step of the places.
+  std::vector<std::vector<void*>> places_;    // Where each server's pieces are, in the copies.
+  std::vector<std::vector<std::byte>> read_;  // The assigned variables, as they were read.
+  int64_t sequence_ = 0;
+};
+
+}  // namespace tandem::distribute

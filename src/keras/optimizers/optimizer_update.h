@@ -1,0 +1,41 @@
+/// How an optimizer changes variables, once their gradients are summed: on the replicas themselves,
+/// or on parameter servers, each of which has some elements of them.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "distribute/server/gradient_sink.h"
+#include "keras/optimizers/optimizer_body.h"
+
+namespace tandem::keras::optimizers {
+
+/// Variables of one dtype in one memory space, which one call updates, with their gradients and
+/// slots; the first slot of each is its accumulator, where gradients accumulate.
+struct UpdateSet {
+  Tensors gradients;
+  Variables variables;
+  std::vector<Variables> slots;
+
+  bool takes(const Variable& variable) const;
+};
+
+std::vector<UpdateSet> grouped(const Tensors& gradients, const Variables& variables,
+                               const std::vector<Variables>& slots);
+
+struct UpdateScalars {
+  Tensor rate;       ///< A float64 scalar.
+  Tensor step;       ///< An int64 scalar: the number of steps before this one.
+  Tensor condition;  ///< A boolean scalar: whether anything is to change.
+};
+
+/// Takes the mean with the gradients of former steps, clips, and calls the update op of the rule.
+void update(const OptimizerDescription& described, const std::vector<UpdateSet>& sets,
+            const Clipping& clipping, const UpdateScalars& scalars);
+
+/// Leaves the gradients to parameter servers. Throws Unimplemented where they would have to be
+/// clipped by a norm that no server and no worker knows.
+void push(const std::shared_ptr<OptimizerBody>& optimizer, const Tensors& gradients,
+          const Variables& variables, const Tensor& condition, distribute::GradientSink& sink);
+
+}  // namespace tandem::keras::optimizers

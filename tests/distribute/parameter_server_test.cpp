@@ -1,0 +1,301 @@
+// Parameter servers in one process: with staleness 0 the result is that of one device, without it
+// every batch still counts once.
+#include "tandem/parameter_server.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "harness/fresh_devices.h"
+#include "harness/throws.h"
+#include "tandem/tandem.h"
+
+namespace tandem::distribute {
+namespace {
+
+using harness::throws;
+using Doubles = std::vector<double>;
+
+class ParameterServer : public harness::FreshDevices {
+ protected:
+  void SetUp() override {
+    FreshDevices::SetUp();
+    config::set_logical_cpus(std::vector<config::LogicalCpu>(2, {.threads = 1}));
+  }
+};
+
+Tensor features(int64_t rows, int64_t width = 6) {
+  Doubles values;
+  for (int64_t i = 0; i < rows * width; ++i) {
+    values.push_back(std::sin(0.7 * static_cast<double>(i)) + 0.1 * static_cast<double>(i % 5));
+  }
+  return Tensor::from(values, {rows, width});
+}
+
+Tensor truths(int64_t rows) {
+  Doubles values;
+  for (int64_t i = 0; i < rows; ++i) values.push_back(std::cos(0.3 * static_cast<double>(i)));
+  return Tensor::from(values, {rows, 1});
+}
+
+struct Trained {
+  std::vector<Doubles> weights;
+  std::map<std::string, Doubles> history;
+  int64_t iterations;
+  std::string output;
+};
+
+/// Shuffling, dropout, uneven batches, regularizers, metrics, validation.
+Trained train_here(const std::function<keras::optimizers::Optimizer()>& optimizer) {
+  random::set_seed(11);
+  const keras::Sequential model(
+      {keras::layers::Dense(
+           19, {.activation = "tanh", .kernel_regularizer = keras::regularizers::l2(0.01)}),
+       keras::layers::Dropout(0.2), keras::layers::Dense(1)});
+  const keras::optimizers::Optimizer used = optimizer();
+  model.compile({.optimizer = used, .loss = "mse", .metrics = {"mae"}});
+  std::ostringstream output;
+  const keras::History history =
+      model.fit(features(43), truths(43),
+                {.batch_size = 10,
+                 .epochs = 3,
+                 .validation_data = keras::ValidationData(features(11), truths(11)),
+                 .output = &output});
+  Trained trained{.weights = {},
+                  .history = history.history,
+                  .iterations = used.iterations().value().item<int64_t>(),
+                  .output = output.str()};
+  for (const Tensor& weight : model.get_weights()) {
+    trained.weights.push_back(weight.to_vector<double>());
+  }
+  return trained;
+}
+
+Trained train(const std::optional<Strategy>& strategy,
+              const std::function<keras::optimizers::Optimizer()>& optimizer) {
+  if (!strategy) return train_here(optimizer);
+  const auto scope = strategy->scope();
+  return train_here(optimizer);
+}
+
+keras::optimizers::Optimizer adam() {
+  return keras::optimizers::Adam(keras::optimizers::schedules::ExponentialDecay(0.02, 5, 0.9));
+}
+
+void expect_near(const Trained& a, const Trained& b, double tolerance) {
+  ASSERT_EQ(a.weights.size(), b.weights.size());
+  for (size_t w = 0; w < a.weights.size(); ++w) {
+    ASSERT_EQ(a.weights[w].size(), b.weights[w].size());
+    for (size_t i = 0; i < a.weights[w].size(); ++i) {
+      EXPECT_NEAR(a.weights[w][i], b.weights[w][i], tolerance) << "weight " << w << " at " << i;
+    }
+  }
+  for (const auto& [name, values] : a.history) {
+    for (size_t i = 0; i < values.size(); ++i) {
+      EXPECT_NEAR(values[i], b.history.at(name)[i], std::max(tolerance, 1e-12)) << name;
+    }
+  }
+  EXPECT_EQ(a.iterations, b.iterations);
+}
+
+TEST_F(ParameterServer, InStepTheResultIsThatOfOneDevice) {
+  const Trained one = train({}, adam);
+  for (int workers = 1; workers <= 4; ++workers) {
+    for (int servers = 1; servers <= 3; ++servers) {
+      SCOPED_TRACE(fmt::format("{} workers, {} servers", workers, servers));
+      const ParameterServerStrategy strategy(
+          {.staleness = 0, .workers = workers, .servers = servers});
+      EXPECT_EQ(strategy.num_replicas_in_sync(), workers);
+      expect_near(train(strategy, adam), one, 1e-9);
+    }
+  }
+}
+
+TEST_F(ParameterServer, InStepTheBitsAreThoseOfMirroredShards) {
+  for (const int workers : {2, 3, 4}) {
+    const Trained mirrored =
+        train(MirroredStrategy({"/CPU:0"}, {.reproducible_shards = workers}), adam);
+    for (const int servers : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{} workers, {} servers", workers, servers));
+      const ParameterServerStrategy strategy(
+          {.staleness = 0, .workers = workers, .servers = servers, .reproducible = true});
+      const Trained served = train(strategy, adam);
+      EXPECT_EQ(served.weights, mirrored.weights);
+    }
+  }
+}
+
+TEST_F(ParameterServer, InStepEveryOptimizerIsTheSame) {
+  const std::vector<std::function<keras::optimizers::Optimizer()>> optimizers = {
+      [] { return keras::optimizers::SGD(0.05, {.momentum = 0.9, .nesterov = true}); },
+      [] { return keras::optimizers::SGD(0.05, {.clipvalue = 0.1}); },
+      [] { return keras::optimizers::RMSprop(0.01, {.momentum = 0.5, .centered = true}); },
+      [] { return keras::optimizers::AdamW(0.01, {.amsgrad = true}); },
+      [] { return keras::optimizers::Adagrad(0.1, {.gradient_accumulation_steps = 2}); }};
+  const ParameterServerStrategy strategy({.staleness = 0, .workers = 2, .servers = 2});
+  for (size_t i = 0; i < optimizers.size(); ++i) {
+    SCOPED_TRACE(fmt::format("optimizer {}", i));
+    expect_near(train(strategy, optimizers[i]), train({}, optimizers[i]), 1e-9);
+  }
+}
+
+TEST_F(ParameterServer, OneAsynchronousWorkerIsOneDevice) {
+  const auto clipped = [] { return keras::optimizers::SGD(0.05, {.global_clipnorm = 0.1}); };
+  const ParameterServerStrategy strategy({.workers = 1, .servers = 2});
+  expect_near(train(strategy, clipped), train({}, clipped), 1e-9);
+}
+
+TEST_F(ParameterServer, WithoutStepsTheLossFallsAllTheSame) {
+  for (const int64_t staleness : {int64_t{2}, unbounded}) {
+    for (const bool damping : {false, true}) {
+      const ParameterServerStrategy strategy(
+          {.staleness = staleness, .damping = damping, .workers = 3, .servers = 2});
+      EXPECT_EQ(strategy.num_replicas_in_sync(), 1);
+      random::set_seed(3);
+      const auto scope = strategy.scope();
+      const keras::Sequential model({keras::layers::Dense(1)});
+      model.compile({.optimizer = keras::optimizers::SGD(0.02), .loss = "mse"});
+      const Tensor x = features(60);
+      const Tensor y = reduce_sum(x, {.axes = std::vector<int>{1}, .keepdims = true});
+      const keras::History history =
+          model.fit(x, y, {.batch_size = 5, .epochs = 30, .verbose = keras::Verbose::silent});
+      const Doubles& losses = history.history.at("loss");
+      EXPECT_LT(losses.back(), 0.2 * losses.front());
+      const double held = model.evaluate(x, y, {.verbose = keras::Verbose::silent}).at("loss");
+      EXPECT_LT(held, losses.front());
+    }
+  }
+}
+
+TEST_F(ParameterServer, FitTellsHowStaleUpdatesWere) {
+  const ParameterServerStrategy strategy({.workers = 2});
+  const Trained trained = train(strategy, adam);
+  EXPECT_NE(trained.output.find("staleness of 15 updates: mean "), std::string::npos)
+      << trained.output;
+  EXPECT_EQ(trained.iterations, 15);
+}
+
+/// A step that adds one to each element, and tells whether it saw elements that differ.
+struct Counter {
+  explicit Counter(int64_t elements)
+      : counted(zeros({elements}, DType::float64), {.name = "counted"}), sgd(1.0) {}
+
+  Tensor step(const Tensor& batch) const {
+    GradientTape tape;
+    const Tensor seen = counted.value();
+    const Tensor loss = reduce_sum(seen) * -1.0 + reduce_sum(batch) * 0.0;
+    const Variables variables = {counted};
+    sgd.apply_gradients(tape.gradient(loss, variables), variables);
+    return reduce_max(seen) - reduce_min(seen);
+  }
+
+  Variable counted;
+  keras::optimizers::SGD sgd;
+};
+
+TEST_F(ParameterServer, EveryTicketCountsOnceAndNothingIsReadTorn) {
+  constexpr int kSteps = 300;
+  for (const int64_t staleness : {int64_t{0}, int64_t{1}, unbounded}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    const ParameterServerStrategy strategy({.staleness = staleness, .workers = 4});
+    const auto scope = strategy.scope();
+    const Counter counter(5000);
+    const auto step = function([&](const Tensor& batch) { return counter.step(batch); });
+    ClusterCoordinator coordinator(strategy);
+    std::vector<ClusterCoordinator::RemoteValue> torn;
+    for (int i = 0; i < kSteps; ++i) {
+      torn.push_back(coordinator.schedule(step, strategy.split(Tensors{features(4, 1)})));
+    }
+    coordinator.join();
+    EXPECT_TRUE(coordinator.done());
+    // Where workers share batches each share has the gradient.
+    const double each = staleness == 0 ? 4 : 1;
+    for (const double value : counter.counted.value().to_vector<double>()) {
+      ASSERT_EQ(value, kSteps * each);
+    }
+    for (const auto& value : torn) EXPECT_EQ(value.fetch()[0].item<double>(), 0);
+    EXPECT_EQ(counter.sgd.iterations().value().item<int64_t>(), kSteps);
+  }
+}
+
+TEST_F(ParameterServer, ACustomLoopRunsStepByStep) {
+  const ParameterServerStrategy strategy({.staleness = 0, .workers = 2, .servers = 2});
+  const auto scope = strategy.scope();
+  const Counter counter(200);
+  const auto step = function([&](const Tensor& batch) { return counter.step(batch); });
+  const auto batches = data::Dataset::from_tensor_slices(features(12, 1)).batch(4);
+  for (const PerReplicas& batch : strategy.distribute_dataset(batches)) {
+    const PerReplica torn = strategy.run(step, batch);
+    EXPECT_EQ(strategy.reduce(ReduceOp::sum, torn).item<double>(), 0);
+  }
+  EXPECT_EQ(counter.counted.value().to_vector<double>(), Doubles(200, 6));
+}
+
+TEST_F(ParameterServer, AnErrorOfAWorkerIsThrownAndTrainingGoesOn) {
+  const ParameterServerStrategy strategy({.workers = 2});
+  const auto scope = strategy.scope();
+  const Counter counter(10);
+  const auto step = function([&](const Tensor& batch) {
+    if (batch.shape().rank() > 2) throw InvalidArgument("too many axes");
+    return counter.step(batch);
+  });
+  ClusterCoordinator coordinator(strategy);
+  const auto schedule = [&](const Tensor& batch) {
+    coordinator.schedule(step, strategy.split(Tensors{batch}));
+  };
+  schedule(features(4));
+  coordinator.join();
+  schedule(reshape(features(4), {4, 3, 2}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { coordinator.join(); }, {"too many axes"}));
+  schedule(features(4));
+  coordinator.join();
+  EXPECT_EQ(counter.counted.value().to_vector<double>(), Doubles(10, 2));
+}
+
+TEST_F(ParameterServer, OptionsThatCannotBeAreRefused) {
+  EXPECT_TRUE(throws<InvalidArgument>([] { ParameterServerStrategy({.staleness = -2}); },
+                                      {"staleness is -2, -1 or more is accepted"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { ParameterServerStrategy({.servers = 0}); },
+                                      {"servers is 0, 1 or more is accepted"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { ClusterCoordinator coordinator{MirroredStrategy()}; },
+                                      {"MirroredStrategy has no parameter servers"}));
+}
+
+TEST_F(ParameterServer, WhatNeedsOtherWorkersValuesIsRefused) {
+  const ParameterServerStrategy strategy({.staleness = 0, .workers = 2});
+  const auto by_norm = [] { return keras::optimizers::SGD(0.05, {.clipnorm = 0.1}); };
+  EXPECT_TRUE(throws<Unimplemented>([&] { train(strategy, by_norm); }, {"clipvalue is accepted"}));
+  const auto scope = strategy.scope();
+  for (const bool synchronized : {false, true}) {
+    const keras::Sequential model(
+        {keras::layers::BatchNormalization({.synchronized = synchronized})});
+    model.compile({.loss = "mse"});
+    EXPECT_TRUE(throws<Unimplemented>(
+        [&] { model.fit(features(8), features(8), {.verbose = keras::Verbose::silent}); },
+        {"depends on all_reduce over the workers"}));
+  }
+}
+
+TEST_F(ParameterServer, StatisticsOfLayersAreTheServersToo) {
+  const ParameterServerStrategy strategy({.workers = 1, .servers = 2});
+  const auto weights = [] {
+    random::set_seed(5);
+    const keras::Sequential model({keras::layers::BatchNormalization(), keras::layers::Dense(1)});
+    model.compile({.optimizer = keras::optimizers::SGD(0.1), .loss = "mse"});
+    model.fit(features(32), truths(32), {.batch_size = 8, .verbose = keras::Verbose::silent});
+    std::vector<Doubles> all;
+    for (const Tensor& weight : model.get_weights()) all.push_back(weight.to_vector<double>());
+    return all;
+  };
+  const auto alone = weights();
+  const auto scope = strategy.scope();
+  const auto served = weights();
+  for (size_t w = 0; w < alone.size(); ++w) {
+    for (size_t i = 0; i < alone[w].size(); ++i) EXPECT_NEAR(alone[w][i], served[w][i], 1e-12);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::distribute
