@@ -112,6 +112,9 @@ tandem_program_test(pipeline_fit_on_one pipeline_fit 0 WITH --rows 6000 --stages
 tandem_program_test(pipeline_fit_refused pipeline_fit 1 WITH --schedule zigzag PRINTS "zigzag.*1f1b")
 tandem_program_test(mirrored_fit_cuda mirrored_fit 0 CUDA 2 WITH --rows 512 --epochs 2
   PRINTS "^Number of devices: 2$" "^Epoch 2/2$" "^4/4 - .*loss: [12][.]" "!nan")
+tandem_program_test(async_training async_training 0
+  WITH --rows 640 --epochs 2 --slow-ms 1 --out ${PROJECT_BINARY_DIR} LEAVES ${PROJECT_BINARY_DIR}/staleness.svg
+  PRINTS "^in step +loss [0-9.]+, test accuracy 0[.][0-9]+, " "^unbounded, damped +loss " "^plots: .*/loss_by_time.svg, ")
 tandem_program_test(custom_training_loop custom_training_loop 0 WITH --rows 300 --epochs 2
   PRINTS "^Number of devices: 2$" "^Epoch: 0, Loss: 2[.]" "^Epoch: 1, Loss: [12][.]" "!Epoch: 2" "!nan")
 tandem_program_test(custom_training_loop_on_three custom_training_loop 0 WITH --rows 300 --epochs 1 --logical-cpus 3
