@@ -30,6 +30,7 @@
 #include "tandem/log.h"
 #include "tandem/npy.h"
 #include "tandem/ops.h"
+#include "tandem/parameter_server.h"
 #include "tandem/placement.h"
 #include "tandem/profile.h"
 #include "tandem/providers.h"
