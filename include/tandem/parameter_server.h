@@ -64,8 +64,8 @@ struct ParameterServerOptions {
   /// Each worker computes with one thread. With staleness 0 the result has then the bits of a
   /// MirroredStrategy with as many reproducible shards as there are workers.
   bool reproducible = false;
-  /// Is called by a worker's thread before each of its steps, with its number: to make workers
-  /// uneven on purpose.
+  /// Is called by a worker's thread in each of its steps, with its number, when it has read the
+  /// variables: to make workers uneven on purpose.
   std::function<void(int worker)> before_step{};
 };
 

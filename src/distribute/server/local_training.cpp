@@ -165,10 +165,9 @@ void LocalTraining::work(int worker) {
 
 void LocalTraining::do_ticket(int worker, const WorkTicket& ticket, Task& task) {
   try {
-    if (options_.before_step) options_.before_step(worker);
     task.outcome->results[static_cast<size_t>(ticket.share)] =
         workers_[static_cast<size_t>(worker)]->run(*task.step, servers_, task.arguments, ticket,
-                                                   task.random);
+                                                   task.random, options_.before_step);
   } catch (...) {
     const std::exception_ptr named = core::named_error(fmt::format("worker {}", worker));
     const std::lock_guard lock(mutex_);

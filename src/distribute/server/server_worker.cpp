@@ -171,11 +171,13 @@ void ServerWorker::push(const ServerStep& step, const RangeServers& servers,
 
 Tensors ServerWorker::run(ServerStep& step, const RangeServers& servers,
                           std::span<const PerReplica> arguments, const WorkTicket& ticket,
-                          const op::RandomRun& random) {
+                          const op::RandomRun& random,
+                          const std::function<void(int worker)>& before_step) {
   step_ = &step;
   const PerReplicas part = part_of(arguments, ticket.share);
   if (placed_ != &step) take_places(step, servers);
   const std::vector<int64_t> versions = pull(servers, ticket.step());
+  if (before_step) before_step(index_);
   Tensors results;
   {
     const graph::Results ran = body_.run(strategy_, step.function(), part, &random);

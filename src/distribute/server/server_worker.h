@@ -2,6 +2,7 @@
 /// It reads them, runs a step on its part of a batch, and gives the servers what came of it.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -26,7 +27,8 @@ class ServerWorker {
   /// Does what a ticket asks for, and returns the step's own results. The arguments are the parts
   /// of all shares.
   Tensors run(ServerStep& step, const RangeServers& servers, std::span<const PerReplica> arguments,
-              const WorkTicket& ticket, const op::RandomRun& random);
+              const WorkTicket& ticket, const op::RandomRun& random,
+              const std::function<void(int worker)>& before_step = {});
 
  private:
   PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
