@@ -64,10 +64,8 @@ mod = math_mod
 del math_mod
 
 _SUBMODULES = {
-    "audio", "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "feature_column",
-    "image", "io", "keras", "linalg", "lookup", "math", "nn", "ragged", "random", "raw_ops", "saved_model", "sets",
-    "signal", "sparse", "strings", "summary", "sysconfig", "test", "tpu", "train", "types", "version", "autodiff", "graph_util",
-    "profiler", "mlir", "lite", "initializers", "losses", "metrics", "optimizers", "estimator",
+    "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "math",
+    "nn", "random", "saved_model", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 
@@ -101,11 +99,7 @@ def __getattr__(name):
 
         return getattr(debugging, name)
     if name in _SUBMODULES:
-        try:
-            return _importlib.import_module(f"tandem.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"tandem.{name}":
-                raise
+        return _importlib.import_module(f"tandem.{name}")
     from tandem import _missing
 
     raise _missing.missing("tandem", name, _importlib.import_module("tandem"), _SUBMODULES)

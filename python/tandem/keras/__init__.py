@@ -22,9 +22,9 @@ if _typing.TYPE_CHECKING:  # Imported when they are first named.
     )
 
 _SUBMODULES = {
-    "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distribution", "dtype_policies",
-    "export", "initializers", "layers", "legacy", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers",
-    "preprocessing", "quantizers", "random", "regularizers", "saving", "utils", "wrappers", "estimator", "experimental", "tree",
+    "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "dtype_policies", "initializers",
+    "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers", "preprocessing", "random", "regularizers",
+    "saving", "tree", "utils",
 }
 
 
@@ -70,11 +70,7 @@ def __getattr__(name):
     if name.startswith("_"):
         raise AttributeError(name)
     if name in _SUBMODULES:
-        try:
-            return _importlib.import_module(f"tandem.keras.{name}")
-        except ModuleNotFoundError as error:
-            if error.name != f"tandem.keras.{name}":
-                raise
+        return _importlib.import_module(f"tandem.keras.{name}")
     from tandem import _missing
 
     raise _missing.missing("keras", name, _sys.modules[__name__], _SUBMODULES)
