@@ -136,8 +136,10 @@ std::string StoreBlock::name_at(int64_t offset) const {
 
 StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count) {
   std::lock_guard lock(mutex_);
-  for (const auto& block : open_blocks_) {
-    if (block->dtype() != dtype) continue;
+  std::erase_if(open_blocks_, [](const auto& block) { return block.expired(); });
+  for (const auto& each : open_blocks_) {
+    const auto block = each.lock();
+    if (!block || block->dtype() != dtype) continue;
     if (const int64_t offset = block->take(count, name); offset >= 0) {
       return {block, offset, count};
     }

@@ -112,7 +112,9 @@ class Store {
   const std::vector<devices::DevicePtr> by_replica_;
   const uint64_t owner_;
   std::mutex mutex_;
-  std::vector<std::shared_ptr<StoreBlock>> open_blocks_;
+  /// Blocks with room at their end. Their variables keep them: when the last one of a block is gone
+  /// its memory is free again.
+  std::vector<std::weak_ptr<StoreBlock>> open_blocks_;
 };
 
 struct VariableBody {

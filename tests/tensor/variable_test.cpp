@@ -8,6 +8,7 @@
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
+#include "tandem/config.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tensor/store.h"
@@ -210,6 +211,19 @@ TEST_F(VariableTest, EachVariableStartsAlignedForVectors) {
                             Variable(Tensor(int64_t{1})), Variable(Tensor(true))}) {
     EXPECT_EQ(reinterpret_cast<uintptr_t>(range(v).data(device)) % 64, 0u) << v.value().str();
   }
+}
+
+TEST_F(VariableTest, MemoryOfVariablesThatAreGoneIsFreeAgain) {
+  const Variable kept = variable({1});
+  const auto live = [] { return config::get_memory_info("CPU:0").current; };
+  const size_t before = live();
+  for (int round = 0; round < 100; ++round) {
+    const Variable first = variable(Floats(4000, 1));
+    const Variable second = variable(Floats(4000, 2));
+    EXPECT_EQ(value(first)[0], 1);
+  }
+  EXPECT_EQ(live(), before);
+  EXPECT_EQ(value(kept), (Floats{1}));
 }
 
 TEST_F(VariableTest, ALargeVariableHasABlockOfItsOwn) {
