@@ -35,7 +35,7 @@ VENV   := $(BUILD)/venv
 PYTHON := -DTANDEM_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
 venv = mkdir -p $(BUILD) && scripts/make-venv.sh $(VENV) $(BUILD)
 
-.PHONY: build python test soak demo bench peers interop check check-folders check-names check-docs check-format check-cppcheck check-tidy \
+.PHONY: build python wheel test soak demo bench peers interop check check-folders check-names check-docs check-format check-cppcheck check-tidy \
         format install uninstall test-asan test-tsan test-clang test-aarch64 test-cuda clean help
 
 build:
@@ -47,6 +47,11 @@ python:
 	@$(DEPS) build
 	@$(venv)
 	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_python)
+
+# The module as a file that others install, with a virtualenv of its own that tries it.
+wheel:
+	@$(DEPS) build
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/make-wheel.sh $(BUILD)/wheel
 
 test: build
 	@$(call ctest,$(BUILD),900) $(quick)
@@ -177,11 +182,12 @@ test-cuda:
 	@scripts/test-cuda.sh $(BUILD) $(PEERS)
 
 clean:
-	@rm -rf $(BUILD) build-check build-asan build-tsan build-clang build-aarch64
+	@rm -rf $(BUILD) build-wheel build-check build-asan build-tsan build-clang build-aarch64
 
 help:
 	@echo 'make build                  the library, the programs and the tests, in $(BUILD)/'
 	@echo 'make python                 the Python module, in the virtualenv $(VENV)'
+	@echo 'make wheel                  the Python module as a wheel, in $(BUILD)/wheel/dist'
 	@echo 'make test [TESTS=regex]     all tests that take seconds'
 	@echo 'make soak [TESTS=regex]     all tests at length, and of every instruction set: up to two hours'
 	@echo 'make demo                   trains a convolutional network on Fashion-MNIST, saves, restores, evaluates'

@@ -31,6 +31,8 @@ if(TANDEM_PYTHON AND NOT TANDEM_SANITIZE)
     ${PROJECT_SOURCE_DIR}/python/tests)
   set_tests_properties(python PROPERTIES
     ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python:${PROJECT_BINARY_DIR}/python")
+  add_test(NAME wheel COMMAND ${PROJECT_SOURCE_DIR}/scripts/make-wheel.sh ${PROJECT_BINARY_DIR}/wheel)
+  set_tests_properties(wheel PROPERTIES LABELS soak)
 endif()
 
 include(ProgramTests)
