@@ -6,9 +6,9 @@
 ///
 /// The first two count the ranks that ask to stop and to save. In the others each rank has a place
 /// of its own: the bits of its learning rate, a double; the nanoseconds that it spent in its last
-/// exchange; whether it was sent SIGTERM; where its data are its own, one more than the rows that it
-/// has for the next step, or 0 at their end; and the nanoseconds that it waited for the data of the
-/// step whose exchange that was.
+/// exchange; whether it was sent SIGTERM; where its data are its own, one more than the rows that
+/// it has for the next step, or 0 at their end; and the nanoseconds that it waited for the data of
+/// the step whose exchange that was.
 #pragma once
 
 #include <cstddef>
