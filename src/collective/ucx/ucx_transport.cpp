@@ -13,10 +13,12 @@
 #include <ucp/api/ucp.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "collective/transport.h"
@@ -89,7 +91,10 @@ class UcxTransport final : public Transport {
     }
     address_.assign(reinterpret_cast<const char*>(address), length);
     ucp_worker_release_address(worker_, address);
-    reads_ = options.kind != "tcp" && getrandom(&identity_, sizeof identity_, 0) > 0;
+    // Asked for only: in one of many runs a sum of five processes did not come to its end with it.
+    const char* asked = std::getenv("TANDEM_READ_NEIGHBOURS");
+    const bool wanted = asked != nullptr && std::string_view(asked) == "1";
+    reads_ = wanted && options.kind != "tcp" && getrandom(&identity_, sizeof identity_, 0) > 0;
     const ReadingPlace place = reads_ ? own_reading_place(identity_) : ReadingPlace{};
     address_.append(reinterpret_cast<const char*>(&place), sizeof place);
     return "";
