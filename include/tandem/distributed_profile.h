@@ -8,7 +8,7 @@
 
 namespace tandem::distribute {
 
-/// As profile::stop(), with one file for the processes of all the strategy's replicas: the chief
+/// Does what profile::stop() does, with one file for the processes of all replicas: the chief
 /// writes it, each process is a group of rows in it, and times are the chief's, whose clock the
 /// others' are compared with. All processes call it, each after a profile::start() of its own. What
 /// is returned is of this process.

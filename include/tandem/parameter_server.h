@@ -36,18 +36,19 @@ namespace partitioners {
 /// So many shards of each variable; InvalidArgument below 1.
 TANDEM_API Partitioner fixed_shards(int64_t shards);
 
-/// As many shards, `max_shards` at the most, as each have at least `min_shard_bytes`.
+/// Cuts a variable into as many shards as each have at least `min_shard_bytes`, but into no more
+/// than `max_shards`.
 TANDEM_API Partitioner min_size(int64_t min_shard_bytes = int64_t{256} << 10,
                                 int64_t max_shards = 1);
 
-/// As few shards, but `max_shards` at the most where that is given, as each have at most
-/// `max_shard_bytes`.
+/// Cuts a variable into as few shards as each have at most `max_shard_bytes`, but into no more than
+/// `max_shards` where that is given.
 TANDEM_API Partitioner max_size(int64_t max_shard_bytes, std::optional<int64_t> max_shards = {});
 
 }  // namespace partitioners
 
 struct ParameterServerOptions {
-  /// By how many batches workers may be ahead of the slowest, or `unbounded`.
+  /// The batches that a worker may be ahead of the slowest one, or `unbounded`.
   int64_t staleness = unbounded;
   /// Divides the learning rate of an update by 1 + its own staleness: by how many updates were made
   /// since its variables were read.

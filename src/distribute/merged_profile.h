@@ -12,8 +12,8 @@ struct ExchangeTimes {
   int64_t end = 0;
 };
 
-/// By how much another clock is ahead of the first one's, from exchanges that both took part in, of
-/// which `first` and `other` have the times in the same order. Nobody leaves an exchange before the
+/// Finds by how much another clock is ahead of the first one, from exchanges that both took part
+/// in: `first` and `other` have their times in the same order. Nobody leaves an exchange before the
 /// other has entered it, so each exchange says how much it can be at least and at most; this is the
 /// middle of what all of them allow.
 int64_t clock_offset(const std::vector<ExchangeTimes>& first,

@@ -144,7 +144,7 @@ double square_sum(const T* values, int64_t count) {
   return sum;
 }
 
-/// Of this process's part each of its replicas takes an equal share.
+/// The replicas of a process take equal shares of the process's part.
 template <class T>
 op::ExecutablePtr prepare_square_sum_of_part(const Signature& signature) {
   const auto number = [&](const char* name) {

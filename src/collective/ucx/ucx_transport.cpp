@@ -2,7 +2,8 @@
 /// plugin libtandem_ucx.so; the rest of the library knows no type of UCX.
 ///
 /// UCX copies messages into shared memory and out of it. Large ones between processes of one
-/// machine are therefore not sent at all where the receiver may read the sender's memory:
+/// machine are not sent at all where the receiver may read the sender's memory and
+/// TANDEM_READ_NEIGHBOURS=1 asks for that:
 ///
 ///   sender    note {identity, address}  ->          done when the answer is there
 ///   receiver                                reads   ->  answer
