@@ -38,7 +38,7 @@ tandem_program_test(devices_opencl tool 0 WITH devices --opencl-cpu
 tandem_program_test(devices_cuda tool 0 CUDA 3 WITH devices --links --libraries
   PRINTS "^/device:GPU:2 +cuda +- +[0-9]+ MiB +CUDA double 2 by NVIDIA Corporation, .* CUDA 13.0, compute capability 8.1$"
          "^/device:GPU:0 -> /device:GPU:2  PCIe$" "^driver: libcuda.so.1, for CUDA 13.0$"
-         "^cuBLAS: libcublas.so.13, version 13.0$" "^cuDNN: libcudnn.so.9, version 9.19$"
+         "^cuBLAS: libcublas.so.13, version 13.0$" "^cuBLASLt: libcublasLt.so.13, version 13.0$" "^cuDNN: libcudnn.so.9, version 9.19$"
          "^NCCL: libnccl.so.2, version 2.27$")
 tandem_program_test(devices_split tool 0 WITH devices --logical-cpus 4 --test-gpus 1
   PRINTS "^/device:GPU:0 +test +- +- +-$" "^/device:CPU:0 " "^/device:CPU:3 +cpu +[1-9][0-9]* +[0-9]+ MiB, shared +-$" "!CPU:4")

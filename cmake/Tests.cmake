@@ -61,7 +61,7 @@ set_target_properties(tandem_double_cuda PROPERTIES
 target_include_directories(tandem_double_cuda PRIVATE
   ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
 # One library is all of them.
-foreach(name cublas.so.13 cudnn.so.9 nccl.so.2)
+foreach(name cublas.so.13 cublasLt.so.13 cudnn.so.9 nccl.so.2)
   add_custom_command(TARGET tandem_double_cuda POST_BUILD
     COMMAND ${CMAKE_COMMAND} -E create_symlink libcuda.so.1 ${doubles_dir}/lib${name})
 endforeach()

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <thread>
 
 #include "collective/device_group.h"
 #include "device/cuda/cuda_api.h"
@@ -215,6 +216,25 @@ TEST_F(NcclTest, ADeviceThatDoesNotComeIsALateOneAndTrainingGoesOn) {
   const double before = group.total(step, batch_of(4));
   EXPECT_LT(group.total(step, batch_of(4)), before);
   expect_same_components(model.variables);
+}
+
+TEST_F(NcclTest, DevicesThatDoNotFindEachOtherAreNamedAndLaterTheyMay) {
+  const Group group({.devices = kTwo});
+  const StoreScope scope(group.store());
+  const Classifier<double> model({kColumns, 10, 10});
+  const auto step = model.compiled_step();
+  const Counted aborts("aborts");
+  config::set_wait_deadline(std::chrono::milliseconds(200));
+  cuda_double::set("nccl_connects", 0);
+  EXPECT_TRUE(throws<DeadlineExceeded>(
+      [&] { group.run(step, batch_of(4)); },
+      {"ncclCommInitAll", "/device:GPU:0, /device:GPU:1", "within 0.2 s"}));
+  config::set_wait_deadline(std::chrono::seconds(120));
+  cuda_double::set("nccl_connects", 1);
+  const double before = group.total(step, batch_of(4));
+  EXPECT_LT(group.total(step, batch_of(4)), before);
+  // What came too late is given back.
+  while (aborts.get() < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 TEST_F(NcclTest, WhatTheLibraryRefusesIsNamed) {

@@ -4,13 +4,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <condition_variable>
 #include <map>
 #include <mutex>
 #include <set>
+#include <thread>
 
 #include "device/cuda/cuda_driver.h"
 #include "device/cuda/cuda_nccl.h"
 #include "device/gpu/gpu_queue.h"
+#include "tandem/config.h"
 #include "tandem/error.h"
 
 namespace tandem::collective::nccl {
@@ -59,6 +62,68 @@ int ordinal_of(CudaContext& context) {
     if (device == context.device()) return i;
   }
 }
+
+/// The communicators of a list of devices, made on a thread of their own: the call waits for all
+/// devices, and cannot be ended.
+class NewCommunicators {
+ public:
+  NewCommunicators(const NcclApi& api, std::shared_ptr<CudaContext> context,
+                   std::vector<int> ordinals)
+      : api_(api),
+        context_(std::move(context)),
+        ordinals_(std::move(ordinals)),
+        made_(ordinals_.size()) {}
+
+  /// Throws DeadlineExceeded where they are not there in time; the thread then gives back what it
+  /// still gets.
+  static std::vector<ncclComm_t> make(const NcclApi& api,
+                                      const std::shared_ptr<CudaContext>& context,
+                                      const std::vector<int>& ordinals, const std::string& names) {
+    const auto own = std::make_shared<NewCommunicators>(api, context, ordinals);
+    std::thread([own] { own->run(); }).detach();
+    std::unique_lock lock(own->mutex_);
+    const auto deadline = config::wait_deadline();
+    if (!own->ended_.wait_for(lock, deadline, [&] { return own->has_ended_; })) {
+      own->is_late_ = true;
+      throw DeadlineExceeded(fmt::format(
+          "ncclCommInitAll: NCCL has not connected {} within {:.3g} s (config::set_wait_deadline). "
+          "NCCL_DEBUG=INFO makes it say what it waits for; "
+          "MirroredOptions::reduction chooses our own copies instead",
+          names, std::chrono::duration<double>(deadline).count()));
+    }
+    if (own->error_) std::rethrow_exception(own->error_);
+    return own->made_;
+  }
+
+ private:
+  void run() {
+    std::exception_ptr error;
+    try {
+      const Current current(*context_);
+      api_.check(
+          api_.ncclCommInitAll(made_.data(), static_cast<int>(made_.size()), ordinals_.data()),
+          "ncclCommInitAll");
+    } catch (...) {
+      error = std::current_exception();
+    }
+    const std::lock_guard lock(mutex_);
+    error_ = error;
+    has_ended_ = true;
+    ended_.notify_all();
+    if (!is_late_ || error) return;
+    for (const ncclComm_t communicator : made_) api_.ncclCommAbort(communicator);
+  }
+
+  const NcclApi& api_;
+  const std::shared_ptr<CudaContext> context_;
+  const std::vector<int> ordinals_;
+  std::vector<ncclComm_t> made_;
+  std::mutex mutex_;  // Guards what follows.
+  std::condition_variable ended_;
+  bool has_ended_ = false;
+  bool is_late_ = false;
+  std::exception_ptr error_;
+};
 
 class NcclGroup final : public DeviceGroup {
  public:
@@ -126,12 +191,13 @@ class NcclGroup final : public DeviceGroup {
       }
     }
     std::vector<int> ordinals;
-    for (const Member& member : members_) ordinals.push_back(ordinal_of(*member.context));
-    std::vector<ncclComm_t> communicators(members_.size());
-    const Current current(*members_[0].context);
-    api_.check(api_.ncclCommInitAll(communicators.data(), static_cast<int>(members_.size()),
-                                    ordinals.data()),
-               "ncclCommInitAll");
+    std::vector<std::string> names;
+    for (const Member& member : members_) {
+      ordinals.push_back(ordinal_of(*member.context));
+      names.push_back(member.device->name());
+    }
+    const auto communicators = NewCommunicators::make(api_, members_[0].context, ordinals,
+                                                      fmt::format("{}", fmt::join(names, ", ")));
     for (size_t i = 0; i < members_.size(); ++i) members_[i].communicator = communicators[i];
   }
 

@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 #include <mutex>
+#include <optional>
 
+#include "device/cuda/cuda_cublaslt.h"
 #include "device/cuda/cuda_driver.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -59,12 +61,11 @@ class CublasHandle {
     check(api_.cublasCreate_v2(&handle_), "cublasCreate");
     try {
       check(api_.cublasSetStream_v2(handle_, stream), "cublasSetStream");
-      const size_t bytes = workspace_bytes();
+      const size_t bytes = recommended_workspace();
       workspace_ = context_->allocate(bytes);
       if (workspace_ == nullptr) return;  // It finds some by itself.
-      check(
-          api_.cublasSetWorkspace_v2(handle_, reinterpret_cast<void*>(workspace_->address), bytes),
-          "cublasSetWorkspace");
+      workspace_bytes_ = bytes;
+      check(api_.cublasSetWorkspace_v2(handle_, workspace(), bytes), "cublasSetWorkspace");
     } catch (...) {
       close();
       throw;
@@ -82,6 +83,12 @@ class CublasHandle {
 
   cublasHandle_t get() const { return handle_; }
 
+  /// Null, and of no bytes, where there was no memory for it.
+  void* workspace() const {
+    return workspace_ == nullptr ? nullptr : reinterpret_cast<void*>(workspace_->address);
+  }
+  size_t workspace_bytes() const { return workspace_bytes_; }
+
   void check(cublasStatus_t status, const char* function) const {
     if (status == CUBLAS_STATUS_SUCCESS) return;
     const std::string message = fmt::format(
@@ -93,7 +100,7 @@ class CublasHandle {
 
  private:
   /// What NVIDIA recommends.
-  size_t workspace_bytes() const {
+  size_t recommended_workspace() const {
     int generation = 0;
     const DriverApi& driver = context_->api();
     driver.check(driver.cuDeviceGetAttribute(
@@ -111,6 +118,7 @@ class CublasHandle {
   const std::shared_ptr<CudaContext> context_;
   cublasHandle_t handle_ = nullptr;
   DeviceAllocation* workspace_ = nullptr;
+  size_t workspace_bytes_ = 0;
 };
 
 /// cuBLAS counts columns first: what lies in memory row by row is to it the transposed matrix. So
@@ -146,6 +154,34 @@ class CublasProducts final : public gpu::ProductLibrary {
     });
   }
 
+  /// cuBLASLt has a bias for float32. It has relu and gelu behind it, too, but does not say what
+  /// becomes of a NaN there, and one that vanished would hide that a training has gone wrong.
+  bool multiply_with_bias(gpu::Stream& stream, DType dtype, const gpu::MatrixProduct& s,
+                          const gpu::Location& a, const gpu::Location& b, const gpu::Location& bias,
+                          const gpu::Location& c) override {
+    const bool is_one = s.batch() == 1 && !s.adds && s.m > 0 && s.n > 0 && s.k > 0;
+    if (dtype != DType::float32 || !is_one) return false;
+    BiasedProducts* const biased = biased_products();
+    if (biased == nullptr) return false;
+    LibraryStream& library = library_stream(stream);
+    const CublasHandle& handle = handle_of(library.get());
+    const auto at = [](const gpu::Location& location) {
+      return reinterpret_cast<void*>(address_of(location));
+    };
+    cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+    library.issue([&] {
+      status = biased->multiply({.handle = reinterpret_cast<cublasLtHandle_t>(handle.get()),
+                                 .stream = library.get(),
+                                 .workspace = handle.workspace(),
+                                 .workspace_bytes = handle.workspace_bytes()},
+                                s, {at(a), at(b), at(bias), at(c)},
+                                config::tensor_float_32_execution_enabled());
+    });
+    if (status == CUBLAS_STATUS_NOT_SUPPORTED) return false;
+    handle.check(status, "cublasLtMatmul");
+    return true;
+  }
+
  private:
   template <class T, class Gemm>
   static void multiply(const Gemm& gemm, const char* function, const CublasHandle& handle,
@@ -177,9 +213,20 @@ class CublasProducts final : public gpu::ProductLibrary {
     return *handle;
   }
 
+  /// Null where the library is missing.
+  BiasedProducts* biased_products() {
+    const std::lock_guard lock(mutex_);
+    if (!biased_) {
+      const CublasLtApi* const api = load_cublaslt(context_->api()).api;
+      biased_ = api == nullptr ? nullptr : std::make_unique<BiasedProducts>(*api);
+    }
+    return biased_->get();
+  }
+
   const CublasApi& api_;
   const std::shared_ptr<CudaContext> context_;
-  std::mutex mutex_;  // Guards what follows.
+  std::mutex mutex_;                                       // Guards what follows.
+  std::optional<std::unique_ptr<BiasedProducts>> biased_;  // None before it is asked for.
   std::map<CUstream, std::unique_ptr<CublasHandle>> handles_;
 };
 

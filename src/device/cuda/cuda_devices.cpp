@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "device/cuda/cuda_cublas.h"
+#include "device/cuda/cuda_cublaslt.h"
 #include "device/cuda/cuda_cudnn.h"
 #include "device/cuda/cuda_driver.h"
 #include "device/cuda/cuda_nccl.h"
@@ -106,6 +107,8 @@ std::vector<config::BackendLibrary> list_libraries() {
   }
   const LoadedCublas& cublas = load_cublas(api);
   libraries.push_back({kBackend, "cuBLAS", cublas.found, cublas.missing});
+  const LoadedCublasLt& cublaslt = load_cublaslt(api);
+  libraries.push_back({kBackend, "cuBLASLt", cublaslt.found, cublaslt.missing});
   const LoadedCudnn& cudnn = load_cudnn(api);
   libraries.push_back({kBackend, "cuDNN", cudnn.found, cudnn.missing});
   const LoadedNccl& nccl = load_nccl(api);

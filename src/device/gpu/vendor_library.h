@@ -53,6 +53,12 @@ class ProductLibrary {
   virtual void multiply(Stream& stream, DType dtype, const MatrixProduct& shape, const Location& a,
                         const Location& b, const Location& c) = 0;
 
+  /// Issues the product plus the bias, with an element of it for each column, in one call. False
+  /// where the library cannot: then nothing has been issued.
+  virtual bool multiply_with_bias(Stream& stream, DType dtype, const MatrixProduct& shape,
+                                  const Location& a, const Location& b, const Location& bias,
+                                  const Location& c) = 0;
+
   /// "cublas"
   virtual const char* name() const = 0;
 };

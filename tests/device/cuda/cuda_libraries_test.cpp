@@ -122,6 +122,52 @@ TEST_F(CudaLibraryTest, OperandsAreRoundedOnlyWhereItIsAllowed) {
   EXPECT_LT(off(), 1e-5);
 }
 
+TEST_F(CudaLibraryTest, ABiasIsTheProductsOwnWhereTheLibraryHasIt) {
+  const auto multiply = [](DType dtype, bool transpose_a, bool transpose_b) {
+    return difference(
+        [=] {
+          const auto f = function([=](const Tensor& a, const Tensor& b, const Tensor& bias) {
+            return matmul(a, b, {.transpose_a = transpose_a, .transpose_b = transpose_b}) + bias;
+          });
+          return f(scattered(transpose_a ? Shape{7, 5} : Shape{5, 7}, 1, dtype),
+                   scattered(transpose_b ? Shape{3, 7} : Shape{7, 3}, 2, dtype),
+                   scattered({3}, 3, dtype));
+        },
+        "epilogues");
+  };
+  for (const bool transpose_a : {false, true}) {
+    for (const bool transpose_b : {false, true}) {
+      const auto [off, calls] = multiply(DType::float32, transpose_a, transpose_b);
+      EXPECT_LT(off, 1e-5);
+      EXPECT_EQ(calls, 1);
+    }
+  }
+  // It has none for float64, and none where it says so: our kernel adds the bias.
+  const auto wide = multiply(DType::float64, false, false);
+  EXPECT_LT(wide.first, 1e-13);
+  EXPECT_EQ(wide.second, 0);
+  FreshDevices::TearDown();
+  harness::use_cuda();
+  const CudaDoubleSetting without("epilogues", 0, 1);
+  const auto [off, calls] = multiply(DType::float32, false, false);
+  EXPECT_LT(off, 1e-5);
+  EXPECT_EQ(calls, 0);
+}
+
+TEST_F(CudaLibraryTest, ARowOfManyTextsIsOneProductWithABias) {
+  const auto [off, calls] = difference(
+      [] {
+        const auto f = function([](const Tensor& x, const Tensor& w, const Tensor& bias) {
+          return matmul(x, w) + bias;
+        });
+        return f(scattered({2, 3, 8}, 1, DType::float32), scattered({8, 4}, 2, DType::float32),
+                 scattered({4}, 3, DType::float32));
+      },
+      "epilogues");
+  EXPECT_LT(off, 1e-5);
+  EXPECT_EQ(calls, 1);
+}
+
 /// A convolution of all rules, and its gradients.
 Tensors convolution(const Conv2dOptions& options, const Shape& filter, DType dtype) {
   const Tensor x = scattered({2, 9, 8, 4}, 7, dtype);
@@ -226,6 +272,10 @@ TEST_F(CudaLibraryTest, WhatALibraryRefusesIsNamed) {
   cuda_double::fail("cublasSgemmStridedBatched_64", 1, 13);
   EXPECT_TRUE(throws<Unavailable>(
       multiply, {"matmul", "cublasSgemmStridedBatched", "failed to launch", "(13)"}));
+  const auto biased = function([](const Tensor& x) { return matmul(x, x) + x[0]; });
+  cuda_double::fail("cublasLtMatmul", 1, 13);
+  EXPECT_TRUE(throws<Unavailable>([&] { biased(a).to_vector<float>(); },
+                                  {"matmul", "cublasLtMatmul", "failed to launch", "(13)"}));
   cuda_double::fail("cudnnSetStream", 1, 2000);
   EXPECT_TRUE(
       throws<InvalidArgument>(convolve, {"conv2d", "cudnnSetStream", "CUDNN_STATUS_BAD_PARAM"}));

@@ -6,6 +6,7 @@
 
 #include "device/cuda/cuda_api.h"
 #include "device/cuda/cuda_cublas.h"
+#include "device/cuda/cuda_cublaslt.h"
 #include "device/cuda/cuda_cudnn.h"
 #include "device/cuda/cuda_nccl.h"
 #include "device/cuda/cuda_nvrtc.h"
@@ -13,8 +14,9 @@
 /// The header has a macro of this name.
 [[maybe_unused]] constexpr unsigned kPortable = tandem::devices::cuda::CU_MEMHOSTALLOC_PORTABLE;
 
-#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublas_v2.h>) && \
-    __has_include(<cudnn.h>) && __has_include(<nccl.h>)
+#if __has_include(<cuda.h>) && __has_include(<nvrtc.h>) && __has_include(<cublasLt.h>) && \
+    __has_include(<cublas_v2.h>) && __has_include(<cudnn.h>) && __has_include(<nccl.h>)
+#include <cublasLt.h>
 #include <cublas_v2.h>
 #include <cuda.h>
 #include <cudnn.h>
@@ -69,6 +71,12 @@ static_assert(SameFunction<const char*(nvrtcResult), decltype(::nvrtcGetErrorStr
 TANDEM_CUBLAS_FUNCTIONS(TANDEM_CHECK)
 #undef TANDEM_CHECK
 static_assert(SameFunction<const char*(cublasStatus_t), decltype(::cublasGetStatusString)>::value);
+
+#define TANDEM_CHECK(name, ...) \
+  static_assert(SameFunction<cublasStatus_t(__VA_ARGS__), decltype(::name)>::value, #name);
+TANDEM_CUBLASLT_FUNCTIONS(TANDEM_CHECK)
+#undef TANDEM_CHECK
+static_assert(SameFunction<size_t(), decltype(::cublasLtGetVersion)>::value);
 
 #define TANDEM_CHECK(name, ...) \
   static_assert(SameFunction<cudnnStatus_t(__VA_ARGS__), decltype(::name)>::value, #name);
@@ -137,6 +145,20 @@ TANDEM_CHECK(CUBLAS_STATUS_NOT_INITIALIZED)
 TANDEM_CHECK(CUBLAS_STATUS_ALLOC_FAILED)
 TANDEM_CHECK(CUBLAS_STATUS_INVALID_VALUE)
 TANDEM_CHECK(CUBLAS_STATUS_EXECUTION_FAILED)
+TANDEM_CHECK(CUBLAS_STATUS_NOT_SUPPORTED)
+TANDEM_CHECK(CUDA_R_32F)
+TANDEM_CHECK(CUBLAS_COMPUTE_32F)
+TANDEM_CHECK(CUBLAS_COMPUTE_32F_FAST_TF32)
+TANDEM_CHECK(CUBLASLT_MATMUL_DESC_TRANSA)
+TANDEM_CHECK(CUBLASLT_MATMUL_DESC_TRANSB)
+TANDEM_CHECK(CUBLASLT_MATMUL_DESC_EPILOGUE)
+TANDEM_CHECK(CUBLASLT_MATMUL_DESC_BIAS_POINTER)
+TANDEM_CHECK(CUBLASLT_EPILOGUE_BIAS)
+TANDEM_CHECK(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES)
+TANDEM_CHECK(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES)
+TANDEM_CHECK(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES)
+TANDEM_CHECK(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES)
+TANDEM_CHECK(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES)
 TANDEM_CHECK(CUBLAS_OP_N)
 TANDEM_CHECK(CUBLAS_OP_T)
 TANDEM_CHECK(CUBLAS_DEFAULT_MATH)
@@ -178,6 +200,10 @@ TANDEM_CHECK(ncclBfloat16)
 static_assert(kPortable == CU_MEMHOSTALLOC_PORTABLE);
 static_assert(offsetof(CUmemAccessDesc, flags) == offsetof(::CUmemAccessDesc, flags));
 static_assert(offsetof(CUmemLocation, id) == offsetof(::CUmemLocation, id));
+static_assert(offsetof(cublasLtMatmulHeuristicResult_t, workspaceSize) ==
+              offsetof(::cublasLtMatmulHeuristicResult_t, workspaceSize));
+static_assert(offsetof(cublasLtMatmulHeuristicResult_t, state) ==
+              offsetof(::cublasLtMatmulHeuristicResult_t, state));
 static_assert(offsetof(cudnnConvolutionFwdAlgoPerf_t, mathType) ==
               offsetof(::cudnnConvolutionFwdAlgoPerf_t, mathType));
 static_assert(offsetof(cudnnConvolutionBwdDataAlgoPerf_t, memory) ==

@@ -43,6 +43,7 @@ struct DoubleSettings {
   long long cudnn = 91900;
   long long nccl = 22703;
   long long epilogues = 1;
+  long long nccl_connects = 1;
 };
 
 struct DoubleContext {

@@ -18,7 +18,9 @@ extern "C" {
 /// - delay: microseconds by which commands are late at most
 /// - cudnn: the version of cuDNN, 91900
 /// - nccl: the version of NCCL, 22703
-/// - epilogues: 0 where cuDNN does not support a bias and an activation with a convolution
+/// - epilogues: 0 where cuDNN does not support a bias and an activation with a convolution, and
+///   cuBLASLt no bias with a product
+/// - nccl_connects: 0 where NCCL's devices do not find each other, so that it waits
 int tandem_double_set(const char* name, long long value);
 
 /// A count of what has happened or is there; -1 where there is none of that name.
@@ -26,12 +28,11 @@ int tandem_double_set(const char* name, long long value);
 /// - kernels, instructions: those that were run
 /// - products, convolutions: calls of cuBLAS and cuDNN; nondeterministic: those of the latter whose
 ///   algorithm does not give the same bits each time
-/// - epilogues: convolutions with a bias and an activation
+/// - epilogues: convolutions with a bias and an activation, and products with a bias
 /// - sums, aborts: of NCCL, for each rank
 /// - replays: launches of graphs
 /// - memory, streams, events, modules, pinned, contexts, handles, communicators, graphs: those that
-/// are
-///   live
+///   are live
 /// - pageable: copies from and to memory that is not pinned
 /// - complaints: calls that broke a rule
 long long tandem_double_count(const char* name);

@@ -1,11 +1,6 @@
 // A double of cuBLAS: plain loops over matrices that lie column by column, with cuBLAS's rules for
 // sizes, leading dimensions and strides.
-#include <algorithm>
-#include <bit>
-#include <type_traits>
-
-#include "device/cuda/cuda_cublas.h"
-#include "double_calls.h"
+#include "double_cublas.h"
 
 namespace tandem::doubles::cuda {
 
@@ -16,70 +11,14 @@ TANDEM_EXPORTED const char* cublasGetStatusString(cublasStatus_t status);
 
 namespace {
 
-struct CublasDouble {
-  DoubleContextPtr context;
-  CUstream stream = nullptr;
-  cublasMath_t math = CUBLAS_DEFAULT_MATH;
-};
-
-Book<CublasDouble>& handles() {
-  static auto* const book = new Book<CublasDouble>("handle of cuBLAS");
-  return *book;
-}
-
-template <class Body>
-cublasStatus_t call(const char* name, const Body& body) {
-  constexpr LibraryErrors<cublasStatus_t> kErrors{
-      CUBLAS_STATUS_SUCCESS, CUBLAS_STATUS_INVALID_VALUE, CUBLAS_STATUS_EXECUTION_FAILED};
-  return library_call(name, kErrors, body);
-}
-
-/// TensorFloat-32 has 10 bits behind the leading one.
-template <class T>
-T rounded(T value, bool is_rounded) {
-  if constexpr (std::is_same_v<T, float>) {
-    if (is_rounded) {
-      return std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & ~0x1fffu);
-    }
-  }
-  return value;
-}
-
-/// A matrix as cuBLAS takes it: element (i, j) of it is at i + j * ld, transposed or not.
-template <class T>
-struct ColumnMajor {
-  T* data;
-  int64_t rows, columns;  // Of what is multiplied.
-  int64_t ld;
-  long long stride;
-  bool is_transposed = false;
-
-  T& at(int64_t batch, int64_t i, int64_t j) const {
-    return data[batch * stride + (is_transposed ? j + i * ld : i + j * ld)];
-  }
-
-  /// What it takes of memory, checked.
-  UsedMemory used(const char* name, int64_t batch, int device) const {
-    const int64_t lines = is_transposed ? columns : rows;
-    const int64_t others = is_transposed ? rows : columns;
-    require(ld >= std::max<int64_t>(1, lines),
-            fmt::format("{}: a leading dimension of {} for {} rows", name, ld, lines));
-    require(stride >= 0, fmt::format("{}: a stride of {}", name, stride));
-    if (lines == 0 || others == 0 || batch == 0)
-      return {reinterpret_cast<CUdeviceptr>(data), 0, device};
-    const int64_t last = (batch - 1) * stride + (others - 1) * ld + lines;
-    return {reinterpret_cast<CUdeviceptr>(data), static_cast<size_t>(last) * sizeof(T), device};
-  }
-};
-
 template <class T>
 cublasStatus_t gemm(const char* name, cublasHandle_t handle, cublasOperation_t operation_a,
                     cublasOperation_t operation_b, int64_t m, int64_t n, int64_t k, const T* alpha,
                     const T* a, int64_t lda, long long stride_a, const T* b, int64_t ldb,
                     long long stride_b, const T* beta, T* c, int64_t ldc, long long stride_c,
                     int64_t batch) {
-  return call(name, [&] {
-    const auto own = handles().find(handle);
+  return cublas_call(name, [&] {
+    const auto own = cublas_handles().find(handle);
     require(own->stream != nullptr, "the handle has no stream");
     require(own->context == current(), "the handle is not of the current context");
     require(m >= 0 && n >= 0 && k >= 0 && batch >= 0, "a negative size");
@@ -97,13 +36,8 @@ cublasStatus_t gemm(const char* name, cublasHandle_t handle, cublasOperation_t o
       for (int64_t at = 0; at < batch; ++at) {
         for (int64_t j = 0; j < n; ++j) {
           for (int64_t i = 0; i < m; ++i) {
-            T sum = 0;
-            for (int64_t l = 0; l < k; ++l) {
-              sum +=
-                  rounded(left.at(at, i, l), is_rounded) * rounded(right.at(at, l, j), is_rounded);
-            }
             T& to = result.at(at, i, j);
-            to = alpha * sum + (beta == 0 ? 0 : beta * to);
+            to = alpha * dot(left, right, at, i, j, is_rounded) + (beta == 0 ? 0 : beta * to);
           }
         }
       }
@@ -113,7 +47,10 @@ cublasStatus_t gemm(const char* name, cublasHandle_t handle, cublasOperation_t o
 
 }  // namespace
 
-size_t cublas_handles() { return handles().size(); }
+Book<CublasDouble>& cublas_handles() {
+  static auto* const book = new Book<CublasDouble>("handle of cuBLAS");
+  return *book;
+}
 
 const char* cublasGetStatusString(cublasStatus_t status) {
   switch (status) {
@@ -125,20 +62,22 @@ const char* cublasGetStatusString(cublasStatus_t status) {
       return "an unsupported value or parameter was passed to the function";
     case CUBLAS_STATUS_EXECUTION_FAILED:
       return "the function failed to launch on the GPU";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+      return "the functionality is not supported";
     default:
       return "the library was not initialized";
   }
 }
 
 cublasStatus_t cublasCreate_v2(cublasHandle_t* handle) {
-  return call("cublasCreate_v2", [&] {
+  return cublas_call("cublasCreate_v2", [&] {
     *handle = reinterpret_cast<cublasHandle_t>(
-        handles().add(std::make_shared<CublasDouble>(CublasDouble{.context = working()})));
+        cublas_handles().add(std::make_shared<CublasDouble>(CublasDouble{.context = working()})));
   });
 }
 
 cublasStatus_t cublasDestroy_v2(cublasHandle_t handle) {
-  return call("cublasDestroy_v2", [&] { handles().remove(handle); });
+  return cublas_call("cublasDestroy_v2", [&] { cublas_handles().remove(handle); });
 }
 
 cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
@@ -147,15 +86,15 @@ cublasStatus_t cublasGetProperty(libraryPropertyType type, int* value) {
 }
 
 cublasStatus_t cublasSetStream_v2(cublasHandle_t handle, CUstream stream) {
-  return call("cublasSetStream_v2", [&] {
+  return cublas_call("cublasSetStream_v2", [&] {
     stream_of(stream);
-    handles().find(handle)->stream = stream;
+    cublas_handles().find(handle)->stream = stream;
   });
 }
 
 cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace, size_t bytes) {
-  return call("cublasSetWorkspace_v2", [&] {
-    const auto own = handles().find(handle);
+  return cublas_call("cublasSetWorkspace_v2", [&] {
+    const auto own = cublas_handles().find(handle);
     const auto address = reinterpret_cast<CUdeviceptr>(workspace);
     require(address % 256 == 0, "a workspace that is not aligned to 256 bytes");
     books().check_named(address, bytes, own->context->device);
@@ -163,7 +102,7 @@ cublasStatus_t cublasSetWorkspace_v2(cublasHandle_t handle, void* workspace, siz
 }
 
 cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode) {
-  return call("cublasSetMathMode", [&] { handles().find(handle)->math = mode; });
+  return cublas_call("cublasSetMathMode", [&] { cublas_handles().find(handle)->math = mode; });
 }
 
 cublasStatus_t cublasSgemmStridedBatched_64(cublasHandle_t handle, cublasOperation_t operation_a,

@@ -4,6 +4,7 @@
 
 #include "device/cuda/cuda_cudnn.h"
 #include "double_calls.h"
+#include "double_cublas.h"
 
 namespace tandem::doubles::cuda {
 
@@ -12,8 +13,6 @@ TANDEM_CUDNN_FUNCTIONS(TANDEM_DECLARE)
 #undef TANDEM_DECLARE
 TANDEM_EXPORTED const char* cudnnGetErrorString(cudnnStatus_t status);
 TANDEM_EXPORTED size_t cudnnGetVersion();
-
-size_t cublas_handles();
 
 namespace {
 
@@ -236,7 +235,9 @@ void require_plain(const CheckedConvolution& s, const void* alpha, const void* b
 
 }  // namespace
 
-size_t library_handles() { return cublas_handles() + nccl_communicators() + handles().size(); }
+size_t library_handles() {
+  return cublas_handles().size() + cublaslt_descriptors() + nccl_communicators() + handles().size();
+}
 
 const char* cudnnGetErrorString(cudnnStatus_t status) {
   switch (status) {

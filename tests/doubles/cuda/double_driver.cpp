@@ -700,17 +700,25 @@ using tandem::doubles::cuda::Books;
 TANDEM_EXPORTED int tandem_double_set(const char* name, long long value) {
   using tandem::doubles::cuda::DoubleSettings;
   constexpr std::pair<const char*, long long DoubleSettings::*> kNames[] = {
-      {"devices", &DoubleSettings::devices}, {"capability", &DoubleSettings::capability},
-      {"driver", &DoubleSettings::driver},   {"memory", &DoubleSettings::memory},
-      {"pools", &DoubleSettings::pools},     {"peers", &DoubleSettings::peers},
-      {"reverse", &DoubleSettings::reverse}, {"seed", &DoubleSettings::seed},
-      {"delay", &DoubleSettings::delay},     {"cudnn", &DoubleSettings::cudnn},
-      {"nccl", &DoubleSettings::nccl},       {"epilogues", &DoubleSettings::epilogues}};
+      {"devices", &DoubleSettings::devices},
+      {"capability", &DoubleSettings::capability},
+      {"driver", &DoubleSettings::driver},
+      {"memory", &DoubleSettings::memory},
+      {"pools", &DoubleSettings::pools},
+      {"peers", &DoubleSettings::peers},
+      {"reverse", &DoubleSettings::reverse},
+      {"seed", &DoubleSettings::seed},
+      {"delay", &DoubleSettings::delay},
+      {"cudnn", &DoubleSettings::cudnn},
+      {"nccl", &DoubleSettings::nccl},
+      {"epilogues", &DoubleSettings::epilogues},
+      {"nccl_connects", &DoubleSettings::nccl_connects}};
   Books& books = Books::instance();
   const std::lock_guard lock(books.mutex);
   for (const auto& [known, setting] : kNames) {
     if (std::strcmp(known, name) != 0) continue;
     books.settings.*setting = value;
+    books.changed.notify_all();
     return 1;
   }
   return 0;

@@ -224,6 +224,10 @@ ncclResult_t ncclGetVersion(int* version) {
 }
 
 ncclResult_t ncclCommInitAll(ncclComm_t* handles, int count, const int* devices) {
+  {
+    Lock lock(books().mutex);
+    books().changed.wait(lock, [] { return books().settings.nccl_connects != 0; });
+  }
   return call("ncclCommInitAll", [&] {
     require(count > 0, fmt::format("{} devices", count));
     require(std::set<int>(devices, devices + count).size() == static_cast<size_t>(count),

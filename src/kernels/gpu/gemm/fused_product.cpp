@@ -22,12 +22,19 @@ class FusedProduct final : public op::Executable {
   const Epilogue epilogue_;
 };
 
-}  // namespace
-
-bool is_bias_and_relu(const Signature& signature) {
+/// The epilogue is `expression` of the product and a bias.
+bool is_epilogue(const Signature& signature, std::string_view expression) {
   const EpilogueInputs inputs = EpilogueInputs::of(signature);
   return inputs.bias >= 0 && inputs.companion < 0 &&
-         signature.attrs.get<op::ExpressionPtr>("epilogue")->str() == "relu(add(in0, in1))";
+         signature.attrs.get<op::ExpressionPtr>("epilogue")->str() == expression;
+}
+
+}  // namespace
+
+bool is_bias(const Signature& signature) { return is_epilogue(signature, "add(in0, in1)"); }
+
+bool is_bias_and_relu(const Signature& signature) {
+  return is_epilogue(signature, "relu(add(in0, in1))");
 }
 
 ExecutablePtr with_epilogue(ExecutablePtr product, const Signature& signature,

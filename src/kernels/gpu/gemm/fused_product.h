@@ -10,7 +10,8 @@ inline bool is_fused(const Signature& signature) {
   return signature.op->name.starts_with("fused_");
 }
 
-/// The epilogue is relu(product + bias), which libraries know.
+/// The epilogue is product + bias, or relu(product + bias), which libraries know.
+bool is_bias(const Signature& signature);
 bool is_bias_and_relu(const Signature& signature);
 
 /// Runs `product`, then the epilogue of the signature on its result.

@@ -1,4 +1,6 @@
 // Matrix products by the library of the device's vendor.
+#include <atomic>
+
 #include "kernels/gpu/gemm/products.h"
 #include "kernels/gpu/library_call.h"
 
@@ -22,12 +24,27 @@ class LibraryProducts final : public Products {
     });
   }
 
+  bool multiply_with_bias(const Launch& launch, const ProductShape& shape, const void* a,
+                          const void* b, const void* bias, void* c) const override {
+    if (is_refused_ || shape.m == 0 || shape.n == 0 || shape.k == 0) return false;
+    const auto& memory = static_cast<devices::gpu::GpuQueue&>(*launch.queue).memory();
+    bool is_done = false;
+    issue_library_call(launch, [&](devices::gpu::Stream& stream) {
+      is_done =
+          library_->multiply_with_bias(stream, dtype_, shape, memory.locate(a), memory.locate(b),
+                                       memory.locate(bias), memory.locate(c));
+    });
+    is_refused_ = !is_done;
+    return is_done;
+  }
+
   size_t workspace_bytes(const ProductShape&) const override { return 0; }
   const char* provider() const override { return library_->name(); }
 
  private:
   const std::shared_ptr<devices::gpu::ProductLibrary> library_;
   const DType dtype_;
+  mutable std::atomic<bool> is_refused_ = false;  // The library has no bias for what was asked for.
 };
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Matrix products, one or a batch of them, with what follows them.
+#include "kernels/epilogue_inputs.h"
 #include "kernels/gpu/gemm/fused_product.h"
 #include "kernels/gpu/gemm/products.h"
 #include "kernels/matmul_shape.h"
@@ -44,6 +45,13 @@ class Matmul final : public op::Executable {
     }
   }
 
+  /// The product plus the bias, where the provider has both in one call and there is one product.
+  bool run_with_bias(const Launch& launch, int bias) const {
+    return walked_.count() == 1 &&
+           products_->multiply_with_bias(launch, shape_, launch.in<void>(0), launch.in<void>(1),
+                                         launch.in<void>(bias), launch.out<void>(0));
+  }
+
   size_t workspace_bytes() const override { return products_->workspace_bytes(shape_); }
   const char* provider() const override { return products_->provider(); }
 
@@ -58,7 +66,28 @@ ExecutablePtr prepare_matmul(const Signature& s, const Device& device) {
   return std::make_shared<Matmul>(s, device);
 }
 
+/// A product whose epilogue is a bias and nothing else, which libraries know.
+class BiasedMatmul final : public op::Executable {
+ public:
+  BiasedMatmul(const Signature& s, const Device& device)
+      : product_(std::make_shared<Matmul>(s, device)),
+        otherwise_(with_epilogue(product_, s, device)),
+        bias_(EpilogueInputs::of(s).bias) {}
+
+  void run(const Launch& launch) const override {
+    if (!product_->run_with_bias(launch, bias_)) otherwise_->run(launch);
+  }
+  size_t workspace_bytes() const override { return otherwise_->workspace_bytes(); }
+  const char* provider() const override { return otherwise_->provider(); }
+
+ private:
+  const std::shared_ptr<const Matmul> product_;
+  const ExecutablePtr otherwise_;
+  const int bias_;
+};
+
 ExecutablePtr prepare_fused_matmul(const Signature& s, const Device& device) {
+  if (is_bias(s)) return std::make_shared<BiasedMatmul>(s, device);
   return with_epilogue(prepare_matmul(s, device), s, device);
 }
 

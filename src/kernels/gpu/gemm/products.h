@@ -20,6 +20,12 @@ class Products {
   /// of the launch's workspace from which on workspace_bytes(shape) bytes are free.
   virtual void multiply(const Launch& launch, const ProductShape& shape, const void* a,
                         const void* b, void* c, size_t workspace) const = 0;
+  /// Issues the product plus the bias, which has an element for each column. False where the
+  /// provider has none in one with the product: then nothing has been issued.
+  virtual bool multiply_with_bias(const Launch&, const ProductShape&, const void* /*a*/,
+                                  const void* /*b*/, const void* /*bias*/, void* /*c*/) const {
+    return false;
+  }
   virtual size_t workspace_bytes(const ProductShape& shape) const = 0;
   virtual const char* provider() const = 0;
 };
