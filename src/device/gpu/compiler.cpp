@@ -12,6 +12,7 @@
 #include <fstream>
 #include <set>
 #include <thread>
+#include <tuple>
 #include <utility>
 
 #include "device/gpu/dialect.h"
@@ -177,6 +178,18 @@ std::shared_ptr<Module> Compiler::module_of(const std::string& program, size_t k
   }
   cache.add(key, module->binary());
   return module;
+}
+
+std::shared_ptr<Compiler> compiler_of(const std::string& device, const DriverPtr& driver,
+                                      KernelForm form) {
+  if (!driver->is_permanent()) return std::make_shared<Compiler>(device, driver, form);
+  using Key = std::tuple<const Driver*, std::string, KernelForm>;
+  static std::mutex mutex;
+  static auto* const compilers = new std::map<Key, std::shared_ptr<Compiler>>;
+  const std::lock_guard lock(mutex);
+  auto& compiler = (*compilers)[{driver.get(), device, form}];
+  if (!compiler) compiler = std::make_shared<Compiler>(device, driver, form);
+  return compiler;
 }
 
 }  // namespace tandem::devices::gpu

@@ -81,4 +81,9 @@ class Compiler {
   std::vector<CompiledKernelPtr> pending_;
 };
 
+/// The compiler for a device of `driver`. That of a permanent driver is kept: where devices are
+/// made again, they find their kernels.
+std::shared_ptr<Compiler> compiler_of(const std::string& device, const DriverPtr& driver,
+                                      KernelForm form);
+
 }  // namespace tandem::devices::gpu

@@ -155,6 +155,9 @@ class Driver {
 
   virtual const Description& description() const = 0;
 
+  /// It lives as long as the process, whichever devices are made of it.
+  virtual bool is_permanent() const { return false; }
+
   /// Null when there is no more.
   virtual Memory allocate(size_t bytes) = 0;
 

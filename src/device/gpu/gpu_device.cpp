@@ -50,7 +50,7 @@ Physical physical_gpu(const std::string& backend, DriverPtr driver, int sharing)
                               const config::LogicalDeviceConfiguration& part) {
     const std::string name = spec.str();
     const auto memory = std::make_shared<GpuMemory>(name, driver);
-    const auto compiler = std::make_shared<Compiler>(name, driver, form_for(driver->description()));
+    const auto compiler = compiler_of(name, driver, form_for(driver->description()));
     const auto clock = std::make_shared<ClockOffset>();
     const auto queue_for = [&](GpuTimeline::Role role) {
       const auto timeline = std::make_shared<GpuTimeline>(name, role, memory, compiler, clock);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <mutex>
 
 #include "device/gpu/native_stream.h"
@@ -363,6 +364,7 @@ class OpenClDriver final : public gpu::Driver {
       : device_(device), context_(std::move(context)), description_(describe(device)) {}
 
   const gpu::Description& description() const override { return description_; }
+  bool is_permanent() const override { return true; }
   std::string_view dialect() const override { return "opencl"; }
   std::string compiler() const override { return kBuildOptions; }
 
@@ -463,7 +465,9 @@ std::string why_unusable(const Requirements& device) {
   return {};
 }
 
-std::vector<gpu::DriverPtr> find_drivers(const DriverOptions& options) {
+namespace {
+
+std::vector<gpu::DriverPtr> make_drivers(const DriverOptions& options) {
   std::vector<gpu::DriverPtr> drivers;
   cl_uint count = 0;
   if (api() == nullptr || api()->clGetPlatformIDs(0, nullptr, &count) != CL_SUCCESS) return drivers;
@@ -485,6 +489,17 @@ std::vector<gpu::DriverPtr> find_drivers(const DriverOptions& options) {
   }
   std::ranges::stable_partition(
       drivers, [](const gpu::DriverPtr& driver) { return !driver->description().is_cpu; });
+  return drivers;
+}
+
+}  // namespace
+
+std::vector<gpu::DriverPtr> find_drivers(const DriverOptions& options) {
+  static std::mutex mutex;
+  static auto* const known = new std::map<bool, std::vector<gpu::DriverPtr>>;
+  const std::lock_guard lock(mutex);
+  auto& drivers = (*known)[options.shared_contexts];
+  if (drivers.empty()) drivers = make_drivers(options);
   return drivers;
 }
 

@@ -25,7 +25,7 @@ struct Requirements {
 std::string why_unusable(const Requirements& device);
 
 /// All devices of all platforms, GPUs first. Opens the platforms, which loads their libraries;
-/// contexts are opened by the first use of a device.
+/// contexts are opened by the first use of a device. They are the same ones each time.
 std::vector<gpu::DriverPtr> find_drivers(const DriverOptions& options = {});
 
 }  // namespace tandem::devices::opencl
