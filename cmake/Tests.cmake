@@ -121,6 +121,9 @@ target_compile_definitions(tandem_test_kernels PRIVATE "${TANDEM_VECTOR_DEFINITI
 foreach(folder IN ITEMS collective cluster)
   add_dependencies(tandem_test_${folder} tandem_plugins)
 endforeach()
+# What a plugin has beside its library's calls is tested here by itself.
+target_sources(tandem_test_collective PRIVATE
+  ${PROJECT_SOURCE_DIR}/src/collective/ucx/neighbour_memory.cpp)
 
 # The rows of the ops' tests on doubles of CUDA devices, in processes of their own: see tests/harness/op_check.cpp.
 set(shards 4)

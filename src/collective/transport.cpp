@@ -3,13 +3,27 @@
 #include <fmt/format.h>
 
 #include <cstdlib>
+#include <string_view>
 
 #include "core/plugin.h"
 #include "tandem/error.h"
 
 namespace tandem::collective {
+namespace {
 
-std::unique_ptr<Transport> open_transport(const TransportOptions& options) {
+bool may_read_neighbours() {
+  const char* text = std::getenv("TANDEM_READ_NEIGHBOURS");
+  const std::string_view said = text == nullptr ? "1" : text;
+  if (said == "0" || said == "1") return said == "1";
+  throw InvalidArgument(
+      fmt::format("transport: TANDEM_READ_NEIGHBOURS is '{}', 0 and 1 are accepted", said));
+}
+
+}  // namespace
+
+std::unique_ptr<Transport> open_transport(const TransportOptions& asked) {
+  TransportOptions options = asked;
+  options.read_neighbours = asked.read_neighbours && may_read_neighbours();
   if (options.kind != "auto" && options.kind != "tcp" && options.kind != "shm") {
     throw InvalidArgument(
         fmt::format("transport: there is no '{}'; there are auto, tcp and shm", options.kind));

@@ -166,6 +166,21 @@ TEST(ClusterProcesses, AKilledRankIsNamedByAllOthers) {
   }
 }
 
+TEST(ClusterProcesses, ARankThatDiesWhileOthersReadItsMemoryIsNamed) {
+  std::mt19937 random(5);
+  for (int64_t i = 0; i < harness::rounds(2, 60); ++i) {
+    // All of the time is spent in sums of 12 MB, of which each rank reads the others' parts.
+    Ranks ranks = start(3, {"--steps", "1000000", "--count", "3000000", "--transport", "shm"});
+    ranks.wait_until_joined();
+    std::this_thread::sleep_for(milliseconds(50 + random() % 200));
+    const int victim = static_cast<int>((i + 1) % 3);
+    ranks[victim].signal(SIGKILL);
+    expect_named(ranks, victim,
+                 {"Unavailable: ", "rank " + std::to_string(victim) + " (worker", "died"},
+                 seconds(15));
+  }
+}
+
 TEST(ClusterProcesses, AnExceptionIsToldToAllOthers) {
   Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "throw"});
   expect_named(ranks, 2, {"Aborted: rank 2 (worker 2, ", "InvalidArgument: fit: the loss is nan"},
