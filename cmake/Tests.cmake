@@ -123,6 +123,7 @@ foreach(folder IN ITEMS collective cluster)
 endforeach()
 # What a plugin has beside its library's calls is tested here by itself.
 target_sources(tandem_test_collective PRIVATE
+  ${PROJECT_SOURCE_DIR}/src/collective/ucx/failed_assertion.cpp
   ${PROJECT_SOURCE_DIR}/src/collective/ucx/neighbour_memory.cpp)
 
 # The rows of the ops' tests on doubles of CUDA devices, in processes of their own: see tests/harness/op_check.cpp.

@@ -17,9 +17,11 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "collective/transport.h"
+#include "collective/ucx/failed_assertion.h"
 #include "collective/ucx/neighbour_memory.h"
 
 namespace tandem::collective::ucx {
@@ -61,12 +63,10 @@ class UcxTransport final : public Transport {
       for (auto& peer : peers_) static_cast<void>(peer.release());
       return;
     }
-    disconnect();
-    for (const auto& peer : peers_) {
-      if (peer != nullptr) end(peer->verdict);
+    try {
+      close();
+    } catch (const FailedAssertion&) {  // There is nobody left to be told.
     }
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
-    if (context_ != nullptr) ucp_cleanup(context_);
   }
 
   /// Returns what is wrong, or nothing.
@@ -189,6 +189,15 @@ class UcxTransport final : public Transport {
     char its_verdict = 0;                // Whether it can read this process,
     ucs_status_ptr_t verdict = nullptr;  // once this is done.
   };
+
+  void close() {
+    disconnect();
+    for (const auto& peer : peers_) {
+      if (peer != nullptr) end(peer->verdict);
+    }
+    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+    if (context_ != nullptr) ucp_cleanup(context_);
+  }
 
   /// Requests are pointers to UCX's, or to large messages with the lowest bit set.
   static Request request_of(LargeMessage* large) {
@@ -400,8 +409,13 @@ extern "C" __attribute__((visibility("default"))) const char* tandem_plugin_vers
 extern "C" __attribute__((visibility("default"))) Transport* tandem_open_ucx(
     const TransportOptions& options, std::string& error) {
   auto transport = std::make_unique<UcxTransport>();
-  error = transport->open(options);
-  return error.empty() ? transport.release() : nullptr;
+  try {
+    error = transport->open(options);
+  } catch (const FailedAssertion& failed) {
+    transport->abandon();
+    error = failed.text;
+  }
+  return error.empty() ? survive_assertions(std::move(transport)).release() : nullptr;
 }
 
 }  // namespace tandem::collective::ucx
