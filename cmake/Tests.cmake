@@ -121,6 +121,10 @@ target_compile_definitions(tandem_test_kernels PRIVATE "${TANDEM_VECTOR_DEFINITI
 foreach(folder IN ITEMS collective cluster)
   add_dependencies(tandem_test_${folder} tandem_plugins)
 endforeach()
+# What a plugin has beside its library's calls is tested here by itself.
+target_sources(tandem_test_collective PRIVATE
+  ${PROJECT_SOURCE_DIR}/src/collective/ucx/failed_assertion.cpp
+  ${PROJECT_SOURCE_DIR}/src/collective/ucx/neighbour_memory.cpp)
 
 # The rows of the ops' tests on doubles of CUDA devices, in processes of their own: see tests/harness/op_check.cpp.
 set(shards 4)
@@ -148,14 +152,18 @@ target_compile_definitions(tandem_test_checkpoint PRIVATE
   TANDEM_CHECKPOINT_TRAINER="$<TARGET_FILE:tandem_checkpoint_trainer>")
 add_dependencies(tandem_test_checkpoint tandem_checkpoint_trainer)
 
-# The same, one of several that train together: see tests/cluster/cluster_member.cpp.
-add_executable(tandem_cluster_member ${tests_dir}/cluster/cluster_member.cpp)
-tandem_test_target(tandem_cluster_member)
-set_target_properties(tandem_cluster_member PROPERTIES OUTPUT_NAME cluster_member)
+# The same, one of several that work together: see tests/cluster/cluster_member.cpp and cluster_trainer.cpp.
+foreach(name IN ITEMS member trainer)
+  add_executable(tandem_cluster_${name} ${tests_dir}/cluster/cluster_${name}.cpp)
+  tandem_test_target(tandem_cluster_${name})
+  set_target_properties(tandem_cluster_${name} PROPERTIES OUTPUT_NAME cluster_${name})
+  add_dependencies(tandem_test_cluster tandem_cluster_${name})
+endforeach()
 target_compile_definitions(tandem_test_cluster PRIVATE
   TANDEM_CLUSTER_MEMBER="$<TARGET_FILE:tandem_cluster_member>"
+  TANDEM_CLUSTER_TRAINER="$<TARGET_FILE:tandem_cluster_trainer>"
   TANDEM_TOOL="$<TARGET_FILE:tandem_tool>")
-add_dependencies(tandem_test_cluster tandem_cluster_member tandem_tool)
+add_dependencies(tandem_test_cluster tandem_tool)
 
 # Compares our ops with TensorFlow's: see tests/interop/run.py and `make interop`.
 find_package(nlohmann_json QUIET)

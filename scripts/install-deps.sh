@@ -3,12 +3,21 @@
 # usage: scripts/install-deps.sh [build|check|interop|sanitize|peers|aarch64]...
 set -euo pipefail
 
+# The daemon that the test of ssh starts in a network namespace of its own. Where an init system runs, its package
+# would start one for the whole machine: there it is left to the owner to install, and the test is skipped without it.
+ssh_daemon() {
+  case $(cat /proc/1/comm 2>/dev/null) in
+    systemd | init | openrc-init | runit) ;;
+    *) echo openssh-client openssh-server ;;
+  esac
+}
+
 packages_of() {
   case $1 in
     build) echo g++ cmake ninja-build pkg-config git python3 \
       libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev libleveldb-dev zlib1g-dev libcli11-dev \
       python3-dev python3-venv opencl-c-headers nlohmann-json3-dev libucx-dev libgrpc++-dev libssl-dev \
-      libgtest-dev dataset-fashion-mnist pocl-opencl-icd openmpi-bin iproute2 openssl ;;
+      libgtest-dev dataset-fashion-mnist pocl-opencl-icd openmpi-bin iproute2 openssl $(ssh_daemon) ;;
     check) echo clang clang-format clang-tidy cppcheck python3 ;;
     interop) echo nlohmann-json3-dev ;;
     sanitize) echo libasan8 libubsan1 libtsan2 ;;

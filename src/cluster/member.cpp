@@ -187,8 +187,10 @@ void Member::wait_for_all() {
                                  whom, cluster.coordinator.str(), seconds_of(now - start)));
     }
     if (control_->ended && control_->known) {
+      const std::string who =
+          cluster.hosted ? "" : fmt::format(", rank 0 ({}),", cluster.task_name(0));
       throw Unavailable(fmt::format(
-          "cluster: the coordinator at {} died while rank {} waited for the other ranks",
+          "cluster: the coordinator{} at {} died while rank {} waited for the other ranks", who,
           cluster.coordinator.str(), cluster.rank));
     }
     if (control_->ended) {  // One that ends, perhaps, and another one comes.

@@ -388,9 +388,12 @@ class PartsExchange final : public ProcessExchange {
   bool advance(PartState& part, size_t b) {
     BlockState& state = part.states[b];
     if (state.phase == Phase::finished) return false;
+    // All are looked at: a transport may have something to do for each.
+    bool is_over = true;
     for (auto& [peer, message] : state.messages) {
-      if (message.look(context_.transport) != Status::done) return false;
+      is_over = message.look(context_.transport) == Status::done && is_over;
     }
+    if (!is_over) return false;
     if (state.phase == Phase::contributing) {
       end_contributing(part, b);
     } else {

@@ -56,10 +56,13 @@ struct TransportOptions {
   std::string kind = "auto";
   /// The network interfaces to use, such as "eth0"; all without.
   std::string interfaces = {};
+  /// Large messages within a host are read from the sender's memory, where the system lets
+  /// processes do so. TANDEM_READ_NEIGHBOURS=0 turns it off.
+  bool read_neighbours = true;
 };
 
-/// Throws InvalidArgument for a kind that there is not, NotFound without the plugin, Unavailable if
-/// it cannot start.
+/// Throws InvalidArgument for a kind that there is not and for a TANDEM_READ_NEIGHBOURS that is
+/// neither 0 nor 1, NotFound without the plugin, Unavailable if it cannot start.
 std::unique_ptr<Transport> open_transport(const TransportOptions& options);
 
 }  // namespace tandem::collective

@@ -32,7 +32,8 @@ class GroupExchange final : public op::Executable {
   GroupExchange(const Runners& runners, const op::Signature& signature, std::string name,
                 bool carries_agreement)
       : group_(runners.group),
-        agreement_(carries_agreement ? runners.agreement : nullptr),
+        agreement_(runners.agreement),
+        carries_agreement_(carries_agreement && agreement_ != nullptr),
         types_(signature.inputs),
         kind_(signature.op->name == "exchange_sum" ? op::ExchangeKind::sum
                                                    : op::ExchangeKind::broadcast),
@@ -41,21 +42,31 @@ class GroupExchange final : public op::Executable {
   void run(const op::Launch& launch) const override {
     if (launch.part != 0) return;
     auto pieces = pieces_of(types_, launch);
-    if (agreement_) {
+    if (carries_agreement_) {
       agreement_->all = agreement_->own;
       pieces.push_back(
           {agreement_->all.data(), static_cast<int64_t>(agreement_->all.size()), DType::int64});
     }
-    const auto start = std::chrono::steady_clock::now();
+    const auto arrived = std::chrono::steady_clock::now();
     group_->run({.kind = kind_, .pieces = pieces, .name = name_});
-    if (agreement_) agreement_->waited = std::chrono::steady_clock::now() - start;
+    if (agreement_ != nullptr) note_times(arrived, std::chrono::steady_clock::now());
   }
 
   const char* provider() const override { return "the processes"; }
 
  private:
+  using Time = std::chrono::steady_clock::time_point;
+
+  void note_times(Time arrived, Time left) const {
+    agreement_->waited += left - arrived;
+    if (!carries_agreement_) return;
+    agreement_->arrived = arrived;
+    agreement_->left = left;
+  }
+
   const std::shared_ptr<op::Group> group_;
   const std::shared_ptr<Agreement> agreement_;
+  const bool carries_agreement_;
   const op::TensorTypes types_;
   const op::ExchangeKind kind_;
   const std::string name_;

@@ -18,7 +18,10 @@ struct Agreement {
   explicit Agreement(size_t numbers) : own(numbers), all(numbers) {}
   std::vector<int64_t> own;
   std::vector<int64_t> all;
-  /// How long the last exchange that carried it took: less where this process came later.
+  /// When the last exchange that carried it began and ended.
+  std::chrono::steady_clock::time_point arrived{};
+  std::chrono::steady_clock::time_point left{};
+  /// How long the sums since somebody set this to 0 took: less where this process came later.
   std::chrono::nanoseconds waited{0};
 };
 

@@ -1,4 +1,5 @@
 /// The exchanges of processes over UCX, in one process: a thread and a transport per rank.
+#include <array>
 #include <chrono>
 #include <cstdlib>
 
@@ -60,11 +61,12 @@ class UcxGroup final : public op::Group {
   collective::Exchanger exchanger_;
 };
 
-Groups make_groups(const std::string& kind, int size, std::chrono::milliseconds patience) {
+Groups make_groups(const collective::TransportOptions& kind, int size,
+                   std::chrono::milliseconds patience) {
   // As a launcher does. It holds from the first exchange of the process on.
   if (size > core::available_cores()) setenv("TANDEM_SPIN", "0", 0);
   std::vector<std::unique_ptr<collective::Transport>> transports;
-  for (int r = 0; r < size; ++r) transports.push_back(collective::open_transport({.kind = kind}));
+  for (int r = 0; r < size; ++r) transports.push_back(collective::open_transport(kind));
   for (auto& transport : transports) {
     for (int r = 0; r < size; ++r) {
       if (transport == transports[static_cast<size_t>(r)]) continue;
@@ -90,7 +92,14 @@ Groups make_groups(const std::string& kind, int size, std::chrono::milliseconds 
 
 GroupKind kind_of(const std::string& transport) {
   return {transport, [transport](int size, std::chrono::milliseconds patience) {
-            return make_groups(transport, size, patience);
+            return make_groups({.kind = transport}, size, patience);
+          }};
+}
+
+/// Shared memory between processes that may not read each other.
+GroupKind shm_without_reading() {
+  return {"shm_without_reading", [](int size, std::chrono::milliseconds patience) {
+            return make_groups({.kind = "shm", .read_neighbours = false}, size, patience);
           }};
 }
 
@@ -101,6 +110,10 @@ std::string name_of_case(const testing::TestParamInfo<std::tuple<GroupKind, int>
 INSTANTIATE_TEST_SUITE_P(Ucx, GroupContract,
                          testing::Combine(testing::Values(kind_of("tcp"), kind_of("shm")),
                                           testing::Range(1, 6)),
+                         name_of_case);
+INSTANTIATE_TEST_SUITE_P(UcxThroughMemory, GroupContract,
+                         testing::Combine(testing::Values(shm_without_reading()),
+                                          testing::Values(3)),
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Ucx, GroupFaults,
                          testing::Combine(testing::Values(kind_of("tcp"), kind_of("shm")),
@@ -114,6 +127,77 @@ TEST(OpenTransport, NamesTheKindsThereAre) {
   } catch (const InvalidArgument& error) {
     EXPECT_STREQ(error.what(), "transport: there is no 'pigeons'; there are auto, tcp and shm");
   }
+}
+
+TEST(OpenTransport, NamesAValueOfItsVariableThatThereIsNot) {
+  setenv("TANDEM_READ_NEIGHBOURS", "perhaps", 1);
+  try {
+    collective::open_transport({.kind = "shm"});
+    ADD_FAILURE();
+  } catch (const InvalidArgument& error) {
+    EXPECT_STREQ(error.what(),
+                 "transport: TANDEM_READ_NEIGHBOURS is 'perhaps', 0 and 1 are accepted");
+  }
+  unsetenv("TANDEM_READ_NEIGHBOURS");
+}
+
+/// Two transports that are connected, as ranks 0 and 1, and what one of them waits for.
+struct TransportPair {
+  using Request = collective::Transport::Request;
+  using Status = collective::Transport::Status;
+
+  explicit TransportPair(const std::string& kind)
+      : sides{collective::open_transport({.kind = kind}),
+              collective::open_transport({.kind = kind})} {
+    for (size_t r = 0; r < 2; ++r) {
+      const std::string wrong = sides[r]->connect(static_cast<int>(1 - r), sides[1 - r]->address());
+      if (!wrong.empty()) throw Unavailable(wrong);
+    }
+  }
+
+  /// Drives both until all of the requests of each are done.
+  void finish(std::array<std::vector<Request>, 2> requests) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!requests[0].empty() || !requests[1].empty()) {
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      for (size_t r = 0; r < 2; ++r) {
+        sides[r]->progress();
+        std::erase_if(requests[r], [&](Request request) {
+          const Status status = request == nullptr ? Status::done : sides[r]->test(request);
+          EXPECT_NE(status, Status::failed);
+          return status != Status::pending;
+        });
+      }
+    }
+  }
+
+  std::array<std::unique_ptr<collective::Transport>, 2> sides;
+};
+
+TEST(Neighbours, AMessageIsThereWhenItsSenderHasBeenToldSo) {
+  using Status = collective::Transport::Status;
+  TransportPair pair("shm");
+  auto& [sender, receiver] = pair.sides;
+  std::vector<char> small(64);
+  pair.finish({{{sender->send(1, 1, small.data(), 64), sender->receive(2, small.data(), 64)},
+                {receiver->send(0, 2, small.data(), 64), receiver->receive(1, small.data(), 64)}}});
+  std::vector<char> from(size_t{1} << 20, 'x');
+  std::vector<char> to(from.size());
+  const auto sent = sender->send(1, 3, from.data(), from.size());
+  // The sender's queue is full, so that an answer does not leave the receiver.
+  constexpr size_t kMany = 1000;
+  std::array<std::vector<TransportPair::Request>, 2> others;
+  for (size_t i = 0; i < kMany; ++i) others[1].push_back(receiver->send(0, 4, small.data(), 64));
+  const auto received = receiver->receive(3, to.data(), to.size());
+  for (int i = 0; i < 1000; ++i) {
+    receiver->progress();
+    ASSERT_EQ(receiver->test(received), Status::pending);
+  }
+  for (size_t i = 0; i < kMany; ++i) others[0].push_back(sender->receive(4, small.data(), 64));
+  others[0].push_back(sent);
+  others[1].push_back(received);
+  pair.finish(others);
+  EXPECT_EQ(from, to);
 }
 
 TEST(PartOfPiece, PartsAreWholeChunksThatCoverThePiece) {

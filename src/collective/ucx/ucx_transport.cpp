@@ -2,11 +2,10 @@
 /// plugin libtandem_ucx.so; the rest of the library knows no type of UCX.
 ///
 /// UCX copies messages into shared memory and out of it. Large ones between processes of one
-/// machine are not sent at all where the receiver may read the sender's memory and
-/// TANDEM_READ_NEIGHBOURS=1 asks for that:
+/// machine are not sent at all where the receiver may read the sender's memory:
 ///
 ///   sender    note {identity, address}  ->          done when the answer is there
-///   receiver                                reads   ->  answer
+///   receiver                                reads   ->  answer, done when UCX has sent it
 ///
 /// A receiver takes either, a note or the bytes themselves, and tells them apart by their length. A
 /// sender makes notes for a peer once that has said that it can read.
@@ -14,15 +13,15 @@
 #include <ucp/api/ucp.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "collective/transport.h"
+#include "collective/ucx/failed_assertion.h"
 #include "collective/ucx/neighbour_memory.h"
 
 namespace tandem::collective::ucx {
@@ -50,7 +49,7 @@ struct LargeMessage {
   Note note{};
   char answer = 0;
   ucs_status_ptr_t first = nullptr;   // The note's sending, or what is received.
-  ucs_status_ptr_t second = nullptr;  // The answer's receipt.
+  ucs_status_ptr_t second = nullptr;  // The answer's receipt, or its sending.
   uint64_t tag = 0;
   void* data = nullptr;
   size_t bytes = 0;
@@ -64,12 +63,10 @@ class UcxTransport final : public Transport {
       for (auto& peer : peers_) static_cast<void>(peer.release());
       return;
     }
-    disconnect();
-    for (const auto& peer : peers_) {
-      if (peer != nullptr) end(peer->verdict);
+    try {
+      close();
+    } catch (const FailedAssertion&) {  // There is nobody left to be told.
     }
-    if (worker_ != nullptr) ucp_worker_destroy(worker_);
-    if (context_ != nullptr) ucp_cleanup(context_);
   }
 
   /// Returns what is wrong, or nothing.
@@ -92,10 +89,8 @@ class UcxTransport final : public Transport {
     }
     address_.assign(reinterpret_cast<const char*>(address), length);
     ucp_worker_release_address(worker_, address);
-    // Asked for only: in one of many runs a sum of five processes did not come to its end with it.
-    const char* asked = std::getenv("TANDEM_READ_NEIGHBOURS");
-    const bool wanted = asked != nullptr && std::string_view(asked) == "1";
-    reads_ = wanted && options.kind != "tcp" && getrandom(&identity_, sizeof identity_, 0) > 0;
+    reads_ = options.read_neighbours && options.kind != "tcp" &&
+             getrandom(&identity_, sizeof identity_, 0) == sizeof identity_;
     const ReadingPlace place = reads_ ? own_reading_place(identity_) : ReadingPlace{};
     address_.append(reinterpret_cast<const char*>(&place), sizeof place);
     return "";
@@ -195,6 +190,15 @@ class UcxTransport final : public Transport {
     ucs_status_ptr_t verdict = nullptr;  // once this is done.
   };
 
+  void close() {
+    disconnect();
+    for (const auto& peer : peers_) {
+      if (peer != nullptr) end(peer->verdict);
+    }
+    if (worker_ != nullptr) ucp_worker_destroy(worker_);
+    if (context_ != nullptr) ucp_cleanup(context_);
+  }
+
   /// Requests are pointers to UCX's, or to large messages with the lowest bit set.
   static Request request_of(LargeMessage* large) {
     return reinterpret_cast<Request>(reinterpret_cast<uintptr_t>(large) | 1);
@@ -289,18 +293,30 @@ class UcxTransport final : public Transport {
     return message.bytes == 0 ? Status::done : Status::failed;
   }
 
-  Status test_awaited(const LargeMessage& message) {
+  /// It is over when the bytes are here and, where they were read, the sender has been told. UCX
+  /// keeps an answer back while the sender's queue is full, and it leaves this process only while
+  /// somebody drives the transport: after its last exchange nobody does.
+  Status test_awaited(LargeMessage& message) {
+    if (message.first != nullptr) {
+      const Status status = test_receipt(message);
+      if (status != Status::done) return status;
+    }
+    return test_request(message.second);
+  }
+
+  Status test_receipt(LargeMessage& message) {
     if (!UCS_PTR_IS_PTR(message.first)) return Status::failed;
     ucp_tag_recv_info_t info{};
     const ucs_status_t status = ucp_tag_recv_request_test(message.first, &info);
     if (status == UCS_INPROGRESS) return Status::pending;
     ucp_request_free(message.first);
+    message.first = nullptr;
     if (status != UCS_OK) return Status::failed;
     return info.length == sizeof(Note) ? read_noted(message) : Status::done;
   }
 
-  /// The note lies where the bytes belong.
-  Status read_noted(const LargeMessage& message) {
+  /// Reads what the note tells of, which lies where the bytes belong, and begins to answer.
+  Status read_noted(LargeMessage& message) {
     Note note{};
     std::memcpy(&note, message.data, sizeof note);
     const auto found = by_identity_.find(note.identity);
@@ -310,11 +326,11 @@ class UcxTransport final : public Transport {
       if (from.failure.empty()) from.failure = "its memory cannot be read any more";
       return Status::failed;
     }
-    static const char answer = 1;
-    const ucp_request_param_t parameters{};
     if (from.endpoint == nullptr) return Status::failed;
-    release(ucp_tag_send_nbx(from.endpoint, &answer, 1, answer_tag(message.tag, identity_),
-                             &parameters));
+    message.answer = 1;
+    const ucp_request_param_t parameters{};
+    message.second = ucp_tag_send_nbx(from.endpoint, &message.answer, 1,
+                                      answer_tag(message.tag, identity_), &parameters);
     return Status::done;
   }
 
@@ -393,8 +409,13 @@ extern "C" __attribute__((visibility("default"))) const char* tandem_plugin_vers
 extern "C" __attribute__((visibility("default"))) Transport* tandem_open_ucx(
     const TransportOptions& options, std::string& error) {
   auto transport = std::make_unique<UcxTransport>();
-  error = transport->open(options);
-  return error.empty() ? transport.release() : nullptr;
+  try {
+    error = transport->open(options);
+  } catch (const FailedAssertion& failed) {
+    transport->abandon();
+    error = failed.text;
+  }
+  return error.empty() ? survive_assertions(std::move(transport)).release() : nullptr;
 }
 
 }  // namespace tandem::collective::ucx

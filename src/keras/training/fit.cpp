@@ -142,8 +142,8 @@ class Run final : public TrainingRun {
       workers_.note_progress("the next batch", summary_.steps());
       const std::optional<distribute::PerReplicas> batch = batches_.next();
       if (!batch) break;
-      input_ = Clock::now() - start;
-      summary_.add_input(std::chrono::duration<double>(input_).count());
+      input_ = {};
+      add_input_since(start);
       if (done % every == 0) {
         tell([&](Callback& callback) { callback.on_batch_begin(*this, done); });
       }
@@ -180,9 +180,25 @@ class Run final : public TrainingRun {
     tell([&](Callback& callback) { callback.on_save(*this, summary_.steps()); });
   }
 
-  void step(const distribute::PerReplicas& batch) {
+  void add_input_since(Clock::time_point start) {
+    const auto time = Clock::now() - start;
+    input_ += time;
+    summary_.add_input(std::chrono::duration<double>(time).count());
+  }
+
+  /// Tells the other processes of the step that begins. The next step's data are drawn here where
+  /// they are this process's own.
+  void tell_others() {
+    if (!workers_.has_others()) return;
+    const auto start = Clock::now();
+    const int64_t next_rows = batches_.next_rows();
+    add_input_since(start);
     workers_.note_progress("the step", summary_.steps());
-    workers_.say(batches_.next_rows(), input_);
+    workers_.say(next_rows, input_);
+  }
+
+  void step(const distribute::PerReplicas& batch) {
+    tell_others();
     summary_.run(batches_.rows(), [&] { trainer_.train(batch); });
     stopped_ |= workers_.hear();
     batches_.hear_rows(workers_.rows_of_all());

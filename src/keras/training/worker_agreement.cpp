@@ -7,6 +7,7 @@
 #include <bit>
 #include <csignal>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "distribute/strategy_body.h"
@@ -15,6 +16,10 @@
 
 namespace tandem::keras {
 namespace {
+
+using distribute::kStepPhases;
+using distribute::StepPhase;
+using std::chrono::nanoseconds;
 
 std::atomic<bool> was_terminated{false};
 std::atomic<bool> was_asked_to_save{false};
@@ -39,9 +44,8 @@ WorkerAgreement::WorkerAgreement(const Trainer& trainer)
       word_(workers_ == nullptr ? 1 : workers_->size()) {
   if (!has_others()) return;
   lags_.resize(static_cast<size_t>(workers_->size()));
-  inputs_.resize(lags_.size());
-  last_.resize(lags_.size());
   std::ranges::fill(workers_->agreement().own, 0);
+  workers_->agreement().waited = {};
   was_terminated = false;
   was_asked_to_save = false;
   struct sigaction action {};
@@ -69,12 +73,39 @@ void WorkerAgreement::say(int64_t next_rows, std::chrono::nanoseconds input) {
   agreement.own[word_.stop()] = asks_to_stop_ ? 1 : 0;
   agreement.own[word_.save()] = asks_to_save_ ? 1 : 0;
   agreement.own[word_.next_rows(rank)] = next_rows;
-  agreement.own[word_.input(rank)] = std::exchange(last_input_, input).count();
   agreement.own[word_.terminated(rank)] = was_terminated ? 1 : 0;
-  agreement.own[word_.wait(rank)] = agreement.waited.count();
+  agreement.own[word_.wait(rank)] = std::exchange(agreement.waited, nanoseconds{0}).count();
+  for (size_t p = 0; p < kStepPhases; ++p) {
+    agreement.own[word_.phase(static_cast<StepPhase>(p), rank)] = last_phases_[p].count();
+  }
+  note_phases_before(input);
   if (rate_.defined()) {
     agreement.own[word_.rate(rank)] = std::bit_cast<int64_t>(rate_.value().item<double>());
   }
+}
+
+/// Between what was last heard and now there were callbacks, and data were waited for.
+void WorkerAgreement::note_phases_before(nanoseconds input) {
+  const auto time_of = [&](StepPhase phase) -> nanoseconds& {
+    return phases_[static_cast<size_t>(phase)];
+  };
+  said_ = Clock::now();
+  time_of(StepPhase::data) = input;
+  if (heard_ == Clock::time_point{}) return;
+  time_of(StepPhase::callbacks) = std::max(said_ - heard_ - input, nanoseconds{0});
+}
+
+/// The step that has just run computed until its sums began, and updated from their end on, which
+/// counts for the next step's.
+void WorkerAgreement::note_phases_of_run() {
+  const graph::Agreement& agreement = workers_->agreement();
+  heard_ = Clock::now();
+  last_phases_ = std::exchange(phases_, {});
+  if (agreement.arrived < said_) return;  // It was a meeting between steps.
+  const nanoseconds earlier_sums = agreement.waited - (agreement.left - agreement.arrived);
+  last_phases_[static_cast<size_t>(StepPhase::compute)] =
+      std::max(agreement.arrived - said_ - earlier_sums, nanoseconds{0});
+  phases_[static_cast<size_t>(StepPhase::update)] = heard_ - agreement.left;
 }
 
 int64_t WorkerAgreement::heard(size_t place) const { return workers_->agreement().all[place]; }
@@ -82,6 +113,7 @@ int64_t WorkerAgreement::heard(size_t place) const { return workers_->agreement(
 bool WorkerAgreement::hear() {
   if (!has_others()) return false;
   check_rates();
+  note_phases_of_run();
   note_lags();
   saves_ = heard(word_.save()) > 0;
   if (saves_) asks_to_save_ = false;
@@ -125,41 +157,61 @@ void WorkerAgreement::check_rates() const {
   }
 }
 
-/// All leave an exchange at about the same time: who has waited least came last.
+/// How much slower a rank was in each phase than the quickest there.
+std::array<double, kStepPhases> WorkerAgreement::slower_phases(int rank) const {
+  std::array<double, kStepPhases> slower{};
+  for (size_t p = 0; p < kStepPhases; ++p) {
+    const auto phase = static_cast<StepPhase>(p);
+    int64_t shortest = std::numeric_limits<int64_t>::max();
+    for (int r = 0; r < workers_->size(); ++r) {
+      shortest = std::min(shortest, heard(word_.phase(phase, r)));
+    }
+    slower[p] = static_cast<double>(heard(word_.phase(phase, rank)) - shortest);
+  }
+  return slower;
+}
+
+/// All leave an exchange at about the same time: who has waited least came last. A rank's lag is
+/// that of the phases in which it was slower than others, each in proportion.
 void WorkerAgreement::note_lags() {
   int64_t longest = 0;
-  int64_t shortest_input = std::numeric_limits<int64_t>::max();
   int slowest = 0;
   for (int rank = 0; rank < workers_->size(); ++rank) {
     const int64_t wait = heard(word_.wait(rank));
-    if (wait == 0) return;  // Nobody has waited before the first step.
+    if (wait == 0) return;  // Nobody has waited before the first step, nor between two epochs.
     longest = std::max(longest, wait);
-    shortest_input = std::min(shortest_input, heard(word_.input(rank)));
     if (wait < heard(word_.wait(slowest))) slowest = rank;
   }
   for (int rank = 0; rank < workers_->size(); ++rank) {
-    const int64_t lag = longest - heard(word_.wait(rank));
-    const int64_t input = std::min(lag, heard(word_.input(rank)) - shortest_input);
-    lags_[static_cast<size_t>(rank)] += static_cast<double>(lag) * 1e-9;
-    inputs_[static_cast<size_t>(rank)] += static_cast<double>(input) * 1e-9;
+    const double seconds = static_cast<double>(longest - heard(word_.wait(rank))) * 1e-9;
+    Lag& lag = lags_[static_cast<size_t>(rank)];
+    lag.all += seconds;
+    const auto slower = slower_phases(rank);
+    const double sum = std::accumulate(slower.begin(), slower.end(), 0.0);
+    for (size_t p = 0; p < kStepPhases && sum > 0; ++p) {
+      lag.phases[p] += seconds * slower[p] / sum;
+    }
   }
-  ++last_[static_cast<size_t>(slowest)];
+  ++lags_[static_cast<size_t>(slowest)].times_last;
   ++steps_;
 }
 
 std::string WorkerAgreement::lags() const {
   if (!has_others() || steps_ == 0) return {};
+  const auto steps = static_cast<double>(steps_);
+  const auto mean_us = [&](double seconds) { return seconds / steps * 1e6; };
   std::string text = "arrival at the steps' exchanges, later than the first:\n";
   for (int rank = 0; rank < workers_->size(); ++rank) {
-    const auto place = static_cast<size_t>(rank);
-    const auto mean_us = [&](double seconds) {
-      return seconds / static_cast<double>(steps_) * 1e6;
+    const Lag& lag = lags_[static_cast<size_t>(rank)];
+    const auto in = [&](StepPhase phase) {
+      return mean_us(lag.phases[static_cast<size_t>(phase)]);
     };
     text += fmt::format(
-        "  {}: {:.0f} us, of which it waited {:.0f} us for its data; last in {:.0f} % of the "
-        "steps\n",
-        workers_->group().describe(rank), mean_us(lags_[place]), mean_us(inputs_[place]),
-        100.0 * static_cast<double>(last_[place]) / static_cast<double>(steps_));
+        "  {}: {:.0f} us (data {:.0f}, compute {:.0f}, update {:.0f}, callbacks {:.0f}); last in "
+        "{:.0f} % of the steps\n",
+        workers_->group().describe(rank), mean_us(lag.all), in(StepPhase::data),
+        in(StepPhase::compute), in(StepPhase::update), in(StepPhase::callbacks),
+        100.0 * static_cast<double>(lag.times_last) / steps);
   }
   return text;
 }

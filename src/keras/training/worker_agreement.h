@@ -3,6 +3,7 @@
 /// distribute/agreement_word.h. Where this process is alone it does nothing.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -62,15 +63,28 @@ class WorkerAgreement {
   void end_if_terminated(int64_t steps) const;
 
   /// A line about each rank's lag: by how much it came later to the steps' exchanges than the
-  /// first, and how much longer than others it waited for its data; empty where there was none.
+  /// first, and in which phases it was slower; empty where there was none.
   std::string lags() const;
 
   /// Tells other processes of the error that is being handled.
   void leave_by_error() const;
 
  private:
+  using Clock = std::chrono::steady_clock;
+  /// The time of each phase of a step.
+  using PhaseTimes = std::array<std::chrono::nanoseconds, distribute::kStepPhases>;
+  /// Seconds by which a rank came later, over all steps: in all, and by phase.
+  struct Lag {
+    double all = 0;
+    std::array<double, distribute::kStepPhases> phases{};
+    int64_t times_last = 0;
+  };
+
   void check_rates() const;
+  void note_phases_before(std::chrono::nanoseconds input);
+  void note_phases_of_run();
   void note_lags();
+  std::array<double, distribute::kStepPhases> slower_phases(int rank) const;
   int64_t heard(size_t place) const;
 
   distribute::WorkerGroup* const workers_;
@@ -81,11 +95,12 @@ class WorkerAgreement {
   bool saves_ = false;
   bool replaces_usr1_ = false;
   std::optional<int> terminated_;  // The first rank that was sent SIGTERM.
-  std::vector<double> lags_;       // Seconds, over all steps,
-  std::vector<double> inputs_;     // and those of them in which it waited for its data.
-  std::chrono::nanoseconds last_input_{0};
-  std::vector<int64_t> last_;  // How often each rank came last.
+  std::vector<Lag> lags_;          // By rank.
   int64_t steps_ = 0;
+  Clock::time_point said_{};   // When this process last said something,
+  Clock::time_point heard_{};  // and when it last heard something.
+  PhaseTimes phases_{};        // Of the step that is under way,
+  PhaseTimes last_phases_{};   // and of the one before.
 };
 
 }  // namespace tandem::keras
