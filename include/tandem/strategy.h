@@ -58,7 +58,7 @@ class DistributedDataset;
 
 class TANDEM_API Strategy {
  public:
-  /// The replicas of all processes.
+  /// The replicas of all processes; in a mesh, those along the axis of the batch.
   int num_replicas_in_sync() const;
   /// The device of each replica of this process.
   std::vector<std::string> devices() const;
@@ -144,6 +144,7 @@ class TANDEM_API Strategy {
  private:
   PerReplica run_single(const FlatFunction& f, std::span<const PerReplica> arguments) const;
   static void check_count(size_t wanted, size_t given);
+  Tensors of_each_shard(const Tensors& values) const;
 
   template <class Result>
   auto run_as(const FlatFunction& f, std::span<const PerReplica> arguments) const {
