@@ -6,6 +6,7 @@
 
 #include "checkpoint/process_files.h"
 #include "distribute/context.h"
+#include "execution/pipeline/pipeline.h"
 #include "tandem/error.h"
 #include "tensor/shared_stores.h"
 
@@ -50,9 +51,22 @@ Strategy::Body::Body(std::string name, graph::Replicas replicas)
       workers_(replicas_->group
                    ? std::make_unique<WorkerGroup>(replicas_->group, replicas_->agreement)
                    : nullptr) {
+  if (replicas_->pipeline) note_stage_homes();
   if (!workers_) return;
   note_shared(store_);
   checkpoint::set_processes(replicas_->group);
+}
+
+/// Stages that do not share memory have their own variables: those that are created under the
+/// scopes of their devices.
+void Strategy::Body::note_stage_homes() {
+  std::vector<std::shared_ptr<Store>> homes;
+  for (const devices::DevicePtr& device : replicas_->pipeline->stages.devices) {
+    if (&device->space() == &devices()[0]->space()) continue;
+    homes.push_back(std::make_shared<Store>(std::vector{device}, replicas_->owner,
+                                            std::vector(replicas_->devices.size(), device)));
+  }
+  if (!homes.empty()) note_homes(store_, std::move(homes));
 }
 
 /// The parts of the batch that the replicas of this process have.

@@ -65,6 +65,7 @@ class Strategy::Body {
   std::shared_ptr<Tensors> recycled_list() const;
 
  private:
+  void note_stage_homes();
   graph::ArgumentList listed(std::span<const PerReplica> arguments) const;
   struct BatchRows;
   BatchRows rows_of(std::span<const PerReplica> arguments) const;

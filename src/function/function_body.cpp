@@ -100,6 +100,11 @@ std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& repli
   function.arguments = graph.arguments.size();
   MicrobatchCut cut =
       cut_microbatches(std::move(graph), replicas.count(), pipeline.stages, replicas.owner);
+  if (cut.first) {
+    std::vector<Segment> first;
+    first.push_back(std::move(*cut.first));
+    function.first = compile_segments(std::move(first), Executions::Calls::in_turn);
+  }
   function.each = compile_segments(std::move(cut.each), Executions::Calls::in_turn);
   function.once = compile_segments(std::move(cut.once.segments), Executions::Calls::in_turn);
   function.once_arguments = std::move(cut.once_arguments);
