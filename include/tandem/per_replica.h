@@ -16,6 +16,11 @@ struct ReplicaSpan {
   int first = 0;
   int count = 1;
   int all = 1;
+  int model = 1;  ///< So many neighbours have the same rows of the batch.
+
+  /// The parts that a batch is cut into, and which of them a replica of this process has.
+  int shards() const { return all / model; }
+  int shard_of(int replica) const { return (first + replica) / model; }
   bool operator==(const ReplicaSpan&) const = default;
 };
 

@@ -58,7 +58,7 @@ class DistributedDataset;
 
 class TANDEM_API Strategy {
  public:
-  /// The replicas of all processes.
+  /// The replicas of all processes; in a mesh, those along the axis of the batch.
   int num_replicas_in_sync() const;
   /// The device of each replica of this process.
   std::vector<std::string> devices() const;
@@ -144,6 +144,7 @@ class TANDEM_API Strategy {
  private:
   PerReplica run_single(const FlatFunction& f, std::span<const PerReplica> arguments) const;
   static void check_count(size_t wanted, size_t given);
+  Tensors of_each_shard(const Tensors& values) const;
 
   template <class Result>
   auto run_as(const FlatFunction& f, std::span<const PerReplica> arguments) const {
@@ -247,7 +248,9 @@ struct PipelineOptions {
 
 /// One model on several devices: each has some of its layers, and the batch goes through them in
 /// micro-batches, so that all work at the same time. Layers are on the device whose scope they are
-/// called in; where no scope names one, the model is cut by what its ops cost. With one stage the
+/// called in; where no scope names one, the model is cut by what its ops cost. Where the devices do
+/// not share memory, scopes also say where variables are created, and layers are where their
+/// weights are. With one stage the
 /// micro-batches go one after another through one device, in the memory of one.
 ///
 /// To a step each micro-batch is a replica: `num_replicas_in_sync` counts them, losses are divided
@@ -255,8 +258,7 @@ struct PipelineOptions {
 /// normalisation takes the statistics of each micro-batch.
 class TANDEM_API PipelineStrategy : public Strategy {
  public:
-  /// Throws InvalidArgument for options, and Unimplemented where the stages' devices do not share
-  /// memory.
+  /// Throws InvalidArgument for options.
   explicit PipelineStrategy(const PipelineOptions& options);
 };
 

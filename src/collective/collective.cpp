@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "collective/parts.h"
 #include "graph/trace.h"
 #include "op/apply.h"
 #include "op/registry.h"
 #include "tandem/error.h"
+#include "tandem/ops.h"
 
 namespace tandem::collective {
 
@@ -13,6 +15,8 @@ namespace {
 
 /// The attribute of a sum with SumGradient::same; others have none.
 op::Attrs same_gradient() { return {{"same_gradient", true}}; }
+
+op::TensorTypes infer_each(const op::Signature& s) { return s.inputs; }
 
 op::TensorTypes infer_same(const op::Signature& s) {
   for (const op::TensorType& type : s.inputs) {
@@ -30,9 +34,20 @@ Tensors all_reduce_gradient(const op::Call& call, const Tensors& g) {
   return call.attrs == same_gradient() ? g : all_reduce(g);
 }
 
+Tensors model_sum_gradient(const op::Call&, const Tensors& g) { return all_reduce(g, Axis::model); }
+
 }  // namespace
 
 void register_collectives(op::Registry& registry) {
+  register_parts(registry);
+  // Attribute "model": so many neighbours meet. They share the elements out in a way of their own,
+  // so no input is aligned.
+  registry.add({.name = "sum_over_model",
+                .infer = infer_each,
+                .split = op::split_none,
+                .gradient = model_sum_gradient,
+                .is_collective = true,
+                .writes_peers = true});
   registry.add({.name = "all_reduce",
                 .infer = infer_same,
                 .split = op::split_chunks,
@@ -106,17 +121,29 @@ Tensor replica_id() {
 
 Tensor global_rows() {
   static const op::OpDef& def = op::find_op("global_rows");
-  return op::apply_one(def, {});
+  const Tensor rows = op::apply_one(def, {});
+  const int model = group_size(Axis::model);
+  return model == 1 ? rows : rows * static_cast<double>(model);
 }
 
-int group_size(Axis) {
+int group_size(Axis axis) {
   const graph::Trace* trace = graph::Trace::current();
-  return trace == nullptr ? 1 : trace->replicas();
+  if (trace == nullptr) return 1;
+  return axis == Axis::all ? trace->replicas() : trace->model();
 }
 
 Tensors all_reduce(const Tensors& values, Axis axis, SumGradient gradient) {
   static const op::OpDef& def = op::find_op("all_reduce");
-  if (group_size(axis) == 1) return values;
+  static const op::OpDef& model_sum = op::find_op("sum_over_model");
+  const int size = group_size(axis);
+  if (size == 1) return values;
+  if (axis == Axis::model) {
+    const graph::Trace::PartsScope of_parts;
+    if (gradient == SumGradient::same) {
+      throw Unimplemented("all_reduce along Axis::model with SumGradient::same");
+    }
+    return op::apply(model_sum, values, {{"model", int64_t{size}}});
+  }
   return op::apply(def, values, gradient == SumGradient::same ? same_gradient() : op::Attrs());
 }
 

@@ -6,9 +6,11 @@
 
 namespace tandem::collective {
 
-/// Along which of their axes replicas meet. Those of all processes lie along `data`: each has its
-/// rows of the batch.
-enum class Axis { data };
+/// Which replicas meet.
+enum class Axis {
+  all,    ///< Those of all processes.
+  model,  ///< Those that have the same rows of the batch; see parts.h.
+};
 
 /// What the gradient of a sum over replicas is.
 enum class SumGradient {
@@ -16,19 +18,20 @@ enum class SumGradient {
   same,  ///< All compute the same from it: each one's gradient.
 };
 
-/// The number of replicas that the function being traced is for; 1 elsewhere.
-int group_size(Axis axis = Axis::data);
+/// The number of replicas that meet, in the function that is being traced; 1 elsewhere.
+int group_size(Axis axis = Axis::all);
 
 /// The number of this replica among them: an int32 scalar.
 Tensor replica_id();
 
-/// The rows of the batch over all replicas, in a function that is traced for several: a float64
-/// scalar, known without a meeting.
+/// The rows of the batch, each as often as there are replicas that have it, in a function that is
+/// traced for several: a float64 scalar, known without a meeting.
 Tensor global_rows();
 
-/// The sum over all replicas of each tensor, on each replica. Every element is summed once, in the
-/// order of collective/tree.h, so all replicas see the same bits.
-Tensors all_reduce(const Tensors& values, Axis axis = Axis::data,
+/// The sum over the replicas of each tensor, on each replica. Every element is summed once, in the
+/// order of collective/tree.h, so all replicas see the same bits. Along Axis::model values may
+/// follow the batch.
+Tensors all_reduce(const Tensors& values, Axis axis = Axis::all,
                    SumGradient gradient = SumGradient::sum);
 
 }  // namespace tandem::collective

@@ -97,12 +97,13 @@ Tensor all_reduced(ReduceOp op, const Tensor& value) {
 /// Each replica's value at its own place among zeros, then the sum: whoever has a gradient and
 /// transport for all_reduce has them for this.
 Tensor all_gathered(const Tensor& value, int axis) {
+  const int model = collective::group_size(collective::Axis::model);
   const int count = collective::group_size();
   if (axis < -value.rank() || axis >= value.rank()) {
     throw InvalidArgument(
         fmt::format("all_gather: axis {} of a value of shape {}", axis, value.shape().str()));
   }
-  if (count == 1) return value;
+  if (count == model) return value;
   if (value.shape().is_symbolic()) {
     throw InvalidArgument(fmt::format(
         "all_gather: a value of shape {} has the rows of the replica's batch, whose number differs "
@@ -111,7 +112,7 @@ Tensor all_gathered(const Tensor& value, int axis) {
   }
   const Tensor id = collective::replica_id();
   Tensors places;
-  for (int r = 0; r < count; ++r) {
+  for (int r = 0; r < count; r += model) {
     places.push_back(where(equal(id, Tensor(static_cast<int32_t>(r))), value, zeros_like(value)));
   }
   return concat(collective::all_reduce(places), axis);
@@ -119,7 +120,9 @@ Tensor all_gathered(const Tensor& value, int axis) {
 
 Strategy ReplicaContext::strategy() const { return get_strategy(); }
 
-int ReplicaContext::num_replicas_in_sync() const { return collective::group_size(); }
+int ReplicaContext::num_replicas_in_sync() const {
+  return collective::group_size() / collective::group_size(collective::Axis::model);
+}
 
 Tensor ReplicaContext::replica_id_in_sync_group() const { return collective::replica_id(); }
 

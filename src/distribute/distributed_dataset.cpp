@@ -115,6 +115,7 @@ std::optional<PerReplicas> DistributedDataset::Iterator::next() {
 /// empty.
 DistributedDataset::Iterator::OwnParts DistributedDataset::Iterator::take() {
   const int replicas = strategy_.body().local_replicas();
+  const int model = strategy_.body().span().model;  // Neighbours that have the same rows.
   std::optional<data::Element> first = elements_.next();
   if (first) {
     check_rows(*first);
@@ -122,21 +123,26 @@ DistributedDataset::Iterator::OwnParts DistributedDataset::Iterator::take() {
   }
   OwnParts parts;
   parts.values.assign(last_.size(), {});
-  for (int r = 0; r < replicas; ++r) {
+  for (int r = 0; r < replicas; r += model) {
     Tensors element;
     if (dealing_ == Dealing::process_batch) {
+      const ReplicaSpan own{.count = replicas, .all = replicas, .model = model};
       for (const Tensor& tensor : first ? *first : without_rows(last_)) {
-        element.push_back(PerReplica::split(tensor, {.count = replicas, .all = replicas}).value(r));
+        element.push_back(PerReplica::split(tensor, own).value(r));
       }
     } else {
       const std::optional<data::Element> own = r == 0 || !first ? first : elements_.next();
       element = own ? *own : without_rows(last_);
     }
-    for (size_t i = 0; i < parts.values.size(); ++i) parts.values[i].push_back(element[i]);
+    for (size_t i = 0; i < parts.values.size(); ++i) {
+      parts.values[i].insert(parts.values[i].end(), static_cast<size_t>(model), element[i]);
+    }
   }
   if (!first) return parts;
   parts.said = 1;
-  for (const Tensor& part : parts.values[0]) parts.said += part.shape().extent(0);
+  for (int r = 0; r < replicas; r += model) {
+    parts.said += parts.values[0][static_cast<size_t>(r)].shape().extent(0);
+  }
   return parts;
 }
 

@@ -28,7 +28,8 @@ PerReplica PerReplica::split(const Tensor& batch, const ReplicaSpan& span) {
 PerReplica PerReplica::split_rows(const Tensor& own_rows, const ReplicaSpan& span,
                                   int64_t global_rows) {
   PerReplica result = split(own_rows, span);
-  result.place_ = {graph::shard_of(global_rows, span.first, span.all).row_offset, global_rows};
+  const auto first = graph::shard_of(global_rows, span.shard_of(0), span.shards());
+  result.place_ = {first.row_offset, global_rows};
   return result;
 }
 
@@ -41,7 +42,7 @@ Tensor PerReplica::value(int replica) const {
         fmt::format("PerReplica: replica {} asked for, there are {}", replica, values_->size()));
   }
   if (!is_split()) return whole_;
-  const auto shard = graph::shard_of(place_.global_rows, span_.first + replica, span_.all);
+  const auto shard = graph::shard_of(place_.global_rows, span_.shard_of(replica), span_.shards());
   const int64_t begin = shard.row_offset - place_.begin_row;
   return whole_.rows(begin, begin + shard.rows);
 }

@@ -88,12 +88,6 @@ graph::Replicas pipelined(const PipelineOptions& options) {
         options.devices.empty() ? "; config::set_logical_cpus makes more of the CPU" : ""));
   }
   if (options.stages > 0) devices.resize(static_cast<size_t>(options.stages));
-  for (const DevicePtr& device : devices) {
-    if (&device->space() == &devices[0]->space()) continue;
-    throw Unimplemented(
-        fmt::format("PipelineStrategy: {} and {} do not share memory; stages on logical CPUs do",
-                    devices[0]->name(), device->name()));
-  }
   pipeline.stages = {.devices = devices, .chunks = options.chunks};
   if (options.microbatches < 1) {
     throw InvalidArgument(fmt::format("PipelineStrategy: {} micro-batches; at least 1 is accepted",

@@ -17,6 +17,7 @@
 #include "runtime/shared_team.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
+#include "tandem/mesh.h"
 #include "tandem/ops.h"
 
 namespace tandem::distribute {
@@ -73,6 +74,21 @@ std::string links_between(const std::vector<std::string>& names) {
   return fmt::format("links between the GPUs: {}\n", fmt::join(kinds, ", "));
 }
 
+/// The axes of a mesh, which parts its replicas have, and which weights are cut.
+std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
+  const ReplicaSpan span = body.span();
+  std::string text = fmt::format("mesh: {}\n", layouts.device_mesh().str());
+  for (int r = 0; r < span.count; ++r) {
+    text += fmt::format("  {} has shard {} of {} of the batch, part {} of {} of the weights\n",
+                        body.devices()[static_cast<size_t>(r)]->name(), span.shard_of(r),
+                        span.shards(), r % span.model, span.model);
+  }
+  for (const auto& [key, layout] : layouts.items()) {
+    text += fmt::format("  variables '{}' are cut {}\n", key, layout.str());
+  }
+  return text;
+}
+
 std::string explain_pipeline(const std::string& name, const graph::Replicas& replicas) {
   const graph::PipelineShape shape = replicas.pipeline->shape(replicas.count());
   const graph::PipelineSchedule schedule = graph::make_schedule(shape);
@@ -93,7 +109,7 @@ std::string explain_pipeline(const std::string& name, const graph::Replicas& rep
 
 }  // namespace
 
-int Strategy::num_replicas_in_sync() const { return body_->replicas(); }
+int Strategy::num_replicas_in_sync() const { return body_->span().shards(); }
 
 bool Strategy::is_chief() const {
   return body_->workers() == nullptr || body_->workers()->is_chief();
@@ -119,6 +135,7 @@ std::string Strategy::explain() const {
     text += fmt::format("  replica {} on {}, {} thread{}\n", replicas.first + r,
                         devices::full_name(device), threads, threads == 1 ? "" : "s");
   }
+  if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
   if (const WorkerGroup* workers = body_->workers()) {
     text += fmt::format(
         "this process is {} of {}; replicas of a process are summed first, then one thread "
@@ -224,6 +241,15 @@ Tensors Strategy::local_results(const PerReplica& value) const {
   return values;
 }
 
+/// Of the values of replicas that have the same rows, the first one's.
+Tensors Strategy::of_each_shard(const Tensors& values) const {
+  Tensors chosen;
+  for (size_t r = 0; r < values.size(); r += static_cast<size_t>(body_->span().model)) {
+    chosen.push_back(values[r]);
+  }
+  return chosen;
+}
+
 Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int> axis) const {
   check_cross_replica("reduce");
   if (is_merging()) {
@@ -231,13 +257,16 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
     if (!axis) return all_reduced(op, own);
     check_axis("reduce", own, *axis);
     const ReduceOptions along{.axes = std::vector<int>{*axis}};
-    Tensor sum = all_reduced(ReduceOp::sum, reduce_sum(own, along));
-    if (op == ReduceOp::sum) return sum;
-    return sum / all_reduced(ReduceOp::sum, reduce_sum(ones_like(own), along));
+    const Tensor sum = all_reduced(ReduceOp::sum, reduce_sum(own, along));
+    if (op == ReduceOp::mean) {
+      return sum / all_reduced(ReduceOp::sum, reduce_sum(ones_like(own), along));
+    }
+    const int model = body_->span().model;
+    return model == 1 ? sum : sum * (1.0 / model);
   }
   Tensor sum;
   int64_t count = 0;
-  for (const Tensor& own : local_results(value)) {
+  for (const Tensor& own : axis ? of_each_shard(local_results(value)) : local_results(value)) {
     if (axis) check_axis("reduce", own, *axis);
     const Tensor part = axis ? reduce_sum(own, {.axes = std::vector<int>{*axis}}) : own;
     if (sum.defined() && sum.shape() != part.shape()) {
@@ -261,9 +290,10 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
 
 Tensor Strategy::gather(const PerReplica& value, int axis) const {
   check_cross_replica("gather");
-  const Tensors values = local_results(value);
+  Tensors values = local_results(value);
   check_axis("gather", values[0], axis);
   if (is_merging()) return all_gathered(values[0], axis);
+  values = of_each_shard(values);
   const Tensor own = values.size() == 1 ? values[0] : concat(values, axis);
   const WorkerGroup* workers = body_->workers();
   if (workers == nullptr) return own;

@@ -6,6 +6,7 @@
 
 #include "checkpoint/process_files.h"
 #include "distribute/context.h"
+#include "execution/pipeline/pipeline.h"
 #include "tandem/error.h"
 #include "tensor/shared_stores.h"
 
@@ -21,13 +22,13 @@ std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
   return each;
 }
 
-/// The rows that each of `replicas` has, or kUnequal. Those of other processes are known by the
-/// rows of all: where they could be dealt out evenly, and ours were, all have as many.
-int64_t common_rows(const graph::Shards& shards, int64_t global_rows, int replicas) {
+/// The rows that each replica has, or kUnequal. Those of other processes are known by the rows of
+/// all: where they could be dealt out evenly, into `parts`, and ours were, all have as many.
+int64_t common_rows(const graph::Shards& shards, int64_t global_rows, int parts) {
   const int64_t first = shards[0].rows;
   const bool equal = std::ranges::all_of(
       shards, [&](const graph::BatchShard& each) { return each.rows == first; });
-  return equal && first * replicas == global_rows ? first : graph::Arguments::kUnequal;
+  return equal && first * parts == global_rows ? first : graph::Arguments::kUnequal;
 }
 
 bool fits(const Tensor& value, const op::TensorType& traced) {
@@ -50,9 +51,22 @@ Strategy::Body::Body(std::string name, graph::Replicas replicas)
       workers_(replicas_->group
                    ? std::make_unique<WorkerGroup>(replicas_->group, replicas_->agreement)
                    : nullptr) {
+  if (replicas_->pipeline) note_stage_homes();
   if (!workers_) return;
   note_shared(store_);
   checkpoint::set_processes(replicas_->group);
+}
+
+/// Stages that do not share memory have their own variables: those that are created under the
+/// scopes of their devices.
+void Strategy::Body::note_stage_homes() {
+  std::vector<std::shared_ptr<Store>> homes;
+  for (const devices::DevicePtr& device : replicas_->pipeline->stages.devices) {
+    if (&device->space() == &devices()[0]->space()) continue;
+    homes.push_back(std::make_shared<Store>(std::vector{device}, replicas_->owner,
+                                            std::vector(replicas_->devices.size(), device)));
+  }
+  if (!homes.empty()) note_homes(store_, std::move(homes));
 }
 
 /// The parts of the batch that the replicas of this process have.
@@ -111,7 +125,7 @@ graph::ConcreteFunctionPtr Strategy::Body::find_or_compile(const Strategy& self,
                                                            std::span<const graph::Argument> list,
                                                            const BatchRows& batch) const {
   graph::Arguments given{.tensors = list,
-                         .rows = common_rows(batch.shards, batch.global_rows, replicas())};
+                         .rows = common_rows(batch.shards, batch.global_rows, span().shards())};
   if (std::ranges::any_of(list, &graph::Argument::differs)) {
     given.batch = graph::Arguments::Batch::by_replica;
   }
@@ -167,8 +181,8 @@ int64_t Strategy::Body::own_rows_of(std::span<const PerReplica> arguments, int r
       const Tensor& value = (*argument.values())[static_cast<size_t>(replica)];
       if (value.rank() > 0) own = value.shape().extent(0);
     } else if (argument.is_split()) {
-      const int number = span().first + replica;
-      own = graph::shard_of(argument.place().global_rows, number, replicas()).rows;
+      own = graph::shard_of(argument.place().global_rows, span().shard_of(replica), span().shards())
+                .rows;
     }
     if (own < 0) continue;
     if (rows >= 0 && rows != own) {
@@ -197,6 +211,15 @@ BatchPlace Strategy::Body::place_of(std::span<const PerReplica> arguments, int64
   return place;
 }
 
+/// Throws InvalidArgument where a replica's rows are not those of its neighbour along the model.
+void Strategy::Body::check_same_rows(int replica, int64_t rows, int64_t neighbours) const {
+  if (rows == neighbours) return;
+  throw InvalidArgument(fmt::format(
+      "run: replica {} ({}) has {} rows, its neighbour {}; they have the same ones, each with its "
+      "parts of the weights",
+      replica, devices()[static_cast<size_t>(replica)]->name(), rows, neighbours));
+}
+
 /// The part of the batch that each replica has; where no argument differs between replicas, each
 /// has a batch of its own.
 Strategy::Body::BatchRows Strategy::Body::rows_of(std::span<const PerReplica> arguments) const {
@@ -208,22 +231,29 @@ Strategy::Body::BatchRows Strategy::Body::rows_of(std::span<const PerReplica> ar
         arguments, [](const PerReplica& each) { return each.whole().rank() > 0; });
     const int64_t rows = first == arguments.end() ? 1 : first->whole().shape().extent(0);
     for (int r = 0; r < local_replicas(); ++r) {
-      batch.shards.push_back({rows, (span().first + r) * rows});
+      batch.shards.push_back({rows, span().shard_of(r) * rows});
     }
-    batch.global_rows = rows * replicas();
+    batch.global_rows = rows * span().shards();
     return batch;
   }
   int64_t own_rows = 0;
   graph::Shards shards;
   for (int r = 0; r < local_replicas(); ++r) {
-    shards.push_back({std::max<int64_t>(own_rows_of(arguments, r), 0), own_rows});
-    own_rows += shards[static_cast<size_t>(r)].rows;
+    const int64_t rows = std::max<int64_t>(own_rows_of(arguments, r), 0);
+    if (r % span().model > 0) {
+      const graph::BatchShard neighbour = shards[static_cast<size_t>(r) - 1];
+      check_same_rows(r, rows, neighbour.rows);
+      shards.push_back(neighbour);
+      continue;
+    }
+    shards.push_back({rows, own_rows});
+    own_rows += rows;
   }
   const BatchPlace place = place_of(arguments, own_rows);
   // A batch that every process has whole begins with other processes' rows.
   const bool is_dealt = std::ranges::any_of(arguments, &PerReplica::is_split);
   const int64_t begin =
-      is_dealt ? graph::shard_of(place.global_rows, span().first, replicas()).row_offset
+      is_dealt ? graph::shard_of(place.global_rows, span().shard_of(0), span().shards()).row_offset
                : place.begin_row;
   for (const graph::BatchShard& shard : shards) {
     batch.shards.push_back({shard.rows, begin + shard.row_offset});

@@ -14,6 +14,7 @@
 
 namespace tandem::distribute {
 
+class LayoutMap;
 class ServerTraining;
 
 class Strategy::Body {
@@ -28,14 +29,19 @@ class Strategy::Body {
   int replicas() const { return replicas_ ? replicas_->count() : 1; }
   int local_replicas() const { return replicas_ ? replicas_->local() : 1; }
   ReplicaSpan span() const {
-    return {
-        .first = replicas_ ? replicas_->first : 0, .count = local_replicas(), .all = replicas()};
+    return {.first = replicas_ ? replicas_->first : 0,
+            .count = local_replicas(),
+            .all = replicas(),
+            .model = replicas_ ? replicas_->model : 1};
   }
   /// The processes that its replicas run with; null: this one alone.
   WorkerGroup* workers() const { return workers_.get(); }
   /// The parameter servers that its variables lie on; null: none.
   ServerTraining* servers() const { return servers_.get(); }
   void set_servers(std::shared_ptr<ServerTraining> servers) { servers_ = std::move(servers); }
+  /// How weights are cut over the replicas that have the same rows; null: not at all.
+  const LayoutMap* layouts() const { return layouts_.get(); }
+  void set_layouts(std::shared_ptr<const LayoutMap> layouts) { layouts_ = std::move(layouts); }
   bool is_default() const { return replicas_ == nullptr; }
   bool shares_memory() const;
 
@@ -59,10 +65,12 @@ class Strategy::Body {
   std::shared_ptr<Tensors> recycled_list() const;
 
  private:
+  void note_stage_homes();
   graph::ArgumentList listed(std::span<const PerReplica> arguments) const;
   struct BatchRows;
   BatchRows rows_of(std::span<const PerReplica> arguments) const;
   int64_t own_rows_of(std::span<const PerReplica> arguments, int replica) const;
+  void check_same_rows(int replica, int64_t rows, int64_t neighbours) const;
   BatchPlace place_of(std::span<const PerReplica> arguments, int64_t own_rows) const;
   graph::ConcreteFunctionPtr find_or_compile(const Strategy& self, const FlatFunction& f,
                                              std::span<const graph::Argument> list,
@@ -75,6 +83,7 @@ class Strategy::Body {
   std::shared_ptr<Store> store_;
   std::unique_ptr<WorkerGroup> workers_;
   std::shared_ptr<ServerTraining> servers_;
+  std::shared_ptr<const LayoutMap> layouts_;
   mutable std::mutex lists_mutex_;
   mutable std::vector<std::shared_ptr<Tensors>> lists_;
 };

@@ -64,6 +64,29 @@ std::string exchanges_text(const Program& program) {
                      program.exchanges() == 1 ? "" : "s", scaled(static_cast<double>(bytes), "B"));
 }
 
+/// What the replicas of a mesh tell each other along its axes in a run of so many rows, for people;
+/// empty where there is no mesh.
+std::string mesh_text(const Program& program, int64_t rows) {
+  struct Sums {
+    int count = 0;
+    size_t bytes = 0;
+  };
+  Sums along_model, of_all;
+  for (const Node& node : program.graph().nodes) {
+    const std::string& name = node.op().name;
+    if (name != "sum_over_model" && name != "all_reduce" && name != "reduce_scatter") continue;
+    Sums& sums = name == "sum_over_model" ? along_model : of_all;
+    ++sums.count;
+    for (const op::TensorType& type : node.signature.inputs) sums.bytes += type.bytes(rows);
+  }
+  if (along_model.count == 0) return {};
+  const auto text = [](const char* who, const Sums& sums) {
+    return fmt::format("{}: {} sums a run, {}\n", who, sums.count,
+                       scaled(static_cast<double>(sums.bytes), "B"));
+  };
+  return text("replicas with the same rows", along_model) + text("all replicas", of_all);
+}
+
 /// Points an argument to where it is, or to a copy of it in the replica's memory space.
 void bind_argument(BoundReplica& replica, size_t index, const Argument& argument,
                    const BatchShard& shard) {
@@ -447,7 +470,7 @@ std::string Execution::explain() {
   for (const BoundReplica& replica : replicas_) text += captures_text(replica);
   const BoundReplica& first = replicas_[0];
   const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
-  return text + graph::explain(*program_, *plan);
+  return text + mesh_text(*program_, plan->rows) + graph::explain(*program_, *plan);
 }
 
 MemoryPlan Execution::memory_plan(int64_t rows) {

@@ -29,6 +29,9 @@ struct Replicas {
   int first = 0;             ///< The number of this process's first replica among all,
   int in_all_processes = 0;  ///< and how many there are, where some are elsewhere.
 
+  /// So many neighbours have the same rows of the batch, each with its parts of some weights.
+  int model = 1;
+
   /// What their programs' last sums carry along; may be null.
   std::shared_ptr<Agreement> agreement{};
   size_t bucket_bytes = size_t{1} << 20;  ///< See Runners.

@@ -100,6 +100,11 @@ std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& repli
   function.arguments = graph.arguments.size();
   MicrobatchCut cut =
       cut_microbatches(std::move(graph), replicas.count(), pipeline.stages, replicas.owner);
+  if (cut.first) {
+    std::vector<Segment> first;
+    first.push_back(std::move(*cut.first));
+    function.first = compile_segments(std::move(first), Executions::Calls::in_turn);
+  }
   function.each = compile_segments(std::move(cut.each), Executions::Calls::in_turn);
   function.once = compile_segments(std::move(cut.once.segments), Executions::Calls::in_turn);
   function.once_arguments = std::move(cut.once_arguments);
@@ -321,7 +326,7 @@ void FunctionBody::warn_of_retraces(const ConcreteFunction& latest) {
 }
 
 Graph FunctionBody::trace_graph(const Arguments& arguments, ConcreteFunction& concrete,
-                                int replicas) {
+                                const Replicas* replicas) {
   ++trace_count_;
   std::optional<CreationBan> ban;
   if (has_traced_) {
@@ -336,8 +341,9 @@ Graph FunctionBody::trace_graph(const Arguments& arguments, ConcreteFunction& co
     return traced.results;
   };
   const bool agree = arguments.rows != Arguments::kUnequal;
-  Graph graph = Trace::of(f, concrete.arguments, replicas,
-                          agree ? std::optional(arguments.rows) : std::nullopt);
+  Graph graph = Trace::of(f, concrete.arguments, replicas ? replicas->count() : 1,
+                          agree ? std::optional(arguments.rows) : std::nullopt,
+                          replicas ? replicas->model : 1);
   concrete.rows = graph.rows;
   has_traced_ = true;
   return graph;
@@ -345,7 +351,7 @@ Graph FunctionBody::trace_graph(const Arguments& arguments, ConcreteFunction& co
 
 ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
                                           const FunctionTarget& target) {
-  const int replicas = target.replicas ? target.replicas->count() : 1;
+  const Replicas* replicas = target.replicas.get();
   auto result = std::make_shared<ConcreteFunction>();
   result->target = target;
   result->arguments = symbolic_types(arguments);
@@ -356,7 +362,7 @@ ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
   } catch (const InvalidArgument&) {
     // What does not work for any number of rows may still work for this one. Replicas differ in
     // theirs.
-    if (replicas > 1) throw;
+    if (replicas != nullptr && replicas->count() > 1) throw;
     result->arguments = types_of(arguments);
     graph = trace_graph(arguments, *result, replicas);
   }

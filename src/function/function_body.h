@@ -119,7 +119,8 @@ class FunctionBody {
   std::unique_lock<core::TimedMutex> lock() const;
   std::vector<ConcreteFunctionPtr> concrete_functions() const;
   ConcreteFunctionPtr compile(const Arguments& arguments, const FunctionTarget& target);
-  Graph trace_graph(const Arguments& arguments, ConcreteFunction& concrete, int replicas);
+  Graph trace_graph(const Arguments& arguments, ConcreteFunction& concrete,
+                    const Replicas* replicas);
   void warn_of_retraces(const ConcreteFunction& latest);
 
   const StructuredFn f_;

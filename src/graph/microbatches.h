@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "graph/passes/passes.h"
@@ -23,6 +24,9 @@ struct PipelineStages {
 
 /// A graph cut by chunks and by what is done once.
 struct MicrobatchCut {
+  /// What runs for each micro-batch before any of them goes through the model, if anything does:
+  /// sums that the batch alone decides. Its inputs are arguments, and it has no results.
+  std::optional<Segment> first;
   /// What runs for each micro-batch: the forward passes of all n chunks but the last, the forward
   /// and backward pass of the last, the backward passes of the others in reverse: 2n - 1 segments,
   /// each of which needs earlier ones alone. The tensors of a micro-batch are the arguments, then
@@ -39,6 +43,12 @@ struct MicrobatchCut {
   };
   std::vector<Result> results;
 };
+
+/// Takes the sums that the batch alone decides out of a graph: it reads them then from variables
+/// of `owner` on `device`, to which the segment adds for each micro-batch. Nothing where there are
+/// none.
+std::optional<Segment> take_early_sums(Graph& graph, const devices::DevicePtr& device,
+                                       uint64_t owner);
 
 /// Cuts the graph of a step, traced for so many replicas as there are micro-batches. Sums of what
 /// the micro-batches have become variables of `owner` beside the stages that add to them. Where no

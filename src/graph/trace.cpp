@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <utility>
 
 #include "graph/function_placement.h"
 #include "op/registry.h"
+#include "op/row_sharing.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -14,11 +16,15 @@ namespace tandem::graph {
 namespace {
 
 thread_local Trace* current_trace = nullptr;
+thread_local int parts_scopes = 0;
 
 class CurrentTrace {
  public:
   CurrentTrace(Trace& trace, core::BatchRows* rows)
-      : interpreter_(trace), rows_(rows), former_(std::exchange(current_trace, &trace)) {}
+      : interpreter_(trace),
+        rows_(rows),
+        sharing_(trace.model()),
+        former_(std::exchange(current_trace, &trace)) {}
   ~CurrentTrace() { current_trace = former_; }
   CurrentTrace(const CurrentTrace&) = delete;
   CurrentTrace& operator=(const CurrentTrace&) = delete;
@@ -26,6 +32,7 @@ class CurrentTrace {
  private:
   op::InterpreterScope interpreter_;
   core::BatchRows::Scope rows_;
+  op::RowSharingScope sharing_;
   Trace* former_;
 };
 
@@ -36,11 +43,16 @@ uint64_t new_id() {
 
 }  // namespace
 
-Trace::Trace(int replicas, std::optional<int64_t> rows)
-    : id_(new_id()), replicas_(replicas), rows_(rows) {}
+Trace::Trace(int replicas, std::optional<int64_t> rows, int model)
+    : id_(new_id()), replicas_(replicas), model_(model), rows_(rows) {}
 
 Trace::Trace(Trace& parent, const char* op, RegionKind kind)
-    : id_(new_id()), replicas_(parent.replicas_), parent_(&parent), op_(op), kind_(kind) {}
+    : id_(new_id()),
+      replicas_(parent.replicas_),
+      model_(parent.model_),
+      parent_(&parent),
+      op_(op),
+      kind_(kind) {}
 
 Trace* Trace::current() { return current_trace; }
 
@@ -48,18 +60,24 @@ Trace::Suspension::Suspension() : suspended_(std::exchange(current_trace, nullpt
 Trace::Suspension::~Suspension() { current_trace = suspended_; }
 
 Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replicas,
-                std::optional<int64_t> rows) {
+                std::optional<int64_t> rows, int model) {
   if (current_trace != nullptr) {
     throw FailedPrecondition(
         "a function is being traced, and inside it another cannot be traced on its own, as "
         "trace() and strategy.run would; call it, which makes it part of the trace");
   }
-  Trace trace(replicas, rows);
+  Trace trace(replicas, rows, model);
   Tensors inputs;
   for (const op::TensorType& type : arguments) inputs.push_back(trace.new_argument(type));
   const CurrentTrace scope(trace, &trace);
   for (const Tensor& result : f(inputs)) {
     if (!result.defined()) throw InvalidArgument("function: a result is an empty Tensor");
+    if (trace.cut_axis(result) >= 0) {
+      throw InvalidArgument(fmt::format(
+          "function: a result is a part of a value, cut along axis {}; join its parts with "
+          "keras::distribution::gather",
+          trace.cut_axis(result)));
+    }
     trace.graph_.results.push_back(trace.value_of(op::with_all_rows(result)));
   }
   return std::move(trace.graph_);
@@ -117,6 +135,12 @@ bool Trace::is_around(uint64_t trace) const {
 Tensor Trace::capture(const Tensor& outside) {
   for (const auto& [known, inside] : captures_) {
     if (known.body() == outside.body()) return inside;
+  }
+  if (parent_->cut_axis(outside) >= 0) {
+    throw InvalidArgument(
+        fmt::format("{}: it uses a part of a value, cut along axis {}; join its parts before, with "
+                    "keras::distribution::gather",
+                    op_, parent_->cut_axis(outside)));
   }
   captures_.emplace_back(outside, new_argument(type_of(outside)));
   return captures_.back().second;
@@ -229,9 +253,47 @@ void Trace::check_allowed(const op::Signature& signature) const {
   }
 }
 
+Trace::PartsScope::PartsScope() { ++parts_scopes; }
+Trace::PartsScope::~PartsScope() { --parts_scopes; }
+
+int Trace::cut_axis(const Tensor& tensor) const {
+  if (cut_axes_.empty() || tensor.body()->trace != id_) return -1;
+  const auto found = cut_axes_.find(ValueId{tensor.body()->value});
+  return found == cut_axes_.end() ? -1 : found->second;
+}
+
+void Trace::set_cut_axis(const Tensor& tensor, int axis) { cut_axes_[value_of(tensor)] = axis; }
+
+/// The axis along which the results of a call are cut since inputs are; -1: they are whole.
+/// Gradients are written for the calls that they belong to, which knew what they read.
+int Trace::cut_of_results(const op::Signature& signature, const Tensors& inputs) const {
+  const bool knows = parts_scopes > 0 || op::NearScope::current() != nullptr;
+  if (cut_axes_.empty() || knows) return -1;
+  int from_end = 0;  // Inputs broadcast, so axes are counted from the last.
+  for (const Tensor& input : inputs) {
+    if (const int axis = cut_axis(input); axis >= 0) from_end = input.rank() - axis;
+  }
+  if (from_end == 0) return -1;
+  const auto is_alike = [&](const Tensor& input) {
+    if (const int axis = cut_axis(input); axis >= 0) return input.rank() - axis == from_end;
+    return input.rank() < from_end || input.shape().extent(input.rank() - from_end) == 1;
+  };
+  const std::string& name = signature.op->name;
+  const bool by_element =
+      signature.op->pointwise || name == "cast" || name == "identity";
+  if (by_element && std::ranges::all_of(inputs, is_alike)) {
+    return signature.outputs[0].shape.rank() - from_end;
+  }
+  throw InvalidArgument(fmt::format(
+      "{}: it is given a part of a value, as a layer leaves it whose kernel is cut over several "
+      "devices; join the parts before, with keras::distribution::gather",
+      signature.str()));
+}
+
 Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
                          const op::RangeOperands& ranges) {
   check_allowed(signature);
+  const int cut = cut_of_results(signature, inputs);
   // A variable read twice with no assign between is one value.
   const bool is_read = signature.op->name == "read_variable";
   if (is_read) {
@@ -244,6 +306,7 @@ Tensors Trace::interpret(const op::Signature& signature, const Tensors& inputs,
   }
   Tensors outputs = add({.signature = signature}, inputs, ranges);
   if (is_read) current_reads_[value_of(ranges[0])] = outputs[0];
+  if (cut >= 0) set_cut_axis(outputs[0], cut);
   return outputs;
 }
 

@@ -19,10 +19,11 @@ class Trace final : public op::Interpreter, private core::BatchRows {
  public:
   /// Calls `f` with symbolic arguments of these types and returns what it did. `replicas` is how
   /// many will run the graph together, `rows` how many rows each of them has at present, if they
-  /// agree: when `f` reads that number, the graph holds for it alone. Traces do not nest: a
-  /// function called while tracing becomes part of the trace.
+  /// agree: when `f` reads that number, the graph holds for it alone. `model` neighbours among them
+  /// have the same rows, and each may have a part of a value. Traces do not nest: a function called
+  /// while tracing becomes part of the trace.
   static Graph of(const TensorFn& f, const op::TensorTypes& arguments, int replicas = 1,
-                  std::optional<int64_t> rows = {});
+                  std::optional<int64_t> rows = {}, int model = 1);
 
   /// The trace of this thread, or null.
   static Trace* current();
@@ -40,6 +41,22 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   };
 
   int replicas() const { return replicas_; }
+  /// The number of neighbours that have the same rows.
+  int model() const { return model_; }
+
+  /// The axis of a value of which each of those neighbours has a part; -1: all have the whole.
+  /// Calls that work element by element keep it, and others throw InvalidArgument for such a value.
+  int cut_axis(const Tensor& tensor) const;
+  void set_cut_axis(const Tensor& tensor, int axis);
+
+  /// While it lives, calls of this thread may read parts of values, and what they make is whole.
+  class PartsScope {
+   public:
+    PartsScope();
+    ~PartsScope();
+    PartsScope(const PartsScope&) = delete;
+    PartsScope& operator=(const PartsScope&) = delete;
+  };
 
   /// What a region is traced for.
   enum class RegionKind {
@@ -85,7 +102,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   bool is_replica() const override { return replicas_ > 1; }
 
  private:
-  explicit Trace(int replicas, std::optional<int64_t> rows = {});
+  Trace(int replicas, std::optional<int64_t> rows, int model);
   Trace(Trace& parent, const char* op, RegionKind kind);
 
   int64_t fix() override;
@@ -94,6 +111,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   bool is_around(uint64_t trace) const;
   Tensor capture(const Tensor& outside);
   void check_allowed(const op::Signature& signature) const;
+  int cut_of_results(const op::Signature& signature, const Tensors& inputs) const;
   int next_random_call(const Node& node);
   ValueId aggregate(const Node& assign, const op::RangeOperand& variable);
   ValueId value_of(const Tensor& tensor);
@@ -101,6 +119,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
 
   const uint64_t id_;
   const int replicas_;
+  const int model_;
   const std::optional<int64_t> rows_;  // The rows of each replica, where they are known.
   Trace* const parent_ = nullptr;
   const char* const op_ = nullptr;  // The name of the control flow that this is a region of.
@@ -116,6 +135,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   // Pairs of a tensor outside and its argument inside.
   std::vector<std::pair<Tensor, Tensor>> captures_;
   std::optional<int> repeated_;
+  std::map<ValueId, int> cut_axes_;
 };
 
 }  // namespace tandem::graph

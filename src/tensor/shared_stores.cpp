@@ -1,5 +1,6 @@
 #include "tensor/shared_stores.h"
 
+#include <fmt/format.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -7,6 +8,9 @@
 #include <cstdint>
 #include <mutex>
 #include <vector>
+
+#include "device/scope.h"
+#include "tandem/error.h"
 
 namespace tandem {
 namespace {
@@ -16,6 +20,17 @@ std::mutex mutex;
 std::vector<std::weak_ptr<Store>>& stores() {
   static auto* stores = new std::vector<std::weak_ptr<Store>>;
   return *stores;
+}
+
+/// The stores that are one store's homes on other devices.
+struct Homes {
+  std::weak_ptr<Store> store;
+  std::vector<std::shared_ptr<Store>> others;
+};
+
+std::vector<Homes>& homes() {
+  static auto* homes = new std::vector<Homes>;
+  return *homes;
 }
 
 /// A variable of which this process keeps the elements from `begin` to `end`.
@@ -79,6 +94,30 @@ void release_parts_of_others() {
   for (const KeptPart& part : all) {
     if (const auto block = part.block.lock()) release_others(*block, part);
   }
+}
+
+void note_homes(const std::shared_ptr<Store>& store, std::vector<std::shared_ptr<Store>> others) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(homes(), [](const Homes& known) { return known.store.expired(); });
+  homes().push_back({store, std::move(others)});
+}
+
+std::shared_ptr<Store> home_of(const std::shared_ptr<Store>& store, const std::string& variable) {
+  const std::lock_guard lock(mutex);
+  const auto known =
+      std::ranges::find_if(homes(), [&](const Homes& each) { return each.store.lock() == store; });
+  if (known == homes().end()) return store;
+  const devices::DevicePtr* asked = devices::scope_device();
+  const auto is_there = [&](const std::shared_ptr<Store>& home) {
+    return std::ranges::find(home->devices(), *asked) != home->devices().end();
+  };
+  if (asked == nullptr || is_there(store)) return store;
+  const auto home = std::ranges::find_if(known->others, is_there);
+  if (home != known->others.end()) return *home;
+  throw InvalidArgument(
+      fmt::format("variable '{}': created under a scope of {}, which is none of the strategy's "
+                  "devices",
+                  variable, (*asked)->name()));
 }
 
 void note_shared(const std::shared_ptr<Store>& store) {

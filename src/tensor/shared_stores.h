@@ -1,5 +1,6 @@
-/// Stores whose variables replicas in several processes have. A variable of theirs may have a value
-/// for each replica though this process has one replica alone.
+/// What is known of some stores beside their memory: whose variables replicas in several processes
+/// have, so that a variable may have a value for each replica though this process has one replica
+/// alone; and which have homes on several devices.
 #pragma once
 
 #include <memory>
@@ -12,6 +13,14 @@ namespace tandem {
 void note_shared(const std::shared_ptr<Store>& store);
 
 bool is_shared(const std::shared_ptr<Store>& store);
+
+/// Under the scope of a device, variables of `store` are created in the store of `homes` that is on
+/// that device; for as long as `store` lives.
+void note_homes(const std::shared_ptr<Store>& store, std::vector<std::shared_ptr<Store>> homes);
+
+/// The store in which a variable of `store` is created: itself, or the home that this thread's
+/// device scope asks for. Throws InvalidArgument where it has homes and none is on that device.
+std::shared_ptr<Store> home_of(const std::shared_ptr<Store>& store, const std::string& variable);
 
 /// Of the variable that is `range`, an optimizer's slot, this process keeps the elements that it
 /// updates, from `begin` to `end`; other processes keep the rest.

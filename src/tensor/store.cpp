@@ -9,6 +9,7 @@
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/row_slices.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem {
 namespace {
@@ -264,7 +265,7 @@ void check_creation(const std::string& variable) {
 }
 
 std::shared_ptr<Store> creation_store(const std::string& name, DType dtype, const Shape& shape) {
-  return scope_store ? scope_store : store_of(variable_device(name, dtype, shape));
+  return scope_store ? home_of(scope_store, name) : store_of(variable_device(name, dtype, shape));
 }
 
 Variable slot_variable(const Variable& variable, const std::string& name) {

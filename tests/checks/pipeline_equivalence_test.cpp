@@ -40,13 +40,18 @@ TEST_F(PipelineEquivalenceTest, Transformer) { expect_same(models::transformer()
 TEST_F(PipelineEquivalenceTest, Embedding) { expect_same(models::embedding(), pipelines()); }
 TEST_F(PipelineEquivalenceTest, Convnet) { expect_same(models::plain_convnet(), pipelines()); }
 
-/// Their divisors are sums over the batch, which each micro-batch would have to wait for.
-TEST_F(PipelineEquivalenceTest, MaskedLossesAndSynchronizedStatisticsAreRefused) {
-  for (const TrainingCase& training : {models::masked_outputs(), models::convnet()}) {
-    EXPECT_TRUE(harness::throws<Unimplemented>(
-        [&] { check_equivalence(training, {PipelineStrategy({.stages = 1, .microbatches = 3})}); },
-        {"micro-batch"}));
-  }
+/// What a loss is divided by is known before the first micro-batch goes through the model.
+TEST_F(PipelineEquivalenceTest, MaskedOutputs) {
+  expect_same(models::masked_outputs(), pipelines());
+}
+
+/// Each micro-batch would have to wait for all others.
+TEST_F(PipelineEquivalenceTest, SynchronizedStatisticsAreRefused) {
+  EXPECT_TRUE(harness::throws<Unimplemented>(
+      [&] {
+        check_equivalence(models::convnet(), {PipelineStrategy({.stages = 1, .microbatches = 3})});
+      },
+      {"micro-batch"}));
 }
 
 TEST_F(PipelineEquivalenceTest, BatchesThatDivideAndThatDoNot) {

@@ -99,12 +99,27 @@ TEST_F(PipelineStrategyTest, WhatGoesWrongInAStageNamesItAndTheNextStepIsAsBefor
 
 TEST_F(PipelineStrategyTest, WhatAMicroBatchWouldHaveToWaitForIsRefused) {
   const PipelineStrategy strategy({.stages = 1, .microbatches = 2});
-  const auto f = function([](const Tensor& x) {
-    const Tensor mean = get_replica_context()->all_reduce(ReduceOp::mean, reduce_mean(x));
-    return x - mean;
+  const auto scope = strategy.scope();
+  const Variable w(Tensor(1.f));
+  const auto f = function([&](const Tensor& x) {
+    const Tensor y = x * w.value();
+    return y - get_replica_context()->all_reduce(ReduceOp::mean, reduce_mean(y));
   });
   EXPECT_TRUE(throws<Unimplemented>([&] { strategy.run(f, strategy.split(ones({4}))); },
                                     {"sub", "micro-batches", "sum or average"}));
+}
+
+TEST_F(PipelineStrategyTest, SumsThatTheBatchAloneDecidesAreTakenFirst) {
+  const PipelineStrategy strategy({.stages = 2, .microbatches = 2});
+  const auto f = function([](const Tensor& x) {
+    return x - get_replica_context()->all_reduce(ReduceOp::sum, reduce_sum(x));
+  });
+  const Tensor x = Tensor::from({1., 2., 3., 4.}, {4});
+  for (int run = 0; run < 2; ++run) {
+    EXPECT_EQ(strategy.gather(strategy.run(f, strategy.split(x)), 0).to_vector<double>(),
+              (std::vector<double>{-9, -8, -7, -6}));
+  }
+  EXPECT_NE(f.explain().find("before all others"), std::string::npos) << f.explain();
 }
 
 TEST_F(PipelineStrategyTest, OptionsThatMakeNoPipeline) {

@@ -81,6 +81,10 @@ struct EmbeddingOptions {
 class TANDEM_API Embedding : public Layer {
  public:
   Embedding(int64_t input_dim, int64_t output_dim, const EmbeddingOptions& options = {});
+
+  /// A layer with the same weight: x embeddings^T, a score for each row of the table, [..,
+  /// output_dim] becomes [.., input_dim]. With it a model's first and last layer are tied.
+  Layer reverse(const NameOptions& options = {}) const;
 };
 
 /// scale x + offset. Whole numbers become float32.

@@ -51,10 +51,16 @@ T* peer_out(const Launch& launch, int replica, int output) {
   return static_cast<T*>(launch.peers[replica][launch.operands[launch.inputs + output]]);
 }
 
+/// The replicas that meet: `count` of them from number `first` on.
+struct Peers {
+  int first;
+  int count;
+};
+
 /// Sums a block at a time in local arrays: the results may lie where the inputs lay.
 template <class T>
-void sum_piece(const Launch& launch, int replicas, SumTarget target, int operand, int64_t begin,
-               int64_t end) {
+void sum_piece(const Launch& launch, const Peers& peers, SumTarget target, int operand,
+               int64_t begin, int64_t end) {
   constexpr int64_t kBlock = 256;
   constexpr int kMostReplicas = 1 << 16;
   T sums[tree_depth(kMostReplicas)][kBlock];
@@ -65,13 +71,15 @@ void sum_piece(const Launch& launch, int replicas, SumTarget target, int operand
       for (int64_t k = 0; k < n; ++k) sums[depth][k] = a[k] + b[k];
       return sums[depth];
     };
-    const T* sum = tree_sum(0, replicas, input, add);
+    const T* sum = tree_sum(peers.first, peers.count, input, add);
     if (target == SumTarget::own) {
       std::copy_n(sum, n, launch.out<T>(operand) + i);
     } else if (target == SumTarget::first) {
       std::copy_n(sum, n, peer_out<T>(launch, 0, operand) + i);
     } else {
-      for (int r = 0; r < replicas; ++r) std::copy_n(sum, n, peer_out<T>(launch, r, operand) + i);
+      for (int r = 0; r < peers.count; ++r) {
+        std::copy_n(sum, n, peer_out<T>(launch, peers.first + r, operand) + i);
+      }
     }
   }
 }
@@ -80,7 +88,25 @@ template <class T>
 op::ExecutablePtr prepare_sum(const Signature& signature, SumTarget target) {
   return op::executable([ends = ends_of(signature), target](const Launch& launch) {
     for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
-      sum_piece<T>(launch, launch.step->replicas, target, operand, begin, end);
+      sum_piece<T>(launch, {0, launch.step->replicas}, target, operand, begin, end);
+    });
+  });
+}
+
+/// The sums over neighbours that have the same rows. All threads of all replicas are told which
+/// part they have of the whole; those of the neighbours, who have as many threads each, share out
+/// their own elements.
+template <class T>
+op::ExecutablePtr prepare_model_sum(const Signature& signature) {
+  const auto model = static_cast<int>(signature.attrs.get<int64_t>("model"));
+  return op::executable([ends = ends_of(signature), model](const Launch& launch) {
+    const int threads = launch.parts / launch.step->replicas;
+    const Peers peers{launch.step->replica / model * model, model};
+    Launch own = launch;
+    own.part = launch.part - peers.first * threads;
+    own.parts = model * threads;
+    for_each_piece(ends, own, [&](int operand, int64_t begin, int64_t end) {
+      sum_piece<T>(own, peers, SumTarget::all, operand, begin, end);
     });
   });
 }
@@ -91,7 +117,7 @@ op::ExecutablePtr prepare_reduce_local(const Signature& signature) {
   const auto replicas = static_cast<int>(signature.attrs.get<int64_t>("replicas"));
   return op::executable([ends = ends_of(signature), replicas](const Launch& launch) {
     for_each_piece(ends, launch, [&](int operand, int64_t begin, int64_t end) {
-      sum_piece<T>(launch, replicas, SumTarget::first, operand, begin, end);
+      sum_piece<T>(launch, {0, replicas}, SumTarget::first, operand, begin, end);
     });
   });
 }
@@ -169,6 +195,8 @@ void register_for(op::BackendKernels& kernels) {
   const std::vector<DType> dtype{dtype_of<T>};
   kernels.add("all_reduce", dtype,
               [](const Signature& s, int) { return prepare_sum<T>(s, SumTarget::all); });
+  kernels.add("sum_over_model", dtype,
+              [](const Signature& s, int) { return prepare_model_sum<T>(s); });
   kernels.add("reduce_scatter", dtype,
               [](const Signature& s, int) { return prepare_sum<T>(s, SumTarget::own); });
   kernels.add("broadcast", dtype, [](const Signature& s, int) { return prepare_broadcast<T>(s); });
@@ -180,7 +208,10 @@ void register_for(op::BackendKernels& kernels) {
 
 }  // namespace
 
+void register_part_kernels(op::BackendKernels& kernels);
+
 void register_kernels(op::BackendKernels& kernels) {
+  register_part_kernels(kernels);
   kernels.add("replica_id", {DType::int32}, [](const Signature&, int) {
     return op::executable([](const Launch& launch) {
       if (launch.part == 0) *launch.out<int32_t>(0) = launch.step->replica;

@@ -82,6 +82,9 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
   step.tensors.assign(microbatches, Tensors(uses_.size()));
   step.uses.assign(microbatches, uses_);
   step.is_done.assign(microbatches, std::vector<bool>(function_.each.size(), false));
+  for (const CompiledSegment& first : function_.first) {
+    for (int m = 0; m < shape_.microbatches; ++m) run_compiled(step, first, m);
+  }
   std::vector<std::thread> others;
   for (int stage = 1; stage < shape_.stages; ++stage) {
     others.emplace_back([&, stage] { run_stage(step, stage); });
@@ -150,7 +153,12 @@ void PipelineRun::wait_for_inputs(Step& step, size_t segment, int microbatch) co
 }
 
 void PipelineRun::run_segment(Step& step, size_t segment, int microbatch) const {
-  const CompiledSegment& compiled = function_.each[segment];
+  const Results results = run_compiled(step, function_.each[segment], microbatch);
+  note_done(step, segment, microbatch, results);
+}
+
+Results PipelineRun::run_compiled(const Step& step, const CompiledSegment& compiled,
+                                  int microbatch) const {
   const auto m = static_cast<size_t>(microbatch);
   ArgumentList inputs;
   for (int input : compiled.inputs) {
@@ -165,14 +173,12 @@ void PipelineRun::run_segment(Step& step, size_t segment, int microbatch) const 
     }
   }
   const BatchShard& shard = step.arguments.shards[m];
-  const Results results =
-      compiled.executions->run(step.function, {.tensors = inputs,
-                                               .shards = {&shard, 1},
-                                               .global_rows = step.arguments.global_rows,
-                                               .random = &step.random,
-                                               .microbatch = microbatch,
-                                               .microbatches = shape_.microbatches});
-  note_done(step, segment, microbatch, results);
+  return compiled.executions->run(step.function, {.tensors = inputs,
+                                                  .shards = {&shard, 1},
+                                                  .global_rows = step.arguments.global_rows,
+                                                  .random = &step.random,
+                                                  .microbatch = microbatch,
+                                                  .microbatches = shape_.microbatches});
 }
 
 /// Hands the results on, and lets go of what nobody needs any more.
@@ -225,6 +231,9 @@ std::string PipelineRun::explain(const std::string& function, int64_t rows) cons
                         picture_of(shape_, schedule_));
   } else {
     text += " one after another\n";
+  }
+  for (const CompiledSegment& first : function_.first) {
+    text += "before all others, for each micro-batch, " + first.executions->explain(function);
   }
   const size_t chunks = (function_.each.size() + 1) / 2;
   for (size_t s = 0; s < function_.each.size(); ++s) {

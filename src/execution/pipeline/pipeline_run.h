@@ -14,6 +14,7 @@ namespace tandem::graph {
 
 /// A function that is cut as MicrobatchCut says, compiled.
 struct PipelinedFunction {
+  std::vector<CompiledSegment> first;  ///< One, or none.
   std::vector<CompiledSegment> each;
   std::vector<CompiledSegment> once;
   std::vector<int> once_arguments;
@@ -40,6 +41,7 @@ class PipelineRun {
   struct Step;
   void run_stage(Step& step, int stage) const;
   void run_segment(Step& step, size_t segment, int microbatch) const;
+  Results run_compiled(const Step& step, const CompiledSegment& compiled, int microbatch) const;
   void wait_for_inputs(Step& step, size_t segment, int microbatch) const;
   void note_done(Step& step, size_t segment, int microbatch, const Results& results) const;
   Tensors run_once(const Step& step) const;

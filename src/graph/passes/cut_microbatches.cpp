@@ -25,6 +25,7 @@
 #include "graph/microbatches.h"
 #include "graph/passes/extract.h"
 #include "graph/same_everywhere.h"
+#include "graph/sum_in_time.h"
 #include "graph/uses.h"
 #include "op/cost.h"
 #include "op/registry.h"
@@ -229,7 +230,24 @@ class PassKeys {
   }
 
   bool is_placed(size_t node) const {
-    return graph_.nodes[node].device != nullptr && !is_backward_[node] && is_keyed(node);
+    return asked_device(node) != nullptr && !is_backward_[node] && is_keyed(node);
+  }
+
+  /// The device that a scope asks for, or where a variable is that the call reads and not all
+  /// stages have; null where neither is.
+  DevicePtr asked_device(size_t node) const {
+    if (graph_.nodes[node].device) return graph_.nodes[node].device;
+    for (ValueId input : graph_.nodes[node].inputs) {
+      const int producer = producer_of(input);
+      if (producer < 0) continue;
+      for (ValueId range : graph_.nodes[static_cast<size_t>(producer)].ranges) {
+        const StoreBlock& block = *graph_.at(range).range.block;
+        const bool is_everywhere = std::ranges::all_of(
+            stages_.devices, [&](const DevicePtr& device) { return block.is_in(device->space()); });
+        if (!is_everywhere) return block.components()[0]->device();
+      }
+    }
+    return nullptr;
   }
   bool has_scopes() const {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -248,13 +266,14 @@ class PassKeys {
           chunks[i] = std::max(chunks[i], chunks[static_cast<size_t>(p)]);
         }
       }
-      if (is_placed(i)) chunks[i] = next_chunk_on(graph_.nodes[i], std::max(chunks[i], 0));
+      if (is_placed(i)) chunks[i] = next_chunk_on(i, std::max(chunks[i], 0));
     }
     return chunks;
   }
 
-  int next_chunk_on(const Node& node, int chunk) const {
-    const auto found = std::ranges::find(stages_.devices, node.device);
+  int next_chunk_on(size_t node, int chunk) const {
+    const DevicePtr asked = asked_device(node);
+    const auto found = std::ranges::find(stages_.devices, asked);
     const int stage = static_cast<int>(found - stages_.devices.begin());
     const int count = static_cast<int>(stages_.devices.size());
     while (chunk < chunks_ && chunk % count != stage) ++chunk;
@@ -263,7 +282,7 @@ class PassKeys {
     for (const DevicePtr& device : stages_.devices) names += " " + device->name();
     throw InvalidArgument(
         fmt::format("{} on {}: the layers of a pipeline go through its stages in their order,{}{}",
-                    node.op().name, node.device->name(), names,
+                    graph_.nodes[node].op().name, asked->name(), names,
                     stages_.chunks > 1 ? fmt::format(", {} times", stages_.chunks) : ""));
   }
 
@@ -395,6 +414,7 @@ class MicrobatchCutter {
     const Uses uses(graph_);
     for (size_t key = 0; key < passes.size(); ++key) {
       const NodeList nodes = times.with_needed(passes[key]);
+      check_variables(nodes, *keys.device_of(static_cast<int>(key)));
       Extract extract(graph_, nodes, keys.device_of(static_cast<int>(key)), tensor_of);
       for (size_t node : passes[key]) {
         for (ValueId output : graph_.nodes[node].outputs) {
@@ -405,6 +425,20 @@ class MicrobatchCutter {
     }
     cut_once(times, std::move(once), arguments, tensor_of, result);
     return result;
+  }
+
+  /// Throws Unimplemented where a stage uses a variable that another one's memory has.
+  void check_variables(const NodeList& nodes, const devices::Device& device) const {
+    for (size_t node : nodes) {
+      for (ValueId range : graph_.nodes[node].ranges) {
+        const StoreRange& variable = graph_.at(range).range;
+        if (variable.block->is_in(device.space())) continue;
+        throw Unimplemented(fmt::format(
+            "variable {} is on {}, and a stage on {}, which does not share memory with it, uses it "
+            "too; create it under a scope of that device, and use it on one stage alone",
+            variable.name(), variable.block->components()[0]->device()->name(), device.name()));
+      }
+    }
   }
 
   /// What runs once, the results that no micro-batch computes among it.
@@ -446,30 +480,9 @@ class MicrobatchCutter {
   /// The calls that add value `index` of a collective to its sum, and that read the sum.
   std::pair<size_t, size_t> sum_in_time(size_t collective, size_t index, const DevicePtr& device) {
     const Node met = graph_.nodes[collective];
-    const op::TensorType type = graph_.at(met.inputs[index]).type;
-    auto store = std::make_shared<Store>(std::vector<DevicePtr>{device}, owner_);
-    const StoreRange range =
-        store->allocate("a sum over micro-batches", type.dtype, type.shape.count());
-    const ValueId sum =
-        graph_.add_value({.source = Value::Source::range, .type = type, .range = range});
-    Node add;
-    add.signature = {.op = &op::find_op("accumulate"),
-                     .inputs = {type},
-                     .outputs = {},
-                     .attrs = {{"first_only", is_broadcast(met)}},
-                     .ranges = {type}};
-    add.inputs = {met.inputs[index]};
-    add.ranges = {sum};
-    Node read;
-    read.signature = {.op = &op::find_op("read_variable"),
-                      .inputs = {},
-                      .outputs = {type},
-                      .attrs = {},
-                      .ranges = {type}};
-    read.outputs = {met.outputs[index]};
-    read.ranges = {sum};
-    graph_.nodes.push_back(std::move(add));
-    graph_.nodes.push_back(std::move(read));
+    SumInTime calls = graph::sum_in_time(graph_, met, index, device, owner_);
+    graph_.nodes.push_back(std::move(calls.add));
+    graph_.nodes.push_back(std::move(calls.read));
     return {graph_.nodes.size() - 2, graph_.nodes.size() - 1};
   }
 
@@ -485,8 +498,11 @@ MicrobatchCut cut_microbatches(Graph graph, int microbatches, const PipelineStag
                                uint64_t owner) {
   make_smaller(graph);
   drop_needless_collectives(graph, microbatches);
+  std::optional<Segment> first = take_early_sums(graph, stages.devices[0], owner);
   copy_shared_results(graph);
-  return MicrobatchCutter(graph, stages, owner).run();
+  MicrobatchCut cut = MicrobatchCutter(graph, stages, owner).run();
+  cut.first = std::move(first);
+  return cut;
 }
 
 }  // namespace tandem::graph

@@ -7,7 +7,10 @@
 
 #include <cmath>
 
+#include "collective/collective.h"
+#include "collective/parts.h"
 #include "keras/layers/arguments.h"
+#include "keras/layers/cut_weights.h"
 #include "tandem/error.h"
 #include "tandem/keras/layers.h"
 #include "tandem/ops.h"
@@ -44,17 +47,49 @@ class ProjectionBody final : public LayerBody {
   }
 
   Tensors call(const Tensors& inputs, const CallContext&) override {
-    const Tensor& x = inputs[0];
-    const Size rows = x.shape()[0], tokens = x.shape()[1];
-    Tensor y = matmul(reshape(x, {rows, tokens, inner_.count()}),
-                      reshape(kernel_.value(), {inner_.count(), outer_.count()}));
-    if (options_.use_bias) y = y + reshape(bias_.value(), {outer_.count()});
-    Shape shape{rows, tokens};
-    for (Size size : outer_.sizes()) shape = shape.inserted(shape.rank(), size);
-    return {reshape(y, shape)};
+    const WeightCut cut = cut_of(kernel_);
+    if (cut.axis == 0) return {by_rows(inputs[0], cut)};
+    if (!cut.is_whole() && cut.axis != inner_.rank()) {
+      throw Unimplemented(
+          fmt::format("{}: its kernel {} is cut along axis {}; axis 0 and axis {} are accepted",
+                      name(), kernel_.shape().str(), cut.axis, inner_.rank()));
+    }
+    const WeightCut outer_cut = cut.along(0);
+    const Shape outer = outer_cut.part_of(outer_);
+    const Tensor y = with_bias(as_matrix_product(collective::gather_parts(inputs[0]),
+                                                 part_of(kernel_, cut), inner_, outer),
+                               outer_cut, outer);
+    return {cut.is_whole() ? y : collective::marked_part(y, kFirstOuter)};
   }
 
  private:
+  static constexpr int kFirstOuter = 2;  // Behind the rows and the tokens.
+
+  /// Each replica has some of the heads that the input has, and the rows of the kernel for them.
+  Tensor by_rows(const Tensor& x, const WeightCut& cut) const {
+    const collective::PartsScope of_parts;
+    const Tensor own = collective::cut_axis(x) < 0 ? collective::own_part(x, kFirstOuter) : x;
+    const Tensor product =
+        as_matrix_product(own, part_of(kernel_, cut), cut.part_of(inner_), outer_);
+    return with_bias(collective::all_reduce({product}, collective::Axis::model)[0], {}, outer_);
+  }
+
+  /// [rows, tokens, inner] times [inner, outer] is [rows, tokens, outer].
+  static Tensor as_matrix_product(const Tensor& x, const Tensor& kernel, const Shape& inner,
+                                  const Shape& outer) {
+    const Size rows = x.shape()[0], tokens = x.shape()[1];
+    return matmul(reshape(x, {rows, tokens, inner.count()}),
+                  reshape(kernel, {inner.count(), outer.count()}));
+  }
+
+  Tensor with_bias(Tensor y, const WeightCut& cut, const Shape& outer) const {
+    const Size rows = y.shape()[0], tokens = y.shape()[1];
+    if (options_.use_bias) y = y + reshape(part_of(bias_, cut), {outer.count()});
+    Shape shape{rows, tokens};
+    for (Size size : outer.sizes()) shape = shape.inserted(shape.rank(), size);
+    return reshape(y, shape);
+  }
+
   Shape inner_, outer_;
   MultiHeadAttentionOptions options_;
   Variable kernel_, bias_;
@@ -91,7 +126,9 @@ Tensor attention_with_dropout(const Operands& x, bool causal, double rate) {
   Tensor weights = softmax(scores);
   // A query that sees nothing has equal weights now.
   if (seen.defined()) weights = where(seen, weights, scalar_like(0, weights));
-  return heads_first(matmul(tandem::dropout(weights, rate), heads_first(x.value)));
+  const int heads = collective::cut_axis(x.query) < 0 ? -1 : 1;
+  const Tensor kept = dropout_of_parts(weights, rate, {}, heads);
+  return heads_first(matmul(kept, heads_first(x.value)));
 }
 
 class MultiHeadAttentionBody final : public FloatingBody {
@@ -138,16 +175,29 @@ class MultiHeadAttentionBody final : public FloatingBody {
 
   Tensors call(const Tensors& inputs, const CallContext& context) override {
     const Operands raw = operands(inputs, context);
-    const Operands x{(*query_)(raw.query), (*value_)(raw.value), (*key_)(raw.key), raw.mask};
-    const bool drops = context.training && options_.dropout > 0;
-    const Tensor mixed = drops
-                             ? attention_with_dropout(x, options_.use_causal_mask, options_.dropout)
-                             : attention(x.query, x.key, x.value,
-                                         {.causal = options_.use_causal_mask, .mask = x.mask});
-    return {(*output_)(mixed)};
+    const Operands x =
+        of_same_heads({(*query_)(raw.query), (*value_)(raw.value), (*key_)(raw.key), raw.mask});
+    const Tensor mixed = attended(x, context.training && options_.dropout > 0);
+    const int cut = collective::cut_axis(x.query);
+    return {(*output_)(cut < 0 ? mixed : collective::marked_part(mixed, cut))};
   }
 
  private:
+  /// Each replica has its heads of all three, or all have all heads.
+  static Operands of_same_heads(Operands x) {
+    const auto is_cut = [](const Tensor& t) { return collective::cut_axis(t) >= 0; };
+    if (is_cut(x.query) && is_cut(x.key) && is_cut(x.value)) return x;
+    for (Tensor* each : {&x.query, &x.key, &x.value}) *each = collective::gather_parts(*each);
+    return x;
+  }
+
+  /// Heads do not meet here, so that each replica may have its own.
+  Tensor attended(const Operands& x, bool drops) const {
+    const collective::PartsScope of_heads;
+    if (drops) return attention_with_dropout(x, options_.use_causal_mask, options_.dropout);
+    return attention(x.query, x.key, x.value, {.causal = options_.use_causal_mask, .mask = x.mask});
+  }
+
   std::optional<Layer> projection(const std::string& role, const std::string& tracked_name,
                                   const Shape& inner, const Shape& outer, const TensorSpec& input) {
     Layer layer = add_layer(

@@ -1,7 +1,9 @@
 // The layers Dense, Activation, Dropout, Rescaling, Lambda and InputLayer.
 #include <fmt/format.h>
 
+#include "collective/parts.h"
 #include "keras/layers/arguments.h"
+#include "keras/layers/cut_weights.h"
 #include "keras/layers/described_call.h"
 #include "tandem/error.h"
 #include "tandem/keras/layers.h"
@@ -33,12 +35,24 @@ class DenseBody final : public FloatingBody {
   }
 
   Tensors call(const Tensors& inputs, const CallContext&) override {
-    Tensor y = matmul(only(inputs), kernel_.value());
-    if (options_.use_bias) y = y + bias_.value();
-    return {options_.activation(y)};
+    const WeightCut cut = cut_of(kernel_);
+    if (cut.axis == 0) return {by_rows(only(inputs), cut)};
+    const Tensor x = collective::gather_parts(only(inputs));
+    Tensor y = matmul(x, part_of(kernel_, cut));
+    if (options_.use_bias) y = y + part_of(bias_, cut.along(0));
+    if (cut.is_whole()) return {options_.activation(y)};
+    return {options_.activation(collective::marked_part(y, y.rank() - 1))};
   }
 
  private:
+  /// Each replica has some rows of the kernel, for its part of the input's last axis.
+  Tensor by_rows(const Tensor& x, const WeightCut& cut) const {
+    const Tensor own = collective::cut_axis(x) < 0 ? collective::own_part(x, x.rank() - 1) : x;
+    Tensor y = matmul_of_parts(own, part_of(kernel_, cut));
+    if (options_.use_bias) y = y + bias_.value();
+    return options_.activation(y);
+  }
+
   int64_t units_;
   DenseOptions options_;
   Variable kernel_, bias_;
@@ -68,7 +82,7 @@ class DropoutBody final : public FloatingBody {
   Tensors call(const Tensors& inputs, const CallContext& context) override {
     const Tensor& x = only(inputs);
     if (!context.training || rate_ == 0) return {x};
-    return {tandem::dropout(x, rate_, {.seed = seed_})};
+    return {dropout_of_parts(x, rate_, {.seed = seed_})};
   }
 
  private:

@@ -11,7 +11,9 @@
 #include <mutex>
 
 #include "collective/collective.h"
+#include "collective/parts.h"
 #include "graph/trace.h"
+#include "keras/layers/cut_weights.h"
 #include "keras/layers/deferred_updates.h"
 #include "keras/layers/described_call.h"
 #include "keras/losses/label_shapes.h"
@@ -37,10 +39,12 @@ std::recursive_mutex& first_calls() {
   return mutex;
 }
 
+/// Layers are made for whole values, also where each replica has a part.
 TensorSpecs specs_of(const Tensors& tensors) {
   TensorSpecs specs;
   for (const Tensor& tensor : tensors) {
-    specs.push_back({tensor.dtype(), tensor.rank() > 0 ? tensor.shape().with(0, -1) : Shape()});
+    const Shape shape = collective::whole_shape(tensor);
+    specs.push_back({tensor.dtype(), tensor.rank() > 0 ? shape.with(0, -1) : Shape()});
   }
   return specs;
 }
@@ -79,10 +83,11 @@ std::string LayerBody::type_name() const {
 Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
                                const WeightOptions& options) {
   const InitScope outside = init_scope();
-  Variable variable(options.initializer(shape, options.dtype),
-                    {.name = fmt::format("{}/{}", name_, name),
-                     .trainable = options.trainable,
-                     .aggregation = options.aggregation});
+  const std::string path = fmt::format("{}/{}", name_, name);
+  check_cut(kind_, name, path, shape);
+  Variable variable(
+      options.initializer(shape, options.dtype),
+      {.name = path, .trainable = options.trainable, .aggregation = options.aggregation});
   const bool renamed = !options.tracked_name.empty();
   if (renamed) node_.track(options.tracked_name, variable);
   node_.track(name, variable, {.restore_only = renamed});

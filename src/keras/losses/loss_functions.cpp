@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "collective/parts.h"
+#include "keras/losses/crossentropy_of_parts.h"
 #include "keras/losses/label_shapes.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -47,6 +49,7 @@ Loss::PerExample sparse_categorical_crossentropy(const std::string& name, bool f
     auto [classes, scores] = classes_and_scores(name, y_true, y_pred);
     if (classes.dtype() != DType::int32) classes = as_dtype(classes, DType::int64);
     if (!from_logits) scores = log(clipped(scores));
+    if (collective::cut_axis(scores) >= 0) return sparse_crossentropy_of_parts(classes, scores);
     return sparse_softmax_cross_entropy_with_logits(classes, scores);
   };
 }

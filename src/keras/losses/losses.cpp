@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "collective/collective.h"
+#include "collective/parts.h"
 #include "keras/losses/label_shapes.h"
 #include "keras/losses/loss_functions.h"
 #include "keras/losses/replica_rows.h"
@@ -90,13 +91,19 @@ Tensor divisor(Reduction reduction, const Tensor& values, const Weights& weights
   return counted.defined() ? broadcast_sum(counted, values) : reduce_sum(ones_like(values));
 }
 
+/// A replica's share of a sum over rows, which others have too.
+Tensor share_of_sum(const Tensor& sum) {
+  const int replicas = collective::group_size(collective::Axis::model);
+  return replicas == 1 ? sum : sum * (1.0 / replicas);
+}
+
 Tensor reduced(Reduction reduction, const Tensor& values, const Weights& weights) {
   const Tensor products = weighted(values, weights);
   switch (reduction) {
     case Reduction::none:
       return products;
     case Reduction::sum:
-      return reduce_sum(products);
+      return share_of_sum(reduce_sum(products));
     case Reduction::sum_over_batch_size:
       if (!weights.mask.defined()) return compute_average_loss(products);
       break;
@@ -117,7 +124,7 @@ Tensor reduced(Reduction reduction, const Tensor& values, const Weights& weights
 Tensor reduced_scalar(Reduction reduction, const std::string& name, const Tensor& value,
                       const Tensor& y_pred, const Tensor& sample_weight, const Tensor& mask) {
   const bool adds_up = reduction == Reduction::sum || reduction == Reduction::none;
-  const Tensor own = adds_up ? value : share_of(value, y_pred);
+  const Tensor own = adds_up ? share_of_sum(value) : share_of(value, y_pred);
   if (!sample_weight.defined() && !mask.defined()) return own;
   const Tensor rows = ones_by_row(y_pred, value.dtype());
   const Tensor scale = reduced(reduction, rows, weights_for(name, rows, sample_weight, mask));
@@ -171,7 +178,9 @@ const std::string& Loss::name() const { return body_->name; }
 Reduction Loss::reduction() const { return body_->reduction; }
 const LossLabels& Loss::labels() const { return body_->labels; }
 
-Tensor Loss::per_example(const Tensor& y_true, const Tensor& y_pred) const {
+Tensor Loss::per_example(const Tensor& y_true, const Tensor& given) const {
+  // Only a loss of classes is written for scores of which each replica has some.
+  const Tensor y_pred = labels().are_classes ? given : collective::gather_parts(given);
   if (labels().are_classes || !is_floating(y_pred.dtype())) {
     return body_->per_example(y_true, y_pred);
   }
@@ -202,7 +211,9 @@ LossTerm Loss::terms(const Tensor& y_true, const Tensor& y_pred, const Tensor& s
     return {own, scalar_like(1.0 / collective::group_size(), own)};
   }
   const Weights weights = weights_for(name(), values, sample_weight, mask);
-  return {reduce_sum(weighted(values, weights)), divisor(reduction(), values, weights)};
+  const Tensor sum = reduce_sum(weighted(values, weights));
+  return {reduction() == Reduction::sum ? share_of_sum(sum) : sum,
+          divisor(reduction(), values, weights)};
 }
 
 namespace losses {

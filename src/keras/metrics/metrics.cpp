@@ -7,6 +7,7 @@
 #include <numeric>
 #include <vector>
 
+#include "collective/parts.h"
 #include "keras/losses/label_shapes.h"
 #include "keras/losses/loss_functions.h"
 #include "keras/losses/replica_rows.h"
@@ -110,8 +111,9 @@ Metric::Metric(const std::string& name, PerExample per_example)
 const std::string& Metric::name() const { return body_->name; }
 const Variable& Metric::state() const { return body_->state; }
 
-Tensor Metric::state_delta(const Tensor& y_true, const Tensor& y_pred,
+Tensor Metric::state_delta(const Tensor& y_true, const Tensor& given,
                            const Tensor& sample_weight) const {
+  const Tensor y_pred = collective::gather_parts(given);
   const Tensor values = body_->per_example(y_true, y_pred);
   if (values.rank() > 0 || sample_weight.defined()) {
     return mean_state(name(), values, sample_weight);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "collective/parts.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"
@@ -132,7 +133,11 @@ Tensors Model::predict_batch(distribute::PerReplicas batch) const {
   batch.resize(state_->inputs);
   std::call_once(state_->predict_made, [&] {
     state_->predict = std::make_unique<FlatFunction>(
-        [model = Layer(*this)](const Tensors& inputs) { return model(inputs); },
+        [model = Layer(*this)](const Tensors& inputs) {
+          Tensors outputs = model(inputs);
+          for (Tensor& output : outputs) output = collective::gather_parts(output);
+          return outputs;
+        },
         FunctionOptions{.name = "predict_step"});
   });
   const distribute::Strategy& strategy = state_->strategy;

@@ -59,7 +59,8 @@ void StepSummary::look(int64_t rows, const std::function<void()>& step) {
     replicas_[r].compute += summary.replicas[r].compute;
     replicas_[r].reduce += summary.replicas[r].reduce;
     replicas_[r].wait += summary.replicas[r].wait;
-    replicas_[r].rows += graph::shard_of(rows, span.first + static_cast<int>(r), span.all).rows;
+    replicas_[r].rows +=
+        graph::shard_of(rows, span.shard_of(static_cast<int>(r)), span.shards()).rows;
   }
 }
 

@@ -46,12 +46,12 @@ CompileOptions checked(CompileOptions options, const Layer& model,
                     "model outside of the strategy's scope",
                     strategy.name()));
   }
-  if (options.run_eagerly && strategy.num_replicas_in_sync() > 1) {
+  if (options.run_eagerly && strategy.body().replicas() > 1) {
     throw InvalidArgument(
         fmt::format("compile: run_eagerly with the {} replicas of {}, which run one program "
                     "together; debug the "
                     "model outside of the strategy's scope",
-                    strategy.num_replicas_in_sync(), strategy.name()));
+                    strategy.body().replicas(), strategy.name()));
   }
   if (options.loss.empty()) {
     throw InvalidArgument("compile: loss is empty; give a name as \"mse\" or a keras::Loss");

@@ -9,6 +9,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
+#include "op/row_sharing.h"
 #include "ops/reduction/reduction_rules.h"
 #include "ops/shaping/broadcast.h"
 #include "ops/shaping/exact_shape.h"
@@ -178,8 +179,11 @@ Tensor reduce_logsumexp(const Tensor& x, const ReduceOptions& options) {
 
 Tensor compute_average_loss(const Tensor& per_example_loss) {
   const auto axes = ops::axes_of("compute_average_loss", per_example_loss.shape(), {});
-  return ops::apply_reduce(per_example_loss, axes, false, ops::Scale::global_mean,
-                           per_example_loss.shape().total_extent());
+  const int64_t elements = per_example_loss.shape().total_extent();
+  // What follows the batch is divided by the rows of all, each as often as replicas have it;
+  // anything else is divided by the number of all replicas.
+  const int64_t divisor = elements < 0 ? elements * op::replicas_of_a_row() : elements;
+  return ops::apply_reduce(per_example_loss, axes, false, ops::Scale::global_mean, divisor);
 }
 
 Tensor broadcast_to(const Tensor& x, const Shape& shape) {

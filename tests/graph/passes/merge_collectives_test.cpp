@@ -138,7 +138,7 @@ TEST_F(MergeCollectives, ASumThatAllUseAlikeHasTheGradientOfOne) {
           GradientTape tape;
           tape.watch(a[0]);
           const Tensor sum =
-              collective::all_reduce({reduce_sum(a[0])}, collective::Axis::data, rule)[0];
+              collective::all_reduce({reduce_sum(a[0])}, collective::Axis::all, rule)[0];
           return Tensors{tape.gradient(sum, a[0])};
         },
         {{DType::float32, {-1, 4}}}, 2);

@@ -1,0 +1,211 @@
+#include "tandem/mesh.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+#include <regex>
+#include <set>
+
+#include "distribute/strategy_body.h"
+#include "distribute/strategy_devices.h"
+#include "tandem/error.h"
+
+namespace tandem::distribute {
+namespace {
+
+using devices::DevicePtr;
+
+std::vector<std::string> first_devices(size_t count) {
+  const std::vector<DevicePtr> all = devices_for("DeviceMesh", {});
+  if (all.size() < count) {
+    throw InvalidArgument(
+        fmt::format("DeviceMesh: it is of {} devices, there are {}; config::set_logical_cpus makes "
+                    "more of the CPU",
+                    count, all.size()));
+  }
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) names.push_back(all[i]->name());
+  return names;
+}
+
+/// The axis along which weights are cut; empty where the mesh has none.
+std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis) {
+  std::string found;
+  for (const std::string& axis : mesh.axis_names()) {
+    if (axis == batch_axis || mesh.size(axis) == 1) continue;
+    if (!found.empty()) {
+      throw Unimplemented(fmt::format(
+          "ModelParallel: the mesh {} has the axes '{}' and '{}' beside the batch's, '{}'; one is "
+          "accepted",
+          mesh.str(), found, axis, batch_axis));
+    }
+    found = axis;
+  }
+  return found;
+}
+
+void check_layouts(const LayoutMap& layouts, const std::string& batch_axis) {
+  const DeviceMesh& mesh = layouts.device_mesh();
+  for (const auto& [key, layout] : layouts.items()) {
+    for (const std::string& axis : layout.axes()) {
+      if (axis.empty() || (axis != batch_axis && mesh.has_axis(axis))) continue;
+      throw InvalidArgument(fmt::format(
+          "ModelParallel: '{}' is {}; the axes of the mesh but the batch's are accepted: {}", key,
+          layout.str(), mesh.str()));
+    }
+    const auto cuts = std::ranges::count_if(layout.axes(), std::not_fn(&std::string::empty));
+    if (cuts > 1) {
+      throw InvalidArgument(
+          fmt::format("ModelParallel: '{}' is {}; one axis can be cut", key, layout.str()));
+    }
+  }
+}
+
+/// The mesh's devices with those of one part of the batch side by side.
+std::vector<DevicePtr> by_shard(const DeviceMesh& mesh, const std::string& batch_axis) {
+  const std::vector<DevicePtr> listed = devices_for("ModelParallel", mesh.devices());
+  const auto& names = mesh.axis_names();
+  const auto axis = static_cast<size_t>(std::ranges::find(names, batch_axis) - names.begin());
+  if (axis == names.size()) return listed;
+  size_t inner = 1;  // The devices from one place on the batch's axis to the next.
+  for (size_t i = axis + 1; i < names.size(); ++i) inner *= static_cast<size_t>(mesh.shape()[i]);
+  const auto shards = static_cast<size_t>(mesh.shape()[axis]);
+  std::vector<DevicePtr> ordered;
+  for (size_t shard = 0; shard < shards; ++shard) {
+    for (size_t i = 0; i < listed.size(); ++i) {
+      if (i / inner % shards == shard) ordered.push_back(listed[i]);
+    }
+  }
+  return ordered;
+}
+
+void check_devices(const std::vector<DevicePtr>& devices) {
+  for (const DevicePtr& device : devices) {
+    if (&device->space() != &devices[0]->space()) {
+      throw Unimplemented(
+          fmt::format("ModelParallel: {} and {} do not share memory; logical CPUs do",
+                      devices[0]->name(), device->name()));
+    }
+    if (device->threads() != devices[0]->threads()) {
+      throw InvalidArgument(fmt::format(
+          "ModelParallel: {} has {} threads and {} has {}; devices of a mesh have as many each",
+          devices[0]->name(), devices[0]->threads(), device->name(), device->threads()));
+    }
+  }
+}
+
+std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
+                                                     const ModelParallelOptions& options) {
+  const DeviceMesh& mesh = layouts.device_mesh();
+  check_layouts(layouts, options.batch_dim_name);
+  const std::string axis = model_axis(mesh, options.batch_dim_name);
+  graph::Replicas replicas{.devices = by_shard(mesh, options.batch_dim_name),
+                           .owner = next_owner()};
+  check_devices(replicas.devices);
+  replicas.model = axis.empty() ? 1 : mesh.size(axis);
+  auto body = std::make_shared<Strategy::Body>("ModelParallel", std::move(replicas));
+  body->set_layouts(std::make_shared<const LayoutMap>(layouts));
+  return body;
+}
+
+const std::vector<std::string>& devices_along(const DeviceMesh& mesh) {
+  if (mesh.shape().size() == 1) return mesh.devices();
+  throw InvalidArgument(
+      fmt::format("DataParallel: a mesh of one axis is accepted, this one is {}", mesh.str()));
+}
+
+}  // namespace
+
+DeviceMesh::DeviceMesh(const std::vector<int>& shape, const std::vector<std::string>& axis_names,
+                       const std::vector<std::string>& devices)
+    : shape_(shape), axis_names_(axis_names) {
+  if (shape.empty() || shape.size() != axis_names.size()) {
+    throw InvalidArgument(
+        fmt::format("DeviceMesh: {} sizes and {} names of axes", shape.size(), axis_names.size()));
+  }
+  if (const auto small = std::ranges::find_if(shape, [](int size) { return size < 1; });
+      small != shape.end()) {
+    throw InvalidArgument(
+        fmt::format("DeviceMesh: an axis of size {}, at least 1 is accepted", *small));
+  }
+  const std::set<std::string> each(axis_names.begin(), axis_names.end());
+  if (each.size() < axis_names.size() || each.contains("")) {
+    throw InvalidArgument(
+        fmt::format("DeviceMesh: the names of its axes are '{}'; each has one "
+                    "of its own",
+                    fmt::join(axis_names, "', '")));
+  }
+  const auto count =
+      static_cast<size_t>(std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>()));
+  devices_ = devices.empty() ? first_devices(count) : devices;
+  if (devices_.size() != count) {
+    throw InvalidArgument(fmt::format("DeviceMesh: {} devices are given for {}, which has {}",
+                                      devices_.size(), str(), count));
+  }
+}
+
+bool DeviceMesh::has_axis(const std::string& name) const {
+  return std::ranges::find(axis_names_, name) != axis_names_.end();
+}
+
+int DeviceMesh::size(const std::string& name) const {
+  const auto found = std::ranges::find(axis_names_, name);
+  return found == axis_names_.end() ? 1 : shape_[static_cast<size_t>(found - axis_names_.begin())];
+}
+
+std::string DeviceMesh::str() const {
+  std::string text;
+  for (size_t i = 0; i < shape_.size(); ++i) {
+    text += fmt::format("{}{} {}", i == 0 ? "" : " x ", axis_names_[i], shape_[i]);
+  }
+  return text;
+}
+
+std::string TensorLayout::str() const {
+  std::string text;
+  for (const std::string& axis : axes_) {
+    text += fmt::format("{}{}", text.empty() ? "" : ", ", axis.empty() ? "-" : axis);
+  }
+  return fmt::format("({})", text);
+}
+
+TensorLayout& LayoutMap::operator[](const std::string& key) {
+  const auto known = std::ranges::find(items_, key, [](const auto& item) { return item.first; });
+  if (known != items_.end()) return known->second;
+  return items_.emplace_back(key, TensorLayout()).second;
+}
+
+const TensorLayout* LayoutMap::find(const std::string& path) const {
+  const std::pair<std::string, TensorLayout>* found = nullptr;
+  for (const auto& item : items_) {
+    if (item.first == path) return &item.second;
+  }
+  for (const auto& item : items_) {
+    try {
+      if (!std::regex_search(path, std::regex(item.first))) continue;
+    } catch (const std::regex_error& error) {
+      throw InvalidArgument(
+          fmt::format("LayoutMap: '{}' is no regular expression: {}", item.first, error.what()));
+    }
+    if (found != nullptr) {
+      throw InvalidArgument(fmt::format("LayoutMap: '{}' and '{}' are both found in '{}'",
+                                        found->first, item.first, path));
+    }
+    found = &item;
+  }
+  return found == nullptr ? nullptr : &found->second;
+}
+
+DataParallel::DataParallel(const std::vector<std::string>& devices)
+    : Strategy(MirroredStrategy(devices)) {}
+
+DataParallel::DataParallel(const DeviceMesh& device_mesh)
+    : DataParallel(devices_along(device_mesh)) {}
+
+ModelParallel::ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options)
+    : Strategy(model_parallel(layout_map, options)) {}
+
+}  // namespace tandem::distribute

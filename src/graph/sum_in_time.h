@@ -1,0 +1,47 @@
+/// A collective between micro-batches, which run one after another: each adds its value to a
+/// variable, and who needs the sum reads that.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/exchange_depths.h"
+#include "graph/graph.h"
+#include "op/registry.h"
+#include "tensor/store.h"
+
+namespace tandem::graph {
+
+struct SumInTime {
+  Node add;
+  Node read;  ///< Its output is that of the collective.
+};
+
+/// The calls in the place of value `index` of the collective `met`. The variable is a new one of
+/// `owner` on `device`.
+inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
+                             const devices::DevicePtr& device, uint64_t owner) {
+  const op::TensorType type = graph.at(met.inputs[index]).type;
+  auto store = std::make_shared<Store>(std::vector<devices::DevicePtr>{device}, owner);
+  const StoreRange range =
+      store->allocate("a sum over micro-batches", type.dtype, type.shape.count());
+  const ValueId sum =
+      graph.add_value({.source = Value::Source::range, .type = type, .range = range});
+  SumInTime calls;
+  calls.add.signature = {.op = &op::find_op("accumulate"),
+                         .inputs = {type},
+                         .outputs = {},
+                         .attrs = {{"first_only", is_broadcast(met)}},
+                         .ranges = {type}};
+  calls.add.inputs = {met.inputs[index]};
+  calls.add.ranges = {sum};
+  calls.read.signature = {.op = &op::find_op("read_variable"),
+                          .inputs = {},
+                          .outputs = {type},
+                          .attrs = {},
+                          .ranges = {type}};
+  calls.read.outputs = {met.outputs[index]};
+  calls.read.ranges = {sum};
+  return calls;
+}
+
+}  // namespace tandem::graph

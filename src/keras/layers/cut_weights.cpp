@@ -1,0 +1,92 @@
+#include "keras/layers/cut_weights.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "collective/collective.h"
+#include "collective/parts.h"
+#include "distribute/strategy_body.h"
+#include "tandem/error.h"
+#include "tandem/mesh.h"
+#include "tandem/ops.h"
+
+namespace tandem::keras {
+namespace {
+
+/// A weight that layers of a kind can have in parts, and the last of its axes that may be cut.
+struct CutForm {
+  const char* kind;
+  const char* weight;
+  int last_axis;
+};
+
+/// Biases are cut as the kernels beside them are, whatever is said of them.
+constexpr CutForm kForms[] = {{"dense", "kernel", 1},
+                              {"dense", "bias", 0},
+                              {"einsum_dense", "kernel", 2},
+                              {"einsum_dense", "bias", 1},
+                              {"embedding", "embeddings", 0}};
+
+/// The axis of a weight that its layout cuts; -1: none.
+int axis_of(const distribute::TensorLayout* layout) {
+  if (layout == nullptr) return -1;
+  const auto named =
+      std::ranges::find_if(layout->axes(), [](const std::string& axis) { return !axis.empty(); });
+  return named == layout->axes().end() ? -1 : static_cast<int>(named - layout->axes().begin());
+}
+
+}  // namespace
+
+WeightCut cut_of(const Variable& weight) {
+  const int parts = collective::group_size(collective::Axis::model);
+  if (parts == 1) return {};
+  const distribute::Strategy strategy = distribute::get_strategy();
+  const distribute::LayoutMap* layouts = strategy.body().layouts();
+  return {layouts == nullptr ? -1 : axis_of(layouts->find(weight.name())), parts};
+}
+
+Tensor part_of(const Variable& weight, const WeightCut& cut) {
+  return cut.is_whole() ? weight.value() : collective::own_part(weight.value(), cut.axis);
+}
+
+void check_cut(const std::string& kind, const std::string& name, const std::string& path,
+               const Shape& shape) {
+  const distribute::Strategy strategy = distribute::get_strategy();
+  const distribute::LayoutMap* layouts = strategy.body().layouts();
+  if (layouts == nullptr) return;
+  const distribute::TensorLayout* layout = layouts->find(path);
+  const int axis = axis_of(layout);
+  if (axis < 0) return;
+  const int parts = strategy.body().span().model;
+  if (axis >= shape.rank() || shape.extent(axis) % parts != 0) {
+    throw InvalidArgument(
+        fmt::format("'{}' is {} and its layout {}; it cannot be cut into {} equal parts", path,
+                    shape.str(), layout->str(), parts));
+  }
+  const bool has_form = std::ranges::any_of(kForms, [&](const CutForm& form) {
+    return kind == form.kind && name == form.weight && axis <= form.last_axis;
+  });
+  if (has_form) return;
+  throw Unimplemented(
+      fmt::format("'{}', a weight of a layer of the kind {}, has the layout {}; Dense, "
+                  "MultiHeadAttention and Embedding, by rows of its table, have forms for parts",
+                  path, kind, layout->str()));
+}
+
+Tensor matmul_of_parts(const Tensor& a, const Tensor& b) {
+  const collective::PartsScope of_parts;
+  return collective::all_reduce({matmul(a, b)}, collective::Axis::model)[0];
+}
+
+Tensor dropout_of_parts(const Tensor& x, double rate, const DropoutOptions& options, int cut) {
+  const int axis = cut >= 0 ? cut : collective::cut_axis(x);
+  if (axis < 0) return dropout(x, rate, options);
+  const collective::PartsScope of_parts;
+  const auto parts = static_cast<size_t>(collective::group_size(collective::Axis::model));
+  const Tensor whole = concat(Tensors(parts, ones_like(x)), axis);
+  const Tensor y = x * collective::own_part(dropout(whole, rate, options), axis);
+  return cut >= 0 ? y : collective::marked_part(y, axis);
+}
+
+}  // namespace tandem::keras

@@ -1,0 +1,110 @@
+/// The result of one device on meshes, with weights cut over some devices and batches over others:
+/// layers by columns and by rows, attention by heads, tables and losses by vocabulary.
+#include "checks/models.h"
+#include "harness/fresh_devices.h"
+#include "tandem/keras/distribution.h"
+
+namespace tandem::checks {
+namespace {
+
+namespace layers = keras::layers;
+using distribute::DeviceMesh;
+using distribute::LayoutMap;
+using distribute::ModelParallel;
+using distribute::Strategy;
+using distribute::TensorLayout;
+using keras::CompileOptions;
+
+using Layouts = std::vector<std::pair<std::string, TensorLayout>>;
+
+class MeshEquivalenceTest : public harness::FreshDevices {
+ protected:
+  void SetUp() override {
+    FreshDevices::SetUp();
+    config::set_logical_cpus({{.threads = 1}, {.threads = 1}, {.threads = 1}, {.threads = 1}});
+  }
+
+  static Strategy on(const DeviceMesh& mesh, const Layouts& layouts) {
+    LayoutMap map(mesh);
+    for (const auto& [key, layout] : layouts) map[key] = layout;
+    return ModelParallel(map);
+  }
+
+  static void expect_same(const TrainingCase& training, const Layouts& layouts) {
+    const Equivalence result = check_equivalence(
+        training,
+        {on({{2, 1}, {"data", "model"}}, layouts), on({{1, 2}, {"data", "model"}}, layouts),
+         on({{2, 2}, {"data", "model"}}, layouts), on({{2, 2}, {"model", "data"}}, layouts)});
+    EXPECT_TRUE(result.same) << result.text;
+  }
+};
+
+/// By columns, with dropout of parts, by rows, and by columns again into a loss by classes. Norms
+/// of gradients are those of whole kernels.
+TrainingCase mlp() {
+  TrainingCase training = models::mlp();
+  training.model = [] {
+    return keras::Sequential({layers::Dense(8, {.activation = "tanh", .name = "up"}),
+                              layers::Dropout(0.2), layers::Dense(6, {.name = "down"}),
+                              layers::Dense(4, {.name = "head"})});
+  };
+  training.compile = [] {
+    CompileOptions options = models::classification();
+    options.optimizer = keras::optimizers::Adam(0.01, {.global_clipnorm = 0.1});
+    return options;
+  };
+  return training;
+}
+
+const Layouts kMlpLayouts{{"(up|head)/kernel", {"", "model"}}, {"down/kernel", {"model"}}};
+
+TEST_F(MeshEquivalenceTest, Mlp) { expect_same(mlp(), kMlpLayouts); }
+
+/// The first layer and the last have one table.
+TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddings) {
+  TrainingCase training;
+  training.model = []() -> keras::Model {
+    const auto tokens = keras::Input({6}, DType::int32);
+    const layers::Embedding table(10, 8, {.dtype = DType::float64, .name = "table"});
+    const auto x = table(tokens);
+    const layers::MultiHeadAttention attention(
+        4, 2, {.dropout = 0.1, .use_causal_mask = true, .name = "attention"});
+    const auto attended = layers::Add()({x, attention(layers::LayerNormalization()(x))});
+    const auto up = layers::Dense(16, {.activation = "gelu", .name = "up"});
+    const auto down = layers::Dense(8, {.name = "down"});
+    const auto thought =
+        layers::Add()({attended, down(up(layers::LayerNormalization()(attended)))});
+    return {{tokens}, {table.reverse()(layers::LayerNormalization()(thought))}};
+  };
+  training.compile = models::classification;
+  training.x = {models::classes({22, 6}, 10, 5)};
+  training.y = {models::classes({22, 6}, 10, 6)};
+  training.batch_size = 7;
+  expect_same(training, {{"table/embeddings", {"model"}},
+                         {"(query|key|value)/kernel", {"", "model"}},
+                         {"up/kernel", {"", "model"}},
+                         {"(attention_output|down)/kernel", {"model"}}});
+}
+
+/// Statistics over the batch, in which several replicas have each row.
+TEST_F(MeshEquivalenceTest, Convnet) {
+  expect_same(models::convnet(), {{"dense.*/kernel", {"model"}}});
+}
+
+/// Sums of weights and penalties count each row once, too.
+TEST_F(MeshEquivalenceTest, MaskedOutputsAndARegularizer) {
+  expect_same(models::masked_outputs(),
+              {{"first/kernel", {"model"}}, {"second/kernel", {"", "model"}}});
+}
+
+TEST_F(MeshEquivalenceTest, BatchesThatDivideAndThatDoNot) {
+  for (int64_t batch : {12, 3, 1}) {
+    TrainingCase training = mlp();
+    training.batch_size = batch;
+    training.epochs = 1;
+    expect_same(training, kMlpLayouts);
+  }
+}
+
+}  // namespace
+}  // namespace tandem::checks
