@@ -43,6 +43,7 @@ inline constexpr int64_t kInfinite = -1;
 inline constexpr int64_t kUnknown = -2;
 
 class Source;
+struct FileShare;
 template <class T>
 class ElementsAs;
 
@@ -102,6 +103,17 @@ namespace internal {
 using ElementFn = std::function<Element(const Element&)>;
 using ElementTest = std::function<bool(const Element&)>;
 using Generator = std::function<std::optional<Element>()>;
+using FileReader = std::function<Generator(const std::string& path)>;
+
+/// `next`, whose results are tensors or structures of them, as a generator.
+template <class Next>
+Generator flat_generator(Next next) {
+  return [next = std::move(next)]() mutable -> std::optional<Element> {
+    auto element = next();
+    if (!element) return std::nullopt;
+    return structure::flattened(std::move(*element)).tensors;
+  };
+}
 
 TANDEM_API void check_unpacking(std::string_view transformation, const structure::Flat& arguments);
 TANDEM_API void check_count(size_t taken, const Element& element);
@@ -177,18 +189,21 @@ class TANDEM_API Dataset {
   template <class Start>
   static Dataset from_generator(Start start) {
     return generated([start = std::move(start)](int64_t epoch) {
-      const auto begun = [&] {
-        if constexpr (std::is_invocable_v<const Start&, int64_t>) {
-          return start(epoch);
-        } else {
-          return start();
-        }
-      };
-      return internal::Generator([next = begun()]() mutable -> std::optional<Element> {
-        auto element = next();
-        if (!element) return std::nullopt;
-        return structure::flattened(std::move(*element)).tensors;
-      });
+      if constexpr (std::is_invocable_v<const Start&, int64_t>) {
+        return internal::flat_generator(start(epoch));
+      } else {
+        return internal::flat_generator(start());
+      }
+    });
+  }
+
+  /// The elements of files, one file after the other: what `read(path)` returns is called for them
+  /// as for from_generator. Processes may read different ones: distribute::AutoShardPolicy::file.
+  /// What it throws gets the path before it. Throws InvalidArgument without a file.
+  template <class Read>
+  static Dataset from_files(std::vector<std::string> paths, Read read) {
+    return read_from(std::move(paths), [read = std::move(read)](const std::string& path) {
+      return internal::flat_generator(read(path));
     });
   }
 
@@ -308,11 +323,17 @@ class TANDEM_API Dataset {
   /// rows are not made where that can be.
   Dataset share_of_replicas(int first, int count, int all) const;
 
+  /// For the library's own use: how many files the elements come from, 0 where not all do, and the
+  /// same data set made of some of them, which throws InvalidArgument where it is not batched.
+  int64_t files() const;
+  Dataset share_of_files(const FileShare& share) const;
+
  private:
   struct Body;
   explicit Dataset(std::shared_ptr<const Source> source);
   static Dataset from_slices(const Tensors& tensors);
   static Dataset generated(std::function<internal::Generator(int64_t epoch)> start);
+  static Dataset read_from(std::vector<std::string> paths, internal::FileReader read);
   Dataset mapped(internal::ElementFn f, const MapOptions& options) const;
   Dataset filtered(internal::ElementTest f) const;
 

@@ -40,7 +40,10 @@ struct InputContext {
 enum class AutoShardPolicy {
   /// As `data`.
   automatic,
-  /// By files, where the data set is made of files.
+  /// By files: process p of n reads files p, p + n, .. of Dataset::from_files and makes its rows of
+  /// each batch of them. There is a file for each process at least. When they end unevenly, the
+  /// last
+  /// processes get empty batches.
   file,
   /// Each element is a global batch. Every process draws the whole order and makes its own rows of
   /// each batch alone: the batches are those of one device, for any number of processes.
@@ -84,8 +87,8 @@ class TANDEM_API Strategy {
   PerReplica values_from_function(const std::function<Tensor(const ValueContext&)>& f) const;
 
   /// Each element of `batches`, a global batch, split over the replicas. Throws InvalidArgument for
-  /// AutoShardPolicy::file where there are several processes: no data set is made of files; give
-  /// each process its files by distribute_datasets_from_function.
+  /// AutoShardPolicy::file where there are several processes and the data set is not made of files,
+  /// or of fewer than there are processes, or has no batches.
   DistributedDataset distribute_dataset(const data::Dataset& batches,
                                         const InputOptions& options = {}) const;
   DistributedDataset experimental_distribute_dataset(const data::Dataset& batches,

@@ -234,6 +234,26 @@ class Batch final : public Transformation {
     return std::make_shared<Batch>(source(), settings);
   }
 
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Batch>(std::move(source), settings_);
+  }
+
+  /// The batches of a process are its share of those of all, and there are as many.
+  SourcePtr of_files(const FileShare& share) const override {
+    BatchSettings settings = settings_;
+    if (share.rows) {
+      if (size_ < share.rows->all) {
+        throw InvalidArgument(
+            fmt::format("batch: {} rows are fewer than the {} replicas that files are dealt to",
+                        size_, share.rows->all));
+      }
+      const auto [begin, end] = share.rows->of(size_);
+      settings.size = end - begin;
+    }
+    SourcePtr files = source()->of_files({share.first, share.step});
+    return files ? std::make_shared<Batch>(std::move(files), settings) : nullptr;
+  }
+
  private:
   int64_t elements() const {
     const int64_t all = source()->cardinality();

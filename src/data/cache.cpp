@@ -17,6 +17,9 @@ class Cache final : public Transformation {
 
   std::string str() const override { return fmt::format("{} | cache", source()->str()); }
   bool is_cheap() const override { return source()->is_cheap() || kept() != nullptr; }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Cache>(std::move(source));
+  }
 
   CursorPtr open(uint64_t) const override {
     if (auto all = kept()) return std::make_unique<Reading>(std::move(all));

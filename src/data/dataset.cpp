@@ -89,7 +89,12 @@ Dataset Dataset::from_slices(const Tensors& tensors) {
 }
 
 Dataset Dataset::generated(std::function<internal::Generator(int64_t epoch)> start) {
-  return Dataset(generator(std::move(start)));
+  return Dataset(generator(std::move(start), "from_generator"));
+}
+
+Dataset Dataset::read_from(std::vector<std::string> paths, internal::FileReader read) {
+  if (paths.empty()) throw InvalidArgument("from_files: no file is given");
+  return Dataset(files_source(std::move(paths), std::move(read)));
 }
 
 Dataset Dataset::range(int64_t stop) { return range(0, stop); }
@@ -162,6 +167,12 @@ Dataset Dataset::shard(int64_t shards, int64_t index) const {
 
 Dataset Dataset::share_of_replicas(int first, int count, int all) const {
   return Dataset(data::share(body_->source, {first, count, all}));
+}
+
+int64_t Dataset::files() const { return body_->source->files(); }
+
+Dataset Dataset::share_of_files(const FileShare& share) const {
+  return Dataset(body_->source->of_files(share));
 }
 
 Dataset Dataset::cache() const {

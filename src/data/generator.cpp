@@ -4,25 +4,26 @@
 namespace tandem::data {
 namespace {
 
-constexpr const char* kName = "from_generator";
-
 class GeneratorSource final : public Source {
  public:
   using Start = std::function<internal::Generator(int64_t epoch)>;
-  explicit GeneratorSource(Start start) : start_(std::move(start)) {}
+  GeneratorSource(Start start, const char* name) : start_(std::move(start)), name_(name) {}
 
-  std::string str() const override { return kName; }
+  std::string str() const override { return name_; }
   int64_t cardinality() const override { return kUnknown; }
-  CursorPtr open(uint64_t epoch) const override { return std::make_unique<Calls>(start_, epoch); }
+  CursorPtr open(uint64_t epoch) const override {
+    return std::make_unique<Calls>(start_, name_, epoch);
+  }
 
  private:
   class Calls final : public Cursor {
    public:
-    Calls(const Start& start, uint64_t epoch) : start_(start), epoch_(epoch) {}
+    Calls(const Start& start, const char* name, uint64_t epoch)
+        : start_(start), name_(name), epoch_(epoch) {}
 
     bool next(Item& item) override {
       if (ended_) return false;
-      const bool got = call_user(kName, number_, [&] { return call(item); });
+      const bool got = call_user(name_, number_, [&] { return call(item); });
       ended_ = !got;
       ++number_;
       return got;
@@ -54,6 +55,7 @@ class GeneratorSource final : public Source {
     }
 
     const Start& start_;
+    const char* const name_;
     const uint64_t epoch_;
     internal::Generator generator_;
     int64_t number_ = 0;
@@ -63,12 +65,13 @@ class GeneratorSource final : public Source {
   };
 
   const Start start_;
+  const char* const name_;
 };
 
 }  // namespace
 
-SourcePtr generator(std::function<internal::Generator(int64_t epoch)> start) {
-  return std::make_shared<GeneratorSource>(std::move(start));
+SourcePtr generator(std::function<internal::Generator(int64_t epoch)> start, const char* name) {
+  return std::make_shared<GeneratorSource>(std::move(start), name);
 }
 
 }  // namespace tandem::data

@@ -14,6 +14,9 @@ class Map final : public Transformation {
   std::string str() const override { return fmt::format("{} | map", source()->str()); }
   const Table* table() const override { return nullptr; }
   bool is_cheap() const override { return false; }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Map>(std::move(source), f_, parallel_);
+  }
 
   CursorPtr open(uint64_t epoch) const override {
     // A thread that outlives its deadline may outlive this transformation too, so the function is

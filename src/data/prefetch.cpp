@@ -21,7 +21,10 @@ class Prefetch final : public Transformation {
 
   SourcePtr shared(const BatchShare& share) const override {
     SourcePtr inner = source()->shared(share);
-    return inner ? std::make_shared<Prefetch>(std::move(inner), options_) : nullptr;
+    return inner ? over(std::move(inner)) : nullptr;
+  }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Prefetch>(std::move(source), options_);
   }
 
  private:

@@ -31,7 +31,10 @@ class Repeat final : public Transformation {
 
   SourcePtr shared(const BatchShare& share) const override {
     SourcePtr inner = source()->shared(share);
-    return inner ? std::make_shared<Repeat>(std::move(inner), count_) : nullptr;
+    return inner ? over(std::move(inner)) : nullptr;
+  }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Repeat>(std::move(source), count_);
   }
 
  private:

@@ -22,7 +22,10 @@ class Take final : public Transformation {
 
   SourcePtr shared(const BatchShare& share) const override {
     SourcePtr inner = source()->shared(share);
-    return inner ? std::make_shared<Take>(std::move(inner), count_) : nullptr;
+    return inner ? over(std::move(inner)) : nullptr;
+  }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Take>(std::move(source), count_);
   }
 
  private:
@@ -93,7 +96,10 @@ class Skip final : public Transformation {
 
   SourcePtr shared(const BatchShare& share) const override {
     SourcePtr inner = source()->shared(share);
-    return inner ? std::make_shared<Skip>(std::move(inner), count_) : nullptr;
+    return inner ? over(std::move(inner)) : nullptr;
+  }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Skip>(std::move(source), count_);
   }
 
  private:
@@ -120,7 +126,10 @@ class Shard final : public Transformation {
 
   SourcePtr shared(const BatchShare& share) const override {
     SourcePtr inner = source()->shared(share);
-    return inner ? std::make_shared<Shard>(std::move(inner), shards_, index_) : nullptr;
+    return inner ? over(std::move(inner)) : nullptr;
+  }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Shard>(std::move(source), shards_, index_);
   }
 
  private:
@@ -136,6 +145,9 @@ class Filter final : public Transformation {
   std::string str() const override { return fmt::format("{} | filter", source()->str()); }
   int64_t cardinality() const override { return kUnknown; }
   bool is_cheap() const override { return false; }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Filter>(std::move(source), test_);
+  }
   CursorPtr open(uint64_t epoch) const override {
     return std::make_unique<Passing>(*source(), source()->open(epoch), test_);
   }

@@ -15,6 +15,9 @@ class RowsOfReplicas final : public Transformation {
 
   std::string str() const override { return source()->str(); }
   const Table* table() const override { return nullptr; }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<RowsOfReplicas>(std::move(source), share_);
+  }
 
   CursorPtr open(uint64_t epoch) const override {
     return std::make_unique<Cut>(*source(), source()->open(epoch), share_);

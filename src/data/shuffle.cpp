@@ -45,6 +45,9 @@ class Shuffle final : public Transformation {
                        reshuffle_ ? "" : ", the same in each epoch");
   }
   int shuffles() const override { return source()->shuffles() + 1; }
+  SourcePtr over(SourcePtr source) const override {
+    return std::make_shared<Shuffle>(std::move(source), buffer_, seed_, reshuffle_);
+  }
 
   CursorPtr open(uint64_t epoch) const override {
     return std::make_unique<Shuffled>(*this, source()->open(epoch), reshuffle_ ? epoch : 0);

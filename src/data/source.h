@@ -30,6 +30,14 @@ struct BatchShare {
   std::pair<int64_t, int64_t> of(int64_t rows) const;
 };
 
+/// Some of the files of a data set: those numbered `first`, `first + step`, ..
+struct FileShare {
+  int64_t first = 0;
+  int64_t step = 1;
+  /// Which share of the rows of its batches is made of them; nothing: the batches keep their size.
+  std::optional<BatchShare> rows{};
+};
+
 /// Belongs to one thread at a time, and does not outlive its transformation.
 class Cursor {
  public:
@@ -68,6 +76,13 @@ class Source {
   /// The same batches, of which only a share is made; null where the transformation cannot tell
   /// which rows of its source these are.
   virtual std::shared_ptr<const Source> shared(const BatchShare&) const { return nullptr; }
+
+  /// How many files the items are read from; 0 where they do not come from files alone.
+  virtual int64_t files() const { return 0; }
+
+  /// The same made of some of the files; null where there are none. Throws InvalidArgument where
+  /// there are no batches of which to make a share.
+  virtual std::shared_ptr<const Source> of_files(const FileShare&) const { return nullptr; }
 };
 
 using SourcePtr = std::shared_ptr<const Source>;
@@ -81,6 +96,14 @@ class Transformation : public Source {
   const Table* table() const override { return source_->table(); }
   bool is_cheap() const override { return source_->is_cheap(); }
   int shuffles() const override { return source_->shuffles(); }
+  int64_t files() const override { return source_->files(); }
+  SourcePtr of_files(const FileShare& share) const override {
+    SourcePtr files = source_->of_files(share);
+    return files ? over(std::move(files)) : nullptr;
+  }
+
+  /// The same transformation of another source.
+  virtual SourcePtr over(SourcePtr source) const = 0;
 
  protected:
   const SourcePtr& source() const { return source_; }
@@ -108,7 +131,9 @@ std::string describe(const Element& element);
 
 SourcePtr slices(const Tensors& tensors);
 SourcePtr range(int64_t start, int64_t stop, int64_t step);
-SourcePtr generator(std::function<internal::Generator(int64_t epoch)> start);
+/// Errors have its name in them.
+SourcePtr generator(std::function<internal::Generator(int64_t epoch)> start, const char* name);
+SourcePtr files_source(std::vector<std::string> paths, internal::FileReader read);
 SourcePtr zip(std::vector<SourcePtr> sources);
 SourcePtr map(SourcePtr source, internal::ElementFn f, int parallel);
 SourcePtr filter(SourcePtr source, internal::ElementTest f);

@@ -44,6 +44,21 @@ class Zip final : public Source {
 
   CursorPtr open(uint64_t epoch) const override { return std::make_unique<Abreast>(*this, epoch); }
 
+  int64_t files() const override {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (const auto& source : sources_) least = std::min(least, source->files());
+    return least;
+  }
+
+  SourcePtr of_files(const FileShare& share) const override {
+    std::vector<SourcePtr> parts;
+    for (const auto& source : sources_) {
+      parts.push_back(source->of_files(share));
+      if (parts.back() == nullptr) return nullptr;
+    }
+    return std::make_shared<Zip>(std::move(parts));
+  }
+
  private:
   class Abreast final : public Cursor {
    public:

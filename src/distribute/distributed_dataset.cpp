@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "data/source.h"
 #include "distribute/strategy_body.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -28,6 +29,27 @@ void check_rows(const Tensors& element) {
   }
 }
 
+/// What this process reads of a data set of files.
+data::Dataset own_files_of(const data::Dataset& batches, const WorkerGroup& workers,
+                           const ReplicaSpan& span) {
+  const int64_t files = batches.files();
+  if (files == 0) {
+    throw InvalidArgument(fmt::format(
+        "distribute_dataset: AutoShardPolicy::file, and '{}' is not made of files by from_files; "
+        "data and off are accepted, or give each process its files by "
+        "distribute_datasets_from_function",
+        batches.str()));
+  }
+  if (files < workers.size()) {
+    throw InvalidArgument(
+        fmt::format("distribute_dataset: AutoShardPolicy::file, and '{}' has {} files for {} "
+                    "processes, of which each needs one; data is accepted",
+                    batches.str(), files, workers.size()));
+  }
+  return batches.share_of_files(
+      {workers.rank(), workers.size(), data::BatchShare{span.first, span.count, span.all}});
+}
+
 }  // namespace
 
 int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) const {
@@ -49,10 +71,7 @@ DistributedDataset Strategy::distribute_dataset(const data::Dataset& batches,
     case AutoShardPolicy::off:
       return {*this, batches, process_batch};
     case AutoShardPolicy::file:
-      throw InvalidArgument(fmt::format(
-          "distribute_dataset: AutoShardPolicy::file, and '{}' is not made of files; data and off "
-          "are accepted, or give each process its files by distribute_datasets_from_function",
-          batches.str()));
+      return {*this, own_files_of(batches, *body_->workers(), span), process_batch};
     case AutoShardPolicy::automatic:
     case AutoShardPolicy::data:
       break;

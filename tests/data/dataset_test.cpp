@@ -1,4 +1,5 @@
 #include "data/elements.h"
+#include "data/source.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "tandem/data.h"
@@ -41,6 +42,55 @@ TEST_F(DatasetTest, SlicesThatCannotBeAreNamed) {
   EXPECT_TRUE(throws<InvalidArgument>(
       [] { Dataset::from_tensor_slices(counting(3), counting(3), counting(4)); },
       {"tensor 0 has 3 rows and tensor 2 has 4", "(int64[3], int64[3], int64[4])"}));
+}
+
+/// Reads a file whose name is its number of elements: of "3" they are 30, 31, 32.
+auto read_numbers(const std::string& path) {
+  const int64_t count = std::stoll(path);
+  return [count, at = int64_t{0}]() mutable -> std::optional<Tensor> {
+    if (at == count) return std::nullopt;
+    return Tensor(10 * count + at++);
+  };
+}
+
+TEST_F(DatasetTest, FilesAreReadOneAfterTheOther) {
+  const auto dataset = Dataset::from_files({"2", "0", "3", "1"}, read_numbers);
+  EXPECT_EQ(numbers_of(dataset), (Numbers{20, 21, 30, 31, 32, 10}));
+  EXPECT_EQ(dataset.cardinality(), kUnknown);
+  EXPECT_EQ(dataset.batch(4).str(), "from_files(4 files, '2' to '1') | batch(4)");
+  auto iterator = dataset.iterator(0);
+  for (int i = 0; i < 3; ++i) iterator.next();
+  EXPECT_EQ(numbers_of(dataset.restore(iterator.save())), (Numbers{31, 32, 10}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { Dataset::from_files({}, read_numbers); },
+                                      {"from_files: no file is given"}));
+  EXPECT_TRUE(throws<Unavailable>(
+      [] {
+        numbers_of(Dataset::from_files({"1", "no number"}, read_numbers));
+      },
+      {"from_files: element 1: no number: "}));
+}
+
+TEST_F(DatasetTest, SomeFilesMakeSmallerBatches) {
+  const auto files = Dataset::from_files({"2", "4", "3", "1"}, read_numbers);
+  EXPECT_EQ(files.files(), 4);
+  const auto twice = [](const Tensor& x) { return x + x; };
+  // Of two processes of one replica each, the second one.
+  const FileShare second{1, 2, BatchShare{1, 1, 2}};
+  const auto all = files.map(twice).shuffle(1).batch(5).cache().prefetch(2);
+  const auto some = all.share_of_files(second);
+  EXPECT_EQ(sizes_of(some), (Numbers{2, 2, 1}));
+  EXPECT_EQ(numbers_of(some), (Numbers{80, 82, 84, 86, 20}));
+  EXPECT_EQ(sizes_of(all.share_of_files({0, 2, BatchShare{0, 1, 2}})), (Numbers{3, 2}));
+  EXPECT_EQ(numbers_of(Dataset::zip(files, files).skip(1).take(2).batch(2).share_of_files(second)),
+            (Numbers{41, 42}));
+  // Only the last batch is of all processes.
+  EXPECT_EQ((*files.batch(2).batch(2).share_of_files(second).iterator().next())[0].shape(),
+            (Shape{1, 2}));
+  EXPECT_EQ(Dataset::zip(files, Dataset::range(5)).files(), 0);
+  EXPECT_TRUE(throws<InvalidArgument>([&] { files.map(twice).share_of_files(second); },
+                                      {"from_files(4 files, '2' to '1')", "batch the data set"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { files.batch(1).share_of_files(second); },
+                                      {"1 rows are fewer than the 2 replicas"}));
 }
 
 TEST_F(DatasetTest, AnEmptyDatasetHasNoElements) {

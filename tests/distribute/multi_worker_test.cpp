@@ -21,6 +21,7 @@
 #include "distribute/merged_profile.h"
 #include "distribute/strategy_body.h"
 #include "harness/opencl.h"
+#include "harness/soak.h"
 #include "harness/socket_group.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -226,6 +227,24 @@ TEST(MultiWorker, BatchNormalisationAddsNoMoreThanTwoExchanges) {
     model.train_on_batch({features(8)}, {truths(8)});
     const int before = group->exchanges();
     model.train_on_batch({features(8)}, {truths(8)});
+    EXPECT_LE(group->exchanges() - before, 3);
+  });
+}
+
+TEST(MultiWorker, AStepOfInceptionHasThreeExchangesAtMost) {
+  if (!harness::soaking()) GTEST_SKIP() << "make soak builds so large a model";
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group, {.communication = {.bucket_bytes = int64_t{1} << 30}});
+    const auto scope = strategy.scope();
+    const keras::Model model =
+        keras::applications::InceptionV3({.input_shape = {75, 75, 3}, .classes = 5});
+    model.compile({.optimizer = "sgd", .loss = "mse"});
+    const Tensor x = random_uniform({2, 75, 75, 3}, -1, 1);
+    const Tensor y = zeros({2, 5});
+    model.train_on_batch({x}, {y});
+    const int before = group->exchanges();
+    model.train_on_batch({x}, {y});
     EXPECT_LE(group->exchanges() - before, 3);
   });
 }
@@ -439,7 +458,38 @@ TEST(MultiWorker, DataOfEachProcessEndUnevenly) {
           strategy.distribute_dataset(own({3, group->rank(), 6}),
                                       {.auto_shard_policy = AutoShardPolicy::file});
         },
-        {"not made of files"}));
+        {"not made of files by from_files"}));
+  });
+}
+
+TEST(MultiWorker, FilesAreReadByOneProcessEach) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group);
+    std::vector<std::string> read;
+    // "3" has the numbers 30, 31, 32.
+    const auto numbers = [&](const std::string& path) {
+      read.push_back(path);
+      const int64_t count = std::stoll(path);
+      return [count, at = int64_t{0}]() mutable -> std::optional<Tensor> {
+        if (at == count) return std::nullopt;
+        return Tensor(static_cast<double>(10 * count + at++));
+      };
+    };
+    const auto batches = data::Dataset::from_files({"2", "5", "1"}, numbers).batch(4);
+    const InputOptions by_file{.auto_shard_policy = AutoShardPolicy::file};
+    std::vector<int64_t> rows;
+    Doubles seen = all_rows_of(strategy, strategy.distribute_dataset(batches, by_file), rows);
+    EXPECT_EQ(read, group->rank() == 0 ? (std::vector<std::string>{"2", "1"})
+                                       : (std::vector<std::string>{"5"}));
+    std::ranges::sort(seen);
+    EXPECT_EQ(seen, (Doubles{10, 20, 21, 50, 51, 52, 53, 54}));
+    EXPECT_EQ(rows, (std::vector<int64_t>{4, 3, 1}));
+    EXPECT_TRUE(throws<InvalidArgument>(
+        [&] {
+          strategy.distribute_dataset(data::Dataset::from_files({"2"}, numbers).batch(4), by_file);
+        },
+        {"from_files('2')", "has 1 files for 2 processes"}));
   });
 }
 
