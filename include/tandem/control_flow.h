@@ -68,8 +68,9 @@ struct WhileOptions {
 
 /// Calls `variables = body(variables)` while `condition(variables)`, a bool scalar, is true, and
 /// returns them. Their dtypes and shapes stay the same from one iteration to the next, else
-/// InvalidArgument. In a function it has no gradient (Unimplemented when a tape needs it); a loop
-/// of C++ with a fixed number of iterations has one.
+/// InvalidArgument. Gradients pass through its iterations, of which a function keeps as many as fit
+/// into some memory and computes those between them again; a loop that assigns variables has none,
+/// and in a function there is no second derivative (Unimplemented when a tape needs it).
 template <class Variables, class Condition, class Body>
 Variables while_loop(Condition condition, Body body, const Variables& variables,
                      const WhileOptions& options = {}) {

@@ -12,6 +12,7 @@
 #include "tandem/error.h"
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
+#include "tandem/interruption.h"
 #include "tandem/keras/activations.h"
 #include "tandem/keras/applications.h"
 #include "tandem/keras/callbacks.h"

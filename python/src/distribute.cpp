@@ -70,8 +70,10 @@ using Addresses = train::ClusterSpec::Addresses;
 /// A strategy of several processes: those in `cluster`, or those that the environment names.
 Strategy multi_worker_mirrored_strategy(const std::optional<Addresses>& cluster,
                                         const std::string& task_type, int task_id,
-                                        std::optional<int> shards, double timeout_seconds) {
+                                        std::optional<int> shards, double timeout_seconds,
+                                        int64_t bucket_bytes) {
   MultiWorkerOptions options{.reproducible_shards = shards};
+  if (bucket_bytes > 0) options.communication.bucket_bytes = bucket_bytes;
   options.communication.timeout =
       std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
   if (cluster) {
@@ -180,7 +182,7 @@ void bind_distribute(nb::module_& m) {
     return Strategy(CentralStorageStrategy(devices));
   });
   m.def("multi_worker_mirrored_strategy", multi_worker_mirrored_strategy, "cluster"_a.none(),
-        "task_type"_a, "task_id"_a, "shards"_a.none(), "timeout_seconds"_a);
+        "task_type"_a, "task_id"_a, "shards"_a.none(), "timeout_seconds"_a, "bucket_bytes"_a = 0);
   m.def("tf_config", tf_config);
   m.def(
       "run_workers",

@@ -1,5 +1,6 @@
 // Errors of the library become exceptions of tandem.errors, and exceptions of Python that went
-// through the library come out as themselves.
+// through the library come out as themselves. Those of signals, such as KeyboardInterrupt, end what
+// the library is waiting for.
 #include <nanobind/stl/map.h>
 
 #include "binding.h"
@@ -30,6 +31,15 @@ void translate(const std::exception_ptr& pointer, void*) {
   }
 }
 
+bool is_finalizing();
+
+/// Python handles signals on its main thread, when it is asked to.
+void handle_signals() {
+  if (is_finalizing()) return;
+  const nb::gil_scoped_acquire acquired;
+  if (PyErr_CheckSignals() != 0) throw PythonException(nb::python_error());
+}
+
 bool is_finalizing() { return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0; }
 
 }  // namespace
@@ -44,6 +54,8 @@ Callable::Callable(nb::object f)
 void bind_errors(nb::module_& m) {
   nb::register_exception_translator(translate);
   m.def("set_error_classes", [](const nb::dict& given) { classes() = given; });
+  interruption::set_question(handle_signals);
+  m.def("stop_handling_signals", [] { interruption::set_question({}); });
 }
 
 }  // namespace tandem::python

@@ -264,7 +264,7 @@ void bind_operators(nb::class_<T>& type) {
   type.def("__pos__", [](nb::handle a) { return to_tensor(a); });
   type.def("__abs__", [](nb::handle a) { return abs(to_tensor(a)); });
   type.def("__invert__", [](nb::handle a) { return logical_not(to_tensor(a)); });
-  type.def("__getitem__", get_item);
+  type.def("__getitem__", get_item, nb::arg().none());
 }
 
 template void bind_operators<Tensor>(nb::class_<Tensor>&);

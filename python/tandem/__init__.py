@@ -51,12 +51,13 @@ _tandem.set_soft_device_placement(True)
 __version__ = "2.21.0"  # The TensorFlow whose names these are; tandem's own is tandem_version.
 tandem_version = "0.1.0"
 
+_atexit.register(_tandem.stop_handling_signals)
 _atexit.register(_tandem.close_iterators)  # Their threads may want to call Python.
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem import (
         autograph, compat, config, data, debugging, distribute, experimental, image, io, keras, linalg, math, nn, random,
-        saved_model, strings, summary, sysconfig, test, train, version,
+        saved_model, sparse, strings, summary, sysconfig, test, train, version,
     )
 
 newaxis = None
@@ -65,7 +66,7 @@ del math_mod
 
 _SUBMODULES = {
     "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "math",
-    "nn", "random", "saved_model", "strings", "summary", "sysconfig", "test", "train", "version",
+    "nn", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 
@@ -78,7 +79,11 @@ def __getattr__(name):
         import enum
 
         return enum.Enum("AggregationMethod", "ADD_N DEFAULT EXPERIMENTAL_TREE EXPERIMENTAL_ACCUMULATE_N")
-    if name in ("RaggedTensor", "SparseTensor", "SparseTensorSpec", "RaggedTensorSpec"):
+    if name == "SparseTensor":
+        from tandem.sparse import SparseTensor
+
+        return SparseTensor
+    if name in ("RaggedTensor", "SparseTensorSpec", "RaggedTensorSpec"):
         from tandem import _placeholders
 
         return getattr(_placeholders, name)

@@ -42,6 +42,16 @@ def op(f):
     return call
 
 
+def _is_string_tensor(value):
+    return getattr(value, "_is_text_tensor", False)
+
+
+def _texts(array):
+    from tandem.strings import StringTensor
+
+    return StringTensor(array)
+
+
 def host(f, *tensors):
     """`f` of NumPy arrays, where values exist."""
     arrays = []
@@ -296,18 +306,24 @@ def _reshape_sizes(x, sizes):
 
 @op
 def reshape(tensor, shape, name=None):
+    if _is_string_tensor(tensor):
+        return _texts(tensor._array.reshape([int(s) for s in np.atleast_1d(np.asarray(shape))]))
     x = _tandem.convert(tensor)
     return _tandem.reshape(x, _reshape_sizes(x, shape))
 
 
 @op
 def expand_dims(input, axis, name=None):
+    if _is_string_tensor(input):
+        return _texts(np.expand_dims(input._array, int(axis)))
     x = _tandem.convert(input)
     return _tandem.expand_dims(x, int(axis))
 
 
 @op
 def squeeze(input, axis=None, name=None):
+    if _is_string_tensor(input):
+        return _texts(np.squeeze(input._array, axis if axis is None or not isinstance(axis, list) else tuple(axis)))
     x = _tandem.convert(input)
     if axis is None:
         axes = [i for i, s in enumerate(x._sizes) if not _is_size(s) and s == 1]
@@ -377,6 +393,8 @@ def concat(values, axis, name="concat"):
     if isinstance(values, (Tensor, _tandem.Variable)):
         return _tandem.identity(values)
     values = list(values)
+    if values and builtins.all(_is_string_tensor(v) for v in values):
+        return _texts(np.concatenate([v._array for v in values], int(axis)))
     if builtins.any(isinstance(v, DynamicShape) for v in values) or (
         builtins.any(isinstance(each, DynamicSize) for v in values if isinstance(v, (list, tuple)) for each in v)
     ):
@@ -397,6 +415,8 @@ def stack(values, axis=0, name="stack"):
         if axis == 0:
             return _tandem.stack(values, 0)
     values = list(values)
+    if values and builtins.all(_is_string_tensor(v) for v in values):
+        return _texts(np.stack([v._array for v in values], int(axis)))
     if builtins.any(isinstance(v, DynamicSize) for v in values):
         sizes = [v._size if isinstance(v, DynamicSize) else int(v) for v in values]
         return DynamicShape(sizes, lambda: _tandem.stack([_tandem.convert(v) for v in values], 0))
@@ -946,15 +966,21 @@ def count_nonzero(input, axis=None, keepdims=None, dtype=dtypes.int64, name=None
     return _tandem.reduce_sum(_tandem.cast(mask, _code(dtype)), _axes(axis), builtins.bool(keepdims))
 
 
+def _ordered(value):
+    """False comes before True."""
+    value = _tandem.convert(value)
+    return _tandem.cast(value, 5) if value.dtype == dtypes.bool else value
+
+
 @op
 def argmax(input, axis=None, output_type=dtypes.int64, name=None):
-    result = _tandem.argmax(input, 0 if axis is None else int(axis))
+    result = _tandem.argmax(_ordered(input), 0 if axis is None else int(axis))
     return result if _code(output_type) == 6 else _tandem.cast(result, _code(output_type))
 
 
 @op
 def argmin(input, axis=None, output_type=dtypes.int64, name=None):
-    result = _tandem.argmin(input, 0 if axis is None else int(axis))
+    result = _tandem.argmin(_ordered(input), 0 if axis is None else int(axis))
     return result if _code(output_type) == 6 else _tandem.cast(result, _code(output_type))
 
 

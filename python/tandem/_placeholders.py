@@ -6,11 +6,6 @@ class RaggedTensor:
         raise NotImplementedError("tandem has no ragged tensors; Dataset.padded_batch pads rows of different lengths")
 
 
-class SparseTensor:
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("tandem has no sparse tensors; tf.scatter_nd makes a dense one")
-
-
 class SparseTensorSpec:
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("tandem has no sparse tensors")

@@ -372,6 +372,7 @@ Tensor.graph = property(lambda self: None)
 Tensor.numpy = _numpy
 Tensor.item = lambda self: self._item()
 Tensor.tolist = lambda self: _numpy(self).tolist()
+Tensor.to_tensor = lambda self, default_value=None, name=None, shape=None: self  # What would be ragged in TensorFlow is not.
 Tensor.__array__ = _array
 Tensor.__array_priority__ = 100
 def _dlpack(self, *, max_version=None, copy=None, **kwargs):

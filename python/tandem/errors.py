@@ -104,6 +104,7 @@ _tandem.set_error_classes(
         "Unavailable": UnavailableError,
         "DataLoss": DataLossError,
         "FailedPrecondition": FailedPreconditionError,
+        "Interrupted": CancelledError,
     }
 )
 _tandem.set_shape_errors(InvalidArgumentError)

@@ -96,6 +96,9 @@ class StringTensor:
     def decode(self, *args):
         return self.numpy().decode(*args)
 
+    def to_tensor(self, default_value="", shape=None, name=None):
+        return self
+
 
 def _plain(value):
     return value._array if isinstance(value, StringTensor) else _encoded(value) if isinstance(value, (str, bytes)) else StringTensor(value)._array
@@ -171,6 +174,10 @@ def to_number(input, out_type=dtypes.float32, name=None):
 
 
 def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, fill="", name=None):
+    if getattr(input, "_is_symbolic", False):
+        from tandem._function import GiveUpTrace
+
+        raise GiveUpTrace("texts are made on the host")
     array = np.asarray(input)
     text = (lambda v: f"{v:.{precision}f}") if precision >= 0 else str
     return StringTensor(np.array([text(v) for v in array.ravel().tolist()], dtype=object).reshape(array.shape))
@@ -182,7 +189,13 @@ def format(template, inputs, placeholder="{}", summarize=3, name=None):
 
 
 def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
-    return StringTensor(list(StringTensor(input).numpy().decode()))
+    rows = StringTensor(input)
+    if not rows.ndim:
+        return StringTensor(list(rows.numpy().decode()))
+    split = _each(lambda s: list(s.decode()), rows).tolist()
+    if len({len(row) for row in split}) > 1:
+        raise NotImplementedError("tf.strings.unicode_split: strings of different lengths make a ragged tensor, which tandem does not have; split them one by one")
+    return StringTensor(split)
 
 
 def to_hash_bucket_fast(input, num_buckets, name=None):

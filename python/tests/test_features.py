@@ -161,3 +161,37 @@ def test_words_and_sequences():
     assert tokenizer.texts_to_matrix(["the the cat"], mode="count")[0].tolist() == [0, 0, 2, 0, 1, 0]
     series = keras.preprocessing.sequence.TimeseriesGenerator(np.arange(10), np.arange(10) * 10, length=3, batch_size=4)
     assert len(series) == 2 and series[0][0].tolist()[0] == [0, 1, 2] and series[0][1].tolist() == [30, 40, 50, 60]
+
+
+def test_cross_device_ops_are_the_librarys():
+    ops = tf.distribute
+    for each in (ops.ReductionToOneDevice(), ops.NcclAllReduce(), ops.HierarchicalCopyAllReduce(num_packs=2), None):
+        strategy = ops.MirroredStrategy(["/cpu:0"], cross_device_ops=each)
+        assert strategy.num_replicas_in_sync == 1
+    assert (ops.ReductionToOneDevice()._reduction, ops.NcclAllReduce()._reduction) == (2, 1)
+    with pytest.raises(ValueError, match="cross_device_ops"):
+        ops.MirroredStrategy(cross_device_ops="nccl")
+    with pytest.raises(ValueError, match="num_packs"):
+        ops.HierarchicalCopyAllReduce(num_packs=-1)
+
+
+def test_a_training_that_was_cut_off_goes_on(tmp_path):
+    class Fails(keras.callbacks.Callback):
+        def on_epoch_begin(self, epoch, logs=None):
+            if epoch == 2:
+                raise RuntimeError("cut off")
+
+    def made():
+        model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1, kernel_initializer="ones")])
+        model.compile(keras.optimizers.Adam(0.1), "mse")
+        return model
+
+    whole = made()
+    whole.fit(X, Y, epochs=4, shuffle=False, verbose=0)
+    with pytest.raises(RuntimeError, match="cut off"):
+        made().fit(X, Y, epochs=4, shuffle=False, verbose=0, callbacks=[keras.callbacks.BackupAndRestore(tmp_path / "backup"), Fails()])
+    again = made()
+    history = again.fit(X, Y, epochs=4, shuffle=False, verbose=0, callbacks=[keras.callbacks.BackupAndRestore(tmp_path / "backup")])
+    assert history.epoch == [2, 3]
+    np.testing.assert_allclose(again.get_weights()[0], whole.get_weights()[0], rtol=1e-5)
+    assert not (tmp_path / "backup" / "training_metadata.json").exists()

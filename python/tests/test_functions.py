@@ -1,5 +1,6 @@
 import dataclasses
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -177,3 +178,39 @@ def test_nested_functions_and_tapes():
     assert float(tape.gradient(y, v)) == 2.0
     with pytest.raises(RuntimeError, match="non-persistent"):
         tape.gradient(y, v)
+
+
+def test_gradients_pass_through_loops_of_unknown_length():
+    w = tf.Variable([[0.5, -0.2], [0.1, 0.4]])
+    traced = []
+
+    def loss_gradient(x, steps):
+        traced.append(1)
+        with tf.GradientTape() as tape:
+            h = tf.zeros_like(x)
+            for _ in tf.range(steps):
+                h = tf.tanh(tf.matmul(h, w) + x)
+            loss = tf.reduce_sum(h * h)
+        return tape.gradient(loss, w)
+
+    x = tf.constant([[1.0, 2.0], [-0.5, 0.3]])
+    compiled = tf.function(loss_gradient)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # None says that it runs op by op.
+        for steps in (0, 1, 5):
+            got = compiled(x, tf.constant(steps))
+            expected = loss_gradient(x, steps)
+            np.testing.assert_allclose(got, np.zeros((2, 2)) if expected is None else expected, rtol=1e-5, atol=1e-6)
+    assert compiled.experimental_get_tracing_count() == 1
+
+
+def test_while_loop_has_a_gradient_and_a_limit():
+    @tf.function
+    def f(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            _, y = tf.while_loop(lambda i, y: i < 100, lambda i, y: (i + 1, y * x), (tf.constant(0), x), maximum_iterations=3)
+        return y, tape.gradient(y, x)
+
+    y, gradient = f(tf.constant(2.0))
+    assert float(y) == 16.0 and float(gradient) == 32.0

@@ -2,6 +2,10 @@
 
 import os
 import re
+import signal
+import subprocess
+import sys
+import time
 
 import numpy as np
 import pytest
@@ -83,21 +87,65 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
     run("-c", code)
 
 
-def test_ctrl_c_ends_fit(run):
+def interrupted(code):
+    """Sends SIGINT to a program once it prints "ready"; returns what it printed then, and the seconds until it ended."""
+    process = subprocess.Popen([sys.executable, "-u", "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        for line in process.stdout:
+            if line.startswith("ready"):
+                break
+        asked = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        printed, errors = process.communicate(timeout=100)
+        return printed + errors, time.monotonic() - asked
+    finally:
+        process.kill()
+
+
+def test_ctrl_c_ends_fit_at_a_whole_step():
     code = """
-import _thread, threading, time, numpy as np, tandem as tf
+import numpy as np, tandem as tf
 m = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)]); m.compile("sgd", "mse")
-x = np.zeros((64, 4), "float32"); y = np.zeros((64, 2), "float32"); m.fit(x, y, verbose=0)
-at = []
-threading.Timer(0.5, lambda: (at.append(time.time()), _thread.interrupt_main())).start()
+x = np.zeros((64, 4), "float32"); y = np.zeros((64, 2), "float32")
+class Steps(tf.keras.callbacks.Callback):
+    begun = ended = 0
+    def on_train_batch_begin(self, batch, logs=None): self.begun += 1
+    def on_epoch_begin(self, epoch, logs=None):
+        if epoch == 1: print("ready")
+steps = Steps()
 try:
-    m.fit(x, y, epochs=10**7, verbose=0)
-    raise SystemExit(1)
+    m.fit(x, y, epochs=10**7, verbose=0, callbacks=[steps])
 except KeyboardInterrupt:
-    assert time.time() - at[0] < 5
-m.fit(x, y, verbose=0)
+    assert steps.begun - 1 <= int(m.optimizer.iterations) <= steps.begun, (steps.begun, m.optimizer.iterations)
+    print("ended after", steps.begun, "steps of", 2 * 10**7, "and goes on:", len(m.fit(x, y, verbose=0).epoch))
 """
-    run("-c", code)
+    printed, seconds = interrupted(code)
+    assert "and goes on: 1" in printed, printed
+    assert seconds < 30, (seconds, printed)
+
+
+def test_ctrl_c_ends_a_wait_for_data():
+    code = """
+import threading, time, tandem as tf
+stuck = threading.Event()
+def elements():
+    yield 1.0
+    stuck.set()
+    time.sleep(90)
+    yield 2.0
+data = iter(tf.data.Dataset.from_generator(elements, output_signature=tf.TensorSpec((), tf.float32)).prefetch(2))
+next(data)
+stuck.wait(60)  # In the background.
+try:
+    print("ready")
+    next(data)
+    print("an element came")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+    printed, seconds = interrupted(code)
+    assert "interrupted" in printed, printed
+    assert seconds < 60, (seconds, printed)
 
 
 def test_idioms_of_public_programs(run):

@@ -10,6 +10,7 @@
 #include "cluster/reachability.h"
 #include "core/background.h"
 #include "tandem/cluster.h"
+#include "tandem/interruption.h"
 #include "tandem/log.h"
 
 namespace tandem::cluster {
@@ -173,6 +174,9 @@ void Member::wait_for_all() {
     }
     if (verdict_) std::rethrow_exception(verdict_->error());
     if (generation_ != 0) break;
+    lock.unlock();
+    interruption::look();
+    lock.lock();
     const auto now = Clock::now();
     const char* whom = control_->known ? "the other ranks" : "the coordinator";
     if (now - start >= options_.join_timeout) {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "core/background.h"
+#include "core/interruptible.h"
 #include "core/signal.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -61,7 +62,7 @@ class Workshop {
       }
       const uint32_t seen = changed_.value();
       lock.unlock();
-      const bool in_time = changed_.wait_past(seen, deadline);
+      const bool in_time = wait_past(seen, deadline);
       lock.lock();
       if (!in_time) throw_late();
     }
@@ -91,7 +92,9 @@ class Workshop {
     Lock lock(mutex_);
     stopped_ = true;
     room_.notify_all();
-    const auto patience = late_ ? std::chrono::nanoseconds(0) : config::wait_deadline();
+    const auto patience = late_      ? std::chrono::nanoseconds(0)
+                          : is_left_ ? std::chrono::milliseconds(200)
+                                     : config::wait_deadline();
     const auto deadline = core::Clock::now() + patience;
     while (threads_ > 0) {
       const uint32_t seen = changed_.value();
@@ -109,6 +112,18 @@ class Workshop {
   AheadItem& item_at(int64_t number) { return items_[static_cast<size_t>(number) % items_.size()]; }
 
   int64_t capacity() const { return static_cast<int64_t>(items_.size()); }
+
+  /// Who leaves by an interruption does not wait for the threads either: see stop().
+  bool wait_past(uint32_t seen, core::Clock::time_point deadline) {
+    try {
+      return core::wait_interruptibly(deadline,
+                                      [&](auto until) { return changed_.wait_past(seen, until); });
+    } catch (...) {
+      const Lock lock(mutex_);
+      is_left_ = true;
+      throw;
+    }
+  }
 
   /// Items come from the source one after another, so one thread at a time asks for them.
   bool may_begin() const { return !asking_ && !ended_ && tail_ - head_ < capacity(); }
@@ -192,6 +207,7 @@ class Workshop {
   bool resting_ = false;  // The threads are resting.
   bool stopped_ = false;
   bool late_ = false;
+  bool is_left_ = false;  // The caller was interrupted.
   int threads_ = 0;
 };
 

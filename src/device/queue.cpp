@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "core/interruptible.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 
@@ -92,9 +93,12 @@ void Timeline::release_holds() {
 }
 
 Event::Waited Timeline::wait(uint64_t ticket, std::chrono::nanoseconds deadline, bool once) {
-  if (reached() < ticket && !wait_until(ticket, core::Clock::now() + deadline)) {
-    throw_late(deadline);
-  }
+  const auto comes = [&] {
+    const auto end = core::Clock::now() + deadline;
+    const auto wait = [&](core::Clock::time_point until) { return wait_until(ticket, until); };
+    return core::InterruptibleWaits::are_on() ? core::wait_interruptibly(end, wait) : wait(end);
+  };
+  if (reached() < ticket && !comes()) throw_late(deadline);
   release_holds();
   if (const uint64_t fault = fault_ticket(); fault != 0 && fault <= ticket) settle_fault(deadline);
   const std::lock_guard lock(mutex_);

@@ -6,7 +6,12 @@
 //                                                     otherwise: b's calls, over x and y
 //
 // The gradient of a `cond` is another `cond`, whose branches repeat the region's calls under a
-// tape.
+// tape. That of a `while_loop` is a node of its own, which runs the loop again, keeps what its
+// variables were, and goes back from the last iteration to the first:
+//
+//   while_loop_gradient    inputs:  variables.., gradients.., captured..
+//                          regions: condition, body, and one iteration backward:
+//                                   (variables before it, gradients) -> gradients
 #include "tandem/control_flow.h"
 
 #include <fmt/format.h>
@@ -33,12 +38,21 @@ const op::OpDef& definition(const char* name, bool writes) {
                      .writes_ranges = writes_ranges};
   };
   static const op::OpDef definitions[] = {make("cond", false), make("cond", true),
-                                          make("while_loop", false), make("while_loop", true)};
+                                          make("while_loop", false), make("while_loop", true),
+                                          make("while_loop_gradient", false)};
+  if (name == std::string_view("while_loop_gradient")) return definitions[4];
   return definitions[(name == std::string_view("cond") ? 0 : 2) + (writes ? 1 : 0)];
 }
 
+/// A variable that a region reads each time it runs, and the value there.
+struct RegionRead {
+  Variable variable;
+  Tensor inside;
+};
+
 /// Stands in for the tapes while a region is traced: what happens inside is the node's business.
-/// The variables that the region reads are read around it, and that the tapes must know.
+/// The variables that the region reads are read around it, and that the tapes must know; those that
+/// it reads itself are kept.
 class RegionRecorder final : public op::Recorder {
  public:
   RegionRecorder() : trace_(*Trace::current()) {
@@ -54,12 +68,17 @@ class RegionRecorder final : public op::Recorder {
   void record_read(const Variable& variable, const Tensor& value) override {
     if (const Tensor* outside = trace_.captured_as(value)) {
       for (op::Recorder* tape : tapes_) tape->record_read(variable, *outside);
+    } else {
+      reads_.push_back({variable, value});
     }
   }
+
+  const std::vector<RegionRead>& reads() const { return reads_; }
 
  private:
   const Trace& trace_;
   std::vector<op::Recorder*> tapes_;
+  std::vector<RegionRead> reads_;
 };
 
 /// A node of control flow while its regions are put together.
@@ -70,9 +89,12 @@ class NodeBuilder {
 
   const op::TensorTypes& trace(Trace::RegionKind kind, const Trace::RegionFn& f,
                                const op::TensorTypes& arguments) {
+    std::vector<RegionRead>& reads = reads_.emplace_back();
     const auto unseen = [&](const Tensors& inside) {
       const RegionRecorder recorder;
-      return f(inside);
+      structure::Flat results = f(inside);
+      reads = recorder.reads();
+      return results;
     };
     Trace::Nested nested = trace_.trace_region(op_, kind, unseen, arguments);
     for (size_t i = 0; i < arguments.size(); ++i) nested.region.inputs.push_back(int(i));
@@ -83,14 +105,35 @@ class NodeBuilder {
     results_.emplace_back();
     for (ValueId result : graph.results) results_.back().push_back(graph.at(result).type);
     rests_.push_back(std::move(nested.rest));
-    node_.regions.push_back(std::make_shared<const Region>(std::move(nested.region)));
+    regions_.push_back(std::make_shared<Region>(std::move(nested.region)));
     return results_.back();
+  }
+
+  /// Adds a region of another node, which has `inputs` and whose variables are the first of this
+  /// one's, too.
+  void add(const Region& region, size_t variables, const Tensors& inputs) {
+    Region own = region;
+    for (int& taken : own.inputs) {
+      const auto i = static_cast<size_t>(taken);
+      if (i >= variables) taken = input(inputs[i]);
+    }
+    regions_.push_back(std::make_shared<Region>(std::move(own)));
+  }
+
+  /// What regions read of variables becomes an input of the node, so that tapes see it. It must not
+  /// change while the node runs.
+  void read_around() {
+    for (size_t r = 0; r < regions_.size(); ++r) {
+      for (const RegionRead& read : reads_[r]) read_around(*regions_[r], read);
+    }
   }
 
   const op::TensorTypes& results(size_t region) const { return results_[region]; }
   const std::string& rest(size_t region) const { return rests_[region]; }
   const Tensors& inputs() const { return inputs_; }
-  const std::vector<std::shared_ptr<const Region>>& regions() const { return node_.regions; }
+  std::vector<std::shared_ptr<const Region>> regions() const {
+    return {regions_.begin(), regions_.end()};
+  }
   bool writes() const { return writes_; }
 
   Tensors finish(op::TensorTypes outputs, op::Attrs attrs = {}) {
@@ -98,6 +141,7 @@ class NodeBuilder {
     signature = {&definition(op_, writes_), {}, std::move(outputs), std::move(attrs), {}};
     signature.inputs = types_of(inputs_);
     for (const auto& range : ranges_) signature.ranges.push_back(range.type);
+    node_.regions = regions();
     return trace_.add(node_, inputs_, ranges_);
   }
 
@@ -112,6 +156,16 @@ class NodeBuilder {
     return static_cast<int>(inputs_.size()) - 1;
   }
 
+  void read_around(Region& region, const RegionRead& read) {
+    Graph& graph = region.graph;
+    const ValueId inside{read.inside.body()->value};
+    if (graph.at(inside).source != Value::Source::node) return;  // It was read twice.
+    std::erase_if(graph.nodes, [&](const Node& node) { return node.outputs == ValueIds{inside}; });
+    graph.at(inside).source = Value::Source::argument;
+    graph.arguments.push_back(inside);
+    region.inputs.push_back(input(read.variable.value()));
+  }
+
   void add_range(const op::RangeOperand& range) {
     const auto same = [&](const op::RangeOperand& known) { return known.range == range.range; };
     if (std::ranges::none_of(ranges_, same)) ranges_.push_back(range);
@@ -124,6 +178,8 @@ class NodeBuilder {
   op::RangeOperands ranges_;
   Node node_{};
   bool writes_ = false;
+  std::vector<std::shared_ptr<Region>> regions_;
+  std::vector<std::vector<RegionRead>> reads_;  // Of each region.
   std::vector<op::TensorTypes> results_;
   std::vector<std::string> rests_;
 };
@@ -158,13 +214,29 @@ void check_predicate(const char* op, const Tensor& predicate) {
 
 // ---- Repeating a region's calls, for gradients ----
 
-Unimplemented no_loop_gradient() {
+Unimplemented no_second_gradient() {
   return Unimplemented(
-      "while_loop: it has no gradient in a function; a loop of C++ with a fixed number of "
+      "while_loop: it has no second derivative in a function; a loop of C++ with a fixed number of "
       "iterations has one");
 }
 
 Tensors repeated(const Region& region, const Tensors& inputs);
+
+Tensors repeated_loop(const Node& node, const Tensors& inputs) {
+  const auto variables = static_cast<std::ptrdiff_t>(node.outputs.size());
+  const auto at = [&](const Tensors& now) {
+    Tensors all = inputs;
+    std::ranges::copy(now, all.begin());
+    return all;
+  };
+  return flow::while_loop(
+      [&](const Tensors& now) { return repeated(*node.regions[0], at(now))[0]; },
+      [&](const Tensors& now) {
+        return structure::Flat{repeated(*node.regions[1], at(now)), {}};
+      },
+      {Tensors(inputs.begin(), inputs.begin() + variables), {}},
+      maximum_iterations(node.signature));
+}
 
 Tensors repeated(const Node& node, const Tensors& inputs) {
   const Trace::Repetition repetition(*Trace::current(), node.random_call);
@@ -173,7 +245,8 @@ Tensors repeated(const Node& node, const Tensors& inputs) {
     return [&, i] { return structure::Flat{repeated(*node.regions[i], inputs), {}}; };
   };
   if (node.op().name == "cond") return flow::cond(inputs[0], region(0), region(1));
-  throw no_loop_gradient();
+  if (node.op().name == "while_loop") return repeated_loop(node, inputs);
+  throw no_second_gradient();
 }
 
 Tensors repeated(const Region& region, const Tensors& inputs) {
@@ -253,6 +326,79 @@ void record(op::GradientFn gradient, const Tensors& inputs, const Tensors& outpu
   for (op::Recorder* tape : op::recorders()) tape->record_custom(shared, inputs, outputs);
 }
 
+/// The inputs of a loop that gradients pass through: its floating variables, whose gradients an
+/// iteration changes, then the captured ones that somebody wants the gradient of, to which each
+/// iteration adds.
+std::vector<size_t> differentiated_inputs(const op::Call& call, size_t variables) {
+  std::vector<size_t> inputs;
+  for (size_t i = 0; i < call.inputs.size(); ++i) {
+    const bool passes = i < variables ? is_floating(call.inputs[i].dtype()) : has_gradient(call, i);
+    if (passes) inputs.push_back(i);
+  }
+  return inputs;
+}
+
+/// `now` is the variables before an iteration of `body`, then the gradients after it; returns the
+/// gradients before it. `through` is the differentiated inputs.
+Tensors one_iteration_back(const Region& body, const op::Call& call, size_t variables,
+                           const std::vector<size_t>& through, const Tensors& now) {
+  GradientTape tape({.persistent = false, .watch_accessed_variables = false});
+  Tensors inputs = call.inputs;
+  std::copy_n(now.begin(), variables, inputs.begin());
+  Tensors wanted;
+  for (size_t i : through) {
+    inputs[i] = identity(inputs[i]);
+    tape.watch(inputs[i]);
+    wanted.push_back(inputs[i]);
+  }
+  const Tensors results = repeated(body, inputs);
+  Tensors targets, given;
+  for (size_t k = 0; k < through.size() && through[k] < variables; ++k) {
+    targets.push_back(results[through[k]]);
+    given.push_back(now[variables + k]);
+  }
+  Tensors gradients = tape.gradient(
+      targets, wanted, {.unconnected = UnconnectedGradients::zero, .output_gradients = given});
+  for (size_t k = 0; k < through.size(); ++k) {
+    gradients[k] = op::with_all_rows(gradients[k]);
+    if (through[k] >= variables) gradients[k] = now[variables + k] + gradients[k];
+  }
+  return gradients;
+}
+
+op::GradientFn loop_gradient(std::vector<std::shared_ptr<const Region>> regions, size_t variables,
+                             int64_t most, bool writes) {
+  return [=, regions = std::move(regions)](const op::Call& call, const Tensors& upstream) {
+    if (writes) {
+      throw Unimplemented(
+          "while_loop: a loop that assigns variables has no gradient; assign after the tape is "
+          "done");
+    }
+    const std::vector<size_t> through = differentiated_inputs(call, variables);
+    Tensors inputs = call.inputs;
+    inputs.resize(variables);
+    for (size_t i : through) {
+      const bool reached = i < variables && upstream[i].defined();
+      inputs.push_back(reached ? op::with_all_rows(upstream[i]) : zeros_like(call.inputs[i]));
+    }
+    const op::TensorTypes types = types_of(inputs);
+    NodeBuilder node(*Trace::current(), "while_loop_gradient", inputs);
+    for (const auto& region : regions) node.add(*region, variables, call.inputs);
+    const auto back = [&](const Tensors& now) {
+      return structure::Flat{one_iteration_back(*regions[1], call, variables, through, now), {}};
+    };
+    node.trace(Trace::RegionKind::loops, back, types);
+    const Tensors found =
+        node.finish({types.begin() + static_cast<std::ptrdiff_t>(variables), types.end()},
+                    {{"maximum_iterations", most}});
+    record([](const op::Call&, const Tensors&) -> Tensors { throw no_second_gradient(); },
+           node.inputs(), found);
+    Tensors gradients(call.inputs.size());
+    for (size_t k = 0; k < through.size(); ++k) gradients[through[k]] = found[k];
+    return gradients;
+  };
+}
+
 }  // namespace
 
 int64_t maximum_iterations(const op::Signature& signature) {
@@ -312,9 +458,11 @@ Tensors while_loop(const Condition& condition, const Body& body, const structure
   node.trace(Trace::RegionKind::loops, decides, types);
   node.trace(Trace::RegionKind::loops, body, types);
   check_body(node.results(1), node.rest(1));
+  if (!node.writes() && !op::recorders().empty()) node.read_around();
   Tensors outputs = node.finish(types, {{"maximum_iterations", maximum_iterations}});
-  graph::record([](const op::Call&, const Tensors&) -> Tensors { throw graph::no_loop_gradient(); },
-                node.inputs(), outputs);
+  graph::record(
+      graph::loop_gradient(node.regions(), types.size(), maximum_iterations, node.writes()),
+      node.inputs(), outputs);
   return outputs;
 }
 

@@ -4,6 +4,8 @@
 // reads it, and so waits. The node's workspace holds what the regions compute.
 //
 //   workspace    the loop's next values | the regions' arena | a table of addresses for each thread
+//
+// The gradient of a loop keeps more of them: see LoopGradient.
 #include "graph/control_kernels.h"
 
 #include <algorithm>
@@ -249,11 +251,180 @@ class WhileLoop final : public ControlFlow {
   size_t results_bytes_ = 0;
 };
 
+/// Bytes of values that lie one after another in a workspace.
+class ValueLayout {
+ public:
+  void add(const op::TensorType& type) {
+    offsets_.push_back(bytes_);
+    sizes_.push_back(type.bytes());
+    bytes_ += core::aligned(sizes_.back());
+  }
+
+  size_t count() const { return sizes_.size(); }
+  size_t bytes() const { return bytes_; }
+  size_t offset(size_t i) const { return offsets_[i]; }
+  size_t size(size_t i) const { return sizes_[i]; }
+
+ private:
+  std::vector<size_t> offsets_, sizes_;
+  size_t bytes_ = 0;
+};
+
+/// Runs a loop again, keeping what its variables were before each iteration, and then its
+/// iterations backward. A workspace has one size, and how many iterations there are only a run
+/// knows: so there are places for some of them. When they are full every other is given up, and
+/// from then on only each second iteration is kept (each fourth, ..); going backward, those between
+/// are computed again from the last one that was kept.
+///
+///   inputs       the variables | the gradients | what the regions capture
+///   outputs      the gradients, which iterations change in place
+///   workspace    decision | variables | next | kept iterations | the regions' arena
+class LoopGradient final : public ControlFlow {
+ public:
+  LoopGradient(const Node& node, const op::Signature& signature, int64_t rows,
+               const devices::DevicePtr& device, int parts)
+      : ControlFlow(*device, parts),
+        most_(maximum_iterations(signature)),
+        condition_(*node.regions[0], rows, device, parts),
+        body_(*node.regions[1], rows, device, parts),
+        back_(*node.regions[2], rows, device, parts) {
+    for (const op::TensorType& type : signature.outputs) gradients_.add(type);
+    for (size_t i = 0; i < body_.graph().results.size(); ++i) variables_.add(signature.inputs[i]);
+    places_ = places_for(variables_.bytes(), most_);
+    next_ = core::kAlignment + variables_.bytes();
+    kept_ = next_ + std::max(variables_.bytes(), gradients_.bytes());
+    arena_ = kept_ + static_cast<size_t>(places_) * variables_.bytes();
+    for (const RegionProgram* region : {&condition_, &body_, &back_}) reserve(*region, arena_);
+  }
+
+ private:
+  /// Enough for most loops, within some memory unless the variables are large. It is even.
+  static int64_t places_for(size_t bytes, int64_t most) {
+    constexpr int64_t kFewest = 16, kMost = 4096;
+    constexpr size_t kMemory = size_t{16} << 20;
+    const auto fit = static_cast<int64_t>(kMemory / std::max<size_t>(bytes, 1));
+    const int64_t places = std::min(std::clamp(fit, kFewest, kMost), most);
+    return places + places % 2;
+  }
+
+  /// One thread's walk through the loop.
+  struct LoopWalk {
+    const LoopGradient& loop;
+    const op::Launch& launch;
+    const op::Parts& parts;
+    void** addresses;
+    char* memory;
+    int64_t stride = 1;  // Each so many iterations one is kept.
+    int64_t kept = 0;
+    int64_t done = 0;
+
+    char* variables() const { return memory + core::kAlignment; }
+    char* next() const { return memory + loop.next_; }
+    char* place(int64_t i) const {
+      return memory + loop.kept_ + static_cast<size_t>(i) * loop.variables_.bytes();
+    }
+    int salt(int64_t iteration) const {
+      return static_cast<int>(
+          op::mixed(static_cast<size_t>(launch.salt), static_cast<size_t>(iteration)));
+    }
+
+    void copy_variables(char* to, const char* from) const {
+      for (size_t i = 0; i < loop.variables_.count(); ++i) {
+        const size_t offset = loop.variables_.offset(i);
+        loop.copy(launch, parts, to + offset, from + offset, loop.variables_.size(i));
+      }
+    }
+
+    /// What the regions take: the variables, the gradients, then what they capture.
+    void* argument(int i) const {
+      const auto index = static_cast<size_t>(i);
+      const size_t variables = loop.variables_.count();
+      if (index < variables) return this->variables() + loop.variables_.offset(index);
+      const bool is_gradient = index < variables + loop.gradients_.count();
+      return is_gradient ? output(launch, index - variables) : input(launch, i);
+    }
+
+    template <class Result>
+    void run(const RegionProgram& region, int64_t iteration, Result result) const {
+      launch.meet();
+      region.run(
+          launch, parts, addresses, memory + loop.arena_, salt(iteration),
+          [this](int i) { return argument(i); }, result);
+      launch.meet();
+    }
+
+    bool goes_on() const {
+      run(loop.condition_, done, [this](size_t) -> void* { return memory; });
+      return loop.is_true(launch, memory);
+    }
+
+    void iterate(int64_t iteration) const {
+      run(loop.body_, iteration,
+          [this](size_t i) -> void* { return next() + loop.variables_.offset(i); });
+      copy_variables(variables(), next());
+    }
+
+    /// Before iteration `done`.
+    void keep() {
+      if (done % stride != 0) return;
+      if (kept == loop.places_) {
+        kept /= 2;
+        stride *= 2;
+        for (int64_t i = 1; i < kept; ++i) copy_variables(place(i), place(2 * i));
+      }
+      copy_variables(place(kept++), variables());
+    }
+
+    void forward() {
+      for (; done < loop.most_ && goes_on(); ++done) {
+        keep();
+        iterate(done);
+      }
+    }
+
+    void backward(int64_t iteration) const {
+      copy_variables(variables(), place(iteration / stride));
+      for (int64_t i = iteration - iteration % stride; i < iteration; ++i) iterate(i);
+      run(loop.back_, iteration,
+          [this](size_t i) -> void* { return next() + loop.gradients_.offset(i); });
+      for (size_t i = 0; i < loop.gradients_.count(); ++i) {
+        loop.copy(launch, parts, output(launch, i), next() + loop.gradients_.offset(i),
+                  loop.gradients_.size(i));
+      }
+    }
+  };
+
+  void run_regions(const op::Launch& launch, const op::Parts& parts,
+                   void** addresses) const override {
+    LoopWalk walk{*this, launch, parts, addresses, arena(launch)};
+    const size_t variables = variables_.count();
+    for (size_t i = 0; i < variables; ++i) {
+      copy(launch, parts, walk.variables() + variables_.offset(i),
+           input(launch, static_cast<int>(i)), variables_.size(i));
+    }
+    for (size_t i = 0; i < gradients_.count(); ++i) {
+      copy(launch, parts, output(launch, i), input(launch, static_cast<int>(variables + i)),
+           gradients_.size(i));
+    }
+    walk.forward();
+    for (int64_t i = walk.done; i-- > 0;) walk.backward(i);
+  }
+
+  const int64_t most_;
+  const RegionProgram condition_, body_, back_;
+  ValueLayout variables_, gradients_;
+  int64_t places_ = 0;
+  size_t next_ = 0, kept_ = 0, arena_ = 0;  // Where they begin in the workspace.
+};
+
 }  // namespace
 
 op::ExecutablePtr prepare_control_flow(const Node& node, const op::Signature& signature,
                                        int64_t rows, const devices::DevicePtr& device, int parts) {
   if (node.op().name == "cond") return std::make_shared<Cond>(node, rows, device, parts);
+  if (node.op().name == "while_loop_gradient") {
+    return std::make_shared<LoopGradient>(node, signature, rows, device, parts);
+  }
   return std::make_shared<WhileLoop>(node, signature, rows, device, parts);
 }
 

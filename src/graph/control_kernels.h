@@ -3,6 +3,7 @@
 ///
 ///   cond        inputs: predicate, captured..          regions: then, otherwise
 ///   while_loop  inputs: variables.., captured..        regions: condition, body
+///   while_loop_gradient    variables.., gradients.., captured..    condition, body, backward
 #pragma once
 
 #include "graph/graph.h"
@@ -15,7 +16,7 @@ namespace tandem::graph {
 op::ExecutablePtr prepare_control_flow(const Node& node, const op::Signature& signature,
                                        int64_t rows, const devices::DevicePtr& device, int parts);
 
-/// The most iterations of a while_loop.
+/// The most iterations of a while_loop, or of the one whose gradient it is.
 int64_t maximum_iterations(const op::Signature& signature);
 
 }  // namespace tandem::graph

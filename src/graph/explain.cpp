@@ -90,7 +90,7 @@ std::string explain(const Program& program, const Plan& plan) {
                         split_text(instruction, plan.rows), plan.executables[i]->provider(),
                         scaled(cost.flops, "FLOP"), scaled(cost.bytes, "B"),
                         place_text(program, plan, instruction.node));
-    const char* names[] = {"condition", "body"};
+    const char* names[] = {"condition", "body", "an iteration backward"};
     if (instruction.node.op().name == "cond") names[0] = "then", names[1] = "otherwise";
     for (size_t r = 0; r < instruction.node.regions.size(); ++r) {
       text += fmt::format("       {}:\n", names[r]);

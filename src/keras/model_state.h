@@ -13,9 +13,9 @@ struct Model::State {
   distribute::Strategy strategy = distribute::get_strategy();
   /// The number of tensors that the model takes.
   size_t inputs = 1;
-  std::unique_ptr<Trainer> trainer{};  ///< Set once it is compiled.
-  std::once_flag predict_made{};
-  std::unique_ptr<FlatFunction> predict{};  ///< Set once it was needed.
+  std::unique_ptr<Trainer> trainer{};             ///< Set once it is compiled.
+  std::mutex mutex{};                             ///< Guards what follows.
+  std::shared_ptr<const FlatFunction> predict{};  ///< Set once it was needed.
 };
 
 }  // namespace tandem::keras

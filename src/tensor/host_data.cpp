@@ -1,5 +1,6 @@
 #include "tandem/host_data.h"
 
+#include "core/interruptible.h"
 #include "device/memory_space.h"
 #include "tandem/config.h"
 #include "tensor/body.h"
@@ -11,6 +12,7 @@ HostData host_data(const Tensor& tensor) {
   const BodyPtr& body = tensor.body();
   tensor.shape();  // Throws where there is no tensor at all.
   check_has_value(*body, "reading");
+  const core::InterruptibleWaits interruptible;
   if (body->slices) return host_data(whole(tensor));
   if (!body->device()->space().host_readable()) {
     return host_data(on_device(tensor, devices::host_device()));

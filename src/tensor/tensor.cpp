@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "core/fork.h"
+#include "core/interruptible.h"
 #include "core/tensor_type.h"
 #include "device/copies.h"
 #include "device/transfer.h"
@@ -212,6 +213,7 @@ void Tensor::copy_to_host(void* to) const {
   const TensorBody& body = checked();
   check_has_value(body, "reading");
   if (body.slices) return whole(*this).copy_to_host(to);
+  const core::InterruptibleWaits interruptible;
   body.ready.wait(config::wait_deadline());
   devices::read_in_chunks(*body.device(), body.data(), body.bytes(),
                           [&](const char* chunk, size_t bytes) {

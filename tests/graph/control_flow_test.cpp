@@ -278,15 +278,6 @@ TEST_F(ControlFlowTest, WhatCannotBeIsSaid) {
                           x);
       }),
       {"while_loop: variable 0 is float32", "before", "after an iteration"}));
-  EXPECT_TRUE(throws<Unimplemented>(call([](const Tensor& x) {
-                                      GradientTape tape;
-                                      tape.watch(x);
-                                      const Tensor y = while_loop(
-                                          [](const Tensor& now) { return is_positive(now); },
-                                          [](const Tensor& now) { return now - 1.0; }, x);
-                                      return tape.gradient(y, x);
-                                    }),
-                                    {"while_loop", "gradient"}));
   EXPECT_TRUE(throws<FailedPrecondition>(call([](const Tensor& x) {
                                            Tensor leaked;
                                            cond(

@@ -63,9 +63,46 @@ TANDEM_API Regularizer l2(double factor = 0.01);
 TANDEM_API Regularizer l1_l2(double l1 = 0.01, double l2 = 0.01);
 }  // namespace regularizers
 
+/// What a weight is brought to after each update: a function of its value.
+class TANDEM_API Constraint {
+ public:
+  /// There is none.
+  Constraint() = default;
+  /// `name` is Keras's, with its defaults: "max_norm", "min_max_norm", "non_neg", "unit_norm".
+  /// Throws InvalidArgument for another, listing these.
+  Constraint(const char* name);  // NOLINT(google-explicit-constructor)
+  explicit Constraint(std::function<Tensor(const Tensor&)> project)
+      : project_(std::move(project)) {}
+
+  explicit operator bool() const { return project_ != nullptr; }
+  Tensor operator()(const Tensor& weight) const { return project_(weight); }
+
+ private:
+  std::function<Tensor(const Tensor&)> project_;
+};
+
+/// Keras's constraints. Norms are those over `axes`: for the kernel of a Dense, [in, units], over
+/// {0}, for that of a Conv2D over {0, 1, 2}.
+namespace constraints {
+/// Norms above `max_value` become it.
+TANDEM_API Constraint max_norm(double max_value = 2, const std::vector<int>& axes = {0});
+/// Norms move towards the range: by the part `rate` of the way.
+TANDEM_API Constraint min_max_norm(double min_value = 0, double max_value = 1, double rate = 1,
+                                   const std::vector<int>& axes = {0});
+/// Negative elements become 0.
+TANDEM_API Constraint non_neg();
+/// Norms become 1.
+TANDEM_API Constraint unit_norm(const std::vector<int>& axes = {0});
+}  // namespace constraints
+
+/// From now on optimizers bring this variable to what the constraint makes of it, after each of
+/// their updates. Layers do so with their weights.
+TANDEM_API void constrain(const Variable& variable, const Constraint& constraint);
+
 struct WeightOptions {
   Initializer initializer = "glorot_uniform";
   Regularizer regularizer{};
+  Constraint constraint{};
   bool trainable = true;
   DType dtype = DType::float32;
   VariableAggregation aggregation = VariableAggregation::none;

@@ -37,6 +37,8 @@ struct DenseOptions {
   Initializer bias_initializer = "zeros";
   Regularizer kernel_regularizer{};
   Regularizer bias_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
   std::string name{};
   InputShape input_shape{};
 };
@@ -72,6 +74,7 @@ class TANDEM_API Dropout : public Layer {
 struct EmbeddingOptions {
   Initializer embeddings_initializer = "uniform";
   Regularizer embeddings_regularizer{};
+  Constraint embeddings_constraint{};
   DType dtype = DType::float32;
   std::string name{};
   InputShape input_shape{};
@@ -139,6 +142,8 @@ struct Conv2DOptions {
   Initializer bias_initializer = "zeros";
   Regularizer kernel_regularizer{};
   Regularizer bias_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
   std::string name{};
   InputShape input_shape{};
 };
@@ -161,6 +166,8 @@ struct DepthwiseConv2DOptions {
   Initializer bias_initializer = "zeros";
   Regularizer depthwise_regularizer{};
   Regularizer bias_regularizer{};
+  Constraint depthwise_constraint{};
+  Constraint bias_constraint{};
   std::string name{};
   InputShape input_shape{};
 };
@@ -220,6 +227,8 @@ struct BatchNormalizationOptions {
   Initializer moving_variance_initializer = "ones";
   Regularizer beta_regularizer{};
   Regularizer gamma_regularizer{};
+  Constraint beta_constraint{};
+  Constraint gamma_constraint{};
   bool synchronized = false;  ///< While training, normalise by the batch of all replicas.
   std::string name{};
   InputShape input_shape{};
@@ -244,6 +253,8 @@ struct LayerNormalizationOptions {
   Initializer gamma_initializer = "ones";
   Regularizer beta_regularizer{};
   Regularizer gamma_regularizer{};
+  Constraint beta_constraint{};
+  Constraint gamma_constraint{};
   std::string name{};
   InputShape input_shape{};
 };
@@ -289,6 +300,8 @@ struct MultiHeadAttentionOptions {
   Initializer bias_initializer = "zeros";
   Regularizer kernel_regularizer{};
   Regularizer bias_regularizer{};
+  Constraint kernel_constraint{};
+  Constraint bias_constraint{};
   std::string name{};
 };
 /// Attention of several heads between projections of its inputs, projected to the output. Called

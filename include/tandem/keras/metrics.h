@@ -5,10 +5,11 @@
 ///   for (..) accuracy.update_state(y_true, y_pred);
 ///   double so_far = accuracy.result();
 ///
-/// A Metric is a cheap handle; copies share one state. Its state is a variable: {total, count} in
-/// float64. Create it where the model is created (the same device or strategy scope); then
-/// update_state may be called inside functions and `strategy.run`, where the states of the replicas
-/// are summed. Updates from several threads at once are the caller's to order.
+/// A Metric is a cheap handle; copies share one state. Its state is a variable in float64: {total,
+/// count}, or what a metric of one's own makes of it. Create it where the model is created (the
+/// same device or strategy scope); then update_state may be called inside functions and
+/// `strategy.run`, where the states of the replicas are summed. Updates from several threads at
+/// once are the caller's to order.
 #pragma once
 
 #include <concepts>
@@ -39,6 +40,18 @@ class TANDEM_API Metric : public Trackable {
   /// The mean of one's own function.
   Metric(const std::string& name, PerExample per_example);
 
+  /// A metric with another state, such as the counts of a confusion matrix.
+  struct Stateful {
+    Shape shape;  ///< The state's. It is all zeros when nothing was counted.
+    /// What these examples add to the state, as float64: states of batches and of replicas are
+    /// summed. `sample_weight` may be undefined.
+    std::function<Tensor(const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight)>
+        delta;
+    /// The metric that a state stands for: a float64 scalar.
+    std::function<Tensor(const Tensor& state)> value;
+  };
+  Metric(const std::string& name, Stateful stateful);
+
   /// The same with the name "metric".
   template <class F>
   requires(!std::derived_from<std::remove_cvref_t<F>, Metric> &&
@@ -55,16 +68,22 @@ class TANDEM_API Metric : public Trackable {
   void update_state(const Tensor& y_true, const Tensor& y_pred,
                     const Tensor& sample_weight = {}) const;
 
-  /// What update_state would add to the state: float64 {total, count}.
+  /// What update_state would add to the state: float64 {total, count}, or what it has instead.
   Tensor state_delta(const Tensor& y_true, const Tensor& y_pred,
                      const Tensor& sample_weight = {}) const;
 
   /// The metric so far; 0 when nothing was counted.
   double result() const;
 
-  /// The metric that a state stands for, a float64 scalar; states may be summed. Throws
-  /// InvalidArgument unless it has two elements.
+  /// The metric that a state {total, count} stands for, a float64 scalar; states may be summed.
+  /// Throws InvalidArgument unless it has two elements.
   static Tensor value_of(const Tensor& state);
+
+  /// The metric that a state of this metric stands for.
+  Tensor result_of(const Tensor& state) const;
+
+  /// True where the state is {total, count}.
+  bool is_mean() const;
 
   /// Forgets all examples.
   void reset_state() const;
@@ -139,6 +158,23 @@ struct SparseTopKCategoricalAccuracyOptions {
 class TANDEM_API SparseTopKCategoricalAccuracy : public Metric {
  public:
   explicit SparseTopKCategoricalAccuracy(const SparseTopKCategoricalAccuracyOptions& options = {});
+};
+
+struct ThresholdOptions {
+  double threshold = 0.5;  ///< Predictions above it say 1.
+  std::string name{};      ///< The metric's own unless given.
+};
+
+/// Of the examples that are said to be 1, the part that is; 0 when none is said to be.
+class TANDEM_API Precision : public Metric {
+ public:
+  explicit Precision(const ThresholdOptions& options = {});
+};
+
+/// Of the examples that are 1, the part that is said to be; 0 when none is.
+class TANDEM_API Recall : public Metric {
+ public:
+  explicit Recall(const ThresholdOptions& options = {});
 };
 
 /// The means of these losses.

@@ -30,6 +30,20 @@ namespace tandem::keras {
 
 class Trainer;
 
+/// A call of a layer within a model: where its inputs come from, and what it gives.
+struct LayerCall {
+  /// Output `output` of the model's call number `call`.
+  struct Source {
+    size_t call = 0;
+    size_t output = 0;
+    bool operator==(const Source&) const = default;
+  };
+
+  Layer layer;
+  std::vector<Source> inputs{};  ///< None for an input of the model.
+  TensorSpecs outputs{};
+};
+
 class TANDEM_API Model : public Layer {
  public:
   /// A model from inputs to outputs, through the layers called between them. Throws InvalidArgument
@@ -42,6 +56,11 @@ class TANDEM_API Model : public Layer {
   /// The layer with this name, or at this place. Throws NotFound listing the names.
   Layer get_layer(const std::string& name) const;
   Layer get_layer(size_t index) const;
+
+  /// How its layers are connected: its inputs, then its calls of layers, each after those whose
+  /// outputs it takes. A layer that is used twice has two calls. Of a model of one's own, and of a
+  /// Sequential that has not been built, only the layers are known: their calls have no inputs.
+  std::vector<LayerCall> calls() const;
 
   /// The layers, the shapes of their outputs and the numbers of their parameters, as Keras prints
   /// them. Throws FailedPrecondition before the weights are made.
@@ -100,6 +119,7 @@ class TANDEM_API Model : public Layer {
  private:
   Tensor only_output(const Tensors& outputs, const char* instead) const;
   Tensors predict_batch(std::vector<distribute::PerReplica> batch) const;
+  std::shared_ptr<const FlatFunction> predict_step() const;
 };
 
 /// Layers one after another. Where the first has an input shape the weights are made at once.

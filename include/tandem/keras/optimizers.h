@@ -8,10 +8,12 @@
 /// Applying gradients to the same variables from several threads at once is the caller's to order.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "tandem/keras/schedules.h"
 #include "tandem/trackable.h"
@@ -169,6 +171,60 @@ struct AdamWOptions {
 class TANDEM_API AdamW : public Optimizer {
  public:
   explicit AdamW(const LearningRate& learning_rate = 0.001, const AdamWOptions& options = {});
+};
+
+// ---- Optimizers of one's own ----
+
+/// A variable in one step of an optimizer. The scalars have the variable's dtype.
+struct VariableStep {
+  Tensor value;     ///< The variable now, less its decay.
+  Tensor gradient;  ///< Summed over the replicas, and clipped.
+  Tensors slots;    ///< Its slots now, in the order of the rule.
+  Tensor rate;      ///< The learning rate.
+  Tensor number;    ///< The number of this update, from 1 on.
+};
+
+/// What they become: tensors of the same shapes and dtypes.
+struct VariableUpdate {
+  Tensor value;
+  Tensors slots{};
+};
+
+/// A value that an optimizer keeps for each variable, of the variable's shape.
+struct OptimizerSlot {
+  std::string name;    ///< "momentum". Checkpoints have a list of them, "_momentums".
+  double initial = 0;  ///< The first value of each element.
+};
+
+/// What an optimizer does to one variable, written with ops: no value may be read in it.
+struct OptimizerRule {
+  std::string name = "optimizer";
+  std::vector<OptimizerSlot> slots{};
+  std::function<VariableUpdate(const VariableStep&)> update{};
+};
+
+struct CustomOptions {
+  std::optional<double> weight_decay{};
+  std::optional<double> clipnorm{};
+  std::optional<double> clipvalue{};
+  std::optional<double> global_clipnorm{};
+  std::optional<int64_t> gradient_accumulation_steps{};
+};
+
+/// An optimizer of one's own: its rule is composed of ops where the others above have a fused
+/// kernel, and it has all else that they have.
+///
+///   const optimizers::Custom sign(0.01, {.name = "sign", .update = [](const auto& at) {
+///     return optimizers::VariableUpdate{at.value - at.rate * tandem::sign(at.gradient)};
+///   }});
+///
+/// Throws InvalidArgument for a rule without an update; a step throws it for an update that does
+/// not fit. Under a ParameterServerStrategy, whose servers have parts of variables, a step is
+/// Unimplemented.
+class TANDEM_API Custom : public Optimizer {
+ public:
+  Custom(const LearningRate& learning_rate, const OptimizerRule& rule,
+         const CustomOptions& options = {});
 };
 
 }  // namespace tandem::keras::optimizers

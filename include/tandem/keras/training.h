@@ -3,6 +3,7 @@
 #pragma once
 
 #include <concepts>
+#include <functional>
 #include <initializer_list>
 #include <iosfwd>
 #include <limits>
@@ -31,6 +32,18 @@ class OneOrMore : public std::vector<T> {
   OneOrMore(std::initializer_list<T> list) : std::vector<T>(list) {}
 };
 
+/// A batch as a step of one's own gets it: on a replica its rows.
+struct StepBatch {
+  Tensors x{};
+  Tensors y{};             ///< What follows the inputs.
+  Tensor sample_weight{};  ///< Where losses are given, so that it is known; else part of y.
+};
+
+/// A step of one's own, written with ops: it is traced. It returns a scalar for each name of
+/// CompileOptions::step_logs. Each is the replica's share, as a Loss gives it within strategy.run;
+/// the logs have the mean over the batches, each counted by its rows.
+using StepFn = std::function<Tensors(const StepBatch& batch)>;
+
 struct CompileOptions {
   optimizers::Optimizer optimizer = "rmsprop";
   OneOrMore<Loss> loss{};              ///< One for all outputs, or one for each.
@@ -41,6 +54,18 @@ struct CompileOptions {
   bool run_eagerly = false;     ///< Steps run op by op: slow, for debugging.
   int steps_per_execution = 1;  ///< Callbacks are called once for so many; epochs have as many or
                                 ///< a multiple, unless the data end.
+
+  /// A step of one's own in the place of fit's, which calls the model, takes gradients and applies
+  /// optimizers itself. `optimizer` is then the one whose rate callbacks see, and `loss` may be
+  /// left out. After a loss that is no number weights may have changed. A step that calls the model
+  /// holds it as a Layer: a Model would hold itself by it.
+  StepFn train_step{};
+  StepFn test_step{};  ///< In the place of that of evaluate and of validation.
+  /// In the place of a call of the model in predict: the outputs for these inputs.
+  std::function<Tensors(const Tensors& inputs)> predict_step{};
+  std::vector<std::string> step_logs{"loss"};  ///< What train_step and test_step return.
+  /// Metrics that such steps update: they are reset with the others, and part of the logs.
+  std::vector<Metric> step_metrics{};
 };
 
 /// What is shown: a bar on a terminal and a line per epoch elsewhere; nothing; one or the other.

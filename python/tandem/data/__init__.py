@@ -968,6 +968,12 @@ class experimental:
         pass
 
     @staticmethod
+    def make_csv_dataset(*args, **kwargs):
+        from tandem.data._csv import make_csv_dataset
+
+        return make_csv_dataset(*args, **kwargs)
+
+    @staticmethod
     def cardinality(dataset):
         return dataset.cardinality()
 

@@ -711,13 +711,15 @@ class Layer:
     def build(self, *args, **kwargs):
         self.built = True
 
+    build._is_default = True
+
     def _build_for(self, args, kwargs):
         with self._strategy_scope(), init_scope():
             call_context.path.append(self._name)
             try:
                 build = self.build
                 names, _, _ = _parameters(build)
-                if type(self).build is Layer.build:
+                if getattr(type(self).build, "_is_default", False):
                     self._build_by_run(args, kwargs)
                 elif len(names) >= 2 and not (len(names) == 1):
                     shapes = self._named_shapes(args, kwargs)

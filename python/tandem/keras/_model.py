@@ -190,7 +190,30 @@ class Model(Trainer, Layer):
             raise ValueError(f"Layer {self.name!r} expected {len(graph.flat_inputs)} input(s). Received {len(given)} instead.")
         return [self._fitted(g, t) for g, t in zip(given, graph.flat_inputs)]
 
+    def _numbers_of_texts(self, inputs):
+        """The inputs with numbers in the place of texts, where a text layer is the only one to see them."""
+        graph = self._tandem_graph
+        if graph is None:
+            return inputs
+        layers = [self._text_layer_of(t) for t in graph.flat_inputs]
+
+        def numbers(value, layer):
+            return layer(value) if layer is not None and getattr(value, "_is_text_tensor", False) else value
+
+        if isinstance(inputs, dict):
+            names = sorted(graph.inputs) if isinstance(graph.inputs, dict) else self.input_names
+            return {**inputs, **{n: numbers(inputs[n], layer) for n, layer in zip(names, layers) if n in inputs}}
+        if isinstance(inputs, (list, tuple)):
+            return type(inputs)(numbers(v, layer) for v, layer in zip(inputs, layers)) if len(inputs) == len(layers) else inputs
+        return numbers(inputs, layers[0])
+
+    def _text_layer_of(self, tensor):
+        users = [n.operation for n in self._tandem_graph.nodes if any(i is tensor for i in n.inputs)]
+        return users[0] if len(users) == 1 and getattr(users[0], "_takes_texts", False) else None
+
     def _fitted(self, value, declared):
+        if declared.dtype == "string":
+            return value
         if not isinstance(value, Tensor):
             if getattr(value, "_is_text_tensor", False):
                 return value
@@ -226,6 +249,8 @@ class Model(Trainer, Layer):
             given = [KerasTensor(s) for s in shape]
         self.built = True
         self.compute_output_spec(given)
+
+    build._is_default = True  # A first call needs no shapes: it has the tensors.
 
     def _build_by_run(self, args, kwargs):
         self.built = True
@@ -440,8 +465,17 @@ class Sequential(Model):
             x = layer(x)
         return x
 
+    def _numbers_of_texts(self, inputs):
+        for layer in self._stack:
+            if not getattr(layer, "_takes_texts", False):
+                return inputs
+            inputs = layer(inputs)
+        return inputs
+
     def _fitted_softly(self, x):
         declared = self._tandem_graph.flat_inputs[0]
+        if declared.dtype == "string":
+            return x
         if x._rank == len(declared.shape):
             mask = getattr(x, "_keras_mask", None)
             if declared.dtype.startswith("float") and not x.dtype.is_floating:

@@ -425,7 +425,7 @@ class Trainer:
         """The step as a function that runs one batch; as a program, and on all replicas where there is a strategy."""
         found = self._tandem_functions.get(kind)
         if found is not None:
-            return found
+            return _TextStep(self, found, kind) if self._has_text_layers() else found
         step = {"train": self.train_step, "test": self.test_step, "predict": self.predict_step}[kind]
         strategy = self.__dict__.get("_tandem_strategy")
 
@@ -443,7 +443,16 @@ class Trainer:
         else:
             program = Function(run, name=run.__name__, open_rows=True, autograph=False)
         self._tandem_functions[kind] = program
-        return program
+        return self._program(kind)
+
+    def _has_text_layers(self):
+        found = self.__dict__.get("_tandem_has_text")
+        if found is None:
+            found = self.__dict__["_tandem_has_text"] = any(getattr(l, "_takes_texts", False) for l in self._flatten_layers())
+        return found
+
+    def _numbers_of_texts(self, inputs):
+        return inputs
 
     def make_train_function(self, force=False):
         self.train_function = self._program("train")
@@ -524,7 +533,7 @@ class Trainer:
         if validation_data is not None:
             vx, vy, vw = _adapter.unpack_validation(validation_data)
             validation = _adapter.Batches(vx, vy, vw, validation_batch_size or batch_size, validation_steps, False, None, self)
-        verbose = _verbosity(verbose)
+        verbose = 0 if verbose == "auto" and not getattr(self.distribute_strategy, "is_chief", True) else _verbosity(verbose)
         container = callbacks_module.CallbackList(callbacks, add_history=True, add_progbar=verbose != 0, verbose=verbose, epochs=epochs, steps=training.steps, model=self)
         self.stop_training = False
         first = training.peek()
@@ -532,6 +541,7 @@ class Trainer:
             self._ensure_built(first)
             self._ensure_metrics(first)
         container.on_train_begin()
+        initial_epoch = self.__dict__.pop("_initial_epoch", None) or initial_epoch  # Where a backup says to go on.
         logs = {}
         epoch_logs = {}
         wants_batches = container.wants_train_batches
@@ -759,6 +769,28 @@ def _model_call():
     return Model.call
 
 
+class _TextStep:
+    """A step of a model with text layers: the host looks texts up, the step gets numbers. Where other layers see the texts, it runs op by op."""
+
+    def __init__(self, model, program, kind):
+        self._model, self._program, self._kind = model, program, kind
+
+    def __call__(self, data):
+        if any(getattr(v, "_is_text_tensor", False) for v in nest.flatten(data)):
+            if isinstance(data, tuple):
+                data = (self._model._numbers_of_texts(data[0]),) + data[1:]
+            else:
+                data = self._model._numbers_of_texts(data)
+            if any(getattr(v, "_is_text_tensor", False) for v in nest.flatten(data)) and not isinstance(self._program, _ReplicaStep):
+                step = {"train": self._model.train_step, "test": self._model.test_step, "predict": self._model.predict_step}[self._kind]
+                with learning_phase(self._kind == "train"):
+                    return step(data)
+        return self._program(data)
+
+    def explain(self):
+        return self._program.explain()
+
+
 class _ReplicaStep:
     """A step that a strategy's replicas run."""
 
@@ -789,6 +821,8 @@ class _ReplicaStep:
 
 def _first_rows(t):
     if isinstance(t, Tensor) and t._rank and not t._is_symbolic and t._sizes[0] > 2:
+        return t[:2]
+    if getattr(t, "_is_text_tensor", False) and t.ndim:
         return t[:2]
     return t
 

@@ -3,6 +3,7 @@
 from tandem import _missing
 
 import csv
+import json
 import math
 import os
 import sys
@@ -82,7 +83,14 @@ Callback.model = property(lambda self: self.__dict__.get("_model"), lambda self,
 
 
 def _overrides(callback, *names):
+    if not getattr(callback, "_wants_batches", True):
+        return False
     return any(getattr(type(callback), n, None) is not getattr(Callback, n) or n in vars(callback) for n in names)
+
+
+def _writes_files(model):
+    """False in all but one of several processes that train together."""
+    return getattr(model.distribute_strategy, "is_chief", True)
 
 
 class CallbackList:
@@ -321,6 +329,7 @@ class ModelCheckpoint(Callback):
         self.best = initial_value_threshold
         self._batches = 0
         self._epoch = 0
+        self._wants_batches = save_freq != "epoch"
 
     def on_epoch_begin(self, epoch, logs=None):
         self._epoch = epoch
@@ -339,21 +348,25 @@ class ModelCheckpoint(Callback):
     def _save(self, epoch, batch, logs):
         logs = logs or {}
         path = self.filepath.format(epoch=epoch + 1, batch=(batch or 0) + 1, **logs)
+        is_writer = _writes_files(self.model)
+        verbose = self.verbose if is_writer else 0
         if self.save_best_only:
             current = logs.get(self.monitor)
             if current is None:
                 warnings.warn(f"Can save best model only with {self.monitor} available, skipping.", stacklevel=3)
                 return
             if self.best is not None and not self.monitor_op(current, self.best):
-                if self.verbose > 0:
+                if verbose > 0:
                     print(f"\nEpoch {epoch + 1}: {self.monitor} did not improve from {self.best:.5f}")
                 return
-            if self.verbose > 0:
+            if verbose > 0:
                 before = "inf" if self.best is None else f"{self.best:.5f}"
                 print(f"\nEpoch {epoch + 1}: {self.monitor} improved from {before} to {current:.5f}, saving model to {path}")
             self.best = current
-        elif self.verbose > 0:
+        elif verbose > 0:
             print(f"\nEpoch {epoch + 1}: saving model to {path}")
+        if not is_writer:
+            return
         os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
         if self.save_weights_only:
             self.model.save_weights(path, overwrite=True)
@@ -427,6 +440,10 @@ class CSVLogger(Callback):
 
     def on_train_begin(self, logs=None):
         self._keys = None
+        if not _writes_files(self.model):
+            self._file = open(os.devnull, "w")
+            self._header = False
+            return
         self._header = not (self.append and os.path.exists(self.filename) and os.path.getsize(self.filename))
         self._file = open(self.filename, "a" if self.append else "w", newline="")
 
@@ -453,22 +470,82 @@ class TerminateOnNaN(Callback):
 
 
 class BackupAndRestore(Callback):
+    """Writes weights, the optimizer's state and the epoch while training; a training that was cut off goes on from there.
+
+    Where several processes train together the chief writes, and all read: the folder is one that all of them see."""
+
     def __init__(self, backup_dir, save_freq="epoch", double_checkpoint=False, delete_checkpoint=True):
         super().__init__()
-        self.backup_dir, self.delete_checkpoint = os.fspath(backup_dir), delete_checkpoint
-        self._path = os.path.join(self.backup_dir, "latest.weights.h5")
+        if not backup_dir:
+            raise ValueError("Empty `backup_dir` argument passed")
+        self.backup_dir, self.save_freq, self.delete_checkpoint = os.fspath(backup_dir), save_freq, delete_checkpoint
+        self._wants_batches = save_freq != "epoch"
+        self._epoch = self._batches = self._saves = 0
+
+    def _path(self, name):
+        return os.path.join(self.backup_dir, name)
+
+    def _saved(self):
+        try:
+            with open(self._path("training_metadata.json"), encoding="utf-8") as file:
+                return json.load(file)
+        except FileNotFoundError:
+            return None
 
     def on_train_begin(self, logs=None):
         os.makedirs(self.backup_dir, exist_ok=True)
-        if os.path.exists(self._path):
-            self.model.load_weights(self._path)
+        saved = self._saved()
+        if saved is None:
+            return
+        self.model.load_weights(self._path(saved["weights"]))
+        optimizer = self.model.optimizer
+        if not optimizer.built:
+            optimizer.build(self.model.trainable_variables)
+        with np.load(self._path(saved["optimizer"])) as values:
+            for variable, name in zip(optimizer.variables, values.files):
+                variable.assign(values[name])
+        self._saves = saved["save"]
+        self.model._initial_epoch = saved["epoch"]
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch = epoch
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self.save_freq == "epoch":
+            return
+        self._batches += 1
+        if self._batches % int(self.save_freq) == 0:
+            self._save(self._epoch)
 
     def on_epoch_end(self, epoch, logs=None):
-        self.model.save_weights(self._path, overwrite=True)
+        if self.save_freq == "epoch":
+            self._save(epoch + 1)
+
+    def _save(self, epoch):
+        """The description names the files of one save, and is replaced at once: a process that ends meanwhile leaves the last."""
+        if not _writes_files(self.model):
+            return
+        before = self._saved()
+        self._saves += 1
+        now = {"epoch": epoch, "save": self._saves, "weights": f"{self._saves}.weights.h5", "optimizer": f"{self._saves}.optimizer.npz"}
+        self.model.save_weights(self._path(now["weights"]), overwrite=True)
+        np.savez(self._path(now["optimizer"]), **{f"v{i:06}": np.asarray(v.numpy()) for i, v in enumerate(self.model.optimizer.variables)})
+        with open(self._path("training_metadata.tmp"), "w", encoding="utf-8") as file:
+            json.dump(now, file)
+        os.replace(self._path("training_metadata.tmp"), self._path("training_metadata.json"))
+        self._remove(before)
+
+    def _remove(self, saved):
+        for name in (saved["weights"], saved["optimizer"]) if saved else ():
+            if os.path.exists(self._path(name)):
+                os.remove(self._path(name))
 
     def on_train_end(self, logs=None):
-        if self.delete_checkpoint and os.path.exists(self._path):
-            os.remove(self._path)
+        if self.delete_checkpoint and _writes_files(self.model):
+            saved = self._saved()
+            if saved is not None:
+                os.remove(self._path("training_metadata.json"))
+                self._remove(saved)
 
 
 class RemoteMonitor(Callback):

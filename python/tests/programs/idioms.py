@@ -138,4 +138,40 @@ def jit_and_misc():
     @tf.function(jit_compile=True)
     def f(a): return tf.reduce_sum(a)
     f(x); tf.get_logger().setLevel("ERROR"); print(tf.config.list_physical_devices("GPU"), tf.__version__, K.__version__, end=" "); tf.keras.backend.clear_session(); tf.test.is_gpu_available(); K.utils.set_random_seed(1)
+@case
+def texts_inside_models():
+    colors = np.array([["red"], ["blue"], ["green"], ["red"]] * 10); target = np.array([1, 0, 0, 1] * 10)
+    ds = tf.data.Dataset.from_tensor_slices(({"color": colors, "size": np.arange(40)[:, None]}, target)).batch(8)
+    index = layers.StringLookup(max_tokens=5); index.adapt(ds.map(lambda f, t: f["color"])); sizes = layers.IntegerLookup(max_tokens=6); sizes.adapt(ds.map(lambda f, t: f["size"]))
+    c, s = K.Input((1,), name="color", dtype="string"), K.Input((1,), name="size", dtype="int64")
+    h = layers.concatenate([layers.CategoryEncoding(num_tokens=index.vocabulary_size())(index(c)), layers.CategoryEncoding(num_tokens=sizes.vocabulary_size())(sizes(s))])
+    m = K.Model({"color": c, "size": s}, layers.Dense(1, activation="sigmoid")(h)); m.compile(K.optimizers.Adam(0.1), "binary_crossentropy", metrics=["accuracy"])
+    assert m.fit(ds, epochs=8, verbose=0).history["accuracy"][-1] > 0.9
+    assert m._tandem_functions["train"].experimental_get_tracing_count() == 1  # Not once for each batch of texts.
+    assert m.predict({"color": tf.constant([["red"]]), "size": tf.constant([[3]])}, verbose=0).shape == (1, 1)
+    v = layers.TextVectorization(max_tokens=20, output_sequence_length=4); v.adapt(colors.ravel()); t = K.Sequential([v, layers.Embedding(20, 4), layers.GlobalAveragePooling1D(), layers.Dense(1)]); t.compile("adam", "mse")
+    t.fit(tf.data.Dataset.from_tensor_slices((colors.ravel(), target)).batch(5), epochs=2, verbose=0); assert t._tandem_functions["train"].experimental_get_tracing_count() == 1; t.predict(np.array(["red blue"]), verbose=0)
+@case
+def models_called_with_several_tensors():
+    class Encoder(K.Model):
+        def __init__(self): super().__init__(); self.e = layers.Embedding(20, 6); self.g = layers.GRU(5, return_sequences=True, return_state=True)
+        def call(self, x, hidden): return self.g(self.e(x), initial_state=hidden)
+    enc = Encoder(); opt = K.optimizers.Adam()
+    @tf.function
+    def step(inp, hidden):
+        with tf.GradientTape() as t:
+            out, state = enc(inp, hidden); loss = tf.reduce_sum(out * out) + tf.reduce_sum(state)
+        opt.apply_gradients(zip(t.gradient(loss, enc.trainable_variables), enc.trainable_variables)); return loss
+    a = step(np.ones((4, 7), "int32"), tf.zeros((4, 5))); b = step(np.ones((4, 7), "int32"), tf.zeros((4, 5))); assert float(b) < float(a)
+@case
+def one_step_of_text():
+    mask = tf.sparse.to_dense(tf.SparseTensor(values=[-float("inf")], indices=[[0]], dense_shape=[4])); assert mask.numpy().tolist()[1:] == [0, 0, 0] and mask.numpy()[0] == -np.inf
+    ids = layers.StringLookup(vocabulary=list("abc"), mask_token=None); chars = layers.StringLookup(vocabulary=ids.get_vocabulary(), invert=True, mask_token=None)
+    @tf.function
+    def f(text): return chars(tf.argmax(tf.one_hot(ids(tf.strings.unicode_split(text, "UTF-8")).to_tensor(), 4) + mask, -1)[:, -1])
+    assert f(tf.constant(["ab"])).numpy()[0] == b"b" and tf.constant([1, 2])[tf.newaxis].shape == (1, 2) and tf.argmax(tf.constant([b"x", b"y"]) == "y").numpy() == 1
+@case
+def csv_files():
+    path = os.path.join(FOLDER, "t.csv"); open(path, "w").write("a,b,c\n1,x,0.5\n2,y,1.5\n3,,2\n")
+    for f, label in tf.data.experimental.make_csv_dataset(path, batch_size=3, label_name="a", num_epochs=1, shuffle=False): assert label.numpy().tolist() == [1, 2, 3] and f["b"].numpy().tolist() == [b"x", b"y", b""] and f["c"].numpy().tolist() == [0.5, 1.5, 2.0]
 print("failed:", failed)

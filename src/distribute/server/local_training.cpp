@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/interruptible.h"
 #include "core/named_error.h"
 #include "distribute/strategy_devices.h"
 #include "runtime/random_calls.h"
@@ -180,7 +181,10 @@ void LocalTraining::wait_until(std::unique_lock<std::mutex>& lock,
                                const std::function<bool()>& ready) {
   const auto deadline = config::wait_deadline();
   while (!ready()) {
-    if (changed_.wait_for(lock, deadline) == std::cv_status::no_timeout || ready()) continue;
+    const auto moves = [&](core::Clock::time_point until) {
+      return changed_.wait_until(lock, until) == std::cv_status::no_timeout || ready();
+    };
+    if (core::wait_interruptibly(core::Clock::now() + deadline, moves)) continue;
     throw DeadlineExceeded(
         fmt::format("ParameterServerStrategy: no step has ended for {} s; under way:\n{}",
                     std::chrono::duration<double>(deadline).count(), tickets_->held(now())));

@@ -37,12 +37,14 @@ class ProjectionBody final : public LayerBody {
     kernel_ = add_weight("kernel", Shape(sizes),
                          {.initializer = {options_.kernel_initializer.name(), as_matrix},
                           .regularizer = options_.kernel_regularizer,
+                          .constraint = options_.kernel_constraint,
                           .dtype = dtype,
                           .tracked_name = "_kernel"});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", outer_,
                        {.initializer = options_.bias_initializer,
                         .regularizer = options_.bias_regularizer,
+                        .constraint = options_.bias_constraint,
                         .dtype = dtype});
   }
 

@@ -39,12 +39,14 @@ class Conv2DBody final : public FloatingBody {
                          {kernel_size_[0], kernel_size_[1], channels / options_.groups, filters_},
                          {.initializer = options_.kernel_initializer,
                           .regularizer = options_.kernel_regularizer,
+                          .constraint = options_.kernel_constraint,
                           .dtype = input.dtype,
                           .tracked_name = "_kernel"});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", {filters_},
                        {.initializer = options_.bias_initializer,
                         .regularizer = options_.bias_regularizer,
+                        .constraint = options_.bias_constraint,
                         .dtype = input.dtype});
   }
 
@@ -79,12 +81,14 @@ class DepthwiseConv2DBody final : public FloatingBody {
                          {kernel_size_[0], kernel_size_[1], channels, options_.depth_multiplier},
                          {.initializer = options_.depthwise_initializer,
                           .regularizer = options_.depthwise_regularizer,
+                          .constraint = options_.depthwise_constraint,
                           .dtype = input.dtype});
     node().track("depthwise_kernel", kernel_, {.restore_only = true});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", {channels * options_.depth_multiplier},
                        {.initializer = options_.bias_initializer,
                         .regularizer = options_.bias_regularizer,
+                        .constraint = options_.bias_constraint,
                         .dtype = input.dtype});
   }
 

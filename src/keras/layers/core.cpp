@@ -25,12 +25,14 @@ class DenseBody final : public FloatingBody {
     kernel_ = add_weight("kernel", {width, units_},
                          {.initializer = options_.kernel_initializer,
                           .regularizer = options_.kernel_regularizer,
+                          .constraint = options_.kernel_constraint,
                           .dtype = input.dtype,
                           .tracked_name = "_kernel"});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", {units_},
                        {.initializer = options_.bias_initializer,
                         .regularizer = options_.bias_regularizer,
+                        .constraint = options_.bias_constraint,
                         .dtype = input.dtype});
   }
 

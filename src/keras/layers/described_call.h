@@ -8,7 +8,7 @@ namespace tandem::keras {
 struct DescribedCall {
   std::shared_ptr<LayerBody> layer;
   KerasTensors inputs;
-  size_t outputs = 1;
+  TensorSpecs outputs{};
   int number = 0;         ///< Its number among the layer's described calls.
   bool is_input = false;  ///< An input of the model: nothing is called.
 };

@@ -27,6 +27,7 @@ class EmbeddingBody final : public LayerBody {
     embeddings_ = add_weight("embeddings", shape_,
                              {.initializer = options_.embeddings_initializer,
                               .regularizer = options_.embeddings_regularizer,
+                              .constraint = options_.embeddings_constraint,
                               .dtype = options_.dtype,
                               .tracked_name = "_embeddings"});
   }

@@ -91,6 +91,7 @@ Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
   const bool renamed = !options.tracked_name.empty();
   if (renamed) node_.track(options.tracked_name, variable);
   node_.track(name, variable, {.restore_only = renamed});
+  if (options.constraint) constrain(variable, options.constraint);
   weights_.push_back({variable, options.regularizer});
   return variable;
 }
@@ -195,7 +196,7 @@ KerasTensors Layer::all(const KerasTensors& inputs) const {
   }
   body_->set_outputs(made);
   const auto call = std::make_shared<DescribedCall>(
-      DescribedCall{body_, inputs, made.size(), body_->described_calls_++, false});
+      DescribedCall{body_, inputs, made, body_->described_calls_++, false});
   KerasTensors outputs;
   for (size_t i = 0; i < made.size(); ++i) {
     outputs.emplace_back(made[i], call, static_cast<int>(i));
@@ -309,8 +310,8 @@ Tensors InputLayerBody::call(const Tensors& inputs, const CallContext&) { return
 KerasTensor Layer::described_input(const std::shared_ptr<InputLayerBody>& body) {
   body->set_outputs({*body->input_spec()});
   body->ensure_built(body->outputs_);
-  const auto call =
-      std::make_shared<DescribedCall>(DescribedCall{body, {}, 1, body->described_calls_++, true});
+  const auto call = std::make_shared<DescribedCall>(
+      DescribedCall{body, {}, body->outputs_, body->described_calls_++, true});
   return {body->outputs_[0], call, 0};
 }
 

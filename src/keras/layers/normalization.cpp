@@ -68,12 +68,14 @@ class BatchNormalizationBody final : public FloatingBody {
       weights_.gamma = add_weight("gamma", channels,
                                   {.initializer = options_.gamma_initializer,
                                    .regularizer = options_.gamma_regularizer,
+                                   .constraint = options_.gamma_constraint,
                                    .dtype = input.dtype});
     }
     if (options_.center) {
       weights_.beta = add_weight("beta", channels,
                                  {.initializer = options_.beta_initializer,
                                   .regularizer = options_.beta_regularizer,
+                                  .constraint = options_.beta_constraint,
                                   .dtype = input.dtype});
     }
     const auto moving = [&](const char* name, const Initializer& initializer) {
@@ -144,12 +146,14 @@ class LayerNormalizationBody final : public FloatingBody {
       weights_.gamma = add_weight("gamma", shape_,
                                   {.initializer = options_.gamma_initializer,
                                    .regularizer = options_.gamma_regularizer,
+                                   .constraint = options_.gamma_constraint,
                                    .dtype = input.dtype});
     }
     if (options_.center) {
       weights_.beta = add_weight("beta", shape_,
                                  {.initializer = options_.beta_initializer,
                                   .regularizer = options_.beta_regularizer,
+                                  .constraint = options_.beta_constraint,
                                   .dtype = input.dtype});
     }
   }

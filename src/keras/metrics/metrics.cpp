@@ -1,5 +1,5 @@
-// Metrics: each is a function of examples and a state {total, count}, to which replicas and steps
-// add.
+// Metrics: each is a function of examples and a state, mostly {total, count}, to which replicas and
+// steps add.
 #include "tandem/keras/metrics.h"
 
 #include <fmt/format.h>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "collective/parts.h"
+#include "core/tensor_type.h"
 #include "keras/losses/label_shapes.h"
 #include "keras/losses/loss_functions.h"
 #include "keras/losses/replica_rows.h"
@@ -89,21 +90,57 @@ Tensor mean_state(const std::string& name, const Tensor& given, const Tensor& sa
 
 struct Metric::Body {
   std::string name;
-  PerExample per_example;
+  Stateful stateful;
+  bool is_mean;
   Variable state;
 };
 
 Metric::Metric(const std::string& name) : Metric(name, function_named(name)) {}
 Metric::Metric(const char* name) : Metric(std::string(name)) {}
 
+namespace {
+
+Variable state_variable(const std::string& name, const Shape& shape) {
+  return Variable(
+      zeros(shape, DType::float64),
+      {.name = name + "/state", .trainable = false, .aggregation = VariableAggregation::sum});
+}
+
+/// A scalar is the mean over the batch and counts as one example.
+Tensor mean_delta(const std::string& name, const Metric::PerExample& per_example,
+                  const Tensor& y_true, const Tensor& y_pred, const Tensor& sample_weight) {
+  const Tensor values = per_example(y_true, y_pred);
+  if (values.rank() > 0 || sample_weight.defined()) return mean_state(name, values, sample_weight);
+  const Tensor value = as_dtype(values, DType::float64);
+  return stack({share_of(value, y_pred), share_of(ones_like(value), y_pred)}, 0);
+}
+
+Metric::Stateful mean_of(const std::string& name, Metric::PerExample per_example) {
+  if (per_example == nullptr) {
+    throw InvalidArgument(fmt::format("{}: a metric needs a function", name));
+  }
+  return {
+      .shape = {2},
+      .delta = [name, each = std::move(per_example)](
+                   const Tensor& y_true, const Tensor& y_pred,
+                   const Tensor& weight) { return mean_delta(name, each, y_true, y_pred, weight); },
+      .value = Metric::value_of};
+}
+
+}  // namespace
+
 Metric::Metric(const std::string& name, PerExample per_example)
     : body_(std::make_shared<const Body>(
-          Body{name, std::move(per_example),
-               Variable(zeros({2}, DType::float64), {.name = name + "/state",
-                                                     .trainable = false,
-                                                     .aggregation = VariableAggregation::sum})})) {
-  if (body_->per_example == nullptr) {
-    throw InvalidArgument(fmt::format("{}: a metric needs a function", name));
+          Body{name, mean_of(name, std::move(per_example)), true, state_variable(name, {2})})) {
+  track("state", body_->state);
+}
+
+Metric::Metric(const std::string& name, Stateful stateful)
+    : body_(std::make_shared<const Body>(
+          Body{name, stateful, false, state_variable(name, stateful.shape)})) {
+  if (stateful.delta == nullptr || stateful.value == nullptr) {
+    throw InvalidArgument(
+        fmt::format("{}: a metric with a state of its own needs delta and value", name));
   }
   track("state", body_->state);
 }
@@ -114,12 +151,12 @@ const Variable& Metric::state() const { return body_->state; }
 Tensor Metric::state_delta(const Tensor& y_true, const Tensor& given,
                            const Tensor& sample_weight) const {
   const Tensor y_pred = collective::gather_parts(given);
-  const Tensor values = body_->per_example(y_true, y_pred);
-  if (values.rank() > 0 || sample_weight.defined()) {
-    return mean_state(name(), values, sample_weight);
-  }
-  const Tensor value = as_dtype(values, DType::float64);
-  return stack({share_of(value, y_pred), share_of(ones_like(value), y_pred)}, 0);
+  const Stateful& stateful = body_->stateful;
+  Tensor delta = stateful.delta(y_true, y_pred, sample_weight);
+  const TensorType wanted{DType::float64, stateful.shape};
+  if (type_of(delta) == wanted) return delta;
+  throw InvalidArgument(fmt::format("{}: a batch adds {} to its state, {}", name(),
+                                    type_of(delta).str(), wanted.str()));
 }
 
 void Metric::update_state(const Tensor& y_true, const Tensor& y_pred,
@@ -127,7 +164,10 @@ void Metric::update_state(const Tensor& y_true, const Tensor& y_pred,
   state().assign_add(state_delta(y_true, y_pred, sample_weight));
 }
 
-double Metric::result() const { return value_of(state().value()).item<double>(); }
+double Metric::result() const { return result_of(state().value()).item<double>(); }
+
+Tensor Metric::result_of(const Tensor& state) const { return body_->stateful.value(state); }
+bool Metric::is_mean() const { return body_->is_mean; }
 
 Tensor Metric::value_of(const Tensor& state) {
   if (state.shape() != Shape{2}) {
@@ -140,7 +180,7 @@ Tensor Metric::value_of(const Tensor& state) {
   return where(nothing, zeros_like(mean), mean);
 }
 
-void Metric::reset_state() const { state().assign(zeros({2}, DType::float64)); }
+void Metric::reset_state() const { state().assign(zeros(state().shape(), DType::float64)); }
 
 namespace metrics {
 
@@ -173,6 +213,40 @@ TopKCategoricalAccuracy::TopKCategoricalAccuracy(const TopKCategoricalAccuracyOp
 SparseTopKCategoricalAccuracy::SparseTopKCategoricalAccuracy(
     const SparseTopKCategoricalAccuracyOptions& options)
     : Metric(options.name, sparse_top_k_categorical_accuracy(options.name, options.k)) {}
+
+namespace {
+
+/// {those that are 1 and said to be, all those of `counted`}: a part that is 0 of nothing.
+Metric::Stateful part_of_hits(const std::string& name, double threshold,
+                              Tensor (*counted)(const Tensor& is_one, const Tensor& said_one)) {
+  const auto delta = [=](const Tensor& y_true, const Tensor& y_pred, const Tensor& given) {
+    const Tensor pred = as_dtype(y_pred, DType::float64);
+    const Tensor is_one = reshape(as_dtype(y_true, DType::float64), pred.shape());
+    const Tensor said_one = cast(greater(pred, Tensor(threshold)), DType::float64);
+    Tensor weight = ones_like(pred);
+    if (given.defined()) weight = weight * weight_for(name, "sample_weight", given, pred);
+    return stack(
+        {reduce_sum(is_one * said_one * weight), reduce_sum(counted(is_one, said_one) * weight)},
+        0);
+  };
+  return {.shape = {2}, .delta = delta, .value = Metric::value_of};
+}
+
+std::string named_or(const std::string& given, const char* usual) {
+  return given.empty() ? usual : given;
+}
+
+}  // namespace
+
+Precision::Precision(const ThresholdOptions& options)
+    : Metric(named_or(options.name, "precision"),
+             part_of_hits(named_or(options.name, "precision"), options.threshold,
+                          [](const Tensor&, const Tensor& said_one) { return said_one; })) {}
+
+Recall::Recall(const ThresholdOptions& options)
+    : Metric(named_or(options.name, "recall"),
+             part_of_hits(named_or(options.name, "recall"), options.threshold,
+                          [](const Tensor& is_one, const Tensor&) { return is_one; })) {}
 
 MeanSquaredError::MeanSquaredError(const std::string& name)
     : Metric(name, losses::mean_squared_error(name)) {}

@@ -13,6 +13,14 @@
 namespace tandem::keras {
 namespace {
 
+/// What stands for an input of the model: the layer it was made with, or one for the output of
+/// another layer, where the model begins in the middle of a larger one.
+Layer input_layer_of(const KerasTensor& input) {
+  const DescribedCall& call = *input.made_by();
+  if (call.is_input) return Layer(call.layer);
+  return Layer(std::make_shared<InputLayerBody>(input.spec(), call.layer->name() + "_output"));
+}
+
 /// A described tensor: its call and its place among the call's outputs.
 using Key = std::pair<const DescribedCall*, int>;
 Key key_of(const KerasTensor& tensor) { return {tensor.made_by().get(), tensor.index()}; }
@@ -59,16 +67,17 @@ FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& o
       throw InvalidArgument(fmt::format("{}: input {} is given twice", this->name(), values_ - 1));
     }
     inputs_.push_back(input.spec());
+    input_layers_.push_back(input_layer_of(input));
   }
   for (const DescribedCall* call : graph.calls) {
     if (call->is_input) continue;
-    Call step{Layer(call->layer), {}, values_, {}};
+    Call step{Layer(call->layer), {}, values_, {}, call->outputs};
     for (const KerasTensor& input : call->inputs) {
       step.inputs.push_back(numbers.at(key_of(input)));
       step.sources.push_back(source_of(input));
     }
     // An output that is an input of the model at the same time keeps the input's number.
-    for (size_t i = 0; i < call->outputs; ++i)
+    for (size_t i = 0; i < call->outputs.size(); ++i)
       numbers.emplace(Key{call, static_cast<int>(i)}, values_++);
     calls_.push_back(std::move(step));
   }
@@ -109,6 +118,23 @@ Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) 
   Tensors results;
   for (size_t result : results_) results.push_back(values[result]);
   return results;
+}
+
+std::vector<LayerCall> FunctionalBody::calls() const {
+  std::vector<LayerCall> all;
+  std::vector<LayerCall::Source> sources(values_);  // Where each value comes from.
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    sources[i] = {i, 0};
+    all.push_back({input_layers_[i], {}, {inputs_[i]}});
+  }
+  for (const Call& step : calls_) {
+    for (size_t i = 0; i < step.outputs.size(); ++i)
+      sources[step.first_output + i] = {all.size(), i};
+    std::vector<LayerCall::Source> inputs;
+    for (size_t value : step.inputs) inputs.push_back(sources[value]);
+    all.push_back({step.layer, std::move(inputs), step.outputs});
+  }
+  return all;
 }
 
 std::vector<std::string> FunctionalBody::connections(const LayerBody& layer) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "keras/layers/described_call.h"
+#include "tandem/keras/model.h"
 
 namespace tandem::keras {
 
@@ -24,6 +25,9 @@ class FunctionalBody final : public LayerBody {
   /// What the layer's calls within this model take: "dense[0][0]", ..
   std::vector<std::string> connections(const LayerBody& layer) const;
 
+  /// As Model::calls().
+  std::vector<LayerCall> calls() const;
+
  private:
   /// Values are numbered: the model's inputs, then the outputs of each call.
   struct Call {
@@ -31,9 +35,11 @@ class FunctionalBody final : public LayerBody {
     std::vector<size_t> inputs;
     size_t first_output;
     std::vector<std::string> sources;  // The names of the inputs, as summary() prints them.
+    TensorSpecs outputs;
   };
 
   TensorSpecs inputs_;
+  std::vector<Layer> input_layers_;
   std::vector<Call> calls_;
   std::vector<size_t> results_;
   std::vector<std::string> output_names_;

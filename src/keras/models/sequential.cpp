@@ -57,6 +57,21 @@ void SequentialBody::build(const TensorSpecs& inputs) {
   end_ = std::move(end);
 }
 
+/// What the last layer gives knows the calls that lead to it, one after another.
+std::vector<LayerCall> SequentialBody::calls() const {
+  std::vector<LayerCall> all;
+  std::shared_ptr<const DescribedCall> call = end_.empty() ? nullptr : end_[0].made_by();
+  for (; call != nullptr; call = call->inputs.empty() ? nullptr : call->inputs[0].made_by()) {
+    all.insert(all.begin(), LayerCall{Layer(call->layer), {}, call->outputs});
+  }
+  for (size_t i = 1; i < all.size(); ++i) {
+    for (size_t output = 0; output < all[i - 1].outputs.size(); ++output) {
+      all[i].inputs.push_back({i - 1, output});
+    }
+  }
+  return all;
+}
+
 Tensors SequentialBody::call(const Tensors& inputs, const CallContext& context) {
   Tensors values = inputs;
   if (input_ && values.size() == 1) values[0] = as_described(values[0], *input_);

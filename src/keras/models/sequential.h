@@ -4,6 +4,7 @@
 #include <set>
 
 #include "keras/layers/described_call.h"
+#include "tandem/keras/model.h"
 
 namespace tandem::keras {
 
@@ -21,6 +22,9 @@ class SequentialBody final : public LayerBody {
   std::optional<TensorSpec> input_spec() const override { return input_; }
   void build(const TensorSpecs& inputs) override;
   Tensors call(const Tensors& inputs, const CallContext& context) override;
+
+  /// As Model::calls().
+  std::vector<LayerCall> calls() const;
 
  private:
   Trackable operations_;  // The list in checkpoints: an input, then the layers.

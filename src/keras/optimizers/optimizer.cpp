@@ -127,6 +127,7 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
   std::vector<UpdateSet> sets = grouped(gradients, variables, slots);
   for (UpdateSet& set : sets) set.gradients = collective::all_reduce(set.gradients);
   update(body_->described, sets, body_->described.clipping, {rate, step, is_on});
+  apply_constraints(variables, is_on);
   body_->iterations.assign_add(condition.defined() ? cast(condition, DType::int64)
                                                    : Tensor(int64_t{1}));
 }

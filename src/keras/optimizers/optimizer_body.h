@@ -16,6 +16,10 @@ struct OptimizerDescription {
   TrackedSlots::Groups slots;  ///< The slots, in the order in which the rule takes them.
   Clipping clipping;
   int64_t every = 1;  ///< Steps whose gradients are applied together.
+  /// In place of `rule`: a composition of ops, for each variable by itself, which leaves the decay
+  /// of weights to us.
+  std::function<VariableUpdate(const VariableStep&)> composed{};
+  double weight_decay = 0;  ///< Of a composed rule.
 };
 
 struct OptimizerBody {

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 
+#include "keras/layers/constraints.h"
 #include "op/apply.h"
+#include "op/registry.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -37,6 +39,65 @@ std::vector<Variables> rule_slots(const UpdateSet& set, int64_t every) {
   if (every == 1) return slots;
   for (Variables& own : slots) own.erase(own.begin());
   return slots;
+}
+
+/// All replicas assign the same value: what it is computed of is the same on all of them.
+void assign_everywhere(const Variable& variable, const Tensor& value) {
+  static const op::OpDef& assign = op::find_op("assign");
+  op::RangeOperand operand = op::operand_of(variable);
+  operand.aggregation = VariableAggregation::only_first_replica;
+  op::apply(assign, {value}, {}, {operand});
+}
+
+void check_update(const std::string& optimizer, const Variable& variable,
+                  const VariableStep& before, const VariableUpdate& after) {
+  const auto check = [&](const std::string& what, const Tensor& made) {
+    if (made.defined() && type_of(made) == type_of(variable)) return;
+    throw InvalidArgument(fmt::format("{}: its update of variable '{}', {}, makes {} {}", optimizer,
+                                      variable.name(), type_of(variable).str(), what,
+                                      made.defined() ? type_of(made).str() : "undefined"));
+  };
+  check("the value", after.value);
+  if (after.slots.size() != before.slots.size()) {
+    throw InvalidArgument(fmt::format("{}: its update returns {} slots, the rule has {}", optimizer,
+                                      after.slots.size(), before.slots.size()));
+  }
+  for (size_t i = 0; i < after.slots.size(); ++i) check(fmt::format("slot {}", i), after.slots[i]);
+}
+
+/// In each `every`-th step, where the condition holds.
+Tensor acts(const UpdateScalars& scalars, const Tensor& number, int64_t every) {
+  if (every == 1) return scalars.condition;
+  const Tensor done = scalars.step + Tensor(int64_t{1});
+  return logical_and(scalars.condition, equal(number * Tensor(every), done));
+}
+
+/// What a rule of ops makes of the variables of a set.
+void apply_composed(const OptimizerDescription& described, const UpdateSet& set,
+                    const Tensors& gradients, const UpdateScalars& scalars) {
+  const int64_t every = described.every;
+  const Tensor number =
+      floor_div(scalars.step + Tensor(int64_t{1}), Tensor(every));  // Of the update.
+  const Tensor is_on = acts(scalars, number, every);
+  const std::vector<Variables> slots = rule_slots(set, every);
+  for (size_t i = 0; i < set.variables.size(); ++i) {
+    const Variable& variable = set.variables[i];
+    const DType dtype = variable.dtype();
+    const Tensor old = variable.value();
+    VariableStep at{.value = old,
+                    .gradient = gradients[i],
+                    .slots = {},
+                    .rate = cast(scalars.rate, dtype),
+                    .number = cast(number, dtype)};
+    if (described.weight_decay != 0) at.value = old - old * at.rate * described.weight_decay;
+    for (const Variable& slot : slots[i]) at.slots.push_back(slot.value());
+    const VariableUpdate made = described.composed(at);
+    check_update(described.name, variable, at, made);
+    assign_everywhere(variable, where(is_on, made.value, old));
+    for (size_t s = 0; s < slots[i].size(); ++s) {
+      assign_everywhere(slots[i][s], where(is_on, made.slots[s], at.slots[s]));
+    }
+  }
 }
 
 /// Clipping that each server can do to its elements alone.
@@ -112,12 +173,16 @@ void update(const OptimizerDescription& described, const std::vector<UpdateSet>&
   clip_in_place(applied, clipping);
   for (size_t i = 0; i < sets.size(); ++i) {
     const UpdateSet& set = sets[i];
-    ops::apply_update(described.rule, {.gradients = applied[i],
-                                       .variables = set.variables,
-                                       .slots = rule_slots(set, described.every),
-                                       .rate = scalars.rate,
-                                       .step = scalars.step,
-                                       .condition = scalars.condition});
+    if (described.composed) {
+      apply_composed(described, set, applied[i], scalars);
+    } else {
+      ops::apply_update(described.rule, {.gradients = applied[i],
+                                         .variables = set.variables,
+                                         .slots = rule_slots(set, described.every),
+                                         .rate = scalars.rate,
+                                         .step = scalars.step,
+                                         .condition = scalars.condition});
+    }
     if (described.every == 1) continue;
     Variables accumulators;
     for (const Variables& own : set.slots) accumulators.push_back(own[0]);
@@ -130,9 +195,30 @@ void update(const OptimizerDescription& described, const std::vector<UpdateSet>&
   }
 }
 
+void apply_constraints(const Variables& variables, const Tensor& condition) {
+  for (const Variable& variable : variables) {
+    const Constraint constraint = constraint_of(variable);
+    if (!constraint) continue;
+    const Tensor now = variable.value();
+    const Tensor projected = constraint(now);
+    if (type_of(projected) != type_of(now)) {
+      throw InvalidArgument(fmt::format("constraint: it makes {} of variable '{}', {}",
+                                        type_of(projected).str(), variable.name(),
+                                        type_of(now).str()));
+    }
+    assign_everywhere(variable, where(condition, projected, now));
+  }
+}
+
 void push(const std::shared_ptr<OptimizerBody>& optimizer, const Tensors& gradients,
           const Variables& variables, const Tensor& condition, distribute::GradientSink& sink) {
   const OptimizerDescription& described = optimizer->described;
+  const auto is_constrained = [](const Variable& v) { return bool(constraint_of(v)); };
+  if (described.composed || std::ranges::any_of(variables, is_constrained)) {
+    throw Unimplemented(fmt::format(
+        "{}: {} under a ParameterServerStrategy: a server has some elements of a variable only",
+        described.name, described.composed ? "a rule of one's own" : "constraints"));
+  }
   const bool by_norm = described.clipping.norm || described.clipping.global_norm;
   if (by_norm && (sink.shares() > 1 || described.every > 1)) {
     throw Unimplemented(fmt::format(

@@ -33,6 +33,9 @@ struct UpdateScalars {
 void update(const OptimizerDescription& described, const std::vector<UpdateSet>& sets,
             const Clipping& clipping, const UpdateScalars& scalars);
 
+/// Brings variables to what their constraints make of them, where the condition holds.
+void apply_constraints(const Variables& variables, const Tensor& condition);
+
 /// Leaves the gradients to parameter servers. Throws Unimplemented where they would have to be
 /// clipped by a norm that no server and no worker knows.
 void push(const std::shared_ptr<OptimizerBody>& optimizer, const Tensors& gradients,

@@ -38,7 +38,11 @@ OptimizerDescription described(const char* name, const char* op, const op::Attrs
   check(clipping, name);
   const int64_t every = steps_together(options, name);
   const op::Attrs attrs = own.with("weight_decay", weight_decay.value_or(0.0)).with("every", every);
-  return {name, {op, attrs}, std::move(slots), clipping, every};
+  return {.name = name,
+          .rule = {op, attrs},
+          .slots = std::move(slots),
+          .clipping = clipping,
+          .every = every};
 }
 
 void check_momentum(const char* name, double momentum) {
@@ -80,6 +84,25 @@ OptimizerDescription adam(const char* name, const Options& o) {
       o.weight_decay, std::move(slots), o);
 }
 
+OptimizerDescription composed(const OptimizerRule& rule, const CustomOptions& o) {
+  if (rule.update == nullptr) {
+    throw InvalidArgument(fmt::format("{}: an optimizer's rule needs an update", rule.name));
+  }
+  const Clipping clipping{o.clipnorm, o.clipvalue, o.global_clipnorm};
+  check(clipping, rule.name.c_str());
+  std::vector<Slot> slots;
+  for (const OptimizerSlot& slot : rule.slots) {
+    slots.push_back({slot.name, fmt::format("_{}s", slot.name), slot.initial});
+  }
+  return {.name = rule.name,
+          .rule = {},
+          .slots = slots.empty() ? Groups() : Groups{slots},
+          .clipping = clipping,
+          .every = steps_together(o, rule.name.c_str()),
+          .composed = rule.update,
+          .weight_decay = o.weight_decay.value_or(0.0)};
+}
+
 Optimizer named(const std::string& identifier) {
   static const std::map<std::string, Optimizer (*)()> makers = {
       {"adagrad", []() -> Optimizer { return Adagrad(); }},
@@ -116,5 +139,9 @@ Adam::Adam(const LearningRate& learning_rate, const AdamOptions& options)
 
 AdamW::AdamW(const LearningRate& learning_rate, const AdamWOptions& options)
     : Optimizer(learning_rate, adam("adamw", options)) {}
+
+Custom::Custom(const LearningRate& learning_rate, const OptimizerRule& rule,
+               const CustomOptions& options)
+    : Optimizer(learning_rate, composed(rule, options)) {}
 
 }  // namespace tandem::keras::optimizers

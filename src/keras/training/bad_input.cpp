@@ -67,6 +67,12 @@ void check_arrays(const char* who, const Layer& model, const Trainer& trainer, c
                   const Tensors& y, const std::map<int64_t, double>& class_weight) {
   const auto scope = trainer.strategy().scope();  // The trace may make the weights.
   check_count(who, "x", model, x.size(), trainer.inputs(), "input");
+  if (trainer.has_own_steps()) {
+    if (class_weight.empty()) return;
+    throw InvalidArgument(fmt::format(
+        "{}: class_weight with a step of one's own; give sample_weight, or weigh in the step",
+        who));
+  }
   check_count(who, "y", model, y.size(), trainer.outputs(), "output");
   const std::vector<Shape> outputs = output_shapes(model, x);
   check_count(who, "y", model, y.size(), outputs.size(), "output");

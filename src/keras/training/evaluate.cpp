@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "collective/parts.h"
+#include "core/interruptible.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"
@@ -30,7 +31,9 @@ Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* 
   int64_t samples = 0;
   batches.rewind();
   batches.begin(epoch);
+  core::PacedLook looks;
   while (const std::optional<distribute::PerReplicas> batch = batches.next()) {
+    looks.look();
     trainer.evaluate(*batch);
     samples += batches.rows();
     ++done;
@@ -112,7 +115,9 @@ Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options
   EpochBatches source({"predict", "steps"}, batches, steps, state_->strategy);
   std::vector<Tensors> parts;  // The parts of each output.
   source.begin(0);
+  core::PacedLook looks;
   while (std::optional<distribute::PerReplicas> batch = source.next()) {
+    looks.look();
     const Tensors outputs = predict_batch(std::move(*batch));
     parts.resize(outputs.size());
     for (size_t i = 0; i < outputs.size(); ++i) parts[i].push_back(outputs[i]);
@@ -123,6 +128,23 @@ Tensors Model::predict_all(const Dataset& batches, const PredictOptions& options
   return joined;
 }
 
+/// What predict runs: a call of the model, or the step that compile was given.
+std::shared_ptr<const FlatFunction> Model::predict_step() const {
+  const std::lock_guard lock(state_->mutex);
+  if (state_->predict) return state_->predict;
+  std::function<Tensors(const Tensors&)> step;
+  if (state_->trainer) step = state_->trainer->options().predict_step;
+  if (!step) step = [model = Layer(*this)](const Tensors& inputs) { return model(inputs); };
+  state_->predict = std::make_shared<const FlatFunction>(
+      [step = std::move(step)](const Tensors& inputs) {
+        Tensors outputs = step(inputs);
+        for (Tensor& output : outputs) output = collective::gather_parts(output);
+        return outputs;
+      },
+      FunctionOptions{.name = "predict_step"});
+  return state_->predict;
+}
+
 /// The outputs for an element of a data set.
 Tensors Model::predict_batch(distribute::PerReplicas batch) const {
   if (batch.size() < state_->inputs) {
@@ -131,18 +153,10 @@ Tensors Model::predict_batch(distribute::PerReplicas batch) const {
                     batch.size(), name(), state_->inputs));
   }
   batch.resize(state_->inputs);
-  std::call_once(state_->predict_made, [&] {
-    state_->predict = std::make_unique<FlatFunction>(
-        [model = Layer(*this)](const Tensors& inputs) {
-          Tensors outputs = model(inputs);
-          for (Tensor& output : outputs) output = collective::gather_parts(output);
-          return outputs;
-        },
-        FunctionOptions{.name = "predict_step"});
-  });
+  const std::shared_ptr<const FlatFunction> step = predict_step();
   const distribute::Strategy& strategy = state_->strategy;
   Tensors outputs;
-  for (const auto& output : strategy.run_flat(*state_->predict, batch)) {
+  for (const auto& output : strategy.run_flat(*step, batch)) {
     outputs.push_back(strategy.gather(output, 0));
   }
   return outputs;

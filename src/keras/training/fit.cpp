@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "core/interruptible.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"
@@ -138,6 +139,7 @@ class Run final : public TrainingRun {
       tell([&](Callback& callback) { callback.on_batch_end(*this, last); });
     };
     while (!stopped_) {
+      looks_.look();
       const auto start = Clock::now();
       workers_.note_progress("the next batch", summary_.steps());
       const std::optional<distribute::PerReplicas> batch = batches_.next();
@@ -213,6 +215,7 @@ class Run final : public TrainingRun {
   EpochBatches batches_;
   LossWatch watch_;
   Progress progress_;
+  core::PacedLook looks_;
   bool stopped_ = false;
   bool saves_ = false;
   std::chrono::nanoseconds input_{0};  // How long the data of the step were waited for.
@@ -294,6 +297,10 @@ Trainer& Model::trainer(const char* who) const {
 void Model::compile(const CompileOptions& options) const {
   const auto scope = state_->strategy.scope();
   state_->trainer = std::make_unique<Trainer>(*this, options, state_->inputs, state_->strategy);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->predict.reset();  // Its step may be another now.
+  }
   track("optimizer", options.optimizer, {.restore_only = true, .overwrite = true});
 }
 

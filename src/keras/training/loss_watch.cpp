@@ -22,7 +22,10 @@ bool LossWatch::is_due() {
   return true;
 }
 
-bool LossWatch::is_number(const Logs& logs) { return std::isfinite(logs.at("loss")); }
+bool LossWatch::is_number(const Logs& logs) {
+  const auto loss = logs.find("loss");
+  return loss == logs.end() || std::isfinite(loss->second);
+}
 
 InvalidArgument LossWatch::error(const Logs& logs) const {
   const int64_t good = iterations() - before_epoch_;

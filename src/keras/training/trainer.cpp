@@ -38,6 +38,20 @@ std::vector<std::string> described_outputs(const Layer& model) {
   return functional == nullptr ? std::vector<std::string>() : functional->output_names();
 }
 
+/// The elements of the states of all metrics of one output.
+int64_t metric_elements(const CompileOptions& options) {
+  int64_t count = 0;
+  for (const auto* metrics : {&options.metrics, &options.weighted_metrics}) {
+    for (const Metric& metric : *metrics) count += metric.state().shape().count();
+  }
+  return count;
+}
+
+Variable sum_variable(int64_t elements) {
+  return Variable(zeros({elements}, DType::float64),
+                  {.name = "metrics", .trainable = false, .aggregation = VariableAggregation::sum});
+}
+
 CompileOptions checked(CompileOptions options, const Layer& model,
                        const distribute::Strategy& strategy) {
   if (options.run_eagerly && strategy.body().servers() != nullptr) {
@@ -53,12 +67,12 @@ CompileOptions checked(CompileOptions options, const Layer& model,
                     "model outside of the strategy's scope",
                     strategy.body().replicas(), strategy.name()));
   }
-  if (options.loss.empty()) {
+  if (options.loss.empty() && !options.train_step) {
     throw InvalidArgument("compile: loss is empty; give a name as \"mse\" or a keras::Loss");
   }
   const size_t outputs = described_outputs(model).size();
   if (options.loss.size() == 1 && outputs > 1) options.loss.resize(outputs, options.loss[0]);
-  if (outputs > 0 && options.loss.size() != outputs) {
+  if (outputs > 0 && !options.loss.empty() && options.loss.size() != outputs) {
     throw InvalidArgument(fmt::format(
         "compile: loss has {} losses, model '{}' has {} outputs; one for all or one for each is "
         "accepted",
@@ -91,9 +105,10 @@ Trainer::Trainer(const Layer& model, CompileOptions options, size_t inputs,
       inputs_(inputs),
       output_names_(described_outputs(model)),
       metric_names_(unique_names()),
-      state_(
-          zeros({static_cast<int64_t>(2 * (outputs() + 1 + metric_names_.size()))}, DType::float64),
-          {.name = "metrics", .trainable = false, .aggregation = VariableAggregation::sum}),
+      state_(sum_variable(static_cast<int64_t>(2 * (outputs() + 1)) +
+                          static_cast<int64_t>(outputs()) * metric_elements(options_))),
+      own_state_(has_own_steps() ? sum_variable(static_cast<int64_t>(2 * options_.step_logs.size()))
+                                 : Variable()),
       train_(
           [this](const Tensors& batch) {
             train_step(batch);
@@ -146,6 +161,7 @@ std::optional<int64_t> Trainer::in_executions(std::optional<int64_t> steps) cons
 }
 
 void Trainer::train(const distribute::PerReplicas& batch) {
+  ran_own_ = bool(options_.train_step);
   if (distribute::ServerTraining* servers = strategy_.body().servers()) {
     servers->schedule(train_, batch);
     return;
@@ -154,6 +170,12 @@ void Trainer::train(const distribute::PerReplicas& batch) {
 }
 
 void Trainer::evaluate(const distribute::PerReplicas& batch) {
+  ran_own_ = bool(options_.test_step);
+  if (!ran_own_ && outputs() == 0) {
+    throw FailedPrecondition(fmt::format(
+        "evaluate: model '{}' was compiled with a train_step and no loss; give test_step or loss",
+        model_.name()));
+  }
   options_.run_eagerly ? evaluate_step(whole(batch)) : void(strategy_.run_flat(evaluate_, batch));
 }
 
@@ -223,12 +245,12 @@ Tensor Trainer::delta_of(const Batch& batch, const Tensors& predictions, const L
   for (const Tensor& own : losses.own) add_loss(own);
   add_loss(losses.penalty);
   for (size_t i = 0; i < outputs(); ++i) {
-    for (const Metric& metric : options_.metrics) {
-      deltas.push_back(metric.state_delta(batch.y[i], predictions[i]));
-    }
-    for (const Metric& metric : options_.weighted_metrics) {
-      deltas.push_back(metric.state_delta(batch.y[i], predictions[i], batch.weight));
-    }
+    const auto add_metric = [&](const Metric& metric, const Tensor& weight) {
+      const Tensor delta = metric.state_delta(batch.y[i], predictions[i], weight);
+      deltas.push_back(delta.rank() == 1 ? delta : reshape(delta, {delta.shape().count()}));
+    };
+    for (const Metric& metric : options_.metrics) add_metric(metric, {});
+    for (const Metric& metric : options_.weighted_metrics) add_metric(metric, batch.weight);
   }
   return concat(deltas, 0);
 }
@@ -263,7 +285,39 @@ Tensor rows_of_all(const Tensor& own_rows) {
 
 }  // namespace
 
+/// A step that the caller wrote: what it returns goes into the logs.
+void Trainer::own_step(const char* which, const StepFn& step, const Tensors& flat) const {
+  if (flat.size() < inputs_) {
+    throw InvalidArgument(
+        fmt::format("{}: an element of the data set has {} tensors, the model has {} inputs",
+                    model_.name(), flat.size(), inputs_));
+  }
+  const size_t known = inputs_ + outputs();
+  const bool is_weighted = outputs() > 0 && flat.size() > known;
+  const auto at = [&](size_t place) { return flat.begin() + static_cast<ptrdiff_t>(place); };
+  const Tensors values = step({.x = {flat.begin(), at(inputs_)},
+                               .y = {at(inputs_), at(is_weighted ? known : flat.size())},
+                               .sample_weight = is_weighted ? flat[known] : Tensor()});
+  if (values.size() != options_.step_logs.size()) {
+    throw InvalidArgument(fmt::format("{}: it returned {} values, step_logs names {}", which,
+                                      values.size(), options_.step_logs.size()));
+  }
+  const Tensor own_rows = rows_of(flat[0]);
+  const Tensor all_rows = rows_of_all(own_rows);
+  Tensors deltas;
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (!values[i].defined() || values[i].rank() != 0) {
+      throw InvalidArgument(
+          fmt::format("{}: '{}' is {}, a scalar is needed", which, options_.step_logs[i],
+                      values[i].defined() ? values[i].shape().str() : std::string("undefined")));
+    }
+    deltas.push_back(stack({cast(values[i], DType::float64) * all_rows, own_rows}, 0));
+  }
+  if (!deltas.empty()) own_state_.assign_add(concat(deltas, 0));
+}
+
 void Trainer::train_step(const Tensors& flat) const {
+  if (options_.train_step) return own_step("train_step", options_.train_step, flat);
   const Batch batch = taken_apart(flat);
   const DeferredUpdates updates;
   GradientTape tape;
@@ -279,6 +333,7 @@ void Trainer::train_step(const Tensors& flat) const {
 }
 
 void Trainer::evaluate_step(const Tensors& flat) const {
+  if (options_.test_step) return own_step("test_step", options_.test_step, flat);
   const Batch batch = taken_apart(flat);
   const Tensors predictions = outputs_for(batch.x, false);
   const Tensor own_rows = rows_of(batch.x[0]);
@@ -287,16 +342,28 @@ void Trainer::evaluate_step(const Tensors& flat) const {
 }
 
 /// The state now. Servers may be changing it.
-std::vector<double> Trainer::state() const {
-  std::vector<double> state;
-  const auto read = [&] { state = state_.value().to_vector<double>(); };
+std::vector<double> Trainer::values_of(const Variable& state) const {
+  std::vector<double> values;
+  const auto read = [&] { values = state.value().to_vector<double>(); };
   distribute::ServerTraining* const servers = strategy_.body().servers();
   servers == nullptr ? read() : servers->read_quietly(read);
-  return state;
+  return values;
+}
+
+Logs Trainer::own_logs() const {
+  Logs logs;
+  const std::vector<double> state = values_of(own_state_);
+  for (size_t i = 0; i < options_.step_logs.size(); ++i) {
+    const double count = state[2 * i + 1];
+    logs[options_.step_logs[i]] = count == 0 ? 0 : state[2 * i] / count;
+  }
+  for (const Metric& metric : options_.step_metrics) logs[metric.name()] = metric.result();
+  return logs;
 }
 
 Logs Trainer::logs() const {
-  const std::vector<double> state = this->state();
+  if (ran_own_) return own_logs();
+  const std::vector<double> state = values_of(state_);
   size_t next = 0;
   const auto mean = [&] {
     const double total = state[next];
@@ -312,10 +379,27 @@ Logs Trainer::logs() const {
     if (outputs() > 1) logs[prefix_of(i) + "loss"] = own;
   }
   logs["loss"] = loss + mean();
-  for (const std::string& name : metric_names_) logs[name] = mean();
+  const auto result = [&](const Metric& metric) {
+    if (metric.is_mean()) return mean();
+    const Shape& shape = metric.state().shape();
+    const auto begin = state.begin() + static_cast<ptrdiff_t>(next);
+    next += static_cast<size_t>(shape.count());
+    const std::vector<double> own(begin, begin + static_cast<ptrdiff_t>(shape.count()));
+    return metric.result_of(Tensor::from(own, shape)).item<double>();
+  };
+  auto name = metric_names_.begin();
+  for (size_t i = 0; i < outputs(); ++i) {
+    for (const Metric& metric : options_.metrics) logs[*name++] = result(metric);
+    for (const Metric& metric : options_.weighted_metrics) logs[*name++] = result(metric);
+  }
   return logs;
 }
 
-void Trainer::reset() { state_.assign(zeros(state_.shape(), DType::float64)); }
+void Trainer::reset() {
+  state_.assign(zeros(state_.shape(), DType::float64));
+  if (!has_own_steps()) return;
+  own_state_.assign(zeros(own_state_.shape(), DType::float64));
+  for (const Metric& metric : options_.step_metrics) metric.reset_state();
+}
 
 }  // namespace tandem::keras

@@ -20,6 +20,8 @@ class Trainer {
   const distribute::Strategy& strategy() const { return strategy_; }
   size_t inputs() const { return inputs_; }
   size_t outputs() const { return options_.loss.size(); }
+  /// The steps of fit or evaluate are the caller's own: what they make of a batch is their affair.
+  bool has_own_steps() const { return options_.train_step || options_.test_step; }
 
   /// So many steps, or as many more as fill the last execution.
   std::optional<int64_t> in_executions(std::optional<int64_t> steps) const;
@@ -59,9 +61,11 @@ class Trainer {
   Tensor are_numbers(const Tensor& losses_of_all) const;
   void train_step(const Tensors& batch) const;
   void evaluate_step(const Tensors& batch) const;
+  void own_step(const char* which, const StepFn& step, const Tensors& batch) const;
+  Logs own_logs() const;
   std::string prefix_of(size_t output) const;
   std::vector<std::string> unique_names() const;
-  std::vector<double> state() const;
+  std::vector<double> values_of(const Variable& state) const;
 
   const Layer model_;
   const distribute::Strategy strategy_;
@@ -69,7 +73,10 @@ class Trainer {
   size_t inputs_;
   std::vector<std::string> output_names_;
   std::vector<std::string> metric_names_;
-  Variable state_;  // {total, count} of each loss, of the regularizers, of each metric in turn.
+  // {total, count} of each loss and of the regularizers, then the state of each metric in turn.
+  Variable state_;
+  Variable own_state_;    // {total, count} of each of step_logs.
+  bool ran_own_ = false;  // The last step was one of the caller's own.
   FlatFunction train_, evaluate_;
 };
 

@@ -4,7 +4,9 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
-from tandem.keras._layer import Layer
+from tandem._function import GiveUpTrace
+from tandem._tensor import Tensor
+from tandem.keras._layer import KerasTensor, Layer
 from tandem.keras.layers.core import floating
 
 
@@ -305,8 +307,22 @@ class Discretization(Layer):
         return _tandem.one_hot(bins, len(self.bin_boundaries) + 1, 1.0, 0.0, 0)
 
 
+def _on_host(inputs):
+    """The values of texts, which only the host has: a function that is being traced runs op by op instead."""
+    if isinstance(inputs, Tensor) and inputs._is_symbolic:
+        raise GiveUpTrace("the words or numbers that a text layer is given are looked up on the host")
+    return inputs.numpy() if hasattr(inputs, "numpy") else inputs
+
+
+def _numbered(layer, inputs):
+    """A text layer's output: described, looked up, or what it was given where the host has looked it up before a step."""
+    if isinstance(inputs, KerasTensor):
+        return layer._describe_call((inputs,), {}) if inputs.dtype == "string" else inputs
+    return inputs if isinstance(inputs, Tensor) else layer.call(inputs)
+
+
 class _Lookup(Layer):
-    """Numbers of words or values; done on the host."""
+    """Numbers of words or values; done on the host, but for numbers of integers."""
 
     def __init__(self, vocabulary=None, num_oov_indices=1, mask_token=None, oov_token=None, max_tokens=None, output_mode="int", invert=False, **kwargs):
         for name in ("encoding", "idf_weights", "sparse", "pad_to_max_tokens", "vocabulary_dtype"):
@@ -357,18 +373,32 @@ class _Lookup(Layer):
             from tandem.strings import StringTensor
 
             words = self.get_vocabulary()
-            array = np.asarray(inputs.numpy() if hasattr(inputs, "numpy") else inputs)
+            array = np.asarray(_on_host(inputs))
             found = [words[i] if 0 <= i < len(words) else self.oov_token for i in np.ravel(array).tolist()]
             return StringTensor(np.array(found, dtype=object).reshape(array.shape)) if self._is_text else _tandem.convert(np.array(found).reshape(array.shape))
-        values = inputs.numpy() if hasattr(inputs, "numpy") else np.asarray(inputs)
-        values = np.asarray(values, dtype=object)
-        numbers = np.array([self._number_of(self._plain(v)) for v in values.ravel().tolist()], np.int64).reshape(values.shape)
+        if isinstance(inputs, Tensor) and inputs._is_symbolic and not self._is_text:
+            numbers = self._numbers_in_a_trace(inputs)
+        else:
+            values = np.asarray(_on_host(inputs), dtype=object)
+            numbers = _tandem.convert(np.array([self._number_of(self._plain(v)) for v in values.ravel().tolist()], np.int64).reshape(values.shape))
         if self.output_mode == "int":
-            return _tandem.convert(numbers)
-        hot = _tandem.one_hot(_tandem.convert(numbers), self.vocabulary_size(), 1.0, 0.0, 0)
+            return numbers
+        hot = _tandem.one_hot(numbers, self.vocabulary_size(), 1.0, 0.0, 0)
         if self.output_mode == "one_hot":
             return _tandem.squeeze(hot, [-2]) if hot._rank > 2 and hot._sizes[-2] == 1 else hot
         return _tandem.reduce_max(hot, -2, False) if self.output_mode == "multi_hot" else _tandem.reduce_sum(hot, -2, False)
+
+    def _numbers_in_a_trace(self, inputs):
+        """Each integer is compared with all that are known."""
+        special = len(self._special())
+        unknown = 1 if self.mask_token is not None else 0
+        x = _tandem.expand_dims(_tandem.cast(inputs, 6), -1)
+        places = np.arange(special, special + len(self._words), dtype=np.int64) - unknown
+        found = _tandem.cast(_tandem.equal(x, np.asarray(self._words, np.int64)), 6)
+        numbers = _tandem.reduce_sum(found * places, -1, False) + unknown
+        if self.mask_token is None:
+            return numbers
+        return _tandem.where(_tandem.equal(_tandem.cast(inputs, 6), int(self.mask_token)), _tandem.zeros_like(numbers), numbers)
 
     def _number_of(self, value):
         if self.mask_token is not None and value == self.mask_token:
@@ -380,7 +410,22 @@ class _Lookup(Layer):
             raise ValueError(f"{value!r} is not in the vocabulary, and there is no number for unknown values")
         return 1 if self.mask_token is not None else 0
 
-    __call__ = lambda self, inputs, **kwargs: self.call(inputs)  # noqa: E731
+    @property
+    def _takes_texts(self):
+        return self._is_text and not self.invert
+
+    def __call__(self, inputs, **kwargs):
+        if self._takes_texts:
+            return _numbered(self, inputs)
+        if isinstance(inputs, (Tensor, KerasTensor)) and not self._is_text and not self.invert and self._words:
+            return super().__call__(inputs, **kwargs)
+        return self.call(inputs)
+
+    def compute_output_spec(self, inputs):
+        if self.output_mode == "int":
+            return KerasTensor(inputs.shape, "int64")
+        lead = inputs.shape[:-1] if len(inputs.shape) > 1 else inputs.shape
+        return KerasTensor((*lead, self.vocabulary_size()), "float32")
 
 
 class StringLookup(_Lookup):
@@ -457,9 +502,18 @@ class TextVectorization(Layer):
     def vocabulary_size(self):
         return self._lookup.vocabulary_size()
 
+    _takes_texts = True
+
     def __call__(self, inputs, **kwargs):
-        values = inputs.numpy() if hasattr(inputs, "numpy") else inputs
-        values = np.asarray(values, dtype=object)
+        return _numbered(self, inputs)
+
+    def compute_output_spec(self, inputs):
+        if self.output_mode == "int":
+            return KerasTensor((inputs.shape[0] if inputs.shape else None, self.output_sequence_length), "int64")
+        return KerasTensor((inputs.shape[0] if inputs.shape else None, self.vocabulary_size()), "float32")
+
+    def call(self, inputs):
+        values = np.asarray(_on_host(inputs), dtype=object)
         single = values.ndim == 0
         rows = [[self._lookup._number_of(w) for w in self._tokens(t)] for t in np.atleast_1d(values).reshape(-1).tolist()]
         if self.output_mode == "int":
@@ -484,6 +538,6 @@ class Hashing(Layer):
     def __call__(self, inputs):
         import zlib
 
-        values = np.asarray(inputs.numpy() if hasattr(inputs, "numpy") else inputs, dtype=object)
+        values = np.asarray(_on_host(inputs), dtype=object)
         text = lambda v: v if isinstance(v, bytes) else str(v).encode()  # noqa: E731
         return _tandem.convert(np.array([zlib.crc32(text(v)) % self.num_bins for v in values.ravel()], np.int64).reshape(values.shape))

@@ -1,0 +1,70 @@
+"""Sparse tensors, tf.sparse: the places and values of a few elements, for what makes dense tensors of them."""
+
+import numpy as np
+
+import _tandem
+from tandem import _missing, _ops, dtypes
+from tandem._shape import TensorShape
+
+
+class SparseTensor:
+    """The values at some places of a tensor that is 0 elsewhere. Ops take dense tensors: see to_dense."""
+
+    def __init__(self, indices, values, dense_shape):
+        self.indices = _tandem.cast(_tandem.convert(indices), 6)
+        self.values = _tandem.convert(values)
+        self.dense_shape = _tandem.cast(_tandem.convert(dense_shape), 6)
+        self.shape = TensorShape([int(s) for s in np.asarray(self.dense_shape.numpy())])
+        if self.indices._rank != 2 or self.indices._sizes[1] != len(self.shape):
+            raise ValueError(f"SparseTensor: indices have the shape {tuple(self.indices.shape)}; [n, {len(self.shape)}] is accepted for a tensor of the shape {tuple(self.shape)}")
+
+    @property
+    def dtype(self):
+        return self.values.dtype
+
+    def get_shape(self):
+        return self.shape
+
+    def __mul__(self, other):
+        return SparseTensor(self.indices, self.values * other, self.dense_shape)
+
+    def __repr__(self):
+        return f"SparseTensor(indices={self.indices}, values={self.values}, dense_shape={tuple(self.shape)})"
+
+
+def to_dense(sp_input, default_value=None, validate_indices=True, name=None):
+    """The whole tensor, with `default_value`, or 0, where the sparse one has none."""
+    values = sp_input.values
+    background = _ops.fill(list(sp_input.shape), _tandem.cast(_tandem.convert(0 if default_value is None else default_value), values._code))
+    return _ops.tensor_scatter_nd_update(background, sp_input.indices, values)
+
+
+def from_dense(tensor, name=None):
+    array = np.asarray(_tandem.convert(tensor).numpy())
+    places = np.argwhere(array)
+    return SparseTensor(places.reshape(-1, array.ndim), array[tuple(places.T)], list(array.shape))
+
+
+def reorder(sp_input, name=None):
+    """In the order of rows."""
+    places = np.asarray(sp_input.indices.numpy())
+    order = np.lexsort(places.T[::-1])
+    return SparseTensor(places[order], np.asarray(sp_input.values.numpy())[order], sp_input.dense_shape)
+
+
+def sparse_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False, name=None):
+    a = to_dense(sp_a) if isinstance(sp_a, SparseTensor) else _tandem.convert(sp_a)
+    b = to_dense(b) if isinstance(b, SparseTensor) else _tandem.convert(b)
+    return _ops.matmul(a, b, transpose_a=adjoint_a, transpose_b=adjoint_b)
+
+
+def reduce_sum(sp_input, axis=None, keepdims=None, output_is_sparse=False, name=None):
+    return _ops.reduce_sum(to_dense(sp_input), axis=axis, keepdims=bool(keepdims))
+
+
+def eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
+    count = min(num_rows, num_rows if num_columns is None else num_columns)
+    return SparseTensor([[i, i] for i in range(count)], _ops.ones([count], dtype), [num_rows, num_rows if num_columns is None else num_columns])
+
+
+_missing.install(__name__, globals())

@@ -1,0 +1,55 @@
+/// How waits and loops look for a request to end: see tandem/interruption.h.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+#include "core/signal.h"
+#include "tandem/interruption.h"
+
+namespace tandem::core {
+
+inline constexpr std::chrono::milliseconds kLookEvery{100};
+
+/// `wait(until)`, which returns whether what it waits for has come, until `deadline`, with a look
+/// in between. Returns false when the deadline has passed.
+template <class Wait>
+bool wait_interruptibly(Clock::time_point deadline, Wait&& wait) {
+  while (true) {
+    const auto until = std::min(deadline, Clock::now() + kLookEvery);
+    if (wait(until)) return true;
+    if (until == deadline) return false;
+    interruption::look();
+  }
+}
+
+/// For a loop whose rounds are short: looks only when some time has passed since the last look.
+class PacedLook {
+ public:
+  void look() {
+    const auto now = Clock::now();
+    if (now < next_) return;
+    next_ = now + kLookEvery;
+    interruption::look();
+  }
+
+ private:
+  Clock::time_point next_{};
+};
+
+/// While it lives, this thread looks while it waits for a device. Steps wait for devices too, and
+/// must not be left in the middle; so only those who want a value from outside have one.
+class InterruptibleWaits {
+ public:
+  InterruptibleWaits();
+  ~InterruptibleWaits();
+  InterruptibleWaits(const InterruptibleWaits&) = delete;
+  InterruptibleWaits& operator=(const InterruptibleWaits&) = delete;
+
+  static bool are_on();
+
+ private:
+  const bool former_;
+};
+
+}  // namespace tandem::core
