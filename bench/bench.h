@@ -110,6 +110,10 @@ void central_overhead();
 void pp_gpt();
 void micro_overhead();
 
+/// A GPT of layers on 8 texts, whose weights are cut over two logical CPUs of one thread, against
+/// one.
+void tp_gpt();
+
 void eager_add();
 void local_allreduce();
 void startup();
@@ -180,6 +184,9 @@ void mw_convnet();
 /// is skipped where such a link cannot be made.
 void mw_overlap();
 
+/// What each of four processes keeps in memory of Adam's state of mlp1024, of all of it.
+void zero1_memory();
+
 /// What the processes of these do.
 void measure_mw_allreduce();
 void measure_mw_mlp10();
@@ -187,6 +194,7 @@ void measure_mw_mlp1024();
 void measure_mw_convnet();
 void measure_mw_overlapped();
 void measure_mw_apart();
+void measure_zero1_memory();
 
 void first_step();
 

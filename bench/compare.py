@@ -85,6 +85,7 @@ MULTI_WORKER = (
         for transport, limit in (("tcp", 0.65), ("shm", 0.5))
     ),
     Target("mw_convnet", 1.7, at_least=True, quotient=("one", "two")),
+    Target("zero1_memory", 0.27),
     Target("mw_overlap", 0.85, quotient=("overlapped", "apart"), may_skip=True),
     *(
         Target(f"mw_allreduce_{size}_{transport}", limit, benchmark="mw_allreduce", quotient=("tandem", "openmpi"))
@@ -139,6 +140,7 @@ TARGETS = (
     Target("mirrored_scaling", 1.85, at_least=True, quotient=("one", "two")),
     Target("central_overhead", 1.1, quotient=("central", "mirrored")),
     Target("pp_gpt", 1.4, quotient=("one", "two"), at_least=True),
+    Target("tp_gpt", 1.6, quotient=("one", "two"), at_least=True),
     Target("micro_overhead", 1.1, quotient=("parts", "whole")),
     Target("micro_overhead.memory", 0.4, benchmark="micro_overhead"),
     Target("eager_add", 1.5, "us"),

@@ -26,6 +26,7 @@ const std::vector<Benchmark>& benchmarks() {
       {"central_overhead", "mlp1024: CentralStorageStrategy against MirroredStrategy",
        central_overhead},
       {"pp_gpt", "gpt_block on 32 texts, two stages of one thread against one thread", pp_gpt},
+      {"tp_gpt", "a GPT whose weights are cut over two CPUs of one thread against one", tp_gpt},
       {"micro_overhead", "gpt_block in 4 micro-batches against whole, and the memory of both",
        micro_overhead},
       {"oversubscribed", "mlp10 on four logical CPUs against two", oversubscribed},
@@ -89,6 +90,8 @@ const std::vector<Benchmark>& benchmarks() {
       {"mw_convnet", "convnet, 64 rows each: throughput of two workers against one", mw_convnet},
       {"mw_overlap", "eight layers of 1 MB over a link of 2 Gbit/s: sums behind the backward pass",
        mw_overlap},
+      {"zero1_memory", "Adam's state of mlp1024 that each of 4 processes keeps, of all of it",
+       zero1_memory},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
        first_step},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
@@ -132,6 +135,7 @@ int run(int count, char** names) {
       {"--mw-convnet", measure_mw_convnet},
       {"--mw-overlapped", measure_mw_overlapped},
       {"--mw-apart", measure_mw_apart},
+      {"--zero1-memory", measure_zero1_memory},
   };
   for (const auto& [option, measure] : inner) {
     if (count != 2 || std::strcmp(names[1], option) != 0) continue;

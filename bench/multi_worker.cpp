@@ -1,6 +1,9 @@
 /// Several processes: sums over them, and training with them.
 #include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 #include <string>
@@ -8,10 +11,12 @@
 
 #include "bench.h"
 #include "cluster/join.h"
+#include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/convnet.h"
 #include "harness/host_pair.h"
 #include "tandem/log.h"
+#include "tensor/store.h"
 #include "workers.h"
 
 namespace tandem::bench {
@@ -169,6 +174,52 @@ void mw_convnet() {
   report("mw_convnet.one", one, "us");
   report("mw_convnet.two", two, "us");
   report("mw_convnet", one / two, "x");
+}
+
+namespace {
+
+/// The bytes of a variable's value that are in memory.
+double resident_bytes(const Variable& variable) {
+  const StoreRange& range = variable.body()->range;
+  const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<uintptr_t>(range.data(*devices::host_device()));
+  const uintptr_t end = begin + static_cast<size_t>(range.count) * size_of(variable.dtype());
+  double bytes = 0;
+  for (uintptr_t at = begin / page * page; at < end; at += page) {
+    unsigned char is_there = 0;
+    if (mincore(reinterpret_cast<void*>(at), page, &is_there) != 0 || (is_there & 1) == 0) continue;
+    bytes += static_cast<double>(std::min(at + page, end) - std::max(at, begin));
+  }
+  return bytes;
+}
+
+}  // namespace
+
+void measure_zero1_memory() {
+  constexpr int kSteps = 3;
+  const auto strategy = join_others();
+  const auto scope = strategy.scope();
+  const harness::Classifier<float> model({784, 1024, 1024, 10}, 0.0001);
+  const auto step = model.compiled_step();
+  const auto x = strategy.split(harness::features<float>(kBatch));
+  const auto y = strategy.split(harness::labels<float>(kBatch));
+  for (int i = 0; i < kSteps; ++i) strategy.run(step, x, y);
+  double resident = 0, whole = 0;
+  for (const Variable& slot : model.optimizer.variables()) {
+    if (slot.shape().rank() == 0) continue;  // Its step and its rate.
+    resident += resident_bytes(slot);
+    whole += static_cast<double>(slot.shape().count()) * static_cast<double>(size_of(slot.dtype()));
+  }
+  if (worker_rank() != 0) return;
+  report("resident", resident / 1e6, "MB");
+  report("whole", whole / 1e6, "MB");
+}
+
+void zero1_memory() {
+  const WorkerFigures found = run_workers("--zero1-memory", {.count = 4});
+  report("zero1_memory.rank", found.at("resident"), "MB");
+  report("zero1_memory.whole", found.at("whole"), "MB");
+  report("zero1_memory", found.at("resident") / found.at("whole"), "x");
 }
 
 void measure_mw_overlapped() { measure_eight_layers(int64_t{1} << 20); }

@@ -103,6 +103,83 @@ void pp_gpt() {
   report_quotient("pp_gpt", "one", one, "two", two);
 }
 
+namespace {
+
+/// What is learnt about each place in a text.
+struct Places : keras::LayerBody {
+  Places() : LayerBody("places") {}
+  void build(const keras::TensorSpecs& inputs) override {
+    const Shape& x = inputs[0].shape;
+    places = add_weight("places", {x.extent(1), x.extent(2)}, {.initializer = "uniform"});
+  }
+  Tensors call(const Tensors& inputs, const keras::CallContext&) override {
+    return {inputs[0] + places.value()};
+  }
+  Variable places;
+};
+
+/// The GPT of harness/transformer.h as layers, whose weights can be cut, with tied embeddings.
+class LayeredGpt {
+ public:
+  LayeredGpt() : model_(made({})), optimizer_(1e-4) {}
+
+  auto compiled_step() const {
+    return function(
+        [model = model_, optimizer = optimizer_](const Tensor& read, const Tensor& next) {
+          const keras::losses::SparseCategoricalCrossentropy loss_of({.from_logits = true});
+          GradientTape tape;
+          const Tensor loss = loss_of(next, model(read, {.training = true}));
+          const Variables weights = model.trainable_weights();
+          optimizer.apply_gradients(tape.gradient(loss, weights), weights);
+          return loss;
+        });
+  }
+
+  /// By heads, columns, rows and vocabulary.
+  static distribute::LayoutMap layouts(const distribute::DeviceMesh& mesh) {
+    distribute::LayoutMap map(mesh);
+    map["embeddings"] = {"model"};
+    map["(query|key|value)/kernel"] = {"", "model"};
+    map["up.*/kernel"] = {"", "model"};
+    map["(attention_output|down.*)/kernel"] = {"model"};
+    return map;
+  }
+
+ private:
+  static keras::Model made(const harness::TransformerSizes& sizes) {
+    namespace layers = keras::layers;
+    const auto read = keras::Input({sizes.tokens}, DType::int32);
+    const layers::Embedding table(sizes.vocabulary, sizes.width);
+    auto x = keras::make_layer<Places>()(table(read));
+    for (int64_t i = 0; i < sizes.layers; ++i) {
+      const layers::MultiHeadAttention attention(sizes.heads, sizes.width / sizes.heads,
+                                                 {.use_causal_mask = true});
+      x = layers::Add()({x, attention(layers::LayerNormalization()(x))});
+      const std::string number = std::to_string(i);
+      const layers::Dense up(4 * sizes.width, {.activation = "gelu", .name = "up_" + number});
+      const layers::Dense down(sizes.width, {.name = "down_" + number});
+      x = layers::Add()({x, down(up(layers::LayerNormalization()(x)))});
+    }
+    return {{read}, {table.reverse()(layers::LayerNormalization()(x))}};
+  }
+
+  keras::Model model_;
+  keras::optimizers::AdamW optimizer_;
+};
+
+}  // namespace
+
+void tp_gpt() {
+  constexpr int64_t kTexts = 8;
+  use_cpus(2);
+  const auto [read, next] = harness::texts(kTexts, {});
+  const Trained<LayeredGpt> one(distribute::OneDeviceStrategy("/CPU:0"), read, next);
+  const distribute::ModelParallel cut(
+      LayeredGpt::layouts(distribute::DeviceMesh({1, 2}, {"data", "model"})));
+  const Trained<LayeredGpt> two(cut, read, next);
+  report_quotient("tp_gpt", "one", one, "two", two);
+}
+
 void micro_overhead() {
   constexpr int64_t kTexts = 8;
   constexpr int kParts = 4;
