@@ -89,6 +89,13 @@ const std::vector<Benchmark>& benchmarks() {
       {"mw_convnet", "convnet, 64 rows each: throughput of two workers against one", mw_convnet},
       {"mw_overlap", "eight layers of 1 MB over a link of 2 Gbit/s: sums behind the backward pass",
        mw_overlap},
+      {"ps_mlp10", "mlp10 on two workers and a parameter server, unbounded, per step and worker",
+       ps_mlp10},
+      {"ps_mlp1024", "mlp1024, the same", ps_mlp1024},
+      {"ps_roundtrip", "a push and a pull of 40 KB and of 4 MB against a bare gRPC stream",
+       ps_roundtrip},
+      {"ps_straggler", "three workers, one five times slower: throughput unbounded against in step",
+       ps_straggler},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
        first_step},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
@@ -119,19 +126,15 @@ int refuse(const char* unknown) {
 int run(int count, char** names) {
   // What the benchmarks that need a process of their own run in it.
   const std::pair<const char*, void (*)()> inner[] = {
-      {"--train-one-step", train_one_step},
-      {"--measure-peak-memory", measure_peak_memory},
-      {"--first-step-mlp10", measure_first_mlp10},
-      {"--first-step-convnet", measure_first_convnet},
-      {"--first-step-gpt", measure_first_gpt},
-      {"--spin", spin},
-      {"--gpu-first-step", measure_gpu_first_step},
-      {"--mw-allreduce", measure_mw_allreduce},
-      {"--mw-mlp10", measure_mw_mlp10},
-      {"--mw-mlp1024", measure_mw_mlp1024},
-      {"--mw-convnet", measure_mw_convnet},
-      {"--mw-overlapped", measure_mw_overlapped},
-      {"--mw-apart", measure_mw_apart},
+      {"--train-one-step", train_one_step},         {"--measure-peak-memory", measure_peak_memory},
+      {"--first-step-mlp10", measure_first_mlp10},  {"--first-step-convnet", measure_first_convnet},
+      {"--first-step-gpt", measure_first_gpt},      {"--spin", spin},
+      {"--gpu-first-step", measure_gpu_first_step}, {"--ps-mlp10", measure_ps_mlp10},
+      {"--ps-mlp1024", measure_ps_mlp1024},         {"--ps-straggler", measure_ps_straggler},
+      {"--ps-roundtrip", measure_ps_roundtrip},     {"--ps-roundtrip-server", serve_ps_roundtrip},
+      {"--mw-allreduce", measure_mw_allreduce},     {"--mw-mlp10", measure_mw_mlp10},
+      {"--mw-mlp1024", measure_mw_mlp1024},         {"--mw-convnet", measure_mw_convnet},
+      {"--mw-overlapped", measure_mw_overlapped},   {"--mw-apart", measure_mw_apart},
   };
   for (const auto& [option, measure] : inner) {
     if (count != 2 || std::strcmp(names[1], option) != 0) continue;
