@@ -94,6 +94,18 @@ MULTI_WORKER = (
     ),
 )
 
+# Parameter servers as processes: training against TensorFlow's, a push and a pull against a bare stream of the same
+# bytes, and what workers that do not wait for a slow one gain.
+PARAMETER_SERVERS = (
+    Target("ps_mlp10", 0.1, peers=("tensorflow",)),
+    Target("ps_mlp1024", 0.5, peers=("tensorflow",)),
+    *(
+        Target(f"ps_roundtrip_{size}", 1.3, benchmark="ps_roundtrip", quotient=("tandem", "stream"))
+        for size in ("40KB", "4MB")
+    ),
+    Target("ps_straggler", 2.0, at_least=True, quotient=("in_step", "unbounded")),
+)
+
 # OpenCL devices, PoCL's where the machine has no GPU: against the same step written by hand, CLBlast as it comes, and our
 # own CPU.
 GPU = (
@@ -171,6 +183,7 @@ TARGETS = (
     Target("inception", 0.8, peers=("tensorflow", "pytorch")),
     *BUSY,
     *MULTI_WORKER,
+    *PARAMETER_SERVERS,
     # One row: calls per second of two threads of an application over those of one.
     Target("infer_threads_function", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),
     Target("infer_threads_predict", 1.8, at_least=True, benchmark="infer_threads", quotient=("one", "two")),

@@ -92,6 +92,13 @@ const std::vector<Benchmark>& benchmarks() {
        mw_overlap},
       {"zero1_memory", "Adam's state of mlp1024 that each of 4 processes keeps, of all of it",
        zero1_memory},
+      {"ps_mlp10", "mlp10 on two workers and a parameter server, unbounded, per step and worker",
+       ps_mlp10},
+      {"ps_mlp1024", "mlp1024, the same", ps_mlp1024},
+      {"ps_roundtrip", "a push and a pull of 40 KB and of 4 MB against a bare gRPC stream",
+       ps_roundtrip},
+      {"ps_straggler", "three workers, one five times slower: throughput unbounded against in step",
+       ps_straggler},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
        first_step},
       {"startup", "a process that trains one step of mlp10, from start to end", startup},
@@ -136,6 +143,11 @@ int run(int count, char** names) {
       {"--mw-overlapped", measure_mw_overlapped},
       {"--mw-apart", measure_mw_apart},
       {"--zero1-memory", measure_zero1_memory},
+      {"--ps-mlp10", measure_ps_mlp10},
+      {"--ps-mlp1024", measure_ps_mlp1024},
+      {"--ps-straggler", measure_ps_straggler},
+      {"--ps-roundtrip", measure_ps_roundtrip},
+      {"--ps-roundtrip-server", serve_ps_roundtrip},
   };
   for (const auto& [option, measure] : inner) {
     if (count != 2 || std::strcmp(names[1], option) != 0) continue;

@@ -1,6 +1,7 @@
 #include "workers.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 
 #include <algorithm>
@@ -66,6 +67,47 @@ WorkerFigures run_workers(const std::string& option, const WorkerSettings& setti
   }
   return figures_in(processes[0]->printed());
 }
+
+WorkerFigures run_tasks(const std::string& option, const TaskSettings& settings) {
+  const std::string self = std::filesystem::canonical("/proc/self/exe").string();
+  int port = std::atoi(kPort);
+  const auto addresses = [&](int count) {
+    std::vector<std::string> all;
+    for (int i = 0; i < count; ++i) all.push_back(fmt::format("\"127.0.0.1:{}\"", port++));
+    return fmt::format("[{}]", fmt::join(all, ", "));
+  };
+  const std::string cluster =
+      fmt::format(R"({{"chief": {}, "worker": {}, "ps": {}}})", addresses(1),
+                  addresses(settings.workers), addresses(settings.servers));
+  std::vector<std::unique_ptr<ChildProcess>> processes;
+  const auto start = [&](const char* job, int count) {
+    for (int task = 0; task < count; ++task) {
+      std::map<std::string, std::string> variables = {
+          {"WORLD_SIZE", std::to_string(settings.workers)}, {"TANDEM_SPIN", "0"}};
+      variables["TF_CONFIG"] = fmt::format(
+          R"({{"cluster": {}, "task": {{"type": "{}", "index": {}}}}})", cluster, job, task);
+      processes.push_back(
+          std::make_unique<ChildProcess>(std::vector<std::string>{self, option}, variables));
+    }
+  };
+  start("chief", 1);
+  start("worker", settings.workers);
+  start("ps", settings.servers);
+  for (const auto& process : processes) wait_for(*process, "tandem-bench " + option);
+  return figures_in(processes[0]->printed());
+}
+
+WorkerFigures run_pair(const std::string& server, const std::string& client,
+                       const std::map<std::string, std::string>& variables) {
+  const std::string self = std::filesystem::canonical("/proc/self/exe").string();
+  ChildProcess first({self, server}, variables);
+  if (!first.prints("ready")) throw Unavailable(server + ": " + first.printed());
+  ChildProcess second({self, client}, variables);
+  wait_for(second, "tandem-bench " + client);
+  return figures_in(second.printed());
+}
+
+int64_t roundtrip_bytes() { return std::atoll(variable("TANDEM_BENCH_BYTES").c_str()); }
 
 WorkerFigures run_program(const std::vector<std::string>& words) {
   ChildProcess process(words);

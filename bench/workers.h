@@ -1,6 +1,7 @@
 /// Benchmarks in several processes: each process is this program, started anew for its rank.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <string>
@@ -25,6 +26,23 @@ struct WorkerSettings {
 /// Starts this program with `option` once for each rank and waits for all; returns what rank 0
 /// reports. Throws Unavailable, with what it printed, if one fails.
 WorkerFigures run_workers(const std::string& option, const WorkerSettings& settings);
+
+/// The processes of a benchmark with parameter servers, besides the chief.
+struct TaskSettings {
+  int workers = 2;
+  int servers = 1;
+};
+
+/// Starts this program with `option` once for each task and waits for all; returns what the chief
+/// reports. worker_count() is the number of workers.
+WorkerFigures run_tasks(const std::string& option, const TaskSettings& settings);
+
+/// Starts this program with the first option, waits until it prints "ready", and starts it with the
+/// second; returns what that reports.
+WorkerFigures run_pair(const std::string& server, const std::string& client,
+                       const std::map<std::string, std::string>& variables);
+/// In such a process: what is to be sent.
+int64_t roundtrip_bytes();
 
 /// The figures that another program prints.
 WorkerFigures run_program(const std::vector<std::string>& words);

@@ -118,7 +118,7 @@ foreach(folder IN LISTS folders)
 endforeach()
 target_compile_definitions(tandem_test_kernels PRIVATE "${TANDEM_VECTOR_DEFINITION}")
 
-foreach(folder IN ITEMS collective cluster)
+foreach(folder IN ITEMS collective cluster distribute)
   add_dependencies(tandem_test_${folder} tandem_plugins)
 endforeach()
 # What a plugin has beside its library's calls is tested here by itself.
@@ -164,6 +164,15 @@ target_compile_definitions(tandem_test_cluster PRIVATE
   TANDEM_CLUSTER_TRAINER="$<TARGET_FILE:tandem_cluster_trainer>"
   TANDEM_TOOL="$<TARGET_FILE:tandem_tool>")
 add_dependencies(tandem_test_cluster tandem_tool)
+
+# A task of a cluster with parameter servers: see tests/distribute/server_member.cpp.
+add_executable(tandem_server_member ${tests_dir}/distribute/server_member.cpp)
+tandem_test_target(tandem_server_member)
+set_target_properties(tandem_server_member PROPERTIES OUTPUT_NAME server_member)
+target_compile_definitions(tandem_test_distribute PRIVATE
+  TANDEM_SERVER_MEMBER="$<TARGET_FILE:tandem_server_member>"
+  TANDEM_TOOL="$<TARGET_FILE:tandem_tool>")
+add_dependencies(tandem_test_distribute tandem_server_member tandem_tool)
 
 # Compares our ops with TensorFlow's: see tests/interop/run.py and `make interop`.
 find_package(nlohmann_json QUIET)

@@ -1,7 +1,9 @@
 /// Synchronous and asynchronous training of one model, with workers of which one is slow on
 /// purpose: in step, with a bounded staleness, without any bound, and without a bound but with
 /// damping. Draws the loss against time and against steps, and how stale the updates were, as SVG
-/// files.
+/// files. Workers are threads, or processes:
+///
+///   tandem run --workers 2 --ps 1 -- async_training
 #include <chrono>
 #include <fstream>
 #include <thread>
@@ -40,6 +42,7 @@ class LossCurve final : public keras::Callback {
 };
 
 struct Trained {
+  bool is_chief = true;
   std::shared_ptr<LossCurve> curve = std::make_shared<LossCurve>();
   std::map<int64_t, int64_t> staleness;
   double accuracy = 0;
@@ -73,6 +76,7 @@ Trained train(const Way& way, const Setup& setup, const keras::datasets::TrainAn
              .epochs = setup.epochs,
              .verbose = keras::Verbose::silent,
              .callbacks = {keras::callbacks::TerminateOnNaN(), trained.curve}});
+  trained.is_chief = strategy.is_chief();
   trained.staleness = strategy.staleness_histogram();
   trained.accuracy = model
                          .evaluate(data.test.x, data.test.y,
@@ -106,6 +110,7 @@ int main(int count, char** words) {
     const double steps = (setup.rows + 63) / 64;
     for (const Way& way : ways) {
       const Trained trained = train(way, setup, data);
+      if (!trained.is_chief) continue;  // Workers and servers of a cluster draw nothing.
       const LossCurve& curve = *trained.curve;
       std::printf("%-18s loss %.3f, test accuracy %.3f, %.1f s\n", way.name, curve.losses.back(),
                   trained.accuracy, curve.seconds.back());
@@ -122,6 +127,7 @@ int main(int count, char** words) {
       }
       staleness.add(std::move(of_updates));
     }
+    if (by_time.is_empty()) return;
     const bool written = by_time.write(folder + "/loss_by_time.svg", example::Marks::lines) &&
                          by_step.write(folder + "/loss_by_step.svg", example::Marks::lines) &&
                          staleness.write(folder + "/staleness.svg", example::Marks::bars);

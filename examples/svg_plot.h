@@ -22,6 +22,7 @@ class SvgPlot {
       : title_(std::move(title)), x_label_(std::move(x_label)), y_label_(std::move(y_label)) {}
 
   void add(Series series) { series_.push_back(std::move(series)); }
+  bool is_empty() const { return series_.empty(); }
 
   /// Writes the plot. Returns false where the file cannot be written.
   bool write(const std::string& path, Marks marks) const {

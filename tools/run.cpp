@@ -32,6 +32,10 @@ void add_run(CLI::App& program) {
   command->add_option("--workers", arguments->workers.workers, "How many processes")
       ->required()
       ->check(CLI::Range(1, 1023));
+  command
+      ->add_option("--ps", arguments->workers.servers,
+                   "How many parameter servers besides; a chief is started then, too")
+      ->check(CLI::Range(0, 1023));
   command->add_option("--hosts", arguments->hosts,
                       "The hosts that they run on, such as a,b; this one without");
   command->add_option("--ssh", arguments->workers.ssh,

@@ -7,13 +7,14 @@ import busy
 import data
 import python_programs
 import tensorflow_checkpoint
+import tensorflow_ps
 from data import BATCH, CLASSIFIERS, FITS, INCEPTION, REPLICAS, TRANSFORMERS, Runner
 from data import fashion_mnist, features, labels, parse_arguments, report, steps_per_epoch, weights
 
 MIRRORED_NAMES = ("seed_mirrored", "seed_mirrored_loop")
 arguments = parse_arguments(
     [*CLASSIFIERS, *TRANSFORMERS, "convnet", *MIRRORED_NAMES, *tensorflow_checkpoint.NAMES, "input", *FITS, "inception"]
-    + [*busy.NAMES, "py_import", *python_programs.PROGRAMS]
+    + [*busy.NAMES, *tensorflow_ps.NAMES, "py_import", *python_programs.PROGRAMS]
 )
 os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
 
@@ -189,6 +190,8 @@ if {*MIRRORED, "mirrored_fit"} & set(arguments.names):
 for name in arguments.names:
     if name in tensorflow_checkpoint.NAMES:
         tensorflow_checkpoint.report(name)
+    elif name in tensorflow_ps.NAMES:
+        tensorflow_ps.report_training(name)
     elif name == "input":
         report(name, {"tf.data": samples}, ROWS)
     elif name in MIRRORED:

@@ -10,6 +10,9 @@ namespace tandem::launcher {
 
 struct WorkersOptions {
   int workers = 1;
+  /// Parameter servers. With any, a chief is started, too, and the tasks find each other by
+  /// TF_CONFIG: see ParameterServerStrategy.
+  int servers = 0;
   /// Where they run, in blocks of about the same size; without any all run here. Hosts other than
   /// "localhost" are reached by ssh, and have the program at the same path.
   std::vector<std::string> hosts = {};
@@ -25,6 +28,10 @@ struct WorkersOptions {
 /// end programs are passed on. Returns 0, or the exit code of the one that failed first, which is
 /// 128 and the signal if one ended it. Call it from the thread that lives longest: workers end with
 /// it.
+///
+/// With parameter servers the job and the task stand before each line. A server that dies is
+/// started again, the others go on without a worker that does, and all end with the chief, whose
+/// exit code is returned.
 TANDEM_API int run_workers(const WorkersOptions& options);
 
 }  // namespace tandem::launcher

@@ -16,6 +16,7 @@
 ///   model.fit(x, y);
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <optional>
@@ -57,9 +58,11 @@ struct ParameterServerOptions {
   std::optional<int64_t> drop_older_than{};
   /// How variables are cut; without one into ranges of equal bytes, one for each server.
   Partitioner partitioner{};
-  /// The devices that workers compute on, CPUs; without names all logical CPUs.
+  /// The devices that workers compute on, CPUs; without names all logical CPUs. In a cluster a
+  /// process computes on the first.
   std::vector<std::string> devices{};
-  /// How many threads compute, on the devices in turn; 0: one for each device.
+  /// How many threads compute, on the devices in turn; 0: one for each device. In a cluster its
+  /// tasks say how many workers and servers there are.
   int workers = 0;
   int servers = 1;
   /// Each worker computes with one thread. With staleness 0 the result has then the bits of a
@@ -68,13 +71,22 @@ struct ParameterServerOptions {
   /// Is called by a worker's thread in each of its steps, with its number, when it has read the
   /// variables: to make workers uneven on purpose.
   std::function<void(int worker)> before_step{};
+  /// Who says which processes there are; null: TF_CONFIG, as `tandem run --ps` sets it.
+  cluster_resolver::ClusterResolverPtr cluster_resolver{};
+  /// How long processes wait for one that is gone, the chief or a server, to come back.
+  std::chrono::seconds patience{60};
 };
 
-/// Workers and servers as threads of this process. `fit` and what a ClusterCoordinator schedules
-/// run on the workers; `run` does a step and waits for it. What applies no gradients, as `evaluate`
-/// and `predict`, runs on the variables as the servers have them. With staleness 0 the workers are
-/// the replicas, which share each batch; else each has batches of its own, and there is one
-/// replica.
+/// Workers and servers as threads of this process, or, where the resolver or TF_CONFIG names tasks
+/// `ps`, as processes. `fit` and what a ClusterCoordinator schedules run on the workers; `run` does
+/// a step and waits for it. What applies no gradients, as `evaluate` and `predict`, runs on the
+/// variables as the servers have them. With staleness 0 the workers are the replicas, which share
+/// each batch; else each has batches of its own, and there is one replica.
+///
+/// In a cluster all tasks run the same program. The chief hands out batches and does not train;
+/// callbacks are called there. `fit` and `evaluate` return on all tasks what they do on the chief,
+/// and leave all of them with the same variables. Until then workers compute and servers serve:
+/// whoever of them dies may be started again at any time.
 ///
 /// Gradients are clipped by norms before they are sent where each worker has batches of its own,
 /// and not at all where workers share batches, which is Unimplemented; so is a loss or a layer that

@@ -20,6 +20,7 @@ namespace {
 constexpr size_t kChunk = 1 << 20;
 
 std::mutex mutex;
+std::atomic<bool> is_follower{false};
 std::weak_ptr<op::Group>& known() {
   static std::weak_ptr<op::Group> group;
   return group;
@@ -66,9 +67,12 @@ std::shared_ptr<op::Group> processes() {
 }
 
 bool is_writer() {
+  if (is_follower) return false;
   const auto group = processes();
   return !group || group->rank() == 0;
 }
+
+void set_follower(bool follows) { is_follower = follows; }
 
 /// Slots go to all one after another, and those who do not write give each back at once: nobody but
 /// the writer ever holds more than one as a whole.

@@ -19,8 +19,10 @@ void set_processes(const std::shared_ptr<op::Group>& group);
 /// Null: this process is alone.
 std::shared_ptr<op::Group> processes();
 
-/// True where this process writes files.
+/// True where this process writes files: the first of those that it trains with, and one that
+/// follows no other.
 bool is_writer();
+void set_follower(bool follows);
 
 /// While it lives, slots of which each process keeps a part are whole with the one that writes. To
 /// be made by all before these variables are saved; where there are none, nobody waits.

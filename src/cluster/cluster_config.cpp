@@ -202,7 +202,7 @@ std::string Cluster::task_name(int of) const {
   return fmt::format("worker {}", of - chiefs);
 }
 
-std::optional<Cluster> cluster_from_tf_config(std::string_view text) {
+std::optional<TaskConfig> task_from_tf_config(std::string_view text) {
   if (text.empty()) return std::nullopt;
   const json config = json::parse(text, nullptr, false);
   if (config.is_discarded()) throw InvalidArgument("TF_CONFIG: is no JSON");
@@ -214,9 +214,8 @@ std::optional<Cluster> cluster_from_tf_config(std::string_view text) {
     jobs = sparse.contains("cluster") ? &sparse.at("cluster") : &sparse;
   }
   if (jobs == nullptr || jobs->empty()) return std::nullopt;
-  Cluster cluster;
-  cluster.source = "TF_CONFIG";
-  cluster.spec = spec_of(*jobs);
+  TaskConfig found;
+  found.spec = spec_of(*jobs);
   if (!config.contains("task")) throw InvalidArgument("TF_CONFIG: task: is missing");
   const json& task = config.at("task");
   if (!task.is_object()) throw InvalidArgument("TF_CONFIG: task: is no object");
@@ -224,9 +223,20 @@ std::optional<Cluster> cluster_from_tf_config(std::string_view text) {
     if (!task.contains(field))
       throw InvalidArgument(fmt::format("TF_CONFIG: task: {}: is missing", field));
   }
-  cluster.job = text_of(task.at("type"), "TF_CONFIG: task: type");
-  if (cluster.job == "master") cluster.job = "chief";
-  cluster.task = index_of(task.at("index"), "TF_CONFIG: task: index");
+  found.job = text_of(task.at("type"), "TF_CONFIG: task: type");
+  if (found.job == "master") found.job = "chief";
+  found.task = index_of(task.at("index"), "TF_CONFIG: task: index");
+  return found;
+}
+
+std::optional<Cluster> cluster_from_tf_config(std::string_view text) {
+  std::optional<TaskConfig> found = task_from_tf_config(text);
+  if (!found) return std::nullopt;
+  Cluster cluster;
+  cluster.source = "TF_CONFIG";
+  cluster.spec = std::move(found->spec);
+  cluster.job = std::move(found->job);
+  cluster.task = found->task;
   if (cluster.job != "chief" && cluster.job != "worker") {
     throw InvalidArgument(fmt::format(
         "TF_CONFIG: task: type: '{}' does not train; the types that do are chief and worker",

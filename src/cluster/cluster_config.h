@@ -45,7 +45,17 @@ struct Cluster {
   std::string task_name(int rank) const;
 };
 
+/// The tasks of a cluster, some of which may not train, and which one this process is.
+struct TaskConfig {
+  train::ClusterSpec spec;
+  std::string job;
+  int task = 0;
+};
+
 /// The text of TF_CONFIG; nothing if it names no cluster.
+std::optional<TaskConfig> task_from_tf_config(std::string_view text);
+
+/// The same for a task that trains.
 std::optional<Cluster> cluster_from_tf_config(std::string_view text);
 
 /// RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as torchrun sets them.

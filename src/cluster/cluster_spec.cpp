@@ -74,7 +74,7 @@ SimpleClusterResolver::SimpleClusterResolver(train::ClusterSpec spec, std::strin
 
 TFConfigClusterResolver::TFConfigClusterResolver(std::optional<std::string> task_type,
                                                  std::optional<int> task_id) {
-  const auto cluster = cluster::cluster_from_tf_config(variable("TF_CONFIG"));
+  const auto cluster = cluster::task_from_tf_config(variable("TF_CONFIG"));
   if (cluster) spec_ = cluster->spec;
   task_type_ = task_type.value_or(cluster ? cluster->job : "");
   task_id_ = task_id.value_or(cluster ? cluster->task : 0);

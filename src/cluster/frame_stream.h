@@ -7,6 +7,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace tandem::cluster {
 
@@ -29,12 +30,21 @@ class FrameHandler {
   virtual void on_end(const std::string& why) = 0;
 };
 
+/// Some bytes of a frame, where they lie.
+struct FrameBytes {
+  const void* data = nullptr;
+  size_t count = 0;
+  std::shared_ptr<const void> owner = {};  ///< They stay as they are while somebody holds it.
+};
+
 /// Any thread may use it.
 class FrameStream {
  public:
   virtual ~FrameStream() = default;
   /// Returns at once; frames of a stream that has ended are dropped.
   virtual void send(std::string frame) = 0;
+  /// A frame of `head` and then `parts`, which are not copied.
+  virtual void send_parts(std::string head, const std::vector<FrameBytes>& parts) = 0;
   /// Ends the stream once what was sent has left. The handler hears of it.
   virtual void close() = 0;
   /// Ends the stream at once.

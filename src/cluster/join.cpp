@@ -7,6 +7,7 @@
 
 #include "cluster/coordinator.h"
 #include "cluster/member.h"
+#include "cluster/tls_files.h"
 #include "collective/exchanger.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
@@ -121,21 +122,6 @@ class ClusterGroup final : public op::Group {
 /// Where the coordinator listens: at all addresses of the machine, unless it is for this one alone.
 std::string listening_address(const HostPort& address) {
   return is_loopback(address.host) ? address.str() : fmt::format("[::]:{}", address.port);
-}
-
-TlsFiles tls_from(const Environment& environment) {
-  const auto value = [&](const char* name) {
-    const auto found = environment.find(name);
-    return found == environment.end() ? "" : found->second;
-  };
-  TlsFiles tls{value("TANDEM_TLS_CA"), value("TANDEM_TLS_CERT"), value("TANDEM_TLS_KEY")};
-  const bool any = !tls.authority.empty() || !tls.certificate.empty() || !tls.key.empty();
-  if (any && (tls.authority.empty() || tls.certificate.empty() || tls.key.empty())) {
-    throw InvalidArgument(
-        "cluster: TANDEM_TLS_CA, TANDEM_TLS_CERT and TANDEM_TLS_KEY are set together or not at "
-        "all");
-  }
-  return tls;
 }
 
 }  // namespace

@@ -2,7 +2,9 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,7 +18,10 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <map>
 #include <memory>
+#include <random>
+#include <set>
 #include <sstream>
 
 #include "cluster/coordinator.h"
@@ -31,6 +36,7 @@ constexpr size_t kLastLines = 20;
 constexpr std::chrono::seconds kPatienceForEnd{
     8};  // Until the others of a failed run are asked to end.
 constexpr std::chrono::seconds kPatienceForSignal{5};
+constexpr int kMostRestarts = 100;  // Of a parameter server.
 
 bool is_here(const std::string& host) { return cluster::is_loopback(host); }
 
@@ -68,6 +74,22 @@ std::string own_address_for(const std::string& host) {
   return text;
 }
 
+/// A port that nobody listens at, and that the system gives to no connection.
+int free_port() {
+  static std::mt19937 random(std::random_device{}());
+  for (;;) {
+    const int port = 12000 + static_cast<int>(random() % 18000);
+    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_ANY);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool is_free = bind(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(file);
+    if (is_free) return port;
+  }
+}
+
 /// Two ends that children do not inherit.
 struct Pipe {
   int read = -1;
@@ -87,9 +109,14 @@ struct Output {
   std::string unfinished;
 };
 
+/// A process that is to run.
 struct Worker {
   int rank = 0;
+  std::string job = "worker";
+  int task = 0;
+  std::string label;  // "0", or where jobs differ "ps 1": it stands before each line.
   std::string host;
+  int restarts = 0;
   pid_t process = -1;
   bool running = false;
   int code = 0;
@@ -104,11 +131,12 @@ class Launcher {
     check();
     block_signals();
     make_secret();
-    make_coordinator();
+    make_tasks();
+    has_servers() ? make_addresses() : make_coordinator();
   }
 
   int run() {
-    for (int rank = 0; rank < options_.workers; ++rank) start(rank);
+    for (const auto& worker : workers_) start(*worker);
     while (
         std::ranges::any_of(workers_, [](const auto& w) { return w->running || has_output(*w); }))
       look();
@@ -130,7 +158,12 @@ class Launcher {
     return worker.outputs[0].file >= 0 || worker.outputs[1].file >= 0;
   }
 
+  bool has_servers() const { return options_.servers > 0; }
+
   void check() const {
+    if (options_.servers < 0) {
+      throw InvalidArgument(fmt::format("run: {} parameter servers", options_.servers));
+    }
     if (options_.command.empty()) throw InvalidArgument("run: no program is named");
     if (options_.workers < 1)
       throw InvalidArgument(fmt::format("run: {} workers", options_.workers));
@@ -140,10 +173,54 @@ class Launcher {
     }
   }
 
-  std::string host_of(int rank) const {
+  /// The host of one of `count` tasks.
+  std::string host_of(int task, int count) const {
     if (options_.hosts.empty()) return "localhost";
-    return options_.hosts[static_cast<size_t>(rank) * options_.hosts.size() /
-                          static_cast<size_t>(options_.workers)];
+    return options_
+        .hosts[static_cast<size_t>(task) * options_.hosts.size() / static_cast<size_t>(count)];
+  }
+
+  void make_tasks() {
+    const auto add = [this](const char* job, int count) {
+      for (int task = 0; task < count; ++task) {
+        auto worker = std::make_unique<Worker>();
+        worker->rank = static_cast<int>(workers_.size());
+        worker->job = job;
+        worker->task = task;
+        worker->label = has_servers() ? fmt::format("{} {}", job, task) : std::to_string(task);
+        worker->host = host_of(task, count);
+        workers_.push_back(std::move(worker));
+      }
+    };
+    if (has_servers()) add("chief", 1);
+    add("worker", options_.workers);
+    add("ps", options_.servers);
+  }
+
+  /// Each task has an address at which others may find it.
+  void make_addresses() {
+    const bool is_local = std::ranges::all_of(
+        workers_, [](const std::unique_ptr<Worker>& worker) { return is_here(worker->host); });
+    const std::string here = is_local ? "127.0.0.1" : own_address_for(first_far_host());
+    std::map<std::string, std::vector<std::string>> addresses;
+    std::set<int> taken;
+    for (const auto& worker : workers_) {
+      int port = free_port();
+      while (!taken.insert(port).second) port = free_port();
+      const std::string host = is_here(worker->host) ? here : worker->host;
+      addresses[worker->job].push_back(fmt::format("\"{}\"", cluster::HostPort{host, port}.str()));
+    }
+    std::vector<std::string> jobs;
+    for (const auto& [job, own] : addresses) {
+      jobs.push_back(fmt::format("\"{}\": [{}]", job, fmt::join(own, ", ")));
+    }
+    address_ = fmt::format("{{{}}}", fmt::join(jobs, ", "));
+  }
+
+  std::string first_far_host() const {
+    const auto far = std::ranges::find_if(options_.hosts,
+                                          [](const std::string& host) { return !is_here(host); });
+    return *far;
   }
 
   /// They are read from a file descriptor, between other events.
@@ -185,9 +262,9 @@ class Launcher {
   }
 
   int local_workers() const {
-    int count = 0;
-    for (int r = 0; r < options_.workers; ++r) count += is_here(host_of(r)) ? 1 : 0;
-    return count;
+    return static_cast<int>(std::ranges::count_if(workers_, [](const auto& worker) {
+      return worker->job == "worker" && is_here(worker->host);
+    }));
   }
 
   /// The cores of the `number`th worker of this host.
@@ -211,26 +288,31 @@ class Launcher {
     return set;
   }
 
-  std::vector<std::string> variables_of(int rank) const {
-    std::vector<std::string> variables = {fmt::format("TANDEM_RANK={}", rank),
-                                          fmt::format("TANDEM_WORLD_SIZE={}", options_.workers),
-                                          "TANDEM_COORDINATOR=" + address_,
-                                          "TANDEM_CLUSTER=" + cluster_,
-                                          "TANDEM_HOSTED=1",
-                                          "TANDEM_SECRET_FD=3"};
+  std::vector<std::string> variables_of(const Worker& worker) const {
+    std::vector<std::string> variables = {"TANDEM_SECRET_FD=3"};
+    if (has_servers()) {
+      variables.push_back(
+          fmt::format(R"(TF_CONFIG={{"cluster": {}, "task": {{"type": "{}", "index": {}}}}})",
+                      address_, worker.job, worker.task));
+    } else {
+      variables.insert(variables.end(), {fmt::format("TANDEM_RANK={}", worker.rank),
+                                         fmt::format("TANDEM_WORLD_SIZE={}", options_.workers),
+                                         "TANDEM_COORDINATOR=" + address_,
+                                         "TANDEM_CLUSTER=" + cluster_, "TANDEM_HOSTED=1"});
+    }
     cpu_set_t all;
     CPU_ZERO(&all);
     sched_getaffinity(0, sizeof all, &all);
-    if (is_here(host_of(rank)) && local_workers() > CPU_COUNT(&all))
-      variables.emplace_back("TANDEM_SPIN=0");
+    const int local = local_workers() + options_.servers;
+    if (is_here(worker.host) && local > CPU_COUNT(&all)) variables.emplace_back("TANDEM_SPIN=0");
     return variables;
   }
 
   /// What ssh runs on a host: it reads the secret from its input and hands it on as descriptor 3.
-  std::string remote_script(int rank) const {
+  std::string remote_script(const Worker& worker) const {
     std::string script = fmt::format("cd {} 2>/dev/null; IFS= read -r s; printf %s \"$s\" | env",
                                      quoted(current_folder()));
-    for (const std::string& variable : variables_of(rank))
+    for (const std::string& variable : variables_of(worker))
       script += fmt::format(" {}", quoted(variable));
     script += " sh -c 'exec 3<&0 </dev/null; exec \"$@\"' sh";
     for (const std::string& word : options_.command) script += fmt::format(" {}", quoted(word));
@@ -242,33 +324,31 @@ class Launcher {
     return folder == nullptr ? "." : folder.get();
   }
 
-  std::vector<std::string> words_of(int rank) const {
-    const std::string host = host_of(rank);
-    if (is_here(host)) return options_.command;
+  std::vector<std::string> words_of(const Worker& worker) const {
+    if (is_here(worker.host)) return options_.command;
     std::vector<std::string> words;
     std::istringstream ssh(options_.ssh);
     for (std::string word; ssh >> word;) words.push_back(word);
-    words.insert(words.end(), {"-o", "BatchMode=yes", host, remote_script(rank)});
+    words.insert(words.end(), {"-o", "BatchMode=yes", worker.host, remote_script(worker)});
     return words;
   }
 
-  void start(int rank) {
-    auto worker = std::make_unique<Worker>();
-    worker->rank = rank;
-    worker->host = host_of(rank);
-    const bool here = is_here(worker->host);
+  void start(Worker& worker) {
+    const bool here = is_here(worker.host);
     Pipe out;
     Pipe err;
     Pipe secret;
     // Before there is a reader, who might end before it reads.
     write_all(secret.write, secret_ + "\n");
     close(secret.write);
-    std::vector<std::string> words = words_of(rank);
+    std::vector<std::string> words = words_of(worker);
     std::vector<std::string> variables;
     for (char** entry = environ; *entry != nullptr; ++entry) {
-      if (std::strncmp(*entry, "TANDEM_SECRET", 13) != 0) variables.emplace_back(*entry);
+      if (std::strncmp(*entry, "TANDEM_SECRET", 13) != 0 && !is_replaced(*entry)) {
+        variables.emplace_back(*entry);
+      }
     }
-    for (const std::string& variable : variables_of(rank)) {
+    for (const std::string& variable : variables_of(worker)) {
       if (here) variables.push_back(variable);
     }
     std::vector<char*> arguments;
@@ -277,8 +357,10 @@ class Launcher {
     std::vector<char*> environment;
     for (std::string& variable : variables) environment.push_back(variable.data());
     environment.push_back(nullptr);
+    // What computes has cores of its own.
+    const bool has_cores = here && worker.job == "worker";
     const cpu_set_t cores = cores_for(local_started_);
-    if (here) ++local_started_;
+    if (has_cores) ++local_started_;
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const pid_t parent = getpid();
     const pid_t process = fork();
@@ -296,7 +378,7 @@ class Launcher {
         } else {
           dup2(secret.read, 3);
         }
-        sched_setaffinity(0, sizeof cores, &cores);
+        if (has_cores) sched_setaffinity(0, sizeof cores, &cores);
       }
       execvpe(arguments[0], arguments.data(), environment.data());
       constexpr char kWords[] = "tandem run: the program cannot be started\n";
@@ -307,11 +389,10 @@ class Launcher {
     close(out.write);
     close(err.write);
     close(secret.read);
-    worker->process = process;
-    worker->running = process > 0;
-    worker->outputs[0] = {out.read, STDOUT_FILENO, ""};
-    worker->outputs[1] = {err.read, STDERR_FILENO, ""};
-    workers_.push_back(std::move(worker));
+    worker.process = process;
+    worker.running = process > 0;
+    worker.outputs[0] = {out.read, STDOUT_FILENO, ""};
+    worker.outputs[1] = {err.read, STDERR_FILENO, ""};
     if (process < 0) throw ResourceExhausted("run: no process can be started");
   }
 
@@ -332,7 +413,7 @@ class Launcher {
     }
     read_signals();
     reap();
-    if (!failed_ && coordinator_->verdict()) failed_ = Clock::now();
+    if (!failed_ && coordinator_ && coordinator_->verdict()) failed_ = Clock::now();
     end_the_rest();
   }
 
@@ -355,7 +436,7 @@ class Launcher {
 
   /// After a failure lines are held back, so that its report comes before what others say of it.
   void print(Worker& worker, int to, const std::string& line) {
-    std::string text = fmt::format("[{}] {}\n", worker.rank, line);
+    std::string text = fmt::format("[{}] {}\n", worker.label, line);
     worker.last_lines.push_back(text);
     if (worker.last_lines.size() > kLastLines) worker.last_lines.pop_front();
     if (failed_) {
@@ -407,19 +488,62 @@ class Launcher {
       worker->code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       worker->cause =
           killed ? name_of_signal(WTERMSIG(status)) : fmt::format("exit code {}", worker->code);
-      coordinator_->report_exit(worker->rank, worker->cause);
-      if (worker->code == 0) continue;
+      if (coordinator_) coordinator_->report_exit(worker->rank, worker->cause);
+      if (has_servers() ? survives(*worker) : worker->code == 0) continue;
       if (first_ == nullptr) first_ = worker.get();
       if (!failed_) failed_ = Clock::now();
     }
   }
 
+  bool is_running(const std::string& job) const {
+    return std::ranges::any_of(
+        workers_, [&](const auto& worker) { return worker->job == job && worker->running; });
+  }
+
+  /// Whether a run with parameter servers goes on without this process, or with it anew.
+  bool survives(Worker& worker) {
+    if (worker.job == "chief") {
+      ended_ = Clock::now();  // All end with it.
+      return worker.code == 0;
+    }
+    if (failed_ || !is_running("chief") || worker.code == 0 || interrupted_) return true;
+    if (worker.job == "worker") {
+      report(fmt::format("{} on {} ended: {}; the others go on", worker.label, worker.host,
+                         worker.cause));
+      return is_running("worker");
+    }
+    if (++worker.restarts > kMostRestarts) return false;
+    report(fmt::format("{} on {} ended: {}; it is started again", worker.label, worker.host,
+                       worker.cause));
+    for (Output& output : worker.outputs) {
+      pollfd entry{output.file, POLLIN, 0};
+      while (output.file >= 0 && poll(&entry, 1, 0) == 1) read_output(worker, output);
+      if (output.file >= 0) close(output.file);
+    }
+    start(worker);
+    return true;
+  }
+
+  std::string name_of(const Worker& worker) const {
+    return has_servers() ? worker.label : fmt::format("rank {}", worker.rank);
+  }
+
+  /// Whether a variable of this process's environment is another one for the tasks.
+  bool is_replaced(const char* entry) const {
+    return has_servers() && std::strncmp(entry, "TF_CONFIG=", 10) == 0;
+  }
+
+  static void report(const std::string& text) {
+    write_all(STDERR_FILENO, fmt::format("tandem run: {}\n", text));
+  }
+
   /// The others of a failed run end by their own error; those that do not are made to.
   void end_the_rest() {
-    if (!failed_ || Clock::now() < *failed_ + kPatienceForEnd) return;
-    signal_all(Clock::now() < *failed_ + kPatienceForEnd + kPatienceForSignal ? SIGTERM : SIGKILL);
+    const std::optional<Clock::time_point> since = failed_ ? failed_ : ended_;
+    if (!since || Clock::now() < *since + kPatienceForEnd) return;
+    signal_all(Clock::now() < *since + kPatienceForEnd + kPatienceForSignal ? SIGTERM : SIGKILL);
     for (const auto& worker : workers_) {
-      if (Clock::now() < *failed_ + kPatienceForEnd + 2 * kPatienceForSignal) continue;
+      if (Clock::now() < *since + kPatienceForEnd + 2 * kPatienceForSignal) continue;
       for (Output& output : worker->outputs) {  // Somebody else holds them.
         if (output.file >= 0 && !worker->running) {
           close(output.file);
@@ -431,20 +555,20 @@ class Launcher {
 
   int finish() {
     if (!failed_) return 0;
-    const auto verdict = coordinator_->verdict();
+    const auto verdict = coordinator_ ? coordinator_->verdict() : std::nullopt;
     const Worker* culprit = first_;
     if (verdict && verdict->rank >= 0 && workers_[static_cast<size_t>(verdict->rank)]->code != 0) {
       culprit = workers_[static_cast<size_t>(verdict->rank)].get();
     }
     if (culprit != nullptr) {
-      write_all(STDERR_FILENO, fmt::format("tandem run: rank {} on {} failed first: {}\n",
-                                           culprit->rank, culprit->host, culprit->cause));
+      write_all(STDERR_FILENO, fmt::format("tandem run: {} on {} failed first: {}\n",
+                                           name_of(*culprit), culprit->host, culprit->cause));
     }
     if (verdict)
       write_all(STDERR_FILENO, fmt::format("tandem run: {}: {}\n", verdict->kind, verdict->text));
     if (culprit != nullptr && !culprit->last_lines.empty()) {
       write_all(STDERR_FILENO,
-                fmt::format("tandem run: the last lines of rank {}:\n", culprit->rank));
+                fmt::format("tandem run: the last lines of {}:\n", name_of(*culprit)));
       for (const std::string& line : culprit->last_lines) write_all(STDERR_FILENO, line);
       write_all(STDERR_FILENO, "tandem run: what was printed meanwhile:\n");
     }
@@ -463,7 +587,8 @@ class Launcher {
   int local_started_ = 0;
   bool interrupted_ = false;
   std::optional<Clock::time_point> failed_;
-  const Worker* first_ = nullptr;  // The first that ended by a failure.
+  std::optional<Clock::time_point> ended_;  // When the chief has.
+  const Worker* first_ = nullptr;           // The first that ended by a failure.
   std::vector<std::pair<int, std::string>> held_;
 };
 

@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include "device/task.h"
+#include "distribute/server/chief_training.h"
+#include "distribute/server/follower_training.h"
 #include "distribute/server/local_training.h"
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
@@ -44,14 +47,28 @@ ParameterServerOptions checked(ParameterServerOptions options) {
   return options;
 }
 
-std::shared_ptr<const Strategy::Body> body_of(const ParameterServerOptions& options) {
+std::shared_ptr<ServerTraining> training_of(const Strategy::Body& body,
+                                            const ParameterServerOptions& options,
+                                            const std::optional<ServerCluster>& cluster) {
+  if (!cluster) return std::make_shared<LocalTraining>(body, options);
+  if (cluster->is_chief()) return std::make_shared<ChiefTraining>(body, options, *cluster);
+  return std::make_shared<FollowerTraining>(body, options, *cluster);
+}
+
+std::shared_ptr<const Strategy::Body> body_of(ParameterServerOptions options) {
+  const std::optional<ServerCluster> cluster = server_cluster_from(options);
+  if (cluster) {
+    options.workers = cluster->workers();
+    options.servers = cluster->servers();
+    devices::set_task(cluster->config.job, cluster->config.task);
+  }
   graph::Replicas replicas{.devices = dealt(devices_for(kName, options.devices), options.workers),
                            .owner = next_owner(),
                            .single_threaded = options.reproducible};
   // Workers that do not share batches are no replicas of each other.
   if (options.staleness != 0) replicas.devices.resize(1);
   auto body = std::make_shared<Strategy::Body>(kName, std::move(replicas));
-  body->set_servers(std::make_shared<LocalTraining>(*body, options));
+  body->set_servers(training_of(*body, options, cluster));
   return body;
 }
 

@@ -112,6 +112,7 @@ std::string explain_pipeline(const std::string& name, const graph::Replicas& rep
 int Strategy::num_replicas_in_sync() const { return body_->span().shards(); }
 
 bool Strategy::is_chief() const {
+  if (const ServerTraining* servers = body_->servers()) return servers->leads();
   return body_->workers() == nullptr || body_->workers()->is_chief();
 }
 

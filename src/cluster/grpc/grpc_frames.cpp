@@ -26,15 +26,32 @@ using grpc::ByteBuffer;
 
 constexpr const char* kMethod = "/tandem.Coordinator/Frames";
 
-ByteBuffer buffer_of(const std::string& frame) {
-  const grpc::Slice slice(frame);
-  return ByteBuffer(&slice, 1);
+/// Memory that is released with the slice's owner.
+template <class Owner>
+grpc::Slice slice_of(const void* data, size_t count, Owner* owner) {
+  return {const_cast<void*>(data), count, [](void* held) { delete static_cast<Owner*>(held); },
+          owner};
+}
+
+grpc::Slice slice_of(std::string text) {
+  auto* const held = new std::string(std::move(text));
+  return slice_of(held->data(), held->size(), held);
+}
+
+ByteBuffer buffer_of(std::string head, const std::vector<FrameBytes>& parts = {}) {
+  std::vector<grpc::Slice> slices;
+  slices.push_back(slice_of(std::move(head)));
+  for (const FrameBytes& part : parts) {
+    slices.push_back(slice_of(part.data, part.count, new std::shared_ptr<const void>(part.owner)));
+  }
+  return {slices.data(), slices.size()};
 }
 
 std::string text_of(const ByteBuffer& buffer) {
   std::vector<grpc::Slice> slices;
   std::string text;
   if (!buffer.Dump(&slices).ok()) return text;
+  text.reserve(buffer.Length());
   for (const grpc::Slice& slice : slices) {
     text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
   }
@@ -61,7 +78,7 @@ class Outbox {
   using Finish = std::function<void(bool said)>;
   Outbox(Write write, Finish finish) : write_(std::move(write)), finish_(std::move(finish)) {}
 
-  void push(std::string frame) {
+  void push(ByteBuffer frame) {
     const std::lock_guard lock(mutex_);
     if (closed_ || finished_) return;
     frames_.push_back(std::move(frame));
@@ -88,7 +105,7 @@ class Outbox {
   void proceed() {
     if (writing_ || finished_) return;
     if (!frames_.empty()) {
-      current_ = buffer_of(frames_.front());
+      current_.Swap(&frames_.front());
       frames_.pop_front();
       writing_ = true;
       write_(&current_);
@@ -103,7 +120,7 @@ class Outbox {
   const Write write_;
   const Finish finish_;
   std::mutex mutex_;
-  std::deque<std::string> frames_;
+  std::deque<ByteBuffer> frames_;
   ByteBuffer current_;
   bool writing_ = false;
   bool closed_ = false;
@@ -166,7 +183,10 @@ class ClientStream final : public FrameStream,
     StartCall();
   }
 
-  void send(std::string frame) override { outbox_.push(std::move(frame)); }
+  void send(std::string frame) override { outbox_.push(buffer_of(std::move(frame))); }
+  void send_parts(std::string head, const std::vector<FrameBytes>& parts) override {
+    outbox_.push(buffer_of(std::move(head), parts));
+  }
   void close() override { outbox_.close(); }
   void cut() override { context_.TryCancel(); }
   const std::string& peer() const override { return peer_; }
@@ -230,7 +250,10 @@ class ServerStream final : public FrameStream {
       : outbox([&reactor](const ByteBuffer* frame) { reactor.StartWrite(frame); },
                [&reactor](bool) { reactor.Finish(grpc::Status::OK); }),
         peer_(std::move(peer)) {}
-  void send(std::string frame) override { outbox.push(std::move(frame)); }
+  void send(std::string frame) override { outbox.push(buffer_of(std::move(frame))); }
+  void send_parts(std::string head, const std::vector<FrameBytes>& parts) override {
+    outbox.push(buffer_of(std::move(head), parts));
+  }
   void close() override { outbox.close(); }
   void cut() override { close(); }
   const std::string& peer() const override { return peer_; }

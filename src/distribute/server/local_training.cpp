@@ -7,6 +7,7 @@
 
 #include "core/interruptible.h"
 #include "core/named_error.h"
+#include "distribute/server/server_cluster.h"
 #include "distribute/strategy_devices.h"
 #include "runtime/random_calls.h"
 #include "tandem/cluster.h"
@@ -23,19 +24,6 @@ constexpr int64_t kWaiting = 2;
 
 TicketTable::Time now() { return Clock::now().time_since_epoch(); }
 
-/// The same strategy, which lives as long as its body does.
-Strategy handle_of(const Strategy::Body& body) {
-  return Strategy(std::shared_ptr<const Strategy::Body>(std::shared_ptr<void>(), &body));
-}
-
-TensorTypes types_of_pushed(const ServerStep& step) {
-  TensorTypes types;
-  for (const PushedGradients& call : step.pushed()) {
-    for (const Variable& variable : call.variables) types.push_back(type_of(variable));
-  }
-  return types;
-}
-
 }  // namespace
 
 LocalTraining::LocalTraining(const Strategy::Body& body, const ParameterServerOptions& options)
@@ -43,7 +31,7 @@ LocalTraining::LocalTraining(const Strategy::Body& body, const ParameterServerOp
       options_(options),
       owner_(body.targets().owner),
       devices_(dealt(devices_for("ParameterServerStrategy", options.devices), options.workers)),
-      shares_(options.staleness == 0 ? options.workers : 1) {
+      shares_(shares_of(options)) {
   for (int w = 0; w < options.workers; ++w) {
     workers_.push_back(std::make_unique<ServerWorker>(
         strategy_, w, devices_[static_cast<size_t>(w)], shares_, owner_, options.reproducible));
@@ -116,20 +104,11 @@ void LocalTraining::enter(ServerStep& step) {
 }
 
 void LocalTraining::serve(ServerStep& step) {
-  const TensorTypes types = types_of_pushed(step);
-  const ParameterLayout layout(types, options_.servers, options_.partitioner);
-  const LedgerOptions rules{.synchronous = options_.staleness == 0,
-                            .shares = shares_,
-                            .damping = options_.damping,
-                            .drop_older_than = options_.drop_older_than};
-  servers_.clear();
-  for (int s = 0; s < options_.servers; ++s) {
-    auto replica = std::make_shared<graph::Replicas>(
-        graph::Replicas{.devices = {devices_[static_cast<size_t>(s) % devices_.size()]},
-                        .owner = owner_,
-                        .single_threaded = options_.reproducible});
-    servers_.push_back(
-        std::make_unique<RangeServer>(strategy_, std::move(replica), step, layout, s, rules));
+  links_.clear();
+  servers_ = make_servers(strategy_, step, options_, options_.servers, devices_);
+  for (int w = 0; w < options_.workers; ++w) {
+    ServerLinks& links = links_.emplace_back();
+    for (const auto& server : servers_) links.push_back(std::make_unique<DirectLink>(*server));
   }
 }
 
@@ -166,9 +145,10 @@ void LocalTraining::work(int worker) {
 
 void LocalTraining::do_ticket(int worker, const WorkTicket& ticket, Task& task) {
   try {
-    task.outcome->results[static_cast<size_t>(ticket.share)] =
-        workers_[static_cast<size_t>(worker)]->run(*task.step, servers_, task.arguments, ticket,
-                                                   task.random, options_.before_step);
+    const auto w = static_cast<size_t>(worker);
+    std::optional<Tensors> results = workers_[w]->run(*task.step, links_[w], task.arguments, ticket,
+                                                      task.random, options_.before_step);
+    task.outcome->results[static_cast<size_t>(ticket.share)] = std::move(*results);
   } catch (...) {
     const std::exception_ptr named = core::named_error(fmt::format("worker {}", worker));
     const std::lock_guard lock(mutex_);

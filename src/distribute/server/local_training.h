@@ -63,11 +63,12 @@ class LocalTraining final : public ServerTraining {
   const std::vector<devices::DevicePtr> devices_;  // Of the workers.
   const int shares_;
   std::vector<std::unique_ptr<ServerWorker>> workers_;
+  std::vector<ServerLinks> links_;                            // Of each worker.
   std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
   std::vector<FlatFunction> functions_;                       // which is kept.
 
   ServerStep* current_ = nullptr;  // The step that servers are there for.
-  RangeServers servers_;
+  std::vector<std::unique_ptr<RangeServer>> servers_;
   StalenessStatistics former_;  // Of servers that were there before.
 
   mutable std::mutex mutex_;  // Guards what follows.

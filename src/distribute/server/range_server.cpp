@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <set>
 
+#include "checkpoint/crc32c.h"
 #include "collective/element_sum.h"
 #include "distribute/context.h"
 #include "function/function_body.h"
@@ -10,16 +12,16 @@
 namespace tandem::distribute {
 namespace {
 
-void* address_of(const StoreRange& range) {
-  return range.data(*range.block->components()[0]->device());
-}
-
 /// Memory of the caller as an argument of a program, which has read it when the run is over.
 Tensor wrapped(const void* data, DType dtype, int64_t count) {
   return Tensor::wrap(data, dtype, {count}, nullptr);
 }
 
 }  // namespace
+
+void* RangeServer::address_of(const StoreRange& range) {
+  return range.data(*range.block->components()[0]->device());
+}
 
 RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
                          const ServerStep& step, const ParameterLayout& layout, int index,
@@ -30,9 +32,43 @@ RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
     add_call(call, first_variable, index == 0, layout, index);
     first_variable += call.variables.size();
   }
-  if (index != 0) return;
-  assigned_ = step.assigned();
+  if (index == 0) assigned_ = step.assigned();
   for (const AssignedVariable& one : assigned_) pieces_.push_back({one.range, first_variable++, 0});
+  note_state();
+}
+
+/// The updates are compiled for it: their programs say what they read and write.
+void RangeServer::note_state() {
+  size_t most = 1;
+  for (const Piece& piece : pieces_) most = std::max(most, piece.bytes());
+  const std::vector<std::byte> zeros(most);
+  const Contribution nothing{.pieces = std::vector<const void*>(pieces_.size(), zeros.data()),
+                             .conditions = {}};
+  std::set<size_t> written;
+  const auto place_of = [&](const StoreRange& range) {
+    const auto known = std::ranges::find(state_, range);
+    const auto place = static_cast<size_t>(known - state_.begin());
+    if (known == state_.end()) state_.push_back(range);
+    return place;
+  };
+  for (Call& call : calls_) {
+    if (call.count == 0 && !call.counts) continue;
+    const Tensors operands = operands_of(call, nothing, 1, false);
+    const graph::ConcreteFunctionPtr concrete = compiled(call, graph::argument_list(operands));
+    const graph::Graph& graph = concrete->segments[0].program->graph();
+    for (const graph::Value& value : graph.values) {
+      if (value.source == graph::Value::Source::range) place_of(value.range);
+    }
+    for (const graph::Node& node : graph.nodes) {
+      if (!node.op().writes_ranges) continue;
+      for (const graph::ValueId range : node.ranges)
+        written.insert(place_of(graph.at(range).range));
+    }
+  }
+  for (const AssignedVariable& one : assigned_) written.insert(place_of(one.range));
+  for (size_t i = 0; i < state_.size(); ++i) {
+    if (!written.contains(i)) settings_.push_back(i);
+  }
 }
 
 void RangeServer::add_call(const PushedGradients& call, size_t first_variable, bool counts,
@@ -60,7 +96,7 @@ void RangeServer::add_call(const PushedGradients& call, size_t first_variable, b
     return Tensors();
   };
   calls_.push_back(
-      {first, count,
+      {first, count, call.update,
        std::make_unique<FlatFunction>(update, FunctionOptions{.name = "server_update"}),
        call.update->steps(), counts});
 }
@@ -90,6 +126,72 @@ int64_t RangeServer::pull(int64_t step, std::span<void* const> to) {
   return ledger_.version();
 }
 
+int64_t RangeServer::append_values(int64_t step, std::string& bytes) {
+  const std::lock_guard lock(mutex_);
+  commit_locked(step);
+  for (const Piece& piece : pieces_) {
+    bytes.append(static_cast<const char*>(address_of(piece.range)), piece.bytes());
+  }
+  return ledger_.version();
+}
+
+void RangeServer::append_assigned(std::string& bytes) const {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = first_assigned(); i < pieces_.size(); ++i) {
+    bytes.append(static_cast<const char*>(address_of(pieces_[i].range)), pieces_[i].bytes());
+  }
+}
+
+std::vector<uint32_t> RangeServer::checksums() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<uint32_t> sums;
+  for (const StoreRange& range : state_) {
+    sums.push_back(checkpoint::crc32c(address_of(range), bytes_of(range)));
+  }
+  return sums;
+}
+
+void RangeServer::write_state(size_t place, const void* bytes) {
+  const std::lock_guard lock(mutex_);
+  const StoreRange& range = state_.at(place);
+  range.block->settle_loans();
+  std::memcpy(address_of(range), bytes, bytes_of(range));
+}
+
+void RangeServer::set_steps(const std::vector<int64_t>& steps) {
+  const std::lock_guard lock(mutex_);
+  for (size_t i = 0; i < calls_.size(); ++i) {
+    calls_[i].step = i < steps.size() ? steps[i] : calls_[i].rule->steps();
+  }
+}
+
+std::vector<int64_t> RangeServer::steps() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<int64_t> steps;
+  for (const Call& call : calls_) steps.push_back(call.step);
+  return steps;
+}
+
+RangeServer::Snapshot RangeServer::snapshot(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  commit_locked(step);
+  Snapshot now{.ledger = ledger_.save(), .steps = {}, .state = {}};
+  for (const Call& call : calls_) now.steps.push_back(call.step);
+  size_t bytes = 0;
+  for (const StoreRange& range : state_) bytes += bytes_of(range);
+  now.state.reserve(bytes);
+  for (const StoreRange& range : state_) {
+    now.state.append(static_cast<const char*>(address_of(range)), bytes_of(range));
+  }
+  return now;
+}
+
+void RangeServer::restore_ledger(const std::string& saved) {
+  const std::lock_guard lock(mutex_);
+  ledger_.restore(saved);
+  held_.clear();
+}
+
 void RangeServer::commit(int64_t step) {
   const std::lock_guard lock(mutex_);
   commit_locked(step);
@@ -108,7 +210,7 @@ void RangeServer::commit_locked(int64_t step) {
 void RangeServer::apply_step(int64_t step) {
   const auto first = held_.find(step * options_.shares);
   const auto end = held_.lower_bound((step + 1) * options_.shares);
-  const size_t first_assigned = pieces_.size() - assigned_.size();
+  const size_t first_assigned = this->first_assigned();
   Contribution sum;
   std::vector<std::vector<std::byte>> sums(pieces_.size());
   sum.conditions.assign(calls_.size(), true);
@@ -139,15 +241,13 @@ void RangeServer::apply(const Contribution& contribution, double scale) {
   for (size_t c = 0; c < calls_.size(); ++c) {
     update(calls_[c], contribution, scale, contribution.conditions[c]);
   }
-  const size_t first_assigned = pieces_.size() - assigned_.size();
   for (size_t i = 0; i < assigned_.size(); ++i) {
-    assign(assigned_[i], contribution.pieces[first_assigned + i]);
+    assign(assigned_[i], contribution.pieces[first_assigned() + i]);
   }
 }
 
-void RangeServer::update(Call& call, const Contribution& contribution, double scale,
-                         bool condition) {
-  if (call.count == 0 && !call.counts) return;
+Tensors RangeServer::operands_of(const Call& call, const Contribution& contribution, double scale,
+                                 bool condition) const {
   Tensors tensors;
   for (size_t i = call.first; i < call.first + call.count; ++i) {
     const StoreRange& range = pieces_[i].range;
@@ -156,14 +256,23 @@ void RangeServer::update(Call& call, const Contribution& contribution, double sc
   tensors.emplace_back(call.step);
   tensors.emplace_back(scale);
   tensors.emplace_back(condition);
+  return tensors;
+}
+
+graph::ConcreteFunctionPtr RangeServer::compiled(Call& call,
+                                                 const graph::ArgumentList& list) const {
+  const RunScope running(strategy_);
+  // No argument has the rows of a batch.
+  return call.update->body()->find_or_compile({.tensors = list, .rows = graph::Arguments::kUnequal},
+                                              {.replicas = replicas_});
+}
+
+void RangeServer::update(Call& call, const Contribution& contribution, double scale,
+                         bool condition) {
+  if (call.count == 0 && !call.counts) return;
+  const Tensors tensors = operands_of(call, contribution, scale, condition);
   const graph::ArgumentList list = graph::argument_list(tensors);
-  graph::ConcreteFunctionPtr concrete;
-  {
-    const RunScope running(strategy_);
-    // No argument has the rows of a batch.
-    concrete = call.update->body()->find_or_compile(
-        {.tensors = list, .rows = graph::Arguments::kUnequal}, {.replicas = replicas_});
-  }
+  const graph::ConcreteFunctionPtr concrete = compiled(call, list);
   const graph::BatchShard shard{.rows = 1};
   call.update->body()->run(*concrete, {.tensors = list, .shards = {&shard, 1}});
   if (condition) ++call.step;

@@ -11,12 +11,14 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "distribute/server/parameter_layout.h"
 #include "distribute/server/server_step.h"
 #include "distribute/server/update_ledger.h"
 #include "execution/replicas.h"
+#include "function/function_body.h"
 #include "tandem/function.h"
 #include "tandem/strategy.h"
 
@@ -40,11 +42,14 @@ class RangeServer {
   };
   const std::vector<Piece>& pieces() const { return pieces_; }
 
+  size_t calls() const { return calls_.size(); }
+
   /// What came of a ticket: an address for each piece, and whether each call of apply_gradients is
   /// to change anything.
   struct Contribution {
     std::vector<const void*> pieces;
     std::vector<bool> conditions;
+    std::shared_ptr<const void> owner{};  ///< Keeps the gradients, but not what steps assign.
   };
   PushAnswer push(const PushStamp& stamp, const Contribution& contribution);
 
@@ -52,10 +57,43 @@ class RangeServer {
   /// train in step. Returns their version.
   int64_t pull(int64_t step, std::span<void* const> to);
 
+  /// The same, one piece after another to the end of `bytes`.
+  int64_t append_values(int64_t step, std::string& bytes);
+  /// What steps assign, the last of the pieces, as it is now.
+  void append_assigned(std::string& bytes) const;
+  size_t first_assigned() const { return pieces_.size() - assigned_.size(); }
+
   /// Applies what is held of the steps before `step`.
   void commit(int64_t step);
 
   StalenessStatistics statistics() const;
+
+  /// All that updates read and write: its elements of variables and of slots, counters, rates; then
+  /// what steps assign. Tasks that run the same program have the same list.
+  const std::vector<StoreRange>& state() const { return state_; }
+  /// Those that updates only read, such as rates, by their places in the list.
+  const std::vector<size_t>& settings() const { return settings_; }
+  std::vector<uint32_t> checksums() const;
+  void write_state(size_t place, const void* bytes);
+  static void* address_of(const StoreRange& range);
+  static size_t bytes_of(const StoreRange& range) {
+    return static_cast<size_t>(range.count) * size_of(range.block->dtype());
+  }
+
+  /// How many updates each call of apply_gradients has made; without any, as the optimizers of this
+  /// process count.
+  void set_steps(const std::vector<int64_t>& steps = {});
+  std::vector<int64_t> steps() const;
+
+  /// All that it has, at one time: after the steps before `step`, where workers train in step.
+  struct Snapshot {
+    std::string ledger;          ///< Which tickets it has made.
+    std::vector<int64_t> steps;  ///< As for set_steps.
+    std::string state;           ///< The ranges of state(), one after another.
+  };
+  Snapshot snapshot(int64_t step);
+  /// Forgets what is held.
+  void restore_ledger(const std::string& saved);
 
   /// While it is held nothing is updated.
   std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
@@ -65,6 +103,7 @@ class RangeServer {
   struct Call {
     size_t first;  // Among the pieces.
     size_t count;
+    std::shared_ptr<const ServerUpdate> rule;
     std::unique_ptr<FlatFunction> update;
     int64_t step;  // How many updates were made.
     bool counts;   // Whether it counts the optimizer's iterations.
@@ -77,6 +116,10 @@ class RangeServer {
 
   void add_call(const PushedGradients& call, size_t first_variable, bool counts,
                 const ParameterLayout& layout, int index);
+  void note_state();
+  graph::ConcreteFunctionPtr compiled(Call& call, const graph::ArgumentList& list) const;
+  Tensors operands_of(const Call& call, const Contribution& contribution, double scale,
+                      bool condition) const;
   void commit_locked(int64_t step);
   void apply_step(int64_t step);
   void apply(const Contribution& contribution, double scale);
@@ -92,6 +135,8 @@ class RangeServer {
   std::vector<Call> calls_;
   std::vector<AssignedVariable> assigned_;  // The last of the pieces.
   std::map<int64_t, Held> held_;            // By ticket.
+  std::vector<StoreRange> state_;
+  std::vector<size_t> settings_;
 };
 
 }  // namespace tandem::distribute

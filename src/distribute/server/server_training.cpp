@@ -4,13 +4,19 @@ namespace tandem::distribute {
 
 ServerTraining::~ServerTraining() = default;
 
+std::string ServerTraining::follow(const FlatFunction&, const BatchNumber&, const BatchAt&) {
+  return {};
+}
+std::string ServerTraining::follow() { return {}; }
+
 PerReplicas ServerTraining::run(const FlatFunction& f, PerReplicas arguments) {
   const StepOutcomePtr outcome = schedule(f, std::move(arguments));
   join();
+  const std::vector<Tensors>& by_share = results_of(*outcome);
   PerReplicas results;
-  for (size_t i = 0; i < outcome->results[0].size(); ++i) {
+  for (size_t i = 0; i < by_share[0].size(); ++i) {
     Tensors values;
-    for (const Tensors& share : outcome->results) values.push_back(share[i]);
+    for (const Tensors& share : by_share) values.push_back(share[i]);
     results.emplace_back(std::move(values));
   }
   return results;

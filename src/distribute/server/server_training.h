@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,9 +28,31 @@ struct StepOutcome {
 };
 using StepOutcomePtr = std::shared_ptr<const StepOutcome>;
 
+/// The batch of a number; nothing where there is none.
+using BatchAt = std::function<std::optional<PerReplicas>(const BatchNumber& number)>;
+
 class ServerTraining {
  public:
   virtual ~ServerTraining();
+
+  /// Whether this process decides what is done. Others follow one that does: workers do the steps
+  /// that it hands out, and servers serve.
+  virtual bool leads() const { return true; }
+
+  /// Is called where something begins that all tasks do together, such as a fit. All have the same
+  /// random numbers from here on.
+  virtual void meet() {}
+  /// Whether that has begun and not ended: what happens now is part of it.
+  virtual bool is_met() const { return false; }
+  /// Tells those who follow that it is over and what came of it, or what was thrown.
+  virtual void end(const std::string& /*result*/, const std::string& /*error*/ = {}) {}
+
+  /// What a task does that follows: its part of the steps `f`, until the task that leads has ended.
+  /// `first` is the number of some batch. Returns the result that was told, and throws Aborted with
+  /// the error. Without a function it only waits.
+  virtual std::string follow(const FlatFunction& f, const BatchNumber& first,
+                             const BatchAt& batch_at);
+  virtual std::string follow();
 
   /// Whether `f` applies gradients. It is compiled for such arguments.
   virtual bool trains(const FlatFunction& f, std::span<const PerReplica> arguments) = 0;

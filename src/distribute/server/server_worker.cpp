@@ -64,9 +64,10 @@ void* address_in(const StoreRange& copy, int64_t element = 0) {
 }  // namespace
 
 ServerWorker::ServerWorker(const Strategy& strategy, int index, devices::DevicePtr device,
-                           int shares, uint64_t owner, bool single_threaded)
+                           int shares, uint64_t owner, bool single_threaded, uint64_t incarnation)
     : strategy_(strategy),
       index_(index),
+      incarnation_(incarnation),
       copies_(device, owner),
       body_(fmt::format("worker {}", index), [&] {
         graph::Replicas replicas = replica_of(index, device, shares, owner, single_threaded);
@@ -102,7 +103,7 @@ void ServerWorker::compile(ServerStep& step, std::span<const PerReplica> argumen
 }
 
 /// The addresses of the servers' pieces within the copies.
-void ServerWorker::take_places(const ServerStep& step, const RangeServers& servers) {
+void ServerWorker::take_places(const ServerStep& step, const ServerLinks& servers) {
   std::vector<StoreRange> variables;
   for (const PushedGradients& call : step.pushed()) {
     for (const Variable& variable : call.variables) {
@@ -122,11 +123,15 @@ void ServerWorker::take_places(const ServerStep& step, const RangeServers& serve
   placed_ = &step;
 }
 
-std::vector<int64_t> ServerWorker::pull(const RangeServers& servers, int64_t step) {
+/// The versions of what was read; none where some server says that the ticket is void.
+std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step) {
   std::vector<int64_t> versions;
+  for (const auto& server : servers) server->start_pull(step);
   for (size_t s = 0; s < servers.size(); ++s) {
-    versions.push_back(servers[s]->pull(step, places_[s]));
+    const std::optional<int64_t> version = servers[s]->finish_pull(places_[s]);
+    if (version) versions.push_back(*version);
   }
+  if (versions.size() < servers.size()) return {};
   const size_t first = places_[0].size() - read_.size();
   for (size_t i = 0; i < read_.size(); ++i) {
     std::memcpy(read_[i].data(), places_[0][first + i], read_[i].size());
@@ -134,17 +139,18 @@ std::vector<int64_t> ServerWorker::pull(const RangeServers& servers, int64_t ste
   return versions;
 }
 
-void ServerWorker::push(const ServerStep& step, const RangeServers& servers,
-                        const WorkTicket& ticket, const Tensors& results,
+/// Whether all servers have it.
+bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
+                        const WorkTicket& ticket, const std::shared_ptr<const Tensors>& results,
                         std::span<const int64_t> versions) {
   std::vector<const void*> gradients;  // By variable, then what was assigned.
   std::vector<bool> conditions;
   size_t next = step.results();
   for (const PushedGradients& call : step.pushed()) {
     for (size_t i = 0; i < call.variables.size(); ++i) {
-      gradients.push_back(results[next++].body()->data());
+      gradients.push_back((*results)[next++].body()->data());
     }
-    conditions.push_back(results[next++].item<bool>());
+    conditions.push_back((*results)[next++].item<bool>());
   }
   const size_t first = places_[0].size() - read_.size();
   for (size_t i = 0; i < read_.size(); ++i) {
@@ -155,37 +161,43 @@ void ServerWorker::push(const ServerStep& step, const RangeServers& servers,
   }
   ++sequence_;
   for (size_t s = 0; s < servers.size(); ++s) {
-    RangeServer::Contribution contribution{.pieces = {}, .conditions = conditions};
+    RangeServer::Contribution contribution{
+        .pieces = {}, .conditions = conditions, .owner = results};
     for (const RangeServer::Piece& piece : servers[s]->pieces()) {
       const size_t offset = static_cast<size_t>(piece.begin) * size_of(piece.range.block->dtype());
       contribution.pieces.push_back(static_cast<const char*>(gradients[piece.variable]) + offset);
     }
-    servers[s]->push({.worker = index_,
-                      .incarnation = 1,
-                      .sequence = sequence_,
-                      .ticket = ticket.number,
-                      .base_version = versions[s]},
-                     contribution);
+    servers[s]->start_push({.worker = index_,
+                            .incarnation = incarnation_,
+                            .sequence = sequence_,
+                            .ticket = ticket.number,
+                            .base_version = versions[s]},
+                           contribution);
   }
+  bool is_made = true;
+  for (const auto& server : servers) {
+    is_made = server->finish_push().outcome != PushAnswer::Outcome::refused && is_made;
+  }
+  return is_made;
 }
 
-Tensors ServerWorker::run(ServerStep& step, const RangeServers& servers,
-                          std::span<const PerReplica> arguments, const WorkTicket& ticket,
-                          const op::RandomRun& random,
-                          const std::function<void(int worker)>& before_step) {
+std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& servers,
+                                         std::span<const PerReplica> arguments,
+                                         const WorkTicket& ticket, const op::RandomRun& random,
+                                         const std::function<void(int worker)>& before_step) {
   step_ = &step;
   const PerReplicas part = part_of(arguments, ticket.share);
   if (placed_ != &step) take_places(step, servers);
   const std::vector<int64_t> versions = pull(servers, ticket.step());
+  if (versions.empty()) return std::nullopt;
   if (before_step) before_step(index_);
-  Tensors results;
+  auto results = std::make_shared<Tensors>();
   {
     const graph::Results ran = body_.run(strategy_, step.function(), part, &random);
-    for (size_t i = 0; i < ran.count(); ++i) results.push_back(ran.at(0, i));
+    for (size_t i = 0; i < ran.count(); ++i) results->push_back(ran.at(0, i));
   }
-  push(step, servers, ticket, results, versions);
-  results.resize(step.results());
-  return results;
+  if (!push(step, servers, ticket, results, versions)) return std::nullopt;
+  return Tensors(results->begin(), results->begin() + static_cast<ptrdiff_t>(step.results()));
 }
 
 }  // namespace tandem::distribute

@@ -7,38 +7,38 @@
 #include <span>
 #include <vector>
 
-#include "distribute/server/range_server.h"
+#include "distribute/server/server_link.h"
 #include "distribute/server/ticket_table.h"
 #include "distribute/strategy_body.h"
 
 namespace tandem::distribute {
 
-using RangeServers = std::vector<std::unique_ptr<RangeServer>>;
-
 class ServerWorker {
  public:
   /// Worker `index` of `shares` that share each batch.
   ServerWorker(const Strategy& strategy, int index, devices::DevicePtr device, int shares,
-               uint64_t owner, bool single_threaded);
+               uint64_t owner, bool single_threaded, uint64_t incarnation = 1);
 
   /// Traces and compiles `step` for these arguments.
   void compile(ServerStep& step, std::span<const PerReplica> arguments);
 
-  /// Does what a ticket asks for, and returns the step's own results. The arguments are the parts
-  /// of all shares.
-  Tensors run(ServerStep& step, const RangeServers& servers, std::span<const PerReplica> arguments,
-              const WorkTicket& ticket, const op::RandomRun& random,
-              const std::function<void(int worker)>& before_step = {});
+  /// Does what a ticket asks for, and returns the step's own results; nothing where some server has
+  /// refused what came of it. The arguments are the parts of all shares.
+  std::optional<Tensors> run(ServerStep& step, const ServerLinks& servers,
+                             std::span<const PerReplica> arguments, const WorkTicket& ticket,
+                             const op::RandomRun& random,
+                             const std::function<void(int worker)>& before_step = {});
 
  private:
   PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
-  void take_places(const ServerStep& step, const RangeServers& servers);
-  std::vector<int64_t> pull(const RangeServers& servers, int64_t step);
-  void push(const ServerStep& step, const RangeServers& servers, const WorkTicket& ticket,
-            const Tensors& results, std::span<const int64_t> versions);
+  void take_places(const ServerStep& step, const ServerLinks& servers);
+  std::vector<int64_t> pull(const ServerLinks& servers, int64_t step);
+  bool push(const ServerStep& step, const ServerLinks& servers, const WorkTicket& ticket,
+            const std::shared_ptr<const Tensors>& results, std::span<const int64_t> versions);
 
   const Strategy strategy_;
   const int index_;
+  const uint64_t incarnation_;
   RangeCopies copies_;
   ServerStep* step_ = nullptr;  // The one that is being traced or run.
   const Strategy::Body body_;

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <sstream>
+
+#include "tandem/error.h"
+
 namespace tandem::distribute {
 
 void StalenessStatistics::merge(const StalenessStatistics& other) {
@@ -16,6 +20,15 @@ StalenessStatistics::Histogram StalenessStatistics::of_all() const {
     for (const auto& [staleness, count] : histogram) all[staleness] += count;
   }
   return all;
+}
+
+StalenessStatistics::Totals StalenessStatistics::totals() const {
+  Totals totals;
+  for (const auto& [staleness, count] : of_all()) {
+    totals.updates += count;
+    totals.staleness += staleness * count;
+  }
+  return totals;
 }
 
 int64_t StalenessStatistics::updates(const Histogram& histogram) {
@@ -52,6 +65,27 @@ std::string StalenessStatistics::str() const {
     text += '\n';
   }
   return text;
+}
+
+std::string StalenessStatistics::save() const {
+  std::string text;
+  for (const auto& [worker, histogram] : counts_) {
+    for (const auto& [staleness, count] : histogram) {
+      text += fmt::format("{} {} {}\n", worker, staleness, count);
+    }
+  }
+  return text;
+}
+
+StalenessStatistics StalenessStatistics::restore(const std::string& saved) {
+  StalenessStatistics statistics;
+  std::istringstream in(saved);
+  int worker = 0;
+  int64_t staleness = 0;
+  int64_t count = 0;
+  while (in >> worker >> staleness >> count) statistics.counts_[worker][staleness] = count;
+  if (!in.eof()) throw DataLoss(fmt::format("'{}' are no counts of staleness", saved));
+  return statistics;
 }
 
 }  // namespace tandem::distribute

@@ -18,6 +18,13 @@ class StalenessStatistics {
   const std::map<int, Histogram>& by_worker() const { return counts_; }
   Histogram of_all() const;
 
+  /// Of all workers: how many updates there were, and the sum of their staleness.
+  struct Totals {
+    int64_t updates = 0;
+    int64_t staleness = 0;
+  };
+  Totals totals() const;
+
   static int64_t updates(const Histogram& histogram);
   static double mean(const Histogram& histogram);
   static int64_t largest(const Histogram& histogram);
@@ -25,6 +32,10 @@ class StalenessStatistics {
   /// "staleness of 120 updates: mean 1.4, at most 5\n  worker 0: 60 updates, mean 1.2, at most 4:
   /// 20 x 0, 25 x 1, ..\n"; empty where there was none.
   std::string str() const;
+
+  /// A text that restore() understands; it throws DataLoss for another.
+  std::string save() const;
+  static StalenessStatistics restore(const std::string& saved);
 
  private:
   std::map<int, Histogram> counts_;

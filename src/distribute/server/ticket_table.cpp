@@ -81,17 +81,18 @@ std::optional<WorkTicket> TicketTable::take(int worker) {
 
 void TicketTable::finish(int worker, const WorkTicket& ticket) {
   const int64_t number = ticket.number;
-  if (ticket.generation < generation_) {
-    const auto holding = held_.find(number);
-    if (holding == held_.end() || holding->second.worker != worker) return;
-    held_.erase(holding);
-    open_.insert(number);
-    return;
-  }
+  if (ticket.generation < generation_) return give_back(worker, ticket);
   if (!done_.insert(number)) return;
   open_.erase(number);
   held_.erase(number);
   if (const auto known = workers_.find(worker); known != workers_.end()) ++known->second.clock;
+}
+
+void TicketTable::give_back(int worker, const WorkTicket& ticket) {
+  const auto holding = held_.find(ticket.number);
+  if (holding == held_.end() || holding->second.worker != worker) return;
+  held_.erase(holding);
+  open_.insert(ticket.number);
 }
 
 int64_t TicketTable::reopen(const std::function<bool(int64_t number)>& is_lost) {

@@ -65,6 +65,9 @@ class TicketTable {
   /// All servers have what came of the ticket. It counts once, whoever does it. Where servers have
   /// lost something since it was handed out that is not known, and it is open again.
   void finish(int worker, const WorkTicket& ticket);
+  /// The worker that holds the ticket has not done it: it is open again.
+  void give_back(int worker, const WorkTicket& ticket);
+  bool is_done(int64_t number) const { return done_.contains(number); }
   /// A server came back without some of what it had. Tickets that are done, and for which
   /// `is_lost`, are open again. Returns how many.
   int64_t reopen(const std::function<bool(int64_t number)>& is_lost);

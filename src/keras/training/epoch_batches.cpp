@@ -73,6 +73,28 @@ void EpochBatches::begin(int64_t epoch) {
   }
   if (!start_) start_ = Clock::now();
   done_ = 0;
+  epoch_ = epoch;
+}
+
+std::optional<distribute::PerReplicas> EpochBatches::find(int64_t first_epoch, int64_t epoch,
+                                                          int64_t batch) {
+  const bool is_behind = !epoch_ || *epoch_ > epoch || (*epoch_ == epoch && done_ > batch);
+  if (is_behind) {
+    rewind();
+    begin(first_epoch);
+  }
+  // Where an epoch goes on where the last one ended, all are gone through.
+  while (*epoch_ < epoch) {
+    if (steps_) {
+      while (next()) {
+      }
+    }
+    begin(steps_ ? *epoch_ + 1 : epoch);
+  }
+  while (done_ < batch) {
+    if (!next()) return std::nullopt;
+  }
+  return next();
 }
 
 std::optional<distribute::PerReplicas> EpochBatches::next() {

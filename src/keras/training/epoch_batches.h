@@ -49,6 +49,10 @@ class EpochBatches {
   /// The next batch, dealt to the replicas; none at the end of the epoch.
   std::optional<distribute::PerReplicas> next();
 
+  /// The batch at a place of an epoch, where epochs are counted from `first_epoch`. Quick where
+  /// places come in order.
+  std::optional<distribute::PerReplicas> find(int64_t first_epoch, int64_t epoch, int64_t batch);
+
   /// The rows of the last batch, those of other processes included.
   int64_t rows() const { return rows_; }
 
@@ -77,7 +81,8 @@ class EpochBatches {
   const std::optional<int64_t> steps_;
   std::optional<data::Iterator> iterator_;
   std::optional<distribute::DistributedDataset::Iterator> dealt_iterator_;
-  int64_t done_ = 0;  // The steps of the epoch that are done.
+  int64_t done_ = 0;              // The steps of the epoch that are done.
+  std::optional<int64_t> epoch_;  // The epoch that was begun last.
   int64_t rows_ = 0;
   bool has_ended_ = false;  // The data have, in some epoch.
   bool has_warned_ = false;

@@ -4,6 +4,7 @@
 
 #include "collective/parts.h"
 #include "core/interruptible.h"
+#include "distribute/server/task_message.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"
@@ -45,6 +46,36 @@ Logs evaluate(Trainer& trainer, EpochBatches& batches, int64_t epoch, Progress* 
   return logs;
 }
 
+namespace {
+
+/// Where other processes have the variables, the one that leads evaluates, and all have its logs.
+Logs evaluate_once(Trainer& trainer, EpochBatches& batches, const EvaluateOptions& options) {
+  distribute::ServerTraining* servers = trainer.servers();
+  // A callback of fit is called by the process that leads alone.
+  if (servers != nullptr && servers->is_met()) servers = nullptr;
+  if (servers != nullptr) servers->meet();
+  Logs logs;
+  if (servers != nullptr && !servers->leads()) {
+    const std::string told = servers->follow();
+    distribute::MessageReader reader(told);
+    while (!reader.rest().empty()) {
+      const std::string name(reader.read_text());
+      logs[name] = reader.read<double>();
+    }
+    return logs;
+  }
+  Progress progress(options.output, shown_by(trainer.strategy(), options.verbose));
+  logs = keras::evaluate(trainer, batches, 0, &progress);
+  if (servers != nullptr) {
+    distribute::MessageWriter told;
+    for (const auto& [name, value] : logs) told.add_text(name).add(value);
+    servers->end(told.take());
+  }
+  return logs;
+}
+
+}  // namespace
+
 Logs Model::evaluate(const Tensor& x, const Tensor& y, const EvaluateOptions& options) const {
   return evaluate(Tensors{x}, Tensors{y}, options);
 }
@@ -69,8 +100,7 @@ Logs Model::evaluate(const Dataset& batches, const EvaluateOptions& options) con
   }
   EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps),
                       trainer.strategy());
-  Progress progress(options.output, shown_by(trainer.strategy(), options.verbose));
-  return keras::evaluate(trainer, source, 0, &progress);
+  return evaluate_once(trainer, source, options);
 }
 
 Logs Model::evaluate(const distribute::DistributedDataset& batches,
@@ -78,8 +108,7 @@ Logs Model::evaluate(const distribute::DistributedDataset& batches,
   Trainer& trainer = this->trainer("evaluate");
   check_dealt("evaluate", trainer, batches);
   EpochBatches source({"evaluate", "steps"}, batches, trainer.in_executions(options.steps));
-  Progress progress(options.output, shown_by(trainer.strategy(), options.verbose));
-  return keras::evaluate(trainer, source, 0, &progress);
+  return evaluate_once(trainer, source, options);
 }
 
 Tensor Model::only_output(const Tensors& outputs, const char* instead) const {

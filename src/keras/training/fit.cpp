@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/interruptible.h"
+#include "distribute/server/task_message.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"
@@ -25,6 +26,40 @@ namespace {
 using data::Dataset;
 using Clock = std::chrono::steady_clock;
 
+/// What a fit returns, for other processes.
+std::string text_of(const History& history) {
+  distribute::MessageWriter text;
+  text.add_list(history.epoch).add(history.samples_seen);
+  text.add(static_cast<uint64_t>(history.history.size()));
+  for (const auto& [name, values] : history.history) text.add_text(name).add_list(values);
+  return text.take();
+}
+
+History history_of(const std::string& text) {
+  distribute::MessageReader reader(text);
+  History history;
+  history.epoch = reader.read_list<int>();
+  history.samples_seen = reader.read<int64_t>();
+  for (auto left = reader.read<uint64_t>(); left > 0; --left) {
+    const std::string name(reader.read_text());
+    history.history[name] = reader.read_list<double>();
+  }
+  return history;
+}
+
+/// The error that is being handled, for other processes.
+std::string current_error() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", error.kind(), error.what());
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of an unknown kind";
+  }
+}
+
 /// One training, as callbacks see it.
 class Run final : public TrainingRun {
  public:
@@ -36,7 +71,9 @@ class Run final : public TrainingRun {
         watch_(trainer),
         progress_(options.output, shown_by(trainer.strategy(), options.verbose)),
         summary_(trainer.strategy()),
-        workers_(trainer) {}
+        workers_(trainer) {
+    if (trainer.servers() != nullptr) staleness_ = trainer.servers()->statistics().totals();
+  }
 
   const Model& model() const override { return model_; }
   int epochs() const override { return options_.epochs; }
@@ -69,10 +106,13 @@ class Run final : public TrainingRun {
   /// Other processes hear of what is thrown.
   History train(const Validate& validate) {
     try {
-      return all_epochs(validate);
+      History history = all_epochs(validate);
+      if (trainer_.servers() != nullptr) trainer_.servers()->end(text_of(history));
+      return history;
     } catch (...) {
       workers_.leave_by_error();
       finish_quietly();
+      if (trainer_.servers() != nullptr) trainer_.servers()->end({}, current_error());
       throw;
     }
   }
@@ -115,10 +155,11 @@ class Run final : public TrainingRun {
     progress_.begin(steps());
     batches_.begin(epoch);
     int64_t samples = 0;
-    const int64_t done = all_steps(samples);
+    const int64_t done = all_steps(epoch, samples);
     trainer_.finish();
     if (summary_.steps() == 0) throw InvalidArgument("fit: the data set is empty");
     Logs logs = watched_logs();
+    note_staleness(logs);
     const bool validates = validate && (epoch + 1) % options_.validation_freq == 0;
     if (validates) {
       workers_.note_progress("validation", summary_.steps());
@@ -132,7 +173,17 @@ class Run final : public TrainingRun {
     return logs;
   }
 
-  int64_t all_steps(int64_t& samples) {
+  /// The mean of the epoch's updates, where parameter servers make them.
+  void note_staleness(Logs& logs) {
+    if (trainer_.servers() == nullptr) return;
+    const auto now = trainer_.servers()->statistics().totals();
+    const auto before = std::exchange(staleness_, now);
+    if (now.updates <= before.updates) return;
+    logs["staleness"] = static_cast<double>(now.staleness - before.staleness) /
+                        static_cast<double>(now.updates - before.updates);
+  }
+
+  int64_t all_steps(int epoch, int64_t& samples) {
     int64_t done = 0;
     const int64_t every = trainer_.options().steps_per_execution;
     const auto end_execution = [&](int64_t last) {
@@ -149,7 +200,7 @@ class Run final : public TrainingRun {
       if (done % every == 0) {
         tell([&](Callback& callback) { callback.on_batch_begin(*this, done); });
       }
-      step(*batch);
+      step(*batch, {epoch, done});
       samples += batches_.rows();
       ++done;
       if (done % every == 0) end_execution(done - 1);
@@ -199,9 +250,9 @@ class Run final : public TrainingRun {
     workers_.say(next_rows, input_);
   }
 
-  void step(const distribute::PerReplicas& batch) {
+  void step(const distribute::PerReplicas& batch, const distribute::BatchNumber& number) {
     tell_others();
-    summary_.run(batches_.rows(), [&] { trainer_.train(batch); });
+    summary_.run(batches_.rows(), [&] { trainer_.train(batch, number); });
     stopped_ |= workers_.hear();
     batches_.hear_rows(workers_.rows_of_all());
     if (options_.verify_every > 0 && summary_.steps() % options_.verify_every == 0) {
@@ -221,6 +272,7 @@ class Run final : public TrainingRun {
   std::chrono::nanoseconds input_{0};  // How long the data of the step were waited for.
   StepSummary summary_;
   WorkerAgreement workers_;
+  distribute::StalenessStatistics::Totals staleness_;  // Of all updates so far.
 };
 
 void check(const FitOptions& options) {
@@ -313,6 +365,7 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
   check(options);
   // The order of the samples is drawn below, the same by all processes.
   if (const auto* workers = trainer.strategy().body().workers()) workers->take_random_state();
+  if (trainer.servers() != nullptr) trainer.servers()->meet();
   const Samples all{x, y, options.sample_weight};
   const int64_t rows = all.rows("fit");
   check_arrays("fit", *this, trainer, x, y, options.class_weight);
@@ -346,8 +399,22 @@ namespace {
 
 constexpr EpochBatches::Words kWords{"fit", "steps_per_epoch"};
 
+/// On a process that follows another one.
+History followed(Trainer& trainer, EpochBatches batches, const FitOptions& options) {
+  const int64_t first = options.initial_epoch;
+  const auto batch_at = [&](const distribute::BatchNumber& number) {
+    return batches.find(first, number.epoch, number.batch);
+  };
+  const std::string told = trainer.follow({.epoch = first, .batch = 0}, batch_at);
+  return told.empty() ? History() : history_of(told);
+}
+
 History trained(const Model& model, Trainer& trainer, EpochBatches batches,
                 const FitOptions& options) {
+  if (distribute::ServerTraining* servers = trainer.servers()) {
+    servers->meet();
+    if (!servers->leads()) return followed(trainer, std::move(batches), options);
+  }
   Run run(model, trainer, std::move(batches), options);
   if (!options.validation_data) return run.train({});
   EpochBatches held = validation_batches(model, trainer, options);

@@ -160,10 +160,17 @@ std::optional<int64_t> Trainer::in_executions(std::optional<int64_t> steps) cons
   return steps;
 }
 
-void Trainer::train(const distribute::PerReplicas& batch) {
+distribute::ServerTraining* Trainer::servers() const { return strategy_.body().servers(); }
+
+std::string Trainer::follow(const distribute::BatchNumber& first,
+                            const distribute::BatchAt& batch_at) {
+  return servers()->follow(train_, first, batch_at);
+}
+
+void Trainer::train(const distribute::PerReplicas& batch, const distribute::BatchNumber& number) {
   ran_own_ = bool(options_.train_step);
-  if (distribute::ServerTraining* servers = strategy_.body().servers()) {
-    servers->schedule(train_, batch);
+  if (servers() != nullptr) {
+    servers()->schedule(train_, batch, number);
     return;
   }
   options_.run_eagerly ? train_step(whole(batch)) : void(strategy_.run_flat(train_, batch));
@@ -180,12 +187,11 @@ void Trainer::evaluate(const distribute::PerReplicas& batch) {
 }
 
 void Trainer::finish() const {
-  if (distribute::ServerTraining* servers = strategy_.body().servers()) servers->join();
+  if (servers() != nullptr) servers()->join();
 }
 
 std::string Trainer::staleness() const {
-  const distribute::ServerTraining* servers = strategy_.body().servers();
-  return servers == nullptr ? std::string() : servers->statistics().str();
+  return servers() == nullptr ? std::string() : servers()->statistics().str();
 }
 
 /// A batch of one replica.
@@ -345,8 +351,7 @@ void Trainer::evaluate_step(const Tensors& flat) const {
 std::vector<double> Trainer::values_of(const Variable& state) const {
   std::vector<double> values;
   const auto read = [&] { values = state.value().to_vector<double>(); };
-  distribute::ServerTraining* const servers = strategy_.body().servers();
-  servers == nullptr ? read() : servers->read_quietly(read);
+  servers() == nullptr ? read() : servers()->read_quietly(read);
   return values;
 }
 

@@ -1,6 +1,7 @@
 /// A compiled model: its steps as functions, and the state that metrics gather in.
 #pragma once
 
+#include "distribute/server/server_training.h"
 #include "tandem/data.h"
 #include "tandem/distribute.h"
 #include "tandem/function.h"
@@ -30,12 +31,18 @@ class Trainer {
   /// what it gives the metrics stays on the device. Where there are several processes each has the
   /// whole batch, or it is dealt already.
   void train(const Tensors& batch) { train(strategy_.split(batch)); }
-  void train(const distribute::PerReplicas& batch);
+  /// `number` is the batch's, where parameter servers have the variables.
+  void train(const distribute::PerReplicas& batch, const distribute::BatchNumber& number = {});
   void evaluate(const distribute::PerReplicas& batch);
 
   /// Where parameter servers have the variables, steps are done in the background: waits for them,
   /// and throws what they threw.
   void finish() const;
+  /// What a process does that does not lead a training with parameter servers: its part of the
+  /// steps, until the chief has ended. Returns what the chief has told.
+  std::string follow(const distribute::BatchNumber& first, const distribute::BatchAt& batch_at);
+  /// The parameter servers; null where there are none.
+  distribute::ServerTraining* servers() const;
   /// How stale their updates were, for people; empty where there are no servers.
   std::string staleness() const;
 

@@ -1,0 +1,90 @@
+/// Training with parameter servers in other processes, as the chief sees it: it hands out tickets
+/// to the workers, and does not train itself. Before the first step it gives the servers what its
+/// own variables have and theirs have not, and where it waits for all steps, as at the end of an
+/// epoch, it takes theirs; so what happens between (validation, callbacks, checkpoints) happens to
+/// its variables as usual.
+///
+/// What it has had from the servers last is what a server that died comes back with:
+///
+///   staleness 0   all servers go back to it, and all steps since are done again
+///   otherwise     that server alone; the tickets since are handed out again, and the servers that
+///                 have made them make them no second time
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distribute/server/server_cluster.h"
+#include "distribute/server/server_training.h"
+#include "distribute/server/server_worker.h"
+#include "distribute/server/ticket_desk.h"
+
+namespace tandem::distribute {
+
+class ChiefTraining final : public ServerTraining {
+ public:
+  /// `body` is the strategy's, which owns this.
+  ChiefTraining(const Strategy::Body& body, const ParameterServerOptions& options,
+                const ServerCluster& cluster);
+  ~ChiefTraining() override;
+  ChiefTraining(const ChiefTraining&) = delete;
+  ChiefTraining& operator=(const ChiefTraining&) = delete;
+
+  void meet() override;
+  bool is_met() const override { return is_met_; }
+  void end(const std::string& result, const std::string& error) override;
+  bool trains(const FlatFunction& f, std::span<const PerReplica> arguments) override;
+  StepOutcomePtr schedule(const FlatFunction& f, PerReplicas arguments,
+                          const BatchNumber& number = {}) override;
+  void join() override;
+  bool is_done() const override;
+  const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
+  void read_quietly(const std::function<void()>& read) override;
+  StalenessStatistics statistics() const override;
+  std::string explain() const override;
+
+ private:
+  /// What a server has, as far as the chief knows.
+  struct Known {
+    std::unique_ptr<RangeServer> mirror;  // The same ranges of the chief's variables.
+    std::vector<uint32_t> sums;           // Checksums of what it has; none: not known.
+    std::string ledger;                   // Which tickets it had when it was read last.
+  };
+
+  ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
+  void begin(ServerStep& step);
+  std::shared_ptr<const std::string> all_states() const;
+  void write_settings();
+  enum class WriteKind { settings, values, all };
+  void write(size_t server, WriteKind kind);
+  cluster::ServiceMessage write_message(Known& known, WriteKind kind) const;
+  std::vector<uint64_t> changed_places(const Known& known, WriteKind kind) const;
+  bool read_all();
+  void take_state(Known& known, const cluster::ServiceText& answer, bool has_statistics);
+  void take_back(int server, const std::vector<uint32_t>& sums);
+
+  const Strategy strategy_;
+  const ParameterServerOptions options_;
+  const ServerCluster cluster_;
+  const uint64_t incarnation_;
+  const std::vector<devices::DevicePtr> devices_;
+  ServerWorker tracer_;
+  std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
+  std::vector<FlatFunction> functions_;                       // which is kept.
+  ServerStep* current_ = nullptr;                             // The step of the session.
+  bool is_met_ = false;
+  bool has_ended_ = false;   // The session has.
+  bool has_looped_ = false;  // The last session was a loop of one's own.
+  bool has_worked_ = false;  // Followers want to know of the end of the last session.
+  bool is_open_ = false;     // Servers have values that the chief's variables have not.
+  std::vector<Known> servers_;
+  std::vector<std::unique_ptr<PatientLine>> lines_;
+  StalenessStatistics former_;  // Of former sessions.
+  StalenessStatistics statistics_;
+  std::shared_ptr<TicketDesk> desk_;
+  std::unique_ptr<cluster::ServiceHost> host_;
+};
+
+}  // namespace tandem::distribute

@@ -1,0 +1,441 @@
+#include "distribute/server/follower_training.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "checkpoint/process_files.h"
+#include "distribute/server/ticket_desk.h"
+#include "distribute/strategy_body.h"
+#include "runtime/random_calls.h"
+#include "tandem/error.h"
+#include "tandem/log.h"
+
+namespace tandem::distribute {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kBeatEvery = 500ms;
+constexpr auto kServingEvery = 200ms;
+constexpr auto kPause = 20ms;
+/// How long a task waits for the chief when it starts.
+constexpr auto kPatienceAtStart = 5min;
+
+/// How many sessions this program has had; strategies may follow one another.
+int64_t next_session() {
+  static std::atomic<int64_t> next{0};
+  return next++;
+}
+
+}  // namespace
+
+/// Tells the chief that this process lives, as long as this object does.
+class FollowerTraining::Heart {
+ public:
+  Heart(PatientLine& chief, int64_t session)
+      : chief_(chief), session_(session), thread_([this] { beat(); }) {}
+  ~Heart() {
+    {
+      const std::lock_guard lock(mutex_);
+      ends_ = true;
+      changed_.notify_all();
+    }
+    thread_.join();
+  }
+  Heart(const Heart&) = delete;
+  Heart& operator=(const Heart&) = delete;
+
+ private:
+  void beat() {
+    std::unique_lock lock(mutex_);
+    while (!changed_.wait_for(lock, kBeatEvery, [this] { return ends_; })) {
+      lock.unlock();
+      chief_.try_once(question_of(ServerQuestion::beat, session_).take(), kBeatEvery);
+      lock.lock();
+    }
+  }
+
+  PatientLine& chief_;
+  const int64_t session_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool ends_ = false;
+  std::thread thread_;
+};
+
+FollowerTraining::FollowerTraining(const Strategy::Body& body,
+                                   const ParameterServerOptions& options,
+                                   const ServerCluster& cluster)
+    : strategy_(handle_of(body)),
+      options_(options),
+      cluster_(cluster),
+      incarnation_(new_incarnation()),
+      devices_({body.devices()[0]}),
+      worker_(strategy_, cluster.is_server() ? 0 : cluster.config.task, devices_[0],
+              shares_of(options), body.targets().owner, options.reproducible, incarnation_),
+      chief_(cluster, "chief", 0) {
+  if (cluster_.is_server()) {
+    task_ = std::make_shared<ServerTask>();
+    host_ = std::make_unique<cluster::ServiceHost>(cluster_.own_address(), cluster_.service, task_);
+  }
+  take_part();
+  checkpoint::set_follower(true);  // The chief writes checkpoints.
+}
+
+FollowerTraining::~FollowerTraining() {
+  checkpoint::set_follower(false);
+  leave_loop();
+  host_.reset();
+}
+
+void FollowerTraining::meet() {
+  leave_loop();
+  take_part();
+  is_met_ = true;
+}
+
+/// In the next session of the program.
+void FollowerTraining::take_part() {
+  session_ = next_session();
+  has_ended_ = false;
+  has_followed_ = false;
+  done_.reset();
+  taken_.reset();
+  for (;;) {
+    PatientLine::Question question =
+        chief_.ask({question_of(ServerQuestion::meet, session_).take(), {}});
+    const cluster::ServiceText text =
+        chief_.wait(question, session_ == 0 ? kPatienceAtStart : cluster_.patience);
+    MessageReader reader(text.view());
+    if (reader.read<ServerAnswer>() == ServerAnswer::accepted) {
+      return take_random_state(reader.read_text());
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+ServerStep& FollowerTraining::traced_step(const FlatFunction& f,
+                                          std::span<const PerReplica> arguments) {
+  std::unique_ptr<ServerStep>& step = steps_[f.body().get()];
+  if (!step) {
+    step = std::make_unique<ServerStep>(f, shares_of(options_));
+    functions_.push_back(f);
+  }
+  if (!step->is_traced()) worker_.compile(*step, arguments);
+  return *step;
+}
+
+bool FollowerTraining::trains(const FlatFunction& f, std::span<const PerReplica> arguments) {
+  return traced_step(f, arguments).trains();
+}
+
+std::string FollowerTraining::follow(const FlatFunction& f, const BatchNumber& first,
+                                     const BatchAt& batch_at) {
+  is_met_ = false;
+  has_followed_ = true;
+  const std::optional<PerReplicas> batch = batch_at(first);
+  if (!batch) return follow();
+  ServerStep& step = traced_step(f, *batch);
+  mirrors_ = make_servers(strategy_, step, options_, cluster_.servers(), devices_);
+  facts_ = facts_of(step, mirrors_);
+  return cluster_.is_server() ? serve() : work(step, batch_at);
+}
+
+/// Waits for what the chief does alone.
+std::string FollowerTraining::follow() {
+  is_met_ = false;
+  has_followed_ = true;
+  mirrors_.clear();
+  for (;;) {
+    const cluster::ServiceText text =
+        chief_.answer_to(question_of(ServerQuestion::beat, session_).take());
+    MessageReader reader(text.view());
+    if (reader.read<ServerAnswer>() == ServerAnswer::end) return take_end(reader);
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+std::string FollowerTraining::serve() {
+  RangeServer& own = *mirrors_[static_cast<size_t>(cluster_.config.task)];
+  MessageWriter writer = question_of(ServerQuestion::serving, session_);
+  const std::string question =
+      writer.add(incarnation_).add_text(facts_).add_list(own.checksums()).take();
+  task_->open(own, session_);
+  struct Closing {
+    ServerTask& task;
+    ~Closing() { task.close(); }
+  };
+  const Closing closing{*task_};
+  for (;;) {
+    const cluster::ServiceText text = chief_.answer_to(question);
+    MessageReader reader(text.view());
+    const auto kind = reader.read<ServerAnswer>();
+    if (kind == ServerAnswer::refused) throw FailedPrecondition(std::string(reader.read_text()));
+    if (kind == ServerAnswer::end) {
+      task_->close();
+      return take_end(reader);
+    }
+    std::this_thread::sleep_for(kind == ServerAnswer::accepted ? kServingEvery : kPause);
+  }
+}
+
+/// So that the chief knows this worker. It does not where the session is over.
+void FollowerTraining::join_chief() {
+  for (;;) {
+    MessageWriter question = question_of(ServerQuestion::join, session_);
+    const cluster::ServiceText text =
+        chief_.answer_to(question.add(incarnation_).add_text(facts_).take());
+    MessageReader reader(text.view());
+    const auto kind = reader.read<ServerAnswer>();
+    if (kind == ServerAnswer::accepted) {
+      const auto chief = reader.read<uint64_t>();
+      for (const auto& link : links_) static_cast<RemoteServer&>(*link).set_chief(chief);
+      return;
+    }
+    if (kind == ServerAnswer::end) return;
+    if (kind == ServerAnswer::refused) throw FailedPrecondition(std::string(reader.read_text()));
+    std::this_thread::sleep_for(kPause);
+  }
+}
+
+/// Tells what was done last, and takes the next ticket; none where the chief has none now, or where
+/// `goal` steps are done.
+FollowerTraining::TakeOutcome FollowerTraining::take(int64_t goal) {
+  for (;;) {
+    MessageWriter question = question_of(ServerQuestion::take, session_);
+    question.add(incarnation_).add(goal).add(done_.has_value());
+    if (done_) {
+      question.add(done_->ticket).add(done_->is_made);
+      append_tensors(question, done_->results);
+    }
+    const cluster::ServiceText text = chief_.answer_to(question.take());
+    MessageReader reader(text.view());
+    switch (reader.read<ServerAnswer>()) {
+      case ServerAnswer::accepted: {
+        done_.reset();
+        const auto ticket = reader.read<WorkTicket>();
+        const auto random = reader.read<op::RandomRun>();
+        taken_ = Taken{ticket, random, reader.read<int64_t>()};
+        return TakeOutcome::ticket;
+      }
+      case ServerAnswer::ask_again:
+        done_.reset();
+        return TakeOutcome::none;
+      case ServerAnswer::join_again:
+        join_chief();
+        break;
+      case ServerAnswer::refused:
+        throw FailedPrecondition(std::string(reader.read_text()));
+      case ServerAnswer::end:
+        result_ = take_end(reader);
+        return TakeOutcome::end;
+    }
+  }
+}
+
+void FollowerTraining::open_links() {
+  links_.clear();
+  for (int s = 0; s < cluster_.servers(); ++s) {
+    links_.push_back(std::make_unique<RemoteServer>(cluster_, s, *mirrors_[static_cast<size_t>(s)],
+                                                    session_, options_.staleness == 0));
+  }
+  heart_ = std::make_unique<Heart>(chief_, session_);
+  join_chief();
+}
+
+std::string FollowerTraining::work(ServerStep& step, const BatchAt& batch_at) {
+  try {
+    open_links();
+    for (;;) {
+      const TakeOutcome outcome = take(-1);
+      if (outcome == TakeOutcome::end) break;
+      if (outcome == TakeOutcome::none) continue;
+      const WorkTicket& ticket = taken_->ticket;
+      do_ticket(step, batch_at({ticket.epoch, ticket.batch}));
+    }
+    heart_.reset();
+    return result_;
+  } catch (...) {
+    heart_.reset();
+    tell_failure();
+    throw;
+  }
+}
+
+void FollowerTraining::do_ticket(ServerStep& step, const std::optional<PerReplicas>& batch) {
+  const auto [ticket, random, whole_steps] = *std::exchange(taken_, std::nullopt);
+  if (!batch) {
+    throw InvalidArgument(fmt::format("batch {} of epoch {} is not there, which the chief has",
+                                      ticket.batch, ticket.epoch));
+  }
+  std::optional<Tensors> results =
+      worker_.run(step, links_, *batch, ticket, random, options_.before_step);
+  if (!results) std::this_thread::sleep_for(kPause);
+  done_ = Done{ticket, results.has_value(), results.value_or(Tensors())};
+}
+
+/// From here on this process has what the chief has.
+std::string FollowerTraining::take_end(MessageReader& reader) {
+  has_ended_ = true;
+  const std::string_view error = reader.read_text();
+  if (!error.empty()) throw Aborted(fmt::format("the chief: {}", error));
+  const std::string result(reader.read_text());
+  if (!reader.rest().empty()) take_states(reader);
+  return result;
+}
+
+void FollowerTraining::take_states(MessageReader& reader) {
+  for (const auto& mirror : mirrors_) {
+    const std::vector<StoreRange>& state = mirror->state();
+    for (size_t place = 0; place < state.size(); ++place) {
+      mirror->write_state(place, reader.read_bytes(RangeServer::bytes_of(state[place])));
+    }
+  }
+}
+
+/// Is called while an error is handled.
+void FollowerTraining::tell_failure() {
+  std::string why = "an exception of an unknown kind";
+  try {
+    throw;
+  } catch (const Error& error) {
+    why = fmt::format("{}: {}", error.kind(), error.what());
+  } catch (const std::exception& error) {
+    why = error.what();
+  } catch (...) {
+  }
+  MessageWriter question = question_of(ServerQuestion::failed, session_);
+  chief_.try_once(question.add_text(why).take(), 2s);
+}
+
+/// Begins a loop: a worker meets the servers, and a server serves in the background.
+void FollowerTraining::enter_loop(const FlatFunction& f, std::span<const PerReplica> arguments) {
+  ServerStep& step = traced_step(f, arguments);
+  if (loop_ == &step) return;
+  if (loop_ != nullptr) {
+    throw Unimplemented(
+        "ParameterServerStrategy: between processes one function trains at a time; another one "
+        "can after a fit");
+  }
+  if (has_followed_) take_part();
+  mirrors_ = make_servers(strategy_, step, options_, cluster_.servers(), devices_);
+  facts_ = facts_of(step, mirrors_);
+  scheduled_ = 0;
+  loop_ = &step;
+  if (!cluster_.is_server()) return open_links();
+  serving_ = std::thread([this] {
+    try {
+      serve();
+    } catch (...) {
+      serving_error_ = std::current_exception();
+    }
+  });
+}
+
+/// A server serves until the chief has ended the session.
+void FollowerTraining::leave_loop() {
+  if (serving_.joinable()) serving_.join();
+  heart_.reset();
+  batches_.clear();
+  loop_ = nullptr;
+}
+
+/// All tasks schedule the same steps. A worker does those that the chief gives to it, as far as it
+/// knows their batches.
+StepOutcomePtr FollowerTraining::schedule(const FlatFunction& f, PerReplicas arguments,
+                                          const BatchNumber&) {
+  enter_loop(f, arguments);
+  runtime::next_random_run(loop_->random_calls());  // As the chief does.
+  auto outcome = std::make_shared<LoopOutcome>();
+  outcome->step = scheduled_;
+  if (cluster_.is_server()) {
+    ++scheduled_;
+    return outcome;
+  }
+  batches_.emplace(scheduled_++, std::move(arguments));
+  while (!has_ended_) {
+    if (!taken_ && take(scheduled_) != TakeOutcome::ticket) break;
+    if (taken_->ticket.step() >= scheduled_) break;
+    do_loop_ticket();
+  }
+  return outcome;
+}
+
+void FollowerTraining::do_loop_ticket() {
+  batches_.erase(batches_.begin(), batches_.lower_bound(taken_->whole_steps));
+  const auto batch = batches_.find(taken_->ticket.step());
+  try {
+    do_ticket(*loop_,
+              batch == batches_.end() ? std::nullopt : std::optional<PerReplicas>(batch->second));
+  } catch (...) {
+    tell_failure();
+    throw;
+  }
+}
+
+/// Does tickets until `is_enough`; the chief says when `goal` steps are done.
+void FollowerTraining::work_until(int64_t goal, const std::function<bool()>& is_enough) {
+  while (!is_enough()) {
+    if (serving_error_) std::rethrow_exception(serving_error_);
+    const bool is_working = !cluster_.is_server() && !has_ended_;
+    if (is_working && !taken_) take(goal);
+    if (is_working && taken_ && taken_->ticket.step() < scheduled_) {
+      do_loop_ticket();
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+}
+
+void FollowerTraining::join() {
+  if (loop_ == nullptr || has_ended_) return;
+  work_until(scheduled_, [this] { return take_values(scheduled_); });
+}
+
+/// Whether the last step that was scheduled is.
+bool FollowerTraining::is_done() const {
+  if (loop_ == nullptr || scheduled_ == 0) return true;
+  MessageWriter question = question_of(ServerQuestion::result, session_);
+  const cluster::ServiceText text = chief_.answer_to(question.add(scheduled_ - 1).take());
+  return MessageReader(text.view()).read<ServerAnswer>() != ServerAnswer::ask_again;
+}
+
+/// Whether the chief has them.
+bool FollowerTraining::take_values(int64_t steps) {
+  MessageWriter question = question_of(ServerQuestion::values, session_);
+  const cluster::ServiceText text = chief_.answer_to(question.add(steps).take());
+  MessageReader reader(text.view());
+  const auto kind = reader.read<ServerAnswer>();
+  if (kind == ServerAnswer::accepted) take_states(reader);
+  if (kind == ServerAnswer::end) take_end(reader);
+  return kind != ServerAnswer::ask_again;
+}
+
+bool FollowerTraining::take_results(LoopOutcome& outcome) {
+  MessageWriter question = question_of(ServerQuestion::result, session_);
+  const cluster::ServiceText text = chief_.answer_to(question.add(outcome.step).take());
+  MessageReader reader(text.view());
+  const auto kind = reader.read<ServerAnswer>();
+  if (kind == ServerAnswer::ask_again) return false;
+  if (kind != ServerAnswer::accepted) throw Aborted("fetch: the chief has ended what it did");
+  for (int share = 0; share < shares_of(options_); ++share) {
+    outcome.results.push_back(read_tensors(reader));
+  }
+  outcome.is_done = true;
+  return true;
+}
+
+const std::vector<Tensors>& FollowerTraining::results_of(const StepOutcome& outcome) {
+  auto& own = const_cast<LoopOutcome&>(static_cast<const LoopOutcome&>(outcome));
+  if (!own.is_done) work_until(own.step + 1, [&] { return take_results(own); });
+  return own.results;
+}
+
+std::string FollowerTraining::explain() const {
+  return fmt::format("{} workers and {} servers in processes of their own, this is {} {}\n",
+                     cluster_.workers(), cluster_.servers(), cluster_.config.job,
+                     cluster_.config.task);
+}
+
+}  // namespace tandem::distribute

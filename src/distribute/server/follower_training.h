@@ -1,0 +1,120 @@
+/// Training with parameter servers in other processes, as the tasks `worker` and `ps` see it: they
+/// do what the chief says until it says that all is done.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "distribute/server/remote_server.h"
+#include "distribute/server/server_cluster.h"
+#include "distribute/server/server_task.h"
+#include "distribute/server/server_training.h"
+#include "distribute/server/server_worker.h"
+
+namespace tandem::distribute {
+
+class FollowerTraining final : public ServerTraining {
+ public:
+  /// `body` is the strategy's, which owns this. Waits until the chief is there.
+  FollowerTraining(const Strategy::Body& body, const ParameterServerOptions& options,
+                   const ServerCluster& cluster);
+  ~FollowerTraining() override;
+  FollowerTraining(const FollowerTraining&) = delete;
+  FollowerTraining& operator=(const FollowerTraining&) = delete;
+
+  bool leads() const override { return false; }
+  void meet() override;
+  bool is_met() const override { return is_met_; }
+  std::string follow(const FlatFunction& f, const BatchNumber& first,
+                     const BatchAt& batch_at) override;
+  std::string follow() override;
+
+  bool trains(const FlatFunction& f, std::span<const PerReplica> arguments) override;
+  StepOutcomePtr schedule(const FlatFunction& f, PerReplicas arguments,
+                          const BatchNumber& number = {}) override;
+  void join() override;
+  bool is_done() const override;
+  const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
+  void read_quietly(const std::function<void()>& read) override { read(); }
+  StalenessStatistics statistics() const override { return {}; }
+  std::string explain() const override;
+
+ private:
+  /// What a worker tells of the ticket that it had.
+  struct Done {
+    WorkTicket ticket;
+    bool is_made;
+    Tensors results;
+  };
+
+  /// A step of a loop, by its number.
+  struct LoopOutcome : StepOutcome {
+    int64_t step = 0;
+  };
+
+  void take_part();
+  void enter_loop(const FlatFunction& f, std::span<const PerReplica> arguments);
+  void leave_loop();
+  void work_until(int64_t goal, const std::function<bool()>& is_enough);
+  bool take_values(int64_t steps);
+  bool take_results(LoopOutcome& outcome);
+  ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
+  std::string serve();
+  std::string work(ServerStep& step, const BatchAt& batch_at);
+  void open_links();
+  void join_chief();
+  /// A ticket, and what else the chief says with it.
+  struct Taken {
+    WorkTicket ticket;
+    op::RandomRun random;
+    int64_t whole_steps;
+  };
+  enum class TakeOutcome { ticket, none, end };
+  TakeOutcome take(int64_t goal);
+  void do_ticket(ServerStep& step, const std::optional<PerReplicas>& batch);
+  void do_loop_ticket();
+  std::string take_end(MessageReader& reader);
+  void take_states(MessageReader& reader);
+  void tell_failure();
+
+  class Heart;
+
+  const Strategy strategy_;
+  const ParameterServerOptions options_;
+  const ServerCluster cluster_;
+  const uint64_t incarnation_;
+  const std::vector<devices::DevicePtr> devices_;
+  ServerWorker worker_;
+  std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
+  std::vector<FlatFunction> functions_;                       // which is kept.
+  int64_t session_ = -1;
+  bool is_met_ = false;
+  mutable PatientLine chief_;
+  std::vector<std::unique_ptr<RangeServer>> mirrors_;
+  ServerLinks links_;
+  std::string facts_;                   // Of the step.
+  std::optional<Done> done_;            // What the chief has not heard of.
+  std::optional<Taken> taken_;          // The ticket that is to be done.
+  std::string result_;                  // What the chief told at the end.
+  std::atomic<bool> has_ended_{false};  // The session has.
+  bool has_followed_ = false;           // Its part of the session is done.
+  std::unique_ptr<Heart> heart_;
+
+  // In a loop of its own, which schedules steps: all tasks schedule the same.
+  ServerStep* loop_ = nullptr;
+  int64_t scheduled_ = 0;
+  std::map<int64_t, PerReplicas> batches_;  // Those that may be asked for, by step.
+  std::thread serving_;
+  std::exception_ptr serving_error_;
+  std::shared_ptr<ServerTask> task_;
+  std::unique_ptr<cluster::ServiceHost> host_;
+};
+
+}  // namespace tandem::distribute

@@ -1,0 +1,43 @@
+/// A parameter server in another process. Gradients go from where they lie, and the values ride on
+/// the answer to a push, so that a step takes one round trip.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "distribute/server/server_cluster.h"
+#include "distribute/server/server_link.h"
+
+namespace tandem::distribute {
+
+class RemoteServer final : public ServerLink {
+ public:
+  /// `mirror` knows which pieces the server has. `in_step`: the values after a push are not those
+  /// of the next step until all have pushed.
+  RemoteServer(const ServerCluster& cluster, int index, const RangeServer& mirror, int64_t session,
+               bool in_step);
+
+  /// Whose tickets are pushed from now on; what was read before is forgotten.
+  void set_chief(uint64_t incarnation);
+
+  const std::vector<RangeServer::Piece>& pieces() const override { return mirror_.pieces(); }
+  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) override;
+  PushAnswer finish_push() override;
+  void start_pull(int64_t step) override;
+  std::optional<int64_t> finish_pull(std::span<void* const> to) override;
+
+ private:
+  std::optional<cluster::ServiceText> settled_answer();
+  int64_t take_values(MessageReader& reader, std::span<void* const> to) const;
+
+  PatientLine line_;
+  const RangeServer& mirror_;
+  const std::chrono::nanoseconds patience_;
+  const int64_t session_;
+  const bool in_step_;
+  uint64_t chief_ = 0;
+  std::optional<PatientLine::Question> open_;
+  std::optional<cluster::ServiceText> pushed_;  // The answer to the last push, with values.
+};
+
+}  // namespace tandem::distribute

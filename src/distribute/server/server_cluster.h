@@ -1,0 +1,148 @@
+/// The tasks of a cluster with parameter servers, and what they tell each other.
+///
+///   asks            whom    question                                          answer
+///   worker, server  chief   meet: session                                     random state
+///   server          chief   serving: session, incarnation, fingerprint,       accepted
+///                           checksums of its state; every fifth of a second
+///   worker          chief   join: session, incarnation, fingerprint           accepted, the
+///   chief's
+///                                                                             incarnation
+///   worker          chief   take: session, incarnation, what it has done      ticket
+///   worker          chief   beat: session; every second                       accepted
+///   worker          chief   failed: session, why                              accepted
+///   worker, server  chief   result: session, step                             results of all
+///                                                                             shares
+///   worker, server  chief   values: session, steps                            all states, once the
+///                                                                             chief has so many
+///   worker          server  exchange: session, chief, stamp, gradients        outcome, values
+///   worker          server  pull: session, chief, step                        version, values
+///   chief           server  read: session, chief, step                        ledger, state
+///   chief           server  write: session, chief, ledger, parts of the state  accepted
+///   chief           server  peek: session, chief                              what steps assign
+///
+/// A session is what all tasks do together, such as a fit: the number of those before it in the
+/// program, which is the same on all tasks. A question begins with its kind, an answer with a byte
+/// that says which it is.
+#pragma once
+
+#include <chrono>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cluster/service.h"
+#include "distribute/server/range_server.h"
+#include "distribute/server/server_step.h"
+#include "distribute/server/task_message.h"
+#include "tandem/cluster.h"
+#include "tandem/parameter_server.h"
+
+namespace tandem::distribute {
+
+enum class ServerQuestion : char {
+  meet = 'M',
+  serving = 'S',
+  join = 'J',
+  take = 'T',
+  beat = 'B',
+  failed = 'F',
+  result = 'O',
+  values = 'V',
+  exchange = 'X',
+  pull = 'P',
+  read = 'R',
+  write = 'W',
+  peek = 'K',
+};
+
+enum class ServerAnswer : char {
+  accepted = 'a',
+  refused = 'r',     ///< And why.
+  ask_again = 'w',   ///< Later.
+  join_again = 'j',  ///< The chief does not know the worker, or the server another chief.
+  end = 'e',         ///< The session is over: an error's text, a result, the states of all servers.
+};
+
+/// Time stamps that tell one start of a task from another: the later one is larger.
+uint64_t new_incarnation();
+
+struct ServerCluster {
+  cluster::TaskConfig config{};
+  cluster::ServiceOptions service{};
+  std::chrono::nanoseconds patience{};  ///< How long tasks wait for one that is gone.
+
+  int workers() const { return config.spec.num_tasks("worker"); }
+  int servers() const { return config.spec.num_tasks("ps"); }
+  bool is_chief() const { return config.job == "chief"; }
+  bool is_server() const { return config.job == "ps"; }
+  cluster::HostPort address(const std::string& job, int task) const;
+  cluster::HostPort own_address() const { return address(config.job, config.task); }
+};
+
+/// What the options' resolver, or without one TF_CONFIG, says; nothing where it names no task `ps`.
+/// Throws InvalidArgument where there is no chief or no worker.
+std::optional<ServerCluster> server_cluster_from(const ParameterServerOptions& options);
+
+/// A line to a task that may be away for a while: it is waited for, and asked again.
+class PatientLine {
+ public:
+  PatientLine(const ServerCluster& cluster, const std::string& job, int task);
+
+  const std::string& name() const { return line_.name(); }
+
+  /// A question that was asked. Its parts must live until the answer is there.
+  struct Question {
+    cluster::ServiceMessage message;
+    std::future<cluster::ServiceText> answer;
+  };
+  Question ask(cluster::ServiceMessage message);
+
+  /// Says in the log who is gone and how long it is waited for. Throws Unavailable after that, or
+  /// DeadlineExceeded where the task is there and silent.
+  cluster::ServiceText wait(Question& question) { return wait(question, patience_); }
+  cluster::ServiceText wait(Question& question, std::chrono::nanoseconds patience);
+
+  cluster::ServiceText answer_to(std::string question) {
+    Question asked = ask({std::move(question), {}});
+    return wait(asked);
+  }
+
+  /// Does not wait for a task that is gone: nothing then.
+  std::optional<cluster::ServiceText> try_once(std::string question,
+                                               std::chrono::nanoseconds limit);
+
+ private:
+  cluster::ServiceLine line_;
+  const std::chrono::nanoseconds patience_;
+};
+
+/// A message that begins with a question and the session that it is of.
+MessageWriter question_of(ServerQuestion kind, int64_t session);
+std::string plain_answer(ServerAnswer kind, std::string_view text = {});
+
+/// A server for each that there is, as the options lay out the variables that `step` changes.
+std::vector<std::unique_ptr<RangeServer>> make_servers(
+    const Strategy& strategy, const ServerStep& step, const ParameterServerOptions& options,
+    int servers, const std::vector<devices::DevicePtr>& devices);
+
+/// With staleness 0 all workers share each batch.
+inline int shares_of(const ParameterServerOptions& options) {
+  return options.staleness == 0 ? options.workers : 1;
+}
+
+/// What tasks must have in common to train together, a line for each fact.
+std::string facts_of(const ServerStep& step,
+                     const std::vector<std::unique_ptr<RangeServer>>& servers);
+/// "'variable w float32[3]' where the chief has '..'", the first line in which they differ.
+std::string difference_to_chief(std::string_view facts, std::string_view chiefs_facts);
+
+/// All that random numbers to come depend on, as a text.
+std::string random_state_text();
+void take_random_state(std::string_view text);
+
+/// The same strategy, which lives as long as its body does.
+Strategy handle_of(const Strategy::Body& body);
+
+}  // namespace tandem::distribute

@@ -1,0 +1,53 @@
+/// A parameter server as a worker sees it: in the same process, or elsewhere. A worker asks all of
+/// its servers before it waits for the first.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "distribute/server/range_server.h"
+
+namespace tandem::distribute {
+
+class ServerLink {
+ public:
+  virtual ~ServerLink();
+
+  virtual const std::vector<RangeServer::Piece>& pieces() const = 0;
+
+  virtual void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) = 0;
+  virtual PushAnswer finish_push() = 0;
+
+  /// For the values as of `step`, where workers train in step.
+  virtual void start_pull(int64_t step) = 0;
+  /// Copies all pieces to these addresses and returns their version. Nothing where the ticket that
+  /// they are for is void: the servers have gone back to older values, or have another chief.
+  virtual std::optional<int64_t> finish_pull(std::span<void* const> to) = 0;
+};
+
+using ServerLinks = std::vector<std::unique_ptr<ServerLink>>;
+
+/// A server of this process.
+class DirectLink final : public ServerLink {
+ public:
+  explicit DirectLink(RangeServer& server) : server_(server) {}
+
+  const std::vector<RangeServer::Piece>& pieces() const override { return server_.pieces(); }
+  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) override {
+    answer_ = server_.push(stamp, given);
+  }
+  PushAnswer finish_push() override { return answer_; }
+  void start_pull(int64_t step) override { step_ = step; }
+  std::optional<int64_t> finish_pull(std::span<void* const> to) override {
+    return server_.pull(step_, to);
+  }
+
+ private:
+  RangeServer& server_;
+  PushAnswer answer_;
+  int64_t step_ = 0;
+};
+
+}  // namespace tandem::distribute

@@ -1,0 +1,45 @@
+/// A task `ps`: it answers questions about its part of the variables. What it does not have yet
+/// from the chief it does not answer; see server_cluster.h for the questions.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
+#include <string>
+
+#include "distribute/server/range_server.h"
+#include "distribute/server/server_cluster.h"
+
+namespace tandem::distribute {
+
+class ServerTask final : public cluster::ServiceHandler {
+ public:
+  /// From now on it serves a session; `server` is there until close().
+  void open(RangeServer& server, int64_t session);
+  void close();
+
+  void on_question(const cluster::Asker& asker, std::string_view question, Reply reply) override;
+  void on_gone(const cluster::Asker&) override {}
+
+  /// What went wrong with a question, such as an update that failed; empty where nothing did.
+  std::string error() const;
+
+ private:
+  cluster::ServiceMessage answer(std::string_view question);
+  void append_values(MessageWriter& answer, int64_t step) const;
+  std::string exchange(MessageReader& reader);
+  std::string write(MessageReader& reader, uint64_t chief);
+  cluster::ServiceMessage read(int64_t step);
+
+  // Questions share it; who opens or closes waits for those that are being answered.
+  mutable std::shared_mutex door_;
+  RangeServer* server_ = nullptr;
+  int64_t session_ = -1;
+  // Whose tickets it takes; 0 before a chief has written what it is to have.
+  std::atomic<uint64_t> chief_{0};
+  mutable std::mutex error_mutex_;
+  std::string error_;
+};
+
+}  // namespace tandem::distribute

@@ -1,0 +1,497 @@
+#include "distribute/server/ticket_desk.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "tandem/config.h"
+#include "tandem/error.h"
+#include "tandem/log.h"
+
+namespace tandem::distribute {
+namespace {
+
+using namespace std::chrono_literals;
+using SteadyClock = std::chrono::steady_clock;
+
+/// Without a sign of life for this long a worker is gone.
+constexpr auto kWorkerSilence = 5s;
+/// How long the chief waits for those who have not heard of the end.
+constexpr auto kPatienceForEnd = 10s;
+constexpr auto kPatienceForServers = 5min;
+/// A worker for which there is no ticket is told to ask again after this long.
+constexpr auto kLongestAnswer = 2s;
+/// So many steps are remembered for those who want their results.
+constexpr size_t kRememberedSteps = 4096;
+
+TicketTable::Time now() { return SteadyClock::now().time_since_epoch(); }
+
+/// What this process knows of the sessions of its program. Strategies may follow one another.
+struct SessionRecord {
+  std::string random_state{};
+  bool has_ended = false;
+  std::string error{};
+  std::string result{};
+  std::shared_ptr<const std::string> states{};
+};
+
+struct SessionBook {
+  std::mutex mutex;
+  std::vector<SessionRecord> records;
+};
+
+SessionBook& session_book() {
+  static auto* const book = new SessionBook;
+  return *book;
+}
+
+cluster::ServiceMessage text_message(std::string text) { return {std::move(text), {}}; }
+
+cluster::ServiceMessage end_message(const SessionRecord& record) {
+  MessageWriter answer;
+  answer.add(ServerAnswer::end).add_text(record.error).add_text(record.result);
+  cluster::ServiceMessage message{answer.take(), {}};
+  if (record.states) {
+    message.parts.push_back({record.states->data(), record.states->size(), record.states});
+  }
+  return message;
+}
+
+void log_warning(const std::string& text) {
+  logging::write(logging::Level::warning, "chief: " + text);
+}
+
+}  // namespace
+
+void append_tensors(MessageWriter& writer, const Tensors& tensors) {
+  writer.add(static_cast<uint64_t>(tensors.size()));
+  for (const Tensor& tensor : tensors) {
+    std::vector<int64_t> extents;
+    for (int axis = 0; axis < tensor.rank(); ++axis) extents.push_back(tensor.shape().extent(axis));
+    const int64_t count = tensor.shape().count();
+    writer.add(tensor.dtype()).add_list(extents);
+    writer.add_bytes(tensor.body()->data(), static_cast<size_t>(count) * size_of(tensor.dtype()));
+  }
+}
+
+Tensors read_tensors(MessageReader& reader) {
+  Tensors tensors;
+  for (auto left = reader.read<uint64_t>(); left > 0; --left) {
+    const auto dtype = reader.read<DType>();
+    const Shape shape{std::span<const int64_t>(reader.read_list<int64_t>())};
+    const int64_t count = shape.count();
+    const char* const data = reader.read_bytes(static_cast<size_t>(count) * size_of(dtype));
+    tensors.push_back(Tensor::copy_of(data, dtype, shape));
+  }
+  return tensors;
+}
+
+TicketDesk::TicketDesk(const ParameterServerOptions& options, int servers, uint64_t incarnation)
+    : options_(options),
+      shares_(shares_of(options)),
+      incarnation_(incarnation),
+      tickets_(std::make_unique<TicketTable>(options.staleness, shares_)),
+      servers_(static_cast<size_t>(servers)),
+      watch_([this] { watch(); }) {}
+
+TicketDesk::~TicketDesk() {
+  {
+    const std::lock_guard lock(mutex_);
+    stops_ = true;
+    stopping_.notify_all();
+  }
+  watch_.join();
+}
+
+void TicketDesk::open_session() {
+  const std::lock_guard lock(mutex_);
+  {
+    SessionBook& book = session_book();
+    const std::lock_guard book_lock(book.mutex);
+    if (!book.records.empty()) book.records.back().has_ended = true;
+    book.records.push_back({.random_state = random_state_text()});
+  }
+  tickets_ = std::make_unique<TicketTable>(options_.staleness, shares_);
+  steps_.clear();
+  valued_steps_ = -1;
+  values_.reset();
+  facts_.reset();
+  std::ranges::fill(servers_, Server{});
+  is_begun_ = false;
+  streams_.clear();
+  waiting_.clear();
+  error_.clear();
+}
+
+int64_t TicketDesk::session() const {
+  SessionBook& book = session_book();
+  const std::lock_guard lock(book.mutex);
+  return static_cast<int64_t>(book.records.size()) - 1;
+}
+
+void TicketDesk::end_session(const std::string& error, const std::string& result,
+                             std::shared_ptr<const std::string> states) {
+  const std::lock_guard lock(mutex_);
+  SessionRecord ended;
+  {
+    SessionBook& book = session_book();
+    const std::lock_guard book_lock(book.mutex);
+    SessionRecord& record = book.records.back();
+    if (record.has_ended) return;
+    // Who comes late gets the last ones.
+    if (states) {
+      for (SessionRecord& former : book.records) former.states.reset();
+    }
+    record.has_ended = true;
+    record.error = error;
+    record.result = result;
+    record.states = std::move(states);
+    ended = record;
+  }
+  for (const Waiting& each : waiting_) {
+    each.reply(end_message(ended));
+    if (const auto stream = streams_.find(each.worker); stream != streams_.end()) {
+      heard_[stream->second] = session();
+    }
+  }
+  waiting_.clear();
+  streams_.clear();
+}
+
+void TicketDesk::wait_until_heard(bool have_left) {
+  std::unique_lock lock(mutex_);
+  changed_.wait_for(lock, kPatienceForEnd, [&] {
+    if (have_left) return heard_.empty();
+    return std::ranges::all_of(heard_, [this](const auto& one) { return one.second >= session(); });
+  });
+}
+
+std::vector<std::vector<uint32_t>> TicketDesk::wait_for_servers(const std::string& facts) {
+  std::unique_lock lock(mutex_);
+  facts_ = facts;
+  const auto start = Clock::now();
+  const auto missing = [this] {
+    std::vector<std::string> names;
+    for (size_t s = 0; s < servers_.size(); ++s) {
+      if (servers_[s].incarnation == 0) names.push_back(fmt::format("ps {}", s));
+    }
+    return fmt::format("{}", fmt::join(names, ", "));
+  };
+  while (!missing().empty()) {
+    check_error();
+    if (changed_.wait_for(lock, 10s) != std::cv_status::timeout) continue;
+    log_warning(fmt::format("waiting for {}", missing()));
+    if (Clock::now() - start < kPatienceForServers) continue;
+    throw DeadlineExceeded(fmt::format("chief: {} did not come within {} s", missing(),
+                                       std::chrono::seconds(kPatienceForServers).count()));
+  }
+  check_error();
+  is_begun_ = true;
+  std::vector<std::vector<uint32_t>> sums;
+  for (Server& server : servers_) {
+    server.is_new = false;
+    sums.push_back(server.sums);
+  }
+  return sums;
+}
+
+std::shared_ptr<StepOutcome> TicketDesk::add(const BatchNumber& number, const op::RandomRun& random,
+                                             int64_t most_open) {
+  std::unique_lock lock(mutex_);
+  wait(lock, [&] { return tickets_->size() - tickets_->done() < most_open; });
+  auto outcome = std::make_shared<StepOutcome>();
+  outcome->results.resize(static_cast<size_t>(shares_));
+  steps_[tickets_->size() / shares_] = {number, random, outcome, {}};
+  tickets_->add(number.epoch, number.batch);
+  while (steps_.size() > kRememberedSteps && steps_.begin()->second.outcome->is_done) {
+    steps_.erase(steps_.begin());
+  }
+  answer_waiting();
+  return outcome;
+}
+
+void TicketDesk::wait_for_all() {
+  std::unique_lock lock(mutex_);
+  wait(lock, [&] { return tickets_->all_done(); });
+}
+
+void TicketDesk::wait_for(const StepOutcome& outcome) {
+  std::unique_lock lock(mutex_);
+  wait(lock, [&] { return outcome.is_done; });
+}
+
+bool TicketDesk::all_done() const {
+  const std::lock_guard lock(mutex_);
+  return tickets_->all_done();
+}
+
+int64_t TicketDesk::whole_steps() const {
+  const std::lock_guard lock(mutex_);
+  return tickets_->whole_steps();
+}
+
+void TicketDesk::note_values(int64_t steps, std::shared_ptr<const std::string> states) {
+  const std::lock_guard lock(mutex_);
+  valued_steps_ = steps;
+  values_ = std::move(states);
+}
+
+int64_t TicketDesk::reopen(const std::function<bool(int64_t ticket)>& is_lost) {
+  const std::lock_guard lock(mutex_);
+  const int64_t reopened = tickets_->reopen(is_lost);
+  answer_waiting();
+  return reopened;
+}
+
+void TicketDesk::on_question(const cluster::Asker& asker, std::string_view question, Reply reply) {
+  const std::lock_guard lock(mutex_);
+  try {
+    MessageReader reader(question);
+    answer(asker, reader, reply);
+  } catch (const Error& error) {
+    log_warning(fmt::format("a question of {}: {}", asker.str(), error.what()));
+    reply(text_message(plain_answer(ServerAnswer::refused, error.what())));
+  }
+  answer_waiting();
+  changed_.notify_all();
+}
+
+void TicketDesk::on_gone(const cluster::Asker& asker) {
+  const std::lock_guard lock(mutex_);
+  heard_.erase(asker.stream);
+  const auto worker = streams_.find(asker.task);
+  if (asker.job == "worker" && worker != streams_.end() && worker->second == asker.stream) {
+    lose(asker.task, "its connection ended");
+    answer_waiting();
+  }
+  changed_.notify_all();
+}
+
+std::optional<cluster::ServiceMessage> TicketDesk::answer_to_other(int64_t session) {
+  SessionBook& book = session_book();
+  const std::lock_guard lock(book.mutex);
+  const auto current = static_cast<int64_t>(book.records.size()) - 1;
+  if (session < 0 || session > current) return text_message(plain_answer(ServerAnswer::ask_again));
+  const SessionRecord& record = book.records[static_cast<size_t>(session)];
+  if (session < current || record.has_ended) return end_message(record);
+  return std::nullopt;
+}
+
+void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, const Reply& reply) {
+  const auto kind = reader.read<ServerQuestion>();
+  const auto session = reader.read<int64_t>();
+  heard_.try_emplace(asker.stream, -1);
+  if (kind == ServerQuestion::meet) {
+    SessionBook& book = session_book();
+    const std::lock_guard lock(book.mutex);
+    const bool is_there = session >= 0 && session < static_cast<int64_t>(book.records.size());
+    return reply(text_message(
+        is_there ? plain_answer(ServerAnswer::accepted,
+                                book.records[static_cast<size_t>(session)].random_state)
+                 : plain_answer(ServerAnswer::ask_again)));
+  }
+  if (kind == ServerQuestion::beat) tickets_->heard_of(asker.task, now());
+  const bool is_current = session == this->session();
+  if (is_current && kind == ServerQuestion::result) return reply(text_message(result(reader)));
+  if (is_current && kind == ServerQuestion::values && values_) return reply(values(reader));
+  if (auto other = answer_to_other(session)) {
+    const auto is_end = static_cast<ServerAnswer>(other->text[0]) == ServerAnswer::end;
+    reply(std::move(*other));
+    if (is_end) heard_[asker.stream] = session;
+    return;
+  }
+  switch (kind) {
+    case ServerQuestion::serving:
+      return reply(text_message(serving(asker, reader)));
+    case ServerQuestion::join:
+      return reply(text_message(join(asker, reader)));
+    case ServerQuestion::take:
+      return take(asker, reader, reply);
+    case ServerQuestion::failed:
+      if (error_.empty()) error_ = fmt::format("{}: {}", asker.str(), reader.read_text());
+      return reply(text_message(plain_answer(ServerAnswer::accepted)));
+    case ServerQuestion::values:
+      return reply(text_message(plain_answer(ServerAnswer::ask_again)));
+    case ServerQuestion::beat:
+      return reply(text_message(plain_answer(ServerAnswer::accepted)));
+    default:
+      throw DataLoss("a message of no known kind");
+  }
+}
+
+std::string TicketDesk::serving(const cluster::Asker& asker, MessageReader& reader) {
+  const auto incarnation = reader.read<uint64_t>();
+  const std::string_view facts = reader.read_text();
+  const auto place = static_cast<size_t>(asker.task);
+  if (asker.job != "ps" || place >= servers_.size()) {
+    return plain_answer(ServerAnswer::refused, "it is no server of this cluster");
+  }
+  if (!facts_) return plain_answer(ServerAnswer::ask_again);
+  if (const std::string difference = difference_to_chief(facts, *facts_); !difference.empty()) {
+    const std::string why = "the tasks run different programs: it has " + difference;
+    if (error_.empty()) error_ = fmt::format("{}: {}", asker.str(), why);
+    return plain_answer(ServerAnswer::refused, why);
+  }
+  Server& server = servers_[place];
+  if (server.incarnation != incarnation) {
+    if (incarnation < server.incarnation) {
+      return plain_answer(ServerAnswer::refused, "it was replaced by another process");
+    }
+    server = {incarnation, reader.read_list<uint32_t>(), is_begun_};
+    if (is_begun_) log_warning(fmt::format("{} has come back", asker.str()));
+  }
+  return plain_answer(ServerAnswer::accepted);
+}
+
+std::string TicketDesk::join(const cluster::Asker& asker, MessageReader& reader) {
+  const auto incarnation = reader.read<uint64_t>();
+  const std::string_view facts = reader.read_text();
+  if (asker.job != "worker" || asker.task < 0) {
+    return plain_answer(ServerAnswer::refused, "it is no worker of this cluster");
+  }
+  if (!facts_ || !is_begun_) return plain_answer(ServerAnswer::ask_again);
+  if (const std::string difference = difference_to_chief(facts, *facts_); !difference.empty()) {
+    const std::string why = "the tasks run different programs: it has " + difference;
+    if (error_.empty()) error_ = fmt::format("{}: {}", asker.str(), why);
+    return plain_answer(ServerAnswer::refused, why);
+  }
+  uint64_t& last = incarnations_[asker.task];
+  if (incarnation < last) {
+    return plain_answer(ServerAnswer::refused, "it was replaced by another process");
+  }
+  last = incarnation;
+  tickets_->join(asker.task, incarnation, now());
+  streams_[asker.task] = asker.stream;
+  MessageWriter answer;
+  return answer.add(ServerAnswer::accepted).add(incarnation_).take();
+}
+
+void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply) {
+  const auto incarnation = reader.read<uint64_t>();
+  const auto goal = reader.read<int64_t>();
+  const bool has_done = reader.read<bool>();
+  const auto stream = streams_.find(asker.task);
+  const bool is_known = stream != streams_.end() && stream->second == asker.stream;
+  if (!is_known || !tickets_->is_there(asker.task, incarnation)) {
+    return reply(text_message(plain_answer(ServerAnswer::join_again)));
+  }
+  tickets_->heard_of(asker.task, now());
+  if (has_done) {
+    const auto ticket = reader.read<WorkTicket>();
+    note_done(asker.task, ticket, reader);
+  }
+  waiting_.push_back({asker.task, goal, Clock::now(), reply});
+}
+
+void TicketDesk::note_done(int worker, const WorkTicket& ticket, MessageReader& reader) {
+  const bool is_made = reader.read<bool>();
+  Tensors results = read_tensors(reader);
+  if (ticket.number < 0 || ticket.number >= tickets_->size()) throw DataLoss("no such ticket");
+  if (!is_made) {
+    tickets_->give_back(worker, ticket);
+    return;
+  }
+  tickets_->finish(worker, ticket);
+  const auto step = steps_.find(ticket.step());
+  if (step == steps_.end() || !tickets_->is_done(ticket.number)) return;
+  Step& known = step->second;
+  if (!known.done.insert(ticket.share).second) return;
+  known.outcome->results[static_cast<size_t>(ticket.share)] = std::move(results);
+  known.outcome->is_done = static_cast<int>(known.done.size()) == shares_;
+}
+
+/// What followers want of a step that somebody else has done.
+std::string TicketDesk::result(MessageReader& reader) {
+  const auto step = steps_.find(reader.read<int64_t>());
+  if (step == steps_.end() || !step->second.outcome->is_done) {
+    return plain_answer(ServerAnswer::ask_again);
+  }
+  MessageWriter answer;
+  answer.add(ServerAnswer::accepted);
+  for (const Tensors& share : step->second.outcome->results) append_tensors(answer, share);
+  return answer.take();
+}
+
+cluster::ServiceMessage TicketDesk::values(MessageReader& reader) {
+  if (valued_steps_ < reader.read<int64_t>()) {
+    return text_message(plain_answer(ServerAnswer::ask_again));
+  }
+  MessageWriter answer;
+  return {answer.add(ServerAnswer::accepted).take(), {{values_->data(), values_->size(), values_}}};
+}
+
+void TicketDesk::answer_waiting() {
+  for (auto each = waiting_.begin(); each != waiting_.end();) {
+    const std::optional<WorkTicket> ticket = tickets_->take(each->worker);
+    if (ticket) {
+      MessageWriter answer;
+      answer.add(ServerAnswer::accepted).add(*ticket).add(steps_.at(ticket->step()).random);
+      each->reply(text_message(answer.add(tickets_->whole_steps()).take()));
+    } else if (Clock::now() - each->since > kLongestAnswer ||
+               (each->goal >= 0 && tickets_->whole_steps() >= each->goal)) {
+      each->reply(text_message(plain_answer(ServerAnswer::ask_again)));
+    } else {
+      ++each;
+      continue;
+    }
+    each = waiting_.erase(each);
+  }
+}
+
+void TicketDesk::lose(int worker, const std::string& why) {
+  if (const auto stream = streams_.find(worker); stream != streams_.end()) {
+    heard_.erase(stream->second);
+    streams_.erase(stream);
+  }
+  tickets_->leave(worker);
+  waiting_.remove_if([&](const Waiting& each) { return each.worker == worker; });
+  log_warning(fmt::format("worker {} is gone: {}; others get its tickets", worker, why));
+}
+
+void TicketDesk::watch() {
+  std::unique_lock lock(mutex_);
+  while (!stops_) {
+    stopping_.wait_for(lock, 500ms);
+    for (const int worker : tickets_->leave_silent(now(), kWorkerSilence)) {
+      lose(worker,
+           fmt::format("it is silent for {} s", std::chrono::seconds(kWorkerSilence).count()));
+    }
+    answer_waiting();
+  }
+}
+
+void TicketDesk::check_error() const {
+  if (!error_.empty()) throw Aborted(error_);
+}
+
+/// Servers that have come back get what they had.
+void TicketDesk::receive_returned(std::unique_lock<std::mutex>& lock) {
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    if (!std::exchange(servers_[s].is_new, false)) continue;
+    const std::vector<uint32_t> sums = servers_[s].sums;
+    lock.unlock();
+    on_return(static_cast<int>(s), sums);
+    lock.lock();
+  }
+}
+
+/// Waits as long as something moves.
+void TicketDesk::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready) {
+  const auto deadline = config::wait_deadline();
+  int64_t done = tickets_->done();
+  auto moved = Clock::now();
+  for (;;) {
+    check_error();
+    receive_returned(lock);
+    if (ready()) return;
+    changed_.wait_for(lock, 100ms);
+    if (std::exchange(done, tickets_->done()) != tickets_->done()) moved = Clock::now();
+    if (Clock::now() - moved < deadline) continue;
+    throw DeadlineExceeded(fmt::format(
+        "chief: no step has ended for {:.0f} s; there are {} workers; under way:\n{}",
+        std::chrono::duration<double>(deadline).count(), streams_.size(), tickets_->held(now())));
+  }
+}
+
+}  // namespace tandem::distribute

@@ -1,0 +1,132 @@
+/// Where workers and servers come to the chief: they meet here at the beginning of a session, the
+/// workers get tickets, and all hear how the session ended. The chief's own thread opens sessions,
+/// adds tickets and waits for them; threads of the transport bring questions. See server_cluster.h
+/// for these.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "distribute/server/server_cluster.h"
+#include "distribute/server/server_training.h"
+#include "distribute/server/ticket_table.h"
+#include "op/kernel.h"
+
+namespace tandem::distribute {
+
+class TicketDesk final : public cluster::ServiceHandler {
+ public:
+  /// The chief's incarnation tells it from one that was there before.
+  TicketDesk(const ParameterServerOptions& options, int servers, uint64_t incarnation);
+  ~TicketDesk() override;
+
+  /// Begins the next session of the program; one that is open ends. Followers get the random
+  /// numbers that this process has now.
+  void open_session();
+  int64_t session() const;
+  /// Everybody hears that the session is over, and what came of it; `states` are those of all
+  /// servers, for followers to have what the chief has.
+  void end_session(const std::string& error, const std::string& result,
+                   std::shared_ptr<const std::string> states);
+  /// Waits until all who are there have heard of it; or until they have left, where they may still
+  /// ask for results.
+  void wait_until_heard(bool have_left);
+
+  /// Waits until all servers are there with what `facts` says, and throws where one has another
+  /// program. Returns the checksums of what each has.
+  std::vector<std::vector<uint32_t>> wait_for_servers(const std::string& facts);
+
+  /// Adds a step, once fewer than `most_open` tickets are.
+  std::shared_ptr<StepOutcome> add(const BatchNumber& number, const op::RandomRun& random,
+                                   int64_t most_open);
+  void wait_for_all();
+  void wait_for(const StepOutcome& outcome);
+  bool all_done() const;
+  int64_t whole_steps() const;
+
+  /// The chief has the states of all servers after so many steps: followers may want them.
+  void note_values(int64_t steps, std::shared_ptr<const std::string> states);
+
+  /// What the chief's thread does, while it waits, for a server that has come back: it is given its
+  /// number and the checksums of what it has.
+  std::function<void(int server, const std::vector<uint32_t>& sums)> on_return;
+  /// Tickets for which `is_lost` are handed out again.
+  int64_t reopen(const std::function<bool(int64_t ticket)>& is_lost);
+
+  void on_question(const cluster::Asker& asker, std::string_view question, Reply reply) override;
+  void on_gone(const cluster::Asker& asker) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  /// A worker that has asked for a ticket.
+  struct Waiting {
+    int worker;
+    int64_t goal;  // It has other things to do once so many steps are done; -1: never.
+    Clock::time_point since;
+    Reply reply;
+  };
+  struct Server {
+    uint64_t incarnation = 0;
+    std::vector<uint32_t> sums;
+    bool is_new = false;  // It has not what it should have.
+  };
+  struct Step {
+    BatchNumber number;
+    op::RandomRun random;
+    std::shared_ptr<StepOutcome> outcome;
+    std::set<int> done;  // The shares that are.
+  };
+
+  void answer(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
+  /// What everybody is told who asks for a session that is not the present one; empty for that.
+  std::optional<cluster::ServiceMessage> answer_to_other(int64_t session);
+  std::string serving(const cluster::Asker& asker, MessageReader& reader);
+  std::string join(const cluster::Asker& asker, MessageReader& reader);
+  void take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
+  void note_done(int worker, const WorkTicket& ticket, MessageReader& results);
+  std::string result(MessageReader& reader);
+  cluster::ServiceMessage values(MessageReader& reader);
+  void answer_waiting();
+  void lose(int worker, const std::string& why);
+  void watch();
+  void check_error() const;
+  void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready);
+  void receive_returned(std::unique_lock<std::mutex>& lock);
+
+  const ParameterServerOptions options_;
+  const int shares_;
+  const uint64_t incarnation_;
+  mutable std::mutex mutex_;
+  std::condition_variable changed_;
+  std::unique_ptr<TicketTable> tickets_;
+  std::map<int64_t, Step> steps_;  // By number; those of which somebody may want the results.
+  int64_t valued_steps_ = -1;
+  std::shared_ptr<const std::string> values_;
+  std::optional<std::string> facts_;  // Of the step; nothing before the chief has it.
+  std::vector<Server> servers_;
+  bool is_begun_ = false;                 // All servers were there.
+  std::map<int, uint64_t> streams_;       // Of the workers.
+  std::map<int, uint64_t> incarnations_;  // The last one of each worker.
+  std::map<uint64_t, int64_t> heard_;     // By stream, the last session whose end it knows.
+  std::list<Waiting> waiting_;
+  std::string error_;
+  std::condition_variable stopping_;
+  bool stops_ = false;
+  std::thread watch_;
+};
+
+/// Tensors as bytes, as workers send results.
+void append_tensors(MessageWriter& writer, const Tensors& tensors);
+Tensors read_tensors(MessageReader& reader);
+
+}  // namespace tandem::distribute

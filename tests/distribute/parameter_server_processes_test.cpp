@@ -1,0 +1,244 @@
+// Parameter servers as real processes: with staleness 0 the result is that of one device, every
+// batch counts once whoever dies, and who is waited for is named.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <memory>
+#include <random>
+#include <set>
+#include <sstream>
+
+#include "harness/child_process.h"
+
+namespace tandem::distribute {
+namespace {
+
+using harness::ChildProcess;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using Words = std::vector<std::string>;
+using Doubles = std::vector<double>;
+
+/// A port that nobody listens at, and that the system gives to no connection.
+int free_port() {
+  static std::mt19937 random(static_cast<unsigned>(getpid()));
+  for (;;) {
+    const int port = 12000 + static_cast<int>(random() % 18000);
+    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    address.sin_port = htons(static_cast<uint16_t>(port));
+    const bool free = bind(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
+    close(file);
+    if (free) return port;
+  }
+}
+
+/// A chief, workers and servers on this machine.
+class Tasks {
+ public:
+  Tasks(int workers, int servers, Words arguments) : arguments_(std::move(arguments)) {
+    arguments_.insert(arguments_.begin(), TANDEM_SERVER_MEMBER);
+    const auto addresses = [this](int count) {
+      Words all;
+      for (int i = 0; i < count; ++i) {
+        ports_.push_back(free_port());
+        all.push_back(fmt::format("\"127.0.0.1:{}\"", ports_.back()));
+      }
+      return fmt::format("[{}]", fmt::join(all, ", "));
+    };
+    cluster_ = fmt::format(R"({{"chief": {}, "worker": {}, "ps": {}}})", addresses(1),
+                           addresses(workers), addresses(servers));
+    start("chief", 0);
+    for (int w = 0; w < workers; ++w) start("worker", w);
+    for (int s = 0; s < servers; ++s) start("ps", s);
+  }
+
+  ChildProcess& start(const std::string& job, int task) {
+    auto& process = processes_[{job, task}];
+    process.reset();
+    const std::string config = fmt::format(
+        R"({{"cluster": {}, "task": {{"type": "{}", "index": {}}}}})", cluster_, job, task);
+    process = std::make_unique<ChildProcess>(
+        arguments_,
+        std::map<std::string, std::string>{{"TF_CONFIG", config}, {"TANDEM_SPIN", "0"}});
+    return *process;
+  }
+
+  ChildProcess& at(const std::string& job, int task) { return *processes_.at({job, task}); }
+  ChildProcess& chief() { return at("chief", 0); }
+  const std::vector<int>& ports() const { return ports_; }
+
+  /// All but those that were killed end well, and say `text`.
+  void expect_done(const Words& texts = {},
+                   const std::set<std::pair<std::string, int>>& killed = {}) {
+    for (auto& [task, process] : processes_) {
+      if (killed.contains(task)) continue;
+      EXPECT_EQ(process->wait(), 0) << task.first << " " << task.second << ":\n"
+                                    << process->printed();
+      for (const std::string& text : texts) {
+        EXPECT_NE(process->printed().find(text), std::string::npos)
+            << task.first << " " << task.second << ":\n"
+            << process->printed();
+      }
+    }
+  }
+
+ private:
+  Words arguments_;
+  std::string cluster_;
+  std::vector<int> ports_;
+  std::map<std::pair<std::string, int>, std::unique_ptr<ChildProcess>> processes_;
+};
+
+/// The numbers of all lines that begin with these words.
+std::vector<Doubles> numbers_of(const std::string& printed, const std::string& beginning) {
+  std::vector<Doubles> all;
+  std::istringstream lines(printed);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with(beginning + " ")) continue;
+    std::istringstream words(line.substr(beginning.size()));
+    Doubles& numbers = all.emplace_back();
+    for (double number; words >> number;) numbers.push_back(number);
+  }
+  return all;
+}
+
+void expect_near(const std::vector<Doubles>& a, const std::vector<Doubles>& b) {
+  ASSERT_EQ(a.size(), b.size());
+  ASSERT_FALSE(a.empty());
+  for (size_t i = 0; i < a.size(); ++i) {
+    ASSERT_EQ(a[i].size(), b[i].size());
+    for (size_t k = 0; k < a[i].size(); ++k) EXPECT_NEAR(a[i][k], b[i][k], 1e-6);
+  }
+}
+
+TEST(ParameterServerProcesses, InStepTheResultIsThatOfThreads) {
+  ChildProcess threads({TANDEM_SERVER_MEMBER});
+  ASSERT_EQ(threads.wait(), 0) << threads.printed();
+  for (const auto& [workers, servers] : {std::pair{2, 1}, std::pair{2, 2}}) {
+    SCOPED_TRACE(fmt::format("{} workers, {} servers", workers, servers));
+    Tasks tasks(workers, servers, {"--mode", "fit", "--staleness", "0"});
+    tasks.expect_done({"done"});
+    for (const char* line : {"weight", "history loss", "history val_mae", "evaluated"}) {
+      for (const auto& [job, task] :
+           {std::pair{"chief", 0}, std::pair{"worker", 1}, std::pair{"ps", 0}}) {
+        SCOPED_TRACE(fmt::format("{} of {} {}", line, job, task));
+        expect_near(numbers_of(tasks.at(job, task).printed(), line),
+                    numbers_of(threads.printed(), line));
+      }
+    }
+    EXPECT_EQ(tasks.chief().printed().find("step\n"), std::string::npos) << "The chief trains.";
+  }
+}
+
+TEST(ParameterServerProcesses, WithoutStepsEveryTicketCountsOnce) {
+  Tasks tasks(2, 2, {"--mode", "count", "--staleness", "-1"});
+  tasks.expect_done({"counted 120 120", "done"});
+}
+
+TEST(ParameterServerProcesses, ALoopOfItsOwnIsTheSameOnAllTasks) {
+  Tasks tasks(2, 1, {"--mode", "loop", "--staleness", "-1"});
+  tasks.expect_done({"looped 63 63 0", "done"});
+}
+
+TEST(ParameterServerProcesses, GarbageOnEveryPortChangesNothing) {
+  Tasks tasks(2, 1, {"--mode", "count", "--staleness", "-1", "--sleep-ms", "5"});
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\n"));
+  std::mt19937 random(3);
+  std::vector<int> files;
+  for (const int port : tasks.ports()) {
+    for (int i = 0; i < 5; ++i) {
+      const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+      sockaddr_in address{};
+      address.sin_family = AF_INET;
+      address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+      address.sin_port = htons(static_cast<uint16_t>(port));
+      files.push_back(file);
+      // Nobody listens at a worker's.
+      if (connect(file, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0) continue;
+      std::string bytes = i == 0 ? "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" : "";
+      for (int k = 0; k < 2000; ++k) bytes += static_cast<char>(i == 1 ? 0 : random());
+      send(file, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+    }
+  }
+  tasks.expect_done({"counted 120 120", "done"});
+  for (const int file : files) close(file);
+}
+
+TEST(ParameterServerProcesses, AWorkersDeathCostsNothingButItsTickets) {
+  for (const char* staleness : {"-1", "2", "0"}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    Tasks tasks(2, 1, {"--mode", "count", "--staleness", staleness, "--sleep-ms", "10"});
+    ASSERT_TRUE(tasks.at("worker", 0).prints("step\nstep\nstep\n"));
+    tasks.at("worker", 0).signal(SIGKILL);
+    tasks.expect_done({"counted 120 120", "done"}, {{"worker", 0}});
+    EXPECT_NE(tasks.chief().printed().find("worker 0 is gone"), std::string::npos)
+        << tasks.chief().printed();
+  }
+}
+
+TEST(ParameterServerProcesses, AWorkerThatWasStoppedComesBackAndCountsOnce) {
+  Tasks tasks(2, 1, {"--mode", "count", "--staleness", "-1", "--sleep-ms", "60"});
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\nstep\n"));
+  tasks.at("worker", 0).signal(SIGSTOP);
+  ASSERT_TRUE(tasks.chief().prints("worker 0 is gone: it is silent")) << tasks.chief().printed();
+  tasks.at("worker", 0).signal(SIGCONT);
+  tasks.expect_done({"counted 120 120", "done"});
+}
+
+TEST(ParameterServerProcesses, AServerComesBackWithWhatWasSaved) {
+  for (const char* staleness : {"-1", "0"}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    Tasks tasks(2, 2,
+                {"--mode", "count", "--staleness", staleness, "--sleep-ms", "10", "--epochs", "3"});
+    std::string steps;  // Into the second epoch.
+    for (int i = 0; i < 50; ++i) steps += "step\n";
+    ASSERT_TRUE(tasks.at("worker", 0).prints(steps)) << tasks.at("worker", 0).printed();
+    tasks.at("ps", 1).signal(SIGKILL);
+    ASSERT_TRUE(tasks.at("worker", 0).prints("ps 1 (127.0.0.1:"))
+        << tasks.at("worker", 0).printed();
+    tasks.start("ps", 1);
+    tasks.expect_done({"counted 180 180", "done"});
+    EXPECT_NE(tasks.chief().printed().find("tickets since are handed out again"), std::string::npos)
+        << tasks.chief().printed();
+  }
+}
+
+TEST(ParameterServerProcesses, TheChiefsDeathEndsAllByName) {
+  Tasks tasks(1, 1, {"--mode", "count", "--sleep-ms", "20", "--patience", "2"});
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\n"));
+  tasks.chief().signal(SIGKILL);
+  for (const char* job : {"worker", "ps"}) {
+    EXPECT_EQ(tasks.at(job, 0).wait(), 1) << tasks.at(job, 0).printed();
+    EXPECT_NE(tasks.at(job, 0).printed().find("Unavailable: chief 0 (127.0.0.1:"),
+              std::string::npos)
+        << tasks.at(job, 0).printed();
+  }
+}
+
+TEST(ParameterServerProcesses, TandemRunStartsADeadServerAgain) {
+  ChildProcess run({TANDEM_TOOL, "run", "--workers", "2", "--ps", "1", "--", TANDEM_SERVER_MEMBER,
+                    "--mode", "count", "--staleness", "-1", "--sleep-ms", "20"});
+  ASSERT_TRUE(run.prints("[worker 1] step\n[")) << run.printed();
+  // The server is the only process of the run that is a task ps.
+  ChildProcess victim({"sh", "-c",
+                       fmt::format("for p in $(cat /proc/{0}/task/{0}/children); do tr '\\0' '\\n' "
+                                   "</proc/$p/environ | grep -q '\"type\": \"ps\"' && kill -9 $p; "
+                                   "done; true",
+                                   run.id())});
+  ASSERT_EQ(victim.wait(), 0) << victim.printed();
+  EXPECT_EQ(run.wait(), 0) << run.printed();
+  for (const char* text : {"ps 0 on localhost ended: SIGKILL; it is started again",
+                           "[chief 0] counted 120 120", "[worker 1] counted 120 120"}) {
+    EXPECT_NE(run.printed().find(text), std::string::npos) << text << "\n" << run.printed();
+  }
+}
+
+}  // namespace
+}  // namespace tandem::distribute
