@@ -36,7 +36,7 @@ PYTHON := -DTANDEM_PYTHON=ON -DPython_EXECUTABLE=$(abspath $(VENV))/bin/python
 venv = mkdir -p $(BUILD) && scripts/make-venv.sh $(VENV) $(BUILD)
 
 .PHONY: build python wheel test soak demo bench peers interop check check-folders check-names check-docs check-format check-cppcheck check-tidy \
-        format install uninstall test-asan test-tsan test-clang test-aarch64 test-cuda clean help
+        format install uninstall test-asan test-tsan test-python-asan test-clang test-aarch64 test-cuda clean help
 
 build:
 	@$(DEPS) build
@@ -48,10 +48,12 @@ python:
 	@$(venv)
 	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_python)
 
-# The module as a file that others install, with a virtualenv of its own that tries it.
+# The module as a file that others install, with a virtualenv of its own that tries it. One for Python 3.12 and later
+# comes of any interpreter from 3.12 on, those for 3.10 and 3.11 of their own: make wheel WHEEL_PYTHON=python3.12
+WHEEL_PYTHON ?=
 wheel:
 	@$(DEPS) build
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/make-wheel.sh $(BUILD)/wheel
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/make-wheel.sh $(BUILD)/wheel$(addprefix -,$(notdir $(WHEEL_PYTHON))) $(WHEEL_PYTHON)
 
 test: build
 	@$(call ctest,$(BUILD),900) $(quick)
@@ -61,6 +63,7 @@ soak:
 	@$(venv)
 	@$(call build,$(BUILD),$(EVERYWHERE) $(PYTHON),all)
 	@TANDEM_SOAK=1 $(call ctest,$(BUILD),7200)
+	@$(if $(filter .,$(TESTS)),$(MAKE) test-python-asan)
 
 demo:
 	@$(DEPS) build
@@ -160,6 +163,13 @@ test-tsan:
 	@$(call build,build-tsan,$(HERE) -DTANDEM_SANITIZE=thread,all)
 	@$(call ctest,build-tsan,900) $(quick)
 
+# The Python tests over a sanitized library.
+test-python-asan:
+	@$(DEPS) build sanitize
+	@$(venv)
+	@$(call build,build-python-asan,$(HERE) $(PYTHON) -DTANDEM_SANITIZE=address -DTANDEM_TESTS=OFF -DTANDEM_EXAMPLES=OFF -DTANDEM_BENCH=OFF -DTANDEM_TOOL=OFF -DTANDEM_INSTALL=OFF,tandem_python tandem_plugins)
+	@scripts/test-python-asan.sh build-python-asan $(VENV)
+
 test-clang:
 	@$(DEPS) build check
 	@$(call build,build-clang,$(HERE) -DCMAKE_CXX_COMPILER=clang++,all)
@@ -182,12 +192,12 @@ test-cuda:
 	@scripts/test-cuda.sh $(BUILD) $(PEERS)
 
 clean:
-	@rm -rf $(BUILD) build-wheel build-check build-asan build-tsan build-clang build-aarch64
+	@rm -rf $(BUILD) build-wheel build-check build-asan build-tsan build-python-asan build-clang build-aarch64
 
 help:
 	@echo 'make build                  the library, the programs and the tests, in $(BUILD)/'
 	@echo 'make python                 the Python module, in the virtualenv $(VENV)'
-	@echo 'make wheel                  the Python module as a wheel, in $(BUILD)/wheel/dist'
+	@echo 'make wheel [WHEEL_PYTHON=..] the Python module as a wheel, in $(BUILD)/wheel/dist; of another interpreter beside it'
 	@echo 'make test [TESTS=regex]     all tests that take seconds'
 	@echo 'make soak [TESTS=regex]     all tests at length, and of every instruction set: up to two hours'
 	@echo 'make demo                   trains a convolutional network on Fashion-MNIST, saves, restores, evaluates'
@@ -199,6 +209,7 @@ help:
 	@echo 'make check                  folder order, clang-format, cppcheck, clang-tidy'
 	@echo 'make format                 rewrites all sources with clang-format'
 	@echo 'make test-asan test-tsan    the tests with address+undefined, with thread sanitizer'
+	@echo 'make test-python-asan       the Python tests over a library with address sanitizer'
 	@echo 'make test-clang             the tests built with clang'
 	@echo 'make test-aarch64           the tests of core, kernels and ops for 64-bit ARM, under qemu'
 	@echo 'make test-cuda [PEERS=..]   on a machine with an NVIDIA GPU: the suites on it, figures, and a report to send'

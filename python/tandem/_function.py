@@ -109,6 +109,15 @@ def place_of(error):
     return "an unknown line"
 
 
+def _as_results(result):
+    """Numbers among the results of a function are tensors, also where it runs op by op."""
+
+    def converted(value):
+        return _tandem.convert(value) if type(value) in (bool, int, float) else value
+
+    return nest.map_structure(converted, result) if nest.is_nested(result) else converted(result)
+
+
 class ConcreteFunction:
     """A function for one kind of arguments."""
 
@@ -123,7 +132,15 @@ class ConcreteFunction:
         full = []
         for each in self._args:
             full.append(given.pop(0) if given and nest.flatten(each) and isinstance(nest.flatten(each)[0], TensorSpec) else each)
-        return self._function(*(full if not given else args), **kwargs)
+        bound = {k: v for k, v in self._kwargs.items() if not any(isinstance(s, TensorSpec) for s in nest.flatten(v))}
+        for name, value in kwargs.items():
+            if name in bound:
+                raise TypeError(f"{self.name}: `{name}` is bound to {bound[name]!r} in this concrete function, {value!r} was given")
+        if kwargs:  # What is named is not also taken from where it stands.
+            named = self._function._bind_names(len(full))
+            while full and len(full) <= len(named) and named[len(full) - 1] in kwargs:
+                full.pop()
+        return self._function(*(full if not given else args), **bound, **kwargs)
 
     @property
     def structured_outputs(self):
@@ -222,6 +239,12 @@ class Function:
         filled.apply_defaults()
         return filled.args, filled.kwargs
 
+    def _bind_names(self, count):
+        """The names of the first parameters."""
+        if self._signature is None:
+            self._bind_signature()
+        return list(self._signature.parameters)[:count] if self._signature else []
+
     def _has_no_defaults(self):
         if self._plain is None:
             self._bind_signature()
@@ -230,7 +253,7 @@ class Function:
 
     def __call__(self, *args, **kwargs):
         if self._op_by_op or _settings["eager"]:
-            return self.python_function(*args, **kwargs)
+            return _as_results(self.python_function(*args, **kwargs))
         if kwargs:
             args, kwargs = self._bind(args, kwargs)
         for each in args:
@@ -286,7 +309,7 @@ class Function:
             raise TypeError(f"{self._name}: {len(args)} arguments given, the input signature has {len(specs)}")
 
         def signed(value, spec):
-            if not isinstance(spec, TensorSpec):
+            if not isinstance(spec, TensorSpec) or isinstance(value, _tandem.PerReplica):
                 return value
             tensor = value if isinstance(value, Tensor) else _tandem.convert(value, spec.dtype._code)
             if tensor._code != spec.dtype._code or not spec.shape.is_compatible_with(tensor.shape):
@@ -363,7 +386,7 @@ class Function:
             if state.tracing:
                 raise
             self._op_by_op = True
-            return self.python_function(*args, **kwargs)
+            return _as_results(self.python_function(*args, **kwargs))
         except (OperatorNotAllowedInGraphError, UnimplementedError) as error:
             if state.tracing:
                 raise
@@ -372,7 +395,7 @@ class Function:
                 f"{self._name} runs op by op, since it cannot be traced: {str(error).splitlines()[0]} ({place_of(error)})",
                 stacklevel=3,
             )
-            return self.python_function(*args, **kwargs)
+            return _as_results(self.python_function(*args, **kwargs))
         return rebuild_results(results, structure)
 
     # ---- What can be asked ----

@@ -785,6 +785,19 @@ def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_
     return _tandem.matmul(a, b, transpose_a or adjoint_a, transpose_b or adjoint_b)
 
 
+def _matmul_operator(native, mirrored):
+    def product(self, other):
+        if self._code <= 1:
+            return native(self, other)
+        return matmul(other, self) if mirrored else matmul(self, other)
+
+    return product
+
+
+Tensor.__matmul__ = _matmul_operator(Tensor.__matmul__, False)  # Products of integers, too.
+Tensor.__rmatmul__ = _matmul_operator(Tensor.__rmatmul__, True)
+
+
 @op
 def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_sparse=False, name=None):
     return _tandem.squeeze(_tandem.matmul(a, _tandem.expand_dims(b, -1), transpose_a, False), [-1])
@@ -1659,6 +1672,8 @@ def _summarized(array, summarize):
 
 
 def py_function(func=None, inp=None, Tout=None, name=None):
+    if func is None:  # As a decorator.
+        return lambda f: functools.wraps(f)(lambda *args: py_function(f, args, Tout))
     for each in nest.flatten(inp):
         if isinstance(each, Tensor) and each._is_symbolic:
             raise _no_value("value of py_function")
@@ -1667,6 +1682,8 @@ def py_function(func=None, inp=None, Tout=None, name=None):
 
 
 def numpy_function(func=None, inp=None, Tout=None, stateful=True, name=None):
+    if func is None:  # As a decorator.
+        return lambda f: functools.wraps(f)(lambda *args: numpy_function(f, args, Tout))
     arrays = []
     for each in inp:
         if isinstance(each, Tensor) and each._is_symbolic:
@@ -1679,9 +1696,11 @@ def _typed_results(result, kinds):
     if isinstance(kinds, (list, tuple)):
         if not isinstance(result, (list, tuple)):
             result = [result]
-        return [_tandem.cast(_tandem.convert(r), _code(k)) for r, k in zip(result, kinds)]
+        return [_typed_results(r, k) for r, k in zip(result, kinds)]
     if kinds is None:
         return result
+    if dtypes.as_dtype(kinds) == dtypes.string:
+        return _texts(result)
     return _tandem.cast(_tandem.convert(result), _code(kinds))
 
 

@@ -50,6 +50,9 @@ class Feature:
     def _list(self):
         return next((l for l in (self.bytes_list, self.float_list, self.int64_list) if l is not None), BytesList())
 
+    def SerializeToString(self):
+        return self._list._encoded()
+
 
 class Features:
     def __init__(self, feature=None):

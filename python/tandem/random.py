@@ -155,6 +155,11 @@ class Generator:
     def from_state(cls, state, alg=None):
         return cls(seed=int(np.asarray(state).ravel()[0]))
 
+    @property
+    def state(self):
+        """The seed, and how often numbers were drawn."""
+        return _tandem.convert(np.array([self._seed or 0, self._calls, 0], np.int64))
+
     def _next(self):
         if self._seed is None or state.tracing:
             return self._seed

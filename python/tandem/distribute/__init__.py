@@ -68,8 +68,8 @@ class RunOptions:
 class DistributedDataset:
     """A data set whose batches are dealt to replicas."""
 
-    def __init__(self, strategy, native, structure, spec=None):
-        self._strategy, self._native, self._structure, self._spec = strategy, native, structure, spec
+    def __init__(self, strategy, native, dataset):
+        self._strategy, self._native, self._structure, self._dataset = strategy, native, dataset._structure, dataset
 
     def __iter__(self):
         if state.tracing:
@@ -88,7 +88,7 @@ class DistributedDataset:
 
     @property
     def element_spec(self):
-        return self._spec
+        return self._dataset.element_spec
 
 
 class DistributedIterator:
@@ -223,7 +223,7 @@ class Strategy:
 
     def experimental_distribute_dataset(self, dataset, options=None):
         native = self._native.distribute_dataset(dataset._as_native())
-        return DistributedDataset(self, native, dataset._structure, dataset._spec)
+        return DistributedDataset(self, native, dataset)
 
     distribute_dataset = experimental_distribute_dataset
 
@@ -236,7 +236,7 @@ class Strategy:
             return dataset._as_native()
 
         native = self._native.distribute_datasets_from_function(make)
-        return DistributedDataset(self, native, kept["dataset"]._structure, kept["dataset"]._spec)
+        return DistributedDataset(self, native, kept["dataset"])
 
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 

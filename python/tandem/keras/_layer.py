@@ -554,6 +554,10 @@ class Layer:
     def _own_variables(self):
         return [v for v in self._walk() if isinstance(v, _tandem.Variable)]
 
+    @property
+    def submodules(self):
+        return tuple(self._flatten_layers(include_self=False))
+
     def _flatten_layers(self, include_self=True, recursive=True):
         seen = set()
 
