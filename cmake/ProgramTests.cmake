@@ -144,6 +144,9 @@ tandem_program_test(regression regression 0 WITH --rows 200 --epochs 10
 tandem_program_test(gpt gpt 0 WITH --windows 60 --epochs=3 --letters 20
   PRINTS "^76 letters, 622796 parameters, 12 steps$" "^4/4 - .*loss: 4[.]" "^4/4 - .*loss: 3[.]"
          "GNU GENERAL PUBLIC LICENSE")
+tandem_program_test(gpt_plan gpt 0 WITH --plan 8 --memory 4
+  PRINTS "^data [0-9] x stage [0-9] x model [0-9].*: .* ms a step .computes .* MB memory, .* sent by each device$"
+         "^best: data [0-9] x stage [0-9] x model [0-9]")
 tandem_program_test(gpt_without_text gpt 1 WITH --text /no/such/text
   PRINTS "^NotFound: '/no/such/text' cannot be read$" "^Name a text to learn from with --text FILE.$")
 tandem_program_test(gpt_with_too_little gpt 1 WITH --text /dev/null

@@ -122,10 +122,16 @@ int main(int count, char** words) {
   int epochs = 6;
   int64_t windows = 1536;
   int letters = 400;
+  int devices = 0;
+  int64_t memory = 0;
+  int64_t link = 10'000;
   flags.add("--text", path, "The text");
   flags.add("--epochs", epochs, "Passes over the windows");
   flags.add("--windows", windows, "Stretches of the text to learn from");
   flags.add("--letters", letters, "How much to write at the end");
+  flags.add("--plan", devices, "Train nothing: say how to train on so many devices", 0);
+  flags.add("--memory", memory, "With --plan: the megabytes of each device, 0 for any number", 0);
+  flags.add("--link", link, "With --plan: the megabytes a second between two devices");
   return flags.run(count, words, [&] {
     td::random::set_seed(1);
     const Text text(path);
@@ -133,6 +139,16 @@ int main(int count, char** words) {
     const int64_t steps = epochs * ((windows + kBatch - 1) / kBatch);
     std::printf("%zu letters, %lld parameters, %lld steps\n", text.alphabet().size(),
                 static_cast<long long>(model.count_params()), static_cast<long long>(steps));
+    if (devices > 0) {
+      constexpr double kMegabyte = 1e6;
+      const auto plan =
+          td::distribute::plan(model, {.devices = devices,
+                                       .batch = kBatch,
+                                       .memory = static_cast<double>(memory) * kMegabyte,
+                                       .link = {.bytes = static_cast<double>(link) * kMegabyte}});
+      std::printf("%sbest: %s\n", plan.str().c_str(), plan.best().str().c_str());
+      return;
+    }
     const int64_t warmup = steps / 10;
     model.compile({
         .optimizer = keras::optimizers::AdamW(keras::optimizers::schedules::CosineDecay(

@@ -245,7 +245,11 @@ struct PipelineOptions {
   /// forward, then all go back. "interleaved": 1f1b with several chunks of the model on each stage.
   std::string schedule = "1f1b";
   int chunks = 1;  ///< Of the model on each stage; more than one only when interleaved.
-  /// The devices of the stages; none: all GPUs, else all logical CPUs.
+  /// Pipelines side by side: each has its part of the batch, so many micro-batches, and devices of
+  /// its own.
+  int replicas = 1;
+  /// The devices of the stages, those of one pipeline side by side; none: all GPUs, else all
+  /// logical CPUs.
   std::vector<std::string> devices{};
 };
 

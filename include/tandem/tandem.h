@@ -35,6 +35,7 @@
 #include "tandem/ops.h"
 #include "tandem/parameter_server.h"
 #include "tandem/placement.h"
+#include "tandem/plan.h"
 #include "tandem/profile.h"
 #include "tandem/providers.h"
 #include "tandem/shape.h"

@@ -90,14 +90,20 @@ std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
 }
 
 std::string explain_pipeline(const std::string& name, const graph::Replicas& replicas) {
-  const graph::PipelineShape shape = replicas.pipeline->shape(replicas.count());
+  const graph::PipelineStages& stages = replicas.pipeline->stages;
+  const graph::PipelineShape shape =
+      replicas.pipeline->shape(replicas.count() / stages.pipelines());
   const graph::PipelineSchedule schedule = graph::make_schedule(shape);
   const graph::PipelineReport report = graph::check_schedule(shape, schedule);
-  std::string text = fmt::format("{}: {} micro-batches\n", name, shape.microbatches);
+  std::string text = fmt::format(
+      "{}: {} micro-batches{}\n", name, shape.microbatches,
+      stages.beside.empty() ? "" : fmt::format(" in each of {} pipelines", stages.pipelines()));
   for (int stage = 0; stage < shape.stages; ++stage) {
     const auto s = static_cast<size_t>(stage);
+    std::string names = stages.devices[s]->name();
+    for (const auto& beside : stages.beside) names += " and " + beside[s]->name();
     text += fmt::format("  stage {} on {}, activations of {:.3g} micro-batches at most\n", stage,
-                        replicas.pipeline->stages.devices[s]->name(), report.held[s]);
+                        names, report.held[s]);
   }
   if (shape.stages > 1) {
     text += fmt::format("schedule {}, stages wait {:.0f} % of the time:\n{}",

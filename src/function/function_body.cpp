@@ -105,12 +105,15 @@ std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& repli
     first.push_back(std::move(*cut.first));
     function.first = compile_segments(std::move(first), Executions::Calls::in_turn);
   }
-  function.each = compile_segments(std::move(cut.each), Executions::Calls::in_turn);
+  for (std::vector<Segment>& segments : cut.each) {
+    function.each.push_back(compile_segments(std::move(segments), Executions::Calls::in_turn));
+  }
   function.once = compile_segments(std::move(cut.once.segments), Executions::Calls::in_turn);
   function.once_arguments = std::move(cut.once_arguments);
   function.once_results = std::move(cut.once.results);
   function.results = std::move(cut.results);
-  return std::make_unique<PipelineRun>(std::move(function), pipeline.shape(replicas.count()));
+  return std::make_unique<PipelineRun>(
+      std::move(function), pipeline.shape(replicas.count() / pipeline.stages.pipelines()));
 }
 
 op::TensorTypes types_of(const Arguments& arguments) {

@@ -17,9 +17,9 @@ struct SumInTime {
 };
 
 /// The calls in the place of value `index` of the collective `met`. The variable is a new one of
-/// `owner` on `device`.
+/// `owner` on `device`, and micro-batch `first` begins the sum.
 inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
-                             const devices::DevicePtr& device, uint64_t owner) {
+                             const devices::DevicePtr& device, uint64_t owner, int first = 0) {
   const op::TensorType type = graph.at(met.inputs[index]).type;
   auto store = std::make_shared<Store>(std::vector<devices::DevicePtr>{device}, owner);
   const StoreRange range =
@@ -30,7 +30,7 @@ inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
   calls.add.signature = {.op = &op::find_op("accumulate"),
                          .inputs = {type},
                          .outputs = {},
-                         .attrs = {{"first_only", is_broadcast(met)}},
+                         .attrs = {{"first_only", is_broadcast(met)}, {"first", int64_t{first}}},
                          .ranges = {type}};
   calls.add.inputs = {met.inputs[index]};
   calls.add.ranges = {sum};

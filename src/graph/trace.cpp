@@ -17,6 +17,7 @@ namespace {
 
 thread_local Trace* current_trace = nullptr;
 thread_local int parts_scopes = 0;
+thread_local int second_passes = 0;
 
 class CurrentTrace {
  public:
@@ -158,9 +159,7 @@ const Tensor* Trace::captured_as(const Tensor& inside) const {
 int Trace::next_random_call(const Node& node) {
   if (repeated_) return *repeated_;
   if (!node.op().is_random) return 0;
-  Trace* root = this;
-  while (root->parent_ != nullptr) root = root->parent_;
-  return static_cast<int>(root->graph_.random_calls++);
+  return static_cast<int>(root().graph_.random_calls++);
 }
 
 Tensor Trace::symbolic(ValueId value) const {
@@ -253,6 +252,15 @@ void Trace::check_allowed(const op::Signature& signature) const {
   }
 }
 
+Trace::SecondPass::SecondPass(Trace& trace, uint64_t first)
+    : root_(trace.root()), calls_(std::exchange(root_.graph_.random_calls, first)) {
+  ++second_passes;
+}
+Trace::SecondPass::~SecondPass() {
+  --second_passes;
+  root_.graph_.random_calls = calls_;
+}
+
 Trace::PartsScope::PartsScope() { ++parts_scopes; }
 Trace::PartsScope::~PartsScope() { --parts_scopes; }
 
@@ -267,7 +275,8 @@ void Trace::set_cut_axis(const Tensor& tensor, int axis) { cut_axes_[value_of(te
 /// The axis along which the results of a call are cut since inputs are; -1: they are whole.
 /// Gradients are written for the calls that they belong to, which knew what they read.
 int Trace::cut_of_results(const op::Signature& signature, const Tensors& inputs) const {
-  const bool knows = parts_scopes > 0 || op::NearScope::current() != nullptr;
+  const bool is_gradient = op::NearScope::current() != nullptr && second_passes == 0;
+  const bool knows = parts_scopes > 0 || is_gradient;
   if (cut_axes_.empty() || knows) return -1;
   int from_end = 0;  // Inputs broadcast, so axes are counted from the last.
   for (const Tensor& input : inputs) {
@@ -280,7 +289,7 @@ int Trace::cut_of_results(const op::Signature& signature, const Tensors& inputs)
   };
   const std::string& name = signature.op->name;
   const bool by_element =
-      signature.op->pointwise || name == "cast" || name == "identity";
+      signature.op->pointwise || name == "cast" || name == "identity" || name == "recompute_input";
   if (by_element && std::ranges::all_of(inputs, is_alike)) {
     return signature.outputs[0].shape.rank() - from_end;
   }

@@ -93,6 +93,23 @@ class Trace final : public op::Interpreter, private core::BatchRows {
     Trace& trace_;
   };
 
+  /// The random calls so far.
+  uint64_t random_calls() const { return root().graph_.random_calls; }
+
+  /// While it lives, calls repeat those that were made from random call `first` on, and draw the
+  /// same numbers; a gradient's calls are then those of a forward pass.
+  class SecondPass {
+   public:
+    SecondPass(Trace& trace, uint64_t first);
+    ~SecondPass();
+    SecondPass(const SecondPass&) = delete;
+    SecondPass& operator=(const SecondPass&) = delete;
+
+   private:
+    Trace& root_;
+    const uint64_t calls_;
+  };
+
   /// The tensor around a nested trace that `inside` stands for there, or null. By it recorders
   /// learn which variables the nested trace reads.
   const Tensor* captured_as(const Tensor& inside) const;
@@ -105,6 +122,8 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   Trace(int replicas, std::optional<int64_t> rows, int model);
   Trace(Trace& parent, const char* op, RegionKind kind);
 
+  Trace& root() { return parent_ == nullptr ? *this : parent_->root(); }
+  const Trace& root() const { return parent_ == nullptr ? *this : parent_->root(); }
   int64_t fix() override;
   Tensor symbolic(ValueId value) const;
   Tensor new_argument(const op::TensorType& type);

@@ -38,7 +38,7 @@ void register_assign(op::Registry& registry) {
                   .writes_ranges = true});
   }
   // Only ever made from a collective by a pass: a sum over the micro-batches of a batch, which the
-  // first of them begins. With "first_only" it is the first one's value.
+  // one of number "first" begins. With "first_only" it is that one's value.
   registry.add({.name = "accumulate",
                 .infer = infer_assign,
                 .split = split_assign,

@@ -1,5 +1,8 @@
 #include "profile/span.h"
 
+#include <utility>
+
+#include "profile/row_scope.h"
 #include "profile/session.h"
 
 namespace tandem::profile {
@@ -49,6 +52,22 @@ void name_row(const std::string& name) {
   if (!row) return;
   std::lock_guard lock(row->mutex);
   row->name = name;
+}
+
+RowScope::RowScope(const std::string& name) {
+  const std::shared_ptr<Session> session = current_session();
+  if (!session) return;
+  is_open_ = true;
+  former_ = row_session == session->id() ? row : nullptr;
+  former_name_ = std::exchange(row_name, name);
+  row = session->row_named(name);
+  row_session = session->id();
+}
+
+RowScope::~RowScope() {
+  if (!is_open_) return;
+  row = std::move(former_);
+  row_name = std::move(former_name_);
 }
 
 }  // namespace tandem::profile

@@ -31,6 +31,7 @@ class PipelineEquivalenceTest : public harness::FreshDevices {
         PipelineStrategy({.stages = 2, .microbatches = 4}),
         PipelineStrategy({.stages = 3, .microbatches = 2, .schedule = "gpipe"}),
         PipelineStrategy({.stages = 4, .microbatches = 5}),
+        PipelineStrategy({.stages = 2, .microbatches = 3, .replicas = 2}),
         PipelineStrategy({.stages = 2, .microbatches = 4, .schedule = "interleaved", .chunks = 2})};
   }
 };

@@ -1,9 +1,11 @@
 // A model in stages: where they come from, what goes wrong in them, what the strategy says.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "harness/classifier.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
+#include "profile/session.h"
 
 namespace tandem::distribute {
 namespace {
@@ -107,6 +109,21 @@ TEST_F(PipelineStrategyTest, WhatAMicroBatchWouldHaveToWaitForIsRefused) {
   });
   EXPECT_TRUE(throws<Unimplemented>([&] { strategy.run(f, strategy.split(ones({4}))); },
                                     {"sub", "micro-batches", "sum or average"}));
+}
+
+TEST_F(PipelineStrategyTest, AProfileHasARowForEachStage) {
+  const PipelinedTraining staged{PipelineStrategy({.stages = 2, .microbatches = 4})};
+  staged.train();
+  profile::start();
+  for (int step = 0; step < 3; ++step) staged.train();
+  int stages = 0;
+  for (const auto& row : profile::finish().rows) {
+    if (!row->name.starts_with("stage ")) continue;
+    EXPECT_EQ(row->name, fmt::format("stage {0} on /device:CPU:{0}", stages));
+    EXPECT_GT(row->intervals.size(), 3u * 4u);
+    ++stages;
+  }
+  EXPECT_EQ(stages, 2);
 }
 
 TEST_F(PipelineStrategyTest, SumsThatTheBatchAloneDecidesAreTakenFirst) {

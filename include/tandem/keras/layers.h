@@ -288,6 +288,16 @@ class TANDEM_API Concatenate : public Layer {
   explicit Concatenate(const ConcatenateOptions& options = {});
 };
 
+// ---- Memory ----
+
+/// A layer, or a model, whose values are not kept for the backward pass but computed again there:
+/// its inputs alone are kept, which takes less memory and more time. Random numbers are the same
+/// both times. In code that is not compiled it is the layer itself.
+class TANDEM_API Recompute : public Layer {
+ public:
+  explicit Recompute(const Layer& layer, const NameOptions& options = {});
+};
+
 // ---- Attention ----
 
 struct MultiHeadAttentionOptions {

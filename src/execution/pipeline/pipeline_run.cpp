@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 #include "core/named_error.h"
+#include "profile/row_scope.h"
 #include "profile/span.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
@@ -34,8 +36,9 @@ PipelineRun::PipelineRun(PipelinedFunction function, PipelineShape shape)
     : function_(std::move(function)), shape_(shape), schedule_(make_schedule(shape)) {
   check_schedule(shape_, schedule_);
   std::vector<int> producer(function_.arguments, -1);
-  for (size_t s = 0; s < function_.each.size(); ++s) {
-    const CompiledSegment& segment = function_.each[s];
+  const std::vector<CompiledSegment>& segments = function_.each[0];
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const CompiledSegment& segment = segments[s];
     std::vector<size_t> needs;
     for (int input : segment.inputs) {
       const int from = producer[static_cast<size_t>(input)];
@@ -48,7 +51,7 @@ PipelineRun::PipelineRun(PipelinedFunction function, PipelineShape shape)
     producer.resize(producer.size() + segment.program->graph().results.size(), static_cast<int>(s));
   }
   uses_.assign(producer.size(), 0);
-  for (const CompiledSegment& segment : function_.each) {
+  for (const CompiledSegment& segment : segments) {
     for (int input : segment.inputs) ++uses_[static_cast<size_t>(input)];
   }
   for (const MicrobatchCut::Result& result : function_.results) {
@@ -58,14 +61,15 @@ PipelineRun::PipelineRun(PipelinedFunction function, PipelineShape shape)
 
 int PipelineRun::segment_of(int stage, const PipelineTask& task) const {
   const int chunk = task.chunk * shape_.stages + stage;
-  const int last = static_cast<int>(function_.each.size()) - 1;
+  const int last = static_cast<int>(function_.each[0].size()) - 1;
   if (task.action == PipelineAction::forward) return chunk;
   if (task.action != PipelineAction::backward || 2 * chunk == last) return -1;
   return last - chunk;
 }
 
-std::string PipelineRun::stage_name(int stage) const {
-  const auto& device = function_.each[static_cast<size_t>(stage)].replicas->devices[0];
+std::string PipelineRun::stage_name(int pipeline, int stage) const {
+  const auto& segments = function_.each[static_cast<size_t>(pipeline)];
+  const auto& device = segments[static_cast<size_t>(stage)].replicas->devices[0];
   return fmt::format("stage {} on {}", stage, device->name());
 }
 
@@ -75,21 +79,21 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
     throw DeadlineExceeded(
         fmt::format("{}: a call from another thread did not end within the deadline", function));
   }
-  const auto microbatches = static_cast<size_t>(shape_.microbatches);
-  const uint64_t calls = function_.each[0].program->graph().random_calls;
+  const auto microbatches = static_cast<size_t>(this->microbatches());
+  const uint64_t calls = function_.each[0][0].program->graph().random_calls;
   Step step{
       .function = function, .arguments = arguments, .random = runtime::next_random_run(calls)};
   step.tensors.assign(microbatches, Tensors(uses_.size()));
   step.uses.assign(microbatches, uses_);
-  step.is_done.assign(microbatches, std::vector<bool>(function_.each.size(), false));
+  step.is_done.assign(microbatches, std::vector<bool>(function_.each[0].size(), false));
   for (const CompiledSegment& first : function_.first) {
-    for (int m = 0; m < shape_.microbatches; ++m) run_compiled(step, first, m);
+    for (int m = 0; m < this->microbatches(); ++m) run_compiled(step, first, m);
   }
   std::vector<std::thread> others;
-  for (int stage = 1; stage < shape_.stages; ++stage) {
-    others.emplace_back([&, stage] { run_stage(step, stage); });
+  for (int each = 1; each < pipelines() * shape_.stages; ++each) {
+    others.emplace_back([&, each] { run_stage(step, each / shape_.stages, each % shape_.stages); });
   }
-  run_stage(step, 0);
+  run_stage(step, 0, 0);
   for (std::thread& thread : others) thread.join();
   try {
     if (step.error) std::rethrow_exception(step.error);
@@ -111,23 +115,26 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
 }
 
 /// Does a stage's tasks in their order. What goes wrong ends all stages.
-void PipelineRun::run_stage(Step& step, int stage) const {
+void PipelineRun::run_stage(Step& step, int pipeline, int stage) const {
+  std::optional<profile::RowScope> row;
+  if (shape_.stages > 1 && profile::is_profiling()) row.emplace(stage_name(pipeline, stage));
   try {
     for (const PipelineTask& task : schedule_[static_cast<size_t>(stage)]) {
       const int segment = segment_of(stage, task);
       if (segment < 0) continue;
-      wait_for_inputs(step, static_cast<size_t>(segment), task.microbatch);
+      const int microbatch = pipeline * shape_.microbatches + task.microbatch;
+      wait_for_inputs(step, static_cast<size_t>(segment), microbatch);
       {
         const std::lock_guard lock(step.mutex);
         if (step.error) return;
       }
-      run_segment(step, static_cast<size_t>(segment), task.microbatch);
+      run_segment(step, static_cast<size_t>(segment), microbatch);
     }
   } catch (...) {
     const std::lock_guard lock(step.mutex);
     if (!step.error) {
-      step.error =
-          shape_.stages > 1 ? core::named_error(stage_name(stage)) : std::current_exception();
+      step.error = shape_.stages > 1 ? core::named_error(stage_name(pipeline, stage))
+                                     : std::current_exception();
     }
     step.changed.notify_all();
   }
@@ -145,15 +152,16 @@ void PipelineRun::wait_for_inputs(Step& step, size_t segment, int microbatch) co
   const bool arrived = step.changed.wait_for(
       lock, deadline, [&] { return step.error || missing() == needs_[segment].end(); });
   if (arrived) return;
-  const size_t chunk = std::min(*missing(), function_.each.size() - 1 - *missing());
-  throw DeadlineExceeded(
-      fmt::format("micro-batch {} did not come from {} within the deadline of {} s", microbatch,
-                  stage_name(static_cast<int>(chunk) % shape_.stages),
-                  std::chrono::duration<double>(deadline).count()));
+  const size_t chunk = std::min(*missing(), function_.each[0].size() - 1 - *missing());
+  throw DeadlineExceeded(fmt::format(
+      "micro-batch {} did not come from {} within the deadline of {} s", microbatch,
+      stage_name(microbatch / shape_.microbatches, static_cast<int>(chunk) % shape_.stages),
+      std::chrono::duration<double>(deadline).count()));
 }
 
 void PipelineRun::run_segment(Step& step, size_t segment, int microbatch) const {
-  const Results results = run_compiled(step, function_.each[segment], microbatch);
+  const auto pipeline = static_cast<size_t>(microbatch / shape_.microbatches);
+  const Results results = run_compiled(step, function_.each[pipeline][segment], microbatch);
   note_done(step, segment, microbatch, results);
 }
 
@@ -178,7 +186,7 @@ Results PipelineRun::run_compiled(const Step& step, const CompiledSegment& compi
                                                   .global_rows = step.arguments.global_rows,
                                                   .random = &step.random,
                                                   .microbatch = microbatch,
-                                                  .microbatches = shape_.microbatches});
+                                                  .microbatches = microbatches()});
 }
 
 /// Hands the results on, and lets go of what nobody needs any more.
@@ -189,7 +197,7 @@ void PipelineRun::note_done(Step& step, size_t segment, int microbatch,
   for (size_t i = 0; i < results.count(); ++i) {
     step.tensors[m][first_result_[segment] + i] = results.at(0, i);
   }
-  for (int input : function_.each[segment].inputs) {
+  for (int input : function_.each[0][segment].inputs) {
     const auto tensor = static_cast<size_t>(input);
     if (--step.uses[m][tensor] == 0) step.tensors[m][tensor] = Tensor();
   }
@@ -224,7 +232,10 @@ Tensors PipelineRun::run_once(const Step& step) const {
 
 std::string PipelineRun::explain(const std::string& function, int64_t rows) const {
   const PipelineReport report = check_schedule(shape_, schedule_);
-  std::string text = fmt::format("{} micro-batches", shape_.microbatches);
+  const std::vector<CompiledSegment>& segments = function_.each[0];
+  std::string text;
+  if (pipelines() > 1) text = fmt::format("{} pipelines side by side, each of ", pipelines());
+  text += fmt::format("{} micro-batches", shape_.microbatches);
   if (shape_.stages > 1) {
     text += fmt::format(" through {} stages, schedule {}: stages wait {:.0f} % of the time\n{}",
                         shape_.stages, name_of(shape_.kind), 100 * report.bubble,
@@ -232,34 +243,41 @@ std::string PipelineRun::explain(const std::string& function, int64_t rows) cons
   } else {
     text += " one after another\n";
   }
+  for (const MemoryPlan::Device& device : memory_plan(rows).devices) {
+    text += fmt::format("{}: {} at most for {} rows in each micro-batch\n", device.name,
+                        scaled(static_cast<double>(device.bytes()), "B"), rows);
+  }
   for (const CompiledSegment& first : function_.first) {
     text += "before all others, for each micro-batch, " + first.executions->explain(function);
   }
-  const size_t chunks = (function_.each.size() + 1) / 2;
-  for (size_t s = 0; s < function_.each.size(); ++s) {
-    const size_t chunk = std::min(s, function_.each.size() - 1 - s);
+  const size_t chunks = (segments.size() + 1) / 2;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const size_t chunk = std::min(s, segments.size() - 1 - s);
     const char* pass = s + 1 == chunks ? "forward and backward"
                        : s < chunks    ? "forward"
                                        : "backward";
     text += fmt::format("chunk {}, {}, for each micro-batch, ", chunk, pass);
-    text += function_.each[s].executions->explain(function);
+    text += segments[s].executions->explain(function);
   }
   for (const CompiledSegment& segment : function_.once) {
     text += "once, " + segment.executions->explain(function);
   }
-  return text + explain_edges(function_.each, function_.arguments, rows);
+  return text + explain_edges(segments, function_.arguments, rows);
 }
 
 MemoryPlan PipelineRun::memory_plan(int64_t rows) const {
   const PipelineReport report = check_schedule(shape_, schedule_);
-  MemoryPlan all = memory_plan_of(function_.each, function_.arguments, rows);
-  for (int stage = 0; stage < shape_.stages; ++stage) {
-    const std::string name =
-        function_.each[static_cast<size_t>(stage)].replicas->devices[0]->name();
-    const auto device = std::ranges::find(all.devices, name, &MemoryPlan::Device::name);
-    // What a forward pass hands to its backward pass is there for each micro-batch in flight.
-    device->result_bytes *=
-        static_cast<size_t>(std::max(report.in_flight[static_cast<size_t>(stage)], 1));
+  MemoryPlan all;
+  for (const std::vector<CompiledSegment>& segments : function_.each) {
+    MemoryPlan own = memory_plan_of(segments, function_.arguments, rows);
+    for (int stage = 0; stage < shape_.stages; ++stage) {
+      const std::string name = segments[static_cast<size_t>(stage)].replicas->devices[0]->name();
+      const auto device = std::ranges::find(own.devices, name, &MemoryPlan::Device::name);
+      // What a forward pass hands to its backward pass is there for each micro-batch in flight.
+      device->result_bytes *=
+          static_cast<size_t>(std::max(report.in_flight[static_cast<size_t>(stage)], 1));
+    }
+    all.devices.insert(all.devices.end(), own.devices.begin(), own.devices.end());
   }
   if (function_.once.empty()) return all;
   const MemoryPlan once = memory_plan_of(function_.once, function_.once_arguments.size(), rows);

@@ -14,8 +14,8 @@ namespace tandem::graph {
 
 /// A function that is cut as MicrobatchCut says, compiled.
 struct PipelinedFunction {
-  std::vector<CompiledSegment> first;  ///< One, or none.
-  std::vector<CompiledSegment> each;
+  std::vector<CompiledSegment> first;              ///< One, or none.
+  std::vector<std::vector<CompiledSegment>> each;  ///< By pipeline.
   std::vector<CompiledSegment> once;
   std::vector<int> once_arguments;
   std::vector<int> once_results;  ///< As Partition::results.
@@ -25,6 +25,7 @@ struct PipelinedFunction {
 
 class PipelineRun {
  public:
+  /// `shape` is that of each pipeline.
   PipelineRun(PipelinedFunction function, PipelineShape shape);
 
   /// `arguments` are those of replicas, of which each micro-batch is one. Throws what a stage threw
@@ -39,13 +40,15 @@ class PipelineRun {
 
  private:
   struct Step;
-  void run_stage(Step& step, int stage) const;
+  void run_stage(Step& step, int pipeline, int stage) const;
   void run_segment(Step& step, size_t segment, int microbatch) const;
   Results run_compiled(const Step& step, const CompiledSegment& compiled, int microbatch) const;
   void wait_for_inputs(Step& step, size_t segment, int microbatch) const;
   void note_done(Step& step, size_t segment, int microbatch, const Results& results) const;
   Tensors run_once(const Step& step) const;
-  std::string stage_name(int stage) const;
+  std::string stage_name(int pipeline, int stage) const;
+  int pipelines() const { return static_cast<int>(function_.each.size()); }
+  int microbatches() const { return pipelines() * shape_.microbatches; }
   /// The segment of a task; -1 where another one does it along.
   int segment_of(int stage, const PipelineTask& task) const;
 

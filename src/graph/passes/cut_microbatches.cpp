@@ -177,8 +177,8 @@ class PassKeys {
   /// Negative where the call is made anywhere or once.
   int of(size_t node) const { return keys_[node]; }
   int count() const { return 2 * chunks_ - 1; }
-  const DevicePtr& device_of(int key) const {
-    return stages_.of_chunk(key < chunks_ ? key : count() - 1 - key);
+  const DevicePtr& device_of(int key, int pipeline = 0) const {
+    return stages_.of_chunk(key < chunks_ ? key : count() - 1 - key, pipeline);
   }
 
  private:
@@ -375,27 +375,33 @@ class PassKeys {
 /// Puts sums in time in the place of collectives, and cuts.
 class MicrobatchCutter {
  public:
-  MicrobatchCutter(Graph& graph, const PipelineStages& stages, uint64_t owner)
-      : graph_(graph), stages_(stages), owner_(owner) {}
+  MicrobatchCutter(Graph& graph, int microbatches, const PipelineStages& stages, uint64_t owner)
+      : graph_(graph),
+        stages_(stages),
+        owner_(owner),
+        in_each_pipeline_(microbatches / stages.pipelines()) {}
 
   MicrobatchCut run() {
     const CallTimes times(graph_);
     const PassKeys keys(graph_, times, stages_);
-    std::vector<NodeList> passes(static_cast<size_t>(keys.count()));
+    using Passes = std::vector<NodeList>;
+    Passes common(static_cast<size_t>(keys.count()));
     NodeList once;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (times.is_once(i)) once.push_back(i);
-      if (keys.of(i) >= 0) passes[static_cast<size_t>(keys.of(i))].push_back(i);
+      if (keys.of(i) >= 0) common[static_cast<size_t>(keys.of(i))].push_back(i);
     }
+    std::vector<Passes> passes(static_cast<size_t>(stages_.pipelines()), common);
     const size_t calls = graph_.nodes.size();
     for (size_t i = 0; i < calls; ++i) {
       if (!times.is_collective(i)) continue;
       for (size_t v = 0; v < graph_.nodes[i].inputs.size(); ++v) {
         const int producer = times.producers()[graph_.storage_of(graph_.nodes[i].inputs[v])];
         const int key = producer < 0 ? 0 : std::max(keys.of(static_cast<size_t>(producer)), 0);
-        const auto [add, read] = sum_in_time(i, v, keys.device_of(key));
-        passes[static_cast<size_t>(key)].push_back(add);
-        once.insert(once.begin() + static_cast<ptrdiff_t>(reads_++), read);
+        for (int p = 0; p < pipelines_of(graph_.nodes[i]); ++p) {
+          const size_t add = sum_in_time(i, v, keys.device_of(key, p), p, once);
+          passes[static_cast<size_t>(p)][static_cast<size_t>(key)].push_back(add);
+        }
       }
       graph_.nodes[i].inputs.clear();
       graph_.nodes[i].outputs.clear();
@@ -403,28 +409,48 @@ class MicrobatchCutter {
     return cut(times, keys, passes, once);
   }
 
+  /// Those that a collective's value comes from: a broadcast is of the first micro-batch.
+  int pipelines_of(const Node& collective) const {
+    return is_broadcast(collective) ? 1 : stages_.pipelines();
+  }
+
  private:
   MicrobatchCut cut(const CallTimes& times, const PassKeys& keys,
-                    const std::vector<NodeList>& passes, NodeList once) {
+                    const std::vector<std::vector<NodeList>>& passes, NodeList once) {
     MicrobatchCut result;
-    ValueMap<int> tensor_of(graph_.values.size(), -1);
-    int tensors = 0;
-    for (ValueId argument : graph_.arguments) tensor_of[argument] = tensors++;
-    const ValueMap<int> arguments = tensor_of;
+    ValueMap<int> arguments(graph_.values.size(), -1);
+    for (size_t i = 0; i < graph_.arguments.size(); ++i) {
+      arguments[graph_.arguments[i]] = static_cast<int>(i);
+    }
+    ValueMap<int> tensor_of;  // The same for all pipelines.
+    for (int p = 0; p < stages_.pipelines(); ++p) {
+      tensor_of = arguments;
+      result.each.push_back(
+          cut_pipeline(times, keys, p, passes[static_cast<size_t>(p)], tensor_of));
+    }
+    cut_once(times, std::move(once), arguments, tensor_of, result);
+    return result;
+  }
+
+  std::vector<Segment> cut_pipeline(const CallTimes& times, const PassKeys& keys, int pipeline,
+                                    const std::vector<NodeList>& passes,
+                                    ValueMap<int>& tensor_of) const {
+    std::vector<Segment> segments;
+    auto tensors = static_cast<int>(graph_.arguments.size());
     const Uses uses(graph_);
     for (size_t key = 0; key < passes.size(); ++key) {
+      const DevicePtr& device = keys.device_of(static_cast<int>(key), pipeline);
       const NodeList nodes = times.with_needed(passes[key]);
-      check_variables(nodes, *keys.device_of(static_cast<int>(key)));
-      Extract extract(graph_, nodes, keys.device_of(static_cast<int>(key)), tensor_of);
+      check_variables(nodes, *device);
+      Extract extract(graph_, nodes, device, tensor_of);
       for (size_t node : passes[key]) {
         for (ValueId output : graph_.nodes[node].outputs) {
           if (is_used_by_others(uses, output, passes[key])) extract.add_result(output, tensors++);
         }
       }
-      result.each.push_back(extract.take());
+      segments.push_back(extract.take());
     }
-    cut_once(times, std::move(once), arguments, tensor_of, result);
-    return result;
+    return segments;
   }
 
   /// Throws Unimplemented where a stage uses a variable that another one's memory has.
@@ -477,19 +503,55 @@ class MicrobatchCutter {
     });
   }
 
-  /// The calls that add value `index` of a collective to its sum, and that read the sum.
-  std::pair<size_t, size_t> sum_in_time(size_t collective, size_t index, const DevicePtr& device) {
+  /// The call that adds value `index` of a collective to its sum over the micro-batches of a
+  /// pipeline. Those that read the sum, and add it to that of the pipelines before, run once.
+  size_t sum_in_time(size_t collective, size_t index, const DevicePtr& device, int pipeline,
+                     NodeList& once) {
     const Node met = graph_.nodes[collective];
-    SumInTime calls = graph::sum_in_time(graph_, met, index, device, owner_);
+    SumInTime calls =
+        graph::sum_in_time(graph_, met, index, device, owner_, pipeline * in_each_pipeline_);
+    const bool is_last = pipeline + 1 == pipelines_of(met);
+    const ValueId total = met.outputs[index];
+    const Value alike{.type = graph_.at(total).type};
+    if (!is_last || pipeline > 0) calls.read.outputs = {graph_.add_value(alike)};
+    const ValueId own = calls.read.outputs[0];
     graph_.nodes.push_back(std::move(calls.add));
-    graph_.nodes.push_back(std::move(calls.read));
-    return {graph_.nodes.size() - 2, graph_.nodes.size() - 1};
+    const size_t add = graph_.nodes.size() - 1;
+    run_first(std::move(calls.read), once);
+    if (pipeline > 0) {
+      const ValueId sum = is_last ? total : graph_.add_value(alike);
+      run_first(addition(sum_so_far_, own, sum, alike.type), once);
+      sum_so_far_ = sum;
+    } else {
+      sum_so_far_ = own;
+    }
+    return add;
+  }
+
+  /// Puts a call behind those that read sums, before all others that run once.
+  void run_first(Node node, NodeList& once) {
+    graph_.nodes.push_back(std::move(node));
+    once.insert(once.begin() + static_cast<ptrdiff_t>(reads_++), graph_.nodes.size() - 1);
+  }
+
+  static Node addition(ValueId a, ValueId b, ValueId sum, const op::TensorType& type) {
+    Node node;
+    node.signature = {.op = &op::find_op("add"),
+                      .inputs = {type, type},
+                      .outputs = {type},
+                      .attrs = {},
+                      .ranges = {}};
+    node.inputs = {a, b};
+    node.outputs = {sum};
+    return node;
   }
 
   Graph& graph_;
   const PipelineStages& stages_;
   const uint64_t owner_;
-  size_t reads_ = 0;  // The calls at the begin of what runs once that read sums.
+  const int in_each_pipeline_;  // Micro-batches.
+  size_t reads_ = 0;            // The calls at the begin of what runs once that read sums.
+  ValueId sum_so_far_ = kNoValue;
 };
 
 }  // namespace
@@ -500,7 +562,7 @@ MicrobatchCut cut_microbatches(Graph graph, int microbatches, const PipelineStag
   drop_needless_collectives(graph, microbatches);
   std::optional<Segment> first = take_early_sums(graph, stages.devices[0], owner);
   copy_shared_results(graph);
-  MicrobatchCut cut = MicrobatchCutter(graph, stages, owner).run();
+  MicrobatchCut cut = MicrobatchCutter(graph, microbatches, stages, owner).run();
   cut.first = std::move(first);
   return cut;
 }

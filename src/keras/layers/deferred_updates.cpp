@@ -8,6 +8,7 @@
 namespace tandem::keras {
 namespace {
 thread_local DeferredUpdates* current = nullptr;
+thread_local int ignored = 0;
 }  // namespace
 
 DeferredUpdates::DeferredUpdates() {
@@ -20,6 +21,7 @@ DeferredUpdates::DeferredUpdates() {
 DeferredUpdates::~DeferredUpdates() { current = nullptr; }
 
 void DeferredUpdates::set(const Variable& weight, const Next& next) {
+  if (ignored > 0) return;
   if (current == nullptr) return weight.assign(next(weight.value()));
   auto& updates = current->updates_;
   const auto known = std::ranges::find_if(
@@ -30,6 +32,9 @@ void DeferredUpdates::set(const Variable& weight, const Next& next) {
     known->value = next(known->value);
   }
 }
+
+DeferredUpdates::Ignored::Ignored() { ++ignored; }
+DeferredUpdates::Ignored::~Ignored() { --ignored; }
 
 void DeferredUpdates::commit(const Tensor& condition) const {
   for (const Update& update : updates_) {

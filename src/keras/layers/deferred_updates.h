@@ -26,6 +26,15 @@ class DeferredUpdates {
   /// Sets the weights, where `condition`, a boolean scalar, is true.
   void commit(const Tensor& condition) const;
 
+  /// While it lives, set() does nothing on this thread.
+  class Ignored {
+   public:
+    Ignored();
+    ~Ignored();
+    Ignored(const Ignored&) = delete;
+    Ignored& operator=(const Ignored&) = delete;
+  };
+
  private:
   struct Update {
     Variable weight;

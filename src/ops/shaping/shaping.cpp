@@ -144,6 +144,12 @@ void register_shaping(op::Registry& registry) {
                 .split = op::split_rows,
                 .gradient = [](const Call&, const Tensors& g) { return Tensors{g[0]}; },
                 .is_view = true});
+  // The same value for calls that are made again: they shall not be merged with the first ones.
+  registry.add({.name = "recompute_input",
+                .infer = infer_same,
+                .split = op::split_rows,
+                .gradient = [](const Call&, const Tensors& g) { return Tensors{g[0]}; },
+                .is_view = true});
   registry.add({.name = "stop_gradient",
                 .infer = infer_same,
                 .split = op::split_rows,

@@ -40,7 +40,7 @@ op::ExecutablePtr prepare_shape(const op::Signature& s, int) {
 }  // namespace
 
 void register_shaping(op::BackendKernels& kernels) {
-  for (const char* name : {"reshape", "identity", "stop_gradient"}) {
+  for (const char* name : {"reshape", "identity", "stop_gradient", "recompute_input"}) {
     kernels.add(name, all_dtypes(), prepare_copy);
   }
   kernels.add("shape", all_dtypes(), prepare_shape);

@@ -39,7 +39,7 @@ ExecutablePtr prepare_shape(const Signature& s, const Device& device) {
 }  // namespace
 
 void register_shaping(op::BackendKernels& kernels) {
-  for (const char* name : {"reshape", "identity", "stop_gradient"}) {
+  for (const char* name : {"reshape", "identity", "stop_gradient", "recompute_input"}) {
     add_kernel(kernels, name, all_dtypes(), prepare_copy);
   }
   add_kernel(kernels, "shape", all_dtypes(), prepare_shape);
