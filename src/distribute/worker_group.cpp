@@ -154,6 +154,12 @@ void WorkerGroup::take_random_state() const {
   runtime::set_random_state(chief);
 }
 
+void WorkerGroup::count_common_draws() const {
+  runtime::RandomState state = runtime::random_state();
+  state.shared_calls = state.calls;
+  runtime::set_random_state(state);
+}
+
 std::vector<int64_t> WorkerGroup::all_of(int64_t own, const char* name) const {
   std::vector<int64_t> all(static_cast<size_t>(size()));
   all[static_cast<size_t>(rank())] = own;

@@ -36,6 +36,9 @@ class WorkerGroup {
 
   /// All take over the chief's seeds and what it has drawn so far.
   void take_random_state() const;
+  /// What all processes have drawn since, each the same, comes before what their programs will draw
+  /// together, as on one device.
+  void count_common_draws() const;
 
   /// What each rank says.
   std::vector<int64_t> all_of(int64_t own, const char* name) const;

@@ -373,6 +373,33 @@ TEST(MultiWorker, ProcessesShareTheChiefsRandomNumbers) {
   });
 }
 
+TEST(MultiWorker, ASecondFitDrawsTheNumbersOfOneDevice) {
+  const auto weights_after_two = [] {
+    random::set_seed(11);
+    keras::Sequential model(
+        {keras::layers::Dense(8), keras::layers::Dropout(0.5), keras::layers::Dense(1)});
+    model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+    for (int i = 0; i < 2; ++i) {
+      model.fit(features(20), truths(20), {.batch_size = 8, .verbose = keras::Verbose::silent});
+    }
+    std::vector<Doubles> weights;
+    for (const Tensor& weight : model.get_weights()) weights.push_back(weight.to_vector<double>());
+    return weights;
+  };
+  in_processes(2, [&](const GroupPtr& group) {
+    use_cpus(1);
+    const std::vector<Doubles> alone = weights_after_two();
+    const auto strategy = strategy_of(group);
+    const auto scope = strategy.scope();
+    const std::vector<Doubles> together = weights_after_two();
+    for (size_t w = 0; w < alone.size(); ++w) {
+      for (size_t i = 0; i < alone[w].size(); ++i) {
+        EXPECT_NEAR(alone[w][i], together[w][i], 1e-9) << w;
+      }
+    }
+  });
+}
+
 TEST(MultiWorker, DrawingBeforeTheStrategyNeedsASeed) {
   in_processes(2, [](const GroupPtr& group) {
     use_cpus(1);

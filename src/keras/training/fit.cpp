@@ -364,7 +364,8 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
   Trainer& trainer = this->trainer("fit");
   check(options);
   // The order of the samples is drawn below, the same by all processes.
-  if (const auto* workers = trainer.strategy().body().workers()) workers->take_random_state();
+  const auto* workers = trainer.strategy().body().workers();
+  if (workers != nullptr) workers->take_random_state();
   if (trainer.servers() != nullptr) trainer.servers()->meet();
   const Samples all{x, y, options.sample_weight};
   const int64_t rows = all.rows("fit");
@@ -389,6 +390,7 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
       batch_size_of("fit", inner.batch_size, options.steps_per_epoch, samples.rows("fit"));
   Dataset each = samples.slices();
   if (options.shuffle) each = each.shuffle(used);
+  if (workers != nullptr) workers->count_common_draws();
   inner.class_weight.clear();
   inner.sample_weight = {};
   inner.validation_split = 0;
