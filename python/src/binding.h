@@ -29,6 +29,9 @@ decltype(auto) unlocked(F&& f) {
   return std::forward<F>(f)();
 }
 
+/// The interpreter is about to end, or has ended: nobody calls it or gives objects back to it.
+bool interpreter_ends();
+
 /// A Python exception on its way through the library.
 class PythonException : public ForeignException {
  public:

@@ -46,7 +46,7 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
 struct View {
   Py_buffer buffer{};
   ~View() {
-    if (Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0) return;
+    if (interpreter_ends()) return;
     const nb::gil_scoped_acquire acquired;
     PyBuffer_Release(&buffer);
   }
@@ -62,7 +62,7 @@ bool is_plain_number(nb::handle value) {
 Tensor number(nb::handle value) {
   PyObject* o = value.ptr();
   if (PyBool_Check(o)) return o == Py_True;
-  if (PyFloat_CheckExact(o)) return PyFloat_AS_DOUBLE(o);
+  if (PyFloat_CheckExact(o)) return PyFloat_AsDouble(o);
   int overflow = 0;
   const long long whole = PyLong_AsLongLongAndOverflow(o, &overflow);
   if (overflow != 0) return nb::cast<uint64_t>(value);
@@ -73,7 +73,7 @@ Tensor number(nb::handle value) {
 Tensor constant(nb::handle value) {
   PyObject* o = value.ptr();
   if (PyBool_Check(o)) return Tensor::from({o == Py_True}, {});
-  if (PyFloat_CheckExact(o)) return Tensor::from({static_cast<float>(PyFloat_AS_DOUBLE(o))}, {});
+  if (PyFloat_CheckExact(o)) return Tensor::from({static_cast<float>(PyFloat_AsDouble(o))}, {});
   const auto whole = nb::cast<int64_t>(value);
   if (whole == static_cast<int32_t>(whole)) return Tensor::from({static_cast<int32_t>(whole)}, {});
   return Tensor::from({whole}, {});
@@ -89,7 +89,7 @@ Tensor scalar(nb::handle value, DType dtype) {
     const std::string name(name_of(dtype));
     throw nb::type_error(("Cannot convert " + text + " to EagerTensor of dtype " + name).c_str());
   }
-  const double real = is_fraction ? PyFloat_AS_DOUBLE(o) : PyLong_AsDouble(o);
+  const double real = is_fraction ? PyFloat_AsDouble(o) : PyLong_AsDouble(o);
   switch (dtype) {
     case DType::float32:
       return Tensor::from({static_cast<float>(real)}, {});

@@ -3,6 +3,8 @@
 // the library is waiting for.
 #include <nanobind/stl/map.h>
 
+#include <atomic>
+
 #include "binding.h"
 
 namespace tandem::python {
@@ -31,22 +33,23 @@ void translate(const std::exception_ptr& pointer, void*) {
   }
 }
 
-bool is_finalizing();
+std::atomic<bool> is_ending{false};
 
 /// Python handles signals on its main thread, when it is asked to.
 void handle_signals() {
-  if (is_finalizing()) return;
+  if (interpreter_ends()) return;
   const nb::gil_scoped_acquire acquired;
   if (PyErr_CheckSignals() != 0) throw PythonException(nb::python_error());
 }
 
-bool is_finalizing() { return Py_IsInitialized() == 0 || _Py_IsFinalizing() != 0; }
-
 }  // namespace
+
+/// The stable ABI of Python 3.12 does not tell, so that the package says it when it hears of it.
+bool interpreter_ends() { return is_ending.load() || Py_IsInitialized() == 0; }
 
 Callable::Callable(nb::object f)
     : object_(new nb::object(std::move(f)), [](nb::object* object) {
-        if (is_finalizing()) return;  // The interpreter has taken everything down already.
+        if (interpreter_ends()) return;  // The interpreter has taken everything down already.
         const nb::gil_scoped_acquire acquired;
         delete object;
       }) {}
@@ -55,7 +58,10 @@ void bind_errors(nb::module_& m) {
   nb::register_exception_translator(translate);
   m.def("set_error_classes", [](const nb::dict& given) { classes() = given; });
   interruption::set_question(handle_signals);
-  m.def("stop_handling_signals", [] { interruption::set_question({}); });
+  m.def("interpreter_ends", [] {
+    is_ending = true;
+    interruption::set_question({});
+  });
 }
 
 }  // namespace tandem::python

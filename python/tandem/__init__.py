@@ -51,7 +51,7 @@ _tandem.set_soft_device_placement(True)
 __version__ = "2.21.0"  # The TensorFlow whose names these are; tandem's own is tandem_version.
 tandem_version = "0.1.0"
 
-_atexit.register(_tandem.stop_handling_signals)
+_atexit.register(_tandem.interpreter_ends)
 _atexit.register(_tandem.close_iterators)  # Their threads may want to call Python.
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
