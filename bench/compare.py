@@ -152,6 +152,7 @@ TARGETS = (
     Target("mirrored_scaling", 1.85, at_least=True, quotient=("one", "two")),
     Target("central_overhead", 1.1, quotient=("central", "mirrored")),
     Target("pp_gpt", 1.4, quotient=("one", "two"), at_least=True),
+    Target("plan_error", 0.3),
     Target("tp_gpt", 1.6, quotient=("one", "two"), at_least=True),
     Target("micro_overhead", 1.1, quotient=("parts", "whole")),
     Target("micro_overhead.memory", 0.4, benchmark="micro_overhead"),

@@ -1,4 +1,8 @@
 /// Strategies against each other, and against one replica.
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "bench.h"
 #include "device/logical_device.h"
 #include "harness/classifier.h"
@@ -135,6 +139,8 @@ class LayeredGpt {
         });
   }
 
+  const keras::Model& model() const { return model_; }
+
   /// By heads, columns, rows and vocabulary.
   static distribute::LayoutMap layouts(const distribute::DeviceMesh& mesh) {
     distribute::LayoutMap map(mesh);
@@ -178,6 +184,44 @@ void tp_gpt() {
       LayeredGpt::layouts(distribute::DeviceMesh({1, 2}, {"data", "model"})));
   const Trained<LayeredGpt> two(cut, read, next);
   report_quotient("tp_gpt", "one", one, "two", two);
+}
+
+void plan_error() {
+  constexpr int64_t kTexts = 8;
+  constexpr int kMicrobatches = 4;
+  use_cpus(2);
+  const LayeredGpt model;
+  const auto [read, next] = harness::texts(kTexts, {});
+  const distribute::DeviceMesh mesh({1, 2}, {"data", "model"});
+  struct Way {
+    const char* name;
+    distribute::Strategy strategy;
+    distribute::PlannedMesh mesh;
+  };
+  const std::vector<Way> ways{
+      {"one", distribute::OneDeviceStrategy("/CPU:0"), {}},
+      {"data", distribute::MirroredStrategy(), {.data = 2}},
+      {"model", distribute::ModelParallel(LayeredGpt::layouts(mesh)), {.model = 2}},
+      {"stage",
+       distribute::PipelineStrategy({.stages = 2, .microbatches = kMicrobatches}),
+       {.stage = 2, .microbatches = kMicrobatches, .schedule = "1f1b"}}};
+  double worst = 0;
+  for (const Way& way : ways) {
+    const int devices = way.mesh.data * way.mesh.stage * way.mesh.model;
+    double planned = 0;
+    for (const auto& each :
+         distribute::plan(model.model(), {.devices = devices, .batch = kTexts}).meshes) {
+      const bool is_way = each.data == way.mesh.data && each.stage == way.mesh.stage &&
+                          each.model == way.mesh.model && each.schedule == way.mesh.schedule &&
+                          each.microbatches == way.mesh.microbatches;
+      if (is_way) planned = each.seconds;
+    }
+    const Trained<LayeredGpt> trained(way.strategy, read, next);
+    const double measured = best_seconds([&] { trained(); }, 8, 0.3);
+    report(std::string("plan_error.") + way.name, planned / measured, "x");
+    worst = std::max({worst, planned / measured - 1, measured / planned - 1});
+  }
+  report("plan_error", worst, "x");
 }
 
 void micro_overhead() {

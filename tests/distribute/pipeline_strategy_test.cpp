@@ -2,10 +2,15 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "device/test/test_device.h"
 #include "harness/classifier.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "profile/session.h"
+#include "tandem/keras/layers.h"
+#include "tandem/keras/model.h"
 
 namespace tandem::distribute {
 namespace {
@@ -109,6 +114,53 @@ TEST_F(PipelineStrategyTest, WhatAMicroBatchWouldHaveToWaitForIsRefused) {
   });
   EXPECT_TRUE(throws<Unimplemented>([&] { strategy.run(f, strategy.split(ones({4}))); },
                                     {"sub", "micro-batches", "sum or average"}));
+}
+
+/// Two GPUs of so much memory; 0: as much as it takes.
+void use_gpus(size_t memory) {
+  devices::reset_devices();
+  for (int index : {0, 1}) devices::test::add_test_gpu({.index = index});
+  for (const config::PhysicalDevice& gpu : config::list_physical_devices("GPU")) {
+    config::set_logical_device_configuration(gpu, {{.memory_limit = memory}});
+  }
+}
+
+/// Trains layers that are on GPU:0 and on `second`, and returns the most memory of either.
+size_t peak_of_training(const Strategy& strategy, const std::string& second) {
+  namespace layers = keras::layers;
+  constexpr int64_t kWidth = 256;
+  const auto scope = strategy.scope();
+  const auto x = keras::Input({kWidth});
+  const auto hidden = [&] {
+    const auto first = device("/GPU:0");
+    return layers::Dense(kWidth)(layers::Dense(kWidth)(x));
+  }();
+  const auto upper = device(second);
+  const auto top = layers::Dense(kWidth)(layers::Dense(kWidth)(hidden));
+  const keras::Model model({x}, {layers::Dense(1)(top)});
+  model.compile({.optimizer = keras::optimizers::Adam(0.001), .loss = "mse"});
+  model.fit(ones({16, kWidth}), ones({16, 1}),
+            {.batch_size = 8, .epochs = 2, .verbose = keras::Verbose::silent});
+  return std::max(config::get_memory_info("/GPU:0").peak, config::get_memory_info("/GPU:1").peak);
+}
+
+TEST_F(PipelineStrategyTest, AModelThatExceedsEachDeviceTrainsInStages) {
+  const auto alone = [] { return peak_of_training(OneDeviceStrategy("/GPU:0"), "/GPU:0"); };
+  const auto staged = [] {
+    const PipelineStrategy strategy(
+        {.stages = 2, .microbatches = 2, .devices = {"/GPU:0", "/GPU:1"}});
+    return peak_of_training(strategy, "/GPU:1");
+  };
+  use_gpus(0);
+  const size_t on_one = alone();
+  use_gpus(0);
+  const size_t on_two = staged();
+  ASSERT_LT(on_two, on_one);
+  const size_t between = (on_one + on_two) / 2;
+  use_gpus(between);
+  EXPECT_TRUE(throws<ResourceExhausted>(alone, {"/device:GPU:0", "out of memory"}));
+  use_gpus(between);
+  EXPECT_LE(staged(), between);
 }
 
 TEST_F(PipelineStrategyTest, AProfileHasARowForEachStage) {
