@@ -200,16 +200,18 @@ void measure_mw_apart();
 void measure_zero1_memory();
 
 /// Parameter servers as processes: two workers and a server, per step and worker; a push and a pull
-/// against a bare stream of the same bytes; three workers, one of them slow, unbounded against in
-/// step.
+/// against a bare stream of the same bytes; the bytes moved of a table against those of the rows
+/// touched; three workers, one of them slow, unbounded against in step.
 void ps_mlp10();
 void ps_mlp1024();
 void ps_roundtrip();
+void ps_embedding();
 void ps_straggler();
 
 /// What the processes of these do.
 void measure_ps_mlp10();
 void measure_ps_mlp1024();
+void measure_ps_embedding();
 void measure_ps_straggler();
 void measure_ps_roundtrip();
 void serve_ps_roundtrip();

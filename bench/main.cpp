@@ -98,6 +98,9 @@ const std::vector<Benchmark>& benchmarks() {
       {"ps_mlp1024", "mlp1024, the same", ps_mlp1024},
       {"ps_roundtrip", "a push and a pull of 40 KB and of 4 MB against a bare gRPC stream",
        ps_roundtrip},
+      {"ps_embedding",
+       "1M x 64, batch 512 of 20 ids: bytes moved in a step against the rows touched",
+       ps_embedding},
       {"ps_straggler", "three workers, one five times slower: throughput unbounded against in step",
        ps_straggler},
       {"first_step", "the first call of mlp10, convnet and gpt_block: trace, compile, run",
@@ -147,6 +150,7 @@ int run(int count, char** names) {
       {"--ps-mlp10", measure_ps_mlp10},
       {"--ps-mlp1024", measure_ps_mlp1024},
       {"--ps-straggler", measure_ps_straggler},
+      {"--ps-embedding", measure_ps_embedding},
       {"--ps-roundtrip", measure_ps_roundtrip},
       {"--ps-roundtrip-server", serve_ps_roundtrip},
   };

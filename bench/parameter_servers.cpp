@@ -3,6 +3,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <condition_variable>
 #include <csignal>
 #include <mutex>
@@ -87,6 +88,18 @@ double seconds_per_row(int64_t staleness, int64_t rows, int steps) {
     if (loop > 0) best = std::min(best, seconds_since(start) / static_cast<double>(rows * steps));
   }
   return best;
+}
+
+/// A table of which each batch touches some rows.
+constexpr int64_t kTableRows = 1'000'000;
+constexpr int64_t kTableWidth = 64;
+
+std::vector<int32_t> table_ids() {
+  std::vector<int32_t> ids(512 * 20);
+  for (size_t i = 0; i < ids.size(); ++i) {
+    ids[i] = static_cast<int32_t>(harness::hashed(3, i) % static_cast<uint64_t>(kTableRows));
+  }
+  return ids;
 }
 
 /// A stream of frames with nothing else, on which each frame comes back.
@@ -195,7 +208,7 @@ std::function<void()> exchange_with_server(distribute::RemoteServer& server, int
     ++*ticket;
     server.finish_push();
     void* const to[] = {values->data()};
-    server.start_pull(0);
+    server.start_pull(0, {});
     server.finish_pull(to);
   };
 }
@@ -206,6 +219,42 @@ void measure_ps_mlp10() { measure_mlp({784, 10, 10}, 0.001, 10, 400); }
 void measure_ps_mlp1024() { measure_mlp({784, 1024, 1024, 10}, 0.0001, 5, 20); }
 void ps_mlp10() { report_training("ps_mlp10", "--ps-mlp10"); }
 void ps_mlp1024() { report_training("ps_mlp1024", "--ps-mlp1024"); }
+
+/// The worker reports the bytes that it sends and receives in a step.
+void measure_ps_embedding() {
+  logging::set_level(logging::Level::warning);
+  std::vector<uint64_t> moved;  // Before each step.
+  ParameterServerOptions options{.staleness = distribute::unbounded};
+  options.before_step = [&](int) { moved.push_back(cluster::service_bytes()); };
+  const ParameterServerStrategy strategy(options);
+  const auto scope = strategy.scope();
+  const Variable table(zeros({kTableRows, kTableWidth}), {.name = "table"});
+  const keras::optimizers::SGD sgd(0.01);
+  const auto step = function([&](const Tensor& ids) {
+    GradientTape tape;
+    const Tensor loss = reduce_mean(square(gather(table.value(), ids) - 1.0));
+    const Variables variables = {table};
+    sgd.apply_gradients(tape.gradient(loss, variables), variables);
+  });
+  distribute::ClusterCoordinator coordinator(strategy);
+  const auto batch = strategy.split(Tensors{Tensor::from(table_ids(), {512, 20})});
+  for (int i = 0; i < 6; ++i) coordinator.schedule(step, batch);
+  coordinator.join();
+  if (moved.size() < 3) return;
+  report("bytes",
+         static_cast<double>(moved.back() - moved[1]) / static_cast<double>(moved.size() - 2), "B");
+}
+
+void ps_embedding() {
+  std::vector<int32_t> ids = table_ids();
+  std::ranges::sort(ids);
+  const auto rows = static_cast<double>(std::ranges::unique(ids).begin() - ids.begin());
+  const double touched = 2 * rows * kTableWidth * sizeof(float);  // There and back.
+  const double moved = run_tasks("--ps-embedding", {.workers = 1, .servers = 1}).at("bytes");
+  report("ps_embedding.moved", moved, "B");
+  report("ps_embedding.touched", touched, "B");
+  report("ps_embedding", moved / touched, "x");
+}
 
 void measure_ps_straggler() {
   logging::set_level(logging::Level::warning);

@@ -93,8 +93,12 @@ WorkerFigures run_tasks(const std::string& option, const TaskSettings& settings)
   start("chief", 1);
   start("worker", settings.workers);
   start("ps", settings.servers);
-  for (const auto& process : processes) wait_for(*process, "tandem-bench " + option);
-  return figures_in(processes[0]->printed());
+  WorkerFigures figures;
+  for (const auto& process : processes) {
+    wait_for(*process, "tandem-bench " + option);
+    figures.merge(figures_in(process->printed()));
+  }
+  return figures;
 }
 
 WorkerFigures run_pair(const std::string& server, const std::string& client,

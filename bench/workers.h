@@ -33,8 +33,8 @@ struct TaskSettings {
   int servers = 1;
 };
 
-/// Starts this program with `option` once for each task and waits for all; returns what the chief
-/// reports. worker_count() is the number of workers.
+/// Starts this program with `option` once for each task and waits for all; returns what they
+/// report, the chief first. worker_count() is the number of workers.
 WorkerFigures run_tasks(const std::string& option, const TaskSettings& settings);
 
 /// Starts this program with the first option, waits until it prints "ready", and starts it with the

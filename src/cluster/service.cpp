@@ -40,12 +40,59 @@ uint64_t number_at(std::string_view bytes, size_t offset) {
   return number;
 }
 
+std::atomic<uint64_t> moved_bytes{0};
+
+/// Buffers of large messages that nobody needs any more.
+class SpareBuffers {
+ public:
+  std::string take(size_t bytes) {
+    std::string buffer;
+    {
+      const std::lock_guard lock(mutex_);
+      const auto found = std::ranges::find_if(
+          spare_, [&](const std::string& each) { return each.capacity() >= bytes; });
+      if (bytes >= kLeast && found != spare_.end()) {
+        buffer = std::move(*found);
+        spare_.erase(found);
+      }
+    }
+    buffer.clear();
+    buffer.reserve(bytes);
+    return buffer;
+  }
+  void give_back(std::string&& buffer) {
+    if (buffer.capacity() < kLeast) return;
+    const std::lock_guard lock(mutex_);
+    if (spare_.size() < kMost) spare_.push_back(std::move(buffer));
+  }
+
+ private:
+  static constexpr size_t kLeast = size_t{256} << 10;
+  static constexpr size_t kMost = 8;
+  std::mutex mutex_;
+  std::vector<std::string> spare_;
+};
+
+SpareBuffers& spare_buffers() {
+  static auto* const buffers = new SpareBuffers;
+  return *buffers;
+}
+
+/// The text, whose memory is spare when nobody holds it.
+std::shared_ptr<const std::string> recycled(std::string&& text) {
+  return {new std::string(std::move(text)), [](std::string* held) {
+            spare_buffers().give_back(std::move(*held));
+            delete held;
+          }};
+}
+
 void send_message(FrameStream& stream, uint64_t number, ServiceMessage message) {
-  const auto text = std::make_shared<const std::string>(std::move(message.text));
+  const std::shared_ptr<const std::string> text = recycled(std::move(message.text));
   std::vector<FrameBytes>& parts = message.parts;
   parts.insert(parts.begin(), {text->data(), text->size(), text});
   size_t left = 0;
   for (const FrameBytes& part : parts) left += part.count;
+  moved_bytes += left;
   uint64_t second = left;
   auto part = parts.begin();
   size_t at = 0;  // How much of the part is sent.
@@ -83,6 +130,7 @@ class MessageAssembly {
   /// The message that the frame ends; none where others are to follow, and where it is wrong.
   std::optional<Whole> add(std::string&& frame) {
     if (frame.size() < kHeadBytes) return fail();
+    moved_bytes += frame.size() - kHeadBytes;
     const uint64_t number = number_at(frame, 0);
     const uint64_t second = number_at(frame, sizeof number);
     if (second != kContinued) return begin(number, second, std::move(frame));
@@ -105,8 +153,9 @@ class MessageAssembly {
     const size_t here = frame.size() - kHeadBytes;
     if (count > most_bytes_ || here > count || open_.contains(number)) return fail();
     if (here == count) return Whole{number, ServiceText(std::move(frame))};
-    frame.reserve(kHeadBytes + count);
-    open_.emplace(number, std::move(frame));
+    std::string whole = take_buffer(kHeadBytes + count);
+    whole.append(frame);
+    open_.emplace(number, std::move(whole));
     return std::nullopt;
   }
   std::optional<Whole> fail() {
@@ -123,6 +172,10 @@ class MessageAssembly {
 std::string host_of(const std::string& peer) { return peer.substr(0, peer.rfind(':')); }
 
 }  // namespace
+
+std::string take_buffer(size_t bytes) { return spare_buffers().take(bytes); }
+
+ServiceText::ServiceText(std::string&& frames) : frames_(recycled(std::move(frames))) {}
 
 std::string Asker::str() const { return fmt::format("{} {}", job, task); }
 
@@ -446,6 +499,8 @@ void ServiceLine::cut() {
   const std::lock_guard lock(mutex_);
   if (stream_) stream_->end_now();
 }
+
+uint64_t service_bytes() { return moved_bytes; }
 
 ServiceOptions service_options_from(const Environment& environment, std::string cluster) {
   return {.cluster = std::move(cluster),

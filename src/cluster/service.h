@@ -41,13 +41,16 @@ struct ServiceMessage {
   std::vector<FrameBytes> parts = {};
 };
 
+/// An empty text with room for so many bytes. Memory of large messages that were handled is used
+/// again: new pages cost as much as a copy.
+std::string take_buffer(size_t bytes);
+
 /// What was received. Its text begins at a multiple of 16 bytes.
 class ServiceText {
  public:
   ServiceText() = default;
   /// `frames` are those of a message, without the heads of all but the first.
-  explicit ServiceText(std::string&& frames)
-      : frames_(std::make_shared<const std::string>(std::move(frames))) {}
+  explicit ServiceText(std::string&& frames);
 
   static constexpr size_t kHeadBytes = 16;
   std::string_view view() const { return std::string_view(*frames_).substr(kHeadBytes); }
@@ -127,6 +130,9 @@ class ServiceLine {
   std::mutex mutex_;
   std::shared_ptr<Stream> stream_;
 };
+
+/// The bytes of all messages that this process has sent and received so far.
+uint64_t service_bytes();
 
 /// The secret and the files of TLS that the environment names.
 ServiceOptions service_options_from(const Environment& environment, std::string cluster);

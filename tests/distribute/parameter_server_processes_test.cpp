@@ -109,12 +109,13 @@ std::vector<Doubles> numbers_of(const std::string& printed, const std::string& b
   return all;
 }
 
-void expect_near(const std::vector<Doubles>& a, const std::vector<Doubles>& b) {
+void expect_near(const std::vector<Doubles>& a, const std::vector<Doubles>& b,
+                 double tolerance = 1e-6) {
   ASSERT_EQ(a.size(), b.size());
   ASSERT_FALSE(a.empty());
   for (size_t i = 0; i < a.size(); ++i) {
     ASSERT_EQ(a[i].size(), b[i].size());
-    for (size_t k = 0; k < a[i].size(); ++k) EXPECT_NEAR(a[i][k], b[i][k], 1e-6);
+    for (size_t k = 0; k < a[i].size(); ++k) EXPECT_NEAR(a[i][k], b[i][k], tolerance);
   }
 }
 
@@ -145,6 +146,26 @@ TEST(ParameterServerProcesses, WithoutStepsEveryTicketCountsOnce) {
 TEST(ParameterServerProcesses, ALoopOfItsOwnIsTheSameOnAllTasks) {
   Tasks tasks(2, 1, {"--mode", "loop", "--staleness", "-1"});
   tasks.expect_done({"looped 63 63 0", "done"});
+}
+
+TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
+  ChildProcess threads({TANDEM_SERVER_MEMBER, "--mode", "embed"});
+  ASSERT_EQ(threads.wait(), 0) << threads.printed();
+  for (const char* staleness : {"0", "-1"}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    // Without steps one worker is one device.
+    const bool in_step = std::string(staleness) == "0";
+    Tasks tasks(in_step ? 2 : 1, 2, {"--mode", "embed", "--staleness", staleness});
+    tasks.expect_done({"done"});
+    for (const char* line : {"history loss", "table"}) {
+      expect_near(numbers_of(tasks.chief().printed(), line), numbers_of(threads.printed(), line),
+                  1e-3);
+    }
+    // The table has 1.28 MB, and there are 24 steps.
+    const auto moved = numbers_of(tasks.at("worker", 0).printed(), "moved");
+    ASSERT_EQ(moved.size(), 1u);
+    EXPECT_LT(moved[0][0], 24 * 30000);
+  }
 }
 
 TEST(ParameterServerProcesses, GarbageOnEveryPortChangesNothing) {
@@ -220,6 +241,14 @@ TEST(ParameterServerProcesses, TheChiefsDeathEndsAllByName) {
               std::string::npos)
         << tasks.at(job, 0).printed();
   }
+}
+
+TEST(ParameterServerProcesses, AChiefThatComesBackBeginsAnewWithTheOthers) {
+  Tasks tasks(2, 2, {"--mode", "count", "--staleness", "-1", "--sleep-ms", "10"});
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\nstep\nstep\n"));
+  tasks.chief().signal(SIGKILL);
+  tasks.start("chief", 0);
+  tasks.expect_done({"counted 120 120", "done"});
 }
 
 TEST(ParameterServerProcesses, TandemRunStartsADeadServerAgain) {

@@ -142,6 +142,37 @@ TEST_F(ParameterServer, InStepEveryOptimizerIsTheSame) {
   }
 }
 
+TEST_F(ParameterServer, GradientsOfRowsAreThoseOfOneDevice) {
+  const auto weights = [] {
+    random::set_seed(5);
+    const keras::Sequential model(
+        {keras::layers::Embedding(101, 7), keras::layers::Flatten(), keras::layers::Dense(1)});
+    model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+    std::vector<int32_t> ids;
+    for (int i = 0; i < 96; ++i) ids.push_back(i * i % 101);  // Some are there several times.
+    model.fit(Tensor::from(ids, {32, 3}), cast(truths(32), DType::float32),
+              {.batch_size = 9, .epochs = 3, .verbose = keras::Verbose::silent});
+    std::vector<Doubles> all;
+    for (const Tensor& weight : model.get_weights()) {
+      all.push_back(cast(weight, DType::float64).to_vector<double>());
+    }
+    return all;
+  };
+  const auto alone = weights();
+  for (const auto& [staleness, workers] : {std::pair{int64_t{0}, 3}, std::pair{unbounded, 1}}) {
+    for (const int servers : {1, 3}) {
+      SCOPED_TRACE(fmt::format("{} workers, {} servers", workers, servers));
+      const ParameterServerStrategy strategy(
+          {.staleness = staleness, .workers = workers, .servers = servers});
+      const auto scope = strategy.scope();
+      const auto served = weights();
+      for (size_t w = 0; w < alone.size(); ++w) {
+        for (size_t i = 0; i < alone[w].size(); ++i) ASSERT_NEAR(alone[w][i], served[w][i], 1e-5);
+      }
+    }
+  }
+}
+
 TEST_F(ParameterServer, OneAsynchronousWorkerIsOneDevice) {
   const auto clipped = [] { return keras::optimizers::SGD(0.05, {.global_clipnorm = 0.1}); };
   const ParameterServerStrategy strategy({.workers = 1, .servers = 2});

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "cluster/service.h"
 #include "tandem/parameter_server.h"
 #include "tandem/tandem.h"
 
@@ -127,13 +128,33 @@ void loop(const distribute::Strategy& strategy, const MemberSettings& settings) 
                   reduce_max(value).item<double>(), differences));
 }
 
+/// A large table, of which each batch touches a few rows.
+void embed() {
+  const keras::Sequential model(
+      {keras::layers::Embedding(20000, 16), keras::layers::Flatten(), keras::layers::Dense(1)});
+  model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+  std::vector<int32_t> ids;
+  for (int i = 0; i < 240; ++i) ids.push_back(i * 7919 % 20000);
+  const keras::History history =
+      model.fit(Tensor::from(ids, {60, 4}), cast(truths(60), DType::float32),
+                {.batch_size = 10, .epochs = 4, .verbose = keras::Verbose::silent});
+  say(fmt::format("history loss {}", fmt::join(history.history.at("loss"), " ")));
+  const Tensor table = model.get_weights()[0];
+  say(fmt::format("table {} {}", reduce_sum(table).item<float>(),
+                  reduce_sum(square(table)).item<float>()));
+}
+
 void run(const MemberSettings& settings) {
   random::set_seed(11);
   distribute::ParameterServerOptions options{.staleness = settings.staleness,
                                              .reproducible = settings.reproducible};
   options.patience = std::chrono::seconds(settings.patience);
+  uint64_t first_bytes = 0;
+  uint64_t last_bytes = 0;
   options.before_step = [&](int) {
     say("step");
+    last_bytes = cluster::service_bytes();
+    if (first_bytes == 0) first_bytes = last_bytes;
     if (settings.sleep_ms > 0) {
       std::this_thread::sleep_for(std::chrono::milliseconds(settings.sleep_ms));
     }
@@ -144,6 +165,8 @@ void run(const MemberSettings& settings) {
   if (settings.mode == "fit") fit();
   if (settings.mode == "count") count(settings);
   if (settings.mode == "loop") loop(strategy, settings);
+  if (settings.mode == "embed") embed();
+  say(fmt::format("moved {}", last_bytes - first_bytes));
   say("done");
 }
 

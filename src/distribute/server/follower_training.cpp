@@ -158,9 +158,7 @@ std::string FollowerTraining::follow() {
 
 std::string FollowerTraining::serve() {
   RangeServer& own = *mirrors_[static_cast<size_t>(cluster_.config.task)];
-  MessageWriter writer = question_of(ServerQuestion::serving, session_);
-  const std::string question =
-      writer.add(incarnation_).add_text(facts_).add_list(own.checksums()).take();
+  const std::vector<uint32_t> sums = own.checksums();
   task_->open(own, session_);
   struct Closing {
     ServerTask& task;
@@ -168,7 +166,10 @@ std::string FollowerTraining::serve() {
   };
   const Closing closing{*task_};
   for (;;) {
-    const cluster::ServiceText text = chief_.answer_to(question);
+    MessageWriter question = question_of(ServerQuestion::serving, session_);
+    question.add(incarnation_).add_text(facts_);
+    question.add_list(task_->is_written() ? std::vector<uint32_t>() : sums);
+    const cluster::ServiceText text = chief_.answer_to(question.take());
     MessageReader reader(text.view());
     const auto kind = reader.read<ServerAnswer>();
     if (kind == ServerAnswer::refused) throw FailedPrecondition(std::string(reader.read_text()));
@@ -190,6 +191,8 @@ void FollowerTraining::join_chief() {
     const auto kind = reader.read<ServerAnswer>();
     if (kind == ServerAnswer::accepted) {
       const auto chief = reader.read<uint64_t>();
+      // What a former chief has asked for is nothing to this one.
+      if (std::exchange(joined_, chief) != chief) done_.reset();
       for (const auto& link : links_) static_cast<RemoteServer&>(*link).set_chief(chief);
       return;
     }
@@ -250,7 +253,10 @@ std::string FollowerTraining::work(ServerStep& step, const BatchAt& batch_at) {
     for (;;) {
       const TakeOutcome outcome = take(-1);
       if (outcome == TakeOutcome::end) break;
-      if (outcome == TakeOutcome::none) continue;
+      if (outcome == TakeOutcome::none) {
+        std::this_thread::sleep_for(kPause);
+        continue;
+      }
       const WorkTicket& ticket = taken_->ticket;
       do_ticket(step, batch_at({ticket.epoch, ticket.batch}));
     }
@@ -285,11 +291,14 @@ std::string FollowerTraining::take_end(MessageReader& reader) {
   return result;
 }
 
+/// A server that serves has newer values than the chief.
 void FollowerTraining::take_states(MessageReader& reader) {
-  for (const auto& mirror : mirrors_) {
-    const std::vector<StoreRange>& state = mirror->state();
+  for (size_t s = 0; s < mirrors_.size(); ++s) {
+    const bool serves = cluster_.is_server() && static_cast<int>(s) == cluster_.config.task;
+    const std::vector<StoreRange>& state = mirrors_[s]->state();
     for (size_t place = 0; place < state.size(); ++place) {
-      mirror->write_state(place, reader.read_bytes(RangeServer::bytes_of(state[place])));
+      const char* const bytes = reader.read_bytes(RangeServer::bytes_of(state[place]));
+      if (has_ended_ || !serves) mirrors_[s]->write_state(place, bytes);
     }
   }
 }

@@ -100,6 +100,7 @@ class FollowerTraining final : public ServerTraining {
   std::vector<std::unique_ptr<RangeServer>> mirrors_;
   ServerLinks links_;
   std::string facts_;                   // Of the step.
+  uint64_t joined_ = 0;                 // The incarnation of the chief whose tickets it takes.
   std::optional<Done> done_;            // What the chief has not heard of.
   std::optional<Taken> taken_;          // The ticket that is to be done.
   std::string result_;                  // What the chief told at the end.

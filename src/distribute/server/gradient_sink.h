@@ -34,7 +34,8 @@ class ServerUpdate {
 /// The gradients of one call of apply_gradients.
 struct PushedGradients {
   std::shared_ptr<const ServerUpdate> update;
-  Tensors gradients;
+  Tensors gradients;  ///< Whole, or the rows of a variable that have one:
+  Tensors rows;       ///< then their numbers, [n], which may repeat; else undefined.
   Variables variables;
   Tensor condition;  ///< A boolean scalar.
 };

@@ -29,7 +29,7 @@ RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
     : strategy_(strategy), replicas_(std::move(replicas)), options_(options), ledger_(options) {
   size_t first_variable = 0;
   for (const PushedGradients& call : step.pushed()) {
-    add_call(call, first_variable, index == 0, layout, index);
+    add_call(step, call, first_variable, index == 0, layout, index);
     first_variable += call.variables.size();
   }
   if (index == 0) assigned_ = step.assigned();
@@ -71,8 +71,9 @@ void RangeServer::note_state() {
   }
 }
 
-void RangeServer::add_call(const PushedGradients& call, size_t first_variable, bool counts,
-                           const ParameterLayout& layout, int index) {
+void RangeServer::add_call(const ServerStep& step, const PushedGradients& call,
+                           size_t first_variable, bool counts, const ParameterLayout& layout,
+                           int index) {
   const size_t first = pieces_.size();
   ServerUpdate::Operands operands{.counts = counts};
   for (const ServerPiece& piece : layout.pieces(index)) {
@@ -81,7 +82,12 @@ void RangeServer::add_call(const PushedGradients& call, size_t first_variable, b
     if (own >= call.variables.size()) continue;
     const Variable& variable = call.variables[own];
     const Variable elements = elements_of(variable, piece.begin, piece.count());
-    pieces_.push_back({elements.body()->range, piece.variable, piece.begin});
+    Piece& own_piece =
+        pieces_.emplace_back(Piece{elements.body()->range, piece.variable, piece.begin});
+    if (step.has_row_gradients()[piece.variable]) {
+      own_piece.row_elements = variable.shape().count() / variable.shape().extent(0);
+      own_piece.reads_rows = step.reads_rows()[piece.variable];
+    }
     operands.variables.push_back(variable);
     operands.begins.push_back(piece.begin);
   }
@@ -101,8 +107,10 @@ void RangeServer::add_call(const PushedGradients& call, size_t first_variable, b
        call.update->steps(), counts});
 }
 
-PushAnswer RangeServer::push(const PushStamp& stamp, const Contribution& contribution) {
+PushAnswer RangeServer::push(const PushStamp& stamp, const Contribution& given) {
   using enum PushAnswer::Outcome;
+  std::vector<std::vector<std::byte>> whole;
+  const Contribution contribution = with_all_rows(given, whole);
   const std::lock_guard lock(mutex_);
   const PushAnswer answer = ledger_.admit(stamp);
   if (answer.outcome == applied) apply(contribution, answer.scale);
@@ -117,20 +125,51 @@ PushAnswer RangeServer::push(const PushStamp& stamp, const Contribution& contrib
   return answer;
 }
 
-int64_t RangeServer::pull(int64_t step, std::span<void* const> to) {
+/// The same with gradients of zero for the rows that have none; these are kept in `whole`.
+RangeServer::Contribution RangeServer::with_all_rows(
+    const Contribution& given, std::vector<std::vector<std::byte>>& whole) const {
+  Contribution all = given;
+  for (size_t i = 0; i < given.rows.size(); ++i) {
+    if (given.rows[i] == nullptr) continue;
+    const Piece& piece = pieces_[i];
+    std::vector<std::byte>& dense = whole.emplace_back(piece.bytes());
+    const auto* from = static_cast<const std::byte*>(given.pieces[i]);
+    piece.for_each_part(given.rows[i], [&](size_t offset, size_t bytes) {
+      std::memcpy(dense.data() + offset, from, bytes);
+      from += bytes;
+    });
+    all.pieces[i] = dense.data();
+  }
+  return all;
+}
+
+namespace {
+
+const std::vector<int64_t>* rows_at(const RangeServer::RowLists& rows, size_t piece) {
+  return piece < rows.size() ? rows[piece] : nullptr;
+}
+
+}  // namespace
+
+int64_t RangeServer::pull(int64_t step, std::span<void* const> to, const RowLists& rows) {
   const std::lock_guard lock(mutex_);
   commit_locked(step);
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    std::memcpy(to[i], address_of(pieces_[i].range), pieces_[i].bytes());
+    const char* const from = static_cast<const char*>(address_of(pieces_[i].range));
+    pieces_[i].for_each_part(rows_at(rows, i), [&](size_t offset, size_t bytes) {
+      std::memcpy(static_cast<char*>(to[i]) + offset, from + offset, bytes);
+    });
   }
   return ledger_.version();
 }
 
-int64_t RangeServer::append_values(int64_t step, std::string& bytes) {
+int64_t RangeServer::append_values(int64_t step, std::string& bytes, const RowLists& rows) {
   const std::lock_guard lock(mutex_);
   commit_locked(step);
-  for (const Piece& piece : pieces_) {
-    bytes.append(static_cast<const char*>(address_of(piece.range)), piece.bytes());
+  for (size_t i = 0; i < pieces_.size(); ++i) {
+    const char* const from = static_cast<const char*>(address_of(pieces_[i].range));
+    pieces_[i].for_each_part(
+        rows_at(rows, i), [&](size_t offset, size_t count) { bytes.append(from + offset, count); });
   }
   return ledger_.version();
 }

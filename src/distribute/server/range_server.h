@@ -7,6 +7,7 @@
 ///   gradients of the first call of apply_gradients: its pieces | of the second: .. | assigned
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -36,29 +37,75 @@ class RangeServer {
     StoreRange range;  ///< Where the server has it.
     size_t variable;   ///< Its variable's place among those of the step, assigned ones after all.
     int64_t begin;     ///< The first element.
+    /// The elements of a row, where gradients are those of some rows; else 0.
+    int64_t row_elements = 0;
+    bool reads_rows = false;  ///< Whether workers read some rows of it alone.
+
+    /// The elements of a row that it has, counted from `begin`; none where the row is elsewhere.
+    struct RowPart {
+      int64_t begin;
+      int64_t end;
+      int64_t count() const { return std::max<int64_t>(end - begin, 0); }
+    };
+    RowPart part_of(int64_t row) const {
+      return {std::max(row * row_elements - begin, int64_t{0}),
+              std::min((row + 1) * row_elements - begin, range.count)};
+    }
     size_t bytes() const {
       return static_cast<size_t>(range.count) * size_of(range.block->dtype());
+    }
+    /// Calls `take` with the place, in bytes, and the length of what it has of these rows, or of
+    /// all where there is no list.
+    template <class Take>
+    void for_each_part(const std::vector<int64_t>* rows, const Take& take) const {
+      if (rows == nullptr) return take(size_t{0}, bytes());
+      const size_t size = size_of(range.block->dtype());
+      for (const int64_t row : *rows) {
+        const RowPart part = part_of(row);
+        if (part.count() == 0) continue;
+        take(static_cast<size_t>(part.begin) * size, static_cast<size_t>(part.count()) * size);
+      }
+    }
+    size_t bytes_of(const std::vector<int64_t>* rows) const {
+      size_t all = 0;
+      for_each_part(rows, [&](size_t, size_t count) { all += count; });
+      return all;
     }
   };
   const std::vector<Piece>& pieces() const { return pieces_; }
 
   size_t calls() const { return calls_.size(); }
+  bool reads_rows() const {
+    return std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.reads_rows; });
+  }
+
+  /// Numbers of rows in ascending order, none twice, for each piece; null: all of the piece.
+  using RowLists = std::vector<const std::vector<int64_t>*>;
+
+  /// Gradients of some rows of a variable, one after another.
+  struct RowGradients {
+    std::vector<int64_t> rows;      ///< In ascending order, none twice.
+    std::vector<std::byte> values;  ///< Of whole rows.
+  };
 
   /// What came of a ticket: an address for each piece, and whether each call of apply_gradients is
   /// to change anything.
   struct Contribution {
     std::vector<const void*> pieces;
     std::vector<bool> conditions;
+    /// For each piece the rows that its address has the elements of; null: all of the piece. The
+    /// vector may be empty.
+    RowLists rows{};
     std::shared_ptr<const void> owner{};  ///< Keeps the gradients, but not what steps assign.
   };
   PushAnswer push(const PushStamp& stamp, const Contribution& contribution);
 
   /// Copies all pieces to these addresses, once the steps before `step` are applied where workers
   /// train in step. Returns their version.
-  int64_t pull(int64_t step, std::span<void* const> to);
+  int64_t pull(int64_t step, std::span<void* const> to, const RowLists& rows = {});
 
   /// The same, one piece after another to the end of `bytes`.
-  int64_t append_values(int64_t step, std::string& bytes);
+  int64_t append_values(int64_t step, std::string& bytes, const RowLists& rows = {});
   /// What steps assign, the last of the pieces, as it is now.
   void append_assigned(std::string& bytes) const;
   size_t first_assigned() const { return pieces_.size() - assigned_.size(); }
@@ -114,9 +161,11 @@ class RangeServer {
     std::vector<bool> conditions;
   };
 
-  void add_call(const PushedGradients& call, size_t first_variable, bool counts,
-                const ParameterLayout& layout, int index);
+  void add_call(const ServerStep& step, const PushedGradients& call, size_t first_variable,
+                bool counts, const ParameterLayout& layout, int index);
   void note_state();
+  Contribution with_all_rows(const Contribution& given,
+                             std::vector<std::vector<std::byte>>& whole) const;
   graph::ConcreteFunctionPtr compiled(Call& call, const graph::ArgumentList& list) const;
   Tensors operands_of(const Call& call, const Contribution& contribution, double scale,
                       bool condition) const;

@@ -25,7 +25,7 @@ RemoteServer::RemoteServer(const ServerCluster& cluster, int index, const RangeS
       mirror_(mirror),
       patience_(cluster.patience),
       session_(session),
-      in_step_(in_step) {}
+      in_step_(in_step || mirror.reads_rows()) {}
 
 void RemoteServer::set_chief(uint64_t incarnation) {
   chief_ = incarnation;
@@ -36,11 +36,14 @@ void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contrib
   MessageWriter question = question_of(ServerQuestion::exchange, session_);
   question.add(chief_).add(stamp).add(!in_step_);
   for (const bool condition : given.conditions) question.add(condition);
+  for (size_t i = 0; i < pieces().size(); ++i) {
+    if (pieces()[i].row_elements > 0) question.add_list(*given.rows[i]);
+  }
   question.align();
   cluster::ServiceMessage message;
   const size_t first_assigned = mirror_.first_assigned();
   for (size_t i = 0; i < first_assigned; ++i) {
-    const size_t bytes = pieces()[i].bytes();
+    const size_t bytes = pieces()[i].bytes_of(i < given.rows.size() ? given.rows[i] : nullptr);
     message.parts.push_back({given.pieces[i], bytes, given.owner});
     const size_t padding = MessageWriter::padding_after(bytes);
     if (padding > 0) message.parts.push_back({kZeros, padding, nullptr});
@@ -94,10 +97,15 @@ PushAnswer RemoteServer::finish_push() {
   return outcome;
 }
 
-void RemoteServer::start_pull(int64_t step) {
+void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows) {
+  rows_ = rows;
   if (pushed_) return;
   MessageWriter question = question_of(ServerQuestion::pull, session_);
-  open_ = line_.ask({question.add(chief_).add(step).take(), {}});
+  question.add(chief_).add(step);
+  for (size_t i = 0; i < pieces().size(); ++i) {
+    if (pieces()[i].reads_rows) question.add_list(*rows[i]);
+  }
+  open_ = line_.ask({question.take(), {}});
 }
 
 std::optional<int64_t> RemoteServer::finish_pull(std::span<void* const> to) {
@@ -119,8 +127,10 @@ std::optional<int64_t> RemoteServer::finish_pull(std::span<void* const> to) {
 int64_t RemoteServer::take_values(MessageReader& reader, std::span<void* const> to) const {
   const auto version = reader.read<int64_t>();
   for (size_t i = 0; i < pieces().size(); ++i) {
-    const size_t bytes = pieces()[i].bytes();
-    std::memcpy(to[i], reader.read_bytes(bytes), bytes);
+    const RangeServer::Piece& piece = pieces()[i];
+    piece.for_each_part(piece.reads_rows ? rows_[i] : nullptr, [&](size_t offset, size_t bytes) {
+      std::memcpy(static_cast<char*>(to[i]) + offset, reader.read_bytes(bytes), bytes);
+    });
   }
   return version;
 }

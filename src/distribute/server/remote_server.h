@@ -1,5 +1,6 @@
 /// A parameter server in another process. Gradients go from where they lie, and the values ride on
-/// the answer to a push, so that a step takes one round trip.
+/// the answer to a push, so that a step takes one round trip; where some rows of a variable are
+/// read alone, they are asked for when it is known which.
 #pragma once
 
 #include <optional>
@@ -23,7 +24,7 @@ class RemoteServer final : public ServerLink {
   const std::vector<RangeServer::Piece>& pieces() const override { return mirror_.pieces(); }
   void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) override;
   PushAnswer finish_push() override;
-  void start_pull(int64_t step) override;
+  void start_pull(int64_t step, const RangeServer::RowLists& rows) override;
   std::optional<int64_t> finish_pull(std::span<void* const> to) override;
 
  private:
@@ -36,6 +37,7 @@ class RemoteServer final : public ServerLink {
   const int64_t session_;
   const bool in_step_;
   uint64_t chief_ = 0;
+  RangeServer::RowLists rows_;  // That were asked for.
   std::optional<PatientLine::Question> open_;
   std::optional<cluster::ServiceText> pushed_;  // The answer to the last push, with values.
 };

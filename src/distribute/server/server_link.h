@@ -20,8 +20,9 @@ class ServerLink {
   virtual void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) = 0;
   virtual PushAnswer finish_push() = 0;
 
-  /// For the values as of `step`, where workers train in step.
-  virtual void start_pull(int64_t step) = 0;
+  /// For the values as of `step`, where workers train in step. `rows` are those that are read of
+  /// each piece; the lists live until finish_pull.
+  virtual void start_pull(int64_t step, const RangeServer::RowLists& rows) = 0;
   /// Copies all pieces to these addresses and returns their version. Nothing where the ticket that
   /// they are for is void: the servers have gone back to older values, or have another chief.
   virtual std::optional<int64_t> finish_pull(std::span<void* const> to) = 0;
@@ -39,15 +40,19 @@ class DirectLink final : public ServerLink {
     answer_ = server_.push(stamp, given);
   }
   PushAnswer finish_push() override { return answer_; }
-  void start_pull(int64_t step) override { step_ = step; }
+  void start_pull(int64_t step, const RangeServer::RowLists& rows) override {
+    step_ = step;
+    rows_ = rows;
+  }
   std::optional<int64_t> finish_pull(std::span<void* const> to) override {
-    return server_.pull(step_, to);
+    return server_.pull(step_, to, rows_);
   }
 
  private:
   RangeServer& server_;
   PushAnswer answer_;
   int64_t step_ = 0;
+  RangeServer::RowLists rows_;
 };
 
 }  // namespace tandem::distribute

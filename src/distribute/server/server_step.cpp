@@ -17,6 +17,9 @@ using graph::Value;
 using graph::ValueId;
 using graph::ValueMap;
 
+/// Whether this thread traces rows_function().
+thread_local bool is_for_rows = false;
+
 /// The node that computes each value, or -1.
 ValueMap<int> makers_of(const Graph& graph) {
   ValueMap<int> makers(graph.values.size(), -1);
@@ -164,9 +167,29 @@ StoreRange RangeCopies::of(const StoreRange& range) {
 ServerStep::ServerStep(const FlatFunction& f, int shares)
     : shares_(shares),
       function_([this, f](const Tensors& arguments) { return trace(f, arguments); },
-                {.name = "server_step"}) {}
+                {.name = "server_step"}),
+      rows_function_([this, f](const Tensors& arguments) { return trace_rows(f, arguments); },
+                     {.name = "server_rows"}) {}
+
+Tensors ServerStep::trace_rows(const FlatFunction& f, const Tensors& arguments) {
+  is_for_rows = true;
+  GradientSink sink(shares_);
+  {
+    const GradientSink::Scope scope(sink);
+    f(arguments);
+  }
+  Tensors rows;
+  size_t place = 0;
+  for (const PushedGradients& call : sink.pushed()) {
+    for (const Tensor& own : call.rows) {
+      if (reads_rows_[place++]) rows.push_back(own);
+    }
+  }
+  return rows;
+}
 
 Tensors ServerStep::trace(const FlatFunction& f, const Tensors& arguments) {
+  is_for_rows = false;
   GradientSink sink(shares_);
   Tensors results;
   {
@@ -177,9 +200,15 @@ Tensors ServerStep::trace(const FlatFunction& f, const Tensors& arguments) {
   if (is_first) results_ = results.size();
   for (size_t i = 0; i < sink.pushed().size(); ++i) {
     PushedGradients call = sink.pushed()[i];
-    results.insert(results.end(), call.gradients.begin(), call.gradients.end());
+    for (size_t k = 0; k < call.gradients.size(); ++k) {
+      results.push_back(call.gradients[k]);
+      const bool of_rows = call.rows[k].defined();
+      if (of_rows) results.push_back(call.rows[k]);
+      if (is_first) has_row_gradients_.push_back(of_rows);
+    }
     results.push_back(call.condition);
     call.gradients.clear();
+    call.rows.clear();
     call.condition = {};
     if (is_first) pushed_.push_back(std::move(call));
   }
@@ -196,7 +225,80 @@ bool ServerStep::is_changed_by_servers(const StoreRange& range) const {
                              [&](const AssignedVariable& one) { return one.range == range; });
 }
 
+namespace {
+
+/// The values that a value is computed from, itself among them, by their storage.
+std::set<ValueId> values_before(const Graph& graph, const ValueMap<int>& makers, ValueId value) {
+  std::set<ValueId> seen;
+  graph::ValueIds open{graph.storage_of(value)};
+  while (!open.empty()) {
+    const ValueId each = open.back();
+    open.pop_back();
+    if (!seen.insert(each).second || makers[each] < 0) continue;
+    for (const ValueId input : graph.nodes[static_cast<size_t>(makers[each])].inputs) {
+      open.push_back(graph.storage_of(input));
+    }
+  }
+  return seen;
+}
+
+/// Whether nothing reads the range but gather, of rows whose numbers are among `values`.
+bool takes_rows_alone(const Graph& graph, const StoreRange& range,
+                      const std::set<ValueId>& values) {
+  for (const Node& node : graph.nodes) {
+    if (!node.regions.empty()) return false;
+    for (size_t i = 0; i < node.inputs.size(); ++i) {
+      const Value& input = graph.at(graph.storage_of(node.inputs[i]));
+      if (input.source != Value::Source::range || input.range != range) continue;
+      const bool is_gather = i == 0 && node.op().name == "gather" && node.inputs.size() == 2;
+      if (!is_gather || !values.contains(graph.storage_of(node.inputs[1]))) return false;
+    }
+  }
+  return std::ranges::none_of(graph.results, [&](ValueId result) {
+    const Value& value = graph.at(graph.storage_of(result));
+    return value.source == Value::Source::range && value.range == range;
+  });
+}
+
+/// Nothing is computed or assigned that the results do not depend on.
+void keep_results_alone(Graph& graph) {
+  const ValueMap<int> makers = makers_of(graph);
+  std::set<ValueId> needed;
+  for (const ValueId result : graph.results) needed.merge(values_before(graph, makers, result));
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    return std::ranges::none_of(node.outputs,
+                                [&](ValueId output) { return needed.contains(output); });
+  });
+}
+
+}  // namespace
+
+/// A variable's rows are read alone where all that reads it takes rows whose numbers go into those
+/// of its gradient, and where these depend on no variable.
+void ServerStep::note_rows_read(const Graph& graph) {
+  const ValueMap<int> makers = makers_of(graph);
+  reads_rows_.assign(has_row_gradients_.size(), false);
+  size_t place = 0;
+  size_t result = results_;
+  for (const PushedGradients& call : pushed_) {
+    for (const Variable& variable : call.variables) {
+      ++result;
+      if (!has_row_gradients_[place++]) continue;
+      const std::set<ValueId> before = values_before(graph, makers, graph.results[result++]);
+      const bool is_sound = std::ranges::none_of(
+          before, [&](ValueId value) { return graph.at(value).source == Value::Source::range; });
+      reads_rows_[place - 1] = is_sound && takes_rows_alone(graph, variable.body()->range, before);
+    }
+    ++result;
+  }
+}
+
 void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
+  if (is_for_rows) {
+    keep_results_alone(graph);
+    if (shares_ > 1) drop_collectives(graph);
+    return use_copies(graph, copies);
+  }
   const bool is_first = !is_traced_;
   is_traced_ = true;
   if (!trains()) return;
@@ -204,6 +306,7 @@ void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
   if (is_first) {
     assigned_ = assigned;
     random_calls_ = graph.random_calls;
+    note_rows_read(graph);
   }
   if (assigned != assigned_) {
     throw InvalidArgument(
@@ -214,8 +317,12 @@ void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
   graph::ValueIds own(graph.results.begin(),
                       graph.results.begin() + static_cast<ptrdiff_t>(results_));
   size_t next = results_;
+  size_t place = 0;
   for (const PushedGradients& call : pushed_) {
-    for (size_t i = 0; i < call.variables.size(); ++i) own.push_back(graph.results[next++]);
+    for (size_t i = 0; i < call.variables.size(); ++i) {
+      own.push_back(graph.results[next++]);
+      if (has_row_gradients_[place++]) own.push_back(graph.results[next++]);
+    }
     conditions.push_back(graph.results[next++]);
   }
   if (shares_ > 1) {

@@ -54,8 +54,16 @@ class ServerStep {
   ServerStep(const FlatFunction& f, int shares);
 
   /// Its results are those of the user's function, then for each call of apply_gradients the
-  /// gradients and the condition.
+  /// gradients, those of some rows with the rows' numbers behind them, and the condition.
   const FlatFunction& function() const { return function_; }
+
+  /// Computes the numbers of the rows that function() will read of each variable of which it reads
+  /// some rows only.
+  const FlatFunction& rows_function() const { return rows_function_; }
+  /// Whether gradients of a variable are those of some rows, by its place among all variables.
+  const std::vector<bool>& has_row_gradients() const { return has_row_gradients_; }
+  /// Whether some rows of it are read alone, too; known after the first trace.
+  const std::vector<bool>& reads_rows() const { return reads_rows_; }
 
   /// Is called with each trace of function() before it is compiled. Throws Unimplemented where what
   /// the step computes depends on the values of several workers.
@@ -72,6 +80,8 @@ class ServerStep {
 
  private:
   Tensors trace(const FlatFunction& f, const Tensors& arguments);
+  Tensors trace_rows(const FlatFunction& f, const Tensors& arguments);
+  void note_rows_read(const graph::Graph& graph);
   bool is_changed_by_servers(const StoreRange& range) const;
   void use_copies(graph::Graph& graph, RangeCopies& copies) const;
 
@@ -81,7 +91,10 @@ class ServerStep {
   size_t results_ = 0;
   std::vector<PushedGradients> pushed_;  // Without the tensors of the trace.
   std::vector<AssignedVariable> assigned_;
+  std::vector<bool> has_row_gradients_;
+  std::vector<bool> reads_rows_;
   const FlatFunction function_;
+  const FlatFunction rows_function_;
 };
 
 }  // namespace tandem::distribute

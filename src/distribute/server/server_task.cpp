@@ -6,6 +6,27 @@
 #include "tandem/log.h"
 
 namespace tandem::distribute {
+namespace {
+
+/// The lists of rows in a message, for each piece that has one.
+struct ReadRows {
+  template <class HasList>
+  ReadRows(const RangeServer& server, MessageReader& reader, const HasList& has_list)
+      : own(server.pieces().size()), lists(own.size(), nullptr) {
+    for (size_t i = 0; i < own.size(); ++i) {
+      if (!has_list(server.pieces()[i])) continue;
+      own[i] = reader.read_list<int64_t>();
+      lists[i] = &own[i];
+    }
+  }
+  ReadRows(const ReadRows&) = delete;
+  ReadRows& operator=(const ReadRows&) = delete;
+
+  std::vector<std::vector<int64_t>> own;
+  RangeServer::RowLists lists;
+};
+
+}  // namespace
 
 void ServerTask::open(RangeServer& server, int64_t session) {
   const std::lock_guard lock(door_);
@@ -57,7 +78,9 @@ cluster::ServiceMessage ServerTask::answer(std::string_view question) {
     case ServerQuestion::pull: {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted);
-      append_values(answer, reader.read<int64_t>());
+      const auto step = reader.read<int64_t>();
+      ReadRows rows(*server_, reader, [](const auto& piece) { return piece.reads_rows; });
+      append_values(answer, step, rows.lists);
       return {answer.take(), {}};
     }
     case ServerQuestion::read:
@@ -74,13 +97,18 @@ cluster::ServiceMessage ServerTask::answer(std::string_view question) {
 }
 
 /// The version, then the values.
-void ServerTask::append_values(MessageWriter& answer, int64_t step) const {
+void ServerTask::append_values(MessageWriter& answer, int64_t step,
+                               const RangeServer::RowLists& rows) const {
   size_t bytes = sizeof(int64_t);
-  for (const RangeServer::Piece& piece : server_->pieces()) bytes += piece.bytes();
-  answer.reserve(answer.bytes().size() + bytes);
+  for (size_t i = 0; i < server_->pieces().size(); ++i) {
+    bytes += server_->pieces()[i].bytes_of(i < rows.size() ? rows[i] : nullptr);
+  }
+  std::string buffer = cluster::take_buffer(answer.bytes().size() + bytes);
+  buffer.append(answer.bytes());
+  answer.bytes().swap(buffer);
   const size_t place = answer.bytes().size();
   answer.add(int64_t{0});
-  const int64_t version = server_->append_values(step, answer.bytes());
+  const int64_t version = server_->append_values(step, answer.bytes(), rows);
   std::memcpy(answer.bytes().data() + place, &version, sizeof version);
 }
 
@@ -89,9 +117,11 @@ std::string ServerTask::exchange(MessageReader& reader) {
   const bool wants_values = reader.read<bool>();
   RangeServer::Contribution given;
   for (size_t i = 0; i < server_->calls(); ++i) given.conditions.push_back(reader.read<bool>());
-  for (const RangeServer::Piece& piece : server_->pieces()) {
+  const ReadRows rows(*server_, reader, [](const auto& piece) { return piece.row_elements > 0; });
+  given.rows = rows.lists;
+  for (size_t i = 0; i < server_->pieces().size(); ++i) {
     reader.align();
-    given.pieces.push_back(reader.read_bytes(piece.bytes()));
+    given.pieces.push_back(reader.read_bytes(server_->pieces()[i].bytes_of(rows.lists[i])));
   }
   MessageWriter answer;
   answer.add(ServerAnswer::accepted).add(server_->push(stamp, given));

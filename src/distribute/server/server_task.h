@@ -22,12 +22,16 @@ class ServerTask final : public cluster::ServiceHandler {
   void on_question(const cluster::Asker& asker, std::string_view question, Reply reply) override;
   void on_gone(const cluster::Asker&) override {}
 
+  /// Whether a chief has said what it is to have: what it has now may be something else.
+  bool is_written() const { return chief_ != 0; }
+
   /// What went wrong with a question, such as an update that failed; empty where nothing did.
   std::string error() const;
 
  private:
   cluster::ServiceMessage answer(std::string_view question);
-  void append_values(MessageWriter& answer, int64_t step) const;
+  void append_values(MessageWriter& answer, int64_t step,
+                     const RangeServer::RowLists& rows = {}) const;
   std::string exchange(MessageReader& reader);
   std::string write(MessageReader& reader, uint64_t chief);
   cluster::ServiceMessage read(int64_t step);

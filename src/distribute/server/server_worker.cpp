@@ -2,8 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
+#include <deque>
 
+#include "profile/span.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
@@ -60,6 +63,77 @@ void* address_in(const StoreRange& copy, int64_t element = 0) {
   return static_cast<char*>(copy.data(*copy.block->components()[0]->device())) +
          static_cast<size_t>(element) * size_of(copy.block->dtype());
 }
+
+std::vector<int64_t> numbers_in(const Tensor& rows) {
+  if (rows.dtype() == DType::int64) return rows.to_vector<int64_t>();
+  const std::vector<int32_t> numbers = rows.to_vector<int32_t>();
+  return {numbers.begin(), numbers.end()};
+}
+
+/// The rows, of some in ascending order, that a piece has elements of, and where the first of these
+/// elements is among those of all of them.
+struct PieceOfRows {
+  std::vector<int64_t> rows;
+  int64_t first_element = 0;
+};
+
+PieceOfRows rows_in(const RangeServer::Piece& piece, const std::vector<int64_t>& rows) {
+  const int64_t length = piece.row_elements;
+  const auto first = std::ranges::lower_bound(rows, piece.begin / length);
+  const auto end =
+      std::ranges::lower_bound(rows, (piece.begin + piece.range.count + length - 1) / length);
+  PieceOfRows part{.rows = {first, end}};
+  part.first_element = (first - rows.begin()) * length;
+  if (first != end) part.first_element += std::max<int64_t>(piece.begin - *first * length, 0);
+  return part;
+}
+
+template <class T>
+void add_row(std::byte* to, const void* from, int64_t count) {
+  for (int64_t i = 0; i < count; ++i) {
+    reinterpret_cast<T*>(to)[i] += static_cast<const T*>(from)[i];
+  }
+}
+
+/// Gradients of rows of which some may be there several times; these are summed in their order.
+RangeServer::RowGradients summed_rows(const Tensor& values, const Tensor& rows) {
+  const std::vector<int64_t> numbers = numbers_in(rows);
+  RangeServer::RowGradients summed{.rows = numbers, .values = {}};
+  std::ranges::sort(summed.rows);
+  summed.rows.erase(std::ranges::unique(summed.rows).begin(), summed.rows.end());
+  if (numbers.empty()) return summed;
+  const int64_t length = values.shape().count() / static_cast<int64_t>(numbers.size());
+  const size_t bytes = static_cast<size_t>(length) * size_of(values.dtype());
+  summed.values.resize(summed.rows.size() * bytes);
+  const auto* from = static_cast<const std::byte*>(values.body()->data());
+  for (const int64_t row : numbers) {
+    const auto place = std::ranges::lower_bound(summed.rows, row) - summed.rows.begin();
+    std::byte* const to = summed.values.data() + static_cast<size_t>(place) * bytes;
+    values.dtype() == DType::float32 ? add_row<float>(to, from, length)
+                                     : add_row<double>(to, from, length);
+    from += bytes;
+  }
+  return summed;
+}
+
+/// What a profile calls an update: "push, staleness 3".
+const char* name_of_push(int64_t staleness) {
+  static constexpr int64_t kMost = 64;
+  static const auto* const names = [] {
+    auto* all = new std::vector<std::string>;
+    for (int64_t i = 0; i < kMost; ++i) all->push_back(fmt::format("push, staleness {}", i));
+    all->push_back(fmt::format("push, staleness {} or more", kMost));
+    return all;
+  }();
+  return (*names)[static_cast<size_t>(std::min(staleness, kMost))].c_str();
+}
+
+/// What must live until it is sent.
+struct SentGradients {
+  std::shared_ptr<const Tensors> results;
+  std::vector<RangeServer::RowGradients> rows;  // By variable.
+  std::deque<std::vector<int64_t>> lists;       // Of rows that pieces have.
+};
 
 }  // namespace
 
@@ -123,10 +197,42 @@ void ServerWorker::take_places(const ServerStep& step, const ServerLinks& server
   placed_ = &step;
 }
 
+/// The rows that the step will read of the variables of which it reads some rows alone.
+ServerWorker::RowsByVariable ServerWorker::rows_read(const ServerStep& step,
+                                                     std::span<const PerReplica> part,
+                                                     const op::RandomRun& random) {
+  RowsByVariable rows(step.reads_rows().size());
+  if (std::ranges::none_of(step.reads_rows(), [](bool reads) { return reads; })) return rows;
+  const graph::Results found = body_.run(strategy_, step.rows_function(), part, &random);
+  size_t next = 0;
+  for (size_t v = 0; v < rows.size(); ++v) {
+    if (!step.reads_rows()[v]) continue;
+    rows[v] = numbers_in(found.at(0, next++));
+    std::ranges::sort(rows[v]);
+    rows[v].erase(std::ranges::unique(rows[v]).begin(), rows[v].end());
+  }
+  return rows;
+}
+
 /// The versions of what was read; none where some server says that the ticket is void.
-std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step) {
+std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step,
+                                        const RowsByVariable& rows) {
+  const profile::Span span("pull", profile::Activity::copy);
   std::vector<int64_t> versions;
-  for (const auto& server : servers) server->start_pull(step);
+  RowsByVariable lists;  // Of all pieces of all servers.
+  size_t pieces = 0;
+  for (const auto& server : servers) pieces += server->pieces().size();
+  lists.reserve(pieces);
+  for (const auto& server : servers) {
+    RangeServer::RowLists own;
+    for (const RangeServer::Piece& piece : server->pieces()) {
+      own.push_back(nullptr);
+      if (!piece.reads_rows) continue;
+      lists.push_back(rows_in(piece, rows[piece.variable]).rows);
+      own.back() = &lists.back();
+    }
+    server->start_pull(step, own);
+  }
   for (size_t s = 0; s < servers.size(); ++s) {
     const std::optional<int64_t> version = servers[s]->finish_pull(places_[s]);
     if (version) versions.push_back(*version);
@@ -143,12 +249,20 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
 bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
                         const WorkTicket& ticket, const std::shared_ptr<const Tensors>& results,
                         std::span<const int64_t> versions) {
+  const int64_t start_ns = profile::is_profiling() ? profile::now_ns() : 0;
+  auto sent = std::make_shared<SentGradients>();
+  sent->results = results;
   std::vector<const void*> gradients;  // By variable, then what was assigned.
   std::vector<bool> conditions;
   size_t next = step.results();
   for (const PushedGradients& call : step.pushed()) {
     for (size_t i = 0; i < call.variables.size(); ++i) {
-      gradients.push_back((*results)[next++].body()->data());
+      const Tensor& gradient = (*results)[next++];
+      const bool of_rows = step.has_row_gradients()[gradients.size()];
+      sent->rows.push_back(of_rows ? summed_rows(gradient, (*results)[next++])
+                                   : RangeServer::RowGradients());
+      gradients.push_back(of_rows ? static_cast<const void*>(sent->rows.back().values.data())
+                                  : gradient.body()->data());
     }
     conditions.push_back((*results)[next++].item<bool>());
   }
@@ -162,9 +276,16 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
   ++sequence_;
   for (size_t s = 0; s < servers.size(); ++s) {
     RangeServer::Contribution contribution{
-        .pieces = {}, .conditions = conditions, .owner = results};
+        .pieces = {}, .conditions = conditions, .rows = {}, .owner = sent};
     for (const RangeServer::Piece& piece : servers[s]->pieces()) {
-      const size_t offset = static_cast<size_t>(piece.begin) * size_of(piece.range.block->dtype());
+      const size_t size = size_of(piece.range.block->dtype());
+      size_t offset = static_cast<size_t>(piece.begin) * size;
+      contribution.rows.push_back(nullptr);
+      if (piece.row_elements > 0) {
+        PieceOfRows part = rows_in(piece, sent->rows[piece.variable].rows);
+        offset = static_cast<size_t>(part.first_element) * size;
+        contribution.rows.back() = &sent->lists.emplace_back(std::move(part.rows));
+      }
       contribution.pieces.push_back(static_cast<const char*>(gradients[piece.variable]) + offset);
     }
     servers[s]->start_push({.worker = index_,
@@ -175,8 +296,14 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
                            contribution);
   }
   bool is_made = true;
+  int64_t staleness = 0;
   for (const auto& server : servers) {
-    is_made = server->finish_push().outcome != PushAnswer::Outcome::refused && is_made;
+    const PushAnswer answer = server->finish_push();
+    is_made = answer.outcome != PushAnswer::Outcome::refused && is_made;
+    staleness = std::max(staleness, answer.staleness);
+  }
+  if (profile::is_profiling()) {
+    profile::add({name_of_push(staleness), profile::Activity::copy, start_ns, profile::now_ns()});
   }
   return is_made;
 }
@@ -188,7 +315,7 @@ std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& se
   step_ = &step;
   const PerReplicas part = part_of(arguments, ticket.share);
   if (placed_ != &step) take_places(step, servers);
-  const std::vector<int64_t> versions = pull(servers, ticket.step());
+  const std::vector<int64_t> versions = pull(servers, ticket.step(), rows_read(step, part, random));
   if (versions.empty()) return std::nullopt;
   if (before_step) before_step(index_);
   auto results = std::make_shared<Tensors>();

@@ -32,7 +32,11 @@ class ServerWorker {
  private:
   PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
   void take_places(const ServerStep& step, const ServerLinks& servers);
-  std::vector<int64_t> pull(const ServerLinks& servers, int64_t step);
+  /// Numbers of rows by variable; none where all of a variable is meant.
+  using RowsByVariable = std::vector<std::vector<int64_t>>;
+  RowsByVariable rows_read(const ServerStep& step, std::span<const PerReplica> part,
+                           const op::RandomRun& random);
+  std::vector<int64_t> pull(const ServerLinks& servers, int64_t step, const RowsByVariable& rows);
   bool push(const ServerStep& step, const ServerLinks& servers, const WorkTicket& ticket,
             const std::shared_ptr<const Tensors>& results, std::span<const int64_t> versions);
 

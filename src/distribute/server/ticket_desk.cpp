@@ -281,7 +281,9 @@ std::optional<cluster::ServiceMessage> TicketDesk::answer_to_other(int64_t sessi
 void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, const Reply& reply) {
   const auto kind = reader.read<ServerQuestion>();
   const auto session = reader.read<int64_t>();
-  heard_.try_emplace(asker.stream, -1);
+  // Who asks about a session is done with those before.
+  int64_t& heard = heard_.try_emplace(asker.stream, -1).first->second;
+  heard = std::max(heard, session - 1);
   if (kind == ServerQuestion::meet) {
     SessionBook& book = session_book();
     const std::lock_guard lock(book.mutex);

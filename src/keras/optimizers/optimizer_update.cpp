@@ -100,6 +100,13 @@ void apply_composed(const OptimizerDescription& described, const UpdateSet& set,
   }
 }
 
+/// Whether a gradient is sent to servers as some rows.
+bool goes_by_rows(const Tensor& gradient) {
+  const bool is_summed_there =
+      gradient.dtype() == DType::float32 || gradient.dtype() == DType::float64;
+  return gradient.is_row_sparse() && is_summed_there;
+}
+
 /// Clipping that each server can do to its elements alone.
 Clipping by_value(Clipping clipping) {
   clipping.norm.reset();
@@ -227,11 +234,17 @@ void push(const std::shared_ptr<OptimizerBody>& optimizer, const Tensors& gradie
         described.name,
         described.every > 1 ? "gradients that accumulate" : "workers that share batches"));
   }
-  Tensors whole;
-  for (const Tensor& gradient : gradients) whole.push_back(op::with_all_rows(gradient));
-  if (by_norm) whole = clipped(whole, described.clipping);
+  Tensors given;
+  Tensors rows;
+  for (const Tensor& gradient : gradients) {
+    const bool of_rows = !by_norm && goes_by_rows(gradient);
+    given.push_back(of_rows ? gradient.row_slices().values : op::with_all_rows(gradient));
+    rows.push_back(of_rows ? gradient.row_slices().indices : Tensor());
+  }
+  if (by_norm) given = clipped(given, described.clipping);
   sink.take({.update = std::make_shared<OptimizerOnServer>(optimizer),
-             .gradients = std::move(whole),
+             .gradients = std::move(given),
+             .rows = std::move(rows),
              .variables = variables,
              .condition = condition});
 }
