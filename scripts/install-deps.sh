@@ -17,7 +17,7 @@ packages_of() {
     build) echo g++ cmake ninja-build pkg-config git python3 \
       libdnnl-dev libopenblas-serial-dev libhwy-dev libfmt-dev libzip-dev libleveldb-dev zlib1g-dev libcli11-dev \
       python3-dev python3-venv opencl-c-headers nlohmann-json3-dev libucx-dev libgrpc++-dev libssl-dev \
-      libgtest-dev dataset-fashion-mnist pocl-opencl-icd openmpi-bin iproute2 openssl $(ssh_daemon) ;;
+      libgtest-dev dataset-fashion-mnist pocl-opencl-icd libclblast1 openmpi-bin iproute2 openssl $(ssh_daemon) ;;
     check) echo clang clang-format clang-tidy cppcheck python3 ;;
     interop) echo nlohmann-json3-dev ;;
     sanitize) echo libasan8 libubsan1 libtsan2 ;;
