@@ -117,7 +117,7 @@ INSTANTIATE_TEST_SUITE_P(UcxThroughMemory, GroupContract,
                          name_of_case);
 INSTANTIATE_TEST_SUITE_P(Ucx, GroupFaults,
                          testing::Combine(testing::Values(kind_of("tcp"), kind_of("shm")),
-                                          testing::Values(2, 4)),
+                                          testing::Values(2, 3, 4, 5)),
                          name_of_case);
 
 TEST(OpenTransport, NamesTheKindsThereAre) {
