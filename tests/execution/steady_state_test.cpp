@@ -119,8 +119,12 @@ TEST_F(SteadyState, AStepOnAGpuAllocatesNothing) {
   Tensor loss;
   for (int i = 0; i < 100; ++i) loss = step(x, y);
   const uint64_t buffers = device_buffers();
-  // Lists may still grow when the host is for once further ahead than before; no run allocates.
-  EXPECT_LT(allocations_of([&] { loss = step(x, y); }, 100), 10);
+  // One turn in ten counts two allocations. A step that allocates does so in every turn.
+  long least = 1;
+  for (int turn = 0; turn < 5 && least != 0; ++turn) {
+    least = allocations_of([&] { loss = step(x, y); }, 100);
+  }
+  EXPECT_EQ(least, 0);
   EXPECT_EQ(device_buffers(), buffers);
   EXPECT_GT(loss.item<float>(), 0);
 }
@@ -136,6 +140,7 @@ TEST_F(SteadyState, AMirroredStepOnGpusAllocatesNothing) {
   distribute::PerReplica loss;
   for (int i = 0; i < 20; ++i) loss = strategy.run(step, x, y);
   const uint64_t buffers = device_buffers();
+  // Lists may still grow when the host is for once further ahead than before; no run allocates.
   EXPECT_LT(allocations_of([&] { loss = strategy.run(step, x, y); }, 50), 10);
   EXPECT_EQ(device_buffers(), buffers);
 }
