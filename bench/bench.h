@@ -114,7 +114,7 @@ void micro_overhead();
 /// one.
 void tp_gpt();
 
-/// By how much distribute::plan errs on a step of that GPT, on one CPU and on two in three ways.
+/// The error of distribute::plan on a step of that GPT, on one CPU and on two in three ways.
 void plan_error();
 
 void eager_add();

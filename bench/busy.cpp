@@ -7,8 +7,8 @@
 #include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/transformer.h"
-#include "process.h"
-#include "seed_model.h"
+#include "support/process.h"
+#include "support/seed_model.h"
 
 namespace tandem::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include "bench.h"
 #include "device/logical_device.h"
 #include "harness/classifier.h"
-#include "triad.h"
+#include "support/triad.h"
 
 namespace tandem::bench {
 namespace {

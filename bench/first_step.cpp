@@ -4,7 +4,7 @@
 #include "harness/classifier.h"
 #include "harness/convnet.h"
 #include "harness/transformer.h"
-#include "process.h"
+#include "support/process.h"
 
 namespace tandem::bench {
 namespace {

@@ -3,7 +3,7 @@
 #include "device/logical_device.h"
 #include "harness/classifier.h"
 #include "harness/convnet.h"
-#include "seed_model.h"
+#include "support/seed_model.h"
 #include "tandem/keras/layers.h"
 
 namespace tandem::bench {

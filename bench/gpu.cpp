@@ -5,14 +5,14 @@
 #include <string>
 
 #include "bench.h"
-#include "clblast_peer.h"
 #include "device/logical_device.h"
-#include "handwritten_opencl.h"
 #include "harness/classifier.h"
 #include "harness/convnet.h"
 #include "harness/transformer.h"
-#include "process.h"
 #include "profile/session.h"
+#include "support/clblast_peer.h"
+#include "support/handwritten_opencl.h"
+#include "support/process.h"
 
 namespace tandem::bench {
 namespace {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "bench.h"
-#include "process.h"
+#include "support/process.h"
 
 namespace tandem::bench {
 namespace {

@@ -15,9 +15,9 @@
 #include "harness/classifier.h"
 #include "harness/convnet.h"
 #include "harness/host_pair.h"
+#include "support/workers.h"
 #include "tandem/log.h"
 #include "tensor/store.h"
-#include "workers.h"
 
 namespace tandem::bench {
 namespace {

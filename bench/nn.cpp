@@ -2,8 +2,8 @@
 #include "bench.h"
 #include "device/logical_device.h"
 #include "harness/classifier.h"
+#include "support/triad.h"
 #include "tandem/tandem.h"
-#include "triad.h"
 
 namespace tandem::bench {
 namespace {

@@ -18,9 +18,9 @@
 #include "distribute/server/server_worker.h"
 #include "distribute/strategy_body.h"
 #include "harness/classifier.h"
+#include "support/workers.h"
+#include "tandem/distribute/parameter_server.h"
 #include "tandem/log.h"
-#include "tandem/parameter_server.h"
-#include "workers.h"
 
 namespace tandem::bench {
 namespace {

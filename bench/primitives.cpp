@@ -2,9 +2,9 @@
 #include "bench.h"
 #include "collective/collective.h"
 #include "device/logical_device.h"
-#include "process.h"
+#include "support/process.h"
+#include "support/triad.h"
 #include "tandem/tandem.h"
-#include "triad.h"
 
 namespace tandem::bench {
 namespace {

@@ -141,7 +141,7 @@ class LayeredGpt {
 
   const keras::Model& model() const { return model_; }
 
-  /// By heads, columns, rows and vocabulary.
+  /// Attention is cut by heads, products by columns and rows, the embedding by vocabulary.
   static distribute::LayoutMap layouts(const distribute::DeviceMesh& mesh) {
     distribute::LayoutMap map(mesh);
     map["embeddings"] = {"model"};

@@ -5,7 +5,7 @@
 
 #include "bench.h"
 #include "device/logical_device.h"
-#include "process.h"
+#include "support/process.h"
 
 namespace tandem::bench {
 namespace {

@@ -36,7 +36,8 @@ if(TANDEM_EXAMPLES)
 endif()
 
 if(TANDEM_BENCH)
-  file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp)
+  file(GLOB bench_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bench/*.cpp
+    ${PROJECT_SOURCE_DIR}/bench/support/*.cpp)
   tandem_program(tandem_bench tandem-bench ${bench_sources})
   target_include_directories(tandem_bench PRIVATE
     ${PROJECT_SOURCE_DIR}/bench ${PROJECT_SOURCE_DIR}/tests)

@@ -10,7 +10,7 @@
 
 #include "program.h"
 #include "svg_plot.h"
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 namespace td = tandem;
 namespace keras = td::keras;

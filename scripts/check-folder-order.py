@@ -146,14 +146,13 @@ def breaches_in_header(lines):
 
 
 def breaches_of_names(files):
-    """Headers of one name, and folders of src/ with too many names, among `files`, relative to the root."""
+    """Headers of one name, and folders with too many names, among `files`, relative to the root."""
     headers = collections.defaultdict(list)
     stems = collections.defaultdict(set)
     for file in files:
-        if file.suffix == ".h":
+        if file.suffix == ".h" and file.parts[0] in ("include", "src"):
             headers[file.name].append(file)
-        if file.parts[0] == "src":
-            stems[file.parent].add(file.stem)
+        stems[file.parent].add(file.stem)
     for name, places in headers.items():
         for place in places[1:]:
             yield f"{place}:1: {places[0]} has the same name"
@@ -162,16 +161,20 @@ def breaches_of_names(files):
             yield f"{folder}: {len(names)} names of files are too many for one folder; {MOST_STEMS} are enough"
 
 
+def sources(root, *tops):
+    return [file for top in tops for file in sorted((root / top).rglob("*"))
+            if file.suffix in SOURCES and file.is_file()]
+
+
 def breaches(root):
-    files = [file for top in ("include", "src") for file in sorted((root / top).rglob("*"))
-             if file.suffix in SOURCES and file.is_file()]
-    for file in files:
+    for file in sources(root, "include", "src"):
         top, path = file.relative_to(root).as_posix().split("/", 1)
         lines = file.read_text(encoding="utf-8").splitlines()
         found = breaches_in_header(lines) if top == "include" else breaches_in_source(path, lines)
         for number, why in found:
             yield f"{top}/{path}:{number}: {why}"
-    yield from breaches_of_names([file.relative_to(root) for file in files])
+    everything = sources(root, "include", "src", "tests", "bench", "tools", "examples")
+    yield from breaches_of_names([file.relative_to(root) for file in everything])
 
 
 def main():

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "commands.h"
-#include "tandem/launcher.h"
+#include "tandem/cluster/launcher.h"
 
 namespace tandem::tools {
 namespace {

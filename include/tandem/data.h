@@ -323,8 +323,8 @@ class TANDEM_API Dataset {
   /// rows are not made where that can be.
   Dataset share_of_replicas(int first, int count, int all) const;
 
-  /// For the library's own use: how many files the elements come from, 0 where not all do, and the
-  /// same data set made of some of them, which throws InvalidArgument where it is not batched.
+  /// How many files the elements come from, 0 where not all do; and the same data set made of some
+  /// of them, which throws InvalidArgument where it is not batched. Strategies ask for both.
   int64_t files() const;
   Dataset share_of_files(const FileShare& share) const;
 

@@ -14,8 +14,8 @@
 #pragma once
 
 #include "tandem/cross_device_reduction.h"
-#include "tandem/distributed_dataset.h"
-#include "tandem/distributed_profile.h"
-#include "tandem/per_replica.h"
-#include "tandem/replica_context.h"
-#include "tandem/strategy.h"
+#include "tandem/distribute/distributed_dataset.h"
+#include "tandem/distribute/distributed_profile.h"
+#include "tandem/distribute/per_replica.h"
+#include "tandem/distribute/replica_context.h"
+#include "tandem/distribute/strategy.h"

@@ -14,9 +14,9 @@
 
 #include "tandem/dtype.h"
 #include "tandem/export.h"
-#include "tandem/index.h"
-#include "tandem/nested_list.h"
 #include "tandem/shape.h"
+#include "tandem/tensor/index.h"
+#include "tandem/tensor/nested_list.h"
 
 namespace tandem {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include "binding.h"
-#include "tandem/host_data.h"
+#include "tandem/tensor/host_data.h"
 
 namespace tandem::python {
 

@@ -1,6 +1,6 @@
 // TrainState: a checkpoint of what the caller names and, beside it, of all that decides how
 // training goes on: step, epoch, random numbers, the table of providers.
-#include "tandem/train_state.h"
+#include "tandem/checkpoint/train_state.h"
 
 #include <fmt/format.h>
 

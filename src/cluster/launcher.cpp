@@ -1,4 +1,4 @@
-#include "tandem/launcher.h"
+#include "tandem/cluster/launcher.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>

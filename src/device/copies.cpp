@@ -8,9 +8,9 @@
 
 #include "core/tensor_type.h"
 #include "device/settings.h"
+#include "tandem/device/placement.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
-#include "tandem/placement.h"
 
 namespace tandem::devices {
 namespace {

@@ -1,7 +1,7 @@
 /// What was placed where and why, each distinct placement once.
 #pragma once
 
-#include "tandem/placement.h"
+#include "tandem/device/placement.h"
 
 namespace tandem::devices {
 

@@ -6,9 +6,9 @@
 
 #include "collective/collective.h"
 #include "distribute/strategy_body.h"
+#include "tandem/distribute/replica_context.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
-#include "tandem/replica_context.h"
 
 namespace tandem::distribute {
 namespace {

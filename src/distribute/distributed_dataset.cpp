@@ -1,6 +1,6 @@
 // Data sets under a strategy: each element of the source is split by rows, one part for each
 // replica. All replicas take part in every step, so a part may have no rows.
-#include "tandem/distributed_dataset.h"
+#include "tandem/distribute/distributed_dataset.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 
 #include "distribute/strategy_body.h"
 #include "profile/session.h"
-#include "tandem/distributed_profile.h"
+#include "tandem/distribute/distributed_profile.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {

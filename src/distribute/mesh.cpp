@@ -1,4 +1,4 @@
-#include "tandem/mesh.h"
+#include "tandem/distribute/mesh.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

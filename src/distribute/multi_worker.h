@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "op/group.h"
-#include "tandem/strategy.h"
+#include "tandem/distribute/strategy.h"
 
 namespace tandem::distribute {
 

@@ -1,5 +1,5 @@
 // ParameterServerStrategy and ClusterCoordinator: what they are made of is in server/.
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "tandem/per_replica.h"
+#include "tandem/distribute/per_replica.h"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // The public handle Strategy: how values are split over replicas, run there, and brought together
 // again.
-#include "tandem/strategy.h"
+#include "tandem/distribute/strategy.h"
 
 #include <fmt/format.h>
 
@@ -16,8 +16,8 @@
 #include "execution/reduction_choice.h"
 #include "runtime/shared_team.h"
 #include "tandem/config.h"
+#include "tandem/distribute/mesh.h"
 #include "tandem/error.h"
-#include "tandem/mesh.h"
 #include "tandem/ops.h"
 
 namespace tandem::distribute {

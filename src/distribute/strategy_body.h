@@ -9,7 +9,7 @@
 
 #include "distribute/worker_group.h"
 #include "function/function_body.h"
-#include "tandem/strategy.h"
+#include "tandem/distribute/strategy.h"
 #include "tensor/store.h"
 
 namespace tandem::distribute {

@@ -6,8 +6,8 @@
 
 #include "execution/pipeline/schedule.h"
 #include "keras/training_cost.h"
+#include "tandem/distribute/plan.h"
 #include "tandem/error.h"
-#include "tandem/plan.h"
 
 namespace tandem::distribute {
 namespace {

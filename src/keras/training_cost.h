@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/program.h"
+#include "tandem/distribute/plan.h"
 #include "tandem/keras/model.h"
-#include "tandem/plan.h"
 
 namespace tandem::keras {
 

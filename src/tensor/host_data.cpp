@@ -1,4 +1,4 @@
-#include "tandem/host_data.h"
+#include "tandem/tensor/host_data.h"
 
 #include "core/interruptible.h"
 #include "device/memory_space.h"

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "tandem/error.h"
-#include "tandem/npy.h"
+#include "tandem/tensor/npy.h"
 #include "tensor/npy_array.h"
 
 namespace tandem {

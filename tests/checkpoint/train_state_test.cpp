@@ -1,4 +1,4 @@
-#include "tandem/train_state.h"
+#include "tandem/checkpoint/train_state.h"
 
 #include <gtest/gtest.h>
 

@@ -13,7 +13,7 @@
 #include "distribute/server/ticket_table.h"
 #include "distribute/server/update_ledger.h"
 #include "harness/soak.h"
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 namespace tandem::distribute {
 namespace {

@@ -1,6 +1,6 @@
 // Parameter servers in one process: with staleness 0 the result is that of one device, without it
 // every batch still counts once.
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

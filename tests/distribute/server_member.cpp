@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "cluster/service.h"
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 #include "tandem/tandem.h"
 
 namespace {

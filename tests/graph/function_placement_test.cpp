@@ -5,10 +5,10 @@
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
 #include "tandem/device.h"
+#include "tandem/device/placement.h"
 #include "tandem/function.h"
 #include "tandem/log.h"
 #include "tandem/ops.h"
-#include "tandem/placement.h"
 #include "tandem/variable.h"
 
 namespace tandem {

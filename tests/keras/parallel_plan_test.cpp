@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "harness/throws.h"
+#include "tandem/distribute/plan.h"
 #include "tandem/keras/layers.h"
-#include "tandem/plan.h"
 
 namespace tandem::distribute {
 namespace {

@@ -1,4 +1,4 @@
-#include "tandem/placement.h"
+#include "tandem/device/placement.h"
 
 #include <gtest/gtest.h>
 

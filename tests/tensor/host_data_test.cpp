@@ -1,4 +1,4 @@
-#include "tandem/host_data.h"
+#include "tandem/tensor/host_data.h"
 
 #include <gtest/gtest.h>
 

@@ -9,7 +9,7 @@
 
 #include "harness/temp_folder.h"
 #include "tandem/error.h"
-#include "tandem/npy.h"
+#include "tandem/tensor/npy.h"
 
 namespace tandem {
 namespace {

@@ -1,4 +1,4 @@
-#include "tandem/npy.h"
+#include "tandem/tensor/npy.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-/// keras.distribution: see tandem/mesh.h, where these are defined.
+/// keras.distribution: see tandem/distribute/mesh.h, where these are defined.
 ///
 ///   keras::distribution::set_distribution(keras::distribution::ModelParallel(layouts));
 ///   ...                                            // Models made from now on are cut as it says.
@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "tandem/mesh.h"
+#include "tandem/distribute/mesh.h"
 
 namespace tandem::keras::distribution {
 

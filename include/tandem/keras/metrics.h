@@ -165,13 +165,13 @@ struct ThresholdOptions {
   std::string name{};      ///< The metric's own unless given.
 };
 
-/// Of the examples that are said to be 1, the part that is; 0 when none is said to be.
+/// The part of the examples said to be 1 that are 1; 0 when none is said to be.
 class TANDEM_API Precision : public Metric {
  public:
   explicit Precision(const ThresholdOptions& options = {});
 };
 
-/// Of the examples that are 1, the part that is said to be; 0 when none is.
+/// The part of the examples that are 1 which are said to be; 0 when none is.
 class TANDEM_API Recall : public Metric {
  public:
   explicit Recall(const ThresholdOptions& options = {});

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/index.h"
 #include "tandem/tensor.h"
+#include "tandem/tensor/index.h"
 
 namespace tandem {
 

@@ -15,7 +15,7 @@
 
 #include "distribute/server/server_training.h"
 #include "distribute/server/server_worker.h"
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 namespace tandem::distribute {
 

@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "core/tensor_type.h"
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 namespace tandem::distribute {
 

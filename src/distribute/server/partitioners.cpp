@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
+#include "tandem/distribute/parameter_server.h"
 #include "tandem/error.h"
-#include "tandem/parameter_server.h"
 
 namespace tandem::distribute::partitioners {
 namespace {

@@ -20,8 +20,8 @@
 #include "distribute/server/update_ledger.h"
 #include "execution/replicas.h"
 #include "function/function_body.h"
+#include "tandem/distribute/strategy.h"
 #include "tandem/function.h"
-#include "tandem/strategy.h"
 
 namespace tandem::distribute {
 

@@ -37,7 +37,7 @@
 #include "distribute/server/server_step.h"
 #include "distribute/server/task_message.h"
 #include "tandem/cluster.h"
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 namespace tandem::distribute {
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "distribute/server/staleness_statistics.h"
+#include "tandem/distribute/strategy.h"
 #include "tandem/function.h"
-#include "tandem/strategy.h"
 
 namespace tandem::distribute {
 

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "tandem/parameter_server.h"
+#include "tandem/distribute/parameter_server.h"
 
 namespace tandem::distribute {
 

@@ -9,7 +9,7 @@
 
 #include "keras/datasets/idx.h"
 #include "tandem/error.h"
-#include "tandem/npy.h"
+#include "tandem/tensor/npy.h"
 
 namespace tandem::keras::datasets {
 namespace {

@@ -7,8 +7,8 @@
 #include "collective/collective.h"
 #include "collective/parts.h"
 #include "distribute/strategy_body.h"
+#include "tandem/distribute/mesh.h"
 #include "tandem/error.h"
-#include "tandem/mesh.h"
 #include "tandem/ops.h"
 
 namespace tandem::keras {

@@ -13,7 +13,7 @@
 #include <optional>
 
 #include "tandem/data.h"
-#include "tandem/distributed_dataset.h"
+#include "tandem/distribute/distributed_dataset.h"
 
 namespace tandem::keras {
 

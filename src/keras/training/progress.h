@@ -9,8 +9,8 @@
 #include <ostream>
 #include <string>
 
+#include "tandem/distribute/strategy.h"
 #include "tandem/keras/training.h"
-#include "tandem/strategy.h"
 
 namespace tandem::keras {
 

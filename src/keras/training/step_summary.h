@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tandem/strategy.h"
+#include "tandem/distribute/strategy.h"
 
 namespace tandem::keras {
 

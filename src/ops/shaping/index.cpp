@@ -1,5 +1,5 @@
 // x(0, Slice(1, 3)) is a strided slice of which axes are then taken away, or added.
-#include "tandem/index.h"
+#include "tandem/tensor/index.h"
 
 #include <fmt/format.h>
 

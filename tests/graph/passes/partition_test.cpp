@@ -6,12 +6,12 @@
 #include "harness/throws.h"
 #include "tandem/control_flow.h"
 #include "tandem/device.h"
+#include "tandem/device/placement.h"
 #include "tandem/distribute.h"
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/keras/optimizers.h"
 #include "tandem/ops.h"
-#include "tandem/placement.h"
 #include "tandem/variable.h"
 
 namespace tandem {

@@ -1,4 +1,4 @@
-#include "clblast_peer.h"
+#include "support/clblast_peer.h"
 
 #include <dlfcn.h>
 

@@ -1,4 +1,4 @@
-#include "triad.h"
+#include "support/triad.h"
 
 #include <memory>
 #include <vector>

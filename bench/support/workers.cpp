@@ -1,4 +1,4 @@
-#include "workers.h"
+#include "support/workers.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

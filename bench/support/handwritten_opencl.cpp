@@ -1,4 +1,4 @@
-#include "handwritten_opencl.h"
+#include "support/handwritten_opencl.h"
 
 #include <bit>
 #include <deque>

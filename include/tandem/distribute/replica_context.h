@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "tandem/strategy.h"
+#include "tandem/distribute/strategy.h"
 
 namespace tandem::distribute {
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
+#include "tandem/distribute/strategy.h"
 #include "tandem/profile.h"
-#include "tandem/strategy.h"
 
 namespace tandem::distribute {
 

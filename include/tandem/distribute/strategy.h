@@ -11,8 +11,8 @@
 #include "tandem/cluster.h"
 #include "tandem/cross_device_reduction.h"
 #include "tandem/data.h"
+#include "tandem/distribute/per_replica.h"
 #include "tandem/function.h"
-#include "tandem/per_replica.h"
 #include "tandem/tensor.h"
 #include "tandem/variable.h"
 
@@ -40,9 +40,8 @@ struct InputContext {
 enum class AutoShardPolicy {
   /// As `data`.
   automatic,
-  /// By files: process p of n reads files p, p + n, .. of Dataset::from_files and makes its rows of
-  /// each batch of them. There is a file for each process at least. When they end unevenly, the
-  /// last
+  /// Process p of n reads the files p, p + n, .. of Dataset::from_files and makes its rows of each
+  /// batch of them. There is a file for each process at least. When they end unevenly, the last
   /// processes get empty batches.
   file,
   /// Each element is a global batch. Every process draws the whole order and makes its own rows of

@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "tandem/strategy.h"
+#include "tandem/distribute/strategy.h"
 
 namespace tandem::distribute {
 
@@ -50,8 +50,8 @@ class TANDEM_API DeviceMesh {
   std::vector<std::string> devices_;
 };
 
-/// For each axis of a tensor the axis of the mesh along which it is cut; an empty name, and axes
-/// that are not given: it is whole on each device.
+/// Names, for each axis of a tensor, the axis of the mesh along which it is cut. Along an axis with
+/// an empty name or none it is whole on each device.
 class TANDEM_API TensorLayout {
  public:
   TensorLayout() = default;

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "tandem/data.h"
-#include "tandem/strategy.h"
+#include "tandem/distribute/strategy.h"
 
 namespace tandem::distribute {
 

@@ -21,8 +21,8 @@
 #include <map>
 #include <optional>
 
-#include "tandem/distributed_dataset.h"
-#include "tandem/strategy.h"
+#include "tandem/distribute/distributed_dataset.h"
+#include "tandem/distribute/strategy.h"
 
 namespace tandem::distribute {
 
