@@ -112,6 +112,7 @@ foreach(folder IN LISTS folders)
   endif()
   gtest_discover_tests(${target}
     TEST_PREFIX ${folder}/
+    TEST_FILTER -Capabilities/CudaTexts.*
     DISCOVERY_MODE PRE_TEST
     DISCOVERY_TIMEOUT 60
     ${test_properties})
@@ -133,6 +134,13 @@ foreach(shard RANGE 1 ${shards})
   add_test(NAME cuda_rows_${shard} COMMAND tandem_test_ops --gtest_brief=1)
   set_tests_properties(cuda_rows_${shard} PROPERTIES ENVIRONMENT
     "TANDEM_TEST_ROWS=cuda;GTEST_TOTAL_SHARDS=${shards};GTEST_SHARD_INDEX=${index}")
+endforeach()
+
+# The kernels' texts that all tests leave are compiled for NVIDIA's devices behind them: the lowest cost comes last.
+foreach(capability IN ITEMS 75 80 90 100 120)
+  add_test(NAME cuda_texts_${capability}
+    COMMAND tandem_test_kernels --gtest_filter=Capabilities/CudaTexts.*/${capability})
+  set_tests_properties(cuda_texts_${capability} PROPERTIES COST -1 SKIP_REGULAR_EXPRESSION "\\[  SKIPPED \\]")
 endforeach()
 
 # Where CUDA's headers are, our own declarations are held against them.

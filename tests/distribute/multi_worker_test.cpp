@@ -21,7 +21,6 @@
 #include "distribute/merged_profile.h"
 #include "distribute/strategy_body.h"
 #include "harness/opencl.h"
-#include "harness/soak.h"
 #include "harness/socket_group.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -232,7 +231,6 @@ TEST(MultiWorker, BatchNormalisationAddsNoMoreThanTwoExchanges) {
 }
 
 TEST(MultiWorker, AStepOfInceptionHasThreeExchangesAtMost) {
-  if (!harness::soaking()) GTEST_SKIP() << "make soak builds so large a model";
   in_processes(2, [](const GroupPtr& group) {
     use_cpus(1);
     const auto strategy = strategy_of(group, {.communication = {.bucket_bytes = int64_t{1} << 30}});

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -21,6 +22,7 @@ namespace tandem::harness {
 namespace {
 
 namespace cuda = devices::cuda;
+namespace fs = std::filesystem;
 
 constexpr int kAnyDriver = 99000;
 
@@ -109,26 +111,54 @@ std::string compile_for_cuda(const std::string& program, int capability) {
   }
 }
 
-/// Each text brings the functions that it uses, so it stands in a namespace of its own.
-std::string cuda_program_of_texts(devices::gpu::KernelForm form) {
-  namespace fs = std::filesystem;
+namespace {
+
+/// The texts of programs that were run since this one was built. Older ones are of other sources,
+/// and some tests want texts that do not compile.
+std::vector<fs::path> present_texts() {
   std::vector<fs::path> paths;
   std::error_code failed;
   const auto built = fs::last_write_time("/proc/self/exe", failed);
   for (auto at = fs::directory_iterator(kernel_texts(), failed);
        !failed && at != fs::directory_iterator(); at.increment(failed)) {
-    // Older ones are of other sources, and some tests want texts that do not compile.
     const bool is_bad = at->path().filename().string().starts_with("bad_");
     if (!is_bad && at->last_write_time() >= built) paths.push_back(at->path());
   }
   std::ranges::sort(paths);
+  return paths;
+}
+
+/// Each text brings the functions that it uses, so it stands in a namespace of its own.
+std::string program_of_texts(const std::string& prelude, const std::vector<fs::path>& texts) {
   std::ostringstream program;
-  program << devices::gpu::prelude("cuda", form);
-  for (const fs::path& path : paths) {
+  program << prelude;
+  for (const fs::path& path : texts) {
     program << "namespace text_" << path.stem().string() << " {\n"
             << std::ifstream(path).rdbuf() << "}\n";
   }
   return program.str();
+}
+
+}  // namespace
+
+std::string compile_texts_for_cuda(int capability, size_t& count) {
+  const std::string prelude = devices::gpu::prelude("cuda", devices::gpu::KernelForm::parallel);
+  const auto compiler = cuda::find_nvrtc(capability, kAnyDriver).options_text({capability});
+  const fs::path folder = TANDEM_BINARY_DIR "/cuda_texts";
+  const fs::path record = folder / std::to_string(std::hash<std::string>()(prelude + compiler));
+  std::set<std::string> compiled;
+  std::ifstream before(record);
+  for (std::string name; std::getline(before, name);) compiled.insert(name);
+  std::vector<fs::path> texts = present_texts();
+  count = texts.size();
+  std::erase_if(texts, [&](const fs::path& path) { return compiled.contains(path.stem()); });
+  if (texts.empty()) return {};
+  const std::string said = compile_for_cuda(program_of_texts(prelude, texts), capability);
+  if (!said.empty()) return said;
+  fs::create_directories(folder);
+  std::ofstream after(record, std::ios::app);
+  for (const fs::path& path : texts) after << path.stem().string() << "\n";
+  return {};
 }
 
 }  // namespace tandem::harness

@@ -55,8 +55,11 @@ void use_cuda(devices::gpu::KernelForm form = devices::gpu::KernelForm::parallel
 /// compiler has to say; nothing where it compiles.
 std::string compile_for_cuda(const std::string& program, int capability);
 
-/// All kernels whose texts tests have left since this program was built, as one program.
-std::string cuda_program_of_texts(devices::gpu::KernelForm form);
+/// Compiles all kernels whose texts tests have left since this program was built, in the form that
+/// GPUs run, except those that this compiler has compiled for this capability before: a text has
+/// the hash of what it says in its name. Returns what the compiler has to say; nothing where all
+/// compile. `count` becomes the number of texts there are.
+std::string compile_texts_for_cuda(int capability, size_t& count);
 
 /// The capabilities that every kernel is to be compiled for.
 inline constexpr int kCudaCapabilities[] = {75, 80, 90, 100, 120};
