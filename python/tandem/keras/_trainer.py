@@ -25,6 +25,12 @@ def _as_loss(identifier):
     return losses_module.LossFunctionWrapper(loss)
 
 
+def _first_size(value):
+    """The number of rows of a batch as a size, which may be open."""
+    first = next((t for t in nest.flatten(value) if isinstance(t, Tensor) and t._rank), None)
+    return 1 if first is None else first._sizes[0]
+
+
 def _rows(value):
     """The number of rows of a batch, as a number or as a tensor."""
     first = next((t for t in nest.flatten(value) if isinstance(t, Tensor) and t._rank), None)
@@ -384,7 +390,11 @@ class Trainer:
             self._loss_tracker.update_state(loss, sample_weight=rows)
             return
         # The shares of all replicas add up to the mean over all rows.
-        everyone = _tandem.all_reduce("SUM", _tandem.convert(rows, 0))
+        if self.distribute_strategy._has_servers:  # Whose workers do not meet: their shares say how many rows there are.
+            share = _tandem.compute_average_loss(_tandem.fill((_first_size(x),), 1.0, 0))
+            everyone = _ops.divide_no_nan(_tandem.convert(rows, 0), share)
+        else:
+            everyone = _tandem.all_reduce("SUM", _tandem.convert(rows, 0))
         self._loss_tracker.total.assign_add(_tandem.cast(loss, 0) * everyone)
         self._loss_tracker.count.assign_add(rows)
 
@@ -437,7 +447,7 @@ class Trainer:
 
         run.__name__ = f"{type(self).__name__}.{kind}_step"
         if strategy is not None and strategy.num_replicas_in_sync >= 1 and not self._run_eagerly:
-            program = _ReplicaStep(self, strategy, run, kind)
+            program = (_ServerStep if strategy._has_servers and kind == "train" else _ReplicaStep)(self, strategy, run, kind)
         elif self._run_eagerly:
             program = run
         else:
@@ -557,12 +567,13 @@ class Trainer:
                 logs = program(data)
                 container.progress(step, logs, self)
                 if wants_batches:
-                    container.on_train_batch_end(step, self._numbers(logs))
+                    container.on_train_batch_end(step, self._numbers(logs, self._from_metrics("train", live=True)))
                 step += 1
                 if self.stop_training:
                     break
             if step == 0:
                 raise ValueError("fit: the data has no batch")
+            self._finish_steps()
             epoch_logs = self._numbers(logs, self._from_metrics("train"))
             if validation is not None and self._validates(epoch, validation_freq):
                 val_logs = self._evaluate(validation, container)
@@ -579,29 +590,45 @@ class Trainer:
     def _validates(epoch, freq):
         return (epoch + 1) in freq if isinstance(freq, (list, tuple, set)) else (epoch + 1) % freq == 0
 
-    def _from_metrics(self, kind):
-        """What the metrics say, where a step's own logs do not: on replicas, whose states are apart."""
+    def _finish_steps(self):
+        """Waits for steps that others do meanwhile."""
+        strategy = self.__dict__.get("_tandem_strategy")
+        if strategy is not None and strategy._has_servers:
+            strategy.join()
+
+    def _from_metrics(self, kind, live=False):
+        """What the metrics say, where a step's own logs do not: on replicas, whose states are apart.
+
+        Within an epoch (`live`) it is what this process knows: others are not asked, and servers have it.
+        """
         program = self._tandem_functions.get(kind)
-        if isinstance(program, _ReplicaStep) and program.is_default:
-            self._merge_processes()
-            return self.get_metrics_result()
-        return None
+        if not isinstance(program, _ReplicaStep) or not program.is_default:
+            return None
+        if live:
+            return {} if isinstance(program, _ServerStep) else self.get_metrics_result()
+        self._merge_processes()
+        return self.get_metrics_result()
 
     def _merge_processes(self):
         """Where several processes train, the states of metrics become the sums over all of them."""
         strategy = self.__dict__.get("_tandem_strategy")
         if strategy.num_replicas_in_sync == strategy._local_replicas:
             return
-        from tandem.distribute import PerReplica, _marked
+        from tandem.distribute._values import PerReplica, marked
 
         count = strategy._local_replicas
         for metric in self.metrics:
             for variable in metric.variables:
                 own = variable.read_value()
                 parts = [own] + [_tandem.zeros_like(own)] * (count - 1)
-                variable.assign(strategy.reduce("SUM", _marked(PerReplica(parts), count)))
+                variable.assign(strategy.reduce("SUM", marked(PerReplica(parts), count)))
 
     def _numbers(self, logs, better=None):
+        strategy = self.__dict__.get("_tandem_strategy")
+        if strategy is not None and strategy._has_servers:
+            from tandem.distribute._later import fetched
+
+            logs = fetched(logs)
         if better is not None:
             logs = better
         elif isinstance(logs, (Tensor, float, int)):
@@ -801,22 +828,34 @@ class _ReplicaStep:
         self._kind = kind
 
     def __call__(self, data):
+        from tandem.distribute._values import PerReplica, marked
+
         native = self._strategy._native
         count = self._strategy._local_replicas
-        from tandem import distribute
 
         def split(t):
-            return distribute._marked(native.split(t), count) if isinstance(t, Tensor) and t._rank else t
+            return marked(native.split(t), count) if isinstance(t, Tensor) and t._rank else t
 
-        parts = nest.map_structure(split, data)
-        logs = self._strategy.run(self._run, args=(parts,))
+        logs = self._run_on(nest.map_structure(split, data))
         if self._kind == "predict" or self.is_default:
             return logs
-        mean = lambda v: self._strategy.reduce("MEAN", v) if isinstance(v, distribute.PerReplica) else v  # noqa: E731
+        mean = lambda v: self._strategy.reduce("MEAN", v) if isinstance(v, PerReplica) else v  # noqa: E731
         return {k: mean(v) for k, v in logs.items()} if isinstance(logs, dict) else mean(logs)
+
+    def _run_on(self, parts):
+        return self._strategy.run(self._run, args=(parts,))
 
     def explain(self):
         return "\n".join(e._function.explain() for e in self._strategy._functions.values())
+
+
+class _ServerStep(_ReplicaStep):
+    """A training step that the workers of parameter servers do, without waiting for it where that is possible."""
+
+    def _run_on(self, parts):
+        if self.is_default or self._strategy.num_replicas_in_sync == 1:
+            return self._strategy._schedule(self._run, (parts,), {})
+        return super()._run_on(parts)  # A coordinator has the results of one worker alone.
 
 
 def _first_rows(t):

@@ -3,6 +3,7 @@
 HDF5 is read and written by h5py, which is needed for these functions only.
 """
 
+import contextlib
 import functools
 import io
 import json
@@ -409,6 +410,38 @@ def _read_weights(file, model, skip_mismatch=False):
             v.assign(value)
 
 
+@contextlib.contextmanager
+def _replaced_at_once(filepath):
+    """A new file that takes the place of `filepath` when it is whole: several processes may write the same one."""
+    folder, name = os.path.split(filepath)
+    os.makedirs(folder or ".", exist_ok=True)
+    path = os.path.join(folder, f".{os.urandom(6).hex()}.{name}")
+    try:
+        yield path
+        os.replace(path, filepath)
+    finally:
+        if os.path.exists(path):
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def whole_slots(model, include_optimizer=True):
+    """Whether this process can write the model and its optimizer: where processes keep parts of the slots the chief
+    alone, which has them whole meanwhile. All of them call this then, and leave together."""
+    strategy, optimizer = model.__dict__.get("_tandem_strategy"), getattr(model, "optimizer", None)
+    if strategy is None or not include_optimizer or strategy.num_replicas_in_sync == strategy._local_replicas or not hasattr(optimizer, "variables"):
+        yield True
+        return
+    gathered = _tandem.GatheredSlots(optimizer.variables)
+    has_parts = gathered.has_parts
+    try:
+        yield strategy.is_chief or not has_parts
+    finally:
+        del gathered
+        if has_parts:
+            strategy.reduce("SUM", 0.0)
+
+
 def save_weights(model, filepath, overwrite=True):
     filepath = os.fspath(filepath)
     if not overwrite and os.path.exists(filepath):
@@ -418,8 +451,7 @@ def save_weights(model, filepath, overwrite=True):
 
         Checkpoint(model).write(filepath)
         return
-    os.makedirs(os.path.dirname(filepath) or ".", exist_ok=True)
-    with _h5py().File(filepath, "w") as file:
+    with _replaced_at_once(filepath) as path, _h5py().File(path, "w") as file:
         _write_weights(file, model)
 
 
@@ -494,7 +526,12 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
             raise ValueError(f"Invalid filepath extension for saving. Please add either a `.keras` extension for the native Keras format (recommended) or a `.h5` extension. Received: filepath={filepath}.")
     if not overwrite and os.path.exists(filepath):
         raise FileExistsError(filepath)
-    os.makedirs(os.path.dirname(filepath) or ".", exist_ok=True)
+    with whole_slots(model, include_optimizer) as is_writer:
+        if is_writer:
+            _save_keras(model, filepath, include_optimizer)
+
+
+def _save_keras(model, filepath, include_optimizer):
     config = serialize_keras_object(model)
     if getattr(model, "_tandem_graph", None) is not None and type(model).__name__ == "Model":
         config["class_name"] = "Functional"
@@ -507,13 +544,11 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
             group = file.require_group("optimizer/vars")
             for i, v in enumerate(model.optimizer.variables):
                 group[str(i)] = np.asarray(v.numpy())
-    temporary = f"{filepath}.tmp"
-    with zipfile.ZipFile(temporary, "w") as archive:
+    with _replaced_at_once(filepath) as path, zipfile.ZipFile(path, "w") as archive:
         archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.0", "date_saved": _now()}))
         archive.writestr("config.json", json.dumps(config, default=str))
         archive.writestr("model.weights.h5", weights.getvalue())
         _save_assets(archive, model)
-    os.replace(temporary, filepath)
 
 
 def _now():
@@ -530,8 +565,7 @@ def _input_shape(model):
 
 
 def _save_h5(model, filepath, include_optimizer):
-    os.makedirs(os.path.dirname(filepath) or ".", exist_ok=True)
-    with _h5py().File(filepath, "w") as file:
+    with _replaced_at_once(filepath) as path, _h5py().File(path, "w") as file:
         file.attrs["tandem_config"] = json.dumps(serialize_keras_object(model), default=str)
         file.attrs["tandem_compile"] = json.dumps(_compile_config(model) if include_optimizer else None, default=str)
         _write_weights(file, model)
