@@ -1,7 +1,7 @@
 """Data sets whose batches are dealt to replicas."""
 
-from tandem._function import GiveUpTrace
-from tandem._state import init_scope, state
+from tandem._tracing.function import GiveUpTrace
+from tandem._tracing.state import init_scope, state
 from tandem.distribute._values import marked
 
 

@@ -6,8 +6,8 @@ import weakref
 
 import _tandem
 from tandem import nest
-from tandem._function import _MARK, Function, GiveUpTrace, _key_of, flatten_results
-from tandem._state import converting_calls, state
+from tandem._tracing.function import _MARK, Function, GiveUpTrace, _key_of, flatten_results
+from tandem._tracing.state import converting_calls, state
 from tandem.errors import OperatorNotAllowedInGraphError
 from tandem.distribute._scope import open_scopes
 from tandem.distribute._later import Later

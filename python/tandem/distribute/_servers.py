@@ -3,8 +3,8 @@
 import weakref
 
 import _tandem
-from tandem._function import Function, GiveUpTrace
-from tandem._state import state
+from tandem._tracing.function import Function, GiveUpTrace
+from tandem._tracing.state import state
 from tandem.data import Dataset
 from tandem.distribute import _cluster
 from tandem.distribute._later import Later, fetched

@@ -5,9 +5,9 @@ import contextlib
 import _tandem
 from tandem import data as _data
 from tandem import nest
-from tandem._function import _MARK, GiveUpTrace, _key_of
-from tandem._state import state
-from tandem._tensor import Tensor
+from tandem._tracing.function import _MARK, GiveUpTrace, _key_of
+from tandem._tracing.state import state
+from tandem._tensors.tensor import Tensor
 from tandem.distribute._dataset import DistributedDataset
 from tandem.distribute._program import ReplicaProgram, code_key
 from tandem.distribute._scope import Scope, open_scopes

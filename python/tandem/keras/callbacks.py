@@ -1,6 +1,6 @@
 """What happens at the turns of a training, keras.callbacks."""
 
-from tandem import _missing
+from tandem._names import missing as _missing
 
 import csv
 import json

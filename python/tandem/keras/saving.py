@@ -13,7 +13,7 @@ import zipfile
 import numpy as np
 
 import _tandem
-from tandem import _missing
+from tandem._names import missing as _missing
 
 _registered = {}
 _scopes = []
@@ -191,7 +191,8 @@ def _keeps_config(cls):
 
 def functional_config(model):
     """A described model as a dictionary: its layers, and how they are called."""
-    from tandem.keras._layer import KerasTensor, Layer
+    from tandem.keras._symbolic import KerasTensor
+    from tandem.keras._layer import Layer
 
     graph = model._tandem_graph
     names = {}

@@ -1,5 +1,5 @@
 """Well-known models: none of them in Python yet."""
 
-from tandem import _missing
+from tandem._names import missing as _missing
 
 _missing.install(__name__, globals())

@@ -10,9 +10,10 @@ import re
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops
-from tandem._state import init_scope, state
-from tandem._tensor import Tensor
+from tandem import _ops
+from tandem._names import missing as _missing
+from tandem._tracing.state import init_scope, state
+from tandem._tensors.tensor import Tensor
 from tandem.keras import _objects
 from tandem.keras._variable import KerasVariable
 from tandem.keras.optimizers import schedules
@@ -360,7 +361,7 @@ class Optimizer(_objects.Configured):
         self._excluded = ({id(v) for v in var_list or ()}, list(var_names or ()))
 
     def minimize(self, loss, var_list=None, tape=None, **kwargs):
-        from tandem._tape import GradientTape
+        from tandem._tracing.tape import GradientTape
 
         if callable(loss):
             with GradientTape() as tape:
