@@ -68,9 +68,8 @@ void bind_servers(nb::module_& m) {
              return unlocked([&] { return self.schedule(step, values); });
            })
       .def("join", [](ClusterCoordinator& self) { unlocked([&] { self.join(); }); })
-      .def("done", [](const ClusterCoordinator& self) {
-        return unlocked([&] { return self.done(); });
-      });
+      .def("done",
+           [](const ClusterCoordinator& self) { return unlocked([&] { return self.done(); }); });
 }
 
 }  // namespace tandem::python
