@@ -65,8 +65,8 @@ mod = math_mod
 del math_mod
 
 _SUBMODULES = {
-    "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "math",
-    "nn", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
+    "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
+    "math", "nn", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 

@@ -298,7 +298,10 @@ class Model(Trainer, Layer):
         return saving.load_weights(self, filepath, skip_mismatch, by_name)
 
     def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
-        raise NotImplementedError("Model.export: tandem writes no SavedModels; model.save('name.keras') saves the model")
+        """The model for tf.saved_model.load: a folder with a `.keras` file in it."""
+        from tandem.keras import saving
+
+        saving.save_model(self, filepath, include_optimizer=False)
 
     def to_json(self, **kwargs):
         import json

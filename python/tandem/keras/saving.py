@@ -8,6 +8,7 @@ import functools
 import io
 import json
 import os
+import warnings
 import zipfile
 
 import numpy as np
@@ -522,14 +523,25 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
     if filepath.endswith((".h5", ".hdf5")):
         _save_h5(model, filepath, include_optimizer)
         return
-    if not filepath.endswith(".keras"):
-        if save_format is None and not kwargs.get("_any"):
-            raise ValueError(f"Invalid filepath extension for saving. Please add either a `.keras` extension for the native Keras format (recommended) or a `.h5` extension. Received: filepath={filepath}.")
     if not overwrite and os.path.exists(filepath):
         raise FileExistsError(filepath)
+    if not filepath.endswith(".keras"):
+        filepath = _file_in(filepath)
     with whole_slots(model, include_optimizer) as is_writer:
         if is_writer:
             _save_keras(model, filepath, include_optimizer)
+
+
+_FOLDER_FILE = "model.keras"  # What a folder has in it where TensorFlow writes a SavedModel.
+
+
+def _file_in(folder):
+    warnings.warn(f"{folder} becomes a folder with {_FOLDER_FILE} in it, which tandem and Keras read; TensorFlow's SavedModels are not written", stacklevel=4)
+    return os.path.join(folder, _FOLDER_FILE)
+
+
+def is_folder_of_model(path):
+    return os.path.isfile(os.path.join(path, _FOLDER_FILE))
 
 
 def _save_keras(model, filepath, include_optimizer):
@@ -576,13 +588,15 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
     filepath = os.fspath(filepath)
     if not os.path.exists(filepath):
         raise ValueError(f"File not found: filepath={filepath}. Please ensure the file is an accessible `.keras` zip file.")
+    if is_folder_of_model(filepath):
+        filepath = os.path.join(filepath, _FOLDER_FILE)
     if os.path.isdir(filepath):
-        raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels; save the model as a `.keras` file.")
+        raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels of TensorFlow; save the model as a `.keras` file.")
     with CustomObjectScope(custom_objects or {}):
         if not zipfile.is_zipfile(filepath):
             with _h5py().File(filepath, "r") as file:
                 if "tandem_config" not in file.attrs:
-                    raise ValueError(f"{filepath}: a whole model of Keras's older .h5 format; tandem reads the weights of such files, by load_weights")
+                    return _load_legacy(file, filepath, compile)
                 model = deserialize_keras_object(json.loads(file.attrs["tandem_config"]))
                 _read_weights(file, model)
                 settings = json.loads(file.attrs["tandem_compile"])
@@ -603,6 +617,19 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
                 _compile_again(model, config.get("compile_config") if compile else None)
                 if compile and "optimizer/vars" in file and getattr(model, "optimizer", None) is not None and model.trainable_variables:
                     _restore_optimizer(model, file["optimizer/vars"])
+    return model
+
+
+def _load_legacy(file, filepath, compile):
+    """A whole model in Keras's own .h5 format."""
+    if "model_config" not in file.attrs:
+        raise ValueError(f"No model config found in the file at {filepath}.")
+    model = deserialize_keras_object(json.loads(file.attrs["model_config"]))
+    _read_legacy(file["model_weights"], model, False)
+    settings = json.loads(file.attrs["training_config"]) if compile and "training_config" in file.attrs else None
+    if settings:
+        settings = {k: settings.get(k) for k in ("loss", "loss_weights", "metrics", "weighted_metrics")} | {"optimizer": settings.get("optimizer_config")}
+    _compile_again(model, settings)
     return model
 
 
