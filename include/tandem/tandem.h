@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tandem/checkpoint.h"
+#include "tandem/checkpoint/gathered_slots.h"
 #include "tandem/checkpoint/train_state.h"
 #include "tandem/cluster.h"
 #include "tandem/cluster/launcher.h"

@@ -98,6 +98,10 @@ nb::tuple from_shape(const Shape& shape);
 std::vector<int64_t> to_numbers(nb::handle sequence);
 std::vector<int> to_axes(nb::handle sequence);
 
+/// A value of replicas of what stands where one is wanted: one, or what becomes a tensor.
+distribute::PerReplica to_per_replica(nb::handle value);
+distribute::PerReplicas to_per_replicas(nb::handle list);
+
 /// The memory of an object with the buffer protocol, if it is row-major and of a dtype that tensors
 /// have.
 std::optional<Tensor> of_buffer(nb::handle value, bool copy);
@@ -128,6 +132,7 @@ void bind_gradients(nb::module_& m);
 void bind_function(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_distribute(nb::module_& m);
+void bind_servers(nb::module_& m);
 void bind_optimizers(nb::module_& m);
 void bind_config(nb::module_& m);
 void bind_checkpoint(nb::module_& m);

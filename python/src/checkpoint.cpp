@@ -41,6 +41,13 @@ void bind_checkpoint(nb::module_& m) {
       .def("track", [](const Trackable& self, const std::string& name,
                        const Trackable& child) { self.track(name, child, {.overwrite = true}); })
       .def("tracked_names", &Trackable::tracked_names);
+  nb::class_<GatheredSlots>(m, "GatheredSlots")
+      .def("__init__",
+           [](GatheredSlots* self, nb::handle variables) {
+             const Variables list = to_variables(variables);
+             unlocked([&] { new (self) GatheredSlots(list); });
+           })
+      .def_prop_ro("has_parts", &GatheredSlots::has_parts);
   nb::class_<CheckpointStatus>(m, "CheckpointStatus")
       .def("assert_consumed", [](const CheckpointStatus& s) { s.assert_consumed(); })
       .def("assert_existing_objects_matched",

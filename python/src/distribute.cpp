@@ -36,11 +36,6 @@ class ReplicaFunction : public FlatFunction {
                      {.name = name}) {}
 };
 
-PerReplica to_per_replica(nb::handle value) {
-  if (nb::isinstance<PerReplica>(value)) return *nb::inst_ptr<PerReplica>(value);
-  return PerReplica(to_tensor(value));
-}
-
 class PyDistributedIterator final : public Closable {
  public:
   explicit PyDistributedIterator(DistributedDataset::Iterator iterator)
@@ -91,6 +86,17 @@ std::tuple<Addresses, std::string, int> tf_config() {
 
 }  // namespace
 
+PerReplica to_per_replica(nb::handle value) {
+  if (nb::isinstance<PerReplica>(value)) return *nb::inst_ptr<PerReplica>(value);
+  return PerReplica(to_tensor(value));
+}
+
+PerReplicas to_per_replicas(nb::handle list) {
+  PerReplicas values;
+  for (nb::handle each : nb::borrow<nb::object>(list)) values.push_back(to_per_replica(each));
+  return values;
+}
+
 void bind_distribute(nb::module_& m) {
   nb::class_<PerReplica>(m, "PerReplica", nb::dynamic_attr())
       .def("__init__",
@@ -140,10 +146,7 @@ void bind_distribute(nb::module_& m) {
            })
       .def("run",
            [](const Strategy& self, const FlatFunction& f, nb::handle arguments) {
-             PerReplicas values;
-             for (nb::handle each : nb::borrow<nb::object>(arguments)) {
-               values.push_back(to_per_replica(each));
-             }
+             const PerReplicas values = to_per_replicas(arguments);
              return unlocked([&] { return self.run_flat(f, values); });
            })
       .def(
@@ -186,14 +189,17 @@ void bind_distribute(nb::module_& m) {
   m.def("tf_config", tf_config);
   m.def(
       "run_workers",
-      [](int workers, const std::vector<std::string>& hosts, const std::string& ssh,
+      [](int workers, int servers, const std::vector<std::string>& hosts, const std::string& ssh,
          const std::vector<std::string>& command) {
         return unlocked([&] {
-          return launcher::run_workers(
-              {.workers = workers, .hosts = hosts, .ssh = ssh, .command = command});
+          return launcher::run_workers({.workers = workers,
+                                        .servers = servers,
+                                        .hosts = hosts,
+                                        .ssh = ssh,
+                                        .command = command});
         });
       },
-      "workers"_a, "hosts"_a, "ssh"_a, "command"_a);
+      "workers"_a, "servers"_a, "hosts"_a, "ssh"_a, "command"_a);
   m.def("get_strategy", get_strategy);
   m.def("has_strategy", has_strategy);
   m.def("in_replica_context", [] { return get_replica_context().has_value(); });

@@ -11,9 +11,9 @@ import typing as _typing
 
 import _tandem
 from tandem import dtypes, errors, nest
-from tandem._state import init_scope
-from tandem._tensor import IndexedSlices, Tensor, TensorSpec
-from tandem._shape import TensorShape
+from tandem._tracing.state import init_scope
+from tandem._tensors.tensor import IndexedSlices, Tensor, TensorSpec
+from tandem._tensors.shape import TensorShape
 from tandem._ops import (
     TensorArray, abs, accumulate_n, acos, acosh, add, add_n, argmax, argmin, argsort, asin, asinh, atan, atan2, atanh,
     bitcast, boolean_mask, broadcast_dynamic_shape, broadcast_static_shape, broadcast_to, case, cast, clip_by_global_norm,
@@ -32,13 +32,13 @@ from tandem._ops import floordiv as floordiv
 from tandem._ops import mod as math_mod
 from tandem._ops import print_ as print  # noqa: A001
 from tandem._ops import space_to_depth, depth_to_space
-from tandem._rarer_ops import (
+from tandem._ops.rarer import (
     Assert, as_string, batch_to_space, get_static_value, grad_pass_through, hessians, histogram_fixed_width, parallel_stack, scalar_mul,
     space_to_batch, space_to_batch as space_to_batch_nd, tensor_scatter_nd_min, truncatediv, truncatemod, tuple, unravel_index,  # noqa: A004
 )
-from tandem._variable import Variable, VariableAggregation, VariableSynchronization
-from tandem._tape import GradientTape, UnconnectedGradients, custom_gradient, gradients, recompute_grad
-from tandem._function import function
+from tandem._tensors.variable import Variable, VariableAggregation, VariableSynchronization
+from tandem._tracing.tape import GradientTape, UnconnectedGradients, custom_gradient, gradients, recompute_grad
+from tandem._tracing.function import function
 from tandem._tracking import Module
 from tandem.dtypes import (
     DType, as_dtype, bfloat16, bool, complex64, complex128, double, float16, float32, float64, half, int8, int16, int32,  # noqa: A004
@@ -65,8 +65,8 @@ mod = math_mod
 del math_mod
 
 _SUBMODULES = {
-    "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "math",
-    "nn", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
+    "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
+    "math", "nn", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 
@@ -84,7 +84,7 @@ def __getattr__(name):
 
         return SparseTensor
     if name in ("RaggedTensor", "SparseTensorSpec", "RaggedTensorSpec"):
-        from tandem import _placeholders
+        from tandem._tracing import placeholders as _placeholders
 
         return getattr(_placeholders, name)
     if name == "random_normal_initializer":
@@ -105,7 +105,7 @@ def __getattr__(name):
         return getattr(debugging, name)
     if name in _SUBMODULES:
         return _importlib.import_module(f"tandem.{name}")
-    from tandem import _missing
+    from tandem._names import missing as _missing
 
     raise _missing.missing("tandem", name, _importlib.import_module("tandem"), _SUBMODULES)
 
@@ -184,13 +184,13 @@ class control_dependencies:
 
 
 def executing_eagerly():
-    from tandem._state import state
+    from tandem._tracing.state import state
 
     return not state.tracing
 
 
 def inside_function():
-    from tandem._state import state
+    from tandem._tracing.state import state
 
     return state.tracing > 0
 
@@ -222,6 +222,6 @@ def placement_report():
 
 def as_tensorflow():
     """Puts this module in the place of `tensorflow` and `keras` for this process."""
-    from tandem import _substitute
+    from tandem._names import substitute as _substitute
 
     _substitute.install()

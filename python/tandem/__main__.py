@@ -1,4 +1,4 @@
-"""python -m tandem run [--workers N] [--hosts a,b] [--logical-cpus N] script.py args"""
+"""python -m tandem run [--workers N] [--ps N] [--hosts a,b] [--logical-cpus N] script.py args"""
 
 import argparse
 import json
@@ -14,7 +14,7 @@ def _run_workers(options):
     if options.logical_cpus:
         command += ["--logical-cpus", str(options.logical_cpus)]
     hosts = [host for host in options.hosts.split(",") if host]
-    return _tandem.run_workers(options.workers, hosts, options.ssh, command + [options.script] + options.args)
+    return _tandem.run_workers(options.workers, options.ps, hosts, options.ssh, command + [options.script] + options.args)
 
 
 def _tell_of_cluster():
@@ -32,6 +32,7 @@ def main():
     run = commands.add_parser("run", help="runs a TensorFlow or Keras script with tandem in their place")
     run.add_argument("--logical-cpus", type=int, default=0, metavar="N", help="cuts the CPU into N logical ones")
     run.add_argument("--workers", type=int, default=1, metavar="N", help="runs it as N processes that train together")
+    run.add_argument("--ps", type=int, default=0, metavar="N", help="parameter servers besides; a chief is started then, too")
     run.add_argument("--hosts", default="", metavar="A,B", help="the hosts that they run on; this one without")
     run.add_argument("--ssh", default="ssh", help="the command that reaches hosts")
     run.add_argument("script")
@@ -46,7 +47,9 @@ def main():
         return
     if options.workers < 1:
         parser.error(f"--workers {options.workers}: there is at least one")
-    if options.workers > 1 or options.hosts:
+    if options.ps < 0:
+        parser.error(f"--ps {options.ps}: there are none or more")
+    if options.workers > 1 or options.hosts or options.ps:
         sys.exit(_run_workers(options))
     _tell_of_cluster()
     if options.logical_cpus:
@@ -55,7 +58,17 @@ def main():
     tandem.as_tensorflow()
     sys.argv = [options.script] + options.args
     sys.path[0] = os.path.dirname(os.path.abspath(options.script))
-    runpy.run_path(options.script, run_name="__main__")
+    _run_script(options.script)
+
+
+def _run_script(script):
+    from tandem.distribute import _cluster
+
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except _cluster.ServesChief:
+        _cluster.serve()
+        runpy.run_path(script, run_name="__main__")
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def parse_single_example(serialized, features, example_names=None, name=None):
 
 
 def parse_example(serialized, features, example_names=None, name=None):
-    from tandem.data import _stacked
+    from tandem.data._structure import _stacked
 
     return _stacked([parse_single_example(s, features) for s in serialized])
 
@@ -226,6 +226,6 @@ class TFRecordDataset(Dataset):
                             raise DataLossError(f"{each}: a record is truncated or damaged")
                         yield StringTensor(record)
 
-        from tandem._tensor import TensorSpec
+        from tandem._tensors.tensor import TensorSpec
 
         super().__init__(generate=generate, spec=TensorSpec((), dtypes.string))

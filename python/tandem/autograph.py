@@ -17,9 +17,9 @@ import types
 
 import _tandem
 from tandem import _ops, nest
-from tandem._shape import DynamicSize, _Computed
-from tandem._state import state
-from tandem._tensor import Tensor
+from tandem._tensors.shape import DynamicSize, _Computed
+from tandem._tracing.state import state
+from tandem._tensors.tensor import Tensor
 from tandem.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 
 _MOST_UNROLLED = 256

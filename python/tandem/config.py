@@ -8,8 +8,8 @@ from _tandem import (
     get_soft_device_placement,
     set_soft_device_placement,
 )
-from tandem import _missing
-from tandem._function import functions_run_eagerly, run_functions_eagerly  # noqa: F401
+from tandem._names import missing as _missing
+from tandem._tracing.function import functions_run_eagerly, run_functions_eagerly  # noqa: F401
 
 
 def _device_view(device):

@@ -3,8 +3,9 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, dtypes
-from tandem._tensor import Tensor
+from tandem import dtypes
+from tandem._names import missing as _missing
+from tandem._tensors.tensor import Tensor
 from tandem.errors import InvalidArgumentError
 
 

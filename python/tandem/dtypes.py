@@ -3,7 +3,7 @@
 import builtins
 
 import _tandem
-from tandem._lazy import np
+from tandem._names.lazy import np
 
 
 class DType:

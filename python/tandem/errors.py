@@ -1,7 +1,7 @@
 """Errors by TensorFlow's names. Each is also the built-in exception that a Python user expects."""
 
 import _tandem
-from tandem import _missing
+from tandem._names import missing as _missing
 
 OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS = range(7)
 PERMISSION_DENIED, RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED = range(7, 13)

@@ -1,6 +1,6 @@
 """tf.experimental, as far as it exists here."""
 
-from tandem import _missing
+from tandem._names import missing as _missing
 
 
 class Optional:

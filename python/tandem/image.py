@@ -3,11 +3,12 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops, dtypes
+from tandem import _ops, dtypes
+from tandem._names import missing as _missing
 from tandem._ops import op
 
 
-from tandem._rarer_ops import (  # noqa: E402, F401
+from tandem._ops.rarer import (  # noqa: E402, F401
     combined_non_max_suppression, crop_and_resize, draw_bounding_boxes, image_gradients, non_max_suppression_padded,
     non_max_suppression_with_scores, rgb_to_yiq, rgb_to_yuv, yiq_to_rgb, yuv_to_rgb,
 )

@@ -5,7 +5,8 @@ import os as _os
 import numpy as _np
 
 import _tandem
-from tandem import _missing, dtypes
+from tandem import dtypes
+from tandem._names import missing as _missing
 from tandem.image import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png  # noqa: F401
 from tandem.strings import StringTensor
 

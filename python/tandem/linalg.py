@@ -3,7 +3,8 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops
+from tandem import _ops
+from tandem._names import missing as _missing
 from tandem._ops import (  # noqa: F401
     band_part, diag, diag_part, einsum, eye, global_norm, host, host_with_gradient, matmul, matvec, norm, set_diag,
     tensordot, trace,

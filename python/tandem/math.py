@@ -11,8 +11,8 @@ from tandem._ops import (  # noqa: F401
     sqrt, square, squared_difference, subtract, tan, tanh, top_k, truediv, unsorted_segment_max, unsorted_segment_mean,
     unsorted_segment_min, unsorted_segment_prod, unsorted_segment_sum, xlogy,
 )
-from tandem import _missing
-from tandem._rarer_ops import (  # noqa: F401
+from tandem._names import missing as _missing
+from tandem._ops.rarer import (  # noqa: F401
     conj, erfcinv, imag, invert_permutation, polyval, real, reciprocal_no_nan, unsorted_segment_sqrt_n, xdivy, xlog1py,
 )
 import numpy as _np

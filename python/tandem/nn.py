@@ -3,11 +3,12 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops
+from tandem import _ops
+from tandem._names import missing as _missing
 from tandem._ops import (  # noqa: F401
     bincount, in_top_k, op, sigmoid, softplus, space_to_depth, depth_to_space, tanh, top_k,
 )
-from tandem._rarer_ops import (  # noqa: F401
+from tandem._ops.rarer import (  # noqa: F401
     avg_pool3d, collapse_repeated, conv1d_transpose, conv3d, ctc_loss, max_pool3d, max_pool_with_argmax, space_to_batch,
     sufficient_statistics, weighted_moments,
 )
@@ -161,7 +162,7 @@ def bias_add(value, bias, data_format=None, name=None):
 @op
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
     x = _tandem.convert(x)
-    total = _tandem.reduce_sum(x * x, _ops._axes(axis), True)
+    total = _tandem.reduce_sum(x * x, _ops.reduction._axes(axis), True)
     return x * _tandem.rsqrt(_tandem.maximum(total, float(epsilon)))
 
 
@@ -173,7 +174,7 @@ def l2_loss(t, name=None):
 @op
 def moments(x, axes, shift=None, keepdims=False, name=None):
     x = _tandem.convert(x)
-    axes = _ops._axes(axes)
+    axes = _ops.reduction._axes(axes)
     return _tandem.reduce_mean(x, axes, keepdims), _tandem.reduce_variance(x, axes, keepdims)
 
 

@@ -3,9 +3,10 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, dtypes
-from tandem._state import state
-from tandem._tensor import Tensor, _no_value
+from tandem import dtypes
+from tandem._names import missing as _missing
+from tandem._tracing.state import state
+from tandem._tensors.tensor import Tensor, _no_value
 
 
 def _seed(seed):

@@ -3,8 +3,9 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops, dtypes
-from tandem._shape import TensorShape
+from tandem import _ops, dtypes
+from tandem._names import missing as _missing
+from tandem._tensors.shape import TensorShape
 
 
 class SparseTensor:

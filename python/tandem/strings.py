@@ -5,8 +5,9 @@ import re
 import numpy as np
 
 import _tandem
-from tandem import _missing, dtypes
-from tandem._shape import TensorShape
+from tandem import dtypes
+from tandem._names import missing as _missing
+from tandem._tensors.shape import TensorShape
 
 
 def _encoded(value):
@@ -175,7 +176,7 @@ def to_number(input, out_type=dtypes.float32, name=None):
 
 def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, fill="", name=None):
     if getattr(input, "_is_symbolic", False):
-        from tandem._function import GiveUpTrace
+        from tandem._tracing.function import GiveUpTrace
 
         raise GiveUpTrace("texts are made on the host")
     array = np.asarray(input)

@@ -7,7 +7,7 @@ import time
 
 import numpy as np
 
-from tandem import _missing
+from tandem._names import missing as _missing
 
 _TABLE = []
 for _n in range(256):

@@ -5,7 +5,7 @@ import unittest
 import numpy as np
 
 import _tandem
-from tandem import _missing
+from tandem._names import missing as _missing
 
 
 def is_gpu_available(cuda_only=False, min_cuda_compute_capability=None):

@@ -4,7 +4,7 @@ import os
 
 import _tandem
 from tandem._tracking import AutoTrackable, node_of, sync
-from tandem._variable import Variable  # noqa: F401
+from tandem._tensors.variable import Variable  # noqa: F401
 
 
 class CheckpointStatus:
@@ -257,6 +257,6 @@ def __getattr__(name):
         from tandem import _records
 
         return getattr(_records, name)
-    from tandem import _missing
+    from tandem._names import missing as _missing
 
     raise _missing.missing("tandem.train", name, sys.modules[__name__], _RECORDS)

@@ -70,7 +70,7 @@ def write(path, wanted):
 
 def check(path, wanted):
     """How many programs fail or differ."""
-    from tandem import _substitute
+    from tandem._names import substitute as _substitute
 
     _substitute.install(quiet=True)
     recorded, failed = read(path), 0

@@ -106,8 +106,16 @@ def test_saving(tmp_path):
         np.testing.assert_array_equal(other.predict(x, verbose=0), wanted)
     clone = keras.models.clone_model(m)
     assert not np.allclose(clone.predict(x, verbose=0), wanted)
-    with pytest.raises(ValueError, match="keras"):
+    with pytest.warns(UserWarning, match="folder"):
         m.save(tmp_path / "m")
+    np.testing.assert_array_equal(keras.models.load_model(tmp_path / "m").predict(x, verbose=0), wanted)
+    served = tf.saved_model.load(tmp_path / "m")
+    assert tf.saved_model.contains_saved_model(tmp_path / "m") and not tf.saved_model.contains_saved_model(tmp_path)
+    (name, result), = served.signatures["serving_default"](tf.constant(x)).items()
+    assert name == m.output_names[0]
+    np.testing.assert_allclose(result, wanted, rtol=1e-5)
+    with pytest.raises(NotImplementedError, match="Checkpoint"):
+        tf.saved_model.save(tf.Module(), tmp_path / "module")
 
 
 def test_sub_models_and_layers_by_name():

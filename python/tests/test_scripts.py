@@ -4,7 +4,7 @@ import os
 
 import pytest
 import record
-from tandem import _substitute
+from tandem._names import substitute as _substitute
 
 RECORDED = record.read(os.path.join(os.path.dirname(__file__), "recorded.json"))
 

@@ -1,10 +1,16 @@
 """Several processes train one model: python -m tandem run --workers."""
 
+import contextlib
+import os
 import re
 import subprocess
 import sys
 
 import numpy as np
+import pytest
+from conftest import HERE
+
+import tandem as tf
 
 PROGRAM = """
 import json, os, numpy as np, tensorflow as tf
@@ -40,3 +46,91 @@ def test_a_worker_that_fails_ends_all(tmp_path):
     (tmp_path / "program.py").write_text("import os, tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()\nif os.environ['TANDEM_RANK'] == '1': raise SystemExit(7)\nimport time; time.sleep(60)\n")
     done = subprocess.run([sys.executable, "-m", "tandem", "run", "--workers", "2", str(tmp_path / "program.py")], capture_output=True, text=True, timeout=100)
     assert done.returncode == 7, done.stderr[-2000:]
+
+
+PARAMETER_SERVERS = os.path.join(HERE, "programs", "parameter_servers.py")
+
+
+def test_parameter_servers_in_processes(run):
+    printed = run("-W", "ignore", "-m", "tandem", "run", "--workers", "2", "--ps", "2", PARAMETER_SERVERS)
+    chief = re.findall("chief 0.*?(loop falls steps 30 and then True|fit falls evaluates True)", printed)
+    assert len(chief) == 2, printed
+    assert len({re.search("weights.*", line).group(0) for line in printed.splitlines() if "weights" in line}) == 1, printed  # All tasks have the same.
+
+
+def test_parameter_servers_in_threads(run, tmp_path):
+    # Servers that a process makes for itself, as the tutorial does to try a cluster out.
+    program = open(PARAMETER_SERVERS).read()
+    start = program.index("resolver = ")
+    end = program.index("partitioner = ")
+    cluster = """
+spec = tf.train.ClusterSpec({"worker": ["localhost:1001", "localhost:1002"], "ps": ["localhost:1003"]})
+for job in ("worker", "ps"):
+    for i in range(spec.num_tasks(job)):
+        tf.distribute.Server(spec, job_name=job, task_index=i, protocol="grpc")
+resolver = tf.distribute.cluster_resolver.SimpleClusterResolver(spec, rpc_layer="grpc")
+"""
+    (tmp_path / "program.py").write_text(program[:start] + cluster + program[end:] + "print(strategy.explain(), sum(strategy.staleness_histogram().values()))\n")
+    printed = run("-W", "ignore", "-m", "tandem", "run", "--logical-cpus", "2", str(tmp_path / "program.py"))
+    assert "loop falls steps 30 and then True" in printed and "fit falls evaluates True" in printed, printed
+    assert "2 workers and 1 servers on threads" in printed and printed.strip().endswith("43"), printed
+
+
+def test_workers_of_parameter_servers_may_share_batches():
+    strategy = tf.distribute.ParameterServerStrategy(staleness=0, workers=2)
+    x = np.arange(22, dtype="float32").reshape(11, 2) / 22
+    y = x.sum(1, keepdims=True)
+
+    def trained(scope):
+        with scope:
+            model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1, kernel_initializer="ones")])
+            model.compile(tf.keras.optimizers.Adam(0.1), "mse", metrics=["mae"])
+        history = model.fit(x, y, batch_size=4, epochs=2, shuffle=False, verbose=0).history
+        return [*history["loss"], *history["mae"], *model.evaluate(x, y, verbose=0), *model.get_weights()[0].ravel()]
+
+    np.testing.assert_allclose(trained(strategy.scope()), trained(contextlib.nullcontext()), rtol=1e-4)
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1)])
+        model.compile(tf.keras.optimizers.Nadam(0.1), "mse")
+    with pytest.raises(NotImplementedError, match="Nadam"):
+        model.fit(x, y, verbose=0)
+
+
+SAVING = """
+import os, sys, numpy as np, tensorflow as tf
+folder = sys.argv[1]
+strategy = tf.distribute.MultiWorkerMirroredStrategy()
+r = np.random.RandomState(0)
+x, y = r.normal(size=(64, 8)).astype("float32"), r.normal(size=(64, 1)).astype("float32")
+def made():
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.Input((8,)), tf.keras.layers.Dense(900, activation="relu"), tf.keras.layers.Dense(1)])
+        model.compile(tf.keras.optimizers.Adam(0.001), "mse")
+        return model
+model = made()
+backup = tf.keras.callbacks.ModelCheckpoint(os.path.join(folder, "each.weights.h5"), save_weights_only=True)
+whole = tf.keras.callbacks.ModelCheckpoint(os.path.join(folder, "each.keras"))
+model.fit(x, y, epochs=2, verbose=0, callbacks=[backup, whole])
+model.save(os.path.join(folder, "model.keras"))
+model.save_weights(os.path.join(folder, "own.weights.h5"))
+checkpoint = tf.train.Checkpoint(model=model, optimizer=model.optimizer)
+path = checkpoint.save(os.path.join(folder, "ckpt"))
+slots = lambda m: float(sum(np.abs(v.numpy()).sum() for v in m.optimizer.variables if v.shape.rank == 2))
+def same(other): return all(np.array_equal(a, b) for a, b in zip(other.get_weights(), model.get_weights()))
+loaded = made(); loaded.load_weights(os.path.join(folder, "each.weights.h5"))
+restored = made(); tf.train.Checkpoint(model=restored, optimizer=restored.optimizer).restore(path)
+with strategy.scope():
+    again = tf.keras.models.load_model(os.path.join(folder, "model.keras"))
+before = same(loaded), same(restored), same(again)
+for each in (model, again): each.fit(x, y, epochs=2, shuffle=False, verbose=0)  # Goes on with the same slots.
+off = max(np.abs(a - b).max() for a, b in zip(again.get_weights(), model.get_weights()))
+print("saved", *before, "and goes on", off < 1e-5, sorted(os.listdir(folder)))
+"""
+
+
+def test_workers_save_and_restore_one_model(run, tmp_path):
+    (tmp_path / "program.py").write_text(SAVING)
+    (tmp_path / "files").mkdir()
+    printed = run("-W", "ignore", "-m", "tandem", "run", "--workers", "2", str(tmp_path / "program.py"), str(tmp_path / "files"))
+    files = "['checkpoint', 'ckpt-1.data-00000-of-00001', 'ckpt-1.index', 'each.keras', 'each.weights.h5', 'model.keras', 'own.weights.h5']"
+    assert printed.count(f"saved True True True and goes on True {files}") == 2, printed

@@ -33,6 +33,8 @@ class GatheredParts {
   GatheredParts(const GatheredParts&) = delete;
   GatheredParts& operator=(const GatheredParts&) = delete;
 
+  bool has_parts() const { return has_parts_; }
+
  private:
   bool has_parts_ = false;
 };

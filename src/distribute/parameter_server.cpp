@@ -81,6 +81,8 @@ std::map<int64_t, int64_t> ParameterServerStrategy::staleness_histogram() const 
   return body().servers()->statistics().of_all();
 }
 
+void ParameterServerStrategy::close() const { body().servers()->close(); }
+
 struct ClusterCoordinator::RemoteValue::Body {
   Strategy strategy;
   StepOutcomePtr outcome;

@@ -265,6 +265,22 @@ TEST_F(ParameterServer, ACustomLoopRunsStepByStep) {
   EXPECT_EQ(counter.counted.value().to_vector<double>(), Doubles(200, 6));
 }
 
+TEST_F(ParameterServer, NothingTrainsAfterItWasClosed) {
+  const ParameterServerStrategy strategy({.workers = 2, .servers = 2});
+  const auto scope = strategy.scope();
+  const Counter counter(10);
+  const auto step = function([&](const Tensor& batch) { return counter.step(batch); });
+  ClusterCoordinator coordinator(strategy);
+  const auto batch = strategy.split(Tensors{features(4, 1)});
+  coordinator.schedule(step, batch);
+  coordinator.join();
+  strategy.close();
+  strategy.close();
+  EXPECT_TRUE(throws<FailedPrecondition>([&] { coordinator.schedule(step, batch); },
+                                         {"it trains after close()"}));
+  EXPECT_EQ(counter.counted.value().to_vector<double>(), Doubles(10, 1));
+}
+
 TEST_F(ParameterServer, AnErrorOfAWorkerIsThrownAndTrainingGoesOn) {
   const ParameterServerStrategy strategy({.workers = 2});
   const auto scope = strategy.scope();

@@ -99,6 +99,11 @@ class TANDEM_API ParameterServerStrategy : public Strategy {
 
   /// How many updates there were of each staleness so far.
   std::map<int64_t, int64_t> staleness_histogram() const;
+
+  /// Ends the workers' threads, and what this process does with the other tasks; the end of the
+  /// last handle does, too. For programs that do not know when that is. What trains throws
+  /// FailedPrecondition from then on.
+  void close() const;
 };
 
 /// Gives work to the workers of a ParameterServerStrategy, as TensorFlow's does.

@@ -21,9 +21,11 @@
 
 #include <atomic>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <variant>
 #include <vector>
 
 #include "tandem/function.h"
@@ -33,10 +35,16 @@
 
 namespace tandem::keras {
 
+/// Plain values that a call is given by name: {{"use_causal_mask", true}}.
+using CallArgument = std::variant<bool, int64_t, double, std::string>;
+using CallArguments = std::map<std::string, CallArgument>;
+
 /// What a layer is told besides its inputs.
 struct CallContext {
   bool training = false;
   Tensor mask{};  ///< True where the first input counts; undefined where all of it does.
+  /// What this call alone is told, by names that the layer knows: see LayerBody::call_arguments().
+  CallArguments arguments{};
 };
 
 /// A penalty on the size of weights: a scalar that is added to the loss.
@@ -149,6 +157,9 @@ class TANDEM_API LayerBody {
   /// floating weights, floating inputs come in their dtype then, as Keras casts them.
   virtual DType accepted(DType given) const { return given; }
 
+  /// The names of the arguments that a call may be given; others are InvalidArgument.
+  virtual std::vector<std::string> call_arguments() const { return {}; }
+
   /// The type of its only input, where that is known before the first call.
   virtual std::optional<TensorSpec> input_spec() const;
 
@@ -217,6 +228,7 @@ class TANDEM_API LayerBody {
 };
 
 class KerasTensor;
+struct DescribedContext;
 class InputLayerBody;
 
 class TANDEM_API Layer : public Trackable {
@@ -232,6 +244,14 @@ class TANDEM_API Layer : public Trackable {
   KerasTensor operator()(const KerasTensor& input) const;
   KerasTensor operator()(const std::vector<KerasTensor>& inputs) const;
   std::vector<KerasTensor> all(const std::vector<KerasTensor>& inputs) const;
+  /// The same with what this call is told whenever the model runs:
+  ///
+  ///   auto y = attention({x, x}, {.mask = seen, .arguments = {{"use_causal_mask", true}}});
+  KerasTensor operator()(const KerasTensor& input, const DescribedContext& context) const;
+  KerasTensor operator()(const std::vector<KerasTensor>& inputs,
+                         const DescribedContext& context) const;
+  std::vector<KerasTensor> all(const std::vector<KerasTensor>& inputs,
+                               const DescribedContext& context) const;
 
   /// Makes the weights now. Throws FailedPrecondition when they exist for other inputs.
   void build(const TensorSpecs& inputs) const;
@@ -304,6 +324,14 @@ class TANDEM_API KerasTensor {
 };
 
 using KerasTensors = std::vector<KerasTensor>;
+
+/// What one call of a layer is told in a model that is being described; what is left out is told
+/// when the model is called.
+struct DescribedContext {
+  std::optional<bool> training{};
+  std::optional<KerasTensor> mask{};
+  CallArguments arguments{};
+};
 
 /// An input of a model that is being described. `shape` is that of one example. Without a name it
 /// is "input_layer", "input_layer_1", ..

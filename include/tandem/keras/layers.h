@@ -319,7 +319,9 @@ struct MultiHeadAttentionOptions {
 /// is the key, and one input alone is all three. One more input, of bools, is the attention mask:
 /// [batch, queries, keys], true where a query sees a key; [batch, keys] is the same for all
 /// queries. CallContext::mask of either shape counts too. A query that sees no key gives the output
-/// projection of zeros. Weights: query/kernel [width, heads, key_dim], query/bias [heads, key_dim],
+/// projection of zeros. A call may be given "use_causal_mask", instead of the option, and
+/// "return_attention_scores": the weights [batch, heads, queries, keys] are a second output then.
+/// Weights: query/kernel [width, heads, key_dim], query/bias [heads, key_dim],
 /// the same for key and, with value_dim, value; attention_output/kernel
 /// [heads, value_dim, output], attention_output/bias [output].
 class TANDEM_API MultiHeadAttention : public Layer {

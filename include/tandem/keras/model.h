@@ -42,6 +42,9 @@ struct LayerCall {
   Layer layer;
   std::vector<Source> inputs{};  ///< None for an input of the model.
   TensorSpecs outputs{};
+  std::optional<bool> training{};  ///< What the call is told whenever the model runs,
+  bool has_mask = false;           ///< whether the last input is its mask,
+  CallArguments arguments{};       ///< and what it is told by name: see DescribedContext.
 };
 
 class TANDEM_API Model : public Layer {

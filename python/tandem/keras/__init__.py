@@ -4,7 +4,9 @@ import importlib as _importlib
 import sys as _sys
 import typing as _typing
 
-from tandem.keras._layer import DTypePolicy, Input, InputSpec, KerasTensor, Layer
+from tandem.keras._calls import DTypePolicy, InputSpec
+from tandem.keras._layer import Input, Layer
+from tandem.keras._symbolic import KerasTensor
 from tandem.keras._model import Functional, Model, Sequential
 from tandem.keras._variable import KerasVariable as Variable
 from tandem.keras.initializers import Initializer
@@ -71,6 +73,6 @@ def __getattr__(name):
         raise AttributeError(name)
     if name in _SUBMODULES:
         return _importlib.import_module(f"tandem.keras.{name}")
-    from tandem import _missing
+    from tandem._names import missing as _missing
 
     raise _missing.missing("keras", name, _sys.modules[__name__], _SUBMODULES)

@@ -4,7 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import dtypes, nest
-from tandem._tensor import Tensor
+from tandem._tensors.tensor import Tensor
 from tandem.data import Dataset
 
 

@@ -1,14 +1,13 @@
 """Models: layers made of layers, described by their inputs and outputs, one after the other, or by a class."""
 
-import math
-
-import numpy as np
 
 import _tandem
 from tandem import nest
-from tandem._tensor import Tensor
+from tandem._tensors.tensor import Tensor
 from tandem.keras import _objects
-from tandem.keras._layer import InputLayer, KerasTensor, Layer, Node, OpCall, _filled, _leaves, _shape_of
+from tandem.keras._layer import InputLayer, Layer
+from tandem.keras._symbolic import KerasTensor, Node, _filled, _leaves
+from tandem.keras._calls import _shape_of
 from tandem.keras._trainer import Trainer
 
 
@@ -299,7 +298,10 @@ class Model(Trainer, Layer):
         return saving.load_weights(self, filepath, skip_mismatch, by_name)
 
     def export(self, filepath, format="tf_saved_model", verbose=None, **kwargs):
-        raise NotImplementedError("Model.export: tandem writes no SavedModels; model.save('name.keras') saves the model")
+        """The model for tf.saved_model.load: a folder with a `.keras` file in it."""
+        from tandem.keras import saving
+
+        saving.save_model(self, filepath, include_optimizer=False)
 
     def to_json(self, **kwargs):
         import json
@@ -450,7 +452,7 @@ class Sequential(Model):
             shape = _shape_of(value)
             if isinstance(value, Tensor) and shape:
                 shape = (None,) + tuple(shape[1:])
-            from tandem._state import init_scope
+            from tandem._tracing.state import init_scope
 
             with self._strategy_scope(), init_scope():
                 self._input_layer = InputLayer(batch_shape=shape, dtype=value.dtype if isinstance(value, KerasTensor) else value.dtype.name)

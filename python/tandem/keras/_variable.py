@@ -1,7 +1,8 @@
 """Weights of layers: variables with Keras's names."""
 
 import _tandem
-from tandem import _variable, dtypes
+from tandem import dtypes
+from tandem._tensors import variable as _variable
 from tandem.keras import _objects
 
 

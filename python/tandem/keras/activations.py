@@ -3,7 +3,8 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops
+from tandem import _ops
+from tandem._names import missing as _missing
 
 
 def _tensor(x):

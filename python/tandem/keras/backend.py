@@ -3,7 +3,8 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops
+from tandem import _ops
+from tandem._names import missing as _missing
 from tandem._ops import *  # noqa: F401, F403
 from tandem._ops import abs, argmax, argmin, cast as _cast, clip_by_value, concat, equal, exp, expand_dims, greater, less, log, maximum, minimum, ones_like, pow, reduce_max as max, reduce_mean as mean, reduce_min as min, reduce_std as std, reduce_sum as sum, reduce_variance as var, reshape, round, shape, sigmoid, sign, sqrt, square, squeeze, stack, tanh, tile, transpose, zeros_like  # noqa: E501, F401
 from tandem.keras import activations as _activations
@@ -23,7 +24,7 @@ def floatx():
 
 
 def set_floatx(value):
-    from tandem.keras._layer import set_dtype_policy
+    from tandem.keras._calls import set_dtype_policy
 
     _settings["floatx"] = value
     set_dtype_policy(value)
@@ -69,19 +70,19 @@ def is_int_dtype(dtype):
 
 
 def is_keras_tensor(x):
-    from tandem.keras._layer import KerasTensor
+    from tandem.keras._symbolic import KerasTensor
 
     return isinstance(x, KerasTensor)
 
 
 def learning_phase():
-    from tandem.keras._layer import call_context
+    from tandem.keras._calls import call_context
 
     return bool(call_context.training)
 
 
 def set_learning_phase(value):
-    from tandem.keras._layer import call_context
+    from tandem.keras._calls import call_context
 
     call_context.training = bool(value)
 

@@ -1,6 +1,6 @@
 """What happens at the turns of a training, keras.callbacks."""
 
-from tandem import _missing
+from tandem._names import missing as _missing
 
 import csv
 import json
@@ -234,7 +234,7 @@ class ProgbarLogger(Callback):
         if not self._live or time.time() - self._last < 0.1:
             return
         self._last = time.time()
-        numbers = model._numbers(logs, model._from_metrics("train"))
+        numbers = model._numbers(logs, model._from_metrics("train", live=True))
         left = ""
         print(f"\r\x1b[K{_bar_text(step + 1, self._steps)} {_time_text(self._last - self._epoch_started, step + 1)}{_formatted(numbers)}{left}", end="", flush=True)
 
@@ -365,9 +365,8 @@ class ModelCheckpoint(Callback):
             self.best = current
         elif verbose > 0:
             print(f"\nEpoch {epoch + 1}: saving model to {path}")
-        if not is_writer:
-            return
-        os.makedirs(os.path.dirname(path) or ".", exist_ok=True)
+        if not is_writer and self.save_weights_only and path.endswith((".h5", ".hdf5", ".keras")):
+            return  # All take part in the others: each may have a part of the optimizer's slots.
         if self.save_weights_only:
             self.model.save_weights(path, overwrite=True)
         else:
@@ -523,8 +522,13 @@ class BackupAndRestore(Callback):
 
     def _save(self, epoch):
         """The description names the files of one save, and is replaced at once: a process that ends meanwhile leaves the last."""
-        if not _writes_files(self.model):
-            return
+        from tandem.keras import saving
+
+        with saving.whole_slots(self.model):
+            if _writes_files(self.model):
+                self._write(epoch)
+
+    def _write(self, epoch):
         before = self._saved()
         self._saves += 1
         now = {"epoch": epoch, "save": self._saves, "weights": f"{self._saves}.weights.h5", "optimizer": f"{self._saves}.optimizer.npz"}

@@ -1,7 +1,7 @@
 """Settings, keras.config."""
 
-from tandem import _missing
-from tandem.keras._layer import dtype_policy, set_dtype_policy  # noqa: F401
+from tandem._names import missing as _missing
+from tandem.keras._calls import dtype_policy, set_dtype_policy  # noqa: F401
 from tandem.keras.backend import backend, epsilon, floatx, image_data_format, set_epsilon, set_floatx, set_image_data_format  # noqa: F401
 
 

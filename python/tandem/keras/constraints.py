@@ -1,7 +1,7 @@
 """What weights are brought to after each update, keras.constraints."""
 
 import _tandem
-from tandem import _missing
+from tandem._names import missing as _missing
 from tandem.keras import _objects
 
 

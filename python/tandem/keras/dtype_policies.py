@@ -1,7 +1,7 @@
 """Dtype policies, keras.dtype_policies."""
 
-from tandem import _missing
-from tandem.keras._layer import DTypePolicy, dtype_policy, set_dtype_policy
+from tandem._names import missing as _missing
+from tandem.keras._calls import DTypePolicy, dtype_policy, set_dtype_policy
 from tandem.keras.optimizers import LossScaleOptimizer  # noqa: F401
 
 Policy = DTypePolicy

@@ -5,7 +5,8 @@ import math
 import numpy as np
 
 import _tandem
-from tandem import _missing, dtypes
+from tandem import dtypes
+from tandem._names import missing as _missing
 from tandem.keras import _objects
 
 

@@ -7,8 +7,9 @@ loss that one device would have.
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops, dtypes
-from tandem._state import state
+from tandem import _ops, dtypes
+from tandem._names import missing as _missing
+from tandem._tracing.state import state
 from tandem.keras import _objects
 
 _EPSILON = 1e-7

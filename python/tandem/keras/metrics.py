@@ -3,8 +3,9 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops, dtypes
-from tandem._state import state
+from tandem import _ops, dtypes
+from tandem._names import missing as _missing
+from tandem._tracing.state import state
 from tandem.keras import _objects, initializers, losses as _losses
 from tandem.keras._variable import KerasVariable
 from tandem.keras.losses import (  # noqa: F401: metrics by the names of losses
@@ -31,7 +32,7 @@ class Metric(_objects.Configured):
     def add_variable(self, shape=(), initializer=None, dtype=None, aggregation="sum", name=None):
         import contextlib
 
-        from tandem._state import init_scope
+        from tandem._tracing.state import init_scope
 
         scope = contextlib.nullcontext()
         if self._tandem_strategy is not None and not state.in_replica:

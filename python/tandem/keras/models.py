@@ -1,6 +1,6 @@
 """Models, keras.models."""
 
-from tandem import _missing
+from tandem._names import missing as _missing
 from tandem.keras._model import Functional, Model, Sequential, clone_model  # noqa: F401
 from tandem.keras.saving import load_model, model_from_json, save_model  # noqa: F401
 

@@ -3,9 +3,10 @@
 import numpy as np
 
 import _tandem
-from tandem import _missing, dtypes
+from tandem import dtypes
+from tandem._names import missing as _missing
 from tandem import random as _random
-from tandem._state import state
+from tandem._tracing.state import state
 
 
 class SeedGenerator:

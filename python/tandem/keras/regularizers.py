@@ -1,7 +1,7 @@
 """Penalties on weights, keras.regularizers."""
 
 import _tandem
-from tandem import _missing
+from tandem._names import missing as _missing
 from tandem.keras import _objects
 
 

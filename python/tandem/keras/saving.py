@@ -3,16 +3,18 @@
 HDF5 is read and written by h5py, which is needed for these functions only.
 """
 
+import contextlib
 import functools
 import io
 import json
 import os
+import warnings
 import zipfile
 
 import numpy as np
 
 import _tandem
-from tandem import _missing
+from tandem._names import missing as _missing
 
 _registered = {}
 _scopes = []
@@ -190,7 +192,8 @@ def _keeps_config(cls):
 
 def functional_config(model):
     """A described model as a dictionary: its layers, and how they are called."""
-    from tandem.keras._layer import KerasTensor, Layer
+    from tandem.keras._symbolic import KerasTensor
+    from tandem.keras._layer import Layer
 
     graph = model._tandem_graph
     names = {}
@@ -409,6 +412,38 @@ def _read_weights(file, model, skip_mismatch=False):
             v.assign(value)
 
 
+@contextlib.contextmanager
+def _replaced_at_once(filepath):
+    """A new file that takes the place of `filepath` when it is whole: several processes may write the same one."""
+    folder, name = os.path.split(filepath)
+    os.makedirs(folder or ".", exist_ok=True)
+    path = os.path.join(folder, f".{os.urandom(6).hex()}.{name}")
+    try:
+        yield path
+        os.replace(path, filepath)
+    finally:
+        if os.path.exists(path):
+            os.remove(path)
+
+
+@contextlib.contextmanager
+def whole_slots(model, include_optimizer=True):
+    """Whether this process can write the model and its optimizer: where processes keep parts of the slots the chief
+    alone, which has them whole meanwhile. All of them call this then, and leave together."""
+    strategy, optimizer = model.__dict__.get("_tandem_strategy"), getattr(model, "optimizer", None)
+    if strategy is None or not include_optimizer or strategy.num_replicas_in_sync == strategy._local_replicas or not hasattr(optimizer, "variables"):
+        yield True
+        return
+    gathered = _tandem.GatheredSlots(optimizer.variables)
+    has_parts = gathered.has_parts
+    try:
+        yield strategy.is_chief or not has_parts
+    finally:
+        del gathered
+        if has_parts:
+            strategy.reduce("SUM", 0.0)
+
+
 def save_weights(model, filepath, overwrite=True):
     filepath = os.fspath(filepath)
     if not overwrite and os.path.exists(filepath):
@@ -418,8 +453,7 @@ def save_weights(model, filepath, overwrite=True):
 
         Checkpoint(model).write(filepath)
         return
-    os.makedirs(os.path.dirname(filepath) or ".", exist_ok=True)
-    with _h5py().File(filepath, "w") as file:
+    with _replaced_at_once(filepath) as path, _h5py().File(path, "w") as file:
         _write_weights(file, model)
 
 
@@ -489,12 +523,28 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
     if filepath.endswith((".h5", ".hdf5")):
         _save_h5(model, filepath, include_optimizer)
         return
-    if not filepath.endswith(".keras"):
-        if save_format is None and not kwargs.get("_any"):
-            raise ValueError(f"Invalid filepath extension for saving. Please add either a `.keras` extension for the native Keras format (recommended) or a `.h5` extension. Received: filepath={filepath}.")
     if not overwrite and os.path.exists(filepath):
         raise FileExistsError(filepath)
-    os.makedirs(os.path.dirname(filepath) or ".", exist_ok=True)
+    if not filepath.endswith(".keras"):
+        filepath = _file_in(filepath)
+    with whole_slots(model, include_optimizer) as is_writer:
+        if is_writer:
+            _save_keras(model, filepath, include_optimizer)
+
+
+_FOLDER_FILE = "model.keras"  # What a folder has in it where TensorFlow writes a SavedModel.
+
+
+def _file_in(folder):
+    warnings.warn(f"{folder} becomes a folder with {_FOLDER_FILE} in it, which tandem and Keras read; TensorFlow's SavedModels are not written", stacklevel=4)
+    return os.path.join(folder, _FOLDER_FILE)
+
+
+def is_folder_of_model(path):
+    return os.path.isfile(os.path.join(path, _FOLDER_FILE))
+
+
+def _save_keras(model, filepath, include_optimizer):
     config = serialize_keras_object(model)
     if getattr(model, "_tandem_graph", None) is not None and type(model).__name__ == "Model":
         config["class_name"] = "Functional"
@@ -507,13 +557,11 @@ def save_model(model, filepath, overwrite=True, include_optimizer=True, save_for
             group = file.require_group("optimizer/vars")
             for i, v in enumerate(model.optimizer.variables):
                 group[str(i)] = np.asarray(v.numpy())
-    temporary = f"{filepath}.tmp"
-    with zipfile.ZipFile(temporary, "w") as archive:
+    with _replaced_at_once(filepath) as path, zipfile.ZipFile(path, "w") as archive:
         archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.0", "date_saved": _now()}))
         archive.writestr("config.json", json.dumps(config, default=str))
         archive.writestr("model.weights.h5", weights.getvalue())
         _save_assets(archive, model)
-    os.replace(temporary, filepath)
 
 
 def _now():
@@ -530,8 +578,7 @@ def _input_shape(model):
 
 
 def _save_h5(model, filepath, include_optimizer):
-    os.makedirs(os.path.dirname(filepath) or ".", exist_ok=True)
-    with _h5py().File(filepath, "w") as file:
+    with _replaced_at_once(filepath) as path, _h5py().File(path, "w") as file:
         file.attrs["tandem_config"] = json.dumps(serialize_keras_object(model), default=str)
         file.attrs["tandem_compile"] = json.dumps(_compile_config(model) if include_optimizer else None, default=str)
         _write_weights(file, model)
@@ -541,13 +588,15 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
     filepath = os.fspath(filepath)
     if not os.path.exists(filepath):
         raise ValueError(f"File not found: filepath={filepath}. Please ensure the file is an accessible `.keras` zip file.")
+    if is_folder_of_model(filepath):
+        filepath = os.path.join(filepath, _FOLDER_FILE)
     if os.path.isdir(filepath):
-        raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels; save the model as a `.keras` file.")
+        raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels of TensorFlow; save the model as a `.keras` file.")
     with CustomObjectScope(custom_objects or {}):
         if not zipfile.is_zipfile(filepath):
             with _h5py().File(filepath, "r") as file:
                 if "tandem_config" not in file.attrs:
-                    raise ValueError(f"{filepath}: a whole model of Keras's older .h5 format; tandem reads the weights of such files, by load_weights")
+                    return _load_legacy(file, filepath, compile)
                 model = deserialize_keras_object(json.loads(file.attrs["tandem_config"]))
                 _read_weights(file, model)
                 settings = json.loads(file.attrs["tandem_compile"])
@@ -568,6 +617,19 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
                 _compile_again(model, config.get("compile_config") if compile else None)
                 if compile and "optimizer/vars" in file and getattr(model, "optimizer", None) is not None and model.trainable_variables:
                     _restore_optimizer(model, file["optimizer/vars"])
+    return model
+
+
+def _load_legacy(file, filepath, compile):
+    """A whole model in Keras's own .h5 format."""
+    if "model_config" not in file.attrs:
+        raise ValueError(f"No model config found in the file at {filepath}.")
+    model = deserialize_keras_object(json.loads(file.attrs["model_config"]))
+    _read_legacy(file["model_weights"], model, False)
+    settings = json.loads(file.attrs["training_config"]) if compile and "training_config" in file.attrs else None
+    if settings:
+        settings = {k: settings.get(k) for k in ("loss", "loss_weights", "metrics", "weighted_metrics")} | {"optimizer": settings.get("optimizer_config")}
+    _compile_again(model, settings)
     return model
 
 

@@ -1,6 +1,6 @@
 """Structures of values, keras.tree."""
 
-from tandem import _missing
+from tandem._names import missing as _missing
 from tandem.nest import assert_same_structure, flatten, is_nested, map_structure, pack_sequence_as  # noqa: F401
 
 

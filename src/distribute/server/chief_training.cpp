@@ -47,7 +47,10 @@ ChiefTraining::ChiefTraining(const Strategy::Body& body, const ParameterServerOp
   host_ = std::make_unique<cluster::ServiceHost>(cluster_.own_address(), cluster_.service, desk_);
 }
 
-ChiefTraining::~ChiefTraining() {
+ChiefTraining::~ChiefTraining() { ChiefTraining::close(); }
+
+void ChiefTraining::close() {
+  if (std::exchange(is_closed_, true)) return;
   try {
     end({}, {});
     if (has_worked_) desk_->wait_until_heard(has_looped_);
@@ -100,21 +103,19 @@ bool ChiefTraining::trains(const FlatFunction& f, std::span<const PerReplica> ar
 
 StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas arguments,
                                        const BatchNumber& number) {
+  check_open(is_closed_);
   ServerStep& step = traced_step(f, arguments);
   if (!step.trains()) {
     throw InvalidArgument(
         "schedule: the function applies no gradients to variables of the strategy");
   }
-  if (has_ended_) {
+  const bool is_other = current_ != nullptr && current_ != &step;
+  if (is_other && (is_open_ || is_met_)) throw_two_functions();
+  if (has_ended_ || is_other) {
     meet();
     is_met_ = false;
   }
   if (current_ == nullptr) begin(step);
-  if (current_ != &step) {
-    throw Unimplemented(
-        "ParameterServerStrategy: between processes one function trains at a time; another one "
-        "can after a fit");
-  }
   if (!is_open_) {
     for (size_t s = 0; s < servers_.size(); ++s) write(s, WriteKind::values);
     is_open_ = true;

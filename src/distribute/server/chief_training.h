@@ -42,6 +42,7 @@ class ChiefTraining final : public ServerTraining {
   bool is_done() const override;
   const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
   void read_quietly(const std::function<void()>& read) override;
+  void close() override;
   StalenessStatistics statistics() const override;
   std::string explain() const override;
 
@@ -78,7 +79,8 @@ class ChiefTraining final : public ServerTraining {
   bool has_ended_ = false;   // The session has.
   bool has_looped_ = false;  // The last session was a loop of one's own.
   bool has_worked_ = false;  // Followers want to know of the end of the last session.
-  bool is_open_ = false;     // Servers have values that the chief's variables have not.
+  bool is_closed_ = false;
+  bool is_open_ = false;  // Servers have values that the chief's variables have not.
   std::vector<Known> servers_;
   std::vector<std::unique_ptr<PatientLine>> lines_;
   StalenessStatistics former_;  // Of former sessions.

@@ -83,7 +83,10 @@ FollowerTraining::FollowerTraining(const Strategy::Body& body,
   checkpoint::set_follower(true);  // The chief writes checkpoints.
 }
 
-FollowerTraining::~FollowerTraining() {
+FollowerTraining::~FollowerTraining() { FollowerTraining::close(); }
+
+void FollowerTraining::close() {
+  if (std::exchange(is_closed_, true)) return;
   checkpoint::set_follower(false);
   leave_loop();
   host_.reset();
@@ -323,14 +326,16 @@ void FollowerTraining::enter_loop(const FlatFunction& f, std::span<const PerRepl
   ServerStep& step = traced_step(f, arguments);
   if (loop_ == &step) return;
   if (loop_ != nullptr) {
-    throw Unimplemented(
-        "ParameterServerStrategy: between processes one function trains at a time; another one "
-        "can after a fit");
+    if (joined_steps_ != scheduled_) throw_two_functions();
+    meet();
+    is_met_ = false;
+  } else if (has_followed_) {
+    take_part();
   }
-  if (has_followed_) take_part();
   mirrors_ = make_servers(strategy_, step, options_, cluster_.servers(), devices_);
   facts_ = facts_of(step, mirrors_);
   scheduled_ = 0;
+  joined_steps_ = 0;
   loop_ = &step;
   if (!cluster_.is_server()) return open_links();
   serving_ = std::thread([this] {
@@ -354,6 +359,7 @@ void FollowerTraining::leave_loop() {
 /// knows their batches.
 StepOutcomePtr FollowerTraining::schedule(const FlatFunction& f, PerReplicas arguments,
                                           const BatchNumber&) {
+  check_open(is_closed_);
   enter_loop(f, arguments);
   runtime::next_random_run(loop_->random_calls());  // As the chief does.
   auto outcome = std::make_shared<LoopOutcome>();
@@ -398,6 +404,7 @@ void FollowerTraining::work_until(int64_t goal, const std::function<bool()>& is_
 }
 
 void FollowerTraining::join() {
+  joined_steps_ = scheduled_;
   if (loop_ == nullptr || has_ended_) return;
   work_until(scheduled_, [this] { return take_values(scheduled_); });
 }

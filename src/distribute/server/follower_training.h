@@ -43,6 +43,7 @@ class FollowerTraining final : public ServerTraining {
   bool is_done() const override;
   const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
   void read_quietly(const std::function<void()>& read) override { read(); }
+  void close() override;
   StalenessStatistics statistics() const override { return {}; }
   std::string explain() const override;
 
@@ -96,6 +97,7 @@ class FollowerTraining final : public ServerTraining {
   std::vector<FlatFunction> functions_;                       // which is kept.
   int64_t session_ = -1;
   bool is_met_ = false;
+  bool is_closed_ = false;
   mutable PatientLine chief_;
   std::vector<std::unique_ptr<RangeServer>> mirrors_;
   ServerLinks links_;
@@ -111,6 +113,7 @@ class FollowerTraining final : public ServerTraining {
   // In a loop of its own, which schedules steps: all tasks schedule the same.
   ServerStep* loop_ = nullptr;
   int64_t scheduled_ = 0;
+  int64_t joined_steps_ = 0;                // How many of them were scheduled at the last join.
   std::map<int64_t, PerReplicas> batches_;  // Those that may be asked for, by step.
   std::thread serving_;
   std::exception_ptr serving_error_;

@@ -38,13 +38,16 @@ LocalTraining::LocalTraining(const Strategy::Body& body, const ParameterServerOp
   }
 }
 
-LocalTraining::~LocalTraining() {
+LocalTraining::~LocalTraining() { LocalTraining::close(); }
+
+void LocalTraining::close() {
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
     changed_.notify_all();
   }
   for (std::thread& thread : threads_) thread.join();
+  threads_.clear();
 }
 
 ServerStep& LocalTraining::step_of(const FlatFunction& f) {
@@ -71,6 +74,7 @@ bool LocalTraining::trains(const FlatFunction& f, std::span<const PerReplica> ar
 
 StepOutcomePtr LocalTraining::schedule(const FlatFunction& f, PerReplicas arguments,
                                        const BatchNumber&) {
+  check_open(ends_);
   ServerStep& step = traced_step(f, arguments);
   if (!step.trains()) {
     throw InvalidArgument(

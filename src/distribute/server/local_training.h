@@ -34,6 +34,7 @@ class LocalTraining final : public ServerTraining {
   bool is_done() const override;
   const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
   void read_quietly(const std::function<void()>& read) override;
+  void close() override;
   StalenessStatistics statistics() const override;
   std::string explain() const override;
 

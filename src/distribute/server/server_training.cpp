@@ -1,5 +1,7 @@
 #include "distribute/server/server_training.h"
 
+#include "tandem/error.h"
+
 namespace tandem::distribute {
 
 ServerTraining::~ServerTraining() = default;
@@ -8,6 +10,16 @@ std::string ServerTraining::follow(const FlatFunction&, const BatchNumber&, cons
   return {};
 }
 std::string ServerTraining::follow() { return {}; }
+
+void ServerTraining::check_open(bool is_closed) {
+  if (is_closed) throw FailedPrecondition("ParameterServerStrategy: it trains after close()");
+}
+
+void ServerTraining::throw_two_functions() {
+  throw Unimplemented(
+      "ParameterServerStrategy: between processes one function trains at a time; another one can "
+      "after join()");
+}
 
 PerReplicas ServerTraining::run(const FlatFunction& f, PerReplicas arguments) {
   const StepOutcomePtr outcome = schedule(f, std::move(arguments));

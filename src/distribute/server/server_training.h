@@ -74,6 +74,10 @@ class ServerTraining {
   /// Calls `read`, which reads variables that steps assign, while no server changes them.
   virtual void read_quietly(const std::function<void()>& read) = 0;
 
+  /// Ends threads, and what this process does with others; its end does, too. What trains throws
+  /// FailedPrecondition from then on.
+  virtual void close() = 0;
+
   /// How stale updates were, since the training began.
   virtual StalenessStatistics statistics() const = 0;
 
@@ -82,6 +86,11 @@ class ServerTraining {
 
   /// One step from beginning to end: its results by share.
   PerReplicas run(const FlatFunction& f, PerReplicas arguments);
+
+ protected:
+  /// Throws FailedPrecondition where it was closed.
+  static void check_open(bool is_closed);
+  [[noreturn]] static void throw_two_functions();
 };
 
 }  // namespace tandem::distribute

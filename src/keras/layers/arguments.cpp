@@ -60,6 +60,13 @@ Padding padding_of(const char* layer, const std::string& padding) {
       fmt::format("{}: padding is '{}', 'valid' and 'same' are accepted", layer, padding));
 }
 
+bool flag_of(const CallContext& context, const char* name, bool otherwise) {
+  const auto given = context.arguments.find(name);
+  if (given == context.arguments.end()) return otherwise;
+  if (const bool* flag = std::get_if<bool>(&given->second)) return *flag;
+  throw InvalidArgument(fmt::format("{} is given what is neither true nor false", name));
+}
+
 const TensorSpec& only(const TensorSpecs& inputs) { return only_of(inputs); }
 const Tensor& only(const Tensors& inputs) { return only_of(inputs); }
 

@@ -30,6 +30,10 @@ void check_data_format(const char* layer, const std::string& data_format);
 /// "valid" or "same"; throws InvalidArgument for another.
 Padding padding_of(const char* layer, const std::string& padding);
 
+/// Whether a call is told so; `otherwise` where it is told nothing. Throws InvalidArgument for a
+/// value that is no bool.
+bool flag_of(const CallContext& context, const char* name, bool otherwise = false);
+
 /// Throws InvalidArgument when there is not exactly one.
 const TensorSpec& only(const TensorSpecs& inputs);
 const Tensor& only(const Tensors& inputs);

@@ -111,8 +111,14 @@ Tensor with_heads(const Tensor& mask) {
       "the mask is {}, [batch,queries,keys] and [batch,keys] are accepted", shape.str()));
 }
 
-/// attention() with weights that are dropped, which it cannot do: all scores are held.
-Tensor attention_with_dropout(const Operands& x, bool causal, double rate) {
+/// What queries see, and the weights that they see it with, [batch, heads, queries, keys].
+struct Attended {
+  Tensor mixed;
+  Tensor weights;
+};
+
+/// attention() with weights that are dropped or returned, which it cannot do: all scores are held.
+Attended attention_with_weights(const Operands& x, bool causal, double rate) {
   const auto heads_first = [](const Tensor& t) { return transpose(t, {0, 2, 1, 3}); };
   const double scale = 1 / std::sqrt(static_cast<double>(x.query.shape().extent(3)));
   Tensor scores = matmul(heads_first(x.query * scale), heads_first(x.key), {.transpose_b = true});
@@ -129,8 +135,8 @@ Tensor attention_with_dropout(const Operands& x, bool causal, double rate) {
   // A query that sees nothing has equal weights now.
   if (seen.defined()) weights = where(seen, weights, scalar_like(0, weights));
   const int heads = collective::cut_axis(x.query) < 0 ? -1 : 1;
-  const Tensor kept = dropout_of_parts(weights, rate, {}, heads);
-  return heads_first(matmul(kept, heads_first(x.value)));
+  const Tensor kept = rate > 0 ? dropout_of_parts(weights, rate, {}, heads) : weights;
+  return {heads_first(matmul(kept, heads_first(x.value))), weights};
 }
 
 class MultiHeadAttentionBody final : public FloatingBody {
@@ -175,16 +181,28 @@ class MultiHeadAttentionBody final : public FloatingBody {
                          {options_.output_shape.value_or(width)}, query);
   }
 
+  std::vector<std::string> call_arguments() const override { return {kCausal, kScores}; }
+
   Tensors call(const Tensors& inputs, const CallContext& context) override {
     const Operands raw = operands(inputs, context);
     const Operands x =
         of_same_heads({(*query_)(raw.query), (*value_)(raw.value), (*key_)(raw.key), raw.mask});
-    const Tensor mixed = attended(x, context.training && options_.dropout > 0);
+    const bool returns_scores = flag_of(context, kScores);
+    const Attended seen = attended(x, context);
     const int cut = collective::cut_axis(x.query);
-    return {(*output_)(cut < 0 ? mixed : collective::marked_part(mixed, cut))};
+    if (cut >= 0 && returns_scores) {
+      throw Unimplemented(
+          fmt::format("{}: {}, where each replica has some of the heads", name(), kScores));
+    }
+    Tensors results = {(*output_)(cut < 0 ? seen.mixed : collective::marked_part(seen.mixed, cut))};
+    if (returns_scores) results.push_back(seen.weights);
+    return results;
   }
 
  private:
+  static constexpr const char* kCausal = "use_causal_mask";
+  static constexpr const char* kScores = "return_attention_scores";
+
   /// Each replica has its heads of all three, or all have all heads.
   static Operands of_same_heads(Operands x) {
     const auto is_cut = [](const Tensor& t) { return collective::cut_axis(t) >= 0; };
@@ -194,10 +212,12 @@ class MultiHeadAttentionBody final : public FloatingBody {
   }
 
   /// Heads do not meet here, so that each replica may have its own.
-  Tensor attended(const Operands& x, bool drops) const {
+  Attended attended(const Operands& x, const CallContext& context) const {
     const collective::PartsScope of_heads;
-    if (drops) return attention_with_dropout(x, options_.use_causal_mask, options_.dropout);
-    return attention(x.query, x.key, x.value, {.causal = options_.use_causal_mask, .mask = x.mask});
+    const bool causal = flag_of(context, kCausal, options_.use_causal_mask);
+    const double rate = context.training ? options_.dropout : 0;
+    if (rate > 0 || flag_of(context, kScores)) return attention_with_weights(x, causal, rate);
+    return {attention(x.query, x.key, x.value, {.causal = causal, .mask = x.mask}), {}};
   }
 
   std::optional<Layer> projection(const std::string& role, const std::string& tracked_name,

@@ -11,6 +11,11 @@ struct DescribedCall {
   TensorSpecs outputs{};
   int number = 0;         ///< Its number among the layer's described calls.
   bool is_input = false;  ///< An input of the model: nothing is called.
+
+  // What the call is told whenever the model runs: see DescribedContext.
+  std::optional<bool> training{};
+  bool has_mask = false;  ///< The last input is the mask.
+  CallArguments arguments{};
 };
 
 /// Stands for an input among a model's layers.

@@ -142,6 +142,20 @@ const Tensors& LayerBody::taken(const Tensors& inputs, Tensors& casts) const {
   return casts;
 }
 
+namespace {
+
+void check_names(const CallArguments& given, const std::vector<std::string>& known) {
+  for (const auto& [name, value] : given) {
+    if (std::ranges::find(known, name) != known.end()) continue;
+    throw InvalidArgument(
+        fmt::format("a call is given '{}'; {}", name,
+                    known.empty() ? "it takes no arguments by name"
+                                  : fmt::format("{} can be given", fmt::join(known, ", "))));
+  }
+}
+
+}  // namespace
+
 Layer::Layer(std::shared_ptr<LayerBody> body)
     : Trackable(body ? body->node_ : throw InvalidArgument("layer: the body is null")),
       body_(std::move(body)) {}
@@ -156,6 +170,7 @@ Tensor Layer::operator()(const Tensor& input, const CallContext& context) const 
 Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) const {
   if (!built()) body_->ensure_built(specs_of(inputs));
   try {
+    if (!context.arguments.empty()) check_names(context.arguments, body_->call_arguments());
     Tensors casts;
     Tensors outputs = body_->call(body_->taken(inputs, casts), context);
     if (!body_->has_outputs_) body_->set_outputs(specs_of(outputs));
@@ -167,17 +182,25 @@ Tensors Layer::operator()(const Tensors& inputs, const CallContext& context) con
 }
 
 KerasTensor Layer::operator()(const KerasTensor& input) const {
-  return (*this)(KerasTensors{input});
+  return (*this)(KerasTensors{input}, {});
 }
 
-KerasTensor Layer::operator()(const KerasTensors& inputs) const {
-  const KerasTensors outputs = all(inputs);
+KerasTensor Layer::operator()(const KerasTensors& inputs) const { return (*this)(inputs, {}); }
+
+KerasTensors Layer::all(const KerasTensors& inputs) const { return all(inputs, {}); }
+
+KerasTensor Layer::operator()(const KerasTensor& input, const DescribedContext& context) const {
+  return (*this)(KerasTensors{input}, context);
+}
+
+KerasTensor Layer::operator()(const KerasTensors& inputs, const DescribedContext& context) const {
+  const KerasTensors outputs = all(inputs, context);
   if (outputs.size() == 1) return outputs[0];
   throw InvalidArgument(fmt::format("{}: it has {} outputs, call all()", name(), outputs.size()));
 }
 
 /// The outputs' types are those of a trace that is thrown away: a layer says what it computes once.
-KerasTensors Layer::all(const KerasTensors& inputs) const {
+KerasTensors Layer::all(const KerasTensors& inputs, const DescribedContext& context) const {
   if (inputs.empty()) throw InvalidArgument(fmt::format("{}: called without inputs", name()));
   const InitScope outside = init_scope();  // The first call of a model may be within a trace.
   TensorSpecs specs;
@@ -187,16 +210,34 @@ KerasTensors Layer::all(const KerasTensors& inputs) const {
     types.push_back(type_of(input));
   }
   body_->ensure_built(specs);
-  const graph::Graph graph =
-      graph::Trace::of([&](const Tensors& symbolic) { return (*this)(symbolic); }, types);
+  KerasTensors taken = inputs;
+  if (context.mask) {
+    taken.push_back(*context.mask);
+    types.push_back(type_of(*context.mask));
+  }
+  const auto called = [&](Tensors symbolic) {
+    CallContext own{.training = context.training.value_or(false), .arguments = context.arguments};
+    if (context.mask) {
+      own.mask = symbolic.back();
+      symbolic.pop_back();
+    }
+    return (*this)(symbolic, own);
+  };
+  const graph::Graph graph = graph::Trace::of(called, types);
   TensorSpecs made;
   for (graph::ValueId result : graph.results) {
     const op::TensorType& type = graph.at(result).type;
     made.push_back({type.dtype, type.shape});
   }
   body_->set_outputs(made);
-  const auto call = std::make_shared<DescribedCall>(
-      DescribedCall{body_, inputs, made, body_->described_calls_++, false});
+  const auto call =
+      std::make_shared<DescribedCall>(DescribedCall{.layer = body_,
+                                                    .inputs = taken,
+                                                    .outputs = made,
+                                                    .number = body_->described_calls_++,
+                                                    .training = context.training,
+                                                    .has_mask = context.mask.has_value(),
+                                                    .arguments = context.arguments});
   KerasTensors outputs;
   for (size_t i = 0; i < made.size(); ++i) {
     outputs.emplace_back(made[i], call, static_cast<int>(i));
@@ -310,8 +351,12 @@ Tensors InputLayerBody::call(const Tensors& inputs, const CallContext&) { return
 KerasTensor Layer::described_input(const std::shared_ptr<InputLayerBody>& body) {
   body->set_outputs({*body->input_spec()});
   body->ensure_built(body->outputs_);
-  const auto call = std::make_shared<DescribedCall>(
-      DescribedCall{body, {}, body->outputs_, body->described_calls_++, true});
+  const auto call =
+      std::make_shared<DescribedCall>(DescribedCall{.layer = body,
+                                                    .inputs = {},
+                                                    .outputs = body->outputs_,
+                                                    .number = body->described_calls_++,
+                                                    .is_input = true});
   return {body->outputs_[0], call, 0};
 }
 

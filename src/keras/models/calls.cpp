@@ -32,10 +32,27 @@ std::string escaped(const std::string& text) {
   return result;
 }
 
+std::string text_of(const CallArgument& value) {
+  return std::visit([](const auto& plain) { return fmt::format("{}", plain); }, value);
+}
+
+/// What the call is told whenever the model runs: "training=false", "use_causal_mask=true".
+std::vector<std::string> told(const LayerCall& call) {
+  std::vector<std::string> all;
+  if (call.training) all.push_back(fmt::format("training={}", *call.training));
+  if (call.has_mask) all.emplace_back("mask");
+  for (const auto& [name, value] : call.arguments) {
+    all.push_back(fmt::format("{}={}", name, text_of(value)));
+  }
+  return all;
+}
+
 std::string label_of(const LayerCall& call, const DotOptions& options) {
   const std::string type = call.layer.body()->type_name();
   std::string label =
       options.show_layer_names ? fmt::format("{} ({})", escaped(call.layer.name()), type) : type;
+  const std::vector<std::string> arguments = told(call);
+  if (!arguments.empty()) label += "\\n" + escaped(fmt::format("{}", fmt::join(arguments, ", ")));
   if (!options.show_shapes) return label;
   for (const TensorSpec& output : call.outputs) label += "\\n" + output.shape.str();
   return label;

@@ -71,7 +71,14 @@ FunctionalBody::FunctionalBody(const KerasTensors& inputs, const KerasTensors& o
   }
   for (const DescribedCall* call : graph.calls) {
     if (call->is_input) continue;
-    Call step{Layer(call->layer), {}, values_, {}, call->outputs};
+    Call step{.layer = Layer(call->layer),
+              .inputs = {},
+              .first_output = values_,
+              .sources = {},
+              .outputs = call->outputs,
+              .training = call->training,
+              .has_mask = call->has_mask,
+              .arguments = call->arguments};
     for (const KerasTensor& input : call->inputs) {
       step.inputs.push_back(numbers.at(key_of(input)));
       step.sources.push_back(source_of(input));
@@ -97,6 +104,18 @@ std::optional<TensorSpec> FunctionalBody::input_spec() const {
   return inputs_[0];
 }
 
+Tensors FunctionalBody::Call::run(Tensors values, const CallContext& context) const {
+  if (!training && !has_mask && arguments.empty()) return layer(values, context);
+  CallContext own = context;
+  if (training) own.training = *training;
+  if (has_mask) {
+    own.mask = values.back();
+    values.pop_back();
+  }
+  own.arguments = arguments;
+  return layer(values, own);
+}
+
 Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) {
   if (inputs.size() != inputs_.size()) {
     throw InvalidArgument(
@@ -112,7 +131,7 @@ Tensors FunctionalBody::call(const Tensors& inputs, const CallContext& context) 
   for (const Call& step : calls_) {
     Tensors arguments;
     for (size_t input : step.inputs) arguments.push_back(values[input]);
-    Tensors made = step.layer(arguments, context);
+    Tensors made = step.run(std::move(arguments), context);
     std::ranges::move(made, values.begin() + static_cast<std::ptrdiff_t>(step.first_output));
   }
   Tensors results;
@@ -132,7 +151,8 @@ std::vector<LayerCall> FunctionalBody::calls() const {
       sources[step.first_output + i] = {all.size(), i};
     std::vector<LayerCall::Source> inputs;
     for (size_t value : step.inputs) inputs.push_back(sources[value]);
-    all.push_back({step.layer, std::move(inputs), step.outputs});
+    all.push_back({step.layer, std::move(inputs), step.outputs, step.training, step.has_mask,
+                   step.arguments});
   }
   return all;
 }

@@ -36,6 +36,11 @@ class FunctionalBody final : public LayerBody {
     size_t first_output;
     std::vector<std::string> sources;  // The names of the inputs, as summary() prints them.
     TensorSpecs outputs;
+    std::optional<bool> training;  // As in DescribedCall.
+    bool has_mask;
+    CallArguments arguments;
+
+    Tensors run(Tensors values, const CallContext& context) const;
   };
 
   TensorSpecs inputs_;

@@ -2,8 +2,9 @@
 
 import sys
 
-from tandem import _missing
-from tandem.keras._layer import Input, InputLayer, InputSpec, Layer  # noqa: F401
+from tandem._names import missing as _missing
+from tandem.keras._layer import Input, InputLayer, Layer  # noqa: F401
+from tandem.keras._calls import InputSpec  # noqa: F401
 from tandem.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention  # noqa: F401
 from tandem.keras.layers.convolution import (  # noqa: F401
     AveragePooling1D, AveragePooling2D, AveragePooling3D, AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspose, Conv2D,

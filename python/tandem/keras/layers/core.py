@@ -5,7 +5,9 @@ import numpy as np
 import _tandem
 from tandem import _ops, dtypes, nest
 from tandem.keras import activations, constraints, initializers, regularizers
-from tandem.keras._layer import Input, InputLayer, InputSpec, KerasTensor, Layer, call_context, _mask_of  # noqa: F401
+from tandem.keras._layer import Input, InputLayer, Layer  # noqa: F401
+from tandem.keras._calls import InputSpec, call_context, _mask_of  # noqa: F401
+from tandem.keras._symbolic import KerasTensor  # noqa: F401
 
 
 def floating(x):
@@ -123,7 +125,7 @@ class Lambda(Layer):
         self.function, self._output_shape, self.arguments = function, output_shape, arguments or {}
 
     def call(self, inputs, mask=None, training=None):
-        from tandem.keras._layer import _parameters
+        from tandem.keras._calls import _parameters
 
         names, _, _ = _parameters(self.function)
         extra = dict(self.arguments)
@@ -612,7 +614,7 @@ class TimeDistributed(Wrapper):
         self.built = True
 
     def call(self, inputs, training=None, mask=None):
-        from tandem.keras._layer import _parameters
+        from tandem.keras._calls import _parameters
 
         x = _tandem.convert(inputs)
         rows, steps, rest = x._sizes[0], int(x._sizes[1]), list(x._sizes[2:])

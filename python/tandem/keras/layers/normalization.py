@@ -2,7 +2,7 @@
 
 import _tandem
 from tandem import _ops
-from tandem._state import state
+from tandem._tracing.state import state
 from tandem.keras import constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 from tandem.keras.layers.core import floating

@@ -4,9 +4,10 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
-from tandem._function import GiveUpTrace
-from tandem._tensor import Tensor
-from tandem.keras._layer import KerasTensor, Layer
+from tandem._tracing.function import GiveUpTrace
+from tandem._tensors.tensor import Tensor
+from tandem.keras._symbolic import KerasTensor
+from tandem.keras._layer import Layer
 from tandem.keras.layers.core import floating
 
 
@@ -214,7 +215,7 @@ class _RandomAffine(_RandomImage):
                 xx = _tandem.minimum(x0 + float(dx), w - 1.0)
                 weight = (1 - _tandem.abs(py - (y0 + float(dy)))) * (1 - _tandem.abs(px - (x0 + float(dx))))
                 place = _tandem.cast(yy * float(w) + xx, 5)
-                part = _ops._batched_gather(flat, _tandem.reshape(place, [n, h * w]), 1, 1)
+                part = _ops.choosing._batched_gather(flat, _tandem.reshape(place, [n, h * w]), 1, 1)
                 part = part * _tandem.reshape(weight, [n, h * w, 1])
                 total = part if total is None else total + part
         y = _tandem.reshape(total, [n, h, w, c])

@@ -6,7 +6,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops, nest
-from tandem._shape import TensorShape
+from tandem._tensors.shape import TensorShape
 from tandem.keras import activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 from tandem.keras.layers.core import Wrapper, floating
@@ -183,8 +183,8 @@ class RNN(Layer):
         self.built = True
 
     def _build_for(self, args, kwargs):
-        from tandem._state import init_scope
-        from tandem.keras._layer import _shape_of
+        from tandem._tracing.state import init_scope
+        from tandem.keras._calls import _shape_of
 
         with self._strategy_scope(), init_scope():
             shape = _shape_of(args[0])
@@ -248,7 +248,7 @@ class RNN(Layer):
         return [result] + nest.flatten(states) if self.return_state else result
 
     def _cell_call(self, step, states, training):
-        from tandem.keras._layer import _parameters
+        from tandem.keras._calls import _parameters
 
         names, _, _ = _parameters(self.cell.call)
         return self.cell(step, states, training=training) if "training" in names else self.cell(step, states)

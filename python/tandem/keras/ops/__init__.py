@@ -6,7 +6,8 @@ import sys
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops, dtypes, nn as _nn
+from tandem import _ops, dtypes, nn as _nn
+from tandem._names import missing as _missing
 from tandem._ops import op
 from tandem.keras.activations import (  # noqa: F401
     celu, elu, gelu, glu, hard_shrink, hard_sigmoid, hard_silu, hard_swish, hard_tanh, leaky_relu, log_sigmoid, log_softmax,
@@ -65,7 +66,7 @@ for _name, _f in {
     "add": _tandem.add, "subtract": _tandem.sub, "multiply": _tandem.mul, "floor_divide": _tandem.floor_div, "mod": _tandem.mod,
     "power": _tandem.pow, "maximum": _tandem.maximum, "minimum": _tandem.minimum, "equal": _tandem.equal,
     "not_equal": _tandem.not_equal, "less": _tandem.less, "less_equal": _tandem.less_equal, "greater": _tandem.greater,
-    "greater_equal": _tandem.greater_equal, "divide": lambda a, b: _ops._true_divide(a, b), "true_divide": lambda a, b: _ops._true_divide(a, b),
+    "greater_equal": _tandem.greater_equal, "divide": lambda a, b: _ops.arithmetic._true_divide(a, b), "true_divide": lambda a, b: _ops.arithmetic._true_divide(a, b),
     "divide_no_nan": lambda a, b: _ops.divide_no_nan(a, b), "arctan2": lambda a, b: _ops.atan2(a, b),
 }.items():
     setattr(_this, _name, _binary(_name, _f))
@@ -538,16 +539,16 @@ vectorized_map = map
 
 
 def scan(f, init, xs=None, length=None, reverse=False, unroll=1):
-    items = _ops._elements(xs) if xs is not None else [None] * int(length)
+    items = _ops.flow._elements(xs) if xs is not None else [None] * int(length)
     results = []
     for item in items[::-1] if reverse else items:
         init, out = f(init, item)
         results.append(out)
-    return init, _ops._stacked(results[::-1] if reverse else results)
+    return init, _ops.flow._stacked(results[::-1] if reverse else results)
 
 
 def custom_gradient(f):
-    from tandem._tape import custom_gradient as decorate
+    from tandem._tracing.tape import custom_gradient as decorate
 
     return decorate(f)
 

@@ -10,9 +10,10 @@ import re
 import numpy as np
 
 import _tandem
-from tandem import _missing, _ops
-from tandem._state import init_scope, state
-from tandem._tensor import Tensor
+from tandem import _ops
+from tandem._names import missing as _missing
+from tandem._tracing.state import init_scope, state
+from tandem._tensors.tensor import Tensor
 from tandem.keras import _objects
 from tandem.keras._variable import KerasVariable
 from tandem.keras.optimizers import schedules
@@ -266,6 +267,7 @@ class Optimizer(_objects.Configured):
             warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)
         if not self.built:
             self.build(variables)
+        self._check_place(variables)
         grads = [_tandem.convert(g) for g, _ in kept]
         variables = [v for _, v in kept]
         grads = [_tandem.cast(g, v._code) if g._code != v._code else g for g, v in zip(grads, variables)]
@@ -281,6 +283,22 @@ class Optimizer(_objects.Configured):
                 v.assign(constraint(v.read_value()))
         if self.use_ema:
             self._follow(variables)
+
+    def _check_place(self, variables):
+        """Servers make the updates of the library's optimizers, in steps that workers run."""
+        if state.schedules and not state.in_replica:
+            raise RuntimeError("gradients are applied in a function that a ClusterCoordinator schedules, outside of strategy.run: put the step into strategy.run")
+        if not state.in_replica or self._tandem_strategy is None or not self._tandem_strategy._has_servers:
+            return
+        what = None
+        if self._native is None:
+            what = f"an optimizer that is written in ops, {type(self).__name__}; SGD, RMSprop, Adagrad, Adam and AdamW are accepted"
+        elif self.use_ema or self._excludes_some():
+            what = "an optimizer with use_ema or exclude_from_weight_decay"
+        elif any(getattr(v, "constraint", None) is not None for v in variables):
+            what = "a constraint of a variable"
+        if what is not None:
+            raise NotImplementedError(f"ParameterServerStrategy with {what}")
 
     def _apply_by_ops(self, grads, variables):
         for v in variables:
@@ -343,7 +361,7 @@ class Optimizer(_objects.Configured):
         self._excluded = ({id(v) for v in var_list or ()}, list(var_names or ()))
 
     def minimize(self, loss, var_list=None, tape=None, **kwargs):
-        from tandem._tape import GradientTape
+        from tandem._tracing.tape import GradientTape
 
         if callable(loss):
             with GradientTape() as tape:

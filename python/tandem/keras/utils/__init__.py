@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 import _tandem
-from tandem import _missing
+from tandem._names import missing as _missing
 from tandem.keras._adapter import pack_x_y_sample_weight, unpack_x_y_sample_weight  # noqa: F401
 from tandem.keras.saving import (  # noqa: F401
     CustomObjectScope, custom_object_scope, deserialize_keras_object, get_custom_objects, get_registered_name,
@@ -202,7 +202,8 @@ def text_dataset_from_directory(directory, labels="inferred", label_mode="int", 
 
 
 def split_dataset(dataset, left_size=None, right_size=None, shuffle=False, seed=None):
-    from tandem.data import Dataset, _of_values
+    from tandem.data import Dataset
+    from tandem.data._structure import _of_values
 
     values = list(dataset) if isinstance(dataset, Dataset) else [tuple(np.asarray(a)[i] for a in dataset) if isinstance(dataset, (tuple, list)) else dataset[i] for i in range(len(dataset[0] if isinstance(dataset, (tuple, list)) else dataset))]
     if shuffle:
@@ -257,7 +258,7 @@ def pad_sequences(sequences, maxlen=None, dtype="int32", padding="pre", truncati
 
 
 def is_keras_tensor(x):
-    from tandem.keras._layer import KerasTensor
+    from tandem.keras._symbolic import KerasTensor
 
     return isinstance(x, KerasTensor)
 

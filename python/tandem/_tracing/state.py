@@ -11,6 +11,7 @@ class _State(threading.local):
         self.tracing = 0  # How many functions are being traced, one inside the other.
         self.open_rows = False  # The number of rows of a batch is left open: shapes say None there.
         self.in_replica = False  # Inside of strategy.run.
+        self.schedules = False  # Inside of what a ClusterCoordinator schedules.
         self.converts_calls = False  # Branches and loops of called functions are converted, too: see autograph.py.
 
 

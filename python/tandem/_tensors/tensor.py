@@ -4,8 +4,8 @@ import numbers
 
 import _tandem
 from tandem import dtypes
-from tandem._lazy import np
-from tandem._shape import DynamicShape, DynamicSize, TensorShape, _Computed
+from tandem._names.lazy import np
+from tandem._tensors.shape import DynamicShape, DynamicSize, TensorShape, _Computed
 from tandem.errors import OperatorNotAllowedInGraphError
 
 Tensor = _tandem.Tensor

@@ -1,7 +1,7 @@
 """Shapes as TensorFlow has them, and sizes that are not known before a function runs."""
 
 import _tandem
-from tandem._state import state
+from tandem._tracing.state import state
 
 
 def _is_size(value):

@@ -4,7 +4,7 @@ import builtins
 
 import _tandem
 from tandem import _ops
-from tandem._lazy import np
+from tandem._names.lazy import np
 from tandem._ops import op
 
 _c = _tandem.convert
@@ -59,7 +59,7 @@ def get_static_value(tensor, partial=False):
 
 def grad_pass_through(f):
     """`f`, whose gradient is that of the identity."""
-    from tandem._tape import custom_gradient
+    from tandem._tracing.tape import custom_gradient
 
     @custom_gradient
     def passed(*args, **kwargs):
@@ -188,7 +188,7 @@ def imag(input, name=None):
 def weighted_moments(x, axes, frequency_weights, keepdims=False, name=None):
     x = _c(x)
     weights = _tandem.broadcast_to(_c(frequency_weights, x._code), x._sizes)
-    axes = _ops._axes(axes)
+    axes = _ops.reduction._axes(axes)
     total = _tandem.reduce_sum(weights, axes, True)
     mean = _tandem.reduce_sum(x * weights, axes, True) / total
     variance = _tandem.reduce_sum(_tandem.square(x - mean) * weights, axes, True) / total
@@ -198,7 +198,7 @@ def weighted_moments(x, axes, frequency_weights, keepdims=False, name=None):
 @op
 def sufficient_statistics(x, axes, shift=None, keepdims=False, name=None):
     x = _c(x)
-    axes = _ops._axes(axes)
+    axes = _ops.reduction._axes(axes)
     count = float(np.prod([int(x._sizes[a]) for a in (axes if isinstance(axes, (list, builtins.tuple)) else [axes])]))
     moved = x if shift is None else x - shift
     return _c(count), _tandem.reduce_sum(moved, axes, keepdims), _tandem.reduce_sum(moved * moved, axes, keepdims), shift

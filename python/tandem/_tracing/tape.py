@@ -7,7 +7,7 @@ import typing
 
 import _tandem
 from tandem import _ops, nest
-from tandem._tensor import Tensor
+from tandem._tensors.tensor import Tensor
 
 
 class UnconnectedGradients(enum.Enum):
@@ -45,7 +45,7 @@ class GradientTape:
                 self._tape.watch(each)
 
     def watched_variables(self):
-        from tandem._variable import object_of
+        from tandem._tensors.variable import object_of
 
         return tuple(object_of(v) for v in self._tape.watched_variables())
 

@@ -5,10 +5,11 @@ import enum
 import weakref
 
 import _tandem
-from tandem import _tensor, dtypes
-from tandem._lazy import np
-from tandem._shape import TensorShape
-from tandem._state import init_scope, state
+from tandem import dtypes
+from tandem._tensors import tensor as _tensor
+from tandem._names.lazy import np
+from tandem._tensors.shape import TensorShape
+from tandem._tracing.state import init_scope, state
 
 
 class VariableSynchronization(enum.Enum):

@@ -1,17 +1,16 @@
 """Functions that are traced once for each kind of arguments, tf.function."""
 
 import functools
-import sys
 import types
 import warnings
 import weakref
 
 import _tandem
 from tandem import dtypes, nest
-from tandem._lazy import np
-from tandem._shape import TensorShape, _Computed
-from tandem._state import converting_calls, probe_tracing, state, tracing
-from tandem._tensor import Tensor, TensorSpec
+from tandem._names.lazy import np
+from tandem._tensors.shape import TensorShape, _Computed
+from tandem._tracing.state import converting_calls, probe_tracing, state, tracing
+from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
 
 _settings = {"eager": False}
@@ -100,8 +99,10 @@ def _without_values(structure):
 
 def place_of(error):
     """The user's line at which an error was raised."""
-    here = __file__.rsplit("/", 1)[0]
+    import os
     import traceback
+
+    here = os.path.dirname(os.path.dirname(__file__))
 
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if not frame.filename.startswith(here):

@@ -1,0 +1,85 @@
+"""How functions of the package meet symbolic tensors of Keras, texts and code of the host."""
+
+import builtins
+import functools
+
+import _tandem
+from tandem import dtypes
+from tandem._names.lazy import np
+from tandem._tensors.tensor import Tensor, _no_value, to_tensor
+
+
+# ---- Symbolic tensors of Keras: a call with one of them becomes a step of the model that is being described ----
+
+_describe = None  # Set by tandem.keras when it is imported.
+
+
+def _is_described(value):
+    if isinstance(value, (list, tuple)):
+        return builtins.any(_is_described(each) for each in value)
+    return hasattr(type(value), "_tandem_symbolic")
+
+
+def op(f):
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        if _describe is not None:
+            for each in args:
+                if not isinstance(each, Tensor) and _is_described(each):
+                    return _describe(f, args, kwargs)
+            for each in kwargs.values():
+                if not isinstance(each, Tensor) and _is_described(each):
+                    return _describe(f, args, kwargs)
+        return f(*args, **kwargs)
+
+    call._raw = f
+    return call
+
+
+def _is_string_tensor(value):
+    return getattr(value, "_is_text_tensor", False)
+
+
+def _texts(array):
+    from tandem.strings import StringTensor
+
+    return StringTensor(array)
+
+
+def host(f, *tensors):
+    """`f` of NumPy arrays, where values exist."""
+    arrays = []
+    for each in tensors:
+        if isinstance(each, (Tensor, _tandem.Variable)):
+            each = to_tensor(each)
+            if each._is_symbolic:
+                raise _no_value("NumPy array")
+            each = np.asarray(each)
+        arrays.append(each)
+    return f(*arrays)
+
+
+def host_with_gradient(f, gradient, *inputs):
+    """`f` of NumPy arrays as an op with a gradient: gradient(output_gradients, inputs, outputs) in tensors."""
+
+    def call(tensors):
+        result = host(f, *tensors)
+        results = result if isinstance(result, tuple) else (result,)
+        outputs = [to_tensor(np.ascontiguousarray(each)) for each in results]
+
+        def backward(output_gradients):
+            g = [o if o is not None else _tandem.zeros_like(v) for o, v in zip(output_gradients, outputs)]
+            return gradient(g, tensors, outputs)
+
+        return outputs, backward
+
+    results = _tandem.call_with_gradient(call, [to_tensor(i) for i in inputs])
+    return results[0] if len(results) == 1 else results
+
+
+def _code(dtype):
+    return dtypes.code_of(dtype)
+
+
+def _floating(x):
+    return x if x.dtype.is_floating else _tandem.cast(x, 0)

@@ -1,0 +1,158 @@
+"""Tensors of values: constants, ranges, copies."""
+
+import builtins
+
+import _tandem
+from tandem import dtypes
+from tandem._names.lazy import np
+from tandem._ops.base import _code, _describe, _floating, _is_described, op
+from tandem._tensors.shape import DynamicSize, TensorShape
+from tandem._tensors.tensor import Tensor, to_tensor
+
+
+def constant(value, dtype=None, shape=None, name="Const"):
+    if _is_text(value) or (dtype is not None and dtypes.as_dtype(dtype) == dtypes.string):
+        from tandem.strings import StringTensor
+
+        return StringTensor(value)
+    code = None if dtype is None else _code(dtype)
+    if isinstance(value, Tensor) and code is not None and value._code != code:
+        tensor = _tandem.cast(value, code)
+    else:
+        tensor = _tandem.convert(value, code)
+    if shape is not None:
+        shape = TensorShape(shape).as_list() if not isinstance(shape, int) else [shape]
+        count = int(np.prod(shape)) if shape else 1
+        have = tensor.shape.num_elements()
+        if have == 1 and count != 1:
+            tensor = _tandem.broadcast_to(_tandem.reshape(tensor, ()), shape)
+        elif have != count:
+            raise TypeError(f"Eager execution of tf.constant with unsupported shape. Tensor has {have} elements, but got `shape` {shape}.")
+        else:
+            tensor = _tandem.reshape(tensor, shape)
+    return tensor
+
+
+def _is_text(value):
+    while isinstance(value, (list, tuple)) and len(value):
+        value = value[0]
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "US" or (value.dtype.kind == "O" and value.size and isinstance(value.flat[0], (str, bytes)))
+    return isinstance(value, (str, bytes))
+
+
+def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None):
+    if _is_text(value):
+        return constant(value)
+    if dtype is None and dtype_hint is not None and not isinstance(value, (Tensor, _tandem.Variable)):
+        try:
+            return _tandem.convert(value, _code(dtype_hint))
+        except (TypeError, ValueError):
+            pass
+    if getattr(value, "_is_text_tensor", False):
+        return value
+    return to_tensor(value, dtype)
+
+
+def zeros(shape, dtype=dtypes.float32, name=None):
+    return _tandem.fill(shape, 0.0, _code(dtype))
+
+
+def ones(shape, dtype=dtypes.float32, name=None):
+    return _tandem.fill(shape, 1.0, _code(dtype))
+
+
+@op
+def fill(dims, value, name=None):
+    value = _tandem.convert(value)
+    if value._is_symbolic or value.dtype.is_integer and builtins.abs(int(value)) > 2**50:
+        return _tandem.broadcast_to(value, dims)
+    return _tandem.fill(dims, float(value), value._code)
+
+
+@op
+def zeros_like(input, dtype=None, name=None):
+    x = _tandem.convert(input)
+    result = _tandem.zeros_like(x)
+    return result if dtype is None else _tandem.cast(result, _code(dtype))
+
+
+@op
+def ones_like(input, dtype=None, name=None):
+    x = _tandem.convert(input)
+    result = _tandem.ones_like(x)
+    return result if dtype is None else _tandem.cast(result, _code(dtype))
+
+
+def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name=None):
+    result = _tandem.eye(int(num_rows), -1 if num_columns is None else int(num_columns), _code(dtype))
+    if batch_shape is None:
+        return result
+    return _tandem.broadcast_to(result, list(batch_shape) + list(result._sizes))
+
+
+def range(start, limit=None, delta=1, dtype=None, name="range"):
+    if limit is None:
+        start, limit = 0, start
+    given = [start, limit, delta]
+    if dtype is None:
+        found = dtypes.int32
+        for each in given:
+            own = each.dtype if hasattr(each, "dtype") else dtypes.float32 if isinstance(each, float) else dtypes.int32
+            own = dtypes.as_dtype(own)
+            rank = [dtypes.int32, dtypes.int64, dtypes.float32, dtypes.float64]
+            if own in rank and rank.index(own) > rank.index(found):
+                found = own
+        dtype = found
+    code = _code(dtype)
+    if isinstance(limit, DynamicSize) and isinstance(start, int) and start == 0 and delta == 1:
+        return _tandem.cumsum(_tandem.fill((limit._size,), 1.0, code), 0, True, False)
+    numbers = [float(each) for each in given]
+    return _tandem.range(*numbers, code)
+
+
+def linspace(start, stop, num, name=None, axis=0):
+    start, stop = _tandem.convert(start), _tandem.convert(stop)
+    start, stop = _floating(start), _floating(stop)
+    if start._rank == 0 and not start._is_symbolic and not stop._is_symbolic:
+        return _tandem.convert(np.linspace(start.numpy(), stop.numpy(), int(num)), start._code)
+    num = int(num)
+    steps = _tandem.cast(_tandem.range(0, num, 1, 5), start._code) * (1.0 / builtins.max(num - 1, 1))
+    steps = _tandem.reshape(steps, (num,) + (1,) * start._rank)
+    return start + (stop - start) * steps
+
+
+lin_space = linspace
+
+
+def meshgrid(*args, indexing="xy", name=None):
+    tensors = [_tandem.convert(a) for a in (args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args)]
+    sizes = [t._sizes[0] for t in tensors]
+    order = list(builtins.range(len(tensors)))
+    if indexing == "xy" and len(tensors) > 1:
+        order[0], order[1] = 1, 0
+    shape = [sizes[i] for i in order]
+    result = []
+    for i, t in enumerate(tensors):
+        own = [1] * len(tensors)
+        own[order.index(i)] = sizes[i]
+        result.append(_tandem.broadcast_to(_tandem.reshape(t, own), shape))
+    return result
+
+
+def identity(input, name=None):
+    if _describe is not None and _is_described(input):
+        return _describe(identity, (input,), {})
+    return _tandem.identity(input)
+
+
+def identity_n(input, name=None):
+    return [_tandem.identity(x) for x in input]
+
+
+@op
+def stop_gradient(input, name=None):
+    return _tandem.stop_gradient(input)
+
+
+grad_pass_through = lambda f: f  # noqa: E731

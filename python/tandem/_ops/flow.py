@@ -1,0 +1,212 @@
+"""Branches, loops and functions over elements."""
+
+import builtins
+
+import _tandem
+from tandem import dtypes, nest
+from tandem._ops.creation import zeros
+from tandem._tensors.shape import TensorShape
+from tandem._tensors.tensor import Tensor, to_tensor
+from tandem._tracing.state import state
+
+
+def _flat_results(result):
+    return [_tandem.convert(r) for r in nest.flatten(result) if r is not None]
+
+
+def cond(pred, true_fn=None, false_fn=None, name=None):
+    if not isinstance(pred, (Tensor, _tandem.Variable)):
+        return true_fn() if pred else false_fn()
+    pred = to_tensor(pred)
+    if not pred._is_symbolic:
+        return true_fn() if bool_(pred) else false_fn()
+    kept = {}
+
+    def branch(f):
+        def call():
+            kept["result"] = f()
+            return _flat_results(kept["result"])
+
+        return call
+
+    if pred._rank:
+        pred = _tandem.reshape(pred, ())
+    if pred._code != 7:
+        pred = _tandem.not_equal(pred, 0)
+    results = _tandem.cond(pred, branch(true_fn), branch(false_fn))
+    return _packed_results(kept["result"], results)
+
+
+def bool_(pred):
+    return builtins.bool(pred)
+
+
+def _packed_results(like, results):
+    results = iter(results)
+    leaves = [None if leaf is None else next(results) for leaf in nest.flatten(like)]
+    return nest.pack_sequence_as(like, leaves) if nest.is_nested(like) else (leaves[0] if leaves else None)
+
+
+def while_loop(cond, body, loop_vars, shape_invariants=None, parallel_iterations=10, back_prop=True, swap_memory=False, maximum_iterations=None, name=None):
+    is_sequence = isinstance(loop_vars, (list, tuple))
+    loop_vars = loop_vars if is_sequence else (loop_vars,)
+    most = 2**62 if maximum_iterations is None else int(maximum_iterations)
+    kept = {}
+
+    def rebuilt(tensors):
+        return nest.pack_sequence_as(loop_vars, tensors)
+
+    def test(tensors):
+        return [_tandem.convert(cond(*rebuilt(tensors)))]
+
+    def step(tensors):
+        result = body(*rebuilt(tensors))
+        if not isinstance(result, (list, tuple)) or (len(loop_vars) == 1 and not is_sequence):
+            result = (result,)
+        if len(result) != len(loop_vars) and len(loop_vars) == 1:
+            result = (result,)
+        kept["result"] = result
+        return [_tandem.convert(r) for r in nest.flatten(result)]
+
+    start = [_tandem.convert(v) for v in nest.flatten(loop_vars)]
+    if state.tracing:
+        results = _tandem.while_loop(test, step, start, most)
+    else:
+        results, count = start, 0
+        while count < most and builtins.bool(test(results)[0]):
+            results = step(results)
+            count += 1
+    packed = rebuilt(results)
+    return packed if is_sequence else packed[0]
+
+
+def case(pred_fn_pairs, default=None, exclusive=False, strict=False, name="case"):
+    pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
+    if not pairs:
+        return default()
+    pred, f = pairs[0]
+    if len(pairs) == 1 and default is None:
+        return cond(pred, f, f)
+    return cond(pred, f, lambda: case(pairs[1:], default))
+
+
+def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
+    fns = dict(enumerate(branch_fns)) if not isinstance(branch_fns, dict) and not isinstance(branch_fns[0], tuple) else dict(branch_fns)
+    default = default or fns[builtins.max(fns)]
+    index = _tandem.convert(branch_index)
+    if not index._is_symbolic:
+        return fns.get(int(index), default)()
+    return case([(_tandem.equal(index, i), f) for i, f in fns.items()], default)
+
+
+def _elements(elems):
+    flat = [_tandem.convert(e) for e in nest.flatten(elems)]
+    count = int(flat[0]._sizes[0])
+    return [nest.pack_sequence_as(elems, [f[i] for f in flat]) if nest.is_nested(elems) else flat[0][i] for i in builtins.range(count)]
+
+
+def _stacked(results):
+    if not nest.is_nested(results[0]):
+        return _tandem.stack([_tandem.convert(r) for r in results], 0)
+    flat = zip(*[nest.flatten(r) for r in results])
+    return nest.pack_sequence_as(results[0], [_tandem.stack([_tandem.convert(e) for e in each], 0) for each in flat])
+
+
+def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True, swap_memory=False, infer_shape=True, name=None, fn_output_signature=None):
+    return _stacked([fn(e) for e in _elements(elems)])
+
+
+def vectorized_map(fn, elems, fallback_to_while_loop=True, warn=True):
+    return map_fn(fn, elems)
+
+
+def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, infer_shape=True, reverse=False, name=None):
+    items = _elements(elems)
+    if reverse:
+        items = items[::-1]
+    if initializer is None:
+        total, items, results = items[0], items[1:], [items[0]]
+    else:
+        total, results = initializer, []
+    for each in items:
+        total = fn(total, each)
+        results.append(total)
+    return _stacked(results[::-1] if reverse else results)
+
+
+def foldl(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, name=None):
+    items = _elements(elems)
+    total, items = (items[0], items[1:]) if initializer is None else (initializer, items)
+    for each in items:
+        total = fn(total, each)
+    return total
+
+
+def foldr(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, name=None):
+    items = _elements(elems)[::-1]
+    total, items = (items[0], items[1:]) if initializer is None else (initializer, items)
+    for each in items:
+        total = fn(total, each)
+    return total
+
+
+class TensorArray:
+    """A list of tensors that a loop writes."""
+
+    def __init__(self, dtype, size=None, dynamic_size=None, clear_after_read=None, tensor_array_name=None, handle=None, flow=None, infer_shape=True, element_shape=None, colocate_with_first_write_call=True, name=None):
+        self.dtype = dtypes.as_dtype(dtype)
+        self.element_shape = TensorShape(element_shape)
+        self._values = [None] * (0 if size is None else int(size))
+
+    def _replaced(self, values):
+        other = TensorArray(self.dtype, 0, element_shape=self.element_shape)
+        other._values = values
+        return other
+
+    def write(self, index, value, name=None):
+        values = list(self._values)
+        index = int(index)
+        while len(values) <= index:
+            values.append(None)
+        values[index] = _tandem.convert(value, None, self.dtype._code)
+        return self._replaced(values)
+
+    def read(self, index, name=None):
+        return self._values[int(index)]
+
+    def _filled(self):
+        like = next((v for v in self._values if v is not None), None)
+        if like is None:
+            return []
+        return [_tandem.zeros_like(like) if v is None else v for v in self._values]
+
+    def stack(self, name=None):
+        values = self._filled()
+        return _tandem.stack(values, 0) if values else zeros([0], self.dtype)
+
+    def concat(self, name=None):
+        return _tandem.concat(self._filled(), 0)
+
+    def gather(self, indices, name=None):
+        return _tandem.stack([self._values[int(i)] for i in indices], 0)
+
+    def unstack(self, value, name=None):
+        return self._replaced(list(_tandem.unstack(value, 0)))
+
+    def scatter(self, indices, value, name=None):
+        result = self
+        for i, v in zip(indices, _tandem.unstack(value, 0)):
+            result = result.write(i, v)
+        return result
+
+    def size(self, name=None):
+        return _tandem.convert(len(self._values))
+
+    def mark_used(self):
+        pass
+
+    def close(self, name=None):
+        pass
+
+    def identity(self):
+        return self

@@ -1,0 +1,1 @@
+"""What tensors, their shapes and variables are to Python."""

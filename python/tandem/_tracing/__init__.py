@@ -1,0 +1,1 @@
+"""Functions that are traced, gradients, and what the present thread is doing."""

@@ -1,0 +1,290 @@
+"""Data sets: where they come from, and how they are read."""
+
+import itertools
+import random as _random
+
+import numpy as np
+
+import _tandem
+from tandem import dtypes, nest
+from tandem._tensors.tensor import Tensor, TensorSpec
+from tandem._tracing.function import GiveUpTrace
+from tandem._tracing.state import init_scope, state
+from tandem.data._iterator import Iterator, Options
+from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _leaf, _pack_values, _typed_part, _untupled
+from tandem.data._transformations import Transformations
+from tandem.strings import StringTensor
+
+
+class Dataset(Transformations):
+    """Elements, one after another: structures of tensors."""
+
+    def __init__(self, native=None, structure=None, spec=None, generate=None, count=None):
+        self._native = native  # A data set of the library,
+        self._generate = generate  # or a function that starts a generator of elements as structures.
+        self._structure = structure if structure is not None else _Structure()
+        self._spec = spec
+        self._count = count
+        self._options = Options()
+
+    # ---- Sources ----
+
+    @staticmethod
+    def from_tensor_slices(tensors, name=None):
+        tensors = _as_slices(tensors)
+        leaves = nest.flatten(tensors)
+        if any(getattr(leaf, "_is_text_tensor", False) or hasattr(leaf, "_ragged_rows") for leaf in leaves):
+            count = len(leaves[0])
+
+            def generate():
+                for i in range(count):
+                    yield nest.pack_sequence_as(tensors, [leaf[i] for leaf in leaves]) if nest.is_nested(tensors) else leaves[0][i]
+
+            return Dataset(generate=generate, count=count)
+        spec = nest.map_structure(lambda t: TensorSpec(t.shape[1:], t.dtype), tensors) if nest.is_nested(tensors) else TensorSpec(tensors.shape[1:], tensors.dtype)
+        for leaf in leaves:
+            if leaf._rank == 0:
+                raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+        sizes = {leaf._sizes[0] for leaf in leaves}
+        if len(sizes) > 1:
+            raise ValueError(f"Dimensions {sorted(sizes)} are not compatible: all components must have the same number of rows")
+        return Dataset(_tandem.Dataset.from_tensor_slices(leaves), _Structure(tensors), spec)
+
+    @staticmethod
+    def from_tensors(tensors, name=None):
+        tensors = _untupled(tensors)
+        return Dataset(generate=lambda: iter([tensors]), count=1)
+
+    @staticmethod
+    def from_generator(generator, output_types=None, output_shapes=None, args=None, output_signature=None, name=None):
+        kinds = output_signature
+        if kinds is None and output_types is not None:
+            kinds = nest.map_structure(lambda d: TensorSpec(None, d), output_types) if nest.is_nested(output_types) else TensorSpec(None, output_types)
+        given = tuple(args or ())
+
+        def typed(value, spec):
+            if not isinstance(spec, TensorSpec):
+                return _leaf(value)
+            if spec.dtype == dtypes.string:
+                return StringTensor(value)
+            return _tandem.convert(value, spec.dtype._code) if not isinstance(value, Tensor) else _tandem.cast(value, spec.dtype._code)
+
+        def generate():
+            for value in generator(*given):
+                if kinds is None:
+                    yield _untupled(value)
+                elif isinstance(kinds, tuple):
+                    yield tuple(_typed_part(v, k, typed) for v, k in zip(value, kinds))
+                else:
+                    yield _typed_part(value, kinds, typed)
+
+        return Dataset(generate=generate, spec=kinds)
+
+    @staticmethod
+    def range(*args, output_type=dtypes.int64, name=None):
+        start, stop, step = (0, args[0], 1) if len(args) == 1 else (args + (1,))[:3]
+        dataset = Dataset(_tandem.Dataset.range(int(start), int(stop), int(step)), _Structure(0), TensorSpec((), dtypes.int64))
+        if dtypes.as_dtype(output_type) == dtypes.int64:
+            return dataset
+        return dataset.map(lambda x: _tandem.cast(x, dtypes.code_of(output_type)))
+
+    @staticmethod
+    def zip(*args, datasets=None, name=None):
+        sets = datasets if datasets is not None else (args[0] if len(args) == 1 and not isinstance(args[0], Dataset) else args)
+        if not nest.is_nested(sets):
+            sets = (sets,)
+        flat = nest.flatten(sets)
+        counts = [d._cardinality() for d in flat]
+
+        def generate():
+            for values in zip(*[d._open() for d in flat]):
+                yield _pack_values(sets, list(values))
+
+        if all(d._native is not None and d._structure.known for d in flat):
+            like = _pack_values(sets, [d._structure.like for d in flat])
+            return Dataset(_tandem.Dataset.zip([d._native for d in flat]), _Structure(like), _pack_values(sets, [d.element_spec for d in flat]))
+        finite = [c for c in counts if c >= 0]
+        count = UNKNOWN_CARDINALITY if any(c == UNKNOWN_CARDINALITY for c in counts) else (min(finite) if finite else INFINITE_CARDINALITY)
+        return Dataset(generate=generate, count=count)
+
+    @staticmethod
+    def list_files(file_pattern, shuffle=None, seed=None, name=None):
+        import glob
+
+        patterns = file_pattern.tolist() if hasattr(file_pattern, "tolist") else file_pattern
+        patterns = [patterns] if isinstance(patterns, (str, bytes)) else list(patterns)
+        files = sorted(f for p in patterns for f in glob.glob(p.decode() if isinstance(p, bytes) else str(p)))
+        if not files:
+            from tandem.errors import InvalidArgumentError
+
+            raise InvalidArgumentError(f"No files matched pattern: {file_pattern}")
+        result = Dataset.from_tensor_slices(StringTensor(files))
+        return result.shuffle(len(files), seed) if shuffle or shuffle is None else result
+
+    @staticmethod
+    def counter(start=0, step=1, dtype=dtypes.int64, name=None):
+        def generate():
+            for i in itertools.count(start, step):
+                yield _tandem.convert(i, dtypes.code_of(dtype))
+
+        return Dataset(generate=generate, count=INFINITE_CARDINALITY)
+
+    @staticmethod
+    def random(seed=None, rerandomize_each_iteration=None, name=None):
+        def generate():
+            source = _random.Random(seed)
+            while True:
+                yield _tandem.convert(source.getrandbits(32), 6)
+
+        return Dataset(generate=generate, count=INFINITE_CARDINALITY)
+
+    @staticmethod
+    def sample_from_datasets(datasets, weights=None, seed=None, stop_on_empty_dataset=False, rerandomize_each_iteration=None):
+        def generate():
+            source = _random.Random(seed)
+            open_ = [d._open() for d in datasets]
+            chances = list(np.asarray(weights, float)) if weights is not None else [1.0] * len(open_)
+            while open_:
+                i = source.choices(range(len(open_)), chances)[0]
+                try:
+                    yield next(open_[i])
+                except StopIteration:
+                    if stop_on_empty_dataset:
+                        return
+                    del open_[i], chances[i]
+                    if not any(chances):
+                        return
+
+        return Dataset(generate=generate)
+
+    @staticmethod
+    def choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset=True):
+        def generate():
+            open_ = [d._open() for d in datasets]
+            for choice in choice_dataset._open():
+                try:
+                    yield next(open_[int(choice)])
+                except StopIteration:
+                    if stop_on_empty_dataset:
+                        return
+
+        return Dataset(generate=generate)
+
+    # ---- Reading ----
+
+    def _open(self):
+        """A Python iterator over the elements of the next epoch."""
+        if self._native is None:
+            return iter(self._generate())
+        return self._open_native()
+
+    def _open_native(self):
+        iterator = self._native.iterator()
+        structure = self._structure
+        while True:
+            element = iterator.next()
+            if element is None:
+                return
+            yield structure.pack(element)
+
+    def _as_native(self):
+        """This data set as one of the library, whose elements are flat lists of tensors."""
+        if self._native is not None:
+            return self._native
+        structure = self._structure
+
+        def start():
+            source = iter(self._generate())
+
+            def step():
+                try:
+                    value = next(source)
+                except StopIteration:
+                    return None
+                structure.learn(value)
+                return _flat(value)
+
+            return step
+
+        return _tandem.Dataset.from_generator(start)
+
+    def _then(self, native, spec=None):
+        return Dataset(native, self._structure, spec)
+
+    def _has_texts(self):
+        return any(getattr(s, "dtype", None) == dtypes.string for s in nest.flatten(self.element_spec))
+
+    def _stage(self, name, *args):
+        """A stage of the library, where this data set has only tensors and is not a generator."""
+        if self._native is None:
+            return None
+        return getattr(self._native, name)(*args)
+
+    def __iter__(self):
+        if state.tracing:
+            raise GiveUpTrace("a loop over a data set inside of a function that is being traced")
+        return Iterator(self)
+
+    def as_numpy_iterator(self):
+        for value in self:
+            yield nest.map_structure(lambda t: t.numpy(), value) if nest.is_nested(value) else value.numpy()
+
+    def _cardinality(self):
+        if self._native is not None:
+            return self._native.cardinality()
+        return UNKNOWN_CARDINALITY if self._count is None else self._count
+
+    def cardinality(self, name=None):
+        return _tandem.convert(self._cardinality(), 6)
+
+    def __len__(self):
+        count = self._cardinality()
+        if count < 0:
+            raise TypeError("The dataset is infinite." if count == INFINITE_CARDINALITY else "The dataset length is unknown.")
+        return count
+
+    def __bool__(self):
+        return True
+
+    @property
+    def element_spec(self):
+        if self._spec is None:
+            with init_scope():
+                first = next(self._peek(), None)
+            if first is None:
+                return None
+            spec = lambda t: TensorSpec(t.shape, t.dtype) if hasattr(t, "shape") else t  # noqa: E731
+            self._spec = nest.map_structure(spec, first) if nest.is_nested(first) else spec(first)
+        return self._spec
+
+    def _peek(self):
+        if self._native is None:
+            return iter(self._generate())
+        return self._peek_native()
+
+    def _peek_native(self):
+        iterator = self._native.iterator_of_epoch(0)
+        element = iterator.next()
+        if element is not None:
+            yield self._structure.pack(element)
+
+
+class TextLineDataset(Dataset):
+    """The lines of text files."""
+
+    def __init__(self, filenames, compression_type=None, buffer_size=None, num_parallel_reads=None, name=None):
+        import gzip
+
+        names = filenames.tolist() if hasattr(filenames, "tolist") else filenames
+        if isinstance(filenames, Dataset):
+            names = [f.numpy() for f in filenames]
+        names = [names] if isinstance(names, (str, bytes)) or hasattr(names, "__fspath__") else list(names)
+
+        def generate():
+            for each in names:
+                each = each.decode() if isinstance(each, bytes) else str(each)
+                with (gzip.open if compression_type == "GZIP" else open)(each, "rb") as file:
+                    for line in file:
+                        yield StringTensor(line.rstrip(b"\r\n"))
+
+        super().__init__(generate=generate, spec=TensorSpec((), dtypes.string))

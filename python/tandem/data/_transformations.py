@@ -1,0 +1,453 @@
+"""What becomes of data sets: map, batch, shuffle and their kin."""
+
+import itertools
+import random as _random
+
+import numpy as np
+
+import _tandem
+from tandem import nest
+from tandem._tensors.shape import TensorShape
+from tandem._tensors.tensor import Tensor
+from tandem._tracing.state import init_scope
+from tandem.data import _dataset
+from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _leaf, _leaves_for, _of_values, _stacked, _untupled, _windowed
+
+
+class Transformations:
+    """Data sets of data sets: what comes after them."""
+
+    def map(self, map_func, num_parallel_calls=None, deterministic=None, synchronous=None, use_unbounded_threadpool=False, name=None):
+        from tandem._tracing.function import Function
+
+        f = map_func.python_function if isinstance(map_func, Function) else map_func
+        result = _Structure()
+        if self._native is None or self._has_no_native_map():
+            source = self
+
+            def generate():
+                for value in source._open():
+                    made = _untupled(_call(f, value))
+                    yield made
+
+            return _dataset.Dataset(generate=generate, count=self._count if self._native is None else self._native.cardinality())
+        structure = self._structure
+        has_text = []
+
+        def on_element(tensors):
+            value = _untupled(_call(f, structure.pack(tensors)))
+            result.learn(value)
+            return _flat(value)
+
+        # Whether the function gives strings is seen with the first element.
+        with init_scope():
+            first = next(self._peek(), None)
+            if first is not None:
+                made = _untupled(_call(f, first))
+                has_text = [leaf for leaf in nest.flatten(made) if not isinstance(leaf, Tensor)]
+                result.learn(made)
+        if has_text:
+            source = self
+            return _dataset.Dataset(generate=lambda: (_untupled(_call(f, v)) for v in source._open()), count=self._native.cardinality())
+        return _dataset.Dataset(self._native.map(on_element, 1), result)
+
+    def _has_no_native_map(self):
+        return False
+
+    def filter(self, predicate, name=None):
+        structure = self._structure
+        if self._native is None:
+            source = self
+            return _dataset.Dataset(generate=lambda: (v for v in source._open() if bool(_call(predicate, v))))
+        return _dataset.Dataset(self._native.filter(lambda t: bool(_call(predicate, structure.pack(t)))), structure, self._spec)
+
+    def batch(self, batch_size, drop_remainder=False, num_parallel_calls=None, deterministic=None, name=None):
+        size = int(batch_size)
+        if self._native is not None:
+            return self._then(self._native.batch(size, bool(drop_remainder)))
+        source = self
+
+        def generate():
+            for values in _chunks(source._open(), size):
+                if len(values) == size or not drop_remainder:
+                    yield _stacked(values)
+
+        count = self._count
+        if count is not None and count >= 0:
+            count = count // size if drop_remainder else -(-count // size)
+        return _dataset.Dataset(generate=generate, count=count)
+
+    def padded_batch(self, batch_size, padded_shapes=None, padding_values=None, drop_remainder=False, name=None):
+        source, size = self, int(batch_size)
+
+        def pad_all(arrays, shape, value):
+            arrays = [np.asarray(a) for a in arrays]
+            if not arrays[0].ndim:
+                return _tandem.convert(np.asarray(arrays))
+            wide = np.max([a.shape for a in arrays], axis=0)
+            if shape is not None:
+                wide = [w if s in (None, -1) else int(s) for w, s in zip(wide, TensorShape(shape).as_list())]
+            fill = 0 if value is None else np.asarray(value)
+            out = np.full((len(arrays), *[int(w) for w in wide]), fill, arrays[0].dtype)
+            for row, a in zip(out, arrays):
+                row[tuple(slice(0, s) for s in a.shape)] = a
+            return _tandem.convert(out)
+
+        def generate():
+            for values in _chunks(source._open(), size):
+                if len(values) < size and drop_remainder:
+                    return
+                flat = list(zip(*[nest.flatten(v) for v in values]))
+                like = values[0]
+                shapes = _leaves_for(padded_shapes, like, len(flat))
+                fills = _leaves_for(padding_values, like, len(flat))
+                out = [pad_all(a, s, v) for a, s, v in zip(flat, shapes, fills)]
+                yield nest.pack_sequence_as(like, out) if nest.is_nested(like) else out[0]
+
+        count = self._cardinality()
+        if count >= 0:
+            count = count // size if drop_remainder else -(-count // size)
+        return _dataset.Dataset(generate=generate, count=count)
+
+    def ragged_batch(self, batch_size, drop_remainder=False, **kwargs):
+        return self.padded_batch(batch_size, drop_remainder=drop_remainder)
+
+    def unbatch(self, name=None):
+        source = self
+
+        def generate():
+            for value in source._open():
+                leaves = nest.flatten(value)
+                for i in range(len(leaves[0])):
+                    yield nest.pack_sequence_as(value, [leaf[i] for leaf in leaves]) if nest.is_nested(value) else leaves[0][i]
+
+        return _dataset.Dataset(generate=generate)
+
+    def rebatch(self, batch_size, drop_remainder=False, name=None):
+        return self.unbatch().batch(batch_size, drop_remainder)
+
+    def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=None, name=None):
+        reshuffle = True if reshuffle_each_iteration is None else bool(reshuffle_each_iteration)
+        size = int(buffer_size)
+        if self._native is not None:
+            return self._then(self._native.shuffle(size, None if seed is None else int(seed) % 2**63, reshuffle), self._spec)
+        source = self
+        first_order = seed if seed is not None else int(np.random.randint(2**31))
+        epochs = itertools.count()
+
+        def generate():
+            epoch = next(epochs) if reshuffle else 0
+            order = _random.Random(first_order * 1000003 + epoch)
+            buffer = []
+            for value in source._open():
+                if len(buffer) < size:
+                    buffer.append(value)
+                    continue
+                i = order.randrange(size)
+                buffer[i], value = value, buffer[i]
+                yield value
+            order.shuffle(buffer)
+            yield from buffer
+
+        return _dataset.Dataset(generate=generate, count=self._count, spec=self._spec)
+
+    def repeat(self, count=None, name=None):
+        count = None if count is None or int(count) < 0 else int(count)
+        if self._native is not None:
+            return self._then(self._native.repeat(count), self._spec)
+        source = self
+
+        def generate():
+            for _ in itertools.count() if count is None else range(count):
+                empty = True
+                for value in source._open():
+                    empty = False
+                    yield value
+                if empty:
+                    return
+
+        total = INFINITE_CARDINALITY if count is None else (self._count * count if self._count is not None and self._count >= 0 else self._count)
+        return _dataset.Dataset(generate=generate, count=total, spec=self._spec)
+
+    def take(self, count, name=None):
+        count = int(count)
+        if count < 0:
+            return self
+        if self._native is not None:
+            return self._then(self._native.take(count), self._spec)
+        source = self
+        known = self._count
+        return _dataset.Dataset(generate=lambda: itertools.islice(source._open(), count), count=count if known == -1 else (min(known, count) if known is not None and known >= 0 else known), spec=self._spec)
+
+    def skip(self, count, name=None):
+        count = int(count)
+        if self._native is not None:
+            if count < 0:
+                return self._then(self._native.take(0), self._spec)
+            return self._then(self._native.skip(count), self._spec)
+        source = self
+        known = self._count
+        return _dataset.Dataset(generate=lambda: itertools.islice(source._open(), count, None), count=max(known - count, 0) if known is not None and known >= 0 else known, spec=self._spec)
+
+    def shard(self, num_shards, index, name=None):
+        if self._native is not None:
+            return self._then(self._native.shard(int(num_shards), int(index)), self._spec)
+        source = self
+        return _dataset.Dataset(generate=lambda: itertools.islice(source._open(), int(index), None, int(num_shards)), spec=self._spec)
+
+    def cache(self, filename="", name=None):
+        if self._native is not None and self._native.cardinality() != INFINITE_CARDINALITY:
+            return self._then(self._native.cache(), self._spec)
+        source, kept = self, []
+
+        def generate():
+            if kept:
+                yield from kept[0]
+                return
+            values = []
+            for value in source._open():
+                values.append(value)
+                yield value
+            if not kept:
+                kept.append(values)
+
+        return _dataset.Dataset(generate=generate, count=self._count, spec=self._spec)
+
+    def prefetch(self, buffer_size, name=None):
+        size = int(buffer_size)
+        if self._native is not None:
+            return self._then(self._native.prefetch(2 if size < 1 else size), self._spec)
+        return self
+
+    def enumerate(self, start=0, name=None):
+        source = self
+
+        def generate():
+            for i, value in enumerate(source._open(), int(start)):
+                yield _tandem.convert(i, 6), value
+
+        return _dataset.Dataset(generate=generate, count=self._cardinality())
+
+    def concatenate(self, dataset, name=None):
+        first, second = self, dataset
+        counts = first._cardinality(), second._cardinality()
+        return _dataset.Dataset(generate=lambda: itertools.chain(first._open(), second._open()), count=sum(counts) if min(counts) >= 0 else min(counts))
+
+    def flat_map(self, map_func, name=None):
+        source = self
+
+        def generate():
+            for value in source._open():
+                yield from _call(map_func, value)._open()
+
+        return _dataset.Dataset(generate=generate)
+
+    def interleave(self, map_func, cycle_length=None, block_length=None, num_parallel_calls=None, deterministic=None, name=None):
+        source = self
+        cycle = 4 if cycle_length is None or int(cycle_length) < 1 else int(cycle_length)
+        block = int(block_length or 1)
+
+        def generate():
+            values = source._open()
+            slots, place, has_more = [None] * cycle, 0, True
+            while has_more or any(slot is not None for slot in slots):
+                if slots[place] is None and has_more:  # An empty place is filled when its turn comes.
+                    value = next(values, None)
+                    has_more = value is not None
+                    slots[place] = _call(map_func, value)._open() if has_more else None
+                if slots[place] is not None:
+                    for _ in range(block):
+                        try:
+                            yield next(slots[place])
+                        except StopIteration:
+                            slots[place] = None
+                            break
+                place = (place + 1) % cycle
+
+        return _dataset.Dataset(generate=generate)
+
+    def window(self, size, shift=None, stride=1, drop_remainder=False, name=None):
+        source = self
+        size, stride = int(size), int(stride)
+        shift = size if shift is None else int(shift)
+
+        def generate():
+            buffer, start, position = [], 0, 0
+            span = (size - 1) * stride + 1
+            values = source._open()
+            ended = False
+            while True:
+                while not ended and len(buffer) < span:
+                    try:
+                        value = next(values)
+                    except StopIteration:
+                        ended = True
+                        break
+                    if position >= start:
+                        buffer.append(value)
+                    position += 1
+                if not buffer:
+                    return
+                chosen = buffer[:span:stride]
+                if len(chosen) < size and (drop_remainder or not chosen):
+                    return
+                yield _windowed(chosen)
+                start += shift
+                if shift >= len(buffer):
+                    skipped = shift - len(buffer)
+                    buffer = []
+                    for _ in range(skipped):
+                        if next(values, None) is None:
+                            ended = True
+                            break
+                        position += 1
+                else:
+                    buffer = buffer[shift:]
+
+        count = self._cardinality()
+        if count >= 0:
+            span = (size - 1) * stride + 1
+            count = max(0, (count - span) // shift + 1) if drop_remainder else -(-count // shift)
+        return _dataset.Dataset(generate=generate, count=count)
+
+    def take_while(self, predicate, name=None):
+        source = self
+        return _dataset.Dataset(generate=lambda: itertools.takewhile(lambda v: bool(_call(predicate, v)), source._open()))
+
+    def scan(self, initial_state, scan_func, name=None):
+        source = self
+
+        def generate():
+            now = nest.map_structure(_leaf, initial_state)
+            for value in source._open():
+                now, out = scan_func(now, value)
+                yield _untupled(out)
+
+        return _dataset.Dataset(generate=generate)
+
+    def reduce(self, initial_state, reduce_func, name=None):
+        now = nest.map_structure(_leaf, initial_state) if nest.is_nested(initial_state) else _leaf(initial_state)
+        for value in self:
+            now = reduce_func(now, value)
+        return nest.map_structure(_leaf, now) if nest.is_nested(now) else _leaf(now)
+
+    def apply(self, transformation_func):
+        return transformation_func(self)
+
+    def group_by_window(self, key_func, reduce_func, window_size=None, window_size_func=None, name=None):
+        source = self
+
+        def generate():
+            groups = {}
+            for value in source._open():
+                key = int(_call(key_func, value))
+                group = groups.setdefault(key, [])
+                group.append(value)
+                size = int(window_size) if window_size is not None else int(window_size_func(_tandem.convert(key, 6)))
+                if len(group) == size:
+                    values = groups.pop(key)
+                    yield from reduce_func(_tandem.convert(key, 6), _of_values(values))._open()
+            for key, values in groups.items():
+                yield from reduce_func(_tandem.convert(key, 6), _of_values(values))._open()
+
+        return _dataset.Dataset(generate=generate)
+
+    def bucket_by_sequence_length(self, element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes=None, padding_values=None, pad_to_bucket_boundary=False, no_padding=False, drop_remainder=False, name=None):
+        import bisect
+
+        def key(*value):
+            length = int(_call(element_length_func, value if len(value) > 1 else value[0]))
+            return bisect.bisect_right(list(bucket_boundaries), length)
+
+        def reduce_(bucket, values):
+            return values.padded_batch(bucket_batch_sizes[int(bucket)], padded_shapes, padding_values, drop_remainder)
+
+        return self.group_by_window(key, reduce_, window_size_func=lambda k: bucket_batch_sizes[int(k)])
+
+    def unique(self, name=None):
+        source = self
+
+        def generate():
+            seen = set()
+            for value in source._open():
+                key = value.numpy().tobytes() if hasattr(value, "numpy") and hasattr(value.numpy(), "tobytes") else value.numpy()
+                if key not in seen:
+                    seen.add(key)
+                    yield value
+
+        return _dataset.Dataset(generate=generate)
+
+    def rejection_resample(self, class_func, target_dist, initial_dist=None, seed=None, name=None):
+        source = self
+        target = np.asarray(target_dist, float)
+
+        def generate():
+            draws = _random.Random(seed)
+            counts = np.ones(len(target))
+            for value in source._open():
+                label = int(_call(class_func, value))
+                counts[label] += 1
+                rates = np.divide(target, counts / counts.sum())
+                if draws.random() < rates[label] / rates.max():
+                    yield _tandem.convert(label, 5), value
+
+        return _dataset.Dataset(generate=generate)
+
+    def ignore_errors(self, log_warning=False, name=None):
+        source = self
+
+        def generate():
+            values = source._open()
+            while True:
+                try:
+                    yield next(values)
+                except StopIteration:
+                    return
+                except Exception:  # noqa: BLE001: what the name says
+                    continue
+
+        return _dataset.Dataset(generate=generate)
+
+    def snapshot(self, path, compression="AUTO", reader_func=None, shard_func=None, name=None):
+        """The elements are computed once and kept in memory."""
+        return self.cache()
+
+    def get_single_element(self, name=None):
+        return next(iter(self))
+
+    def with_options(self, options, name=None):
+        other = _dataset.Dataset(self._native, self._structure, self._spec, self._generate, self._count)
+        other._options = options
+        return other
+
+    def options(self):
+        return self._options
+
+    def save(self, path, compression=None, shard_func=None, checkpoint_args=None):
+        import os
+        import pickle
+
+        os.makedirs(path, exist_ok=True)
+        with open(os.path.join(path, "elements.pickle"), "wb") as file:
+            pickle.dump(list(self), file)
+
+    @staticmethod
+    def load(path, element_spec=None, compression=None, reader_func=None):
+        import os
+        import pickle
+
+        with open(os.path.join(path, "elements.pickle"), "rb") as file:
+            values = pickle.load(file)
+        return _of_values(values)
+
+    def __repr__(self):
+        return f"<{type(self).__name__} element_spec={self.element_spec}>"
+
+    def _repr_html_(self):
+        import html
+
+        text = str(self._native) if self._native is not None else repr(self)
+        return f"<pre>{html.escape(text)}\n{html.escape(str(self.element_spec))}</pre>"
+
+    def __reduce__(self):
+        raise TypeError("a data set cannot be pickled: it may hold functions and files; make it anew in the other process")

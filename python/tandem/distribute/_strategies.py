@@ -1,0 +1,97 @@
+"""The strategies in which replicas train in step."""
+
+import _tandem
+from tandem.distribute._cluster import TFConfigClusterResolver
+from tandem.distribute._strategy import Strategy
+
+
+def _device_names(devices):
+    if devices is None:
+        return []
+    return [d if isinstance(d, str) else d.name for d in devices]
+
+
+class MirroredStrategy(Strategy):
+    """Synchronous training on the devices of one machine."""
+
+    def __init__(self, devices=None, cross_device_ops=None, reproducible_shards=None):
+        if cross_device_ops is not None and not isinstance(cross_device_ops, CrossDeviceOps):
+            raise ValueError(f"cross_device_ops is {cross_device_ops!r}; ReductionToOneDevice, NcclAllReduce and HierarchicalCopyAllReduce are accepted")
+        reduction = 0 if cross_device_ops is None else cross_device_ops._reduction
+        super().__init__(_tandem.mirrored_strategy(_device_names(devices), reproducible_shards, reduction))
+
+
+class OneDeviceStrategy(Strategy):
+    """Everything on one device."""
+
+    def __init__(self, device):
+        super().__init__(_tandem.one_device_strategy(device))
+
+
+class CentralStorageStrategy(Strategy):
+    """Variables live once; all devices compute."""
+
+    def __init__(self, compute_devices=None, parameter_device=None):
+        if parameter_device is not None and "CPU" not in str(parameter_device).upper():
+            raise NotImplementedError(f"CentralStorageStrategy: parameter_device is {parameter_device}; variables lie in the host's memory")
+        super().__init__(_tandem.central_storage_strategy(_device_names(compute_devices)))
+
+
+class CrossDeviceOps:
+    """How gradients meet on devices that do not share memory."""
+
+    _reduction = 0  # The library's numbers: by how much there is to move, by ranges, on one device.
+
+
+class ReductionToOneDevice(CrossDeviceOps):
+    """One device sums, the others get the sum."""
+
+    _reduction = 2
+
+    def __init__(self, reduce_to_device=None, accumulation_fn=None):
+        if accumulation_fn is not None:
+            raise NotImplementedError("ReductionToOneDevice: accumulation_fn; gradients are added")
+
+
+class _AllReduce(CrossDeviceOps):
+    """Each device sums its range of the gradients, then all gather the ranges; between NVIDIA's GPUs NCCL does."""
+
+    _reduction = 1
+
+    def __init__(self, num_packs=1):
+        if num_packs < 0:
+            raise ValueError(f"num_packs must be >= 0, got {num_packs}")
+        self.num_packs = num_packs
+
+
+class NcclAllReduce(_AllReduce):
+    pass
+
+
+class HierarchicalCopyAllReduce(_AllReduce):
+    pass
+
+
+class _Missing:
+    """A strategy that the library does not have."""
+
+    def __init__(self, *args, **kwargs):
+        raise NotImplementedError(
+            f"tandem.distribute.{type(self).__name__} does not exist here; MirroredStrategy trains on the devices of one machine"
+        )
+
+
+class TPUStrategy(_Missing):
+    pass
+
+
+class MultiWorkerMirroredStrategy(Strategy):
+    """Synchronous training in several processes, those that TF_CONFIG, a launcher or the resolver names; alone without."""
+
+    def __init__(self, cluster_resolver=None, communication_options=None, reproducible_shards=None):
+        timeout = getattr(communication_options, "timeout_seconds", None) or 0.0
+        bucket = int(getattr(communication_options, "bytes_per_pack", 0) or 0)
+        given = cluster_resolver is not None and not isinstance(cluster_resolver, TFConfigClusterResolver)
+        self.cluster_resolver = cluster_resolver if cluster_resolver is not None else TFConfigClusterResolver()
+        addresses = self.cluster_resolver.cluster_spec().as_dict() if given else None
+        super().__init__(_tandem.multi_worker_mirrored_strategy(addresses or None, self.cluster_resolver.task_type or "worker", self.cluster_resolver.task_id or 0, reproducible_shards, float(timeout), bucket))

@@ -1,0 +1,285 @@
+"""What strategies have in common, and the one that there is without a scope."""
+
+import contextlib
+
+import _tandem
+from tandem import data as _data
+from tandem import nest
+from tandem._tracing.function import _MARK, GiveUpTrace, _key_of
+from tandem._tracing.state import state
+from tandem._tensors.tensor import Tensor
+from tandem.distribute._dataset import DistributedDataset
+from tandem.distribute._program import ReplicaProgram, code_key
+from tandem.distribute._scope import Scope, open_scopes
+from tandem.distribute._values import InputContext, PerReplica, ReduceOp, ValueContext, marked
+
+
+class NestedRunError(RuntimeError):
+    """A replica asks for replicas."""
+
+
+class Strategy:
+    """How a program runs on several devices."""
+
+    def __init__(self, native):
+        self._native = native
+        self._functions = {}
+
+    @property
+    def num_replicas_in_sync(self):
+        return self._native.num_replicas_in_sync
+
+    @property
+    def _local_replicas(self):
+        """The replicas of this process."""
+        return len(self._native.devices)
+
+    @property
+    def is_chief(self):
+        """True in the one process that writes files and prints."""
+        return self._native.is_chief
+
+    @property
+    def extended(self):
+        return self
+
+    @property
+    def worker_devices(self):
+        return tuple(self._native.devices)
+
+    parameter_devices = worker_devices
+    cluster_resolver = None
+    _has_servers = False  # Whether variables are changed by parameter servers.
+
+    def explain(self):
+        """Replicas, devices and threads, where the variables are and how gradients meet, for people."""
+        return self._native.explain()
+
+    def _repr_html_(self):
+        import html
+
+        return f"<pre>{html.escape(self.explain())}</pre>"
+
+    def scope(self):
+        return Scope(self)
+
+    # ---- Input ----
+
+    def experimental_distribute_dataset(self, dataset, options=None):
+        native = self._native.distribute_dataset(dataset._as_native())
+        return DistributedDataset(self, native, dataset)
+
+    distribute_dataset = experimental_distribute_dataset
+
+    def distribute_datasets_from_function(self, dataset_fn, options=None):
+        kept = {}
+
+        def make(pipelines, number, replicas):
+            dataset = dataset_fn(InputContext(pipelines, number, replicas))
+            kept["dataset"] = dataset
+            return dataset._as_native()
+
+        native = self._native.distribute_datasets_from_function(make)
+        return DistributedDataset(self, native, kept["dataset"])
+
+    experimental_distribute_datasets_from_function = distribute_datasets_from_function
+
+    def experimental_distribute_values_from_function(self, value_fn):
+        values = [value_fn(ValueContext(i, self.num_replicas_in_sync)) for i in range(self._local_replicas)]
+        return values[0] if len(values) == 1 else marked(PerReplica(values), len(values))
+
+    def experimental_make_numpy_dataset(self, numpy_input, session=None):
+        return _data.Dataset.from_tensor_slices(numpy_input)
+
+    # ---- Running ----
+
+    def run(self, fn, args=(), kwargs=None, options=None):
+        program, tensors = self._program_of(fn, args, kwargs or {})
+        return program.run(tensors)
+
+    def _program_of(self, fn, args, kwargs):
+        """The program of a function for such arguments, and the tensors among them."""
+        if state.in_replica:
+            raise NestedRunError("strategy.run inside of strategy.run")
+        if state.tracing:
+            raise GiveUpTrace("strategy.run inside of a function that is being traced")
+        flat = nest.flatten((tuple(args), kwargs))
+        tensors, leaves, key = [], [], []
+        for leaf in flat:
+            if isinstance(leaf, (Tensor, PerReplica)):
+                tensors.append(leaf)
+            elif hasattr(leaf, "__array__") and not isinstance(leaf, _tandem.Variable):
+                tensors.append(_tandem.convert(leaf))
+            else:
+                leaves.append(leaf)
+                key.append(_key_of(leaf))
+                continue
+            leaves.append(_MARK)
+            key.append(_MARK)
+        full_key = (code_key(fn), nest.signature((tuple(args), kwargs)), tuple(key))
+        program = self._functions.get(full_key)
+        if program is None:
+            program = self._functions[full_key] = ReplicaProgram(self, fn, tuple(args), kwargs, leaves)
+        return program, tensors
+
+    experimental_run_v2 = run
+
+    def reduce(self, reduce_op, value, axis=None):
+        def one(v):
+            if not isinstance(v, (Tensor, PerReplica, _tandem.Variable)):
+                v = _tandem.convert(v)
+            if not isinstance(v, PerReplica) and self._local_replicas > 1 and not state.in_replica:
+                v = marked(PerReplica([v] * self._local_replicas), self._local_replicas)
+            return self._native.reduce(ReduceOp._name(reduce_op), v, axis)
+
+        if state.tracing and not state.in_replica:
+            raise GiveUpTrace("strategy.reduce inside of a function that is being traced")
+        return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
+
+    def reduce_to(self, reduce_op, value, destinations=None, options=None):
+        return self.reduce(reduce_op, value)
+
+    def batch_reduce_to(self, reduce_op, pairs, options=None):
+        return [self.reduce(reduce_op, value) for value, _ in pairs]
+
+    def gather(self, value, axis):
+        one = lambda v: self._native.gather(v, int(axis))  # noqa: E731
+        return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
+
+    def experimental_local_results(self, value):
+        if isinstance(value, PerReplica):
+            return tuple(self._native.local_results(value))
+        if nest.is_nested(value):
+            parts = [self.experimental_local_results(v) for v in nest.flatten(value)]
+            return tuple(nest.pack_sequence_as(value, list(each)) for each in zip(*parts))
+        return (value,)
+
+    local_results = experimental_local_results
+
+    def unwrap(self, value):
+        return self.experimental_local_results(value)
+
+    def update(self, var, fn, args=(), kwargs=None, group=True):
+        return fn(var, *args, **(kwargs or {}))
+
+    def broadcast_to(self, tensor, destinations=None):
+        return tensor
+
+    def verify(self, variables):
+        """Compares the replicas' variables."""
+        self._native.verify(list(variables))
+
+    def experimental_split_to_logical_devices(self, tensor, partition_dimensions):
+        return tensor
+
+    def __repr__(self):
+        return f"<{type(self).__name__} with {self.num_replicas_in_sync} replicas>"
+
+
+class DefaultStrategy(Strategy):
+    def __init__(self):
+        super().__init__(None)
+
+    num_replicas_in_sync = _local_replicas = 1
+    is_chief = True
+
+    def scope(self):
+        return contextlib.nullcontext(self)
+
+    def run(self, fn, args=(), kwargs=None, options=None):
+        return fn(*args, **(kwargs or {}))
+
+    def reduce(self, reduce_op, value, axis=None):
+        from tandem import _ops
+
+        if axis is None:
+            return value
+        f = _ops.reduce_sum if ReduceOp._name(reduce_op) == "SUM" else _ops.reduce_mean
+        return f(value, axis=axis)
+
+    def experimental_distribute_dataset(self, dataset, options=None):
+        return dataset
+
+    distribute_dataset = experimental_distribute_dataset
+
+    def distribute_datasets_from_function(self, dataset_fn, options=None):
+        return dataset_fn(InputContext())
+
+    experimental_distribute_datasets_from_function = distribute_datasets_from_function
+
+    def gather(self, value, axis):
+        return value
+
+    def explain(self):
+        return "the default strategy: one replica, placed op by op\n"
+
+
+class ReplicaContext:
+    """What the code inside of strategy.run can ask and do about its replica."""
+
+    def __init__(self, strategy):
+        self.strategy = strategy
+
+    @property
+    def num_replicas_in_sync(self):
+        return self.strategy.num_replicas_in_sync
+
+    @property
+    def replica_id_in_sync_group(self):
+        return _tandem.replica_id() if state.in_replica else _tandem.convert(0)
+
+    def all_reduce(self, reduce_op, value, options=None):
+        if not state.in_replica:
+            return value
+        one = lambda v: _tandem.all_reduce(ReduceOp._name(reduce_op), v)  # noqa: E731
+        return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
+
+    def all_gather(self, value, axis, options=None):
+        if not state.in_replica:
+            return value
+        one = lambda v: _tandem.all_gather(v, int(axis))  # noqa: E731
+        return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
+
+    def merge_call(self, merge_fn, args=(), kwargs=None):
+        return merge_fn(self.strategy, *args, **(kwargs or {}))
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
+
+
+_default = None
+
+
+def get_strategy():
+    if open_scopes.strategies:
+        return open_scopes.strategies[-1]
+    global _default
+    if _default is None:
+        _default = DefaultStrategy()
+    return _default
+
+
+def has_strategy():
+    return bool(open_scopes.strategies)
+
+
+def in_cross_replica_context():
+    return has_strategy() and not state.in_replica
+
+
+def get_replica_context():
+    if in_cross_replica_context():
+        return None
+    return ReplicaContext(get_strategy())
+
+
+def experimental_set_strategy(strategy):
+    scope = strategy.scope()
+    scope.__enter__()
+    _kept_scopes.append(scope)
+
+
+_kept_scopes = []

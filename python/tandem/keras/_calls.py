@@ -1,0 +1,115 @@
+"""The present call of a layer: its phase, its dtypes, what it is given."""
+
+import contextlib
+import functools
+import inspect
+import threading
+
+from tandem import dtypes
+from tandem._tensors.shape import _is_size
+from tandem._tensors.tensor import Tensor
+from tandem.keras._symbolic import KerasTensor
+
+
+class _CallContext(threading.local):
+    def __init__(self):
+        self.depth = 0
+        self.training = None
+        self.path = []
+
+
+call_context = _CallContext()
+
+
+@contextlib.contextmanager
+def learning_phase(training):
+    before = call_context.training
+    call_context.training = training
+    try:
+        yield
+    finally:
+        call_context.training = before
+
+
+class DTypePolicy:
+    """The dtypes that a layer computes and keeps its weights in."""
+
+    def __init__(self, name="float32"):
+        name = name if isinstance(name, str) else dtypes.as_dtype(name).name
+        self.name = name
+        if name.startswith("mixed_"):
+            _warn_of_mixed(name)
+            self.compute_dtype = self.variable_dtype = "float32"
+        else:
+            self.compute_dtype = self.variable_dtype = name
+
+    def get_config(self):
+        return {"name": self.name}
+
+    def __repr__(self):
+        return f'<DTypePolicy "{self.name}">'
+
+    def __eq__(self, other):
+        return isinstance(other, DTypePolicy) and other.name == self.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+@functools.lru_cache(None)
+def _warn_of_mixed(name):
+    import warnings
+
+    warnings.warn(f"the dtype policy {name} computes in float32 here: no op computes in 16 bits yet", stacklevel=4)
+
+
+_global_policy = [DTypePolicy("float32")]
+
+
+def dtype_policy():
+    return _global_policy[0]
+
+
+def set_dtype_policy(policy):
+    _global_policy[0] = policy if isinstance(policy, DTypePolicy) else DTypePolicy(policy)
+
+
+def _mask_of(value):
+    return getattr(value, "_keras_mask", None)
+
+
+class InputSpec:
+    def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None, min_ndim=None, axes=None, allow_last_axis_squeeze=False, name=None, optional=False):
+        self.dtype, self.shape, self.ndim, self.max_ndim, self.min_ndim = dtype, shape, ndim, max_ndim, min_ndim
+        self.axes, self.name = axes or {}, name
+
+
+_signatures = {}
+
+
+def _parameters(f):
+    """The names of a call's parameters, and whether it takes any."""
+    key = getattr(f, "__func__", f)
+    found = _signatures.get(key)
+    if found is None:
+        try:
+            parameters = inspect.signature(f).parameters
+        except (TypeError, ValueError):
+            parameters = {}
+        found = tuple(parameters), any(p.kind is p.VAR_KEYWORD for p in parameters.values()), {n: p.default for n, p in parameters.items() if p.default is not p.empty}
+        _signatures[key] = found
+    return found
+
+
+def _shape_of(value):
+    if isinstance(value, (list, tuple)):
+        return type(value)(_shape_of(v) for v in value) if isinstance(value, list) else tuple(_shape_of(v) for v in value)
+    if isinstance(value, dict):
+        return {k: _shape_of(v) for k, v in value.items()}
+    if isinstance(value, KerasTensor):
+        return value.shape
+    if isinstance(value, Tensor):
+        sizes = [None if _is_size(s) else s for s in value._sizes]
+        return tuple(sizes)
+    shape = getattr(value, "shape", None)
+    return None if shape is None else tuple(shape)

@@ -1,0 +1,155 @@
+"""Layers as others see them: places in a described model, configurations, copies and files."""
+
+import inspect
+
+import numpy as np
+
+from tandem.keras._calls import _shape_of
+
+
+def _plain_layer():
+    from tandem.keras._layer import Layer
+
+    return Layer
+
+
+class LayerDescription:
+    """What a layer says of itself."""
+
+    # ---- As part of a described model ----
+
+    def _only_node(self, what):
+        if not self._inbound_nodes:
+            raise AttributeError(f"The layer {self.name} has never been called and thus has no defined {what}.")
+        return self._inbound_nodes[0]
+
+    @property
+    def input(self):
+        node = self._only_node("input")
+        first = node.args[0] if node.args else node.inputs
+        return first
+
+    @property
+    def output(self):
+        return self._only_node("output").outputs
+
+    @property
+    def input_shape(self):
+        return _shape_of(self.input)
+
+    @property
+    def output_shape(self):
+        return _shape_of(self.output)
+
+    # ---- Configurations ----
+
+    def get_config(self):
+        args, kwargs = self._init_args
+        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.name}
+        if type(self).get_config is not LayerDescription.get_config and not type(self).__module__.startswith("tandem"):
+            # The user's class adds its own arguments: here are those of the built-in class that it derives from.
+            built_in = next(c for c in type(self).__mro__ if c.__module__.startswith("tandem"))
+            for name in inspect.signature(built_in.__init__).parameters:
+                if name not in ("self", "args", "kwargs") and name in self.__dict__:
+                    config[name] = self.__dict__[name]
+        elif type(self).__init__ is not _plain_layer().__init__:
+            try:
+                bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
+            except TypeError:
+                bound = None
+            if bound is not None:
+                parameters = inspect.signature(type(self).__init__).parameters
+                for name, value in list(bound.arguments.items())[1:]:
+                    kind = parameters[name].kind
+                    if kind is inspect.Parameter.VAR_KEYWORD:
+                        for k, v in value.items():
+                            if k not in ("weights", "input_shape", "input_dim", "batch_input_shape"):
+                                config[k] = v
+                    elif kind is not inspect.Parameter.VAR_POSITIONAL:
+                        config[name] = value
+        if self._tandem_batch_input_shape is not None:
+            config["batch_input_shape"] = self._tandem_batch_input_shape
+        return config
+
+    @classmethod
+    def from_config(cls, config):
+        return cls(**config)
+
+    def get_build_config(self):
+        return None
+
+    def build_from_config(self, config):
+        pass
+
+    def save_own_variables(self, store):
+        for i, v in enumerate(self._own_saved()):
+            store[str(i)] = v
+
+    def load_own_variables(self, store):
+        own = self._own_saved()
+        if len(store.keys()) != len(own):
+            raise ValueError(f"Layer '{self.name}' expected {len(own)} variables, but received {len(store.keys())} variables during loading.")
+        for i, v in enumerate(own):
+            v.assign(np.asarray(store[str(i)]))
+
+    def _own_saved(self):
+        own = self._own_variables()
+        return [v for v in own if v.trainable] + [v for v in own if not v.trainable]
+
+    def _trackable_children(self):
+        from tandem._tracking import is_trackable
+
+        children = {}
+        for name, value in self.__dict__.items():
+            if name.startswith("_tandem_") or name in ("_init_args", "optimizer", "_optimizer"):
+                continue
+            if is_trackable(value):
+                children[name] = value
+        named = {id(v) for v in children.values()}
+        for i, v in enumerate(self._tandem_own_weights):
+            if id(v) not in named:
+                children.setdefault(f"_{v.name}", v)
+        optimizer = self.__dict__.get("_optimizer") or self.__dict__.get("optimizer")
+        if optimizer is not None:
+            children["optimizer"] = optimizer
+        return children
+
+    def __deepcopy__(self, memo):
+        import copy
+
+        other = type(self).__new__(type(self))
+        memo[id(self)] = other
+        for name, value in self.__dict__.items():
+            if name in ("_tandem_inbound", "_tandem_node", "_tandem_strategy", "_tandem_functions"):
+                continue
+            other.__dict__[name] = copy.deepcopy(value, memo)
+        other.__dict__["_tandem_inbound"] = []
+        other.__dict__["_tandem_strategy"] = None
+        return other
+
+    def __getstate__(self):
+        left_out = ("_tandem_inbound", "_tandem_node", "_tandem_strategy", "_tandem_functions", "_tandem_graph")
+        return {k: v for k, v in self.__dict__.items() if k not in left_out}
+
+    def __setstate__(self, values):
+        self.__dict__.update(values)
+        self.__dict__["_tandem_inbound"] = []
+        self.__dict__["_tandem_strategy"] = None
+
+    def __repr__(self):
+        return f"<{type(self).__name__} name={self.name}, built={self.built}>"
+
+    def quantize(self, mode, **kwargs):
+        raise NotImplementedError("quantize: tandem has no quantised layers")
+
+    def stateless_call(self, trainable_variables, non_trainable_variables, *args, return_losses=False, **kwargs):
+        variables = list(self.trainable_variables) + list(self.non_trainable_variables)
+        given = list(trainable_variables) + list(non_trainable_variables)
+        kept = [v.read_value() for v in variables]
+        for v, value in zip(variables, given):
+            v.assign(value)
+        outputs = self(*args, **kwargs)
+        changed = [v.read_value() for v in self.non_trainable_variables]
+        for v, value in zip(variables, kept):
+            v.assign(value)
+        return outputs, changed

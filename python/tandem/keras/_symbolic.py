@@ -1,0 +1,307 @@
+"""What stands for a value while a model is described: symbolic tensors, and the steps between them."""
+
+import functools
+
+import _tandem
+from tandem import _ops, dtypes, nest
+from tandem._tensors.shape import TensorShape, _Computed, _is_size
+from tandem._tensors.tensor import Tensor
+from tandem._tracing.state import init_scope, state
+from tandem.errors import OperatorNotAllowedInGraphError
+from tandem.keras import _objects
+
+
+class KerasTensor:
+    """A tensor of a model that is being described: a shape, a dtype, and the call that gives it."""
+
+    _tandem_symbolic = True
+    __array_priority__ = 1000
+
+    def __init__(self, shape, dtype="float32", sparse=False, record_history=True, name=None):
+        self._dims = tuple(None if s is None else int(s) for s in shape)
+        self.dtype = dtypes.as_dtype(dtype).name
+        self.name = name or _objects.auto_name("keras_tensor")
+        self._node = None
+        self._index = 0
+        self._keras_mask = None
+
+    @property
+    def shape(self):
+        return self._dims
+
+    @property
+    def ndim(self):
+        return len(self._dims)
+
+    rank = ndim
+    sparse = False
+
+    def get_shape(self):
+        return TensorShape(self._dims)
+
+    @property
+    def _keras_history(self):
+        return self._node.operation, 0, self._index
+
+    def __tandem_tensor__(self):
+        raise ValueError(
+            "A KerasTensor cannot be used as input to a TensorFlow function. A KerasTensor is a symbolic placeholder for a "
+            "shape and dtype, used when constructing Keras Functional models or Keras Functions."
+        )
+
+    def __array__(self, *args, **kwargs):
+        raise ValueError("A KerasTensor is symbolic: it's a placeholder for a shape an a dtype. It doesn't have any actual numerical value.")
+
+    def __bool__(self):
+        raise TypeError("A symbolic KerasTensor cannot be used as a boolean.")
+
+    def __len__(self):
+        if not self._dims or self._dims[0] is None:
+            raise TypeError("the length of a symbolic KerasTensor is not known")
+        return self._dims[0]
+
+    def __iter__(self):
+        raise NotImplementedError("Iterating over a symbolic KerasTensor is not supported.")
+
+    def reshape(self, newshape):
+        return _ops.reshape(self, newshape)
+
+    def squeeze(self, axis=None):
+        return _ops.squeeze(self, axis)
+
+    def __repr__(self):
+        return f"<KerasTensor shape={self._dims}, dtype={self.dtype}, sparse=False, ragged=False, name={self.name}>"
+
+    def __hash__(self):
+        return id(self)
+
+    def __getitem__(self, key):
+        return describe(_get_item, (self, key), {})
+
+    def __eq__(self, other):
+        return self is other
+
+    def __ne__(self, other):
+        return self is not other
+
+
+def _get_item(x, key):
+    return x[key]
+
+
+def _operator(name, f):
+    def call(self, other):
+        return describe(f, (self, other), {})
+
+    def reflected(self, other):
+        return describe(f, (other, self), {})
+
+    setattr(KerasTensor, f"__{name}__", call)
+    setattr(KerasTensor, f"__r{name}__", reflected)
+
+
+for _name, _f in (
+    ("add", lambda a, b: a + b), ("sub", lambda a, b: a - b), ("mul", lambda a, b: a * b),
+    ("truediv", lambda a, b: a / b), ("floordiv", lambda a, b: a // b), ("mod", lambda a, b: a % b),
+    ("pow", lambda a, b: a**b), ("matmul", lambda a, b: a @ b), ("and", lambda a, b: a & b), ("or", lambda a, b: a | b),
+    ("xor", lambda a, b: a ^ b),
+):
+    _operator(_name, _f)
+for _name, _f in (
+    ("lt", lambda a, b: a < b), ("le", lambda a, b: a <= b), ("gt", lambda a, b: a > b), ("ge", lambda a, b: a >= b),
+):
+    setattr(KerasTensor, f"__{_name}__", functools.partialmethod(lambda self, f, other: describe(f, (self, other), {}), _f))
+
+
+def _partial(name, f):
+    setattr(KerasTensor, name, lambda self, *args: describe(f, (self, *args), {}))
+
+
+for _name, _f in (("lt", lambda a, b: a < b), ("le", lambda a, b: a <= b), ("gt", lambda a, b: a > b), ("ge", lambda a, b: a >= b)):
+    _partial(f"__{_name}__", _f)
+_partial("__neg__", lambda a: -a)
+_partial("__abs__", lambda a: abs(a))
+_partial("__invert__", lambda a: ~a)
+
+
+class Node:
+    """A call of a layer or function with symbolic tensors."""
+
+    def __init__(self, operation, args, kwargs, outputs):
+        self.operation, self.args, self.kwargs, self.outputs = operation, args, kwargs, outputs
+        self.inputs = [a for a in _leaves((args, kwargs)) if isinstance(a, KerasTensor)]
+        for i, output in enumerate(_leaves(outputs)):
+            if isinstance(output, KerasTensor):
+                output._node, output._index = self, i
+
+    @property
+    def parent_nodes(self):
+        return [t._node for t in self.inputs]
+
+    @property
+    def output_tensors(self):
+        return [o for o in _leaves(self.outputs) if isinstance(o, KerasTensor)]
+
+    input_tensors = property(lambda self: self.inputs)
+
+
+def _leaves(structure):
+    """The leaves also of slices, which keys of parts may be made of."""
+    result = []
+
+    def walk(part):
+        if isinstance(part, (list, tuple)):
+            for each in part:
+                walk(each)
+        elif isinstance(part, dict):
+            for key in part:
+                walk(part[key])
+        elif isinstance(part, slice):
+            for each in (part.start, part.stop, part.step):
+                walk(each)
+        else:
+            result.append(part)
+
+    walk(structure)
+    return result
+
+
+def _filled(structure, values):
+    """The structure with KerasTensors replaced by what `values` has for them."""
+    if isinstance(structure, KerasTensor):
+        return values[id(structure)]
+    if isinstance(structure, (list, tuple)):
+        parts = [_filled(each, values) for each in structure]
+        if hasattr(structure, "_fields"):
+            return type(structure)(*parts)
+        return tuple(parts) if isinstance(structure, tuple) else parts
+    if isinstance(structure, dict):
+        return {key: _filled(each, values) for key, each in structure.items()}
+    if isinstance(structure, slice):
+        return slice(*[_filled(p, values) for p in (structure.start, structure.stop, structure.step)])
+    return structure
+
+
+class OpCall:
+    """A function of tensors as a step of a described model."""
+
+    def __init__(self, f, name=None):
+        self.function = f
+        self.name = name or _objects.auto_name(getattr(f, "__name__", "op").strip("_<>"))
+        self._inbound_nodes = []
+
+    def __call__(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+    trainable_variables = non_trainable_variables = variables = weights = ()
+
+
+_ROWS = 7  # The number of rows that stands for any number where a call is described.
+_OPEN = (64, 96)  # Numbers that stand for other sizes that are not known; what follows from both is what is known.
+
+
+class _Described(Exception):
+    def __init__(self, result):
+        self.result = result
+
+
+def _probe(f, args, kwargs, open_size):
+    """The outputs of a call as symbolic tensors of a trace that is then thrown away."""
+    symbolic = []
+    for leaf in _leaves((args, kwargs)):
+        if isinstance(leaf, KerasTensor) and not any(leaf is s for s in symbolic):
+            symbolic.append(leaf)
+    first_open = any(s._dims and s._dims[0] is None for s in symbolic)
+    samples = []
+    for s in symbolic:
+        sizes = [(_ROWS if i == 0 else open_size) if d is None else d for i, d in enumerate(s._dims)]
+        code = dtypes.code_of(s.dtype)
+        with init_scope():
+            samples.append(_tandem.fill(tuple(sizes), 0.0 if s.dtype != "float32" else 0.5, code))
+    order = sorted(range(len(samples)), key=lambda i: 0 if symbolic[i]._dims and symbolic[i]._dims[0] is None else 1)
+
+    def traced(given):
+        by_place = dict(zip(order, given))
+        values = {}
+        for i, s in enumerate(symbolic):
+            values[id(s)] = by_place[i]
+            if s._keras_mask is not None:
+                by_place[i]._keras_mask = None
+        before = state.tracing, state.open_rows
+        state.tracing, state.open_rows = state.tracing + 1, True
+        try:
+            result = f(*_filled(args, values), **_filled(kwargs, values))
+        finally:
+            state.tracing, state.open_rows = before
+        raise _Described(_outlined(result, first_open))
+
+    try:
+        with init_scope():
+            _tandem.Function(traced, "described").trace([samples[i] for i in order])
+    except _Described as described:
+        return described.result
+    except (OperatorNotAllowedInGraphError, NotImplementedError):
+        from tandem.keras._layer import Layer
+
+        if isinstance(f, Layer) or not samples:
+            pass
+    with init_scope():
+        values = {id(s): t for s, t in zip(symbolic, samples)}
+        return _outlined(f(*_filled(args, values), **_filled(kwargs, values)), first_open)
+
+
+class _Outline:
+    __slots__ = ("dims", "dtype")
+
+    def __init__(self, dims, dtype):
+        self.dims, self.dtype = dims, dtype
+
+
+def _outlined(result, first_open):
+    def outline(leaf):
+        if isinstance(leaf, (_Computed,)):
+            leaf = leaf.tensor()
+        if not isinstance(leaf, Tensor):
+            return leaf
+        dims = [None if _is_size(s) else s for s in leaf._sizes]
+        if first_open and dims and dims[0] is not None and dims[0] % _ROWS == 0 and dims[0] > 0 and not any(d is None for d in dims):
+            dims[0] = None
+        return _Outline(tuple(dims), leaf.dtype.name)
+
+    return nest.map_structure(outline, result) if nest.is_nested(result) else outline(result)
+
+
+def _merged(a, b):
+    if not isinstance(a, _Outline):
+        return a
+    return _Outline(tuple(x if x == y else None for x, y in zip(a.dims, b.dims)), a.dtype)
+
+
+def output_spec(f, args, kwargs):
+    """What a call gives, as KerasTensors."""
+    symbolic = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, KerasTensor)]
+    result = _probe(f, args, kwargs, _OPEN[0])
+    if any(None in s._dims[1:] for s in symbolic):
+        other = _probe(f, args, kwargs, _OPEN[1])
+        result = nest.map_structure(_merged, result, other) if nest.is_nested(result) else _merged(result, other)
+    make = lambda o: KerasTensor(o.dims, o.dtype) if isinstance(o, _Outline) else o  # noqa: E731
+    return nest.map_structure(make, result) if nest.is_nested(result) else make(result)
+
+
+def describe(f, args, kwargs):
+    """A function of symbolic tensors as a step of the model that is being described."""
+    operation = f if isinstance(f, OpCall) else OpCall(f)
+    outputs = output_spec(f, args, kwargs)
+    node = Node(operation, args, kwargs, outputs)
+    operation._inbound_nodes.append(node)
+    return outputs
+
+
+_ops.base._describe = describe
+
+
+def any_symbolic(args, kwargs):
+    for leaf in _leaves((args, kwargs)):
+        if isinstance(leaf, KerasTensor):
+            return True
+    return False
