@@ -65,8 +65,8 @@ mod = math_mod
 del math_mod
 
 _SUBMODULES = {
-    "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
-    "math", "nn", "ragged", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
+    "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
+    "math", "nn", "profiler", "ragged", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 
