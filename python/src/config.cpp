@@ -29,6 +29,11 @@ class Device {
 }  // namespace
 
 void bind_config(nb::module_& m) {
+  m.def("profile_start", profile::start);
+  // What ran how long, for people.
+  m.def("profile_stop", [](const std::string& path) {
+    return unlocked([&] { return profile::stop(path).str(); });
+  });
   using namespace config;
   nb::class_<PhysicalDevice>(m, "PhysicalDevice")
       .def_ro("name", &PhysicalDevice::name)

@@ -65,8 +65,8 @@ mod = math_mod
 del math_mod
 
 _SUBMODULES = {
-    "autograph", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
-    "math", "nn", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
+    "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
+    "math", "nn", "profiler", "ragged", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 
@@ -83,7 +83,11 @@ def __getattr__(name):
         from tandem.sparse import SparseTensor
 
         return SparseTensor
-    if name in ("RaggedTensor", "SparseTensorSpec", "RaggedTensorSpec"):
+    if name == "RaggedTensor":
+        from tandem.ragged import RaggedTensor
+
+        return RaggedTensor
+    if name in ("SparseTensorSpec", "RaggedTensorSpec"):
         from tandem._tracing import placeholders as _placeholders
 
         return getattr(_placeholders, name)

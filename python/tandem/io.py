@@ -1,6 +1,7 @@
 """Files, tf.io."""
 
 import os as _os
+import types as _types
 
 import numpy as _np
 
@@ -53,6 +54,15 @@ class gfile:
     @staticmethod
     def exists(path):
         return _os.path.exists(_text(path))
+
+    @staticmethod
+    def join(path, *paths):
+        return _os.path.join(_text(path), *[_text(p) for p in paths])
+
+    @staticmethod
+    def stat(path):
+        found = _os.stat(_text(path))
+        return _types.SimpleNamespace(length=found.st_size, mtime_nsec=found.st_mtime_ns, is_directory=_os.path.isdir(_text(path)))
 
     @staticmethod
     def isdir(path):

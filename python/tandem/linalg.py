@@ -135,6 +135,13 @@ def expm(input, name=None):
     return total
 
 
+def normalize(tensor, ord="euclidean", axis=None, name=None):
+    """The tensor divided by its norm, and the norm."""
+    tensor = _tandem.convert(tensor)
+    length = _ops.norm(tensor, ord, axis, keepdims=True)
+    return tensor / length, length
+
+
 def cross(a, b, name=None):
     a, b = _tandem.convert(a), _tandem.convert(b)
     roll = _ops.roll

@@ -153,6 +153,8 @@ def join(inputs, separator="", name=None):
 
 
 def reduce_join(inputs, axis=None, keepdims=False, separator="", name=None):
+    if hasattr(inputs, "_ragged_rows"):
+        return StringTensor([_encoded(separator).join(row._array) for row in inputs])
     array = StringTensor(inputs)._array
     if axis is None:
         return StringTensor(_encoded(separator).join(array.ravel()))
@@ -167,7 +169,14 @@ def split(input, sep=None, maxsplit=-1, name=None):
     text = StringTensor(input)
     if text.ndim == 0:
         return StringTensor(text.numpy().split(None if sep is None else _encoded(sep), maxsplit))
-    raise NotImplementedError("tf.strings.split of a vector gives a ragged tensor, which tandem does not have; map it over the strings")
+    return _rows_of(_each(lambda s: s.split(None if sep is None else _encoded(sep), maxsplit), text).tolist())
+
+
+def _rows_of(rows):
+    """Lists of texts: a tensor where they have the same length, else ragged."""
+    from tandem import ragged
+
+    return ragged.constant(rows, dtypes.string) if len({len(row) for row in rows}) != 1 else StringTensor(rows)
 
 
 def to_number(input, out_type=dtypes.float32, name=None):
@@ -193,10 +202,13 @@ def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
     rows = StringTensor(input)
     if not rows.ndim:
         return StringTensor(list(rows.numpy().decode()))
-    split = _each(lambda s: list(s.decode()), rows).tolist()
-    if len({len(row) for row in split}) > 1:
-        raise NotImplementedError("tf.strings.unicode_split: strings of different lengths make a ragged tensor, which tandem does not have; split them one by one")
-    return StringTensor(split)
+    return _rows_of(_each(lambda s: [letter.encode() for letter in s.decode()], rows).tolist())
+
+
+def bytes_split(input, name=None):
+    rows = StringTensor(input)
+    letters = lambda s: [s[i : i + 1] for i in range(len(s))]  # noqa: E731
+    return _rows_of(_each(letters, rows).tolist()) if rows.ndim else StringTensor(letters(rows.numpy()))
 
 
 def to_hash_bucket_fast(input, num_buckets, name=None):

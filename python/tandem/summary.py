@@ -1,9 +1,10 @@
-"""Scalars for TensorBoard, tf.summary: its event files."""
+"""Scalars, histograms, pictures and texts for TensorBoard, tf.summary: its event files."""
 
 import contextlib
 import os
 import struct
 import time
+import zlib
 
 import numpy as np
 
@@ -37,6 +38,40 @@ def _field(number, data):
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
 
+def _number(number, value):
+    return _varint(number << 3) + _varint(int(value))
+
+
+def _double(number, value):
+    return _varint(number << 3 | 1) + struct.pack("<d", float(value))
+
+
+def _histogram(values, buckets):
+    """TensorBoard's HistogramProto."""
+    values = np.asarray(values, np.float64).ravel()
+    if not values.size:
+        values = np.zeros(1)
+    counts, edges = np.histogram(values, buckets)
+    numbers = lambda array: np.asarray(array, "<f8").tobytes()  # noqa: E731
+    return (
+        _double(1, values.min()) + _double(2, values.max()) + _double(3, values.size) + _double(4, values.sum())
+        + _double(5, (values**2).sum()) + _field(6, numbers(edges[1:])) + _field(7, numbers(counts))
+    )
+
+
+def _png(picture):
+    """An array [height, width, 1, 3 or 4] of uint8 as a PNG file."""
+    height, width, channels = picture.shape
+    rows = b"".join(b"\0" + row.tobytes() for row in picture)
+    kind = {1: 0, 3: 2, 4: 6}[channels]
+
+    def chunk(name, data):
+        return struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data))
+
+    head = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+
+
 class SummaryWriter:
     """Writes events into a file of a folder."""
 
@@ -52,8 +87,22 @@ class SummaryWriter:
         self._file.flush()
 
     def scalar(self, tag, value, step):
-        summary = _field(1, _field(1, tag.encode()) + b"\x15" + struct.pack("<f", float(value)))
-        self._write(b"\x10" + _varint(int(step)) + _field(5, summary))
+        self._value(tag, b"\x15" + struct.pack("<f", float(value)), step)
+
+    def _value(self, tag, value, step):
+        self._write(b"\x10" + _varint(int(step)) + _field(5, _field(1, _field(1, tag.encode()) + value)))
+
+    def histogram(self, tag, values, step, buckets):
+        self._value(tag, _field(5, _histogram(values, buckets)), step)
+
+    def image(self, tag, picture, step):
+        height, width, channels = picture.shape
+        parts = _number(1, height) + _number(2, width) + _number(3, channels) + _field(4, _png(picture))
+        self._value(tag, _field(4, parts), step)
+
+    def text(self, tag, text, step):
+        tensor = _number(1, 7) + _field(2, b"") + _field(8, text)
+        self._value(tag, _field(8, tensor) + _field(9, _field(1, _field(1, b"text"))), step)
 
     @contextlib.contextmanager
     def as_default(self, step=None):
@@ -83,16 +132,41 @@ def create_file_writer(logdir, max_queue=None, flush_millis=None, filename_suffi
 
 def scalar(name, data, step=None, description=None):
     if _open:
-        _open[-1].scalar(name, float(np.asarray(data)), _step[0] if step is None else int(step))
+        _open[-1].scalar(name, float(np.asarray(data)), _at(step))
     return bool(_open)
 
 
-def _left_out(name, data, step=None, **kwargs):
-    """Pictures, texts and histograms are not written; scalars are."""
-    return False
+def _at(step):
+    return _step[0] if step is None else int(step)
 
 
-image = text = histogram = audio = _left_out
+def histogram(name, data, step=None, buckets=None, description=None):
+    if _open:
+        _open[-1].histogram(name, data.numpy() if hasattr(data, "numpy") else data, _at(step), buckets or 30)
+    return bool(_open)
+
+
+def image(name, data, step=None, max_outputs=3, description=None):
+    """Pictures [n, height, width, channels], of 0 to 255 or of 0 to 1; the first few are written."""
+    pictures = np.asarray(data.numpy() if hasattr(data, "numpy") else data)
+    if pictures.ndim != 4:
+        raise ValueError(f"tf.summary.image: the data has shape {pictures.shape}, [n, height, width, channels] is wanted")
+    if pictures.dtype != np.uint8:
+        pictures = (np.clip(pictures, 0, 1) * 255 + 0.5).astype(np.uint8)
+    for i, picture in enumerate(pictures[:max_outputs] if _open else ()):
+        _open[-1].image(f"{name}/image/{i}" if len(pictures) > 1 else f"{name}/image", np.ascontiguousarray(picture), _at(step))
+    return bool(_open)
+
+
+def text(name, data, step=None, description=None):
+    if _open:
+        value = data.numpy() if hasattr(data, "numpy") else data
+        _open[-1].text(name, value.encode() if isinstance(value, str) else bytes(value), _at(step))
+    return bool(_open)
+
+
+def audio(name, data, sample_rate=None, step=None, **kwargs):
+    raise NotImplementedError("tf.summary.audio: tandem writes scalars, histograms, pictures and texts")
 
 
 def trace_on(*args, **kwargs):
@@ -115,6 +189,10 @@ class experimental:
     @staticmethod
     def get_step():
         return _step[0]
+
+
+def should_record_summaries():
+    return True
 
 
 def record_if(condition):

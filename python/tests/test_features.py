@@ -195,3 +195,30 @@ def test_a_training_that_was_cut_off_goes_on(tmp_path):
     assert history.epoch == [2, 3]
     np.testing.assert_allclose(again.get_weights()[0], whole.get_weights()[0], rtol=1e-5)
     assert not (tmp_path / "backup" / "training_metadata.json").exists()
+
+
+def test_events_for_tensorboard(tmp_path):
+    with tf.summary.create_file_writer(tmp_path / "own").as_default():
+        assert tf.summary.scalar("a", 0.5, step=1) and tf.summary.image("i", tf.zeros((2, 4, 4, 3)), step=0)
+        assert tf.summary.histogram("h", tf.range(10), step=2) and tf.summary.text("t", "hello", step=3)
+    model = small_model()
+    model.fit(X, Y, epochs=2, batch_size=2, validation_data=(X, Y), verbose=0, callbacks=[keras.callbacks.TensorBoard(tmp_path / "fit", histogram_freq=1, update_freq=2)])
+    events = {path.parent.name: path.read_bytes() for path in tmp_path.rglob("events*")}
+    assert all(tag in events["own"] for tag in (b"\x01a", b"i/image/0", b"\x89PNG", b"\x01h", b"hello"))
+    assert events["train"].count(b"batch_loss") == 4 and events["train"].count(b"epoch_loss") == 2 and events["train"].count(b"/histogram") == 8
+    assert events["validation"].count(b"epoch_loss") == 2
+
+
+def test_averages_of_weights_are_tested():
+    class Seen(keras.callbacks.Callback):
+        def on_test_begin(self, logs=None):
+            self.weights = self.model.get_weights()
+
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.SGD(0.5, use_ema=True, ema_momentum=0.9), "mse")
+    seen = Seen()
+    model.fit(X, Y, epochs=3, batch_size=2, validation_data=(X, Y), verbose=0, callbacks=[keras.callbacks.SwapEMAWeights(), seen])
+    averages = [a.numpy() for _, a in model.optimizer._averages]
+    np.testing.assert_array_equal(seen.weights[0], averages[0])
+    with pytest.raises(ValueError, match="use_ema"):
+        small_model().fit(X, Y, verbose=0, callbacks=[keras.callbacks.SwapEMAWeights()])

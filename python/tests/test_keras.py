@@ -202,3 +202,46 @@ def test_cells_of_ones_own_need_no_initial_state():
     m.fit(np.ones((8, 5, 3)), np.ones((8, 1)), verbose=0)
     sequence, state = keras.layers.RNN(Cell(4), return_sequences=True, return_state=True)(np.ones((2, 5, 3)))
     assert sequence.shape == (2, 5, 4) and float(state[0, 0]) == 15.0
+
+
+class Scale(keras.layers.Layer):
+    def call(self, x, factor=1.0, other=None, training=None):
+        y = x * factor if other is None else x * factor + other
+        return y + 100.0 if training else y
+
+
+def test_calls_in_described_models_have_arguments_of_their_own(tmp_path):
+    layers, r = keras.layers, np.random.RandomState(0)
+    q, v, h = keras.Input((5, 8)), keras.Input((6, 8)), keras.Input((3,))
+    attention = layers.MultiHeadAttention(2, 4)
+    mixed, scores = attention(q, v, return_attention_scores=True)
+    causal = attention(q, q, use_causal_mask=True)
+    dropped = layers.Dropout(0.5)(causal, training=True)
+    sequence, state = layers.GRU(3, return_sequences=True, return_state=True)(q, initial_state=h)
+    scaled = Scale()(h, factor=3.0, other=state, training=False)
+    model = keras.Model([q, v, h], [mixed, scores, causal, sequence, scaled, dropped])
+    x = [r.normal(size=s).astype("float32") for s in ((2, 5, 8), (2, 6, 8), (2, 3))]
+    wanted = model(x, training=True)
+    assert wanted[1].shape == (2, 2, 5, 6) and (model(x)[5].numpy() == 0).any()
+    np.testing.assert_allclose(wanted[4], 3 * x[2] + wanted[3][:, -1], rtol=1e-5)
+    np.testing.assert_allclose(wanted[2][:, 0], attention(x[0][:, :1], x[0][:, :1])[:, 0], rtol=1e-4, atol=1e-5)  # The first sees itself alone.
+    model.save(tmp_path / "model.keras")
+    cloned = keras.models.clone_model(model)
+    cloned.set_weights(model.get_weights())
+    for other in (keras.models.load_model(tmp_path / "model.keras", custom_objects={"Scale": Scale}), cloned):
+        for a, b in zip(other(x)[:5], wanted):
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+def test_well_known_models():
+    images = keras.Input((32, 32, 3))
+    base = keras.applications.MobileNetV2(input_shape=(32, 32, 3), alpha=0.35, include_top=False, weights=None)
+    base.trainable = False
+    scaled = keras.applications.mobilenet_v2.preprocess_input(images)
+    model = keras.Model(images, keras.layers.Dense(2)(keras.layers.GlobalAveragePooling2D()(base(scaled, training=False))))
+    assert base.count_params() == 410208 and len(model.trainable_variables) == 2  # As many as Keras's has.
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.fit(np.zeros((4, 32, 32, 3)), np.array([0, 1, 0, 1]), verbose=0)
+    np.testing.assert_allclose(keras.applications.vgg16.preprocess_input(np.full((1, 1, 3), 100, "uint8")).ravel(), [-3.939, -16.779, -23.68], rtol=1e-5)
+    with pytest.raises(FileNotFoundError, match="downloads nothing"):
+        keras.applications.ResNet50(weights="imagenet")

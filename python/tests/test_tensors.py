@@ -114,3 +114,29 @@ def test_dlpack_and_buffers():
     x = tf.constant([1.0, 2.0])
     assert np.from_dlpack(x).tolist() == [1.0, 2.0]
     assert memoryview(x).tolist() == [1.0, 2.0]
+
+
+def test_rows_of_different_lengths():
+    letters = tf.strings.unicode_split(["abc", "xy"], "UTF-8")
+    assert letters.to_list() == [[b"a", b"b", b"c"], [b"x", b"y"]] and letters.shape.as_list() == [2, None]
+    lookup = tf.keras.layers.StringLookup(vocabulary=list("abcxy"), mask_token=None)
+    assert lookup(letters).to_list() == [[1, 2, 3], [4, 5]] and lookup(letters).to_tensor().numpy().tolist() == [[1, 2, 3], [4, 5, 0]]
+    back = tf.keras.layers.StringLookup(vocabulary=list("abcxy"), mask_token=None, invert=True)
+    assert tf.strings.reduce_join(back(lookup(letters)), axis=-1).numpy().tolist() == [b"abc", b"xy"]
+    rows = tf.ragged.constant([[1, 2], [], [3]])
+    assert rows.row_lengths().numpy().tolist() == [2, 0, 1] and rows[2].numpy().tolist() == [3] and rows.values.dtype == tf.int32
+    assert tf.RaggedTensor.from_row_lengths([5.0, 6.0, 7.0], [1, 2]).to_tensor(default_value=-1.0).numpy().tolist() == [[5.0, -1.0], [6.0, 7.0]]
+    assert [row.numpy().tolist() for row in tf.data.Dataset.from_tensor_slices(rows)] == [[1, 2], [], [3]]
+    with pytest.raises(NotImplementedError, match="one ragged axis"):
+        tf.ragged.constant([[[1], [2, 3]], []])
+
+
+def test_tables():
+    lookup = tf.lookup
+    table = lookup.StaticHashTable(lookup.KeyValueTensorInitializer(["a", "b"], [1, 2]), default_value=-1)
+    assert table.lookup(tf.constant([["b", "z"]])).numpy().tolist() == [[2, -1]]
+    words = lookup.StaticVocabularyTable(lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64)), num_oov_buckets=2)
+    assert words.lookup(tf.constant(["b", "a"])).numpy().tolist() == [1, 0] and int(words.lookup(tf.constant("zzz"))) in (2, 3)
+    table = lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
+    table.insert(tf.constant([5, 6], tf.int64), tf.constant([1.5, 2.5]))
+    assert tf.function(lambda k: k)(table[tf.constant([6, 7], tf.int64)]).numpy().tolist() == [2.5, 0.0] and int(table.size()) == 2

@@ -65,7 +65,7 @@ def host_with_gradient(f, gradient, *inputs):
     def call(tensors):
         result = host(f, *tensors)
         results = result if isinstance(result, tuple) else (result,)
-        outputs = [to_tensor(np.ascontiguousarray(each)) for each in results]
+        outputs = [to_tensor(np.asarray(each, order="C")) for each in results]
 
         def backward(output_gradients):
             g = [o if o is not None else _tandem.zeros_like(v) for o, v in zip(output_gradients, outputs)]

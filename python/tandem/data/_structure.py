@@ -104,7 +104,7 @@ def _as_slices(value):
         if hasattr(value, "columns"):
             return _as_slices(np.asarray(value))
         value = np.asarray(value)
-    return _wrapped(value)
+    return value if hasattr(value, "_ragged_rows") else _wrapped(value)
 
 
 def _typed_part(value, kind, typed):

@@ -135,7 +135,7 @@ class LayerState:
                 trainable=trainable,
                 aggregation=aggregation if aggregation not in (None, "none") or trainable else "mean",
                 name=name or _objects.auto_name("variable"),
-                path=f"{'/'.join(call_context.path + [self._name])}/{name or 'variable'}",
+                path=f"{'/'.join(self._path_in_call())}/{name or 'variable'}",
                 regularizer=regularizers.get(regularizer),
                 constraint=constraints.get(constraint),
             )
@@ -147,6 +147,11 @@ class LayerState:
         return variable
 
     add_variable = add_weight
+
+    def _path_in_call(self):
+        """The layers within whose calls this one makes its weights, and this one."""
+        path = call_context.path
+        return path if path[-1:] == [self._name] else path + [self._name]
 
     def _strategy_scope(self):
         strategy = self.__dict__.get("_tandem_strategy")

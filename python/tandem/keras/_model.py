@@ -517,7 +517,9 @@ def clone_model(model, input_tensors=None, clone_function=None, call_function=No
     from tandem.keras import saving
 
     if clone_function is None:
-        return type(model).from_config(model.get_config())
+        own = {type(layer).__name__: type(layer) for layer in model._flatten_layers() if not type(layer).__module__.startswith("tandem")}
+        with saving.CustomObjectScope(own):
+            return type(model).from_config(model.get_config())
     if isinstance(model, Sequential):
         other = Sequential(name=model.name)
         if model._input_layer is not None:

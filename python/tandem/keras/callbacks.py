@@ -558,35 +558,115 @@ class RemoteMonitor(Callback):
 
 
 class TensorBoard(Callback):
-    """Scalars of epochs as TensorBoard's event files."""
+    """Scalars of epochs, and where asked for of batches, and histograms of weights as TensorBoard's event files. Graphs are not written."""
 
     def __init__(self, log_dir="./logs", histogram_freq=0, write_graph=True, write_images=False, write_steps_per_second=False, update_freq="epoch", profile_batch=0, embeddings_freq=0, embeddings_metadata=None):
         super().__init__()
-        self.log_dir = os.fspath(log_dir)
+        if write_images or embeddings_freq:
+            raise NotImplementedError("TensorBoard: write_images and embeddings_freq; scalars and histograms are written")
+        self.log_dir, self.histogram_freq = os.fspath(log_dir), histogram_freq
+        self._every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
+        self._profiled = _profiled_batches(profile_batch)
+        self._wants_batches = bool(self._every) or self._profiled is not None
+        self._batches = 0
+        self._writers = {}
+
+    def _write(self, which, write):
+        from tandem import summary
+
+        if not _writes_files(self.model):
+            return
+        if which not in self._writers:
+            self._writers[which] = summary.create_file_writer(os.path.join(self.log_dir, which))
+        with self._writers[which].as_default():
+            write(summary)
 
     def on_train_begin(self, logs=None):
-        from tandem import summary
+        self._batches = 0
+        self._write("train", lambda summary: None)
 
-        self._writers = {k: summary.create_file_writer(os.path.join(self.log_dir, k)) for k in ("train",)}
+    def on_train_batch_begin(self, batch, logs=None):
+        self._batches += 1
+        if self._profiled is not None and self._batches == self._profiled[0]:
+            from tandem import profiler
+
+            profiler.experimental.start(self.log_dir)
+
+    def on_train_batch_end(self, batch, logs=None):
+        if self._profiled is not None and self._batches == self._profiled[1]:
+            from tandem import profiler
+
+            profiler.experimental.stop()
+        if self._every and self._batches % self._every == 0:
+            for key, value in (logs or {}).items():
+                self._write("train", lambda summary: summary.scalar("batch_" + key, value, step=self._batches))
 
     def on_epoch_end(self, epoch, logs=None):
-        from tandem import summary
-
         for key, value in (logs or {}).items():
             which = "validation" if key.startswith("val_") else "train"
-            if which not in self._writers:
-                self._writers[which] = summary.create_file_writer(os.path.join(self.log_dir, which))
-            with self._writers[which].as_default():
-                summary.scalar("epoch_" + key.removeprefix("val_"), value, step=epoch)
+            self._write(which, lambda summary: summary.scalar("epoch_" + key.removeprefix("val_"), value, step=epoch))
+        if self.histogram_freq and epoch % self.histogram_freq == 0:
+            for weight in self.model.weights:
+                self._write("train", lambda summary: summary.histogram(f"{weight.path}/histogram", weight, step=epoch))
 
     def on_train_end(self, logs=None):
         for writer in self._writers.values():
             writer.close()
+        self._writers = {}
+
+
+def _profiled_batches(given):
+    """The first and the last batch to profile, of a number, a pair or a text such as "10,20"; None for none."""
+    if isinstance(given, str):
+        given = [int(part) for part in given.split(",")]
+    pair = (int(given), int(given)) if isinstance(given, (int, np.integer)) else tuple(int(g) for g in (given if len(given) > 1 else (given[0], given[0])))
+    return pair if pair[0] > 0 else None
 
 
 class SwapEMAWeights(Callback):
+    """The averages of an optimizer with use_ema take the place of the weights while the model is tested, and with `swap_on_epoch` at the ends of epochs."""
+
     def __init__(self, swap_on_epoch=False):
         super().__init__()
+        self.swap_on_epoch = swap_on_epoch
+        self._are_averages = False
+
+    def set_model(self, model):
+        super().set_model(model)
+        if not getattr(model.optimizer, "use_ema", False):
+            raise ValueError("SwapEMAWeights must be used when `use_ema=True` is set on the optimizer.")
+
+    def _swap(self, to_averages):
+        averages = self.model.optimizer._averages
+        if self._are_averages == to_averages or averages is None:
+            return
+        for variable, average in averages:
+            value = np.array(variable.numpy())
+            variable.assign(average.read_value())
+            average.assign(value)
+        self._are_averages = to_averages
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._swap(False)
+
+    def on_epoch_end(self, epoch, logs=None):
+        if self.swap_on_epoch:
+            self._swap(True)
+
+    def on_train_end(self, logs=None):
+        self._swap(False)
+
+    def on_test_begin(self, logs=None):
+        self._swap(True)
+
+    def on_test_end(self, logs=None):
+        self._swap(False)
+
+    on_predict_begin, on_predict_end = on_test_begin, on_test_end
+
+
+class experimental:
+    BackupAndRestore = BackupAndRestore
 
 
 _missing.install(__name__, globals())

@@ -41,6 +41,8 @@ class Metric(_objects.Configured):
             if not distribute.has_strategy():
                 scope = self._tandem_strategy.scope()
         many = self._tandem_strategy is not None
+        # Replicas have states of their own, which meet when they are read; parameter servers have one.
+        synchronization = "auto" if not many else "on_write" if self._tandem_strategy._has_servers else "on_read"
         with scope, init_scope():
             variable = KerasVariable(
                 initializers.get(initializer or "zeros"),
@@ -50,7 +52,7 @@ class Metric(_objects.Configured):
                 name=name or "state",
                 path=f"{self.name}/{name or 'state'}",
                 aggregation="sum" if many else "none",
-                synchronization="on_read" if many else "auto",
+                synchronization=synchronization,
             )
         variable._metric_initializer = initializers.get(initializer or "zeros")
         self._variables_.append(variable)

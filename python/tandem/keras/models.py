@@ -2,7 +2,6 @@
 
 from tandem._names import missing as _missing
 from tandem.keras._model import Functional, Model, Sequential, clone_model  # noqa: F401
-from tandem.keras.saving import load_model, model_from_json, save_model  # noqa: F401
-
+from tandem.keras.saving import deserialize_keras_object as model_from_config, load_model, model_from_json, save_model  # noqa: F401
 
 _missing.install(__name__, globals())

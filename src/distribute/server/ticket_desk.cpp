@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "tandem/config.h"
 #include "tandem/error.h"
@@ -113,7 +114,7 @@ void TicketDesk::open_session() {
     book.records.push_back({.random_state = random_state_text()});
   }
   tickets_ = std::make_unique<TicketTable>(options_.staleness, shares_);
-  steps_.clear();
+  former_steps_ = std::exchange(steps_, {});
   valued_steps_ = -1;
   values_.reset();
   facts_.reset();
@@ -295,7 +296,13 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
   }
   if (kind == ServerQuestion::beat) tickets_->heard_of(asker.task, now());
   const bool is_current = session == this->session();
-  if (is_current && kind == ServerQuestion::result) return reply(text_message(result(reader)));
+  if (is_current && kind == ServerQuestion::result) {
+    return reply(text_message(result(steps_, reader.read<int64_t>())));
+  }
+  if (session == this->session() - 1 && kind == ServerQuestion::result) {
+    const auto number = reader.read<int64_t>();
+    if (former_steps_.contains(number)) return reply(text_message(result(former_steps_, number)));
+  }
   if (is_current && kind == ServerQuestion::values && values_) return reply(values(reader));
   if (auto other = answer_to_other(session)) {
     const auto is_end = static_cast<ServerAnswer>(other->text[0]) == ServerAnswer::end;
@@ -404,9 +411,9 @@ void TicketDesk::note_done(int worker, const WorkTicket& ticket, MessageReader& 
 }
 
 /// What followers want of a step that somebody else has done.
-std::string TicketDesk::result(MessageReader& reader) {
-  const auto step = steps_.find(reader.read<int64_t>());
-  if (step == steps_.end() || !step->second.outcome->is_done) {
+std::string TicketDesk::result(const std::map<int64_t, Step>& steps, int64_t number) {
+  const auto step = steps.find(number);
+  if (step == steps.end() || !step->second.outcome->is_done) {
     return plain_answer(ServerAnswer::ask_again);
   }
   MessageWriter answer;

@@ -94,7 +94,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   std::string join(const cluster::Asker& asker, MessageReader& reader);
   void take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
   void note_done(int worker, const WorkTicket& ticket, MessageReader& results);
-  std::string result(MessageReader& reader);
+  static std::string result(const std::map<int64_t, Step>& steps, int64_t number);
   cluster::ServiceMessage values(MessageReader& reader);
   void answer_waiting();
   void lose(int worker, const std::string& why);
@@ -110,6 +110,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   std::condition_variable changed_;
   std::unique_ptr<TicketTable> tickets_;
   std::map<int64_t, Step> steps_;  // By number; those of which somebody may want the results.
+  std::map<int64_t, Step> former_steps_;  // Of the session before, for those who are behind.
   int64_t valued_steps_ = -1;
   std::shared_ptr<const std::string> values_;
   std::optional<std::string> facts_;  // Of the step; nothing before the chief has it.

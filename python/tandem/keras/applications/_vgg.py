@@ -5,7 +5,8 @@ from tandem.keras.applications import imagenet_utils
 
 
 def vgg(name, depths, include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation):
-    imagenet_utils.check_weights(weights, include_top, classes)
+    files = (f"{name}_weights_tf_dim_ordering_tf_kernels.h5", f"{name}_weights_tf_dim_ordering_tf_kernels_notop.h5")
+    weights = imagenet_utils.weights_file(weights, include_top, classes, files)
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)
     for block, (filters, depth) in enumerate(zip((64, 128, 256, 512, 512), depths), 1):
         for i in range(1, depth + 1):
@@ -18,5 +19,4 @@ def vgg(name, depths, include_top, weights, input_tensor, input_shape, pooling, 
         x = layers.Dense(4096, activation="relu", name="fc2")(x)
         return layers.Dense(classes, activation=classifier_activation, name="predictions")(x)
 
-    files = (f"{name}_weights_tf_dim_ordering_tf_kernels.h5", f"{name}_weights_tf_dim_ordering_tf_kernels_notop.h5")
-    return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights, files)
+    return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights)

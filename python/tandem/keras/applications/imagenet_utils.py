@@ -58,8 +58,8 @@ def input_of(input_tensor, input_shape, include_top, default_size=224):
     raise ValueError(f"input_tensor is {type(input_tensor)}; an output of keras.Input is accepted")
 
 
-def finish(x, inputs, name, include_top, top, pooling, weights, files):
-    """The model with its top, or what is there instead of one, and its weights. `files` are those with and without a top."""
+def finish(x, inputs, name, include_top, top, pooling, weights):
+    """The model with its top, or what is there instead of one, and the weights of a file."""
     if include_top:
         x = top(x)
     elif pooling == "avg":
@@ -67,15 +67,17 @@ def finish(x, inputs, name, include_top, top, pooling, weights, files):
     elif pooling == "max":
         x = layers.GlobalMaxPooling2D()(x)
     model = Model(inputs, x, name=name)
-    if weights == "imagenet":
-        model.load_weights(cached_file(files[0] if include_top else files[1]))
-    elif weights is not None:
+    if weights is not None:
         model.load_weights(weights)
     return model
 
 
-def check_weights(weights, include_top, classes):
+def weights_file(weights, include_top, classes, files):
+    """The file of the weights, or None. `files` are those of ImageNet with and without a top."""
     if weights == "imagenet" and include_top and classes != 1000:
         raise ValueError(f"If using `weights='imagenet'` with `include_top=True`, `classes` should be 1000. Received classes={classes}")
-    if weights not in (None, "imagenet") and not os.path.exists(weights):
+    if weights == "imagenet":
+        return cached_file(files[0] if include_top else files[1])
+    if weights is not None and not os.path.exists(weights):
         raise ValueError(f"The `weights` argument should be either `None`, `imagenet`, or the path to the weights file to be loaded. Received: weights={weights}")
+    return weights

@@ -44,9 +44,10 @@ def _block(x, filters, stride, expansion, number):
 
 
 def MobileNetV2(input_shape=None, alpha=1.0, include_top=True, weights="imagenet", input_tensor=None, pooling=None, classes=1000, classifier_activation="softmax", name=None):
-    imagenet_utils.check_weights(weights, include_top, classes)
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)
-    size = x.shape[1] or 224
+    rows = x.shape[1] if x.shape[1] in (96, 128, 160, 192) else 224
+    file = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_{float(alpha)}_{rows}"
+    weights = imagenet_utils.weights_file(weights, include_top, classes, (f"{file}.h5", f"{file}_no_top.h5"))
     x = layers.Conv2D(_divisible(32 * alpha), 3, strides=2, padding="same", use_bias=False, name="Conv1")(x)
     x = _normalized(x, "bn_Conv1", "Conv1_relu")
     number = 0
@@ -61,10 +62,8 @@ def MobileNetV2(input_shape=None, alpha=1.0, include_top=True, weights="imagenet
         x = layers.GlobalAveragePooling2D()(x)
         return layers.Dense(classes, activation=classifier_activation, name="predictions")(x)
 
-    rows = size if size in (96, 128, 160, 192) else 224
-    file = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_{float(alpha)}_{rows}"
     name = name or f"mobilenetv2_{alpha:0.2f}_{rows}"
-    return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights, (f"{file}.h5", f"{file}_no_top.h5"))
+    return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights)
 
 
 def preprocess_input(x, data_format=None):

@@ -28,7 +28,8 @@ def _block(x, filters, stride, has_projection, name):
 
 
 def _resnet(name, depths, include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation):
-    imagenet_utils.check_weights(weights, include_top, classes)
+    files = (f"{name}_weights_tf_dim_ordering_tf_kernels.h5", f"{name}_weights_tf_dim_ordering_tf_kernels_notop.h5")
+    weights = imagenet_utils.weights_file(weights, include_top, classes, files)
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)
     x = layers.ZeroPadding2D(3, name="conv1_pad")(x)
     x = layers.Conv2D(64, 7, strides=2, name="conv1_conv")(x)
@@ -44,8 +45,7 @@ def _resnet(name, depths, include_top, weights, input_tensor, input_shape, pooli
         x = layers.GlobalAveragePooling2D(name="avg_pool")(x)
         return layers.Dense(classes, activation=classifier_activation, name="predictions")(x)
 
-    files = (f"{name}_weights_tf_dim_ordering_tf_kernels.h5", f"{name}_weights_tf_dim_ordering_tf_kernels_notop.h5")
-    return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights, files)
+    return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights)
 
 
 def ResNet50(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="resnet50"):

@@ -416,6 +416,8 @@ class _Lookup(Layer):
         return self._is_text and not self.invert
 
     def __call__(self, inputs, **kwargs):
+        if hasattr(inputs, "_ragged_rows"):
+            return inputs.with_values(self(inputs.values, **kwargs))
         if self._takes_texts:
             return _numbered(self, inputs)
         if isinstance(inputs, (Tensor, KerasTensor)) and not self._is_text and not self.invert and self._words:
