@@ -102,15 +102,26 @@ std::vector<int32_t> table_ids() {
   return ids;
 }
 
-/// A stream of frames with nothing else, on which each frame comes back.
+/// A stream of frames with nothing else: when `bytes` have come, as many go back.
 class Echo final : public cluster::FrameHandler {
  public:
-  explicit Echo(std::shared_ptr<cluster::FrameStream> stream) : stream_(std::move(stream)) {}
-  void on_frame(std::string frame) override { stream_->send(std::move(frame)); }
+  Echo(std::shared_ptr<cluster::FrameStream> stream, size_t bytes)
+      : stream_(std::move(stream)), bytes_(bytes) {}
+  void on_frame(std::string frame) override {
+    here_ += frame.size();
+    frames_.push_back(std::move(frame));
+    if (here_ < bytes_) return;
+    for (std::string& each : frames_) stream_->send(std::move(each));
+    frames_.clear();
+    here_ = 0;
+  }
   void on_end(const std::string&) override {}
 
  private:
   std::shared_ptr<cluster::FrameStream> stream_;
+  const size_t bytes_;
+  std::vector<std::string> frames_;
+  size_t here_ = 0;
 };
 
 class Arrivals final : public cluster::FrameHandler {
@@ -285,8 +296,8 @@ void serve_ps_roundtrip() {
   std::string error;
   const auto echo = cluster::frame_plugin().listen(
       fmt::format("127.0.0.1:{}", kPorts[1]), {},
-      [](const std::shared_ptr<cluster::FrameStream>& stream) {
-        return std::make_shared<Echo>(stream);
+      [bytes](const std::shared_ptr<cluster::FrameStream>& stream) {
+        return std::make_shared<Echo>(stream, static_cast<size_t>(bytes));
       },
       error);
   std::printf("ready\n");

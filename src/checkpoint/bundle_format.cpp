@@ -53,7 +53,7 @@ void check_bytes(const BundleEntry& entry) {
     throw DataLoss(fmt::format("{} bytes at offset {}", entry.bytes, entry.offset));
   }
   const auto dtype = dtype_of_number(entry.type);
-  if (!dtype || entry.sliced) return;
+  if (!dtype || !entry.slices.empty()) return;
   auto wanted = static_cast<int64_t>(size_of(*dtype));
   bool too_many = false;
   for (const int64_t size : entry.sizes) {
@@ -119,14 +119,15 @@ Shape BundleEntry::shape() const {
 std::string encode(const BundleEntry& entry) {
   WireWriter shape;
   for (const int64_t size : entry.sizes) shape.message(2, WireWriter().number(1, size));
-  return WireWriter()
-      .number(1, entry.type)
+  WireWriter out;
+  out.number(1, entry.type)
       .message(2, shape)
       .number(3, entry.shard)
       .number(4, entry.offset)
       .number(5, entry.bytes)
-      .fixed32(6, entry.masked_crc)
-      .bytes();
+      .fixed32(6, entry.masked_crc);
+  for (const TensorSlice& slice : entry.slices) out.text(7, encode(slice));
+  return out.bytes();
 }
 
 BundleEntry decode_entry(std::string_view bytes) {
@@ -152,7 +153,7 @@ BundleEntry decode_entry(std::string_view bytes) {
         entry.masked_crc = in.fixed32();
         break;
       case 7:
-        entry.sliced = true;
+        entry.slices.push_back(decode_slice(in.text()));
         break;
       default:
         break;

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/tensor_slice.h"
 #include "tandem/dtype.h"
 #include "tandem/shape.h"
 
@@ -36,7 +37,8 @@ struct BundleEntry {
   int64_t offset = 0;
   int64_t bytes = 0;
   uint32_t masked_crc = 0;
-  bool sliced = false;  ///< The value is stored in parts under keys of their own.
+  std::vector<TensorSlice>
+      slices{};  ///< Each is stored under a key of its own; none: the whole is.
 
   /// Throws Unimplemented when there are more axes than a Shape has.
   Shape shape() const;

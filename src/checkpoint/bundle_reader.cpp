@@ -16,21 +16,39 @@ namespace {
 // Read and checked while it is in a core's own cache.
 constexpr int64_t kPieceBytes = 256 << 10;
 
+int64_t element_count(const BundleEntry& entry) {
+  int64_t count = 1;
+  for (const int64_t size : entry.sizes) {
+    constexpr int64_t kMost = int64_t{1} << 56;
+    if (__builtin_mul_overflow(count, size, &count) || count > kMost) {
+      throw DataLoss(fmt::format("{} cannot be", entry.type_str()));
+    }
+  }
+  return count;
+}
+
 }  // namespace
 
-/// A part of a tensor's bytes that one thread reads.
-struct BundleReader::Piece {
+/// Bytes that follow one another and have a checksum: a tensor's, or those of a slice of it.
+struct BundleReader::Run {
   const BundleEntry* entry = nullptr;
-  int64_t offset = 0;  // The offset within the tensor.
-  int64_t bytes = 0;
-  char* to = nullptr;
   const Target* target = nullptr;
+  int64_t begin = 0;  // The offset within the tensor.
+};
+
+/// A part of a run that one thread reads.
+struct BundleReader::Piece {
+  const Run* run = nullptr;
+  int64_t offset = 0;  // The offset within the run.
+  int64_t bytes = 0;
   uint32_t crc = 0;
 };
 
 BundleReader::BundleReader(std::filesystem::path prefix) : prefix_(std::move(prefix)) {
   open_files(read_index());
-  for (const auto& [key, entry] : entries_) check_within_file(key, entry);
+  for (const auto* all : {&entries_, &slices_}) {
+    for (const auto& [key, entry] : *all) check_within_file(key, entry);
+  }
 }
 
 int BundleReader::read_index() {
@@ -55,7 +73,7 @@ int BundleReader::read_index() {
       if (entry.shard >= decoded.shards) {
         throw DataLoss(fmt::format("data file {} of {}", entry.shard, decoded.shards));
       }
-      entries_.emplace(key, entry);
+      (is_slice_key(key) ? slices_ : entries_).emplace(key, entry);
     }
     return decoded.shards;
   } catch (const Error& error) {
@@ -106,20 +124,58 @@ void BundleReader::check_within_file(const std::string& key, const BundleEntry& 
                              where(key, entry), entry.bytes, end, file_of(entry).bytes()));
 }
 
-std::vector<BundleReader::Piece> BundleReader::cut(std::span<const Target> targets) const {
-  std::vector<Piece> pieces;
+std::vector<BundleReader::Run> BundleReader::runs_of(std::span<const Target> targets) const {
+  std::vector<Run> runs;
   for (const Target& target : targets) {
     const BundleEntry& found = entry(target.key);
-    if (found.sliced) {
-      throw Unimplemented(
-          fmt::format("{}: a partitioned variable, stored in slices", where(target.key, found)));
+    if (found.slices.empty()) {
+      runs.push_back({&found, &target, 0});
+    } else {
+      add_slices(target, runs);
     }
-    for (int64_t offset = 0; offset < found.bytes; offset += kPieceBytes) {
-      pieces.push_back({.entry = &found,
+  }
+  return runs;
+}
+
+void BundleReader::add_slices(const Target& target, std::vector<Run>& runs) const {
+  const BundleEntry& whole = entry(target.key);
+  const std::optional<DType> dtype = dtype_of_number(whole.type);
+  if (!dtype) {
+    throw Unimplemented(
+        fmt::format("{}: slices of {}", where(target.key, whole), whole.type_str()));
+  }
+  const auto element = static_cast<int64_t>(size_of(*dtype));
+  const int64_t all = element_count(whole);
+  int64_t covered = 0;
+  for (const TensorSlice& slice : whole.slices) {
+    const auto found = slices_.find(slice_key(target.key, slice));
+    const int64_t count = count_of(slice, whole.sizes);
+    const std::optional<int64_t> first = first_element(slice, whole.sizes);
+    if (found == slices_.end() || found->second.bytes != count * element) {
+      throw DataLoss(fmt::format("{}: a slice of it is missing", where(target.key, whole)));
+    }
+    if (!first) {
+      throw Unimplemented(
+          fmt::format("{}: a partitioned variable, stored in slices of columns; slices of rows are "
+                      "read",
+                      where(target.key, whole)));
+    }
+    runs.push_back({&found->second, &target, *first * element});
+    covered += count;
+  }
+  if (covered != all) {
+    throw DataLoss(fmt::format("{}: its slices have {} of {} elements", where(target.key, whole),
+                               covered, all));
+  }
+}
+
+std::vector<BundleReader::Piece> BundleReader::cut(const std::vector<Run>& runs) {
+  std::vector<Piece> pieces;
+  for (const Run& run : runs) {
+    for (int64_t offset = 0; offset < run.entry->bytes; offset += kPieceBytes) {
+      pieces.push_back({.run = &run,
                         .offset = offset,
-                        .bytes = std::min(kPieceBytes, found.bytes - offset),
-                        .to = target.to == nullptr ? nullptr : target.to + offset,
-                        .target = &target});
+                        .bytes = std::min(kPieceBytes, run.entry->bytes - offset)});
     }
   }
   return pieces;
@@ -127,42 +183,43 @@ std::vector<BundleReader::Piece> BundleReader::cut(std::span<const Target> targe
 
 void BundleReader::read_piece(Piece& piece) const {
   thread_local std::vector<char> scratch;
-  char* to = piece.to;
+  const Run& run = *piece.run;
+  const int64_t offset = run.begin + piece.offset;
+  char* to = run.target->to == nullptr ? nullptr : run.target->to + offset;
+  const bool is_put = to == nullptr && run.target->put;
   if (to == nullptr) {
     scratch.resize(kPieceBytes);
     to = scratch.data();
   }
   const auto bytes = static_cast<size_t>(piece.bytes);
-  file_of(*piece.entry).read(to, bytes, static_cast<uint64_t>(piece.entry->offset + piece.offset));
+  file_of(*run.entry).read(to, bytes, static_cast<uint64_t>(run.entry->offset + piece.offset));
   piece.crc = crc32c(to, bytes);
-  if (piece.to == nullptr && piece.target->put) {
-    piece.target->put(static_cast<size_t>(piece.offset), {to, bytes});
-  }
+  if (is_put) run.target->put(static_cast<size_t>(offset), {to, bytes});
 }
 
-void BundleReader::check(std::span<const Target> targets, const std::vector<Piece>& pieces) const {
+void BundleReader::check(const std::vector<Run>& runs, const std::vector<Piece>& pieces) const {
   auto piece = pieces.begin();
-  for (const Target& target : targets) {
-    const BundleEntry& found = entry(target.key);
+  for (const Run& run : runs) {
     uint32_t crc = 0;
-    for (int64_t read = 0; read < found.bytes; read += piece->bytes, ++piece) {
+    for (int64_t read = 0; read < run.entry->bytes; read += piece->bytes, ++piece) {
       crc = combine_crc32c(crc, piece->crc, static_cast<size_t>(piece->bytes));
     }
-    if (mask_crc32c(crc) != found.masked_crc) {
+    if (mask_crc32c(crc) != run.entry->masked_crc) {
       throw DataLoss(
           fmt::format("{}: the checksum of its {} bytes at {} does not match; the file was damaged "
                       "after it was "
                       "written, restore another checkpoint",
-                      where(target.key, found), found.bytes, found.offset));
+                      where(run.target->key, *run.entry), run.entry->bytes, run.entry->offset));
     }
   }
 }
 
 void BundleReader::read(std::span<const Target> targets) const {
-  std::vector<Piece> pieces = cut(targets);
+  const std::vector<Run> runs = runs_of(targets);
+  std::vector<Piece> pieces = cut(runs);
   share_out(pieces.size(), std::thread::hardware_concurrency(),
             [&](size_t i) { read_piece(pieces[i]); });
-  check(targets, pieces);
+  check(runs, pieces);
 }
 
 std::string BundleReader::read_string(const std::string& key) const {

@@ -24,13 +24,14 @@ class BundleReader {
   explicit BundleReader(std::filesystem::path prefix);
 
   const std::filesystem::path& prefix() const { return prefix_; }
+  /// Of whole tensors, not of slices.
   const std::map<std::string, BundleEntry>& entries() const { return entries_; }
 
   /// Throws NotFound, naming some keys that exist.
   const BundleEntry& entry(const std::string& key) const;
 
-  /// Where the bytes of one tensor go, entry(key).bytes of them: to memory, or else to `put`, a
-  /// piece at a time, in any order, on any thread.
+  /// Where the bytes of one tensor go: to memory, or else to `put`, a piece at a time, in any
+  /// order, on any thread.
   struct Target {
     std::string key;
     char* to = nullptr;
@@ -38,26 +39,31 @@ class BundleReader {
   };
 
   /// Reads the bytes of tensors of any type but string, on several threads. With neither `to`
-  /// nor `put` they are only checked.
+  /// nor `put` they are only checked. Throws Unimplemented for a tensor that is stored in slices
+  /// whose elements do not follow one another.
   void read(std::span<const Target> targets) const;
 
   /// The value of a scalar string. Throws InvalidArgument when the key holds something else.
   std::string read_string(const std::string& key) const;
 
  private:
+  struct Run;
   struct Piece;
 
   int read_index();
   void open_files(int shards);
-  std::vector<Piece> cut(std::span<const Target> targets) const;
+  std::vector<Run> runs_of(std::span<const Target> targets) const;
+  void add_slices(const Target& target, std::vector<Run>& runs) const;
+  static std::vector<Piece> cut(const std::vector<Run>& runs);
   void read_piece(Piece& piece) const;
-  void check(std::span<const Target> targets, const std::vector<Piece>& pieces) const;
+  void check(const std::vector<Run>& runs, const std::vector<Piece>& pieces) const;
   void check_within_file(const std::string& key, const BundleEntry& entry) const;
   const OpenFile& file_of(const BundleEntry& entry) const;
   std::string where(const std::string& key, const BundleEntry& entry) const;
 
   const std::filesystem::path prefix_;
   std::map<std::string, BundleEntry> entries_;
+  std::map<std::string, BundleEntry> slices_;
   std::vector<std::unique_ptr<OpenFile>> files_;
 };
 

@@ -1,11 +1,16 @@
-/// Writes a checkpoint's two files.
+/// Writes a checkpoint's files: an index, and data of this process and of those that keep some of
+/// the values themselves (checkpoint/keepers.h).
 #pragma once
 
 #include <filesystem>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "checkpoint/bundle_format.h"
+#include "checkpoint/keepers.h"
 #include "checkpoint/run_writer.h"
 #include "tandem/dtype.h"
 #include "tandem/shape.h"
@@ -14,15 +19,20 @@ namespace tandem::checkpoint {
 
 class BundleWriter {
  public:
+  /// The keepers write what they have.
+  explicit BundleWriter(std::shared_ptr<Keepers> keepers = nullptr);
+
   /// The bytes must stay as they are until `write` returns. Keys are not empty, and added once.
-  void add(const std::string& key, DType dtype, const Shape& shape, ByteRun bytes);
+  /// Keepers have the `elements`, as this process has them in `bytes`; without any it writes.
+  void add(const std::string& key, DType dtype, const Shape& shape, ByteRun bytes,
+           std::vector<KeptElements> elements = {});
 
   /// A scalar string; copied.
   void add_string(const std::string& key, std::string_view value);
 
-  /// Writes `prefix`.data-00000-of-00001, then `prefix`.index, each whole or not at all; makes the
-  /// folder. Once it returns the disk has both. A checkpoint of the same name is gone as soon as
-  /// the new data is complete. Throws Unavailable when a file cannot be written.
+  /// Writes `prefix`.data-00000-of-00001, or several, then `prefix`.index, each whole or not at
+  /// all; makes the folder. Once it returns the disk has all. A checkpoint of the same name is gone
+  /// as soon as the new data is complete. Throws Unavailable when a file cannot be written.
   void write(const std::filesystem::path& prefix);
 
  private:
@@ -32,14 +42,38 @@ class BundleWriter {
     std::vector<int64_t> sizes;
     ByteRun bytes;
     std::string stored;  // The bytes of a string.
+    uint32_t crc = 0;    // Its checksum.
+    std::vector<KeptElements> elements;
+  };
+  /// Bytes that follow one another in a data file and have a checksum.
+  struct Run {
+    const Item* item = nullptr;
+    std::optional<TensorSlice> slice;  // None: all of the item.
+    KeptBytes kept;
+    ByteRun bytes;
     uint32_t crc = 0;
   };
+  /// A data file: runs, then what a keeper has noted.
+  struct File {
+    std::filesystem::path path;
+    std::vector<Run> runs;
+    std::string notes;  // As it is stored,
+    uint64_t notes_bytes = 0;
+    uint32_t notes_crc = 0;
+    std::unique_ptr<NewFile> made;  // Null where a keeper has made it.
+  };
 
-  std::vector<ByteRun> runs() const;
-  void add_checksums(const std::vector<uint32_t>& crcs);
-  std::string index() const;
+  std::vector<File> lay_out(const std::filesystem::path& prefix) const;
+  void add_runs(const Item& item, std::vector<File>& files) const;
+  void have_keepers_write(std::vector<File>& files);
+  static void write_here(File& file);
+  std::string index(const std::vector<File>& files) const;
 
+  const std::shared_ptr<Keepers> keepers_;
   std::vector<Item> items_;
 };
+
+/// The key of a keeper's notes.
+std::string notes_key(int keeper);
 
 }  // namespace tandem::checkpoint

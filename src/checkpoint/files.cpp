@@ -105,6 +105,13 @@ void NewFile::rename() {
   ::close(std::exchange(file_, -1));
 }
 
+void NewFile::leave() { ::close(std::exchange(file_, -1)); }
+
+void rename_partial(const std::filesystem::path& path) {
+  const LateFree former(path);
+  if (::rename((path.string() + kPartialSuffix).c_str(), path.c_str()) != 0) cannot_write(path);
+}
+
 void make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);

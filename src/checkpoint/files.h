@@ -35,6 +35,8 @@ class NewFile {
 
   /// Gives the file its name. Durable after sync_folder.
   void rename();
+  /// Leaves that to another process: see rename_partial.
+  void leave();
 
  private:
   const std::filesystem::path path_;
@@ -42,6 +44,9 @@ class NewFile {
   int file_ = -1;
   bool direct_ = false;  // The file is written past the page cache.
 };
+
+/// Gives a file its name that another process has written and left.
+void rename_partial(const std::filesystem::path& path);
 
 /// All of a file that needs no speed.
 void write_small(NewFile& file, std::string_view bytes);

@@ -20,6 +20,7 @@ class ByteRun {
       : device_(std::move(device)), data_(data), size_(size) {}
 
   size_t size() const { return size_; }
+  ByteRun part(size_t begin, size_t bytes) const { return {device_, data_ + begin, bytes}; }
   void copy(size_t begin, size_t bytes, char* to) const;
 
  private:

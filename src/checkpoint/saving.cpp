@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "checkpoint/bundle_writer.h"
+#include "checkpoint/keepers.h"
 #include "checkpoint/variable_memory.h"
 
 namespace tandem::checkpoint {
@@ -12,11 +13,13 @@ namespace {
 /// Adds one object's value to the writer, and keeps what the writer reads until it is written.
 class ValueSaver {
  public:
-  explicit ValueSaver(BundleWriter& writer) : writer_(writer) {}
+  ValueSaver(BundleWriter& writer, const Keepers* keepers) : writer_(writer), keepers_(keepers) {}
 
   void save(const std::string& key, const Variable& variable) {
     const auto& image = images_.emplace_back(variable);
-    writer_.add(key, variable.dtype(), variable.shape(), image.run());
+    std::vector<KeptElements> elements;
+    if (keepers_ != nullptr) elements = keepers_->elements_of(variable.body()->range);
+    writer_.add(key, variable.dtype(), variable.shape(), image.run(), std::move(elements));
   }
   void save(const std::string& key, const HostState<std::string>& state) {
     writer_.add_string(key, state.save());
@@ -42,6 +45,7 @@ class ValueSaver {
   }
 
   BundleWriter& writer_;
+  const Keepers* const keepers_;
   std::deque<VariableImage> images_;
   std::deque<int64_t> integers_;
   std::deque<float> floats_;
@@ -103,9 +107,10 @@ const char* attribute_of(const TrackedValue& value) {
 }
 
 void save_objects(const Trackable& root, const std::filesystem::path& prefix) {
+  const std::shared_ptr<Keepers> keepers = settled_keepers();
   ReachedObjects reached = reached_from(root.trackable_body(), Order::nearest_first);
-  BundleWriter writer;
-  ValueSaver saver(writer);
+  BundleWriter writer(keepers);
+  ValueSaver saver(writer, keepers.get());
   for (size_t i = 0; i < reached.objects.size(); ++i) {
     const ReachedObject& object = reached.objects[i];
     if (!object.body->has_value()) continue;

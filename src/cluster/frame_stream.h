@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace tandem::cluster {
@@ -26,6 +29,13 @@ class FrameHandler {
  public:
   virtual ~FrameHandler() = default;
   virtual void on_frame(std::string frame) = 0;
+  /// The same: a frame as it was received, in runs of bytes that are there for the time of the
+  /// call.
+  virtual void on_frame_runs(std::span<const std::string_view> runs) {
+    std::string frame;
+    for (const std::string_view run : runs) frame.append(run);
+    on_frame(std::move(frame));
+  }
   /// The last call.
   virtual void on_end(const std::string& why) = 0;
 };

@@ -117,6 +117,32 @@ void send_message(FrameStream& stream, uint64_t number, ServiceMessage message) 
   } while (left > 0);
 }
 
+/// A frame, in runs of bytes.
+class FrameRuns {
+ public:
+  explicit FrameRuns(std::span<const std::string_view> runs) : runs_(runs) {
+    for (const std::string_view run : runs) size_ += run.size();
+  }
+
+  size_t size() const { return size_; }
+  /// Appends all bytes from `begin` on.
+  void append_to(std::string& to, size_t begin) const {
+    for (const std::string_view run : runs_) {
+      to.append(run.substr(std::min(begin, run.size())));
+      begin -= std::min(begin, run.size());
+    }
+  }
+  std::string head() const {
+    std::string head;
+    for (const std::string_view run : runs_) head.append(run.substr(0, kHeadBytes - head.size()));
+    return head;
+  }
+
+ private:
+  const std::span<const std::string_view> runs_;
+  size_t size_ = 0;
+};
+
 /// Makes messages of the frames of a stream.
 class MessageAssembly {
  public:
@@ -128,18 +154,19 @@ class MessageAssembly {
   };
 
   /// The message that the frame ends; none where others are to follow, and where it is wrong.
-  std::optional<Whole> add(std::string&& frame) {
+  std::optional<Whole> add(const FrameRuns& frame) {
     if (frame.size() < kHeadBytes) return fail();
     moved_bytes += frame.size() - kHeadBytes;
-    const uint64_t number = number_at(frame, 0);
-    const uint64_t second = number_at(frame, sizeof number);
-    if (second != kContinued) return begin(number, second, std::move(frame));
+    const std::string head = frame.head();
+    const uint64_t number = number_at(head, 0);
+    const uint64_t second = number_at(head, sizeof number);
+    if (second != kContinued) return begin(number, second, frame);
     const auto open = open_.find(number);
     if (open == open_.end()) return fail();
     std::string& bytes = open->second;
     const uint64_t all = kHeadBytes + number_at(bytes, sizeof number);
     if (frame.size() - kHeadBytes > all - bytes.size()) return fail();
-    bytes.append(frame, kHeadBytes);
+    frame.append_to(bytes, kHeadBytes);
     if (bytes.size() < all) return std::nullopt;
     Whole whole{number, ServiceText(std::move(bytes))};
     open_.erase(open);
@@ -149,12 +176,12 @@ class MessageAssembly {
   bool has_failed() const { return has_failed_; }
 
  private:
-  std::optional<Whole> begin(uint64_t number, uint64_t count, std::string&& frame) {
+  std::optional<Whole> begin(uint64_t number, uint64_t count, const FrameRuns& frame) {
     const size_t here = frame.size() - kHeadBytes;
     if (count > most_bytes_ || here > count || open_.contains(number)) return fail();
-    if (here == count) return Whole{number, ServiceText(std::move(frame))};
     std::string whole = take_buffer(kHeadBytes + count);
-    whole.append(frame);
+    frame.append_to(whole, 0);
+    if (here == count) return Whole{number, ServiceText(std::move(whole))};
     open_.emplace(number, std::move(whole));
     return std::nullopt;
   }
@@ -206,9 +233,13 @@ class ServiceGuest final : public FrameHandler {
     asker_.stream = ++last;
   }
 
-  void on_frame(std::string bytes) override {
+  void on_frame_runs(std::span<const std::string_view> runs) override {
     if (refused_) return;
-    if (known_) return hear(std::move(bytes));
+    known_ ? hear(FrameRuns(runs)) : FrameHandler::on_frame_runs(runs);
+  }
+
+  /// Somebody who has not proved itself says something.
+  void on_frame(std::string bytes) override {
     const std::optional<Frame> frame =
         bytes.size() <= kMostHandshakeBytes ? decode(bytes) : std::nullopt;
     const std::string wrong = frame ? shake_hands(*frame) : "what it says is no introduction";
@@ -233,8 +264,8 @@ class ServiceGuest final : public FrameHandler {
   std::function<void(const std::string& peer, const std::string& why)> on_refusal;
 
  private:
-  void hear(std::string&& bytes) {
-    const std::optional<MessageAssembly::Whole> question = assembly_.add(std::move(bytes));
+  void hear(const FrameRuns& frame) {
+    const std::optional<MessageAssembly::Whole> question = assembly_.add(frame);
     if (assembly_.has_failed()) return refuse("what it says is no question");
     if (!question) return;
     handler_->on_question(asker_, question->text.view(),
@@ -397,18 +428,19 @@ class ServiceLine::Stream final : public FrameHandler {
     if (frames_) is_ready_ ? frames_->close() : frames_->cut();
   }
 
-  void on_frame(std::string bytes) override {
-    const std::lock_guard lock(mutex_);
-    if (ended_) return;
-    if (!is_ready_) return shake_hands(bytes);
-    std::optional<MessageAssembly::Whole> answer = assembly_.add(std::move(bytes));
-    if (!answer) return;
-    const auto question = open_.find(answer->number);
-    if (question == open_.end()) return;
-    question->second.set_value(std::move(answer->text));
-    open_.erase(question);
+  void on_frame_runs(std::span<const std::string_view> runs) override {
+    {
+      const std::lock_guard lock(mutex_);
+      if (ended_) return;
+      if (is_ready_) return hear(FrameRuns(runs));
+    }
+    FrameHandler::on_frame_runs(runs);
   }
 
+  void on_frame(std::string bytes) override {
+    const std::lock_guard lock(mutex_);
+    if (!ended_) shake_hands(bytes);
+  }
   void on_end(const std::string& why) override {
     const std::lock_guard lock(mutex_);
     end(std::make_exception_ptr(Unavailable(fmt::format("{} is gone: {}", name_, why))));
@@ -416,6 +448,15 @@ class ServiceLine::Stream final : public FrameHandler {
   }
 
  private:
+  void hear(const FrameRuns& frame) {
+    std::optional<MessageAssembly::Whole> answer = assembly_.add(frame);
+    if (!answer) return;
+    const auto question = open_.find(answer->number);
+    if (question == open_.end()) return;
+    question->second.set_value(std::move(answer->text));
+    open_.erase(question);
+  }
+
   void shake_hands(const std::string& bytes) {
     const std::optional<Frame> frame = decode(bytes);
     if (!frame) return refuse("it does not speak as a task of a cluster does");

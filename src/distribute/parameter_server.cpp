@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/keepers.h"
 #include "device/task.h"
 #include "distribute/server/chief_training.h"
 #include "distribute/server/follower_training.h"
@@ -10,6 +11,7 @@
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
 #include "tandem/error.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
 namespace {
@@ -36,6 +38,7 @@ ParameterServerOptions checked(ParameterServerOptions options) {
   check_at_least("workers", options.workers, 0);
   check_at_least("servers", options.servers, 1);
   if (options.drop_older_than) check_at_least("drop_older_than", *options.drop_older_than, 0);
+  check_at_least("bytes_in_files", static_cast<int64_t>(options.bytes_in_files), 1);
   if (options.devices.empty()) options.devices = all_cpus();
   const std::vector<devices::DevicePtr> devices = devices_for(kName, options.devices);
   for (const devices::DevicePtr& device : devices) {
@@ -68,7 +71,10 @@ std::shared_ptr<const Strategy::Body> body_of(ParameterServerOptions options) {
   // Workers that do not share batches are no replicas of each other.
   if (options.staleness != 0) replicas.devices.resize(1);
   auto body = std::make_shared<Strategy::Body>(kName, std::move(replicas));
-  body->set_servers(training_of(*body, options, cluster));
+  if (cluster && !cluster->is_server()) note_in_files(body->store(), options.bytes_in_files);
+  const std::shared_ptr<ServerTraining> training = training_of(*body, options, cluster);
+  checkpoint::add_keepers(training);
+  body->set_servers(training);
   return body;
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 #include <vector>
 
 #include "device/scope.h"
@@ -93,6 +94,62 @@ void release_parts_of_others() {
   }
   for (const KeptPart& part : all) {
     if (const auto block = part.block.lock()) release_others(*block, part);
+  }
+}
+
+namespace {
+
+thread_local MappedScope::Kind scope_kind = MappedScope::Kind::in_file;
+thread_local size_t scope_least = 0;
+
+/// A store and from how many bytes on its variables lie in files.
+struct InFiles {
+  std::weak_ptr<Store> store;
+  size_t least;
+};
+
+std::vector<InFiles>& stores_in_files() {
+  static auto* stores = new std::vector<InFiles>;
+  return *stores;
+}
+
+}  // namespace
+
+MappedScope::MappedScope(Kind kind, size_t least)
+    : former_kind_(std::exchange(scope_kind, kind)),
+      former_least_(std::exchange(scope_least, least)) {}
+
+MappedScope::~MappedScope() {
+  scope_kind = former_kind_;
+  scope_least = former_least_;
+}
+
+std::shared_ptr<devices::MappedMemory> MappedScope::memory_for(const devices::Device& device,
+                                                               size_t bytes) {
+  if (scope_least == 0 || bytes < scope_least || !device.works_on_threads()) return nullptr;
+  return scope_kind == Kind::in_file ? devices::MappedMemory::in_file(bytes)
+                                     : devices::MappedMemory::sparse(bytes);
+}
+
+void note_in_files(const std::shared_ptr<Store>& store, size_t least) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(stores_in_files(), [](const InFiles& known) { return known.store.expired(); });
+  stores_in_files().push_back({store, least});
+}
+
+size_t least_bytes_in_files(const Store& store) {
+  const std::lock_guard lock(mutex);
+  const auto known = std::ranges::find_if(
+      stores_in_files(), [&](const InFiles& each) { return each.store.lock().get() == &store; });
+  return known == stores_in_files().end() ? 0 : known->least;
+}
+
+void release_memory(const StoreRange& range) {
+  range.block->settle_loans();
+  for (const std::shared_ptr<Buffer>& component : range.block->components()) {
+    if (!component->device()->works_on_threads()) continue;
+    char* const begin = static_cast<char*>(range.data(*component->device()));
+    release_pages(begin, begin + static_cast<size_t>(range.count) * size_of(range.block->dtype()));
   }
 }
 

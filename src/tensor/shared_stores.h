@@ -1,10 +1,12 @@
 /// What is known of some stores beside their memory: whose variables replicas in several processes
 /// have, so that a variable may have a value for each replica though this process has one replica
-/// alone; and which have homes on several devices.
+/// alone; which have homes on several devices; and whose large variables take no memory of a
+/// device, since other processes compute with them.
 #pragma once
 
 #include <memory>
 
+#include "device/mapped_memory.h"
 #include "tensor/store.h"
 
 namespace tandem {
@@ -31,5 +33,35 @@ bool is_in_parts(const StoreRange& range);
 /// once over all processes. Its values are zero from then on, until somebody writes them. It is
 /// called whenever such slots may have become whole.
 void release_parts_of_others();
+
+/// While it lives, values that this thread makes, and that have `least` bytes or more, lie in
+/// devices::MappedMemory; 0: none do. Devices that are no CPUs have none of it.
+class MappedScope {
+ public:
+  enum class Kind { in_file, sparse };
+  MappedScope(Kind kind, size_t least);
+  ~MappedScope();
+  MappedScope(const MappedScope&) = delete;
+  MappedScope& operator=(const MappedScope&) = delete;
+
+  /// The memory of a new value; null where it is to be the device's.
+  static std::shared_ptr<devices::MappedMemory> memory_for(const devices::Device& device,
+                                                           size_t bytes);
+
+ private:
+  const Kind former_kind_;
+  const size_t former_least_;
+};
+
+/// Variables of `store` that have `least` bytes or more lie in files from now on, for as long as it
+/// lives, and so do their slots.
+void note_in_files(const std::shared_ptr<Store>& store, size_t least);
+/// 0: none do.
+size_t least_bytes_in_files(const Store& store);
+/// Of the store in which this thread creates variables now.
+size_t least_bytes_in_files();
+
+/// Gives the memory of a range back to the system. Where it is sparse its values are zero then.
+void release_memory(const StoreRange& range);
 
 }  // namespace tandem

@@ -38,6 +38,19 @@ void write_component(const std::shared_ptr<Buffer>& component, size_t offset,
                     value->ready);
 }
 
+std::shared_ptr<Buffer> make_component(const devices::DevicePtr& device, size_t bytes, DType dtype,
+                                       int64_t capacity) {
+  if (auto mapped = MappedScope::memory_for(*device, bytes)) {
+    return std::make_shared<Buffer>(device, mapped->data(), mapped);
+  }
+  auto component = std::make_shared<Buffer>(device, bytes, dtype, Shape{capacity});
+  device->queue().fill(component->data(), 0, bytes);
+  return component;
+}
+
+/// Whether a component takes no memory of its device.
+bool is_mapped(const Buffer& component) { return component.bytes() == 0; }
+
 }  // namespace
 
 StoreBlock::StoreBlock(DType dtype, int64_t capacity,
@@ -49,8 +62,7 @@ StoreBlock::StoreBlock(DType dtype, int64_t capacity,
       return &component->device()->space() == &device->space();
     });
     if (shared) continue;
-    components_.push_back(std::make_shared<Buffer>(device, bytes, dtype, Shape{capacity}));
-    device->queue().fill(components_.back()->data(), 0, bytes);
+    components_.push_back(make_component(device, bytes, dtype, capacity));
   }
 }
 
@@ -107,6 +119,7 @@ std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (auto block = slots_[name].lock()) return block;
   std::erase_if(slots_, [](const auto& slot) { return slot.second.expired(); });
+  const MappedScope scope(MappedScope::Kind::in_file, is_mapped(*components_[0]) ? 1 : 0);
   auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_);
   block->variables_ = weak_from_this();
   block->slot_ = name;
@@ -146,6 +159,7 @@ StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count) 
     }
   }
   const int64_t capacity = std::max(count, kLeastCapacity);
+  const MappedScope scope(MappedScope::Kind::in_file, least_bytes_in_files(*this));
   auto block = std::make_shared<StoreBlock>(dtype, capacity, devices_, owner_);
   const int64_t offset = block->take(count, name);
   if (capacity > count) open_blocks_.push_back(block);
@@ -250,6 +264,8 @@ Tensors read_own_values(const VariableBody& variable) {
 StoreScope::StoreScope(std::shared_ptr<Store> store)
     : former_(std::exchange(scope_store, std::move(store))) {}
 StoreScope::~StoreScope() { scope_store = std::move(former_); }
+
+size_t least_bytes_in_files() { return scope_store ? least_bytes_in_files(*scope_store) : 0; }
 
 namespace {
 thread_local const std::string* ban = nullptr;

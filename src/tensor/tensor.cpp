@@ -24,6 +24,7 @@
 #include "tensor/body.h"
 #include "tensor/print.h"
 #include "tensor/row_slices.h"
+#include "tensor/shared_stores.h"
 #include "tensor/store.h"
 
 namespace tandem {
@@ -87,7 +88,11 @@ std::shared_ptr<TensorBody> new_body(const devices::DevicePtr& device, DType dty
   auto body = std::make_shared<TensorBody>();
   body->dtype = dtype;
   body->shape = shape;
-  body->buffer = std::make_shared<Buffer>(device, body->bytes(), dtype, shape);
+  if (auto mapped = MappedScope::memory_for(*device, body->bytes())) {
+    body->buffer = std::make_shared<Buffer>(device, mapped->data(), mapped);
+  } else {
+    body->buffer = std::make_shared<Buffer>(device, body->bytes(), dtype, shape);
+  }
   return body;
 }
 

@@ -36,6 +36,14 @@ TEST(TensorFlowCheckpoint, TensorsOfEveryTypeAreRead) {
   EXPECT_TRUE(throws<Unimplemented>([&] { reader.tensor(key("unknown")); }, {"unknown", "type 6"}));
 }
 
+TEST(TensorFlowCheckpoint, PartitionedVariablesAreRead) {
+  const CheckpointReader reader = load_checkpoint(kFolder / "slices/model");
+  EXPECT_EQ(reader.keys(), std::vector<std::string>{"table"});
+  const Floats values = reader.tensor("table").to_vector<float>();
+  ASSERT_EQ(values.size(), 350u);
+  for (size_t i = 0; i < values.size(); ++i) EXPECT_EQ(values[i], static_cast<float>(i));
+}
+
 TEST(TensorFlowCheckpoint, ObjectsAreRestored) {
   const Variable kernel(zeros({2, 3}));
   const Variable bias(zeros({3}));

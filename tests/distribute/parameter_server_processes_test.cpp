@@ -7,12 +7,15 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <random>
 #include <set>
 #include <sstream>
 
 #include "harness/child_process.h"
+#include "harness/temp_folder.h"
 
 namespace tandem::distribute {
 namespace {
@@ -42,7 +45,10 @@ int free_port() {
 /// A chief, workers and servers on this machine.
 class Tasks {
  public:
-  Tasks(int workers, int servers, Words arguments) : arguments_(std::move(arguments)) {
+  /// Those of `late` are not started.
+  Tasks(int workers, int servers, Words arguments,
+        const std::set<std::pair<std::string, int>>& late = {})
+      : arguments_(std::move(arguments)) {
     arguments_.insert(arguments_.begin(), TANDEM_SERVER_MEMBER);
     const auto addresses = [this](int count) {
       Words all;
@@ -54,9 +60,14 @@ class Tasks {
     };
     cluster_ = fmt::format(R"({{"chief": {}, "worker": {}, "ps": {}}})", addresses(1),
                            addresses(workers), addresses(servers));
-    start("chief", 0);
-    for (int w = 0; w < workers; ++w) start("worker", w);
-    for (int s = 0; s < servers; ++s) start("ps", s);
+    const auto start_all = [&](const std::string& job, int count) {
+      for (int i = 0; i < count; ++i) {
+        if (!late.contains({job, i})) start(job, i);
+      }
+    };
+    start_all("chief", 1);
+    start_all("worker", workers);
+    start_all("ps", servers);
   }
 
   ChildProcess& start(const std::string& job, int task) {
@@ -149,13 +160,13 @@ TEST(ParameterServerProcesses, ALoopOfItsOwnIsTheSameOnAllTasks) {
 }
 
 TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
-  ChildProcess threads({TANDEM_SERVER_MEMBER, "--mode", "embed"});
+  ChildProcess threads({TANDEM_SERVER_MEMBER, "--mode", "embed", "--epochs", "4"});
   ASSERT_EQ(threads.wait(), 0) << threads.printed();
   for (const char* staleness : {"0", "-1"}) {
     SCOPED_TRACE(fmt::format("staleness {}", staleness));
     // Without steps one worker is one device.
     const bool in_step = std::string(staleness) == "0";
-    Tasks tasks(in_step ? 2 : 1, 2, {"--mode", "embed", "--staleness", staleness});
+    Tasks tasks(in_step ? 2 : 1, 2, {"--mode", "embed", "--staleness", staleness, "--epochs", "4"});
     tasks.expect_done({"done"});
     for (const char* line : {"history loss", "table"}) {
       expect_near(numbers_of(tasks.chief().printed(), line), numbers_of(threads.printed(), line),
@@ -165,6 +176,26 @@ TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
     const auto moved = numbers_of(tasks.at("worker", 0).printed(), "moved");
     ASSERT_EQ(moved.size(), 1u);
     EXPECT_LT(moved[0][0], 24 * 30000);
+  }
+}
+
+TEST(ParameterServerProcesses, AModelTenTimesTheMemoryOfAWorkerTrains) {
+  // 32 MB for the table alone, and as much for each of the two slots.
+  const Words mode = {"--mode", "embed", "--rows", "500000", "--epochs", "1"};
+  Words alone = mode;
+  alone.insert(alone.begin(), TANDEM_SERVER_MEMBER);
+  ChildProcess threads(alone);
+  ASSERT_EQ(threads.wait(), 0) << threads.printed();
+  Words limited = mode;
+  limited.insert(limited.end(), {"--staleness", "0", "--limit-mb", "3"});
+  Tasks tasks(2, 2, limited);
+  tasks.expect_done({"done"});
+  for (const auto& [job, task] : {std::pair{"chief", 0}, std::pair{"worker", 1}}) {
+    for (const char* line : {"history loss", "evaluated", "table"}) {
+      SCOPED_TRACE(fmt::format("{} of {} {}", line, job, task));
+      expect_near(numbers_of(tasks.at(job, task).printed(), line),
+                  numbers_of(threads.printed(), line), 1e-4);
+    }
   }
 }
 
@@ -204,6 +235,52 @@ TEST(ParameterServerProcesses, AWorkersDeathCostsNothingButItsTickets) {
   }
 }
 
+TEST(ParameterServerProcesses, WorkersComeLateAndGoAtAnyTime) {
+  Tasks tasks(3, 2, {"--mode", "count", "--staleness", "3", "--sleep-ms", "15"},
+              {{"worker", 1}, {"worker", 2}});
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\nstep\nstep\n"));
+  tasks.start("worker", 1);
+  ASSERT_TRUE(tasks.at("worker", 1).prints("step\nstep\n"));
+  tasks.at("worker", 0).signal(SIGKILL);
+  tasks.start("worker", 2);
+  ASSERT_TRUE(tasks.at("worker", 2).prints("step\n"));
+  tasks.start("worker", 0);
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\n"));
+  tasks.expect_done({"counted 120 120", "done"});
+}
+
+TEST(ParameterServerProcesses, NobodyIsFurtherAheadOfTheSlowestThanTheBound) {
+  constexpr int64_t kBound = 2;
+  Tasks tasks(3, 1, {"--mode", "count", "--staleness", "2", "--sleep-ms", "4", "--uneven", "5"});
+  tasks.expect_done({"counted 120 120", "done"});
+  std::vector<Doubles> began;  // When each worker began its steps.
+  double start = 0;            // When all were there.
+  for (int w = 0; w < 3; ++w) {
+    Doubles& times = began.emplace_back();
+    for (const Doubles& line : numbers_of(tasks.at("worker", w).printed(), "began")) {
+      times.push_back(line[0]);
+    }
+    ASSERT_FALSE(times.empty());
+    start = std::max(start, times[0]);
+  }
+  // At the start, too, some were ahead of others.
+  const auto begun = [&](const Doubles& times, double until) {
+    return std::ranges::lower_bound(times, until) - std::ranges::lower_bound(times, start);
+  };
+  for (const Doubles& own : began) {
+    for (const double time : own) {
+      if (time < start) continue;
+      for (const Doubles& other : began) {
+        EXPECT_LE(begun(own, time), begun(other, time) + 2 * (kBound + 1));
+      }
+    }
+  }
+  // While a worker does a step, each of the others does as many as both bounds let it.
+  const auto staleness = numbers_of(tasks.chief().printed(), "most stale");
+  ASSERT_EQ(staleness.size(), 1u);
+  EXPECT_LE(staleness[0][0], 2 * (2 * kBound + 1));
+}
+
 TEST(ParameterServerProcesses, AWorkerThatWasStoppedComesBackAndCountsOnce) {
   Tasks tasks(2, 1, {"--mode", "count", "--staleness", "-1", "--sleep-ms", "60"});
   ASSERT_TRUE(tasks.at("worker", 0).prints("step\nstep\n"));
@@ -213,21 +290,38 @@ TEST(ParameterServerProcesses, AWorkerThatWasStoppedComesBackAndCountsOnce) {
   tasks.expect_done({"counted 120 120", "done"});
 }
 
-TEST(ParameterServerProcesses, AServerComesBackWithWhatWasSaved) {
+TEST(ParameterServerProcesses, AServerComesBackWithWhatTheChiefHadLast) {
+  Tasks tasks(2, 2, {"--mode", "count", "--staleness", "-1", "--sleep-ms", "10", "--epochs", "3"});
+  std::string steps;  // Into the second epoch.
+  for (int i = 0; i < 50; ++i) steps += "step\n";
+  ASSERT_TRUE(tasks.at("worker", 0).prints(steps)) << tasks.at("worker", 0).printed();
+  tasks.at("ps", 1).signal(SIGKILL);
+  ASSERT_TRUE(tasks.at("worker", 0).prints("ps 1 (127.0.0.1:")) << tasks.at("worker", 0).printed();
+  tasks.start("ps", 1);
+  tasks.expect_done({"counted 180 180", "done"});
+  EXPECT_NE(tasks.chief().printed().find("tickets since are handed out again"), std::string::npos)
+      << tasks.chief().printed();
+}
+
+TEST(ParameterServerProcesses, AServerRestoresItsOwnFileOfACheckpoint) {
   for (const char* staleness : {"-1", "0"}) {
     SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    const harness::TempFolder folder;
     Tasks tasks(2, 2,
-                {"--mode", "count", "--staleness", staleness, "--sleep-ms", "10", "--epochs", "3"});
-    std::string steps;  // Into the second epoch.
-    for (int i = 0; i < 50; ++i) steps += "step\n";
-    ASSERT_TRUE(tasks.at("worker", 0).prints(steps)) << tasks.at("worker", 0).printed();
+                {"--mode", "count", "--staleness", staleness, "--sleep-ms", "10", "--folder",
+                 folder.path().string(), "--save-at", "25"});
+    // In the middle of an epoch, with all that was handed out before.
+    ASSERT_TRUE(tasks.chief().prints("saved 25 25 25\n")) << tasks.chief().printed();
+    for (int i = 0; i < 3; ++i) {
+      EXPECT_TRUE(std::filesystem::exists(folder / fmt::format("ckpt-1.data-{:05}-of-00003", i)));
+    }
     tasks.at("ps", 1).signal(SIGKILL);
-    ASSERT_TRUE(tasks.at("worker", 0).prints("ps 1 (127.0.0.1:"))
-        << tasks.at("worker", 0).printed();
     tasks.start("ps", 1);
-    tasks.expect_done({"counted 180 180", "done"});
-    EXPECT_NE(tasks.chief().printed().find("tickets since are handed out again"), std::string::npos)
-        << tasks.chief().printed();
+    tasks.expect_done({"counted 120 120", "done"});
+    for (const char* text :
+         {"has restored its part from", "is back with the 25 updates that were saved last"}) {
+      EXPECT_NE(tasks.chief().printed().find(text), std::string::npos) << tasks.chief().printed();
+    }
   }
 }
 

@@ -132,13 +132,58 @@ TEST_F(ParameterServer, InStepEveryOptimizerIsTheSame) {
   const std::vector<std::function<keras::optimizers::Optimizer()>> optimizers = {
       [] { return keras::optimizers::SGD(0.05, {.momentum = 0.9, .nesterov = true}); },
       [] { return keras::optimizers::SGD(0.05, {.clipvalue = 0.1}); },
+      [] { return keras::optimizers::SGD(0.05, {.clipnorm = 0.1}); },
+      [] { return keras::optimizers::Adam(0.02, {.global_clipnorm = 0.3}); },
       [] { return keras::optimizers::RMSprop(0.01, {.momentum = 0.5, .centered = true}); },
       [] { return keras::optimizers::AdamW(0.01, {.amsgrad = true}); },
       [] { return keras::optimizers::Adagrad(0.1, {.gradient_accumulation_steps = 2}); }};
-  const ParameterServerStrategy strategy({.staleness = 0, .workers = 2, .servers = 2});
+  const ParameterServerStrategy strategy({.staleness = 0, .workers = 3, .servers = 2});
   for (size_t i = 0; i < optimizers.size(); ++i) {
     SCOPED_TRACE(fmt::format("optimizer {}", i));
     expect_near(train(strategy, optimizers[i]), train({}, optimizers[i]), 1e-9);
+  }
+}
+
+/// Labels of which some do not count, and examples that count more than others: the mean of a loss
+/// is known when the whole batch is.
+std::vector<Doubles> weights_after_masks() {
+  random::set_seed(5);
+  const keras::Sequential model(
+      {keras::layers::Dense(9, {.activation = "tanh"}), keras::layers::Dense(4)});
+  const keras::Loss classes = keras::losses::SparseCategoricalCrossentropy(
+      {.from_logits = true,
+       .ignore_class = 3,
+       .reduction = keras::Reduction::mean_with_sample_weight});
+  model.compile({.optimizer = keras::optimizers::Adam(0.02), .loss = classes});
+  std::vector<int32_t> labels;
+  Doubles weights;
+  for (int i = 0; i < 29; ++i) {
+    labels.push_back(i < 8 ? 3 : i % 4);  // All of a worker's share, too.
+    weights.push_back(0.5 + i % 3);
+  }
+  model.fit(features(29), Tensor::from(labels, {29}),
+            {.batch_size = 8,
+             .epochs = 2,
+             .verbose = keras::Verbose::silent,
+             .shuffle = false,
+             .sample_weight = Tensor::from(weights, {29})});
+  std::vector<Doubles> all;
+  for (const Tensor& weight : model.get_weights()) {
+    all.push_back(cast(weight, DType::float64).to_vector<double>());
+  }
+  return all;
+}
+
+TEST_F(ParameterServer, InStepLossesWithMasksAndWeightsAreThoseOfOneDevice) {
+  const auto alone = weights_after_masks();
+  for (const int workers : {2, 3, 4}) {
+    SCOPED_TRACE(fmt::format("{} workers", workers));
+    const ParameterServerStrategy strategy({.staleness = 0, .workers = workers, .servers = 2});
+    const auto scope = strategy.scope();
+    const auto served = weights_after_masks();
+    for (size_t w = 0; w < alone.size(); ++w) {
+      for (size_t i = 0; i < alone[w].size(); ++i) ASSERT_NEAR(alone[w][i], served[w][i], 1e-9);
+    }
   }
 }
 
@@ -313,8 +358,11 @@ TEST_F(ParameterServer, OptionsThatCannotBeAreRefused) {
 
 TEST_F(ParameterServer, WhatNeedsOtherWorkersValuesIsRefused) {
   const ParameterServerStrategy strategy({.staleness = 0, .workers = 2});
-  const auto by_norm = [] { return keras::optimizers::SGD(0.05, {.clipnorm = 0.1}); };
-  EXPECT_TRUE(throws<Unimplemented>([&] { train(strategy, by_norm); }, {"clipvalue is accepted"}));
+  const auto by_norm = [] {
+    return keras::optimizers::SGD(0.05, {.clipnorm = 0.1, .gradient_accumulation_steps = 2});
+  };
+  EXPECT_TRUE(throws<Unimplemented>([&] { train(strategy, by_norm); },
+                                    {"gradients that accumulate; clipvalue is accepted"}));
   const auto scope = strategy.scope();
   for (const bool synchronized : {false, true}) {
     const keras::Sequential model(

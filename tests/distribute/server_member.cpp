@@ -27,6 +27,11 @@ struct MemberSettings {
   int sleep_ms = 0;
   int patience = 60;
   bool reproducible = false;
+  std::string folder;    // Where a checkpoint is saved, when counting,
+  int64_t save_at = 0;   // after so many batches were handed out.
+  int64_t rows = 20000;  // Of a table.
+  int64_t limit_mb = 0;  // Of the memory of tasks that are no servers.
+  int uneven = 0;        // How much longer the first worker sleeps; it is told when steps begin.
 };
 
 Tensor features(int64_t rows, int64_t width = 6) {
@@ -83,23 +88,43 @@ void fit() {
   say_weights(model);
 }
 
+std::string extremes(const Tensor& values) {
+  const Tensor numbers = cast(values, DType::float64);
+  return fmt::format("{} {}", reduce_min(numbers).item<double>(),
+                     reduce_max(numbers).item<double>());
+}
+
+constexpr int64_t kWidth = 3000;  // Of what is counted.
+
+/// Saves a checkpoint in the middle of an epoch, and tells what is in it.
+keras::AnyCallback saving(const keras::Model& model, const keras::optimizers::Optimizer& optimizer,
+                          const MemberSettings& settings) {
+  auto batches = std::make_shared<int64_t>(0);
+  const train::Checkpoint checkpoint({{"model", model}, {"optimizer", optimizer}});
+  return keras::callbacks::LambdaCallback({.on_batch_end = [=](keras::TrainingRun&, int64_t) {
+    if (++*batches != settings.save_at) return;
+    const auto path = checkpoint.save(settings.folder + "/ckpt");
+    const train::CheckpointReader reader = train::load_checkpoint(path);
+    for (const std::string& key : reader.keys()) {
+      if (reader.shape(key).count() != kWidth) continue;
+      say(fmt::format("saved {} {}", *batches, extremes(reader.tensor(key))));
+    }
+  }});
+}
+
 /// The gradient of each weight is -1, whatever the batch, so that with a rate of 1 each weight is
 /// the number of updates.
 void count(const MemberSettings& settings) {
   const keras::Sequential model(
       {keras::layers::Dense(1, {.use_bias = false, .kernel_initializer = "zeros"})});
-  model.compile({.optimizer = keras::optimizers::SGD(1.0), .loss = "mae"});
+  const keras::optimizers::SGD sgd(1.0);
+  model.compile({.optimizer = sgd, .loss = "mae"});
   const int64_t rows = 4 * settings.steps;
-  const keras::History history =
-      model.fit(ones({rows, 3000}), ones({rows, 1}) * 1e9,
-                {.batch_size = 4, .epochs = settings.epochs, .verbose = keras::Verbose::silent});
-  double least = 1e30;
-  double most = -1e30;
-  for (const double value : cast(model.get_weights()[0], DType::float64).to_vector<double>()) {
-    least = std::min(least, value);
-    most = std::max(most, value);
-  }
-  say(fmt::format("counted {} {}", least, most));
+  keras::FitOptions options{
+      .batch_size = 4, .epochs = settings.epochs, .verbose = keras::Verbose::silent};
+  if (!settings.folder.empty()) options.callbacks.push_back(saving(model, sgd, settings));
+  model.fit(ones({rows, kWidth}), ones({rows, 1}) * 1e9, options);
+  say(fmt::format("counted {}", extremes(model.get_weights()[0])));
 }
 
 /// A loop of its own: steps that add one to each element and tell whether they saw elements that
@@ -129,34 +154,54 @@ void loop(const distribute::Strategy& strategy, const MemberSettings& settings) 
 }
 
 /// A large table, of which each batch touches a few rows.
-void embed() {
+void embed(const MemberSettings& settings) {
+  const auto rows = static_cast<int>(settings.rows);
   const keras::Sequential model(
-      {keras::layers::Embedding(20000, 16), keras::layers::Flatten(), keras::layers::Dense(1)});
+      {keras::layers::Embedding(rows, 16), keras::layers::Flatten(), keras::layers::Dense(1)});
   model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
   std::vector<int32_t> ids;
-  for (int i = 0; i < 240; ++i) ids.push_back(i * 7919 % 20000);
+  for (int i = 0; i < 240; ++i) ids.push_back(i * 7919 % rows);
   const keras::History history =
       model.fit(Tensor::from(ids, {60, 4}), cast(truths(60), DType::float32),
-                {.batch_size = 10, .epochs = 4, .verbose = keras::Verbose::silent});
+                {.batch_size = 10, .epochs = settings.epochs, .verbose = keras::Verbose::silent});
   say(fmt::format("history loss {}", fmt::join(history.history.at("loss"), " ")));
-  const Tensor table = model.get_weights()[0];
-  say(fmt::format("table {} {}", reduce_sum(table).item<float>(),
-                  reduce_sum(square(table)).item<float>()));
+  const keras::Logs logs =
+      model.evaluate(Tensor::from(ids, {60, 4}), cast(truths(60), DType::float32),
+                     {.verbose = keras::Verbose::silent});
+  say(fmt::format("evaluated {}", logs.at("loss")));
+  // A part of it, since the whole may be more than the device's memory.
+  const Tensor some = gather(model.weights()[0].value(), Tensor::from(ids, {240}));
+  say(fmt::format("table {} {}", reduce_sum(some).item<float>(),
+                  reduce_sum(square(some)).item<float>()));
+}
+
+/// As a machine with little memory, unless this task is a server.
+void limit_memory(int64_t megabytes) {
+  const char* const task = std::getenv("TF_CONFIG");
+  const bool serves = task != nullptr && std::strstr(task, R"("type": "ps")") != nullptr;
+  if (megabytes == 0 || serves) return;
+  config::set_logical_cpus({{.threads = 1, .memory_limit = static_cast<size_t>(megabytes) << 20}});
 }
 
 void run(const MemberSettings& settings) {
   random::set_seed(11);
+  limit_memory(settings.limit_mb);
   distribute::ParameterServerOptions options{.staleness = settings.staleness,
                                              .reproducible = settings.reproducible};
   options.patience = std::chrono::seconds(settings.patience);
+  if (settings.limit_mb > 0) options.bytes_in_files = size_t{1} << 20;
   uint64_t first_bytes = 0;
   uint64_t last_bytes = 0;
-  options.before_step = [&](int) {
+  options.before_step = [&](int worker) {
     say("step");
     last_bytes = cluster::service_bytes();
     if (first_bytes == 0) first_bytes = last_bytes;
+    if (settings.uneven > 0) {
+      say(fmt::format("began {}", std::chrono::steady_clock::now().time_since_epoch().count()));
+    }
+    const int times = worker == 0 ? std::max(settings.uneven, 1) : 1;
     if (settings.sleep_ms > 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(settings.sleep_ms));
+      std::this_thread::sleep_for(std::chrono::milliseconds(times * settings.sleep_ms));
     }
   };
   const distribute::ParameterServerStrategy strategy(options);
@@ -165,8 +210,10 @@ void run(const MemberSettings& settings) {
   if (settings.mode == "fit") fit();
   if (settings.mode == "count") count(settings);
   if (settings.mode == "loop") loop(strategy, settings);
-  if (settings.mode == "embed") embed();
+  if (settings.mode == "embed") embed(settings);
   say(fmt::format("moved {}", last_bytes - first_bytes));
+  const auto histogram = strategy.staleness_histogram();
+  if (!histogram.empty()) say(fmt::format("most stale {}", histogram.rbegin()->first));
   say("done");
 }
 
@@ -180,6 +227,11 @@ int main(int count, char** words) {
       {"--steps", [&](const char* word) { settings.steps = std::atol(word); }},
       {"--epochs", [&](const char* word) { settings.epochs = std::atoi(word); }},
       {"--sleep-ms", [&](const char* word) { settings.sleep_ms = std::atoi(word); }},
+      {"--folder", [&](const char* word) { settings.folder = word; }},
+      {"--uneven", [&](const char* word) { settings.uneven = std::atoi(word); }},
+      {"--rows", [&](const char* word) { settings.rows = std::atol(word); }},
+      {"--limit-mb", [&](const char* word) { settings.limit_mb = std::atol(word); }},
+      {"--save-at", [&](const char* word) { settings.save_at = std::atol(word); }},
       {"--patience", [&](const char* word) { settings.patience = std::atoi(word); }},
       {"--reproducible", [&](const char* word) { settings.reproducible = std::atoi(word) != 0; }}};
   try {

@@ -73,6 +73,10 @@ struct ParameterServerOptions {
   std::function<void(int worker)> before_step{};
   /// Who says which processes there are; null: TF_CONFIG, as `tandem run --ps` sets it.
   cluster_resolver::ClusterResolverPtr cluster_resolver{};
+  /// In a cluster variables of so many bytes or more, and their slots, take no memory of devices
+  /// but on servers: elsewhere they lie in files of the temporary folder, and a worker that reads
+  /// some rows of one, as of an embedding, has memory for these alone.
+  size_t bytes_in_files = size_t{64} << 20;
   /// How long processes wait for one that is gone, the chief or a server, to come back.
   std::chrono::seconds patience{60};
 };
@@ -89,8 +93,8 @@ struct ParameterServerOptions {
 /// whoever of them dies may be started again at any time.
 ///
 /// Gradients are clipped by norms before they are sent where each worker has batches of its own,
-/// and not at all where workers share batches, which is Unimplemented; so is a loss or a layer that
-/// needs other workers' values, such as batch normalization with staleness 0.
+/// and by the servers once they are summed where workers share batches. A layer that needs what
+/// other workers compute, such as batch normalization with staleness 0, is Unimplemented.
 class TANDEM_API ParameterServerStrategy : public Strategy {
  public:
   /// Throws InvalidArgument for options, NotFound for a device that does not exist, Unimplemented

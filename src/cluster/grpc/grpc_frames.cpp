@@ -47,15 +47,16 @@ ByteBuffer buffer_of(std::string head, const std::vector<FrameBytes>& parts = {}
   return {slices.data(), slices.size()};
 }
 
-std::string text_of(const ByteBuffer& buffer) {
+/// Gives the frame that was received to a handler, where gRPC has it.
+void hand_over(const ByteBuffer& buffer, FrameHandler& handler) {
   std::vector<grpc::Slice> slices;
-  std::string text;
-  if (!buffer.Dump(&slices).ok()) return text;
-  text.reserve(buffer.Length());
-  for (const grpc::Slice& slice : slices) {
-    text.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  std::vector<std::string_view> runs;
+  if (buffer.Dump(&slices).ok()) {
+    for (const grpc::Slice& slice : slices) {
+      runs.emplace_back(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
   }
-  return text;
+  handler.on_frame_runs(runs);
 }
 
 /// "ipv4:10.0.0.2:4000" without the kind.
@@ -193,7 +194,7 @@ class ClientStream final : public FrameStream,
 
   void OnReadDone(bool ok) override {
     if (!ok) return outbox_.end();
-    handler_->on_frame(text_of(incoming_));
+    hand_over(incoming_, *handler_);
     StartRead(&incoming_);
   }
   void OnWriteDone(bool ok) override {
@@ -269,7 +270,7 @@ ServerReactor::ServerReactor(const std::string& peer)
 
 void ServerReactor::OnReadDone(bool ok) {
   if (!ok) return stream_->outbox.end();
-  if (handler_ != nullptr) handler_->on_frame(text_of(incoming_));
+  if (handler_ != nullptr) hand_over(incoming_, *handler_);
   StartRead(&incoming_);
 }
 

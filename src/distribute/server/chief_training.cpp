@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "checkpoint/crc32c.h"
+#include "checkpoint/files.h"
 #include "distribute/strategy_body.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
@@ -36,6 +37,7 @@ ChiefTraining::ChiefTraining(const Strategy::Body& body, const ParameterServerOp
       devices_({body.devices()[0]}),
       tracer_(strategy_, 0, devices_[0], shares_of(options), body.targets().owner,
               options.reproducible),
+      steps_(shares_of(options)),
       desk_(std::make_shared<TicketDesk>(options, cluster.servers(), incarnation_)) {
   desk_->on_return = [this](int server, const std::vector<uint32_t>& sums) {
     take_back(server, sums);
@@ -70,7 +72,7 @@ void ChiefTraining::meet() {
 void ChiefTraining::end(const std::string& result, const std::string& error) {
   const bool was_met = std::exchange(is_met_, false);
   if (std::exchange(has_ended_, true)) return;
-  std::shared_ptr<const std::string> states;
+  ServerStates states;
   if (current_ != nullptr && error.empty()) states = all_states();
   has_looped_ = current_ != nullptr && !was_met;
   has_worked_ = current_ != nullptr || !result.empty() || !error.empty();
@@ -80,21 +82,24 @@ void ChiefTraining::end(const std::string& result, const std::string& error) {
   desk_->end_session(error, result, std::move(states));
 }
 
-std::shared_ptr<const std::string> ChiefTraining::all_states() const {
-  std::string all;
-  for (const Known& server : servers_) all += server.mirror->snapshot(0).state;
-  return std::make_shared<const std::string>(std::move(all));
+ServerStates ChiefTraining::all_states() const {
+  uint64_t bytes = 0;
+  for (const Known& server : servers_) bytes += server.mirror->state_bytes();
+  const auto all = memory_for_states(bytes);
+  char* next = all->data();
+  for (const Known& server : servers_) {
+    const uint64_t own = server.mirror->state_bytes();
+    server.mirror->copy_state(0, {next, own});
+    next += own;
+  }
+  return all;
 }
 
 ServerStep& ChiefTraining::traced_step(const FlatFunction& f,
                                        std::span<const PerReplica> arguments) {
-  std::unique_ptr<ServerStep>& step = steps_[f.body().get()];
-  if (!step) {
-    step = std::make_unique<ServerStep>(f, shares_of(options_));
-    functions_.push_back(f);
-  }
-  if (!step->is_traced()) tracer_.compile(*step, arguments);
-  return *step;
+  ServerStep& step = steps_.of(f);
+  if (!step.is_traced()) tracer_.compile(step, arguments);
+  return step;
 }
 
 bool ChiefTraining::trains(const FlatFunction& f, std::span<const PerReplica> arguments) {
@@ -179,25 +184,40 @@ cluster::ServiceMessage ChiefTraining::write_message(Known& known, WriteKind kin
   return message;
 }
 
+/// Of two chiefs, as there are where one was cut off for a while, the later one leads.
+void ChiefTraining::check_not_replaced(size_t server, ServerAnswer answer) const {
+  if (answer != ServerAnswer::join_again) return;
+  throw Aborted(fmt::format("{} has another chief, which was started later: this one was replaced",
+                            lines_[server]->name()));
+}
+
 /// Waits for a server that is not there.
 void ChiefTraining::write(size_t server, WriteKind kind) {
-  const cluster::ServiceMessage message = write_message(servers_[server], kind);
+  PatientLine::Question question = lines_[server]->ask(write_message(servers_[server], kind));
+  const cluster::ServiceText text = settled_answer(server, question);
+  MessageReader reader(text.view());
+  if (reader.read<ServerAnswer>() == ServerAnswer::accepted) return;
+  throw Aborted(fmt::format("{}: {}", lines_[server]->name(), reader.read_text()));
+}
+
+/// What a server answers once it is ready: that it does as it is asked, or refuses to. Until then
+/// `meanwhile` is called now and then.
+cluster::ServiceText ChiefTraining::settled_answer(size_t server, PatientLine::Question& question,
+                                                   const std::function<void()>& meanwhile) {
   const auto start = Clock::now();
   for (;;) {
-    PatientLine::Question question = lines_[server]->ask(message);
-    const cluster::ServiceText text = lines_[server]->wait(question);
-    MessageReader reader(text.view());
-    const auto kind_of_answer = reader.read<ServerAnswer>();
-    if (kind_of_answer == ServerAnswer::accepted) return;
-    if (kind_of_answer == ServerAnswer::refused) {
-      throw Aborted(fmt::format("{}: {}", lines_[server]->name(), reader.read_text()));
-    }
+    cluster::ServiceText text = lines_[server]->wait(question);
+    const auto kind = MessageReader(text.view()).read<ServerAnswer>();
+    if (kind == ServerAnswer::accepted || kind == ServerAnswer::refused) return text;
+    check_not_replaced(server, kind);
     if (Clock::now() - start > cluster_.patience) {
       throw DeadlineExceeded(fmt::format("{} has not been ready for {:.0f} s",
                                          lines_[server]->name(),
                                          std::chrono::duration<double>(cluster_.patience).count()));
     }
+    if (meanwhile) meanwhile();
     std::this_thread::sleep_for(kPause);
+    question = lines_[server]->ask(std::move(question.message));
   }
 }
 
@@ -214,35 +234,88 @@ void ChiefTraining::join() {
 
 /// False where some server has come back without what it had.
 bool ChiefTraining::read_all() {
-  std::vector<PatientLine::Question> questions;
-  const int64_t step = desk_->whole_steps();
-  for (const auto& line : lines_) {
-    MessageWriter question = question_of(ServerQuestion::read, desk_->session());
-    questions.push_back(line->ask({question.add(incarnation_).add(step).take(), {}}));
+  std::vector<ReadState> states(servers_.size());
+  for (size_t s = 0; s < states.size(); ++s) {
+    states[s].memory = memory_for_states(servers_[s].mirror->state_bytes());
   }
-  std::vector<cluster::ServiceText> answers;
-  for (size_t s = 0; s < lines_.size(); ++s) answers.push_back(lines_[s]->wait(questions[s]));
+  const auto is_whole = [&] {
+    for (size_t s = 0; s < states.size(); ++s) {
+      if (states[s].bytes < servers_[s].mirror->state_bytes()) return false;
+    }
+    return true;
+  };
+  do {
+    if (!read_parts(states)) return false;
+  } while (!is_whole());
   // All or none, so that what the chief has is of one time.
-  for (const cluster::ServiceText& answer : answers) {
-    if (MessageReader(answer.view()).read<ServerAnswer>() != ServerAnswer::accepted) return false;
-  }
-  for (size_t s = 0; s < answers.size(); ++s) take_state(servers_[s], answers[s], s == 0);
+  for (size_t s = 0; s < states.size(); ++s) take_state(servers_[s], states[s]);
+  // Servers make the same updates; the first one's are counted.
+  statistics_ = StalenessStatistics::restore(states[0].statistics);
   return true;
 }
 
-void ChiefTraining::take_state(Known& known, const cluster::ServiceText& answer,
-                               bool has_statistics) {
-  MessageReader reader(answer.view());
-  reader.read<ServerAnswer>();
-  const std::string statistics(reader.read_text());
-  // Servers make the same updates; the first one's are counted.
-  if (has_statistics) statistics_ = StalenessStatistics::restore(statistics);
-  known.ledger = reader.read_text();
-  known.mirror->set_steps(reader.read_list<int64_t>());
-  const std::vector<StoreRange>& state = known.mirror->state();
-  for (size_t place = 0; place < state.size(); ++place) {
-    known.mirror->write_state(place, reader.read_bytes(RangeServer::bytes_of(state[place])));
+/// What servers need of each other to make the last step: see RangeServer.
+RangeServer::Squares ChiefTraining::squares_before(int64_t step) {
+  RangeServer::Squares all;
+  if (!current_->clips()) return all;
+  std::vector<PatientLine::Question> questions;
+  for (const auto& line : lines_) {
+    MessageWriter question = question_of(ServerQuestion::squares, desk_->session());
+    questions.push_back(line->ask({question.add(incarnation_).add(step).take(), {}}));
   }
+  for (size_t s = 0; s < lines_.size(); ++s) {
+    const cluster::ServiceText answer = lines_[s]->wait(questions[s]);
+    MessageReader reader(answer.view());
+    if (reader.read<ServerAnswer>() != ServerAnswer::accepted) return {};
+    add_squares(all, reader.read_list<double>());
+  }
+  return all;
+}
+
+/// The next part of each server's state.
+bool ChiefTraining::read_parts(std::vector<ReadState>& states) {
+  std::vector<std::optional<PatientLine::Question>> questions(states.size());
+  const int64_t step = desk_->whole_steps();
+  const RangeServer::Squares squares = squares_before(step);
+  for (size_t s = 0; s < states.size(); ++s) {
+    const bool is_whole = states[s].bytes == servers_[s].mirror->state_bytes();
+    if (is_whole && states[s].bytes > 0) continue;
+    MessageWriter question = question_of(ServerQuestion::read, desk_->session());
+    question.add(incarnation_).add(step).add(states[s].bytes).add_list(squares);
+    questions[s] = lines_[s]->ask({question.take(), {}});
+  }
+  bool are_there = true;
+  for (size_t s = 0; s < states.size(); ++s) {
+    if (!questions[s]) continue;
+    are_there = take_part(s, lines_[s]->wait(*questions[s]), states[s]) && are_there;
+  }
+  return are_there;
+}
+
+/// False where the server has not what it had when the first part was read.
+bool ChiefTraining::take_part(size_t server, const cluster::ServiceText& answer, ReadState& state) {
+  MessageReader reader(answer.view());
+  const auto kind = reader.read<ServerAnswer>();
+  check_not_replaced(server, kind);
+  if (kind != ServerAnswer::accepted) return false;
+  state.statistics = reader.read_text();
+  RangeServer::Notes notes{.ledger = std::string(reader.read_text()), .steps = {}};
+  notes.steps = reader.read_list<int64_t>();
+  if (state.bytes > 0 && notes.ledger != state.notes.ledger) return false;
+  state.notes = std::move(notes);
+  const std::string_view part = reader.rest();
+  if (part.size() > servers_[server].mirror->state_bytes() - state.bytes) {
+    throw DataLoss(fmt::format("{} has more than it should", lines_[server]->name()));
+  }
+  std::memcpy(state.memory->data() + state.bytes, part.data(), part.size());
+  state.bytes += part.size();
+  return true;
+}
+
+void ChiefTraining::take_state(Known& known, const ReadState& state) {
+  known.ledger = state.notes.ledger;
+  known.mirror->set_steps(state.notes.steps);
+  known.mirror->write_state_part(0, {state.memory->data(), state.bytes});
   known.sums = known.mirror->checksums();
 }
 
@@ -253,6 +326,7 @@ void ChiefTraining::take_back(int server, const std::vector<uint32_t>& sums) {
     const bool is_it = static_cast<int>(s) == server;
     if (!is_it && !all_go_back) continue;
     servers_[s].sums = is_it ? sums : std::vector<uint32_t>();
+    have_restored(s);
     write(s, WriteKind::all);
   }
   UpdateLedger kept({});
@@ -262,6 +336,123 @@ void ChiefTraining::take_back(int server, const std::vector<uint32_t>& sums) {
                  fmt::format("chief: {} is back with the {} updates that were saved last; {} "
                              "tickets since are handed out again",
                              lines_[static_cast<size_t>(server)]->name(), kept.version(), lost));
+}
+
+/// A server takes what it has written to the last checkpoint; what the chief has since had from it
+/// is still to be written.
+void ChiefTraining::have_restored(size_t server) {
+  Known& known = servers_[server];
+  if (known.saved.path.empty()) return;
+  MessageWriter message = question_of(ServerQuestion::restore, desk_->session());
+  message.add(incarnation_).add_text(known.saved.path.string());
+  message.add(known.saved.notes_bytes).add(known.saved.notes_crc).add_list(known.saved.runs);
+  PatientLine::Question question = lines_[server]->ask({message.take(), {}});
+  const cluster::ServiceText text = settled_answer(server, question);
+  MessageReader reader(text.view());
+  const bool is_restored = reader.read<ServerAnswer>() == ServerAnswer::accepted;
+  const std::string ledger_or_error(reader.read_text());
+  if (!is_restored) {
+    return logging::write(logging::Level::warning,
+                          fmt::format("chief: {} cannot restore its part, and is sent it: {}",
+                                      lines_[server]->name(), ledger_or_error));
+  }
+  known.sums = reader.read_list<uint32_t>();
+  // Else the chief's variables, and what they have, are later.
+  if (changed_places(known, WriteKind::all).empty()) known.ledger = ledger_or_error;
+  logging::write(logging::Level::warning,
+                 fmt::format("chief: {} has restored its part from {}", lines_[server]->name(),
+                             known.saved.path.string()));
+}
+
+int ChiefTraining::count() const {
+  return current_ != nullptr && !has_ended_ ? static_cast<int>(servers_.size()) : 0;
+}
+
+std::vector<checkpoint::KeptElements> ChiefTraining::elements_of(const StoreRange& variable) const {
+  std::vector<checkpoint::KeptElements> parts;
+  for (size_t s = 0; s < servers_.size(); ++s) {
+    const RangeServer& mirror = *servers_[s].mirror;
+    for (size_t place = 0; place < mirror.state().size(); ++place) {
+      const StoreRange& range = mirror.state()[place];
+      const int64_t begin = range.offset - variable.offset;
+      const bool is_part = range.block == variable.block && range.is_same_for_all() && begin >= 0 &&
+                           begin + range.count <= variable.count && range.count > 0;
+      const bool is_setting =
+          std::ranges::find(mirror.settings(), place) != mirror.settings().end();
+      if (is_part && !is_setting) parts.push_back({static_cast<int>(s), place, begin, range.count});
+    }
+  }
+  std::ranges::sort(parts, {}, &checkpoint::KeptElements::begin);
+  int64_t end = 0;
+  for (const checkpoint::KeptElements& part : parts) {
+    if (part.begin != end) return {};  // Not all of it is the servers'.
+    end += part.count;
+  }
+  return end == variable.count ? parts : std::vector<checkpoint::KeptElements>();
+}
+
+std::vector<std::optional<checkpoint::WrittenKeeperFile>> ChiefTraining::write_files(
+    const std::vector<checkpoint::KeeperFile>& files) {
+  std::vector<std::optional<PatientLine::Question>> questions(files.size());
+  for (size_t s = 0; s < files.size(); ++s) {
+    servers_[s].writing = {};
+    if (files[s].runs.empty()) continue;
+    MessageWriter question = question_of(ServerQuestion::save, desk_->session());
+    question.add(incarnation_).add_text(std::filesystem::absolute(files[s].path).string());
+    questions[s] = lines_[s]->ask({question.add_list(files[s].runs).take(), {}});
+  }
+  std::vector<std::optional<checkpoint::WrittenKeeperFile>> written(files.size());
+  for (size_t s = 0; s < files.size(); ++s) {
+    if (!questions[s]) continue;
+    // One that has come back meanwhile is given what it had first.
+    const auto receive = [this] { desk_->wait_for_all(); };
+    written[s] = take_file(s, settled_answer(s, *questions[s], receive), files[s].path);
+  }
+  return written;
+}
+
+/// Nothing where the chief does not see what the server has written, or where it could not write.
+std::optional<checkpoint::WrittenKeeperFile> ChiefTraining::take_file(
+    size_t server, const cluster::ServiceText& answer, const std::filesystem::path& path) {
+  MessageReader reader(answer.view());
+  const bool is_written = reader.read<ServerAnswer>() == ServerAnswer::accepted;
+  const auto tell = [&](std::string_view why) {
+    logging::write(logging::Level::warning, fmt::format("chief: {} has written no file that is "
+                                                        "seen here, so the chief does: {}",
+                                                        lines_[server]->name(), why));
+    return std::nullopt;
+  };
+  if (!is_written) return tell(reader.read_text());
+  ServerShard shard{.path = std::filesystem::absolute(path)};
+  shard.notes_bytes = reader.read<uint64_t>();
+  shard.notes_crc = reader.read<uint32_t>();
+  shard.runs = reader.read_list<ShardRun>();
+  checkpoint::WrittenKeeperFile file{{}, shard.notes_bytes, shard.notes_crc};
+  uint64_t bytes = shard.notes_bytes;
+  for (const ShardRun& run : shard.runs) {
+    file.crcs.push_back(run.crc);
+    bytes += run.bytes.count;
+  }
+  std::error_code unseen;
+  const std::string partial = shard.path.string() + checkpoint::kPartialSuffix;
+  if (std::filesystem::file_size(partial, unseen) != bytes || unseen) {
+    MessageWriter question = question_of(ServerQuestion::save, desk_->session());
+    question.add(incarnation_).add_text(shard.path.string());
+    question.add_list(std::vector<checkpoint::KeptBytes>());
+    lines_[server]->try_once(question.take(), 5s);
+    return tell("they share no folder");
+  }
+  servers_[server].writing = std::move(shard);
+  return file;
+}
+
+std::string ChiefTraining::notes_of(int keeper) const {
+  const Known& known = servers_[static_cast<size_t>(keeper)];
+  return text_of({.ledger = known.ledger, .steps = known.mirror->steps()});
+}
+
+void ChiefTraining::note_complete() {
+  for (Known& known : servers_) known.saved = std::exchange(known.writing, {});
 }
 
 bool ChiefTraining::is_done() const { return desk_->all_done(); }
@@ -304,17 +495,9 @@ StalenessStatistics ChiefTraining::statistics() const {
 }
 
 std::string ChiefTraining::explain() const {
-  const std::string bound = options_.staleness == unbounded
-                                ? "workers never wait for each other"
-                                : fmt::format("staleness {}", options_.staleness);
-  std::string text =
-      fmt::format("{} workers and {} servers in processes of their own, this is the chief; {}\n",
-                  cluster_.workers(), cluster_.servers(), bound);
+  std::string text = explained(options_, "in processes of their own, this is the chief");
   for (size_t s = 0; s < servers_.size(); ++s) {
-    size_t bytes = 0;
-    for (const RangeServer::Piece& piece : servers_[s].mirror->pieces()) bytes += piece.bytes();
-    text += fmt::format("  {} has {} bytes in {} pieces\n", lines_[s]->name(), bytes,
-                        servers_[s].mirror->pieces().size());
+    text += explained(lines_[s]->name(), *servers_[s].mirror);
   }
   return text;
 }

@@ -4,19 +4,24 @@
 /// epoch, it takes theirs; so what happens between (validation, callbacks, checkpoints) happens to
 /// its variables as usual.
 ///
-/// What it has had from the servers last is what a server that died comes back with:
+/// Servers write their own files of a checkpoint, and one that died comes back with what is in its
+/// file. Where the chief has had something later from it, or no folder is shared, the chief sends
+/// that. So all that was done since the chief waited for all steps last is lost:
 ///
 ///   staleness 0   all servers go back to it, and all steps since are done again
 ///   otherwise     that server alone; the tickets since are handed out again, and the servers that
 ///                 have made them make them no second time
 #pragma once
 
-#include <map>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "distribute/server/server_cluster.h"
+#include "distribute/server/server_shard.h"
 #include "distribute/server/server_training.h"
 #include "distribute/server/server_worker.h"
 #include "distribute/server/ticket_desk.h"
@@ -46,24 +51,50 @@ class ChiefTraining final : public ServerTraining {
   StalenessStatistics statistics() const override;
   std::string explain() const override;
 
+  int count() const override;
+  std::vector<checkpoint::KeptElements> elements_of(const StoreRange& variable) const override;
+  std::vector<std::optional<checkpoint::WrittenKeeperFile>> write_files(
+      const std::vector<checkpoint::KeeperFile>& files) override;
+  std::string notes_of(int keeper) const override;
+  void note_complete() override;
+
  private:
   /// What a server has, as far as the chief knows.
   struct Known {
     std::unique_ptr<RangeServer> mirror;  // The same ranges of the chief's variables.
     std::vector<uint32_t> sums;           // Checksums of what it has; none: not known.
     std::string ledger;                   // Which tickets it had when it was read last.
+    ServerShard writing{};                // Its file of a checkpoint that is being written,
+    ServerShard saved{};                  // and of the last one; no path: none.
   };
 
   ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
   void begin(ServerStep& step);
-  std::shared_ptr<const std::string> all_states() const;
+  ServerStates all_states() const;
   void write_settings();
   enum class WriteKind { settings, values, all };
+  void check_not_replaced(size_t server, ServerAnswer answer) const;
   void write(size_t server, WriteKind kind);
+  cluster::ServiceText settled_answer(size_t server, PatientLine::Question& question,
+                                      const std::function<void()>& meanwhile = {});
+  std::optional<checkpoint::WrittenKeeperFile> take_file(size_t server,
+                                                         const cluster::ServiceText& answer,
+                                                         const std::filesystem::path& path);
+  void have_restored(size_t server);
   cluster::ServiceMessage write_message(Known& known, WriteKind kind) const;
   std::vector<uint64_t> changed_places(const Known& known, WriteKind kind) const;
+  /// What was read of a server so far.
+  struct ReadState {
+    std::string statistics;
+    RangeServer::Notes notes;
+    std::shared_ptr<devices::MappedMemory> memory;
+    uint64_t bytes = 0;
+  };
+  RangeServer::Squares squares_before(int64_t step);
   bool read_all();
-  void take_state(Known& known, const cluster::ServiceText& answer, bool has_statistics);
+  bool read_parts(std::vector<ReadState>& states);
+  bool take_part(size_t server, const cluster::ServiceText& answer, ReadState& state);
+  void take_state(Known& known, const ReadState& state);
   void take_back(int server, const std::vector<uint32_t>& sums);
 
   const Strategy strategy_;
@@ -72,9 +103,8 @@ class ChiefTraining final : public ServerTraining {
   const uint64_t incarnation_;
   const std::vector<devices::DevicePtr> devices_;
   ServerWorker tracer_;
-  std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
-  std::vector<FlatFunction> functions_;                       // which is kept.
-  ServerStep* current_ = nullptr;                             // The step of the session.
+  ServerSteps steps_;
+  ServerStep* current_ = nullptr;  // The step of the session.
   bool is_met_ = false;
   bool has_ended_ = false;   // The session has.
   bool has_looped_ = false;  // The last session was a loop of one's own.

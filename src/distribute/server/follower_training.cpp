@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "checkpoint/process_files.h"
 #include "distribute/server/ticket_desk.h"
@@ -74,6 +75,7 @@ FollowerTraining::FollowerTraining(const Strategy::Body& body,
       devices_({body.devices()[0]}),
       worker_(strategy_, cluster.is_server() ? 0 : cluster.config.task, devices_[0],
               shares_of(options), body.targets().owner, options.reproducible, incarnation_),
+      steps_(shares_of(options)),
       chief_(cluster, "chief", 0) {
   if (cluster_.is_server()) {
     task_ = std::make_shared<ServerTask>();
@@ -120,13 +122,9 @@ void FollowerTraining::take_part() {
 
 ServerStep& FollowerTraining::traced_step(const FlatFunction& f,
                                           std::span<const PerReplica> arguments) {
-  std::unique_ptr<ServerStep>& step = steps_[f.body().get()];
-  if (!step) {
-    step = std::make_unique<ServerStep>(f, shares_of(options_));
-    functions_.push_back(f);
-  }
-  if (!step->is_traced()) worker_.compile(*step, arguments);
-  return *step;
+  ServerStep& step = steps_.of(f);
+  if (!step.is_traced()) worker_.compile(step, arguments);
+  return step;
 }
 
 bool FollowerTraining::trains(const FlatFunction& f, std::span<const PerReplica> arguments) {
@@ -290,19 +288,50 @@ std::string FollowerTraining::take_end(MessageReader& reader) {
   const std::string_view error = reader.read_text();
   if (!error.empty()) throw Aborted(fmt::format("the chief: {}", error));
   const std::string result(reader.read_text());
-  if (!reader.rest().empty()) take_states(reader);
+  if (reader.read<bool>()) take_states(ServerQuestion::states, 0);
   return result;
 }
 
-/// A server that serves has newer values than the chief.
-void FollowerTraining::take_states(MessageReader& reader) {
-  for (size_t s = 0; s < mirrors_.size(); ++s) {
-    const bool serves = cluster_.is_server() && static_cast<int>(s) == cluster_.config.task;
-    const std::vector<StoreRange>& state = mirrors_[s]->state();
-    for (size_t place = 0; place < state.size(); ++place) {
-      const char* const bytes = reader.read_bytes(RangeServer::bytes_of(state[place]));
-      if (has_ended_ || !serves) mirrors_[s]->write_state(place, bytes);
+/// Takes the states of all servers part by part. Returns what the chief answers instead where it
+/// has not, or no more, what is asked for.
+ServerAnswer FollowerTraining::take_states(ServerQuestion kind, int64_t steps) {
+  std::optional<int64_t> moment;
+  // Without a step there is nothing to take: it says so by asking for what is behind the end.
+  uint64_t offset = mirrors_.empty() ? std::numeric_limits<uint64_t>::max() : 0;
+  for (;;) {
+    MessageWriter question = question_of(kind, session_);
+    const cluster::ServiceText text = chief_.answer_to(question.add(steps).add(offset).take());
+    MessageReader reader(text.view());
+    const auto answer = reader.read<ServerAnswer>();
+    if (answer == ServerAnswer::end) take_end(reader);
+    if (answer != ServerAnswer::accepted) return answer;
+    const auto now = reader.read<int64_t>();
+    const bool is_other = moment && *moment != now;
+    moment = now;
+    if (is_other) {
+      offset = 0;  // The chief has later ones meanwhile.
+    } else if (reader.rest().empty()) {
+      return answer;
+    } else {
+      put_states(offset, reader.rest());
+      offset += reader.rest().size();
     }
+  }
+}
+
+/// A server that serves has newer values than the chief.
+void FollowerTraining::put_states(uint64_t offset, std::string_view bytes) {
+  uint64_t begin = 0;  // Of the server's state.
+  for (size_t s = 0; s < mirrors_.size() && !bytes.empty(); ++s) {
+    const bool serves = cluster_.is_server() && static_cast<int>(s) == cluster_.config.task;
+    const uint64_t end = begin + mirrors_[s]->state_bytes();
+    if (offset < end) {
+      const std::string_view own = bytes.substr(0, end - offset);
+      if (has_ended_ || !serves) mirrors_[s]->write_state_part(offset - begin, own);
+      offset += own.size();
+      bytes.remove_prefix(own.size());
+    }
+    begin = end;
   }
 }
 
@@ -419,13 +448,7 @@ bool FollowerTraining::is_done() const {
 
 /// Whether the chief has them.
 bool FollowerTraining::take_values(int64_t steps) {
-  MessageWriter question = question_of(ServerQuestion::values, session_);
-  const cluster::ServiceText text = chief_.answer_to(question.add(steps).take());
-  MessageReader reader(text.view());
-  const auto kind = reader.read<ServerAnswer>();
-  if (kind == ServerAnswer::accepted) take_states(reader);
-  if (kind == ServerAnswer::end) take_end(reader);
-  return kind != ServerAnswer::ask_again;
+  return take_states(ServerQuestion::values, steps) != ServerAnswer::ask_again;
 }
 
 bool FollowerTraining::take_results(LoopOutcome& outcome) {
@@ -449,9 +472,8 @@ const std::vector<Tensors>& FollowerTraining::results_of(const StepOutcome& outc
 }
 
 std::string FollowerTraining::explain() const {
-  return fmt::format("{} workers and {} servers in processes of their own, this is {} {}\n",
-                     cluster_.workers(), cluster_.servers(), cluster_.config.job,
-                     cluster_.config.task);
+  return explained(options_, fmt::format("in processes of their own, this is {} {}",
+                                         cluster_.config.job, cluster_.config.task));
 }
 
 }  // namespace tandem::distribute

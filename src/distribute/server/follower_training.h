@@ -82,7 +82,8 @@ class FollowerTraining final : public ServerTraining {
   void do_ticket(ServerStep& step, const std::optional<PerReplicas>& batch);
   void do_loop_ticket();
   std::string take_end(MessageReader& reader);
-  void take_states(MessageReader& reader);
+  ServerAnswer take_states(ServerQuestion kind, int64_t steps);
+  void put_states(uint64_t offset, std::string_view bytes);
   void tell_failure();
 
   class Heart;
@@ -93,8 +94,7 @@ class FollowerTraining final : public ServerTraining {
   const uint64_t incarnation_;
   const std::vector<devices::DevicePtr> devices_;
   ServerWorker worker_;
-  std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
-  std::vector<FlatFunction> functions_;                       // which is kept.
+  ServerSteps steps_;
   int64_t session_ = -1;
   bool is_met_ = false;
   bool is_closed_ = false;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "tandem/variable.h"
@@ -31,6 +32,15 @@ class ServerUpdate {
   virtual int64_t steps() const = 0;
 };
 
+/// The norms that gradients are clipped to once those of all workers are summed. No server has all
+/// of them: each tells the squares of its own, and hears those of all.
+struct NormLimits {
+  std::optional<double> each{};  ///< Of each gradient.
+  std::optional<double> all{};   ///< Of all together.
+
+  bool is_any() const { return each || all; }
+};
+
 /// The gradients of one call of apply_gradients.
 struct PushedGradients {
   std::shared_ptr<const ServerUpdate> update;
@@ -38,6 +48,7 @@ struct PushedGradients {
   Tensors rows;       ///< then their numbers, [n], which may repeat; else undefined.
   Variables variables;
   Tensor condition;  ///< A boolean scalar.
+  NormLimits limits{};
 };
 
 class GradientSink {

@@ -31,7 +31,8 @@ LocalTraining::LocalTraining(const Strategy::Body& body, const ParameterServerOp
       options_(options),
       owner_(body.targets().owner),
       devices_(dealt(devices_for("ParameterServerStrategy", options.devices), options.workers)),
-      shares_(shares_of(options)) {
+      shares_(shares_of(options)),
+      steps_(shares_) {
   for (int w = 0; w < options.workers; ++w) {
     workers_.push_back(std::make_unique<ServerWorker>(
         strategy_, w, devices_[static_cast<size_t>(w)], shares_, owner_, options.reproducible));
@@ -50,18 +51,9 @@ void LocalTraining::close() {
   threads_.clear();
 }
 
-ServerStep& LocalTraining::step_of(const FlatFunction& f) {
-  std::unique_ptr<ServerStep>& step = steps_[f.body().get()];
-  if (!step) {
-    step = std::make_unique<ServerStep>(f, shares_);
-    functions_.push_back(f);
-  }
-  return *step;
-}
-
 ServerStep& LocalTraining::traced_step(const FlatFunction& f,
                                        std::span<const PerReplica> arguments) {
-  ServerStep& step = step_of(f);
+  ServerStep& step = steps_.of(f);
   if (step.is_traced()) return step;
   join();  // The first worker must not be at work.
   workers_[0]->compile(step, arguments);
@@ -193,7 +185,11 @@ void LocalTraining::join() {
   std::unique_lock lock(mutex_);
   wait_until(lock, [this] { return error_ || (tasks_.empty() && is_idle()); });
   if (error_) throw_error(lock);
-  for (const auto& server : servers_) server->commit(scheduled_);
+  RangeServer::Squares squares;
+  for (const auto& server : servers_) {
+    if (server->clips()) add_squares(squares, server->squares(scheduled_));
+  }
+  for (const auto& server : servers_) server->commit(scheduled_, squares);
 }
 
 const std::vector<Tensors>& LocalTraining::results_of(const StepOutcome& outcome) {
@@ -218,16 +214,9 @@ StalenessStatistics LocalTraining::statistics() const {
 }
 
 std::string LocalTraining::explain() const {
-  const std::string bound = options_.staleness == unbounded
-                                ? "workers never wait for each other"
-                                : fmt::format("staleness {}", options_.staleness);
-  std::string text = fmt::format("{} workers and {} servers on threads of this process; {}\n",
-                                 options_.workers, options_.servers, bound);
+  std::string text = explained(options_, "on threads of this process");
   for (size_t s = 0; s < servers_.size(); ++s) {
-    size_t bytes = 0;
-    for (const RangeServer::Piece& piece : servers_[s]->pieces()) bytes += piece.bytes();
-    text += fmt::format("  server {} has {} bytes in {} pieces\n", s, bytes,
-                        servers_[s]->pieces().size());
+    text += explained(fmt::format("server {}", s), *servers_[s]);
   }
   return text;
 }

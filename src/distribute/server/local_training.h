@@ -47,7 +47,6 @@ class LocalTraining final : public ServerTraining {
     int open_shares;
   };
 
-  ServerStep& step_of(const FlatFunction& f);
   ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
   void enter(ServerStep& step);
   void serve(ServerStep& step);
@@ -64,9 +63,8 @@ class LocalTraining final : public ServerTraining {
   const std::vector<devices::DevicePtr> devices_;  // Of the workers.
   const int shares_;
   std::vector<std::unique_ptr<ServerWorker>> workers_;
-  std::vector<ServerLinks> links_;                            // Of each worker.
-  std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
-  std::vector<FlatFunction> functions_;                       // which is kept.
+  std::vector<ServerLinks> links_;  // Of each worker.
+  ServerSteps steps_;
 
   ServerStep* current_ = nullptr;  // The step that servers are there for.
   std::vector<std::unique_ptr<RangeServer>> servers_;

@@ -1,11 +1,13 @@
 #include "distribute/server/range_server.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <set>
 
 #include "checkpoint/crc32c.h"
 #include "collective/element_sum.h"
+#include "device/mapped_memory.h"
 #include "distribute/context.h"
 #include "function/function_body.h"
 
@@ -41,8 +43,9 @@ RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
 void RangeServer::note_state() {
   size_t most = 1;
   for (const Piece& piece : pieces_) most = std::max(most, piece.bytes());
-  const std::vector<std::byte> zeros(most);
-  const Contribution nothing{.pieces = std::vector<const void*>(pieces_.size(), zeros.data()),
+  // Nobody reads them.
+  const auto zeros = devices::MappedMemory::sparse(most);
+  const Contribution nothing{.pieces = std::vector<const void*>(pieces_.size(), zeros->data()),
                              .conditions = {}};
   std::set<size_t> written;
   const auto place_of = [&](const StoreRange& range) {
@@ -104,7 +107,7 @@ void RangeServer::add_call(const ServerStep& step, const PushedGradients& call,
   calls_.push_back(
       {first, count, call.update,
        std::make_unique<FlatFunction>(update, FunctionOptions{.name = "server_update"}),
-       call.update->steps(), counts});
+       call.update->steps(), counts, call.limits, first_variable, call.variables.size()});
 }
 
 PushAnswer RangeServer::push(const PushStamp& stamp, const Contribution& given) {
@@ -151,9 +154,10 @@ const std::vector<int64_t>* rows_at(const RangeServer::RowLists& rows, size_t pi
 
 }  // namespace
 
-int64_t RangeServer::pull(int64_t step, std::span<void* const> to, const RowLists& rows) {
+int64_t RangeServer::pull(int64_t step, std::span<void* const> to, const RowLists& rows,
+                          const Squares& squares) {
   const std::lock_guard lock(mutex_);
-  commit_locked(step);
+  commit_locked(step, squares);
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const char* const from = static_cast<const char*>(address_of(pieces_[i].range));
     pieces_[i].for_each_part(rows_at(rows, i), [&](size_t offset, size_t bytes) {
@@ -163,9 +167,10 @@ int64_t RangeServer::pull(int64_t step, std::span<void* const> to, const RowList
   return ledger_.version();
 }
 
-int64_t RangeServer::append_values(int64_t step, std::string& bytes, const RowLists& rows) {
+int64_t RangeServer::append_values(int64_t step, std::string& bytes, const RowLists& rows,
+                                   const Squares& squares) {
   const std::lock_guard lock(mutex_);
-  commit_locked(step);
+  commit_locked(step, squares);
   for (size_t i = 0; i < pieces_.size(); ++i) {
     const char* const from = static_cast<const char*>(address_of(pieces_[i].range));
     pieces_[i].for_each_part(
@@ -211,17 +216,60 @@ std::vector<int64_t> RangeServer::steps() const {
   return steps;
 }
 
-RangeServer::Snapshot RangeServer::snapshot(int64_t step) {
-  const std::lock_guard lock(mutex_);
-  commit_locked(step);
-  Snapshot now{.ledger = ledger_.save(), .steps = {}, .state = {}};
+RangeServer::Notes RangeServer::notes(const std::unique_lock<std::mutex>&) const {
+  Notes now{.ledger = ledger_.save(), .steps = {}};
   for (const Call& call : calls_) now.steps.push_back(call.step);
-  size_t bytes = 0;
+  return now;
+}
+
+uint64_t RangeServer::state_bytes() const {
+  uint64_t bytes = 0;
   for (const StoreRange& range : state_) bytes += bytes_of(range);
-  now.state.reserve(bytes);
+  return bytes;
+}
+
+/// Calls `take` with the parts of ranges that these bytes of the state are.
+template <class Take>
+void RangeServer::for_each_state(uint64_t offset, size_t count, const Take& take) const {
+  uint64_t begin = 0;  // Of the range.
   for (const StoreRange& range : state_) {
-    now.state.append(static_cast<const char*>(address_of(range)), bytes_of(range));
+    const uint64_t end = begin + bytes_of(range);
+    const uint64_t first = std::max(begin, offset);
+    const uint64_t last = std::min<uint64_t>(end, offset + count);
+    if (first < last) {
+      take(range, static_cast<char*>(address_of(range)) + (first - begin), last - first);
+    }
+    begin = end;
   }
+}
+
+void RangeServer::copy_state(uint64_t offset, std::span<char> to) const {
+  const std::lock_guard lock(mutex_);
+  char* next = to.data();
+  for_each_state(offset, to.size(), [&](const StoreRange&, const char* from, size_t bytes) {
+    std::memcpy(next, from, bytes);
+    next += bytes;
+  });
+}
+
+void RangeServer::write_state_part(uint64_t offset, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  const char* next = bytes.data();
+  for_each_state(offset, bytes.size(), [&](const StoreRange& range, char* to, size_t count) {
+    range.block->settle_loans();
+    std::memcpy(to, next, count);
+    next += count;
+  });
+}
+
+RangeServer::Snapshot RangeServer::snapshot(int64_t step, uint64_t offset, size_t most,
+                                            const Squares& squares) {
+  const std::unique_lock lock = this->lock();
+  commit_locked(step, squares);
+  Snapshot now{.notes = notes(lock), .state = {}};
+  for_each_state(offset, most, [&](const StoreRange&, const char* from, size_t bytes) {
+    now.state.append(from, bytes);
+  });
   return now;
 }
 
@@ -229,11 +277,12 @@ void RangeServer::restore_ledger(const std::string& saved) {
   const std::lock_guard lock(mutex_);
   ledger_.restore(saved);
   held_.clear();
+  sum_ = {};
 }
 
-void RangeServer::commit(int64_t step) {
+void RangeServer::commit(int64_t step, const Squares& squares) {
   const std::lock_guard lock(mutex_);
-  commit_locked(step);
+  commit_locked(step, squares);
 }
 
 StalenessStatistics RangeServer::statistics() const {
@@ -241,21 +290,23 @@ StalenessStatistics RangeServer::statistics() const {
   return ledger_.statistics();
 }
 
-void RangeServer::commit_locked(int64_t step) {
-  while (const std::optional<int64_t> whole = ledger_.commit(step)) apply_step(*whole);
+void RangeServer::commit_locked(int64_t step, const Squares& squares) {
+  if (clips() && squares.empty()) return;
+  while (const std::optional<int64_t> whole = ledger_.commit(step)) apply_step(*whole, squares);
 }
 
-/// Sums what all shares of the step have given, in the order of collective/tree.h.
-void RangeServer::apply_step(int64_t step) {
+/// The sum of what all shares of the step have given, in the order of collective/tree.h.
+RangeServer::Sum RangeServer::summed(int64_t step) const {
   const auto first = held_.find(step * options_.shares);
   const auto end = held_.lower_bound((step + 1) * options_.shares);
   const size_t first_assigned = this->first_assigned();
-  Contribution sum;
-  std::vector<std::vector<std::byte>> sums(pieces_.size());
-  sum.conditions.assign(calls_.size(), true);
+  Sum sum{.step = step, .contribution = {}, .pieces = {}};
+  sum.pieces.resize(pieces_.size());
+  sum.contribution.conditions.assign(calls_.size(), true);
   for (auto share = first; share != end; ++share) {
     for (size_t c = 0; c < calls_.size(); ++c) {
-      sum.conditions[c] = sum.conditions[c] && share->second.conditions[c];
+      const bool is_on = sum.contribution.conditions[c] && share->second.conditions[c];
+      sum.contribution.conditions[c] = is_on;
     }
   }
   for (size_t i = 0; i < pieces_.size(); ++i) {
@@ -264,16 +315,87 @@ void RangeServer::apply_step(int64_t step) {
       values.push_back(share->second.pieces[i].data());
     const bool is_summed = i < first_assigned || assigned_[i - first_assigned].is_summed;
     if (!is_summed || values.size() == 1) {
-      sum.pieces.push_back(values[0]);
+      sum.contribution.pieces.push_back(values[0]);
       continue;
     }
-    sums[i].resize(pieces_[i].bytes());
+    sum.pieces[i].resize(pieces_[i].bytes());
     const StoreRange& range = pieces_[i].range;
-    collective::sum_elements(range.block->dtype(), values, sums[i].data(), range.count);
-    sum.pieces.push_back(sums[i].data());
+    collective::sum_elements(range.block->dtype(), values, sum.pieces[i].data(), range.count);
+    sum.contribution.pieces.push_back(sum.pieces[i].data());
   }
-  apply(sum, 1);
-  held_.erase(first, end);
+  return sum;
+}
+
+namespace {
+
+template <class T>
+double sum_of_squares(const std::byte* data, int64_t count) {
+  double sum = 0;
+  for (int64_t i = 0; i < count; ++i) {
+    const auto value = static_cast<double>(reinterpret_cast<const T*>(data)[i]);
+    sum += value * value;
+  }
+  return sum;
+}
+
+template <class T>
+void multiply(std::byte* data, int64_t count, double scale) {
+  for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(data)[i] *= static_cast<T>(scale);
+}
+
+/// A gradient of an infinite norm becomes NaN, as in Keras.
+double scale_for(double squares, double limit) {
+  const double norm = std::sqrt(squares);
+  return limit / std::max(norm, limit) + (norm - norm);
+}
+
+}  // namespace
+
+bool RangeServer::clips() const {
+  return std::ranges::any_of(calls_, [](const Call& call) { return call.limits.is_any(); });
+}
+
+RangeServer::Squares RangeServer::squares(int64_t step) {
+  const std::lock_guard lock(mutex_);
+  if (sum_.step == step - 1) return squares_;
+  if (!ledger_.is_whole(step - 1)) return {};
+  sum_ = summed(step - 1);
+  const Call& last = calls_.back();
+  squares_.assign(last.first_variable + last.variables, 0);
+  for (size_t i = 0; i < first_assigned(); ++i) {
+    const Piece& piece = pieces_[i];
+    const bool is_single = piece.range.block->dtype() == DType::float32;
+    const std::byte* const data = sum_.pieces[i].data();
+    squares_[piece.variable] += is_single ? sum_of_squares<float>(data, piece.range.count)
+                                          : sum_of_squares<double>(data, piece.range.count);
+  }
+  return squares_;
+}
+
+/// Brings gradients to the norms that they may have.
+void RangeServer::clip(Sum& sum, const Squares& squares) const {
+  for (const Call& call : calls_) {
+    if (!call.limits.is_any()) continue;
+    double all = 0;
+    for (size_t v = 0; v < call.variables; ++v) all += squares.at(call.first_variable + v);
+    for (size_t i = call.first; i < call.first + call.count; ++i) {
+      const Piece& piece = pieces_[i];
+      const double scale = call.limits.all ? scale_for(all, *call.limits.all)
+                                           : scale_for(squares[piece.variable], *call.limits.each);
+      std::byte* const data = sum.pieces[i].data();
+      piece.range.block->dtype() == DType::float32
+          ? multiply<float>(data, piece.range.count, scale)
+          : multiply<double>(data, piece.range.count, scale);
+    }
+  }
+}
+
+void RangeServer::apply_step(int64_t step, const Squares& squares) {
+  Sum sum = sum_.step == step ? std::move(sum_) : summed(step);
+  clip(sum, squares);
+  apply(sum.contribution, 1);
+  held_.erase(held_.find(step * options_.shares), held_.lower_bound((step + 1) * options_.shares));
+  sum_ = {.step = step, .contribution = {}, .pieces = {}};  // The squares stay known.
 }
 
 void RangeServer::apply(const Contribution& contribution, double scale) {

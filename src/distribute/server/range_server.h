@@ -13,6 +13,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "distribute/server/parameter_layout.h"
@@ -100,18 +101,28 @@ class RangeServer {
   };
   PushAnswer push(const PushStamp& stamp, const Contribution& contribution);
 
+  /// The squares of the elements of gradients, summed for each variable of the step. Some servers'
+  /// have several parts, so these are added up. Empty: none are needed.
+  using Squares = std::vector<double>;
+  /// Whether it needs them.
+  bool clips() const;
+  /// Those of its elements of the gradients of the step before `step`; empty where it has none.
+  Squares squares(int64_t step);
+
   /// Copies all pieces to these addresses, once the steps before `step` are applied where workers
-  /// train in step. Returns their version.
-  int64_t pull(int64_t step, std::span<void* const> to, const RowLists& rows = {});
+  /// train in step; `squares` are those of all servers. Returns their version.
+  int64_t pull(int64_t step, std::span<void* const> to, const RowLists& rows = {},
+               const Squares& squares = {});
 
   /// The same, one piece after another to the end of `bytes`.
-  int64_t append_values(int64_t step, std::string& bytes, const RowLists& rows = {});
+  int64_t append_values(int64_t step, std::string& bytes, const RowLists& rows = {},
+                        const Squares& squares = {});
   /// What steps assign, the last of the pieces, as it is now.
   void append_assigned(std::string& bytes) const;
   size_t first_assigned() const { return pieces_.size() - assigned_.size(); }
 
   /// Applies what is held of the steps before `step`.
-  void commit(int64_t step);
+  void commit(int64_t step, const Squares& squares = {});
 
   StalenessStatistics statistics() const;
 
@@ -122,6 +133,11 @@ class RangeServer {
   const std::vector<size_t>& settings() const { return settings_; }
   std::vector<uint32_t> checksums() const;
   void write_state(size_t place, const void* bytes);
+
+  /// The ranges of the list one after another, and the bytes of that from `offset` on.
+  uint64_t state_bytes() const;
+  void copy_state(uint64_t offset, std::span<char> to) const;
+  void write_state_part(uint64_t offset, std::string_view bytes);
   static void* address_of(const StoreRange& range);
   static size_t bytes_of(const StoreRange& range) {
     return static_cast<size_t>(range.count) * size_of(range.block->dtype());
@@ -132,13 +148,20 @@ class RangeServer {
   void set_steps(const std::vector<int64_t>& steps = {});
   std::vector<int64_t> steps() const;
 
-  /// All that it has, at one time: after the steps before `step`, where workers train in step.
-  struct Snapshot {
-    std::string ledger;          ///< Which tickets it has made.
-    std::vector<int64_t> steps;  ///< As for set_steps.
-    std::string state;           ///< The ranges of state(), one after another.
+  /// What it knows of the updates that its values have.
+  struct Notes {
+    std::string ledger{};          ///< Which tickets it has made.
+    std::vector<int64_t> steps{};  ///< As for set_steps.
   };
-  Snapshot snapshot(int64_t step);
+  /// For the holder of lock().
+  Notes notes(const std::unique_lock<std::mutex>& held) const;
+
+  /// What it has at one time: after the steps before `step`, where workers train in step.
+  struct Snapshot {
+    Notes notes;
+    std::string state;  ///< Up to `most` bytes of the state from `offset` on.
+  };
+  Snapshot snapshot(int64_t step, uint64_t offset, size_t most, const Squares& squares = {});
   /// Forgets what is held.
   void restore_ledger(const std::string& saved);
 
@@ -154,6 +177,9 @@ class RangeServer {
     std::unique_ptr<FlatFunction> update;
     int64_t step;  // How many updates were made.
     bool counts;   // Whether it counts the optimizer's iterations.
+    NormLimits limits;
+    size_t first_variable;  // Of the call, among those of the step.
+    size_t variables;
   };
   /// A contribution that is kept until the rest of its step is there.
   struct Held {
@@ -164,13 +190,23 @@ class RangeServer {
   void add_call(const ServerStep& step, const PushedGradients& call, size_t first_variable,
                 bool counts, const ParameterLayout& layout, int index);
   void note_state();
+  template <class Take>
+  void for_each_state(uint64_t offset, size_t count, const Take& take) const;
   Contribution with_all_rows(const Contribution& given,
                              std::vector<std::vector<std::byte>>& whole) const;
   graph::ConcreteFunctionPtr compiled(Call& call, const graph::ArgumentList& list) const;
   Tensors operands_of(const Call& call, const Contribution& contribution, double scale,
                       bool condition) const;
-  void commit_locked(int64_t step);
-  void apply_step(int64_t step);
+  /// What all shares of a step have given, together.
+  struct Sum {
+    int64_t step = -1;
+    Contribution contribution{};
+    std::vector<std::vector<std::byte>> pieces{};  // Of the gradients.
+  };
+  Sum summed(int64_t step) const;
+  void clip(Sum& sum, const Squares& squares) const;
+  void commit_locked(int64_t step, const Squares& squares);
+  void apply_step(int64_t step, const Squares& squares);
   void apply(const Contribution& contribution, double scale);
   void update(Call& call, const Contribution& contribution, double scale, bool condition);
   void assign(const AssignedVariable& variable, const void* value) const;
@@ -184,6 +220,8 @@ class RangeServer {
   std::vector<Call> calls_;
   std::vector<AssignedVariable> assigned_;  // The last of the pieces.
   std::map<int64_t, Held> held_;            // By ticket.
+  Sum sum_;                                 // Of the step whose squares were asked for last,
+  Squares squares_;                         // and these.
   std::vector<StoreRange> state_;
   std::vector<size_t> settings_;
 };

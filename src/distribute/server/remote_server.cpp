@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 #include <thread>
 
@@ -18,6 +19,11 @@ constexpr char kZeros[kPieceAlignment] = {};
 }  // namespace
 
 ServerLink::~ServerLink() = default;
+
+void add_squares(RangeServer::Squares& all, const RangeServer::Squares& own) {
+  all.resize(std::max(all.size(), own.size()));
+  for (size_t i = 0; i < own.size(); ++i) all[i] += own[i];
+}
 
 RemoteServer::RemoteServer(const ServerCluster& cluster, int index, const RangeServer& mirror,
                            int64_t session, bool in_step)
@@ -97,11 +103,26 @@ PushAnswer RemoteServer::finish_push() {
   return outcome;
 }
 
-void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows) {
+void RemoteServer::start_squares(int64_t step) {
+  MessageWriter question = question_of(ServerQuestion::squares, session_);
+  open_ = line_.ask({question.add(chief_).add(step).take(), {}});
+}
+
+/// None where the ticket is void, as the pull after it will say, too.
+RangeServer::Squares RemoteServer::finish_squares() {
+  const std::optional<cluster::ServiceText> answer = settled_answer();
+  if (!answer) return {};
+  MessageReader reader(answer->view());
+  reader.read<ServerAnswer>();
+  return reader.read_list<double>();
+}
+
+void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows,
+                              const RangeServer::Squares& squares) {
   rows_ = rows;
   if (pushed_) return;
   MessageWriter question = question_of(ServerQuestion::pull, session_);
-  question.add(chief_).add(step);
+  question.add(chief_).add(step).add_list(squares);
   for (size_t i = 0; i < pieces().size(); ++i) {
     if (pieces()[i].reads_rows) question.add_list(*rows[i]);
   }

@@ -24,7 +24,10 @@ class RemoteServer final : public ServerLink {
   const std::vector<RangeServer::Piece>& pieces() const override { return mirror_.pieces(); }
   void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) override;
   PushAnswer finish_push() override;
-  void start_pull(int64_t step, const RangeServer::RowLists& rows) override;
+  void start_squares(int64_t step) override;
+  RangeServer::Squares finish_squares() override;
+  void start_pull(int64_t step, const RangeServer::RowLists& rows,
+                  const RangeServer::Squares& squares = {}) override;
   std::optional<int64_t> finish_pull(std::span<void* const> to) override;
 
  private:

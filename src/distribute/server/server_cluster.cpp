@@ -132,6 +132,12 @@ std::optional<cluster::ServiceText> PatientLine::try_once(std::string question,
   return std::nullopt;
 }
 
+std::shared_ptr<devices::MappedMemory> memory_for_states(uint64_t bytes) {
+  constexpr uint64_t kMostInMemory = uint64_t{16} << 20;
+  return bytes > kMostInMemory ? devices::MappedMemory::in_file(bytes)
+                               : devices::MappedMemory::sparse(bytes);
+}
+
 MessageWriter question_of(ServerQuestion kind, int64_t session) {
   MessageWriter question;
   question.add(kind).add(session);
@@ -161,6 +167,20 @@ std::vector<std::unique_ptr<RangeServer>> make_servers(
         std::make_unique<RangeServer>(strategy, std::move(replica), step, layout, s, rules));
   }
   return made;
+}
+
+std::string explained(const ParameterServerOptions& options, std::string_view where) {
+  const std::string bound = options.staleness == unbounded
+                                ? "workers never wait for each other"
+                                : fmt::format("staleness {}", options.staleness);
+  return fmt::format("{} workers and {} servers {}; {}\n", options.workers, options.servers, where,
+                     bound);
+}
+
+std::string explained(std::string_view name, const RangeServer& server) {
+  size_t bytes = 0;
+  for (const RangeServer::Piece& piece : server.pieces()) bytes += piece.bytes();
+  return fmt::format("  {} has {} bytes in {} pieces\n", name, bytes, server.pieces().size());
 }
 
 std::string facts_of(const ServerStep& step,

@@ -4,21 +4,29 @@
 ///   worker, server  chief   meet: session                                     random state
 ///   server          chief   serving: session, incarnation, fingerprint,       accepted
 ///                           checksums of its state; every fifth of a second
-///   worker          chief   join: session, incarnation, fingerprint           accepted, the
-///   chief's
+///   worker          chief   join: session, incarnation, fingerprint           the chief's
 ///                                                                             incarnation
 ///   worker          chief   take: session, incarnation, what it has done      ticket
 ///   worker          chief   beat: session; every second                       accepted
 ///   worker          chief   failed: session, why                              accepted
 ///   worker, server  chief   result: session, step                             results of all
 ///                                                                             shares
-///   worker, server  chief   values: session, steps                            all states, once the
-///                                                                             chief has so many
+///   worker, server  chief   values: session, steps, offset                    a part of all
+///   states,
+///                                                                             once the chief has
+///                                                                             so many steps
+///   worker, server  chief   states: session, 0, offset                        the same of a
+///   session
+///                                                                             that is over
 ///   worker          server  exchange: session, chief, stamp, gradients        outcome, values
-///   worker          server  pull: session, chief, step                        version, values
-///   chief           server  read: session, chief, step                        ledger, state
+///   worker          server  pull: session, chief, step, squares               version, values
+///   worker, chief   server  squares: session, chief, step                     squares
+///   chief           server  read: session, chief, step, offset, squares       ledger, a part of
+///                                                                             the state
 ///   chief           server  write: session, chief, ledger, parts of the state  accepted
 ///   chief           server  peek: session, chief                              what steps assign
+///   chief           server  save: session, chief, a file, parts of the state   checksums
+///   chief           server  restore: session, chief, a file, what is in it     ledger, checksums
 ///
 /// A session is what all tasks do together, such as a fit: the number of those before it in the
 /// program, which is the same on all tasks. A question begins with its kind, an answer with a byte
@@ -33,6 +41,7 @@
 #include <vector>
 
 #include "cluster/service.h"
+#include "device/mapped_memory.h"
 #include "distribute/server/range_server.h"
 #include "distribute/server/server_step.h"
 #include "distribute/server/task_message.h"
@@ -50,11 +59,15 @@ enum class ServerQuestion : char {
   failed = 'F',
   result = 'O',
   values = 'V',
+  states = 'G',
   exchange = 'X',
   pull = 'P',
+  squares = 'Q',
   read = 'R',
   write = 'W',
   peek = 'K',
+  save = 'C',
+  restore = 'E',
 };
 
 enum class ServerAnswer : char {
@@ -62,8 +75,16 @@ enum class ServerAnswer : char {
   refused = 'r',     ///< And why.
   ask_again = 'w',   ///< Later.
   join_again = 'j',  ///< The chief does not know the worker, or the server another chief.
-  end = 'e',         ///< The session is over: an error's text, a result, the states of all servers.
+  end = 'e',         ///< The session is over: an error's text, a result, whether there are states.
 };
+
+/// Of a server's state at most so much is one message: who reads it has little memory, perhaps.
+inline constexpr size_t kStatePart = size_t{4} << 20;
+
+/// The states of all servers at one time, one after another.
+using ServerStates = std::shared_ptr<const devices::MappedMemory>;
+/// Memory for so much of them.
+std::shared_ptr<devices::MappedMemory> memory_for_states(uint64_t bytes);
 
 /// Time stamps that tell one start of a task from another: the later one is larger.
 uint64_t new_incarnation();
@@ -126,6 +147,11 @@ std::string plain_answer(ServerAnswer kind, std::string_view text = {});
 std::vector<std::unique_ptr<RangeServer>> make_servers(
     const Strategy& strategy, const ServerStep& step, const ParameterServerOptions& options,
     int servers, const std::vector<devices::DevicePtr>& devices);
+
+/// For people: how many workers and servers there are, where, and who waits for whom; and what one
+/// of the servers has.
+std::string explained(const ParameterServerOptions& options, std::string_view where);
+std::string explained(std::string_view name, const RangeServer& server);
 
 /// With staleness 0 all workers share each batch.
 inline int shares_of(const ParameterServerOptions& options) {

@@ -7,6 +7,7 @@
 
 #include "graph/passes/replacements.h"
 #include "tandem/error.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
 namespace {
@@ -17,8 +18,9 @@ using graph::Value;
 using graph::ValueId;
 using graph::ValueMap;
 
-/// Whether this thread traces rows_function().
-thread_local bool is_for_rows = false;
+/// Which function of a step this thread traces.
+enum class Purpose { step, rows, sums };
+thread_local Purpose purpose = Purpose::step;
 
 /// The node that computes each value, or -1.
 ValueMap<int> makers_of(const Graph& graph) {
@@ -110,26 +112,27 @@ ValueId own_value(const Graph& graph, const ValueMap<int>& makers, ValueId assig
   return node.inputs[static_cast<size_t>(output - node.outputs.begin())];
 }
 
-/// Throws Unimplemented where gradients, results or what is assigned depend on the values of
-/// several workers. That of the conditions may: the servers join them.
-void check_own(const Graph& graph, std::span<const ValueId> own,
-               std::span<const ValueId> conditions) {
-  const ValueMap<int> makers = makers_of(graph);
-  std::set<size_t> found = collectives_before(graph, makers, own);
-  const std::set<size_t> joined = collectives_before(graph, makers, conditions);
-  for (const Node& node : graph.nodes) {
-    if (!node.op().name.starts_with("assign")) continue;
-    const ValueId value = own_value(graph, makers, node.inputs[0]);
-    for (const size_t place : collectives_before(graph, makers, {&value, 1})) {
-      if (!joined.contains(place)) found.insert(place);
-    }
+/// Whether a node's inputs depend on no variable and on no random number, and have shapes of their
+/// own.
+bool is_of_batch_alone(const Graph& graph, const ValueMap<int>& makers, const Node& node) {
+  std::vector<bool> seen(graph.nodes.size());
+  graph::ValueIds open = node.inputs;
+  for (const ValueId input : node.inputs) {
+    if (graph.at(input).type.shape.is_symbolic()) return false;
   }
-  if (found.empty()) return;
-  throw Unimplemented(fmt::format(
-      "ParameterServerStrategy with staleness 0: a gradient, a result or an assigned value depends "
-      "on {} over the workers, as batch normalization and losses with masks do, but workers meet "
-      "at the servers only. Use MirroredStrategy, or another staleness",
-      graph.nodes[*found.begin()].op().name));
+  while (!open.empty()) {
+    const ValueId value = graph.storage_of(open.back());
+    open.pop_back();
+    if (graph.at(value).source == Value::Source::range) return false;
+    if (makers[value] < 0) continue;
+    const auto place = static_cast<size_t>(makers[value]);
+    if (seen[place]) continue;
+    seen[place] = true;
+    const Node& maker = graph.nodes[place];
+    if (maker.op().is_random || maker.op().is_collective || !maker.regions.empty()) return false;
+    open.insert(open.end(), maker.inputs.begin(), maker.inputs.end());
+  }
+  return true;
 }
 
 /// A worker has only its own values; servers sum what it sends.
@@ -152,9 +155,10 @@ void drop_collectives(Graph& graph) {
 
 }  // namespace
 
-StoreRange RangeCopies::of(const StoreRange& range) {
+StoreRange RangeCopies::of(const StoreRange& range, bool by_rows) {
   auto& [original, copy] = copies_[{range.block.get(), range.offset}];
   if (!copy.block) {
+    const MappedScope memory(MappedScope::Kind::sparse, by_rows ? 1 : 0);
     const std::vector<devices::DevicePtr> devices = {device_};
     auto block = std::make_shared<StoreBlock>(range.block->dtype(),
                                               std::max<int64_t>(range.count, 1), devices, owner_);
@@ -164,15 +168,34 @@ StoreRange RangeCopies::of(const StoreRange& range) {
   return copy;
 }
 
+StoreRange RangeCopies::sum(size_t number, const TensorType& type) {
+  while (sums_.size() <= number) {
+    const std::vector<devices::DevicePtr> devices = {device_};
+    const int64_t count = type.shape.count();
+    auto block =
+        std::make_shared<StoreBlock>(type.dtype, std::max<int64_t>(count, 1), devices, owner_);
+    const int64_t offset = block->take(count, "a sum over the shares of a batch");
+    sums_.push_back({.block = std::move(block), .offset = offset, .count = count});
+  }
+  return sums_[number];
+}
+
 ServerStep::ServerStep(const FlatFunction& f, int shares)
     : shares_(shares),
       function_([this, f](const Tensors& arguments) { return trace(f, arguments); },
                 {.name = "server_step"}),
       rows_function_([this, f](const Tensors& arguments) { return trace_rows(f, arguments); },
-                     {.name = "server_rows"}) {}
+                     {.name = "server_rows"}),
+      sums_function_(
+          [this, f](const Tensors& arguments) {
+            Tensors results = trace(f, arguments);
+            purpose = Purpose::sums;
+            return results;
+          },
+          {.name = "server_sums"}) {}
 
 Tensors ServerStep::trace_rows(const FlatFunction& f, const Tensors& arguments) {
-  is_for_rows = true;
+  purpose = Purpose::rows;
   GradientSink sink(shares_);
   {
     const GradientSink::Scope scope(sink);
@@ -189,7 +212,7 @@ Tensors ServerStep::trace_rows(const FlatFunction& f, const Tensors& arguments) 
 }
 
 Tensors ServerStep::trace(const FlatFunction& f, const Tensors& arguments) {
-  is_for_rows = false;
+  purpose = Purpose::step;
   GradientSink sink(shares_);
   Tensors results;
   {
@@ -223,6 +246,22 @@ bool ServerStep::is_changed_by_servers(const StoreRange& range) const {
                              }) ||
          std::ranges::any_of(assigned_,
                              [&](const AssignedVariable& one) { return one.range == range; });
+}
+
+bool ServerStep::clips() const {
+  return std::ranges::any_of(pushed_,
+                             [](const PushedGradients& call) { return call.limits.is_any(); });
+}
+
+bool ServerStep::is_read_by_rows(const StoreRange& range) const {
+  size_t place = 0;
+  for (const PushedGradients& call : pushed_) {
+    for (const Variable& variable : call.variables) {
+      const bool by_rows = reads_rows_[place++];
+      if (variable.body()->range == range) return by_rows;
+    }
+  }
+  return false;
 }
 
 namespace {
@@ -293,8 +332,72 @@ void ServerStep::note_rows_read(const Graph& graph) {
   }
 }
 
+/// The collectives, by their places among the nodes, that gradients, results or what is assigned
+/// depend on. Those of the conditions are none of them: the servers join these.
+std::set<size_t> ServerStep::shared_collectives(const Graph& graph) const {
+  graph::ValueIds conditions;
+  graph::ValueIds own(graph.results.begin(),
+                      graph.results.begin() + static_cast<ptrdiff_t>(results_));
+  size_t next = results_;
+  size_t place = 0;
+  for (const PushedGradients& call : pushed_) {
+    for (size_t i = 0; i < call.variables.size(); ++i) {
+      own.push_back(graph.results[next++]);
+      if (has_row_gradients_[place++]) own.push_back(graph.results[next++]);
+    }
+    conditions.push_back(graph.results[next++]);
+  }
+  const ValueMap<int> makers = makers_of(graph);
+  std::set<size_t> found = collectives_before(graph, makers, own);
+  const std::set<size_t> joined = collectives_before(graph, makers, conditions);
+  for (const Node& node : graph.nodes) {
+    if (!node.op().name.starts_with("assign")) continue;
+    const ValueId value = own_value(graph, makers, node.inputs[0]);
+    for (const size_t each : collectives_before(graph, makers, {&value, 1})) {
+      if (!joined.contains(each)) found.insert(each);
+    }
+  }
+  return found;
+}
+
+/// Sums of what depends on the batch alone are read from where the worker puts them. Throws
+/// Unimplemented where there are others.
+void ServerStep::use_sums(Graph& graph, const std::set<size_t>& places, RangeCopies& copies) {
+  const ValueMap<int> makers = makers_of(graph);
+  size_t number = 0;
+  for (const size_t place : places) {
+    const Node& node = graph.nodes[place];
+    if (node.op().name != "all_reduce" || !is_of_batch_alone(graph, makers, node)) {
+      throw Unimplemented(fmt::format(
+          "ParameterServerStrategy with staleness 0: a gradient, a result or an assigned value "
+          "depends on {} over the workers of what they compute, as batch normalization does, but "
+          "workers meet at the servers only. Use MirroredStrategy, or another staleness",
+          node.op().name));
+    }
+    for (const ValueId output : node.outputs) {
+      Value& value = graph.values[output];
+      const TensorType type{value.type.dtype, value.type.shape};
+      if (sums_.size() == number) sums_.push_back(type);
+      value.source = Value::Source::range;
+      value.range = copies.sum(number++, type);
+    }
+  }
+  for (auto place = places.rbegin(); place != places.rend(); ++place) {
+    graph.nodes.erase(graph.nodes.begin() + static_cast<ptrdiff_t>(*place));
+  }
+}
+
 void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
-  if (is_for_rows) {
+  if (purpose == Purpose::sums) {
+    graph::ValueIds summed;
+    for (const size_t place : shared_collectives(graph)) {
+      const Node& node = graph.nodes[place];
+      summed.insert(summed.end(), node.inputs.begin(), node.inputs.end());
+    }
+    graph.results = std::move(summed);
+    return keep_results_alone(graph);
+  }
+  if (purpose == Purpose::rows) {
     keep_results_alone(graph);
     if (shares_ > 1) drop_collectives(graph);
     return use_copies(graph, copies);
@@ -313,29 +416,26 @@ void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
         "ParameterServerStrategy: a step assigns other variables for other arguments; what servers "
         "have of a step is fixed by its first trace");
   }
-  graph::ValueIds conditions;
-  graph::ValueIds own(graph.results.begin(),
-                      graph.results.begin() + static_cast<ptrdiff_t>(results_));
-  size_t next = results_;
-  size_t place = 0;
-  for (const PushedGradients& call : pushed_) {
-    for (size_t i = 0; i < call.variables.size(); ++i) {
-      own.push_back(graph.results[next++]);
-      if (has_row_gradients_[place++]) own.push_back(graph.results[next++]);
-    }
-    conditions.push_back(graph.results[next++]);
-  }
   if (shares_ > 1) {
-    check_own(graph, own, conditions);
+    use_sums(graph, shared_collectives(graph), copies);
     drop_collectives(graph);
   }
   use_copies(graph, copies);
 }
 
+ServerStep& ServerSteps::of(const FlatFunction& f) {
+  std::unique_ptr<ServerStep>& step = steps_[f.body().get()];
+  if (!step) {
+    step = std::make_unique<ServerStep>(f, shares_);
+    functions_.push_back(f);
+  }
+  return *step;
+}
+
 void ServerStep::use_copies(graph::Graph& graph, RangeCopies& copies) const {
   for (Value& value : graph.values) {
     if (value.source == Value::Source::range && is_changed_by_servers(value.range)) {
-      value.range = copies.of(value.range);
+      value.range = copies.of(value.range, is_read_by_rows(value.range));
     }
   }
   for (Node& node : graph.nodes) {

@@ -12,8 +12,10 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
+#include "core/tensor_type.h"
 #include "distribute/server/gradient_sink.h"
 #include "graph/graph.h"
 #include "tandem/function.h"
@@ -27,12 +29,17 @@ class RangeCopies {
   RangeCopies(devices::DevicePtr device, uint64_t owner)
       : device_(std::move(device)), owner_(owner) {}
 
-  StoreRange of(const StoreRange& range);
+  /// One of which some rows alone are used takes memory for these alone, and none of the device's.
+  StoreRange of(const StoreRange& range, bool by_rows = false);
+
+  /// A place for the sum of this number, of such a type.
+  StoreRange sum(size_t number, const TensorType& type);
 
  private:
   const devices::DevicePtr device_;
   const uint64_t owner_;
   std::map<std::pair<const StoreBlock*, int64_t>, std::pair<StoreRange, StoreRange>> copies_;
+  std::vector<StoreRange> sums_;
 };
 
 /// A variable that a step assigns.
@@ -60,6 +67,13 @@ class ServerStep {
   /// Computes the numbers of the rows that function() will read of each variable of which it reads
   /// some rows only.
   const FlatFunction& rows_function() const { return rows_function_; }
+  /// Computes what function() takes as sums over all shares of a batch, for one of them. These
+  /// depend on the batch alone, such as the number of examples that a loss with a mask counts, and
+  /// each worker has the whole batch.
+  const FlatFunction& sums_function() const { return sums_function_; }
+  /// Their types; known after the first trace.
+  const TensorTypes& sums() const { return sums_; }
+  int shares() const { return shares_; }
   /// Whether gradients of a variable are those of some rows, by its place among all variables.
   const std::vector<bool>& has_row_gradients() const { return has_row_gradients_; }
   /// Whether some rows of it are read alone, too; known after the first trace.
@@ -74,6 +88,8 @@ class ServerStep {
   const std::vector<PushedGradients>& pushed() const { return pushed_; }
   const std::vector<AssignedVariable>& assigned() const { return assigned_; }
   bool is_traced() const { return is_traced_; }
+  /// Whether servers clip gradients by norms.
+  bool clips() const;
   bool trains() const { return !pushed_.empty(); }
   /// How many random numbers a run draws.
   uint64_t random_calls() const { return random_calls_; }
@@ -82,7 +98,10 @@ class ServerStep {
   Tensors trace(const FlatFunction& f, const Tensors& arguments);
   Tensors trace_rows(const FlatFunction& f, const Tensors& arguments);
   void note_rows_read(const graph::Graph& graph);
+  std::set<size_t> shared_collectives(const graph::Graph& graph) const;
+  void use_sums(graph::Graph& graph, const std::set<size_t>& places, RangeCopies& copies);
   bool is_changed_by_servers(const StoreRange& range) const;
+  bool is_read_by_rows(const StoreRange& range) const;
   void use_copies(graph::Graph& graph, RangeCopies& copies) const;
 
   const int shares_;
@@ -93,8 +112,23 @@ class ServerStep {
   std::vector<AssignedVariable> assigned_;
   std::vector<bool> has_row_gradients_;
   std::vector<bool> reads_rows_;
+  TensorTypes sums_;
   const FlatFunction function_;
   const FlatFunction rows_function_;
+  const FlatFunction sums_function_;
+};
+
+/// The steps of users' functions, each made once.
+class ServerSteps {
+ public:
+  explicit ServerSteps(int shares) : shares_(shares) {}
+
+  ServerStep& of(const FlatFunction& f);
+
+ private:
+  const int shares_;
+  std::map<const void*, std::unique_ptr<ServerStep>> steps_;  // By the body of the function,
+  std::vector<FlatFunction> functions_;                       // which is kept.
 };
 
 }  // namespace tandem::distribute

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "checkpoint/files.h"
+#include "distribute/server/server_shard.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
 
@@ -25,6 +27,8 @@ struct ReadRows {
   std::vector<std::vector<int64_t>> own;
   RangeServer::RowLists lists;
 };
+
+constexpr const char* kReplaced = "this chief was replaced by another one";
 
 }  // namespace
 
@@ -70,6 +74,7 @@ cluster::ServiceMessage ServerTask::answer(std::string_view question) {
   if (server_ == nullptr || session > session_) return {plain_answer(ServerAnswer::ask_again), {}};
   if (session < session_) return {plain_answer(ServerAnswer::join_again), {}};
   if (kind == ServerQuestion::write) return {write(reader, chief), {}};
+  if (kind == ServerQuestion::restore) return {restore(reader, chief), {}};
   if (chief_ == 0) return {plain_answer(ServerAnswer::ask_again), {}};
   if (chief != chief_) return {plain_answer(ServerAnswer::join_again), {}};
   switch (kind) {
@@ -79,12 +84,20 @@ cluster::ServiceMessage ServerTask::answer(std::string_view question) {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted);
       const auto step = reader.read<int64_t>();
+      const auto squares = reader.read_list<double>();
       ReadRows rows(*server_, reader, [](const auto& piece) { return piece.reads_rows; });
-      append_values(answer, step, rows.lists);
+      append_values(answer, step, rows.lists, squares);
+      return {answer.take(), {}};
+    }
+    case ServerQuestion::squares: {
+      MessageWriter answer;
+      answer.add(ServerAnswer::accepted).add_list(server_->squares(reader.read<int64_t>()));
       return {answer.take(), {}};
     }
     case ServerQuestion::read:
-      return read(reader.read<int64_t>());
+      return read(reader);
+    case ServerQuestion::save:
+      return {save(reader), {}};
     case ServerQuestion::peek: {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted);
@@ -98,7 +111,8 @@ cluster::ServiceMessage ServerTask::answer(std::string_view question) {
 
 /// The version, then the values.
 void ServerTask::append_values(MessageWriter& answer, int64_t step,
-                               const RangeServer::RowLists& rows) const {
+                               const RangeServer::RowLists& rows,
+                               const RangeServer::Squares& squares) const {
   size_t bytes = sizeof(int64_t);
   for (size_t i = 0; i < server_->pieces().size(); ++i) {
     bytes += server_->pieces()[i].bytes_of(i < rows.size() ? rows[i] : nullptr);
@@ -108,7 +122,7 @@ void ServerTask::append_values(MessageWriter& answer, int64_t step,
   answer.bytes().swap(buffer);
   const size_t place = answer.bytes().size();
   answer.add(int64_t{0});
-  const int64_t version = server_->append_values(step, answer.bytes(), rows);
+  const int64_t version = server_->append_values(step, answer.bytes(), rows, squares);
   std::memcpy(answer.bytes().data() + place, &version, sizeof version);
 }
 
@@ -131,9 +145,7 @@ std::string ServerTask::exchange(MessageReader& reader) {
 
 /// A chief that was replaced by a later one writes nothing any more.
 std::string ServerTask::write(MessageReader& reader, uint64_t chief) {
-  if (chief < chief_) {
-    return plain_answer(ServerAnswer::refused, "this chief was replaced by another one");
-  }
+  if (is_of_former_chief(chief)) return plain_answer(ServerAnswer::refused, kReplaced);
   const std::string ledger(reader.read_text());
   const auto steps = reader.read_list<int64_t>();
   const auto places = reader.read_list<uint64_t>();
@@ -150,13 +162,52 @@ std::string ServerTask::write(MessageReader& reader, uint64_t chief) {
   return plain_answer(ServerAnswer::accepted);
 }
 
-cluster::ServiceMessage ServerTask::read(int64_t step) {
-  RangeServer::Snapshot now = server_->snapshot(step);
+cluster::ServiceMessage ServerTask::read(MessageReader& reader) {
+  const auto step = reader.read<int64_t>();
+  const auto offset = reader.read<uint64_t>();
+  const auto squares = reader.read_list<double>();
+  RangeServer::Snapshot now = server_->snapshot(step, offset, kStatePart, squares);
   MessageWriter answer;
   answer.add(ServerAnswer::accepted);
-  answer.add_text(server_->statistics().save()).add_text(now.ledger).add_list(now.steps);
+  answer.add_text(server_->statistics().save());
+  answer.add_text(now.notes.ledger).add_list(now.notes.steps);
   const auto state = std::make_shared<const std::string>(std::move(now.state));
   return {answer.take(), {{state->data(), state->size(), state}}};
+}
+
+/// A file of its own. Without parts it is removed: the chief does not see it.
+std::string ServerTask::save(MessageReader& reader) {
+  checkpoint::KeeperFile file{.path = std::string(reader.read_text()), .runs = {}};
+  file.runs = reader.read_list<checkpoint::KeptBytes>();
+  try {
+    if (file.runs.empty()) {
+      checkpoint::remove_file(file.path.string() + checkpoint::kPartialSuffix);
+      return plain_answer(ServerAnswer::accepted);
+    }
+    const ServerShard shard = write_shard(*server_, file);
+    MessageWriter answer;
+    answer.add(ServerAnswer::accepted).add(shard.notes_bytes).add(shard.notes_crc);
+    return answer.add_list(shard.runs).take();
+  } catch (const Unavailable& error) {
+    return plain_answer(ServerAnswer::refused, error.what());
+  }
+}
+
+/// It is to go on from there, once the chief has written what is not in the file.
+std::string ServerTask::restore(MessageReader& reader, uint64_t chief) {
+  if (is_of_former_chief(chief)) return plain_answer(ServerAnswer::refused, kReplaced);
+  ServerShard shard{.path = std::string(reader.read_text())};
+  shard.notes_bytes = reader.read<uint64_t>();
+  shard.notes_crc = reader.read<uint32_t>();
+  shard.runs = reader.read_list<ShardRun>();
+  try {
+    const RangeServer::Notes notes = restore_shard(*server_, shard);
+    MessageWriter answer;
+    answer.add(ServerAnswer::accepted).add_text(notes.ledger);
+    return answer.add_list(server_->checksums()).take();
+  } catch (const Error& error) {
+    return plain_answer(ServerAnswer::refused, error.what());
+  }
 }
 
 }  // namespace tandem::distribute

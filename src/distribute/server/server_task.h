@@ -30,11 +30,14 @@ class ServerTask final : public cluster::ServiceHandler {
 
  private:
   cluster::ServiceMessage answer(std::string_view question);
-  void append_values(MessageWriter& answer, int64_t step,
-                     const RangeServer::RowLists& rows = {}) const;
+  void append_values(MessageWriter& answer, int64_t step, const RangeServer::RowLists& rows = {},
+                     const RangeServer::Squares& squares = {}) const;
   std::string exchange(MessageReader& reader);
+  bool is_of_former_chief(uint64_t chief) const { return chief < chief_; }
   std::string write(MessageReader& reader, uint64_t chief);
-  cluster::ServiceMessage read(int64_t step);
+  cluster::ServiceMessage read(MessageReader& reader);
+  std::string save(MessageReader& reader);
+  std::string restore(MessageReader& reader, uint64_t chief);
 
   // Questions share it; who opens or closes waits for those that are being answered.
   mutable std::shared_mutex door_;

@@ -1,5 +1,6 @@
 /// How a training with parameter servers runs, as the strategy and `fit` see it: steps are
-/// scheduled, and waited for. One thread at a time schedules.
+/// scheduled, and waited for. One thread at a time schedules. Before a checkpoint is saved all that
+/// was scheduled is waited for, so that it has the values of that moment.
 #pragma once
 
 #include <functional>
@@ -8,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/keepers.h"
 #include "distribute/server/staleness_statistics.h"
 #include "tandem/distribute/strategy.h"
 #include "tandem/function.h"
@@ -31,9 +33,11 @@ using StepOutcomePtr = std::shared_ptr<const StepOutcome>;
 /// The batch of a number; nothing where there is none.
 using BatchAt = std::function<std::optional<PerReplicas>(const BatchNumber& number)>;
 
-class ServerTraining {
+class ServerTraining : public checkpoint::Keepers {
  public:
-  virtual ~ServerTraining();
+  ~ServerTraining() override;
+
+  void settle() override { join(); }
 
   /// Whether this process decides what is done. Others follow one that does: workers do the steps
   /// that it hands out, and servers serve.

@@ -6,8 +6,10 @@
 #include <cstring>
 #include <deque>
 
+#include "collective/element_sum.h"
 #include "profile/span.h"
 #include "tandem/error.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
 namespace {
@@ -197,6 +199,26 @@ void ServerWorker::take_places(const ServerStep& step, const ServerLinks& server
   placed_ = &step;
 }
 
+/// What the step takes as sums over the shares is computed here for all of them.
+void ServerWorker::take_sums(const ServerStep& step, std::span<const PerReplica> arguments,
+                             const op::RandomRun& random) {
+  if (step.sums().empty()) return;
+  std::vector<Tensors> shares;
+  for (int share = 0; share < step.shares(); ++share) {
+    const PerReplicas part = part_of(arguments, share);
+    const graph::Results own = body_.run(strategy_, step.sums_function(), part, &random);
+    Tensors& values = shares.emplace_back();
+    for (size_t i = 0; i < step.sums().size(); ++i) values.push_back(own.at(0, i));
+  }
+  for (size_t i = 0; i < step.sums().size(); ++i) {
+    const TensorType& type = step.sums()[i];
+    std::vector<const void*> values;
+    for (const Tensors& share : shares) values.push_back(share[i].body()->data());
+    collective::sum_elements(type.dtype, values, address_in(copies_.sum(i, type)),
+                             type.shape.count());
+  }
+}
+
 /// The rows that the step will read of the variables of which it reads some rows alone.
 ServerWorker::RowsByVariable ServerWorker::rows_read(const ServerStep& step,
                                                      std::span<const PerReplica> part,
@@ -214,10 +236,42 @@ ServerWorker::RowsByVariable ServerWorker::rows_read(const ServerStep& step,
   return rows;
 }
 
+/// Rows that former steps have read are forgotten once they take much memory.
+void ServerWorker::release_rows(const ServerStep& step, const RowsByVariable& rows) {
+  constexpr size_t kMost = size_t{64} << 20;
+  constexpr size_t kPage = 4096;
+  size_t place = 0;
+  size_t taken = 0;
+  for (const PushedGradients& call : step.pushed()) {
+    for (const Variable& variable : call.variables) {
+      const auto& own = rows[place++];
+      if (own.empty()) continue;
+      const StoreRange& range = variable.body()->range;
+      const size_t row = static_cast<size_t>(range.count / variable.shape().extent(0)) *
+                         size_of(range.block->dtype());
+      taken += own.size() * (row / kPage + 1) * kPage;
+    }
+  }
+  pages_of_rows_ += taken;
+  if (pages_of_rows_ <= kMost) return;
+  place = 0;
+  for (const PushedGradients& call : step.pushed()) {
+    for (const Variable& variable : call.variables) {
+      if (step.reads_rows()[place++]) release_memory(copies_.of(variable.body()->range));
+    }
+  }
+  pages_of_rows_ = taken;
+}
+
 /// The versions of what was read; none where some server says that the ticket is void.
 std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step,
                                         const RowsByVariable& rows) {
   const profile::Span span("pull", profile::Activity::copy);
+  RangeServer::Squares squares;
+  if (step_->clips()) {
+    for (const auto& server : servers) server->start_squares(step);
+    for (const auto& server : servers) add_squares(squares, server->finish_squares());
+  }
   std::vector<int64_t> versions;
   RowsByVariable lists;  // Of all pieces of all servers.
   size_t pieces = 0;
@@ -231,7 +285,7 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
       lists.push_back(rows_in(piece, rows[piece.variable]).rows);
       own.back() = &lists.back();
     }
-    server->start_pull(step, own);
+    server->start_pull(step, own, squares);
   }
   for (size_t s = 0; s < servers.size(); ++s) {
     const std::optional<int64_t> version = servers[s]->finish_pull(places_[s]);
@@ -315,7 +369,10 @@ std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& se
   step_ = &step;
   const PerReplicas part = part_of(arguments, ticket.share);
   if (placed_ != &step) take_places(step, servers);
-  const std::vector<int64_t> versions = pull(servers, ticket.step(), rows_read(step, part, random));
+  take_sums(step, arguments, random);
+  const RowsByVariable rows = rows_read(step, part, random);
+  release_rows(step, rows);
+  const std::vector<int64_t> versions = pull(servers, ticket.step(), rows);
   if (versions.empty()) return std::nullopt;
   if (before_step) before_step(index_);
   auto results = std::make_shared<Tensors>();

@@ -32,11 +32,14 @@ class ServerWorker {
  private:
   PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
   void take_places(const ServerStep& step, const ServerLinks& servers);
+  void take_sums(const ServerStep& step, std::span<const PerReplica> arguments,
+                 const op::RandomRun& random);
   /// Numbers of rows by variable; none where all of a variable is meant.
   using RowsByVariable = std::vector<std::vector<int64_t>>;
   RowsByVariable rows_read(const ServerStep& step, std::span<const PerReplica> part,
                            const op::RandomRun& random);
   std::vector<int64_t> pull(const ServerLinks& servers, int64_t step, const RowsByVariable& rows);
+  void release_rows(const ServerStep& step, const RowsByVariable& rows);
   bool push(const ServerStep& step, const ServerLinks& servers, const WorkTicket& ticket,
             const std::shared_ptr<const Tensors>& results, std::span<const int64_t> versions);
 
@@ -50,6 +53,7 @@ class ServerWorker {
   std::vector<std::vector<void*>> places_;    // Where each server's pieces are, in the copies.
   std::vector<std::vector<std::byte>> read_;  // The assigned variables, as they were read.
   int64_t sequence_ = 0;
+  size_t pages_of_rows_ = 0;  // Bytes of memory that rows have taken.
 };
 
 }  // namespace tandem::distribute

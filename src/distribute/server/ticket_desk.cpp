@@ -18,7 +18,8 @@ using SteadyClock = std::chrono::steady_clock;
 
 /// Without a sign of life for this long a worker is gone.
 constexpr auto kWorkerSilence = 5s;
-/// How long the chief waits for those who have not heard of the end.
+/// How long the chief waits for those who have not heard of the end, since one of them has taken
+/// some of the states.
 constexpr auto kPatienceForEnd = 10s;
 constexpr auto kPatienceForServers = 5min;
 /// A worker for which there is no ticket is told to ask again after this long.
@@ -34,7 +35,7 @@ struct SessionRecord {
   bool has_ended = false;
   std::string error{};
   std::string result{};
-  std::shared_ptr<const std::string> states{};
+  ServerStates states{};
 };
 
 struct SessionBook {
@@ -52,9 +53,16 @@ cluster::ServiceMessage text_message(std::string text) { return {std::move(text)
 cluster::ServiceMessage end_message(const SessionRecord& record) {
   MessageWriter answer;
   answer.add(ServerAnswer::end).add_text(record.error).add_text(record.result);
-  cluster::ServiceMessage message{answer.take(), {}};
-  if (record.states) {
-    message.parts.push_back({record.states->data(), record.states->size(), record.states});
+  return text_message(answer.add(record.states != nullptr).take());
+}
+
+/// Some bytes of states: none behind their end, and where there are no states.
+cluster::ServiceMessage part_of(const ServerStates& states, int64_t moment, uint64_t offset) {
+  MessageWriter answer;
+  cluster::ServiceMessage message{answer.add(ServerAnswer::accepted).add(moment).take(), {}};
+  if (states && offset < states->size()) {
+    const size_t count = std::min<uint64_t>(kStatePart, states->size() - offset);
+    message.parts.push_back({states->data() + offset, count, states});
   }
   return message;
 }
@@ -132,7 +140,7 @@ int64_t TicketDesk::session() const {
 }
 
 void TicketDesk::end_session(const std::string& error, const std::string& result,
-                             std::shared_ptr<const std::string> states) {
+                             ServerStates states) {
   const std::lock_guard lock(mutex_);
   SessionRecord ended;
   {
@@ -152,9 +160,8 @@ void TicketDesk::end_session(const std::string& error, const std::string& result
   }
   for (const Waiting& each : waiting_) {
     each.reply(end_message(ended));
-    if (const auto stream = streams_.find(each.worker); stream != streams_.end()) {
-      heard_[stream->second] = session();
-    }
+    const auto stream = streams_.find(each.worker);
+    if (stream != streams_.end() && !ended.states) heard_[stream->second] = session();
   }
   waiting_.clear();
   streams_.clear();
@@ -162,10 +169,14 @@ void TicketDesk::end_session(const std::string& error, const std::string& result
 
 void TicketDesk::wait_until_heard(bool have_left) {
   std::unique_lock lock(mutex_);
-  changed_.wait_for(lock, kPatienceForEnd, [&] {
+  last_taken_ = Clock::now();
+  const auto is_heard = [&] {
     if (have_left) return heard_.empty();
     return std::ranges::all_of(heard_, [this](const auto& one) { return one.second >= session(); });
-  });
+  };
+  while (!is_heard() && Clock::now() - last_taken_ < kPatienceForEnd) {
+    changed_.wait_for(lock, 100ms);
+  }
 }
 
 std::vector<std::vector<uint32_t>> TicketDesk::wait_for_servers(const std::string& facts) {
@@ -232,7 +243,7 @@ int64_t TicketDesk::whole_steps() const {
   return tickets_->whole_steps();
 }
 
-void TicketDesk::note_values(int64_t steps, std::shared_ptr<const std::string> states) {
+void TicketDesk::note_values(int64_t steps, ServerStates states) {
   const std::lock_guard lock(mutex_);
   valued_steps_ = steps;
   values_ = std::move(states);
@@ -304,10 +315,12 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
     if (former_steps_.contains(number)) return reply(text_message(result(former_steps_, number)));
   }
   if (is_current && kind == ServerQuestion::values && values_) return reply(values(reader));
+  if (kind == ServerQuestion::states) return reply(ended_states(asker, session, reader));
   if (auto other = answer_to_other(session)) {
     const auto is_end = static_cast<ServerAnswer>(other->text[0]) == ServerAnswer::end;
+    const bool has_states = other->text.back() != 0;  // Which are still to be asked for.
     reply(std::move(*other));
-    if (is_end) heard_[asker.stream] = session;
+    if (is_end && !has_states) heard_[asker.stream] = session;
     return;
   }
   switch (kind) {
@@ -426,8 +439,23 @@ cluster::ServiceMessage TicketDesk::values(MessageReader& reader) {
   if (valued_steps_ < reader.read<int64_t>()) {
     return text_message(plain_answer(ServerAnswer::ask_again));
   }
-  MessageWriter answer;
-  return {answer.add(ServerAnswer::accepted).take(), {{values_->data(), values_->size(), values_}}};
+  return part_of(values_, valued_steps_, reader.read<uint64_t>());
+}
+
+/// Who is told that there are no more of them has heard all of the end.
+cluster::ServiceMessage TicketDesk::ended_states(const cluster::Asker& asker, int64_t session,
+                                                 MessageReader& reader) {
+  SessionBook& book = session_book();
+  const std::lock_guard lock(book.mutex);
+  reader.read<int64_t>();
+  ServerStates states;
+  if (session >= 0 && session < static_cast<int64_t>(book.records.size())) {
+    states = book.records[static_cast<size_t>(session)].states;
+  }
+  cluster::ServiceMessage part = part_of(states, session, reader.read<uint64_t>());
+  last_taken_ = Clock::now();
+  if (part.parts.empty()) heard_[asker.stream] = session;
+  return part;
 }
 
 void TicketDesk::answer_waiting() {

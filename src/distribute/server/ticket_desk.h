@@ -36,8 +36,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   int64_t session() const;
   /// Everybody hears that the session is over, and what came of it; `states` are those of all
   /// servers, for followers to have what the chief has.
-  void end_session(const std::string& error, const std::string& result,
-                   std::shared_ptr<const std::string> states);
+  void end_session(const std::string& error, const std::string& result, ServerStates states);
   /// Waits until all who are there have heard of it; or until they have left, where they may still
   /// ask for results.
   void wait_until_heard(bool have_left);
@@ -55,7 +54,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   int64_t whole_steps() const;
 
   /// The chief has the states of all servers after so many steps: followers may want them.
-  void note_values(int64_t steps, std::shared_ptr<const std::string> states);
+  void note_values(int64_t steps, ServerStates states);
 
   /// What the chief's thread does, while it waits, for a server that has come back: it is given its
   /// number and the checksums of what it has.
@@ -96,6 +95,8 @@ class TicketDesk final : public cluster::ServiceHandler {
   void note_done(int worker, const WorkTicket& ticket, MessageReader& results);
   static std::string result(const std::map<int64_t, Step>& steps, int64_t number);
   cluster::ServiceMessage values(MessageReader& reader);
+  cluster::ServiceMessage ended_states(const cluster::Asker& asker, int64_t session,
+                                       MessageReader& reader);
   void answer_waiting();
   void lose(int worker, const std::string& why);
   void watch();
@@ -112,13 +113,14 @@ class TicketDesk final : public cluster::ServiceHandler {
   std::map<int64_t, Step> steps_;  // By number; those of which somebody may want the results.
   std::map<int64_t, Step> former_steps_;  // Of the session before, for those who are behind.
   int64_t valued_steps_ = -1;
-  std::shared_ptr<const std::string> values_;
+  ServerStates values_;
   std::optional<std::string> facts_;  // Of the step; nothing before the chief has it.
   std::vector<Server> servers_;
   bool is_begun_ = false;                 // All servers were there.
   std::map<int, uint64_t> streams_;       // Of the workers.
   std::map<int, uint64_t> incarnations_;  // The last one of each worker.
   std::map<uint64_t, int64_t> heard_;     // By stream, the last session whose end it knows.
+  Clock::time_point last_taken_;          // When somebody has asked for states.
   std::list<Waiting> waiting_;
   std::string error_;
   std::condition_variable stopping_;

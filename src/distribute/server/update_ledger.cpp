@@ -45,12 +45,17 @@ PushAnswer UpdateLedger::admit(const PushStamp& push) {
   return answer;
 }
 
-std::optional<int64_t> UpdateLedger::commit(int64_t step) {
-  if (!options_.synchronous || version_ >= step) return std::nullopt;
-  const int64_t first = version_ * options_.shares;
+bool UpdateLedger::is_whole(int64_t step) const {
+  const int64_t first = step * options_.shares;
   for (int64_t ticket = first; ticket < first + options_.shares; ++ticket) {
-    if (!held_.contains(ticket)) return std::nullopt;
+    if (!held_.contains(ticket)) return false;
   }
+  return options_.synchronous && version_ == step;
+}
+
+std::optional<int64_t> UpdateLedger::commit(int64_t step) {
+  if (version_ >= step || !is_whole(version_)) return std::nullopt;
+  const int64_t first = version_ * options_.shares;
   for (int64_t ticket = first; ticket < first + options_.shares; ++ticket) {
     held_.erase(ticket);
     made_.insert(ticket);

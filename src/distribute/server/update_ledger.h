@@ -68,6 +68,9 @@ class UpdateLedger {
   /// call.
   std::optional<int64_t> commit(int64_t step);
 
+  /// Whether all of a step is held, whose turn it is.
+  bool is_whole(int64_t step) const;
+
   /// How many updates were made.
   int64_t version() const { return version_; }
   /// Whether the update of a ticket was made.

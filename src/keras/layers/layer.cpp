@@ -19,6 +19,7 @@
 #include "keras/losses/label_shapes.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::keras {
 namespace {
@@ -85,6 +86,8 @@ Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
   const InitScope outside = init_scope();
   const std::string path = fmt::format("{}/{}", name_, name);
   check_cut(kind_, name, path, shape);
+  // What lies in a file is computed there, too.
+  const MappedScope memory(MappedScope::Kind::in_file, least_bytes_in_files());
   Variable variable(
       options.initializer(shape, options.dtype),
       {.name = path, .trainable = options.trainable, .aggregation = options.aggregation});

@@ -227,26 +227,31 @@ void push(const std::shared_ptr<OptimizerBody>& optimizer, const Tensors& gradie
         described.name, described.composed ? "a rule of one's own" : "constraints"));
   }
   const bool by_norm = described.clipping.norm || described.clipping.global_norm;
-  if (by_norm && (sink.shares() > 1 || described.every > 1)) {
+  const bool is_half = std::ranges::any_of(
+      gradients, [](const Tensor& g) { return size_of(g.dtype()) < sizeof(float); });
+  if (by_norm && (described.every > 1 || (sink.shares() > 1 && is_half))) {
     throw Unimplemented(fmt::format(
-        "{}: clipnorm and global_clipnorm under a ParameterServerStrategy, with {}: the gradients "
-        "meet at the servers, none of which has all of them; clipvalue is accepted",
-        described.name,
-        described.every > 1 ? "gradients that accumulate" : "workers that share batches"));
+        "{}: clipnorm and global_clipnorm under a ParameterServerStrategy, with gradients that {}; "
+        "clipvalue is accepted",
+        described.name, described.every > 1 ? "accumulate" : "have 16 bits"));
   }
+  const bool clips_here = by_norm && sink.shares() == 1;
   Tensors given;
   Tensors rows;
   for (const Tensor& gradient : gradients) {
-    const bool of_rows = !by_norm && goes_by_rows(gradient);
+    const bool of_rows = !clips_here && goes_by_rows(gradient);
     given.push_back(of_rows ? gradient.row_slices().values : op::with_all_rows(gradient));
     rows.push_back(of_rows ? gradient.row_slices().indices : Tensor());
   }
-  if (by_norm) given = clipped(given, described.clipping);
+  if (clips_here) given = clipped(given, described.clipping);
+  distribute::NormLimits limits;
+  if (!clips_here) limits = {described.clipping.norm, described.clipping.global_norm};
   sink.take({.update = std::make_shared<OptimizerOnServer>(optimizer),
              .gradients = std::move(given),
              .rows = std::move(rows),
              .variables = variables,
-             .condition = condition});
+             .condition = condition,
+             .limits = limits});
 }
 
 }  // namespace tandem::keras::optimizers

@@ -36,8 +36,9 @@ void update(const OptimizerDescription& described, const std::vector<UpdateSet>&
 /// Brings variables to what their constraints make of them, where the condition holds.
 void apply_constraints(const Variables& variables, const Tensor& condition);
 
-/// Leaves the gradients to parameter servers. Throws Unimplemented where they would have to be
-/// clipped by a norm that no server and no worker knows.
+/// Leaves the gradients to parameter servers: clipped by their norms where the worker has a batch
+/// of its own; where workers share batches the servers clip the sums. Throws Unimplemented for
+/// rules that need whole variables, and for norms of gradients that accumulate.
 void push(const std::shared_ptr<OptimizerBody>& optimizer, const Tensors& gradients,
           const Variables& variables, const Tensor& condition, distribute::GradientSink& sink);
 

@@ -1,0 +1,154 @@
+// A task ps and those who ask it: of two chiefs the later one alone is heard, and its own file of a
+// checkpoint is all that it needs to go on.
+#include "distribute/server/server_task.h"
+
+#include <gtest/gtest.h>
+
+#include "distribute/server/server_cluster.h"
+#include "distribute/server/server_shard.h"
+#include "distribute/server/server_worker.h"
+#include "distribute/strategy_body.h"
+#include "harness/fresh_devices.h"
+#include "harness/temp_folder.h"
+#include "harness/throws.h"
+#include "tandem/distribute/parameter_server.h"
+#include "tandem/tandem.h"
+
+namespace tandem::distribute {
+namespace {
+
+using Floats = std::vector<float>;
+
+/// A server of one variable, whose gradient is -1 and whose rate is 1.
+class ServerTasks : public harness::FreshDevices {
+ protected:
+  struct Served {
+    Served()
+        : strategy({.workers = 1}),
+          scope(strategy.scope()),
+          variable(zeros({100}), {.name = "counted"}),
+          sgd(1.0, {.momentum = 0.5}),
+          step([this](const Tensors&) {
+            GradientTape tape;
+            const Tensor loss = reduce_sum(variable.value()) * -1.0;
+            const Variables variables = {variable};
+            sgd.apply_gradients(tape.gradient(loss, variables), variables);
+            return Tensors();
+          }),
+          server_step(step, 1),
+          worker(strategy, 0, strategy.body().devices()[0], 1, strategy.body().targets().owner,
+                 false) {
+      worker.compile(server_step, strategy.split(Tensors{ones({1})}));
+      servers = make_servers(strategy, server_step, {}, 1, strategy.body().devices());
+      task.open(*servers[0], 0);
+    }
+
+    ServerAnswer ask(MessageWriter question) {
+      ServerAnswer answer{};
+      task.on_question({"worker", 0, 1}, question.take(), [&](cluster::ServiceMessage message) {
+        answer = static_cast<ServerAnswer>(message.text[0]);
+      });
+      return answer;
+    }
+    ServerAnswer write(uint64_t chief) {
+      MessageWriter question = question_of(ServerQuestion::write, 0);
+      question.add(chief).add_text(UpdateLedger({}).save()).add_list(std::vector<int64_t>());
+      return ask(question.add_list(std::vector<uint64_t>()).add(true));
+    }
+    ServerAnswer push(uint64_t chief, int64_t ticket) {
+      const Floats gradient(100, -1);
+      MessageWriter question = question_of(ServerQuestion::exchange, 0);
+      question.add(chief).add(PushStamp{.incarnation = 1, .sequence = ticket, .ticket = ticket});
+      question.add(false).add(true).align().add_bytes(gradient.data(), 400);
+      return ask(question);
+    }
+    ServerAnswer read(uint64_t chief) {
+      MessageWriter question = question_of(ServerQuestion::read, 0);
+      question.add(chief).add(int64_t{0}).add(uint64_t{0});
+      return ask(question.add_list(std::vector<double>()));
+    }
+
+    const ParameterServerStrategy strategy;
+    const Strategy::Scope scope;
+    const Variable variable;
+    const keras::optimizers::SGD sgd;
+    const FlatFunction step;
+    ServerStep server_step;
+    ServerWorker worker;
+    std::vector<std::unique_ptr<RangeServer>> servers;
+    ServerTask task;
+  };
+};
+
+TEST_F(ServerTasks, OfTwoChiefsTheLaterOneAloneWrites) {
+  Served served;
+  EXPECT_EQ(served.push(7, 0), ServerAnswer::ask_again);  // Nobody has said what it is to have.
+  EXPECT_EQ(served.write(7), ServerAnswer::accepted);
+  EXPECT_EQ(served.push(7, 0), ServerAnswer::accepted);
+  EXPECT_EQ(served.write(9), ServerAnswer::accepted);
+  // The former one is back after it was cut off for a while, and so are its workers.
+  EXPECT_EQ(served.write(7), ServerAnswer::refused);
+  EXPECT_EQ(served.push(7, 1), ServerAnswer::join_again);
+  EXPECT_EQ(served.read(7), ServerAnswer::join_again);
+  for (const ServerQuestion kind : {ServerQuestion::save, ServerQuestion::restore}) {
+    MessageWriter question = question_of(kind, 0);
+    question.add(uint64_t{7}).add_text("/nowhere/ckpt.data");
+    question.add(uint64_t{0}).add(uint32_t{0}).add_list(std::vector<ShardRun>());
+    EXPECT_NE(served.ask(question), ServerAnswer::accepted);
+  }
+  EXPECT_EQ(served.push(9, 1), ServerAnswer::accepted);
+  EXPECT_EQ(served.variable.value().to_vector<float>()[0], 2.5f);  // 1, then 1 + 0.5.
+}
+
+TEST_F(ServerTasks, GarbageIsRefusedAndChangesNothing) {
+  Served served;
+  EXPECT_EQ(served.write(7), ServerAnswer::accepted);
+  EXPECT_EQ(served.push(7, 0), ServerAnswer::accepted);
+  for (const char kind : {'X', 'P', 'R', 'W', 'C', 'E', 'Q', '!'}) {
+    for (const size_t bytes : {0, 3, 20, 200}) {
+      MessageWriter question;
+      question.add(kind).add(int64_t{0}).add(uint64_t{7});
+      question.add_bytes(std::string(bytes, '\xff').data(), bytes);
+      EXPECT_NE(served.ask(question), ServerAnswer::ask_again) << kind << " " << bytes;
+    }
+  }
+  EXPECT_EQ(served.variable.value().to_vector<float>(), Floats(100, 1));
+  EXPECT_EQ(served.push(7, 1), ServerAnswer::accepted);
+}
+
+TEST_F(ServerTasks, ItsFileHasTheValuesAndTheUpdatesThatTheyHave) {
+  const harness::TempFolder folder;
+  Served served;
+  served.write(7);
+  served.push(7, 0);
+  served.push(7, 5);
+  checkpoint::KeeperFile file{.path = folder / "shard", .runs = {}};
+  RangeServer& server = *served.servers[0];
+  for (uint64_t place = 0; place < server.state().size(); ++place) {
+    file.runs.push_back({place, 0, RangeServer::bytes_of(server.state()[place])});
+  }
+  ServerShard shard = write_shard(server, file);
+  std::filesystem::rename(folder / "shard.partial", folder / "shard");
+  const Floats saved = served.variable.value().to_vector<float>();
+  served.push(7, 1);
+  EXPECT_NE(served.variable.value().to_vector<float>(), saved);
+
+  const RangeServer::Notes notes = restore_shard(server, shard);
+  EXPECT_EQ(served.variable.value().to_vector<float>(), saved);
+  EXPECT_EQ(notes.steps, std::vector<int64_t>{2});
+  // The ticket after the checkpoint counts again, those before it do not.
+  served.push(7, 5);
+  EXPECT_EQ(served.variable.value().to_vector<float>(), saved);
+  served.push(7, 1);
+  EXPECT_NE(served.variable.value().to_vector<float>(), saved);
+
+  const Floats before = served.variable.value().to_vector<float>();
+  ++shard.runs[0].crc;
+  EXPECT_TRUE(harness::throws<DataLoss>([&] { restore_shard(server, shard); }, {"checksum"}));
+  shard.path = folder / "another";
+  EXPECT_TRUE(harness::throws<NotFound>([&] { restore_shard(server, shard); }, {"another"}));
+  EXPECT_EQ(served.variable.value().to_vector<float>(), before);
+}
+
+}  // namespace
+}  // namespace tandem::distribute
