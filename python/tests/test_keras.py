@@ -245,3 +245,18 @@ def test_well_known_models():
     np.testing.assert_allclose(keras.applications.vgg16.preprocess_input(np.full((1, 1, 3), 100, "uint8")).ravel(), [-3.939, -16.779, -23.68], rtol=1e-5)
     with pytest.raises(FileNotFoundError, match="downloads nothing"):
         keras.applications.ResNet50(weights="imagenet")
+
+
+def test_stateful_layers_go_on():
+    x = np.random.RandomState(0).normal(size=(4, 6, 3)).astype("float32")
+    layer = keras.layers.LSTM(2, stateful=True)
+    model = keras.Sequential([keras.Input(batch_shape=(4, 3, 3)), layer])
+    plain = keras.layers.LSTM(2)
+    plain.build((4, 6, 3))
+    plain.set_weights(layer.get_weights())
+    model.predict(x[:, :3], batch_size=4, verbose=0)
+    np.testing.assert_allclose(model.predict(x[:, 3:], batch_size=4, verbose=0), plain(x), rtol=1e-4, atol=1e-6)
+    layer.reset_states()
+    np.testing.assert_allclose(model.predict(x[:, :3], batch_size=4, verbose=0), plain(x[:, :3]), rtol=1e-4, atol=1e-6)
+    model.compile("adam", "mse", ["mae"])  # Metrics in their place of Keras 2.
+    assert sorted(model.fit(x[:, :3], np.zeros((4, 2)), batch_size=4, verbose=0).history) == ["loss", "mae"]
