@@ -260,3 +260,11 @@ def test_stateful_layers_go_on():
     np.testing.assert_allclose(model.predict(x[:, :3], batch_size=4, verbose=0), plain(x[:, :3]), rtol=1e-4, atol=1e-6)
     model.compile("adam", "mse", ["mae"])  # Metrics in their place of Keras 2.
     assert sorted(model.fit(x[:, :3], np.zeros((4, 2)), batch_size=4, verbose=0).history) == ["loss", "mae"]
+
+
+def test_a_sequential_without_an_input_takes_sequences_of_any_length():
+    model = keras.Sequential([keras.layers.Dense(3, activation="relu"), keras.layers.Dense(2)])
+    assert model(np.zeros((2, 7, 4), "float32")).shape == (2, 7, 2) and model(np.zeros((1, 1, 4), "float32")).shape == (1, 1, 2)
+    declared = keras.Sequential([keras.Input((7, 4)), keras.layers.Dense(3)])
+    with pytest.raises(ValueError, match="incompatible"):
+        declared(np.zeros((2, 6, 4), "float32"))
