@@ -268,3 +268,29 @@ def test_a_sequential_without_an_input_takes_sequences_of_any_length():
     declared = keras.Sequential([keras.Input((7, 4)), keras.layers.Dense(3)])
     with pytest.raises(ValueError, match="incompatible"):
         declared(np.zeros((2, 6, 4), "float32"))
+
+
+def test_labels_of_sequences_are_decoded():
+    likely = np.full((1, 6, 4), 0.05, "float32")
+    for time, label in enumerate([1, 1, 3, 2, 2, 3]):  # 3 is the blank.
+        likely[0, time, label] = 0.85
+    (labels,), scores = keras.backend.ctc_decode(likely, [6])
+    assert labels.numpy().tolist() == [[1, 2]]
+    np.testing.assert_allclose(scores, [[-6 * np.log(0.85)]], rtol=1e-4)
+    (sparse,), _ = tf.nn.ctc_greedy_decoder(np.swapaxes(np.log(likely), 0, 1), [5])
+    assert tf.sparse.to_dense(sparse).numpy().tolist() == [[1, 2]]
+
+
+def test_all_models_of_a_program_are_distributed():
+    distribution = keras.distribution
+    assert distribution.list_devices("cpu") == ["cpu:0"]
+    distribution.set_distribution(distribution.DataParallel())
+    try:
+        m = model()
+        assert type(m.distribute_strategy).__name__ == "MirroredStrategy" and distribution.distribution() is not None
+        m.fit(*data(), verbose=0)
+    finally:
+        distribution.set_distribution(None)
+    assert type(model().distribute_strategy).__name__ != "MirroredStrategy"
+    with pytest.raises(NotImplementedError, match="DataParallel"):
+        distribution.ModelParallel()
