@@ -9,7 +9,7 @@ from tandem._ops import (  # noqa: F401
     bincount, in_top_k, op, sigmoid, softplus, space_to_depth, depth_to_space, tanh, top_k,
 )
 from tandem._ops.rarer import (  # noqa: F401
-    avg_pool3d, collapse_repeated, conv1d_transpose, conv3d, ctc_loss, max_pool3d, max_pool_with_argmax, space_to_batch,
+    avg_pool3d, collapse_repeated, conv1d_transpose, conv3d, ctc_greedy_decoder, ctc_loss, max_pool3d, max_pool_with_argmax, space_to_batch,
     sufficient_statistics, weighted_moments,
 )
 from tandem.keras.activations import elu, leaky_relu as _leaky_relu, log_softmax as _log_softmax, selu, silu, softsign  # noqa: F401

@@ -245,3 +245,52 @@ def test_well_known_models():
     np.testing.assert_allclose(keras.applications.vgg16.preprocess_input(np.full((1, 1, 3), 100, "uint8")).ravel(), [-3.939, -16.779, -23.68], rtol=1e-5)
     with pytest.raises(FileNotFoundError, match="downloads nothing"):
         keras.applications.ResNet50(weights="imagenet")
+
+
+def test_stateful_layers_go_on():
+    x = np.random.RandomState(0).normal(size=(4, 6, 3)).astype("float32")
+    layer = keras.layers.LSTM(2, stateful=True)
+    model = keras.Sequential([keras.Input(batch_shape=(4, 3, 3)), layer])
+    plain = keras.layers.LSTM(2)
+    plain.build((4, 6, 3))
+    plain.set_weights(layer.get_weights())
+    model.predict(x[:, :3], batch_size=4, verbose=0)
+    np.testing.assert_allclose(model.predict(x[:, 3:], batch_size=4, verbose=0), plain(x), rtol=1e-4, atol=1e-6)
+    layer.reset_states()
+    np.testing.assert_allclose(model.predict(x[:, :3], batch_size=4, verbose=0), plain(x[:, :3]), rtol=1e-4, atol=1e-6)
+    model.compile("adam", "mse", ["mae"])  # Metrics in their place of Keras 2.
+    assert sorted(model.fit(x[:, :3], np.zeros((4, 2)), batch_size=4, verbose=0).history) == ["loss", "mae"]
+
+
+def test_a_sequential_without_an_input_takes_sequences_of_any_length():
+    model = keras.Sequential([keras.layers.Dense(3, activation="relu"), keras.layers.Dense(2)])
+    assert model(np.zeros((2, 7, 4), "float32")).shape == (2, 7, 2) and model(np.zeros((1, 1, 4), "float32")).shape == (1, 1, 2)
+    declared = keras.Sequential([keras.Input((7, 4)), keras.layers.Dense(3)])
+    with pytest.raises(ValueError, match="incompatible"):
+        declared(np.zeros((2, 6, 4), "float32"))
+
+
+def test_labels_of_sequences_are_decoded():
+    likely = np.full((1, 6, 4), 0.05, "float32")
+    for time, label in enumerate([1, 1, 3, 2, 2, 3]):  # 3 is the blank.
+        likely[0, time, label] = 0.85
+    (labels,), scores = keras.backend.ctc_decode(likely, [6])
+    assert labels.numpy().tolist() == [[1, 2]]
+    np.testing.assert_allclose(scores, [[-6 * np.log(0.85)]], rtol=1e-4)
+    (sparse,), _ = tf.nn.ctc_greedy_decoder(np.swapaxes(np.log(likely), 0, 1), [5])
+    assert tf.sparse.to_dense(sparse).numpy().tolist() == [[1, 2]]
+
+
+def test_all_models_of_a_program_are_distributed():
+    distribution = keras.distribution
+    assert distribution.list_devices("cpu") == ["cpu:0"]
+    distribution.set_distribution(distribution.DataParallel())
+    try:
+        m = model()
+        assert type(m.distribute_strategy).__name__ == "MirroredStrategy" and distribution.distribution() is not None
+        m.fit(*data(), verbose=0)
+    finally:
+        distribution.set_distribution(None)
+    assert type(model().distribute_strategy).__name__ != "MirroredStrategy"
+    with pytest.raises(NotImplementedError, match="DataParallel"):
+        distribution.ModelParallel()

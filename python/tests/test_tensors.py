@@ -140,3 +140,27 @@ def test_tables():
     table = lookup.experimental.MutableHashTable(tf.int64, tf.float32, 0.0)
     table.insert(tf.constant([5, 6], tf.int64), tf.constant([1.5, 2.5]))
     assert tf.function(lambda k: k)(table[tf.constant([6, 7], tf.int64)]).numpy().tolist() == [2.5, 0.0] and int(table.size()) == 2
+
+
+def test_parts_of_variables_are_assigned():
+    v = tf.Variable(tf.zeros((2, 3)))
+    v[0, 1].assign(5.0)
+    v[:, 2].assign([1.0, 2.0])
+    v[1].assign_add(tf.ones(3))
+    assert v.numpy().tolist() == [[0.0, 5.0, 1.0], [1.0, 1.0, 3.0]]
+
+    @tf.function
+    def step(x):
+        v[1, 0].assign_sub(x)
+        return v[1]
+
+    assert step(tf.constant(3.0)).numpy().tolist() == [-2.0, 1.0, 3.0]
+    with pytest.raises(AttributeError, match="only variables"):
+        tf.ones(3).assign(2.0)
+
+
+def test_the_gradient_of_a_determinant():
+    a = tf.Variable([[1.0, 2.0], [3.0, 4.0]])
+    with tf.GradientTape() as tape:
+        value = tf.linalg.det(a)
+    np.testing.assert_allclose(tape.gradient(value, a), [[4, -3], [-2, 1]], rtol=1e-5)

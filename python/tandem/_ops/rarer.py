@@ -306,6 +306,29 @@ def ctc_loss(labels, logits, label_length, logit_length, logits_time_major=True,
     return -_tandem.reduce_logsumexp(alpha + last, 1, False)
 
 
+def best_path(inputs, lengths, blank, merge_repeated=True):
+    """The likeliest label at each time of [batch, time, classes] on the host, without repetitions and blanks, and the sums of its inputs."""
+    paths, sums = [], []
+    for row, length in zip(np.asarray(inputs), np.asarray(lengths).ravel()):
+        best = row[: int(length)].argmax(-1)
+        sums.append(row[np.arange(int(length)), best].sum())
+        kept = [v for i, v in enumerate(best.tolist()) if v != blank and not (merge_repeated and i and best[i - 1] == v)]
+        paths.append(kept)
+    return paths, np.asarray(sums, np.float32)
+
+
+def ctc_greedy_decoder(inputs, sequence_length, merge_repeated=True, blank_index=None):
+    """The likeliest labels of [time, batch, classes], as a sparse tensor in a list, and minus the sums of their logits."""
+    from tandem.sparse import SparseTensor
+
+    blank = int(inputs.shape[-1]) - 1 if blank_index is None else int(blank_index) % int(inputs.shape[-1])
+    paths, sums = _ops.host(lambda x, n: best_path(np.swapaxes(x, 0, 1), n, blank, merge_repeated), _c(inputs), _c(sequence_length))
+    places = [(i, k) for i, path in enumerate(paths) for k in range(len(path))]
+    longest = builtins.max((len(path) for path in paths), default=0)
+    values = np.asarray([v for path in paths for v in path], np.int64)
+    return [SparseTensor(np.asarray(places, np.int64).reshape(-1, 2), values, [len(paths), longest])], _c(-sums[:, None])
+
+
 # ---- tf.image ----
 
 

@@ -162,6 +162,38 @@ def _scatter(combine):
 
 
 _base = _tandem.Variable
+_native_item = _base.__getitem__
+
+
+def _part(self, key):
+    """Elements of a variable: a tensor that knows where it comes from, so that it can be assigned."""
+    part = _native_item(self, key)
+    part._part_of = self, key
+    return part
+
+
+def _assign_part(change):
+    def assign(self, value, name=None):
+        from tandem import _ops
+
+        try:
+            variable, key = self._part_of
+        except AttributeError:
+            raise AttributeError("'Tensor' object has no attribute 'assign': only variables and parts of them, v[0, 1], are assigned") from None
+        plain = lambda k: int(k) if isinstance(k, (_tensor.Tensor, _base)) and not k._rank else k  # noqa: E731
+        key = tuple(plain(k) for k in key) if isinstance(key, tuple) else plain(key)
+        places = np.arange(int(np.prod(variable._sizes))).reshape(variable._sizes)[key]
+        values = _tandem.broadcast_to(_tandem.convert(value, variable._code), places.shape)
+        flat = change(_ops)(_tandem.reshape(variable.read_value(), [-1]), places.reshape(-1, 1), _tandem.reshape(values, [-1]))
+        return variable.assign(_tandem.reshape(flat, variable._sizes))
+
+    return assign
+
+
+_base.__getitem__ = _part
+_tensor.Tensor.assign = _assign_part(lambda ops: ops.tensor_scatter_nd_update)
+_tensor.Tensor.assign_add = _assign_part(lambda ops: ops.tensor_scatter_nd_add)
+_tensor.Tensor.assign_sub = _assign_part(lambda ops: ops.tensor_scatter_nd_sub)
 _base.shape = property(lambda self: TensorShape._of(self._sizes))
 _base.get_shape = lambda self: self.shape
 _base.ndim = property(lambda self: len(self._sizes))

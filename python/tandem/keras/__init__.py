@@ -19,13 +19,13 @@ __version__ = "3.15.0"
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem.keras import (
-        activations, applications, backend, callbacks, config, constraints, datasets, dtype_policies, layers, mixed_precision,
-        models, ops, preprocessing, random, saving, tree, utils,
+        activations, applications, backend, callbacks, config, constraints, datasets, distribution, dtype_policies, layers,
+        mixed_precision, models, ops, preprocessing, random, saving, tree, utils,
     )
 
 _SUBMODULES = {
-    "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "dtype_policies", "initializers",
-    "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers", "preprocessing", "random", "regularizers",
+    "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distribution", "dtype_policies",
+    "initializers", "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers", "preprocessing", "random", "regularizers",
     "saving", "tree", "utils",
 }
 

@@ -456,6 +456,7 @@ class Sequential(Model):
 
             with self._strategy_scope(), init_scope():
                 self._input_layer = InputLayer(batch_shape=shape, dtype=value.dtype if isinstance(value, KerasTensor) else value.dtype.name)
+                self.__dict__["_tandem_takes_any_shape"] = True  # Nobody said what it takes: that was the first input's.
                 self._try_graph()
         self.built = True
 
@@ -485,7 +486,7 @@ class Sequential(Model):
                 if mask is not None:
                     x._keras_mask = mask
             wrong = [(s, d) for s, d in list(zip(x._sizes, declared.shape))[1:] if d is not None and not isinstance(s, _tandem.Size) and s != d]
-            if wrong:
+            if wrong and not self.__dict__.get("_tandem_takes_any_shape"):
                 raise ValueError(f"Exception encountered when calling Sequential.call(): Input of model {self.name!r} is incompatible: expected shape={declared.shape}, found shape={_shape_of(x)}")
             return x
         return self._fitted(x, declared)

@@ -44,6 +44,8 @@ class Trainer(TrainingSteps):
         return self.__dict__.get("_tandem_strategy") or distribute.get_strategy()
 
     def compile(self, optimizer="rmsprop", loss=None, loss_weights=None, metrics=None, weighted_metrics=None, run_eagerly=False, steps_per_execution=1, jit_compile="auto", auto_scale_loss=True, **kwargs):
+        if metrics is None and _are_metrics(loss_weights):  # Their place in Keras 2.
+            loss_weights, metrics = None, loss_weights
         with self._strategy_scope():
             self.optimizer = optimizers_module.get(optimizer)
             self._compile_loss = CompileLoss(loss, loss_weights) if loss is not None else None
@@ -391,3 +393,8 @@ def _sorted_logs(logs):
 
 def _verbosity(verbose):
     return 1 if verbose == "auto" else int(verbose)
+
+
+def _are_metrics(given):
+    """Whether what stands in the place of loss_weights are metrics."""
+    return isinstance(given, (list, tuple)) and any(isinstance(g, str) or callable(g) for g in given)

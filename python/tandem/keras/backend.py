@@ -1,5 +1,7 @@
 """Keras's settings and old functions, keras.backend."""
 
+import builtins
+
 import numpy as np
 
 import _tandem
@@ -345,6 +347,21 @@ def pool2d(x, pool_size, strides=(1, 1), padding="valid", data_format=None, pool
     from tandem.keras import ops
 
     return (ops.max_pool if pool_mode == "max" else ops.average_pool)(x, pool_size, strides, padding, data_format)
+
+
+def ctc_decode(y_pred, input_length, greedy=True, beam_width=100, top_paths=1):
+    """The likeliest labels of [batch, time, classes], rows filled up with -1, in a list, and minus the logarithms of their likelihoods."""
+    if not greedy:
+        raise NotImplementedError("ctc_decode: greedy=True is accepted")
+    from tandem._ops.rarer import best_path
+
+    scores = log(_ops.maximum(_tandem.convert(y_pred), epsilon()))
+    blank = int(scores._sizes[-1]) - 1
+    paths, sums = _ops.host(lambda x, n: best_path(x, n, blank), scores, _tandem.convert(input_length))
+    rows = np.full((len(paths), builtins.max([1] + [len(p) for p in paths])), -1, np.int64)
+    for i, path in enumerate(paths):
+        rows[i, : len(path)] = path
+    return [_tandem.convert(rows)], _tandem.convert(-sums[:, None])
 
 
 def ctc_batch_cost(y_true, y_pred, input_length, label_length):

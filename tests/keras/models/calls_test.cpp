@@ -58,7 +58,7 @@ TEST(ModelCalls, AreToldWhatTheyWereDescribedWith) {
   ASSERT_EQ(both.size(), 2u);
   EXPECT_EQ(both[1].shape().str(), "[None,2,3,3]");
   const Model model({x, seen}, both);
-  const Tensor values = random::normal({2, 3, 5});
+  const Tensor values = random_normal({2, 3, 5});
   const auto mask = Tensor::from(std::vector<bool>{true, true, false, true, false, true}, {2, 3});
   const Tensors results = model(Tensors{values, mask});
   const layers::MultiHeadAttention causal(2, 4, {.use_causal_mask = true});

@@ -7,8 +7,11 @@ import numpy as np
 import _tandem
 from tandem import _ops, nest
 from tandem._tensors.shape import TensorShape
+from tandem._tracing.state import init_scope
+from tandem.errors import InvalidArgumentError
 from tandem.keras import activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
+from tandem.keras._variable import KerasVariable
 from tandem.keras.layers.core import Wrapper, floating
 
 
@@ -173,7 +176,6 @@ class RNN(Layer):
         self.return_sequences, self.return_state, self.go_backwards, self.stateful = return_sequences, return_state, go_backwards, stateful
         self.unroll, self.zero_output_for_mask = unroll, zero_output_for_mask
         self.supports_masking = True
-        self.states = None
 
     def build(self, sequences_shape, initial_state_shape=None):
         shape = sequences_shape[0] if isinstance(sequences_shape, list) else sequences_shape
@@ -197,8 +199,29 @@ class RNN(Layer):
     def get_initial_state(self, batch_size):
         return initial_state_of(self.cell, batch_size, None)
 
+    @property
+    def states(self):
+        """What a stateful layer goes on from; None before its first call."""
+        kept = self.__dict__.get("_tandem_states")
+        return list(kept.values())[-1] if kept else None
+
+    def _states_for(self, x):
+        """The variables that keep the states between calls with so many rows."""
+        rows = x._sizes[0]
+        if not isinstance(rows, int):
+            raise InvalidArgumentError(f"{self.name}: a stateful layer wants to know the number of rows")
+        kept = self.__dict__.setdefault("_tandem_states", {})
+        if rows not in kept:
+            with init_scope():
+                sizes = nest.flatten(self.cell.state_size)
+                kept[rows] = [KerasVariable(np.zeros((rows, int(size)), x.dtype.name), trainable=False, name=f"state_{i}") for i, size in enumerate(sizes)]
+        return kept[rows]
+
     def reset_states(self, states=None):
-        self.states = None
+        """Zeros, or these, for what comes next."""
+        for variables in self.__dict__.get("_tandem_states", {}).values():
+            for i, variable in enumerate(variables):
+                variable.assign(_tandem.zeros_like(variable.read_value()) if states is None else states[i])
 
     reset_state = reset_states
 
@@ -210,8 +233,12 @@ class RNN(Layer):
         x = floating(_tandem.convert(sequences))
         if not isinstance(x._sizes[1], int):
             raise ValueError("the number of steps of a sequence must be known")
-        if initial_state is None:
-            initial_state = self.states if self.stateful and self.states is not None else initial_state_of(self.cell, x._sizes[0], x)
+        if initial_state is None and self.stateful:
+            flat = [v.read_value() for v in self._states_for(x)]
+            sizes = self.cell.state_size
+            initial_state = nest.pack_sequence_as(sizes, flat) if nest.is_nested(sizes) else flat
+        elif initial_state is None:
+            initial_state = initial_state_of(self.cell, x._sizes[0], x)
         states = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
         states = [s if isinstance(s, (list, tuple)) else _tandem.convert(s) for s in states]
         fast = isinstance(self.cell, _Cell) and type(self.cell).call is _Cell.call
@@ -243,7 +270,8 @@ class RNN(Layer):
             if self.return_sequences:
                 outputs.append(new)
         if self.stateful:
-            self.states = states
+            for variable, state in zip(self._states_for(x), nest.flatten(states)):
+                variable.assign(state)
         result = _tandem.stack(outputs, 1) if self.return_sequences else output
         return [result] + nest.flatten(states) if self.return_state else result
 
