@@ -105,6 +105,11 @@ interop:
 	@rm -f $(BUILD)/python_scripts.json
 	@$(PEERS)/tensorflow/bin/python python/tests/record.py $(BUILD)/python_scripts.json
 	@$(VENV)/bin/python -W ignore python/tests/record.py $(BUILD)/python_scripts.json --check
+	@rm -rf $(BUILD)/keras_files
+	@$(PEERS)/tensorflow/bin/python python/tests/keras_files.py write $(BUILD)/keras_files/keras
+	@$(VENV)/bin/python -W ignore python/tests/keras_files.py read $(BUILD)/keras_files/keras
+	@$(VENV)/bin/python -W ignore python/tests/keras_files.py write $(BUILD)/keras_files/tandem
+	@$(PEERS)/tensorflow/bin/python python/tests/keras_files.py read $(BUILD)/keras_files/tandem
 	@PYTHONPATH=python:$(BUILD)/python $(PEERS)/pytorch/bin/python python/tests/exchange.py torch
 	@PYTHONPATH=python:$(BUILD)/python $(PEERS)/jax/bin/python python/tests/exchange.py jax
 

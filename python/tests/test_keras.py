@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+from conftest import HERE
 
 import tandem as tf
 from tandem import keras
@@ -294,3 +295,10 @@ def test_all_models_of_a_program_are_distributed():
     assert type(model().distribute_strategy).__name__ != "MirroredStrategy"
     with pytest.raises(NotImplementedError, match="DataParallel"):
         distribution.ModelParallel()
+
+
+def test_files_that_keras_wrote():
+    import keras_files
+
+    off = keras_files.read(os.path.join(HERE, "fixtures"))
+    assert sorted(off) == ["described.h5", "described.keras", "own.weights.h5"] and max(off.values()) < 1e-5, off

@@ -5,6 +5,7 @@ HDF5 is read and written by h5py, which is needed for these functions only.
 
 import contextlib
 import functools
+import inspect
 import io
 import json
 import os
@@ -71,8 +72,7 @@ def serialize_keras_object(obj):
     if obj is None or isinstance(obj, (bool, int, float, str)):
         return obj
     if isinstance(obj, (list, tuple)):
-        parts = [serialize_keras_object(o) for o in obj]
-        return parts if isinstance(obj, list) else {"class_name": "__tuple__", "items": parts}
+        return [serialize_keras_object(o) for o in obj]
     if isinstance(obj, dict):
         return {k: serialize_keras_object(v) for k, v in obj.items()}
     if isinstance(obj, np.generic):
@@ -134,7 +134,20 @@ def _class_named(name, custom_objects=None):
 
 
 def from_config(cls, config):
+    config = _understood(cls, config)
     return cls.from_config(config) if hasattr(cls, "from_config") else cls(**config)
+
+
+def _understood(cls, config):
+    """A configuration of ours without settings of other versions of Keras that say nothing: those that are None."""
+    if not cls.__module__.startswith("tandem") or not isinstance(config, dict) or None not in config.values():
+        return config
+    known = set()
+    for each in cls.__mro__:
+        if "__init__" in vars(each) and each is not object:
+            known |= set(inspect.signature(each.__init__).parameters)
+    is_unused = lambda k: k.startswith("renorm") and not config.get("renorm")  # noqa: E731
+    return {k: v for k, v in config.items() if k in known or (v is not None and not is_unused(k))}
 
 
 def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwargs):
@@ -178,10 +191,17 @@ def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwar
     if not hasattr(cls, "_tandem_keeps_config") and not _keeps_config(cls):
         inner = {k: deserialize_keras_object(v) if k not in ("layers",) else v for k, v in inner.items()} if isinstance(inner, dict) else inner
     made = from_config(cls, inner)
-    if config.get("build_config") and hasattr(made, "build_from_config"):
+    if config.get("build_config") and _builds_from_config(type(made)):
         made.build_from_config(deserialize_keras_object(config["build_config"]))
         made.built = True
     return made
+
+
+def _builds_from_config(cls):
+    """Whether a class says itself how it is built; ours are built by their first call."""
+    from tandem.keras._layer_description import LayerDescription
+
+    return getattr(cls, "build_from_config", LayerDescription.build_from_config) is not LayerDescription.build_from_config
 
 
 def _keeps_config(cls):
@@ -315,40 +335,72 @@ def _h5py():
     return h5py
 
 
+class _Part:
+    """Some of a layer's variables, which Keras keeps in a layer of its own."""
+
+    def __init__(self, name, variables):
+        self.name, self._variables = name, variables
+
+    def _own_saved(self):
+        return self._variables
+
+
 def _named_layers(model):
     """The layers with weights of their own, each once, by paths as Keras has them."""
-    from tandem.keras._objects import snake_case
-
-    found = []
-
-    seen = set()
+    found, seen = [], set()
 
     def once(layer, path):
         if id(layer) in seen:
             return
         seen.add(id(layer))
-        own = layer._own_saved()
-        if own:
+        if hasattr(layer, "_saved_parts"):
+            found.extend((f"{path}/{name}", _Part(f"{layer.name}/{name}", variables)) for name, variables in layer._saved_parts())
+        elif layer._own_saved():
             found.append((path, layer))
-        used = {}
-        children = layer.layers if hasattr(layer, "_tandem_graph") else layer._own_layers()
-        for child in children:
-            if type(child).__name__ == "InputLayer":
-                continue
-            name = snake_case(type(child).__name__)
-            number = used.get(name, 0)
-            used[name] = number + 1
-            once(child, f"{path}/layers/{name if number == 0 else f'{name}_{number}'}".strip("/"))
+        for name, child in _named_children(layer):
+            once(child, f"{path}/{name}".strip("/"))
 
     once(model, "")
     return found
+
+
+def _named_children(layer):
+    """Layers within a layer: those of a described model by their kinds, those of attributes by the attributes' names."""
+    from tandem.keras._layer import Layer
+
+    has_graph = getattr(layer, "_tandem_graph", None) is not None or type(layer).__name__ == "Sequential"
+    if has_graph:
+        yield from _of_kinds("layers", layer.layers)
+    held = {k: v for k, v in vars(layer).items() if not k.startswith("_tandem_") and k not in ("_init_args", "_stack", "_input_layer")}
+    if hasattr(type(layer), "layers") and not has_graph:  # An attribute of models among the others.
+        held["layers"] = layer.layers
+    for name in sorted(held, key=lambda n: "~" + n if n.startswith("_") else n):
+        value = held[name]
+        if isinstance(value, Layer):
+            yield name, value
+        elif isinstance(value, (list, tuple, set, dict)):
+            yield from _of_kinds(name, value.values() if isinstance(value, dict) else value)
+
+
+def _of_kinds(name, container):
+    """The layers of a container, numbered where several are of one kind. Names of layers are not the same in each program."""
+    from tandem.keras._layer import Layer
+    from tandem.keras._objects import snake_case
+
+    used = {}
+    for child in container:
+        if not isinstance(child, Layer) or type(child).__name__ == "InputLayer":
+            continue
+        kind = snake_case(type(child).__name__)
+        number = used[kind] = used.get(kind, -1) + 1
+        yield f"{name}/{kind}_{number}" if number else f"{name}/{kind}", child
 
 
 def _has_own(layer, method):
     """Whether the user's class says how its variables are stored."""
     from tandem.keras._layer import Layer
 
-    return getattr(type(layer), method) is not getattr(Layer, method)
+    return isinstance(layer, Layer) and getattr(type(layer), method) is not getattr(Layer, method)
 
 
 def _save_assets(archive, model):
@@ -547,7 +599,7 @@ def is_folder_of_model(path):
 def _save_keras(model, filepath, include_optimizer):
     config = serialize_keras_object(model)
     if getattr(model, "_tandem_graph", None) is not None and type(model).__name__ == "Model":
-        config["class_name"] = "Functional"
+        config["module"], config["class_name"] = "keras.src.models.functional", "Functional"
     config["build_config"] = {"input_shape": _input_shape(model)}
     config["compile_config"] = _compile_config(model) if include_optimizer else None
     weights = io.BytesIO()

@@ -35,6 +35,11 @@ class MultiHeadAttention(Layer):
         self._output = self._dense("attention_output", (h, v), out, out)
         self.built = True
 
+    def _saved_parts(self):
+        """The projections, which are layers in Keras's files."""
+        names = ("query_dense", "key_dense", "value_dense", "output_dense")
+        return [(n, [v for v in dense if v is not None]) for n, dense in zip(names, (self._query, self._key, self._value, self._output))]
+
     @staticmethod
     def _project(x, dense):
         kernel, bias = dense
