@@ -153,10 +153,10 @@ class FinishedExchange final : public op::Executable {
 
 /// Joins the parts of a variable that the processes have, or gives each its part of the sum of what
 /// they have of its gradient. Both go through memory with room for all parts.
-class PartsExchange final : public op::Executable {
+class PartsThroughHost final : public op::Executable {
  public:
-  PartsExchange(const Runners& runners, const op::Signature& signature, std::string name,
-                std::shared_ptr<BucketTickets> tickets)
+  PartsThroughHost(const Runners& runners, const op::Signature& signature, std::string name,
+                   std::shared_ptr<BucketTickets> tickets)
       : group_(runners.group),
         joins_(signature.op->name == "exchange_join"),
         input_(signature.inputs[0]),
@@ -247,8 +247,8 @@ op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& nod
     return std::make_shared<VariableGather>(program.runners(), node.signature);
   }
   if (node.op().name == "exchange_join" || node.op().name == "exchange_sum_to_part") {
-    return std::make_shared<PartsExchange>(program.runners(), node.signature,
-                                           name_of(program.graph(), node), tickets);
+    return std::make_shared<PartsThroughHost>(program.runners(), node.signature,
+                                              name_of(program.graph(), node), tickets);
   }
   if (node.op().name == "exchange_start") {
     return std::make_shared<StartedExchange>(program.runners(), node.signature,
