@@ -113,6 +113,7 @@ void micro_overhead();
 /// A GPT of layers on 8 texts, whose weights are cut over two logical CPUs of one thread, against
 /// one.
 void tp_gpt();
+void shard_memory();
 
 /// The error of distribute::plan on a step of that GPT, on one CPU and on two in three ways.
 void plan_error();

@@ -28,6 +28,8 @@ const std::vector<Benchmark>& benchmarks() {
       {"pp_gpt", "gpt_block on 32 texts, two stages of one thread against one thread", pp_gpt},
       {"tp_gpt", "a GPT whose weights are cut over two CPUs of one thread against one", tp_gpt},
       {"plan_error", "planned over measured steps of that GPT, on one CPU and on two", plan_error},
+      {"shard_memory", "the fullest of 4 CPUs with parts of mlp1024's state, against one with all",
+       shard_memory},
       {"micro_overhead", "gpt_block in 4 micro-batches against whole, and the memory of both",
        micro_overhead},
       {"oversubscribed", "mlp10 on four logical CPUs against two", oversubscribed},

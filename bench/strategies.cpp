@@ -1,5 +1,6 @@
 /// Strategies against each other, and against one replica.
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -236,6 +237,33 @@ void micro_overhead() {
     return static_cast<double>(model.memory_plan(rows).devices[0].bytes());
   };
   report("micro_overhead.memory", bytes(parts, kTexts / kParts) / bytes(whole, kTexts), "x");
+}
+
+void shard_memory() {
+  constexpr int64_t kBatch = 128;
+  constexpr int kSteps = 3;
+  constexpr int kCpus = 4;
+  // The most memory of the fullest device.
+  const auto peak_of = [](const std::function<distribute::Strategy()>& strategy) {
+    use_cpus(kCpus);
+    const Mlp trained(strategy(), harness::features<float>(kBatch), harness::labels<float>(kBatch),
+                      std::vector<int64_t>{784, 1024, 1024, 10}, 0.0001);
+    for (int i = 0; i < kSteps; ++i) trained();
+    size_t peak = 0;
+    for (const config::LogicalDevice& cpu : config::list_logical_devices("CPU")) {
+      peak = std::max(peak, config::get_memory_info(cpu.name).peak);
+    }
+    return static_cast<double>(peak);
+  };
+  const auto sharded = [&](distribute::Shard shard) {
+    return peak_of([=] { return distribute::MirroredStrategy({}, {.shard = shard}); });
+  };
+  using enum distribute::Shard;
+  const double whole = peak_of([] { return distribute::OneDeviceStrategy("/CPU:0"); });
+  report("shard_memory.one", whole / 1e6, "MB");
+  report("shard_memory.state", sharded(state) / whole, "x");
+  report("shard_memory.gradients", sharded(gradients) / whole, "x");
+  report("shard_memory", sharded(variables) / whole, "x");
 }
 
 void central_overhead() {

@@ -246,6 +246,11 @@ class GradientTape::Body final : public op::Recorder {
   template <class Source>
   static Tensor unconnected(const Source& source, const GradientOptions& options) {
     if (options.unconnected == UnconnectedGradients::none) return {};
+    if constexpr (std::is_same_v<Source, Variable>) {
+      if (op::interpreter().is_replica()) {
+        return fill(op::operand_of(source).type.shape, 0.0, source.dtype());
+      }
+    }
     return fill(source.shape(), 0.0, source.dtype());
   }
 

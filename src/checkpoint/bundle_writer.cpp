@@ -1,10 +1,14 @@
 #include "checkpoint/bundle_writer.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <sstream>
 
 #include "checkpoint/crc32c.h"
 #include "checkpoint/files.h"
 #include "checkpoint/index_table.h"
+#include "checkpoint/process_files.h"
 
 namespace tandem::checkpoint {
 namespace {
@@ -30,27 +34,48 @@ void remove_other_data(const std::filesystem::path& prefix, size_t files) {
 
 std::string notes_key(int keeper) { return fmt::format("_KEEPERS/{}/notes", keeper); }
 
-BundleWriter::BundleWriter(std::shared_ptr<Keepers> keepers) : keepers_(std::move(keepers)) {}
+BundleWriter::BundleWriter(std::shared_ptr<Keepers> keepers, std::shared_ptr<op::Group> group)
+    : keepers_(std::move(keepers)), group_(std::move(group)) {}
+
+void BundleWriter::add(const std::string& key, DType dtype, const Shape& shape, ByteRun bytes,
+                       int writer) {
+  const auto sizes = shape.sizes();
+  items_.push_back({.key = key,
+                    .type = type_number(dtype),
+                    .sizes = {sizes.begin(), sizes.end()},
+                    .bytes = std::move(bytes),
+                    .stored = {},
+                    .size = shape.total_extent() * static_cast<int64_t>(size_of(dtype)),
+                    .writer = writer,
+                    .elements = {}});
+}
 
 void BundleWriter::add(const std::string& key, DType dtype, const Shape& shape, ByteRun bytes,
                        std::vector<KeptElements> elements) {
-  const auto sizes = shape.sizes();
-  items_.push_back({key,
-                    type_number(dtype),
-                    {sizes.begin(), sizes.end()},
-                    std::move(bytes),
-                    {},
-                    0,
-                    std::move(elements)});
+  add(key, dtype, shape, std::move(bytes));
+  items_.back().elements = std::move(elements);
 }
 
 void BundleWriter::add_string(const std::string& key, std::string_view value) {
   StoredString stored = store_string(value);
-  items_.push_back({key, kStringType, {}, ByteRun({}), std::move(stored.bytes), stored.crc, {}});
+  const auto size = static_cast<int64_t>(stored.bytes.size());
+  items_.push_back({.key = key,
+                    .type = kStringType,
+                    .sizes = {},
+                    .bytes = ByteRun({}),
+                    .stored = std::move(stored.bytes),
+                    .crc = stored.crc,
+                    .size = size,
+                    .elements = {}});
+}
+
+int BundleWriter::count_files() const {
+  if (group_) return group_->size();
+  return 1 + (keepers_ ? keepers_->count() : 0);
 }
 
 std::vector<BundleWriter::File> BundleWriter::lay_out(const std::filesystem::path& prefix) const {
-  const int count = 1 + (keepers_ ? keepers_->count() : 0);
+  const int count = count_files();
   std::vector<File> files(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     files[static_cast<size_t>(i)].path = data_name(prefix.string(), i, count);
@@ -62,11 +87,12 @@ std::vector<BundleWriter::File> BundleWriter::lay_out(const std::filesystem::pat
 void BundleWriter::add_runs(const Item& item, std::vector<File>& files) const {
   if (item.elements.empty()) {
     const bool is_text = item.type == kStringType;
-    files[0].runs.push_back(
+    files[static_cast<size_t>(item.writer)].runs.push_back(
         {.item = &item,
          .slice = {},
          .kept = {},
-         .bytes = is_text ? ByteRun(std::span<const char>(item.stored)) : item.bytes});
+         .bytes = is_text ? ByteRun(std::span<const char>(item.stored)) : item.bytes,
+         .size = item.size});
     return;
   }
   const size_t element = size_of(*dtype_of_number(item.type));
@@ -75,21 +101,37 @@ void BundleWriter::add_runs(const Item& item, std::vector<File>& files) const {
     const auto begin = static_cast<size_t>(part.begin) * element;
     const auto bytes = static_cast<size_t>(part.count) * element;
     if (bytes == item.bytes.size()) {
-      runs.push_back({&item, {}, {part.place, 0, bytes}, item.bytes});
+      runs.push_back({&item, {}, {part.place, 0, bytes}, item.bytes, item.size});
       continue;
     }
     size_t at = 0;
     for (TensorSlice& slice : slices_of(item.sizes, part.begin, part.begin + part.count)) {
       const size_t length = static_cast<size_t>(count_of(slice, item.sizes)) * element;
-      runs.push_back(
-          {&item, std::move(slice), {part.place, at, length}, item.bytes.part(begin + at, length)});
+      runs.push_back({&item,
+                      std::move(slice),
+                      {part.place, at, length},
+                      item.bytes.part(begin + at, length),
+                      static_cast<int64_t>(length)});
       at += length;
     }
   }
 }
 
+/// All hear all checksums; the first process puts them into the index.
+void BundleWriter::exchange_checksums(std::vector<File>& files) const {
+  std::vector<uint32_t> own;
+  for (const Run& run : files[static_cast<size_t>(rank())].runs) own.push_back(run.crc);
+  const auto texts =
+      group_->gather_texts("save: checksums", fmt::format("{}", fmt::join(own, " ")));
+  for (size_t i = 0; i < files.size(); ++i) {
+    std::istringstream numbers(texts[i]);
+    for (Run& run : files[i].runs) numbers >> run.crc;
+  }
+}
+
 /// Those of which the files cannot be seen here have them written by this process.
 void BundleWriter::have_keepers_write(std::vector<File>& files) {
+  if (!keepers_) return;
   std::vector<KeeperFile> asked;
   for (size_t i = 1; i < files.size(); ++i) {
     KeeperFile& file = asked.emplace_back(KeeperFile{files[i].path, {}});
@@ -138,7 +180,7 @@ std::string BundleWriter::index(const std::vector<File>& files) const {
                         .sizes = run.slice ? run.slice->lengths : item.sizes,
                         .shard = shard,
                         .offset = offset,
-                        .bytes = static_cast<int64_t>(run.bytes.size()),
+                        .bytes = run.size,
                         .masked_crc = mask_crc32c(run.crc)};
       offset += entry.bytes;
       table[run.slice ? slice_key(item.key, *run.slice) : item.key] = encode(entry);
@@ -161,23 +203,56 @@ std::string BundleWriter::index(const std::vector<File>& files) const {
   return encode_index(table);
 }
 
+/// The other processes of a group rename theirs.
+void BundleWriter::rename_data(std::vector<File>& files) const {
+  for (File& file : files) {
+    if (file.made) {
+      file.made->rename();
+    } else if (!group_) {
+      rename_partial(file.path);
+    }
+  }
+}
+
+/// Does something that all have done when it returns.
+template <class Act>
+void BundleWriter::act(const char* what, const Act& act) const {
+  if (group_) {
+    act_together(*group_, what, act);
+  } else {
+    act();
+  }
+}
+
 void BundleWriter::write(const std::filesystem::path& prefix) {
   const std::filesystem::path folder = prefix.parent_path();
+  const std::filesystem::path index_path = index_name(prefix.string());
+  const bool leads = rank() == 0;
   make_folder(folder);
   std::vector<File> files = lay_out(prefix);
-  write_here(files[0]);
+  act("save: the data", [&] { write_here(files[static_cast<size_t>(rank())]); });
+  if (group_) exchange_checksums(files);
   have_keepers_write(files);
-  NewFile index_file(index_name(prefix.string()));
-  write_small(index_file, index(files));
-  // An index never stands beside data that it does not describe.
-  if (remove_file(index_name(prefix.string()))) {
+  std::optional<NewFile> index_file;
+  act("save: the index", [&] {
+    if (!leads) return;
+    index_file.emplace(index_path);
+    write_small(*index_file, index(files));
+    // An index never stands beside data that it does not describe.
+    if (remove_file(index_path)) {
+      sync_folder(folder);
+      remove_other_data(prefix, files.size());
+    }
+  });
+  act("save: the names", [&] {
+    rename_data(files);
     sync_folder(folder);
-    remove_other_data(prefix, files.size());
-  }
-  for (File& file : files) file.made ? file.made->rename() : rename_partial(file.path);
-  sync_folder(folder);
-  index_file.rename();
-  sync_folder(folder);
+  });
+  act("save: the last name", [&] {
+    if (!leads) return;
+    index_file->rename();
+    sync_folder(folder);
+  });
   if (keepers_) keepers_->note_complete();
 }
 

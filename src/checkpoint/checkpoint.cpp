@@ -35,20 +35,6 @@ Trackable root_of(NamedTrackables objects) {
   return root;
 }
 
-/// The variables that are saved with `root`, where several processes save.
-std::vector<Variable> variables_in(const Trackable& root) {
-  std::vector<Variable> variables;
-  if (!checkpoint::processes()) return variables;
-  const auto reached =
-      checkpoint::reached_from(root.trackable_body(), checkpoint::Order::nearest_first);
-  for (const checkpoint::ReachedObject& object : reached.objects) {
-    if (const auto* variable = std::get_if<Variable>(&object.body->value)) {
-      variables.push_back(*variable);
-    }
-  }
-  return variables;
-}
-
 HostState<int64_t> new_counter() {
   auto count = std::make_shared<int64_t>(0);
   return {.save = [count] { return *count; }, .restore = [count](int64_t n) { *count = n; }};
@@ -93,8 +79,6 @@ Checkpoint::Checkpoint(const Trackable& root) : root_(root), counter_(new_counte
 int64_t Checkpoint::save_counter() const { return counter_.save(); }
 
 void Checkpoint::write(const std::filesystem::path& path) const {
-  const checkpoint::GatheredParts gathered(variables_in(root_));
-  if (!checkpoint::is_writer()) return;
   try {
     checkpoint::save_objects(root_, path);
   } catch (const Error& error) {
@@ -112,10 +96,7 @@ std::filesystem::path Checkpoint::save_and_keep(const std::filesystem::path& pre
   counter_.restore(former + 1);
   try {
     std::filesystem::path path = fmt::format("{}-{}", prefix.string(), former + 1);
-    const checkpoint::GatheredParts gathered(variables_in(root_));
-    if (!checkpoint::is_writer()) return path;
-    checkpoint::save_objects(root_, path);
-    checkpoint::enter_checkpoint(path, most);
+    if (checkpoint::save_objects(root_, path)) checkpoint::enter_checkpoint(path, most);
     return path;
   } catch (const Error& error) {
     counter_.restore(former);

@@ -9,7 +9,8 @@ struct GatheredSlots::Body {
 };
 
 GatheredSlots::GatheredSlots(const Variables& variables)
-    : body_(new Body{checkpoint::GatheredParts(variables)}) {}
+    : body_(new Body{checkpoint::GatheredParts(variables, std::vector<int>(variables.size(), 0))}) {
+}
 
 GatheredSlots::~GatheredSlots() = default;
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <fstream>
 #include <mutex>
 #include <sstream>
@@ -74,13 +75,51 @@ bool is_writer() {
 
 void set_follower(bool follows) { is_follower = follows; }
 
-/// Slots go to all one after another, and those who do not write give each back at once: nobody but
-/// the writer ever holds more than one as a whole.
-GatheredParts::GatheredParts(const std::vector<Variable>& variables) {
+bool are_in_parts(const std::vector<Variable>& variables) {
+  return std::ranges::any_of(variables, [](const Variable& variable) {
+    return is_in_parts(variable.body()->range) || !has_all_parts(*variable.body());
+  });
+}
+
+std::vector<char> gathered_value(op::Group& group, const Variable& variable) {
+  const VariableBody& body = *variable.body();
+  const StoreRange& range = body.range;
+  range.block->wait_for_devices();
+  const auto part = static_cast<size_t>(range.count) * size_of(body.dtype);
+  std::vector<char> all(part * static_cast<size_t>(group.size()));
+  std::memcpy(all.data() + part * static_cast<size_t>(group.rank()),
+              range.data(*range.block->devices()[0]), part);
+  const op::Piece piece{all.data(), range.count * group.size(), body.dtype};
+  group.run({.kind = op::ExchangeKind::gather_parts,
+             .pieces = {&piece, 1},
+             .name = "variables of a checkpoint"});
+  all.resize(static_cast<size_t>(body.shape.total_extent()) * size_of(body.dtype));
+  return all;
+}
+
+bool share_folder(op::Group& group, const std::filesystem::path& folder) {
+  const std::filesystem::path mark = folder / "checkpoint.shared.partial";
+  const bool is_chief = group.rank() == 0;
+  act_together(group, "save: the folder", [&] {
+    if (!is_chief) return;
+    make_folder(folder);
+    write_file(mark, "");
+  });
+  std::error_code ignored;
+  const bool sees = std::filesystem::exists(mark, ignored);
+  const std::vector<std::string> all = group.gather_texts("save: the folder", sees ? "sees" : "");
+  if (is_chief) remove_file(mark);
+  return std::ranges::none_of(all, &std::string::empty);
+}
+
+/// Slots go to all one after another, and those who do not write one give it back at once: nobody
+/// holds more than what it writes, and one more.
+GatheredParts::GatheredParts(const std::vector<Variable>& variables,
+                             const std::vector<int>& writers) {
   const auto group = processes();
   if (!group) return;
-  for (const Variable& variable : variables) {
-    const StoreRange& range = variable.body()->range;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const StoreRange& range = variables[i].body()->range;
     if (!is_in_parts(range)) continue;
     has_parts_ = true;
     range.block->wait_for_devices();
@@ -90,7 +129,7 @@ GatheredParts::GatheredParts(const std::vector<Variable>& variables) {
     group->run({.kind = op::ExchangeKind::gather_parts,
                 .pieces = {&piece, 1},
                 .name = "slots of a checkpoint"});
-    if (!is_writer()) release_parts_of_others();
+    if (writers[i] != group->rank()) release_parts_of_others(range);
   }
 }
 

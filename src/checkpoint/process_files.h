@@ -1,5 +1,6 @@
-/// Checkpoints of processes that train together. The chief writes them and picks the one that is
-/// restored; the others get its files from it, so that they need no folder in common.
+/// Checkpoints of processes that train together. The chief picks the one that is restored, and the
+/// others get its files from it, so that they need no folder in common. It writes them, too, or
+/// where processes keep parts of slots and have the folder in common, all do.
 #pragma once
 
 #include <filesystem>
@@ -24,11 +25,21 @@ std::shared_ptr<op::Group> processes();
 bool is_writer();
 void set_follower(bool follows);
 
-/// While it lives, slots of which each process keeps a part are whole with the one that writes. To
-/// be made by all before these variables are saved; where there are none, nobody waits.
+/// True where a process keeps parts alone of some of these: then all save, at the same time.
+bool are_in_parts(const std::vector<Variable>& variables);
+
+/// The whole of a variable of which each process keeps a part. To be called by all.
+std::vector<char> gathered_value(op::Group& group, const Variable& variable);
+
+/// True where all processes see the chief's files in `folder`, which is made. To be called by all.
+bool share_folder(op::Group& group, const std::filesystem::path& folder);
+
+/// While it lives, slots of which each process keeps a part are whole with the one that writes
+/// them, which is `writers[i]` for the i-th. To be made by all before these variables are saved;
+/// where there are none, nobody waits.
 class GatheredParts {
  public:
-  explicit GatheredParts(const std::vector<Variable>& variables);
+  GatheredParts(const std::vector<Variable>& variables, const std::vector<int>& writers);
   ~GatheredParts();
   GatheredParts(const GatheredParts&) = delete;
   GatheredParts& operator=(const GatheredParts&) = delete;

@@ -1,25 +1,52 @@
 #include "checkpoint/saving.h"
 
+#include <algorithm>
 #include <deque>
+#include <numeric>
 #include <unordered_map>
 
 #include "checkpoint/bundle_writer.h"
 #include "checkpoint/keepers.h"
+#include "checkpoint/process_files.h"
 #include "checkpoint/variable_memory.h"
+#include "tensor/store.h"
 
 namespace tandem::checkpoint {
 namespace {
 
+/// Who writes each variable: the process that has least to write so far, the largest first.
+std::vector<int> dealt(const std::vector<Variable>& variables, int processes) {
+  const auto bytes = [&](size_t i) {
+    return variables[i].shape().total_extent() *
+           static_cast<int64_t>(size_of(variables[i].dtype()));
+  };
+  std::vector<size_t> order(variables.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::ranges::greater(), bytes);
+  std::vector<int64_t> loads(static_cast<size_t>(processes), 0);
+  std::vector<int> writers(variables.size());
+  for (size_t i : order) {
+    const auto least = std::ranges::min_element(loads);
+    writers[i] = static_cast<int>(least - loads.begin());
+    *least += bytes(i);
+  }
+  return writers;
+}
+
 /// Adds one object's value to the writer, and keeps what the writer reads until it is written.
 class ValueSaver {
  public:
-  ValueSaver(BundleWriter& writer, const Keepers* keepers) : writer_(writer), keepers_(keepers) {}
+  ValueSaver(BundleWriter& writer, const Keepers* keepers, const std::vector<int>& variable_writers)
+      : writer_(writer), keepers_(keepers), variable_writers_(variable_writers) {}
 
   void save(const std::string& key, const Variable& variable) {
-    const auto& image = images_.emplace_back(variable);
-    std::vector<KeptElements> elements;
-    if (keepers_ != nullptr) elements = keepers_->elements_of(variable.body()->range);
-    writer_.add(key, variable.dtype(), variable.shape(), image.run(), std::move(elements));
+    const int by = variable_writers_[variables_++];
+    ByteRun run = run_of(variable, writer_.writes(by));
+    if (keepers_ != nullptr) {
+      return writer_.add(key, variable.dtype(), variable.shape(), std::move(run),
+                         keepers_->elements_of(variable.body()->range));
+    }
+    writer_.add(key, variable.dtype(), variable.shape(), std::move(run), by);
   }
   void save(const std::string& key, const HostState<std::string>& state) {
     writer_.add_string(key, state.save());
@@ -38,6 +65,15 @@ class ValueSaver {
   void save(const std::string&, std::monostate) {}
 
  private:
+  ByteRun run_of(const Variable& variable, bool is_own) {
+    if (!has_all_parts(*variable.body())) {
+      std::vector<char> whole = gathered_value(*processes(), variable);
+      if (!is_own) return ByteRun({});
+      return ByteRun(std::span<const char>(gathered_.emplace_back(std::move(whole))));
+    }
+    return is_own ? images_.emplace_back(variable).run() : ByteRun({});
+  }
+
   template <class T>
   void add(const std::string& key, DType dtype, const T& value) {
     writer_.add(key, dtype, {},
@@ -46,7 +82,10 @@ class ValueSaver {
 
   BundleWriter& writer_;
   const Keepers* const keepers_;
+  const std::vector<int>& variable_writers_;
+  size_t variables_ = 0;  // So many were saved.
   std::deque<VariableImage> images_;
+  std::deque<std::vector<char>> gathered_;
   std::deque<int64_t> integers_;
   std::deque<float> floats_;
   std::deque<double> doubles_;
@@ -64,6 +103,22 @@ Edge taken_from(std::deque<Edge>& queue) {
   Edge edge = std::move(queue.front());
   queue.pop_front();
   return edge;
+}
+
+std::vector<Variable> variables_of(const ReachedObjects& reached) {
+  std::vector<Variable> variables;
+  for (const ReachedObject& object : reached.objects) {
+    if (const auto* variable = std::get_if<Variable>(&object.body->value)) {
+      variables.push_back(*variable);
+    }
+  }
+  return variables;
+}
+
+/// True where the processes meet for values while they are added.
+bool are_cut(const std::vector<Variable>& variables) {
+  return std::ranges::any_of(
+      variables, [](const Variable& variable) { return !has_all_parts(*variable.body()); });
 }
 
 std::string full_name_of(const ReachedObject& object) {
@@ -106,11 +161,23 @@ const char* attribute_of(const TrackedValue& value) {
   return std::holds_alternative<HostState<std::string>>(value) ? kBytesValue : kVariableValue;
 }
 
-void save_objects(const Trackable& root, const std::filesystem::path& prefix) {
-  const std::shared_ptr<Keepers> keepers = settled_keepers();
+bool save_objects(const Trackable& root, const std::filesystem::path& prefix) {
   ReachedObjects reached = reached_from(root.trackable_body(), Order::nearest_first);
-  BundleWriter writer(keepers);
-  ValueSaver saver(writer, keepers.get());
+  const std::vector<Variable> variables = variables_of(reached);
+  std::shared_ptr<op::Group> group = processes();
+  if (group && are_in_parts(variables)) {
+    if (!share_folder(*group, prefix.parent_path())) group.reset();
+  } else if (!is_writer()) {
+    return false;
+  } else {
+    group.reset();
+  }
+  const std::vector<int> writers = dealt(variables, group ? group->size() : 1);
+  const GatheredParts gathered(variables, writers);
+  if (!group && !is_writer() && !are_cut(variables)) return false;
+  const std::shared_ptr<Keepers> keepers = settled_keepers();
+  BundleWriter writer(keepers, group);
+  ValueSaver saver(writer, keepers.get(), writers);
   for (size_t i = 0; i < reached.objects.size(); ++i) {
     const ReachedObject& object = reached.objects[i];
     if (!object.body->has_value()) continue;
@@ -120,7 +187,9 @@ void save_objects(const Trackable& root, const std::filesystem::path& prefix) {
     reached.graph.nodes[i].attributes.push_back({attribute, full_name_of(object), key});
   }
   writer.add_string(kObjectGraphKey, encode(reached.graph));
+  if (!group && !is_writer()) return false;
   writer.write(prefix);
+  return is_writer();
 }
 
 }  // namespace tandem::checkpoint

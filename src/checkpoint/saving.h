@@ -34,7 +34,9 @@ ReachedObjects reached_from(const std::shared_ptr<TrackableBody>& object, Order 
 /// What the value of an object is called in a checkpoint.
 const char* attribute_of(const TrackedValue& value);
 
-/// Writes all values and the graph. Throws as BundleWriter::write, and what a HostState throws.
-void save_objects(const Trackable& root, const std::filesystem::path& prefix);
+/// Writes all values and the graph. Throws as BundleWriter::write, and what a HostState throws. Of
+/// processes that train together and have slots in parts each calls it; in other cases it writes on
+/// one of them alone. Returns whether this process has written.
+bool save_objects(const Trackable& root, const std::filesystem::path& prefix);
 
 }  // namespace tandem::checkpoint

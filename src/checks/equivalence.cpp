@@ -9,6 +9,9 @@
 #include <map>
 #include <set>
 
+#include "collective/collective.h"
+#include "op/apply.h"
+#include "ops/variable_parts.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
@@ -40,6 +43,15 @@ Tensors first_rows(const Tensors& tensors, int64_t rows) {
   return part;
 }
 
+/// A replica's term of a gradient, so that the sum over all replicas is the gradient. Of variables
+/// that are cut replicas have parts.
+Tensor term_of(const Tensor& gradient, const Variable& variable) {
+  const VariableCut& cut = variable.body()->cut;
+  if (cut.is_whole() || !op::interpreter().is_replica()) return gradient;
+  const Tensor part = collective::sum_over_holders({gradient}, cut.parts)[0];
+  return ops::join_parts(part, variable) * (1.0 / collective::group_size());
+}
+
 /// The gradients of the summed loss on a batch, over all replicas.
 Tensors gradients(const TrainingCase& training, const Strategy& strategy, const Model& model,
                   const CompileOptions& options) {
@@ -56,7 +68,10 @@ Tensors gradients(const TrainingCase& training, const Strategy& strategy, const 
       if (!options.loss_weights.empty()) own = own * options.loss_weights[i];
       loss = loss.defined() ? loss + own : own;
     }
-    return tape.gradient(loss, model.trainable_weights());
+    const Variables weights = model.trainable_weights();
+    Tensors terms = tape.gradient(loss, weights);
+    for (size_t i = 0; i < terms.size(); ++i) terms[i] = term_of(terms[i], weights[i]);
+    return terms;
   });
   Tensors batch = training.x;
   batch.insert(batch.end(), training.y.begin(), training.y.end());

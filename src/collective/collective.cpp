@@ -48,6 +48,13 @@ void register_collectives(op::Registry& registry) {
                 .gradient = model_sum_gradient,
                 .is_collective = true,
                 .writes_peers = true});
+  // Attribute "parts": those that have the same one of so many parts meet.
+  registry.add({.name = "sum_over_holders",
+                .infer = infer_same,
+                .split = op::split_none,
+                .no_gradient = true,
+                .is_collective = true,
+                .writes_peers = true});
   registry.add({.name = "all_reduce",
                 .infer = infer_same,
                 .split = op::split_chunks,
@@ -145,6 +152,17 @@ Tensors all_reduce(const Tensors& values, Axis axis, SumGradient gradient) {
     return op::apply(model_sum, values, {{"model", int64_t{size}}});
   }
   return op::apply(def, values, gradient == SumGradient::same ? same_gradient() : op::Attrs());
+}
+
+Tensor sum_over_parts(const Tensor& value, int parts) {
+  if (parts == 1) return value;
+  return all_reduce({value}, parts == group_size() ? Axis::all : Axis::model)[0];
+}
+
+Tensors sum_over_holders(const Tensors& values, int parts) {
+  static const op::OpDef& def = op::find_op("sum_over_holders");
+  if (group_size() <= parts || values.empty()) return values;
+  return op::apply(def, values, {{"parts", int64_t{parts}}});
 }
 
 }  // namespace tandem::collective

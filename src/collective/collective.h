@@ -34,4 +34,10 @@ Tensor global_rows();
 Tensors all_reduce(const Tensors& values, Axis axis = Axis::all,
                    SumGradient gradient = SumGradient::sum);
 
+/// The sum over the replicas that have parts of the same whole, of which there are so many.
+Tensor sum_over_parts(const Tensor& value, int parts);
+
+/// The sums over the replicas that have the same one of so many parts of a variable.
+Tensors sum_over_holders(const Tensors& values, int parts);
+
 }  // namespace tandem::collective

@@ -1,6 +1,13 @@
 // Two ops, each the other's gradient. take_part: one of equal parts of an axis. put_part: the
 // reverse, a part at its place among zeros. Both have attributes "axis" and "parts", and as their
 // second input the number of the part.
+//
+// And ops on values of which each replica has a part, one behind the other, as of variables that
+// are cut (ops/variable_parts.h). join_parts: the whole, from all parts. Its gradient is
+// sum_to_part: each gets its part of the sum over the replicas that have parts of the same whole.
+// own_part: its part of a value that all have. read_parts: the whole, from ranges. Their attributes
+// are "parts", how many; "whole" and "part", the shapes; and "waits", of a sum_to_part that is not
+// to be made as soon as it can be. The last part may go past the end of the whole.
 #include "collective/parts.h"
 
 #include <fmt/format.h>
@@ -42,6 +49,27 @@ op::Split split_parts(const op::Signature& s) {
   return {.extent = s.outputs[0].shape.leading_extent(), .aligned = {number(s.attrs, "axis") != 0}};
 }
 
+op::TensorTypes infer_whole(const op::Signature& s) {
+  const DType dtype = s.inputs.empty() ? s.ranges[0].dtype : s.inputs[0].dtype;
+  return {{dtype, s.attrs.get<Shape>("whole")}};
+}
+
+op::TensorTypes infer_own(const op::Signature& s) {
+  const Shape& whole = s.attrs.get<Shape>("whole");
+  if (s.inputs[0].shape != whole) {
+    throw InvalidArgument(fmt::format("{}: a value {} does not fit a variable {}", s.op->name,
+                                      s.inputs[0].str(), whole.str()));
+  }
+  return {{s.inputs[0].dtype, s.attrs.get<Shape>("part")}};
+}
+
+/// Threads have chunks of the output, which come from anywhere.
+op::Split split_output(const op::Signature& s) {
+  const int64_t elements = s.outputs[0].shape.total_extent();
+  return {.extent = (elements + op::Split::kChunk - 1) / op::Split::kChunk,
+          .unit = op::Split::Unit::chunk};
+}
+
 Tensor put_part(const Tensor& part, const Tensor& rank, const op::Attrs& attrs) {
   static const op::OpDef& def = op::find_op("put_part");
   return op::apply_one(def, {part, rank}, attrs);
@@ -71,6 +99,38 @@ void register_parts(op::Registry& registry) {
                 .gradient = [](const op::Call& call, const Tensors& g) -> Tensors {
                   return {take_part(g[0], call.inputs[1], call.attrs), Tensor()};
                 }});
+  registry.add({.name = "join_parts",
+                .infer = infer_whole,
+                .split = split_output,
+                .gradient = [](const op::Call& call, const Tensors& g) -> Tensors {
+                  return op::apply(op::find_op("sum_to_part"), g, call.attrs);
+                },
+                .is_collective = true});
+  registry.add({.name = "sum_to_part",
+                .infer = infer_own,
+                .split = split_output,
+                .gradient = [](const op::Call& call, const Tensors& g) -> Tensors {
+                  return op::apply(op::find_op("join_parts"), g, call.attrs);
+                },
+                .is_collective = true});
+  // The same two between processes, of one replica each. Only ever made by a pass.
+  registry.add({.name = "exchange_join",
+                .infer = infer_whole,
+                .split = op::split_none,
+                .no_gradient = true,
+                .is_collective = true});
+  registry.add({.name = "exchange_sum_to_part",
+                .infer = infer_own,
+                .split = op::split_none,
+                .no_gradient = true,
+                .is_collective = true});
+  registry.add({.name = "own_part",
+                .infer = infer_own,
+                .split = split_output,
+                .no_gradient = true,
+                .depends_on_run = true});
+  registry.add(
+      {.name = "read_parts", .infer = infer_whole, .split = split_output, .no_gradient = true});
 }
 
 int cut_axis(const Tensor& x) {

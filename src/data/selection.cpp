@@ -106,9 +106,9 @@ class Skip final : public Transformation {
   const int64_t count_;
 };
 
-class Shard final : public Transformation {
+class ShardOfElements final : public Transformation {
  public:
-  Shard(SourcePtr source, int64_t shards, int64_t index)
+  ShardOfElements(SourcePtr source, int64_t shards, int64_t index)
       : Transformation(std::move(source)), shards_(shards), index_(index) {}
 
   std::string str() const override {
@@ -129,7 +129,7 @@ class Shard final : public Transformation {
     return inner ? over(std::move(inner)) : nullptr;
   }
   SourcePtr over(SourcePtr source) const override {
-    return std::make_shared<Shard>(std::move(source), shards_, index_);
+    return std::make_shared<ShardOfElements>(std::move(source), shards_, index_);
   }
 
  private:
@@ -187,7 +187,7 @@ SourcePtr skip(SourcePtr source, int64_t count) {
 }
 
 SourcePtr shard(SourcePtr source, int64_t shards, int64_t index) {
-  return std::make_shared<Shard>(std::move(source), shards, index);
+  return std::make_shared<ShardOfElements>(std::move(source), shards, index);
 }
 
 SourcePtr filter(SourcePtr source, internal::ElementTest test) {

@@ -82,11 +82,13 @@ std::vector<DevicePtr> by_shard(const DeviceMesh& mesh, const std::string& batch
   return ordered;
 }
 
-void check_devices(const std::vector<DevicePtr>& devices) {
+void check_devices(const std::vector<DevicePtr>& devices, int model) {
+  const bool is_line = model == 1 || static_cast<size_t>(model) == devices.size();
   for (const DevicePtr& device : devices) {
-    if (&device->space() != &devices[0]->space()) {
+    if (!is_line && &device->space() != &devices[0]->space()) {
       throw Unimplemented(
-          fmt::format("ModelParallel: {} and {} do not share memory; logical CPUs do",
+          fmt::format("ModelParallel: {} and {} do not share memory, as logical CPUs do; a mesh of "
+                      "such devices is accepted where one axis has all of them",
                       devices[0]->name(), device->name()));
     }
     if (device->threads() != devices[0]->threads()) {
@@ -97,6 +99,17 @@ void check_devices(const std::vector<DevicePtr>& devices) {
   }
 }
 
+/// Which variables the devices along the model's axis keep in parts. Small ones are whole.
+Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, int parts) {
+  return [layouts, parts](const std::string& name, const Shape& shape) -> Sharding {
+    const int axis = layouts->cut_axis(name);
+    const bool is_cut =
+        axis >= 0 && shape.rank() > 1 && axis < shape.rank() && shape.extent(axis) % parts == 0;
+    if (!is_cut) return {};
+    return {.value = {.parts = parts, .axis = axis}};
+  };
+}
+
 std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
                                                      const ModelParallelOptions& options) {
   const DeviceMesh& mesh = layouts.device_mesh();
@@ -104,10 +117,13 @@ std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
   const std::string axis = model_axis(mesh, options.batch_dim_name);
   graph::Replicas replicas{.devices = by_shard(mesh, options.batch_dim_name),
                            .owner = next_owner()};
-  check_devices(replicas.devices);
   replicas.model = axis.empty() ? 1 : mesh.size(axis);
+  check_devices(replicas.devices, replicas.model);
+  const int parts = replicas.model;
   auto body = std::make_shared<Strategy::Body>("ModelParallel", std::move(replicas));
-  body->set_layouts(std::make_shared<const LayoutMap>(layouts));
+  const auto shared = std::make_shared<const LayoutMap>(layouts);
+  body->set_layouts(shared);
+  if (parts > 1) body->store()->set_sharding(sharding_by(shared, parts));
   return body;
 }
 
@@ -197,6 +213,13 @@ const TensorLayout* LayoutMap::find(const std::string& path) const {
     found = &item;
   }
   return found == nullptr ? nullptr : &found->second;
+}
+
+int LayoutMap::cut_axis(const std::string& path) const {
+  const TensorLayout* layout = find(path);
+  if (layout == nullptr) return -1;
+  const auto named = std::ranges::find_if(layout->axes(), std::not_fn(&std::string::empty));
+  return named == layout->axes().end() ? -1 : static_cast<int>(named - layout->axes().begin());
 }
 
 DataParallel::DataParallel(const std::vector<std::string>& devices)

@@ -26,6 +26,12 @@ graph::Replicas own_replicas(const MultiWorkerOptions& options, int workers) {
     throw InvalidArgument(fmt::format("{}: bucket_bytes is {}, 1 or more is accepted", kName,
                                       options.communication.bucket_bytes));
   }
+  if (options.shard == Shard::state || options.shard == Shard::gradients) {
+    throw Unimplemented(
+        fmt::format("{}: Shard::{}; slots of large models are in parts in any case, and "
+                    "Shard::variables is accepted",
+                    kName, options.shard == Shard::state ? "state" : "gradients"));
+  }
   graph::Replicas replicas{.devices = devices_for(kName, options.devices), .owner = next_owner()};
   replicas.bucket_bytes = static_cast<size_t>(options.communication.bucket_bytes);
   // What GPUs sum goes through the host's memory as a whole, and each of them updates all.
@@ -91,13 +97,26 @@ void meet(graph::Replicas& replicas, const std::shared_ptr<op::Group>& group) {
   }
 }
 
+/// Variables are cut over processes, not over what is within them.
+void check_one_replica_each(const Strategy::Body& body, int processes) {
+  const bool has_team = body.devices()[0]->works_on_threads();
+  if (body.replicas() == processes && has_team) return;
+  throw Unimplemented(fmt::format(
+      "{}: Shard::variables with {} replicas in {} processes{}; one on a CPU in each is accepted",
+      kName, body.replicas(), processes, has_team ? "" : ", on GPUs"));
+}
+
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
                                               const MultiWorkerOptions& options) {
   graph::Replicas replicas = own_replicas(options, group->size());
   meet(replicas, group);
   replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
+  const int first = replicas.first;
   auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
   body->workers()->take_random_state();
+  if (options.shard != Shard::variables) return body;
+  check_one_replica_each(*body, group->size());
+  body->store()->set_sharding(sharding_by(options.shard, group->size(), first));
   return body;
 }
 

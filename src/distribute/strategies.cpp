@@ -132,6 +132,46 @@ graph::Replicas pipelined(const PipelineOptions& options) {
           .pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline))};
 }
 
+}  // namespace
+
+/// Parts of few elements are not worth the meetings.
+Store::ShardingRule sharding_by(Shard shard, int replicas, int first) {
+  return [=](const std::string&, const Shape& shape) -> Sharding {
+    constexpr int64_t kLeastElements = 16;
+    if (shape.total_extent() < kLeastElements * replicas) return {};
+    const VariableCut cut{.parts = replicas, .first = first};
+    if (shard == Shard::variables) return {.value = cut};
+    return {.slots = cut, .gradients = shard == Shard::gradients};
+  };
+}
+
+namespace {
+
+std::shared_ptr<const Strategy::Body> mirrored_body(const std::vector<std::string>& devices,
+                                                    const MirroredOptions& options) {
+  auto body = std::make_shared<Strategy::Body>("MirroredStrategy", mirrored(devices, options));
+  if (options.shard == Shard::nothing || body->replicas() == 1) return body;
+  body->store()->set_sharding(sharding_by(options.shard, body->replicas()));
+  return body;
+}
+
+std::shared_ptr<const Strategy::Body> with_automatic_microbatches(const PipelineOptions& options) {
+  if (options.stages != 1 || options.replicas != 1) {
+    throw InvalidArgument(fmt::format(
+        "PipelineStrategy: {} pipelines of {} stages with automatic micro-batches; one of one "
+        "stage is accepted",
+        options.replicas, options.stages));
+  }
+  const auto replicas_of = [options](int microbatches) {
+    PipelineOptions chosen = options;
+    chosen.microbatches = microbatches;
+    return pipelined(chosen);
+  };
+  auto body = std::make_shared<Strategy::Body>("PipelineStrategy", replicas_of(1));
+  body->set_automatic_microbatches(replicas_of);
+  return body;
+}
+
 template <class... Args>
 std::shared_ptr<const Strategy::Body> body_of(Args&&... args) {
   return std::make_shared<const Strategy::Body>(std::forward<Args>(args)...);
@@ -141,7 +181,7 @@ std::shared_ptr<const Strategy::Body> body_of(Args&&... args) {
 
 MirroredStrategy::MirroredStrategy(const std::vector<std::string>& devices,
                                    const MirroredOptions& options)
-    : Strategy(body_of("MirroredStrategy", mirrored(devices, options))) {}
+    : Strategy(mirrored_body(devices, options)) {}
 
 OneDeviceStrategy::OneDeviceStrategy(const std::string& device)
     : Strategy(body_of("OneDeviceStrategy",
@@ -149,7 +189,9 @@ OneDeviceStrategy::OneDeviceStrategy(const std::string& device)
                                        .owner = next_owner()})) {}
 
 PipelineStrategy::PipelineStrategy(const PipelineOptions& options)
-    : Strategy(body_of("PipelineStrategy", pipelined(options))) {}
+    : Strategy(options.microbatches == PipelineOptions::automatic
+                   ? with_automatic_microbatches(options)
+                   : body_of("PipelineStrategy", pipelined(options))) {}
 
 CentralStorageStrategy::CentralStorageStrategy(const std::vector<std::string>& devices)
     : Strategy(body_of("CentralStorageStrategy", central(devices))) {}

@@ -14,6 +14,7 @@
 #include "distribute/strategy_body.h"
 #include "execution/pipeline/pipeline.h"
 #include "execution/reduction_choice.h"
+#include "graph/program.h"
 #include "runtime/shared_team.h"
 #include "tandem/config.h"
 #include "tandem/distribute/mesh.h"
@@ -84,7 +85,19 @@ std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
                         span.shards(), r % span.model, span.model);
   }
   for (const auto& [key, layout] : layouts.items()) {
-    text += fmt::format("  variables '{}' are cut {}\n", key, layout.str());
+    text +=
+        fmt::format("  variables '{}' are cut {}, each device keeps its part\n", key, layout.str());
+  }
+  return text;
+}
+
+/// Which device holds how much of the variables that there are by now, and of their slots.
+std::string explain_memory(const Store& store) {
+  std::string text;
+  for (const auto& [device, held] : store.held_bytes()) {
+    text += fmt::format("{} holds {} of variables and {} of slots\n", device,
+                        graph::scaled(static_cast<double>(held.variables), "B"),
+                        graph::scaled(static_cast<double>(held.slots), "B"));
   }
   return text;
 }
@@ -143,6 +156,7 @@ std::string Strategy::explain() const {
                         devices::full_name(device), threads, threads == 1 ? "" : "s");
   }
   if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
+  text += explain_memory(*body_->store());
   if (const WorkerGroup* workers = body_->workers()) {
     text += fmt::format(
         "this process is {} of {}; replicas of a process are summed first, then one thread "

@@ -69,6 +69,14 @@ void Strategy::Body::note_stage_homes() {
   if (!homes.empty()) note_homes(store_, std::move(homes));
 }
 
+void Strategy::Body::choose_microbatches(int count) const {
+  graph::Replicas chosen = replicas_of_(count);
+  chosen.owner = replicas_->owner;
+  const std::lock_guard lock(lists_mutex_);
+  lists_.clear();
+  replicas_ = std::make_shared<graph::Replicas>(std::move(chosen));
+}
+
 /// The parts of the batch that the replicas of this process have.
 struct Strategy::Body::BatchRows {
   graph::Shards shards;

@@ -1,6 +1,7 @@
 /// What a strategy is made of: its replicas, the store of its variables, and the way into a run.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -43,6 +44,15 @@ class Strategy::Body {
   const LayoutMap* layouts() const { return layouts_.get(); }
   void set_layouts(std::shared_ptr<const LayoutMap> layouts) { layouts_ = std::move(layouts); }
   bool is_default() const { return replicas_ == nullptr; }
+
+  /// The replicas of a batch in so many micro-batches.
+  using ReplicasOf = std::function<graph::Replicas(int microbatches)>;
+  /// Somebody else will choose how many micro-batches there are.
+  void set_automatic_microbatches(ReplicasOf replicas_of) { replicas_of_ = std::move(replicas_of); }
+  bool has_automatic_microbatches() const { return static_cast<bool>(replicas_of_); }
+  /// Is called while nothing of the strategy runs.
+  void choose_microbatches(int count) const;
+
   bool shares_memory() const;
 
   /// The device of each replica of this process; none for the default strategy.
@@ -79,7 +89,8 @@ class Strategy::Body {
                    std::span<const graph::Argument> arguments) const;
 
   std::string name_ = "the default strategy";
-  graph::ReplicasPtr replicas_;
+  mutable graph::ReplicasPtr replicas_;
+  ReplicasOf replicas_of_;
   std::shared_ptr<Store> store_;
   std::unique_ptr<WorkerGroup> workers_;
   std::shared_ptr<ServerTraining> servers_;

@@ -1,4 +1,4 @@
-/// Which devices a strategy's replicas run on.
+/// Which devices a strategy's replicas run on, and what they keep in parts.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,13 @@
 #include <vector>
 
 #include "device/logical_device.h"
+#include "tandem/distribute/strategy.h"
+#include "tensor/store.h"
 
 namespace tandem::distribute {
+
+/// What `replicas` keep in parts of a variable; `first` is the first of this process.
+Store::ShardingRule sharding_by(Shard shard, int replicas, int first = 0);
 
 /// A number that no other strategy has.
 uint64_t next_owner();

@@ -56,6 +56,8 @@ class CrossDevicePlanner {
         meet(i);
       } else if (node.op().writes_ranges && !writes_own_value(node)) {
         write(i);
+      } else if (node.op().is_update) {
+        share_views(node);
       }
       end_ = i + 1;
     }
@@ -147,10 +149,21 @@ class CrossDevicePlanner {
   bool touches_pending(size_t i) const {
     const Node& node = instructions()[i].node;
     return std::ranges::any_of(pending_, [&](const Pending& pending) {
-      const ValueId range = pending.move.to_value;
-      return uses_.is_used_by(range, i) ||
-             std::ranges::find(node.ranges, range) != node.ranges.end();
+      return std::ranges::any_of(overlapping(pending.move.to_value), [&](ValueId range) {
+        return uses_.is_used_by(range, i) ||
+               std::ranges::find(node.ranges, range) != node.ranges.end();
+      });
     });
+  }
+
+  /// All that a variable is seen as.
+  ValueIds overlapping(ValueId range) const {
+    ValueIds all;
+    for (ValueId value : graph_.values.ids()) {
+      const bool is_range = graph_.at(value).source == Value::Source::range;
+      if (is_range && overlap(graph_.at(value).range, graph_.at(range).range)) all.push_back(value);
+    }
+    return all;
   }
 
   void publish() {
@@ -171,8 +184,99 @@ class CrossDevicePlanner {
       sum_for_first(i);
     } else if (node.op().name == "broadcast" || node.op().name == "spread_local") {
       broadcast(node);
+    } else if (node.op().name == "join_parts") {
+      check_all_meet(node, "parts");
+      join(node);
+    } else if (node.op().name == "sum_to_part") {
+      check_all_meet(node, "parts");
+      sum_to_parts(i);
+    } else if (node.op().name == "sum_over_model") {
+      check_all_meet(node, "model");
+      plan_.supersteps.push_back(
+          {.sums = {{.instruction = i, .operands = operands_of(node), .follows_batch = true}}});
+    } else if (node.op().name == "sum_over_holders") {
+      throw_few_meet(node);
     } else {
       sum(i);
+    }
+  }
+
+  static std::vector<size_t> operands_of(const Node& node) {
+    std::vector<size_t> operands(node.inputs.size());
+    std::iota(operands.begin(), operands.end(), size_t{0});
+    return operands;
+  }
+
+  void check_all_meet(const Node& node, const char* attribute) const {
+    if (node.signature.attrs.get<int64_t>(attribute) != plan_.replicas) throw_few_meet(node);
+  }
+  [[noreturn]] void throw_few_meet(const Node& node) const {
+    throw Unimplemented(
+        fmt::format("{}: some of {} replicas meet, on devices that do not share memory; a mesh of "
+                    "such devices has one axis",
+                    node.op().name, plan_.replicas));
+  }
+
+  /// The elements of each replica's part.
+  int64_t part_elements(const Node& node) const {
+    return node.signature.attrs.get<Shape>("part").total_extent();
+  }
+
+  /// Each replica's part goes to its place with all.
+  void join(const Node& node) {
+    const int64_t part = part_elements(node);
+    std::vector<Move> moves;
+    for (int rank = 0; rank < plan_.replicas; ++rank) {
+      moves.push_back({.from = rank,
+                       .from_value = node.inputs[0],
+                       .to = replica_ranks(),
+                       .to_value = node.outputs[0],
+                       .end = std::min(part, count(node.outputs[0]) - rank * part),
+                       .shift = rank * part});
+    }
+    add_moves(std::move(moves));
+  }
+
+  /// Each replica's part is summed where that replica is.
+  void sum_to_parts(size_t i) {
+    const Node& node = instructions()[i].node;
+    const int64_t part = part_elements(node);
+    const int64_t whole = count(node.inputs[0]);
+    Sum sum{.instruction = i, .operands = {0}};
+    for (int rank = 0; rank < plan_.replicas; ++rank) {
+      const int64_t begin = rank * part;
+      const int64_t end = std::clamp(whole, begin, begin + part);
+      sum.pieces.push_back({.participant = plan_.participant_of[static_cast<size_t>(rank)],
+                            .begin = begin,
+                            .end = end,
+                            .targets = {rank},
+                            .shift = -rank * part,
+                            .zeros = part - (end - begin)});
+    }
+    plan_.supersteps.push_back({.sums = {std::move(sum)}});
+  }
+
+  /// Replicas have updated their parts of what all see as a whole: these go to all others.
+  void share_views(const Node& update) {
+    for (ValueId range : update.ranges) {
+      const int64_t stride = graph_.at(range).range.stride;
+      if (stride == 0) continue;
+      for (int from = 0; from < plan_.replicas; ++from) {
+        for (int to = 0; to < plan_.replicas; ++to) {
+          if (plan_.participant_of[static_cast<size_t>(from)] ==
+              plan_.participant_of[static_cast<size_t>(to)]) {
+            continue;
+          }
+          pending_.push_back({{.from = from,
+                               .from_value = range,
+                               .to = {to},
+                               .to_value = range,
+                               .end = stride,
+                               .shift = (from - to) * stride},
+                              true});
+        }
+      }
+      views_.insert(range);
     }
   }
 
@@ -438,6 +542,16 @@ class CrossDevicePlanner {
       }
       if (!move.to.empty()) plan_.repairs.push_back(std::move(move));
     }
+    for (ValueId range : views_) {
+      const int64_t stride = graph_.at(range).range.stride;
+      for (int to = 1; to < plan_.replicas; ++to) {
+        plan_.repairs.push_back({.from_value = range,
+                                 .to = {to},
+                                 .to_value = range,
+                                 .end = stride * plan_.replicas,
+                                 .shift = -to * stride});
+      }
+    }
   }
 
   const Program& program_;
@@ -452,7 +566,8 @@ class CrossDevicePlanner {
   std::vector<Pending> pending_;
   std::map<size_t, std::vector<Sum::Piece>> sharded_;  // By instruction.
   std::set<ValueId> central_has_;  // Values that a central device without replicas was given.
-  std::set<ValueId> written_;      // Ranges.
+  std::set<ValueId> written_;      // Ranges,
+  std::set<ValueId> views_;        // and those of which replicas write parts.
 };
 
 }  // namespace
@@ -526,6 +641,22 @@ std::string explain_edges(const CrossDevicePlan& plan, const Program& program) {
     }
   }
   return edges.str("in each run, the batch aside", DeviceEdges::Order::any);
+}
+
+std::vector<Sum::Piece> equal_pieces(const CrossDevicePlan& plan, int64_t elements) {
+  const int64_t chunks = (elements + op::Split::kChunk - 1) / op::Split::kChunk;
+  const int parts = static_cast<int>(plan.participants.size());
+  std::vector<int> all(static_cast<size_t>(plan.replicas));
+  std::iota(all.begin(), all.end(), 0);
+  std::vector<Sum::Piece> pieces;
+  for (int k = 0; k < parts; ++k) {
+    const auto [first, last] = op::part_of(chunks, k, parts);
+    pieces.push_back({.participant = k,
+                      .begin = first * op::Split::kChunk,
+                      .end = std::min(last * op::Split::kChunk, elements),
+                      .targets = all});
+  }
+  return pieces;
 }
 
 CrossDevicePlan plan_cross_device(const Program& program, const Replicas& replicas) {

@@ -31,6 +31,7 @@ struct Move {
   ValueId to_value = kNoValue;
   int64_t begin = 0;
   int64_t end = 0;
+  int64_t shift = 0;  ///< They go so many elements behind where they were.
 };
 
 /// The operands of a collective, summed over all replicas: in the order of collective/tree.h, or by
@@ -43,11 +44,15 @@ struct Sum {
     int64_t begin = 0;
     int64_t end = 0;
     std::vector<int> targets{};
+    int64_t shift = 0;  ///< As Move::shift; then there is one operand,
+    int64_t zeros = 0;  ///< and so many zeros follow it.
   };
   size_t instruction = 0;
   std::vector<Piece> pieces{};
   std::vector<size_t> operands{};  ///< Which of the operands are summed now, in order.
   bool is_by_library = false;      ///< There are no pieces: the devices' library sums all, for all.
+  /// There are no pieces yet: the operands follow the batch, and all participants have equal ones.
+  bool follows_batch = false;
 };
 
 /// What happens between two meetings of all participants (the word is that of bulk synchronous
@@ -85,7 +90,11 @@ struct CrossDevicePlan {
 /// What moves between memory spaces in each run, the batch aside; empty where nothing does.
 std::string explain_edges(const CrossDevicePlan& plan, const Program& program);
 
-/// Throws InvalidArgument for a collective whose operands follow the batch.
+/// The pieces of a sum of so many elements, of which each participant sums an equal share for all.
+std::vector<Sum::Piece> equal_pieces(const CrossDevicePlan& plan, int64_t elements);
+
+/// Throws InvalidArgument for a collective whose operands follow the batch, and Unimplemented for
+/// one in which some of the replicas meet.
 CrossDevicePlan plan_cross_device(const Program& program, const Replicas& replicas);
 
 }  // namespace tandem::graph

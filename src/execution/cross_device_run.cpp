@@ -55,15 +55,43 @@ CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
     meets_ |= !plan_.supersteps[i].computes();
     for (const Sum& sum : plan_.supersteps[i].sums) {
       if (sum.is_by_library) library_sums_[i].emplace_back(program_, sum, plan_.replicas);
-      for (const Sum::Piece& piece : sum.pieces) {
-        ActiveParticipant& active = active_[static_cast<size_t>(piece.participant)];
-        PartialSum part(program_, sum, piece, active.participant, plan_.replicas);
-        if (part.is_empty()) continue;
-        active.staging_bytes = std::max(active.staging_bytes, part.staging_bytes());
-        sums_[i].emplace_back(piece.participant, std::move(part));
-      }
+      for (auto& part : prepared_sums(sum, sum.pieces, 0)) sums_[i].push_back(std::move(part));
     }
+    for (const auto& [participant, part] : sums_[i]) note_staging(participant, part);
   }
+}
+
+CrossDeviceRun::Sums CrossDeviceRun::prepared_sums(const Sum& sum,
+                                                   const std::vector<Sum::Piece>& pieces,
+                                                   int64_t rows) const {
+  Sums parts;
+  for (const Sum::Piece& piece : pieces) {
+    const ActiveParticipant& active = active_[static_cast<size_t>(piece.participant)];
+    PartialSum part(program_, sum, piece, active.participant, plan_.replicas, rows);
+    if (!part.is_empty()) parts.emplace_back(piece.participant, std::move(part));
+  }
+  return parts;
+}
+
+void CrossDeviceRun::note_staging(int participant, const PartialSum& part) {
+  ActiveParticipant& active = active_[static_cast<size_t>(participant)];
+  active.staging_bytes = std::max(active.staging_bytes, part.staging_bytes());
+}
+
+/// The sums of a superstep, for as many rows as the replicas have now.
+const CrossDeviceRun::Sums& CrossDeviceRun::sums_of(size_t superstep) {
+  const auto& sums = plan_.supersteps[superstep].sums;
+  if (sums.empty() || !sums[0].follows_batch) return sums_[superstep];
+  const int64_t rows = ranks_[0].current->plan->rows;
+  const auto [known, is_new] = batch_sums_.try_emplace({superstep, rows});
+  if (!is_new) return known->second;
+  int64_t elements = 0;
+  for (ValueId input : program_.instructions()[sums[0].instruction].node.inputs) {
+    elements += program_.graph().at(input).type.shape.resolved(rows).total_extent();
+  }
+  known->second = prepared_sums(sums[0], equal_pieces(plan_, elements), rows);
+  for (const auto& [participant, part] : known->second) note_staging(participant, part);
+  return known->second;
 }
 
 void* CrossDeviceRun::variable(int rank, ValueId value) {
@@ -81,8 +109,10 @@ void* CrossDeviceRun::variable(int rank, ValueId value) {
 }
 
 void CrossDeviceRun::reserve() {
+  for (size_t i = 0; i < plan_.supersteps.size(); ++i) sums_of(i);
   for (ActiveParticipant& active : active_) {
-    if (active.staging || active.staging_bytes == 0) continue;
+    if (active.staging && active.staging->bytes() >= active.staging_bytes) continue;
+    if (active.staging_bytes == 0) continue;
     try {
       active.staging =
           std::make_shared<Buffer>(active.participant.device, active.staging_bytes, DType::uint8,
@@ -227,7 +257,7 @@ void CrossDeviceRun::sum_with_teams(size_t index) {
   const profile::Span reducing("all_reduce", profile::Activity::reduce);
   // CPUs work at once, so they come last.
   for (const bool on_threads : {false, true}) {
-    for (const auto& [participant, part] : sums_[index]) {
+    for (const auto& [participant, part] : sums_of(index)) {
       ActiveParticipant& active = active_[static_cast<size_t>(participant)];
       devices::Device& device = *active.participant.device;
       if (device.works_on_threads() != on_threads) continue;
@@ -241,10 +271,11 @@ void CrossDeviceRun::sum_with_teams(size_t index) {
 /// On queues of their own, behind what all participants were asked to compute so far. What these
 /// are asked from now on does not wait.
 void CrossDeviceRun::begin_sums(size_t index) {
-  if (sums_[index].empty() && library_sums_[index].empty()) return;
+  const Sums& sums = sums_of(index);
+  if (sums.empty() && library_sums_[index].empty()) return;
   for (ActiveParticipant& active : active_) active.submit([] {});
   begin_library_sums(index);
-  for (const auto& [participant, part] : sums_[index]) {
+  for (const auto& [participant, part] : sums) {
     ActiveParticipant& active = active_[static_cast<size_t>(participant)];
     devices::Queue& queue = active.exchange_queue();
     active.exchanged = queue.submit([&] {

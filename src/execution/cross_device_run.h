@@ -78,6 +78,10 @@ class CrossDeviceRun {
   void run_team(const std::shared_ptr<const void>& owner, ActiveParticipant& active,
                 const Superstep& superstep);
   void sum_with_teams(size_t superstep);
+  using Sums = std::vector<std::pair<int, PartialSum>>;
+  const Sums& sums_of(size_t superstep);
+  void note_staging(int participant, const PartialSum& part);
+  Sums prepared_sums(const Sum& sum, const std::vector<Sum::Piece>& pieces, int64_t rows) const;
   void begin_sums(size_t superstep);
   void begin_library_sums(size_t superstep);
   void await_sums();
@@ -95,11 +99,12 @@ class CrossDeviceRun {
   std::vector<BoundReplica>& ranks_;
   std::vector<ActiveParticipant> active_;
   // For each superstep, who sums which piece.
-  std::vector<std::vector<std::pair<int, PartialSum>>> sums_;
-  std::vector<std::vector<LibrarySum>> library_sums_;  // The same, of sums by a library.
-  std::shared_ptr<collective::DeviceGroup> group_;     // Its devices, once it has summed.
-  std::vector<devices::Event> computed_;               // The participants' `done`,
-  std::vector<devices::Event> summed_;                 // and their `exchanged`.
+  std::vector<Sums> sums_;
+  std::map<std::pair<size_t, int64_t>, Sums> batch_sums_;  // By superstep and rows.
+  std::vector<std::vector<LibrarySum>> library_sums_;      // The same, of sums by a library.
+  std::shared_ptr<collective::DeviceGroup> group_;         // Its devices, once it has summed.
+  std::vector<devices::Event> computed_;                   // The participants' `done`,
+  std::vector<devices::Event> summed_;                     // and their `exchanged`.
   // The operands of exchanges with other processes, by instruction, on their way.
   std::map<size_t, std::vector<std::vector<char>>> hosted_;
   bool meets_ = false;      // Some superstep is a cut.

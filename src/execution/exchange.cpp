@@ -45,19 +45,22 @@ op::ExecutablePtr prepare_add(DType dtype, int64_t count, const devices::Device&
 }  // namespace
 
 PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Piece& piece,
-                       const Participant& participant, int replicas)
+                       const Participant& participant, int replicas, int64_t rows)
     : device_(participant.device),
       inputs_(program.instructions()[sum.instruction].node.inputs),
       outputs_(program.instructions()[sum.instruction].node.outputs),
       targets_(piece.targets),
-      replicas_(replicas) {
+      replicas_(replicas),
+      shift_(piece.shift),
+      end_(piece.end),
+      zeros_(piece.zeros) {
   const core::ComputeScope computing;
   std::map<std::pair<DType, int64_t>, op::ExecutablePtr> known;
   int64_t start = 0;
   for (size_t k = 0; k < inputs_.size(); ++k) {
     const op::TensorType& type = program.graph().at(inputs_[k]).type;
     element_bytes_.push_back(size_of(type.dtype));
-    const int64_t size = type.shape.total_extent();
+    const int64_t size = type.shape.resolved(rows).total_extent();
     const bool is_summed = std::ranges::find(sum.operands, k) != sum.operands.end();
     const int64_t end = is_summed ? std::clamp<int64_t>(piece.end - start, 0, size) : 0;
     const int64_t most = tile_elements(*device_);
@@ -77,6 +80,13 @@ void PartialSum::run(const std::vector<BoundReplica>& replicas, void* staging,
                      devices::Queue& queue) const {
   const core::ComputeScope computing;
   for (const Tile& tile : tiles_) sum_tile(tile, replicas, static_cast<char*>(staging), queue);
+  if (zeros_ == 0) return;
+  for (int rank : targets_) {
+    char* const out =
+        static_cast<char*>(replicas[static_cast<size_t>(rank)].address_of(outputs_[0]));
+    const auto element = static_cast<int64_t>(element_bytes_[0]);
+    queue.fill(out + (end_ + shift_) * element, 0, static_cast<size_t>(zeros_ * element));
+  }
 }
 
 void PartialSum::add(const Tile& tile, void* a, void* b, void* out, devices::Queue& queue) const {
@@ -118,8 +128,9 @@ void PartialSum::sum_tile(const Tile& tile, const std::vector<BoundReplica>& rep
   char* const sum = collective::tree_sum(0, replicas_, operand_of, add_two);
   for (int rank : targets_) {
     const BoundReplica& replica = replicas[static_cast<size_t>(rank)];
+    const auto shift = shift_ * static_cast<int64_t>(element_bytes_[tile.operand]);
     copy(queue, *device_, sum, *replica.device,
-         at(replica.address_of(outputs_[tile.operand]), offset), bytes);
+         at(replica.address_of(outputs_[tile.operand]), offset) + shift, bytes);
   }
 }
 
@@ -172,7 +183,8 @@ void make_move(const Move& move, int rank, const Graph& graph,
   const size_t offset = static_cast<size_t>(move.begin) * element;
   const size_t bytes = static_cast<size_t>(move.end - move.begin) * element;
   const BoundReplica& target = replicas[static_cast<size_t>(rank)];
-  char* const to = at(target.address_of(move.to_value), offset);
+  char* const to =
+      at(target.address_of(move.to_value), offset) + move.shift * static_cast<int64_t>(element);
   if (to == at(base, offset) && &source.space() == &target.device->space()) return;
   devices::transfer(*target.device, to, source, at(base, offset), bytes, keep, value_ready);
 }

@@ -16,11 +16,12 @@ namespace tandem::graph {
 /// elsewhere comes by way of a staging area, a tile at a time.
 class PartialSum {
  public:
+  /// `rows` are those of a replica, where the operands follow the batch.
   PartialSum(const Program& program, const Sum& sum, const Sum::Piece& piece,
-             const Participant& participant, int replicas);
+             const Participant& participant, int replicas, int64_t rows = 0);
 
   /// The participant has no part in it.
-  bool is_empty() const { return tiles_.empty(); }
+  bool is_empty() const { return tiles_.empty() && zeros_ == 0; }
 
   /// The memory at the participant that run() needs.
   size_t staging_bytes() const {
@@ -49,6 +50,9 @@ class PartialSum {
   const ValueIds outputs_;
   const std::vector<int> targets_;
   const int replicas_;
+  const int64_t shift_;  // As Sum::Piece has these three.
+  const int64_t end_;
+  const int64_t zeros_;
   std::vector<size_t> element_bytes_;  // By operand.
   std::vector<Tile> tiles_;
   size_t tile_bytes_ = 0;

@@ -103,9 +103,13 @@ void TeamRun::play_stretch(core::TeamThread& thread, const core::Members& member
     thread.leave_if_failed();
     op::Launch launch = launch_of(program_, replica, i);
     // The parts of one rank's threads, taken together, are that rank's part of `of`.
-    const int threads = instruction.whole_team ? team_size_ : members.size;
-    const int first =
-        share.rank * threads + (instruction.whole_team ? members.global : members.rank);
+    int threads = instruction.whole_team ? team_size_ : members.size;
+    int rank = instruction.whole_team ? members.global : members.rank;
+    if (instruction.parts > 0) {
+      rank += replica.index / instruction.parts * threads;
+      threads *= program_.replicas() / instruction.parts;
+    }
+    const int first = share.rank * threads + rank;
     launch.parts = share.of * threads;
     launch.peers = peers_.data();
     launch.meeting = &meeting;

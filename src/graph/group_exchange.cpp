@@ -151,6 +151,48 @@ class FinishedExchange final : public op::Executable {
   const std::shared_ptr<BucketTickets> tickets_;
 };
 
+/// Joins the parts of a variable that the processes have, or gives each its part of the sum of what
+/// they have of its gradient. Both go through memory with room for all parts.
+class PartsThroughHost final : public op::Executable {
+ public:
+  PartsThroughHost(const Runners& runners, const op::Signature& signature, std::string name,
+                   std::shared_ptr<BucketTickets> tickets)
+      : group_(runners.group),
+        joins_(signature.op->name == "exchange_join"),
+        input_(signature.inputs[0]),
+        output_(signature.outputs[0]),
+        part_(signature.attrs.get<Shape>("part").total_extent()),
+        name_(std::move(name)),
+        tickets_(std::move(tickets)) {}
+
+  void run(const op::Launch& launch) const override {
+    if (launch.part != 0) return;
+    const size_t part_bytes = static_cast<size_t>(part_) * size_of(input_.dtype);
+    std::vector<char>& all = tickets_->parts;
+    const size_t all_bytes = part_bytes * static_cast<size_t>(group_->size());
+    if (all.size() < all_bytes) all.resize(all_bytes);
+    char* const own = all.data() + part_bytes * static_cast<size_t>(group_->rank());
+    const op::Piece piece{all.data(), part_ * group_->size(), input_.dtype};
+    std::memcpy(joins_ ? own : all.data(), launch.in<void>(0), input_.bytes());
+    if (!joins_) std::memset(all.data() + input_.bytes(), 0, all_bytes - input_.bytes());
+    group_->run({.kind = joins_ ? op::ExchangeKind::gather_parts : op::ExchangeKind::sum_parts,
+                 .pieces = {&piece, 1},
+                 .name = name_});
+    std::memcpy(launch.out<void>(0), joins_ ? all.data() : own, output_.bytes());
+  }
+
+  const char* provider() const override { return "the processes"; }
+
+ private:
+  const std::shared_ptr<op::Group> group_;
+  const bool joins_;
+  const op::TensorType input_;
+  const op::TensorType output_;
+  const int64_t part_;  // Elements.
+  const std::string name_;
+  const std::shared_ptr<BucketTickets> tickets_;
+};
+
 /// What errors call an exchange: its first gradient's variable, or which of the program's it is.
 std::string name_of(const Graph& graph, const Node& exchange) {
   for (const Node& node : graph.nodes) {
@@ -203,6 +245,10 @@ op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& nod
   const std::shared_ptr<BucketTickets>& tickets = program.bucket_tickets();
   if (node.op().name == "exchange_gather") {
     return std::make_shared<VariableGather>(program.runners(), node.signature);
+  }
+  if (node.op().name == "exchange_join" || node.op().name == "exchange_sum_to_part") {
+    return std::make_shared<PartsThroughHost>(program.runners(), node.signature,
+                                              name_of(program.graph(), node), tickets);
   }
   if (node.op().name == "exchange_start") {
     return std::make_shared<StartedExchange>(program.runners(), node.signature,

@@ -32,6 +32,7 @@ struct BucketTickets {
     std::vector<op::Piece> pieces;
   };
   std::vector<Bucket> buckets;
+  std::vector<char> parts;  ///< The parts of a variable, or of its gradient, on their way.
 };
 
 bool is_group_exchange(const Node& node);

@@ -28,6 +28,19 @@ bool is_small(const Node& node) {
   return elements <= op::Split::kChunk;
 }
 
+/// The number of parts of the variables that a call writes, of which each replica has one; 0 where
+/// it writes others.
+int parts_written(const Graph& graph, const Node& node) {
+  if (!node.op().writes_ranges || node.ranges.empty()) return 0;
+  const StoreRange& range = graph.at(node.ranges[0]).range;
+  return range.is_own_part() ? range.block->parts() : 0;
+}
+
+/// True for a collective in which each replica makes its own results, and no other's.
+bool is_for_itself(const Node& node) {
+  return node.op().name == "join_parts" || node.op().name == "sum_to_part";
+}
+
 /// A call that was prepared for one thread, and that the first thread runs.
 class Alone final : public op::Executable {
  public:
@@ -103,9 +116,12 @@ Program::Program(Graph graph, Runners runners)
   for (const Node& node : graph_.nodes) {
     const bool own_values = std::ranges::any_of(
         node.ranges, [&](ValueId range) { return !graph_.at(range).range.is_same_for_all(); });
-    const bool shares_work = node.op().is_collective || (node.op().writes_ranges && !own_values);
+    const bool shares_work = (node.op().is_collective && !is_for_itself(node)) ||
+                             (node.op().writes_ranges && !own_values);
     const bool whole_team = replicas > 1 && shares_work;
-    instructions_.push_back({node, BarrierScope::none, whole_team, !whole_team && is_small(node)});
+    const int parts = replicas > 1 ? parts_written(graph_, node) : 0;
+    instructions_.push_back(
+        {node, BarrierScope::none, whole_team, !whole_team && parts == 0 && is_small(node), parts});
   }
   for_each_node(graph_, [&](const Node& node) { writes_variables_ |= node.op().writes_ranges; });
   if (runners_.group) {
@@ -131,7 +147,8 @@ Plan make_plan(const Program& program, int64_t rows, const devices::DevicePtr& d
   int workspaces = 0;
   for (const Instruction& instruction : program.instructions()) {
     const Node& node = instruction.node;
-    const int parts = instruction.whole_team ? team_size : subteam_size;
+    int parts = instruction.whole_team ? team_size : subteam_size;
+    if (instruction.parts > 0) parts *= program.replicas() / instruction.parts;
     const op::Signature signature = node.signature.resolved(rows);
     plan.executables.push_back(
         prepare_instruction(program, instruction, signature, rows, device, parts));

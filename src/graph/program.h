@@ -22,6 +22,9 @@ struct Instruction {
   bool whole_team = false;  ///< The work is split over all replicas that share memory.
   /// The work is so small that the replica's first thread does it all.
   bool alone = false;
+  /// Where it is not 0, the work is split over the replicas that have the same one of so many parts
+  /// of a variable.
+  int parts = 0;
 };
 
 /// Which values share memory. A buffer is as large as the largest value assigned to it.

@@ -190,8 +190,9 @@ ValueId Trace::value_of(const Tensor& tensor) {
 }
 
 ValueId Trace::value_of(const op::RangeOperand& operand) {
+  const StoreRange& range = operand.range;
   const auto [known, added] =
-      ranges_.try_emplace({operand.range.block.get(), operand.range.offset}, kNoValue);
+      ranges_.try_emplace({range.block.get(), range.offset, range.stride, range.part}, kNoValue);
   if (added) {
     if (op_ != nullptr && !operand.range.is_same_for_all()) {
       throw FailedPrecondition(fmt::format(
@@ -336,7 +337,9 @@ Tensors Trace::add(Node node, const Tensors& inputs, const op::RangeOperands& ra
   }
   if (node.op().writes_ranges) {
     for (ValueId range : node.ranges) {
-      current_reads_.erase(range);
+      std::erase_if(current_reads_, [&](const auto& read) {
+        return overlap(graph_.at(read.first).range, graph_.at(range).range);
+      });
       written_.insert(range);
     }
   }

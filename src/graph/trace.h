@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <tuple>
 #include <unordered_map>
 
 #include "core/batch_rows.h"
@@ -146,7 +147,8 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   const DeviceSpec scope_ = current_device_scope();
   Graph graph_;
   std::unordered_map<const TensorBody*, ValueId> constants_;
-  std::map<std::pair<const StoreBlock*, int64_t>, ValueId> ranges_;
+  // By block, offset, stride and part.
+  std::map<std::tuple<const StoreBlock*, int64_t, int64_t, int>, ValueId> ranges_;
   // The value that was read from each range, until the range is written.
   std::map<ValueId, Tensor> current_reads_;
   std::set<ValueId> written_;  // The ranges that were written.

@@ -14,12 +14,18 @@ thread_local const Tensor* current_near = nullptr;
 
 RangeOperand operand_of(const Variable& variable) {
   const VariableBody& body = *variable.body();
-  return {body.range, {body.dtype, body.shape}, body.aggregation};
+  return {body.range, {body.dtype, body.cut.part_of(body.shape)}, body.aggregation};
 }
 
 Tensor Interpreter::read(const Variable& variable) {
   static const OpDef& read = find_op("read_variable");
   return apply_one(read, {}, {}, {operand_of(variable)});
+}
+
+Tensor read_part(const Variable& variable) {
+  Tensor value = interpreter().read(variable);
+  for (Recorder* recorder : recorders()) recorder->record_read(variable, value);
+  return value;
 }
 
 Interpreter& interpreter() {

@@ -14,6 +14,7 @@ struct RangeOperand {
 };
 using RangeOperands = std::vector<RangeOperand>;
 
+/// Of a variable that is cut, a replica's own part.
 RangeOperand operand_of(const Variable& variable);
 
 /// What a call does: runs now, or becomes part of a graph.
@@ -62,6 +63,10 @@ class NearScope {
  private:
   const Tensor* former_;
 };
+
+/// The replica's own part of a variable that is cut, whose gradient then is that of the part; the
+/// value of any other. For a function that runs on replicas.
+Tensor read_part(const Variable& variable);
 
 /// Sees every call that could have a gradient: a tape.
 class Recorder {

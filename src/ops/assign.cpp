@@ -1,10 +1,12 @@
 // Reads and assigns of variables as ops, and the methods of Variable that call them. A variable of
-// which each replica has its own value is read here as their aggregate.
+// which each replica has its own value is read here as their aggregate, and one that is cut over
+// the replicas as the whole.
 #include <fmt/format.h>
 
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/elementwise/number.h"
+#include "ops/variable_parts.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
@@ -50,14 +52,27 @@ void register_assign(op::Registry& registry) {
 
 namespace {
 
+bool is_cut(const Variable& variable) { return !variable.body()->cut.is_whole(); }
+
+bool is_eager() { return &op::interpreter() == &op::eager_interpreter(); }
+
 /// True where the variable has a value for each replica and no replica is asking.
 bool is_seen_from_outside(const Variable& variable) {
   if (variable.body()->range.is_same_for_all() || op::interpreter().is_replica()) return false;
-  if (&op::interpreter() == &op::eager_interpreter()) return true;
+  if (is_eager()) return true;
   throw FailedPrecondition(fmt::format(
       "variable '{}': each replica has a value of its own; a function that uses it is called with "
       "strategy.run",
       variable.name()));
+}
+
+/// The value of a variable that is cut. A replica joins its own part with the others'; any other
+/// function reads the parts where they are.
+Tensor whole_of(const Variable& variable) {
+  if (op::interpreter().is_replica()) return ops::join_parts(op::read_part(variable), variable);
+  Tensor value = is_eager() ? read_joined(*variable.body()) : ops::read_parts(variable);
+  for (op::Recorder* recorder : op::recorders()) recorder->record_read(variable, value);
+  return value;
 }
 
 /// What the replicas' own values are together.
@@ -91,12 +106,19 @@ Tensor broadcast_to_variable(const op::OpDef& def, const Tensor& value, const Va
 }
 
 void change(const op::OpDef& def, const Variable& variable, const Tensor& value) {
+  if (is_cut(variable)) {
+    throw Unimplemented(
+        fmt::format("{} of variable '{}' inside strategy.run: it is cut over several devices, and "
+                    "optimizers alone change it there; assign it outside",
+                    def.name, variable.name()));
+  }
   op::apply(def, {value}, {}, {op::operand_of(variable)});
 }
 
 }  // namespace
 
 Tensor Variable::value() const {
+  if (is_cut(*this)) return whole_of(*this);
   if (is_seen_from_outside(*this)) return aggregate(*this);
   Tensor value = op::interpreter().read(*this);
   for (op::Recorder* recorder : op::recorders()) recorder->record_read(*this, value);

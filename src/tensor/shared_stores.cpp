@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -84,6 +85,17 @@ bool is_in_parts(const StoreRange& range) {
   return std::ranges::any_of(parts(), [&](const KeptPart& known) {
     return known.offset == range.offset && known.block.lock() == range.block;
   });
+}
+
+void release_parts_of_others(const StoreRange& range) {
+  std::optional<KeptPart> part;
+  {
+    const std::lock_guard lock(mutex);
+    for (const KeptPart& known : parts()) {
+      if (known.offset == range.offset && known.block.lock() == range.block) part = known;
+    }
+  }
+  if (part) release_others(*range.block, *part);
 }
 
 void release_parts_of_others() {

@@ -29,6 +29,9 @@ std::shared_ptr<Store> home_of(const std::shared_ptr<Store>& store, const std::s
 void note_in_parts(const StoreRange& range, int64_t begin, int64_t end);
 bool is_in_parts(const StoreRange& range);
 
+/// Gives the memory of what other processes keep of one such slot back, as below.
+void release_parts_of_others(const StoreRange& range);
+
 /// Gives the memory of what other processes keep back to the system, so that a slot takes memory
 /// once over all processes. Its values are zero from then on, until somebody writes them. It is
 /// called whenever such slots may have become whole.

@@ -54,16 +54,33 @@ bool is_mapped(const Buffer& component) { return component.bytes() == 0; }
 }  // namespace
 
 StoreBlock::StoreBlock(DType dtype, int64_t capacity,
-                       const std::vector<devices::DevicePtr>& devices, uint64_t owner)
-    : dtype_(dtype), capacity_(capacity), devices_(devices), owner_(owner) {
+                       const std::vector<devices::DevicePtr>& devices, uint64_t owner,
+                       const VariableCut& cut)
+    : dtype_(dtype), capacity_(capacity), devices_(devices), owner_(owner), cut_(cut) {
   const size_t bytes = static_cast<size_t>(capacity) * size_of(dtype);
-  for (const auto& device : devices) {
-    const bool shared = std::ranges::any_of(components_, [&](const auto& component) {
-      return &component->device()->space() == &device->space();
-    });
-    if (shared) continue;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    const devices::DevicePtr& device = devices[i];
+    const int part = part_of_replica(static_cast<int>(i));
+    if (component_in(device->space(), part) != nullptr) continue;
     components_.push_back(make_component(device, bytes, dtype, capacity));
+    component_parts_.push_back(part);
   }
+}
+
+std::shared_ptr<Buffer> StoreBlock::component_of_part(int part) const {
+  const auto found = std::ranges::find(component_parts_, part);
+  return found == component_parts_.end()
+             ? nullptr
+             : components_[static_cast<size_t>(found - component_parts_.begin())];
+}
+
+const Buffer* StoreBlock::component_in(const devices::MemorySpace& space, int part) const {
+  for (size_t i = 0; i < components_.size(); ++i) {
+    if (&components_[i]->device()->space() == &space && component_parts_[i] == part) {
+      return components_[i].get();
+    }
+  }
+  return nullptr;
 }
 
 bool StoreBlock::is_in(const devices::MemorySpace& space) const {
@@ -71,10 +88,8 @@ bool StoreBlock::is_in(const devices::MemorySpace& space) const {
       components_, [&](const auto& component) { return &component->device()->space() == &space; });
 }
 
-void* StoreBlock::data(const devices::Device& device) const {
-  for (const auto& component : components_) {
-    if (&component->device()->space() == &device.space()) return component->data();
-  }
+void* StoreBlock::data(const devices::Device& device, int part) const {
+  if (const Buffer* component = component_in(device.space(), part)) return component->data();
   throw NotFound(fmt::format("store: a variable on {} is used on {}, which has no component of it",
                              components_[0]->device()->name(), device.name()));
 }
@@ -118,13 +133,35 @@ void StoreBlock::forget_loan(const Buffer& loan) {
 std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (auto block = slots_[name].lock()) return block;
-  std::erase_if(slots_, [](const auto& slot) { return slot.second.expired(); });
   const MappedScope scope(MappedScope::Kind::in_file, is_mapped(*components_[0]) ? 1 : 0);
-  auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_);
+  return add_slot(name, std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_));
+}
+
+std::shared_ptr<StoreBlock> StoreBlock::slot_in_parts(
+    const std::string& name, const VariableCut& cut,
+    const std::vector<devices::DevicePtr>& by_replica) {
+  std::lock_guard lock(mutex_);
+  if (auto block = slots_[name].lock()) return block;
+  return add_slot(
+      name, std::make_shared<StoreBlock>(dtype_, capacity_ / cut.parts, by_replica, owner_, cut));
+}
+
+std::shared_ptr<StoreBlock> StoreBlock::add_slot(const std::string& name,
+                                                 std::shared_ptr<StoreBlock> block) {
+  std::erase_if(slots_, [](const auto& slot) { return slot.second.expired(); });
   block->variables_ = weak_from_this();
   block->slot_ = name;
   slots_[name] = block;
   return block;
+}
+
+std::vector<std::shared_ptr<StoreBlock>> StoreBlock::slots() const {
+  std::lock_guard lock(mutex_);
+  std::vector<std::shared_ptr<StoreBlock>> held;
+  for (const auto& [name, slot] : slots_) {
+    if (auto block = slot.lock()) held.push_back(std::move(block));
+  }
+  return held;
 }
 
 int64_t StoreBlock::take(int64_t count, const std::string& name) {
@@ -148,22 +185,61 @@ std::string StoreBlock::name_at(int64_t offset) const {
   return name == names_.end() ? "that is gone" : fmt::format("'{}'", name->second);
 }
 
-StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count) {
+StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count,
+                           const VariableCut& cut) {
   std::lock_guard lock(mutex_);
   std::erase_if(open_blocks_, [](const auto& block) { return block.expired(); });
   for (const auto& each : open_blocks_) {
     const auto block = each.lock();
-    if (!block || block->dtype() != dtype) continue;
+    if (!block || block->dtype() != dtype || block->parts() != cut.parts) continue;
     if (const int64_t offset = block->take(count, name); offset >= 0) {
       return {block, offset, count};
     }
   }
-  const int64_t capacity = std::max(count, kLeastCapacity);
+  const int64_t capacity = std::max(count, kLeastCapacity / cut.parts);
   const MappedScope scope(MappedScope::Kind::in_file, least_bytes_in_files(*this));
-  auto block = std::make_shared<StoreBlock>(dtype, capacity, devices_, owner_);
+  const auto& devices = cut.is_whole() ? devices_ : by_replica_;
+  auto block = new_block(dtype, capacity, devices, cut);
   const int64_t offset = block->take(count, name);
   if (capacity > count) open_blocks_.push_back(block);
   return {std::move(block), offset, count};
+}
+
+StoreRange Store::allocate_for_parts(const std::string& name, DType dtype, int64_t count,
+                                     int parts) {
+  const int64_t part = VariableCut{.parts = parts}.part_of(Shape{count}).total_extent();
+  const int64_t capacity = part * parts;
+  std::lock_guard lock(mutex_);
+  auto block = new_block(dtype, capacity, devices_);
+  const int64_t offset = block->take(count, name);
+  return {std::move(block), offset, count};
+}
+
+std::shared_ptr<StoreBlock> Store::new_block(DType dtype, int64_t capacity,
+                                             const std::vector<devices::DevicePtr>& devices,
+                                             const VariableCut& cut) {
+  auto block = std::make_shared<StoreBlock>(dtype, capacity, devices, owner_, cut);
+  std::erase_if(blocks_, [](const auto& known) { return known.expired(); });
+  blocks_.push_back(block);
+  return block;
+}
+
+std::map<std::string, HeldBytes> Store::held_bytes() const {
+  std::lock_guard lock(mutex_);
+  std::map<std::string, HeldBytes> held;
+  for (const auto& each : blocks_) {
+    const auto block = each.lock();
+    if (!block) continue;
+    for (const auto& component : block->components()) {
+      held[component->device()->name()].variables += component->bytes();
+    }
+    for (const auto& slot : block->slots()) {
+      for (const auto& component : slot->components()) {
+        held[component->device()->name()].slots += component->bytes();
+      }
+    }
+  }
+  return held;
 }
 
 void StoreBlock::wait_for_devices() const {
@@ -183,8 +259,11 @@ void issue_write(const StoreRange& range, const Tensor& value) {
   range.block->settle_loans();
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   const Tensor all = whole(value);
-  for (const auto& component : range.block->components()) {
-    write_component(component, offset, all.body());
+  const auto& components = range.block->components();
+  for (size_t i = 0; i < components.size(); ++i) {
+    const bool is_of_part =
+        range.block->parts() == 1 || range.block->part_of_component(i) == range.part;
+    if (is_of_part) write_component(components[i], offset, all.body());
   }
 }
 
@@ -222,8 +301,9 @@ StoreRange Store::allocate_for_each(const std::string& name, DType dtype, int64_
   const int64_t step = kAlignment / static_cast<int64_t>(size_of(dtype));
   const int64_t stride = (std::max<int64_t>(count, 1) + step - 1) / step * step;
   const int64_t all = stride * static_cast<int64_t>(by_replica_.size());
+  std::lock_guard lock(mutex_);
   // Beside each replica, also where the other variables live in one place.
-  auto block = std::make_shared<StoreBlock>(dtype, all, by_replica_, owner_);
+  auto block = new_block(dtype, all, by_replica_);
   return {.block = block, .offset = block->take(all, name), .count = count, .stride = stride};
 }
 
@@ -233,10 +313,100 @@ void write_variable(const VariableBody& variable, const Tensor& value) {
   write_first_value(variable, value);
 }
 
+namespace {
+
+/// How the bytes of a variable that is cut lie in its parts. With the axes before the cut one and
+/// those from it on each as one, the whole is [outer, parts, run] and a part [outer, run]. Of
+/// elements in their order a run is a whole part, of which the last may go past the end.
+class PartRuns {
+ public:
+  explicit PartRuns(const VariableBody& variable)
+      : parts_(static_cast<size_t>(variable.cut.parts)),
+        shape_(variable.cut.part_of(variable.shape)),
+        whole_(bytes_of(variable.shape, variable.dtype)),
+        part_(bytes_of(shape_, variable.dtype)),
+        run_(size_of(variable.dtype)) {
+    for (int i = std::max(variable.cut.axis, 0); i < shape_.rank(); ++i) {
+      run_ *= static_cast<size_t>(shape_.extent(i));
+    }
+  }
+
+  const Shape& part_shape() const { return shape_; }
+  std::vector<char> new_whole() const { return std::vector<char>(whole_); }
+  std::vector<char> new_part() const { return std::vector<char>(part_); }
+
+  /// Calls visit(begin in the whole, begin in the part, bytes) for each run of a part.
+  template <class Visit>
+  void for_each(int part, const Visit& visit) const {
+    for (size_t at = 0; at < part_; at += run_) {
+      const size_t from = (at / run_ * parts_ + static_cast<size_t>(part)) * run_;
+      if (from < whole_) visit(from, at, std::min(run_, whole_ - from));
+    }
+  }
+
+ private:
+  static size_t bytes_of(const Shape& shape, DType dtype) {
+    return static_cast<size_t>(shape.total_extent()) * size_of(dtype);
+  }
+
+  const size_t parts_;
+  const Shape shape_;
+  const size_t whole_;
+  const size_t part_;
+  size_t run_;
+};
+
+void write_parts(const VariableBody& variable, const Tensor& value) {
+  const PartRuns runs(variable);
+  std::vector<char> all = runs.new_whole();
+  value.copy_to_host(all.data());
+  for (int part = 0; part < variable.cut.parts; ++part) {
+    std::vector<char> own = runs.new_part();
+    runs.for_each(part, [&](size_t from, size_t to, size_t bytes) {
+      std::copy_n(all.data() + from, bytes, own.data() + to);
+    });
+    StoreRange range = variable.range;
+    range.part = part;
+    issue_write(range, Tensor::copy_of(own.data(), variable.dtype, runs.part_shape()));
+  }
+}
+
+}  // namespace
+
+bool has_all_parts(const VariableBody& variable) {
+  for (int part = 0; part < variable.cut.parts; ++part) {
+    if (!variable.cut.is_whole() && !variable.range.block->component_of_part(part)) return false;
+  }
+  return true;
+}
+
+Tensor read_joined(const VariableBody& variable) {
+  const PartRuns runs(variable);
+  if (!has_all_parts(variable)) {
+    throw FailedPrecondition(
+        fmt::format("variable '{}': other processes keep parts of it; read it inside strategy.run",
+                    variable.name));
+  }
+  std::vector<char> all = runs.new_whole();
+  std::vector<char> own = runs.new_part();
+  for (int part = 0; part < variable.cut.parts; ++part) {
+    read_component(variable.range, runs.part_shape(), variable.range.block->component_of_part(part))
+        .copy_to_host(own.data());
+    runs.for_each(part, [&](size_t to, size_t from, size_t bytes) {
+      std::copy_n(own.data() + from, bytes, all.data() + to);
+    });
+  }
+  return Tensor::copy_of(all.data(), variable.dtype, variable.shape);
+}
+
 void write_first_value(const VariableBody& variable, const Tensor& value) {
   const StoreRange& range = variable.range;
   if (range.is_same_for_all()) {
     issue_write(range, value);
+    return;
+  }
+  if (!variable.cut.is_whole()) {
+    write_parts(variable, on_device(value, devices::host_device()));
     return;
   }
   const std::vector<char> zeros(static_cast<size_t>(range.count) * size_of(variable.dtype));
@@ -288,7 +458,21 @@ Variable slot_variable(const Variable& variable, const std::string& name) {
   auto body = std::make_shared<VariableBody>(*variable.body());
   body->name += "/" + name;
   body->trainable = false;
-  body->range = body->range.slot(name);
+  if (body->slot_cut.is_whole()) {
+    body->range = body->range.slot(name);
+  } else {
+    body->cut = std::exchange(body->slot_cut, {});
+    body->range = {body->range.block->slot_in_parts(name, body->cut, body->store->by_replica()), 0,
+                   body->cut.part_of(body->shape).total_extent()};
+  }
+  return Variable(std::move(body));
+}
+
+Variable view_in_parts(const Variable& variable) {
+  auto body = std::make_shared<VariableBody>(*variable.body());
+  body->cut = body->slot_cut;
+  body->range.count = body->cut.part_of(body->shape).total_extent();
+  body->range.stride = body->range.count;
   return Variable(std::move(body));
 }
 

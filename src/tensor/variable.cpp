@@ -11,6 +11,25 @@
 
 namespace tandem {
 
+namespace {
+
+/// Memory for a variable, which is cut first as its store says.
+StoreRange allocated(VariableBody& body) {
+  Store& store = *body.store;
+  const Sharding sharding = body.trainable && is_floating(body.dtype)
+                                ? store.sharding_of(body.name, body.shape)
+                                : Sharding();
+  body.cut = sharding.value;
+  body.slot_cut = sharding.slots;
+  body.has_gradient_in_parts = sharding.gradients;
+  const int64_t count = body.cut.part_of(body.shape).total_extent();
+  return body.slot_cut.is_whole()
+             ? store.allocate(body.name, body.dtype, count, body.cut)
+             : store.allocate_for_parts(body.name, body.dtype, count, body.slot_cut.parts);
+}
+
+}  // namespace
+
 Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   if (!initial.defined()) {
     throw FailedPrecondition("variable: the initial value is an empty Tensor");
@@ -40,7 +59,7 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->trainable &= !on_read;
   body->range = on_read && of_replicas
                     ? body->store->allocate_for_each(body->name, body->dtype, body->shape.count())
-                    : body->store->allocate(body->name, body->dtype, body->shape.count());
+                    : allocated(*body);
   write_first_value(*body, whole(initial));
   body_ = std::move(body);
 }

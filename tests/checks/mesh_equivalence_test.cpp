@@ -1,7 +1,9 @@
 /// The result of one device on meshes, with weights cut over some devices and batches over others:
-/// layers by columns and by rows, attention by heads, tables and losses by vocabulary.
+/// layers by columns and by rows, attention by heads, tables and losses by vocabulary. On logical
+/// CPUs, and along one axis on GPUs, which are OpenCL's.
 #include "checks/models.h"
 #include "harness/fresh_devices.h"
+#include "harness/opencl.h"
 #include "tandem/keras/distribution.h"
 
 namespace tandem::checks {
@@ -28,6 +30,15 @@ class MeshEquivalenceTest : public harness::FreshDevices {
     LayoutMap map(mesh);
     for (const auto& [key, layout] : layouts) map[key] = layout;
     return ModelParallel(map);
+  }
+
+  static void expect_same_on_gpus(const TrainingCase& training, const Layouts& layouts) {
+    restart();
+    harness::use_opencl();
+    const Equivalence result = check_equivalence(
+        training,
+        {on({{2, 1}, {"data", "model"}}, layouts), on({{1, 2}, {"data", "model"}}, layouts)});
+    EXPECT_TRUE(result.same) << result.text;
   }
 
   static void expect_same(const TrainingCase& training, const Layouts& layouts) {
@@ -59,9 +70,10 @@ TrainingCase mlp() {
 const Layouts kMlpLayouts{{"(up|head)/kernel", {"", "model"}}, {"down/kernel", {"model"}}};
 
 TEST_F(MeshEquivalenceTest, Mlp) { expect_same(mlp(), kMlpLayouts); }
+TEST_F(MeshEquivalenceTest, MlpOnGpus) { expect_same_on_gpus(mlp(), kMlpLayouts); }
 
 /// The first layer and the last have one table.
-TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddings) {
+TrainingCase transformer_with_tied_embeddings() {
   TrainingCase training;
   training.model = []() -> keras::Model {
     const auto tokens = keras::Input({6}, DType::int32);
@@ -80,15 +92,27 @@ TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddings) {
   training.x = {models::classes({22, 6}, 10, 5)};
   training.y = {models::classes({22, 6}, 10, 6)};
   training.batch_size = 7;
-  expect_same(training, {{"table/embeddings", {"model"}},
-                         {"(query|key|value)/kernel", {"", "model"}},
-                         {"up/kernel", {"", "model"}},
-                         {"(attention_output|down)/kernel", {"model"}}});
+  return training;
+}
+
+const Layouts kTransformerLayouts{{"table/embeddings", {"model"}},
+                                  {"(query|key|value)/kernel", {"", "model"}},
+                                  {"up/kernel", {"", "model"}},
+                                  {"(attention_output|down)/kernel", {"model"}}};
+
+TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddings) {
+  expect_same(transformer_with_tied_embeddings(), kTransformerLayouts);
+}
+TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddingsOnGpus) {
+  expect_same_on_gpus(transformer_with_tied_embeddings(), kTransformerLayouts);
 }
 
 /// Statistics over the batch, in which several replicas have each row.
 TEST_F(MeshEquivalenceTest, Convnet) {
   expect_same(models::convnet(), {{"dense.*/kernel", {"model"}}});
+}
+TEST_F(MeshEquivalenceTest, ConvnetOnGpus) {
+  expect_same_on_gpus(models::convnet(), {{"dense.*/kernel", {"model"}}});
 }
 
 /// Sums of weights and penalties count each row once, too.

@@ -1,8 +1,11 @@
 // Meshes and layouts: what fits, what is refused and how, what a strategy of a mesh tells.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "harness/fresh_devices.h"
+#include "harness/temp_folder.h"
 #include "harness/throws.h"
+#include "tandem/checkpoint.h"
 #include "tandem/keras/distribution.h"
 #include "tandem/keras/layers.h"
 #include "tandem/keras/model.h"
@@ -117,6 +120,114 @@ TEST_F(MeshTest, ReplicasAlongTheBatchAreCountedAndRowsOnce) {
   for (const char* told : {"mesh: data 2 x model 2", "/device:CPU:3 has shard 1 of 2",
                            "part 1 of 2", "'kernel' are cut (-, model)"}) {
     EXPECT_NE(text.find(told), std::string::npos) << text;
+  }
+}
+
+constexpr int64_t kWidth = 256;
+constexpr int kPairs = 6;
+/// The bytes of the kernels of the model below.
+constexpr size_t kKernelBytes = size_t{2} * kPairs * kWidth * kWidth * sizeof(float);
+
+void use_cpus(size_t memory_limit) {
+  devices::reset_devices();
+  config::set_logical_cpus(
+      std::vector<config::LogicalCpu>(4, {.threads = 1, .memory_limit = memory_limit}));
+}
+
+/// Trains pairs of layers, by columns and by rows, and returns the losses.
+std::vector<double> losses_of_pairs(const Strategy& strategy) {
+  const auto scope = strategy.scope();
+  std::vector<keras::Layer> pairs;
+  for (int i = 0; i < kPairs; ++i) {
+    pairs.push_back(layers::Dense(kWidth, {.activation = "relu", .name = fmt::format("up{}", i)}));
+    pairs.push_back(layers::Dense(kWidth, {.name = fmt::format("down{}", i)}));
+  }
+  random::set_seed(3);
+  const keras::Sequential model(pairs);
+  model.compile({.optimizer = keras::optimizers::SGD(0.01), .loss = "mse"});
+  return model
+      .fit(ones({16, kWidth}), ones({16, kWidth}),
+           {.batch_size = 8, .epochs = 3, .verbose = keras::Verbose::silent})
+      .history.at("loss");
+}
+
+Strategy cut_over_four() {
+  LayoutMap layouts(DeviceMesh({1, 4}, {"data", "model"}));
+  layouts["up./kernel"] = {"", "model"};
+  layouts["down./kernel"] = {"model"};
+  return ModelParallel(layouts);
+}
+
+TEST_F(MeshTest, AModelLargerThanEachDeviceTrainsInParts) {
+  use_cpus(0);
+  const std::vector<double> expected = losses_of_pairs(OneDeviceStrategy("/CPU:0"));
+  const size_t limit = kKernelBytes * 9 / 10;
+  use_cpus(limit);
+  EXPECT_TRUE(throws<ResourceExhausted>([] { losses_of_pairs(OneDeviceStrategy("/CPU:0")); },
+                                        {"/device:CPU:0", "out of memory"}));
+  use_cpus(limit);
+  const std::vector<double> losses = losses_of_pairs(cut_over_four());
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4);
+  // Weights and gradients are all that takes much, and each device has a quarter of both.
+  for (int cpu = 1; cpu < 4; ++cpu) {
+    EXPECT_LT(config::get_memory_info(fmt::format("/CPU:{}", cpu)).peak, kKernelBytes * 6 / 10);
+  }
+}
+
+/// Saves a model that was trained on one mesh, and goes on with it on others.
+TEST_F(MeshTest, ACheckpointGoesOnOnAnyOtherMesh) {
+  struct Training {
+    Training(const Strategy& by, const Tensor& inputs, const Tensor& truths)
+        : x(inputs), y(truths), strategy(by) {
+      const auto scope = strategy.scope();
+      model = keras::Sequential({layers::Dense(8, {.activation = "tanh", .name = "up"}),
+                                 layers::Dense(4, {.name = "down"})});
+      model.compile({.optimizer = optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+      model.predict(x);
+      optimizer.build(model.trainable_weights());
+    }
+
+    void train() const {
+      model.fit(x, y, {.batch_size = 4, .verbose = keras::Verbose::silent, .shuffle = false});
+    }
+    train::Checkpoint checkpoint() const {
+      return train::Checkpoint({{"model", model}, {"optimizer", optimizer}});
+    }
+
+    Tensor x, y;
+    Strategy strategy;
+    keras::Model model = keras::Sequential();
+    keras::optimizers::Optimizer optimizer = keras::optimizers::Adam(0.01);
+  };
+  const auto on = [](const std::vector<int>& shape) {
+    LayoutMap layouts(DeviceMesh(shape, {"data", "model"}));
+    layouts["up/kernel"] = {"", "model"};
+    layouts["down/kernel"] = {"model"};
+    return ModelParallel(layouts);
+  };
+  const harness::TempFolder folder;
+  const Tensor x = random_uniform({12, 6}, -1, 1, {.dtype = DType::float64, .seed = 1});
+  const Tensor y = random_uniform({12, 4}, -1, 1, {.dtype = DType::float64, .seed = 2});
+  const Training first(on({2, 2}), x, y);
+  first.train();
+  first.checkpoint().write(folder / "c");
+  first.train();
+  const std::vector<Strategy> others{
+      on({1, 2}),
+      on({2, 1}),
+      on({1, 4}),
+      MirroredStrategy({"/CPU:0", "/CPU:1"}, {.shard = Shard::variables}),
+      MirroredStrategy({}, {.shard = Shard::state}),
+      OneDeviceStrategy("/CPU:0")};
+  for (const Strategy& strategy : others) {
+    const Training other(strategy, x, y);
+    other.checkpoint().restore(folder / "c").assert_consumed();
+    other.train();
+    for (size_t i = 0; i < first.model.weights().size(); ++i) {
+      const Tensor difference = first.model.weights()[i].value() - other.model.weights()[i].value();
+      EXPECT_LT(reduce_max(abs(difference)).item<double>(), 1e-9) << strategy.explain();
+    }
   }
 }
 

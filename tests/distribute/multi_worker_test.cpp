@@ -563,6 +563,98 @@ TEST(MultiWorker, SlotsOfWhichEachProcessKeepsAPartAreSavedWhole) {
   });
 }
 
+/// The chief's folder, which all see.
+std::filesystem::path folder_of_chief(const GroupPtr& group, const harness::TempFolder& own) {
+  return group->gather_texts("folder", own.path().string())[0];
+}
+
+/// Each process writes a file. Without the strategy each goes on in the same way.
+TEST(MultiWorker, AllProcessesWriteACheckpointTogether) {
+  struct Training {
+    keras::Sequential model{{keras::layers::Dense(50), keras::layers::Dense(1)}};
+    keras::optimizers::Adam adam{0.01};
+    train::Checkpoint checkpoint{{{"model", model}, {"optimizer", adam}}};
+
+    Training() { model.compile({.optimizer = adam, .loss = "mse"}); }
+    Doubles steps(int count) const {
+      for (int i = 0; i < count; ++i) model.train_on_batch({features(9)}, {truths(9)});
+      return model.get_weights()[0].to_vector<double>();
+    }
+  };
+  in_processes(3, [&](const GroupPtr& group) {
+    use_cpus(1);
+    const harness::TempFolder own;
+    const std::filesystem::path folder = folder_of_chief(group, own);
+    Doubles wanted;
+    {
+      const auto strategy = strategy_of(group, {.communication = {.bucket_bytes = 256}});
+      const auto scope = strategy.scope();
+      const Training training;
+      training.steps(3);
+      const auto path = training.checkpoint.save(folder / "c");
+      wanted = training.steps(2);
+      training.checkpoint.restore(path);
+      EXPECT_EQ(training.steps(2), wanted);
+    }
+    const auto file = folder / fmt::format("c-1.data-{:05}-of-00003", group->rank());
+    ASSERT_TRUE(std::filesystem::exists(file)) << file;
+    EXPECT_GT(std::filesystem::file_size(file), 1000u) << file;
+    const Training alone;
+    alone.steps(1);
+    alone.checkpoint.restore(folder / "c-1").assert_consumed();
+    const Doubles found = alone.steps(2);
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-9);
+    group->gather_texts("done with the folder", "");
+  });
+}
+
+/// Each process keeps a part of every large variable, and all write a checkpoint together, which
+/// one alone can restore.
+TEST(MultiWorker, VariablesInPartsGiveTheResultOfOneDevice) {
+  const auto built = [] {
+    random::set_seed(11);
+    keras::Sequential model({keras::layers::Dense(40, {.activation = "tanh"}),
+                             keras::layers::Dense(30, {.activation = "tanh"}),
+                             keras::layers::Dense(1)});
+    model.compile(
+        {.optimizer = keras::optimizers::Adam(0.01, {.global_clipnorm = 0.5}), .loss = "mse"});
+    return model;
+  };
+  const auto train_on = [](const keras::Sequential& model) {
+    model.fit(features(20), truths(20),
+              {.batch_size = 8, .epochs = 2, .verbose = keras::Verbose::silent});
+    return model.predict(features(7)).to_vector<double>();
+  };
+  const auto expect_near_to = [](const Doubles& found, const Doubles& wanted) {
+    ASSERT_EQ(found.size(), wanted.size());
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-9);
+  };
+  in_processes(3, [&](const GroupPtr& group) {
+    use_cpus(1);
+    const harness::TempFolder own;
+    const std::filesystem::path folder = folder_of_chief(group, own);
+    const Doubles wanted = train_on(built());
+    {
+      const auto strategy = strategy_of(group, {.shard = Shard::variables});
+      const auto scope = strategy.scope();
+      const keras::Sequential model = built();
+      const train::Checkpoint checkpoint({{"model", model}});
+      expect_near_to(train_on(model), wanted);
+      EXPECT_TRUE(throws<FailedPrecondition>([&] { model.get_weights(); },
+                                             {"other processes keep parts", "strategy.run"}));
+      checkpoint.write(folder / "c");
+      train_on(model);
+      checkpoint.restore(folder / "c");
+      expect_near_to(model.predict(features(7)).to_vector<double>(), wanted);
+    }
+    const keras::Sequential alone = built();
+    alone.predict(features(7));
+    train::Checkpoint({{"model", alone}}).restore(folder / "c").assert_consumed();
+    expect_near_to(alone.predict(features(7)).to_vector<double>(), wanted);
+    group->gather_texts("done with the folder", "");
+  });
+}
+
 /// The bytes of a variable's memory that are really there.
 size_t resident_bytes(const Variable& variable) {
   const StoreRange& range = variable.body()->range;

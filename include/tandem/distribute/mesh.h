@@ -76,6 +76,9 @@ class TANDEM_API LayoutMap {
   /// are found in the path, and for one that is none.
   const TensorLayout* find(const std::string& path) const;
 
+  /// The axis of a variable that its layout cuts; -1: none.
+  int cut_axis(const std::string& path) const;
+
   const DeviceMesh& device_mesh() const { return device_mesh_; }
   const std::vector<std::pair<std::string, TensorLayout>>& items() const { return items_; }
 
@@ -101,8 +104,11 @@ struct ModelParallelOptions {
 /// Weights cut over the devices along one axis of a mesh, batches along the other. To a step each
 /// device is a replica. Those that have the same rows compute on their parts of the weights and
 /// meet within the layers; each has a share of the loss, so that losses and gradients are summed
-/// over all, as ever. Variables, checkpoints and optimizers are those of one device: nothing in
-/// them says which mesh they were trained on.
+/// over all, as ever. Each device keeps its own parts alone of the weights that are cut, of their
+/// gradients and of an optimizer's slots, so a model may be larger than the memory of any of them.
+/// To the program such a variable is whole: its value, its shape and checkpoints are those of one
+/// device, and nothing in them says which mesh they were trained on. Gradients of it, inside
+/// strategy.run, are those of the replica's part.
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where its

@@ -175,6 +175,17 @@ class TANDEM_API Strategy::Scope {
   std::unique_ptr<Held> held_;
 };
 
+/// Of what each replica keeps a part, all of them together the whole: the stages of ZeRO. With
+/// small variables there is nothing to save, and they stay whole.
+enum class Shard {
+  nothing,    ///< Each replica has all, as far as replicas do not share memory.
+  state,      ///< The slots of optimizers. Each replica updates its part of the variables.
+  gradients,  ///< These, and the sums of gradients, which are made while gradients are computed.
+  variables,  ///< These, and the variables, which are joined before they are used and again for the
+              ///< backward pass. Inside strategy.run their gradients are those of the replica's
+              ///< part.
+};
+
 struct MirroredOptions {
   /// If set, each batch is cut into so many shards, each computed by one thread and summed in a
   /// fixed order: the result has the same bits on any number of devices. The shards are the
@@ -182,6 +193,8 @@ struct MirroredOptions {
   std::optional<int> reproducible_shards{};
   /// How gradients of devices that do not share memory are summed.
   CrossDeviceReduction reduction = CrossDeviceReduction::automatic;
+  /// What is kept in parts; each is in the memory of its replica's device, and counts there.
+  Shard shard = Shard::nothing;
 };
 
 /// Synchronous training on the devices of one machine: every device holds the variables (devices
@@ -213,6 +226,9 @@ struct MultiWorkerOptions {
   /// As for MirroredStrategy, over all processes: the same bits for any number of them.
   std::optional<int> reproducible_shards{};
   CommunicationOptions communication{};
+  /// What the processes keep in parts: nothing more than the slots of large models, or `variables`,
+  /// with one replica in each process. Outside of strategy.run such a variable cannot be read.
+  Shard shard = Shard::nothing;
   /// Who says which processes there are; null: the variables that launchers and schedulers set.
   cluster_resolver::ClusterResolverPtr cluster_resolver{};
 };
@@ -240,6 +256,9 @@ struct PipelineOptions {
   int stages = 0;
   /// The parts that each batch is cut into. They go through the stages one behind the other.
   int microbatches = 1;
+  /// In the place of a number, with one stage: fit finds the least with which the memory of a step
+  /// on a batch of its arrays stays within 90 % of the device's limit. Until then there is one.
+  static constexpr int automatic = -1;
   /// "1f1b": as few micro-batches are under way at once as keep all stages busy. "gpipe": all go
   /// forward, then all go back. "interleaved": 1f1b with several chunks of the model on each stage.
   std::string schedule = "1f1b";

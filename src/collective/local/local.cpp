@@ -51,10 +51,13 @@ T* peer_out(const Launch& launch, int replica, int output) {
   return static_cast<T*>(launch.peers[replica][launch.operands[launch.inputs + output]]);
 }
 
-/// The replicas that meet: `count` of them from number `first` on.
+/// The replicas that meet: `count` of them from number `first` on, each `step` from the last.
 struct Peers {
   int first;
   int count;
+  int step = 1;
+
+  int operator[](int i) const { return first + i * step; }
 };
 
 /// Sums a block at a time in local arrays: the results may lie where the inputs lay.
@@ -66,19 +69,19 @@ void sum_piece(const Launch& launch, const Peers& peers, SumTarget target, int o
   T sums[tree_depth(kMostReplicas)][kBlock];
   for (int64_t i = begin; i < end; i += kBlock) {
     const int64_t n = std::min(kBlock, end - i);
-    const auto input = [&](int r, int) { return peer_in<T>(launch, r, operand) + i; };
+    const auto input = [&](int r, int) { return peer_in<T>(launch, peers[r], operand) + i; };
     const auto add = [&](const T* a, const T* b, int depth) -> const T* {
       for (int64_t k = 0; k < n; ++k) sums[depth][k] = a[k] + b[k];
       return sums[depth];
     };
-    const T* sum = tree_sum(peers.first, peers.count, input, add);
+    const T* sum = tree_sum(0, peers.count, input, add);
     if (target == SumTarget::own) {
       std::copy_n(sum, n, launch.out<T>(operand) + i);
     } else if (target == SumTarget::first) {
       std::copy_n(sum, n, peer_out<T>(launch, 0, operand) + i);
     } else {
       for (int r = 0; r < peers.count; ++r) {
-        std::copy_n(sum, n, peer_out<T>(launch, peers.first + r, operand) + i);
+        std::copy_n(sum, n, peer_out<T>(launch, peers[r], operand) + i);
       }
     }
   }
@@ -105,6 +108,23 @@ op::ExecutablePtr prepare_model_sum(const Signature& signature) {
     Launch own = launch;
     own.part = launch.part - peers.first * threads;
     own.parts = model * threads;
+    for_each_piece(ends, own, [&](int operand, int64_t begin, int64_t end) {
+      sum_piece<T>(own, peers, SumTarget::all, operand, begin, end);
+    });
+  });
+}
+
+/// The sums over the replicas that have the same part, who have as many threads each.
+template <class T>
+op::ExecutablePtr prepare_holder_sum(const Signature& signature) {
+  const auto parts = static_cast<int>(signature.attrs.get<int64_t>("parts"));
+  return op::executable([ends = ends_of(signature), parts](const Launch& launch) {
+    const int replica = launch.step->replica;
+    const int threads = launch.parts / launch.step->replicas;
+    const Peers peers{replica % parts, launch.step->replicas / parts, parts};
+    Launch own = launch;
+    own.part = launch.part - replica * threads + replica / parts * threads;
+    own.parts = peers.count * threads;
     for_each_piece(ends, own, [&](int operand, int64_t begin, int64_t end) {
       sum_piece<T>(own, peers, SumTarget::all, operand, begin, end);
     });
@@ -197,6 +217,8 @@ void register_for(op::BackendKernels& kernels) {
               [](const Signature& s, int) { return prepare_sum<T>(s, SumTarget::all); });
   kernels.add("sum_over_model", dtype,
               [](const Signature& s, int) { return prepare_model_sum<T>(s); });
+  kernels.add("sum_over_holders", dtype,
+              [](const Signature& s, int) { return prepare_holder_sum<T>(s); });
   kernels.add("reduce_scatter", dtype,
               [](const Signature& s, int) { return prepare_sum<T>(s, SumTarget::own); });
   kernels.add("broadcast", dtype, [](const Signature& s, int) { return prepare_broadcast<T>(s); });

@@ -15,15 +15,18 @@
 namespace tandem::graph {
 namespace {
 
-bool writes(const Node& node, ValueId range) {
-  return node.op().writes_ranges && std::ranges::find(node.ranges, range) != node.ranges.end();
+bool writes(const Graph& graph, const Node& node, ValueId range) {
+  return node.op().writes_ranges && std::ranges::any_of(node.ranges, [&](ValueId written) {
+           return overlap(graph.at(written).range, graph.at(range).range);
+         });
 }
 
 /// True when no call between the read and the last use of its value writes the variable.
 bool can_elide(const Graph& graph, const Uses& uses, size_t read) {
   const Node& node = graph.nodes[read];
   for (size_t i = read + 1; i < graph.nodes.size(); ++i) {
-    if (writes(graph.nodes[i], node.ranges[0])) return !uses.is_used_from(node.outputs[0], i);
+    if (writes(graph, graph.nodes[i], node.ranges[0]))
+      return !uses.is_used_from(node.outputs[0], i);
   }
   return true;
 }

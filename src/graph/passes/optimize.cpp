@@ -25,10 +25,14 @@ void make_smaller(Graph& graph) {
 
 void optimize(Graph& graph, const Runners& runners) {
   make_smaller(graph);
-  if (runners.all > 1) drop_needless_collectives(graph, runners.all);
+  if (runners.all > 1) {
+    drop_needless_collectives(graph, runners.all);
+    join_again(graph);
+  }
   if (runners.group) {
     take_norms_of_parts(graph, runners);
     merge_collectives(graph, runners);
+    exchange_parts(graph);
   }
   alias_reshapes(graph);
   // Calls are fused before reads are elided: a call that moves down past an assign must not read
@@ -41,6 +45,7 @@ void optimize(Graph& graph, const Runners& runners) {
     fuse_elementwise(graph);
   }
   free_early(graph);
+  sum_parts_early(graph);
   elide_reads(graph);
   copy_shared_results(graph);
   shard_updates(graph);
@@ -61,6 +66,8 @@ std::span<const char* const> ops_of_passes() {
                                          "exchange_sum",
                                          "exchange_start",
                                          "exchange_finish",
+                                         "exchange_join",
+                                         "exchange_sum_to_part",
                                          "exchange_gather",
                                          "exchange_broadcast",
                                          "spread_local",

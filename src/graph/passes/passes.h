@@ -64,6 +64,15 @@ void shard_updates(Graph& graph);
 /// and the mean of it over `all` replicas, is the value.
 void drop_needless_collectives(Graph& graph, int all);
 
+/// What each replica keeps a part of, and the backward pass uses too, is joined again for that.
+void join_again(Graph& graph);
+
+/// Sums of which each replica gets its part are made as soon as there is something to sum.
+void sum_parts_early(Graph& graph);
+
+/// Where replicas are in processes of their own, parts are joined and summed by exchanges.
+void exchange_parts(Graph& graph);
+
 /// Where processes will have sums of gradients in parts, norms of gradients are summed over the
 /// parts.
 void take_norms_of_parts(Graph& graph, const Runners& runners);

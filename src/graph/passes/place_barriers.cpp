@@ -28,6 +28,7 @@ struct Division {
   int64_t unit_bytes = 0;
   int64_t start = 0;   ///< For chunks, the elements before this operand's first.
   bool alone = false;  ///< The first thread has all of it; nothing else counts then.
+  int parts = 0;       ///< As Instruction::parts.
   bool operator==(const Division&) const = default;
 };
 
@@ -67,7 +68,11 @@ std::vector<int64_t> range_starts_of(const Node& node) {
 class BarrierPlacer {
  public:
   BarrierPlacer(const Graph& graph, const MemoryAssignment& memory, int replicas)
-      : graph_(graph), memory_(memory), replicas_(replicas), in_parts_(variables_in_parts(graph)) {}
+      : graph_(graph), memory_(memory), replicas_(replicas), in_parts_(variables_in_parts(graph)) {
+    for (ValueId value : graph.values.ids()) {
+      if (graph.at(value).source == Value::Source::range) ranges_.push_back(value);
+    }
+  }
 
   void place(Instruction& instruction) {
     const std::vector<Access> accesses = accesses_of(instruction);
@@ -96,7 +101,9 @@ class BarrierPlacer {
   std::vector<Access> accesses_of(const Instruction& instruction) const {
     const Node& node = instruction.node;
     const op::Split split = node.op().split(node.signature);
-    const Division shared{split.extent, split.unit, instruction.whole_team};
+    Division shared{split.extent, split.unit, instruction.whole_team};
+    // A part that one replica alone has is cut as all that is its own.
+    if (instruction.parts < replicas_) shared.parts = instruction.parts;
     const auto division_of = [&](ValueId value, int64_t start) {
       const op::TensorType& type = graph_.at(value).type;
       const auto size = static_cast<int64_t>(size_of(type.dtype));
@@ -160,17 +167,26 @@ class BarrierPlacer {
     const ValueId storage = graph_.storage_of(value);
     const int buffer = memory_.buffer_of[storage];
     const Value& value_there = graph_.at(storage);
-    const bool variable =
-        value_there.source == Value::Source::range && value_there.range.is_same_for_all();
+    const bool variable = value_there.source == Value::Source::range &&
+                          (value_there.range.is_same_for_all() || value_there.range.is_own_part());
     // Values outside of the arena count from -1 downwards, so as not to meet buffers.
-    return {buffer >= 0 ? buffer : -1 - static_cast<int>(storage), writes,
+    return {buffer >= 0 ? buffer : -1 - static_cast<int>(same_memory(storage)), writes,
             replicas_ > 1 && (variable || peers), division};
+  }
+
+  /// Of a variable that is seen as a whole and in parts the first that it is seen as.
+  ValueId same_memory(ValueId storage) const {
+    if (graph_.at(storage).source != Value::Source::range) return storage;
+    return *std::ranges::find_if(ranges_, [&](ValueId range) {
+      return overlap(graph_.at(range).range, graph_.at(storage).range);
+    });
   }
 
   const Graph& graph_;
   const MemoryAssignment& memory_;
   const int replicas_;
   const std::set<ValueId> in_parts_;  // Variables of which each process updates a part.
+  ValueIds ranges_;                   // All variables.
   std::vector<Access> since_team_;    // The accesses since the last barrier of all replicas,
   std::vector<Access> since_any_;     // and since the last barrier of either kind.
 };

@@ -7,6 +7,7 @@
 #include "collective/collective.h"
 #include "collective/parts.h"
 #include "distribute/strategy_body.h"
+#include "op/apply.h"
 #include "tandem/distribute/mesh.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -28,14 +29,6 @@ constexpr CutForm kForms[] = {{"dense", "kernel", 1},
                               {"einsum_dense", "bias", 1},
                               {"embedding", "embeddings", 0}};
 
-/// The axis of a weight that its layout cuts; -1: none.
-int axis_of(const distribute::TensorLayout* layout) {
-  if (layout == nullptr) return -1;
-  const auto named =
-      std::ranges::find_if(layout->axes(), [](const std::string& axis) { return !axis.empty(); });
-  return named == layout->axes().end() ? -1 : static_cast<int>(named - layout->axes().begin());
-}
-
 }  // namespace
 
 WeightCut cut_of(const Variable& weight) {
@@ -43,11 +36,13 @@ WeightCut cut_of(const Variable& weight) {
   if (parts == 1) return {};
   const distribute::Strategy strategy = distribute::get_strategy();
   const distribute::LayoutMap* layouts = strategy.body().layouts();
-  return {layouts == nullptr ? -1 : axis_of(layouts->find(weight.name())), parts};
+  return {layouts == nullptr ? -1 : layouts->cut_axis(weight.name()), parts};
 }
 
 Tensor part_of(const Variable& weight, const WeightCut& cut) {
-  return cut.is_whole() ? weight.value() : collective::own_part(weight.value(), cut.axis);
+  if (cut.is_whole()) return weight.value();
+  const bool is_kept = weight.body()->cut == VariableCut{.parts = cut.parts, .axis = cut.axis};
+  return is_kept ? op::read_part(weight) : collective::own_part(weight.value(), cut.axis);
 }
 
 void check_cut(const std::string& kind, const std::string& name, const std::string& path,
@@ -55,9 +50,9 @@ void check_cut(const std::string& kind, const std::string& name, const std::stri
   const distribute::Strategy strategy = distribute::get_strategy();
   const distribute::LayoutMap* layouts = strategy.body().layouts();
   if (layouts == nullptr) return;
-  const distribute::TensorLayout* layout = layouts->find(path);
-  const int axis = axis_of(layout);
+  const int axis = layouts->cut_axis(path);
   if (axis < 0) return;
+  const distribute::TensorLayout* layout = layouts->find(path);
   const int parts = strategy.body().span().model;
   if (axis >= shape.rank() || shape.extent(axis) % parts != 0) {
     throw InvalidArgument(

@@ -1,6 +1,6 @@
-/// Weights of which each replica along a mesh's axis of the model has a part. The forms of layers
-/// that compute with parts are written with these; which weights are cut says the strategy's
-/// LayoutMap.
+/// Weights of which each replica along a mesh's axis of the model has a part, which its device
+/// keeps (VariableCut). The forms of layers that compute with parts are written with these; which
+/// weights are cut says the strategy's LayoutMap.
 #pragma once
 
 #include <string>

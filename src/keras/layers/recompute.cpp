@@ -45,7 +45,7 @@ class RecomputeBody final : public LayerBody {
     graph::Trace* trace = graph::Trace::current();
     if (trace == nullptr || op::recorders().empty()) return layer_(inputs, context);
     Tensors kept = inputs;
-    for (const Variable& weight : layer_.trainable_weights()) kept.push_back(weight.value());
+    for (const Variable& weight : layer_.trainable_weights()) kept.push_back(value_read(weight));
     const uint64_t first = trace->random_calls();
     Tensors outputs;
     {
@@ -63,6 +63,11 @@ class RecomputeBody final : public LayerBody {
   }
 
  private:
+  /// What a call reads of a weight: where it is cut, a replica reads its part.
+  static Tensor value_read(const Variable& weight) {
+    return op::interpreter().is_replica() ? op::read_part(weight) : weight.value();
+  }
+
   /// The gradients of the first `count` inputs of the call, the layer's, and of its weights.
   static Tensors gradients(const Layer& layer, const CallContext& context, uint64_t first,
                            size_t count, const op::Call& call, const Tensors& g) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "tandem/tensor.h"
 
@@ -18,6 +19,9 @@ struct Clipping {
 void check(const Clipping& clipping, const char* optimizer);
 
 /// Gradients have all their rows. Where a norm is not finite, what is scaled by it has NaNs.
-Tensors clipped(const Tensors& gradients, const Clipping& clipping);
+/// `parts` says of each gradient of how many parts it is this replica's one, whose norm is that of
+/// all; none where all are whole.
+Tensors clipped(const Tensors& gradients, const Clipping& clipping,
+                const std::vector<int>& parts = {});
 
 }  // namespace tandem::keras::optimizers

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "collective/collective.h"
 #include "distribute/server/gradient_sink.h"
 #include "keras/optimizers/optimizer_body.h"
 #include "keras/optimizers/optimizer_update.h"
@@ -19,6 +18,17 @@ namespace tandem::keras::optimizers {
 namespace {
 
 using schedules::LearningRateSchedule;
+
+/// Each replica updates its part of a variable that is cut.
+void check_cut(const Variable& variable) {
+  const VariableBody& body = *variable.body();
+  const bool is_cut = !body.cut.is_whole() || !body.slot_cut.is_whole();
+  if (!is_cut || op::interpreter().is_replica()) return;
+  throw FailedPrecondition(
+      fmt::format("apply_gradients: variable '{}' is cut over several devices, or its slots are; "
+                  "call it inside a function that is run with strategy.run",
+                  variable.name()));
+}
 
 void check(const Tensors& gradients, const Variables& variables) {
   if (gradients.size() != variables.size()) {
@@ -37,9 +47,11 @@ void check(const Tensors& gradients, const Variables& variables) {
                       "it, leave it out",
                       variables[i].name()));
     }
-    if (type_of(gradients[i]) != type_of(variables[i])) {
+    check_cut(variables[i]);
+    const TensorType accepted = op::operand_of(variables[i]).type;
+    if (type_of(gradients[i]) != accepted) {
       throw InvalidArgument(fmt::format("apply_gradients: variable '{}' is {}, its gradient {}",
-                                        variables[i].name(), type_of(variables[i]).str(),
+                                        variables[i].name(), accepted.str(),
                                         type_of(gradients[i]).str()));
     }
   }
@@ -124,8 +136,7 @@ void Optimizer::apply_gradients(const Tensors& gradients, const Variables& varia
   const Tensor rate = body_->rate_at(step);
   std::vector<Variables> slots;
   for (const Variable& variable : variables) slots.push_back(body_->slots.of(variable));
-  std::vector<UpdateSet> sets = grouped(gradients, variables, slots);
-  for (UpdateSet& set : sets) set.gradients = collective::all_reduce(set.gradients);
+  const std::vector<UpdateSet> sets = summed(body_->described, gradients, variables, slots);
   update(body_->described, sets, body_->described.clipping, {rate, step, is_on});
   apply_constraints(variables, is_on);
   body_->iterations.assign_add(condition.defined() ? cast(condition, DType::int64)

@@ -4,29 +4,39 @@
 
 #include <algorithm>
 
+#include "collective/collective.h"
 #include "keras/layers/constraints.h"
 #include "op/apply.h"
 #include "op/registry.h"
+#include "ops/variable_parts.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
 namespace tandem::keras::optimizers {
 namespace {
 
+int parts_of(const Variable& variable) { return variable.body()->cut.parts; }
+
 /// The gradients with those of the steps before, divided by the number of steps.
 Tensors mean(const UpdateSet& set, int64_t steps) {
   Tensors results;
   for (size_t i = 0; i < set.gradients.size(); ++i) {
-    results.push_back((set.slots[i][0].value() + set.gradients[i]) / static_cast<double>(steps));
+    const Tensor before = op::read_part(set.slots[i][0]);
+    results.push_back((before + set.gradients[i]) / static_cast<double>(steps));
   }
   return results;
 }
 
 /// Over all sets at once.
-void clip_in_place(std::vector<Tensors>& gradients, const Clipping& clipping) {
+void clip_in_place(std::vector<Tensors>& gradients, const std::vector<UpdateSet>& sets,
+                   const Clipping& clipping) {
   Tensors flat;
-  for (const Tensors& set : gradients) flat.insert(flat.end(), set.begin(), set.end());
-  flat = clipped(flat, clipping);
+  std::vector<int> parts;
+  for (size_t i = 0; i < sets.size(); ++i) {
+    flat.insert(flat.end(), gradients[i].begin(), gradients[i].end());
+    parts.resize(flat.size(), sets[i].parts());
+  }
+  flat = clipped(flat, clipping, parts);
   auto next = flat.begin();
   for (Tensors& set : gradients) {
     for (Tensor& gradient : set) gradient = *next++;
@@ -46,7 +56,7 @@ void assign_everywhere(const Variable& variable, const Tensor& value) {
   static const op::OpDef& assign = op::find_op("assign");
   op::RangeOperand operand = op::operand_of(variable);
   operand.aggregation = VariableAggregation::only_first_replica;
-  op::apply(assign, {value}, {}, {operand});
+  op::apply(assign, {ops::own_part(value, variable)}, {}, {operand});
 }
 
 void check_update(const std::string& optimizer, const Variable& variable,
@@ -85,7 +95,7 @@ void apply_composed(const OptimizerDescription& described, const UpdateSet& set,
     const DType dtype = variable.dtype();
     const Tensor old = variable.value();
     VariableStep at{.value = old,
-                    .gradient = gradients[i],
+                    .gradient = ops::join_parts(gradients[i], variable),
                     .slots = {},
                     .rate = cast(scalars.rate, dtype),
                     .number = cast(number, dtype)};
@@ -154,8 +164,11 @@ bool UpdateSet::takes(const Variable& variable) const {
   const auto space = [](const Variable& v) {
     return &v.body()->range.block->components()[0]->device()->space();
   };
-  return variable.dtype() == variables[0].dtype() && space(variable) == space(variables[0]);
+  return variable.dtype() == variables[0].dtype() && parts_of(variable) == parts() &&
+         space(variable) == space(variables[0]);
 }
+
+int UpdateSet::parts() const { return parts_of(variables[0]); }
 
 std::vector<UpdateSet> grouped(const Tensors& gradients, const Variables& variables,
                                const std::vector<Variables>& slots) {
@@ -171,13 +184,31 @@ std::vector<UpdateSet> grouped(const Tensors& gradients, const Variables& variab
   return sets;
 }
 
+std::vector<UpdateSet> summed(const OptimizerDescription& described, Tensors gradients,
+                              Variables variables, const std::vector<Variables>& slots) {
+  // Rules of ops may use more of a variable than each element.
+  for (size_t i = 0; i < variables.size() && !described.composed; ++i) {
+    const VariableBody& body = *variables[i].body();
+    if (body.slot_cut.is_whole()) continue;
+    const bool waits = !body.has_gradient_in_parts;
+    variables[i] = view_in_parts(variables[i]);
+    gradients[i] = ops::sum_to_part(op::with_all_rows(gradients[i]), variables[i], waits);
+  }
+  std::vector<UpdateSet> sets = grouped(gradients, variables, slots);
+  for (UpdateSet& set : sets) {
+    set.gradients = set.parts() == 1 ? collective::all_reduce(set.gradients)
+                                     : collective::sum_over_holders(set.gradients, set.parts());
+  }
+  return sets;
+}
+
 void update(const OptimizerDescription& described, const std::vector<UpdateSet>& sets,
             const Clipping& clipping, const UpdateScalars& scalars) {
   std::vector<Tensors> applied;
   for (const UpdateSet& set : sets) {
     applied.push_back(described.every == 1 ? set.gradients : mean(set, described.every));
   }
-  clip_in_place(applied, clipping);
+  clip_in_place(applied, sets, clipping);
   for (size_t i = 0; i < sets.size(); ++i) {
     const UpdateSet& set = sets[i];
     if (described.composed) {

@@ -11,17 +11,25 @@
 namespace tandem::keras::optimizers {
 
 /// Variables of one dtype in one memory space, which one call updates, with their gradients and
-/// slots; the first slot of each is its accumulator, where gradients accumulate.
+/// slots; the first slot of each is its accumulator, where gradients accumulate. Variables that are
+/// cut are not among whole ones: each replica updates its parts.
 struct UpdateSet {
   Tensors gradients;
   Variables variables;
   std::vector<Variables> slots;
 
   bool takes(const Variable& variable) const;
+  /// Into how many parts the variables are cut.
+  int parts() const;
 };
 
 std::vector<UpdateSet> grouped(const Tensors& gradients, const Variables& variables,
                                const std::vector<Variables>& slots);
+
+/// The same with the gradients of a replica summed over all, of variables whose slots are cut the
+/// replica's part.
+std::vector<UpdateSet> summed(const OptimizerDescription& described, Tensors gradients,
+                              Variables variables, const std::vector<Variables>& slots);
 
 struct UpdateScalars {
   Tensor rate;       ///< A float64 scalar.

@@ -26,7 +26,7 @@ void set_all(const Variable& variable, double value) {
       variable.dtype() == DType::float64
           ? Tensor::from(std::vector<double>(count, value), variable.shape())
           : Tensor::from(std::vector<float>(count, static_cast<float>(value)), variable.shape());
-  write_range(variable.body()->range, values);
+  write_variable(*variable.body(), values);
 }
 
 int64_t new_id() {

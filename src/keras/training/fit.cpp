@@ -309,6 +309,15 @@ EpochBatches validation_batches(const Model& model, const Trainer& trainer,
 }
 
 /// Tells in the log what was chosen.
+/// Some rows, as a step takes them.
+Tensors some_rows(const Samples& samples, int64_t count) {
+  const Samples part = samples.part(0, std::min(samples.rows("fit"), count));
+  Tensors batch = part.x;
+  batch.insert(batch.end(), part.y.begin(), part.y.end());
+  if (part.weight.defined()) batch.push_back(part.weight);
+  return batch;
+}
+
 int64_t automatic_batch_size(Trainer& trainer, const Samples& samples, const FitOptions& options) {
   if (options.steps_per_epoch) {
     throw InvalidArgument(
@@ -316,15 +325,19 @@ int64_t automatic_batch_size(Trainer& trainer, const Samples& samples, const Fit
   }
   // Two rows for each replica, so that a number of rows is nothing that the shapes have anyway.
   const int64_t rows = samples.rows("fit");
-  const int64_t some = std::min<int64_t>(rows, 2 * trainer.strategy().num_replicas_in_sync());
-  const Samples part = samples.part(0, some);
-  Tensors batch = part.x;
-  batch.insert(batch.end(), part.y.begin(), part.y.end());
-  if (part.weight.defined()) batch.push_back(part.weight);
-  const int64_t size = trainer.largest_batch(batch, rows);
+  const int64_t some = int64_t{2} * trainer.strategy().num_replicas_in_sync();
+  const int64_t size = trainer.largest_batch(some_rows(samples, some), rows);
   logging::write(logging::Level::info,
                  fmt::format("fit: batch_size is automatic: {} of {} rows", size, rows));
   return size;
+}
+
+void choose_microbatches(Trainer& trainer, const Samples& samples, int64_t batch_size) {
+  constexpr int64_t kSomeRows = 4;
+  const int64_t rows = std::min(samples.rows("fit"), batch_size);
+  const int count = trainer.choose_microbatches(some_rows(samples, kSomeRows), rows);
+  logging::write(logging::Level::info,
+                 fmt::format("fit: micro-batches are automatic: {} for {} rows", count, rows));
 }
 
 void check_no_arrays(const FitOptions& options) {
@@ -388,6 +401,9 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
   }
   const int64_t batch_size =
       batch_size_of("fit", inner.batch_size, options.steps_per_epoch, samples.rows("fit"));
+  if (trainer.strategy().body().has_automatic_microbatches()) {
+    choose_microbatches(trainer, samples, batch_size);
+  }
   Dataset each = samples.slices();
   if (options.shuffle) each = each.shuffle(used);
   if (workers != nullptr) workers->count_common_draws();

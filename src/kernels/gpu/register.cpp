@@ -24,6 +24,7 @@ void register_layer_norm(op::BackendKernels& kernels);
 void register_loss(op::BackendKernels& kernels);
 void register_matmul(op::BackendKernels& kernels);
 void register_optimizer(op::BackendKernels& kernels);
+void register_parts(op::BackendKernels& kernels);
 void register_pointwise(op::BackendKernels& kernels);
 void register_pooling(op::BackendKernels& kernels);
 void register_random(op::BackendKernels& kernels);
@@ -57,6 +58,7 @@ void register_kernels(op::BackendKernels& kernels) {
   register_loss(kernels);
   register_matmul(kernels);
   register_optimizer(kernels);
+  register_parts(kernels);
   register_pointwise(kernels);
   register_pooling(kernels);
   register_random(kernels);
