@@ -81,20 +81,24 @@ GatheredParts::GatheredParts(const std::vector<Variable>& variables) {
   if (!group) return;
   for (const Variable& variable : variables) {
     const StoreRange& range = variable.body()->range;
-    if (!is_in_parts(range)) continue;
+    const std::optional<int> keeper = keeper_of(range);
+    if (!keeper && !is_in_parts(range)) continue;
     has_parts_ = true;
     range.block->wait_for_devices();
     range.block->settle_loans();
     const op::Piece piece{range.data(*range.block->components()[0]->device()), range.count,
                           range.block->dtype()};
-    group->run({.kind = op::ExchangeKind::gather_parts,
+    group->run({.kind = keeper ? op::ExchangeKind::broadcast : op::ExchangeKind::gather_parts,
                 .pieces = {&piece, 1},
-                .name = "slots of a checkpoint"});
+                .root = keeper.value_or(0),
+                .name = keeper ? "variables of a checkpoint" : "slots of a checkpoint"});
     if (!is_writer()) release_parts_of_others();
   }
+  set_gathered_here(is_writer());
 }
 
 GatheredParts::~GatheredParts() {
+  set_gathered_here(false);
   try {
     if (has_parts_) release_parts_of_others();
   } catch (const Error&) {  // A device's, which whoever uses it next hears of.

@@ -24,8 +24,9 @@ std::shared_ptr<op::Group> processes();
 bool is_writer();
 void set_follower(bool follows);
 
-/// While it lives, slots of which each process keeps a part are whole with the one that writes. To
-/// be made by all before these variables are saved; where there are none, nobody waits.
+/// While it lives, slots of which each process keeps a part, and variables that other processes
+/// keep, are whole with the one that writes. To be made by all before these variables are saved;
+/// where there are none, nobody waits.
 class GatheredParts {
  public:
   explicit GatheredParts(const std::vector<Variable>& variables);
