@@ -188,6 +188,9 @@ void mw_convnet();
 /// is skipped where such a link cannot be made.
 void mw_overlap();
 
+/// A step of the small GPT on 32 texts, 8 micro-batches through two processes of one thread.
+void pp_torch();
+
 /// What each of four processes keeps in memory of Adam's state of mlp1024, of all of it.
 void zero1_memory();
 
@@ -199,6 +202,7 @@ void measure_mw_convnet();
 void measure_mw_overlapped();
 void measure_mw_apart();
 void measure_zero1_memory();
+void measure_pp_torch();
 
 /// Parameter servers as processes: two workers and a server, per step and worker; a push and a pull
 /// against a bare stream of the same bytes; the bytes moved of a table against those of the rows

@@ -86,6 +86,7 @@ MULTI_WORKER = (
     ),
     Target("mw_convnet", 1.7, at_least=True, quotient=("one", "two")),
     Target("zero1_memory", 0.27),
+    Target("pp_torch", 0.7, peers=("pytorch",)),  # torch.distributed.pipelining
     Target("mw_overlap", 0.85, quotient=("overlapped", "apart"), may_skip=True),
     *(
         Target(f"mw_allreduce_{size}_{transport}", limit, benchmark="mw_allreduce", quotient=("tandem", "openmpi"))

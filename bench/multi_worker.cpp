@@ -15,6 +15,7 @@
 #include "harness/classifier.h"
 #include "harness/convnet.h"
 #include "harness/host_pair.h"
+#include "harness/transformer.h"
 #include "support/workers.h"
 #include "tandem/log.h"
 #include "tensor/store.h"
@@ -194,6 +195,20 @@ double resident_bytes(const Variable& variable) {
 }
 
 }  // namespace
+
+void measure_pp_torch() {
+  constexpr int64_t kTexts = 32;
+  logging::set_level(logging::Level::warning);
+  stay_on_core(worker_rank());
+  config::set_logical_cpus({{.threads = 1}});
+  const distribute::PipelineStrategy strategy(
+      {.stages = 2, .microbatches = 8, .communication = {.transport = worker_transport()}});
+  const auto scope = strategy.scope();
+  const auto [read, next] = harness::texts(kTexts, {});
+  measure_training(strategy, harness::Transformer<float>(), read, next, 5, 3);
+}
+
+void pp_torch() { report_training("pp_torch", "--pp-torch", "tcp"); }
 
 void measure_zero1_memory() {
   constexpr int kSteps = 3;

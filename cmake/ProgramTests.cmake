@@ -109,6 +109,8 @@ tandem_program_test(pipeline_fit pipeline_fit 0 WITH --rows 6000
   PRINTS "^PipelineStrategy: 4 micro-batches$" "^  stage 1 on /device:CPU:1" "^47/47 - .*accuracy: 0.[67]")
 tandem_program_test(pipeline_fit_on_one pipeline_fit 0 WITH --rows 6000 --stages 1 --microbatches 3
   PRINTS "^PipelineStrategy: 3 micro-batches$" "!stages wait" "^47/47 - .*accuracy: 0.[67]")
+tandem_program_test(pipeline_fit_two tool 0 WITH run --workers 2 -- $<TARGET_FILE:tandem_pipeline_fit> --rows 6000
+  PRINTS "^.0. PipelineStrategy: 4 micro-batches$" "^.0.   stage 1 on rank 1" "^.0. 47/47 - .*accuracy: 0.[67]" "!^.1. Epoch")
 tandem_program_test(pipeline_fit_refused pipeline_fit 1 WITH --schedule zigzag PRINTS "zigzag.*1f1b")
 tandem_program_test(mirrored_fit_cuda mirrored_fit 0 CUDA 2 WITH --rows 512 --epochs 2
   PRINTS "^Number of devices: 2$" "^Epoch 2/2$" "^4/4 - .*loss: [12][.]" "!nan")

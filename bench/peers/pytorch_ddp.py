@@ -82,8 +82,8 @@ def measure(name: str, way: str) -> None:
     dist.destroy_process_group()
 
 
-def measured_by_processes(name: str, way: str) -> tuple[float, float]:
-    """Seconds of a step, and the loss."""
+def measured_by_processes(name: str, way: str, script: str) -> tuple[float, float]:
+    """Seconds of a step, and the loss; `script` prints them where it is the first of the processes."""
     shared = {
         **os.environ,
         "OMP_NUM_THREADS": "1",
@@ -93,7 +93,7 @@ def measured_by_processes(name: str, way: str) -> tuple[float, float]:
     }
     processes = [
         subprocess.Popen(
-            [sys.executable, __file__, name, way],
+            [sys.executable, script, name, way],
             env={**shared, "RANK": str(rank)},
             stdout=subprocess.PIPE,
             text=True,
@@ -102,15 +102,15 @@ def measured_by_processes(name: str, way: str) -> tuple[float, float]:
     ]
     outputs = [process.communicate()[0] for process in processes]
     if any(process.returncode != 0 for process in processes):
-        sys.exit(f"{name}: a process of DistributedDataParallel failed")
+        sys.exit(f"{name}: a process of PyTorch failed")
     seconds, loss = map(float, outputs[0].split())
     return seconds, loss
 
 
-def report_training(name: str) -> None:
+def report_training(name: str, ways: tuple[str, ...] = WAYS, script: str = __file__) -> None:
     results = []
-    for way in WAYS:
-        seconds, loss = measured_by_processes(name, way)
+    for way in ways:
+        seconds, loss = measured_by_processes(name, way, script)
         print(f"{name}: {way}: {seconds * 1e6:.1f} us, loss {loss:.9g}", file=sys.stderr, flush=True)
         results.append((seconds, loss))
     seconds, loss = min(results)

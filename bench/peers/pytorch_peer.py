@@ -4,6 +4,7 @@ import busy
 import pytorch_ddp
 import pytorch_memory
 import pytorch_nn
+import pytorch_pipeline
 import pytorch_random
 from data import CLASSIFIERS, ELEMENTWISE, FITS, INCEPTION, MOVEMENTS, TRANSFORMERS, parse_arguments, report
 from data import steps_per_epoch
@@ -22,6 +23,7 @@ NAMES = (
     *busy.NAMES,
     "py_eager",
     *pytorch_ddp.NAMES,
+    *pytorch_pipeline.NAMES,
 )
 arguments = parse_arguments(NAMES)
 
@@ -74,6 +76,8 @@ for name in arguments.names:
         report_busy(name)
     elif name in pytorch_ddp.NAMES:
         pytorch_ddp.report_training(name)
+    elif name in pytorch_pipeline.NAMES:
+        pytorch_pipeline.report_training(name)
     elif name in pytorch_memory.NAMES:
         pytorch_memory.report_peak(name, arguments.threads)
     elif name in FITS:

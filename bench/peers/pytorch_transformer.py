@@ -19,28 +19,45 @@ def initial_parameters(transformer: Transformer) -> list[torch.Tensor]:
     return [torch.from_numpy(w) for w in (tokens, positions, *(w.T.copy() for w in others))]
 
 
+def norm(transformer: Transformer, remaining, x):
+    return layer_norm(x, (transformer.width,), next(remaining), next(remaining), transformer.epsilon)
+
+
+def dense(remaining, x):
+    return linear(x, next(remaining), next(remaining))
+
+
+def attend(transformer: Transformer, remaining, x):
+    width, heads = transformer.width, transformer.heads
+    parts = dense(remaining, x).split(width, dim=2)
+    query, key, value = (part.unflatten(2, (heads, width // heads)).transpose(1, 2) for part in parts)
+    result = scaled_dot_product_attention(query, key, value, is_causal=True)
+    return dense(remaining, result.transpose(1, 2).flatten(2))
+
+
+def embedded(remaining, read):
+    return embedding(read, next(remaining)) + next(remaining)
+
+
+def block(transformer: Transformer, remaining, x):
+    x = x + attend(transformer, remaining, norm(transformer, remaining, x))
+    return x + dense(remaining, gelu(dense(remaining, norm(transformer, remaining, x))))
+
+
+def scores(transformer: Transformer, remaining, x):
+    return dense(remaining, norm(transformer, remaining, x))
+
+
+def loss_of_scores(logits, following):
+    return cross_entropy(logits.flatten(0, 1), following.flatten())
+
+
 def mean_loss(transformer: Transformer, parameters, read, following):
     remaining = iter(parameters)
-    width, heads = transformer.width, transformer.heads
-
-    def norm(x):
-        return layer_norm(x, (width,), next(remaining), next(remaining), transformer.epsilon)
-
-    def dense(x):
-        return linear(x, next(remaining), next(remaining))
-
-    def attend(x):
-        parts = dense(x).split(width, dim=2)
-        query, key, value = (part.unflatten(2, (heads, width // heads)).transpose(1, 2) for part in parts)
-        result = scaled_dot_product_attention(query, key, value, is_causal=True)
-        return dense(result.transpose(1, 2).flatten(2))
-
-    x = embedding(read, next(remaining)) + next(remaining)
+    x = embedded(remaining, read)
     for _ in range(transformer.layers):
-        x = x + attend(norm(x))
-        x = x + dense(gelu(dense(norm(x))))
-    logits = dense(norm(x))
-    return cross_entropy(logits.flatten(0, 1), following.flatten())
+        x = block(transformer, remaining, x)
+    return loss_of_scores(scores(transformer, remaining, x), following)
 
 
 def stepwise(transformer: Transformer, compiled: bool) -> Runner:

@@ -9,8 +9,7 @@ struct GatheredSlots::Body {
 };
 
 GatheredSlots::GatheredSlots(const Variables& variables)
-    : body_(new Body{checkpoint::GatheredParts(variables, std::vector<int>(variables.size(), 0))}) {
-}
+    : body_(new Body{checkpoint::GatheredParts(variables)}) {}
 
 GatheredSlots::~GatheredSlots() = default;
 

@@ -77,7 +77,8 @@ void set_follower(bool follows) { is_follower = follows; }
 
 bool are_in_parts(const std::vector<Variable>& variables) {
   return std::ranges::any_of(variables, [](const Variable& variable) {
-    return is_in_parts(variable.body()->range) || !has_all_parts(*variable.body());
+    const StoreRange& range = variable.body()->range;
+    return is_in_parts(range) || keeper_of(range) || !has_all_parts(*variable.body());
   });
 }
 
@@ -120,20 +121,24 @@ GatheredParts::GatheredParts(const std::vector<Variable>& variables,
   if (!group) return;
   for (size_t i = 0; i < variables.size(); ++i) {
     const StoreRange& range = variables[i].body()->range;
-    if (!is_in_parts(range)) continue;
+    const std::optional<int> keeper = keeper_of(range);
+    if (!keeper && !is_in_parts(range)) continue;
     has_parts_ = true;
     range.block->wait_for_devices();
     range.block->settle_loans();
     const op::Piece piece{range.data(*range.block->components()[0]->device()), range.count,
                           range.block->dtype()};
-    group->run({.kind = op::ExchangeKind::gather_parts,
+    group->run({.kind = keeper ? op::ExchangeKind::broadcast : op::ExchangeKind::gather_parts,
                 .pieces = {&piece, 1},
-                .name = "slots of a checkpoint"});
+                .root = keeper.value_or(0),
+                .name = keeper ? "variables of a checkpoint" : "slots of a checkpoint"});
     if (writers[i] != group->rank()) release_parts_of_others(range);
   }
+  set_gathered_here(std::ranges::find(writers, group->rank()) != writers.end());
 }
 
 GatheredParts::~GatheredParts() {
+  set_gathered_here(false);
   try {
     if (has_parts_) release_parts_of_others();
   } catch (const Error&) {  // A device's, which whoever uses it next hears of.

@@ -34,12 +34,16 @@ std::vector<char> gathered_value(op::Group& group, const Variable& variable);
 /// True where all processes see the chief's files in `folder`, which is made. To be called by all.
 bool share_folder(op::Group& group, const std::filesystem::path& folder);
 
-/// While it lives, slots of which each process keeps a part are whole with the one that writes
-/// them, which is `writers[i]` for the i-th. To be made by all before these variables are saved;
+/// While it lives, slots of which each process keeps a part, and variables that other processes
+/// keep, are whole with the one that writes them, which is `writers[i]` for the i-th. To be made by
+/// all before these variables are saved;
 /// where there are none, nobody waits.
 class GatheredParts {
  public:
   GatheredParts(const std::vector<Variable>& variables, const std::vector<int>& writers);
+  /// The first process writes all of them.
+  explicit GatheredParts(const std::vector<Variable>& variables)
+      : GatheredParts(variables, std::vector<int>(variables.size(), 0)) {}
   ~GatheredParts();
   GatheredParts(const GatheredParts&) = delete;
   GatheredParts& operator=(const GatheredParts&) = delete;

@@ -9,12 +9,14 @@
 #include <map>
 #include <set>
 
+#include "checkpoint/process_files.h"
 #include "collective/collective.h"
 #include "op/apply.h"
 #include "ops/variable_parts.h"
 #include "tandem/error.h"
 #include "tandem/gradient_tape.h"
 #include "tandem/ops.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::checks {
 namespace {
@@ -102,7 +104,9 @@ std::vector<bool> are_zero(const Tensors& gradients) {
   return zero;
 }
 
-Numbers trained(const TrainingCase& training, const Strategy& strategy) {
+/// `elsewhere` gets the names of what other processes alone have.
+Numbers trained(const TrainingCase& training, const Strategy& strategy,
+                std::set<std::string>& elsewhere) {
   const auto scope = strategy.scope();
   random::set_seed(kWeightSeed);
   const Model model = training.model();
@@ -141,9 +145,15 @@ Numbers trained(const TrainingCase& training, const Strategy& strategy) {
   for (size_t i = 0; i < predictions.size(); ++i) {
     numbers[fmt::format("output {} of predict", i)] = doubles(predictions[i]);
   }
+  // What other processes keep is compared by the one that writes checkpoints.
   const Variables weights = model.weights();
+  const checkpoint::GatheredParts gathered(weights);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (undetermined.contains(weights[i].body().get())) continue;
+    if (is_kept_elsewhere(weights[i].body()->range)) {
+      elsewhere.insert(fmt::format("weight {}", i));
+      continue;
+    }
     numbers[fmt::format("weight {}", i)] = doubles(weights[i].value());
   }
   return numbers;
@@ -168,9 +178,10 @@ std::string title(const Strategy& strategy) {
   return text;
 }
 
-void compare(const Numbers& one, const Numbers& other, double tolerance, const std::string& who,
-             Equivalence& result) {
+void compare(const Numbers& one, const Numbers& other, const std::set<std::string>& elsewhere,
+             double tolerance, const std::string& who, Equivalence& result) {
   for (const auto& [name, values] : one) {
+    if (elsewhere.contains(name)) continue;
     const auto found = other.find(name);
     const double apart = found == other.end() ? INFINITY : difference(values, found->second);
     result.largest = std::max(result.largest, apart);
@@ -191,10 +202,13 @@ Equivalence check_equivalence(const TrainingCase& training,
   if (distribute::has_strategy()) {
     throw FailedPrecondition("check_equivalence: called in the scope of a strategy");
   }
-  const Numbers alone = trained(training, distribute::get_strategy());
+  std::set<std::string> elsewhere;
+  const Numbers alone = trained(training, distribute::get_strategy(), elsewhere);
   Equivalence result;
   for (const Strategy& strategy : strategies) {
-    compare(alone, trained(training, strategy), training.tolerance, title(strategy), result);
+    elsewhere.clear();
+    const Numbers other = trained(training, strategy, elsewhere);
+    compare(alone, other, elsewhere, training.tolerance, title(strategy), result);
   }
   return result;
 }

@@ -27,6 +27,8 @@ class SoloGroup final : public op::Group {
     return ++ticket_;
   }
   void wait(Ticket) override { check(); }
+  void send(const op::PeerMessage& message) override { refuse(message); }
+  void receive(const op::PeerMessage& message) override { refuse(message); }
   std::vector<std::string> gather_texts(std::string_view, std::string text) override {
     check();
     return {std::move(text)};
@@ -41,6 +43,11 @@ class SoloGroup final : public op::Group {
   void check() const {
     const std::lock_guard lock(mutex_);
     if (aborted_) throw Aborted(*aborted_);
+  }
+  void refuse(const op::PeerMessage& message) const {
+    check();
+    throw InvalidArgument(
+        fmt::format("message '{}': rank {} is none of 1 ranks", message.name, message.peer));
   }
 
   std::string name_;
@@ -102,6 +109,8 @@ class ClusterGroup final : public op::Group {
   std::string describe(int rank) const override { return member_->describe(rank); }
   Ticket start(const op::Exchange& exchange) override { return exchanger_->start(exchange); }
   void wait(Ticket ticket) override { exchanger_->wait(ticket); }
+  void send(const op::PeerMessage& message) override { exchanger_->send(message); }
+  void receive(const op::PeerMessage& message) override { exchanger_->receive(message); }
   std::vector<std::string> gather_texts(std::string_view name, std::string text) override {
     return member_->gather_texts(name, text, timeout_);
   }

@@ -62,6 +62,13 @@ void check_pieces(const op::Exchange& exchange, int size) {
   }
 }
 
+void check_message(const op::PeerMessage& message, int rank, int size) {
+  if (message.peer < 0 || message.peer >= size || message.peer == rank) {
+    throw InvalidArgument(fmt::format("message '{}': rank {} is none of the others of {} ranks",
+                                      message.name, message.peer, size));
+  }
+}
+
 }  // namespace
 
 /// Keeps the exchanger's own thread away from the transport.
@@ -112,9 +119,21 @@ void Exchanger::finish() {
   changed_.notify_all();
   if (thread_.joinable()) thread_.join();
   const std::lock_guard lock(mutex_);
-  if (started_.empty() && !failed_ && !given_up_ && last_ticket_ > 0) transport_->flush();
+  if (started_.empty() && !failed_ && !given_up_ && last_ticket_ > 0) {
+    transport_->flush();
+    end_sending();
+  }
   fail(std::make_exception_ptr(FailedPrecondition("this group of processes has ended")));
   give_up();
+}
+
+/// What was sent between two ranks may still have to be fetched from here.
+void Exchanger::end_sending() {
+  const auto deadline = Clock::now() + std::chrono::seconds(1);
+  while (!posted_.empty() && Clock::now() < deadline) {
+    transport_->progress();
+    drive_messages();
+  }
 }
 
 void Exchanger::meet() {
@@ -137,12 +156,40 @@ Exchanger::Ticket Exchanger::start(const op::Exchange& exchange) {
   started.name = exchange.name;
   started.running = false;
   started.moved = Clock::now();
-  if (started.large && ++large_ > 0 && !thread_.joinable()) {
-    thread_ = std::thread([this] { run_thread(); });
-    pthread_setname_np(thread_.native_handle(), "tandem-exchange");
+  if (started.large) {
+    ++large_;
+    begin_thread();
   }
   drive();
   return last_ticket_;
+}
+
+/// The thread that goes on with what has begun while no caller waits.
+void Exchanger::begin_thread() {
+  if (thread_.joinable()) return;
+  thread_ = std::thread([this] { run_thread(); });
+  pthread_setname_np(thread_.native_handle(), "tandem-exchange");
+}
+
+void Exchanger::send(const op::PeerMessage& message) {
+  check_message(message, options_.rank, options_.size);
+  CallersTurn turn(*this);
+  throw_if_failed();
+  posted_.emplace_back(++last_message_, context_, message, RankMessage::Kind::sent);
+  ++large_;
+  drive();
+  if (large_ > 0) begin_thread();
+}
+
+void Exchanger::receive(const op::PeerMessage& message) {
+  check_message(message, options_.rank, options_.size);
+  CallersTurn turn(*this);
+  throw_if_failed();
+  const Ticket number = ++last_message_;
+  posted_.emplace_back(number, context_, message, RankMessage::Kind::received);
+  wait_until(turn, [&] {
+    return std::ranges::none_of(posted_, [&](const Posted& each) { return each.number == number; });
+  });
 }
 
 bool Exchanger::Started::is(const op::Exchange& exchange) const {
@@ -173,7 +220,11 @@ std::unique_ptr<Exchanger::Started> Exchanger::take(const op::Exchange& exchange
 
 void Exchanger::wait(Ticket ticket) {
   CallersTurn turn(*this);
-  const auto is_done = [&] { return started_.empty() || started_.front()->ticket > ticket; };
+  wait_until(turn, [&] { return started_.empty() || started_.front()->ticket > ticket; });
+}
+
+template <class IsDone>
+void Exchanger::wait_until(CallersTurn& turn, const IsDone& is_done) {
   Clock::time_point idle_since{};
   while (throw_if_failed(), !is_done()) {
     if (drive()) {
@@ -208,6 +259,7 @@ Exchanger::Waiting Exchanger::waiting() const {
 /// Lets the first exchanges go on; true if something happened.
 bool Exchanger::drive() {
   bool moved = transport_->progress();
+  moved = drive_messages() || moved;
   const size_t count = std::min(started_.size(), kMostRunning);
   for (size_t i = 0; i < count; ++i) {
     Started& started = *started_[i];
@@ -231,8 +283,46 @@ bool Exchanger::drive() {
   return moved;
 }
 
+bool Exchanger::drive_messages() {
+  bool moved = false;
+  for (auto each = posted_.begin(); each != posted_.end();) {
+    if (each->message.advance()) {
+      moved = true;
+      each->moved = Clock::now();
+    }
+    if (!each->message.is_done()) {
+      ++each;
+      continue;
+    }
+    if (each->message.kind() == RankMessage::Kind::sent) --large_;
+    each = posted_.erase(each);
+  }
+  return moved;
+}
+
+/// As look_for_trouble, for messages between two ranks. Who receives may take its time.
+void Exchanger::look_at_messages(Clock::time_point now) {
+  for (const Posted& each : posted_) {
+    const int peer = each.message.peer();
+    const bool is_received = each.message.kind() == RankMessage::Kind::received;
+    ExchangeTrouble trouble{.kind = ExchangeTrouble::Kind::overdue,
+                            .ranks = {peer},
+                            .exchange = fmt::format("message '{}' {} rank {}", each.message.name(),
+                                                    is_received ? "from" : "to", peer),
+                            .seconds = seconds_between(each.moved, now),
+                            .detail = transport_->failure(peer)};
+    if (!trouble.detail.empty()) {
+      trouble.kind = ExchangeTrouble::Kind::peer_lost;
+    } else if (!is_received || now - each.moved < options_.timeout) {
+      continue;
+    }
+    return fail(options_.judge(trouble));
+  }
+}
+
 /// Is called when nothing moves. Finds out whether it ever will.
 void Exchanger::look_for_trouble(Clock::time_point now) {
+  look_at_messages(now);
   if (started_.empty() || !started_.front()->running) return;
   const Started& first = *started_.front();
   const auto idle = now - first.moved;
@@ -287,6 +377,7 @@ void Exchanger::give_up() {
     for (auto& started : started_)
       static_cast<void>(started.release());  // UCX may know its memory.
     started_.clear();
+    posted_.clear();
     large_ = 0;
     return;
   }
@@ -295,6 +386,8 @@ void Exchanger::give_up() {
     if (started->running) started->messages->cancel();
   }
   started_.clear();
+  for (Posted& each : posted_) each.message.cancel();
+  posted_.clear();
   large_ = 0;
 }
 

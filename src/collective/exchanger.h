@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <exception>
 #include <functional>
+#include <list>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -59,6 +60,10 @@ class Exchanger {
   Ticket start(const op::Exchange& exchange);
   void wait(Ticket ticket);
 
+  /// As those of op::Group.
+  void send(const op::PeerMessage& message);
+  void receive(const op::PeerMessage& message);
+
   /// From any thread: present and later calls throw this. The first failure stays.
   void fail(std::exception_ptr failure);
 
@@ -95,8 +100,24 @@ class Exchanger {
   };
   class CallersTurn;
 
+  /// A message between two ranks.
+  struct Posted {
+    Posted(Ticket ticket, const ExchangeContext& context, const op::PeerMessage& text,
+           RankMessage::Kind kind)
+        : number(ticket), message(context, text, kind), moved(core::Clock::now()) {}
+    Ticket number;
+    RankMessage message;
+    core::Clock::time_point moved;
+  };
+
   std::unique_ptr<Started> take(const op::Exchange& exchange);
+  template <class IsDone>
+  void wait_until(CallersTurn& turn, const IsDone& is_done);
   bool drive();
+  bool drive_messages();
+  void end_sending();
+  void begin_thread();
+  void look_at_messages(core::Clock::time_point now);
   void look_for_trouble(core::Clock::time_point now);
   void sleep(std::unique_lock<std::mutex>& lock);
   void throw_if_failed();
@@ -113,7 +134,9 @@ class Exchanger {
   std::vector<std::unique_ptr<Started>> started_;  // In their order.
   std::vector<std::unique_ptr<Started>> spare_;    // Done; those that recur are found again.
   Ticket last_ticket_ = 0;
-  int large_ = 0;
+  std::list<Posted> posted_;  // Messages between two ranks that are under way.
+  Ticket last_message_ = 0;
+  int large_ = 0;  // Large exchanges, and messages that are being sent.
   bool met_ = false;
   bool given_up_ = false;
   std::chrono::microseconds nap_{50};

@@ -454,7 +454,79 @@ class PartsExchange final : public ProcessExchange {
   std::vector<const void*> values_;
 };
 
+/// The tag of piece `index` of a message between two ranks. Its upper half, a hash of the message's
+/// size, is no exchange's but by chance.
+uint64_t tag_of(const ExchangeContext& context, int sender, const op::PeerMessage& message,
+                size_t index) {
+  constexpr uint32_t kBetweenTwo = 0x9e3779b9;
+  uint32_t hash = kBetweenTwo;
+  for (const Piece& piece : message.pieces) {
+    const auto bytes = static_cast<uint64_t>(piece.count) * size_of(piece.dtype);
+    hash = (hash ^ static_cast<uint32_t>(bytes ^ bytes >> 32)) * 16777619u;
+  }
+  hash = (hash ^ static_cast<uint32_t>(index)) * 16777619u;
+  constexpr uint32_t kKeys = 1 << 22;
+  return (context.tag_seed ^ hash) << 32 | static_cast<uint64_t>(sender) << 22 |
+         message.key % kKeys;
+}
+
 }  // namespace
+
+struct RankMessage::Moving {
+  std::vector<MovingMessage> pieces;
+  size_t left = 0;
+};
+
+RankMessage::RankMessage(const ExchangeContext& context, const op::PeerMessage& message, Kind kind)
+    : context_(context),
+      kind_(kind),
+      peer_(message.peer),
+      name_(message.name),
+      moving_(std::make_unique<Moving>()) {
+  size_t bytes = 0;
+  for (const Piece& piece : message.pieces) {
+    bytes += static_cast<size_t>(piece.count) * size_of(piece.dtype);
+  }
+  if (kind == Kind::sent) copy_ = context_.memory.take(bytes);
+  size_t at = 0;
+  for (size_t i = 0; i < message.pieces.size(); ++i) {
+    const Piece& piece = message.pieces[i];
+    const size_t own = static_cast<size_t>(piece.count) * size_of(piece.dtype);
+    MovingMessage& moving = moving_->pieces.emplace_back();
+    if (kind == Kind::sent) {
+      if (own > 0) std::memcpy(copy_->data() + at, piece.data, own);
+      moving.start(context_.transport.send(peer_, tag_of(context_, context_.rank, message, i),
+                                           copy_->data() + at, own));
+    } else {
+      moving.start(
+          context_.transport.receive(tag_of(context_, peer_, message, i), piece.data, own));
+    }
+    at += own;
+  }
+  moving_->left = moving_->pieces.size();
+}
+
+RankMessage::~RankMessage() {
+  if (copy_ != nullptr && is_done()) context_.memory.give_back(std::move(copy_));
+}
+
+bool RankMessage::advance() {
+  size_t left = 0;
+  for (MovingMessage& piece : moving_->pieces) {
+    left += piece.look(context_.transport) == Status::done ? 0 : 1;
+  }
+  const bool moved = left < moving_->left;
+  moving_->left = left;
+  return moved;
+}
+
+bool RankMessage::is_done() const { return moving_->left == 0; }
+
+void RankMessage::cancel() {
+  std::vector<MovingMessage*> all;
+  for (MovingMessage& piece : moving_->pieces) all.push_back(&piece);
+  cancel_all(context_.transport, all);
+}
 
 std::unique_ptr<MessageMemory::Bytes> MessageMemory::take(size_t bytes) {
   if (free_.empty()) return std::make_unique<Bytes>(bytes);

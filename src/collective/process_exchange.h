@@ -66,6 +66,34 @@ class ProcessExchange {
 std::unique_ptr<ProcessExchange> make_exchange(const ExchangeContext& context,
                                                const op::Exchange& exchange);
 
+/// A message between two ranks while it is under way. What is sent is copied first.
+class RankMessage {
+ public:
+  enum class Kind { sent, received };
+  RankMessage(const ExchangeContext& context, const op::PeerMessage& message, Kind kind);
+  ~RankMessage();
+  RankMessage(const RankMessage&) = delete;
+  RankMessage& operator=(const RankMessage&) = delete;
+
+  /// True if something arrived. Call it until is_done().
+  bool advance();
+  bool is_done() const;
+  int peer() const { return peer_; }
+  Kind kind() const { return kind_; }
+  const std::string& name() const { return name_; }
+  /// As ProcessExchange's own.
+  void cancel();
+
+ private:
+  struct Moving;
+  ExchangeContext context_;
+  const Kind kind_;
+  const int peer_;
+  const std::string name_;
+  std::unique_ptr<MessageMemory::Bytes> copy_;
+  std::unique_ptr<Moving> moving_;
+};
+
 /// The bytes of all pieces.
 size_t bytes_of(const op::Exchange& exchange);
 

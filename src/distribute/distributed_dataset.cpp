@@ -64,14 +64,14 @@ int64_t InputContext::get_per_replica_batch_size(int64_t global_batch_size) cons
 DistributedDataset Strategy::distribute_dataset(const data::Dataset& batches,
                                                 const InputOptions& options) const {
   using enum DistributedDataset::Dealing;
-  const bool has_others = body_->workers() != nullptr;
+  const bool has_others = body_->other_replicas() != nullptr;
   if (!has_others) return {*this, batches, global_batch};
   const ReplicaSpan span = body_->span();
   switch (options.auto_shard_policy) {
     case AutoShardPolicy::off:
       return {*this, batches, process_batch};
     case AutoShardPolicy::file:
-      return {*this, own_files_of(batches, *body_->workers(), span), process_batch};
+      return {*this, own_files_of(batches, *body_->other_replicas(), span), process_batch};
     case AutoShardPolicy::automatic:
     case AutoShardPolicy::data:
       break;
@@ -87,7 +87,7 @@ DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset
 DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<data::Dataset(const InputContext&)>& f) const {
   InputContext context{.num_replicas_in_sync = num_replicas_in_sync()};
-  if (const WorkerGroup* workers = body_->workers()) {
+  if (const WorkerGroup* workers = body_->other_replicas()) {
     context.num_input_pipelines = workers->size();
     context.input_pipeline_id = workers->rank();
   }
@@ -110,7 +110,7 @@ int64_t DistributedDataset::cardinality() const {
   const int64_t elements = dataset_.cardinality();
   if (dealing_ == Dealing::global_batch || elements < 0) return elements;
   // What other processes have is only known when they meet.
-  if (strategy_.body().workers() != nullptr) return data::kUnknown;
+  if (strategy_.body().other_replicas() != nullptr) return data::kUnknown;
   const int replicas = dealing_ == Dealing::replica_batch ? strategy_.num_replicas_in_sync() : 1;
   return (elements + replicas - 1) / replicas;
 }
@@ -166,7 +166,7 @@ DistributedDataset::Iterator::OwnParts DistributedDataset::Iterator::take() {
 }
 
 int64_t DistributedDataset::Iterator::next_rows() {
-  if (dealing_ == Dealing::global_batch || strategy_.body().workers() == nullptr) return 0;
+  if (dealing_ == Dealing::global_batch || strategy_.body().other_replicas() == nullptr) return 0;
   if (!ahead_) ahead_ = take();
   return ahead_->said;
 }
@@ -177,7 +177,7 @@ std::optional<PerReplicas> DistributedDataset::Iterator::next_of_own() {
   OwnParts parts = ahead_ ? std::move(*ahead_) : take();
   ahead_.reset();
   BatchPlace place;
-  if (const WorkerGroup* workers = strategy_.body().workers()) {
+  if (const WorkerGroup* workers = strategy_.body().other_replicas()) {
     const std::vector<int64_t> all =
         heard_.empty() ? workers->all_of(parts.said, "rows of the data") : std::move(heard_);
     heard_.clear();

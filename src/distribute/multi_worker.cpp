@@ -61,20 +61,9 @@ std::chrono::nanoseconds exchange_timeout(const CommunicationOptions& options) {
   return std::max(least, std::min(usual, others));
 }
 
-/// Random numbers that this process drew before it met the others are not theirs.
-void check_not_drawn() {
-  const runtime::RandomState random = runtime::random_state();
-  if (random.seed || (random.calls == 0 && random.initial_calls == 0)) return;
-  throw FailedPrecondition(fmt::format(
-      "{}: random numbers were drawn before it was made, by a shuffle or a layer's first weights "
-      "for instance, and other processes drew others; make the strategy first, or call "
-      "random::set_seed before",
-      kName));
-}
-
 /// Meets the others: each says how many replicas it has.
 void meet(graph::Replicas& replicas, const std::shared_ptr<op::Group>& group) {
-  check_not_drawn();
+  check_not_drawn(kName);
   const char* mode = replicas.single_threaded ? "with" : "without";
   const std::vector<std::string> all =
       group->gather_texts("joining", fmt::format("{} {}", replicas.local(), mode));
@@ -135,6 +124,16 @@ std::shared_ptr<const Strategy::Body> body_for(const std::shared_ptr<op::Group>&
 }
 
 }  // namespace
+
+void check_not_drawn(const char* strategy) {
+  const runtime::RandomState random = runtime::random_state();
+  if (random.seed || (random.calls == 0 && random.initial_calls == 0)) return;
+  throw FailedPrecondition(fmt::format(
+      "{}: random numbers were drawn before it was made, by a shuffle or a layer's first weights "
+      "for instance, and other processes drew others; make the strategy first, or call "
+      "random::set_seed before",
+      strategy));
+}
 
 std::shared_ptr<op::Group> join_group(const MultiWorkerOptions& options) {
   const std::optional<cluster::Cluster> found =

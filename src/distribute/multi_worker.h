@@ -12,6 +12,10 @@ namespace tandem::distribute {
 /// none.
 std::shared_ptr<op::Group> join_group(const MultiWorkerOptions& options);
 
+/// Throws FailedPrecondition where this process has drawn random numbers before it made a strategy
+/// of this name, without a seed: others have drawn others.
+void check_not_drawn(const char* strategy);
+
 /// A strategy over the processes of `group`: what the constructor makes of join_group(). Null is
 /// this process alone. All processes call it at the same time: they tell each other how many
 /// replicas they have, and take over the random state of the chief. Throws FailedPrecondition where

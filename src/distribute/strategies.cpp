@@ -6,7 +6,6 @@
 
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
-#include "execution/pipeline/pipeline.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
@@ -78,60 +77,6 @@ graph::Replicas central(const std::vector<std::string>& names) {
   return replicas;
 }
 
-/// Pipelines side by side have the same variables.
-void check_same_memory(const DevicePtr& first, const std::vector<DevicePtr>& devices) {
-  for (const DevicePtr& device : devices) {
-    if (&device->space() == &first->space()) continue;
-    throw Unimplemented(
-        fmt::format("PipelineStrategy: {} and {} do not share memory; pipelines side by side do, "
-                    "on logical CPUs",
-                    first->name(), device->name()));
-  }
-}
-
-graph::Replicas pipelined(const PipelineOptions& options) {
-  graph::Pipeline pipeline{.kind = graph::pipeline_kind(options.schedule)};
-  std::vector<DevicePtr> devices = devices_for("PipelineStrategy", options.devices);
-  if (options.replicas < 1 || static_cast<size_t>(options.replicas) > devices.size()) {
-    throw InvalidArgument(
-        fmt::format("PipelineStrategy: {} pipelines side by side on {} devices; at least 1 is "
-                    "accepted, and a device for each of their stages",
-                    options.replicas, devices.size()));
-  }
-  const size_t most = devices.size() / static_cast<size_t>(options.replicas);
-  if (options.stages < 0 || static_cast<size_t>(options.stages) > most) {
-    throw InvalidArgument(fmt::format(
-        "PipelineStrategy: {} stages; 1 to {} are accepted, one on each device{}", options.stages,
-        most, options.devices.empty() ? "; config::set_logical_cpus makes more of the CPU" : ""));
-  }
-  const size_t stages = options.stages > 0 ? static_cast<size_t>(options.stages) : most;
-  std::vector<std::vector<DevicePtr>> beside;
-  for (size_t p = 1; p < static_cast<size_t>(options.replicas); ++p) {
-    const auto begin = devices.begin() + static_cast<ptrdiff_t>(p * stages);
-    beside.emplace_back(begin, begin + static_cast<ptrdiff_t>(stages));
-    check_same_memory(devices[0], beside.back());
-  }
-  devices.resize(stages);
-  if (!beside.empty()) check_same_memory(devices[0], devices);
-  pipeline.stages = {.devices = devices, .chunks = options.chunks, .beside = beside};
-  if (options.microbatches < 1) {
-    throw InvalidArgument(fmt::format("PipelineStrategy: {} micro-batches; at least 1 is accepted",
-                                      options.microbatches));
-  }
-  if (options.microbatches == 1 && devices.size() > 1) {
-    throw InvalidArgument(fmt::format(
-        "PipelineStrategy: 1 micro-batch through {} stages, of which one would work at a time; at "
-        "least 2 are accepted, and several times the number of stages are better",
-        devices.size()));
-  }
-  make_schedule(pipeline.shape(options.microbatches));
-  const int microbatches = options.microbatches * options.replicas;
-  if (microbatches == 1) return {.devices = devices, .owner = next_owner()};
-  return {.devices = std::vector(static_cast<size_t>(microbatches), devices[0]),
-          .owner = next_owner(),
-          .pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline))};
-}
-
 }  // namespace
 
 /// Parts of few elements are not worth the meetings.
@@ -155,23 +100,6 @@ std::shared_ptr<const Strategy::Body> mirrored_body(const std::vector<std::strin
   return body;
 }
 
-std::shared_ptr<const Strategy::Body> with_automatic_microbatches(const PipelineOptions& options) {
-  if (options.stages != 1 || options.replicas != 1) {
-    throw InvalidArgument(fmt::format(
-        "PipelineStrategy: {} pipelines of {} stages with automatic micro-batches; one of one "
-        "stage is accepted",
-        options.replicas, options.stages));
-  }
-  const auto replicas_of = [options](int microbatches) {
-    PipelineOptions chosen = options;
-    chosen.microbatches = microbatches;
-    return pipelined(chosen);
-  };
-  auto body = std::make_shared<Strategy::Body>("PipelineStrategy", replicas_of(1));
-  body->set_automatic_microbatches(replicas_of);
-  return body;
-}
-
 template <class... Args>
 std::shared_ptr<const Strategy::Body> body_of(Args&&... args) {
   return std::make_shared<const Strategy::Body>(std::forward<Args>(args)...);
@@ -187,11 +115,6 @@ OneDeviceStrategy::OneDeviceStrategy(const std::string& device)
     : Strategy(body_of("OneDeviceStrategy",
                        graph::Replicas{.devices = devices_for("OneDeviceStrategy", {device}),
                                        .owner = next_owner()})) {}
-
-PipelineStrategy::PipelineStrategy(const PipelineOptions& options)
-    : Strategy(options.microbatches == PipelineOptions::automatic
-                   ? with_automatic_microbatches(options)
-                   : body_of("PipelineStrategy", pipelined(options))) {}
 
 CentralStorageStrategy::CentralStorageStrategy(const std::vector<std::string>& devices)
     : Strategy(body_of("CentralStorageStrategy", central(devices))) {}

@@ -113,8 +113,13 @@ std::string explain_pipeline(const std::string& name, const graph::Replicas& rep
       stages.beside.empty() ? "" : fmt::format(" in each of {} pipelines", stages.pipelines()));
   for (int stage = 0; stage < shape.stages; ++stage) {
     const auto s = static_cast<size_t>(stage);
-    std::string names = stages.devices[s]->name();
-    for (const auto& beside : stages.beside) names += " and " + beside[s]->name();
+    std::string names;
+    for (int p = 0; p < stages.pipelines(); ++p) {
+      const bool is_here = stages.is_here(stage, p);
+      names += fmt::format("{}{}", p > 0 ? " and " : "",
+                           is_here ? stages.of_chunk(stage, p)->name()
+                                   : replicas.group->describe(stages.process_of(stage, p)));
+    }
     text += fmt::format("  stage {} on {}, activations of {:.3g} micro-batches at most\n", stage,
                         names, report.held[s]);
   }
@@ -299,7 +304,7 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
     count += axis ? length(own, *axis) : 1;
     sum = sum.defined() ? add(sum, part) : part;
   }
-  if (const WorkerGroup* workers = body_->workers()) {
+  if (const WorkerGroup* workers = body_->other_replicas()) {
     sum = workers->sum(sum, "reduce");
     if (op == ReduceOp::mean) {
       const std::vector<int64_t> counts = workers->all_of(count, "reduce");
@@ -316,7 +321,7 @@ Tensor Strategy::gather(const PerReplica& value, int axis) const {
   if (is_merging()) return all_gathered(values[0], axis);
   values = of_each_shard(values);
   const Tensor own = values.size() == 1 ? values[0] : concat(values, axis);
-  const WorkerGroup* workers = body_->workers();
+  const WorkerGroup* workers = body_->other_replicas();
   if (workers == nullptr) return own;
   const int along = axis < 0 ? axis + own.rank() : axis;
   return concat(workers->gather(own, along, "gather"), axis);

@@ -53,7 +53,7 @@ Strategy::Body::Body(std::string name, graph::Replicas replicas)
                    : nullptr) {
   if (replicas_->pipeline) note_stage_homes();
   if (!workers_) return;
-  note_shared(store_);
+  if (other_replicas() != nullptr) note_shared(store_);
   checkpoint::set_processes(replicas_->group);
 }
 
@@ -209,7 +209,7 @@ BatchPlace Strategy::Body::place_of(std::span<const PerReplica> arguments, int64
   for (const PerReplica& argument : arguments) {
     if (argument.place().global_rows >= 0) return argument.place();
   }
-  if (!workers_) return {.global_rows = own_rows};
+  if (other_replicas() == nullptr) return {.global_rows = own_rows};
   BatchPlace place{.global_rows = 0};
   const std::vector<int64_t> all = workers_->all_of(own_rows, "rows of the batch");
   for (size_t rank = 0; rank < all.size(); ++rank) {

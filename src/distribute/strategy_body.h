@@ -37,6 +37,11 @@ class Strategy::Body {
   }
   /// The processes that its replicas run with; null: this one alone.
   WorkerGroup* workers() const { return workers_.get(); }
+  /// The same where other processes have some of the replicas, with rows of their own. The stages
+  /// of a pipeline have the same ones.
+  WorkerGroup* other_replicas() const {
+    return replicas() > local_replicas() ? workers_.get() : nullptr;
+  }
   /// The parameter servers that its variables lie on; null: none.
   ServerTraining* servers() const { return servers_.get(); }
   void set_servers(std::shared_ptr<ServerTraining> servers) { servers_ = std::move(servers); }

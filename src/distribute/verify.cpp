@@ -49,7 +49,7 @@ void verify_processes(const Variables& variables, const WorkerGroup& workers) {
 }  // namespace
 
 void Strategy::verify(const Variables& variables) const {
-  if (const WorkerGroup* workers = body_->workers()) verify_processes(variables, *workers);
+  if (const WorkerGroup* workers = body_->other_replicas()) verify_processes(variables, *workers);
   for (const Variable& variable : variables) {
     const StoreRange& range = variable.body()->range;
     if (!range.is_same_for_all()) continue;

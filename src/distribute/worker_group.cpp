@@ -28,13 +28,14 @@ std::vector<std::string> lines_of(const std::string& text) {
 }  // namespace
 
 std::string fingerprint_of(const graph::ConcreteFunction& concrete, int64_t global_rows) {
-  const graph::Program& program = *concrete.segments[0].program;
-  const graph::Graph& graph = program.graph();
   std::string text = fmt::format("version {}\n", TANDEM_VERSION);
   text += fmt::format("function({})\n", listed(concrete.arguments));
   text += fmt::format("global batch of {} rows\n", global_rows);
-  text += fmt::format("{} replicas\n", program.runners().all);
   text += fmt::format("provider table {:016x}\n", providers::table_hash());
+  if (concrete.pipeline) return text + concrete.pipeline->fingerprint();
+  const graph::Program& program = *concrete.segments[0].program;
+  const graph::Graph& graph = program.graph();
+  text += fmt::format("{} replicas\n", program.runners().all);
   for (const graph::Value& value : graph.values) {
     if (value.source != graph::Value::Source::range) continue;
     text += fmt::format("variable {} {}\n", value.range.name(), value.type.str());
@@ -68,8 +69,12 @@ std::string first_difference(const std::vector<std::string>& texts, const op::Gr
 void WorkerGroup::enter(const graph::ConcreteFunctionPtr& concrete, int64_t global_rows) {
   if (std::ranges::find(entered_, concrete) != entered_.end()) return;
   compare(*concrete, global_rows);
-  take_first_values(concrete->segments[0].program->graph());
-  note_parts(concrete->segments[0].program->graph());
+  if (concrete->pipeline) {
+    take_kept_values(concrete->pipeline->kept());
+  } else {
+    take_first_values(concrete->segments[0].program->graph());
+    note_parts(concrete->segments[0].program->graph());
+  }
   take_random_state();
   entered_.push_back(concrete);
 }
@@ -85,18 +90,52 @@ void WorkerGroup::compare(const graph::ConcreteFunction& concrete, int64_t globa
 }
 
 void WorkerGroup::take_first_values(const graph::Graph& graph) {
-  std::vector<op::Piece> pieces;
-  std::vector<std::pair<StoreRange, Tensor>> elsewhere;  // Variables of GPUs, on their way.
-  std::string name;
+  std::vector<StoreRange> ranges;
   for (const graph::Value& value : graph.values) {
     if (value.source != graph::Value::Source::range || !value.range.is_same_for_all()) continue;
     const StoreRange& range = value.range;
-    std::weak_ptr<StoreBlock>& known = taken_[{range.block.get(), range.offset}];
-    if (range.block->owner() == 0 || known.lock() == range.block) continue;
-    known = range.block;
+    Taken& known = taken_[{range.block.get(), range.offset}];
+    if (range.block->owner() == 0 || known.block.lock() == range.block) continue;
+    known.block = range.block;
+    ranges.push_back(range);
+  }
+  broadcast(ranges, 0);
+}
+
+/// Each variable's value goes to the processes that keep it, from rank 0 the first time, and later,
+/// where more of them keep it, from one that had it. Others let go of its memory.
+void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& variables) {
+  std::map<int, std::vector<StoreRange>> by_root;
+  for (const graph::KeptVariable& variable : variables) {
+    const StoreRange& range = variable.range;
+    if (range.block->owner() == 0) continue;
+    Taken& known = taken_[{range.block.get(), range.offset}];
+    const bool is_new = known.block.lock() != range.block;
+    if (is_new) known = {.block = range.block, .processes = {}};
+    if (!is_new && graph::includes(known.processes, variable.processes)) continue;
+    by_root[is_new ? 0 : known.processes.front()].push_back(range);
+    known.processes = graph::united(known.processes, variable.processes);
+  }
+  for (const auto& [root, ranges] : by_root) broadcast(ranges, root);
+  for (const graph::KeptVariable& variable : variables) {
+    const auto known = taken_.find({variable.range.block.get(), variable.range.offset});
+    if (known == taken_.end()) continue;
+    const graph::ProcessList& processes = known->second.processes;
+    const bool all_keep_it = static_cast<int>(processes.size()) == size();
+    if (all_keep_it && !keeper_of(variable.range)) continue;
+    note_kept_by(variable.range, processes.front(), graph::includes(processes, rank()));
+  }
+  release_parts_of_others();
+}
+
+/// All ranks get the root's values of these variables.
+void WorkerGroup::broadcast(const std::vector<StoreRange>& ranges, int root) const {
+  if (ranges.empty()) return;
+  std::vector<op::Piece> pieces;
+  std::vector<std::pair<StoreRange, Tensor>> elsewhere;  // Variables of GPUs, on their way.
+  for (const StoreRange& range : ranges) {
     range.block->wait_for_devices();
     range.block->settle_loans();
-    if (name.empty()) name = fmt::format("first values of {}", range.name());
     void* data = nullptr;
     if (is_in_host_memory(*range.block)) {
       data = range.data(*range.block->devices()[0]);
@@ -107,8 +146,10 @@ void WorkerGroup::take_first_values(const graph::Graph& graph) {
     }
     pieces.push_back({data, range.count, range.block->dtype()});
   }
-  if (pieces.empty()) return;
-  group_->run({.kind = op::ExchangeKind::broadcast, .pieces = pieces, .name = name});
+  group_->run({.kind = op::ExchangeKind::broadcast,
+               .pieces = pieces,
+               .root = root,
+               .name = fmt::format("first values of {}", ranges[0].name())});
   for (const auto& [range, value] : elsewhere) write_range(range, value);
 }
 

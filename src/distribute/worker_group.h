@@ -11,6 +11,7 @@
 
 #include "function/function_body.h"
 #include "graph/group_exchange.h"
+#include "graph/variable_homes.h"
 #include "op/group.h"
 
 namespace tandem::distribute {
@@ -54,14 +55,20 @@ class WorkerGroup {
  private:
   void compare(const graph::ConcreteFunction& concrete, int64_t global_rows) const;
   void take_first_values(const graph::Graph& graph);
+  void take_kept_values(const std::vector<graph::KeptVariable>& variables);
+  void broadcast(const std::vector<StoreRange>& ranges, int root) const;
   void note_parts(const graph::Graph& graph) const;
 
   const std::shared_ptr<op::Group> group_;
   const std::shared_ptr<graph::Agreement> agreement_;
   std::mutex mutex_;
   std::vector<graph::ConcreteFunctionPtr> entered_;
-  // Variables that all processes have had from rank 0.
-  std::map<std::pair<const StoreBlock*, int64_t>, std::weak_ptr<StoreBlock>> taken_;
+  /// A variable whose value was agreed on, and who has it.
+  struct Taken {
+    std::weak_ptr<StoreBlock> block{};
+    graph::ProcessList processes{};
+  };
+  std::map<std::pair<const StoreBlock*, int64_t>, Taken> taken_;
 };
 
 /// What decides whether processes can run a program together, a line for each fact.

@@ -94,10 +94,35 @@ std::vector<CompiledSegment> compile_segments(std::vector<Segment> segments,
   return compiled;
 }
 
+op::TensorTypes types_of_results(const Graph& graph) {
+  op::TensorTypes types;
+  for (ValueId result : graph.results) types.push_back(graph.at(result).type);
+  return types;
+}
+
+/// The passes of a pipeline. Of other processes' passes only the inputs are known.
+std::vector<CompiledSegment> compile_passes(std::vector<Segment> segments,
+                                            const PipelineStages& stages, int pipeline) {
+  std::vector<CompiledSegment> passes;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const int chunk = static_cast<int>(std::min(s, segments.size() - 1 - s));
+    Segment& segment = segments[s];
+    CompiledSegment pass;
+    if (stages.is_here(chunk, pipeline)) {
+      pass = compile_segment(std::move(segment.graph), one_replica(segment.device),
+                             Executions::Calls::in_turn);
+    }
+    pass.inputs = std::move(segment.inputs);
+    passes.push_back(std::move(pass));
+  }
+  return passes;
+}
+
 std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& replicas) {
   const Pipeline& pipeline = *replicas.pipeline;
   PipelinedFunction function;
   function.arguments = graph.arguments.size();
+  function.random_calls = graph.random_calls;
   MicrobatchCut cut =
       cut_microbatches(std::move(graph), replicas.count(), pipeline.stages, replicas.owner);
   if (cut.first) {
@@ -105,15 +130,26 @@ std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& repli
     first.push_back(std::move(*cut.first));
     function.first = compile_segments(std::move(first), Executions::Calls::in_turn);
   }
-  for (std::vector<Segment>& segments : cut.each) {
-    function.each.push_back(compile_segments(std::move(segments), Executions::Calls::in_turn));
+  for (const Segment& segment : cut.each[0]) {
+    function.result_types.push_back(types_of_results(segment.graph));
   }
-  function.once = compile_segments(std::move(cut.once.segments), Executions::Calls::in_turn);
-  function.once_arguments = std::move(cut.once_arguments);
+  for (size_t p = 0; p < cut.each.size(); ++p) {
+    function.each.push_back(
+        compile_passes(std::move(cut.each[p]), pipeline.stages, static_cast<int>(p)));
+  }
+  for (OnceLevel& level : cut.once.levels) {
+    function.once.push_back(
+        {.segments = compile_segments(std::move(level.part.segments), Executions::Calls::in_turn),
+         .arguments = std::move(level.arguments),
+         .results = std::move(level.part.results),
+         .crossings = std::move(level.crossings)});
+  }
   function.once_results = std::move(cut.once.results);
+  function.kept = std::move(cut.kept);
   function.results = std::move(cut.results);
-  return std::make_unique<PipelineRun>(
-      std::move(function), pipeline.shape(replicas.count() / pipeline.stages.pipelines()));
+  return std::make_unique<PipelineRun>(std::move(function), replicas.pipeline,
+                                       replicas.count() / pipeline.stages.pipelines(),
+                                       replicas.group, replicas.agreement);
 }
 
 op::TensorTypes types_of(const Arguments& arguments) {

@@ -4,10 +4,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "graph/passes/passes.h"
+#include "graph/variable_homes.h"
 
 namespace tandem::graph {
 
@@ -17,13 +20,50 @@ struct PipelineStages {
   int chunks = 1;  ///< Of the model on each stage: chunk c is on stage c % stages.
   /// The devices of further pipelines, through which other micro-batches go at the same time.
   std::vector<std::vector<devices::DevicePtr>> beside{};
+  /// The layers of each chunk by name, where somebody has listed them. Others go with what they
+  /// need.
+  std::vector<std::vector<std::string>> layers{};
+
+  /// The process of each stage, by pipeline; none: this one has all. The devices of other
+  /// processes' stages are of no account.
+  std::vector<std::vector<int>> processes{};
+  int own_process = 0;
+  ProcessList all_processes{0};
+  std::shared_ptr<VariableHomes> homes{};  ///< Null where there is one process.
 
   int pipelines() const { return 1 + static_cast<int>(beside.size()); }
   int chunks_in_all() const { return static_cast<int>(devices.size()) * chunks; }
+  int process_of(int chunk, int pipeline) const {
+    if (processes.empty()) return own_process;
+    return processes[static_cast<size_t>(pipeline)][static_cast<size_t>(chunk) % devices.size()];
+  }
+  bool is_here(int chunk, int pipeline) const { return process_of(chunk, pipeline) == own_process; }
   const devices::DevicePtr& of_chunk(int chunk, int pipeline = 0) const {
     const auto& own = pipeline == 0 ? devices : beside[static_cast<size_t>(pipeline) - 1];
     return own[static_cast<size_t>(chunk) % own.size()];
   }
+};
+
+/// A value that one process has and others need.
+struct ProcessCrossing {
+  int tensor = -1;  ///< Of what runs once; negative where this process has no part in it.
+  int from = 0;
+  ProcessList to;
+  op::TensorType type;
+};
+
+/// What this process does of what runs once before it needs values of others again.
+struct OnceLevel {
+  Partition part;                          ///< No segments where it does nothing.
+  std::vector<int> arguments;              ///< Argument i of it is this tensor of what runs once.
+  std::vector<ProcessCrossing> crossings;  ///< Behind it.
+};
+
+/// What runs once. Its tensors are the arguments of the function, then for each level its results,
+/// then what this process gets of others behind it.
+struct OnceCut {
+  std::vector<OnceLevel> levels;  ///< One where there is one process.
+  std::vector<int> results;       ///< Which tensors are the results.
 };
 
 /// A graph cut by chunks and by what is done once.
@@ -35,12 +75,12 @@ struct MicrobatchCut {
   /// and backward pass of the last, the backward passes of the others in reverse: 2n - 1 segments,
   /// each of which needs earlier ones alone. The tensors of a micro-batch are the arguments, then
   /// the results of each segment in turn. By pipeline: they differ in devices and in the variables
-  /// of their sums.
+  /// of their sums. Those of other processes are here for their inputs and results alone.
   std::vector<std::vector<Segment>> each;
-  /// What runs once when all micro-batches have. Argument i of it is argument once_arguments[i] of
-  /// the function.
-  Partition once;
-  std::vector<int> once_arguments;
+  /// What runs once when all micro-batches have.
+  OnceCut once;
+  /// The variables that not all processes keep, and optimizers' slots of them.
+  std::vector<KeptVariable> kept;
   /// Where each result is: a tensor of the micro-batch, or of what runs once.
   struct Result {
     bool of_each = true;

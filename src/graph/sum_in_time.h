@@ -17,13 +17,16 @@ struct SumInTime {
 };
 
 /// The calls in the place of value `index` of the collective `met`. The variable is a new one of
-/// `owner` on `device`, and micro-batch `first` begins the sum.
+/// `owner` on `device`, and micro-batch `first` begins the sum. Without a device it is another
+/// process's: the calls are not to be made here.
 inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
                              const devices::DevicePtr& device, uint64_t owner, int first = 0) {
   const op::TensorType type = graph.at(met.inputs[index]).type;
-  auto store = std::make_shared<Store>(std::vector<devices::DevicePtr>{device}, owner);
-  const StoreRange range =
-      store->allocate("a sum over micro-batches", type.dtype, type.shape.count());
+  StoreRange range;
+  if (device) {
+    auto store = std::make_shared<Store>(std::vector<devices::DevicePtr>{device}, owner);
+    range = store->allocate("a sum over micro-batches", type.dtype, type.shape.count());
+  }
   const ValueId sum =
       graph.add_value({.source = Value::Source::range, .type = type, .range = range});
   SumInTime calls;

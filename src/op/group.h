@@ -37,6 +37,16 @@ struct Exchange {
   std::string_view name;  // What errors call it, such as the first gradient's variable.
 };
 
+// Elements that go from one rank to another. Those of the receiver have the counts and types of the
+// sender's. Messages of one `key` between two ranks are received in the order in which they were
+// sent.
+struct PeerMessage {
+  int peer = 0;  // Who is sent to, or received from.
+  std::uint32_t key = 0;
+  std::span<const Piece> pieces;
+  std::string_view name;  // What errors call it.
+};
+
 // [begin, end) of the elements of a piece that belong to `rank`: whole chunks of 64 elements, as
 // even as they can be.
 struct PartRange {
@@ -60,6 +70,12 @@ class Group {
   virtual Ticket start(const Exchange& exchange) = 0;
   virtual void wait(Ticket ticket) = 0;
   void run(const Exchange& exchange) { wait(start(exchange)); }
+
+  // `send` copies the elements and returns at once; `receive` returns when they are there. From any
+  // thread, also while an exchange is under way. They throw as `wait` does; what keeps a message
+  // from its receiver shows up in later calls.
+  virtual void send(const PeerMessage& message) = 0;
+  virtual void receive(const PeerMessage& message) = 0;
 
   // Texts of all ranks, by rank; for what happens once (fingerprints, the chief's state), not in
   // steps.

@@ -21,6 +21,7 @@
 #include "runtime/random_calls.h"
 #include "runtime/shared_team.h"
 #include "tandem/error.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::runtime {
 namespace {
@@ -275,6 +276,8 @@ class EagerInterpreter final : public op::Interpreter {
   /// A small model reads variables about as often as it calls ops, so a value that can be lent is
   /// lent without the work of a call.
   Tensor read(const Variable& variable) override {
+    check_is_here(*variable.body());
+    check_is_here(*variable.body());
     if (is_placed_by_operands()) {
       const VariableBody& body = *variable.body();
       const StoreRange& range = body.range;
@@ -287,6 +290,15 @@ class EagerInterpreter final : public op::Interpreter {
   }
 
  private:
+  /// Eager code does not communicate.
+  static void check_is_here(const VariableBody& variable) {
+    if (!is_kept_elsewhere(variable.range)) return;
+    throw FailedPrecondition(fmt::format(
+        "variable '{}': rank {} has its value, since its stage of the pipeline uses it, and this "
+        "process has not; a checkpoint, which all ranks save together, has all values",
+        variable.name, *keeper_of(variable.range)));
+  }
+
   static const op::OpDef& read_op() {
     static const op::OpDef& read = op::find_op("read_variable");
     return read;

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <optional>
@@ -42,7 +43,12 @@ struct KeptPart {
   int64_t count;
   int64_t begin;
   int64_t end;
+  int keeper = -1;  // Who has all of it, if anybody does.
 };
+
+// How many variables were noted to be kept by one process or another; most programs have none.
+std::atomic<int> kept{0};
+std::atomic<bool> is_gathered_here{false};
 
 std::vector<KeptPart>& parts() {
   static auto* parts = new std::vector<KeptPart>;
@@ -77,23 +83,67 @@ void note_in_parts(const StoreRange& range, int64_t begin, int64_t end) {
   if (is_in_parts(range)) return;
   const std::lock_guard lock(mutex);
   std::erase_if(parts(), [](const KeptPart& known) { return known.block.expired(); });
-  parts().push_back({range.block, range.offset, range.count, begin, end});
+  parts().push_back({.block = range.block,
+                     .offset = range.offset,
+                     .count = range.count,
+                     .begin = begin,
+                     .end = end});
 }
+
+namespace {
+
+/// What is known of a variable, or null. To be called with the mutex held.
+KeptPart* find_part(const StoreRange& range) {
+  const auto found = std::ranges::find_if(parts(), [&](const KeptPart& known) {
+    return known.offset == range.offset && known.block.lock() == range.block;
+  });
+  return found == parts().end() ? nullptr : &*found;
+}
+
+}  // namespace
 
 bool is_in_parts(const StoreRange& range) {
   const std::lock_guard lock(mutex);
-  return std::ranges::any_of(parts(), [&](const KeptPart& known) {
-    return known.offset == range.offset && known.block.lock() == range.block;
-  });
+  const KeptPart* known = find_part(range);
+  return known != nullptr && known->keeper < 0;
+}
+
+void note_kept_by(const StoreRange& range, int keeper, bool here) {
+  const std::lock_guard lock(mutex);
+  std::erase_if(parts(), [](const KeptPart& known) { return known.block.expired(); });
+  KeptPart* known = find_part(range);
+  if (known == nullptr) {
+    parts().push_back(
+        {.block = range.block, .offset = range.offset, .count = range.count, .begin = 0, .end = 0});
+    known = &parts().back();
+  }
+  known->begin = 0;
+  known->end = here ? range.count : 0;
+  known->keeper = keeper;
+  ++kept;
+}
+
+std::optional<int> keeper_of(const StoreRange& range) {
+  if (kept == 0) return std::nullopt;
+  const std::lock_guard lock(mutex);
+  const KeptPart* known = find_part(range);
+  return known == nullptr || known->keeper < 0 ? std::nullopt : std::optional(known->keeper);
+}
+
+void set_gathered_here(bool gathered) { is_gathered_here = gathered; }
+
+bool is_kept_elsewhere(const StoreRange& range) {
+  if (kept == 0 || is_gathered_here) return false;
+  const std::lock_guard lock(mutex);
+  const KeptPart* known = find_part(range);
+  return known != nullptr && known->keeper >= 0 && known->end == 0;
 }
 
 void release_parts_of_others(const StoreRange& range) {
   std::optional<KeptPart> part;
   {
     const std::lock_guard lock(mutex);
-    for (const KeptPart& known : parts()) {
-      if (known.offset == range.offset && known.block.lock() == range.block) part = known;
-    }
+    if (const KeptPart* known = find_part(range)) part = *known;
   }
   if (part) release_others(*range.block, *part);
 }

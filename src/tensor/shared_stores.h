@@ -5,6 +5,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 
 #include "device/mapped_memory.h"
 #include "tensor/store.h"
@@ -31,6 +32,16 @@ bool is_in_parts(const StoreRange& range);
 
 /// Gives the memory of what other processes keep of one such slot back, as below.
 void release_parts_of_others(const StoreRange& range);
+
+/// Process `keeper` has the value of the variable that is `range`, and perhaps others; where this
+/// one is none of them it is not `here`. Replaces what was noted of it before.
+void note_kept_by(const StoreRange& range, int keeper, bool here);
+/// Nothing where all processes have the value.
+std::optional<int> keeper_of(const StoreRange& range);
+/// True when other processes alone have the value: what is read here is zeros.
+bool is_kept_elsewhere(const StoreRange& range);
+/// While it is set, this process has what others keep: nothing is elsewhere.
+void set_gathered_here(bool gathered);
 
 /// Gives the memory of what other processes keep back to the system, so that a slot takes memory
 /// once over all processes. Its values are zero from then on, until somebody writes them. It is

@@ -72,39 +72,16 @@ const Layouts kMlpLayouts{{"(up|head)/kernel", {"", "model"}}, {"down/kernel", {
 TEST_F(MeshEquivalenceTest, Mlp) { expect_same(mlp(), kMlpLayouts); }
 TEST_F(MeshEquivalenceTest, MlpOnGpus) { expect_same_on_gpus(mlp(), kMlpLayouts); }
 
-/// The first layer and the last have one table.
-TrainingCase transformer_with_tied_embeddings() {
-  TrainingCase training;
-  training.model = []() -> keras::Model {
-    const auto tokens = keras::Input({6}, DType::int32);
-    const layers::Embedding table(10, 8, {.dtype = DType::float64, .name = "table"});
-    const auto x = table(tokens);
-    const layers::MultiHeadAttention attention(
-        4, 2, {.dropout = 0.1, .use_causal_mask = true, .name = "attention"});
-    const auto attended = layers::Add()({x, attention(layers::LayerNormalization()(x))});
-    const auto up = layers::Dense(16, {.activation = "gelu", .name = "up"});
-    const auto down = layers::Dense(8, {.name = "down"});
-    const auto thought =
-        layers::Add()({attended, down(up(layers::LayerNormalization()(attended)))});
-    return {{tokens}, {table.reverse()(layers::LayerNormalization()(thought))}};
-  };
-  training.compile = models::classification;
-  training.x = {models::classes({22, 6}, 10, 5)};
-  training.y = {models::classes({22, 6}, 10, 6)};
-  training.batch_size = 7;
-  return training;
-}
-
 const Layouts kTransformerLayouts{{"table/embeddings", {"model"}},
                                   {"(query|key|value)/kernel", {"", "model"}},
                                   {"up/kernel", {"", "model"}},
                                   {"(attention_output|down)/kernel", {"model"}}};
 
 TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddings) {
-  expect_same(transformer_with_tied_embeddings(), kTransformerLayouts);
+  expect_same(models::tied_transformer(), kTransformerLayouts);
 }
 TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddingsOnGpus) {
-  expect_same_on_gpus(transformer_with_tied_embeddings(), kTransformerLayouts);
+  expect_same_on_gpus(models::tied_transformer(), kTransformerLayouts);
 }
 
 /// Statistics over the batch, in which several replicas have each row.

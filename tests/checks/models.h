@@ -97,6 +97,29 @@ inline TrainingCase transformer() {
   return training;
 }
 
+/// The first layer and the last have one table.
+inline TrainingCase tied_transformer() {
+  TrainingCase training;
+  training.model = []() -> Model {
+    const auto tokens = keras::Input({6}, DType::int32);
+    const layers::Embedding table(10, 8, {.dtype = DType::float64, .name = "table"});
+    const auto x = table(tokens);
+    const layers::MultiHeadAttention attention(
+        4, 2, {.dropout = 0.1, .use_causal_mask = true, .name = "attention"});
+    const auto attended = layers::Add()({x, attention(layers::LayerNormalization()(x))});
+    const auto up = layers::Dense(16, {.activation = "gelu", .name = "up"});
+    const auto down = layers::Dense(8, {.name = "down"});
+    const auto thought =
+        layers::Add()({attended, down(up(layers::LayerNormalization()(attended)))});
+    return {{tokens}, {table.reverse()(layers::LayerNormalization()(thought))}};
+  };
+  training.compile = classification;
+  training.x = {classes({22, 6}, 10, 5)};
+  training.y = {classes({22, 6}, 10, 6)};
+  training.batch_size = 7;
+  return training;
+}
+
 /// Some rows of the table are never met, some by several replicas at once.
 inline TrainingCase embedding() {
   TrainingCase training;

@@ -172,9 +172,9 @@ TEST(ClusterProcesses, ARankThatDiesWhileOthersReadItsMemoryIsNamed) {
 
 /// Two ranks that train in `folder`; the chief writes to `result`.
 Ranks start_training(const harness::TempFolder& folder, const std::string& result,
-                     const std::string& transport) {
-  return start_program(2,
-                       {TANDEM_CLUSTER_TRAINER, folder.path().string(), "40", result, transport});
+                     const std::string& transport, const std::string& strategy) {
+  return start_program(
+      2, {TANDEM_CLUSTER_TRAINER, folder.path().string(), "40", result, transport, strategy});
 }
 
 std::string content_of(const std::string& path) {
@@ -182,20 +182,22 @@ std::string content_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-TEST(ClusterProcesses, ATrainingGoesOnBitForBitAfterARankWasKilled) {
+/// A training in which a rank was killed, and that was started again, ends as one that was not
+/// disturbed. Who is left names the dead, and `more`.
+void expect_going_on(const std::string& strategy, const std::string& more, int64_t rounds) {
   const harness::TempFolder whole;
   const std::string result = (whole.path() / "result.npz").string();
-  Ranks undisturbed = start_training(whole, result, "tcp");
+  Ranks undisturbed = start_training(whole, result, "tcp", strategy);
   for (auto& process : undisturbed.processes) ASSERT_EQ(process->wait(), 0) << process->printed();
   const std::string expected = content_of(result);
   ASSERT_FALSE(expected.empty());
   std::mt19937 random(9);
-  for (int64_t i = 0; i < harness::rounds(2, 60); ++i) {
+  for (int64_t i = 0; i < rounds; ++i) {
     const harness::TempFolder folder;
     const std::string resumed = (folder.path() / "result.npz").string();
     const std::string transport = i % 2 == 0 ? "tcp" : "shm";
     const int victim = static_cast<int>(i % 4 < 2);
-    Ranks ranks = start_training(folder, resumed, transport);
+    Ranks ranks = start_training(folder, resumed, transport, strategy);
     for (auto& process : ranks.processes) ASSERT_TRUE(process->prints("begun"));
     std::this_thread::sleep_for(milliseconds(random() % 400));
     ranks[victim].signal(SIGKILL);
@@ -206,11 +208,20 @@ TEST(ClusterProcesses, ATrainingGoesOnBitForBitAfterARankWasKilled) {
       EXPECT_NE(printed.find("rank " + std::to_string(victim) + " (worker"), std::string::npos)
           << printed;
       EXPECT_NE(printed.find("died"), std::string::npos) << printed;
+      EXPECT_NE(printed.find(more), std::string::npos) << printed;
     }
-    Ranks again = start_training(folder, resumed, transport);
+    Ranks again = start_training(folder, resumed, transport, strategy);
     for (auto& process : again.processes) ASSERT_EQ(process->wait(), 0) << process->printed();
     EXPECT_TRUE(content_of(resumed) == expected) << "round " << i;
   }
+}
+
+TEST(ClusterProcesses, ATrainingGoesOnBitForBitAfterARankWasKilled) {
+  expect_going_on("mirrored", "", harness::rounds(2, 60));
+}
+
+TEST(ClusterProcesses, APipelineGoesOnBitForBitAfterAStageWasKilled) {
+  expect_going_on("pipeline", "", harness::rounds(2, 60));
 }
 
 TEST(ClusterProcesses, AnExceptionIsToldToAllOthers) {

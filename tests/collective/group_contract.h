@@ -198,6 +198,44 @@ TEST_P(GroupContract, ExchangesUnderWayAtOnceDoNotMix) {
   });
 }
 
+TEST_P(GroupContract, MessagesBetweenTwoRanksAreFoundByTheirKeys) {
+  const Groups groups = make();
+  on_all(groups, [&](op::Group& group) {
+    const std::vector<int64_t> counts = {0, 1, 5000, 400'000};
+    const auto own = [&](int from, int to, size_t k) {
+      return values_of(from * 8 + to, counts[k]);
+    };
+    for (int round = 0; round < 2; ++round) {
+      for (int peer = 0; peer < group.size(); ++peer) {
+        if (peer == group.rank()) continue;
+        for (size_t k = 0; k < counts.size(); ++k) {
+          std::vector<float> values = own(group.rank(), peer, k);
+          std::vector<double> more(3, group.rank() + round);
+          const std::vector<op::Piece> pieces = {piece_of(values), piece_of(more)};
+          group.send({peer, static_cast<uint32_t>(k), pieces, "x"});
+          std::ranges::fill(values, 0.0f);  // It was copied.
+        }
+      }
+      std::vector<float> sum(100, 1.0f);
+      const std::vector<op::Piece> summed = {piece_of(sum)};
+      const auto ticket = group.start({.pieces = summed, .name = "beside"});
+      for (int peer = 0; peer < group.size(); ++peer) {
+        if (peer == group.rank()) continue;
+        for (size_t k = counts.size(); k-- > 0;) {
+          std::vector<float> values(static_cast<size_t>(counts[k]));
+          std::vector<double> more(3);
+          const std::vector<op::Piece> pieces = {piece_of(values), piece_of(more)};
+          group.receive({peer, static_cast<uint32_t>(k), pieces, "x"});
+          EXPECT_EQ(values, own(peer, group.rank(), k));
+          EXPECT_EQ(more, std::vector<double>(3, peer + round));
+        }
+      }
+      group.wait(ticket);
+      EXPECT_EQ(sum[99], static_cast<float>(group.size()));
+    }
+  });
+}
+
 TEST_P(GroupContract, ManyExchangesTakeNoMoreMemory) {
   const Groups groups = make();
   const auto resident = [] {
@@ -276,6 +314,30 @@ TEST_P(GroupFaults, ARankThatDoesNotComeIsNamedWhenTheTimeIsUp) {
       EXPECT_NE(message.find("'dense/kernel'"), std::string::npos) << message;
       EXPECT_NE(message.find(std::to_string(size() - 1)), std::string::npos) << message;
     }
+  }
+}
+
+TEST_P(GroupFaults, AMessageThatDoesNotComeIsNamedAndAnAbortWakesItsReceiver) {
+  for (const bool aborts : {false, true}) {
+    const Groups groups = make(std::chrono::milliseconds(aborts ? 60'000 : 300));
+    on_all(groups, [&](op::Group& group) {
+      if (group.rank() == group.size() - 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(aborts ? 100 : 600));
+        if (aborts) group.abort("the disk is full");
+        return;
+      }
+      std::vector<float> values(100);
+      const std::vector<op::Piece> pieces = {piece_of(values)};
+      std::string message = "no error";
+      try {
+        group.receive({group.size() - 1, 1, pieces, "activations"});
+      } catch (const Error& error) {
+        message = std::string(error.kind()) + ": " + error.what();
+      }
+      EXPECT_TRUE(message.starts_with(aborts ? "Aborted: " : "DeadlineExceeded: ")) << message;
+      EXPECT_NE(message.find(aborts ? "the disk is full" : "'activations'"), std::string::npos)
+          << message;
+    });
   }
 }
 

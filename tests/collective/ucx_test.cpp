@@ -34,6 +34,8 @@ class UcxGroup final : public op::Group {
   std::string describe(int rank) const override { return "rank " + std::to_string(rank); }
   Ticket start(const op::Exchange& exchange) override { return exchanger_.start(exchange); }
   void wait(Ticket ticket) override { exchanger_.wait(ticket); }
+  void send(const op::PeerMessage& message) override { exchanger_.send(message); }
+  void receive(const op::PeerMessage& message) override { exchanger_.receive(message); }
   std::vector<std::string> gather_texts(std::string_view, std::string text) override {
     std::unique_lock lock(texts_->mutex);
     texts_->texts.resize(static_cast<size_t>(size_));

@@ -10,10 +10,13 @@
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstring>
+#include <deque>
 #include <fstream>
 #include <iostream>
+#include <map>
 #include <sstream>
 #include <thread>
 
@@ -117,8 +120,105 @@ struct SocketGroup::Frame {
   uint64_t bytes = 0;
 };
 
-SocketGroup::SocketGroup(int rank, int size, std::vector<int> sockets)
-    : rank_(rank), size_(size), sockets_(std::move(sockets)) {}
+/// Messages between two ranks: a thread sends them, so that nobody waits for the receiver.
+class SocketGroup::Line {
+ public:
+  explicit Line(int socket) : socket_(socket), thread_([this] { run(); }) {}
+  ~Line() {
+    {
+      const std::lock_guard lock(mutex_);
+      is_ending_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+    close(socket_);
+  }
+  Line(const Line&) = delete;
+  Line& operator=(const Line&) = delete;
+
+  void send(uint32_t key, const std::string& bytes) {
+    const uint64_t head[2] = {key, bytes.size()};
+    {
+      const std::lock_guard lock(mutex_);
+      out_.push_back(std::string(reinterpret_cast<const char*>(head), sizeof head) + bytes);
+    }
+    changed_.notify_all();
+  }
+
+  /// Takes a message if there is one, after a look at the socket; `is_open` becomes false where the
+  /// other end is closed.
+  bool take(uint32_t key, std::string& bytes, bool& is_open) {
+    const std::lock_guard lock(reading_);
+    if (found(key, bytes)) return true;
+    pollfd polled{socket_, POLLIN, 0};
+    if (::poll(&polled, 1, 20) > 0) is_open = read_one();
+    return found(key, bytes);
+  }
+
+ private:
+  bool found(uint32_t key, std::string& bytes) {
+    auto& waiting = arrived_[key];
+    if (waiting.empty()) return false;
+    bytes = std::move(waiting.front());
+    waiting.pop_front();
+    return true;
+  }
+
+  bool read_one() {
+    uint64_t head[2] = {};
+    if (!read_all(head, sizeof head)) return false;
+    std::string bytes(head[1], '\0');
+    if (!read_all(bytes.data(), bytes.size())) return false;
+    arrived_[static_cast<uint32_t>(head[0])].push_back(std::move(bytes));
+    return true;
+  }
+
+  bool read_all(void* to, size_t bytes) const {
+    for (size_t at = 0; at < bytes;) {
+      const ssize_t got = recv(socket_, static_cast<char*>(to) + at, bytes - at, 0);
+      if (got <= 0) return false;
+      at += static_cast<size_t>(got);
+    }
+    return true;
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [&] { return is_ending_ || !out_.empty(); });
+      if (out_.empty()) return;
+      const std::string message = std::move(out_.front());
+      out_.pop_front();
+      lock.unlock();
+      for (size_t at = 0; at < message.size();) {
+        const ssize_t sent =
+            ::send(socket_, message.data() + at, message.size() - at, MSG_NOSIGNAL);
+        if (sent < 0) return;  // Who reads from it finds out.
+        at += static_cast<size_t>(sent);
+      }
+      lock.lock();
+    }
+  }
+
+  const int socket_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<std::string> out_;
+  bool is_ending_ = false;
+  std::mutex reading_;
+  std::map<uint32_t, std::deque<std::string>> arrived_;
+  std::thread thread_;
+};
+
+SocketGroup::SocketGroup(int rank, int size, std::vector<int> sockets,
+                         const std::vector<int>& lines)
+    : rank_(rank), size_(size), sockets_(std::move(sockets)) {
+  lines_.resize(static_cast<size_t>(size));
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const size_t peer = i < static_cast<size_t>(rank) ? i : i + 1;
+    lines_[peer] = std::make_unique<Line>(lines[i]);
+  }
+}
 
 SocketGroup::~SocketGroup() {
   for (int socket : sockets_) close(socket);
@@ -160,6 +260,43 @@ void SocketGroup::send(int rank, const std::string& kind, const std::string& byt
         ::send(socket_of(rank), message.data() + at, message.size() - at, MSG_NOSIGNAL);
     if (sent < 0) return;  // Who reads from it finds out.
     at += static_cast<size_t>(sent);
+  }
+}
+
+SocketGroup::Line& SocketGroup::line_to(int rank) const {
+  return *lines_[static_cast<size_t>(rank)];
+}
+
+void SocketGroup::send(const op::PeerMessage& message) {
+  check();
+  line_to(message.peer).send(message.key, packed(message.pieces));
+}
+
+void SocketGroup::receive(const op::PeerMessage& message) {
+  const auto deadline = Clock::now() + config::wait_deadline() - std::chrono::seconds(1);
+  std::string bytes;
+  bool is_open = true;
+  while (!line_to(message.peer).take(message.key, bytes, is_open)) {
+    watch_others();  // Who gives up says so before it leaves.
+    if (!is_open) fail(fmt::format("{} is gone", describe(message.peer)));
+    if (Clock::now() > deadline) {
+      throw DeadlineExceeded(fmt::format("message '{}': waited too long for {}", message.name,
+                                         describe(message.peer)));
+    }
+  }
+  unpack(bytes, message.pieces);
+}
+
+/// Looks whether somebody gives up.
+void SocketGroup::watch_others() {
+  const std::lock_guard lock(watching_);
+  check();
+  for (size_t i = 0; i < sockets_.size(); ++i) {
+    const int from = rank_ == 0 ? static_cast<int>(i) + 1 : 0;
+    Frame frame;
+    const ssize_t seen = recv(sockets_[i], &frame, sizeof(frame), MSG_PEEK | MSG_DONTWAIT);
+    if (seen == 0) fail(fmt::format("{} is gone", describe(from)));
+    if (seen == sizeof(frame) && std::string(frame.kind) == kAbort) receive(from, kAbort);
   }
 }
 
@@ -293,26 +430,73 @@ std::string variable(const char* name) {
 }
 
 std::shared_ptr<SocketGroup> inherited_group() {
-  std::vector<int> sockets;
-  std::istringstream in(variable("TANDEM_TEST_SOCKETS"));
-  for (int socket = 0; in >> socket;) sockets.push_back(socket);
+  const auto listed = [](const char* name) {
+    std::vector<int> sockets;
+    std::istringstream in(variable(name));
+    for (int socket = 0; in >> socket;) sockets.push_back(socket);
+    return sockets;
+  };
   return std::make_shared<SocketGroup>(std::stoi(variable("TANDEM_TEST_RANK")),
-                                       std::stoi(variable("TANDEM_TEST_SIZE")), sockets);
+                                       std::stoi(variable("TANDEM_TEST_SIZE")),
+                                       listed("TANDEM_TEST_SOCKETS"), listed("TANDEM_TEST_LINES"));
+}
+
+/// What a process is connected by.
+struct ProcessSockets {
+  std::vector<int> exchanges{};
+  std::vector<int> lines{};
+
+  std::vector<int> all() const {
+    std::vector<int> both = exchanges;
+    both.insert(both.end(), lines.begin(), lines.end());
+    return both;
+  }
+};
+
+std::string list_of(const std::vector<int>& sockets) {
+  std::string list;
+  for (int socket : sockets) list += fmt::format("{} ", socket);
+  return list;
+}
+
+/// Two ends of a new connection.
+std::pair<int, int> new_pair() {
+  int pair[2];
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
+    throw Unavailable("socketpair failed");
+  }
+  return {pair[0], pair[1]};
+}
+
+std::vector<ProcessSockets> connected(int processes) {
+  std::vector<ProcessSockets> sockets(static_cast<size_t>(processes));
+  for (size_t r = 1; r < sockets.size(); ++r) {
+    const auto [first, second] = new_pair();
+    sockets[0].exchanges.push_back(first);
+    sockets[r].exchanges.push_back(second);
+  }
+  for (size_t a = 0; a < sockets.size(); ++a) {
+    for (size_t b = a + 1; b < sockets.size(); ++b) {
+      const auto [first, second] = new_pair();
+      sockets[a].lines.push_back(first);
+      sockets[b].lines.push_back(second);
+    }
+  }
+  return sockets;
 }
 
 /// Starts one process: it has the sockets and writes to `output`.
-pid_t started(int rank, int size, const std::vector<int>& sockets, const std::string& output) {
+pid_t started(int rank, int size, const ProcessSockets& sockets, const std::string& output) {
   const auto* info = testing::UnitTest::GetInstance()->current_test_info();
   const std::string filter =
       fmt::format("--gtest_filter={}.{}", info->test_suite_name(), info->name());
-  std::string list;
-  for (int socket : sockets) list += fmt::format("{} ", socket);
   std::vector<std::string> variables;
   for (char** each = environ; *each != nullptr; ++each) variables.emplace_back(*each);
   variables.push_back(fmt::format("TANDEM_TEST_RANK={}", rank));
   variables.push_back(fmt::format("TANDEM_TEST_SIZE={}", size));
   variables.push_back(fmt::format("TANDEM_TEST_CALL={}", calls));
-  variables.push_back(fmt::format("TANDEM_TEST_SOCKETS={}", list));
+  variables.push_back(fmt::format("TANDEM_TEST_SOCKETS={}", list_of(sockets.exchanges)));
+  variables.push_back(fmt::format("TANDEM_TEST_LINES={}", list_of(sockets.lines)));
   std::vector<char*> environment;
   for (std::string& each : variables) environment.push_back(each.data());
   environment.push_back(nullptr);
@@ -320,11 +504,12 @@ pid_t started(int rank, int size, const std::vector<int>& sockets, const std::st
   std::string argument = filter;
   char* arguments[] = {program.data(), argument.data(), nullptr};
   const int to = open(output.c_str(), O_CREAT | O_WRONLY | O_TRUNC | O_CLOEXEC, 0600);
+  const std::vector<int> inherited = sockets.all();
   const pid_t child = fork();
   if (child == 0) {
     dup2(to, 1);
     dup2(to, 2);
-    for (int socket : sockets) fcntl(socket, F_SETFD, 0);
+    for (int socket : inherited) fcntl(socket, F_SETFD, 0);
     execve(program.c_str(), arguments, environment.data());
     _exit(127);
   }
@@ -350,23 +535,15 @@ std::vector<ProcessEnd> ends_of_processes(
     return {};
   }
   const TempFolder folder;
-  std::vector<std::vector<int>> sockets(static_cast<size_t>(processes));
-  for (int r = 1; r < processes; ++r) {
-    int pair[2];
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) {
-      throw Unavailable("socketpair failed");
-    }
-    sockets[0].push_back(pair[0]);
-    sockets[static_cast<size_t>(r)].push_back(pair[1]);
-  }
+  const std::vector<ProcessSockets> sockets = connected(processes);
   std::vector<pid_t> children;
   std::vector<std::string> outputs;
   for (int r = 0; r < processes; ++r) {
     outputs.push_back((folder.path() / fmt::format("output_{}", r)).string());
     children.push_back(started(r, processes, sockets[static_cast<size_t>(r)], outputs.back()));
   }
-  for (const auto& list : sockets) {
-    for (int socket : list) close(socket);
+  for (const ProcessSockets& own : sockets) {
+    for (int socket : own.all()) close(socket);
   }
   std::vector<ProcessEnd> ends(children.size());
   const auto deadline = Clock::now() + std::chrono::seconds(150);

@@ -15,7 +15,8 @@ namespace tandem::harness {
 class SocketGroup final : public op::Group {
  public:
   /// `sockets` are connected: for rank 0 those to ranks 1, 2, .., for others the one to rank 0.
-  SocketGroup(int rank, int size, std::vector<int> sockets);
+  /// `lines` are those for messages between two ranks, to each of the others in order.
+  SocketGroup(int rank, int size, std::vector<int> sockets, const std::vector<int>& lines = {});
   ~SocketGroup() override;
 
   int rank() const override { return rank_; }
@@ -25,6 +26,8 @@ class SocketGroup final : public op::Group {
   /// Exchanges at once: wait() has nothing left to do.
   Ticket start(const op::Exchange& exchange) override;
   void wait(Ticket) override { check(); }
+  void send(const op::PeerMessage& message) override;
+  void receive(const op::PeerMessage& message) override;
   std::vector<std::string> gather_texts(std::string_view name, std::string text) override;
   void abort(std::string_view reason) override;
   void note_progress(std::string_view, int64_t) override {}
@@ -35,6 +38,9 @@ class SocketGroup final : public op::Group {
 
  private:
   struct Frame;
+  class Line;
+  Line& line_to(int rank) const;
+  void watch_others();
   void check();
   [[noreturn]] void fail(const std::string& what);
   int socket_of(int rank) const;
@@ -46,6 +52,8 @@ class SocketGroup final : public op::Group {
   const int rank_;
   const int size_;
   const std::vector<int> sockets_;
+  std::vector<std::unique_ptr<Line>> lines_;  // By rank; none to this one.
+  std::mutex watching_;
   std::mutex sending_;
   std::mutex failing_;
   std::string failure_;  // Why all calls throw.

@@ -267,8 +267,15 @@ struct PipelineOptions {
   /// its own.
   int replicas = 1;
   /// The devices of the stages, those of one pipeline side by side; none: all GPUs, else all
-  /// logical CPUs.
+  /// logical CPUs. Where there are several processes, those of this process's stages.
   std::vector<std::string> devices{};
+  /// The layers of each stage by their names, or with chunks those of each chunk: those whose
+  /// variables have the name in their path. Layers that no list has go with what they need. None:
+  /// the model is cut by what its ops cost.
+  std::vector<std::vector<std::string>> layers{};
+  CommunicationOptions communication{};
+  /// As for MultiWorkerMirroredStrategy.
+  cluster_resolver::ClusterResolverPtr cluster_resolver{};
 };
 
 /// One model on several devices: each has some of its layers, and the batch goes through them in
@@ -278,6 +285,13 @@ struct PipelineOptions {
 /// weights are. With one stage the
 /// micro-batches go one after another through one device, in the memory of one.
 ///
+/// Where the resolver or the environment names several processes, as `tandem run --workers 2` does,
+/// the stages of all pipelines are dealt to them in order, as many to each. Every process runs the
+/// same program with the same data, computes its stages, and keeps the variables of these and the
+/// optimizer's slots of them alone. Losses, metrics and results are everywhere; a variable that
+/// another process keeps cannot be read outside of run. Calls that meet other processes are those
+/// of MultiWorkerMirroredStrategy, and saving a checkpoint.
+///
 /// To a step each micro-batch is a replica: `num_replicas_in_sync` counts them, losses are divided
 /// by the whole batch, gradients are summed, and the variables change once a batch. Batch
 /// normalisation takes the statistics of each micro-batch.
@@ -285,6 +299,9 @@ class TANDEM_API PipelineStrategy : public Strategy {
  public:
   /// Throws InvalidArgument for options.
   explicit PipelineStrategy(const PipelineOptions& options);
+
+  /// For the library's own use.
+  explicit PipelineStrategy(std::shared_ptr<const Body> body) : Strategy(std::move(body)) {}
 };
 
 /// Everything on one device: to run a program written for strategies there.

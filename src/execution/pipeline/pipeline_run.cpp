@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <thread>
 
 #include "core/named_error.h"
+#include "graph/group_exchange.h"
 #include "profile/row_scope.h"
 #include "profile/span.h"
 #include "runtime/random_calls.h"
@@ -17,6 +19,57 @@
 #include "tensor/row_slices.h"
 
 namespace tandem::graph {
+namespace {
+
+/// Behind the keys of messages between passes come those of what runs once.
+constexpr uint32_t kOnceKeys = 1 << 21;
+
+void send(op::Group& group, int to, uint32_t key, const Tensors& tensors, const std::string& name) {
+  std::vector<op::Piece> pieces;
+  for (const Tensor& tensor : tensors) {
+    pieces.push_back({tensor.body()->data(), tensor.shape().count(), tensor.dtype()});
+  }
+  group.send({.peer = to, .key = key, .pieces = pieces, .name = name});
+}
+
+/// New tensors of these types.
+Tensors receive(op::Group& group, int from, uint32_t key, const op::TensorTypes& types,
+                int64_t rows, const std::string& name) {
+  const profile::Span waiting("wait for a stage", profile::Activity::wait);
+  Tensors tensors;
+  std::vector<op::Piece> pieces;
+  for (const op::TensorType& type : types) {
+    auto body = new_body(devices::host_device(), type.dtype, type.shape.resolved(rows));
+    pieces.push_back({body->data(), body->shape.count(), type.dtype});
+    tensors.emplace_back(std::move(body));
+  }
+  group.receive({.peer = from, .key = key, .pieces = pieces, .name = name});
+  return tensors;
+}
+
+}  // namespace
+
+/// Which segments and processes need what.
+struct PipelineRun::Wiring {
+  /// What of a segment's results another process needs.
+  struct Sending {
+    int to;
+    std::vector<int> tensors;
+  };
+  std::vector<std::vector<size_t>> needs;  // By segment, those that compute its inputs.
+  std::vector<size_t> first_result;        // By segment, its first result's place.
+  // By pipeline and tensor, the segments of this process and the results that need it.
+  std::vector<std::vector<int>> uses;
+  std::vector<std::vector<std::vector<Sending>>> sendings;  // By pipeline and segment.
+
+  size_t tensors() const { return uses[0].size(); }
+
+  const Sending* sending(size_t pipeline, size_t segment, int to) const {
+    const auto& all = sendings[pipeline][segment];
+    const auto found = std::ranges::find(all, to, &Sending::to);
+    return found == all.end() ? nullptr : &*found;
+  }
+};
 
 /// What the threads of a run share.
 struct PipelineRun::Step {
@@ -26,37 +79,72 @@ struct PipelineRun::Step {
 
   std::mutex mutex{};
   std::condition_variable changed{};
-  std::vector<Tensors> tensors{};            // By micro-batch.
-  std::vector<std::vector<int>> uses{};      // By micro-batch, those to come of each tensor.
-  std::vector<std::vector<bool>> is_done{};  // By micro-batch, by segment.
-  std::exception_ptr error{};                // The first one.
+  std::vector<Tensors> tensors{};              // By micro-batch.
+  std::vector<std::vector<int>> uses{};        // By micro-batch, those to come of each tensor.
+  std::vector<std::vector<bool>> is_done{};    // By micro-batch, by segment.
+  std::vector<std::vector<bool>> is_coming{};  // The same: somebody receives its results.
+  std::exception_ptr error{};                  // The first one.
 };
 
-PipelineRun::PipelineRun(PipelinedFunction function, PipelineShape shape)
-    : function_(std::move(function)), shape_(shape), schedule_(make_schedule(shape)) {
+PipelineRun::PipelineRun(PipelinedFunction function, std::shared_ptr<const Pipeline> pipeline,
+                         int microbatches, std::shared_ptr<op::Group> group,
+                         std::shared_ptr<Agreement> agreement)
+    : function_(std::move(function)),
+      pipeline_(std::move(pipeline)),
+      group_(std::move(group)),
+      agreement_(std::move(agreement)),
+      shape_(pipeline_->shape(microbatches)),
+      schedule_(make_schedule(shape_)) {
   check_schedule(shape_, schedule_);
+  auto wiring = std::make_unique<Wiring>();
   std::vector<int> producer(function_.arguments, -1);
   const std::vector<CompiledSegment>& segments = function_.each[0];
   for (size_t s = 0; s < segments.size(); ++s) {
-    const CompiledSegment& segment = segments[s];
     std::vector<size_t> needs;
-    for (int input : segment.inputs) {
+    for (int input : segments[s].inputs) {
       const int from = producer[static_cast<size_t>(input)];
       if (from >= 0 && std::ranges::find(needs, static_cast<size_t>(from)) == needs.end()) {
         needs.push_back(static_cast<size_t>(from));
       }
     }
-    needs_.push_back(std::move(needs));
-    first_result_.push_back(producer.size());
-    producer.resize(producer.size() + segment.program->graph().results.size(), static_cast<int>(s));
+    wiring->needs.push_back(std::move(needs));
+    wiring->first_result.push_back(producer.size());
+    producer.resize(producer.size() + function_.result_types[s].size(), static_cast<int>(s));
   }
-  uses_.assign(producer.size(), 0);
-  for (const CompiledSegment& segment : segments) {
-    for (int input : segment.inputs) ++uses_[static_cast<size_t>(input)];
+  for (size_t p = 0; p < function_.each.size(); ++p) {
+    std::vector<int>& uses = wiring->uses.emplace_back(producer.size(), 0);
+    // By tensor, the processes that need it.
+    std::vector<ProcessList> users(producer.size());
+    const auto use = [&](int tensor, const ProcessList& who) {
+      ProcessList& known = users[static_cast<size_t>(tensor)];
+      known = united(known, who);
+      if (includes(who, stages().own_process)) ++uses[static_cast<size_t>(tensor)];
+    };
+    for (size_t s = 0; s < segments.size(); ++s) {
+      const int process = stages().process_of(chunk_of(s), static_cast<int>(p));
+      for (int input : segments[s].inputs) use(input, {process});
+    }
+    for (const MicrobatchCut::Result& result : function_.results) {
+      if (result.of_each) use(result.tensor, stages().all_processes);
+    }
+    auto& sendings = wiring->sendings.emplace_back(segments.size());
+    for (size_t t = function_.arguments; t < producer.size(); ++t) {
+      const auto s = static_cast<size_t>(producer[t]);
+      for (int to : users[t]) {
+        if (to == stages().process_of(chunk_of(s), static_cast<int>(p))) continue;
+        auto known = std::ranges::find(sendings[s], to, &Wiring::Sending::to);
+        if (known == sendings[s].end()) known = sendings[s].insert(known, {to, {}});
+        known->tensors.push_back(static_cast<int>(t));
+      }
+    }
   }
-  for (const MicrobatchCut::Result& result : function_.results) {
-    if (result.of_each) ++uses_[static_cast<size_t>(result.tensor)];
-  }
+  wiring_ = std::move(wiring);
+}
+
+PipelineRun::~PipelineRun() = default;
+
+int PipelineRun::chunk_of(size_t segment) const {
+  return static_cast<int>(std::min(segment, function_.each[0].size() - 1 - segment));
 }
 
 int PipelineRun::segment_of(int stage, const PipelineTask& task) const {
@@ -68,9 +156,11 @@ int PipelineRun::segment_of(int stage, const PipelineTask& task) const {
 }
 
 std::string PipelineRun::stage_name(int pipeline, int stage) const {
-  const auto& segments = function_.each[static_cast<size_t>(pipeline)];
-  const auto& device = segments[static_cast<size_t>(stage)].replicas->devices[0];
-  return fmt::format("stage {} on {}", stage, device->name());
+  if (!stages().is_here(stage, pipeline)) {
+    return fmt::format("stage {} on {}", stage,
+                       group_->describe(stages().process_of(stage, pipeline)));
+  }
+  return fmt::format("stage {} on {}", stage, stages().of_chunk(stage, pipeline)->name());
 }
 
 Results PipelineRun::run(const std::string& function, const RunArguments& arguments) {
@@ -80,24 +170,25 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
         fmt::format("{}: a call from another thread did not end within the deadline", function));
   }
   const auto microbatches = static_cast<size_t>(this->microbatches());
-  const uint64_t calls = function_.each[0][0].program->graph().random_calls;
+  const uint64_t calls = function_.random_calls;
   Step step{
-      .function = function, .arguments = arguments, .random = runtime::next_random_run(calls)};
-  step.tensors.assign(microbatches, Tensors(uses_.size()));
-  step.uses.assign(microbatches, uses_);
-  step.is_done.assign(microbatches, std::vector<bool>(function_.each[0].size(), false));
+      .function = function,
+      .arguments = arguments,
+      .random = group_ ? runtime::next_shared_random_run(calls) : runtime::next_random_run(calls)};
+  const std::vector<bool> none(function_.each[0].size(), false);
+  step.tensors.assign(microbatches, Tensors(wiring_->tensors()));
+  for (int m = 0; m < this->microbatches(); ++m) step.uses.push_back(wiring_->uses[pipeline_of(m)]);
+  step.is_done.assign(microbatches, none);
+  step.is_coming.assign(microbatches, none);
   for (const CompiledSegment& first : function_.first) {
     for (int m = 0; m < this->microbatches(); ++m) run_compiled(step, first, m);
   }
-  std::vector<std::thread> others;
-  for (int each = 1; each < pipelines() * shape_.stages; ++each) {
-    others.emplace_back([&, each] { run_stage(step, each / shape_.stages, each % shape_.stages); });
-  }
-  run_stage(step, 0, 0);
-  for (std::thread& thread : others) thread.join();
+  run_stages(step);
   try {
     if (step.error) std::rethrow_exception(step.error);
     const Tensors once = run_once(step);
+    receive_rest(step);
+    end_together();
     std::vector<Tensors> results(microbatches);
     for (size_t m = 0; m < microbatches; ++m) {
       for (const MicrobatchCut::Result& result : function_.results) {
@@ -108,10 +199,29 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
     return Results(std::move(results));
   } catch (const DeadlineExceeded&) {
     throw;
+  } catch (const Unavailable& gone) {
+    if (!group_) throw;
+    throw Unavailable(fmt::format("{}; {}", gone.what(), explain_processes()));
   } catch (...) {
-    runtime::take_back(step.random, calls);
+    group_ ? runtime::take_back_shared(step.random, calls) : runtime::take_back(step.random, calls);
     throw;
   }
+}
+
+/// Each stage of this process on a thread, the first on the caller's.
+void PipelineRun::run_stages(Step& step) const {
+  std::vector<std::pair<int, int>> own;  // Pipeline and stage.
+  for (int p = 0; p < pipelines(); ++p) {
+    for (int stage = 0; stage < shape_.stages; ++stage) {
+      if (stages().is_here(stage, p)) own.emplace_back(p, stage);
+    }
+  }
+  std::vector<std::thread> others;
+  for (size_t i = 1; i < own.size(); ++i) {
+    others.emplace_back([&, i] { run_stage(step, own[i].first, own[i].second); });
+  }
+  run_stage(step, own[0].first, own[0].second);
+  for (std::thread& thread : others) thread.join();
 }
 
 /// Does a stage's tasks in their order. What goes wrong ends all stages.
@@ -131,38 +241,65 @@ void PipelineRun::run_stage(Step& step, int pipeline, int stage) const {
       run_segment(step, static_cast<size_t>(segment), microbatch);
     }
   } catch (...) {
-    const std::lock_guard lock(step.mutex);
-    if (!step.error) {
-      step.error = shape_.stages > 1 ? core::named_error(stage_name(pipeline, stage))
-                                     : std::current_exception();
+    {
+      const std::lock_guard lock(step.mutex);
+      if (!step.error) {
+        step.error = shape_.stages > 1 ? core::named_error(stage_name(pipeline, stage))
+                                       : std::current_exception();
+      }
     }
     step.changed.notify_all();
+    if (group_) give_up();
+  }
+}
+
+/// Other stages of this process may wait for other processes: they are told of the exception that
+/// is being handled.
+void PipelineRun::give_up() const {
+  try {
+    throw;
+  } catch (const Error& error) {
+    group_->abort(fmt::format("{}: {}", error.kind(), error.what()));
+  } catch (const std::exception& error) {
+    group_->abort(error.what());
   }
 }
 
 void PipelineRun::wait_for_inputs(Step& step, size_t segment, int microbatch) const {
-  const auto& is_done = step.is_done[static_cast<size_t>(microbatch)];
+  const auto m = static_cast<size_t>(microbatch);
+  const std::vector<size_t>& needs = wiring_->needs[segment];
+  for (size_t from : needs) {
+    if (is_here(pipeline_of(microbatch), from)) continue;
+    {
+      const std::lock_guard lock(step.mutex);
+      if (step.error) return;
+      if (step.is_coming[m][from]) continue;
+      step.is_coming[m][from] = true;
+    }
+    receive_results(step, from, microbatch);
+  }
+  const auto& is_done = step.is_done[m];
   const auto missing = [&] {
-    return std::ranges::find_if(needs_[segment], [&](size_t each) { return !is_done[each]; });
+    return std::ranges::find_if(needs, [&](size_t each) { return !is_done[each]; });
   };
   std::unique_lock lock(step.mutex);
-  if (step.error || missing() == needs_[segment].end()) return;
+  if (step.error || missing() == needs.end()) return;
   const profile::Span waiting("wait for a stage", profile::Activity::wait);
   const auto deadline = config::wait_deadline();
-  const bool arrived = step.changed.wait_for(
-      lock, deadline, [&] { return step.error || missing() == needs_[segment].end(); });
+  const bool arrived =
+      step.changed.wait_for(lock, deadline, [&] { return step.error || missing() == needs.end(); });
   if (arrived) return;
-  const size_t chunk = std::min(*missing(), function_.each[0].size() - 1 - *missing());
   throw DeadlineExceeded(fmt::format(
       "micro-batch {} did not come from {} within the deadline of {} s", microbatch,
-      stage_name(microbatch / shape_.microbatches, static_cast<int>(chunk) % shape_.stages),
+      stage_name(static_cast<int>(pipeline_of(microbatch)), chunk_of(*missing()) % shape_.stages),
       std::chrono::duration<double>(deadline).count()));
 }
 
 void PipelineRun::run_segment(Step& step, size_t segment, int microbatch) const {
-  const auto pipeline = static_cast<size_t>(microbatch / shape_.microbatches);
-  const Results results = run_compiled(step, function_.each[pipeline][segment], microbatch);
+  const Results results =
+      run_compiled(step, function_.each[pipeline_of(microbatch)][segment], microbatch);
   note_done(step, segment, microbatch, results);
+  if (group_) send_results(segment, microbatch, results);
 }
 
 Results PipelineRun::run_compiled(const Step& step, const CompiledSegment& compiled,
@@ -195,7 +332,8 @@ void PipelineRun::note_done(Step& step, size_t segment, int microbatch,
   const auto m = static_cast<size_t>(microbatch);
   const std::lock_guard lock(step.mutex);
   for (size_t i = 0; i < results.count(); ++i) {
-    step.tensors[m][first_result_[segment] + i] = results.at(0, i);
+    const size_t tensor = wiring_->first_result[segment] + i;
+    if (step.uses[m][tensor] > 0) step.tensors[m][tensor] = results.at(0, i);
   }
   for (int input : function_.each[0][segment].inputs) {
     const auto tensor = static_cast<size_t>(input);
@@ -205,29 +343,141 @@ void PipelineRun::note_done(Step& step, size_t segment, int microbatch,
   step.changed.notify_all();
 }
 
+uint32_t PipelineRun::key_of(size_t segment, int microbatch) const {
+  const auto key = static_cast<size_t>(microbatch) * function_.each[0].size() + segment;
+  return static_cast<uint32_t>(key % kOnceKeys);
+}
+
+std::string PipelineRun::message_name(size_t segment, int microbatch) const {
+  const size_t last_forward = (function_.each[0].size() - 1) / 2;
+  return fmt::format("{} of chunk {}, micro-batch {}",
+                     segment <= last_forward ? "activations" : "gradients", chunk_of(segment),
+                     microbatch);
+}
+
+/// What other processes need of a segment's results goes there.
+void PipelineRun::send_results(size_t segment, int microbatch, const Results& results) const {
+  for (const Wiring::Sending& sending : wiring_->sendings[pipeline_of(microbatch)][segment]) {
+    Tensors tensors;
+    for (int tensor : sending.tensors) {
+      const size_t index = static_cast<size_t>(tensor) - wiring_->first_result[segment];
+      tensors.push_back(on_device(results.at(0, index), devices::host_device()));
+    }
+    send(*group_, sending.to, key_of(segment, microbatch), tensors,
+         message_name(segment, microbatch));
+  }
+}
+
+/// Takes what this process needs of another one's segment.
+void PipelineRun::receive_results(Step& step, size_t segment, int microbatch) const {
+  const auto m = static_cast<size_t>(microbatch);
+  const size_t p = pipeline_of(microbatch);
+  const Wiring::Sending& sending = *wiring_->sending(p, segment, stages().own_process);
+  op::TensorTypes types;
+  for (int tensor : sending.tensors) {
+    types.push_back(function_.result_types[segment][static_cast<size_t>(tensor) -
+                                                    wiring_->first_result[segment]]);
+  }
+  const int from = stages().process_of(chunk_of(segment), static_cast<int>(p));
+  Tensors tensors = receive(*group_, from, key_of(segment, microbatch), types,
+                            step.arguments.shards[m].rows, message_name(segment, microbatch));
+  const std::lock_guard lock(step.mutex);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    step.tensors[m][static_cast<size_t>(sending.tensors[i])] = std::move(tensors[i]);
+  }
+  step.is_done[m][segment] = true;
+  step.changed.notify_all();
+}
+
+/// Results that no stage of this process has asked for.
+void PipelineRun::receive_rest(Step& step) const {
+  if (!group_) return;
+  for (int m = 0; m < microbatches(); ++m) {
+    for (size_t s = 0; s < function_.each[0].size(); ++s) {
+      if (is_here(pipeline_of(m), s) || step.is_coming[static_cast<size_t>(m)][s]) continue;
+      if (wiring_->sending(pipeline_of(m), s, stages().own_process) == nullptr) continue;
+      receive_results(step, s, m);
+    }
+  }
+}
+
+/// Nobody leaves a run before all have come to its end; what they agree on rides along.
+void PipelineRun::end_together() const {
+  if (!group_) return;
+  std::vector<op::Piece> pieces;
+  if (agreement_) {
+    agreement_->all = agreement_->own;
+    pieces.push_back(
+        {agreement_->all.data(), static_cast<int64_t>(agreement_->all.size()), DType::int64});
+  }
+  const auto arrived = std::chrono::steady_clock::now();
+  group_->run({.pieces = pieces, .name = "the end of a pipeline's run"});
+  if (!agreement_) return;
+  agreement_->arrived = arrived;
+  agreement_->left = std::chrono::steady_clock::now();
+  agreement_->waited += agreement_->left - arrived;
+}
+
 /// The results of what runs once.
 Tensors PipelineRun::run_once(const Step& step) const {
-  if (function_.once.empty()) return {};
   int64_t rows = 0;
   for (const BatchShard& shard : step.arguments.shards) rows += shard.rows;
   const BatchShard whole_batch{.rows = rows};
-  Tensors tensors;
-  for (int argument : function_.once_arguments) {
-    tensors.push_back(whole(step.arguments.tensors[static_cast<size_t>(argument)].of(0)));
+  Tensors tensors(function_.arguments);
+  uint32_t crossings = 0;
+  for (const CompiledLevel& level : function_.once) {
+    run_level(step, level, whole_batch, tensors);
+    cross(level, kOnceKeys + crossings, tensors);
+    crossings += static_cast<uint32_t>(level.crossings.size());
   }
-  for (const CompiledSegment& segment : function_.once) {
+  Tensors wanted;
+  for (int tensor : function_.once_results) wanted.push_back(tensors[static_cast<size_t>(tensor)]);
+  return wanted;
+}
+
+void PipelineRun::run_level(const Step& step, const CompiledLevel& level,
+                            const BatchShard& whole_batch, Tensors& tensors) const {
+  Tensors own;
+  for (int argument : level.arguments) {
+    Tensor& tensor = tensors[static_cast<size_t>(argument)];
+    if (!tensor.defined()) {
+      tensor = whole(step.arguments.tensors[static_cast<size_t>(argument)].of(0));
+    }
+    own.push_back(tensor);
+  }
+  for (const CompiledSegment& segment : level.segments) {
     ArgumentList inputs;
-    for (int input : segment.inputs) inputs.push_back({&tensors[static_cast<size_t>(input)]});
+    for (int input : segment.inputs) inputs.push_back({&own[static_cast<size_t>(input)]});
     const Results results =
         segment.executions->run(step.function, {.tensors = inputs,
                                                 .shards = {&whole_batch, 1},
                                                 .global_rows = step.arguments.global_rows,
                                                 .random = &step.random});
-    for (size_t i = 0; i < results.count(); ++i) tensors.push_back(results.at(0, i));
+    for (size_t i = 0; i < results.count(); ++i) own.push_back(results.at(0, i));
   }
-  Tensors wanted;
-  for (int tensor : function_.once_results) wanted.push_back(tensors[static_cast<size_t>(tensor)]);
-  return wanted;
+  for (int result : level.results) tensors.push_back(own[static_cast<size_t>(result)]);
+}
+
+/// Sends what other processes need of a level, then takes what this one does; `key` is the first
+/// one's.
+void PipelineRun::cross(const CompiledLevel& level, uint32_t key, Tensors& tensors) const {
+  constexpr const char* kName = "values that are computed once";
+  for (size_t i = 0; i < level.crossings.size(); ++i) {
+    const ProcessCrossing& crossing = level.crossings[i];
+    if (crossing.from != stages().own_process) continue;
+    const Tensor& own = tensors[static_cast<size_t>(crossing.tensor)];
+    for (int to : crossing.to) {
+      send(*group_, to, key + static_cast<uint32_t>(i), {on_device(own, devices::host_device())},
+           kName);
+    }
+  }
+  for (size_t i = 0; i < level.crossings.size(); ++i) {
+    const ProcessCrossing& crossing = level.crossings[i];
+    if (!includes(crossing.to, stages().own_process)) continue;
+    const Tensors got =
+        receive(*group_, crossing.from, key + static_cast<uint32_t>(i), {crossing.type}, 1, kName);
+    tensors.push_back(got[0]);
+  }
 }
 
 std::string PipelineRun::explain(const std::string& function, int64_t rows) const {
@@ -243,6 +493,7 @@ std::string PipelineRun::explain(const std::string& function, int64_t rows) cons
   } else {
     text += " one after another\n";
   }
+  if (group_) text += explain_processes() + "\n" + explain_messages(rows);
   for (const MemoryPlan::Device& device : memory_plan(rows).devices) {
     text += fmt::format("{}: {} at most for {} rows in each micro-batch\n", device.name,
                         scaled(static_cast<double>(device.bytes()), "B"), rows);
@@ -252,25 +503,107 @@ std::string PipelineRun::explain(const std::string& function, int64_t rows) cons
   }
   const size_t chunks = (segments.size() + 1) / 2;
   for (size_t s = 0; s < segments.size(); ++s) {
-    const size_t chunk = std::min(s, segments.size() - 1 - s);
+    if (!segments[s].program) continue;
     const char* pass = s + 1 == chunks ? "forward and backward"
                        : s < chunks    ? "forward"
                                        : "backward";
-    text += fmt::format("chunk {}, {}, for each micro-batch, ", chunk, pass);
+    text += fmt::format("chunk {}, {}, for each micro-batch, ", chunk_of(s), pass);
     text += segments[s].executions->explain(function);
   }
-  for (const CompiledSegment& segment : function_.once) {
-    text += "once, " + segment.executions->explain(function);
+  for (const CompiledLevel& level : function_.once) {
+    for (const CompiledSegment& segment : level.segments) {
+      text += "once, " + segment.executions->explain(function);
+    }
   }
-  return text + explain_edges(segments, function_.arguments, rows);
+  return group_ ? text : text + explain_edges(segments, function_.arguments, rows);
 }
+
+/// "stage 0 is on rank 0 (..), stage 1 on rank 1 (..)"
+std::string PipelineRun::explain_processes() const {
+  std::string text;
+  for (int p = 0; p < pipelines(); ++p) {
+    for (int stage = 0; stage < shape_.stages; ++stage) {
+      text += fmt::format("{}stage {}{} is on {}", text.empty() ? "" : ", ", stage,
+                          pipelines() > 1 ? fmt::format(" of pipeline {}", p) : "",
+                          group_->describe(stages().process_of(stage, p)));
+    }
+  }
+  return text;
+}
+
+/// What processes tell each other in a run, a line for each two of them.
+std::string PipelineRun::explain_messages(int64_t rows) const {
+  std::map<std::pair<int, int>, size_t> bytes;
+  for (size_t p = 0; p < function_.each.size(); ++p) {
+    for (size_t s = 0; s < function_.each[p].size(); ++s) {
+      const int from = stages().process_of(chunk_of(s), static_cast<int>(p));
+      for (const Wiring::Sending& sending : wiring_->sendings[p][s]) {
+        for (int tensor : sending.tensors) {
+          const size_t index = static_cast<size_t>(tensor) - wiring_->first_result[s];
+          bytes[{from, sending.to}] += function_.result_types[s][index].bytes(rows) *
+                                       static_cast<size_t>(shape_.microbatches);
+        }
+      }
+    }
+  }
+  for (const CompiledLevel& level : function_.once) {
+    for (const ProcessCrossing& crossing : level.crossings) {
+      for (int to : crossing.to) bytes[{crossing.from, to}] += crossing.type.bytes();
+    }
+  }
+  std::string text;
+  for (const auto& [ranks, count] : bytes) {
+    text += fmt::format("{} to {}: {} a run with {} rows in each micro-batch\n",
+                        group_->describe(ranks.first), group_->describe(ranks.second),
+                        scaled(static_cast<double>(count), "B"), rows);
+  }
+  return text;
+}
+
+std::string PipelineRun::fingerprint() const {
+  std::string text =
+      fmt::format("{} micro-batches, {} stages, schedule {}, {} pipelines\n", shape_.microbatches,
+                  shape_.stages, name_of(shape_.kind), pipelines());
+  for (const op::TensorTypes& types : function_.result_types) {
+    text += fmt::format("a pass makes {}\n", listed(types));
+  }
+  for (const CompiledLevel& level : function_.once) {
+    for (const ProcessCrossing& crossing : level.crossings) {
+      text += fmt::format("{} crosses from rank {}\n", crossing.type.str(), crossing.from);
+    }
+  }
+  for (const KeptVariable& variable : function_.kept) {
+    text += fmt::format("variable {}, {} elements, is kept by {} ranks from {}\n",
+                        variable.range.name(), variable.range.count, variable.processes.size(),
+                        variable.processes.front());
+  }
+  return text;
+}
+
+namespace {
+
+/// The segments that this process runs. What crosses between processes is none of their copies.
+std::vector<CompiledSegment> own_segments(const std::vector<CompiledSegment>& segments) {
+  std::vector<CompiledSegment> own;
+  for (const CompiledSegment& segment : segments) {
+    if (!segment.program) continue;
+    own.push_back(segment);
+    own.back().inputs.clear();
+  }
+  return own;
+}
+
+}  // namespace
 
 MemoryPlan PipelineRun::memory_plan(int64_t rows) const {
   const PipelineReport report = check_schedule(shape_, schedule_);
   MemoryPlan all;
-  for (const std::vector<CompiledSegment>& segments : function_.each) {
-    MemoryPlan own = memory_plan_of(segments, function_.arguments, rows);
+  for (size_t p = 0; p < function_.each.size(); ++p) {
+    const std::vector<CompiledSegment>& segments = function_.each[p];
+    MemoryPlan own = group_ ? memory_plan_of(own_segments(segments), 0, rows)
+                            : memory_plan_of(segments, function_.arguments, rows);
     for (int stage = 0; stage < shape_.stages; ++stage) {
+      if (!stages().is_here(stage, static_cast<int>(p))) continue;
       const std::string name = segments[static_cast<size_t>(stage)].replicas->devices[0]->name();
       const auto device = std::ranges::find(own.devices, name, &MemoryPlan::Device::name);
       // What a forward pass hands to its backward pass is there for each micro-batch in flight.
@@ -279,17 +612,18 @@ MemoryPlan PipelineRun::memory_plan(int64_t rows) const {
     }
     all.devices.insert(all.devices.end(), own.devices.begin(), own.devices.end());
   }
-  if (function_.once.empty()) return all;
-  const MemoryPlan once = memory_plan_of(function_.once, function_.once_arguments.size(), rows);
-  for (const MemoryPlan::Device& own : once.devices) {
-    const auto device = std::ranges::find(all.devices, own.name, &MemoryPlan::Device::name);
-    if (device == all.devices.end()) {
-      all.devices.push_back(own);
-      continue;
+  for (const CompiledLevel& level : function_.once) {
+    const MemoryPlan once = memory_plan_of(level.segments, level.arguments.size(), rows);
+    for (const MemoryPlan::Device& own : once.devices) {
+      const auto device = std::ranges::find(all.devices, own.name, &MemoryPlan::Device::name);
+      if (device == all.devices.end()) {
+        all.devices.push_back(own);
+        continue;
+      }
+      device->arena_bytes += own.arena_bytes;
+      device->result_bytes += own.result_bytes;
+      device->copy_bytes += own.copy_bytes;
     }
-    device->arena_bytes += own.arena_bytes;
-    device->result_bytes += own.result_bytes;
-    device->copy_bytes += own.copy_bytes;
   }
   return all;
 }

@@ -1,6 +1,7 @@
 /// Runs a function over the micro-batches of a batch: each stage of the pipeline on a thread of its
 /// own, in the order that its schedule says, then once what comes behind the sums. Stages hand
-/// tensors to each other; a tensor lives until the last segment that needs it has run.
+/// tensors to each other; a tensor lives until the last segment that needs it has run. Where stages
+/// are in several processes, each runs its own, and tensors go between them by messages.
 #pragma once
 
 #include <memory>
@@ -9,24 +10,41 @@
 
 #include "execution/compiled_segment.h"
 #include "execution/pipeline/pipeline.h"
+#include "op/group.h"
 
 namespace tandem::graph {
 
+struct Agreement;
+
+/// As OnceLevel, compiled.
+struct CompiledLevel {
+  std::vector<CompiledSegment> segments;
+  std::vector<int> arguments;
+  std::vector<int> results;  ///< As Partition::results.
+  std::vector<ProcessCrossing> crossings;
+};
+
 /// A function that is cut as MicrobatchCut says, compiled.
 struct PipelinedFunction {
-  std::vector<CompiledSegment> first;              ///< One, or none.
-  std::vector<std::vector<CompiledSegment>> each;  ///< By pipeline.
-  std::vector<CompiledSegment> once;
-  std::vector<int> once_arguments;
-  std::vector<int> once_results;  ///< As Partition::results.
+  std::vector<CompiledSegment> first;  ///< One, or none.
+  /// By pipeline. Those of other processes have no program.
+  std::vector<std::vector<CompiledSegment>> each;
+  std::vector<op::TensorTypes> result_types;  ///< By segment, those of its results.
+  std::vector<CompiledLevel> once;
+  std::vector<int> once_results;  ///< Which tensors of what runs once.
+  std::vector<KeptVariable> kept;
   std::vector<MicrobatchCut::Result> results;
   size_t arguments = 0;  ///< Of the function.
+  uint64_t random_calls = 0;
 };
 
 class PipelineRun {
  public:
-  /// `shape` is that of each pipeline.
-  PipelineRun(PipelinedFunction function, PipelineShape shape);
+  /// `pipeline` says where the stages are, `group` are their processes, if there are several.
+  PipelineRun(PipelinedFunction function, std::shared_ptr<const Pipeline> pipeline,
+              int microbatches, std::shared_ptr<op::Group> group = nullptr,
+              std::shared_ptr<Agreement> agreement = nullptr);
+  ~PipelineRun();
 
   /// `arguments` are those of replicas, of which each micro-batch is one. Throws what a stage threw
   /// with its name, and DeadlineExceeded naming one that does not come to its end.
@@ -35,30 +53,59 @@ class PipelineRun {
   /// Stages, schedule, and what each stage computes.
   std::string explain(const std::string& function, int64_t rows) const;
 
-  /// What a run with so many rows in each micro-batch allocates.
+  /// What a run with so many rows in each micro-batch allocates in this process.
   MemoryPlan memory_plan(int64_t rows) const;
+
+  /// The variables of which somebody has said who keeps them; none where there is one process.
+  const std::vector<KeptVariable>& kept() const { return function_.kept; }
+
+  /// What decides whether processes can run it together, a line for each fact.
+  std::string fingerprint() const;
 
  private:
   struct Step;
+  struct Wiring;
+  void run_stages(Step& step) const;
   void run_stage(Step& step, int pipeline, int stage) const;
   void run_segment(Step& step, size_t segment, int microbatch) const;
   Results run_compiled(const Step& step, const CompiledSegment& compiled, int microbatch) const;
   void wait_for_inputs(Step& step, size_t segment, int microbatch) const;
   void note_done(Step& step, size_t segment, int microbatch, const Results& results) const;
+  void send_results(size_t segment, int microbatch, const Results& results) const;
+  void receive_results(Step& step, size_t segment, int microbatch) const;
+  void receive_rest(Step& step) const;
+  void end_together() const;
+  void give_up() const;
   Tensors run_once(const Step& step) const;
+  void run_level(const Step& step, const CompiledLevel& level, const BatchShard& whole_batch,
+                 Tensors& tensors) const;
+  void cross(const CompiledLevel& level, uint32_t key, Tensors& tensors) const;
   std::string stage_name(int pipeline, int stage) const;
+  std::string message_name(size_t segment, int microbatch) const;
+  uint32_t key_of(size_t segment, int microbatch) const;
+  std::string explain_processes() const;
+  std::string explain_messages(int64_t rows) const;
   int pipelines() const { return static_cast<int>(function_.each.size()); }
   int microbatches() const { return pipelines() * shape_.microbatches; }
+  size_t pipeline_of(int microbatch) const {
+    return static_cast<size_t>(microbatch / shape_.microbatches);
+  }
+  const PipelineStages& stages() const { return pipeline_->stages; }
+  int chunk_of(size_t segment) const;
+  bool is_here(size_t pipeline, size_t segment) const {
+    return stages().is_here(chunk_of(segment), static_cast<int>(pipeline));
+  }
   /// The segment of a task; -1 where another one does it along.
   int segment_of(int stage, const PipelineTask& task) const;
 
   const PipelinedFunction function_;
+  const std::shared_ptr<const Pipeline> pipeline_;
+  const std::shared_ptr<op::Group> group_;  // Null: this process alone.
+  const std::shared_ptr<Agreement> agreement_;
   const PipelineShape shape_;
   const PipelineSchedule schedule_;
-  std::vector<std::vector<size_t>> needs_;  // By segment, those that compute its inputs.
-  std::vector<size_t> first_result_;        // By segment, its first result's place.
-  std::vector<int> uses_;                   // By tensor, the segments and results that need it.
-  core::TimedMutex mutex_;                  // One run at a time.
+  std::unique_ptr<const Wiring> wiring_;
+  core::TimedMutex mutex_;  // One run at a time.
 };
 
 }  // namespace tandem::graph

@@ -14,7 +14,8 @@
 //            once:                adam_update(w1, w2, sum of %5, sum of %6)
 //
 // What is the same for all micro-batches, as a variable that is read, is computed again in each
-// segment that uses it instead of being kept from one to another.
+// segment that uses it instead of being kept from one to another. A sum of gradients of stages that
+// do not share memory, as those of a tied weight, is taken of each stage's own, and added up once.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 
 #include "graph/exchange_depths.h"
 #include "graph/microbatches.h"
+#include "graph/once_levels.h"
 #include "graph/passes/extract.h"
 #include "graph/same_everywhere.h"
 #include "graph/sum_in_time.h"
@@ -177,8 +179,9 @@ class PassKeys {
   /// Negative where the call is made anywhere or once.
   int of(size_t node) const { return keys_[node]; }
   int count() const { return 2 * chunks_ - 1; }
+  int chunk_of(int key) const { return key < chunks_ ? key : count() - 1 - key; }
   const DevicePtr& device_of(int key, int pipeline = 0) const {
-    return stages_.of_chunk(key < chunks_ ? key : count() - 1 - key, pipeline);
+    return stages_.of_chunk(chunk_of(key), pipeline);
   }
 
  private:
@@ -230,7 +233,51 @@ class PassKeys {
   }
 
   bool is_placed(size_t node) const {
-    return asked_device(node) != nullptr && !is_backward_[node] && is_keyed(node);
+    if (is_backward_[node] || !is_keyed(node)) return false;
+    return asked_device(node) != nullptr || is_listed(node) || is_kept_by_some(node);
+  }
+
+  /// The variables that a call reads, itself or by way of calls that are made anywhere.
+  std::vector<const StoreRange*> variables_of(size_t node) const {
+    std::vector<const StoreRange*> variables;
+    for (size_t each : times_.with_needed({node})) {
+      for (ValueId range : graph_.nodes[each].ranges) variables.push_back(&graph_.at(range).range);
+    }
+    return variables;
+  }
+
+  /// True when a chunk's list has a layer whose variable the call reads.
+  bool is_listed(size_t node) const {
+    for (int chunk = 0; chunk < chunks_; ++chunk) {
+      if (is_listed(node, chunk)) return true;
+    }
+    return false;
+  }
+  bool is_listed(size_t node, int chunk) const {
+    if (stages_.layers.empty()) return false;
+    const auto& names = stages_.layers[static_cast<size_t>(chunk)];
+    return std::ranges::any_of(variables_of(node), [&](const StoreRange* variable) {
+      return std::ranges::any_of(
+          names, [&](const std::string& layer) { return is_of_layer(variable->name(), layer); });
+    });
+  }
+  /// "'encoder/dense_1/kernel'" is of the layers encoder and dense_1.
+  static bool is_of_layer(const std::string& variable, const std::string& layer) {
+    return variable.find("'" + layer + "/") != std::string::npos ||
+           variable.find("/" + layer + "/") != std::string::npos;
+  }
+
+  /// True when not all processes keep the variables that the call reads.
+  bool is_kept_by_some(size_t node) const {
+    return stages_.homes && keepers_of(node) != stages_.all_processes;
+  }
+  /// The processes that keep all of them, as far as somebody has said so.
+  ProcessList keepers_of(size_t node) const {
+    ProcessList keepers = stages_.all_processes;
+    for (const StoreRange* variable : variables_of(node)) {
+      if (const auto known = stages_.homes->find(*variable)) keepers = common(keepers, *known);
+    }
+    return keepers;
   }
 
   /// The device that a scope asks for, or where a variable is that the call reads and not all
@@ -271,8 +318,37 @@ class PassKeys {
     return chunks;
   }
 
+  /// The first chunk from `chunk` on whose list, or whose processes' memory, has what the call
+  /// reads.
+  int next_chunk_with(size_t node, int chunk) const {
+    const bool is_listed = this->is_listed(node);
+    const ProcessList keepers = is_listed ? ProcessList{} : keepers_of(node);
+    const auto fits = [&](int candidate) {
+      if (is_listed) return this->is_listed(node, candidate);
+      for (int p = 0; p < stages_.pipelines(); ++p) {
+        if (!includes(keepers, stages_.process_of(candidate, p))) return false;
+      }
+      return true;
+    };
+    for (int candidate = chunk; candidate < chunks_; ++candidate) {
+      if (fits(candidate)) return candidate;
+    }
+    if (!is_listed) return chunk;  // Its processes will keep the variables, too.
+    throw InvalidArgument(fmt::format(
+        "{} of {}: the layers of a pipeline go through its stages in their order, and an input of "
+        "this one is of chunk {}",
+        graph_.nodes[node].op().name, variables_of(node)[0]->name(), chunk));
+  }
+
   int next_chunk_on(size_t node, int chunk) const {
     const DevicePtr asked = asked_device(node);
+    if (!asked) return next_chunk_with(node, chunk);
+    if (stages_.homes) {
+      throw InvalidArgument(fmt::format(
+          "{} on {}: a scope in a pipeline of several processes, whose devices have the same names "
+          "in each; PipelineOptions::layers says which layers are on which stage",
+          graph_.nodes[node].op().name, asked->name()));
+    }
     const auto found = std::ranges::find(stages_.devices, asked);
     const int stage = static_cast<int>(found - stages_.devices.begin());
     const int count = static_cast<int>(stages_.devices.size());
@@ -372,6 +448,84 @@ class PassKeys {
   std::vector<bool> is_backward_;
 };
 
+/// What the values of sums are made of where stages that do not share memory have added to them:
+/// the terms, which are summed apart.
+class TermsOfSums {
+ public:
+  TermsOfSums(const Graph& graph, const CallTimes& times, const PassKeys& keys,
+              const PipelineStages& stages)
+      : graph_(graph), times_(times), keys_(keys), stages_(stages), uses_(graph) {
+    for (size_t i = 0; i < graph.nodes.size(); ++i) {
+      if (!is_sum(graph.nodes[i]) || !times.is_collective(i)) continue;
+      for (ValueId input : graph.nodes[i].inputs) split(input, terms_[input]);
+    }
+  }
+
+  /// The terms of value `index` of a collective.
+  ValueIds of(const Node& collective, size_t index) const {
+    const auto known = terms_.find(collective.inputs[index]);
+    return known == terms_.end() ? ValueIds{collective.inputs[index]} : known->second;
+  }
+
+  /// True for an addition in the place of which terms are summed.
+  bool replaces(size_t node) const { return replaced_.contains(node); }
+
+  /// The segment that a value is computed in.
+  int key_of(ValueId value) const {
+    const int producer = producer_of(value);
+    return producer < 0 ? 0 : std::max(keys_.of(static_cast<size_t>(producer)), 0);
+  }
+
+ private:
+  int producer_of(ValueId value) const { return times_.producers()[graph_.storage_of(value)]; }
+
+  void split(ValueId value, ValueIds& terms) {
+    const int producer = producer_of(value);
+    if (producer >= 0 && joins_stages(static_cast<size_t>(producer), value)) {
+      replaced_.insert(static_cast<size_t>(producer));
+      for (ValueId input : graph_.nodes[static_cast<size_t>(producer)].inputs) split(input, terms);
+    } else {
+      terms.push_back(value);
+    }
+  }
+
+  /// True for an addition that nobody else uses, of values of stages apart.
+  bool joins_stages(size_t node, ValueId value) const {
+    const Node& call = graph_.nodes[node];
+    if (call.op().name != "add" || keys_.of(node) < 0 || uses_.of(value).size() != 1) return false;
+    for (ValueId input : call.inputs) {
+      if (graph_.at(input).type != graph_.at(value).type || times_.is_anywhere(input) ||
+          producer_of(input) < 0) {
+        return false;
+      }
+    }
+    return are_apart(key_of(call.inputs[0]), key_of(call.inputs[1])) ||
+           std::ranges::any_of(call.inputs, [&](ValueId input) {
+             return joins_stages(static_cast<size_t>(producer_of(input)), input);
+           });
+  }
+
+  bool are_apart(int a, int b) const {
+    return stages_.process_of(keys_.chunk_of(a), 0) != stages_.process_of(keys_.chunk_of(b), 0) ||
+           &keys_.device_of(a)->space() != &keys_.device_of(b)->space();
+  }
+
+  const Graph& graph_;
+  const CallTimes& times_;
+  const PassKeys& keys_;
+  const PipelineStages& stages_;
+  const Uses uses_;
+  std::map<ValueId, ValueIds> terms_;
+  std::set<size_t> replaced_;
+};
+
+/// A term of a sum, the segment that it is computed in, and the pipeline.
+struct TermOfSum {
+  ValueId value;
+  int key;
+  int pipeline;
+};
+
 /// Puts sums in time in the place of collectives, and cuts.
 class MicrobatchCutter {
  public:
@@ -385,24 +539,38 @@ class MicrobatchCutter {
     const CallTimes times(graph_);
     const PassKeys keys(graph_, times, stages_);
     using Passes = std::vector<NodeList>;
+    const TermsOfSums terms(graph_, times, keys, stages_);
     Passes common(static_cast<size_t>(keys.count()));
     NodeList once;
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       if (times.is_once(i)) once.push_back(i);
-      if (keys.of(i) >= 0) common[static_cast<size_t>(keys.of(i))].push_back(i);
+      if (keys.of(i) >= 0 && !terms.replaces(i)) {
+        common[static_cast<size_t>(keys.of(i))].push_back(i);
+      }
+    }
+    for (size_t key = 0; key < common.size(); ++key) {
+      note_homes(times.with_needed(common[key]),
+                 processes_of(keys.chunk_of(static_cast<int>(key))));
     }
     std::vector<Passes> passes(static_cast<size_t>(stages_.pipelines()), common);
     const size_t calls = graph_.nodes.size();
     for (size_t i = 0; i < calls; ++i) {
       if (!times.is_collective(i)) continue;
       for (size_t v = 0; v < graph_.nodes[i].inputs.size(); ++v) {
-        const int producer = times.producers()[graph_.storage_of(graph_.nodes[i].inputs[v])];
-        const int key = producer < 0 ? 0 : std::max(keys.of(static_cast<size_t>(producer)), 0);
-        for (int p = 0; p < pipelines_of(graph_.nodes[i]); ++p) {
-          const size_t add = sum_in_time(i, v, keys.device_of(key, p), p, once);
-          passes[static_cast<size_t>(p)][static_cast<size_t>(key)].push_back(add);
+        std::vector<TermOfSum> parts;
+        for (ValueId term : terms.of(graph_.nodes[i], v)) {
+          const int key = terms.key_of(term);
+          for (int p = 0; p < pipelines_of(graph_.nodes[i]); ++p) parts.push_back({term, key, p});
+          if (times.is_anywhere(term)) {
+            const auto producer = static_cast<size_t>(times.producers()[graph_.storage_of(term)]);
+            note_homes(times.with_needed({producer}), processes_of(keys.chunk_of(key)));
+          }
         }
+        sum_in_time(i, v, parts, keys, passes, once);
       }
+    }
+    for (size_t i = 0; i < calls; ++i) {
+      if (!times.is_collective(i) && !terms.replaces(i)) continue;
       graph_.nodes[i].inputs.clear();
       graph_.nodes[i].outputs.clear();
     }
@@ -428,7 +596,7 @@ class MicrobatchCutter {
       result.each.push_back(
           cut_pipeline(times, keys, p, passes[static_cast<size_t>(p)], tensor_of));
     }
-    cut_once(times, std::move(once), arguments, tensor_of, result);
+    cut_once(times, std::move(once), tensor_of, result);
     return result;
   }
 
@@ -441,7 +609,9 @@ class MicrobatchCutter {
     for (size_t key = 0; key < passes.size(); ++key) {
       const DevicePtr& device = keys.device_of(static_cast<int>(key), pipeline);
       const NodeList nodes = times.with_needed(passes[key]);
-      check_variables(nodes, *device);
+      if (stages_.is_here(keys.chunk_of(static_cast<int>(key)), pipeline)) {
+        check_variables(nodes, *device);
+      }
       Extract extract(graph_, nodes, device, tensor_of);
       for (size_t node : passes[key]) {
         for (ValueId output : graph_.nodes[node].outputs) {
@@ -468,64 +638,102 @@ class MicrobatchCutter {
   }
 
   /// What runs once, the results that no micro-batch computes among it.
-  void cut_once(const CallTimes& times, NodeList once, const ValueMap<int>& arguments,
-                const ValueMap<int>& tensor_of, MicrobatchCut& result) {
+  void cut_once(const CallTimes& times, NodeList once, const ValueMap<int>& tensor_of,
+                MicrobatchCut& result) {
     for (ValueId value : graph_.results) {
       if (times.is_anywhere(value)) {
         once.push_back(static_cast<size_t>(times.producers()[graph_.storage_of(value)]));
       }
     }
-    ValueMap<int> once_of = arguments;
     const size_t reads = reads_;
     NodeList nodes(once.begin(), once.begin() + static_cast<ptrdiff_t>(reads));
     const NodeList rest =
         times.with_needed({once.begin() + static_cast<ptrdiff_t>(reads), once.end()});
     nodes.insert(nodes.end(), rest.begin(), rest.end());
-    Extract extract(graph_, nodes, stages_.devices[0], once_of);
-    std::map<ValueId, int> place;
+    ValueIds wanted;
     for (ValueId value : graph_.results) {
       const bool of_each = tensor_of[value] >= 0;
-      if (!of_each && !place.contains(value)) {
-        const int index = static_cast<int>(place.size());
-        extract.add_result(value, index);
-        place[value] = index;
-      }
-      result.results.push_back({of_each, of_each ? tensor_of[value] : place.at(value)});
+      result.results.push_back(
+          {of_each, of_each ? tensor_of[value] : static_cast<int>(wanted.size())});
+      if (!of_each) wanted.push_back(value);
     }
-    Segment segment = extract.take();
-    result.once_arguments = std::move(segment.inputs);
-    result.once = partition(std::move(segment.graph), {stages_.devices[0], "the first stage"});
+    result.once = graph::cut_once(graph_, nodes, sums_, stages_, wanted);
+    if (stages_.homes) result.kept = kept_variables();
   }
 
-  static bool is_used_by_others(const Uses& uses, ValueId value, const NodeList& pass) {
+  ProcessList processes_of(int chunk) const {
+    ProcessList processes;
+    for (int p = 0; p < stages_.pipelines(); ++p) {
+      processes = united(processes, {stages_.process_of(chunk, p)});
+    }
+    return processes;
+  }
+
+  /// The processes that make these calls keep what they read.
+  void note_homes(const NodeList& nodes, const ProcessList& processes) const {
+    if (!stages_.homes) return;
+    for (size_t node : nodes) {
+      for (ValueId range : graph_.nodes[node].ranges) {
+        stages_.homes->add(graph_.at(range).range, processes);
+      }
+    }
+  }
+
+  std::vector<KeptVariable> kept_variables() const {
+    std::vector<KeptVariable> kept;
+    for (const Value& value : graph_.values) {
+      if (value.source != Value::Source::range || !value.range.block) continue;
+      const auto processes = stages_.homes->find(value.range);
+      if (processes) kept.push_back({value.range, *processes});
+    }
+    return kept;
+  }
+
+  /// The calls that add to sums, whosever they are, stand beside what they add.
+  bool is_used_by_others(const Uses& uses, ValueId value, const NodeList& pass) const {
     return std::ranges::any_of(uses.of(value), [&](const Use& use) {
-      return std::ranges::find(pass, use.call) == pass.end();
+      return !adds_.contains(use.call) && std::ranges::find(pass, use.call) == pass.end();
     });
   }
 
-  /// The call that adds value `index` of a collective to its sum over the micro-batches of a
-  /// pipeline. Those that read the sum, and add it to that of the pipelines before, run once.
-  size_t sum_in_time(size_t collective, size_t index, const DevicePtr& device, int pipeline,
-                     NodeList& once) {
-    const Node met = graph_.nodes[collective];
-    SumInTime calls =
-        graph::sum_in_time(graph_, met, index, device, owner_, pipeline * in_each_pipeline_);
-    const bool is_last = pipeline + 1 == pipelines_of(met);
+  /// Each part of value `index` of a collective has a sum over the micro-batches of its pipeline.
+  /// The calls that add to these are put into the passes; those that read them and add them up run
+  /// once.
+  void sum_in_time(size_t collective, size_t index, const std::vector<TermOfSum>& parts,
+                   const PassKeys& keys, std::vector<std::vector<NodeList>>& passes,
+                   NodeList& once) {
+    Node met = graph_.nodes[collective];
     const ValueId total = met.outputs[index];
     const Value alike{.type = graph_.at(total).type};
-    if (!is_last || pipeline > 0) calls.read.outputs = {graph_.add_value(alike)};
-    const ValueId own = calls.read.outputs[0];
-    graph_.nodes.push_back(std::move(calls.add));
-    const size_t add = graph_.nodes.size() - 1;
-    run_first(std::move(calls.read), once);
-    if (pipeline > 0) {
-      const ValueId sum = is_last ? total : graph_.add_value(alike);
-      run_first(addition(sum_so_far_, own, sum, alike.type), once);
-      sum_so_far_ = sum;
-    } else {
-      sum_so_far_ = own;
+    ValueId so_far = kNoValue;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      const TermOfSum& part = parts[i];
+      const int chunk = keys.chunk_of(part.key);
+      const bool is_here = stages_.is_here(chunk, part.pipeline);
+      met.inputs[index] = part.value;
+      SumInTime calls = graph::sum_in_time(
+          graph_, met, index, is_here ? keys.device_of(part.key, part.pipeline) : DevicePtr(),
+          owner_, part.pipeline * in_each_pipeline_);
+      if (parts.size() > 1) calls.read.outputs = {graph_.add_value(alike)};
+      const ValueId own = calls.read.outputs[0];
+      if (is_here) {
+        graph_.nodes.push_back(std::move(calls.add));
+        adds_.insert(graph_.nodes.size() - 1);
+        passes[static_cast<size_t>(part.pipeline)][static_cast<size_t>(part.key)].push_back(
+            graph_.nodes.size() - 1);
+      }
+      run_first(std::move(calls.read), once);
+      if (stages_.homes) {
+        sums_[graph_.nodes.size() - 1] = stages_.process_of(chunk, part.pipeline);
+      }
+      if (i == 0) {
+        so_far = own;
+        continue;
+      }
+      const ValueId sum = i + 1 == parts.size() ? total : graph_.add_value(alike);
+      run_first(addition(so_far, own, sum, alike.type), once);
+      so_far = sum;
     }
-    return add;
   }
 
   /// Puts a call behind those that read sums, before all others that run once.
@@ -550,8 +758,9 @@ class MicrobatchCutter {
   const PipelineStages& stages_;
   const uint64_t owner_;
   const int in_each_pipeline_;  // Micro-batches.
+  std::set<size_t> adds_;       // The calls that add to sums.
   size_t reads_ = 0;            // The calls at the begin of what runs once that read sums.
-  ValueId sum_so_far_ = kNoValue;
+  std::map<size_t, int> sums_;  // Those of them that read, and who has the sum.
 };
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "tandem/error.h"
 #include "tandem/keras/model.h"
 #include "tandem/log.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::keras::callbacks {
 namespace {
@@ -44,6 +45,22 @@ double worst(bool more) {
   return more ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::infinity();
 }
 
+/// The weights of a model, undefined where another process keeps one.
+Tensors weights_here(const Model& model) {
+  Tensors values;
+  for (const Variable& weight : model.weights()) {
+    values.push_back(is_kept_elsewhere(weight.body()->range) ? Tensor() : weight.value());
+  }
+  return values;
+}
+
+void set_weights_here(const Model& model, const Tensors& values) {
+  const Variables weights = model.weights();
+  for (size_t i = 0; i < weights.size(); ++i) {
+    if (values[i].defined()) weights[i].assign(values[i]);
+  }
+}
+
 }  // namespace
 
 EarlyStopping::EarlyStopping(const EarlyStoppingOptions& options) : options_(options) {
@@ -63,14 +80,14 @@ void EarlyStopping::on_epoch_end(TrainingRun& run, int epoch, Logs& logs) {
   if (epoch < options_.start_from_epoch) return;
   const bool more = more_is_better(options_.mode, options_.monitor);
   if (options_.restore_best_weights && best_weights_.empty()) {
-    best_weights_ = run.model().get_weights();
+    best_weights_ = weights_here(run.model());
     best_epoch_ = epoch;
   }
   ++wait_;
   if (improves(now, best_, options_.min_delta, more)) {
     best_ = now;
     best_epoch_ = epoch;
-    if (options_.restore_best_weights) best_weights_ = run.model().get_weights();
+    if (options_.restore_best_weights) best_weights_ = weights_here(run.model());
     if (!options_.baseline || improves(now, *options_.baseline, options_.min_delta, more))
       wait_ = 0;
     return;
@@ -83,7 +100,7 @@ void EarlyStopping::on_epoch_end(TrainingRun& run, int epoch, Logs& logs) {
 
 void EarlyStopping::on_train_end(TrainingRun& run, const Logs&) {
   if (options_.restore_best_weights && !best_weights_.empty()) {
-    run.model().set_weights(best_weights_);
+    set_weights_here(run.model(), best_weights_);
   }
 }
 

@@ -271,7 +271,7 @@ Tensor Trainer::are_numbers(const Tensor& losses_of_all) const {
 
 distribute::PerReplicas split_batch(const distribute::Strategy& strategy, const Tensors& batch,
                                     std::optional<int64_t> global_rows) {
-  if (!global_rows || strategy.body().workers() == nullptr) return strategy.split(batch);
+  if (!global_rows || strategy.body().other_replicas() == nullptr) return strategy.split(batch);
   distribute::PerReplicas parts;
   for (const Tensor& tensor : batch) {
     parts.push_back(

@@ -1,0 +1,192 @@
+// Pipelines whose stages are in several processes, over a plain transport: the result of one
+// device, who keeps which variables, checkpoints, and what goes wrong in a stage.
+#include "checkpoint/process_files.h"
+#include "checks/models.h"
+#include "device/logical_device.h"
+#include "distribute/pipeline_strategy.h"
+#include "harness/classifier.h"
+#include "harness/socket_group.h"
+#include "harness/temp_folder.h"
+#include "harness/throws.h"
+#include "tandem/checkpoint.h"
+#include "tensor/shared_stores.h"
+
+namespace tandem::distribute {
+namespace {
+
+using harness::throws;
+namespace layers = keras::layers;
+namespace models = checks::models;
+
+void use_cpus(int count) {
+  devices::reset_devices();
+  config::set_logical_cpus(
+      std::vector<config::LogicalCpu>(static_cast<size_t>(count), {.threads = 1}));
+  random::set_seed(1);
+}
+
+/// Norms of gradients are those over all stages.
+checks::TrainingCase clipped(checks::TrainingCase training) {
+  training.compile = [] {
+    keras::CompileOptions options = models::classification();
+    options.optimizer = keras::optimizers::Adam(0.01, {.global_clipnorm = 0.1});
+    return options;
+  };
+  return training;
+}
+
+struct PipelineCase {
+  int processes;
+  PipelineOptions options;
+};
+
+void PrintTo(const PipelineCase& each, std::ostream* out) {
+  *out << each.processes << " processes, " << each.options.stages << " stages";
+}
+
+class PipelineProcesses : public testing::TestWithParam<PipelineCase> {};
+
+TEST_P(PipelineProcesses, EveryModelTrainsAsOnOneDevice) {
+  const PipelineCase& param = GetParam();
+  harness::in_processes(param.processes, [&](const auto& group) {
+    use_cpus(param.options.stages * param.options.replicas / param.processes);
+    const Strategy strategy = pipeline_strategy(group, param.options);
+    for (const auto& training : {models::mlp(), models::plain_convnet(), models::transformer(),
+                                 models::masked_outputs(), clipped(models::tied_transformer())}) {
+      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
+      EXPECT_TRUE(result.same) << result.text;
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Stages, PipelineProcesses,
+    testing::Values(
+        PipelineCase{2, {.stages = 2, .microbatches = 3}},
+        PipelineCase{2, {.stages = 4, .microbatches = 2, .schedule = "gpipe"}},
+        PipelineCase{2, {.stages = 2, .microbatches = 4, .schedule = "interleaved", .chunks = 2}},
+        PipelineCase{2, {.stages = 1, .microbatches = 2, .replicas = 2}},
+        PipelineCase{4, {.stages = 2, .microbatches = 2, .replicas = 2}}));
+
+/// Two wide layers, one on each of two stages.
+struct TwoLayers {
+  explicit TwoLayers(const Strategy& by) : strategy(by) {
+    const auto scope = strategy.scope();
+    optimizer = keras::optimizers::Adam(0.01);
+    model = keras::Sequential({layers::Dense(64, {.name = "lower", .input_shape = {784}}),
+                               layers::Dense(10, {.name = "upper"})});
+    model.compile({.optimizer = optimizer,
+                   .loss = keras::losses::CategoricalCrossentropy({.from_logits = true})});
+  }
+
+  double train(int epochs) const {
+    const keras::History history = model.fit(
+        harness::features<float>(40), harness::labels<float>(40),
+        {.batch_size = 20, .epochs = epochs, .verbose = keras::Verbose::silent, .shuffle = false});
+    return history.history.at("loss").back();
+  }
+
+  Strategy strategy;
+  keras::optimizers::Optimizer optimizer = keras::optimizers::SGD(0.01);
+  keras::Model model = keras::Sequential();
+};
+
+PipelineOptions by_layers() {
+  return {.stages = 2, .microbatches = 2, .layers = {{"lower"}, {"upper"}}};
+}
+
+TEST(PipelineOverProcesses, EachKeepsTheVariablesOfItsStagesAlone) {
+  harness::in_processes(2, [](const auto& group) {
+    use_cpus(1);
+    const TwoLayers two(pipeline_strategy(group, by_layers()));
+    two.train(1);
+    const size_t own = group->rank() == 0 ? 0 : 2;  // The kernel; the bias lies behind it.
+    const Variables weights = two.model.weights();
+    for (size_t i = 0; i < weights.size(); ++i) {
+      const bool is_here = i / 2 * 2 == own;
+      EXPECT_EQ(is_kept_elsewhere(weights[i].body()->range), !is_here) << weights[i].name();
+      if (is_here) continue;
+      EXPECT_TRUE(throws<FailedPrecondition>([&] { weights[i].value(); },
+                                             {weights[i].name(), "checkpoint"}));
+    }
+    size_t slots = 0;
+    for (const Variable& slot : two.optimizer.variables()) {
+      slots += is_kept_elsewhere(slot.body()->range) ? 1 : 0;
+    }
+    EXPECT_EQ(slots, 4U);  // Two of each weight of the other stage.
+  });
+}
+
+TEST(PipelineOverProcesses, ACheckpointHasAllAndGoesOnInOneProcess) {
+  harness::in_processes(2, [](const auto& group) {
+    use_cpus(1);
+    const harness::TempFolder folder;
+    const std::string prefix =
+        group->gather_texts("folder", (folder.path() / "pipeline").string())[0];
+    const TwoLayers two(pipeline_strategy(group, by_layers()));
+    two.train(2);
+    const train::Checkpoint checkpoint({{"model", two.model}, {"optimizer", two.optimizer}});
+    const std::string saved = checkpoint.save(prefix).string();
+    const double further = two.train(1);
+    if (group->rank() == 0) {
+      const TwoLayers alone{OneDeviceStrategy("/cpu:0")};
+      // The processes' group is the pipeline's: this restores for itself.
+      checkpoint::set_processes(nullptr);
+      train::Checkpoint({{"model", alone.model}, {"optimizer", alone.optimizer}}).restore(saved);
+      EXPECT_NEAR(alone.train(1), further, 1e-4);
+      checkpoint::set_processes(group);
+    }
+    group->gather_texts("end", "");
+  });
+}
+
+TEST(PipelineOverProcesses, WhatGoesWrongInAStageIsToldToAll) {
+  harness::in_processes(2, [](const auto& group) {
+    use_cpus(1);
+    const PipelineStrategy strategy = pipeline_strategy(group, {.stages = 2, .microbatches = 2});
+    const auto scope = strategy.scope();
+    const Variable w(fill({2, 2}, 0.5));
+    const Variable v(fill({2, 2}, 0.5));
+    const auto f = function([&](const Tensor& x, const Tensor& row) {
+      return gather(matmul(matmul(x, w.value()), v.value()), row, 1);
+    });
+    std::string told;
+    try {
+      strategy.run(f, strategy.split(ones({4, 2})), PerReplica(Tensor::from({int32_t{7}}, {1})));
+    } catch (const Error& error) {
+      told = error.what();
+    }
+    EXPECT_NE(told.find("gather"), std::string::npos) << told;
+  });
+}
+
+TEST(PipelineOverProcesses, ADeadStageIsNamedByTheOthers) {
+  const auto ends = harness::ends_of_processes(3, [](const auto& group) {
+    use_cpus(1);
+    const TwoLayers two(pipeline_strategy(group, {.stages = 3, .microbatches = 3}));
+    two.train(1);
+    if (group->rank() == 1) _exit(7);
+    try {
+      two.train(100);
+    } catch (const Error& error) {
+      std::printf("%s: %s\n", error.kind(), error.what());
+    }
+  });
+  for (size_t rank = 0; rank < ends.size(); ++rank) {
+    if (rank == 1) continue;
+    EXPECT_NE(ends[rank].output.find("rank 1 (worker 1, localhost) is gone"), std::string::npos)
+        << ends[rank].output;
+  }
+}
+
+TEST(PipelineOverProcesses, StagesAreDealtEvenly) {
+  harness::in_processes(2, [](const auto& group) {
+    use_cpus(1);
+    EXPECT_TRUE(
+        throws<InvalidArgument>([&] { pipeline_strategy(group, {.stages = 3, .microbatches = 3}); },
+                                {"1 pipelines of 3 stages on 2 processes"}));
+  });
+}
+
+}  // namespace
+}  // namespace tandem::distribute
