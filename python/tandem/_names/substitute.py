@@ -7,6 +7,7 @@ import sys
 
 _PLACES = {
     "tensorflow.python.keras": "tandem.keras",
+    "tensorflow.python": "tandem._names.inner",
     "tensorflow.keras": "tandem.keras",
     "tensorflow": "tandem",
     "keras.src": "tandem.keras",

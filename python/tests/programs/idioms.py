@@ -174,4 +174,21 @@ def one_step_of_text():
 def csv_files():
     path = os.path.join(FOLDER, "t.csv"); open(path, "w").write("a,b,c\n1,x,0.5\n2,y,1.5\n3,,2\n")
     for f, label in tf.data.experimental.make_csv_dataset(path, batch_size=3, label_name="a", num_epochs=1, shuffle=False): assert label.numpy().tolist() == [1, 2, 3] and f["b"].numpy().tolist() == [b"x", b"y", b""] and f["c"].numpy().tolist() == [0.5, 1.5, 2.0]
+@case
+def inner_modules():
+    from tensorflow.python.client import device_lib
+    from tensorflow.python.keras.layers import Dense
+    assert Dense is layers.Dense and device_lib.list_local_devices()[0].device_type == "CPU"
+@case
+def adversaries_of_keras_2():
+    g = K.Sequential([layers.Dense(8, input_dim=4)]); d = K.Sequential([layers.Dense(1, activation="sigmoid", input_dim=8)])
+    d.compile(loss="binary_crossentropy", optimizer=K.optimizers.Adam(0.0002, 0.5), metrics=["accuracy"])
+    z = K.Input(shape=(4,)); d.trainable = False; both = K.Model(z, d(g(z))); both.compile(loss="binary_crossentropy", optimizer="adam")
+    before = d.get_weights()[0].copy(); both.train_on_batch(np.random.normal(0, 1, (8, 4)), np.ones((8, 1)))
+    assert np.array_equal(before, d.get_weights()[0])
+@case
+def letters_one_after_another():
+    ids = layers.StringLookup(vocabulary=list("abc"), mask_token=None); back = layers.StringLookup(vocabulary=ids.get_vocabulary(), invert=True, mask_token=None)
+    rows = tf.data.Dataset.from_tensor_slices(ids(tf.strings.unicode_split("abcabcab", "UTF-8"))).batch(4, drop_remainder=True).map(lambda s: (s[:-1], s[1:]))
+    assert [tf.strings.reduce_join(back(b), axis=-1).numpy() for _, b in rows] == [b"bca", b"cab"]
 print("failed:", failed)

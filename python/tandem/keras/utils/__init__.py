@@ -85,7 +85,7 @@ class Progbar:
     def update(self, current, values=None, finalize=None):
         import time
 
-        from tandem.keras.callbacks import _bar_text, _formatted
+        from tandem.keras.callbacks.progress import _bar_text, _formatted
 
         self._started = getattr(self, "_started", time.time())
         step = current - self._seen

@@ -1,0 +1,1 @@
+"""What stands for TensorFlow's own modules, tensorflow.python: the few that programs import."""

@@ -1,0 +1,128 @@
+"""What callbacks are, and the logs of epochs."""
+
+
+class Callback:
+    """A callback of one's own overrides what it needs."""
+
+    def __init__(self):
+        self.params = None
+        self._model = None
+
+    @property
+    def model(self):
+        return self._model
+
+    def set_params(self, params):
+        self.params = params
+
+    def set_model(self, model):
+        self._model = model
+
+    def on_batch_begin(self, batch, logs=None):
+        pass
+
+    def on_batch_end(self, batch, logs=None):
+        pass
+
+    def on_epoch_begin(self, epoch, logs=None):
+        pass
+
+    def on_epoch_end(self, epoch, logs=None):
+        pass
+
+    def on_train_batch_begin(self, batch, logs=None):
+        self.on_batch_begin(batch, logs=logs)
+
+    def on_train_batch_end(self, batch, logs=None):
+        self.on_batch_end(batch, logs=logs)
+
+    def on_test_batch_begin(self, batch, logs=None):
+        pass
+
+    def on_test_batch_end(self, batch, logs=None):
+        pass
+
+    def on_predict_batch_begin(self, batch, logs=None):
+        pass
+
+    def on_predict_batch_end(self, batch, logs=None):
+        pass
+
+    def on_train_begin(self, logs=None):
+        pass
+
+    def on_train_end(self, logs=None):
+        pass
+
+    def on_test_begin(self, logs=None):
+        pass
+
+    def on_test_end(self, logs=None):
+        pass
+
+    def on_predict_begin(self, logs=None):
+        pass
+
+    def on_predict_end(self, logs=None):
+        pass
+
+
+Callback.model = property(lambda self: self.__dict__.get("_model"), lambda self, value: self.__dict__.__setitem__("_model", value))
+
+
+def _overrides(callback, *names):
+    if not getattr(callback, "_wants_batches", True):
+        return False
+    return any(getattr(type(callback), n, None) is not getattr(Callback, n) or n in vars(callback) for n in names)
+
+
+def _writes_files(model):
+    """False in all but one of several processes that train together."""
+    return getattr(model.distribute_strategy, "is_chief", True)
+
+
+class History(Callback):
+    """The logs of each epoch."""
+
+    def __init__(self):
+        super().__init__()
+        self.history = {}
+        self.epoch = []
+
+    def on_train_begin(self, logs=None):
+        self.epoch = []
+
+    def on_epoch_end(self, epoch, logs=None):
+        self.epoch.append(epoch)
+        for key, value in (logs or {}).items():
+            self.history.setdefault(key, []).append(value)
+
+    def plot(self, keys=None):
+        """The logs over the epochs, where Matplotlib is installed."""
+        import matplotlib.pyplot as plt
+
+        figure, axes = plt.subplots()
+        for key in keys or self.history:
+            axes.plot(self.epoch, self.history[key], label=key)
+        axes.set_xlabel("epoch")
+        axes.legend()
+        return axes
+
+    def _repr_html_(self):
+        keys = list(self.history)
+        head = "".join(f"<th>{k}</th>" for k in ["epoch"] + keys)
+        rows = "".join(f"<tr><td>{e}</td>" + "".join(f"<td>{self.history[k][i]:.4g}</td>" if i < len(self.history[k]) else "<td></td>" for k in keys) + "</tr>" for i, e in enumerate(self.epoch))
+        return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+class LambdaCallback(Callback):
+    def __init__(self, on_epoch_begin=None, on_epoch_end=None, on_train_begin=None, on_train_end=None, on_train_batch_begin=None, on_train_batch_end=None, on_batch_begin=None, on_batch_end=None, **kwargs):
+        super().__init__()
+        given = {
+            "on_epoch_begin": on_epoch_begin, "on_epoch_end": on_epoch_end, "on_train_begin": on_train_begin,
+            "on_train_end": on_train_end, "on_train_batch_begin": on_train_batch_begin or on_batch_begin,
+            "on_train_batch_end": on_train_batch_end or on_batch_end, **kwargs,
+        }
+        for name, f in given.items():
+            if f is not None:
+                setattr(self, name, f)

@@ -1,0 +1,65 @@
+"""The bar that fit shows: in place on terminals and in notebooks, as lines elsewhere."""
+
+import sys
+import time
+
+import numpy as np
+
+from tandem.keras.callbacks.base import Callback
+
+
+def _formatted(logs):
+    parts = []
+    for key, value in sorted(logs.items(), key=lambda item: item[0].startswith("val_")):
+        if isinstance(value, np.ndarray):
+            continue
+        parts.append(f" - {key}: {value:.4f}" if abs(value) > 1e-3 or value == 0 else f" - {key}: {value:.4e}")
+    return "".join(parts)
+
+
+def _time_text(seconds, steps):
+    each = seconds / max(steps, 1)
+    unit = f"{each:.0f}s" if each >= 1 else f"{each * 1e3:.0f}ms" if each >= 1e-3 else f"{each * 1e6:.0f}us"
+    return f"{seconds:.0f}s {unit}/step"
+
+
+def _bar_text(step, steps):
+    if steps is None:
+        return f"{step}/Unknown"
+    width = len(str(steps))
+    done = int(20 * step / max(steps, 1))
+    return f"{step:>{width}}/{steps} " + "━" * done + "─" * (20 - done)
+
+
+def print_line(steps, seconds, logs):
+    print(f"{_bar_text(steps, steps)} {_time_text(seconds, steps or 1)}{_formatted(logs)}", flush=True)
+
+
+class ProgbarLogger(Callback):
+    """One bar that updates in place on a terminal, plain lines elsewhere."""
+
+    def on_epoch_begin(self, epoch, logs=None):
+        self._epoch_started = self._last = time.time()
+        self._live = self.params["verbose"] == 1 and (sys.stdout.isatty() or "ipykernel" in sys.modules)
+        self._steps = self.params["steps"]
+        self._seen = 0
+        if self.params["verbose"] == 1 or self.params["epochs"] > 1 and self.params["verbose"]:
+            print(f"Epoch {epoch + 1}/{self.params['epochs']}", flush=True)
+
+    def progress(self, step, logs, model):
+        self._seen = step + 1
+        if not self._live or time.time() - self._last < 0.1:
+            return
+        self._last = time.time()
+        numbers = model._numbers(logs, model._from_metrics("train", live=True))
+        left = ""
+        print(f"\r\x1b[K{_bar_text(step + 1, self._steps)} {_time_text(self._last - self._epoch_started, step + 1)}{_formatted(numbers)}{left}", end="", flush=True)
+
+    def on_epoch_end(self, epoch, logs=None):
+        steps = self._seen
+        seconds = time.time() - self._epoch_started
+        if self.params["verbose"] == 1:
+            start = "\r\x1b[K" if self._live else ""
+            print(f"{start}{_bar_text(steps, steps)} {_time_text(seconds, steps)}{_formatted(logs or {})}", flush=True)
+        else:
+            print(f"{steps}/{steps} - {_time_text(seconds, steps).replace(' ', ' - ')}{_formatted(logs or {})}", flush=True)

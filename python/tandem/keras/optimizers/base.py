@@ -1,0 +1,424 @@
+"""What optimizers are: a rate, a count of steps, slots, and an update of each variable."""
+
+import re
+
+import numpy as np
+
+import _tandem
+from tandem import _ops
+from tandem._tensors.tensor import Tensor
+from tandem._tracing.state import init_scope, state
+from tandem.keras import _objects
+from tandem.keras._variable import KerasVariable
+from tandem.keras.optimizers import schedules
+from tandem.keras.optimizers.schedules import LearningRateSchedule
+
+
+class _Rate:
+    """A learning rate that is read and set as Keras's variable is."""
+
+    def __init__(self, optimizer):
+        self._optimizer = optimizer
+
+    def __tandem_tensor__(self):
+        return _tandem.cast(self._optimizer._rate_tensor(), 0)
+
+    def numpy(self):
+        return np.float32(self.__tandem_tensor__().numpy())
+
+    def assign(self, value):
+        self._optimizer._set_rate(value)
+        return self
+
+    @property
+    def value(self):
+        return self.__tandem_tensor__()
+
+    def read_value(self):
+        return self.__tandem_tensor__()
+
+    shape, dtype, name = (), "float32", "learning_rate"
+
+    def __float__(self):
+        return float(self.numpy())
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.numpy(), dtype)
+
+    def __repr__(self):
+        return f"<learning rate {float(self)}>"
+
+    def __format__(self, spec):
+        return format(float(self), spec)
+
+
+def _arithmetic(name):
+    def call(self, other):
+        return getattr(self.__tandem_tensor__(), name)(other)
+
+    setattr(_Rate, name, call)
+
+
+for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv", "pow", "lt", "le", "gt", "ge", "neg"):
+    _arithmetic(f"__{_name}__") if _name != "neg" else None
+
+
+class Optimizer(_objects.Configured):
+    """Changes variables along gradients. One's own derives from it and has update_step()."""
+
+    def __init__(self, learning_rate=0.001, weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name=None, **kwargs):
+        legacy = kwargs.pop("lr", None)
+        kwargs.pop("decay", None)
+        kwargs.pop("jit_compile", None)
+        if kwargs:
+            raise ValueError(f"Argument(s) not recognized: {kwargs}")
+        if legacy is not None:
+            learning_rate = legacy
+        if sum(c is not None for c in (clipnorm, clipvalue, global_clipnorm)) > 1:
+            raise ValueError("Only one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set.")
+        self.name = name or _objects.auto_name(_objects.snake_case(type(self).__name__))
+        self.weight_decay, self.clipnorm, self.clipvalue, self.global_clipnorm = weight_decay, clipnorm, clipvalue, global_clipnorm
+        self.use_ema, self.ema_momentum, self.ema_overwrite_frequency = use_ema, ema_momentum, ema_overwrite_frequency
+        self.loss_scale_factor = loss_scale_factor
+        self.gradient_accumulation_steps = gradient_accumulation_steps
+        if isinstance(learning_rate, dict):
+            learning_rate = schedules.deserialize(learning_rate)
+        if callable(learning_rate) and not isinstance(learning_rate, (LearningRateSchedule, Tensor, _tandem.Variable)):
+            self._schedule = lambda step: learning_rate()
+        else:
+            self._schedule = learning_rate if isinstance(learning_rate, LearningRateSchedule) else None
+        if isinstance(learning_rate, (Tensor, _tandem.Variable, np.ndarray, _Rate)):
+            learning_rate = float(learning_rate)
+        self._learning_rate = learning_rate
+        self._native = None
+        self._slots = []
+        self._averages = None
+        self._iterations = None
+        self._rate = None
+        self.built = False
+        self._trainable_variables = []
+        from tandem.keras._layer import _current_strategy
+
+        self._tandem_strategy = _current_strategy()
+        self._make_state()
+
+    # ---- What the library's optimizers do ----
+
+    def _make_native(self, learning_rate, options):
+        """The library's optimizer, where there is one."""
+        return None
+
+    def _make_state(self):
+        pass
+
+    def _start(self):
+        """Makes the counter of steps and the rate, in the scope of the optimizer's strategy."""
+        if self._iterations is not None or self._native is not None:
+            return
+        with self._scope(), init_scope():
+            options = {
+                "clipnorm": self.clipnorm, "clipvalue": self.clipvalue, "global_clipnorm": self.global_clipnorm,
+                "gradient_accumulation_steps": self.gradient_accumulation_steps,
+                "weight_decay": None if self._excludes_some() else self.weight_decay,
+            }
+            rate = self._schedule if self._schedule is not None else float(self._learning_rate)
+            if type(self).update_step is Optimizer.update_step:
+                self._native = self._make_native(rate, options)
+            if self._native is None:
+                if self.gradient_accumulation_steps:
+                    raise NotImplementedError(f"{type(self).__name__}: gradient_accumulation_steps is only there for SGD, RMSprop, Adagrad, Adam and AdamW")
+                self._iterations = KerasVariable(np.int64(0), dtype="int64", trainable=False, name="iteration", path=f"{self.name}/iteration")
+                if self._schedule is None:
+                    self._rate = KerasVariable(np.float32(self._learning_rate), trainable=False, name="learning_rate", path=f"{self.name}/learning_rate")
+
+    def _excludes_some(self):
+        """Whether weights decay apart from the library's update, since not all of them do."""
+        return bool(getattr(self, "_excluded", None)) and bool(self.weight_decay)
+
+    def _scope(self):
+        import contextlib
+
+        if self._tandem_strategy is None or state.in_replica:
+            return contextlib.nullcontext()
+        from tandem import distribute
+
+        return contextlib.nullcontext() if distribute.has_strategy() else self._tandem_strategy.scope()
+
+    @property
+    def iterations(self):
+        self._start()
+        return self._native.iterations if self._native is not None else self._iterations
+
+    def _rate_tensor(self):
+        self._start()
+        if self._native is not None:
+            return self._native.current_learning_rate()
+        if self._schedule is not None:
+            return _tandem.convert(self._schedule(self._iterations.read_value()))
+        return self._rate.read_value()
+
+    def _set_rate(self, value):
+        self._start()
+        if self._schedule is not None:
+            raise TypeError("This optimizer was created with a `LearningRateSchedule` object as its `learning_rate` constructor argument, hence its learning rate is not settable.")
+        value = float(value)
+        self._learning_rate = value
+        variable = self._native.learning_rate if self._native is not None else self._rate
+        variable.assign(_tandem.convert(value, variable._code))
+
+    @property
+    def learning_rate(self):
+        return _Rate(self)
+
+    @learning_rate.setter
+    def learning_rate(self, value):
+        if isinstance(value, LearningRateSchedule):
+            if self._native is not None or self._iterations is not None:
+                raise ValueError("the schedule of an optimizer is set before its first step")
+            self._schedule = self._learning_rate = value
+            return
+        self._set_rate(value)
+
+    lr = learning_rate
+
+    def _get_current_learning_rate(self):
+        return self._rate_tensor()
+
+    @property
+    def variables(self):
+        self._start()
+        if self._native is not None:
+            return list(self._native.variables())
+        return [self._iterations] + ([self._rate] if self._rate is not None else []) + list(self._slots)
+
+    weights = variables
+
+    def get_weights(self):
+        return [np.array(v.numpy()) for v in self.variables]
+
+    def set_weights(self, weights):
+        for v, value in zip(self.variables, weights):
+            v.assign(_tandem.convert(value, v._code))
+
+    # ---- Building ----
+
+    def build(self, variables):
+        self._start()
+        variables = [v for v in variables]
+        if self._native is not None:
+            with self._scope(), init_scope():
+                self._native.build(variables)
+        self._trainable_variables = variables
+        self._places = {id(v): i for i, v in enumerate(variables)}
+        self.built = True
+
+    def add_variable(self, shape, initializer="zeros", dtype=None, aggregation="none", layout=None, name=None):
+        from tandem.keras import initializers
+
+        with self._scope(), init_scope():
+            slot = KerasVariable(initializers.get(initializer), shape=tuple(shape), dtype=dtype or "float32", trainable=False, name=name or "slot", path=f"{self.name}/{name or 'slot'}")
+        self._slots.append(slot)
+        return slot
+
+    def add_variable_from_reference(self, reference_variable, name=None, initializer="zeros", variable_name=None, model_variable=None, shape=None, initial_value=None):
+        if not isinstance(reference_variable, _tandem.Variable):
+            reference_variable = model_variable
+        own = getattr(reference_variable, "path", None) or reference_variable.name
+        return self.add_variable(reference_variable.shape, initializer, reference_variable.dtype, name=f"{own.replace('/', '_')}_{name or variable_name or 'slot'}")
+
+    def add_optimizer_variables(self, trainable_variables, name, initializer="zeros"):
+        names = name if isinstance(name, (list, tuple)) else [name]
+        made = tuple([self.add_variable_from_reference(v, n, initializer) for v in trainable_variables] for n in names)
+        return made if isinstance(name, (list, tuple)) else made[0]
+
+    def add_slot(self, var, slot_name, initializer="zeros"):
+        return self.add_variable_from_reference(var, slot_name, initializer)
+
+    def _get_variable_index(self, variable):
+        return self._places[id(variable)]
+
+    # ---- Steps ----
+
+    def apply_gradients(self, grads_and_vars, name=None, skip_gradients_aggregation=False, **kwargs):
+        pairs = [(g, v) for g, v in grads_and_vars]
+        self.apply([g for g, _ in pairs], [v for _, v in pairs])
+        return self.iterations
+
+    def apply(self, grads, trainable_variables=None):
+        variables = list(trainable_variables) if trainable_variables is not None else self._trainable_variables
+        grads = list(grads)
+        if len(grads) != len(variables):
+            raise ValueError(f"{len(grads)} gradients for {len(variables)} variables")
+        kept = [(g, v) for g, v in zip(grads, variables) if g is not None]
+        if not kept:
+            if not variables:
+                return
+            raise ValueError(f"No gradients provided for any variable: {[v.name for v in variables]}.")
+        if len(kept) < len(grads):
+            import warnings
+
+            missing = [v.name for g, v in zip(grads, variables) if g is None]
+            warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)
+        if not self.built:
+            self.build(variables)
+        self._check_place(variables)
+        grads = [_tandem.convert(g) for g, _ in kept]
+        variables = [v for _, v in kept]
+        grads = [_tandem.cast(g, v._code) if g._code != v._code else g for g, v in zip(grads, variables)]
+        if self._native is not None:
+            if self._excludes_some():
+                self._decay(variables, _tandem.cast(self._rate_tensor(), 0))
+            self._native.apply_gradients(grads, variables)
+        else:
+            self._apply_by_ops(grads, variables)
+        for v in variables:
+            constraint = getattr(v, "constraint", None)
+            if constraint is not None:
+                v.assign(constraint(v.read_value()))
+        if self.use_ema:
+            self._follow(variables)
+
+    def _check_place(self, variables):
+        """Servers make the updates of the library's optimizers, in steps that workers run."""
+        if state.schedules and not state.in_replica:
+            raise RuntimeError("gradients are applied in a function that a ClusterCoordinator schedules, outside of strategy.run: put the step into strategy.run")
+        if not state.in_replica or self._tandem_strategy is None or not self._tandem_strategy._has_servers:
+            return
+        what = None
+        if self._native is None:
+            what = f"an optimizer that is written in ops, {type(self).__name__}; SGD, RMSprop, Adagrad, Adam and AdamW are accepted"
+        elif self.use_ema or self._excludes_some():
+            what = "an optimizer with use_ema or exclude_from_weight_decay"
+        elif any(getattr(v, "constraint", None) is not None for v in variables):
+            what = "a constraint of a variable"
+        if what is not None:
+            raise NotImplementedError(f"ParameterServerStrategy with {what}")
+
+    def _apply_by_ops(self, grads, variables):
+        for v in variables:
+            if id(v) not in self._places:
+                raise KeyError(f"The optimizer cannot recognize variable {v.name}: it was built with other variables.")
+        if state.in_replica:
+            grads = [_tandem.all_reduce("SUM", g) for g in grads]
+        if self.clipnorm:
+            grads = [_ops.clip_by_norm(g, float(self.clipnorm)) for g in grads]
+        elif self.global_clipnorm:
+            grads = _ops.clip_by_global_norm(grads, float(self.global_clipnorm))[0]
+        elif self.clipvalue:
+            grads = [_tandem.clip(g, -float(self.clipvalue), float(self.clipvalue)) for g in grads]
+        rate = _tandem.cast(self._rate_tensor(), 0)
+        if self.weight_decay:
+            self._decay(variables, rate)
+        for g, v in zip(grads, variables):
+            self.update_step(g, v, _tandem.cast(rate, v._code))
+        self._iterations.assign_add(1)
+
+    def _decay(self, variables, rate):
+        for v in variables:
+            if self._use_weight_decay(v):
+                v.assign_sub(v.read_value() * _tandem.cast(rate, v._code) * float(self.weight_decay))
+
+    def _follow(self, variables):
+        if self._averages is None:
+            with self._scope(), init_scope():
+                self._averages = [(v, KerasVariable(v.numpy(), trainable=False, name="average")) for v in variables]
+        # The first step's values are where the averages begin.
+        is_first = _tandem.equal(self.iterations.read_value(), 1)
+        for v, average in self._averages:
+            followed = average.read_value() * self.ema_momentum + v.read_value() * (1 - self.ema_momentum)
+            average.assign(_tandem.where(is_first, v.read_value(), followed))
+        if self.ema_overwrite_frequency:
+            due = _tandem.equal(_tandem.mod(self.iterations.read_value(), int(self.ema_overwrite_frequency)), 0)
+            for v, average in self._averages:
+                v.assign(_tandem.where(due, average.read_value(), v.read_value()))
+
+    def finalize_variable_values(self, var_list):
+        if self.use_ema:
+            for v, average in self._averages or ():
+                v.assign(average.read_value())
+
+    def update_step(self, gradient, variable, learning_rate):
+        raise NotImplementedError(f"{type(self).__name__} has no method update_step(gradient, variable, learning_rate)")
+
+    def _use_weight_decay(self, variable):
+        excluded = getattr(self, "_excluded", None)
+        if not excluded:
+            return True
+        variables, names = excluded
+        return id(variable) not in variables and not any(re.search(n, variable.name) for n in names)
+
+    def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        if self.built or self._native is not None:
+            raise ValueError("`exclude_from_weight_decay()` can only be configured before the optimizer is built.")
+        if self.gradient_accumulation_steps:
+            raise NotImplementedError("exclude_from_weight_decay: not together with gradient_accumulation_steps")
+        self._excluded = ({id(v) for v in var_list or ()}, list(var_names or ()))
+
+    def minimize(self, loss, var_list=None, tape=None, **kwargs):
+        from tandem._tracing.tape import GradientTape
+
+        if callable(loss):
+            with GradientTape() as tape:
+                value = loss()
+            loss = value
+        variables = var_list() if callable(var_list) else list(var_list)
+        self.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+    def scale_loss(self, loss):
+        return loss
+
+    def get_scaled_loss(self, loss):
+        return loss
+
+    def get_unscaled_gradients(self, gradients):
+        return gradients
+
+    def assign(self, variable, value):
+        variable.assign(_tandem.cast(value, variable._code))
+
+    def assign_add(self, variable, value):
+        variable.assign_add(_tandem.cast(_tandem.convert(value, None, variable._code), variable._code))
+
+    def assign_sub(self, variable, value):
+        variable.assign_sub(_tandem.cast(_tandem.convert(value, None, variable._code), variable._code))
+
+    # ---- Configurations, checkpoints ----
+
+    def get_config(self):
+        rate = schedules.serialize(self._schedule) if isinstance(self._schedule, LearningRateSchedule) else float(self._learning_rate) if self._native is None and self._rate is None else float(self.learning_rate)
+        return {
+            "name": self.name, "learning_rate": rate, "weight_decay": self.weight_decay, "clipnorm": self.clipnorm,
+            "global_clipnorm": self.global_clipnorm, "clipvalue": self.clipvalue, "use_ema": self.use_ema,
+            "ema_momentum": self.ema_momentum, "ema_overwrite_frequency": self.ema_overwrite_frequency,
+            "gradient_accumulation_steps": self.gradient_accumulation_steps,
+        }
+
+    def _own_node(self):
+        self._start()
+        return self._native
+
+    def _trackable_children(self):
+        if self._native is not None:
+            return {}
+        return {v.path.replace("/", "_"): v for v in self.variables}
+
+    def save_own_variables(self, store):
+        for i, v in enumerate(self.variables):
+            store[str(i)] = v.numpy()
+
+    def load_own_variables(self, store):
+        for i, v in enumerate(self.variables):
+            v.assign(_tandem.convert(np.asarray(store[str(i)]), v._code))
+
+    def __deepcopy__(self, memo):
+        return type(self).from_config(self.get_config())
+
+    def __reduce__(self):
+        return _from_state, (type(self), self.get_config())
+
+    def __repr__(self):
+        return f"<{type(self).__name__} name={self.name}>"
+
+
+def _from_state(cls, config):
+    return cls.from_config(config)

@@ -1,0 +1,174 @@
+"""Whole models in files: .keras archives, folders, and older .h5 files."""
+
+import io
+import json
+import os
+import warnings
+import zipfile
+
+import numpy as np
+
+import _tandem
+from tandem.keras.saving.objects import CustomObjectScope, deserialize_keras_object, serialize_keras_object
+from tandem.keras.saving.weights import _h5py, _load_assets, _named_layers, _read_legacy, _read_weights, _replaced_at_once, _save_assets, _write_weights, whole_slots
+
+
+def _compiles_itself(model):
+    from tandem.keras._trainer import Trainer
+
+    return type(model).compile_from_config is not Trainer.compile_from_config
+
+
+def _compile_config(model):
+    if _compiles_itself(model):
+        return serialize_keras_object(model.get_compile_config())
+    given = getattr(model, "_compile_config", None)
+    if not given:
+        return None
+    try:
+        result = {k: serialize_keras_object(v) for k, v in given.items()}
+        from tandem.keras import optimizers
+
+        if isinstance(model.optimizer, optimizers.Optimizer):
+            result["optimizer"] = optimizers.serialize(model.optimizer)
+        json.dumps(result)
+        return result
+    except (TypeError, ValueError):
+        return None
+
+
+def save_model(model, filepath, overwrite=True, include_optimizer=True, save_format=None, **kwargs):
+    filepath = os.fspath(filepath)
+    if filepath.endswith((".h5", ".hdf5")):
+        _save_h5(model, filepath, include_optimizer)
+        return
+    if not overwrite and os.path.exists(filepath):
+        raise FileExistsError(filepath)
+    if not filepath.endswith(".keras"):
+        filepath = _file_in(filepath)
+    with whole_slots(model, include_optimizer) as is_writer:
+        if is_writer:
+            _save_keras(model, filepath, include_optimizer)
+
+
+_FOLDER_FILE = "model.keras"  # What a folder has in it where TensorFlow writes a SavedModel.
+
+
+def _file_in(folder):
+    warnings.warn(f"{folder} becomes a folder with {_FOLDER_FILE} in it, which tandem and Keras read; TensorFlow's SavedModels are not written", stacklevel=4)
+    return os.path.join(folder, _FOLDER_FILE)
+
+
+def is_folder_of_model(path):
+    return os.path.isfile(os.path.join(path, _FOLDER_FILE))
+
+
+def _save_keras(model, filepath, include_optimizer):
+    config = serialize_keras_object(model)
+    if getattr(model, "_tandem_graph", None) is not None and type(model).__name__ == "Model":
+        config["module"], config["class_name"] = "keras.src.models.functional", "Functional"
+    config["build_config"] = {"input_shape": _input_shape(model)}
+    config["compile_config"] = _compile_config(model) if include_optimizer else None
+    weights = io.BytesIO()
+    with _h5py().File(weights, "w") as file:
+        _write_weights(file, model)
+        if include_optimizer and getattr(model, "optimizer", None) is not None and hasattr(model.optimizer, "variables"):
+            group = file.require_group("optimizer/vars")
+            for i, v in enumerate(model.optimizer.variables):
+                group[str(i)] = np.asarray(v.numpy())
+    with _replaced_at_once(filepath) as path, zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.0", "date_saved": _now()}))
+        archive.writestr("config.json", json.dumps(config, default=str))
+        archive.writestr("model.weights.h5", weights.getvalue())
+        _save_assets(archive, model)
+
+
+def _now():
+    import datetime
+
+    return datetime.datetime.now().strftime("%Y-%m-%d@%H:%M:%S")
+
+
+def _input_shape(model):
+    graph = getattr(model, "_tandem_graph", None)
+    if graph is None:
+        return None
+    return [list(t.shape) for t in graph.flat_inputs] if len(graph.flat_inputs) > 1 else list(graph.flat_inputs[0].shape)
+
+
+def _save_h5(model, filepath, include_optimizer):
+    with _replaced_at_once(filepath) as path, _h5py().File(path, "w") as file:
+        file.attrs["tandem_config"] = json.dumps(serialize_keras_object(model), default=str)
+        file.attrs["tandem_compile"] = json.dumps(_compile_config(model) if include_optimizer else None, default=str)
+        _write_weights(file, model)
+
+
+def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kwargs):
+    filepath = os.fspath(filepath)
+    if not os.path.exists(filepath):
+        raise ValueError(f"File not found: filepath={filepath}. Please ensure the file is an accessible `.keras` zip file.")
+    if is_folder_of_model(filepath):
+        filepath = os.path.join(filepath, _FOLDER_FILE)
+    if os.path.isdir(filepath):
+        raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels of TensorFlow; save the model as a `.keras` file.")
+    with CustomObjectScope(custom_objects or {}):
+        if not zipfile.is_zipfile(filepath):
+            with _h5py().File(filepath, "r") as file:
+                if "tandem_config" not in file.attrs:
+                    return _load_legacy(file, filepath, compile)
+                model = deserialize_keras_object(json.loads(file.attrs["tandem_config"]))
+                _read_weights(file, model)
+                settings = json.loads(file.attrs["tandem_compile"])
+            _compile_again(model, settings if compile else None)
+            return model
+        with zipfile.ZipFile(filepath) as archive:
+            config = json.loads(archive.read("config.json"))
+            model = deserialize_keras_object({k: v for k, v in config.items() if k not in ("build_config", "compile_config")})
+            shape = (config.get("build_config") or {}).get("input_shape")
+            if shape and not model.built:
+                model.build(shape)
+            with _h5py().File(io.BytesIO(archive.read("model.weights.h5")), "r") as file:
+                if not _named_layers(model) and shape is None and len(file.keys()):
+                    model._weights_to_read = archive.read("model.weights.h5")
+                else:
+                    _read_weights(file, model)
+                _load_assets(archive, model)
+                _compile_again(model, config.get("compile_config") if compile else None)
+                if compile and "optimizer/vars" in file and getattr(model, "optimizer", None) is not None and model.trainable_variables:
+                    _restore_optimizer(model, file["optimizer/vars"])
+    return model
+
+
+def _load_legacy(file, filepath, compile):
+    """A whole model in Keras's own .h5 format."""
+    if "model_config" not in file.attrs:
+        raise ValueError(f"No model config found in the file at {filepath}.")
+    model = deserialize_keras_object(json.loads(file.attrs["model_config"]))
+    _read_legacy(file["model_weights"], model, False)
+    settings = json.loads(file.attrs["training_config"]) if compile and "training_config" in file.attrs else None
+    if settings:
+        settings = {k: settings.get(k) for k in ("loss", "loss_weights", "metrics", "weighted_metrics")} | {"optimizer": settings.get("optimizer_config")}
+    _compile_again(model, settings)
+    return model
+
+
+def _compile_again(model, settings):
+    if settings and _compiles_itself(model):
+        model.compile_from_config(settings)
+    elif settings:
+        model.compile(**{k: deserialize_keras_object(v) if k != "optimizer" else v for k, v in settings.items()})
+
+
+def _restore_optimizer(model, group):
+    model.optimizer.build(model.trainable_variables)
+    variables = model.optimizer.variables
+    if len(variables) != len(group.keys()):
+        return
+    for i, v in enumerate(variables):
+        value = np.asarray(group[str(i)])
+        if tuple(value.shape) == tuple(v.shape):
+            v.assign(_tandem.convert(value, v._code))
+
+
+def model_from_json(json_string, custom_objects=None):
+    return deserialize_keras_object(json.loads(json_string), custom_objects)

@@ -1,0 +1,200 @@
+"""Objects as configurations, and the names of users' own classes."""
+
+import inspect
+
+import numpy as np
+
+import _tandem
+
+
+_registered = {}
+_scopes = []
+
+
+def custom_object(name):
+    """An object that users have registered, or named in a custom_object_scope."""
+    for scope in reversed(_scopes):
+        if name in scope:
+            return scope[name]
+    return _registered.get(name) or next((v for k, v in _registered.items() if k.split(">")[-1] == name), None)
+
+
+def register_keras_serializable(package="Custom", name=None):
+    def decorate(obj):
+        _registered[f"{package}>{name or obj.__name__}"] = obj
+        _registered.setdefault(name or obj.__name__, obj)
+        return obj
+
+    return decorate
+
+
+class CustomObjectScope:
+    def __init__(self, custom_objects):
+        self._objects = custom_objects or {}
+
+    def __enter__(self):
+        _scopes.append(self._objects)
+        return self
+
+    def __exit__(self, *exception):
+        _scopes.remove(self._objects)
+
+
+custom_object_scope = CustomObjectScope
+
+
+def get_custom_objects():
+    return _registered
+
+
+def get_registered_name(obj):
+    return next((k for k, v in _registered.items() if v is obj), obj.__name__)
+
+
+def get_registered_object(name, custom_objects=None, module_objects=None):
+    return (custom_objects or {}).get(name) or custom_object(name)
+
+
+# ---- Objects as dictionaries ----
+
+
+def serialize_keras_object(obj):
+    if obj is None or isinstance(obj, (bool, int, float, str)):
+        return obj
+    if isinstance(obj, (list, tuple)):
+        return [serialize_keras_object(o) for o in obj]
+    if isinstance(obj, dict):
+        return {k: serialize_keras_object(v) for k, v in obj.items()}
+    if isinstance(obj, np.generic):
+        return obj.item()
+    if isinstance(obj, np.ndarray):
+        return {"class_name": "__numpy__", "config": {"value": obj.tolist(), "dtype": obj.dtype.name}}
+    if hasattr(obj, "_numpy") and hasattr(obj, "name"):  # A dtype.
+        return obj.name
+    if isinstance(obj, _tandem.Tensor):
+        return {"class_name": "__tensor__", "config": {"value": np.asarray(obj).tolist(), "dtype": obj.dtype.name}}
+    if hasattr(obj, "get_config"):
+        config = obj.get_config()
+        build = obj.get_build_config() if hasattr(obj, "get_build_config") else None
+        return {
+            **({"build_config": serialize_keras_object(build)} if build is not None else {}),
+            "module": _module_of(type(obj)), "class_name": type(obj).__name__, "config": serialize_keras_object(dict(config)),
+            "registered_name": _registered_name(type(obj)),
+        }
+    if callable(obj):
+        if getattr(obj, "__name__", "") == "<lambda>":
+            import base64
+            import marshal
+
+            return {"class_name": "__lambda__", "config": {"value": base64.b64encode(marshal.dumps(obj.__code__)).decode()}}
+        return {"class_name": "function", "config": obj.__name__, "module": _module_of(obj), "registered_name": obj.__name__}
+    raise TypeError(f"{obj!r} cannot be saved: it has no get_config()")
+
+
+def _registered_name(cls):
+    if cls.__module__.startswith("tandem"):
+        return None
+    return next((k for k, v in _registered.items() if v is cls and ">" in k), f"Custom>{cls.__name__}")
+
+
+def _module_of(cls):
+    name = cls.__module__
+    if not name.startswith("tandem"):
+        return name
+    for part in ("layers", "initializers", "regularizers", "constraints", "losses", "metrics", "optimizers.schedules", "optimizers", "activations"):
+        if f"keras.{part}" in name:
+            return f"keras.{part}"
+    return "keras.src.models.functional" if cls.__name__ in ("Functional",) else "keras.models" if "_model" in name else "keras.layers"
+
+
+def _class_named(name, custom_objects=None):
+    from tandem.keras import _model, constraints, initializers, layers, losses, metrics, optimizers, regularizers
+    from tandem.keras.optimizers import schedules
+
+    found = (custom_objects or {}).get(name) or custom_object(name)
+    if found is not None:
+        return found
+    if name == "Functional":
+        return _model.Model
+    for module in (layers, _model, initializers, regularizers, constraints, losses, metrics, optimizers, schedules):
+        found = vars(module).get(name)
+        if found is not None:
+            return found
+    raise TypeError(f"Could not locate class '{name}'. Make sure custom classes are decorated with `@keras.saving.register_keras_serializable()`, or given as custom_objects.")
+
+
+def from_config(cls, config):
+    config = _understood(cls, config)
+    return cls.from_config(config) if hasattr(cls, "from_config") else cls(**config)
+
+
+def _understood(cls, config):
+    """A configuration of ours without settings of other versions of Keras that say nothing: those that are None."""
+    if not cls.__module__.startswith("tandem") or not isinstance(config, dict) or None not in config.values():
+        return config
+    known = set()
+    for each in cls.__mro__:
+        if "__init__" in vars(each) and each is not object:
+            known |= set(inspect.signature(each.__init__).parameters)
+    is_unused = lambda k: k.startswith("renorm") and not config.get("renorm")  # noqa: E731
+    return {k: v for k, v in config.items() if k in known or (v is not None and not is_unused(k))}
+
+
+def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwargs):
+    if custom_objects:
+        with CustomObjectScope(custom_objects):
+            return deserialize_keras_object(config)
+    if isinstance(config, (list, tuple)):
+        return [deserialize_keras_object(c) for c in config]
+    if not isinstance(config, dict):
+        return config
+    name = config.get("class_name")
+    if name is None:
+        return {k: deserialize_keras_object(v) for k, v in config.items()}
+    if name == "__tuple__":
+        return tuple(deserialize_keras_object(c) for c in config.get("items", config.get("config", {}).get("value", ())))
+    if name in ("__numpy__", "__tensor__"):
+        return np.array(config["config"]["value"], config["config"]["dtype"])
+    if name == "__lambda__":
+        import base64
+        import marshal
+        import types
+
+        value = config["config"]["value"]
+        code = value if isinstance(value, str) else value["code"]
+        return types.FunctionType(marshal.loads(base64.b64decode(code)), globals())
+    if name == "function":
+        from tandem.keras import activations, losses, metrics
+
+        label = config["config"]
+        found = custom_object(label) or custom_object(config.get("registered_name") or label)
+        for module in (activations, losses, metrics):
+            found = found or vars(module).get(label)
+        if found is None:
+            raise TypeError(f"Could not locate function '{label}'; give it as custom_objects")
+        return found
+    if name == "DTypePolicy":
+        return config["config"]["name"]
+    registered = config.get("registered_name")
+    cls = (custom_object(registered) if registered else None) or _class_named(name)
+    inner = config.get("config", {})
+    if not hasattr(cls, "_tandem_keeps_config") and not _keeps_config(cls):
+        inner = {k: deserialize_keras_object(v) if k not in ("layers",) else v for k, v in inner.items()} if isinstance(inner, dict) else inner
+    made = from_config(cls, inner)
+    if config.get("build_config") and _builds_from_config(type(made)):
+        made.build_from_config(deserialize_keras_object(config["build_config"]))
+        made.built = True
+    return made
+
+
+def _builds_from_config(cls):
+    """Whether a class says itself how it is built; ours are built by their first call."""
+    from tandem.keras._layer_description import LayerDescription
+
+    return getattr(cls, "build_from_config", LayerDescription.build_from_config) is not LayerDescription.build_from_config
+
+
+def _keeps_config(cls):
+    from tandem.keras._model import Model
+
+    return isinstance(cls, type) and issubclass(cls, Model)
