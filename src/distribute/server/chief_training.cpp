@@ -106,27 +106,22 @@ bool ChiefTraining::trains(const FlatFunction& f, std::span<const PerReplica> ar
 StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas arguments,
                                        const BatchNumber& number) {
   ServerStep& step = traced_step(f, arguments);
-  if (!step.trains()) {
-    throw InvalidArgument(
-        "schedule: the function applies no gradients to variables of the strategy");
-  }
+  step.check_trains();
   if (has_ended_) {
     meet();
     is_met_ = false;
   }
+  check_only(current_, step);
   if (current_ == nullptr) begin(step);
-  if (current_ != &step) {
-    throw Unimplemented(
-        "ParameterServerStrategy: between processes one function trains at a time; another one "
-        "can after a fit");
-  }
   if (!is_open_) {
     for (size_t s = 0; s < servers_.size(); ++s) write(s, WriteKind::values);
     is_open_ = true;
   } else {
     write_settings();
   }
-  const int64_t most_open = 2 * int64_t{shares_of(options_)} * cluster_.workers();
+  // Who is told the next ticket with each needs some in store.
+  const int64_t each = step.reads_any_rows() ? 4 : 2;
+  const int64_t most_open = each * int64_t{shares_of(options_)} * cluster_.workers();
   return desk_->add(number, runtime::next_random_run(step.random_calls()), most_open);
 }
 

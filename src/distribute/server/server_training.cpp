@@ -1,5 +1,7 @@
 #include "distribute/server/server_training.h"
 
+#include "tandem/error.h"
+
 namespace tandem::distribute {
 
 ServerTraining::~ServerTraining() = default;
@@ -8,6 +10,13 @@ std::string ServerTraining::follow(const FlatFunction&, const BatchNumber&, cons
   return {};
 }
 std::string ServerTraining::follow() { return {}; }
+
+void ServerTraining::check_only(const ServerStep* under_way, const ServerStep& step) {
+  if (under_way == nullptr || under_way == &step) return;
+  throw Unimplemented(
+      "ParameterServerStrategy: between processes one function trains at a time; another one can "
+      "after a fit");
+}
 
 PerReplicas ServerTraining::run(const FlatFunction& f, PerReplicas arguments) {
   const StepOutcomePtr outcome = schedule(f, std::move(arguments));

@@ -16,6 +16,8 @@
 
 namespace tandem::distribute {
 
+class ServerStep;
+
 /// A batch of a data set: the element at `batch` of an epoch.
 struct BatchNumber {
   int64_t epoch = 0;
@@ -86,6 +88,10 @@ class ServerTraining : public checkpoint::Keepers {
 
   /// One step from beginning to end: its results by share.
   PerReplicas run(const FlatFunction& f, PerReplicas arguments);
+
+ protected:
+  /// Throws Unimplemented where another step is under way: between processes one trains at a time.
+  static void check_only(const ServerStep* under_way, const ServerStep& step);
 };
 
 }  // namespace tandem::distribute
