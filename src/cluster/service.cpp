@@ -41,6 +41,7 @@ uint64_t number_at(std::string_view bytes, size_t offset) {
 }
 
 std::atomic<uint64_t> moved_bytes{0};
+std::atomic<uint64_t> sent_messages{0};
 
 /// Buffers of large messages that nobody needs any more.
 class SpareBuffers {
@@ -87,6 +88,7 @@ std::shared_ptr<const std::string> recycled(std::string&& text) {
 }
 
 void send_message(FrameStream& stream, uint64_t number, ServiceMessage message) {
+  ++sent_messages;
   const std::shared_ptr<const std::string> text = recycled(std::move(message.text));
   std::vector<FrameBytes>& parts = message.parts;
   parts.insert(parts.begin(), {text->data(), text->size(), text});
@@ -542,6 +544,7 @@ void ServiceLine::cut() {
 }
 
 uint64_t service_bytes() { return moved_bytes; }
+uint64_t service_messages() { return sent_messages; }
 
 ServiceOptions service_options_from(const Environment& environment, std::string cluster) {
   return {.cluster = std::move(cluster),

@@ -133,6 +133,8 @@ class ServiceLine {
 
 /// The bytes of all messages that this process has sent and received so far.
 uint64_t service_bytes();
+/// How many it has sent.
+uint64_t service_messages();
 
 /// The secret and the files of TLS that the environment names.
 ServiceOptions service_options_from(const Environment& environment, std::string cluster);

@@ -176,6 +176,12 @@ TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
     const auto moved = numbers_of(tasks.at("worker", 0).printed(), "moved");
     ASSERT_EQ(moved.size(), 1u);
     EXPECT_LT(moved[0][0], 24 * 30000);
+    if (in_step) continue;
+    // One question to the chief and one to each server for a step, not two, but for the first of an
+    // epoch; signs of life beside.
+    const auto asked = numbers_of(tasks.at("worker", 0).printed(), "asked");
+    ASSERT_EQ(asked.size(), 1u);
+    EXPECT_LT(asked[0][0], 23 * 4);
   }
 }
 

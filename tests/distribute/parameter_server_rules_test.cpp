@@ -150,6 +150,29 @@ TEST(TicketTable, AWorkerMoreThanTheBoundAheadWaits) {
   EXPECT_TRUE(table.take(0));
 }
 
+TEST(TicketTable, AReservedTicketIsTheWorkersUntilItIsGone) {
+  TicketTable tickets(unbounded);
+  for (int64_t batch = 0; batch < 3; ++batch) tickets.add(0, batch);
+  tickets.join(0, 1);
+  tickets.join(1, 1);
+  EXPECT_EQ(tickets.take(0)->batch, 0);
+  EXPECT_EQ(tickets.reserve(0)->batch, 1);
+  EXPECT_EQ(tickets.reserve(0)->batch, 1);  // One at a time.
+  EXPECT_EQ(tickets.take(1)->batch, 2);
+  EXPECT_FALSE(tickets.take(1));
+  EXPECT_EQ(tickets.take(0)->batch, 1);
+  tickets.add(0, 3);
+  EXPECT_EQ(tickets.reserve(0)->batch, 3);
+  tickets.leave(0);  // With all that it held.
+  EXPECT_EQ(tickets.take(1)->batch, 0);
+  EXPECT_EQ(tickets.take(1)->batch, 1);
+  EXPECT_EQ(tickets.take(1)->batch, 3);
+  TicketTable bounded(2);
+  bounded.add(0, 0);
+  bounded.join(0, 1);
+  EXPECT_FALSE(bounded.reserve(0));
+}
+
 TEST(TicketTable, NobodyWaitsForAWorkerThatIsGone) {
   TicketTable table(0, 2);
   table.add(0, 0);

@@ -9,6 +9,8 @@
 #include <sstream>
 
 #include "harness/fresh_devices.h"
+#include "harness/small_regression.h"
+#include "harness/temp_folder.h"
 #include "harness/throws.h"
 #include "tandem/tandem.h"
 
@@ -16,6 +18,7 @@ namespace tandem::distribute {
 namespace {
 
 using harness::throws;
+using harness::weight_values;
 using Doubles = std::vector<double>;
 
 class ParameterServer : public harness::FreshDevices {
@@ -26,20 +29,6 @@ class ParameterServer : public harness::FreshDevices {
   }
 };
 
-Tensor features(int64_t rows, int64_t width = 6) {
-  Doubles values;
-  for (int64_t i = 0; i < rows * width; ++i) {
-    values.push_back(std::sin(0.7 * static_cast<double>(i)) + 0.1 * static_cast<double>(i % 5));
-  }
-  return Tensor::from(values, {rows, width});
-}
-
-Tensor truths(int64_t rows) {
-  Doubles values;
-  for (int64_t i = 0; i < rows; ++i) values.push_back(std::cos(0.3 * static_cast<double>(i)));
-  return Tensor::from(values, {rows, 1});
-}
-
 struct Trained {
   std::vector<Doubles> weights;
   std::map<std::string, Doubles> history;
@@ -47,30 +36,16 @@ struct Trained {
   std::string output;
 };
 
-/// Shuffling, dropout, uneven batches, regularizers, metrics, validation.
 Trained train_here(const std::function<keras::optimizers::Optimizer()>& optimizer) {
   random::set_seed(11);
-  const keras::Sequential model(
-      {keras::layers::Dense(
-           19, {.activation = "tanh", .kernel_regularizer = keras::regularizers::l2(0.01)}),
-       keras::layers::Dropout(0.2), keras::layers::Dense(1)});
+  const keras::Sequential model = harness::regression_model();
   const keras::optimizers::Optimizer used = optimizer();
-  model.compile({.optimizer = used, .loss = "mse", .metrics = {"mae"}});
   std::ostringstream output;
-  const keras::History history =
-      model.fit(features(43), truths(43),
-                {.batch_size = 10,
-                 .epochs = 3,
-                 .validation_data = keras::ValidationData(features(11), truths(11)),
-                 .output = &output});
-  Trained trained{.weights = {},
-                  .history = history.history,
-                  .iterations = used.iterations().value().item<int64_t>(),
-                  .output = output.str()};
-  for (const Tensor& weight : model.get_weights()) {
-    trained.weights.push_back(weight.to_vector<double>());
-  }
-  return trained;
+  const keras::History history = harness::fit_regression(model, used, &output);
+  return {.weights = weight_values(model),
+          .history = history.history,
+          .iterations = used.iterations().value().item<int64_t>(),
+          .output = output.str()};
 }
 
 Trained train(const std::optional<Strategy>& strategy,
@@ -78,10 +53,6 @@ Trained train(const std::optional<Strategy>& strategy,
   if (!strategy) return train_here(optimizer);
   const auto scope = strategy->scope();
   return train_here(optimizer);
-}
-
-keras::optimizers::Optimizer adam() {
-  return keras::optimizers::Adam(keras::optimizers::schedules::ExponentialDecay(0.02, 5, 0.9));
 }
 
 void expect_near(const Trained& a, const Trained& b, double tolerance) {
@@ -102,27 +73,27 @@ void expect_near(const Trained& a, const Trained& b, double tolerance) {
 }
 
 TEST_F(ParameterServer, InStepTheResultIsThatOfOneDevice) {
-  const Trained one = train({}, adam);
+  const Trained one = train({}, harness::regression_optimizer);
   for (int workers = 1; workers <= 4; ++workers) {
     for (int servers = 1; servers <= 3; ++servers) {
       SCOPED_TRACE(fmt::format("{} workers, {} servers", workers, servers));
       const ParameterServerStrategy strategy(
           {.staleness = 0, .workers = workers, .servers = servers});
       EXPECT_EQ(strategy.num_replicas_in_sync(), workers);
-      expect_near(train(strategy, adam), one, 1e-9);
+      expect_near(train(strategy, harness::regression_optimizer), one, 1e-9);
     }
   }
 }
 
 TEST_F(ParameterServer, InStepTheBitsAreThoseOfMirroredShards) {
   for (const int workers : {2, 3, 4}) {
-    const Trained mirrored =
-        train(MirroredStrategy({"/CPU:0"}, {.reproducible_shards = workers}), adam);
+    const Trained mirrored = train(MirroredStrategy({"/CPU:0"}, {.reproducible_shards = workers}),
+                                   harness::regression_optimizer);
     for (const int servers : {1, 3}) {
       SCOPED_TRACE(fmt::format("{} workers, {} servers", workers, servers));
       const ParameterServerStrategy strategy(
           {.staleness = 0, .workers = workers, .servers = servers, .reproducible = true});
-      const Trained served = train(strategy, adam);
+      const Trained served = train(strategy, harness::regression_optimizer);
       EXPECT_EQ(served.weights, mirrored.weights);
     }
   }
@@ -161,17 +132,13 @@ std::vector<Doubles> weights_after_masks() {
     labels.push_back(i < 8 ? 3 : i % 4);  // All of a worker's share, too.
     weights.push_back(0.5 + i % 3);
   }
-  model.fit(features(29), Tensor::from(labels, {29}),
+  model.fit(harness::wave_features(29), Tensor::from(labels, {29}),
             {.batch_size = 8,
              .epochs = 2,
              .verbose = keras::Verbose::silent,
              .shuffle = false,
              .sample_weight = Tensor::from(weights, {29})});
-  std::vector<Doubles> all;
-  for (const Tensor& weight : model.get_weights()) {
-    all.push_back(cast(weight, DType::float64).to_vector<double>());
-  }
-  return all;
+  return weight_values(model);
 }
 
 TEST_F(ParameterServer, InStepLossesWithMasksAndWeightsAreThoseOfOneDevice) {
@@ -195,13 +162,9 @@ TEST_F(ParameterServer, GradientsOfRowsAreThoseOfOneDevice) {
     model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
     std::vector<int32_t> ids;
     for (int i = 0; i < 96; ++i) ids.push_back(i * i % 101);  // Some are there several times.
-    model.fit(Tensor::from(ids, {32, 3}), cast(truths(32), DType::float32),
+    model.fit(Tensor::from(ids, {32, 3}), cast(harness::wave_truths(32), DType::float32),
               {.batch_size = 9, .epochs = 3, .verbose = keras::Verbose::silent});
-    std::vector<Doubles> all;
-    for (const Tensor& weight : model.get_weights()) {
-      all.push_back(cast(weight, DType::float64).to_vector<double>());
-    }
-    return all;
+    return weight_values(model);
   };
   const auto alone = weights();
   for (const auto& [staleness, workers] : {std::pair{int64_t{0}, 3}, std::pair{unbounded, 1}}) {
@@ -215,6 +178,40 @@ TEST_F(ParameterServer, GradientsOfRowsAreThoseOfOneDevice) {
         for (size_t i = 0; i < alone[w].size(); ++i) ASSERT_NEAR(alone[w][i], served[w][i], 1e-5);
       }
     }
+  }
+}
+
+/// A table of which each of two batches has rows of its own.
+std::vector<Doubles> trained_table(bool in_turn) {
+  random::set_seed(5);
+  const keras::Sequential model(
+      {keras::layers::Embedding(40, 5), keras::layers::Flatten(), keras::layers::Dense(1)});
+  model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+  std::vector<int32_t> ids;
+  for (int i = 0; i < 32; ++i) ids.push_back(in_turn && i >= 16 ? 20 + i % 16 : i % 16);
+  model.fit(Tensor::from(ids, {16, 2}), cast(harness::wave_truths(16), DType::float32),
+            {.batch_size = 8, .epochs = 3, .verbose = keras::Verbose::silent, .shuffle = false});
+  return weight_values(model);
+}
+
+TEST_F(ParameterServer, WithSparseUpdatesRowsWithoutAGradientRest) {
+  // Where all batches have the same rows, nothing rests.
+  const auto same = trained_table(false);
+  const auto dense = trained_table(true);
+  for (const auto& [staleness, workers] : {std::pair{int64_t{0}, 2}, std::pair{unbounded, 1}}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    const ParameterServerStrategy strategy(
+        {.staleness = staleness, .workers = workers, .servers = 2, .sparse_update = true});
+    const auto scope = strategy.scope();
+    const auto served = trained_table(false);
+    for (size_t w = 0; w < same.size(); ++w) {
+      for (size_t i = 0; i < same[w].size(); ++i) ASSERT_NEAR(same[w][i], served[w][i], 1e-5);
+    }
+    // By turns, a row rests in every other step: it moves, but not on from its momentum.
+    const auto lazy = trained_table(true);
+    double difference = 0;
+    for (size_t i = 0; i < 16 * 5; ++i) difference += std::abs(lazy[0][i] - dense[0][i]);
+    EXPECT_GT(difference, 1e-3);
   }
 }
 
@@ -234,7 +231,7 @@ TEST_F(ParameterServer, WithoutStepsTheLossFallsAllTheSame) {
       const auto scope = strategy.scope();
       const keras::Sequential model({keras::layers::Dense(1)});
       model.compile({.optimizer = keras::optimizers::SGD(0.02), .loss = "mse"});
-      const Tensor x = features(60);
+      const Tensor x = harness::wave_features(60);
       const Tensor y = reduce_sum(x, {.axes = std::vector<int>{1}, .keepdims = true});
       const keras::History history =
           model.fit(x, y, {.batch_size = 5, .epochs = 30, .verbose = keras::Verbose::silent});
@@ -248,7 +245,7 @@ TEST_F(ParameterServer, WithoutStepsTheLossFallsAllTheSame) {
 
 TEST_F(ParameterServer, FitTellsHowStaleUpdatesWere) {
   const ParameterServerStrategy strategy({.workers = 2});
-  const Trained trained = train(strategy, adam);
+  const Trained trained = train(strategy, harness::regression_optimizer);
   EXPECT_NE(trained.output.find("staleness of 15 updates: mean "), std::string::npos)
       << trained.output;
   EXPECT_EQ(trained.iterations, 15);
@@ -283,7 +280,8 @@ TEST_F(ParameterServer, EveryTicketCountsOnceAndNothingIsReadTorn) {
     ClusterCoordinator coordinator(strategy);
     std::vector<ClusterCoordinator::RemoteValue> torn;
     for (int i = 0; i < kSteps; ++i) {
-      torn.push_back(coordinator.schedule(step, strategy.split(Tensors{features(4, 1)})));
+      torn.push_back(
+          coordinator.schedule(step, strategy.split(Tensors{harness::wave_features(4, 1)})));
     }
     coordinator.join();
     EXPECT_TRUE(coordinator.done());
@@ -302,7 +300,7 @@ TEST_F(ParameterServer, ACustomLoopRunsStepByStep) {
   const auto scope = strategy.scope();
   const Counter counter(200);
   const auto step = function([&](const Tensor& batch) { return counter.step(batch); });
-  const auto batches = data::Dataset::from_tensor_slices(features(12, 1)).batch(4);
+  const auto batches = data::Dataset::from_tensor_slices(harness::wave_features(12, 1)).batch(4);
   for (const PerReplicas& batch : strategy.distribute_dataset(batches)) {
     const PerReplica torn = strategy.run(step, batch);
     EXPECT_EQ(strategy.reduce(ReduceOp::sum, torn).item<double>(), 0);
@@ -338,13 +336,39 @@ TEST_F(ParameterServer, AnErrorOfAWorkerIsThrownAndTrainingGoesOn) {
   const auto schedule = [&](const Tensor& batch) {
     coordinator.schedule(step, strategy.split(Tensors{batch}));
   };
-  schedule(features(4));
+  schedule(harness::wave_features(4));
   coordinator.join();
-  schedule(reshape(features(4), {4, 3, 2}));
+  schedule(reshape(harness::wave_features(4), {4, 3, 2}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { coordinator.join(); }, {"too many axes"}));
-  schedule(features(4));
+  schedule(harness::wave_features(4));
   coordinator.join();
   EXPECT_EQ(counter.counted.value().to_vector<double>(), Doubles(10, 2));
+}
+
+TEST_F(ParameterServer, ACheckpointInTheMiddleOfAnEpochHasTheValuesOfThatMoment) {
+  const harness::TempFolder folder;
+  const ParameterServerStrategy strategy({.workers = 3, .servers = 2});
+  const auto scope = strategy.scope();
+  const keras::Sequential model(
+      {keras::layers::Dense(1, {.use_bias = false, .kernel_initializer = "zeros"})});
+  model.compile({.optimizer = keras::optimizers::SGD(1.0), .loss = "mae"});  // Adds 1 each time.
+  const train::Checkpoint checkpoint({{"model", model}});
+  int64_t batches = 0;
+  const auto save = [&](keras::TrainingRun&, int64_t) {
+    ++batches;
+    if (batches % 9 == 0) checkpoint.write(folder / fmt::format("after-{}", batches));
+  };
+  model.fit(ones({120, 700}), ones({120, 1}) * 1e9,
+            {.batch_size = 4,
+             .verbose = keras::Verbose::silent,
+             .callbacks = {keras::callbacks::LambdaCallback({.on_batch_end = save})}});
+  EXPECT_EQ(batches, 30);
+  for (const int64_t saved : {9, 18, 27}) {
+    const Variable kernel = model.weights()[0];
+    checkpoint.restore(folder / fmt::format("after-{}", saved)).assert_existing_objects_matched();
+    EXPECT_EQ(kernel.value().to_vector<float>(),
+              std::vector<float>(700, static_cast<float>(saved)));
+  }
 }
 
 TEST_F(ParameterServer, OptionsThatCannotBeAreRefused) {
@@ -369,7 +393,10 @@ TEST_F(ParameterServer, WhatNeedsOtherWorkersValuesIsRefused) {
         {keras::layers::BatchNormalization({.synchronized = synchronized})});
     model.compile({.loss = "mse"});
     EXPECT_TRUE(throws<Unimplemented>(
-        [&] { model.fit(features(8), features(8), {.verbose = keras::Verbose::silent}); },
+        [&] {
+          model.fit(harness::wave_features(8), harness::wave_features(8),
+                    {.verbose = keras::Verbose::silent});
+        },
         {"depends on all_reduce over the workers"}));
   }
 }
@@ -380,10 +407,9 @@ TEST_F(ParameterServer, StatisticsOfLayersAreTheServersToo) {
     random::set_seed(5);
     const keras::Sequential model({keras::layers::BatchNormalization(), keras::layers::Dense(1)});
     model.compile({.optimizer = keras::optimizers::SGD(0.1), .loss = "mse"});
-    model.fit(features(32), truths(32), {.batch_size = 8, .verbose = keras::Verbose::silent});
-    std::vector<Doubles> all;
-    for (const Tensor& weight : model.get_weights()) all.push_back(weight.to_vector<double>());
-    return all;
+    model.fit(harness::wave_features(32), harness::wave_truths(32),
+              {.batch_size = 8, .verbose = keras::Verbose::silent});
+    return weight_values(model);
   };
   const auto alone = weights();
   const auto scope = strategy.scope();

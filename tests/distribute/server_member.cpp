@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "cluster/service.h"
+#include "harness/small_regression.h"
 #include "tandem/distribute/parameter_server.h"
 #include "tandem/tandem.h"
 
@@ -34,58 +35,23 @@ struct MemberSettings {
   int uneven = 0;        // How much longer the first worker sleeps; it is told when steps begin.
 };
 
-Tensor features(int64_t rows, int64_t width = 6) {
-  Doubles values;
-  for (int64_t i = 0; i < rows * width; ++i) {
-    values.push_back(std::sin(0.7 * static_cast<double>(i)) + 0.1 * static_cast<double>(i % 5));
-  }
-  return Tensor::from(values, {rows, width});
-}
-
-Tensor truths(int64_t rows) {
-  Doubles values;
-  for (int64_t i = 0; i < rows; ++i) values.push_back(std::cos(0.3 * static_cast<double>(i)));
-  return Tensor::from(values, {rows, 1});
-}
-
 void say(const std::string& text) {
   std::printf("%s\n", text.c_str());
   std::fflush(stdout);
 }
 
-void say_weights(const keras::Model& model) {
-  for (const Tensor& weight : model.get_weights()) {
-    std::string line = "weight";
-    for (const double value : cast(weight, DType::float64).to_vector<double>()) {
-      line += fmt::format(" {}", value);
-    }
-    say(line);
-  }
-}
-
-/// Shuffling, dropout, uneven batches, regularizers, metrics, validation.
 void fit() {
-  const keras::Sequential model(
-      {keras::layers::Dense(
-           19, {.activation = "tanh", .kernel_regularizer = keras::regularizers::l2(0.01)}),
-       keras::layers::Dropout(0.2), keras::layers::Dense(1)});
-  model.compile({.optimizer = keras::optimizers::Adam(
-                     keras::optimizers::schedules::ExponentialDecay(0.02, 5, 0.9)),
-                 .loss = "mse",
-                 .metrics = {"mae"}});
-  const keras::History history =
-      model.fit(features(43), truths(43),
-                {.batch_size = 10,
-                 .epochs = 3,
-                 .verbose = keras::Verbose::line,
-                 .validation_data = keras::ValidationData(features(11), truths(11))});
+  const keras::Sequential model = harness::regression_model();
+  const keras::History history = harness::fit_regression(model, harness::regression_optimizer());
   for (const auto& [name, values] : history.history) {
     say(fmt::format("history {} {}", name, fmt::join(values, " ")));
   }
-  const keras::Logs logs = model.evaluate(features(17), truths(17),
+  const keras::Logs logs = model.evaluate(harness::wave_features(17), harness::wave_truths(17),
                                           {.batch_size = 5, .verbose = keras::Verbose::silent});
   say(fmt::format("evaluated {}", logs.at("loss")));
-  say_weights(model);
+  for (const Doubles& weight : harness::weight_values(model)) {
+    say(fmt::format("weight {}", fmt::join(weight, " ")));
+  }
 }
 
 std::string extremes(const Tensor& values) {
@@ -141,7 +107,7 @@ void loop(const distribute::Strategy& strategy, const MemberSettings& settings) 
     return reduce_max(seen) - reduce_min(seen);
   });
   distribute::ClusterCoordinator coordinator(strategy);
-  const auto batch = strategy.split(Tensors{features(4, 1)});
+  const auto batch = strategy.split(Tensors{harness::wave_features(4, 1)});
   std::vector<distribute::ClusterCoordinator::RemoteValue> torn;
   for (int64_t i = 0; i < settings.steps; ++i) torn.push_back(coordinator.schedule(step, batch));
   coordinator.join();
@@ -162,11 +128,11 @@ void embed(const MemberSettings& settings) {
   std::vector<int32_t> ids;
   for (int i = 0; i < 240; ++i) ids.push_back(i * 7919 % rows);
   const keras::History history =
-      model.fit(Tensor::from(ids, {60, 4}), cast(truths(60), DType::float32),
+      model.fit(Tensor::from(ids, {60, 4}), cast(harness::wave_truths(60), DType::float32),
                 {.batch_size = 10, .epochs = settings.epochs, .verbose = keras::Verbose::silent});
   say(fmt::format("history loss {}", fmt::join(history.history.at("loss"), " ")));
   const keras::Logs logs =
-      model.evaluate(Tensor::from(ids, {60, 4}), cast(truths(60), DType::float32),
+      model.evaluate(Tensor::from(ids, {60, 4}), cast(harness::wave_truths(60), DType::float32),
                      {.verbose = keras::Verbose::silent});
   say(fmt::format("evaluated {}", logs.at("loss")));
   // A part of it, since the whole may be more than the device's memory.
@@ -192,10 +158,16 @@ void run(const MemberSettings& settings) {
   if (settings.limit_mb > 0) options.bytes_in_files = size_t{1} << 20;
   uint64_t first_bytes = 0;
   uint64_t last_bytes = 0;
+  uint64_t first_messages = 0;
+  uint64_t last_messages = 0;
   options.before_step = [&](int worker) {
     say("step");
     last_bytes = cluster::service_bytes();
-    if (first_bytes == 0) first_bytes = last_bytes;
+    last_messages = cluster::service_messages();
+    if (first_bytes == 0) {
+      first_bytes = last_bytes;
+      first_messages = last_messages;
+    }
     if (settings.uneven > 0) {
       say(fmt::format("began {}", std::chrono::steady_clock::now().time_since_epoch().count()));
     }
@@ -212,6 +184,7 @@ void run(const MemberSettings& settings) {
   if (settings.mode == "loop") loop(strategy, settings);
   if (settings.mode == "embed") embed(settings);
   say(fmt::format("moved {}", last_bytes - first_bytes));
+  say(fmt::format("asked {}", last_messages - first_messages));
   const auto histogram = strategy.staleness_histogram();
   if (!histogram.empty()) say(fmt::format("most stale {}", histogram.rbegin()->first));
   say("done");

@@ -110,10 +110,7 @@ StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas argume
                                        const BatchNumber& number) {
   check_open(is_closed_);
   ServerStep& step = traced_step(f, arguments);
-  if (!step.trains()) {
-    throw InvalidArgument(
-        "schedule: the function applies no gradients to variables of the strategy");
-  }
+  step.check_trains();
   const bool is_other = current_ != nullptr && current_ != &step;
   if (is_other && (is_open_ || is_met_)) throw_two_functions();
   if (has_ended_ || is_other) {
@@ -127,7 +124,9 @@ StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas argume
   } else {
     write_settings();
   }
-  const int64_t most_open = 2 * int64_t{shares_of(options_)} * cluster_.workers();
+  // Who is told the next ticket with each needs some in store.
+  const int64_t each = step.reads_any_rows() ? 4 : 2;
+  const int64_t most_open = each * int64_t{shares_of(options_)} * cluster_.workers();
   return desk_->add(number, runtime::next_random_run(step.random_calls()), most_open);
 }
 

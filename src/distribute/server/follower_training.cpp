@@ -107,6 +107,7 @@ void FollowerTraining::take_part() {
   has_followed_ = false;
   done_.reset();
   taken_.reset();
+  next_number_ = -1;
   for (;;) {
     PatientLine::Question question =
         chief_.ask({question_of(ServerQuestion::meet, session_).take(), {}});
@@ -193,7 +194,10 @@ void FollowerTraining::join_chief() {
     if (kind == ServerAnswer::accepted) {
       const auto chief = reader.read<uint64_t>();
       // What a former chief has asked for is nothing to this one.
-      if (std::exchange(joined_, chief) != chief) done_.reset();
+      if (std::exchange(joined_, chief) != chief) {
+        done_.reset();
+        next_number_ = -1;
+      }
       for (const auto& link : links_) static_cast<RemoteServer&>(*link).set_chief(chief);
       return;
     }
@@ -205,10 +209,10 @@ void FollowerTraining::join_chief() {
 
 /// Tells what was done last, and takes the next ticket; none where the chief has none now, or where
 /// `goal` steps are done.
-FollowerTraining::TakeOutcome FollowerTraining::take(int64_t goal) {
+FollowerTraining::TakeOutcome FollowerTraining::take(const ServerStep& step, int64_t goal) {
   for (;;) {
     MessageWriter question = question_of(ServerQuestion::take, session_);
-    question.add(incarnation_).add(goal).add(done_.has_value());
+    question.add(incarnation_).add(goal).add(step.reads_any_rows()).add(done_.has_value());
     if (done_) {
       question.add(done_->ticket).add(done_->is_made);
       append_tensors(question, done_->results);
@@ -221,6 +225,10 @@ FollowerTraining::TakeOutcome FollowerTraining::take(int64_t goal) {
         const auto ticket = reader.read<WorkTicket>();
         const auto random = reader.read<op::RandomRun>();
         taken_ = Taken{ticket, random, reader.read<int64_t>()};
+        if (reader.read<bool>()) {
+          const auto next = reader.read<WorkTicket>();
+          taken_->next.emplace(next, reader.read<op::RandomRun>());
+        }
         return TakeOutcome::ticket;
       }
       case ServerAnswer::ask_again:
@@ -252,14 +260,15 @@ std::string FollowerTraining::work(ServerStep& step, const BatchAt& batch_at) {
   try {
     open_links();
     for (;;) {
-      const TakeOutcome outcome = take(-1);
+      const TakeOutcome outcome = take(step, -1);
       if (outcome == TakeOutcome::end) break;
       if (outcome == TakeOutcome::none) {
         std::this_thread::sleep_for(kPause);
         continue;
       }
-      const WorkTicket& ticket = taken_->ticket;
-      do_ticket(step, batch_at({ticket.epoch, ticket.batch}));
+      do_ticket(step, [&](const WorkTicket& ticket) {
+        return batch_at({ticket.epoch, ticket.batch});
+      });
     }
     heart_.reset();
     return result_;
@@ -270,14 +279,25 @@ std::string FollowerTraining::work(ServerStep& step, const BatchAt& batch_at) {
   }
 }
 
-void FollowerTraining::do_ticket(ServerStep& step, const std::optional<PerReplicas>& batch) {
-  const auto [ticket, random, whole_steps] = *std::exchange(taken_, std::nullopt);
+void FollowerTraining::do_ticket(ServerStep& step, const FindBatch& find) {
+  const Taken taken = *std::exchange(taken_, std::nullopt);
+  const WorkTicket& ticket = taken.ticket;
+  const bool is_known = std::exchange(next_number_, -1) == ticket.number;
+  const std::optional<PerReplicas> batch =
+      is_known ? std::optional(std::move(next_.arguments)) : find(ticket);
   if (!batch) {
     throw InvalidArgument(fmt::format("batch {} of epoch {} is not there, which the chief has",
                                       ticket.batch, ticket.epoch));
   }
+  if (taken.next) {
+    if (std::optional<PerReplicas> next = find(taken.next->first)) {
+      next_number_ = taken.next->first.number;
+      next_ = {std::move(*next), taken.next->second};
+    }
+  }
   std::optional<Tensors> results =
-      worker_.run(step, links_, *batch, ticket, random, options_.before_step);
+      worker_.run(step, links_, *batch, ticket, taken.random, options_.before_step,
+                  next_number_ < 0 ? nullptr : &next_);
   if (!results) std::this_thread::sleep_for(kPause);
   done_ = Done{ticket, results.has_value(), results.value_or(Tensors())};
 }
@@ -399,7 +419,7 @@ StepOutcomePtr FollowerTraining::schedule(const FlatFunction& f, PerReplicas arg
   }
   batches_.emplace(scheduled_++, std::move(arguments));
   while (!has_ended_) {
-    if (!taken_ && take(scheduled_) != TakeOutcome::ticket) break;
+    if (!taken_ && take(*loop_, scheduled_) != TakeOutcome::ticket) break;
     if (taken_->ticket.step() >= scheduled_) break;
     do_loop_ticket();
   }
@@ -408,10 +428,12 @@ StepOutcomePtr FollowerTraining::schedule(const FlatFunction& f, PerReplicas arg
 
 void FollowerTraining::do_loop_ticket() {
   batches_.erase(batches_.begin(), batches_.lower_bound(taken_->whole_steps));
-  const auto batch = batches_.find(taken_->ticket.step());
+  const auto find = [this](const WorkTicket& ticket) {
+    const auto batch = batches_.find(ticket.step());
+    return batch == batches_.end() ? std::nullopt : std::optional<PerReplicas>(batch->second);
+  };
   try {
-    do_ticket(*loop_,
-              batch == batches_.end() ? std::nullopt : std::optional<PerReplicas>(batch->second));
+    do_ticket(*loop_, find);
   } catch (...) {
     tell_failure();
     throw;
@@ -423,7 +445,7 @@ void FollowerTraining::work_until(int64_t goal, const std::function<bool()>& is_
   while (!is_enough()) {
     if (serving_error_) std::rethrow_exception(serving_error_);
     const bool is_working = !cluster_.is_server() && !has_ended_;
-    if (is_working && !taken_) take(goal);
+    if (is_working && !taken_) take(*loop_, goal);
     if (is_working && taken_ && taken_->ticket.step() < scheduled_) {
       do_loop_ticket();
     } else {

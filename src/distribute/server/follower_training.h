@@ -76,10 +76,12 @@ class FollowerTraining final : public ServerTraining {
     WorkTicket ticket;
     op::RandomRun random;
     int64_t whole_steps;
+    std::optional<std::pair<WorkTicket, op::RandomRun>> next{};  // What it will take after it.
   };
   enum class TakeOutcome { ticket, none, end };
-  TakeOutcome take(int64_t goal);
-  void do_ticket(ServerStep& step, const std::optional<PerReplicas>& batch);
+  TakeOutcome take(const ServerStep& step, int64_t goal);
+  using FindBatch = std::function<std::optional<PerReplicas>(const WorkTicket& ticket)>;
+  void do_ticket(ServerStep& step, const FindBatch& find);
   void do_loop_ticket();
   std::string take_end(MessageReader& reader);
   ServerAnswer take_states(ServerQuestion kind, int64_t steps);
@@ -105,6 +107,8 @@ class FollowerTraining final : public ServerTraining {
   uint64_t joined_ = 0;                 // The incarnation of the chief whose tickets it takes.
   std::optional<Done> done_;            // What the chief has not heard of.
   std::optional<Taken> taken_;          // The ticket that is to be done.
+  int64_t next_number_ = -1;            // The ticket after it, if that is known,
+  ServerWorker::NextBatch next_{};      // and its batch.
   std::string result_;                  // What the chief told at the end.
   std::atomic<bool> has_ended_{false};  // The session has.
   bool has_followed_ = false;           // Its part of the session is done.

@@ -3,6 +3,7 @@
 /// optimizer leaves here.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -18,15 +19,19 @@ class ServerUpdate {
   virtual ~ServerUpdate();
 
   struct Operands {
-    Tensors gradients{};            ///< Of one axis: the elements that the server has.
-    Variables variables{};          ///< For each gradient the whole variable,
-    std::vector<int64_t> begins{};  ///< and where its elements begin there.
-    Tensor step{};                  ///< An int64 scalar: how many updates were made before.
-    Tensor scale{};                 ///< A float64 scalar that the rate is multiplied with.
-    Tensor condition{};             ///< A boolean scalar: whether anything is to change.
-    bool counts = false;            ///< Whether this server counts the optimizer's iterations.
+    Tensors gradients{};    ///< Of one axis: elements that the server has.
+    Variables variables{};  ///< For each gradient the whole variable,
+    /// and `count` elements of it, or of a slot of it, that the gradient is for.
+    std::function<Variable(size_t gradient, const Variable& whole, int64_t count)> elements{};
+    Tensor step{};        ///< An int64 scalar: how many updates were made before.
+    Tensor scale{};       ///< A float64 scalar that the rate is multiplied with.
+    Tensor condition{};   ///< A boolean scalar: whether anything is to change.
+    bool counts = false;  ///< Whether this server counts the optimizer's iterations.
   };
   virtual void apply(const Operands& operands) const = 0;
+
+  /// Whether gradients of several steps are added up before one update.
+  virtual bool accumulates() const = 0;
 
   /// How many updates the optimizer has counted so far.
   virtual int64_t steps() const = 0;

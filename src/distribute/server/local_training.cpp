@@ -68,10 +68,7 @@ StepOutcomePtr LocalTraining::schedule(const FlatFunction& f, PerReplicas argume
                                        const BatchNumber&) {
   check_open(ends_);
   ServerStep& step = traced_step(f, arguments);
-  if (!step.trains()) {
-    throw InvalidArgument(
-        "schedule: the function applies no gradients to variables of the strategy");
-  }
+  step.check_trains();
   if (current_ != &step) enter(step);
   std::unique_lock lock(mutex_);
   const auto waiting = [&] { return static_cast<int64_t>(tasks_.size()) - at_work_ / shares_; };

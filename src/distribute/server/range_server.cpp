@@ -1,6 +1,7 @@
 #include "distribute/server/range_server.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <set>
@@ -10,6 +11,7 @@
 #include "device/mapped_memory.h"
 #include "distribute/context.h"
 #include "function/function_body.h"
+#include "tandem/error.h"
 
 namespace tandem::distribute {
 namespace {
@@ -17,6 +19,10 @@ namespace {
 /// Memory of the caller as an argument of a program, which has read it when the run is over.
 Tensor wrapped(const void* data, DType dtype, int64_t count) {
   return Tensor::wrap(data, dtype, {count}, nullptr);
+}
+
+const std::vector<int64_t>* rows_at(const RangeServer::RowLists& rows, size_t piece) {
+  return piece < rows.size() ? rows[piece] : nullptr;
 }
 
 }  // namespace
@@ -27,8 +33,12 @@ void* RangeServer::address_of(const StoreRange& range) {
 
 RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
                          const ServerStep& step, const ParameterLayout& layout, int index,
-                         const LedgerOptions& options)
-    : strategy_(strategy), replicas_(std::move(replicas)), options_(options), ledger_(options) {
+                         const LedgerOptions& options, bool sparse_update)
+    : strategy_(strategy),
+      replicas_(std::move(replicas)),
+      options_(options),
+      sparse_update_(sparse_update),
+      ledger_(options) {
   size_t first_variable = 0;
   for (const PushedGradients& call : step.pushed()) {
     add_call(step, call, first_variable, index == 0, layout, index);
@@ -56,7 +66,8 @@ void RangeServer::note_state() {
   };
   for (Call& call : calls_) {
     if (call.count == 0 && !call.counts) continue;
-    const Tensors operands = operands_of(call, nothing, 1, false);
+    std::vector<std::vector<std::byte>> padded;
+    const Tensors operands = operands_of(call, nothing, 1, false, padded);
     const graph::ConcreteFunctionPtr concrete = compiled(call, graph::argument_list(operands));
     const graph::Graph& graph = concrete->segments[0].program->graph();
     for (const graph::Value& value : graph.values) {
@@ -90,10 +101,16 @@ void RangeServer::add_call(const ServerStep& step, const PushedGradients& call,
     if (step.has_row_gradients()[piece.variable]) {
       own_piece.row_elements = variable.shape().count() / variable.shape().extent(0);
       own_piece.reads_rows = step.reads_rows()[piece.variable];
+      own_piece.updates_rows = sparse_update_;
+    }
+    if (own_piece.updates_rows && call.update->accumulates()) {
+      throw Unimplemented("ParameterServerStrategy: sparse_update of gradients that accumulate");
     }
     operands.variables.push_back(variable);
-    operands.begins.push_back(piece.begin);
   }
+  operands.elements = [this, first](size_t i, const Variable& whole, int64_t elements) {
+    return this->elements(first + i, whole, elements);
+  };
   const size_t count = pieces_.size() - first;
   const auto update = [update = call.update, operands, count](const Tensors& arguments) {
     ServerUpdate::Operands now = operands;
@@ -121,11 +138,58 @@ PushAnswer RangeServer::push(const PushStamp& stamp, const Contribution& given) 
     Held& kept = held_[stamp.ticket];
     kept.conditions = contribution.conditions;
     for (size_t i = 0; i < pieces_.size(); ++i) {
+      const std::vector<int64_t>* const rows = rows_at(contribution.rows, i);
       const auto* bytes = static_cast<const std::byte*>(contribution.pieces[i]);
-      kept.pieces.emplace_back(bytes, bytes + pieces_[i].bytes());
+      kept.pieces.emplace_back(bytes, bytes + pieces_[i].bytes_of(rows));
+      kept.rows.push_back(rows == nullptr ? std::vector<int64_t>() : *rows);
     }
   }
   return answer;
+}
+
+/// Elements of a variable, or of a slot of it: a piece's own, or, for rows of it, some aside.
+Variable RangeServer::elements(size_t piece, const Variable& whole, int64_t count) {
+  const Piece& own = pieces_[piece];
+  const Variable place = elements_of(whole, own.begin, own.range.count);
+  if (count == own.range.count) return place;
+  const StoreBlock& block = *whole.body()->range.block;
+  auto body = std::make_shared<VariableBody>(*whole.body());
+  auto aside = std::make_shared<StoreBlock>(block.dtype(), count, block.devices(), block.owner());
+  body->shape = Shape{count};
+  body->range = {.block = aside, .offset = aside->take(count, whole.name()), .count = count};
+  std::vector<Aside>& known = asides_[{piece, count}];
+  std::erase_if(known, [&](const Aside& each) { return each.place == place.body()->range; });
+  known.push_back({place.body()->range, body->range});
+  return Variable(std::move(body));
+}
+
+/// How many elements an update of `count` is compiled for: few numbers, none of which is that of
+/// the whole piece.
+int64_t RangeServer::room_for(size_t piece, int64_t count) const {
+  constexpr uint64_t kLeast = 1024;
+  auto room = static_cast<int64_t>(std::bit_ceil(std::max(kLeast, static_cast<uint64_t>(count))));
+  return room == pieces_[piece].range.count ? 2 * room : room;
+}
+
+/// Copies the rows that gradients have to where they are updated, or back from there.
+void RangeServer::move_rows(const Call& call, const Contribution& contribution, Way way) const {
+  for (size_t i = call.first; i < call.first + call.count; ++i) {
+    const Piece& piece = pieces_[i];
+    if (!piece.updates_rows) continue;
+    const std::vector<int64_t>& rows = *contribution.rows[i];
+    const size_t size = size_of(piece.range.block->dtype());
+    const int64_t room = room_for(i, static_cast<int64_t>(piece.bytes_of(&rows) / size));
+    for (const Aside& each : asides_.at({i, room})) {
+      char* const place = static_cast<char*>(address_of(each.place));
+      char* aside = static_cast<char*>(address_of(each.aside));
+      if (way == Way::back) each.place.block->settle_loans();
+      piece.for_each_part(&rows, [&](size_t offset, size_t bytes) {
+        way == Way::out ? std::memcpy(aside, place + offset, bytes)
+                        : std::memcpy(place + offset, aside, bytes);
+        aside += bytes;
+      });
+    }
+  }
 }
 
 /// The same with gradients of zero for the rows that have none; these are kept in `whole`.
@@ -133,8 +197,9 @@ RangeServer::Contribution RangeServer::with_all_rows(
     const Contribution& given, std::vector<std::vector<std::byte>>& whole) const {
   Contribution all = given;
   for (size_t i = 0; i < given.rows.size(); ++i) {
-    if (given.rows[i] == nullptr) continue;
+    if (given.rows[i] == nullptr || pieces_[i].updates_rows) continue;
     const Piece& piece = pieces_[i];
+    all.rows[i] = nullptr;
     std::vector<std::byte>& dense = whole.emplace_back(piece.bytes());
     const auto* from = static_cast<const std::byte*>(given.pieces[i]);
     piece.for_each_part(given.rows[i], [&](size_t offset, size_t bytes) {
@@ -145,14 +210,6 @@ RangeServer::Contribution RangeServer::with_all_rows(
   }
   return all;
 }
-
-namespace {
-
-const std::vector<int64_t>* rows_at(const RangeServer::RowLists& rows, size_t piece) {
-  return piece < rows.size() ? rows[piece] : nullptr;
-}
-
-}  // namespace
 
 int64_t RangeServer::pull(int64_t step, std::span<void* const> to, const RowLists& rows,
                           const Squares& squares) {
@@ -300,8 +357,10 @@ RangeServer::Sum RangeServer::summed(int64_t step) const {
   const auto first = held_.find(step * options_.shares);
   const auto end = held_.lower_bound((step + 1) * options_.shares);
   const size_t first_assigned = this->first_assigned();
-  Sum sum{.step = step, .contribution = {}, .pieces = {}};
+  Sum sum{.step = step, .contribution = {}, .pieces = {}, .rows = {}};
   sum.pieces.resize(pieces_.size());
+  sum.rows.resize(pieces_.size());
+  sum.contribution.rows.resize(pieces_.size());
   sum.contribution.conditions.assign(calls_.size(), true);
   for (auto share = first; share != end; ++share) {
     for (size_t c = 0; c < calls_.size(); ++c) {
@@ -313,6 +372,10 @@ RangeServer::Sum RangeServer::summed(int64_t step) const {
     std::vector<const void*> values;
     for (auto share = first; share != end; ++share)
       values.push_back(share->second.pieces[i].data());
+    if (pieces_[i].updates_rows) {
+      sum_rows(i, step, sum);
+      continue;
+    }
     const bool is_summed = i < first_assigned || assigned_[i - first_assigned].is_summed;
     if (!is_summed || values.size() == 1) {
       sum.contribution.pieces.push_back(values[0]);
@@ -324,6 +387,47 @@ RangeServer::Sum RangeServer::summed(int64_t step) const {
     sum.contribution.pieces.push_back(sum.pieces[i].data());
   }
   return sum;
+}
+
+/// The same of a piece of which rows alone are updated: those that some share has.
+void RangeServer::sum_rows(size_t piece, int64_t step, Sum& sum) const {
+  const Piece& own = pieces_[piece];
+  const auto first = held_.find(step * options_.shares);
+  const auto end = held_.lower_bound((step + 1) * options_.shares);
+  std::vector<int64_t>& rows = sum.rows[piece];
+  for (auto share = first; share != end; ++share) {
+    const std::vector<int64_t>& others = share->second.rows[piece];
+    rows.insert(rows.end(), others.begin(), others.end());
+  }
+  std::ranges::sort(rows);
+  rows.erase(std::ranges::unique(rows).begin(), rows.end());
+  const size_t bytes = own.bytes_of(&rows);
+  std::vector<std::vector<std::byte>> values;  // Of each share, with zeros for rows of others.
+  std::vector<const void*> addresses;
+  for (auto share = first; share != end; ++share) {
+    std::vector<std::byte>& all = values.emplace_back(bytes);
+    const std::vector<int64_t>& others = share->second.rows[piece];
+    const std::byte* from = share->second.pieces[piece].data();
+    std::byte* to = all.data();
+    auto next = others.begin();
+    for (const int64_t row : rows) {
+      const std::vector<int64_t> one = {row};
+      const size_t count = own.bytes_of(&one);
+      if (next != others.end() && *next == row) {
+        std::memcpy(to, from, count);
+        from += count;
+        ++next;
+      }
+      to += count;
+    }
+    addresses.push_back(all.data());
+  }
+  const DType dtype = own.range.block->dtype();
+  sum.pieces[piece].resize(bytes);
+  collective::sum_elements(dtype, addresses, sum.pieces[piece].data(),
+                           static_cast<int64_t>(bytes / size_of(dtype)));
+  sum.contribution.pieces.push_back(sum.pieces[piece].data());
+  sum.contribution.rows[piece] = &rows;
 }
 
 namespace {
@@ -365,9 +469,10 @@ RangeServer::Squares RangeServer::squares(int64_t step) {
   for (size_t i = 0; i < first_assigned(); ++i) {
     const Piece& piece = pieces_[i];
     const bool is_single = piece.range.block->dtype() == DType::float32;
-    const std::byte* const data = sum_.pieces[i].data();
-    squares_[piece.variable] += is_single ? sum_of_squares<float>(data, piece.range.count)
-                                          : sum_of_squares<double>(data, piece.range.count);
+    const std::vector<std::byte>& own = sum_.pieces[i];
+    const auto count = static_cast<int64_t>(own.size() / size_of(piece.range.block->dtype()));
+    squares_[piece.variable] += is_single ? sum_of_squares<float>(own.data(), count)
+                                          : sum_of_squares<double>(own.data(), count);
   }
   return squares_;
 }
@@ -382,10 +487,10 @@ void RangeServer::clip(Sum& sum, const Squares& squares) const {
       const Piece& piece = pieces_[i];
       const double scale = call.limits.all ? scale_for(all, *call.limits.all)
                                            : scale_for(squares[piece.variable], *call.limits.each);
-      std::byte* const data = sum.pieces[i].data();
-      piece.range.block->dtype() == DType::float32
-          ? multiply<float>(data, piece.range.count, scale)
-          : multiply<double>(data, piece.range.count, scale);
+      std::vector<std::byte>& own = sum.pieces[i];
+      const auto count = static_cast<int64_t>(own.size() / size_of(piece.range.block->dtype()));
+      piece.range.block->dtype() == DType::float32 ? multiply<float>(own.data(), count, scale)
+                                                   : multiply<double>(own.data(), count, scale);
     }
   }
 }
@@ -395,7 +500,7 @@ void RangeServer::apply_step(int64_t step, const Squares& squares) {
   clip(sum, squares);
   apply(sum.contribution, 1);
   held_.erase(held_.find(step * options_.shares), held_.lower_bound((step + 1) * options_.shares));
-  sum_ = {.step = step, .contribution = {}, .pieces = {}};  // The squares stay known.
+  sum_ = {.step = step, .contribution = {}, .pieces = {}, .rows = {}};  // The squares stay known.
 }
 
 void RangeServer::apply(const Contribution& contribution, double scale) {
@@ -407,12 +512,24 @@ void RangeServer::apply(const Contribution& contribution, double scale) {
   }
 }
 
+/// Gradients of rows have zeros behind them, in `padded`.
 Tensors RangeServer::operands_of(const Call& call, const Contribution& contribution, double scale,
-                                 bool condition) const {
+                                 bool condition,
+                                 std::vector<std::vector<std::byte>>& padded) const {
   Tensors tensors;
   for (size_t i = call.first; i < call.first + call.count; ++i) {
     const StoreRange& range = pieces_[i].range;
-    tensors.push_back(wrapped(contribution.pieces[i], range.block->dtype(), range.count));
+    const DType dtype = range.block->dtype();
+    const std::vector<int64_t>* const rows = rows_at(contribution.rows, i);
+    if (rows == nullptr) {
+      tensors.push_back(wrapped(contribution.pieces[i], dtype, range.count));
+      continue;
+    }
+    const size_t bytes = pieces_[i].bytes_of(rows);
+    const int64_t room = room_for(i, static_cast<int64_t>(bytes / size_of(dtype)));
+    std::vector<std::byte>& all = padded.emplace_back(static_cast<size_t>(room) * size_of(dtype));
+    std::copy_n(static_cast<const std::byte*>(contribution.pieces[i]), bytes, all.data());
+    tensors.push_back(wrapped(all.data(), dtype, room));
   }
   tensors.emplace_back(call.step);
   tensors.emplace_back(scale);
@@ -431,11 +548,14 @@ graph::ConcreteFunctionPtr RangeServer::compiled(Call& call,
 void RangeServer::update(Call& call, const Contribution& contribution, double scale,
                          bool condition) {
   if (call.count == 0 && !call.counts) return;
-  const Tensors tensors = operands_of(call, contribution, scale, condition);
+  std::vector<std::vector<std::byte>> padded;
+  const Tensors tensors = operands_of(call, contribution, scale, condition, padded);
   const graph::ArgumentList list = graph::argument_list(tensors);
   const graph::ConcreteFunctionPtr concrete = compiled(call, list);
+  move_rows(call, contribution, Way::out);
   const graph::BatchShard shard{.rows = 1};
   call.update->body()->run(*concrete, {.tensors = list, .shards = {&shard, 1}});
+  move_rows(call, contribution, Way::back);
   if (condition) ++call.step;
 }
 

@@ -29,9 +29,11 @@ namespace tandem::distribute {
 class RangeServer {
  public:
   /// Runs on `replicas`, a single one. Server `index` of those of `layout`, whose variables are
-  /// those of all calls of apply_gradients one after another.
+  /// those of all calls of apply_gradients one after another. With `sparse_update` rows without a
+  /// gradient stay as they are; Unimplemented where gradients accumulate.
   RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas, const ServerStep& step,
-              const ParameterLayout& layout, int index, const LedgerOptions& options);
+              const ParameterLayout& layout, int index, const LedgerOptions& options,
+              bool sparse_update = false);
 
   /// The elements that it has of each variable, in the order in which they are passed.
   struct Piece {
@@ -40,7 +42,8 @@ class RangeServer {
     int64_t begin;     ///< The first element.
     /// The elements of a row, where gradients are those of some rows; else 0.
     int64_t row_elements = 0;
-    bool reads_rows = false;  ///< Whether workers read some rows of it alone.
+    bool reads_rows = false;    ///< Whether workers read some rows of it alone.
+    bool updates_rows = false;  ///< Whether rows that have no gradient stay as they are.
 
     /// The elements of a row that it has, counted from `begin`; none where the row is elsewhere.
     struct RowPart {
@@ -184,7 +187,13 @@ class RangeServer {
   /// A contribution that is kept until the rest of its step is there.
   struct Held {
     std::vector<std::vector<std::byte>> pieces;
+    std::vector<std::vector<int64_t>> rows;  // Of pieces of which rows alone are updated.
     std::vector<bool> conditions;
+  };
+  /// Elements of a variable or of a slot that are updated beside their place.
+  struct Aside {
+    StoreRange place;  // All of the piece.
+    StoreRange aside;
   };
 
   void add_call(const ServerStep& step, const PushedGradients& call, size_t first_variable,
@@ -192,17 +201,23 @@ class RangeServer {
   void note_state();
   template <class Take>
   void for_each_state(uint64_t offset, size_t count, const Take& take) const;
+  Variable elements(size_t piece, const Variable& whole, int64_t count);
+  int64_t room_for(size_t piece, int64_t count) const;
+  enum class Way { out, back };
+  void move_rows(const Call& call, const Contribution& contribution, Way way) const;
   Contribution with_all_rows(const Contribution& given,
                              std::vector<std::vector<std::byte>>& whole) const;
   graph::ConcreteFunctionPtr compiled(Call& call, const graph::ArgumentList& list) const;
   Tensors operands_of(const Call& call, const Contribution& contribution, double scale,
-                      bool condition) const;
+                      bool condition, std::vector<std::vector<std::byte>>& padded) const;
   /// What all shares of a step have given, together.
   struct Sum {
     int64_t step = -1;
     Contribution contribution{};
     std::vector<std::vector<std::byte>> pieces{};  // Of the gradients.
+    std::vector<std::vector<int64_t>> rows{};      // Of those that have some rows alone.
   };
+  void sum_rows(size_t piece, int64_t step, Sum& sum) const;
   Sum summed(int64_t step) const;
   void clip(Sum& sum, const Squares& squares) const;
   void commit_locked(int64_t step, const Squares& squares);
@@ -214,6 +229,7 @@ class RangeServer {
   const Strategy strategy_;
   const graph::ReplicasPtr replicas_;
   const LedgerOptions options_;
+  const bool sparse_update_;
   mutable std::mutex mutex_;
   UpdateLedger ledger_;
   std::vector<Piece> pieces_;
@@ -224,6 +240,7 @@ class RangeServer {
   Squares squares_;                         // and these.
   std::vector<StoreRange> state_;
   std::vector<size_t> settings_;
+  std::map<std::pair<size_t, int64_t>, std::vector<Aside>> asides_;  // By piece and room.
 };
 
 }  // namespace tandem::distribute

@@ -31,19 +31,28 @@ RemoteServer::RemoteServer(const ServerCluster& cluster, int index, const RangeS
       mirror_(mirror),
       patience_(cluster.patience),
       session_(session),
-      in_step_(in_step || mirror.reads_rows()) {}
+      in_step_(in_step),
+      by_rows_(mirror.reads_rows()) {}
 
 void RemoteServer::set_chief(uint64_t incarnation) {
   chief_ = incarnation;
   pushed_.reset();
 }
 
-void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contribution& given) {
+void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
+                              const RangeServer::RowLists& next) {
   MessageWriter question = question_of(ServerQuestion::exchange, session_);
-  question.add(chief_).add(stamp).add(!in_step_);
+  const bool wants_values = !in_step_ && (!by_rows_ || !next.empty());
+  question.add(chief_).add(stamp).add(wants_values);
   for (const bool condition : given.conditions) question.add(condition);
   for (size_t i = 0; i < pieces().size(); ++i) {
     if (pieces()[i].row_elements > 0) question.add_list(*given.rows[i]);
+  }
+  next_.assign(pieces().size(), {});
+  for (size_t i = 0; i < pieces().size(); ++i) {
+    if (!wants_values || !pieces()[i].reads_rows) continue;
+    next_[i] = *next[i];
+    question.add_list(next_[i]);
   }
   question.align();
   cluster::ServiceMessage message;
@@ -103,6 +112,14 @@ PushAnswer RemoteServer::finish_push() {
   return outcome;
 }
 
+/// Whether the values that came with the answer to the last push are of these rows.
+bool RemoteServer::has_pushed_for(const RangeServer::RowLists& rows) const {
+  for (size_t i = 0; i < pieces().size(); ++i) {
+    if (pieces()[i].reads_rows && *rows[i] != next_[i]) return false;
+  }
+  return true;
+}
+
 void RemoteServer::start_squares(int64_t step) {
   MessageWriter question = question_of(ServerQuestion::squares, session_);
   open_ = line_.ask({question.add(chief_).add(step).take(), {}});
@@ -120,6 +137,7 @@ RangeServer::Squares RemoteServer::finish_squares() {
 void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows,
                               const RangeServer::Squares& squares) {
   rows_ = rows;
+  if (pushed_ && !has_pushed_for(rows)) pushed_.reset();
   if (pushed_) return;
   MessageWriter question = question_of(ServerQuestion::pull, session_);
   question.add(chief_).add(step).add_list(squares);

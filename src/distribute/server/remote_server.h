@@ -1,6 +1,6 @@
 /// A parameter server in another process. Gradients go from where they lie, and the values ride on
-/// the answer to a push, so that a step takes one round trip; where some rows of a variable are
-/// read alone, they are asked for when it is known which.
+/// the answer to a push, so that a step takes one round trip. Where some rows of a variable are
+/// read alone, the push says which will be read next; they are asked for where that was not known.
 #pragma once
 
 #include <optional>
@@ -22,7 +22,8 @@ class RemoteServer final : public ServerLink {
   void set_chief(uint64_t incarnation);
 
   const std::vector<RangeServer::Piece>& pieces() const override { return mirror_.pieces(); }
-  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) override;
+  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
+                  const RangeServer::RowLists& next = {}) override;
   PushAnswer finish_push() override;
   void start_squares(int64_t step) override;
   RangeServer::Squares finish_squares() override;
@@ -31,6 +32,7 @@ class RemoteServer final : public ServerLink {
   std::optional<int64_t> finish_pull(std::span<void* const> to) override;
 
  private:
+  bool has_pushed_for(const RangeServer::RowLists& rows) const;
   std::optional<cluster::ServiceText> settled_answer();
   int64_t take_values(MessageReader& reader, std::span<void* const> to) const;
 
@@ -39,10 +41,12 @@ class RemoteServer final : public ServerLink {
   const std::chrono::nanoseconds patience_;
   const int64_t session_;
   const bool in_step_;
+  const bool by_rows_;
   uint64_t chief_ = 0;
   RangeServer::RowLists rows_;  // That were asked for.
   std::optional<PatientLine::Question> open_;
-  std::optional<cluster::ServiceText> pushed_;  // The answer to the last push, with values.
+  std::optional<cluster::ServiceText> pushed_;  // The answer to the last push, with values
+  std::vector<std::vector<int64_t>> next_;      // of these rows of each piece.
 };
 
 }  // namespace tandem::distribute

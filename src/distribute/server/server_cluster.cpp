@@ -163,8 +163,8 @@ std::vector<std::unique_ptr<RangeServer>> make_servers(
         graph::Replicas{.devices = {devices[static_cast<size_t>(s) % devices.size()]},
                         .owner = strategy.body().targets().owner,
                         .single_threaded = options.reproducible});
-    made.push_back(
-        std::make_unique<RangeServer>(strategy, std::move(replica), step, layout, s, rules));
+    made.push_back(std::make_unique<RangeServer>(strategy, std::move(replica), step, layout, s,
+                                                 rules, options.sparse_update));
   }
   return made;
 }

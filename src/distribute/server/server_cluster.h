@@ -6,7 +6,8 @@
 ///                           checksums of its state; every fifth of a second
 ///   worker          chief   join: session, incarnation, fingerprint           the chief's
 ///                                                                             incarnation
-///   worker          chief   take: session, incarnation, what it has done      ticket
+///   worker          chief   take: session, incarnation, what it has done      ticket, perhaps the
+///                                                                             next one
 ///   worker          chief   beat: session; every second                       accepted
 ///   worker          chief   failed: session, why                              accepted
 ///   worker, server  chief   result: session, step                             results of all
@@ -18,7 +19,8 @@
 ///   worker, server  chief   states: session, 0, offset                        the same of a
 ///   session
 ///                                                                             that is over
-///   worker          server  exchange: session, chief, stamp, gradients        outcome, values
+///   worker          server  exchange: session, chief, stamp, gradients,       outcome, values
+///                           the rows that it reads next
 ///   worker          server  pull: session, chief, step, squares               version, values
 ///   worker, chief   server  squares: session, chief, step                     squares
 ///   chief           server  read: session, chief, step, offset, squares       ledger, a part of

@@ -17,7 +17,9 @@ class ServerLink {
 
   virtual const std::vector<RangeServer::Piece>& pieces() const = 0;
 
-  virtual void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) = 0;
+  /// `next` are the rows that are read after it, where that is known: see start_pull.
+  virtual void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
+                          const RangeServer::RowLists& next = {}) = 0;
   virtual PushAnswer finish_push() = 0;
 
   /// The server's squares before `step`: see RangeServer.
@@ -44,7 +46,8 @@ class DirectLink final : public ServerLink {
   explicit DirectLink(RangeServer& server) : server_(server) {}
 
   const std::vector<RangeServer::Piece>& pieces() const override { return server_.pieces(); }
-  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given) override {
+  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
+                  const RangeServer::RowLists&) override {
     answer_ = server_.push(stamp, given);
   }
   PushAnswer finish_push() override { return answer_; }

@@ -248,6 +248,15 @@ bool ServerStep::is_changed_by_servers(const StoreRange& range) const {
                              [&](const AssignedVariable& one) { return one.range == range; });
 }
 
+void ServerStep::check_trains() const {
+  if (trains()) return;
+  throw InvalidArgument("schedule: the function applies no gradients to variables of the strategy");
+}
+
+bool ServerStep::reads_any_rows() const {
+  return std::ranges::any_of(reads_rows_, [](bool reads) { return reads; });
+}
+
 bool ServerStep::clips() const {
   return std::ranges::any_of(pushed_,
                              [](const PushedGradients& call) { return call.limits.is_any(); });

@@ -78,6 +78,7 @@ class ServerStep {
   const std::vector<bool>& has_row_gradients() const { return has_row_gradients_; }
   /// Whether some rows of it are read alone, too; known after the first trace.
   const std::vector<bool>& reads_rows() const { return reads_rows_; }
+  bool reads_any_rows() const;
 
   /// Is called with each trace of function() before it is compiled. Throws Unimplemented where what
   /// the step computes depends on the values of several workers.
@@ -91,6 +92,8 @@ class ServerStep {
   /// Whether servers clip gradients by norms.
   bool clips() const;
   bool trains() const { return !pushed_.empty(); }
+  /// Throws InvalidArgument unless it does.
+  void check_trains() const;
   /// How many random numbers a run draws.
   uint64_t random_calls() const { return random_calls_; }
 

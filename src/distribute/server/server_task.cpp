@@ -133,13 +133,15 @@ std::string ServerTask::exchange(MessageReader& reader) {
   for (size_t i = 0; i < server_->calls(); ++i) given.conditions.push_back(reader.read<bool>());
   const ReadRows rows(*server_, reader, [](const auto& piece) { return piece.row_elements > 0; });
   given.rows = rows.lists;
+  const ReadRows next(*server_, reader,
+                      [&](const auto& piece) { return wants_values && piece.reads_rows; });
   for (size_t i = 0; i < server_->pieces().size(); ++i) {
     reader.align();
     given.pieces.push_back(reader.read_bytes(server_->pieces()[i].bytes_of(rows.lists[i])));
   }
   MessageWriter answer;
   answer.add(ServerAnswer::accepted).add(server_->push(stamp, given));
-  if (wants_values) append_values(answer, 0);
+  if (wants_values) append_values(answer, 0, next.lists);
   return answer.take();
 }
 

@@ -16,6 +16,8 @@
 
 namespace tandem::distribute {
 
+class ServerStep;
+
 /// A batch of a data set: the element at `batch` of an epoch.
 struct BatchNumber {
   int64_t epoch = 0;

@@ -302,7 +302,7 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
 /// Whether all servers have it.
 bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
                         const WorkTicket& ticket, const std::shared_ptr<const Tensors>& results,
-                        std::span<const int64_t> versions) {
+                        std::span<const int64_t> versions, const RowsByVariable& next_rows) {
   const int64_t start_ns = profile::is_profiling() ? profile::now_ns() : 0;
   auto sent = std::make_shared<SentGradients>();
   sent->results = results;
@@ -331,7 +331,13 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
   for (size_t s = 0; s < servers.size(); ++s) {
     RangeServer::Contribution contribution{
         .pieces = {}, .conditions = conditions, .rows = {}, .owner = sent};
+    RangeServer::RowLists next_lists;
     for (const RangeServer::Piece& piece : servers[s]->pieces()) {
+      if (!next_rows.empty()) next_lists.push_back(nullptr);
+      if (!next_rows.empty() && piece.reads_rows) {
+        PieceOfRows part = rows_in(piece, next_rows[piece.variable]);
+        next_lists.back() = &sent->lists.emplace_back(std::move(part.rows));
+      }
       const size_t size = size_of(piece.range.block->dtype());
       size_t offset = static_cast<size_t>(piece.begin) * size;
       contribution.rows.push_back(nullptr);
@@ -347,7 +353,7 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
                             .sequence = sequence_,
                             .ticket = ticket.number,
                             .base_version = versions[s]},
-                           contribution);
+                           contribution, next_lists);
   }
   bool is_made = true;
   int64_t staleness = 0;
@@ -365,7 +371,8 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
 std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& servers,
                                          std::span<const PerReplica> arguments,
                                          const WorkTicket& ticket, const op::RandomRun& random,
-                                         const std::function<void(int worker)>& before_step) {
+                                         const std::function<void(int worker)>& before_step,
+                                         const NextBatch* next) {
   step_ = &step;
   const PerReplicas part = part_of(arguments, ticket.share);
   if (placed_ != &step) take_places(step, servers);
@@ -380,7 +387,9 @@ std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& se
     const graph::Results ran = body_.run(strategy_, step.function(), part, &random);
     for (size_t i = 0; i < ran.count(); ++i) results->push_back(ran.at(0, i));
   }
-  if (!push(step, servers, ticket, results, versions)) return std::nullopt;
+  RowsByVariable next_rows;
+  if (next != nullptr) next_rows = rows_read(step, part_of(next->arguments, 0), next->random);
+  if (!push(step, servers, ticket, results, versions, next_rows)) return std::nullopt;
   return Tensors(results->begin(), results->begin() + static_cast<ptrdiff_t>(step.results()));
 }
 

@@ -22,12 +22,20 @@ class ServerWorker {
   /// Traces and compiles `step` for these arguments.
   void compile(ServerStep& step, std::span<const PerReplica> arguments);
 
+  /// The batch that it will take after the present one.
+  struct NextBatch {
+    PerReplicas arguments;
+    op::RandomRun random;
+  };
+
   /// Does what a ticket asks for, and returns the step's own results; nothing where some server has
-  /// refused what came of it. The arguments are the parts of all shares.
+  /// refused what came of it. The arguments are the parts of all shares. Where it is known what it
+  /// takes `next`, the rows that that reads come with the answers to its push.
   std::optional<Tensors> run(ServerStep& step, const ServerLinks& servers,
                              std::span<const PerReplica> arguments, const WorkTicket& ticket,
                              const op::RandomRun& random,
-                             const std::function<void(int worker)>& before_step = {});
+                             const std::function<void(int worker)>& before_step = {},
+                             const NextBatch* next = nullptr);
 
  private:
   PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
@@ -41,7 +49,8 @@ class ServerWorker {
   std::vector<int64_t> pull(const ServerLinks& servers, int64_t step, const RowsByVariable& rows);
   void release_rows(const ServerStep& step, const RowsByVariable& rows);
   bool push(const ServerStep& step, const ServerLinks& servers, const WorkTicket& ticket,
-            const std::shared_ptr<const Tensors>& results, std::span<const int64_t> versions);
+            const std::shared_ptr<const Tensors>& results, std::span<const int64_t> versions,
+            const RowsByVariable& next);
 
   const Strategy strategy_;
   const int index_;

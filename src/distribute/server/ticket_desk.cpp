@@ -392,6 +392,7 @@ std::string TicketDesk::join(const cluster::Asker& asker, MessageReader& reader)
 void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply) {
   const auto incarnation = reader.read<uint64_t>();
   const auto goal = reader.read<int64_t>();
+  const bool wants_next = reader.read<bool>();
   const bool has_done = reader.read<bool>();
   const auto stream = streams_.find(asker.task);
   const bool is_known = stream != streams_.end() && stream->second == asker.stream;
@@ -403,7 +404,7 @@ void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, const 
     const auto ticket = reader.read<WorkTicket>();
     note_done(asker.task, ticket, reader);
   }
-  waiting_.push_back({asker.task, goal, Clock::now(), reply});
+  waiting_.push_back({asker.task, goal, wants_next, Clock::now(), reply});
 }
 
 void TicketDesk::note_done(int worker, const WorkTicket& ticket, MessageReader& reader) {
@@ -464,7 +465,11 @@ void TicketDesk::answer_waiting() {
     if (ticket) {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted).add(*ticket).add(steps_.at(ticket->step()).random);
-      each->reply(text_message(answer.add(tickets_->whole_steps()).take()));
+      answer.add(tickets_->whole_steps());
+      const auto next = each->wants_next ? tickets_->reserve(each->worker) : std::nullopt;
+      answer.add(next.has_value());
+      if (next) answer.add(*next).add(steps_.at(next->step()).random);
+      each->reply(text_message(answer.take()));
     } else if (Clock::now() - each->since > kLongestAnswer ||
                (each->goal >= 0 && tickets_->whole_steps() >= each->goal)) {
       each->reply(text_message(plain_answer(ServerAnswer::ask_again)));

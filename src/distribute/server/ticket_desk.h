@@ -70,7 +70,8 @@ class TicketDesk final : public cluster::ServiceHandler {
   /// A worker that has asked for a ticket.
   struct Waiting {
     int worker;
-    int64_t goal;  // It has other things to do once so many steps are done; -1: never.
+    int64_t goal;     // It has other things to do once so many steps are done; -1: never.
+    bool wants_next;  // It is told what it will take after it, too.
     Clock::time_point since;
     Reply reply;
   };

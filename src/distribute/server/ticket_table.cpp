@@ -30,6 +30,7 @@ bool TicketTable::is_there(int worker, uint64_t incarnation) const {
 
 void TicketTable::leave(int worker) {
   workers_.erase(worker);
+  reserved_.erase(worker);
   for (auto each = held_.begin(); each != held_.end();) {
     if (each->second.worker == worker) {
       open_.insert(each->first);
@@ -68,7 +69,23 @@ bool TicketTable::is_turn(const WorkTicket& ticket) const {
   return staleness_ != 0 || done_.mark() >= ticket.step() * shares_;
 }
 
+std::optional<WorkTicket> TicketTable::reserve(int worker) {
+  if (staleness_ != unbounded || open_.empty() || !workers_.contains(worker)) return std::nullopt;
+  const auto [known, is_new] = reserved_.try_emplace(worker, *open_.begin());
+  if (is_new) {
+    open_.erase(open_.begin());
+    held_[known->second] = {worker, workers_[worker].last_heard};
+  }
+  return tickets_[static_cast<size_t>(known->second)];
+}
+
 std::optional<WorkTicket> TicketTable::take(int worker) {
+  if (const auto own = reserved_.find(worker); own != reserved_.end()) {
+    WorkTicket& ticket = tickets_[static_cast<size_t>(own->second)];
+    reserved_.erase(own);
+    ticket.generation = generation_;
+    return ticket;
+  }
   if (open_.empty() || !workers_.contains(worker)) return std::nullopt;
   if (staleness_ != unbounded && lead(worker) > staleness_) return std::nullopt;
   WorkTicket& ticket = tickets_[static_cast<size_t>(*open_.begin())];

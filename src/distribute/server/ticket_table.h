@@ -62,6 +62,9 @@ class TicketTable {
   void add(int64_t epoch, int64_t batch);
   /// The next ticket for a worker; none while it must wait for others, and where none is open.
   std::optional<WorkTicket> take(int worker);
+  /// The ticket that a worker takes next, which nobody else gets; none where none is open, and
+  /// where workers wait for each other.
+  std::optional<WorkTicket> reserve(int worker);
   /// All servers have what came of the ticket. It counts once, whoever does it. Where servers have
   /// lost something since it was handed out that is not known, and it is open again.
   void finish(int worker, const WorkTicket& ticket);
@@ -103,6 +106,7 @@ class TicketTable {
   std::vector<WorkTicket> tickets_;  // By number.
   std::set<int64_t> open_;
   std::map<int64_t, Holding> held_;
+  std::map<int, int64_t> reserved_;  // By worker; these are held, too.
   NumberSet done_;
   std::map<int, Worker> workers_;
 };

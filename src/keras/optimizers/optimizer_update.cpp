@@ -130,6 +130,7 @@ class OptimizerOnServer final : public distribute::ServerUpdate {
   explicit OptimizerOnServer(std::shared_ptr<const OptimizerBody> optimizer)
       : optimizer_(std::move(optimizer)) {}
 
+  bool accumulates() const override { return optimizer_->described.every > 1; }
   int64_t steps() const override { return optimizer_->iterations.value().item<int64_t>(); }
 
   void apply(const Operands& operands) const override {
@@ -137,8 +138,7 @@ class OptimizerOnServer final : public distribute::ServerUpdate {
     std::vector<Variables> slots;
     for (size_t i = 0; i < operands.variables.size(); ++i) {
       const auto elements = [&](const Variable& whole) {
-        return distribute::elements_of(whole, operands.begins[i],
-                                       operands.gradients[i].shape().count());
+        return operands.elements(i, whole, operands.gradients[i].shape().count());
       };
       variables.push_back(elements(operands.variables[i]));
       slots.emplace_back();
