@@ -54,6 +54,11 @@ op::TensorTypes infer_whole(const op::Signature& s) {
   return {{dtype, s.attrs.get<Shape>("whole")}};
 }
 
+op::TensorTypes infer_all_parts(const op::Signature& s) {
+  const int64_t part = s.attrs.get<Shape>("part").total_extent();
+  return {{s.inputs[0].dtype, Shape{part * s.attrs.get<int64_t>("parts")}}};
+}
+
 op::TensorTypes infer_own(const op::Signature& s) {
   const Shape& whole = s.attrs.get<Shape>("whole");
   if (s.inputs[0].shape != whole) {
@@ -113,8 +118,14 @@ void register_parts(op::Registry& registry) {
                   return op::apply(op::find_op("join_parts"), g, call.attrs);
                 },
                 .is_collective = true});
-  // The same two between processes, of one replica each. Only ever made by a pass.
-  registry.add({.name = "exchange_join",
+  // The same two between processes, of one replica each. Only ever made by a pass. A join begins,
+  // with room for all parts, and ends with the whole.
+  registry.add({.name = "exchange_join_start",
+                .infer = infer_all_parts,
+                .split = op::split_none,
+                .no_gradient = true,
+                .is_collective = true});
+  registry.add({.name = "exchange_join_finish",
                 .infer = infer_whole,
                 .split = op::split_none,
                 .no_gradient = true,

@@ -151,44 +151,98 @@ class FinishedExchange final : public op::Executable {
   const std::shared_ptr<BucketTickets> tickets_;
 };
 
-/// Joins the parts of a variable that the processes have, or gives each its part of the sum of what
-/// they have of its gradient. Both go through memory with room for all parts.
-class PartsThroughHost final : public op::Executable {
+/// The parts of a variable that the processes have begin to go to all, into memory with room for
+/// them.
+class StartedJoin final : public op::Executable {
  public:
-  PartsThroughHost(const Runners& runners, const op::Signature& signature, std::string name,
-                   std::shared_ptr<BucketTickets> tickets)
+  StartedJoin(const Runners& runners, const op::Signature& signature, std::string name,
+              std::shared_ptr<BucketTickets> tickets)
       : group_(runners.group),
-        joins_(signature.op->name == "exchange_join"),
-        input_(signature.inputs[0]),
-        output_(signature.outputs[0]),
-        part_(signature.attrs.get<Shape>("part").total_extent()),
+        part_(signature.inputs[0]),
+        all_(signature.outputs[0]),
         name_(std::move(name)),
+        number_(static_cast<size_t>(signature.attrs.get<int64_t>("number"))),
         tickets_(std::move(tickets)) {}
 
   void run(const op::Launch& launch) const override {
     if (launch.part != 0) return;
-    const size_t part_bytes = static_cast<size_t>(part_) * size_of(input_.dtype);
-    std::vector<char>& all = tickets_->parts;
-    const size_t all_bytes = part_bytes * static_cast<size_t>(group_->size());
-    if (all.size() < all_bytes) all.resize(all_bytes);
-    char* const own = all.data() + part_bytes * static_cast<size_t>(group_->rank());
-    const op::Piece piece{all.data(), part_ * group_->size(), input_.dtype};
-    std::memcpy(joins_ ? own : all.data(), launch.in<void>(0), input_.bytes());
-    if (!joins_) std::memset(all.data() + input_.bytes(), 0, all_bytes - input_.bytes());
-    group_->run({.kind = joins_ ? op::ExchangeKind::gather_parts : op::ExchangeKind::sum_parts,
-                 .pieces = {&piece, 1},
-                 .name = name_});
-    std::memcpy(launch.out<void>(0), joins_ ? all.data() : own, output_.bytes());
+    char* const all = launch.out<char>(0);
+    std::memcpy(all + part_.bytes() * static_cast<size_t>(group_->rank()), launch.in<void>(0),
+                part_.bytes());
+    if (tickets_->joins.size() <= number_) tickets_->joins.resize(number_ + 1);
+    BucketTickets::Bucket& join = tickets_->joins[number_];
+    join.pieces.assign(1, {all, all_.shape.total_extent(), all_.dtype});
+    join.ticket = group_->start(
+        {.kind = op::ExchangeKind::gather_parts, .pieces = join.pieces, .name = name_});
   }
 
   const char* provider() const override { return "the processes"; }
 
  private:
   const std::shared_ptr<op::Group> group_;
-  const bool joins_;
-  const op::TensorType input_;
-  const op::TensorType output_;
-  const int64_t part_;  // Elements.
+  const op::TensorType part_;
+  const op::TensorType all_;
+  const std::string name_;
+  const size_t number_;
+  const std::shared_ptr<BucketTickets> tickets_;
+};
+
+/// Waits for the parts, and leaves what goes past the end of the variable.
+class FinishedJoin final : public op::Executable {
+ public:
+  FinishedJoin(const Runners& runners, const op::Signature& signature,
+               std::shared_ptr<BucketTickets> tickets)
+      : group_(runners.group),
+        bytes_(signature.outputs[0].bytes()),
+        number_(static_cast<size_t>(signature.attrs.get<int64_t>("number"))),
+        tickets_(std::move(tickets)) {}
+
+  void run(const op::Launch& launch) const override {
+    if (launch.part != 0) return;
+    group_->wait(tickets_->joins[number_].ticket);
+    std::memcpy(launch.out<void>(0), launch.in<void>(0), bytes_);
+  }
+
+  const char* provider() const override { return "the processes"; }
+
+ private:
+  const std::shared_ptr<op::Group> group_;
+  const size_t bytes_;
+  const size_t number_;
+  const std::shared_ptr<BucketTickets> tickets_;
+};
+
+/// Gives each process its part of the sum of what they have of a gradient, by way of memory with
+/// room for all parts.
+class SumToPart final : public op::Executable {
+ public:
+  SumToPart(const Runners& runners, const op::Signature& signature, std::string name,
+            std::shared_ptr<BucketTickets> tickets)
+      : group_(runners.group),
+        whole_(signature.inputs[0]),
+        part_(signature.outputs[0]),
+        name_(std::move(name)),
+        tickets_(std::move(tickets)) {}
+
+  void run(const op::Launch& launch) const override {
+    if (launch.part != 0) return;
+    std::vector<char>& all = tickets_->parts;
+    const size_t bytes = part_.bytes() * static_cast<size_t>(group_->size());
+    if (all.size() < bytes) all.resize(bytes);
+    std::memcpy(all.data(), launch.in<void>(0), whole_.bytes());
+    std::memset(all.data() + whole_.bytes(), 0, bytes - whole_.bytes());
+    const op::Piece piece{all.data(), part_.shape.total_extent() * group_->size(), part_.dtype};
+    group_->run({.kind = op::ExchangeKind::sum_parts, .pieces = {&piece, 1}, .name = name_});
+    std::memcpy(launch.out<void>(0),
+                all.data() + part_.bytes() * static_cast<size_t>(group_->rank()), part_.bytes());
+  }
+
+  const char* provider() const override { return "the processes"; }
+
+ private:
+  const std::shared_ptr<op::Group> group_;
+  const op::TensorType whole_;
+  const op::TensorType part_;
   const std::string name_;
   const std::shared_ptr<BucketTickets> tickets_;
 };
@@ -246,9 +300,16 @@ op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& nod
   if (node.op().name == "exchange_gather") {
     return std::make_shared<VariableGather>(program.runners(), node.signature);
   }
-  if (node.op().name == "exchange_join" || node.op().name == "exchange_sum_to_part") {
-    return std::make_shared<PartsThroughHost>(program.runners(), node.signature,
-                                              name_of(program.graph(), node), tickets);
+  if (node.op().name == "exchange_join_start") {
+    return std::make_shared<StartedJoin>(program.runners(), node.signature,
+                                         name_of(program.graph(), node), tickets);
+  }
+  if (node.op().name == "exchange_join_finish") {
+    return std::make_shared<FinishedJoin>(program.runners(), node.signature, tickets);
+  }
+  if (node.op().name == "exchange_sum_to_part") {
+    return std::make_shared<SumToPart>(program.runners(), node.signature,
+                                       name_of(program.graph(), node), tickets);
   }
   if (node.op().name == "exchange_start") {
     return std::make_shared<StartedExchange>(program.runners(), node.signature,

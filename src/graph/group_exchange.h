@@ -32,7 +32,9 @@ struct BucketTickets {
     std::vector<op::Piece> pieces;
   };
   std::vector<Bucket> buckets;
-  std::vector<char> parts;  ///< The parts of a variable, or of its gradient, on their way.
+  /// The joins of variables that have begun, by their numbers.
+  std::vector<Bucket> joins;
+  std::vector<char> parts;  ///< The parts of a gradient on their way.
 };
 
 bool is_group_exchange(const Node& node);

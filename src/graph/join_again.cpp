@@ -67,6 +67,67 @@ class JoinRepeater {
   std::map<ValueId, ValueId> repeated_;
 };
 
+/// Lets the exchange that joins a variable begin where the join before it has ended, so that it
+/// goes on while that one's layer computes.
+class JoinStarter {
+ public:
+  explicit JoinStarter(Graph& graph) : graph_(graph) {}
+
+  void run() {
+    for (Node& node : graph_.nodes) {
+      if (node.op().writes_ranges) earliest_ = kept_.size() + 1;
+      if (node.op().name == "read_variable") reads_[node.outputs[0]] = node;
+      if (is_join(node)) {
+        start(node);
+        node.signature.op = &op::find_op("exchange_join_finish");
+        earliest_ = kept_.size() + 1;
+      }
+      kept_.push_back(std::move(node));
+    }
+    graph_.nodes = std::move(kept_);
+  }
+
+ private:
+  /// Puts the start of a join, with a read of the part of its own, at the earliest place. What is
+  /// joined otherwise than from a variable begins where it ends.
+  void start(Node& join) {
+    const auto read = reads_.find(join.inputs[0]);
+    const bool is_read = read != reads_.end();
+    size_t place = is_read ? earliest_ : kept_.size();
+    const auto insert = [&](Node node) {
+      kept_.insert(kept_.begin() + static_cast<ptrdiff_t>(place++), std::move(node));
+    };
+    Node begin = join;
+    begin.signature.op = &op::find_op("exchange_join_start");
+    begin.signature.attrs = join.signature.attrs.with("number", next_);
+    begin.signature.outputs = begin.signature.op->infer(begin.signature);
+    begin.outputs = {graph_.add_value({.type = begin.signature.outputs[0]})};
+    join.signature.attrs = begin.signature.attrs;
+    ++next_;
+    if (is_read) {
+      Node own = read->second;
+      own.outputs = {graph_.add_value({.type = own.signature.outputs[0]})};
+      begin.inputs = own.outputs;
+      insert(std::move(own));
+    }
+    join.inputs = begin.outputs;
+    join.signature.inputs = begin.signature.outputs;
+    insert(std::move(begin));
+  }
+
+  Graph& graph_;
+  std::map<ValueId, Node> reads_;  // By what is read.
+  std::vector<Node> kept_;
+  size_t earliest_ = 0;  // Where the next join may begin.
+  int64_t next_ = 0;     // Its number.
+};
+
+/// A sum to parts, or of micro-batches, that is made while what it adds is in the cache.
+bool is_early(const Node& node) {
+  return node.op().name == "accumulate" ||
+         (is_sum(node) && !node.signature.attrs.get<bool>("waits"));
+}
+
 }  // namespace
 
 void join_again(Graph& graph) {
@@ -75,16 +136,16 @@ void join_again(Graph& graph) {
 
 void exchange_parts(Graph& graph) {
   for (Node& node : graph.nodes) {
-    if (is_join(node)) node.signature.op = &op::find_op("exchange_join");
     if (is_sum(node)) node.signature.op = &op::find_op("exchange_sum_to_part");
   }
+  if (std::ranges::any_of(graph.nodes, is_join)) JoinStarter(graph).run();
 }
 
-void sum_parts_early(Graph& graph) {
+void sum_early(Graph& graph) {
   ValueMap<int> made_at(graph.values.size(), -1);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
-    if (is_sum(node) && !node.signature.attrs.get<bool>("waits")) {
+    if (is_early(node)) {
       const auto place = static_cast<size_t>(made_at[graph.storage_of(node.inputs[0])] + 1);
       const auto at = [&](size_t n) { return graph.nodes.begin() + static_cast<ptrdiff_t>(n); };
       std::rotate(at(place), at(i), at(i + 1));

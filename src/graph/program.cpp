@@ -134,7 +134,7 @@ Program::Program(Graph graph, Runners runners)
 
 int Program::exchanges() const {
   return static_cast<int>(std::ranges::count_if(graph_.nodes, [](const Node& node) {
-    return is_group_exchange(node) && node.op().name != "exchange_finish";
+    return is_group_exchange(node) && !node.op().name.ends_with("_finish");
   }));
 }
 

@@ -45,7 +45,7 @@ void optimize(Graph& graph, const Runners& runners) {
     fuse_elementwise(graph);
   }
   free_early(graph);
-  sum_parts_early(graph);
+  sum_early(graph);
   elide_reads(graph);
   copy_shared_results(graph);
   shard_updates(graph);
@@ -66,7 +66,8 @@ std::span<const char* const> ops_of_passes() {
                                          "exchange_sum",
                                          "exchange_start",
                                          "exchange_finish",
-                                         "exchange_join",
+                                         "exchange_join_start",
+                                         "exchange_join_finish",
                                          "exchange_sum_to_part",
                                          "exchange_gather",
                                          "exchange_broadcast",

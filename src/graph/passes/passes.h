@@ -67,10 +67,12 @@ void drop_needless_collectives(Graph& graph, int all);
 /// What each replica keeps a part of, and the backward pass uses too, is joined again for that.
 void join_again(Graph& graph);
 
-/// Sums of which each replica gets its part are made as soon as there is something to sum.
-void sum_parts_early(Graph& graph);
+/// Sums of which each replica gets its part, and those of micro-batches, are made as soon as there
+/// is something to add, which then takes no more memory.
+void sum_early(Graph& graph);
 
-/// Where replicas are in processes of their own, parts are joined and summed by exchanges.
+/// Where replicas are in processes of their own, parts are joined and summed by exchanges; the
+/// exchange that joins a variable goes on while the layer before computes.
 void exchange_parts(Graph& graph);
 
 /// Where processes will have sums of gradients in parts, norms of gradients are summed over the
