@@ -60,11 +60,27 @@ const Layouts kMlpLayouts{{"(up|head)/kernel", {"", "model"}}, {"down/kernel", {
 
 TEST_F(MeshEquivalenceTest, Mlp) { expect_same(mlp(), kMlpLayouts); }
 
+const Layouts kTransformerLayouts{{"table/embeddings", {"model"}},
+                                  {"(query|key|value)/kernel", {"", "model"}},
+                                  {"up/kernel", {"", "model"}},
+                                  {"(attention_output|down)/kernel", {"model"}}};
+
 TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddings) {
-  expect_same(models::tied_transformer(), {{"table/embeddings", {"model"}},
-                                           {"(query|key|value)/kernel", {"", "model"}},
-                                           {"up/kernel", {"", "model"}},
-                                           {"(attention_output|down)/kernel", {"model"}}});
+  expect_same(models::tied_transformer(), kTransformerLayouts);
+}
+
+/// Batches, layers and weights are cut at the same time.
+TEST_F(MeshEquivalenceTest, StagesOfATransformer) {
+  restart();
+  config::set_logical_cpus(std::vector<config::LogicalCpu>(8, {.threads = 1}));
+  const auto on_mesh = [](const std::vector<int>& shape) {
+    return on({shape, {"data", "stage", "model"}}, kTransformerLayouts);
+  };
+  for (const TrainingCase& training : {models::tied_transformer(), models::masked_outputs()}) {
+    const Equivalence result =
+        check_equivalence(training, {on_mesh({1, 2, 1}), on_mesh({1, 2, 2}), on_mesh({2, 2, 2})});
+    EXPECT_TRUE(result.same) << result.text;
+  }
 }
 
 /// Statistics over the batch, in which several replicas have each row.
