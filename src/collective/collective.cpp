@@ -41,7 +41,8 @@ Tensors model_sum_gradient(const op::Call&, const Tensors& g) { return all_reduc
 void register_collectives(op::Registry& registry) {
   register_parts(registry);
   // Attribute "model": so many neighbours meet. They share the elements out in a way of their own,
-  // so no input is aligned.
+  // so no input is aligned. "alone": the program has no other replicas than these, whatever the
+  // number of all is, as a micro-batch's.
   registry.add({.name = "sum_over_model",
                 .infer = infer_each,
                 .split = op::split_none,
@@ -149,7 +150,7 @@ Tensors all_reduce(const Tensors& values, Axis axis, SumGradient gradient) {
     if (gradient == SumGradient::same) {
       throw Unimplemented("all_reduce along Axis::model with SumGradient::same");
     }
-    return op::apply(model_sum, values, {{"model", int64_t{size}}});
+    return op::apply(model_sum, values, {{"model", int64_t{size}}, {"alone", false}});
   }
   return op::apply(def, values, gradient == SumGradient::same ? same_gradient() : op::Attrs());
 }

@@ -5,18 +5,23 @@
 
 #include <algorithm>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <regex>
 #include <set>
 
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
+#include "execution/pipeline/pipeline.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {
 namespace {
 
 using devices::DevicePtr;
+
+/// The axis of a mesh along which the layers are cut.
+constexpr const char* kStageAxis = "stage";
 
 std::vector<std::string> first_devices(size_t count) {
   const std::vector<DevicePtr> all = devices_for("DeviceMesh", {});
@@ -35,7 +40,7 @@ std::vector<std::string> first_devices(size_t count) {
 std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis) {
   std::string found;
   for (const std::string& axis : mesh.axis_names()) {
-    if (axis == batch_axis || mesh.size(axis) == 1) continue;
+    if (axis == batch_axis || axis == kStageAxis || mesh.size(axis) == 1) continue;
     if (!found.empty()) {
       throw Unimplemented(fmt::format(
           "ModelParallel: the mesh {} has the axes '{}' and '{}' beside the batch's, '{}'; one is "
@@ -51,10 +56,12 @@ void check_layouts(const LayoutMap& layouts, const std::string& batch_axis) {
   const DeviceMesh& mesh = layouts.device_mesh();
   for (const auto& [key, layout] : layouts.items()) {
     for (const std::string& axis : layout.axes()) {
-      if (axis.empty() || (axis != batch_axis && mesh.has_axis(axis))) continue;
+      const bool is_special = axis == batch_axis || axis == kStageAxis;
+      if (axis.empty() || (!is_special && mesh.has_axis(axis))) continue;
       throw InvalidArgument(fmt::format(
-          "ModelParallel: '{}' is {}; the axes of the mesh but the batch's are accepted: {}", key,
-          layout.str(), mesh.str()));
+          "ModelParallel: '{}' is {}; the axes of the mesh but those of the batch and the stages "
+          "are accepted: {}",
+          key, layout.str(), mesh.str()));
     }
     const auto cuts = std::ranges::count_if(layout.axes(), std::not_fn(&std::string::empty));
     if (cuts > 1) {
@@ -82,15 +89,21 @@ std::vector<DevicePtr> by_shard(const DeviceMesh& mesh, const std::string& batch
   return ordered;
 }
 
+void check_one_memory(const std::vector<DevicePtr>& devices) {
+  for (const DevicePtr& device : devices) {
+    if (&device->space() == &devices[0]->space()) continue;
+    throw Unimplemented(
+        fmt::format("ModelParallel: {} and {} do not share memory, as logical CPUs do; a mesh of "
+                    "such devices is accepted where one axis has all of them, and that is not of "
+                    "stages",
+                    devices[0]->name(), device->name()));
+  }
+}
+
 void check_devices(const std::vector<DevicePtr>& devices, int model) {
   const bool is_line = model == 1 || static_cast<size_t>(model) == devices.size();
+  if (!is_line) check_one_memory(devices);
   for (const DevicePtr& device : devices) {
-    if (!is_line && &device->space() != &devices[0]->space()) {
-      throw Unimplemented(
-          fmt::format("ModelParallel: {} and {} do not share memory, as logical CPUs do; a mesh of "
-                      "such devices is accepted where one axis has all of them",
-                      devices[0]->name(), device->name()));
-    }
     if (device->threads() != devices[0]->threads()) {
       throw InvalidArgument(fmt::format(
           "ModelParallel: {} has {} threads and {} has {}; devices of a mesh have as many each",
@@ -110,16 +123,75 @@ Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts,
   };
 }
 
+/// Devices by their places on the axes of the batch, of the stages and of the weights.
+using DevicesByPlace = std::vector<std::vector<std::vector<DevicePtr>>>;
+
+DevicesByPlace by_place(const DeviceMesh& mesh, const std::string& batch_axis,
+                        const std::string& model_axis) {
+  const std::vector<DevicePtr> listed = devices_for("ModelParallel", mesh.devices());
+  const auto sized = [&](const std::string& axis) { return static_cast<size_t>(mesh.size(axis)); };
+  DevicesByPlace all(sized(batch_axis),
+                     std::vector(sized(kStageAxis), std::vector<DevicePtr>(sized(model_axis))));
+  for (size_t i = 0; i < listed.size(); ++i) {
+    std::map<std::string, size_t> place;
+    size_t rest = i;
+    for (size_t axis = mesh.shape().size(); axis-- > 0;) {
+      const auto size = static_cast<size_t>(mesh.shape()[axis]);
+      place[mesh.axis_names()[axis]] = rest % size;
+      rest /= size;
+    }
+    all[place[batch_axis]][place[kStageAxis]][place[model_axis]] = listed[i];
+  }
+  return all;
+}
+
+/// The pipelines of a mesh with stages: one for each part of the batch, whose stages are several
+/// devices each.
+graph::Replicas staged_replicas(const DeviceMesh& mesh, const ModelParallelOptions& options,
+                                const std::string& model_axis) {
+  if (options.microbatches < 2) {
+    throw InvalidArgument(
+        fmt::format("ModelParallel: {} micro-batches through the {} stages of the mesh; at least 2 "
+                    "are accepted, and several times the number of stages are better",
+                    options.microbatches, mesh.size(kStageAxis)));
+  }
+  const DevicesByPlace devices = by_place(mesh, options.batch_dim_name, model_axis);
+  graph::Pipeline pipeline;
+  pipeline.kind = graph::pipeline_kind(options.schedule);
+  graph::Replicas replicas{.owner = next_owner(), .model = mesh.size(model_axis)};
+  for (const auto& stages : devices) {
+    std::vector<DevicePtr> first;
+    for (const auto& members : stages) first.push_back(members[0]);
+    pipeline.stages.members.push_back(stages);
+    (pipeline.stages.devices.empty() ? pipeline.stages.devices
+                                     : pipeline.stages.beside.emplace_back()) = first;
+    for (int m = 0; m < options.microbatches; ++m) {
+      replicas.devices.insert(replicas.devices.end(), stages[0].begin(), stages[0].end());
+    }
+  }
+  make_schedule(pipeline.shape(options.microbatches));
+  replicas.pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline));
+  return replicas;
+}
+
 std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
                                                      const ModelParallelOptions& options) {
   const DeviceMesh& mesh = layouts.device_mesh();
   check_layouts(layouts, options.batch_dim_name);
   const std::string axis = model_axis(mesh, options.batch_dim_name);
-  graph::Replicas replicas{.devices = by_shard(mesh, options.batch_dim_name),
-                           .owner = next_owner()};
-  replicas.model = axis.empty() ? 1 : mesh.size(axis);
-  check_devices(replicas.devices, replicas.model);
-  const int parts = replicas.model;
+  const bool has_stages = mesh.size(kStageAxis) > 1;
+  graph::Replicas replicas;
+  if (has_stages) {
+    const std::vector<DevicePtr> devices = devices_for("ModelParallel", mesh.devices());
+    check_one_memory(devices);
+    check_devices(devices, 1);
+    replicas = staged_replicas(mesh, options, axis);
+  } else {
+    replicas = {.devices = by_shard(mesh, options.batch_dim_name), .owner = next_owner()};
+    replicas.model = axis.empty() ? 1 : mesh.size(axis);
+    check_devices(replicas.devices, replicas.model);
+  }
+  const int parts = has_stages ? 1 : replicas.model;
   auto body = std::make_shared<Strategy::Body>("ModelParallel", std::move(replicas));
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);

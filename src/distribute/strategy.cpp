@@ -105,7 +105,7 @@ std::string explain_memory(const Store& store) {
 std::string explain_pipeline(const std::string& name, const graph::Replicas& replicas) {
   const graph::PipelineStages& stages = replicas.pipeline->stages;
   const graph::PipelineShape shape =
-      replicas.pipeline->shape(replicas.count() / stages.pipelines());
+      replicas.pipeline->shape(replicas.count() / stages.pipelines() / stages.member_count());
   const graph::PipelineSchedule schedule = graph::make_schedule(shape);
   const graph::PipelineReport report = graph::check_schedule(shape, schedule);
   std::string text = fmt::format(
@@ -116,9 +116,14 @@ std::string explain_pipeline(const std::string& name, const graph::Replicas& rep
     std::string names;
     for (int p = 0; p < stages.pipelines(); ++p) {
       const bool is_here = stages.is_here(stage, p);
-      names += fmt::format("{}{}", p > 0 ? " and " : "",
-                           is_here ? stages.of_chunk(stage, p)->name()
-                                   : replicas.group->describe(stages.process_of(stage, p)));
+      if (!is_here) {
+        names += fmt::format("{}{}", p > 0 ? " and " : "",
+                             replicas.group->describe(stages.process_of(stage, p)));
+        continue;
+      }
+      for (const auto& member : stages.members_of(stage, p)) {
+        names += fmt::format("{}{}", names.empty() ? "" : " and ", member->name());
+      }
     }
     text += fmt::format("  stage {} on {}, activations of {:.3g} micro-batches at most\n", stage,
                         names, report.held[s]);

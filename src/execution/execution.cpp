@@ -231,8 +231,8 @@ void Execution::bind_arguments(BoundReplica& replica, const RunArguments& argume
   replica.step.rows = shard.rows;
   replica.step.row_offset = shard.row_offset;
   if (arguments.microbatches > 0) {
-    replica.step.replica = arguments.microbatch;
-    replica.step.replicas = arguments.microbatches;
+    replica.step.replica = arguments.microbatch * replicas() + replica.index;
+    replica.step.replicas = arguments.microbatches * replicas();
   }
   replica.step.global_rows = arguments.global_rows;
   if (arguments.global_rows < 0) {

@@ -50,7 +50,8 @@ struct RunArguments {
   int64_t global_rows = -1;              ///< The rows of all processes; negative: of the shards.
   /// The random numbers of the run, where it shares them with other runs; else it draws its own.
   const op::RandomRun* random = nullptr;
-  /// Which micro-batch of how many it is, where the program is run once for each of them.
+  /// Which micro-batch of how many it is, where the program is run once for each of them. Its
+  /// replicas then are those that have the micro-batch's rows.
   int microbatch = 0;
   int microbatches = 0;  ///< 0: the program's replicas run at the same time.
 };

@@ -109,8 +109,10 @@ std::vector<CompiledSegment> compile_passes(std::vector<Segment> segments,
     Segment& segment = segments[s];
     CompiledSegment pass;
     if (stages.is_here(chunk, pipeline)) {
-      pass = compile_segment(std::move(segment.graph), one_replica(segment.device),
-                             Executions::Calls::in_turn);
+      pass = compile_segment(
+          std::move(segment.graph),
+          std::make_shared<Replicas>(Replicas{.devices = stages.members_of(chunk, pipeline)}),
+          Executions::Calls::in_turn);
     }
     pass.inputs = std::move(segment.inputs);
     passes.push_back(std::move(pass));
@@ -147,8 +149,9 @@ std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& repli
   function.once_results = std::move(cut.once.results);
   function.kept = std::move(cut.kept);
   function.results = std::move(cut.results);
-  return std::make_unique<PipelineRun>(std::move(function), replicas.pipeline,
-                                       replicas.count() / pipeline.stages.pipelines(),
+  const int microbatches =
+      replicas.count() / pipeline.stages.member_count() / pipeline.stages.pipelines();
+  return std::make_unique<PipelineRun>(std::move(function), replicas.pipeline, microbatches,
                                        replicas.group, replicas.agreement);
 }
 

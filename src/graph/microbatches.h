@@ -20,6 +20,9 @@ struct PipelineStages {
   int chunks = 1;  ///< Of the model on each stage: chunk c is on stage c % stages.
   /// The devices of further pipelines, through which other micro-batches go at the same time.
   std::vector<std::vector<devices::DevicePtr>> beside{};
+  /// The devices of each stage, by pipeline, where several have the same rows and parts of the
+  /// weights; empty: one has all.
+  std::vector<std::vector<std::vector<devices::DevicePtr>>> members{};
   /// The layers of each chunk by name, where somebody has listed them. Others go with what they
   /// need.
   std::vector<std::vector<std::string>> layers{};
@@ -33,6 +36,11 @@ struct PipelineStages {
 
   int pipelines() const { return 1 + static_cast<int>(beside.size()); }
   int chunks_in_all() const { return static_cast<int>(devices.size()) * chunks; }
+  int member_count() const { return members.empty() ? 1 : static_cast<int>(members[0][0].size()); }
+  std::vector<devices::DevicePtr> members_of(int chunk, int pipeline) const {
+    if (members.empty()) return {of_chunk(chunk, pipeline)};
+    return members[static_cast<size_t>(pipeline)][static_cast<size_t>(chunk) % devices.size()];
+  }
   int process_of(int chunk, int pipeline) const {
     if (processes.empty()) return own_process;
     return processes[static_cast<size_t>(pipeline)][static_cast<size_t>(chunk) % devices.size()];
@@ -96,12 +104,12 @@ std::optional<Segment> take_early_sums(Graph& graph, const devices::DevicePtr& d
                                        uint64_t owner);
 
 /// Cuts the graph of a step, traced for so many replicas as there are micro-batches, those of all
-/// pipelines together. Sums of what
+/// pipelines together, each as often as it has members. Sums of what
 /// the micro-batches have become variables of `owner` beside the stages that add to them. Where no
 /// scope of the function names a stage, the calls are dealt out by their costs. Throws
 /// Unimplemented for what a micro-batch would have to wait for the others in the middle of its
 /// passes, and InvalidArgument for scopes that make no pipeline.
-MicrobatchCut cut_microbatches(Graph graph, int microbatches, const PipelineStages& stages,
+MicrobatchCut cut_microbatches(Graph graph, int replicas, const PipelineStages& stages,
                                uint64_t owner);
 
 }  // namespace tandem::graph

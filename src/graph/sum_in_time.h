@@ -17,10 +17,12 @@ struct SumInTime {
 };
 
 /// The calls in the place of value `index` of the collective `met`. The variable is a new one of
-/// `owner` on `device`, and micro-batch `first` begins the sum. Without a device it is another
+/// `owner` on `device`, and micro-batch `first` begins the sum. So many `members` have each
+/// micro-batch's rows, and the same value. Without a device it is another
 /// process's: the calls are not to be made here.
 inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
-                             const devices::DevicePtr& device, uint64_t owner, int first = 0) {
+                             const devices::DevicePtr& device, uint64_t owner, int first = 0,
+                             int members = 1) {
   const op::TensorType type = graph.at(met.inputs[index]).type;
   StoreRange range;
   if (device) {
@@ -33,7 +35,9 @@ inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
   calls.add.signature = {.op = &op::find_op("accumulate"),
                          .inputs = {type},
                          .outputs = {},
-                         .attrs = {{"first_only", is_broadcast(met)}, {"first", int64_t{first}}},
+                         .attrs = {{"first_only", is_broadcast(met)},
+                                   {"first", int64_t{first}},
+                                   {"members", int64_t{members}}},
                          .ranges = {type}};
   calls.add.inputs = {met.inputs[index]};
   calls.add.ranges = {sum};

@@ -84,6 +84,20 @@ TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddingsOnGpus) {
   expect_same_on_gpus(models::tied_transformer(), kTransformerLayouts);
 }
 
+/// Batches, layers and weights are cut at the same time.
+TEST_F(MeshEquivalenceTest, StagesOfATransformer) {
+  restart();
+  config::set_logical_cpus(std::vector<config::LogicalCpu>(8, {.threads = 1}));
+  const auto on_mesh = [](const std::vector<int>& shape) {
+    return on({shape, {"data", "stage", "model"}}, kTransformerLayouts);
+  };
+  for (const TrainingCase& training : {models::tied_transformer(), models::masked_outputs()}) {
+    const Equivalence result =
+        check_equivalence(training, {on_mesh({1, 2, 1}), on_mesh({1, 2, 2}), on_mesh({2, 2, 2})});
+    EXPECT_TRUE(result.same) << result.text;
+  }
+}
+
 /// Statistics over the batch, in which several replicas have each row.
 TEST_F(MeshEquivalenceTest, Convnet) {
   expect_same(models::convnet(), {{"dense.*/kernel", {"model"}}});

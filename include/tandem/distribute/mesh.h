@@ -99,20 +99,24 @@ class TANDEM_API DataParallel : public Strategy {
 
 struct ModelParallelOptions {
   std::string batch_dim_name = "data";  ///< The axis of the mesh along which batches are cut.
+  /// Where the mesh has an axis "stage", as for PipelineStrategy.
+  int microbatches = 4;
+  std::string schedule = "1f1b";
 };
 
-/// Weights cut over the devices along one axis of a mesh, batches along the other. To a step each
-/// device is a replica. Those that have the same rows compute on their parts of the weights and
-/// meet within the layers; each has a share of the loss, so that losses and gradients are summed
-/// over all, as ever. Each device keeps its own parts alone of the weights that are cut, of their
-/// gradients and of an optimizer's slots, so a model may be larger than the memory of any of them.
-/// To the program such a variable is whole: its value, its shape and checkpoints are those of one
-/// device, and nothing in them says which mesh they were trained on. Gradients of it, inside
-/// strategy.run, are those of the replica's part.
+/// Weights cut over the devices along one axis of a mesh, batches along the other, and along an
+/// axis "stage" the layers, as by PipelineStrategy. To a step each device is a replica, and with
+/// stages each micro-batch on each device of the first stage. Those that have the same rows compute
+/// on their parts of the weights and meet within the layers; each has a share of the loss, so that
+/// losses and gradients are summed over all, as ever. Without stages each device keeps its own
+/// parts alone of the weights that are cut, of their gradients and of an optimizer's slots, so a
+/// model may be larger than the memory of any of them. To the program such a variable is whole: its
+/// value, its shape and checkpoints are those of one device, and nothing in them says which mesh
+/// they were trained on. Gradients of it, inside strategy.run, are those of the replica's part.
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where its
-  /// devices do not share memory, or it has more axes than two.
+  /// devices do not share memory, or it has more axes than these three.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 };
 

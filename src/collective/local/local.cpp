@@ -102,9 +102,10 @@ op::ExecutablePtr prepare_sum(const Signature& signature, SumTarget target) {
 template <class T>
 op::ExecutablePtr prepare_model_sum(const Signature& signature) {
   const auto model = static_cast<int>(signature.attrs.get<int64_t>("model"));
-  return op::executable([ends = ends_of(signature), model](const Launch& launch) {
-    const int threads = launch.parts / launch.step->replicas;
-    const Peers peers{launch.step->replica / model * model, model};
+  const bool alone = signature.attrs.get<bool>("alone");
+  return op::executable([ends = ends_of(signature), model, alone](const Launch& launch) {
+    const int threads = launch.parts / (alone ? model : launch.step->replicas);
+    const Peers peers{alone ? 0 : launch.step->replica / model * model, model};
     Launch own = launch;
     own.part = launch.part - peers.first * threads;
     own.parts = model * threads;

@@ -79,7 +79,7 @@ struct PipelineRun::Step {
 
   std::mutex mutex{};
   std::condition_variable changed{};
-  std::vector<Tensors> tensors{};              // By micro-batch.
+  std::vector<Tensors> tensors{};              // By micro-batch, each member's in turn.
   std::vector<std::vector<int>> uses{};        // By micro-batch, those to come of each tensor.
   std::vector<std::vector<bool>> is_done{};    // By micro-batch, by segment.
   std::vector<std::vector<bool>> is_coming{};  // The same: somebody receives its results.
@@ -176,24 +176,24 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
       .arguments = arguments,
       .random = group_ ? runtime::next_shared_random_run(calls) : runtime::next_random_run(calls)};
   const std::vector<bool> none(function_.each[0].size(), false);
-  step.tensors.assign(microbatches, Tensors(wiring_->tensors()));
+  step.tensors.assign(microbatches, Tensors(wiring_->tensors() * members()));
   for (int m = 0; m < this->microbatches(); ++m) step.uses.push_back(wiring_->uses[pipeline_of(m)]);
   step.is_done.assign(microbatches, none);
   step.is_coming.assign(microbatches, none);
-  for (const CompiledSegment& first : function_.first) {
-    for (int m = 0; m < this->microbatches(); ++m) run_compiled(step, first, m);
-  }
+  run_first(step);
   run_stages(step);
   try {
     if (step.error) std::rethrow_exception(step.error);
     const Tensors once = run_once(step);
     receive_rest(step);
     end_together();
-    std::vector<Tensors> results(microbatches);
-    for (size_t m = 0; m < microbatches; ++m) {
+    std::vector<Tensors> results(microbatches * members());
+    for (size_t r = 0; r < results.size(); ++r) {
       for (const MicrobatchCut::Result& result : function_.results) {
         const auto tensor = static_cast<size_t>(result.tensor);
-        results[m].push_back(result.of_each ? step.tensors[m][tensor] : once[tensor]);
+        results[r].push_back(result.of_each
+                                 ? step.tensors[r / members()][tensor * members() + r % members()]
+                                 : once[tensor]);
       }
     }
     return Results(std::move(results));
@@ -302,6 +302,28 @@ void PipelineRun::run_segment(Step& step, size_t segment, int microbatch) const 
   if (group_) send_results(segment, microbatch, results);
 }
 
+/// What comes before all passes is asked of each replica by itself.
+void PipelineRun::run_first(const Step& step) const {
+  const int replicas = microbatches() * stages().member_count();
+  for (const CompiledSegment& first : function_.first) {
+    for (int r = 0; r < replicas; ++r) {
+      ArgumentList inputs;
+      for (int input : first.inputs) {
+        const Argument& given = step.arguments.tensors[static_cast<size_t>(input)];
+        const bool own = given.kind == Argument::Kind::own;
+        inputs.push_back(own ? Argument{given.tensors + r} : given);
+      }
+      first.executions->run(step.function,
+                            {.tensors = inputs,
+                             .shards = step.arguments.shards.subspan(static_cast<size_t>(r), 1),
+                             .global_rows = step.arguments.global_rows,
+                             .random = &step.random,
+                             .microbatch = r,
+                             .microbatches = replicas});
+    }
+  }
+}
+
 Results PipelineRun::run_compiled(const Step& step, const CompiledSegment& compiled,
                                   int microbatch) const {
   const auto m = static_cast<size_t>(microbatch);
@@ -309,21 +331,21 @@ Results PipelineRun::run_compiled(const Step& step, const CompiledSegment& compi
   for (int input : compiled.inputs) {
     const auto tensor = static_cast<size_t>(input);
     if (tensor >= function_.arguments) {
-      inputs.push_back({&step.tensors[m][tensor]});
+      inputs.push_back({&step.tensors[m][tensor * members()], Argument::Kind::own});
     } else if (const Argument& given = step.arguments.tensors[tensor];
                given.kind == Argument::Kind::own) {
-      inputs.push_back({given.tensors + m});
+      inputs.push_back({given.tensors + m * members(), Argument::Kind::own});
     } else {
       inputs.push_back(given);
     }
   }
-  const BatchShard& shard = step.arguments.shards[m];
-  return compiled.executions->run(step.function, {.tensors = inputs,
-                                                  .shards = {&shard, 1},
-                                                  .global_rows = step.arguments.global_rows,
-                                                  .random = &step.random,
-                                                  .microbatch = microbatch,
-                                                  .microbatches = microbatches()});
+  return compiled.executions->run(
+      step.function, {.tensors = inputs,
+                      .shards = step.arguments.shards.subspan(m * members(), members()),
+                      .global_rows = step.arguments.global_rows,
+                      .random = &step.random,
+                      .microbatch = microbatch,
+                      .microbatches = microbatches()});
 }
 
 /// Hands the results on, and lets go of what nobody needs any more.
@@ -333,11 +355,15 @@ void PipelineRun::note_done(Step& step, size_t segment, int microbatch,
   const std::lock_guard lock(step.mutex);
   for (size_t i = 0; i < results.count(); ++i) {
     const size_t tensor = wiring_->first_result[segment] + i;
-    if (step.uses[m][tensor] > 0) step.tensors[m][tensor] = results.at(0, i);
+    if (step.uses[m][tensor] == 0) continue;
+    for (size_t k = 0; k < members(); ++k) {
+      step.tensors[m][tensor * members() + k] = results.at(static_cast<int>(k), i);
+    }
   }
   for (int input : function_.each[0][segment].inputs) {
     const auto tensor = static_cast<size_t>(input);
-    if (--step.uses[m][tensor] == 0) step.tensors[m][tensor] = Tensor();
+    if (--step.uses[m][tensor] > 0) continue;
+    for (size_t k = 0; k < members(); ++k) step.tensors[m][tensor * members() + k] = Tensor();
   }
   step.is_done[m][segment] = true;
   step.changed.notify_all();
@@ -361,7 +387,9 @@ void PipelineRun::send_results(size_t segment, int microbatch, const Results& re
     Tensors tensors;
     for (int tensor : sending.tensors) {
       const size_t index = static_cast<size_t>(tensor) - wiring_->first_result[segment];
-      tensors.push_back(on_device(results.at(0, index), devices::host_device()));
+      for (int k = 0; k < stages().member_count(); ++k) {
+        tensors.push_back(on_device(results.at(k, index), devices::host_device()));
+      }
     }
     send(*group_, sending.to, key_of(segment, microbatch), tensors,
          message_name(segment, microbatch));
@@ -375,15 +403,17 @@ void PipelineRun::receive_results(Step& step, size_t segment, int microbatch) co
   const Wiring::Sending& sending = *wiring_->sending(p, segment, stages().own_process);
   op::TensorTypes types;
   for (int tensor : sending.tensors) {
-    types.push_back(function_.result_types[segment][static_cast<size_t>(tensor) -
-                                                    wiring_->first_result[segment]]);
+    const size_t index = static_cast<size_t>(tensor) - wiring_->first_result[segment];
+    types.insert(types.end(), members(), function_.result_types[segment][index]);
   }
   const int from = stages().process_of(chunk_of(segment), static_cast<int>(p));
-  Tensors tensors = receive(*group_, from, key_of(segment, microbatch), types,
-                            step.arguments.shards[m].rows, message_name(segment, microbatch));
+  Tensors tensors =
+      receive(*group_, from, key_of(segment, microbatch), types,
+              step.arguments.shards[m * members()].rows, message_name(segment, microbatch));
   const std::lock_guard lock(step.mutex);
   for (size_t i = 0; i < tensors.size(); ++i) {
-    step.tensors[m][static_cast<size_t>(sending.tensors[i])] = std::move(tensors[i]);
+    const auto tensor = static_cast<size_t>(sending.tensors[i / members()]);
+    step.tensors[m][tensor * members() + i % members()] = std::move(tensors[i]);
   }
   step.is_done[m][segment] = true;
   step.changed.notify_all();
@@ -421,7 +451,9 @@ void PipelineRun::end_together() const {
 /// The results of what runs once.
 Tensors PipelineRun::run_once(const Step& step) const {
   int64_t rows = 0;
-  for (const BatchShard& shard : step.arguments.shards) rows += shard.rows;
+  for (size_t r = 0; r < step.arguments.shards.size(); r += members()) {
+    rows += step.arguments.shards[r].rows;
+  }
   const BatchShard whole_batch{.rows = rows};
   Tensors tensors(function_.arguments);
   uint32_t crossings = 0;

@@ -68,6 +68,7 @@ class PipelineRun {
   void run_stages(Step& step) const;
   void run_stage(Step& step, int pipeline, int stage) const;
   void run_segment(Step& step, size_t segment, int microbatch) const;
+  void run_first(const Step& step) const;
   Results run_compiled(const Step& step, const CompiledSegment& compiled, int microbatch) const;
   void wait_for_inputs(Step& step, size_t segment, int microbatch) const;
   void note_done(Step& step, size_t segment, int microbatch, const Results& results) const;
@@ -91,6 +92,7 @@ class PipelineRun {
     return static_cast<size_t>(microbatch / shape_.microbatches);
   }
   const PipelineStages& stages() const { return pipeline_->stages; }
+  size_t members() const { return static_cast<size_t>(stages().member_count()); }
   int chunk_of(size_t segment) const;
   bool is_here(size_t pipeline, size_t segment) const {
     return stages().is_here(chunk_of(segment), static_cast<int>(pipeline));

@@ -713,14 +713,15 @@ class MicrobatchCutter {
       met.inputs[index] = part.value;
       SumInTime calls = graph::sum_in_time(
           graph_, met, index, is_here ? keys.device_of(part.key, part.pipeline) : DevicePtr(),
-          owner_, part.pipeline * in_each_pipeline_);
+          owner_, part.pipeline * in_each_pipeline_, stages_.member_count());
       if (parts.size() > 1) calls.read.outputs = {graph_.add_value(alike)};
       const ValueId own = calls.read.outputs[0];
       if (is_here) {
+        NodeList& pass = passes[static_cast<size_t>(part.pipeline)][static_cast<size_t>(part.key)];
+        if (stages_.member_count() > 1) pass.push_back(sum_over_members(calls.add));
         graph_.nodes.push_back(std::move(calls.add));
         adds_.insert(graph_.nodes.size() - 1);
-        passes[static_cast<size_t>(part.pipeline)][static_cast<size_t>(part.key)].push_back(
-            graph_.nodes.size() - 1);
+        pass.push_back(graph_.nodes.size() - 1);
       }
       run_first(std::move(calls.read), once);
       if (stages_.homes) {
@@ -734,6 +735,27 @@ class MicrobatchCutter {
       run_first(addition(so_far, own, sum, alike.type), once);
       so_far = sum;
     }
+  }
+
+  /// The call that sums what `add` adds over the members of a micro-batch first.
+  size_t sum_over_members(Node& add) {
+    if (add.signature.attrs.get<bool>("first_only")) {
+      throw Unimplemented(
+          "broadcast: in a mesh with stages, of a value that replicas do not have in common");
+    }
+    const op::TensorType type = add.signature.inputs[0];
+    Node sum;
+    sum.signature = {.op = &op::find_op("sum_over_model"),
+                     .inputs = {type},
+                     .outputs = {type},
+                     .attrs = {{"model", int64_t{stages_.member_count()}}, {"alone", true}},
+                     .ranges = {}};
+    sum.inputs = add.inputs;
+    sum.outputs = {graph_.add_value({.type = type})};
+    add.inputs = sum.outputs;
+    graph_.nodes.push_back(std::move(sum));
+    adds_.insert(graph_.nodes.size() - 1);
+    return graph_.nodes.size() - 1;
   }
 
   /// Puts a call behind those that read sums, before all others that run once.
@@ -763,14 +785,25 @@ class MicrobatchCutter {
   std::map<size_t, int> sums_;  // Those of them that read, and who has the sum.
 };
 
+/// The members of a micro-batch are all replicas of its programs.
+void sum_members_alone(Graph& graph) {
+  for (Node& node : graph.nodes) {
+    if (node.op().name == "sum_over_model") {
+      node.signature.attrs = node.signature.attrs.with("alone", true);
+    }
+  }
+}
+
 }  // namespace
 
-MicrobatchCut cut_microbatches(Graph graph, int microbatches, const PipelineStages& stages,
+MicrobatchCut cut_microbatches(Graph graph, int replicas, const PipelineStages& stages,
                                uint64_t owner) {
   make_smaller(graph);
-  drop_needless_collectives(graph, microbatches);
+  drop_needless_collectives(graph, replicas);
   std::optional<Segment> first = take_early_sums(graph, stages.devices[0], owner);
   copy_shared_results(graph);
+  sum_members_alone(graph);
+  const int microbatches = replicas / stages.member_count();
   MicrobatchCut cut = MicrobatchCutter(graph, microbatches, stages, owner).run();
   cut.first = std::move(first);
   return cut;

@@ -55,11 +55,12 @@ template <class T>
 ExecutablePtr prepare_accumulate(const Signature& s, int) {
   return op::executable([split = RowSplit(s.ranges[0].shape),
                          first_only = s.attrs.get<bool>("first_only"),
-                         first = s.attrs.get<int64_t>("first")](const Launch& launch) {
+                         first = s.attrs.get<int64_t>("first"),
+                         members = s.attrs.get<int64_t>("members")](const Launch& launch) {
     const auto [begin, end] = split.part(launch);
     const T* value = launch.in<T>(0);
     T* sum = launch.range<T>(0);
-    if (launch.step->replica == first) {
+    if (launch.step->replica / members == first) {
       std::copy(value + begin, value + end, sum + begin);
     } else if (!first_only) {
       for (int64_t i = begin; i < end; ++i) sum[i] = Wrapping<std::plus>()(sum[i], value[i]);
