@@ -222,3 +222,11 @@ def test_averages_of_weights_are_tested():
     np.testing.assert_array_equal(seen.weights[0], averages[0])
     with pytest.raises(ValueError, match="use_ema"):
         small_model().fit(X, Y, verbose=0, callbacks=[keras.callbacks.SwapEMAWeights()])
+
+
+def test_profiles(tmp_path):
+    with tf.profiler.experimental.Profile(tmp_path / "logs"):
+        small_model().fit(X, Y, verbose=0)
+    assert "traceEvents" in (tmp_path / "logs" / "trace.json").read_text()
+    small_model().fit(X, Y, batch_size=2, verbose=0, callbacks=[keras.callbacks.TensorBoard(tmp_path / "fit", profile_batch="2,3")])
+    assert (tmp_path / "fit" / "trace.json").exists()

@@ -646,4 +646,3 @@ class SpectralNormalization(Wrapper):
             self.vector_u.assign(u)
             kernel.assign(kernel.read_value() / _tandem.reshape(sigma, ()))
         return self.layer(inputs)
-
