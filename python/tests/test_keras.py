@@ -115,6 +115,8 @@ def test_saving(tmp_path):
     (name, result), = served.signatures["serving_default"](tf.constant(x)).items()
     assert name == m.output_names[0]
     np.testing.assert_allclose(result, wanted, rtol=1e-5)
+    whole = keras.Sequential([keras.Input(m.input_shape[1:]), keras.layers.TFSMLayer(tmp_path / "m", call_endpoint="serve")])
+    np.testing.assert_allclose(whole.predict(x, verbose=0), wanted, rtol=1e-5)
     with pytest.raises(NotImplementedError, match="Checkpoint"):
         tf.saved_model.save(tf.Module(), tmp_path / "module")
 

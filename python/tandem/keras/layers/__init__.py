@@ -18,7 +18,7 @@ from tandem.keras.layers.core import (  # noqa: F401
     ELU, Activation, ActivityRegularization, Add, AlphaDropout, Average, Concatenate, Cropping1D, Cropping2D, Cropping3D,
     Dense, Dot, Dropout, EinsumDense, Embedding, Flatten, GaussianDropout, GaussianNoise, Identity, Lambda, LeakyReLU,
     Masking, Maximum, Minimum, Multiply, Permute, PReLU, ReLU, RepeatVector, Reshape, Softmax, SpatialDropout1D,
-    SpatialDropout2D, SpatialDropout3D, SpectralNormalization, Subtract, ThresholdedReLU, TimeDistributed, UpSampling1D,
+    SpatialDropout2D, SpatialDropout3D, SpectralNormalization, TFSMLayer, Subtract, ThresholdedReLU, TimeDistributed, UpSampling1D,
     UpSampling2D, UpSampling3D, Wrapper, ZeroPadding1D, ZeroPadding2D, ZeroPadding3D, add, average, concatenate, dot,
     maximum, minimum, multiply, subtract,
 )
