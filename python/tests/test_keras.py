@@ -304,3 +304,20 @@ def test_files_that_keras_wrote():
 
     off = keras_files.read(os.path.join(HERE, "fixtures"))
     assert sorted(off) == ["described.h5", "described.keras", "own.weights.h5"] and max(off.values()) < 1e-5, off
+
+
+def test_callbacks_see_the_logs_of_batches_on_replicas():
+    seen = []
+
+    class Logs(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(("train", sorted(logs)))
+
+        def on_test_batch_end(self, batch, logs=None):
+            seen.append(("test", sorted(logs)))
+
+    with tf.distribute.MirroredStrategy().scope():
+        m = model()
+    x, y = data(16)
+    m.fit(x, y, batch_size=8, validation_data=(x, y), validation_batch_size=16, verbose=0, callbacks=[Logs()])
+    assert len(seen) == 3 and all("loss" in names for _, names in seen), seen
