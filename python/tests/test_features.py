@@ -230,3 +230,15 @@ def test_profiles(tmp_path):
     assert "traceEvents" in (tmp_path / "logs" / "trace.json").read_text()
     small_model().fit(X, Y, batch_size=2, verbose=0, callbacks=[keras.callbacks.TensorBoard(tmp_path / "fit", profile_batch="2,3")])
     assert (tmp_path / "fit" / "trace.json").exists()
+
+
+def test_stateless_changes_of_images_are_the_same_each_time():
+    image = tf.random.uniform((6, 6, 3))
+    changes = [
+        lambda seed: tf.image.stateless_random_flip_left_right(image, seed), lambda seed: tf.image.stateless_random_brightness(image, 0.5, seed),
+        lambda seed: tf.image.stateless_random_contrast(image, 0.2, 0.9, seed), lambda seed: tf.image.stateless_random_crop(image, (3, 3, 3), seed),
+        lambda seed: tf.image.stateless_random_saturation(image, 0.2, 0.9, seed), lambda seed: tf.image.stateless_random_hue(image, 0.4, seed),
+    ]
+    for change in changes:
+        np.testing.assert_array_equal(change((1, 2)), change((1, 2)))
+        assert any(not np.array_equal(change((1, 2)), change((k, 5))) for k in range(8))
