@@ -280,6 +280,9 @@ def test_labels_of_sequences_are_decoded():
     (labels,), scores = keras.backend.ctc_decode(likely, [6])
     assert labels.numpy().tolist() == [[1, 2]]
     np.testing.assert_allclose(scores, [[-6 * np.log(0.85)]], rtol=1e-4)
+    assert keras.ops.ctc_decode(np.log(likely), [6], mask_index=3)[0].numpy().tolist() == [[[1, 2, -1, -1, -1, -1]]]
+    losses = keras.ops.ctc_loss(np.array([[1, 2], [2, 1]]), np.repeat(np.log(likely), 2, 0), [2, 2], [6, 6], mask_index=3).numpy()
+    assert losses[0] < losses[1]
     (sparse,), _ = tf.nn.ctc_greedy_decoder(np.swapaxes(np.log(likely), 0, 1), [5])
     assert tf.sparse.to_dense(sparse).numpy().tolist() == [[1, 2]]
 
