@@ -17,7 +17,9 @@ tools=$folder/tools
 rm -rf "$folder/made" "$folder/dist"
 PATH=$tools/bin:$PATH "$tools/bin/pip" wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation \
   --wheel-dir "$folder/made" "${@:3}" "$here"
-PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair --wheel-dir "$folder/dist" --zip-compression-level 9 \
+# What is in the wheel is not put in once more: the libraries find each other there.
+inside=$("$tools/bin/python" -m zipfile -l "$folder"/made/tandem-*.whl | sed -n 's|^tandem/lib/\([^ ]*\) .*|--exclude \1|p')
+PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair --wheel-dir "$folder/dist" --zip-compression-level 9 $inside \
   --exclude 'libuc*' --exclude 'libgrpc*' --exclude 'libgpr*' --exclude 'libabsl*' --exclude 'libupb*' \
   --exclude 'libaddress_sorting*' --exclude 'libprotobuf*' --exclude 'libcares*' --exclude 'libre2*' \
   --exclude 'libssl*' --exclude 'libcu*' --exclude 'libnv*' "$folder"/made/tandem-*.whl

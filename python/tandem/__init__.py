@@ -39,7 +39,7 @@ from tandem._ops.rarer import (
 from tandem._tensors.variable import Variable, VariableAggregation, VariableSynchronization
 from tandem._tracing.tape import GradientTape, UnconnectedGradients, custom_gradient, gradients, recompute_grad
 from tandem._tracing.function import function
-from tandem._tracking import Module
+from tandem._tensors.tracking import Module
 from tandem.dtypes import (
     DType, as_dtype, bfloat16, bool, complex64, complex128, double, float16, float32, float64, half, int8, int16, int32,  # noqa: A004
     int64, resource, saturate_cast, string, uint8, uint16, uint32, uint64, variant,

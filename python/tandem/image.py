@@ -133,12 +133,21 @@ def random_flip_up_down(image, seed=None):
     return _tandem.where(_chance(seed) < 0.5, flip_up_down(x), x)
 
 
+def _stateless(seed, low=0.0, high=1.0):
+    """A number of this seed, the same at each call."""
+    from tandem.random import stateless_uniform
+
+    return stateless_uniform((), seed, minval=low, maxval=high)
+
+
 def stateless_random_flip_left_right(image, seed):
-    return random_flip_left_right(image, int(np.asarray(seed).ravel()[0]))
+    x = _tandem.convert(image)
+    return _tandem.where(_stateless(seed) < 0.5, flip_left_right(x), x)
 
 
 def stateless_random_flip_up_down(image, seed):
-    return random_flip_up_down(image, int(np.asarray(seed).ravel()[0]))
+    x = _tandem.convert(image)
+    return _tandem.where(_stateless(seed) < 0.5, flip_up_down(x), x)
 
 
 @op
@@ -257,27 +266,42 @@ def random_hue(image, max_delta, seed=None):
 
 
 def stateless_random_brightness(image, max_delta, seed):
-    return random_brightness(image, max_delta, int(np.asarray(seed).ravel()[0]))
+    return adjust_brightness(image, _stateless(seed, -max_delta, max_delta))
 
 
 def stateless_random_contrast(image, lower, upper, seed):
-    return random_contrast(image, lower, upper, int(np.asarray(seed).ravel()[0]))
+    return adjust_contrast(image, _stateless(seed, lower, upper))
+
+
+def stateless_random_saturation(image, lower, upper, seed=None):
+    return adjust_saturation(image, _stateless(seed, lower, upper))
+
+
+def stateless_random_hue(image, max_delta, seed):
+    return adjust_hue(image, _stateless(seed, -max_delta, max_delta))
 
 
 def random_crop(value, size, seed=None, name=None):
+    return _cropped(value, size, lambda axis, count: _tandem.random_integers((), 0, count, 5, None if seed is None else int(seed)))
+
+
+def _cropped(value, size, choose):
+    """A part of this size, which begins on each axis at the place that is chosen among so many."""
     x = _tandem.convert(value)
     for axis, wanted in enumerate(int(s) if s != -1 else int(x._sizes[i]) for i, s in enumerate(size)):
         have = int(x._sizes[axis])
         if wanted > have:
             raise ValueError(f"Need value.shape >= size, got {tuple(x.shape)} and {list(size)}")
         if wanted < have:
-            start = _tandem.random_integers((), 0, have - wanted + 1, 5, None if seed is None else int(seed))
-            x = _tandem.gather(x, _tandem.range(0, wanted, 1, 5) + start, axis)
+            x = _tandem.gather(x, _tandem.range(0, wanted, 1, 5) + choose(axis, have - wanted + 1), axis)
     return x
 
 
 def stateless_random_crop(value, size, seed, name=None):
-    return random_crop(value, size, int(np.asarray(seed).ravel()[0]))
+    from tandem.random import stateless_uniform
+
+    draws = np.asarray(stateless_uniform((8,), seed).numpy())
+    return _cropped(value, size, lambda axis, count: _tandem.convert(int(draws[axis % 8] * count), 5))
 
 
 @op

@@ -136,7 +136,7 @@ def __getattr__(name):
     import sys
 
     if name in _RECORDS:
-        from tandem import _records
+        from tandem.data import _records
 
         return getattr(_records, name)
     raise _missing.missing("tandem.io", name, sys.modules[__name__], _RECORDS)

@@ -3,7 +3,7 @@
 import os
 
 import _tandem
-from tandem._tracking import AutoTrackable, node_of, sync
+from tandem._tensors.tracking import AutoTrackable, node_of, sync
 from tandem._tensors.variable import Variable  # noqa: F401
 
 
@@ -254,7 +254,7 @@ def __getattr__(name):
     import sys
 
     if name in _RECORDS:
-        from tandem import _records
+        from tandem.data import _records
 
         return getattr(_records, name)
     from tandem._names import missing as _missing

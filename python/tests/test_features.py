@@ -130,13 +130,13 @@ def test_pandas_frames():
     assert sorted(features) == ["a", "b"] and int(label) == 1
 
 
-@pytest.mark.parametrize("name", ["tf.signal.stft", "tf.math.bessel_i0", "tf.keras.layers.Densse", "tf.data.Datasett", "tf.keras.optimizers.Muon", "tf.lite.TFLiteConverter"])
+@pytest.mark.parametrize("name", ["tf.signal.stft", "tf.math.bessel_i0", "tf.keras.layers.Densse", "tf.data.Datasett", "tf.keras.optimizers.Muon", "tf.lite.TFLiteConverter", "tf.distribute.MirrorredStrategy"])
 def test_names_that_are_not_here(name):
     place = {"tf": tf}
     with pytest.raises(AttributeError, match="does not exist.*tandem does not"):
         eval(name, place)
-    if name.endswith(("Densse", "Datasett")):
-        with pytest.raises(AttributeError, match="Nearest: .*(Dense|Dataset)"):
+    if name.endswith(("Densse", "Datasett", "MirrorredStrategy")):
+        with pytest.raises(AttributeError, match="Nearest: .*(Dense|Dataset|MirroredStrategy)"):
             eval(name, place)
 
 
@@ -222,3 +222,23 @@ def test_averages_of_weights_are_tested():
     np.testing.assert_array_equal(seen.weights[0], averages[0])
     with pytest.raises(ValueError, match="use_ema"):
         small_model().fit(X, Y, verbose=0, callbacks=[keras.callbacks.SwapEMAWeights()])
+
+
+def test_profiles(tmp_path):
+    with tf.profiler.experimental.Profile(tmp_path / "logs"):
+        small_model().fit(X, Y, verbose=0)
+    assert "traceEvents" in (tmp_path / "logs" / "trace.json").read_text()
+    small_model().fit(X, Y, batch_size=2, verbose=0, callbacks=[keras.callbacks.TensorBoard(tmp_path / "fit", profile_batch="2,3")])
+    assert (tmp_path / "fit" / "trace.json").exists()
+
+
+def test_stateless_changes_of_images_are_the_same_each_time():
+    image = tf.random.uniform((6, 6, 3))
+    changes = [
+        lambda seed: tf.image.stateless_random_flip_left_right(image, seed), lambda seed: tf.image.stateless_random_brightness(image, 0.5, seed),
+        lambda seed: tf.image.stateless_random_contrast(image, 0.2, 0.9, seed), lambda seed: tf.image.stateless_random_crop(image, (3, 3, 3), seed),
+        lambda seed: tf.image.stateless_random_saturation(image, 0.2, 0.9, seed), lambda seed: tf.image.stateless_random_hue(image, 0.4, seed),
+    ]
+    for change in changes:
+        np.testing.assert_array_equal(change((1, 2)), change((1, 2)))
+        assert any(not np.array_equal(change((1, 2)), change((k, 5))) for k in range(8))

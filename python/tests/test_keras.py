@@ -115,6 +115,8 @@ def test_saving(tmp_path):
     (name, result), = served.signatures["serving_default"](tf.constant(x)).items()
     assert name == m.output_names[0]
     np.testing.assert_allclose(result, wanted, rtol=1e-5)
+    whole = keras.Sequential([keras.Input(m.input_shape[1:]), keras.layers.TFSMLayer(tmp_path / "m", call_endpoint="serve")])
+    np.testing.assert_allclose(whole.predict(x, verbose=0), wanted, rtol=1e-5)
     with pytest.raises(NotImplementedError, match="Checkpoint"):
         tf.saved_model.save(tf.Module(), tmp_path / "module")
 
@@ -278,6 +280,9 @@ def test_labels_of_sequences_are_decoded():
     (labels,), scores = keras.backend.ctc_decode(likely, [6])
     assert labels.numpy().tolist() == [[1, 2]]
     np.testing.assert_allclose(scores, [[-6 * np.log(0.85)]], rtol=1e-4)
+    assert keras.ops.ctc_decode(np.log(likely), [6], mask_index=3)[0].numpy().tolist() == [[[1, 2, -1, -1, -1, -1]]]
+    losses = keras.ops.ctc_loss(np.array([[1, 2], [2, 1]]), np.repeat(np.log(likely), 2, 0), [2, 2], [6, 6], mask_index=3).numpy()
+    assert losses[0] < losses[1]
     (sparse,), _ = tf.nn.ctc_greedy_decoder(np.swapaxes(np.log(likely), 0, 1), [5])
     assert tf.sparse.to_dense(sparse).numpy().tolist() == [[1, 2]]
 
@@ -302,3 +307,20 @@ def test_files_that_keras_wrote():
 
     off = keras_files.read(os.path.join(HERE, "fixtures"))
     assert sorted(off) == ["described.h5", "described.keras", "own.weights.h5"] and max(off.values()) < 1e-5, off
+
+
+def test_callbacks_see_the_logs_of_batches_on_replicas():
+    seen = []
+
+    class Logs(keras.callbacks.Callback):
+        def on_train_batch_end(self, batch, logs=None):
+            seen.append(("train", sorted(logs)))
+
+        def on_test_batch_end(self, batch, logs=None):
+            seen.append(("test", sorted(logs)))
+
+    with tf.distribute.MirroredStrategy().scope():
+        m = model()
+    x, y = data(16)
+    m.fit(x, y, batch_size=8, validation_data=(x, y), validation_batch_size=16, verbose=0, callbacks=[Logs()])
+    assert len(seen) == 3 and all("loss" in names for _, names in seen), seen

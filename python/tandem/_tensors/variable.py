@@ -47,8 +47,6 @@ def _initial(initial_value, dtype, shape):
     return tensor
 
 
-
-
 class Variable(_tandem.Variable):
     """A named value that changes."""
 

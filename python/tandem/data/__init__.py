@@ -103,7 +103,7 @@ def __getattr__(name):
     import sys
 
     if name == "TFRecordDataset":
-        from tandem._records import TFRecordDataset
+        from tandem.data._records import TFRecordDataset
 
         return TFRecordDataset
     from tandem._names import missing as _missing

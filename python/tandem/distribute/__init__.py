@@ -2,6 +2,7 @@
 
 import enum
 
+from tandem._names import missing as _missing
 from tandem.distribute._cluster import ClusterResolver, Server, SimpleClusterResolver, TFConfigClusterResolver
 from tandem.distribute._dataset import DistributedDataset, DistributedIterator
 from tandem.distribute._servers import ClusterCoordinator, FixedShardsPartitioner, MaxSizePartitioner, MinSizePartitioner, ParameterServerStrategy, Partitioner, RemoteValue
@@ -59,3 +60,6 @@ class cluster_resolver:
     ClusterResolver = ClusterResolver
     SimpleClusterResolver = SimpleClusterResolver
     TFConfigClusterResolver = TFConfigClusterResolver
+
+
+_missing.install(__name__, globals())

@@ -111,7 +111,7 @@ class Layer(LayerState, LayerDescription):
         object.__setattr__(self, name, value)
         node = self.__dict__.get("_tandem_node")
         if node is not None and not name.startswith("_tandem_"):
-            from tandem import _tracking
+            from tandem._tensors import tracking as _tracking
 
             if _tracking.is_trackable(value):
                 _tracking.track(node, name, value)
@@ -151,7 +151,7 @@ class Layer(LayerState, LayerDescription):
             self.set_weights(initial)
             self._tandem_initial_weights = None
         if self.__dict__.get("_tandem_node") is not None:
-            from tandem import _tracking
+            from tandem._tensors import tracking as _tracking
 
             _tracking.sync(self)
 

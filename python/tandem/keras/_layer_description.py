@@ -97,7 +97,7 @@ class LayerDescription:
         return [v for v in own if v.trainable] + [v for v in own if not v.trainable]
 
     def _trackable_children(self):
-        from tandem._tracking import is_trackable
+        from tandem._tensors.tracking import is_trackable
 
         children = {}
         for name, value in self.__dict__.items():

@@ -141,7 +141,7 @@ class LayerState:
             )
         self._tandem_own_weights.append(variable)
         if self.__dict__.get("_tandem_node") is not None:
-            from tandem import _tracking
+            from tandem._tensors import tracking as _tracking
 
             _tracking.sync(self)
         return variable

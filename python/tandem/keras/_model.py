@@ -1,6 +1,5 @@
 """Models: layers made of layers, described by their inputs and outputs, one after the other, or by a class."""
 
-
 import _tandem
 from tandem import nest
 from tandem._tensors.tensor import Tensor

@@ -241,7 +241,7 @@ class Trainer(TrainingSteps):
                 container.on_test_batch_begin(step)
             logs = program(data)
             if wants:
-                container.on_test_batch_end(step, self._numbers(logs))
+                container.on_test_batch_end(step, self._numbers(logs, self._from_metrics("test", live=True)))
             step += 1
         numbers = self._numbers(logs, self._from_metrics("test")) if step else {}
         if container is not None:

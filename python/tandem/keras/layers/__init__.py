@@ -8,17 +8,17 @@ from tandem.keras._calls import InputSpec  # noqa: F401
 from tandem.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention  # noqa: F401
 from tandem.keras.layers.convolution import (  # noqa: F401
     AveragePooling1D, AveragePooling2D, AveragePooling3D, AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspose, Conv2D,
-    Conv2DTranspose, Conv3D, Convolution1D, Convolution2D, Convolution2DTranspose, Convolution3D, DepthwiseConv1D,
+    Conv2DTranspose, Conv3D, Convolution1D, Convolution1DTranspose, Convolution2D, Convolution2DTranspose, Convolution3D, DepthwiseConv1D,
     DepthwiseConv2D, GlobalAveragePooling1D, GlobalAveragePooling2D, GlobalAveragePooling3D, GlobalAvgPool1D,
     GlobalAvgPool2D, GlobalAvgPool3D, GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D, GlobalMaxPooling1D,
     GlobalMaxPooling2D, GlobalMaxPooling3D, MaxPool1D, MaxPool2D, MaxPool3D, MaxPooling1D, MaxPooling2D, MaxPooling3D,
-    SeparableConv1D, SeparableConv2D, SeparableConvolution2D,
+    SeparableConv1D, SeparableConv2D, SeparableConvolution1D, SeparableConvolution2D,
 )
 from tandem.keras.layers.core import (  # noqa: F401
     ELU, Activation, ActivityRegularization, Add, AlphaDropout, Average, Concatenate, Cropping1D, Cropping2D, Cropping3D,
     Dense, Dot, Dropout, EinsumDense, Embedding, Flatten, GaussianDropout, GaussianNoise, Identity, Lambda, LeakyReLU,
     Masking, Maximum, Minimum, Multiply, Permute, PReLU, ReLU, RepeatVector, Reshape, Softmax, SpatialDropout1D,
-    SpatialDropout2D, SpatialDropout3D, SpectralNormalization, Subtract, ThresholdedReLU, TimeDistributed, UpSampling1D,
+    SpatialDropout2D, SpatialDropout3D, SpectralNormalization, TFSMLayer, Subtract, ThresholdedReLU, TimeDistributed, UpSampling1D,
     UpSampling2D, UpSampling3D, Wrapper, ZeroPadding1D, ZeroPadding2D, ZeroPadding3D, add, average, concatenate, dot,
     maximum, minimum, multiply, subtract,
 )

@@ -310,3 +310,4 @@ GlobalAvgPool1D, GlobalAvgPool2D, GlobalAvgPool3D = GlobalAveragePooling1D, Glob
 GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = GlobalMaxPooling1D, GlobalMaxPooling2D, GlobalMaxPooling3D
 Convolution1D, Convolution2D, Convolution3D = Conv1D, Conv2D, Conv3D
 Convolution2DTranspose, SeparableConvolution2D = Conv2DTranspose, SeparableConv2D
+Convolution1DTranspose, SeparableConvolution1D = Conv1DTranspose, SeparableConv1D

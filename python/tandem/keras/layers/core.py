@@ -647,3 +647,19 @@ class SpectralNormalization(Wrapper):
             kernel.assign(kernel.read_value() / _tandem.reshape(sigma, ()))
         return self.layer(inputs)
 
+
+class TFSMLayer(Layer):
+    """A model that was saved into a folder, as a layer: see tf.saved_model."""
+
+    def __init__(self, filepath, call_endpoint="serve", call_training_endpoint=None, trainable=True, name=None, dtype=None):
+        super().__init__(trainable=trainable, name=name, dtype=dtype)
+        from tandem import saved_model
+
+        self.filepath, self.call_endpoint = filepath, call_endpoint
+        loaded = saved_model.load(filepath)
+        self._loaded = loaded._model
+        self._endpoint = loaded.signatures.get(call_endpoint, loaded)
+        self.built = True
+
+    def call(self, inputs, training=False):
+        return self._endpoint(inputs)

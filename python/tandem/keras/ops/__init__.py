@@ -622,6 +622,26 @@ for _name in vars(_rarer):
         setattr(_this, _name, getattr(_rarer, _name))
 for _name in ("pinv", "matrix_rank", "lstsq", "solve_triangular", "cholesky_inverse", "slogdet", "logdet"):
     setattr(linalg, _name, staticmethod(getattr(_rarer, _name)))
+
+
+def ctc_loss(target, output, target_length, output_length, mask_index=0):
+    """The cost of writing the targets, of logits [batch, time, classes]; the class `mask_index` is the blank."""
+    return _nn.ctc_loss(target, output, target_length, output_length, logits_time_major=False, blank_index=mask_index)
+
+
+def ctc_decode(inputs, sequence_lengths, strategy="greedy", beam_width=100, top_paths=1, merge_repeated=True, mask_index=0):
+    """The likeliest labels of [batch, time, classes], as [1, batch, time] filled up with -1, and minus the sums of their logits."""
+    if strategy != "greedy":
+        raise NotImplementedError(f"keras.ops.ctc_decode: strategy={strategy!r}; greedy is accepted")
+    from tandem._ops.rarer import best_path
+
+    paths, sums = _ops.host(lambda x, n: best_path(x, n, mask_index, merge_repeated), _tandem.convert(inputs), _tandem.convert(sequence_lengths))
+    rows = np.full((1, len(paths), np.shape(inputs)[1]), -1, np.int32)
+    for i, path in enumerate(paths):
+        rows[0, i, : len(path)] = path
+    return _tandem.convert(rows), _tandem.convert(-sums[:, None])
+
+
 nn = _this
 numpy = _this
 
