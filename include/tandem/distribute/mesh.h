@@ -111,8 +111,8 @@ struct ModelParallelOptions {
 /// strategy.run, are those of the replica's part.
 class TANDEM_API ModelParallel : public Strategy {
  public:
-  /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where its
-  /// devices do not share memory, or it has more axes than two.
+  /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
+  /// has more axes than two, or devices that do not share memory along both.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 };
 
