@@ -115,8 +115,8 @@ struct ModelParallelOptions {
 /// they were trained on. Gradients of it, inside strategy.run, are those of the replica's part.
 class TANDEM_API ModelParallel : public Strategy {
  public:
-  /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where its
-  /// devices do not share memory, or it has more axes than these three.
+  /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
+  /// has more axes than these three, or devices that do not share memory along more than one.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 };
 

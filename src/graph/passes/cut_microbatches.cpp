@@ -90,6 +90,7 @@ class CallTimes {
                                [&](ValueId output) { return same_.contains(output); });
   }
   bool is_anywhere(ValueId value) const {
+    if (!producers_.contains(value)) return false;  // A sum that was added since.
     const int producer = producers_[graph_.storage_of(value)];
     return producer >= 0 && is_anywhere(static_cast<size_t>(producer));
   }
