@@ -15,32 +15,18 @@
 #include <sstream>
 
 #include "harness/child_process.h"
+#include "harness/free_port.h"
 #include "harness/temp_folder.h"
 
 namespace tandem::distribute {
 namespace {
 
 using harness::ChildProcess;
+using harness::free_port;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using Words = std::vector<std::string>;
 using Doubles = std::vector<double>;
-
-/// A port that nobody listens at, and that the system gives to no connection.
-int free_port() {
-  static std::mt19937 random(static_cast<unsigned>(getpid()));
-  for (;;) {
-    const int port = 12000 + static_cast<int>(random() % 18000);
-    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    const bool free = bind(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-    close(file);
-    if (free) return port;
-  }
-}
 
 /// A chief, workers and servers on this machine.
 class Tasks {
