@@ -314,7 +314,7 @@ TEST_F(ParameterServer, NothingTrainsAfterItWasClosed) {
   const Counter counter(10);
   const auto step = function([&](const Tensor& batch) { return counter.step(batch); });
   ClusterCoordinator coordinator(strategy);
-  const auto batch = strategy.split(Tensors{features(4, 1)});
+  const auto batch = strategy.split(Tensors{harness::wave_features(4, 1)});
   coordinator.schedule(step, batch);
   coordinator.join();
   strategy.close();
