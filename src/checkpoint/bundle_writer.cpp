@@ -9,6 +9,7 @@
 #include "checkpoint/files.h"
 #include "checkpoint/index_table.h"
 #include "checkpoint/process_files.h"
+#include "tandem/error.h"
 
 namespace tandem::checkpoint {
 namespace {
@@ -125,7 +126,12 @@ void BundleWriter::exchange_checksums(std::vector<File>& files) const {
       group_->gather_texts("save: checksums", fmt::format("{}", fmt::join(own, " ")));
   for (size_t i = 0; i < files.size(); ++i) {
     std::istringstream numbers(texts[i]);
-    for (Run& run : files[i].runs) numbers >> run.crc;
+    for (Run& run : files[i].runs) {
+      if (numbers >> run.crc) continue;
+      throw DataLoss(fmt::format("save: {} says '{}' of the checksums of its {} values",
+                                 group_->describe(static_cast<int>(i)), texts[i],
+                                 files[i].runs.size()));
+    }
   }
 }
 
