@@ -24,7 +24,7 @@ class BundleReader {
   explicit BundleReader(std::filesystem::path prefix);
 
   const std::filesystem::path& prefix() const { return prefix_; }
-  /// Of whole tensors, not of slices.
+  /// What the index says of whole tensors; their slices are not among them.
   const std::map<std::string, BundleEntry>& entries() const { return entries_; }
 
   /// Throws NotFound, naming some keys that exist.

@@ -51,7 +51,7 @@ void append_text(std::string& key, std::string_view text) {
   key += '\1';
 }
 
-/// As many ones as there are bytes, a zero, then the number with its sign.
+/// Writes as many ones as there are bytes, a zero, then the number with its sign.
 void append_signed(std::string& key, int64_t value) {
   const uint64_t magnitude =
       value < 0 ? ~static_cast<uint64_t>(value) : static_cast<uint64_t>(value);

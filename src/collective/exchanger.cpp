@@ -300,7 +300,7 @@ bool Exchanger::drive_messages() {
   return moved;
 }
 
-/// As look_for_trouble, for messages between two ranks. Who receives may take its time.
+/// Does what look_for_trouble does for messages between two ranks. A receiver may take its time.
 void Exchanger::look_at_messages(Clock::time_point now) {
   for (const Posted& each : posted_) {
     const int peer = each.message.peer();

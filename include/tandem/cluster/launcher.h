@@ -29,9 +29,9 @@ struct WorkersOptions {
 /// 128 and the signal if one ended it. Call it from the thread that lives longest: workers end with
 /// it.
 ///
-/// With parameter servers the job and the task stand before each line. A server that dies is
-/// started again, the others go on without a worker that does, and all end with the chief, whose
-/// exit code is returned.
+/// The job and the task stand before each line where there are parameter servers. A server that
+/// dies is started again, the others go on without a worker that does, and all end with the chief,
+/// whose exit code is returned.
 TANDEM_API int run_workers(const WorkersOptions& options);
 
 }  // namespace tandem::launcher

@@ -73,10 +73,9 @@ struct ParameterServerOptions {
   std::function<void(int worker)> before_step{};
   /// Who says which processes there are; null: TF_CONFIG, as `tandem run --ps` sets it.
   cluster_resolver::ClusterResolverPtr cluster_resolver{};
-  /// Of a table whose gradient has some rows alone, as an embedding's, servers change these rows
-  /// and their slots, and nothing of the others: momentum and averages of a row rest while no batch
-  /// has it, and an update costs what its rows cost. Without it they make the update of the whole
-  /// table, as one device does.
+  /// Servers change only those rows of a table that a gradient has, as an embedding's has some, and
+  /// their slots: momentum and averages of a row rest while no batch has it, and an update costs
+  /// what its rows cost. Without it they make the update of the whole table, as one device does.
   bool sparse_update = false;
   /// In a cluster variables of so many bytes or more, and their slots, take no memory of devices
   /// but on servers: elsewhere they lie in files of the temporary folder, and a worker that reads

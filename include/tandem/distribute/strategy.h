@@ -175,8 +175,8 @@ class TANDEM_API Strategy::Scope {
   std::unique_ptr<Held> held_;
 };
 
-/// Of what each replica keeps a part, all of them together the whole: the stages of ZeRO. With
-/// small variables there is nothing to save, and they stay whole.
+/// Says what replicas keep in parts, one each, which together are the whole: the stages of ZeRO.
+/// Small variables stay whole, since there is nothing to save.
 enum class Shard {
   nothing,    ///< Each replica has all, as far as replicas do not share memory.
   state,      ///< The slots of optimizers. Each replica updates its part of the variables.
