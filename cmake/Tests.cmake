@@ -28,7 +28,7 @@ endif()
 
 if(TANDEM_PYTHON AND NOT TANDEM_SANITIZE)
   add_test(NAME python COMMAND ${Python_EXECUTABLE} -X faulthandler -m pytest -q -p no:cacheprovider
-    ${PROJECT_SOURCE_DIR}/python/tests)
+    --timeout=700 --timeout-method=thread ${PROJECT_SOURCE_DIR}/python/tests)
   set_tests_properties(python PROPERTIES
     ENVIRONMENT "PYTHONPATH=${PROJECT_SOURCE_DIR}/python:${PROJECT_BINARY_DIR}/python")
   add_test(NAME wheel COMMAND ${PROJECT_SOURCE_DIR}/scripts/make-wheel.sh ${PROJECT_BINARY_DIR}/wheel)

@@ -1,5 +1,7 @@
 import dataclasses
+import sys
 import threading
+import time
 import warnings
 
 import numpy as np
@@ -140,22 +142,29 @@ def test_cond_and_while_loop():
 
 
 def test_the_lock_is_let_go_while_the_library_computes():
-    counted = [0]
-    done = threading.Event()
+    counted, done = [0], threading.Event()
 
     def count():
         while not done.is_set():
             counted[0] += 1
+            time.sleep(0)
 
+    a = tf.random.normal((600, 600))
     thread = threading.Thread(target=count)
-    a = tf.random.normal((1200, 1200))
-    thread.start()
-    before = counted[0]
-    for _ in range(3):
-        a = tf.matmul(a, a)
-    after = counted[0]
-    done.set()
-    thread.join()
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)  # Nobody is made to let go of it.
+    try:
+        thread.start()
+        before = counted[0]
+        for _ in range(1000):  # A busy machine may not let the other thread run at once.
+            tf.matmul(a, a)
+            if counted[0] > before:
+                break
+        after = counted[0]
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        thread.join()
     assert after > before
 
 

@@ -3,12 +3,13 @@
 import contextlib
 import os
 import re
+import signal
 import subprocess
 import sys
 
 import numpy as np
 import pytest
-from conftest import HERE
+from conftest import HERE, PATIENCE
 
 import tandem as tf
 
@@ -44,8 +45,41 @@ def test_workers_train_as_one_process_does(run, tmp_path):
 
 def test_a_worker_that_fails_ends_all(tmp_path):
     (tmp_path / "program.py").write_text("import os, tensorflow as tf\ntf.distribute.MultiWorkerMirroredStrategy()\nif os.environ['TANDEM_RANK'] == '1': raise SystemExit(7)\nimport time; time.sleep(60)\n")
-    done = subprocess.run([sys.executable, "-m", "tandem", "run", "--workers", "2", str(tmp_path / "program.py")], capture_output=True, text=True, timeout=100)
+    done = subprocess.run([sys.executable, "-m", "tandem", "run", "--workers", "2", str(tmp_path / "program.py")], capture_output=True, text=True, timeout=PATIENCE)
     assert done.returncode == 7, done.stderr[-2000:]
+
+
+ENDLESS = """
+import numpy as np, tensorflow as tf
+
+class Steps(tf.keras.callbacks.Callback):
+    begun = 0
+    def on_train_batch_begin(self, batch, logs=None):
+        self.begun += 1
+        if self.begun == 5: print("trains", flush=True)
+
+with tf.distribute.MultiWorkerMirroredStrategy().scope():
+    model = tf.keras.Sequential([tf.keras.Input((4,)), tf.keras.layers.Dense(2)])
+    model.compile("sgd", "mse")
+steps = Steps()
+try:
+    model.fit(tf.data.Dataset.from_tensor_slices((np.zeros((64, 4)), np.zeros((64, 2)))).repeat().batch(8), verbose=0, callbacks=[steps])
+except KeyboardInterrupt:
+    print("was interrupted after a whole step:", 0 <= steps.begun - int(model.optimizer.iterations) <= 1)
+"""
+
+
+def test_ctrl_c_ends_all_workers(tmp_path):
+    (tmp_path / "program.py").write_text(ENDLESS)
+    command = [sys.executable, "-m", "tandem", "run", "--workers", "2", str(tmp_path / "program.py")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as launched:
+        printed, trains = "", 0
+        for line in launched.stdout:
+            printed += line
+            trains += line.endswith("trains\n")
+            if line.endswith("trains\n") and trains == 2:
+                launched.send_signal(signal.SIGINT)
+    assert printed.count("was interrupted after a whole step: True") == 2, printed
 
 
 PARAMETER_SERVERS = os.path.join(HERE, "programs", "parameter_servers.py")

@@ -37,8 +37,9 @@ class PacedLook {
   Clock::time_point next_{};
 };
 
-/// While it lives, this thread looks while it waits for a device. Steps wait for devices too, and
-/// must not be left in the middle; so only those who want a value from outside have one.
+/// While it lives, this thread looks while it waits for a device or for an answer of another task.
+/// Steps wait for these too, and must not be left in the middle; so only those who want a value
+/// from outside have one.
 class InterruptibleWaits {
  public:
   InterruptibleWaits();

@@ -4,13 +4,13 @@ from tandem._tracing.function import GiveUpTrace
 from tandem._tracing.state import init_scope, state
 
 
-class Iterator:
-    """A way through the elements of one epoch."""
+class Elements:
+    """A way through the elements of `dataset`, whose next one is what `_take` returns, or StopIteration."""
 
-    def __init__(self, dataset):
+    def __init__(self, dataset, open_iterator):
         self._dataset = dataset
         with init_scope():
-            self._iterator = dataset._open()
+            self._iterator = open_iterator()
 
     def __iter__(self):
         return self
@@ -18,7 +18,7 @@ class Iterator:
     def __next__(self):
         if state.tracing:
             raise GiveUpTrace("next(iterator) inside of a function that is being traced")
-        return next(self._iterator)
+        return self._take()
 
     def get_next(self, name=None):
         from tandem.errors import OutOfRangeError
@@ -28,6 +28,8 @@ class Iterator:
         except StopIteration:
             raise OutOfRangeError("End of sequence") from None
 
+    next = get_next
+
     def get_next_as_optional(self):
         from tandem.experimental import Optional
 
@@ -36,11 +38,19 @@ class Iterator:
         except StopIteration:
             return Optional.empty()
 
-    next = get_next
-
     @property
     def element_spec(self):
         return self._dataset.element_spec
+
+
+class Iterator(Elements):
+    """A way through the elements of one epoch."""
+
+    def __init__(self, dataset):
+        super().__init__(dataset, dataset._open)
+
+    def _take(self):
+        return next(self._iterator)
 
 
 class Options:

@@ -1,7 +1,8 @@
 """Data sets whose batches are dealt to replicas."""
 
 from tandem._tracing.function import GiveUpTrace
-from tandem._tracing.state import init_scope, state
+from tandem._tracing.state import state
+from tandem.data._iterator import Elements
 from tandem.distribute._values import marked
 
 
@@ -31,18 +32,11 @@ class DistributedDataset:
         return self._dataset.element_spec
 
 
-class DistributedIterator:
+class DistributedIterator(Elements):
     def __init__(self, dataset):
-        self._dataset = dataset
-        with init_scope():
-            self._iterator = dataset._native.iterator()
+        super().__init__(dataset, dataset._native.iterator)
 
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        if state.tracing:
-            raise GiveUpTrace("next(iterator) inside of a function that is being traced")
+    def _take(self):
         parts = self._iterator.next()
         if parts is None:
             raise StopIteration
@@ -50,23 +44,3 @@ class DistributedIterator:
         if count == 1:
             return self._dataset._structure.pack([p.value(0) for p in parts])
         return self._dataset._structure.pack([marked(p, count) for p in parts])
-
-    def get_next(self):
-        from tandem.errors import OutOfRangeError
-
-        try:
-            return next(self)
-        except StopIteration:
-            raise OutOfRangeError("End of sequence") from None
-
-    def get_next_as_optional(self):
-        from tandem.experimental import Optional
-
-        try:
-            return Optional.from_value(next(self))
-        except StopIteration:
-            return Optional.empty()
-
-    @property
-    def element_spec(self):
-        return self._dataset.element_spec

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "checkpoint/process_files.h"
+#include "core/interruptible.h"
 #include "distribute/server/ticket_desk.h"
 #include "distribute/strategy_body.h"
 #include "runtime/random_calls.h"
@@ -108,6 +109,7 @@ void FollowerTraining::take_part() {
   done_.reset();
   taken_.reset();
   next_number_ = -1;
+  const core::InterruptibleWaits interruptible;
   for (;;) {
     PatientLine::Question question =
         chief_.ask({question_of(ServerQuestion::meet, session_).take(), {}});
@@ -117,6 +119,7 @@ void FollowerTraining::take_part() {
     if (reader.read<ServerAnswer>() == ServerAnswer::accepted) {
       return take_random_state(reader.read_text());
     }
+    interruption::look();
     std::this_thread::sleep_for(kPause);
   }
 }

@@ -6,6 +6,7 @@
 #include <sstream>
 #include <thread>
 
+#include "core/interruptible.h"
 #include "distribute/strategy_body.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
@@ -17,7 +18,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kLookEvery = 100ms;
 constexpr auto kSilentAfter = 5s;
 constexpr auto kAbsentAfter = 1s;
 
@@ -93,7 +93,7 @@ cluster::ServiceText PatientLine::wait(Question& question, std::chrono::nanoseco
     }
   };
   for (;;) {
-    if (question.answer.wait_for(kLookEvery) == std::future_status::ready) {
+    if (question.answer.wait_for(core::kLookEvery) == std::future_status::ready) {
       try {
         cluster::ServiceText text = question.answer.get();
         if (is_told) {
@@ -106,6 +106,7 @@ cluster::ServiceText PatientLine::wait(Question& question, std::chrono::nanoseco
       std::this_thread::sleep_for(50ms);
       question.answer = line_.ask(question.message);
     }
+    if (core::InterruptibleWaits::are_on()) interruption::look();
     const auto waited = Clock::now() - start;
     const bool is_there = line_.is_connected();
     if (waited > kSilentAfter || (!is_there && waited > kAbsentAfter)) {

@@ -190,13 +190,19 @@ std::vector<std::vector<uint32_t>> TicketDesk::wait_for_servers(const std::strin
     }
     return fmt::format("{}", fmt::join(names, ", "));
   };
+  core::PacedLook paced;
+  auto said = start;
   while (!missing().empty()) {
     check_error();
-    if (changed_.wait_for(lock, 10s) != std::cv_status::timeout) continue;
-    log_warning(fmt::format("waiting for {}", missing()));
-    if (Clock::now() - start < kPatienceForServers) continue;
-    throw DeadlineExceeded(fmt::format("chief: {} did not come within {} s", missing(),
-                                       std::chrono::seconds(kPatienceForServers).count()));
+    if (const auto now = Clock::now(); now - said >= 10s) {
+      said = now;
+      log_warning(fmt::format("waiting for {}", missing()));
+      if (now - start >= kPatienceForServers) {
+        throw DeadlineExceeded(fmt::format("chief: {} did not come within {} s", missing(),
+                                           std::chrono::seconds(kPatienceForServers).count()));
+      }
+    }
+    wait_for_change(lock, paced);
   }
   check_error();
   is_begun_ = true;
@@ -518,16 +524,26 @@ void TicketDesk::receive_returned(std::unique_lock<std::mutex>& lock) {
   }
 }
 
+/// Waits for a short while, and looks whether somebody asks for the end, which may take another
+/// lock.
+void TicketDesk::wait_for_change(std::unique_lock<std::mutex>& lock, core::PacedLook& paced) {
+  changed_.wait_for(lock, core::kLookEvery);
+  lock.unlock();
+  paced.look();
+  lock.lock();
+}
+
 /// Waits as long as something moves.
 void TicketDesk::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready) {
   const auto deadline = config::wait_deadline();
   int64_t done = tickets_->done();
   auto moved = Clock::now();
+  core::PacedLook paced;
   for (;;) {
     check_error();
     receive_returned(lock);
     if (ready()) return;
-    changed_.wait_for(lock, 100ms);
+    wait_for_change(lock, paced);
     if (std::exchange(done, tickets_->done()) != tickets_->done()) moved = Clock::now();
     if (Clock::now() - moved < deadline) continue;
     throw DeadlineExceeded(fmt::format(

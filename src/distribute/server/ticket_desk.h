@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "core/interruptible.h"
 #include "distribute/server/server_cluster.h"
 #include "distribute/server/server_training.h"
 #include "distribute/server/ticket_table.h"
@@ -102,6 +103,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   void lose(int worker, const std::string& why);
   void watch();
   void check_error() const;
+  void wait_for_change(std::unique_lock<std::mutex>& lock, core::PacedLook& paced);
   void wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready);
   void receive_returned(std::unique_lock<std::mutex>& lock);
 

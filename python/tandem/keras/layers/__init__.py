@@ -5,6 +5,7 @@ import sys
 from tandem._names import missing as _missing
 from tandem.keras._layer import Input, InputLayer, Layer  # noqa: F401
 from tandem.keras._calls import InputSpec  # noqa: F401
+from tandem.keras.layers.activation import ELU, LeakyReLU, PReLU, ReLU, Softmax, ThresholdedReLU  # noqa: F401
 from tandem.keras.layers.attention import AdditiveAttention, Attention, MultiHeadAttention  # noqa: F401
 from tandem.keras.layers.convolution import (  # noqa: F401
     AveragePooling1D, AveragePooling2D, AveragePooling3D, AvgPool1D, AvgPool2D, AvgPool3D, Conv1D, Conv1DTranspose, Conv2D,
@@ -15,12 +16,12 @@ from tandem.keras.layers.convolution import (  # noqa: F401
     SeparableConv1D, SeparableConv2D, SeparableConvolution1D, SeparableConvolution2D,
 )
 from tandem.keras.layers.core import (  # noqa: F401
-    ELU, Activation, ActivityRegularization, Add, AlphaDropout, Average, Concatenate, Cropping1D, Cropping2D, Cropping3D,
-    Dense, Dot, Dropout, EinsumDense, Embedding, Flatten, GaussianDropout, GaussianNoise, Identity, Lambda, LeakyReLU,
-    Masking, Maximum, Minimum, Multiply, Permute, PReLU, ReLU, RepeatVector, Reshape, Softmax, SpatialDropout1D,
-    SpatialDropout2D, SpatialDropout3D, SpectralNormalization, TFSMLayer, Subtract, ThresholdedReLU, TimeDistributed, UpSampling1D,
-    UpSampling2D, UpSampling3D, Wrapper, ZeroPadding1D, ZeroPadding2D, ZeroPadding3D, add, average, concatenate, dot,
-    maximum, minimum, multiply, subtract,
+    Activation, Dense, EinsumDense, Embedding, Identity, Lambda, Masking, SpectralNormalization, TFSMLayer, TimeDistributed,
+    Wrapper,
+)
+from tandem.keras.layers.merging import (  # noqa: F401
+    Add, Average, Concatenate, Dot, Maximum, Minimum, Multiply, Subtract, add, average, concatenate, dot, maximum, minimum,
+    multiply, subtract,
 )
 from tandem.keras.layers.normalization import (  # noqa: F401
     BatchNormalization, GroupNormalization, LayerNormalization, RMSNormalization, UnitNormalization,
@@ -32,6 +33,14 @@ from tandem.keras.layers.preprocessing import (  # noqa: F401
 )
 from tandem.keras.layers.recurrent import (  # noqa: F401
     GRU, LSTM, RNN, Bidirectional, ConvLSTM2D, GRUCell, LSTMCell, SimpleRNN, SimpleRNNCell, StackedRNNCells,
+)
+from tandem.keras.layers.regularization import (  # noqa: F401
+    ActivityRegularization, AlphaDropout, Dropout, GaussianDropout, GaussianNoise, SpatialDropout1D, SpatialDropout2D,
+    SpatialDropout3D,
+)
+from tandem.keras.layers.reshaping import (  # noqa: F401
+    Cropping1D, Cropping2D, Cropping3D, Flatten, Permute, RepeatVector, Reshape, UpSampling1D, UpSampling2D, UpSampling3D,
+    ZeroPadding1D, ZeroPadding2D, ZeroPadding3D,
 )
 
 

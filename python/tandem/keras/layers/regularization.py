@@ -1,0 +1,94 @@
+"""Layers that act in training only: noise and penalties."""
+
+import numpy as np
+
+import _tandem
+from tandem.keras import regularizers
+from tandem.keras._layer import Layer
+
+
+class Dropout(Layer):
+    def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        if not 0 <= rate <= 1:
+            raise ValueError(f"Invalid value received for argument `rate`. Expected a scalar value between 0 and 1. Received: rate={rate}")
+        self.rate, self.noise_shape, self.seed = float(rate), noise_shape, seed
+        self.supports_masking = True
+
+    def call(self, inputs, training=False):
+        if not training or self.rate == 0:
+            return inputs
+        if self.noise_shape is None:
+            return _tandem.dropout(inputs, self.rate, self.seed)
+        sizes = [s if n is None else n for n, s in zip(self.noise_shape, inputs._sizes)]
+        ones = _tandem.fill(sizes, 1.0, inputs._code)
+        return inputs * _tandem.dropout(ones, self.rate, self.seed)
+
+
+class _SpatialDropout(Dropout):
+    def call(self, inputs, training=False):
+        if not training or self.rate == 0:
+            return inputs
+        sizes = [inputs._sizes[0]] + [1] * (inputs._rank - 2) + [inputs._sizes[-1]]
+        return inputs * _tandem.dropout(_tandem.fill(sizes, 1.0, inputs._code), self.rate, self.seed)
+
+
+class SpatialDropout1D(_SpatialDropout):
+    pass
+
+
+class SpatialDropout2D(_SpatialDropout):
+    pass
+
+
+class SpatialDropout3D(_SpatialDropout):
+    pass
+
+
+class GaussianNoise(Layer):
+    def __init__(self, stddev, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.stddev, self.seed = stddev, seed
+        self.supports_masking = True
+
+    def call(self, inputs, training=False):
+        if not training or not self.stddev:
+            return inputs
+        return inputs + _tandem.random_normal(inputs._sizes, 0.0, float(self.stddev), inputs._code, self.seed)
+
+
+class GaussianDropout(Layer):
+    def __init__(self, rate, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.rate, self.seed = rate, seed
+        self.supports_masking = True
+
+    def call(self, inputs, training=False):
+        if not training or not self.rate:
+            return inputs
+        return inputs * _tandem.random_normal(inputs._sizes, 1.0, float(np.sqrt(self.rate / (1 - self.rate))), inputs._code, self.seed)
+
+
+class AlphaDropout(Layer):
+    def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
+        super().__init__(**kwargs)
+        self.rate, self.seed = rate, seed
+        self.supports_masking = True
+
+    def call(self, inputs, training=False):
+        if not training or not self.rate:
+            return inputs
+        alpha = -1.7580993408473766
+        keep = _tandem.random_uniform(inputs._sizes, 0.0, 1.0, inputs._code, self.seed) >= float(self.rate)
+        a = ((1 - self.rate) * (1 + self.rate * alpha**2)) ** -0.5
+        return a * _tandem.where(keep, inputs, _tandem.fill((), alpha, inputs._code)) - a * alpha * self.rate
+
+
+class ActivityRegularization(Layer):
+    def __init__(self, l1=0.0, l2=0.0, **kwargs):
+        super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)
+        self.l1, self.l2 = l1, l2
+        self.supports_masking = True
+
+    def call(self, inputs):
+        return inputs

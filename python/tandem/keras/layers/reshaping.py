@@ -1,0 +1,146 @@
+"""Layers that change shapes: flattening, padding, cropping, upsampling."""
+
+import _tandem
+from tandem import _ops
+from tandem.keras._layer import Layer
+
+
+class Flatten(Layer):
+    def __init__(self, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+
+    def call(self, inputs):
+        x = _tandem.convert(inputs)
+        if x._rank == 1:
+            return _tandem.expand_dims(x, -1)
+        count = 1
+        for size in x._sizes[1:]:
+            count *= int(size)
+        return _tandem.reshape(x, (x._sizes[0], count))
+
+
+class Reshape(Layer):
+    def __init__(self, target_shape, **kwargs):
+        super().__init__(**kwargs)
+        self.target_shape = (target_shape,) if isinstance(target_shape, int) else tuple(target_shape)
+
+    def call(self, inputs):
+        x = _tandem.convert(inputs)
+        target = list(self.target_shape)
+        if -1 in target or None in target:
+            count = 1
+            for size in x._sizes[1:]:
+                count *= int(size)
+            known = 1
+            for size in target:
+                known *= size if size not in (-1, None) else 1
+            target = [count // known if s in (-1, None) else s for s in target]
+        return _tandem.reshape(x, [x._sizes[0]] + target)
+
+
+class Permute(Layer):
+    def __init__(self, dims, **kwargs):
+        super().__init__(**kwargs)
+        self.dims = tuple(dims)
+
+    def call(self, inputs):
+        return _tandem.transpose(inputs, [0] + list(self.dims))
+
+
+class RepeatVector(Layer):
+    def __init__(self, n, **kwargs):
+        super().__init__(**kwargs)
+        self.n = n
+
+    def call(self, inputs):
+        x = _tandem.convert(inputs)
+        return _tandem.broadcast_to(_tandem.expand_dims(x, 1), [x._sizes[0], self.n, x._sizes[1]])
+
+
+def _pairs(padding, axes):
+    if isinstance(padding, int):
+        return [(padding, padding)] * axes
+    return [(p, p) if isinstance(p, int) else tuple(p) for p in padding]
+
+
+class _Padding(Layer):
+    _axes = 2
+
+    def __init__(self, padding=1, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        self.padding = tuple([tuple(padding)]) if self._axes == 1 and isinstance(padding, (tuple, list)) else padding
+
+    def call(self, inputs):
+        return _tandem.pad(inputs, [(0, 0)] + _pairs(self.padding, self._axes) + [(0, 0)], 0.0)
+
+
+class ZeroPadding1D(_Padding):
+    _axes = 1
+
+
+class ZeroPadding2D(_Padding):
+    _axes = 2
+
+
+class ZeroPadding3D(_Padding):
+    _axes = 3
+
+
+class _Cropping(Layer):
+    _axes = 2
+
+    def __init__(self, cropping=1, data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        self.cropping = tuple([tuple(cropping)]) if self._axes == 1 and isinstance(cropping, (tuple, list)) else cropping
+
+    def call(self, inputs):
+        key = [slice(None)]
+        for low, high in _pairs(self.cropping, self._axes):
+            key.append(slice(low, -high if high else None))
+        return inputs[tuple(key)]
+
+
+class Cropping1D(_Cropping):
+    _axes = 1
+
+
+class Cropping2D(_Cropping):
+    _axes = 2
+
+
+class Cropping3D(_Cropping):
+    _axes = 3
+
+
+class UpSampling1D(Layer):
+    def __init__(self, size=2, **kwargs):
+        super().__init__(**kwargs)
+        self.size = int(size)
+
+    def call(self, inputs):
+        return _ops.repeat(inputs, self.size, axis=1)
+
+
+class UpSampling2D(Layer):
+    def __init__(self, size=(2, 2), data_format=None, interpolation="nearest", **kwargs):
+        super().__init__(**kwargs)
+        self.size = (size, size) if isinstance(size, int) else tuple(size)
+        self.interpolation = interpolation
+
+    def call(self, inputs):
+        if self.interpolation == "nearest":
+            return _ops.repeat(_ops.repeat(inputs, self.size[0], axis=1), self.size[1], axis=2)
+        from tandem import image
+
+        return image.resize(inputs, [int(inputs._sizes[1]) * self.size[0], int(inputs._sizes[2]) * self.size[1]], self.interpolation)
+
+
+class UpSampling3D(Layer):
+    def __init__(self, size=(2, 2, 2), data_format=None, **kwargs):
+        super().__init__(**kwargs)
+        self.size = (size,) * 3 if isinstance(size, int) else tuple(size)
+
+    def call(self, inputs):
+        for axis, n in enumerate(self.size, 1):
+            inputs = _ops.repeat(inputs, n, axis=axis)
+        return inputs
