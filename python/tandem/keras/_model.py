@@ -376,6 +376,8 @@ class Sequential(Model):
         self._tandem_graph = None
         self._stack = []
         self._input_layer = None
+        if layers is not None and not isinstance(layers, (list, tuple)):
+            layers = [layers]
         for layer in layers or ():
             self.add(layer, False)
         self._try_graph()
