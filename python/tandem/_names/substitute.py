@@ -9,6 +9,8 @@ _PLACES = {
     "tensorflow.python.keras": "tandem.keras",
     "tensorflow.python": "tandem._names.inner",
     "tensorflow.keras": "tandem.keras",
+    "tensorflow.compat.v1.keras": "tandem.keras",
+    "tensorflow.compat.v2": "tandem",
     "tensorflow": "tandem",
     "keras.src": "tandem.keras",
     "keras": "tandem.keras",
