@@ -287,4 +287,6 @@ def __getattr__(name):
         from tandem.keras.utils._feature_space import FeatureSpace
 
         return FeatureSpace
+    if name in ("np_utils", "vis_utils", "generic_utils", "data_utils", "layer_utils"):  # Rooms of Keras 2.
+        return sys.modules[__name__]
     raise _missing.missing("keras.utils", name, sys.modules[__name__])
