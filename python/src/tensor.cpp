@@ -188,8 +188,10 @@ nb::object get_item(nb::handle self, nb::handle key) {
 
 using Binary = Tensor (*)(const Tensor&, const Tensor&);
 
-/// What a type on the right says itself, as KerasTensor does.
-bool speaks_for_itself(nb::handle value) { return nb::hasattr(value, "_tandem_symbolic"); }
+/// What a type on the right says itself, as KerasTensor and complex values do.
+bool speaks_for_itself(nb::handle value) {
+  return nb::hasattr(value, "_tandem_symbolic") || nb::hasattr(value, "_is_complex");
+}
 
 nb::object applied(Binary op, nb::handle a, nb::handle b) {
   const auto [left, right] = operands(a, b);

@@ -33,7 +33,7 @@ from tandem._ops import mod as math_mod
 from tandem._ops import print_ as print  # noqa: A001
 from tandem._ops import space_to_depth, depth_to_space
 from tandem._ops.rarer import (
-    Assert, as_string, batch_to_space, get_static_value, grad_pass_through, hessians, histogram_fixed_width, parallel_stack, scalar_mul,
+    Assert, as_string, complex, batch_to_space, get_static_value, grad_pass_through, hessians, histogram_fixed_width, parallel_stack, scalar_mul,
     space_to_batch, space_to_batch as space_to_batch_nd, tensor_scatter_nd_min, truncatediv, truncatemod, tuple, unravel_index,  # noqa: A004
 )
 from tandem._tensors.variable import Variable, VariableAggregation, VariableSynchronization
@@ -57,7 +57,7 @@ _atexit.register(_tandem.close_iterators)  # Their threads may want to call Pyth
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem import (
         autograph, compat, config, data, debugging, distribute, experimental, image, io, keras, linalg, math, nn, random,
-        saved_model, sparse, strings, summary, sysconfig, test, train, version,
+        saved_model, signal, sparse, strings, summary, sysconfig, test, train, version,
     )
 
 newaxis = None
@@ -66,7 +66,7 @@ del math_mod
 
 _SUBMODULES = {
     "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
-    "math", "nn", "profiler", "ragged", "random", "saved_model", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
+    "math", "nn", "profiler", "ragged", "random", "saved_model", "signal", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 

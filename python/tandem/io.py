@@ -34,17 +34,20 @@ def decode_raw(input_bytes, out_type, little_endian=True, fixed_length=None, nam
     return _tandem.convert(_np.frombuffer(data, dtypes.as_dtype(out_type).as_numpy_dtype).copy())
 
 
-def decode_csv(records, record_defaults, field_delim=",", **kwargs):
-    text = records.numpy().decode() if hasattr(records, "numpy") else records
-    fields = text.split(field_delim)
+def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True, na_value="", select_cols=None, name=None):
+    """The fields of lines, each column a tensor of its default's dtype."""
+    import csv
+
+    from tandem.data._csv import parsed_column
+
+    lines = _np.asarray(records.numpy() if hasattr(records, "numpy") else records, dtype=object)
+    texts = [line.decode() if isinstance(line, bytes) else str(line) for line in lines.ravel()]
+    rows = list(csv.reader(texts, delimiter=field_delim, quoting=csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE))
+    chosen = range(len(record_defaults)) if select_cols is None else select_cols
     result = []
-    for field, default in zip(fields, record_defaults):
-        default = default[0] if isinstance(default, (list, tuple)) else default
-        if isinstance(default, (str, bytes)):
-            result.append(StringTensor(field or default))
-        else:
-            kind = float if isinstance(default, float) or getattr(default, "is_floating", False) else int
-            result.append(_tandem.convert(kind(field) if field else default))
+    for column, default in zip(chosen, record_defaults):
+        values = parsed_column(["" if row[column] == na_value else row[column] for row in rows], default).reshape(lines.shape)
+        result.append(StringTensor(values if values.ndim else values.item()) if values.dtype == object else _tandem.convert(values))
     return result
 
 

@@ -13,7 +13,7 @@ from tandem._ops import (  # noqa: F401
 )
 from tandem._names import missing as _missing
 from tandem._ops.rarer import (  # noqa: F401
-    conj, erfcinv, imag, invert_permutation, polyval, real, reciprocal_no_nan, unsorted_segment_sqrt_n, xdivy, xlog1py,
+    angle, conj, erfcinv, imag, invert_permutation, polyval, real, reciprocal_no_nan, unsorted_segment_sqrt_n, xdivy, xlog1py,
 )
 import numpy as _np
 import _tandem

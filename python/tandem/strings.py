@@ -212,9 +212,10 @@ def bytes_split(input, name=None):
 
 
 def to_hash_bucket_fast(input, num_buckets, name=None):
-    import zlib
+    """Bins of texts by FarmHash's fingerprints, as in TensorFlow."""
+    from tandem._ops.fingerprint import fingerprint
 
-    return _tandem.convert(_each(lambda s: zlib.crc32(s) % num_buckets, input).astype(np.int64))
+    return _tandem.convert(_each(lambda s: fingerprint(s) % num_buckets, input).astype(np.int64))
 
 
 to_hash_bucket = to_hash_bucket_fast

@@ -49,3 +49,22 @@ def test_a_data_set_is_read_again_and_again():
         import pickle
 
         pickle.dumps(dataset)
+
+
+def test_rows_of_tables_in_text_files(tmp_path):
+    import gzip
+
+    lines = ['name,count,share', '"a, b",3,0.5', 'c,,0.25', 'd,7,']
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    with gzip.open(tmp_path / "t.csv.gz", "wt") as file:
+        file.write("\n".join(lines) + "\n")
+    defaults = [tf.constant("none"), 9, tf.constant([0.125], tf.float32)]
+    rows = list(tf.data.experimental.CsvDataset(str(tmp_path / "t.csv"), defaults, header=True))
+    assert [row[0].numpy() for row in rows] == [b"a, b", b"c", b"d"]
+    assert [int(row[1]) for row in rows] == [3, 9, 7] and rows[0][1].dtype == tf.int32
+    assert [float(row[2]) for row in rows] == [0.5, 0.25, 0.125]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="required"):
+        tf.data.experimental.CsvDataset([str(tmp_path / "t.csv.gz")], [tf.float32], compression_type="GZIP", header=True, select_cols=[2])
+    name, count = tf.io.decode_csv(['"x, y",1', "z,2"], [[""], tf.int32])
+    assert name.numpy().tolist() == [b"x, y", b"z"] and count.numpy().tolist() == [1, 2]
+    assert [v.dtype.name for v in tf.io.decode_csv("4;5.5", [0, 0.0], field_delim=";")] == ["int32", "float32"]

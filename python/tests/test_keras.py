@@ -295,8 +295,6 @@ def test_all_models_of_a_program_are_distributed():
     finally:
         distribution.set_distribution(None)
     assert type(model().distribute_strategy).__name__ != "MirroredStrategy"
-    with pytest.raises(NotImplementedError, match="DataParallel"):
-        distribution.ModelParallel()
 
 
 def test_files_that_keras_wrote():
@@ -321,3 +319,39 @@ def test_callbacks_see_the_logs_of_batches_on_replicas():
     x, y = data(16)
     m.fit(x, y, batch_size=8, validation_data=(x, y), validation_batch_size=16, verbose=0, callbacks=[Logs()])
     assert len(seen) == 3 and all("loss" in names for _, names in seen), seen
+
+
+def test_sequences_with_steps_first():
+    x = np.random.RandomState(3).normal(size=(5, 2, 3)).astype("float32")
+    for wrap in (lambda layer: layer, keras.layers.Bidirectional):
+        steps_first = wrap(keras.layers.GRU(4, return_sequences=True, return_state=True, time_major=True))
+        rows_first = wrap(keras.layers.GRU(4, return_sequences=True, return_state=True))
+        first = steps_first(x)
+        rows_first(np.swapaxes(x, 0, 1))
+        rows_first.set_weights(steps_first.get_weights())
+        other = rows_first(np.swapaxes(x, 0, 1))
+        np.testing.assert_allclose(np.swapaxes(first[0].numpy(), 0, 1), other[0], atol=1e-6)
+        np.testing.assert_allclose(first[1], other[1], atol=1e-6)
+
+
+def test_a_layer_alone_is_a_sequence_and_truths_may_be_bools():
+    m = keras.Sequential(keras.layers.Dense(2, activation="softmax"))
+    m.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
+    truth = np.eye(2, dtype=bool)[[0, 1, 1, 0]]
+    assert 0.0 <= m.evaluate(np.ones((4, 3), "float32"), truth, verbose=0)[1] <= 1.0
+    assert keras.ops.argmax(truth, -1).numpy().tolist() == [0, 1, 1, 0]
+
+
+def test_long_sequences_are_left_out(tmp_path, monkeypatch):
+    rows = np.empty(4, object)
+    rows[:] = [[5] * n for n in (1, 2, 6, 3)]
+    (tmp_path / "datasets").mkdir()
+    np.savez(tmp_path / "datasets" / "imdb.npz", x_train=rows, y_train=np.arange(4), x_test=rows[:3], y_test=np.arange(3))
+    np.savez(tmp_path / "datasets" / "reuters.npz", x=rows, y=np.arange(4))
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    (x, y), (xt, yt) = keras.datasets.imdb.load_data(maxlen=4)
+    assert sorted(y.tolist()) == [0, 1] and sorted(yt.tolist()) == [0, 1] and max(map(len, x)) == 3
+    (x, y), (xt, yt) = keras.datasets.reuters.load_data(maxlen=5, test_split=0.5)
+    assert len(x) == 1 and len(xt) == 2 and 2 not in [*y, *yt]
+    with pytest.raises(ValueError, match="Increase maxlen"):
+        keras.datasets.imdb.load_data(maxlen=1)

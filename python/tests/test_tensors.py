@@ -164,3 +164,20 @@ def test_the_gradient_of_a_determinant():
     with tf.GradientTape() as tape:
         value = tf.linalg.det(a)
     np.testing.assert_allclose(tape.gradient(value, a), [[4, -3], [-2, 1]], rtol=1e-5)
+
+
+def test_numpy_names(run):
+    code = """
+import numpy as np, tandem as tf
+import tandem.experimental.numpy as tnp
+assert [v.dtype.name for v in (tnp.ones((2, 2)), tnp.asarray([1, 2]), tnp.arange(3.0), tnp.zeros(3, dtype=tnp.float32))] == ["float64", "int64", "float64", "float32"]
+assert isinstance(tnp.matmul(tnp.ones((2, 3)), tnp.ones((3, 1))), tnp.ndarray) and tnp.random.randn(2, 3).shape == (2, 3)
+tnp.experimental_enable_numpy_behavior(prefer_float32=True)
+x = tnp.arange(6).reshape((2, 3))
+assert x.T.shape == (3, 2) and int(x.sum()) == 15 and x.astype(tnp.float64).dtype == tf.float64 and tnp.asarray(1.5).dtype == tf.float32
+assert tnp.maximum(x, 2)[:, tnp.newaxis].shape == (2, 1, 3) and x.ravel().tolist() == list(range(6))
+try: tnp.flor
+except AttributeError as error: assert "numpy.floor" in str(error)
+print("done")
+"""
+    assert "done" in run("-c", code)

@@ -4,8 +4,6 @@ _ADVICE = {
     "Session": "there are no sessions; functions of tensors run at once, or under tf.function",
     "placeholder": "there are no placeholders; tf.function takes arguments",
     "compat": "names of TensorFlow 1 are not here",
-    "complex64": "there are no complex tensors",
-    "signal": "there are no complex tensors, so neither are Fourier transforms",
 }
 
 

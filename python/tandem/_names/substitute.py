@@ -5,10 +5,20 @@ import importlib.abc
 import importlib.machinery
 import sys
 
+# Rooms of Keras 2, whose names are elsewhere now.
+_OLD_ROOMS = {
+    "layers": ("advanced_activations", "convolutional", "embeddings", "merge", "noise", "pooling", "wrappers"),
+    "utils": ("data_utils", "generic_utils", "layer_utils", "np_utils", "vis_utils"),
+}
+
 _PLACES = {
+    **{f"{keras}.{room}.{old}": f"tandem.keras.{room}" for keras in ("keras", "tensorflow.keras") for room, names in _OLD_ROOMS.items() for old in names},
+    "keras.engine.topology": "tandem.keras",
     "tensorflow.python.keras": "tandem.keras",
     "tensorflow.python": "tandem._names.inner",
     "tensorflow.keras": "tandem.keras",
+    "tensorflow.compat.v1.keras": "tandem.keras",
+    "tensorflow.compat.v2": "tandem",
     "tensorflow": "tandem",
     "keras.src": "tandem.keras",
     "keras": "tandem.keras",

@@ -30,10 +30,25 @@ def op(f):
             for each in kwargs.values():
                 if not isinstance(each, Tensor) and _is_described(each):
                     return _describe(f, args, kwargs)
-        return f(*args, **kwargs)
+        try:
+            return f(*args, **kwargs)
+        except TypeError:
+            if not _has_complex(args, kwargs):
+                raise
+        from tandem._tensors import complex
+
+        return complex.call(f, args, kwargs)
 
     call._raw = f
     return call
+
+
+def _has_complex(args, kwargs):
+    """Whether there is a complex value among the arguments."""
+    import sys
+
+    module = sys.modules.get("tandem._tensors.complex")
+    return module is not None and module.meets_complex(args, kwargs)
 
 
 def _is_string_tensor(value):

@@ -15,6 +15,10 @@ def constant(value, dtype=None, shape=None, name="Const"):
         from tandem.strings import StringTensor
 
         return StringTensor(value)
+    if _is_complex(value, dtype):
+        from tandem._tensors.complex import as_complex
+
+        return as_complex(value, dtype=dtype)
     code = None if dtype is None else _code(dtype)
     if isinstance(value, Tensor) and code is not None and value._code != code:
         tensor = _tandem.cast(value, code)
@@ -41,9 +45,19 @@ def _is_text(value):
     return isinstance(value, (str, bytes))
 
 
+def _is_complex(value, dtype):
+    """Whether a complex value is given or asked for."""
+    if dtype is not None:
+        return dtypes.as_dtype(dtype).is_complex
+    while isinstance(value, (list, tuple)) and len(value):
+        value = value[0]
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    return kind == "c" or isinstance(value, complex) or getattr(value, "_is_complex", False)
+
+
 def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None):
-    if _is_text(value):
-        return constant(value)
+    if _is_text(value) or _is_complex(value, dtype):
+        return constant(value, dtype)
     if dtype is None and dtype_hint is not None and not isinstance(value, (Tensor, _tandem.Variable)):
         try:
             return _tandem.convert(value, _code(dtype_hint))

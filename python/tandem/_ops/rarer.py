@@ -169,16 +169,35 @@ def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
     return total / _tandem.reshape(_tandem.sqrt(count), [-1] + [1] * (total._rank - 1))
 
 
+@op
 def real(input, name=None):
     return _c(input)
 
 
-conj = real
+@op
+def conj(x, name=None):
+    return _c(x)
+
+
+@op
+def angle(input, name=None):
+    x = _c(input)
+    return _tandem.where(x < 0, _tandem.zeros_like(x) + np.pi, _tandem.zeros_like(x))
+
+
+def complex(real, imag, name=None):
+    """A complex value of its parts."""
+    from tandem._tensors.complex import ComplexTensor
+
+    real, imag = _tandem.convert(real), _tandem.convert(imag)
+    if real._code != imag._code or not real.dtype.is_floating:
+        raise TypeError(f"tf.complex: the real part is {real.dtype.name} and the imaginary part {imag.dtype.name}; both float32 or both float64 are accepted")
+    return ComplexTensor(real, imag)
 
 
 @op
 def imag(input, name=None):
-    return _ops.zeros_like(input)
+    return _tandem.zeros_like(_c(input))
 
 
 # ---- tf.nn ----

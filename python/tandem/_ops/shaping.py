@@ -292,6 +292,10 @@ def roll(input, shift, axis, name=None):
 def cast(x, dtype, name=None):
     if getattr(x, "_is_text_tensor", False):
         raise TypeError("strings cannot be cast; see tf.strings.to_number")
+    if dtypes.as_dtype(dtype).is_complex:
+        from tandem._tensors.complex import as_complex
+
+        return as_complex(x, dtype=dtype)
     return _tandem.cast(x, _code(dtype))
 
 

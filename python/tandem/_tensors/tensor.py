@@ -34,7 +34,7 @@ def _of_array(array, dtype, beside):
     if array.dtype.name in _NEAREST:
         array = array.astype(_NEAREST[array.dtype.name])
     elif array.dtype.kind == "c":
-        raise TypeError("tandem has no complex tensors")
+        raise TypeError("a complex array stands where a real tensor is wanted; tf.constant and tf.cast make complex values")
     if array.ndim > 8:
         raise ValueError(f"a tensor has 8 axes at most, this array has {array.ndim}")
     array = np.ascontiguousarray(array).reshape(array.shape)
@@ -84,6 +84,8 @@ def _of_list(value, dtype, beside):
 
 def _fallback(value, dtype, beside):
     """Makes a tensor of everything that the extension does not know itself."""
+    if getattr(value, "_is_complex", False):
+        raise TypeError("a complex value stands where a real tensor is wanted; tf.math.real, tf.math.imag and tf.abs make one of it")
     if isinstance(value, _Computed):
         tensor = value.tensor()
         return tensor if dtype is None else _tandem.cast(tensor, dtype)

@@ -30,6 +30,12 @@ class experimental:
         return make_csv_dataset(*args, **kwargs)
 
     @staticmethod
+    def CsvDataset(*args, **kwargs):
+        from tandem.data._csv import CsvDataset
+
+        return CsvDataset(*args, **kwargs)
+
+    @staticmethod
     def cardinality(dataset):
         return dataset.cardinality()
 

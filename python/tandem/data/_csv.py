@@ -1,7 +1,8 @@
-"""tf.data.experimental.make_csv_dataset: the columns of files as features by name."""
+"""Tables in text files: their columns as features by name (tf.data.experimental.make_csv_dataset), their rows as tuples (CsvDataset)."""
 
 import csv
 import glob
+import gzip
 
 import numpy as np
 
@@ -52,3 +53,65 @@ def make_csv_dataset(file_pattern, batch_size, column_names=None, column_default
         dataset = dataset.shuffle(shuffle_buffer_size, seed=shuffle_seed)
     dataset = dataset.repeat(num_epochs)
     return dataset.batch(batch_size, drop_remainder=num_epochs is None).prefetch(1)
+
+
+def _default(given):
+    """The NumPy dtype of a column and what stands where a field is empty; None: nothing may."""
+    from tandem import dtypes
+
+    if isinstance(given, (list, tuple)):
+        given = given[0] if len(given) else dtypes.float32
+    if isinstance(given, dtypes.DType):
+        return given.as_numpy_dtype if given != dtypes.string else object, None
+    if isinstance(given, (str, bytes)) or getattr(given, "_is_text_tensor", False):
+        value = given.numpy() if hasattr(given, "numpy") else given
+        return object, value.decode() if isinstance(value, bytes) else str(value)
+    array = np.asarray(given.numpy() if hasattr(given, "numpy") else given)
+    if array.dtype.kind in "SUO":
+        return _default(str(array.ravel()[0])) if array.size else (object, None)
+    kind = {"float64": np.float32, "int64": np.int32}.get(array.dtype.name, array.dtype) if isinstance(given, (int, float)) else array.dtype
+    return np.dtype(kind).type, array.ravel()[0].item() if array.size else None
+
+
+def parsed_column(fields, given):
+    """The fields of a column as an array of its default's dtype."""
+    from tandem.errors import InvalidArgumentError
+
+    kind, default = _default(given)
+    values = []
+    for number, field in enumerate(fields):
+        if field == "":
+            if default is None:
+                raise InvalidArgumentError(f"Field {number} is required but missing in record!")
+            values.append(default)
+            continue
+        try:
+            values.append(field if kind is object else kind(field))
+        except ValueError:
+            raise InvalidArgumentError(f"Field {number} in record is not a valid {np.dtype(kind).name}: {field}") from None
+    return np.array(values, kind)
+
+
+def CsvDataset(filenames, record_defaults, compression_type=None, buffer_size=None, header=False, field_delim=",", use_quote_delim=True, na_value="", select_cols=None, exclude_cols=None):
+    """The rows of files as tuples of scalars, with the dtypes of the defaults. The files are read at once."""
+    from tandem.data import Dataset
+
+    if compression_type not in (None, "", "GZIP"):
+        raise NotImplementedError(f"CsvDataset: files compressed by {compression_type}; GZIP and none are accepted")
+    plain = lambda p: p.decode() if isinstance(p, bytes) else str(p)  # noqa: E731
+    if hasattr(filenames, "numpy"):
+        filenames = filenames.numpy()
+    paths = [plain(filenames)] if isinstance(filenames, (str, bytes)) or not np.ndim(filenames) else [plain(p) for p in filenames]
+    rows = []
+    for path in paths:
+        opened = gzip.open(path, "rt", newline="") if compression_type == "GZIP" else open(path, newline="")
+        with opened as file:
+            lines = list(csv.reader(file, delimiter=field_delim, quoting=csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE))
+        rows += lines[1:] if header else lines
+    rows = [row for row in rows if row]
+    count = len(rows[0]) if rows else 0
+    chosen = list(select_cols) if select_cols is not None else [i for i in range(count) if i not in (exclude_cols or ())]
+    if len(chosen) != len(record_defaults):
+        raise ValueError(f"CsvDataset: {len(record_defaults)} defaults for {len(chosen)} columns")
+    columns = tuple(parsed_column(["" if row[i] == na_value else row[i] for row in rows], default) for i, default in zip(chosen, record_defaults))
+    return Dataset.from_tensor_slices(columns)

@@ -50,6 +50,7 @@ class Strategy:
     parameter_devices = worker_devices
     cluster_resolver = None
     _has_servers = False  # Whether variables are changed by parameter servers.
+    _model_parts = 1  # How many parts of the weights there are.
 
     def explain(self):
         """Replicas, devices and threads, where the variables are and how gradients meet, for people."""

@@ -3,7 +3,7 @@
 import numpy as np
 
 import _tandem
-from tandem import dtypes, nest
+from tandem import _ops, dtypes, nest
 from tandem._tensors.tensor import Tensor
 from tandem.data import Dataset
 
@@ -245,7 +245,7 @@ class Batches:
         x, y, weight = unpack_x_y_sample_weight(data)
         labels = nest.flatten(y)[0]
         if labels._rank > 1 and labels._sizes[-1] != 1:
-            labels = _tandem.argmax(labels, -1)
+            labels = _ops.argmax(labels, -1)
         elif labels._rank > 1:
             labels = _tandem.squeeze(labels, [-1])
         labels = np.asarray(labels.numpy()).astype(np.int64)

@@ -1,7 +1,7 @@
 """Models: layers made of layers, described by their inputs and outputs, one after the other, or by a class."""
 
 import _tandem
-from tandem import nest
+from tandem import _ops, nest
 from tandem._tensors.tensor import Tensor
 from tandem.keras import _objects
 from tandem.keras._layer import InputLayer, Layer
@@ -195,15 +195,18 @@ class Model(Trainer, Layer):
             return inputs
         layers = [self._text_layer_of(t) for t in graph.flat_inputs]
 
-        def numbers(value, layer):
-            return layer(value) if layer is not None and getattr(value, "_is_text_tensor", False) else value
+        def numbers(value, layer, declared):
+            if layer is None or not getattr(value, "_is_text_tensor", False):
+                return value
+            return layer(self._fitted(value, declared))
 
         if isinstance(inputs, dict):
             names = sorted(graph.inputs) if isinstance(graph.inputs, dict) else self.input_names
-            return {**inputs, **{n: numbers(inputs[n], layer) for n, layer in zip(names, layers) if n in inputs}}
+            declared = dict(zip(names, graph.flat_inputs))
+            return {**inputs, **{n: numbers(inputs[n], layer, declared[n]) for n, layer in zip(names, layers) if n in inputs}}
         if isinstance(inputs, (list, tuple)):
-            return type(inputs)(numbers(v, layer) for v, layer in zip(inputs, layers)) if len(inputs) == len(layers) else inputs
-        return numbers(inputs, layers[0])
+            return type(inputs)(map(numbers, inputs, layers, graph.flat_inputs)) if len(inputs) == len(layers) else inputs
+        return numbers(inputs, layers[0], graph.flat_inputs[0])
 
     def _text_layer_of(self, tensor):
         users = [n.operation for n in self._tandem_graph.nodes if any(i is tensor for i in n.inputs)]
@@ -211,7 +214,8 @@ class Model(Trainer, Layer):
 
     def _fitted(self, value, declared):
         if declared.dtype == "string":
-            return value
+            is_column = getattr(value, "_is_text_tensor", False) and value.ndim == len(declared.shape) - 1 and declared.shape[-1] == 1
+            return _ops.expand_dims(value, -1) if is_column else value
         if not isinstance(value, Tensor):
             if getattr(value, "_is_text_tensor", False):
                 return value
@@ -376,6 +380,8 @@ class Sequential(Model):
         self._tandem_graph = None
         self._stack = []
         self._input_layer = None
+        if layers is not None and not isinstance(layers, (list, tuple)):
+            layers = [layers]
         for layer in layers or ():
             self.add(layer, False)
         self._try_graph()

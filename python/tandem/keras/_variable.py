@@ -55,6 +55,13 @@ class KerasVariable(_variable.Variable):
             value = _tandem.cast(value, self._code)
         return super().assign(value)
 
+    _adds_share = False  # Whether replicas that have the same rows count for a share each.
+
+    def assign_add(self, value, *args, **kwargs):
+        if self._adds_share and _tandem.parts_count() > 1 and self.dtype.is_floating:
+            value = _tandem.convert(value, self._code) / float(_tandem.parts_count())
+        return super().assign_add(value)
+
     def __repr__(self):
         return f"<Variable path={self.path}, shape={self.shape}, dtype={self.dtype.name}, value={self.numpy()!r}>"
 

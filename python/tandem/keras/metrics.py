@@ -54,6 +54,8 @@ class Metric(_objects.Configured):
                 aggregation="sum" if many else "none",
                 synchronization=synchronization,
             )
+        if many and self._tandem_strategy._model_parts > 1:
+            variable._adds_share = True
         variable._metric_initializer = initializers.get(initializer or "zeros")
         self._variables_.append(variable)
         return variable
@@ -205,7 +207,7 @@ def binary_accuracy(y_true, y_pred, threshold=0.5):
 
 @_ops.op
 def categorical_accuracy(y_true, y_pred):
-    return _tandem.cast(_tandem.equal(_tandem.argmax(y_true, -1), _tandem.argmax(y_pred, -1)), 0)
+    return _tandem.cast(_tandem.equal(_ops.argmax(y_true, -1), _ops.argmax(y_pred, -1)), 0)
 
 
 @_ops.op
@@ -213,7 +215,7 @@ def sparse_categorical_accuracy(y_true, y_pred):
     y_true, y_pred = _tandem.convert(y_true), _tandem.convert(y_pred)
     if y_true._rank == y_pred._rank and y_true._sizes[-1] == 1:
         y_true = _tandem.squeeze(y_true, [-1])
-    return _tandem.cast(_tandem.equal(_tandem.cast(y_true, 6), _tandem.argmax(y_pred, -1)), 0)
+    return _tandem.cast(_tandem.equal(_tandem.cast(y_true, 6), _ops.argmax(y_pred, -1)), 0)
 
 
 @_ops.op
@@ -226,7 +228,7 @@ def sparse_top_k_categorical_accuracy(y_true, y_pred, k=5):
 
 @_ops.op
 def top_k_categorical_accuracy(y_true, y_pred, k=5):
-    return sparse_top_k_categorical_accuracy(_tandem.argmax(y_true, -1), y_pred, k)
+    return sparse_top_k_categorical_accuracy(_ops.argmax(y_true, -1), y_pred, k)
 
 
 def _class(name, fn, default_name, **defaults):
@@ -485,7 +487,7 @@ class FBetaScore(Metric):
             shape = (n,) if self.average != "micro" else ()
             self._states = [self.add_variable(shape, name=k) for k in ("true_positives", "false_positives", "false_negatives", "intermediate_weights")]
         if self.threshold is None:
-            chosen = _tandem.one_hot(_tandem.argmax(y_pred, -1), n, 1.0, 0.0, 0)
+            chosen = _tandem.one_hot(_ops.argmax(y_pred, -1), n, 1.0, 0.0, 0)
         else:
             chosen = _tandem.cast(y_pred > self.threshold, 0)
         axis = None if self.average == "micro" else 0
@@ -530,8 +532,8 @@ class _IoU(Metric):
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _tandem.convert(y_true), _tandem.convert(y_pred)
-        y_true = y_true if self.sparse_y_true else _tandem.argmax(y_true, self.axis)
-        y_pred = y_pred if self.sparse_y_pred else _tandem.argmax(y_pred, self.axis)
+        y_true = y_true if self.sparse_y_true else _ops.argmax(y_true, self.axis)
+        y_pred = y_pred if self.sparse_y_pred else _ops.argmax(y_pred, self.axis)
         weights = sample_weight
         y_true, y_pred = _tandem.reshape(_tandem.cast(y_true, 5), (-1,)), _tandem.reshape(_tandem.cast(y_pred, 5), (-1,))
         if weights is not None:

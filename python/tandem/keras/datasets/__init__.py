@@ -89,8 +89,15 @@ def _sequences(path, num_words=None, skip_top=0, maxlen=None, seed=113, start_ch
             order = np.arange(len(x))
             np.random.RandomState(seed).shuffle(order)
             x, y = x[order], y[order]
-            at = int(len(x) * (1 - test_split))
+            at = None
     rows = [[start_char] + [w + index_from for w in s] for s in x] if start_char is not None else [[w + index_from for w in s] for s in x]
+    if maxlen:
+        kept = [i for i, r in enumerate(rows) if len(r) < maxlen]
+        if not kept:
+            raise ValueError(f"After filtering for sequences shorter than maxlen={maxlen}, no sequence was kept. Increase maxlen.")
+        at = None if at is None else sum(i < at for i in kept)
+        rows, y = [rows[i] for i in kept], y[kept]
+    at = int(len(rows) * (1 - test_split)) if at is None else at
     num_words = num_words or max(max(r) for r in rows)
     rows = [[w if skip_top <= w < num_words else oov_char for w in r] if oov_char is not None else [w for w in r if skip_top <= w < num_words] for r in rows]
     pack = lambda part: np.array(part + [None], dtype=object)[:-1]  # noqa: E731

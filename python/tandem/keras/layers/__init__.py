@@ -27,7 +27,7 @@ from tandem.keras.layers.normalization import (  # noqa: F401
     BatchNormalization, GroupNormalization, LayerNormalization, RMSNormalization, UnitNormalization,
 )
 from tandem.keras.layers.preprocessing import (  # noqa: F401
-    CategoryEncoding, CenterCrop, Discretization, Hashing, IntegerLookup, Normalization, RandomBrightness, RandomContrast,
+    CategoryEncoding, CenterCrop, Discretization, HashedCrossing, Hashing, IntegerLookup, Normalization, RandomBrightness, RandomContrast,
     RandomCrop, RandomFlip, RandomRotation, RandomTranslation, RandomZoom, Rescaling, Resizing, StringLookup,
     TextVectorization,
 )
@@ -49,7 +49,7 @@ class experimental:
         pass
 
 
-for _cls in (CategoryEncoding, CenterCrop, Discretization, Hashing, IntegerLookup, Normalization, RandomContrast, RandomCrop, RandomFlip, RandomRotation, RandomTranslation, RandomZoom, Rescaling, Resizing, StringLookup, TextVectorization):
+for _cls in (CategoryEncoding, CenterCrop, Discretization, HashedCrossing, Hashing, IntegerLookup, Normalization, RandomContrast, RandomCrop, RandomFlip, RandomRotation, RandomTranslation, RandomZoom, Rescaling, Resizing, StringLookup, TextVectorization):
     setattr(experimental.preprocessing, _cls.__name__, _cls)
 experimental.SyncBatchNormalization = BatchNormalization
 

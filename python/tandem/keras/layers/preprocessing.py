@@ -532,15 +532,81 @@ class TextVectorization(Layer):
         return _tandem.convert(out[0] if single else out)
 
 
-class Hashing(Layer):
-    def __init__(self, num_bins, mask_value=None, salt=None, output_mode="int", **kwargs):
+def _texts_of(inputs):
+    """The values as texts, which integers are by their digits, and their shape."""
+    values = np.asarray(_on_host(inputs), dtype=object)
+    return [v if isinstance(v, bytes) else str(v).encode() for v in values.ravel().tolist()], values.shape
+
+
+class _Bins(Layer):
+    """Classes of values by their fingerprints; done on the host."""
+
+    _takes_texts = False
+
+    def __init__(self, num_bins, output_mode="int", **kwargs):
+        kwargs.pop("sparse", None)
         super().__init__(**kwargs)
-        self.num_bins = num_bins
+        if output_mode not in ("int", "one_hot", "multi_hot", "count"):
+            raise ValueError(f"{type(self).__name__}: output_mode is {output_mode!r}; int, one_hot, multi_hot and count are accepted")
+        self.num_bins, self.output_mode = int(num_bins), output_mode
         self.autocast = False
 
-    def __call__(self, inputs):
-        import zlib
+    def _encoded(self, bins):
+        bins = _tandem.convert(bins)
+        return bins if self.output_mode == "int" else CategoryEncoding(self.num_bins, self.output_mode)(bins)
 
-        values = np.asarray(_on_host(inputs), dtype=object)
-        text = lambda v: v if isinstance(v, bytes) else str(v).encode()  # noqa: E731
-        return _tandem.convert(np.array([zlib.crc32(text(v)) % self.num_bins for v in values.ravel()], np.int64).reshape(values.shape))
+    def compute_output_spec(self, inputs):
+        shape = (inputs[0] if isinstance(inputs, (list, tuple)) else inputs).shape
+        if self.output_mode == "int":
+            return KerasTensor(shape, "int64")
+        return KerasTensor((*(shape[:-1] if len(shape) > 1 else shape), self.num_bins), "float32")
+
+
+class Hashing(_Bins):
+    """Bins of texts or integers, the same that TensorFlow puts them into."""
+
+    def __init__(self, num_bins, mask_value=None, salt=None, output_mode="int", **kwargs):
+        super().__init__(num_bins, output_mode, **kwargs)
+        if salt is not None:
+            raise NotImplementedError("keras.layers.Hashing: salt; without it bins are FarmHash's")
+        self.mask_value = mask_value
+
+    def __call__(self, inputs):
+        if isinstance(inputs, KerasTensor):
+            self._takes_texts = inputs.dtype == "string"
+            return self._describe_call((inputs,), {})
+        if self._takes_texts and isinstance(inputs, Tensor):  # The host has looked them up before the step.
+            return inputs
+        return self.call(inputs)
+
+    def call(self, inputs):
+        from tandem._ops.fingerprint import fingerprint
+
+        texts, shape = _texts_of(inputs)
+        if self.mask_value is None:
+            bins = [fingerprint(t) % self.num_bins for t in texts]
+        else:
+            hidden = self.mask_value if isinstance(self.mask_value, bytes) else str(self.mask_value).encode()
+            bins = [0 if t == hidden else 1 + fingerprint(t) % (self.num_bins - 1) for t in texts]
+        return self._encoded(np.array(bins, np.int64).reshape(shape))
+
+
+class HashedCrossing(_Bins):
+    """Bins of several features together."""
+
+    def __call__(self, inputs):
+        if any(isinstance(x, KerasTensor) for x in inputs):
+            return self._describe_call((inputs,), {})
+        return self.call(inputs)
+
+    def call(self, inputs):
+        from tandem._ops.fingerprint import cross, fingerprint
+
+        columns, shape = [], None
+        for each in inputs:
+            array = np.asarray(_on_host(each))
+            shape = array.shape
+            is_number = array.dtype.kind in "iu"
+            columns.append([int(v) for v in array.ravel()] if is_number else [fingerprint(t) for t in _texts_of(each)[0]])
+        bins = [cross(row) % self.num_bins for row in zip(*columns)]
+        return self._encoded(np.array(bins, np.int64).reshape(shape))

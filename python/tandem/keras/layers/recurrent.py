@@ -166,7 +166,7 @@ class StackedRNNCells(Layer):
 
 
 class RNN(Layer):
-    """A cell walked along sequences [batch, steps, features]."""
+    """A cell walked along sequences [batch, steps, features], or where they are time_major [steps, batch, features]."""
 
     def __init__(self, cell, return_sequences=False, return_state=False, go_backwards=False, stateful=False, unroll=False, zero_output_for_mask=False, time_major=False, **kwargs):
         super().__init__(**kwargs)
@@ -174,7 +174,7 @@ class RNN(Layer):
             cell = StackedRNNCells(cell)
         self.cell = cell
         self.return_sequences, self.return_state, self.go_backwards, self.stateful = return_sequences, return_state, go_backwards, stateful
-        self.unroll, self.zero_output_for_mask = unroll, zero_output_for_mask
+        self.unroll, self.zero_output_for_mask, self.time_major = unroll, zero_output_for_mask, time_major
         self.supports_masking = True
 
     def build(self, sequences_shape, initial_state_shape=None):
@@ -230,7 +230,8 @@ class RNN(Layer):
             sequences, initial_state = sequences[0], list(sequences[1:])
         if isinstance(mask, (list, tuple)):
             mask = mask[0]
-        x = floating(_tandem.convert(sequences))
+        x = self._rows_first(floating(_tandem.convert(sequences)))
+        mask = None if mask is None else self._rows_first(mask)
         if not isinstance(x._sizes[1], int):
             raise ValueError("the number of steps of a sequence must be known")
         if initial_state is None and self.stateful:
@@ -272,8 +273,12 @@ class RNN(Layer):
         if self.stateful:
             for variable, state in zip(self._states_for(x), nest.flatten(states)):
                 variable.assign(state)
-        result = _tandem.stack(outputs, 1) if self.return_sequences else output
+        result = self._rows_first(_tandem.stack(outputs, 1)) if self.return_sequences else output
         return [result] + nest.flatten(states) if self.return_state else result
+
+    def _rows_first(self, x):
+        """The axes of rows and steps change places where steps come first, which goes both ways."""
+        return _tandem.transpose(x, [1, 0] + list(range(2, x._rank))) if self.time_major else x
 
     def _cell_call(self, step, states, training):
         from tandem.keras._calls import _parameters
@@ -358,7 +363,7 @@ class Bidirectional(Layer):
             states = list(ahead[1:]) + list(back[1:])
             ahead, back = ahead[0], back[0]
         if self.return_sequences:
-            back = _ops.reverse(back, [1])
+            back = _ops.reverse(back, [0 if getattr(self.forward_layer, "time_major", False) else 1])
         mode = self.merge_mode
         if mode == "concat":
             output = _tandem.concat([ahead, back], -1)

@@ -132,7 +132,7 @@ for _name, _f, _k in (
 @op
 def argmax(x, axis=None, keepdims=False):
     x = _c(x)
-    y = _tandem.argmax(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis)
+    y = _ops.argmax(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis)
     y = _tandem.cast(y, 5)
     return _tandem.expand_dims(y, axis) if keepdims else y
 
@@ -140,7 +140,7 @@ def argmax(x, axis=None, keepdims=False):
 @op
 def argmin(x, axis=None, keepdims=False):
     x = _c(x)
-    y = _tandem.cast(_tandem.argmin(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis), 5)
+    y = _tandem.cast(_ops.argmin(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis), 5)
     return _tandem.expand_dims(y, axis) if keepdims else y
 
 
@@ -646,5 +646,12 @@ nn = _this
 numpy = _this
 
 
+_SIGNAL = ("fft", "fft2", "ifft2", "rfft", "irfft", "stft", "istft", "extract_sequences")
+
+
 def __getattr__(name):
+    if name in _SIGNAL:
+        from tandem.keras.ops import _signal as _found
+
+        return getattr(_found, name)
     raise _missing.missing("keras.ops", name, _this)

@@ -1,6 +1,7 @@
 """Small things around models, keras.utils."""
 
 import os
+import sys
 
 import numpy as np
 
@@ -281,9 +282,11 @@ def enable_interactive_logging():
     pass
 
 
-class FeatureSpace:
-    def __init__(self, *args, **kwargs):
-        raise NotImplementedError("keras.utils.FeatureSpace: tandem has the preprocessing layers it is made of")
+def __getattr__(name):
+    if name == "FeatureSpace":
+        from tandem.keras.utils._feature_space import FeatureSpace
 
-
-_missing.install(__name__, globals())
+        return FeatureSpace
+    if name in ("np_utils", "vis_utils", "generic_utils", "data_utils", "layer_utils"):  # Rooms of Keras 2.
+        return sys.modules[__name__]
+    raise _missing.missing("keras.utils", name, sys.modules[__name__])

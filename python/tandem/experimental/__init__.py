@@ -26,10 +26,11 @@ class Optional:
         return self._value
 
 
-class numpy:
-    @staticmethod
-    def experimental_enable_numpy_behavior(*args, **kwargs):
-        pass
+def __getattr__(name):
+    if name in ("numpy", "dtensor"):
+        import importlib
 
+        return importlib.import_module(f"tandem.experimental.{name}")
+    import sys
 
-_missing.install(__name__, globals())
+    raise _missing.missing("tandem.experimental", name, sys.modules[__name__])
