@@ -47,6 +47,10 @@ function(tandem_own_target target)
   if(TANDEM_WERROR)
     target_compile_options(${target} PRIVATE -Werror)
   endif()
+  if(TANDEM_SANITIZE)
+    # GCC sees variables without a value inside of <regex> where sanitizers are on.
+    target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+  endif()
   set_target_properties(${target} PROPERTIES
     CXX_VISIBILITY_PRESET hidden
     VISIBILITY_INLINES_HIDDEN ON)
