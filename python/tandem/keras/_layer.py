@@ -12,7 +12,6 @@ from tandem.keras._calls import DTypePolicy, _mask_of, _parameters, _shape_of, c
 from tandem.keras._layer_description import LayerDescription
 from tandem.keras._layer_state import LayerState
 from tandem.keras._symbolic import KerasTensor, Node, any_symbolic, output_spec
-from tandem.keras._variable import KerasVariable
 
 
 class Layer(LayerState, LayerDescription):
@@ -102,12 +101,6 @@ class Layer(LayerState, LayerDescription):
             layer.trainable = value
 
     def __setattr__(self, name, value):
-        if "_ready" not in self.__dict__:
-            if not name.startswith("_") and isinstance(value, (Layer, KerasVariable)):
-                raise RuntimeError(
-                    f"In layer {type(self).__name__!r}, you forgot to call `super().__init__()` as the first statement in the "
-                    "`__init__()` method. Go add it!"
-                )
         object.__setattr__(self, name, value)
         node = self.__dict__.get("_tandem_node")
         if node is not None and not name.startswith("_tandem_"):
