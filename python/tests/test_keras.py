@@ -459,3 +459,35 @@ def test_a_model_whose_outputs_need_another_input_cannot_be_called():
     m = keras.Model(a, keras.layers.Add()([a, b]))
     with pytest.raises(ValueError, match="disconnected.*'b'"):
         m(np.ones((1, 2), "float32"))
+
+
+def test_forms_of_keras_2(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    K = keras.backend
+    x = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    assert K.argmax(x).shape == (2, 3) and K.argmin(x).shape == (2, 3) and K.expand_dims(x).shape == (2, 3, 4, 1)
+    np.testing.assert_allclose(K.batch_dot(tf.constant(x), tf.constant(x.transpose(0, 2, 1))), x @ x.transpose(0, 2, 1))
+    m = model()
+    every_second = keras.callbacks.ModelCheckpoint("whole-{epoch}.h5", period=2)
+    weights = keras.callbacks.ModelCheckpoint("weights/cp-{epoch}.ckpt", save_weights_only=True)
+    m.fit(*data(), epochs=3, verbose=0, callbacks=[every_second, weights])
+    assert sorted(p.name for p in tmp_path.glob("*.h5")) == ["whole-2.h5"]
+    other = model()
+    other.load_weights(tf.train.latest_checkpoint("weights"))
+    np.testing.assert_array_equal(other.predict(data()[0], verbose=0), m.predict(data()[0], verbose=0))
+    layer = m.layers[0]
+    assert layer.get_output_at(0) is layer.output and keras.layers.CuDNNLSTM is keras.layers.LSTM
+
+    class Dynamic(keras.layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(dynamic=True, **kwargs)
+
+        def call(self, x):
+            return x * 2.0
+
+    assert Dynamic()(x).shape == x.shape
+    causal, later = keras.layers.Attention(causal=True), x.copy()
+    later[:, 2] = 0.0
+    np.testing.assert_allclose(causal([x, x])[:, 1], causal([x, later])[:, 1], rtol=1e-5)
+    assert int(tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.range(5, 7)).get_next()) == 5
+    tf.config.set_visible_devices(tf.config.get_visible_devices("CPU"), "CPU")  # Which changes nothing.

@@ -30,6 +30,7 @@ class Layer(LayerState, LayerDescription):
         input_dim = kwargs.pop("input_dim", None)
         self._tandem_initial_weights = kwargs.pop("weights", None)
         kwargs.pop("implementation", None)
+        kwargs.pop("dynamic", None)  # What cannot be traced runs op by op, whatever is said.
         input_dtype = kwargs.pop("input_dtype", None)
         if input_dim is not None:
             input_shape = (input_dim,)
