@@ -38,6 +38,8 @@ def set_visible_devices(devices, device_type=None):
         devices = []
     if isinstance(devices, PhysicalDevice):
         devices = [devices]
+    if [str(d) for d in devices] == [str(d) for d in get_visible_devices(device_type)]:
+        return  # Nothing changes, so devices may be in use.
     _tandem.set_visible_devices(list(devices), device_type or "")
 
 

@@ -1,4 +1,6 @@
-"""Tensors whose rows have different lengths, tf.ragged: on the host, for making dense ones of. No op computes with them."""
+"""Tensors whose rows have different lengths, tf.ragged: on the host, for making dense ones of. Operators compute with their elements."""
+
+import operator
 
 import numpy as np
 
@@ -81,6 +83,8 @@ class RaggedTensor:
         if isinstance(key, slice):
             return constant([np.asarray(self[i].numpy()).tolist() for i in range(*key.indices(len(self)))], dtype=self.dtype)
         if isinstance(key, tuple):
+            if isinstance(key[0], slice):  # A part of each row.
+                return constant([np.asarray(self[i][key[1:]].numpy()).tolist() for i in range(*key[0].indices(len(self)))], dtype=self.dtype)
             return self[key[0]][key[1:]]
         key = int(key)
         key = key + len(self) if key < 0 else key
@@ -114,8 +118,36 @@ class RaggedTensor:
             array[i, : len(row)] = row[:width]
         return dense(array)
 
+    def _beside(self, other):
+        """What stands beside each of the values: a number, the values of rows of the same lengths, a row's own number."""
+        if isinstance(other, RaggedTensor):
+            if not np.array_equal(self._splits, other._splits):
+                raise ValueError(f"rows of the lengths {np.diff(self._splits).tolist()} and {np.diff(other._splits).tolist()} do not fit each other")
+            return other.values
+        tensor = _tandem.convert(other, None, self.values._code)
+        if tensor._rank < 2:
+            return tensor
+        if tensor._sizes[0] not in (1, len(self)) or tensor._sizes[1] != 1:
+            raise ValueError(f"a tensor of the shape {tuple(tensor.shape)} beside {len(self)} rows; a number, [{len(self)}, 1] and rows of the same lengths are accepted")
+        rows = np.repeat(np.arange(len(self)) if tensor._sizes[0] > 1 else np.zeros(len(self), int), np.diff(self._splits))
+        return _tandem.gather(tensor[:, 0], rows.astype(np.int32), 0)
+
+    def __neg__(self):
+        return self.with_values(-self.values)
+
     def __repr__(self):
         return f"<tf.RaggedTensor {self.to_list()}>"
+
+
+def _operator(name, f):
+    setattr(RaggedTensor, f"__{name}__", lambda self, other: self.with_values(f(self.values, self._beside(other))))
+    setattr(RaggedTensor, f"__r{name}__", lambda self, other: self.with_values(f(self._beside(other), self.values)))
+
+
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow"):
+    _operator(_name, getattr(operator, _name))
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(RaggedTensor, f"__{_name}__", lambda self, other, _f=getattr(operator, _name): self.with_values(_f(self.values, self._beside(other))))
 
 
 def constant(pylist, dtype=None, ragged_rank=None, inner_shape=None, name=None, row_splits_dtype=None):

@@ -1,7 +1,7 @@
 """Files of models, between Keras and tandem: keras_files.py write|read folder, with an interpreter of either.
 
-Each writes a described model as `.keras` and `.h5` and the weights of one of its own class as `.weights.h5`, with what they predict; the
-other one reads them and predicts the same. `make interop` does it live; python/tests/fixtures has what Keras wrote.
+Each writes a described model as `.keras` and `.h5`, one with functions for steps, and the weights of one of its own class as `.weights.h5`,
+with what they predict; the other one reads them and predicts the same. `make interop` does it live; python/tests/fixtures has what Keras wrote.
 """
 
 import os
@@ -43,9 +43,26 @@ def described():
     return tf.keras.Model([images, words], layers.Dense(3, activation="softmax", name="kind")(joined))
 
 
+def stepped():
+    """A model with functions for steps."""
+    ops = tf.keras.ops
+    a = tf.keras.Input((4, 6), name="a")
+    x = ops.relu((1.0 - (layers.Dense(6, name="d")(a) + a) * 2.0) / 3.0)
+    z = ops.concatenate([x, ops.tile(ops.mean(x, axis=1, keepdims=True), [1, 4, 1])], axis=-1)
+    o = ops.transpose(ops.matmul(ops.expand_dims(z[:, 0], 1), np.ones((12, 3), "float32")), (0, 2, 1))
+    p = ops.softmax(layers.Dense(5)(ops.squeeze(-o, axis=-1)), axis=-1)
+    q = ops.where(p > 0.2, p, 0.0)
+    return tf.keras.Model(a, [ops.stack([q, q**2], axis=1), ops.sum(ops.square(ops.reshape(z[:, 1:3, ::2], (-1, 12))), axis=1)])
+
+
 def inputs():
     r = np.random.RandomState(3)
     return [r.rand(8, 6, 6, 1).astype("float32"), r.randint(0, 7, (8, 5)).astype("int32")], r.rand(2, 3, 4).astype("float32")
+
+
+def joined(steps):
+    made = steps.predict(np.random.RandomState(9).normal(size=(3, 4, 6)).astype("float32"), verbose=0)
+    return np.concatenate([np.ravel(each) for each in made])
 
 
 def write(folder):
@@ -59,7 +76,11 @@ def write(folder):
     if tf.__name__ == "tensorflow":  # Of Keras's older format, whole models are read only.
         model.save(os.path.join(folder, "described.h5"))
     own.save_weights(os.path.join(folder, "own.weights.h5"))
-    np.savez(os.path.join(folder, "predictions.npz"), described=model.predict(x, verbose=0), own=np.asarray(own(sequence)))
+    steps = stepped()
+    steps.save(os.path.join(folder, "steps.keras"))
+    np.savez(
+        os.path.join(folder, "predictions.npz"), described=model.predict(x, verbose=0), own=np.asarray(own(sequence)), steps=joined(steps)
+    )
 
 
 def read(folder):
@@ -71,6 +92,7 @@ def read(folder):
     off = {}
     with np.load(os.path.join(folder, "predictions.npz")) as expected:
         off["own.weights.h5"] = np.abs(np.asarray(own(sequence)) - expected["own"]).max()
+        off["steps.keras"] = np.abs(joined(tf.keras.models.load_model(os.path.join(folder, "steps.keras"))) - expected["steps"]).max()
         for name in ("described.keras", "described.h5"):
             if os.path.exists(os.path.join(folder, name)):
                 model = tf.keras.models.load_model(os.path.join(folder, name))

@@ -240,6 +240,7 @@ def test_well_known_models(tmp_path, monkeypatch):
     scaled = keras.applications.mobilenet_v2.preprocess_input(images)
     model = keras.Model(images, keras.layers.Dense(2)(keras.layers.GlobalAveragePooling2D()(base(scaled, training=False))))
     assert base.count_params() == 410208 and len(model.trainable_variables) == 2  # As many as Keras's has.
+    assert keras.applications.ResNet50V2(input_shape=(32, 32, 3), classes=10, weights=None).count_params() == 23585290
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     model.fit(np.zeros((4, 32, 32, 3)), np.array([0, 1, 0, 1]), verbose=0)
     np.testing.assert_allclose(keras.applications.vgg16.preprocess_input(np.full((1, 1, 3), 100, "uint8")).ravel(), [-3.939, -16.779, -23.68], rtol=1e-5)
@@ -301,7 +302,7 @@ def test_files_that_keras_wrote():
     import keras_files
 
     off = keras_files.read(os.path.join(HERE, "fixtures"))
-    assert sorted(off) == ["described.h5", "described.keras", "own.weights.h5"] and max(off.values()) < 1e-5, off
+    assert sorted(off) == ["described.h5", "described.keras", "own.weights.h5", "steps.keras"] and max(off.values()) < 1e-5, off
 
 
 def test_callbacks_see_the_logs_of_batches_on_replicas():
@@ -355,3 +356,135 @@ def test_long_sequences_are_left_out(tmp_path, monkeypatch):
     assert len(x) == 1 and len(xt) == 2 and 2 not in [*y, *yt]
     with pytest.raises(ValueError, match="Increase maxlen"):
         keras.datasets.imdb.load_data(maxlen=1)
+
+
+def test_texts_are_counted_and_weighed():
+    texts = ["the cat sat on the mat", "a dog ran", "the dog sat"]
+    by_rarity = keras.layers.TextVectorization(output_mode="tf_idf", ngrams=2)
+    by_rarity.adapt(texts)
+    words, seen = by_rarity.get_vocabulary(), by_rarity(["the dog flew the cat"]).numpy()[0]  # As Keras has them.
+    found = {w: round(float(v), 4) for w, v in zip(words, seen) if v}
+    assert found == {"[UNK]": 2.6307, "the": 1.3863, "dog": 0.6931, "the dog": 0.9163, "the cat": 0.9163, "cat": 0.9163}, found
+    assert words.index("cat sat") < words.index("cat")
+    padded = keras.layers.TextVectorization(output_mode="binary", max_tokens=30, pad_to_max_tokens=True)
+    padded.adapt(texts)
+    assert padded(["the cat the"]).shape == (1, 30) and float(tf.reduce_sum(padded(["the cat the"]))) == 2
+    own = keras.layers.TextVectorization(split=lambda x: tf.strings.split(x, sep="a"), standardize=None)
+    own.adapt(["xaya", "ya"])
+    assert own.get_vocabulary() == ["", "[UNK]", "y", "x"] and own(["xay"]).numpy().tolist() == [[3, 2]]
+    lookup = keras.layers.IntegerLookup(vocabulary=[1, 2, 3], output_mode="binary", num_oov_indices=0)
+    assert [lookup(tf.constant(v)).numpy().tolist() for v in (2, [1, 3], [[1], [3]])] == [[0, 1, 0], [1, 0, 1], [[1, 0, 0], [0, 0, 1]]]
+    with pytest.raises(ValueError, match="one_hot, multi_hot"):
+        keras.layers.StringLookup(output_mode="tf_idf")
+
+
+def test_steps_of_models_are_saved(tmp_path):
+    ops = keras.ops
+    a = keras.Input((4, 6))
+    h = tf.nn.relu(keras.layers.Dense(6)(a) + a)[..., ::2]
+    y = tf.reduce_mean(h * 2.0 - 1.0, axis=1, keepdims=True)
+    z = tf.concat([y, ops.reshape(y, (-1, 1, 3))], axis=-1)
+    scores = ops.softmax(ops.einsum("abc,abd->acd", z, z), axis=-1)
+    sums = ops.concatenate([ops.expand_dims(ops.sum(ops.abs(-z), axis=[1, 2]), -1), ops.max(ops.maximum(z, 0.1), axis=-1)], axis=-1)
+    m = keras.Model(a, [scores, ops.where(z > 0.2, z, 0.0) ** 2 / 3.0, sums])
+    m.save(tmp_path / "m.keras")
+    x = np.random.RandomState(1).normal(size=(3, 4, 6)).astype("float32")
+    expected = m.predict(x, verbose=0)
+    for other in (keras.models.load_model(tmp_path / "m.keras"), keras.models.clone_model(m), copy.deepcopy(m), keras.models.model_from_json(m.to_json())):
+        other.set_weights(m.get_weights())
+        for got, wanted in zip(other.predict(x, verbose=0), expected):
+            np.testing.assert_allclose(got, wanted, atol=1e-6)
+    with pytest.raises(TypeError, match="nowhere by its name"):
+        keras.Model(a, tandem_step(a)).save(tmp_path / "n.keras")
+
+
+def test_elements_along_an_axis_broadcast():
+    x, r = np.random.RandomState(0).rand(2, 5, 3).astype("float32"), np.random.RandomState(1)
+    for axis, shape in ((1, (2, 4, 1)), (-1, (1, 5, 2)), (0, (1, 5, 3))):
+        indices = r.randint(0, x.shape[axis], shape)
+        for f in (keras.ops.take_along_axis, tf.function(keras.ops.take_along_axis)):
+            np.testing.assert_array_equal(f(x, indices, axis=axis), np.take_along_axis(x, indices, axis))
+
+
+def test_layers_may_be_set_before_init():
+    class Early(keras.layers.Layer):
+        def __init__(self):
+            self.inner = keras.layers.Dense(2)
+            super().__init__()
+
+        def call(self, x):
+            return self.inner(x)
+
+    class Never(keras.layers.Layer):
+        def __init__(self):
+            self.inner = keras.layers.Dense(2)
+
+    early = Early()
+    early(np.ones((1, 3), "float32"))
+    assert len(early.trainable_weights) == 2
+    with pytest.raises(RuntimeError, match="forgot to call"):
+        Never()(np.ones((1, 3), "float32"))
+
+
+def tandem_step(a):
+    from tandem.keras._symbolic import describe
+
+    return describe(lambda x: x * 2.0, (a,), {})
+
+
+def test_layers_of_ones_own_see_texts():
+    class Looked(keras.layers.Layer):
+        def __init__(self, words):
+            super().__init__()
+            self.lookup = keras.layers.StringLookup(vocabulary=words, mask_token=None, num_oov_indices=0)
+            self.table = keras.layers.Embedding(len(words), 3)
+
+        def call(self, inputs):
+            return self.table(self.lookup(inputs)) * 2.0
+
+    word = keras.Input((), dtype="string", name="word")
+    number = keras.Input((2,), name="number")
+    m = keras.Model({"word": word, "number": number}, keras.layers.Dense(1)(keras.layers.concatenate([Looked(["a", "b"])(word), number])))
+    m.compile("sgd", "mse")
+    batches = tf.data.Dataset.from_tensor_slices(({"word": ["a", "b", "a", "b"], "number": np.ones((4, 2), "float32")}, np.ones(4, "float32"))).batch(2)
+    h = m.fit(batches, epochs=3, verbose=0)
+    assert h.history["loss"][-1] < h.history["loss"][0] and m.predict(batches, verbose=0).shape == (4, 1)
+
+
+def test_a_model_whose_outputs_need_another_input_cannot_be_called():
+    a, b = keras.Input((2,), name="a"), keras.Input((2,), name="b")
+    m = keras.Model(a, keras.layers.Add()([a, b]))
+    with pytest.raises(ValueError, match="disconnected.*'b'"):
+        m(np.ones((1, 2), "float32"))
+
+
+def test_forms_of_keras_2(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    K = keras.backend
+    x = np.arange(24, dtype="float32").reshape(2, 3, 4)
+    assert K.argmax(x).shape == (2, 3) and K.argmin(x).shape == (2, 3) and K.expand_dims(x).shape == (2, 3, 4, 1)
+    np.testing.assert_allclose(K.batch_dot(tf.constant(x), tf.constant(x.transpose(0, 2, 1))), x @ x.transpose(0, 2, 1))
+    m = model()
+    every_second = keras.callbacks.ModelCheckpoint("whole-{epoch}.h5", period=2)
+    weights = keras.callbacks.ModelCheckpoint("weights/cp-{epoch}.ckpt", save_weights_only=True)
+    m.fit(*data(), epochs=3, verbose=0, callbacks=[every_second, weights])
+    assert sorted(p.name for p in tmp_path.glob("*.h5")) == ["whole-2.h5"]
+    other = model()
+    other.load_weights(tf.train.latest_checkpoint("weights"))
+    np.testing.assert_array_equal(other.predict(data()[0], verbose=0), m.predict(data()[0], verbose=0))
+    layer = m.layers[0]
+    assert layer.get_output_at(0) is layer.output and keras.layers.CuDNNLSTM is keras.layers.LSTM
+
+    class Dynamic(keras.layers.Layer):
+        def __init__(self, **kwargs):
+            super().__init__(dynamic=True, **kwargs)
+
+        def call(self, x):
+            return x * 2.0
+
+    assert Dynamic()(x).shape == x.shape
+    causal, later = keras.layers.Attention(causal=True), x.copy()
+    later[:, 2] = 0.0
+    np.testing.assert_allclose(causal([x, x])[:, 1], causal([x, later])[:, 1], rtol=1e-5)
+    assert int(tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.range(5, 7)).get_next()) == 5
+    tf.config.set_visible_devices(tf.config.get_visible_devices("CPU"), "CPU")  # Which changes nothing.

@@ -127,6 +127,9 @@ def test_rows_of_different_lengths():
     assert rows.row_lengths().numpy().tolist() == [2, 0, 1] and rows[2].numpy().tolist() == [3] and rows.values.dtype == tf.int32
     assert tf.RaggedTensor.from_row_lengths([5.0, 6.0, 7.0], [1, 2]).to_tensor(default_value=-1.0).numpy().tolist() == [[5.0, -1.0], [6.0, 7.0]]
     assert [row.numpy().tolist() for row in tf.data.Dataset.from_tensor_slices(rows)] == [[1, 2], [], [3]]
+    assert (rows * 2 - rows + [[10], [20], [30]]).to_list() == [[11, 12], [], [33]] and (3 - rows)[:, :1].to_list() == [[2], [], [0]]
+    with pytest.raises(ValueError, match="do not fit"):
+        rows + tf.ragged.constant([[1], [2], [3]])
     with pytest.raises(NotImplementedError, match="one ragged axis"):
         tf.ragged.constant([[[1], [2, 3]], []])
 

@@ -13,6 +13,7 @@ _OLD_ROOMS = {
 
 _PLACES = {
     **{f"{keras}.{room}.{old}": f"tandem.keras.{room}" for keras in ("keras", "tensorflow.keras") for room, names in _OLD_ROOMS.items() for old in names},
+    **{f"{keras}.layers.experimental{room}": f"tandem.keras.layers{room}" for keras in ("keras", "tensorflow.keras") for room in (".preprocessing", "")},
     "keras.engine.topology": "tandem.keras",
     "tensorflow.python.keras": "tandem.keras",
     "tensorflow.python": "tandem._names.inner",

@@ -105,6 +105,11 @@ for _name in ("bucket_by_sequence_length", "group_by_window", "rejection_resampl
     setattr(experimental, _name, _as_transformation(_name))
 
 
+def make_one_shot_iterator(dataset):
+    """As tf.compat.v1.data has it."""
+    return iter(dataset)
+
+
 def __getattr__(name):
     import sys
 

@@ -35,6 +35,11 @@ class Strategy:
         return len(self._native.devices)
 
     @property
+    def _spans_processes(self):
+        """Whether other processes have replicas, too."""
+        return self.num_replicas_in_sync * self._model_parts > self._local_replicas
+
+    @property
     def is_chief(self):
         """True in the one process that writes files and prints."""
         return self._native.is_chief

@@ -12,7 +12,6 @@ from tandem.keras._calls import DTypePolicy, _mask_of, _parameters, _shape_of, c
 from tandem.keras._layer_description import LayerDescription
 from tandem.keras._layer_state import LayerState
 from tandem.keras._symbolic import KerasTensor, Node, any_symbolic, output_spec
-from tandem.keras._variable import KerasVariable
 
 
 class Layer(LayerState, LayerDescription):
@@ -31,6 +30,7 @@ class Layer(LayerState, LayerDescription):
         input_dim = kwargs.pop("input_dim", None)
         self._tandem_initial_weights = kwargs.pop("weights", None)
         kwargs.pop("implementation", None)
+        kwargs.pop("dynamic", None)  # What cannot be traced runs op by op, whatever is said.
         input_dtype = kwargs.pop("input_dtype", None)
         if input_dim is not None:
             input_shape = (input_dim,)
@@ -102,12 +102,6 @@ class Layer(LayerState, LayerDescription):
             layer.trainable = value
 
     def __setattr__(self, name, value):
-        if "_ready" not in self.__dict__:
-            if not name.startswith("_") and isinstance(value, (Layer, KerasVariable)):
-                raise RuntimeError(
-                    f"In layer {type(self).__name__!r}, you forgot to call `super().__init__()` as the first statement in the "
-                    "`__init__()` method. Go add it!"
-                )
         object.__setattr__(self, name, value)
         node = self.__dict__.get("_tandem_node")
         if node is not None and not name.startswith("_tandem_"):

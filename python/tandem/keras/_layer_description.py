@@ -33,6 +33,13 @@ class LayerDescription:
     def output(self):
         return self._only_node("output").outputs
 
+    def get_input_at(self, node_index):
+        node = self._inbound_nodes[node_index]
+        return node.args[0] if node.args else node.inputs
+
+    def get_output_at(self, node_index):
+        return self._inbound_nodes[node_index].outputs
+
     @property
     def input_shape(self):
         return _shape_of(self.input)

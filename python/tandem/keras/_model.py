@@ -18,6 +18,7 @@ class _Graph:
         self.flat_inputs = [t for t in nest.flatten(inputs)]
         known = {id(t) for t in self.flat_inputs}
         order, seen = [], set()
+        self.missing = None  # The name of an input that the outputs depend on and the model does not have; as in Keras it cannot be called.
         met = {}  # Operations by the order in which a walk from the outputs meets them.
 
         def visit(tensor):
@@ -35,7 +36,8 @@ class _Graph:
                 if id(current) in known or node is None or id(node) in seen:
                     continue
                 if isinstance(node.operation, InputLayer):
-                    raise ValueError(f"Graph disconnected: the output depends on the input {current.name!r}, which is not among the model's inputs")
+                    self.missing = self.missing or current.name
+                    continue
                 stack.append((current, True))
                 for source in reversed(node.inputs):
                     stack.append((source, False))
@@ -62,6 +64,8 @@ class _Graph:
         return [o for _, o in sorted(operations.values(), key=lambda d: (-d[0], met.get(id(d[1]), -1)))]
 
     def run(self, given, **kwargs):
+        if self.missing is not None:
+            raise ValueError(f"Graph disconnected: the output depends on the input {self.missing!r}, which is not among the model's inputs")
         values = {id(t): v for t, v in zip(self.flat_inputs, given)}
         for node in self.nodes:
             result = node.operation(*_filled(node.args, values), **_filled(node.kwargs, values))

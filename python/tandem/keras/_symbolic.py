@@ -1,6 +1,8 @@
 """What stands for a value while a model is described: symbolic tensors, and the steps between them."""
 
-import functools
+import operator
+
+import numpy as np
 
 import _tandem
 from tandem import _ops, dtypes, nest
@@ -100,28 +102,16 @@ def _operator(name, f):
     setattr(KerasTensor, f"__r{name}__", reflected)
 
 
-for _name, _f in (
-    ("add", lambda a, b: a + b), ("sub", lambda a, b: a - b), ("mul", lambda a, b: a * b),
-    ("truediv", lambda a, b: a / b), ("floordiv", lambda a, b: a // b), ("mod", lambda a, b: a % b),
-    ("pow", lambda a, b: a**b), ("matmul", lambda a, b: a @ b), ("and", lambda a, b: a & b), ("or", lambda a, b: a | b),
-    ("xor", lambda a, b: a ^ b),
-):
-    _operator(_name, _f)
-for _name, _f in (
-    ("lt", lambda a, b: a < b), ("le", lambda a, b: a <= b), ("gt", lambda a, b: a > b), ("ge", lambda a, b: a >= b),
-):
-    setattr(KerasTensor, f"__{_name}__", functools.partialmethod(lambda self, f, other: describe(f, (self, other), {}), _f))
+for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and_", "or_", "xor"):
+    _operator(_name.strip("_"), getattr(operator, _name))
 
 
 def _partial(name, f):
     setattr(KerasTensor, name, lambda self, *args: describe(f, (self, *args), {}))
 
 
-for _name, _f in (("lt", lambda a, b: a < b), ("le", lambda a, b: a <= b), ("gt", lambda a, b: a > b), ("ge", lambda a, b: a >= b)):
-    _partial(f"__{_name}__", _f)
-_partial("__neg__", lambda a: -a)
-_partial("__abs__", lambda a: abs(a))
-_partial("__invert__", lambda a: ~a)
+for _name in ("lt", "le", "gt", "ge", "neg", "abs", "invert"):
+    _partial(f"__{_name}__", getattr(operator, _name))
 
 
 class Node:
@@ -212,6 +202,8 @@ def _probe(f, args, kwargs, open_size):
         if isinstance(leaf, KerasTensor) and not any(leaf is s for s in symbolic):
             symbolic.append(leaf)
     first_open = any(s._dims and s._dims[0] is None for s in symbolic)
+    if any(s.dtype == "string" for s in symbolic):
+        return _probe_texts(f, args, kwargs, symbolic, open_size, first_open)
     samples = []
     for s in symbolic:
         sizes = [(_ROWS if i == 0 else open_size) if d is None else d for i, d in enumerate(s._dims)]
@@ -248,6 +240,25 @@ def _probe(f, args, kwargs, open_size):
     with init_scope():
         values = {id(s): t for s, t in zip(symbolic, samples)}
         return _outlined(f(*_filled(args, values), **_filled(kwargs, values)), first_open)
+
+
+text_probes = []  # Not empty while a call is described by texts that mean nothing.
+
+
+def _probe_texts(f, args, kwargs, symbolic, open_size, first_open):
+    """The outputs of a call that texts are given to, which only the host has."""
+    from tandem.strings import StringTensor
+
+    values = {}
+    with init_scope():
+        for s in symbolic:
+            sizes = tuple((_ROWS if i == 0 else open_size) if d is None else d for i, d in enumerate(s._dims))
+            values[id(s)] = StringTensor(np.full(sizes, "", object)) if s.dtype == "string" else _tandem.fill(sizes, 0.0, dtypes.code_of(s.dtype))
+        text_probes.append(f)
+        try:
+            return _outlined(f(*_filled(args, values), **_filled(kwargs, values)), first_open)
+        finally:
+            text_probes.pop()
 
 
 class _Outline:

@@ -195,7 +195,7 @@ class Trainer(TrainingSteps):
     def _merge_processes(self):
         """Where several processes train, the states of metrics become the sums over all of them."""
         strategy = self.__dict__.get("_tandem_strategy")
-        if strategy.num_replicas_in_sync == strategy._local_replicas:
+        if not strategy._spans_processes:
             return
         from tandem.distribute._values import PerReplica, marked
 
@@ -308,10 +308,11 @@ class Trainer(TrainingSteps):
         from tandem import distribute
 
         strategy = self.__dict__.get("_tandem_strategy")
-        everywhere = strategy is not None and strategy.num_replicas_in_sync > strategy._local_replicas
+        # Replicas that have the same rows count once.
+        by_strategy = strategy is not None and (strategy._spans_processes or strategy._model_parts > 1)
 
         def join(v):
-            if everywhere and isinstance(v, (Tensor, distribute.PerReplica)):
+            if by_strategy and isinstance(v, (Tensor, distribute.PerReplica)):
                 return strategy.gather(v, 0)
             if isinstance(v, distribute.PerReplica):
                 return _tandem.concat([t for t in v.values], 0)

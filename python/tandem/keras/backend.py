@@ -8,7 +8,7 @@ import _tandem
 from tandem import _ops
 from tandem._names import missing as _missing
 from tandem._ops import *  # noqa: F401, F403
-from tandem._ops import abs, argmax, argmin, cast as _cast, clip_by_value, concat, equal, exp, expand_dims, greater, less, log, maximum, minimum, ones_like, pow, reduce_max as max, reduce_mean as mean, reduce_min as min, reduce_std as std, reduce_sum as sum, reduce_variance as var, reshape, round, shape, sigmoid, sign, sqrt, square, squeeze, stack, tanh, tile, transpose, zeros_like  # noqa: E501, F401
+from tandem._ops import abs, cast as _cast, clip_by_value, concat, equal, exp, greater, less, log, maximum, minimum, ones_like, pow, reduce_max as max, reduce_mean as mean, reduce_min as min, reduce_std as std, reduce_sum as sum, reduce_variance as var, reshape, round, shape, sigmoid, sign, sqrt, square, squeeze, stack, tanh, tile, transpose, zeros_like  # noqa: E501, F401
 from tandem.keras import activations as _activations
 from tandem.keras._objects import reset_uids  # noqa: F401
 from tandem.keras.losses import binary_crossentropy, categorical_crossentropy, sparse_categorical_crossentropy  # noqa: F401
@@ -47,6 +47,18 @@ def image_data_format():
 def set_image_data_format(data_format):
     if data_format != "channels_last":
         raise ValueError("tandem has images as [batch, height, width, channels]")
+
+
+def argmax(x, axis=-1):
+    return _ops.argmax(x, axis)
+
+
+def argmin(x, axis=-1):
+    return _ops.argmin(x, axis)
+
+
+def expand_dims(x, axis=-1):
+    return _ops.expand_dims(x, axis)
 
 
 def clear_session(free_memory=True):
@@ -116,6 +128,8 @@ def dot(x, y):
 def batch_dot(x, y, axes=None):
     from tandem.keras.layers import Dot
 
+    if axes is None:
+        axes = (x.ndim - 1, y.ndim - 2 if y.ndim > 2 else y.ndim - 1)
     return Dot(axes)([x, y])
 
 

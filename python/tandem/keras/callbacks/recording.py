@@ -12,8 +12,9 @@ from tandem.keras.callbacks.control import _is_better
 
 
 class ModelCheckpoint(Callback):
-    def __init__(self, filepath, monitor="val_loss", verbose=0, save_best_only=False, save_weights_only=False, mode="auto", save_freq="epoch", initial_value_threshold=None, **kwargs):
+    def __init__(self, filepath, monitor="val_loss", verbose=0, save_best_only=False, save_weights_only=False, mode="auto", save_freq="epoch", initial_value_threshold=None, period=1):
         super().__init__()
+        self._period, self._epochs = int(period), 0  # Keras 2 saved every so many epochs.
         self.filepath, self.monitor, self.verbose = os.fspath(filepath), monitor, verbose
         self.save_best_only, self.save_weights_only, self.save_freq = save_best_only, save_weights_only, save_freq
         self.monitor_op = _is_better(mode, monitor)
@@ -33,7 +34,10 @@ class ModelCheckpoint(Callback):
             self._save(self._epoch, batch, logs)
 
     def on_epoch_end(self, epoch, logs=None):
-        if self.save_freq == "epoch":
+        if self.save_freq != "epoch":
+            return
+        self._epochs += 1
+        if self._epochs % self._period == 0:
             self._save(epoch, None, logs)
 
     def _save(self, epoch, batch, logs):

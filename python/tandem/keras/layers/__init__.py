@@ -54,6 +54,9 @@ for _cls in (CategoryEncoding, CenterCrop, Discretization, HashedCrossing, Hashi
 experimental.SyncBatchNormalization = BatchNormalization
 
 
+CuDNNGRU, CuDNNLSTM = GRU, LSTM  # Of TensorFlow 1; which kernels compute a layer is not said here.
+
+
 def __getattr__(name):
     raise _missing.missing("keras.layers", name, sys.modules[__name__])
 

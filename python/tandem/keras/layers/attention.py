@@ -115,9 +115,9 @@ class GroupQueryAttention(Layer):
 class Attention(Layer):
     """Luong's attention, by products."""
 
-    def __init__(self, use_scale=False, score_mode="dot", dropout=0.0, seed=None, **kwargs):
+    def __init__(self, use_scale=False, score_mode="dot", dropout=0.0, seed=None, causal=False, **kwargs):
         super().__init__(**kwargs)
-        self.use_scale, self.score_mode, self.dropout = use_scale, score_mode, dropout
+        self.use_scale, self.score_mode, self.dropout, self.causal = use_scale, score_mode, dropout, causal
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -135,7 +135,7 @@ class Attention(Layer):
         value_mask = mask[1] if isinstance(mask, (list, tuple)) and len(mask) > 1 else None
         if value_mask is not None:
             scores = scores - 1e9 * _tandem.expand_dims(1.0 - _tandem.cast(value_mask, scores._code), -2)
-        if use_causal_mask:
+        if use_causal_mask or self.causal:
             import numpy as np
 
             allowed = np.tril(np.ones((int(query._sizes[1]), int(value._sizes[1])), np.float32))

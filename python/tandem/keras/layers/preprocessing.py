@@ -6,7 +6,7 @@ import _tandem
 from tandem import _ops
 from tandem._tracing.function import GiveUpTrace
 from tandem._tensors.tensor import Tensor
-from tandem.keras._symbolic import KerasTensor
+from tandem.keras._symbolic import KerasTensor, text_probes
 from tandem.keras._layer import Layer
 from tandem.keras.layers.core import floating
 
@@ -272,14 +272,24 @@ class RandomTranslation(_RandomAffine):
         return self._sampled(x, ys - dy + zero * xs, xs - dx + zero * ys)
 
 
+def _encoding(layer, output_mode, *accepted):
+    """How a layer encodes, by Keras's names of today."""
+    output_mode = {"binary": "multi_hot", "tf-idf": "tf_idf"}.get(output_mode, output_mode)
+    if output_mode not in accepted:
+        raise ValueError(f"{layer}: output_mode is {output_mode!r}; {', '.join(accepted)} are accepted")
+    return output_mode
+
+
 class CategoryEncoding(Layer):
     def __init__(self, num_tokens=None, output_mode="multi_hot", sparse=False, **kwargs):
         super().__init__(**kwargs)
-        self.num_tokens, self.output_mode = int(num_tokens), output_mode
+        self.num_tokens, self.output_mode = int(num_tokens), _encoding("CategoryEncoding", output_mode, "one_hot", "multi_hot", "count")
         self.autocast = False
 
     def call(self, inputs, count_weights=None):
         x = _tandem.cast(inputs, 5)
+        if not x._rank and self.output_mode != "one_hot":
+            x = _tandem.expand_dims(x, 0)
         if self.output_mode == "one_hot":
             if x._rank and x._sizes[-1] == 1:
                 x = _tandem.squeeze(x, [-1])
@@ -322,6 +332,11 @@ def _numbered(layer, inputs):
     return inputs if isinstance(inputs, Tensor) else layer.call(inputs)
 
 
+def _by_count(counts):
+    """Words, the most frequent first, those that are as frequent from the end of the alphabet."""
+    return sorted(sorted(counts, reverse=True), key=lambda w: -counts[w])
+
+
 class _Lookup(Layer):
     """Numbers of words or values; done on the host, but for numbers of integers."""
 
@@ -330,7 +345,7 @@ class _Lookup(Layer):
             kwargs.pop(name, None)
         super().__init__(**kwargs)
         self.num_oov_indices, self.mask_token, self.oov_token, self.max_tokens = num_oov_indices, mask_token, oov_token, max_tokens
-        self.output_mode, self.invert = output_mode, invert
+        self.output_mode, self.invert = _encoding(type(self).__name__, output_mode, "int", "one_hot", "multi_hot", "count"), invert
         self.autocast = False
         self._words = []
         if vocabulary is not None:
@@ -358,7 +373,7 @@ class _Lookup(Layer):
         for batch in batches:
             values = batch.numpy() if hasattr(batch, "numpy") else np.asarray(batch)
             counts.update(self._plain(v) for v in np.ravel(values).tolist())
-        words = sorted(counts, key=lambda w: (-counts[w], w) if not isinstance(w, str) else (-counts[w], [-ord(c) for c in w]))
+        words = _by_count(counts) if self._is_text else sorted(counts, key=lambda n: (-counts[n], n))
         if self.max_tokens is not None:
             words = words[: self.max_tokens - len(self._special())]
         self.set_vocabulary(np.array(words, dtype=object))
@@ -387,6 +402,8 @@ class _Lookup(Layer):
         hot = _tandem.one_hot(numbers, self.vocabulary_size(), 1.0, 0.0, 0)
         if self.output_mode == "one_hot":
             return _tandem.squeeze(hot, [-2]) if hot._rank > 2 and hot._sizes[-2] == 1 else hot
+        if hot._rank == 1:
+            return hot
         return _tandem.reduce_max(hot, -2, False) if self.output_mode == "multi_hot" else _tandem.reduce_sum(hot, -2, False)
 
     def _numbers_in_a_trace(self, inputs):
@@ -408,6 +425,8 @@ class _Lookup(Layer):
         if found is not None:
             return found
         if self.num_oov_indices == 0:
+            if text_probes:
+                return 0
             raise ValueError(f"{value!r} is not in the vocabulary, and there is no number for unknown values")
         return 1 if self.mask_token is not None else 0
 
@@ -453,16 +472,26 @@ class IntegerLookup(_Lookup):
         return int(value)
 
 
+def _lines_of(vocabulary):
+    """The words of a list, or of a file's lines."""
+    if not isinstance(vocabulary, str):
+        return vocabulary
+    with open(vocabulary, encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
 class TextVectorization(Layer):
     """Texts as sequences of numbers of words; done on the host."""
 
     def __init__(self, max_tokens=None, standardize="lower_and_strip_punctuation", split="whitespace", ngrams=None, output_mode="int", output_sequence_length=None, pad_to_max_tokens=False, vocabulary=None, **kwargs):
         super().__init__(**{k: v for k, v in kwargs.items() if k in ("name", "dtype", "trainable")})
         self.max_tokens, self.standardize, self.split, self.ngrams = max_tokens, standardize, split, ngrams
-        self.output_mode, self.output_sequence_length = output_mode, output_sequence_length
-        self._lookup = StringLookup(max_tokens, mask_token="" if output_mode == "int" else None, name=f"{self.name}_lookup")
+        self.output_mode, self.output_sequence_length = _encoding("TextVectorization", output_mode, "int", "multi_hot", "count", "tf_idf"), output_sequence_length
+        self._width = max_tokens if pad_to_max_tokens else None
+        self._lookup = StringLookup(max_tokens, mask_token="" if self.output_mode == "int" else None, name=f"{self.name}_lookup")
+        self._idf = None
         if vocabulary is not None:
-            self._lookup.set_vocabulary(np.array(vocabulary, dtype=object))
+            self.set_vocabulary(_lines_of(vocabulary), kwargs.get("idf_weights"))
 
     def _tokens(self, text):
         import re
@@ -477,27 +506,46 @@ class TextVectorization(Layer):
                 text = text.lower()
             if "strip_punctuation" in self.standardize:
                 text = re.sub(r"""[!"#$%&()\*\+,-\./:;<=>?@\[\\\]^_`{|}~\']""", "", text)
-        words = list(text) if self.split == "character" else text.split() if self.split == "whitespace" else [text]
+        words = list(text) if self.split == "character" else text.split() if self.split == "whitespace" else self._own_split(text) if self.split else [text]
         if self.ngrams:
             sizes = range(1, self.ngrams + 1) if isinstance(self.ngrams, int) else self.ngrams
             words = [" ".join(words[i : i + n]) for n in sizes for i in range(len(words) - n + 1)]
         return words
 
+    def _own_split(self, text):
+        """What a function of the user's makes of a text."""
+        from tandem.strings import StringTensor
+
+        made = self.split(StringTensor([text]))
+        row = made[0] if made.ndim > 1 or hasattr(made, "_ragged_rows") else made
+        return [w.decode() if isinstance(w, bytes) else str(w) for w in np.ravel(np.asarray(row.numpy(), dtype=object)).tolist()]
+
     def adapt(self, data, batch_size=None, steps=None):
         from collections import Counter
 
-        counts = Counter()
+        counts, texts_with, texts = Counter(), Counter(), 0
         for batch in data if hasattr(data, "_open") else [data]:
             values = batch.numpy() if hasattr(batch, "numpy") else np.asarray(batch, dtype=object)
             for text in np.ravel(np.asarray(values, dtype=object)).tolist():
-                counts.update(self._tokens(text))
-        words = sorted(counts, key=lambda w: (-counts[w], [-ord(c) for c in w]))
+                words = self._tokens(text)
+                counts.update(words)
+                texts_with.update(set(words))
+                texts += 1
+        words = [w for w in _by_count(counts) if w]
         if self.max_tokens is not None:
             words = words[: self.max_tokens - len(self._lookup._special())]
-        self._lookup.set_vocabulary(np.array(words, dtype=object))
+        # A word that few texts have says more about them.
+        rarity = [np.log(1 + texts / (1 + texts_with[w])) for w in words] if self.output_mode == "tf_idf" else None
+        self.set_vocabulary(words, rarity)
 
     def set_vocabulary(self, vocabulary, idf_weights=None):
+        if (idf_weights is None) != (self.output_mode != "tf_idf"):
+            raise ValueError(f"`idf_weights` must be set if output_mode is 'tf_idf', and only then. Received: output_mode={self.output_mode}, idf_weights={idf_weights}")
         self._lookup.set_vocabulary(np.array(list(vocabulary), dtype=object))
+        if idf_weights is not None:
+            weights = np.asarray(idf_weights, np.float32)
+            unknown = self.vocabulary_size() - len(weights)
+            self._idf = np.concatenate([np.full(unknown, weights.mean() if len(weights) else 1.0, np.float32), weights])
 
     def get_vocabulary(self, include_special_tokens=True):
         return self._lookup.get_vocabulary(include_special_tokens)
@@ -513,7 +561,7 @@ class TextVectorization(Layer):
     def compute_output_spec(self, inputs):
         if self.output_mode == "int":
             return KerasTensor((inputs.shape[0] if inputs.shape else None, self.output_sequence_length), "int64")
-        return KerasTensor((inputs.shape[0] if inputs.shape else None, self.vocabulary_size()), "float32")
+        return KerasTensor((inputs.shape[0] if inputs.shape else None, self._width or self.vocabulary_size()), "float32")
 
     def call(self, inputs):
         values = np.asarray(_on_host(inputs), dtype=object)
@@ -525,10 +573,12 @@ class TextVectorization(Layer):
             for row, own in zip(out, rows):
                 row[: len(own)] = own[:length]
         else:
-            out = np.zeros((len(rows), self.vocabulary_size()), np.float32)
+            out = np.zeros((len(rows), self._width or self.vocabulary_size()), np.float32)
             for row, own in zip(out, rows):
                 for i in own:
                     row[i] = 1 if self.output_mode == "multi_hot" else row[i] + 1
+            if self._idf is not None:
+                out[:, : len(self._idf)] *= self._idf
         return _tandem.convert(out[0] if single else out)
 
 
@@ -546,9 +596,7 @@ class _Bins(Layer):
     def __init__(self, num_bins, output_mode="int", **kwargs):
         kwargs.pop("sparse", None)
         super().__init__(**kwargs)
-        if output_mode not in ("int", "one_hot", "multi_hot", "count"):
-            raise ValueError(f"{type(self).__name__}: output_mode is {output_mode!r}; int, one_hot, multi_hot and count are accepted")
-        self.num_bins, self.output_mode = int(num_bins), output_mode
+        self.num_bins, self.output_mode = int(num_bins), _encoding(type(self).__name__, output_mode, "int", "one_hot", "multi_hot", "count")
         self.autocast = False
 
     def _encoded(self, bins):

@@ -420,10 +420,19 @@ def take(x, indices, axis=None):
     return _ops.gather(_tandem.reshape(x, (-1,)) if axis is None else x, indices, axis=axis or 0)
 
 
+def _broadcast_but(x, other, axis):
+    """x with the sizes of the other where it has 1, but along one axis."""
+    sizes = [b if a == 1 and i != axis else a for i, (a, b) in enumerate(zip(x._sizes, other._sizes))]
+    return _tandem.broadcast_to(x, sizes) if builtins.any(a is not b for a, b in zip(sizes, x._sizes)) else x
+
+
 @op
 def take_along_axis(x, indices, axis=None):
     x, indices = _c(x), _c(indices)
+    if axis is None:
+        x, indices, axis = _tandem.reshape(x, (-1,)), _tandem.reshape(indices, (-1,)), 0
     axis = axis % x._rank
+    x, indices = _broadcast_but(x, indices, axis), _broadcast_but(indices, x, axis)
     if axis == x._rank - 1:
         return _ops.take_along_last(x, indices)
     order = [i for i in builtins.range(x._rank) if i != axis] + [axis]
@@ -645,6 +654,10 @@ def ctc_decode(inputs, sequence_lengths, strategy="greedy", beam_width=100, top_
 nn = _this
 numpy = _this
 
+
+for _name, _f in list(vars(_this).items()):  # Models that are saved name their steps.
+    if getattr(getattr(_f, "_raw", None), "__name__", "") == "<lambda>":
+        _f.__name__ = _f._raw.__name__ = _name
 
 _SIGNAL = ("fft", "fft2", "ifft2", "rfft", "irfft", "stft", "istft", "extract_sequences")
 

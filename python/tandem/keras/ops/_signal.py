@@ -10,7 +10,7 @@ def _complex(x):
     if not isinstance(x, (tuple, list)) or len(x) != 2:
         raise ValueError(f"Input `x` should be a tuple of two tensors - real and imaginary. Received: x={x}")
     real, imag = _tandem.convert(x[0]), _tandem.convert(x[1])
-    if real._sizes != imag._sizes:
+    if tuple(real.shape) != tuple(imag.shape):
         raise ValueError(f"Both the real and imaginary parts should have the same shape. Received: x[0].shape = {real.shape}, x[1].shape = {imag.shape}")
     return ComplexTensor(real, imag)
 

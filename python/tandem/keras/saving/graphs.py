@@ -1,6 +1,7 @@
 """Described models as configurations: their layers, and how these are called."""
 
 from tandem.keras.saving.objects import deserialize_keras_object, serialize_keras_object
+from tandem.keras.saving.steps import is_step, step_config, step_from_config
 
 
 def functional_config(model):
@@ -33,15 +34,16 @@ def functional_config(model):
         if isinstance(value, dict):
             return {k: encode(v) for k, v in value.items()}
         if isinstance(value, slice):
-            return {"class_name": "__slice__", "items": [encode(p) for p in (value.start, value.stop, value.step)]}
+            return {"class_name": "__slice__", "config": {k: encode(getattr(value, k)) for k in ("start", "stop", "step")}}
         if value is Ellipsis:
-            return {"class_name": "__ellipsis__"}
+            return {"class_name": "__ellipsis__", "config": {}}
         return serialize_keras_object(value)
 
     layers = []
     for operation in graph.operations:
         if not isinstance(operation, Layer):
-            raise TypeError(f"the model {model.name} has a step {operation.name!r} that is a function, not a layer; wrap it in a layer to save it")
+            layers.append(step_config(operation, calls[id(operation)][0], encode))
+            continue
         entry = serialize_keras_object(operation)
         entry["name"] = operation.name
         entry["inbound_nodes"] = [{"args": [encode(a) for a in n.args], "kwargs": {k: encode(v) for k, v in n.kwargs.items()}} for n in calls.get(id(operation), [])]
@@ -53,16 +55,6 @@ def functional_config(model):
 def functional_from_config(cls, config, custom_objects=None, clone_function=None):
     layers, outputs = {}, {}
     pending = []
-    for entry in config["layers"]:
-        layer = deserialize_keras_object({k: v for k, v in entry.items() if k not in ("inbound_nodes", "name")}, custom_objects)
-        if clone_function is not None:
-            layer = clone_function(layer)
-        layers[entry["name"]] = layer
-        nodes = entry.get("inbound_nodes", [])
-        if not nodes:
-            outputs[(entry["name"], 0)] = [layer.output]
-        for i, node in enumerate(nodes):
-            pending.append((entry["name"], i, node))
 
     class _Later(Exception):
         pass
@@ -80,13 +72,29 @@ def functional_from_config(cls, config, custom_objects=None, clone_function=None
             if name == "__tuple__":
                 return tuple(decode(v) for v in value["items"])
             if name == "__slice__":
-                return slice(*[decode(v) for v in value["items"]])
+                own = value.get("config")
+                return slice(*[decode(v) for v in (value["items"] if own is None else [own[k] for k in ("start", "stop", "step")])])
             if name == "__ellipsis__":
                 return Ellipsis
             if name is None:
                 return {k: decode(v) for k, v in value.items()}
             return deserialize_keras_object(value)
         return value
+
+    for entry in config["layers"]:
+        if is_step(entry):
+            layers[entry["name"]] = step_from_config(entry, decode)
+            pending += [(entry["name"], i, node) for i, node in enumerate(entry["inbound_nodes"])]
+            continue
+        layer = deserialize_keras_object({k: v for k, v in entry.items() if k not in ("inbound_nodes", "name")}, custom_objects)
+        if clone_function is not None:
+            layer = clone_function(layer)
+        layers[entry["name"]] = layer
+        nodes = entry.get("inbound_nodes", [])
+        if not nodes:
+            outputs[(entry["name"], 0)] = [layer.output]
+        for i, node in enumerate(nodes):
+            pending.append((entry["name"], i, node))
 
     from tandem import nest
 

@@ -166,7 +166,7 @@ def whole_slots(model, include_optimizer=True):
     """Whether this process can write the model and its optimizer: where processes keep parts of the slots the chief
     alone, which has them whole meanwhile. All of them call this then, and leave together."""
     strategy, optimizer = model.__dict__.get("_tandem_strategy"), getattr(model, "optimizer", None)
-    if strategy is None or not include_optimizer or strategy.num_replicas_in_sync == strategy._local_replicas or not hasattr(optimizer, "variables"):
+    if strategy is None or not include_optimizer or not strategy._spans_processes or not hasattr(optimizer, "variables"):
         yield True
         return
     gathered = _tandem.GatheredSlots(optimizer.variables)
@@ -187,9 +187,19 @@ def save_weights(model, filepath, overwrite=True):
         from tandem.train import Checkpoint
 
         Checkpoint(model).write(filepath)
+        strategy = model.__dict__.get("_tandem_strategy")
+        if strategy is None or strategy.is_chief:
+            _name_latest(filepath)
         return
     with _replaced_at_once(filepath) as path, _h5py().File(path, "w") as file:
         _write_weights(file, model)
+
+
+def _name_latest(filepath):
+    """The file by which tf.train.latest_checkpoint finds it."""
+    name = os.path.basename(filepath)
+    with _replaced_at_once(os.path.join(os.path.dirname(filepath), "checkpoint")) as path, open(path, "w") as file:
+        file.write(f'model_checkpoint_path: "{name}"\nall_model_checkpoint_paths: "{name}"\n')
 
 
 def load_weights(model, filepath, skip_mismatch=False, by_name=False):
