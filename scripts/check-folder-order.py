@@ -25,7 +25,7 @@ ROOMS = {
     "ops": "shaping elementwise reduction random loss normalization convolution attention".split(),
     "kernels/gpu": "elementwise shaping reduction random loss normalization gemm convolution attention".split(),
     "kernels/cpu": "shaping elementwise reduction random loss normalization gemm convolution attention".split(),
-    "graph": "passes".split(),
+    "graph": "pipeline passes".split(),
     "execution": "pipeline".split(),
     "distribute": "server".split(),
     "keras": "losses metrics layers models applications optimizers datasets training".split(),

@@ -6,8 +6,9 @@
 // are cut (ops/variable_parts.h). join_parts: the whole, from all parts. Its gradient is
 // sum_to_part: each gets its part of the sum over the replicas that have parts of the same whole.
 // own_part: its part of a value that all have. read_parts: the whole, from ranges. Their attributes
-// are "parts", how many; "whole" and "part", the shapes; and "waits", of a sum_to_part that is not
-// to be made as soon as it can be. The last part may go past the end of the whole.
+// are "parts", how many; "whole" and "part", the shapes; "waits", of a sum_to_part that is not to
+// be made as soon as it can be; and "alone", where the program has no other replicas than those of
+// one whole. The last part may go past the end of the whole.
 #include "collective/parts.h"
 
 #include <fmt/format.h>

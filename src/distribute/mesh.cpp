@@ -89,20 +89,18 @@ std::vector<DevicePtr> by_shard(const DeviceMesh& mesh, const std::string& batch
   return ordered;
 }
 
+/// The stages of a mesh hand their tensors on in memory that they share.
 void check_one_memory(const std::vector<DevicePtr>& devices) {
   for (const DevicePtr& device : devices) {
     if (&device->space() == &devices[0]->space()) continue;
     throw Unimplemented(
         fmt::format("ModelParallel: {} and {} do not share memory, as logical CPUs do; a mesh of "
-                    "such devices is accepted where one axis has all of them, and that is not of "
-                    "stages",
+                    "such devices is accepted without an axis of stages",
                     devices[0]->name(), device->name()));
   }
 }
 
-void check_devices(const std::vector<DevicePtr>& devices, int model) {
-  const bool is_line = model == 1 || static_cast<size_t>(model) == devices.size();
-  if (!is_line) check_one_memory(devices);
+void check_threads(const std::vector<DevicePtr>& devices) {
   for (const DevicePtr& device : devices) {
     if (device->threads() != devices[0]->threads()) {
       throw InvalidArgument(fmt::format(
@@ -184,14 +182,14 @@ std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
   if (has_stages) {
     const std::vector<DevicePtr> devices = devices_for("ModelParallel", mesh.devices());
     check_one_memory(devices);
-    check_devices(devices, 1);
+    check_threads(devices);
     replicas = staged_replicas(mesh, options, axis);
   } else {
     replicas = {.devices = by_shard(mesh, options.batch_dim_name), .owner = next_owner()};
     replicas.model = axis.empty() ? 1 : mesh.size(axis);
-    check_devices(replicas.devices, replicas.model);
+    check_threads(replicas.devices);
   }
-  const int parts = has_stages ? 1 : replicas.model;
+  const int parts = replicas.model;
   auto body = std::make_shared<Strategy::Body>("ModelParallel", std::move(replicas));
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);

@@ -75,18 +75,39 @@ std::string links_between(const std::vector<std::string>& names) {
   return fmt::format("links between the GPUs: {}\n", fmt::join(kinds, ", "));
 }
 
-/// The axes of a mesh, which parts its replicas have, and which weights are cut.
-std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
+/// Which part of the batch and of the weights each device of a mesh has.
+std::string explain_places(const Strategy::Body& body) {
   const ReplicaSpan span = body.span();
-  std::string text = fmt::format("mesh: {}\n", layouts.device_mesh().str());
-  for (int r = 0; r < span.count; ++r) {
+  std::string text;
+  const auto add = [&](const devices::Device& device, int shard, int shards, int part) {
     text += fmt::format("  {} has shard {} of {} of the batch, part {} of {} of the weights\n",
-                        body.devices()[static_cast<size_t>(r)]->name(), span.shard_of(r),
-                        span.shards(), r % span.model, span.model);
+                        device.name(), shard, shards, part, span.model);
+  };
+  if (const auto& pipeline = body.targets().pipeline) {
+    const graph::PipelineStages& stages = pipeline->stages;
+    for (int p = 0; p < stages.pipelines(); ++p) {
+      for (size_t stage = 0; stage < stages.devices.size(); ++stage) {
+        const auto members = stages.members_of(static_cast<int>(stage), p);
+        for (size_t k = 0; k < members.size(); ++k) {
+          add(*members[k], p, stages.pipelines(), static_cast<int>(k));
+        }
+      }
+    }
+    return text;
   }
+  for (int r = 0; r < span.count; ++r) {
+    add(*body.devices()[static_cast<size_t>(r)], span.shard_of(r), span.shards(), r % span.model);
+  }
+  return text;
+}
+
+/// The axes of a mesh, which parts its devices have, and which weights are cut.
+std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
+  std::string text = fmt::format("mesh: {}\n", layouts.device_mesh().str()) + explain_places(body);
+  const char* keeper = body.targets().pipeline ? "device of the first stage" : "device";
   for (const auto& [key, layout] : layouts.items()) {
-    text +=
-        fmt::format("  variables '{}' are cut {}, each device keeps its part\n", key, layout.str());
+    text += fmt::format("  variables '{}' are cut {}, each {} keeps its part\n", key, layout.str(),
+                        keeper);
   }
   return text;
 }
@@ -156,7 +177,12 @@ std::vector<std::string> Strategy::devices() const {
 std::string Strategy::explain() const {
   if (body_->is_default()) return "the default strategy: one replica, placed op by op\n";
   const graph::Replicas& replicas = body_->targets();
-  if (replicas.pipeline) return explain_pipeline(name(), replicas);
+  if (replicas.pipeline) {
+    std::string text = explain_pipeline(name(), replicas);
+    if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
+    // Other processes keep some of the variables: see variable_homes.h.
+    return replicas.group ? text : text + explain_memory(*body_->store());
+  }
   std::string text =
       fmt::format("{}: {} replica{}\n", name(), replicas.count(), replicas.count() == 1 ? "" : "s");
   for (int r = 0; r < replicas.local(); ++r) {
@@ -253,8 +279,8 @@ PerReplicas Strategy::run_flat(const FlatFunction& f, std::span<const PerReplica
 PerReplica Strategy::run_single(const FlatFunction& f,
                                 std::span<const PerReplica> arguments) const {
   if (body_->is_default() || body_->servers() != nullptr) return run_flat(f, arguments)[0];
-  std::shared_ptr<Tensors> values = body_->recycled_list();
   const graph::Results results = body_->run(*this, f, arguments);
+  std::shared_ptr<Tensors> values = body_->recycled_list();
   for (int r = 0; r < body_->local_replicas(); ++r) {
     (*values)[static_cast<size_t>(r)] = results.at(r, 0);
   }

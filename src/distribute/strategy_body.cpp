@@ -5,8 +5,12 @@
 #include <algorithm>
 
 #include "checkpoint/process_files.h"
+#include "core/timed_mutex.h"
+#include "distribute/automatic_microbatches.h"
 #include "distribute/context.h"
+#include "distribute/memory_room.h"
 #include "execution/pipeline/pipeline.h"
+#include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/shared_stores.h"
 
@@ -43,6 +47,22 @@ bool fits(const Tensor& value, const op::TensorType& traced) {
 
 }  // namespace
 
+/// The parts of the batch that the replicas of this process have.
+struct Strategy::Body::BatchRows {
+  graph::Shards shards;
+  int64_t global_rows;
+};
+
+/// How runs come to their number of micro-batches, one run at a time.
+struct Strategy::Body::Automatic {
+  ReplicasOf replicas_of;
+  core::TimedMutex mutex;
+  AutomaticMicrobatches microbatches;
+};
+
+Strategy::Body::Body() = default;
+Strategy::Body::~Body() = default;
+
 Strategy::Body::Body(std::string name, graph::Replicas replicas)
     : name_(std::move(name)),
       replicas_(std::make_shared<graph::Replicas>(std::move(replicas))),
@@ -69,19 +89,38 @@ void Strategy::Body::note_stage_homes() {
   if (!homes.empty()) note_homes(store_, std::move(homes));
 }
 
+void Strategy::Body::set_automatic_microbatches(ReplicasOf replicas_of) {
+  automatic_ = std::make_unique<Automatic>();
+  automatic_->replicas_of = std::move(replicas_of);
+}
+
+/// Where each replica was given its own values, there are as many micro-batches as before.
+void Strategy::Body::settle_microbatches(const Strategy& self, const FlatFunction& f,
+                                         std::span<const PerReplica> arguments) const {
+  Tensors batch;
+  for (const PerReplica& argument : arguments) {
+    if (argument.values()) return;
+    if (argument.is_split()) batch.push_back(argument.whole());
+  }
+  if (batch.empty() || batch[0].shape().extent(0) == 0) return;
+  const int64_t rows = batch[0].shape().extent(0);
+  automatic_->microbatches.settle(
+      {.strategy = name_,
+       .function = *f.body(),
+       .rows = rows,
+       .batch_bytes = row_bytes(batch) * static_cast<size_t>(rows),
+       .compile = [&] { return find_or_compile(self, f, listed(arguments), rows_of(arguments)); },
+       .choose = [&](int count) { choose_microbatches(count); }},
+      local_replicas());
+}
+
 void Strategy::Body::choose_microbatches(int count) const {
-  graph::Replicas chosen = replicas_of_(count);
+  graph::Replicas chosen = automatic_->replicas_of(count);
   chosen.owner = replicas_->owner;
   const std::lock_guard lock(lists_mutex_);
   lists_.clear();
   replicas_ = std::make_shared<graph::Replicas>(std::move(chosen));
 }
-
-/// The parts of the batch that the replicas of this process have.
-struct Strategy::Body::BatchRows {
-  graph::Shards shards;
-  int64_t global_rows;
-};
 
 const std::vector<devices::DevicePtr>& Strategy::Body::devices() const {
   static const auto* none = new std::vector<devices::DevicePtr>;
@@ -106,6 +145,18 @@ graph::Results Strategy::Body::run(const Strategy& self, const FlatFunction& f,
         "run: called under an open gradient tape, which cannot see into it; put the tape inside "
         "the function");
   }
+  if (!automatic_) return run_once_chosen(self, f, arguments, random);
+  std::unique_lock turn(automatic_->mutex, std::try_to_lock);
+  if (!turn && !turn.try_lock_for(config::wait_deadline())) {
+    throw DeadlineExceeded("run: another thread's run did not end within the deadline");
+  }
+  settle_microbatches(self, f, arguments);
+  return run_once_chosen(self, f, arguments, random);
+}
+
+graph::Results Strategy::Body::run_once_chosen(const Strategy& self, const FlatFunction& f,
+                                               std::span<const PerReplica> arguments,
+                                               const op::RandomRun* random) const {
   const graph::ArgumentList list = listed(arguments);
   std::unique_lock<std::mutex> turn;
   if (workers_) turn = workers_->lock();
@@ -161,8 +212,11 @@ graph::ArgumentList Strategy::Body::listed(std::span<const PerReplica> arguments
   graph::ArgumentList list;
   for (const PerReplica& argument : arguments) {
     const auto* values = argument.values().get();
-    const int count = values != nullptr ? static_cast<int>(values->size()) : argument.span().count;
-    const bool is_ours = values != nullptr || !argument.is_split() || argument.span() == span();
+    int count = values != nullptr ? static_cast<int>(values->size()) : argument.span().count;
+    // A batch that was split before the number of micro-batches was chosen.
+    if (automatic_ && values == nullptr && argument.is_split()) count = local_replicas();
+    const bool is_ours = values != nullptr || !argument.is_split() || automatic_ != nullptr ||
+                         argument.span() == span();
     if (!is_ours || (count != 0 && count != local_replicas())) {
       throw InvalidArgument(
           fmt::format("run: an argument has values for {} replicas, the strategy has {}", count,

@@ -21,7 +21,8 @@ class ServerTraining;
 class Strategy::Body {
  public:
   /// The default strategy.
-  Body() = default;
+  Body();
+  ~Body();
   /// The variables live on `replicas.central` alone, or, where that is null, beside each replica.
   Body(std::string name, graph::Replicas replicas);
 
@@ -52,11 +53,9 @@ class Strategy::Body {
 
   /// The replicas of a batch in so many micro-batches.
   using ReplicasOf = std::function<graph::Replicas(int microbatches)>;
-  /// Somebody else will choose how many micro-batches there are.
-  void set_automatic_microbatches(ReplicasOf replicas_of) { replicas_of_ = std::move(replicas_of); }
-  bool has_automatic_microbatches() const { return static_cast<bool>(replicas_of_); }
-  /// Is called while nothing of the strategy runs.
-  void choose_microbatches(int count) const;
+  /// From now on runs choose how many micro-batches there are, and take turns.
+  void set_automatic_microbatches(ReplicasOf replicas_of);
+  bool has_automatic_microbatches() const { return automatic_ != nullptr; }
 
   bool shares_memory() const;
 
@@ -80,6 +79,13 @@ class Strategy::Body {
   std::shared_ptr<Tensors> recycled_list() const;
 
  private:
+  struct Automatic;
+  void settle_microbatches(const Strategy& self, const FlatFunction& f,
+                           std::span<const PerReplica> arguments) const;
+  void choose_microbatches(int count) const;
+  graph::Results run_once_chosen(const Strategy& self, const FlatFunction& f,
+                                 std::span<const PerReplica> arguments,
+                                 const op::RandomRun* random) const;
   void note_stage_homes();
   graph::ArgumentList listed(std::span<const PerReplica> arguments) const;
   struct BatchRows;
@@ -95,7 +101,7 @@ class Strategy::Body {
 
   std::string name_ = "the default strategy";
   mutable graph::ReplicasPtr replicas_;
-  ReplicasOf replicas_of_;
+  std::unique_ptr<Automatic> automatic_;  // Where micro-batches are.
   std::shared_ptr<Store> store_;
   std::unique_ptr<WorkerGroup> workers_;
   std::shared_ptr<ServerTraining> servers_;

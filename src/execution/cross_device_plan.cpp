@@ -56,8 +56,11 @@ class CrossDevicePlanner {
         meet(i);
       } else if (node.op().writes_ranges && !writes_own_value(node)) {
         write(i);
-      } else if (node.op().is_update) {
-        share_views(node);
+      } else if (node.op().writes_ranges) {
+        for (ValueId range : node.ranges) {
+          if (graph_.at(range).range.is_own_part()) parts_.insert(range);
+        }
+        if (node.op().is_update) share_views(node);
       }
       end_ = i + 1;
     }
@@ -185,17 +188,15 @@ class CrossDevicePlanner {
     } else if (node.op().name == "broadcast" || node.op().name == "spread_local") {
       broadcast(node);
     } else if (node.op().name == "join_parts") {
-      check_all_meet(node, "parts");
       join(node);
     } else if (node.op().name == "sum_to_part") {
-      check_all_meet(node, "parts");
       sum_to_parts(i);
     } else if (node.op().name == "sum_over_model") {
-      check_all_meet(node, "model");
-      plan_.supersteps.push_back(
-          {.sums = {{.instruction = i, .operands = operands_of(node), .follows_batch = true}}});
+      plan_.supersteps.push_back({.sums = {{.instruction = i,
+                                            .operands = operands_of(node),
+                                            .neighbours = number(node, "model")}}});
     } else if (node.op().name == "sum_over_holders") {
-      throw_few_meet(node);
+      sum_over_holders(i);
     } else {
       sum(i);
     }
@@ -207,14 +208,32 @@ class CrossDevicePlanner {
     return operands;
   }
 
-  void check_all_meet(const Node& node, const char* attribute) const {
-    if (node.signature.attrs.get<int64_t>(attribute) != plan_.replicas) throw_few_meet(node);
+  static int number(const Node& node, const char* attribute) {
+    return static_cast<int>(node.signature.attrs.get<int64_t>(attribute));
   }
-  [[noreturn]] void throw_few_meet(const Node& node) const {
-    throw Unimplemented(
-        fmt::format("{}: some of {} replicas meet, on devices that do not share memory; a mesh of "
-                    "such devices has one axis",
-                    node.op().name, plan_.replicas));
+
+  /// The ranks of so many neighbours, from `first` on.
+  static std::vector<int> neighbours(int first, int count) {
+    std::vector<int> ranks(static_cast<size_t>(count));
+    std::iota(ranks.begin(), ranks.end(), first);
+    return ranks;
+  }
+
+  /// Those that have the same part meet.
+  void sum_over_holders(size_t i) {
+    const Node& node = instructions()[i].node;
+    const int parts = number(node, "parts");
+    int64_t elements = 0;
+    for (ValueId input : node.inputs) elements += count(input);
+    Sum sum{.instruction = i, .operands = operands_of(node)};
+    for (int part = 0; part < parts; ++part) {
+      std::vector<int> holders;
+      for (int rank = part; rank < plan_.replicas; rank += parts) holders.push_back(rank);
+      for (Sum::Piece& piece : equal_pieces(plan_, elements, holders)) {
+        sum.pieces.push_back(std::move(piece));
+      }
+    }
+    plan_.supersteps.push_back({.sums = {std::move(sum)}});
   }
 
   /// The elements of each replica's part.
@@ -222,17 +241,19 @@ class CrossDevicePlanner {
     return node.signature.attrs.get<Shape>("part").total_extent();
   }
 
-  /// Each replica's part goes to its place with all.
+  /// Each replica's part goes to its place with all that have parts of the same whole.
   void join(const Node& node) {
-    const int64_t part = part_elements(node);
+    const int64_t elements = part_elements(node);
+    const int parts = number(node, "parts");
     std::vector<Move> moves;
     for (int rank = 0; rank < plan_.replicas; ++rank) {
+      const int part = rank % parts;
       moves.push_back({.from = rank,
                        .from_value = node.inputs[0],
-                       .to = replica_ranks(),
+                       .to = neighbours(rank - part, parts),
                        .to_value = node.outputs[0],
-                       .end = std::min(part, count(node.outputs[0]) - rank * part),
-                       .shift = rank * part});
+                       .end = std::min(elements, count(node.outputs[0]) - part * elements),
+                       .shift = part * elements});
     }
     add_moves(std::move(moves));
   }
@@ -240,18 +261,21 @@ class CrossDevicePlanner {
   /// Each replica's part is summed where that replica is.
   void sum_to_parts(size_t i) {
     const Node& node = instructions()[i].node;
-    const int64_t part = part_elements(node);
+    const int64_t elements = part_elements(node);
     const int64_t whole = count(node.inputs[0]);
+    const int parts = number(node, "parts");
     Sum sum{.instruction = i, .operands = {0}};
     for (int rank = 0; rank < plan_.replicas; ++rank) {
-      const int64_t begin = rank * part;
-      const int64_t end = std::clamp(whole, begin, begin + part);
+      const int part = rank % parts;
+      const int64_t begin = part * elements;
+      const int64_t end = std::clamp(whole, begin, begin + elements);
       sum.pieces.push_back({.participant = plan_.participant_of[static_cast<size_t>(rank)],
                             .begin = begin,
                             .end = end,
                             .targets = {rank},
-                            .shift = -rank * part,
-                            .zeros = part - (end - begin)});
+                            .shift = -begin,
+                            .zeros = elements - (end - begin),
+                            .sources = neighbours(rank - part, parts)});
     }
     plan_.supersteps.push_back({.sums = {std::move(sum)}});
   }
@@ -542,6 +566,17 @@ class CrossDevicePlanner {
       }
       if (!move.to.empty()) plan_.repairs.push_back(std::move(move));
     }
+    // Those that have the same part of a variable have made the same of it.
+    for (ValueId range : parts_) {
+      const int parts = graph_.at(range).range.block->parts();
+      for (int to = parts; to < plan_.replicas; ++to) {
+        plan_.repairs.push_back({.from = to % parts,
+                                 .from_value = range,
+                                 .to = {to},
+                                 .to_value = range,
+                                 .end = count(range)});
+      }
+    }
     for (ValueId range : views_) {
       const int64_t stride = graph_.at(range).range.stride;
       for (int to = 1; to < plan_.replicas; ++to) {
@@ -567,7 +602,8 @@ class CrossDevicePlanner {
   std::map<size_t, std::vector<Sum::Piece>> sharded_;  // By instruction.
   std::set<ValueId> central_has_;  // Values that a central device without replicas was given.
   std::set<ValueId> written_;      // Ranges,
-  std::set<ValueId> views_;        // and those of which replicas write parts.
+  std::set<ValueId> views_;        // those of which replicas write parts,
+  std::set<ValueId> parts_;        // and those of which replicas have parts.
 };
 
 }  // namespace
@@ -607,7 +643,11 @@ void add_edges(const Sum& sum, const CrossDevicePlan& plan, const Program& progr
     }
     if (bytes == 0) continue;
     for (int rank = 0; rank < plan.replicas; ++rank) {
-      if (&device_of(rank) != &own) edges.add(device_of(rank).name(), own.name(), bytes);
+      const bool is_summed =
+          piece.sources.empty() || std::ranges::find(piece.sources, rank) != piece.sources.end();
+      if (is_summed && &device_of(rank) != &own) {
+        edges.add(device_of(rank).name(), own.name(), bytes);
+      }
     }
     for (int rank : piece.targets) {
       if (&device_of(rank) != &own) edges.add(own.name(), device_of(rank).name(), bytes);
@@ -643,18 +683,23 @@ std::string explain_edges(const CrossDevicePlan& plan, const Program& program) {
   return edges.str("in each run, the batch aside", DeviceEdges::Order::any);
 }
 
-std::vector<Sum::Piece> equal_pieces(const CrossDevicePlan& plan, int64_t elements) {
+std::vector<Sum::Piece> equal_pieces(const CrossDevicePlan& plan, int64_t elements,
+                                     const std::vector<int>& ranks) {
+  std::vector<int> participants;
+  for (int rank : ranks) {
+    const int own = plan.participant_of[static_cast<size_t>(rank)];
+    if (std::ranges::find(participants, own) == participants.end()) participants.push_back(own);
+  }
   const int64_t chunks = (elements + op::Split::kChunk - 1) / op::Split::kChunk;
-  const int parts = static_cast<int>(plan.participants.size());
-  std::vector<int> all(static_cast<size_t>(plan.replicas));
-  std::iota(all.begin(), all.end(), 0);
+  const int parts = static_cast<int>(participants.size());
   std::vector<Sum::Piece> pieces;
   for (int k = 0; k < parts; ++k) {
     const auto [first, last] = op::part_of(chunks, k, parts);
-    pieces.push_back({.participant = k,
+    pieces.push_back({.participant = participants[static_cast<size_t>(k)],
                       .begin = first * op::Split::kChunk,
                       .end = std::min(last * op::Split::kChunk, elements),
-                      .targets = all});
+                      .targets = ranks,
+                      .sources = ranks});
   }
   return pieces;
 }

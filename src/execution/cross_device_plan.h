@@ -34,8 +34,8 @@ struct Move {
   int64_t shift = 0;  ///< They go so many elements behind where they were.
 };
 
-/// The operands of a collective, summed over all replicas: in the order of collective/tree.h, or by
-/// a library in its own.
+/// The operands of a collective, summed over all replicas or over some: in the order of
+/// collective/tree.h, or by a library in its own.
 struct Sum {
   /// What one participant sums: elements of all operands, laid end to end. It goes to the outputs
   /// of `targets`.
@@ -44,15 +44,17 @@ struct Sum {
     int64_t begin = 0;
     int64_t end = 0;
     std::vector<int> targets{};
-    int64_t shift = 0;  ///< As Move::shift; then there is one operand,
-    int64_t zeros = 0;  ///< and so many zeros follow it.
+    int64_t shift = 0;           ///< As Move::shift; then there is one operand,
+    int64_t zeros = 0;           ///< and so many zeros follow it.
+    std::vector<int> sources{};  ///< The ranks whose operands are summed; none: those of all.
   };
   size_t instruction = 0;
   std::vector<Piece> pieces{};
   std::vector<size_t> operands{};  ///< Which of the operands are summed now, in order.
   bool is_by_library = false;      ///< There are no pieces: the devices' library sums all, for all.
-  /// There are no pieces yet: the operands follow the batch, and all participants have equal ones.
-  bool follows_batch = false;
+  /// Where it is not 0, there are no pieces yet: the operands follow the batch, and so many
+  /// neighbours, who have the same rows, meet.
+  int neighbours = 0;
 };
 
 /// What happens between two meetings of all participants (the word is that of bulk synchronous
@@ -90,11 +92,12 @@ struct CrossDevicePlan {
 /// What moves between memory spaces in each run, the batch aside; empty where nothing does.
 std::string explain_edges(const CrossDevicePlan& plan, const Program& program);
 
-/// The pieces of a sum of so many elements, of which each participant sums an equal share for all.
-std::vector<Sum::Piece> equal_pieces(const CrossDevicePlan& plan, int64_t elements);
+/// The pieces of a sum of so many elements over some ranks, of which the participant of each sums
+/// an equal share for all of them.
+std::vector<Sum::Piece> equal_pieces(const CrossDevicePlan& plan, int64_t elements,
+                                     const std::vector<int>& ranks);
 
-/// Throws InvalidArgument for a collective whose operands follow the batch, and Unimplemented for
-/// one in which some of the replicas meet.
+/// Throws InvalidArgument for a collective whose operands follow the batch.
 CrossDevicePlan plan_cross_device(const Program& program, const Replicas& replicas);
 
 }  // namespace tandem::graph

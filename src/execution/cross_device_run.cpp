@@ -78,20 +78,37 @@ void CrossDeviceRun::note_staging(int participant, const PartialSum& part) {
   active.staging_bytes = std::max(active.staging_bytes, part.staging_bytes());
 }
 
+/// The pieces of a sum of neighbours that have so many rows, from rank `first` on.
+std::vector<Sum::Piece> CrossDeviceRun::pieces_of(const Sum& sum, int first, int64_t rows) const {
+  int64_t elements = 0;
+  for (ValueId input : program_.instructions()[sum.instruction].node.inputs) {
+    elements += program_.graph().at(input).type.shape.resolved(rows).total_extent();
+  }
+  std::vector<int> ranks(static_cast<size_t>(sum.neighbours));
+  std::iota(ranks.begin(), ranks.end(), first);
+  return equal_pieces(plan_, elements, ranks);
+}
+
 /// The sums of a superstep, for as many rows as the replicas have now.
 const CrossDeviceRun::Sums& CrossDeviceRun::sums_of(size_t superstep) {
   const auto& sums = plan_.supersteps[superstep].sums;
-  if (sums.empty() || !sums[0].follows_batch) return sums_[superstep];
-  const int64_t rows = ranks_[0].current->plan->rows;
-  const auto [known, is_new] = batch_sums_.try_emplace({superstep, rows});
-  if (!is_new) return known->second;
-  int64_t elements = 0;
-  for (ValueId input : program_.instructions()[sums[0].instruction].node.inputs) {
-    elements += program_.graph().at(input).type.shape.resolved(rows).total_extent();
+  if (sums.empty() || sums[0].neighbours == 0) return sums_[superstep];
+  rows_.clear();
+  for (int r = 0; r < plan_.replicas; r += sums[0].neighbours) {
+    rows_.push_back(ranks_[static_cast<size_t>(r)].current->plan->rows);
   }
-  known->second = prepared_sums(sums[0], equal_pieces(plan_, elements), rows);
-  for (const auto& [participant, part] : known->second) note_staging(participant, part);
-  return known->second;
+  std::map<std::vector<int64_t>, Sums>& by_rows = batch_sums_[superstep];
+  if (const auto known = by_rows.find(rows_); known != by_rows.end()) return known->second;
+  Sums& all = by_rows[rows_];
+  for (size_t group = 0; group < rows_.size(); ++group) {
+    const int first = static_cast<int>(group) * sums[0].neighbours;
+    for (auto& part :
+         prepared_sums(sums[0], pieces_of(sums[0], first, rows_[group]), rows_[group])) {
+      note_staging(part.first, part.second);
+      all.push_back(std::move(part));
+    }
+  }
+  return all;
 }
 
 void* CrossDeviceRun::variable(int rank, ValueId value) {
@@ -123,11 +140,30 @@ void CrossDeviceRun::reserve() {
   }
 }
 
-size_t CrossDeviceRun::extra_bytes(int rank) const {
-  const ActiveParticipant& active =
-      active_[static_cast<size_t>(plan_.participant_of[static_cast<size_t>(rank)])];
+/// What sums of neighbours with so many rows need at a participant.
+size_t CrossDeviceRun::staging_for(int participant, int64_t rows) const {
+  size_t most = 0;
+  for (const Superstep& superstep : plan_.supersteps) {
+    if (superstep.sums.empty() || superstep.sums[0].neighbours == 0) continue;
+    const Sum& sum = superstep.sums[0];
+    for (int first = 0; first < plan_.replicas; first += sum.neighbours) {
+      for (const Sum::Piece& piece : pieces_of(sum, first, rows)) {
+        if (piece.participant != participant) continue;
+        const Participant& own = plan_.participants[static_cast<size_t>(participant)];
+        most = std::max(
+            most, PartialSum::staging_bytes_of(program_, sum, piece, own, plan_.replicas, rows));
+      }
+    }
+  }
+  return most;
+}
+
+size_t CrossDeviceRun::extra_bytes(int rank, int64_t rows) const {
+  const int participant = plan_.participant_of[static_cast<size_t>(rank)];
+  const ActiveParticipant& active = active_[static_cast<size_t>(participant)];
   if (active.participant.ranks[0] != rank) return 0;
-  size_t bytes = active.staging_bytes == 0 ? 0 : devices::Allocator::rounded(active.staging_bytes);
+  const size_t staging = std::max(active.staging_bytes, staging_for(participant, rows));
+  size_t bytes = staging == 0 ? 0 : devices::Allocator::rounded(staging);
   for (const Value& value : program_.graph().values) {
     if (value.source != Value::Source::range) continue;
     if (value.range.block->is_in(active.participant.device->space())) continue;

@@ -47,8 +47,9 @@ class CrossDeviceRun {
     if (group_) group_->abort();
   }
 
-  /// Bytes of copies of variables and of staging that a rank's memory space holds.
-  size_t extra_bytes(int rank) const;
+  /// Bytes of copies of variables and of staging that a rank's memory space holds when replicas
+  /// have so many rows.
+  size_t extra_bytes(int rank, int64_t rows) const;
 
  private:
   /// A participant during runs: who does its work, and the memory that it needs.
@@ -81,6 +82,8 @@ class CrossDeviceRun {
   using Sums = std::vector<std::pair<int, PartialSum>>;
   const Sums& sums_of(size_t superstep);
   void note_staging(int participant, const PartialSum& part);
+  std::vector<Sum::Piece> pieces_of(const Sum& sum, int first, int64_t rows) const;
+  size_t staging_for(int participant, int64_t rows) const;
   Sums prepared_sums(const Sum& sum, const std::vector<Sum::Piece>& pieces, int64_t rows) const;
   void begin_sums(size_t superstep);
   void begin_library_sums(size_t superstep);
@@ -100,11 +103,13 @@ class CrossDeviceRun {
   std::vector<ActiveParticipant> active_;
   // For each superstep, who sums which piece.
   std::vector<Sums> sums_;
-  std::map<std::pair<size_t, int64_t>, Sums> batch_sums_;  // By superstep and rows.
-  std::vector<std::vector<LibrarySum>> library_sums_;      // The same, of sums by a library.
-  std::shared_ptr<collective::DeviceGroup> group_;         // Its devices, once it has summed.
-  std::vector<devices::Event> computed_;                   // The participants' `done`,
-  std::vector<devices::Event> summed_;                     // and their `exchanged`.
+  // By superstep, then by the rows of each group of neighbours.
+  std::map<size_t, std::map<std::vector<int64_t>, Sums>> batch_sums_;
+  std::vector<int64_t> rows_;                          // Of these groups in a run.
+  std::vector<std::vector<LibrarySum>> library_sums_;  // The same, of sums by a library.
+  std::shared_ptr<collective::DeviceGroup> group_;     // Its devices, once it has summed.
+  std::vector<devices::Event> computed_;               // The participants' `done`,
+  std::vector<devices::Event> summed_;                 // and their `exchanged`.
   // The operands of exchanges with other processes, by instruction, on their way.
   std::map<size_t, std::vector<std::vector<char>>> hosted_;
   bool meets_ = false;      // Some superstep is a cut.

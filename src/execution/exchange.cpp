@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
 
 #include "core/alignment.h"
 #include "core/compute_scope.h"
@@ -42,7 +43,50 @@ op::ExecutablePtr prepare_add(DType dtype, int64_t count, const devices::Device&
                                           device, 1);
 }
 
+/// Calls visit(operand, its type, begin, elements) for each tile of a piece of a sum.
+template <class Visit>
+void for_each_tile(const Program& program, const Sum& sum, const Sum::Piece& piece,
+                   const devices::Device& device, int64_t rows, const Visit& visit) {
+  const ValueIds& inputs = program.instructions()[sum.instruction].node.inputs;
+  const int64_t most = tile_elements(device);
+  int64_t start = 0;
+  for (size_t k = 0; k < inputs.size(); ++k) {
+    const op::TensorType& type = program.graph().at(inputs[k]).type;
+    const int64_t size = type.shape.resolved(rows).total_extent();
+    const bool is_summed = std::ranges::find(sum.operands, k) != sum.operands.end();
+    const int64_t end = is_summed ? std::clamp<int64_t>(piece.end - start, 0, size) : 0;
+    for (int64_t b = std::clamp<int64_t>(piece.begin - start, 0, size); b < end; b += most) {
+      visit(k, type, b, std::min(most, end - b));
+    }
+    start += size;
+  }
+}
+
+/// What a tile takes in the staging area.
+size_t tile_bytes(const Program& program, const Sum& sum, const Sum::Piece& piece,
+                  const devices::Device& device, int64_t rows) {
+  size_t most = 0;
+  for_each_tile(program, sum, piece, device, rows,
+                [&](size_t, const op::TensorType& type, int64_t, int64_t count) {
+                  most = std::max(most, static_cast<size_t>(count) * size_of(type.dtype));
+                });
+  return core::aligned(most);
+}
+
+std::vector<int> sources_of(const Sum::Piece& piece, int replicas) {
+  if (!piece.sources.empty()) return piece.sources;
+  std::vector<int> all(static_cast<size_t>(replicas));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
+}
+
 }  // namespace
+
+size_t PartialSum::staging_bytes_of(const Program& program, const Sum& sum, const Sum::Piece& piece,
+                                    const Participant& participant, int replicas, int64_t rows) {
+  const int depth = collective::tree_depth(static_cast<int>(sources_of(piece, replicas).size()));
+  return static_cast<size_t>(depth) * tile_bytes(program, sum, piece, *participant.device, rows);
+}
 
 PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Piece& piece,
                        const Participant& participant, int replicas, int64_t rows)
@@ -50,30 +94,23 @@ PartialSum::PartialSum(const Program& program, const Sum& sum, const Sum::Piece&
       inputs_(program.instructions()[sum.instruction].node.inputs),
       outputs_(program.instructions()[sum.instruction].node.outputs),
       targets_(piece.targets),
-      replicas_(replicas),
+      sources_(sources_of(piece, replicas)),
       shift_(piece.shift),
       end_(piece.end),
-      zeros_(piece.zeros) {
+      zeros_(piece.zeros),
+      tile_bytes_(tile_bytes(program, sum, piece, *device_, rows)),
+      staging_bytes_(staging_bytes_of(program, sum, piece, participant, replicas, rows)) {
   const core::ComputeScope computing;
-  std::map<std::pair<DType, int64_t>, op::ExecutablePtr> known;
-  int64_t start = 0;
-  for (size_t k = 0; k < inputs_.size(); ++k) {
-    const op::TensorType& type = program.graph().at(inputs_[k]).type;
-    element_bytes_.push_back(size_of(type.dtype));
-    const int64_t size = type.shape.resolved(rows).total_extent();
-    const bool is_summed = std::ranges::find(sum.operands, k) != sum.operands.end();
-    const int64_t end = is_summed ? std::clamp<int64_t>(piece.end - start, 0, size) : 0;
-    const int64_t most = tile_elements(*device_);
-    for (int64_t b = std::clamp<int64_t>(piece.begin - start, 0, size); b < end; b += most) {
-      const int64_t count = std::min(most, end - b);
-      auto& executable = known[{type.dtype, count}];
-      if (!executable) executable = prepare_add(type.dtype, count, *device_);
-      tiles_.push_back({k, b, count, executable});
-      tile_bytes_ = std::max(tile_bytes_, static_cast<size_t>(count) * element_bytes_[k]);
-    }
-    start += size;
+  for (ValueId input : inputs_) {
+    element_bytes_.push_back(size_of(program.graph().at(input).type.dtype));
   }
-  tile_bytes_ = core::aligned(tile_bytes_);
+  std::map<std::pair<DType, int64_t>, op::ExecutablePtr> known;
+  for_each_tile(program, sum, piece, *device_, rows,
+                [&](size_t operand, const op::TensorType& type, int64_t begin, int64_t count) {
+                  auto& executable = known[{type.dtype, count}];
+                  if (!executable) executable = prepare_add(type.dtype, count, *device_);
+                  tiles_.push_back({operand, begin, count, executable});
+                });
 }
 
 void PartialSum::run(const std::vector<BoundReplica>& replicas, void* staging,
@@ -114,7 +151,8 @@ void PartialSum::sum_tile(const Tile& tile, const std::vector<BoundReplica>& rep
   const auto aside = [&](int depth) {
     return at(staging, static_cast<size_t>(depth) * tile_bytes_);
   };
-  const auto operand_of = [&](int rank, int depth) {
+  const auto operand_of = [&](int source, int depth) {
+    const int rank = sources_[static_cast<size_t>(source)];
     const BoundReplica& replica = replicas[static_cast<size_t>(rank)];
     char* const own = at(replica.address_of(inputs_[tile.operand]), offset);
     if (&replica.device->space() == &device_->space()) return own;
@@ -125,7 +163,7 @@ void PartialSum::sum_tile(const Tile& tile, const std::vector<BoundReplica>& rep
     add(tile, a, b, aside(depth), queue);
     return aside(depth);
   };
-  char* const sum = collective::tree_sum(0, replicas_, operand_of, add_two);
+  char* const sum = collective::tree_sum(0, static_cast<int>(sources_.size()), operand_of, add_two);
   for (int rank : targets_) {
     const BoundReplica& replica = replicas[static_cast<size_t>(rank)];
     const auto shift = shift_ * static_cast<int64_t>(element_bytes_[tile.operand]);

@@ -24,9 +24,11 @@ class PartialSum {
   bool is_empty() const { return tiles_.empty() && zeros_ == 0; }
 
   /// The memory at the participant that run() needs.
-  size_t staging_bytes() const {
-    return static_cast<size_t>(collective::tree_depth(replicas_)) * tile_bytes_;
-  }
+  size_t staging_bytes() const { return staging_bytes_; }
+
+  /// The same before it is prepared.
+  static size_t staging_bytes_of(const Program& program, const Sum& sum, const Sum::Piece& piece,
+                                 const Participant& participant, int replicas, int64_t rows);
 
   /// Commands of `queue`, one of the participant's device's. `replicas` are all ranks, bound. They
   /// and the staging area must live until the queue is past it.
@@ -49,13 +51,14 @@ class PartialSum {
   const ValueIds inputs_;
   const ValueIds outputs_;
   const std::vector<int> targets_;
-  const int replicas_;
-  const int64_t shift_;  // As Sum::Piece has these three.
+  const std::vector<int> sources_;  // The ranks whose operands are summed.
+  const int64_t shift_;             // As Sum::Piece has these three.
   const int64_t end_;
   const int64_t zeros_;
+  const size_t tile_bytes_;
+  const size_t staging_bytes_;
   std::vector<size_t> element_bytes_;  // By operand.
   std::vector<Tile> tiles_;
-  size_t tile_bytes_ = 0;
 };
 
 /// A sum of a library, with the addresses of all ranks as they are in a run.

@@ -493,7 +493,7 @@ MemoryPlan Execution::memory_plan(int64_t rows) {
     if (!replica.device->works_on_threads()) {
       device.copy_bytes += allocated(sizeof(op::StepScalars));
     }
-    if (cross_device_) device.copy_bytes += cross_device_->extra_bytes(replica.index);
+    if (cross_device_) device.copy_bytes += cross_device_->extra_bytes(replica.index, own_rows);
     plan.devices.push_back(std::move(device));
   }
   return plan;

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "function/compile_pipeline.h"
+#include "function/compile_segment.h"
 #include "graph/function_placement.h"
 #include "graph/passes/passes.h"
 #include "profile/span.h"
@@ -61,100 +63,6 @@ void check_variables(const Graph& graph, const Replicas& replicas) {
   }
 }
 
-Runners runners_of(const Replicas& replicas) {
-  Runners runners{replicas.local(), replicas.count(), replicas.group, replicas.agreement};
-  runners.first = replicas.first;
-  runners.single_threaded = replicas.single_threaded;
-  runners.bucket_bytes = replicas.bucket_bytes;
-  return runners;
-}
-
-CompiledSegment compile_segment(Graph graph, ReplicasPtr replicas, Executions::Calls calls) {
-  for (const DevicePtr& device : replicas->devices) check_kernels(graph, *device);
-  if (replicas->central) check_kernels(graph, *replicas->central);
-  CompiledSegment segment;
-  segment.program = std::make_shared<Program>(std::move(graph), runners_of(*replicas));
-  segment.replicas = std::move(replicas);
-  segment.executions = std::make_shared<Executions>(segment.program, segment.replicas, calls);
-  return segment;
-}
-
-ReplicasPtr one_replica(const DevicePtr& device) {
-  return std::make_shared<Replicas>(Replicas{.devices = {device}});
-}
-
-std::vector<CompiledSegment> compile_segments(std::vector<Segment> segments,
-                                              Executions::Calls calls) {
-  std::vector<CompiledSegment> compiled;
-  for (Segment& segment : segments) {
-    compiled.push_back(
-        compile_segment(std::move(segment.graph), one_replica(segment.device), calls));
-    compiled.back().inputs = std::move(segment.inputs);
-  }
-  return compiled;
-}
-
-op::TensorTypes types_of_results(const Graph& graph) {
-  op::TensorTypes types;
-  for (ValueId result : graph.results) types.push_back(graph.at(result).type);
-  return types;
-}
-
-/// The passes of a pipeline. Of other processes' passes only the inputs are known.
-std::vector<CompiledSegment> compile_passes(std::vector<Segment> segments,
-                                            const PipelineStages& stages, int pipeline) {
-  std::vector<CompiledSegment> passes;
-  for (size_t s = 0; s < segments.size(); ++s) {
-    const int chunk = static_cast<int>(std::min(s, segments.size() - 1 - s));
-    Segment& segment = segments[s];
-    CompiledSegment pass;
-    if (stages.is_here(chunk, pipeline)) {
-      pass = compile_segment(
-          std::move(segment.graph),
-          std::make_shared<Replicas>(Replicas{.devices = stages.members_of(chunk, pipeline)}),
-          Executions::Calls::in_turn);
-    }
-    pass.inputs = std::move(segment.inputs);
-    passes.push_back(std::move(pass));
-  }
-  return passes;
-}
-
-std::unique_ptr<PipelineRun> compile_pipeline(Graph graph, const Replicas& replicas) {
-  const Pipeline& pipeline = *replicas.pipeline;
-  PipelinedFunction function;
-  function.arguments = graph.arguments.size();
-  function.random_calls = graph.random_calls;
-  MicrobatchCut cut =
-      cut_microbatches(std::move(graph), replicas.count(), pipeline.stages, replicas.owner);
-  if (cut.first) {
-    std::vector<Segment> first;
-    first.push_back(std::move(*cut.first));
-    function.first = compile_segments(std::move(first), Executions::Calls::in_turn);
-  }
-  for (const Segment& segment : cut.each[0]) {
-    function.result_types.push_back(types_of_results(segment.graph));
-  }
-  for (size_t p = 0; p < cut.each.size(); ++p) {
-    function.each.push_back(
-        compile_passes(std::move(cut.each[p]), pipeline.stages, static_cast<int>(p)));
-  }
-  for (OnceLevel& level : cut.once.levels) {
-    function.once.push_back(
-        {.segments = compile_segments(std::move(level.part.segments), Executions::Calls::in_turn),
-         .arguments = std::move(level.arguments),
-         .results = std::move(level.part.results),
-         .crossings = std::move(level.crossings)});
-  }
-  function.once_results = std::move(cut.once.results);
-  function.kept = std::move(cut.kept);
-  function.results = std::move(cut.results);
-  const int microbatches =
-      replicas.count() / pipeline.stages.member_count() / pipeline.stages.pipelines();
-  return std::make_unique<PipelineRun>(std::move(function), replicas.pipeline, microbatches,
-                                       replicas.group, replicas.agreement);
-}
-
 op::TensorTypes types_of(const Arguments& arguments) {
   op::TensorTypes types;
   for (const Argument& argument : arguments.tensors) types.push_back(type_of(argument.of(0)));
@@ -170,6 +78,18 @@ op::TensorTypes symbolic_types(const Arguments& arguments) {
         {tensor.dtype(), arguments.is_batched(i) ? tensor.shape().with(0, -1) : tensor.shape()});
   }
   return types;
+}
+
+/// The rows of a micro-batch, of the largest where they differ.
+int64_t rows_of_microbatch(const Arguments& arguments, const Replicas& replicas) {
+  if (arguments.rows != Arguments::kUnequal) return arguments.rows;
+  const int64_t shards = replicas.count() / replicas.model;
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    const Argument& argument = arguments.tensors[i];
+    if (argument.kind != Argument::Kind::rows) continue;
+    return (argument.of(0).shape().extent(0) + shards - 1) / shards;
+  }
+  return kNominalRows;
 }
 
 /// While it lives, this thread is the one that traces.
@@ -356,7 +276,7 @@ void FunctionBody::warn_of_retraces(const ConcreteFunction& latest) {
   constexpr size_t kTraces = 5;
   constexpr uint64_t kCalls = 6;
   trace_calls_.push_back(calls_);
-  if (trace_calls_.size() < kTraces) return;
+  if (trace_calls_.size() < kTraces || concrete_functions_.size() < 2) return;
   if (calls_ - trace_calls_[trace_calls_.size() - kTraces] < kCalls) {
     logging::write(
         logging::Level::warning,
@@ -411,7 +331,8 @@ ConcreteFunctionPtr FunctionBody::compile(const Arguments& arguments,
   if (target.replicas && target.replicas->pipeline) {
     check_variables(graph, *target.replicas);
     result->results.resize(graph.results.size());
-    result->pipeline = compile_pipeline(std::move(graph), *target.replicas);
+    const int64_t rows = rows_of_microbatch(arguments, *target.replicas);
+    result->pipeline = compile_pipeline(std::move(graph), *target.replicas, rows);
     return result;
   }
   if (target.replicas) {
@@ -470,25 +391,35 @@ std::string FunctionBody::explain() const {
   return text;
 }
 
+void FunctionBody::forget(const ConcreteFunction& concrete) {
+  const auto lock = this->lock();
+  std::erase_if(concrete_functions_,
+                [&](const ConcreteFunctionPtr& each) { return each.get() == &concrete; });
+  trace_calls_.clear();  // Whoever tries several programs need not be warned.
+}
+
 MemoryPlan FunctionBody::memory_plan(int64_t rows) const {
-  constexpr int64_t kMost = int64_t{1} << 40;  // Their bytes still fit into 64 bits.
-  if (rows < 0 || rows > kMost) {
-    throw InvalidArgument(
-        fmt::format("{}: a memory plan for {} rows; give 0 to {}", options_.name, rows, kMost));
-  }
   const std::vector<ConcreteFunctionPtr> concrete_functions = this->concrete_functions();
   if (concrete_functions.empty()) {
     throw FailedPrecondition(fmt::format(
         "{}: not traced yet; call it, or trace() with arguments of the right kind", options_.name));
   }
-  const ConcreteFunction& latest = *concrete_functions.back();
-  if (latest.rows && *latest.rows != rows) {
+  return memory_plan(*concrete_functions.back(), rows);
+}
+
+MemoryPlan FunctionBody::memory_plan(const ConcreteFunction& concrete, int64_t rows) const {
+  constexpr int64_t kMost = int64_t{1} << 40;  // Their bytes still fit into 64 bits.
+  if (rows < 0 || rows > kMost) {
+    throw InvalidArgument(
+        fmt::format("{}: a memory plan for {} rows; give 0 to {}", options_.name, rows, kMost));
+  }
+  if (concrete.rows && *concrete.rows != rows) {
     throw InvalidArgument(fmt::format(
         "{}: a memory plan for {} rows; it reads the number of rows, and was traced for {} alone",
-        options_.name, rows, *latest.rows));
+        options_.name, rows, *concrete.rows));
   }
-  if (latest.pipeline) return latest.pipeline->memory_plan(rows);
-  return memory_plan_of(latest.segments, latest.arguments.size(), rows);
+  if (concrete.pipeline) return concrete.pipeline->memory_plan(rows);
+  return memory_plan_of(concrete.segments, concrete.arguments.size(), rows);
 }
 
 }  // namespace tandem::graph

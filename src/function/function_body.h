@@ -112,6 +112,11 @@ class FunctionBody {
   int trace_count() const { return trace_count_; }
   std::string explain() const;
   MemoryPlan memory_plan(int64_t rows) const;
+  /// The same for one of the programs.
+  MemoryPlan memory_plan(const ConcreteFunction& concrete, int64_t rows) const;
+
+  /// Lets go of a program that will not be asked for again.
+  void forget(const ConcreteFunction& concrete);
 
  private:
   ConcreteFunctionPtr find_for_scope(Arguments& arguments);

@@ -70,7 +70,7 @@ std::optional<Segment> take_early_sums(Graph& graph, const devices::DevicePtr& d
       continue;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      SumInTime sum = sum_in_time(graph, node, i, device, owner);
+      SumInTime sum = sum_in_time(graph, node, i, {device}, owner);
       additions.push_back(std::move(sum.add));
       rest.push_back(std::move(sum.read));
     }

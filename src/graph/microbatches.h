@@ -52,6 +52,18 @@ struct PipelineStages {
   }
 };
 
+/// What the search for stages goes by where nobody has named them.
+struct StageSearch {
+  int64_t rows = kNominalRows;  ///< The rows of a micro-batch.
+  /// Whether calls are measured on the stages' devices, beside what they are known to cost. Where
+  /// several processes must come to the same stages they are not.
+  bool measures = false;
+  /// By stage, the bytes that it may take; 0: any number. None: no stage has a limit.
+  std::vector<size_t> room{};
+  /// By stage, the most micro-batches whose activations it keeps at once.
+  std::vector<int> in_flight{};
+};
+
 /// A value that one process has and others need.
 struct ProcessCrossing {
   int tensor = -1;  ///< Of what runs once; negative where this process has no part in it.
@@ -74,6 +86,12 @@ struct OnceCut {
   std::vector<int> results;       ///< Which tensors are the results.
 };
 
+/// A variable that a stage uses and has no memory of: it has a copy, which is made before each run.
+struct VariableCopy {
+  StoreRange from;
+  StoreRange to;
+};
+
 /// A graph cut by chunks and by what is done once.
 struct MicrobatchCut {
   /// What runs for each micro-batch before any of them goes through the model, if anything does:
@@ -89,6 +107,11 @@ struct MicrobatchCut {
   OnceCut once;
   /// The variables that not all processes keep, and optimizers' slots of them.
   std::vector<KeptVariable> kept;
+  std::vector<VariableCopy> copies;
+  /// How the chunks came to their calls, for people.
+  std::string chunks_text;
+  /// True where a search has found them.
+  bool is_searched = false;
   /// Where each result is: a tensor of the micro-batch, or of what runs once.
   struct Result {
     bool of_each = true;
@@ -106,10 +129,10 @@ std::optional<Segment> take_early_sums(Graph& graph, const devices::DevicePtr& d
 /// Cuts the graph of a step, traced for so many replicas as there are micro-batches, those of all
 /// pipelines together, each as often as it has members. Sums of what
 /// the micro-batches have become variables of `owner` beside the stages that add to them. Where no
-/// scope of the function names a stage, the calls are dealt out by their costs. Throws
+/// scope of the function names a stage, stages are searched for. Throws
 /// Unimplemented for what a micro-batch would have to wait for the others in the middle of its
 /// passes, and InvalidArgument for scopes that make no pipeline.
 MicrobatchCut cut_microbatches(Graph graph, int replicas, const PipelineStages& stages,
-                               uint64_t owner);
+                               uint64_t owner, const StageSearch& search = {});
 
 }  // namespace tandem::graph

@@ -11,7 +11,13 @@ namespace tandem::graph {
 /// Knows the values of the calls that were added, in their order.
 class SameEverywhere {
  public:
-  explicit SameEverywhere(const Graph& graph) : graph_(graph), is_same_(graph.values.size()) {
+  /// What is compared.
+  enum class Over {
+    replicas,
+    time,  ///< What one replica has at different times: its part of a variable is the same.
+  };
+  explicit SameEverywhere(const Graph& graph, Over over = Over::replicas)
+      : graph_(graph), over_(over), is_same_(graph.values.size()) {
     for (ValueId v : graph.values.ids()) {
       is_same_[v] = graph.at(v).source == Value::Source::constant;
     }
@@ -35,12 +41,16 @@ class SameEverywhere {
       return false;
     }
     return std::ranges::all_of(node.inputs, [&](ValueId input) { return contains(input); }) &&
-           std::ranges::all_of(node.ranges, [&](ValueId range) {
-             return graph_.at(range).range.is_same_for_all();
-           });
+           std::ranges::all_of(node.ranges, [&](ValueId range) { return is_same(range); });
+  }
+
+  bool is_same(ValueId variable) const {
+    const StoreRange& range = graph_.at(variable).range;
+    return over_ == Over::time ? range.stride == 0 : range.is_same_for_all();
   }
 
   const Graph& graph_;
+  const Over over_;
   ValueMap<bool> is_same_;
 };
 

@@ -18,7 +18,8 @@ op::Attrs attrs_of(const VariableBody& variable) {
   return {{"parts", int64_t{variable.cut.parts}},
           {"whole", stacked_shape(variable)},
           {"part", variable.cut.part_of(variable.shape)},
-          {"waits", false}};
+          {"waits", false},
+          {"alone", false}};
 }
 
 /// [parts, .., size / parts, ..] as [.., size, ..].

@@ -1,6 +1,6 @@
 /// The result of one device on meshes, with weights cut over some devices and batches over others:
 /// layers by columns and by rows, attention by heads, tables and losses by vocabulary. On logical
-/// CPUs, and along one axis on GPUs, which are OpenCL's.
+/// CPUs, and on GPUs, which are OpenCL's.
 #include "checks/models.h"
 #include "harness/fresh_devices.h"
 #include "harness/opencl.h"
@@ -41,6 +41,20 @@ class MeshEquivalenceTest : public harness::FreshDevices {
     EXPECT_TRUE(result.same) << result.text;
   }
 
+  /// Two logical GPUs of each, all four with memories of their own.
+  static void expect_same_on_four_gpus(const TrainingCase& training, const Layouts& layouts) {
+    restart();
+    harness::use_opencl();
+    constexpr size_t kMemory = 64 << 20;
+    for (const config::PhysicalDevice& gpu : config::list_physical_devices("GPU")) {
+      config::set_logical_device_configuration(
+          gpu, {{.memory_limit = kMemory}, {.memory_limit = kMemory}});
+    }
+    const Equivalence result =
+        check_equivalence(training, {on({{2, 2}, {"data", "model"}}, layouts)});
+    EXPECT_TRUE(result.same) << result.text;
+  }
+
   static void expect_same(const TrainingCase& training, const Layouts& layouts) {
     const Equivalence result = check_equivalence(
         training,
@@ -71,6 +85,7 @@ const Layouts kMlpLayouts{{"(up|head)/kernel", {"", "model"}}, {"down/kernel", {
 
 TEST_F(MeshEquivalenceTest, Mlp) { expect_same(mlp(), kMlpLayouts); }
 TEST_F(MeshEquivalenceTest, MlpOnGpus) { expect_same_on_gpus(mlp(), kMlpLayouts); }
+TEST_F(MeshEquivalenceTest, MlpOnFourGpus) { expect_same_on_four_gpus(mlp(), kMlpLayouts); }
 
 const Layouts kTransformerLayouts{{"table/embeddings", {"model"}},
                                   {"(query|key|value)/kernel", {"", "model"}},
@@ -82,6 +97,9 @@ TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddings) {
 }
 TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddingsOnGpus) {
   expect_same_on_gpus(models::tied_transformer(), kTransformerLayouts);
+}
+TEST_F(MeshEquivalenceTest, TransformerWithTiedEmbeddingsOnFourGpus) {
+  expect_same_on_four_gpus(models::tied_transformer(), kTransformerLayouts);
 }
 
 /// Batches, layers and weights are cut at the same time.
@@ -96,6 +114,10 @@ TEST_F(MeshEquivalenceTest, StagesOfATransformer) {
         check_equivalence(training, {on_mesh({1, 2, 1}), on_mesh({1, 2, 2}), on_mesh({2, 2, 2})});
     EXPECT_TRUE(result.same) << result.text;
   }
+  // Norms are those of whole kernels, of which each device has a part.
+  const Equivalence result =
+      check_equivalence(mlp(), {on({{2, 2, 2}, {"data", "stage", "model"}}, kMlpLayouts)});
+  EXPECT_TRUE(result.same) << result.text;
 }
 
 /// Statistics over the batch, in which several replicas have each row.

@@ -108,15 +108,16 @@ struct ModelParallelOptions {
 /// axis "stage" the layers, as by PipelineStrategy. To a step each device is a replica, and with
 /// stages each micro-batch on each device of the first stage. Those that have the same rows compute
 /// on their parts of the weights and meet within the layers; each has a share of the loss, so that
-/// losses and gradients are summed over all, as ever. Without stages each device keeps its own
-/// parts alone of the weights that are cut, of their gradients and of an optimizer's slots, so a
-/// model may be larger than the memory of any of them. To the program such a variable is whole: its
+/// losses and gradients are summed over all, as ever. Each device keeps its own parts alone of the
+/// weights that are cut, of their gradients and of an optimizer's slots, so a model may be larger
+/// than the memory of any of them; with stages those of the first stage keep the parts of weights
+/// and slots for all stages. To the program such a variable is whole: its
 /// value, its shape and checkpoints are those of one device, and nothing in them says which mesh
 /// they were trained on. Gradients of it, inside strategy.run, are those of the replica's part.
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
-  /// has more axes than these three, or devices that do not share memory along more than one.
+  /// has more axes than these three, or stages on devices that do not share memory.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 };
 

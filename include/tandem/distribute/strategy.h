@@ -256,8 +256,10 @@ struct PipelineOptions {
   int stages = 0;
   /// The parts that each batch is cut into. They go through the stages one behind the other.
   int microbatches = 1;
-  /// In the place of a number, with one stage: fit finds the least with which the memory of a step
-  /// on a batch of its arrays stays within 90 % of the device's limit. Until then there is one.
+  /// In the place of a number, with one stage: before a function runs on a batch of so many rows
+  /// for the first time, the least number is found with which its memory plan stays within 90 % of
+  /// the device's limit, and no less than there are. At first there is one. Runs take turns. Where
+  /// replicas are given values of their own the number stays.
   static constexpr int automatic = -1;
   /// "1f1b": as few micro-batches are under way at once as keep all stages busy. "gpipe": all go
   /// forward, then all go back. "interleaved": 1f1b with several chunks of the model on each stage.
@@ -271,7 +273,7 @@ struct PipelineOptions {
   std::vector<std::string> devices{};
   /// The layers of each stage by their names, or with chunks those of each chunk: those whose
   /// variables have the name in their path. Layers that no list has go with what they need. None:
-  /// the model is cut by what its ops cost.
+  /// stages are searched for.
   std::vector<std::vector<std::string>> layers{};
   CommunicationOptions communication{};
   /// As for MultiWorkerMirroredStrategy.
@@ -280,10 +282,11 @@ struct PipelineOptions {
 
 /// One model on several devices: each has some of its layers, and the batch goes through them in
 /// micro-batches, so that all work at the same time. Layers are on the device whose scope they are
-/// called in; where no scope names one, the model is cut by what its ops cost. Where the devices do
-/// not share memory, scopes also say where variables are created, and layers are where their
-/// weights are. With one stage the
-/// micro-batches go one after another through one device, in the memory of one.
+/// called in; where no scope names one, the model is cut by what its ops cost, by measured times of
+/// those that matter, and by the memory limits of the devices, which stages stay within where that
+/// is possible. Where the devices do not share memory, scopes also say where variables are created,
+/// and layers are where their weights are; a weight that two stages use is created on one of them.
+/// With one stage the micro-batches go one after another through one device, in the memory of one.
 ///
 /// Where the resolver or the environment names several processes, as `tandem run --workers 2` does,
 /// the stages of all pipelines are dealt to them in order, as many to each. Every process runs the

@@ -77,11 +77,18 @@ struct StackedParts {
   explicit StackedParts(const Signature& s)
       : parts(static_cast<int>(s.attrs.get<int64_t>("parts"))),
         whole(s.attrs.get<Shape>("whole").total_extent()),
-        part(s.attrs.get<Shape>("part").total_extent()) {}
+        part(s.attrs.get<Shape>("part").total_extent()),
+        alone(s.attrs.get<bool>("alone")) {}
+
+  /// Which of the program's replicas is the first that has a part of the same whole.
+  int first_replica(const Launch& launch) const {
+    return alone ? 0 : launch.step->replica / parts * parts;
+  }
 
   int parts;
   int64_t whole;
   int64_t part;
+  bool alone;
 };
 
 /// The elements of the output that a thread makes, by chunks.
@@ -91,10 +98,7 @@ std::pair<int64_t, int64_t> own_elements(int64_t count, const Launch& launch) {
   return {first * kChunk, std::min(last * kChunk, count)};
 }
 
-/// The number of the first replica that has a part of the same whole.
-int first_of(const Launch& launch, int parts) { return launch.step->replica / parts * parts; }
-
-/// The whole of parts, of which `part_at(launch, parts, i)` gives the i-th.
+/// The whole of parts, of which `part_at(launch, of, i)` gives the i-th.
 template <class PartAt>
 op::ExecutablePtr prepare_whole(const Signature& s, const PartAt& part_at) {
   const auto size = static_cast<int64_t>(size_of(s.outputs[0].dtype));
@@ -104,7 +108,7 @@ op::ExecutablePtr prepare_whole(const Signature& s, const PartAt& part_at) {
     for (int64_t at = begin; at < end;) {
       const int64_t within = at % of.part;
       const int64_t n = std::min(of.part - within, end - at);
-      const char* part = part_at(launch, of.parts, static_cast<int>(at / of.part));
+      const char* part = part_at(launch, of, static_cast<int>(at / of.part));
       std::memcpy(whole + at * size, part + within * size, static_cast<size_t>(n * size));
       at += n;
     }
@@ -112,14 +116,14 @@ op::ExecutablePtr prepare_whole(const Signature& s, const PartAt& part_at) {
 }
 
 op::ExecutablePtr prepare_join(const Signature& s, int) {
-  return prepare_whole(s, [](const Launch& launch, int parts, int part) {
+  return prepare_whole(s, [](const Launch& launch, const StackedParts& of, int part) {
     return static_cast<const char*>(
-        launch.peers[first_of(launch, parts) + part][launch.operands[0]]);
+        launch.peers[of.first_replica(launch) + part][launch.operands[0]]);
   });
 }
 
 op::ExecutablePtr prepare_read(const Signature& s, int) {
-  return prepare_whole(s, [](const Launch& launch, int, int part) {
+  return prepare_whole(s, [](const Launch& launch, const StackedParts&, int part) {
     return static_cast<const char*>(launch.range<char>(part));
   });
 }
@@ -179,7 +183,7 @@ op::ExecutablePtr prepare_sum_to_part(const Signature& s, int) {
       if (from == of.whole) {
         std::fill_n(own + to, n, T{});
       } else {
-        sum_run<T>(launch, first_of(launch, of.parts), of.parts, from, own + to, n);
+        sum_run<T>(launch, of.first_replica(launch), of.parts, from, own + to, n);
       }
     });
   });

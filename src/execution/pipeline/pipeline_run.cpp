@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "core/named_error.h"
+#include "device/transfer.h"
 #include "graph/group_exchange.h"
 #include "profile/row_scope.h"
 #include "profile/span.h"
@@ -181,6 +182,7 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
   step.is_done.assign(microbatches, none);
   step.is_coming.assign(microbatches, none);
   run_first(step);
+  copy_variables();
   run_stages(step);
   try {
     if (step.error) std::rethrow_exception(step.error);
@@ -206,6 +208,30 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
     group_ ? runtime::take_back_shared(step.random, calls) : runtime::take_back(step.random, calls);
     throw;
   }
+}
+
+/// Stages that use a variable of another one's memory get its value, behind what they were asked
+/// before.
+void PipelineRun::copy_variables() const {
+  for (const VariableCopy& copy : function_.copies) {
+    devices::Device& from = *copy.from.block->components()[0]->device();
+    devices::Device& to = *copy.to.block->components()[0]->device();
+    const size_t bytes = static_cast<size_t>(copy.from.count) * size_of(copy.from.block->dtype());
+    devices::transfer(to, copy.to.data(to), from, copy.from.data(from), bytes,
+                      std::make_shared<VariableCopy>(copy));
+  }
+}
+
+std::string PipelineRun::explain_copies() const {
+  std::string text;
+  for (const VariableCopy& copy : function_.copies) {
+    const size_t bytes = static_cast<size_t>(copy.from.count) * size_of(copy.from.block->dtype());
+    text += fmt::format("variable {} is copied from {} to {} before each run, {}\n",
+                        copy.from.name(), copy.from.block->components()[0]->device()->name(),
+                        copy.to.block->components()[0]->device()->name(),
+                        scaled(static_cast<double>(bytes), "B"));
+  }
+  return text;
 }
 
 /// Each stage of this process on a thread, the first on the caller's.
@@ -477,12 +503,13 @@ void PipelineRun::run_level(const Step& step, const CompiledLevel& level,
     }
     own.push_back(tensor);
   }
+  const std::vector<BatchShard> shards(members(), whole_batch);
   for (const CompiledSegment& segment : level.segments) {
     ArgumentList inputs;
     for (int input : segment.inputs) inputs.push_back({&own[static_cast<size_t>(input)]});
     const Results results =
         segment.executions->run(step.function, {.tensors = inputs,
-                                                .shards = {&whole_batch, 1},
+                                                .shards = shards,
                                                 .global_rows = step.arguments.global_rows,
                                                 .random = &step.random});
     for (size_t i = 0; i < results.count(); ++i) own.push_back(results.at(0, i));
@@ -525,6 +552,7 @@ std::string PipelineRun::explain(const std::string& function, int64_t rows) cons
   } else {
     text += " one after another\n";
   }
+  text += function_.chunks_text + explain_copies();
   if (group_) text += explain_processes() + "\n" + explain_messages(rows);
   for (const MemoryPlan::Device& device : memory_plan(rows).devices) {
     text += fmt::format("{}: {} at most for {} rows in each micro-batch\n", device.name,
@@ -636,11 +664,13 @@ MemoryPlan PipelineRun::memory_plan(int64_t rows) const {
                             : memory_plan_of(segments, function_.arguments, rows);
     for (int stage = 0; stage < shape_.stages; ++stage) {
       if (!stages().is_here(stage, static_cast<int>(p))) continue;
-      const std::string name = segments[static_cast<size_t>(stage)].replicas->devices[0]->name();
-      const auto device = std::ranges::find(own.devices, name, &MemoryPlan::Device::name);
       // What a forward pass hands to its backward pass is there for each micro-batch in flight.
-      device->result_bytes *=
-          static_cast<size_t>(std::max(report.in_flight[static_cast<size_t>(stage)], 1));
+      for (const auto& member : segments[static_cast<size_t>(stage)].replicas->devices) {
+        const auto device =
+            std::ranges::find(own.devices, member->name(), &MemoryPlan::Device::name);
+        device->result_bytes *=
+            static_cast<size_t>(std::max(report.in_flight[static_cast<size_t>(stage)], 1));
+      }
     }
     all.devices.insert(all.devices.end(), own.devices.begin(), own.devices.end());
   }

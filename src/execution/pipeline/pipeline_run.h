@@ -33,6 +33,8 @@ struct PipelinedFunction {
   std::vector<CompiledLevel> once;
   std::vector<int> once_results;  ///< Which tensors of what runs once.
   std::vector<KeptVariable> kept;
+  std::vector<VariableCopy> copies;
+  std::string chunks_text;  ///< As MicrobatchCut::chunks_text.
   std::vector<MicrobatchCut::Result> results;
   size_t arguments = 0;  ///< Of the function.
   uint64_t random_calls = 0;
@@ -65,6 +67,8 @@ class PipelineRun {
  private:
   struct Step;
   struct Wiring;
+  void copy_variables() const;
+  std::string explain_copies() const;
   void run_stages(Step& step) const;
   void run_stage(Step& step, int pipeline, int stage) const;
   void run_segment(Step& step, size_t segment, int microbatch) const;

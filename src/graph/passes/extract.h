@@ -9,18 +9,22 @@
 namespace tandem::graph {
 
 /// A segment of the calls `nodes` of a graph, in their order. What they use of other calls must
-/// have its place among the tensors of the call in `tensor_of`.
+/// have its place among the tensors of the call in `tensor_of`. In the place of some variables they
+/// use others, as `instead` says.
 class Extract {
  public:
   Extract(const Graph& whole, const std::vector<size_t>& nodes, const devices::DevicePtr& device,
-          ValueMap<int>& tensor_of)
+          ValueMap<int>& tensor_of, const std::map<ValueId, ValueId>& instead = {})
       : whole_(whole), tensor_of_(tensor_of) {
     segment_.device = device;
     segment_.graph.random_calls = whole.random_calls;
     for (size_t i : nodes) {
       Node node = whole.nodes[i];
       for (ValueId& input : node.inputs) input = mapped(input);
-      for (ValueId& range : node.ranges) range = mapped(range);
+      for (ValueId& range : node.ranges) {
+        const auto other = instead.find(range);
+        range = mapped(other == instead.end() ? range : other->second);
+      }
       for (ValueId& output : node.outputs) {
         const ValueId own = segment_.graph.add_value(whole.at(output));
         map_[output] = own;

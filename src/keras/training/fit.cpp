@@ -308,7 +308,6 @@ EpochBatches validation_batches(const Model& model, const Trainer& trainer,
   return {words, samples.slices().batch(size), steps, strategy};
 }
 
-/// Tells in the log what was chosen.
 /// Some rows, as a step takes them.
 Tensors some_rows(const Samples& samples, int64_t count) {
   const Samples part = samples.part(0, std::min(samples.rows("fit"), count));
@@ -318,6 +317,7 @@ Tensors some_rows(const Samples& samples, int64_t count) {
   return batch;
 }
 
+/// Tells in the log what was chosen.
 int64_t automatic_batch_size(Trainer& trainer, const Samples& samples, const FitOptions& options) {
   if (options.steps_per_epoch) {
     throw InvalidArgument(
@@ -330,14 +330,6 @@ int64_t automatic_batch_size(Trainer& trainer, const Samples& samples, const Fit
   logging::write(logging::Level::info,
                  fmt::format("fit: batch_size is automatic: {} of {} rows", size, rows));
   return size;
-}
-
-void choose_microbatches(Trainer& trainer, const Samples& samples, int64_t batch_size) {
-  constexpr int64_t kSomeRows = 4;
-  const int64_t rows = std::min(samples.rows("fit"), batch_size);
-  const int count = trainer.choose_microbatches(some_rows(samples, kSomeRows), rows);
-  logging::write(logging::Level::info,
-                 fmt::format("fit: micro-batches are automatic: {} for {} rows", count, rows));
 }
 
 void check_no_arrays(const FitOptions& options) {
@@ -401,9 +393,6 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
   }
   const int64_t batch_size =
       batch_size_of("fit", inner.batch_size, options.steps_per_epoch, samples.rows("fit"));
-  if (trainer.strategy().body().has_automatic_microbatches()) {
-    choose_microbatches(trainer, samples, batch_size);
-  }
   Dataset each = samples.slices();
   if (options.shuffle) each = each.shuffle(used);
   if (workers != nullptr) workers->count_common_draws();

@@ -67,6 +67,13 @@ CompileOptions checked(CompileOptions options, const Layer& model,
                     "model outside of the strategy's scope",
                     strategy.body().replicas(), strategy.name()));
   }
+  if (options.run_eagerly && strategy.body().has_automatic_microbatches()) {
+    throw InvalidArgument(
+        fmt::format("compile: run_eagerly with the automatic micro-batches of {}, which are chosen "
+                    "by the memory of compiled steps; debug the model outside of the strategy's "
+                    "scope",
+                    strategy.name()));
+  }
   if (options.loss.empty() && !options.train_step) {
     throw InvalidArgument("compile: loss is empty; give a name as \"mse\" or a keras::Loss");
   }

@@ -51,17 +51,12 @@ class Trainer {
   /// is trained. Throws ResourceExhausted where a single row is too much.
   int64_t largest_batch(const Tensors& batch, int64_t rows);
 
-  /// Where the strategy leaves that open, cuts batches of so many rows into the least number of
-  /// micro-batches that stays within this memory, and returns it. `batch` and throws as above.
-  int choose_microbatches(const Tensors& batch, int64_t rows);
-
   /// The metrics since the last reset. Waits for the device.
   Logs logs() const;
   void reset();
 
  private:
   void compile(const FlatFunction& step, const Tensors& batch) const;
-  static bool fits(const FlatFunction& step, int64_t own_rows, size_t batch_bytes);
   struct Batch;
   static Tensors whole(const distribute::PerReplicas& batch);
   Batch taken_apart(const Tensors& flat) const;

@@ -49,7 +49,7 @@ ExecutablePtr prepare_own_values(const Signature& s, const Device& device) {
 
 void register_collective(op::BackendKernels& kernels) {
   for (const char* op : {"all_reduce", "reduce_scatter", "broadcast", "sum_over_model",
-                         "join_parts", "sum_to_part"}) {
+                         "sum_over_holders", "join_parts", "sum_to_part"}) {
     add_kernel(kernels, op, {DType::float32, DType::float64, DType::int32, DType::int64},
                prepare_own_values);
   }

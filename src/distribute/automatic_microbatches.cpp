@@ -1,0 +1,94 @@
+#include "distribute/automatic_microbatches.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "distribute/memory_room.h"
+#include "tandem/error.h"
+#include "tandem/log.h"
+
+namespace tandem::distribute {
+namespace {
+
+using graph::ConcreteFunctionPtr;
+using Step = AutomaticMicrobatches::Step;
+
+int64_t rows_of_each(int64_t rows, int64_t microbatches) {
+  return (rows + microbatches - 1) / microbatches;
+}
+
+bool has_room(const Step& step, const ConcreteFunctionPtr& concrete, int64_t own_rows) {
+  return distribute::has_room(step.function.memory_plan(*concrete, own_rows), step.batch_bytes);
+}
+
+[[noreturn]] void throw_full(const Step& step, const ConcreteFunctionPtr& concrete) {
+  std::string needed;
+  for (const MemoryPlan::Device& device : step.function.memory_plan(*concrete, 1).devices) {
+    needed += fmt::format("; it takes {} bytes on {}", device.bytes(), device.name);
+  }
+  throw ResourceExhausted(
+      fmt::format("{}: micro-batches are automatic, and one of a single row takes more than 90 % "
+                  "of the memory limit{}",
+                  step.strategy, needed));
+}
+
+/// The most rows of a micro-batch that have room; what a step takes for each row is the same for
+/// any number of micro-batches.
+int64_t fitting_rows(const Step& step, const ConcreteFunctionPtr& concrete, int64_t most) {
+  int64_t fitting = 0;
+  for (int64_t too_many = most + 1; too_many - fitting > 1;) {
+    const int64_t middle = fitting + (too_many - fitting) / 2;
+    (has_room(step, concrete, middle) ? fitting : too_many) = middle;
+  }
+  return fitting;
+}
+
+}  // namespace
+
+void AutomaticMicrobatches::settle(const Step& step, int now) {
+  ConcreteFunctionPtr first = step.compile();
+  const int64_t own_rows = rows_of_each(step.rows, now);
+  if (is_settled(first, own_rows)) return;
+  if (has_room(step, first, own_rows)) return note(first, own_rows);
+  step.function.forget(*first);
+  first.reset();
+  const int count = fitting_count(step, now);
+  step.choose(count);
+  note(step.compile(), rows_of_each(step.rows, count));
+  logging::write(logging::Level::info,
+                 fmt::format("{}: micro-batches are automatic: {} for {} rows", step.strategy,
+                             count, step.rows));
+}
+
+/// What is compiled to find the number goes, with its sums.
+int AutomaticMicrobatches::fitting_count(const Step& step, int now) const {
+  for (int64_t count = std::max(2, now);; count = std::min(2 * count, step.rows)) {
+    step.choose(static_cast<int>(count));
+    const ConcreteFunctionPtr concrete = step.compile();
+    const int64_t own_rows = rows_of_each(step.rows, count);
+    const auto fitting = [&]() -> int64_t {
+      // A function that reads the number of its rows has a program for that number alone.
+      if (concrete->rows) return has_room(step, concrete, own_rows) ? own_rows : 0;
+      return fitting_rows(step, concrete, own_rows);
+    }();
+    step.function.forget(*concrete);
+    if (fitting > 0) return static_cast<int>(rows_of_each(step.rows, fitting));
+    if (!concrete->rows || count >= step.rows) throw_full(step, concrete);
+  }
+}
+
+bool AutomaticMicrobatches::is_settled(const ConcreteFunctionPtr& concrete, int64_t rows) const {
+  return std::ranges::any_of(settled_, [&](const Settled& each) {
+    return each.rows >= rows && each.concrete.lock() == concrete;
+  });
+}
+
+void AutomaticMicrobatches::note(const ConcreteFunctionPtr& concrete, int64_t rows) {
+  std::erase_if(settled_, [&](const Settled& each) {
+    return each.concrete.expired() || each.concrete.lock() == concrete;
+  });
+  settled_.push_back({concrete, rows});
+}
+
+}  // namespace tandem::distribute

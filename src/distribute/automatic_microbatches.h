@@ -1,0 +1,48 @@
+/// Micro-batches as many as memory asks for: before a function runs on a batch for the first time,
+/// its memory plan is held against the limits of the devices, and where these would be exceeded
+/// batches are cut into more micro-batches from then on.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "function/function_body.h"
+
+namespace tandem::distribute {
+
+class AutomaticMicrobatches {
+ public:
+  /// A step on a batch, compiled for the micro-batches that there are.
+  using Compile = std::function<graph::ConcreteFunctionPtr()>;
+  /// Sets how many micro-batches there are.
+  using Choose = std::function<void(int count)>;
+
+  struct Step {
+    std::string strategy;  ///< Its name, for the log.
+    graph::FunctionBody& function;
+    int64_t rows = 0;  ///< Of the batch.
+    size_t batch_bytes = 0;
+    Compile compile;
+    Choose choose;
+  };
+
+  /// Chooses the least number of micro-batches, `now` or more, with which the step has room. Throws
+  /// ResourceExhausted where one of a single row has none.
+  void settle(const Step& step, int now);
+
+ private:
+  /// A program whose memory is known to suffice up to so many rows in each micro-batch.
+  struct Settled {
+    std::weak_ptr<const graph::ConcreteFunction> concrete;
+    int64_t rows;
+  };
+  bool is_settled(const graph::ConcreteFunctionPtr& concrete, int64_t rows) const;
+  void note(const graph::ConcreteFunctionPtr& concrete, int64_t rows);
+  int fitting_count(const Step& step, int now) const;
+
+  std::vector<Settled> settled_;
+};
+
+}  // namespace tandem::distribute
