@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "device/transfer.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
+#include "tensor/part_runs.h"
 #include "tensor/row_slices.h"
 #include "tensor/shared_stores.h"
 
@@ -181,8 +183,9 @@ std::string StoreBlock::name_at(int64_t offset) const {
     return fmt::format("{} of {}", slot_, variables->name_at(offset));
   }
   std::lock_guard lock(mutex_);
-  const auto name = names_.find(offset);
-  return name == names_.end() ? "that is gone" : fmt::format("'{}'", name->second);
+  // A part of a variable begins within it.
+  const auto behind = names_.upper_bound(offset);
+  return behind == names_.begin() ? "that is gone" : fmt::format("'{}'", std::prev(behind)->second);
 }
 
 StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count,
@@ -315,47 +318,6 @@ void write_variable(const VariableBody& variable, const Tensor& value) {
 
 namespace {
 
-/// How the bytes of a variable that is cut lie in its parts. With the axes before the cut one and
-/// those from it on each as one, the whole is [outer, parts, run] and a part [outer, run]. Of
-/// elements in their order a run is a whole part, of which the last may go past the end.
-class PartRuns {
- public:
-  explicit PartRuns(const VariableBody& variable)
-      : parts_(static_cast<size_t>(variable.cut.parts)),
-        shape_(variable.cut.part_of(variable.shape)),
-        whole_(bytes_of(variable.shape, variable.dtype)),
-        part_(bytes_of(shape_, variable.dtype)),
-        run_(size_of(variable.dtype)) {
-    for (int i = std::max(variable.cut.axis, 0); i < shape_.rank(); ++i) {
-      run_ *= static_cast<size_t>(shape_.extent(i));
-    }
-  }
-
-  const Shape& part_shape() const { return shape_; }
-  std::vector<char> new_whole() const { return std::vector<char>(whole_); }
-  std::vector<char> new_part() const { return std::vector<char>(part_); }
-
-  /// Calls visit(begin in the whole, begin in the part, bytes) for each run of a part.
-  template <class Visit>
-  void for_each(int part, const Visit& visit) const {
-    for (size_t at = 0; at < part_; at += run_) {
-      const size_t from = (at / run_ * parts_ + static_cast<size_t>(part)) * run_;
-      if (from < whole_) visit(from, at, std::min(run_, whole_ - from));
-    }
-  }
-
- private:
-  static size_t bytes_of(const Shape& shape, DType dtype) {
-    return static_cast<size_t>(shape.total_extent()) * size_of(dtype);
-  }
-
-  const size_t parts_;
-  const Shape shape_;
-  const size_t whole_;
-  const size_t part_;
-  size_t run_;
-};
-
 void write_parts(const VariableBody& variable, const Tensor& value) {
   const PartRuns runs(variable);
   std::vector<char> all = runs.new_whole();
@@ -472,6 +434,11 @@ Variable view_in_parts(const Variable& variable) {
   auto body = std::make_shared<VariableBody>(*variable.body());
   body->cut = body->slot_cut;
   body->range.count = body->cut.part_of(body->shape).total_extent();
+  // A part that is all behind the end is seen at the end. What is written there does not stay:
+  // other processes have these elements, and tell what they make of them.
+  constexpr int64_t kChunk = 64;
+  const int64_t last = std::max<int64_t>(body->shape.total_extent() - 1, 0) / kChunk * kChunk;
+  body->range.offset += std::min(body->cut.first * body->range.count, last);
   body->range.stride = body->range.count;
   return Variable(std::move(body));
 }
