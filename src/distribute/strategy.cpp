@@ -81,8 +81,8 @@ std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
   std::string text = fmt::format("mesh: {}\n", layouts.device_mesh().str());
   for (int r = 0; r < span.count; ++r) {
     text += fmt::format("  {} has shard {} of {} of the batch, part {} of {} of the weights\n",
-                        body.devices()[static_cast<size_t>(r)]->name(), span.shard_of(r),
-                        span.shards(), r % span.model, span.model);
+                        devices::full_name(*body.devices()[static_cast<size_t>(r)]),
+                        span.shard_of(r), span.shards(), (span.first + r) % span.model, span.model);
   }
   for (const auto& [key, layout] : layouts.items()) {
     text +=
@@ -310,6 +310,12 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
     sum = sum.defined() ? add(sum, part) : part;
   }
   if (const WorkerGroup* workers = body_->other_replicas()) {
+    // Rows that several processes have count once.
+    const ReplicaSpan span = body_->span();
+    if (axis && span.first % span.model != 0) {
+      sum = zeros_like(sum);
+      count = 0;
+    }
     sum = workers->sum(sum, "reduce");
     if (op == ReduceOp::mean) {
       const std::vector<int64_t> counts = workers->all_of(count, "reduce");
@@ -329,7 +335,9 @@ Tensor Strategy::gather(const PerReplica& value, int axis) const {
   const WorkerGroup* workers = body_->other_replicas();
   if (workers == nullptr) return own;
   const int along = axis < 0 ? axis + own.rank() : axis;
-  return concat(workers->gather(own, along, "gather"), axis);
+  const Tensors all = workers->gather(own, along, "gather");
+  const ReplicaSpan span = body_->span();
+  return concat(span.count < span.model ? of_each_shard(all) : all, axis);
 }
 
 }  // namespace tandem::distribute
