@@ -9,6 +9,7 @@
 #include "device/transfer.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
+#include "tensor/late_values.h"
 #include "tensor/part_runs.h"
 #include "tensor/row_slices.h"
 #include "tensor/shared_stores.h"
@@ -91,6 +92,7 @@ bool StoreBlock::is_in(const devices::MemorySpace& space) const {
 }
 
 void* StoreBlock::data(const devices::Device& device, int part) const {
+  make_late_value(*this);
   if (const Buffer* component = component_in(device.space(), part)) return component->data();
   throw NotFound(fmt::format("store: a variable on {} is used on {}, which has no component of it",
                              components_[0]->device()->name(), device.name()));
@@ -102,6 +104,7 @@ std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, i
       components_.size() == 1 && &components_[0]->device()->space() == &device->space();
   const bool is_read_at_once = device->works_on_threads() && device->space().host_readable();
   if (!is_only_here || !is_read_at_once) return nullptr;
+  make_late_value(*this);
   auto body = std::make_shared<TensorBody>();
   body->dtype = dtype_;
   body->shape = shape;
@@ -115,6 +118,7 @@ std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, i
 }
 
 void StoreBlock::settle_loans() {
+  make_late_value(*this);
   if (loan_count_.load(std::memory_order_acquire) == 0) return;
   std::vector<std::shared_ptr<Buffer>> held;
   {
@@ -135,8 +139,12 @@ void StoreBlock::forget_loan(const Buffer& loan) {
 std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (auto block = slots_[name].lock()) return block;
-  const MappedScope scope(MappedScope::Kind::in_file, is_mapped(*components_[0]) ? 1 : 0);
-  return add_slot(name, std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_));
+  using enum MappedScope::Kind;
+  const bool is_late = is_of_late_values(*this);
+  const MappedScope scope(is_late ? sparse : in_file, is_mapped(*components_[0]) ? 1 : 0);
+  auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_);
+  if (is_late) note_untouched_slot(block);
+  return add_slot(name, std::move(block));
 }
 
 std::shared_ptr<StoreBlock> StoreBlock::slot_in_parts(
@@ -200,7 +208,9 @@ StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count,
     }
   }
   const int64_t capacity = std::max(count, kLeastCapacity / cut.parts);
-  const MappedScope scope(MappedScope::Kind::in_file, least_bytes_in_files(*this));
+  using enum MappedScope::Kind;
+  const bool is_late = LateValueScope::is_open() && capacity == count;
+  const MappedScope scope(is_late ? sparse : in_file, is_late ? 1 : least_bytes_in_files(*this));
   const auto& devices = cut.is_whole() ? devices_ : by_replica_;
   auto block = new_block(dtype, capacity, devices, cut);
   const int64_t offset = block->take(count, name);
@@ -284,6 +294,7 @@ const std::shared_ptr<Buffer>& component_of(const StoreRange& range,
 Tensor read_component(const StoreRange& range, const Shape& shape,
                       const std::shared_ptr<Buffer>& component) {
   const auto& device = component->device();
+  make_late_value(*range.block);
   auto body = new_body(device, range.block->dtype(), shape);
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   devices::Queue& queue = device->queue();
@@ -396,6 +407,8 @@ Tensors read_own_values(const VariableBody& variable) {
 StoreScope::StoreScope(std::shared_ptr<Store> store)
     : former_(std::exchange(scope_store, std::move(store))) {}
 StoreScope::~StoreScope() { scope_store = std::move(former_); }
+
+bool makes_values_late() { return scope_store && makes_values_late(*scope_store); }
 
 size_t least_bytes_in_files() { return scope_store ? least_bytes_in_files(*scope_store) : 0; }
 
