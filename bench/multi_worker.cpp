@@ -82,10 +82,11 @@ void measure_training(const distribute::Strategy& strategy, const Model& model, 
 
 /// A process of one thread.
 distribute::MultiWorkerMirroredStrategy join_others(
-    const distribute::CommunicationOptions& communication = {}) {
+    const distribute::CommunicationOptions& communication = {},
+    distribute::Shard shard = distribute::Shard::nothing) {
   logging::set_level(logging::Level::warning);
   stay_on_core(worker_rank());
-  distribute::MultiWorkerOptions options{.communication = communication};
+  distribute::MultiWorkerOptions options{.communication = communication, .shard = shard};
   options.communication.transport = worker_transport();
   return distribute::MultiWorkerMirroredStrategy(options);
 }
@@ -212,7 +213,7 @@ void pp_torch() { report_training("pp_torch", "--pp-torch", "tcp"); }
 
 void measure_zero1_memory() {
   constexpr int kSteps = 3;
-  const auto strategy = join_others();
+  const auto strategy = join_others({}, distribute::Shard::state);
   const auto scope = strategy.scope();
   const harness::Classifier<float> model({784, 1024, 1024, 10}, 0.0001);
   const auto step = model.compiled_step();

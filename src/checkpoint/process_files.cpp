@@ -13,6 +13,7 @@
 
 #include "checkpoint/files.h"
 #include "tandem/error.h"
+#include "tensor/part_runs.h"
 #include "tensor/shared_stores.h"
 
 namespace tandem::checkpoint {
@@ -86,16 +87,34 @@ std::vector<char> gathered_value(op::Group& group, const Variable& variable) {
   const VariableBody& body = *variable.body();
   const StoreRange& range = body.range;
   range.block->wait_for_devices();
-  const auto part = static_cast<size_t>(range.count) * size_of(body.dtype);
-  std::vector<char> all(part * static_cast<size_t>(group.size()));
-  std::memcpy(all.data() + part * static_cast<size_t>(group.rank()),
-              range.data(*range.block->devices()[0]), part);
-  const op::Piece piece{all.data(), range.count * group.size(), body.dtype};
+  // Exchanges cut at whole chunks, so each part has as many. Those of a mesh that several processes
+  // have come more than once.
+  constexpr int64_t kChunk = 64;
+  const int64_t room = (range.count + kChunk - 1) / kChunk * kChunk;
+  const size_t element = size_of(body.dtype);
+  const std::vector<devices::DevicePtr>& replicas = range.block->devices();
+  const auto count = static_cast<int64_t>(replicas.size()) * group.size();
+  std::vector<char> all(static_cast<size_t>(room * count) * element);
+  const auto place = [&](size_t replica) {
+    return all.data() + replica * static_cast<size_t>(room) * element;
+  };
+  for (size_t r = 0; r < replicas.size(); ++r) {
+    std::memcpy(place(replicas.size() * static_cast<size_t>(group.rank()) + r),
+                range.data(*replicas[r], static_cast<int>(r)),
+                static_cast<size_t>(range.count) * element);
+  }
+  const op::Piece piece{all.data(), room * count, body.dtype};
   group.run({.kind = op::ExchangeKind::gather_parts,
              .pieces = {&piece, 1},
              .name = "variables of a checkpoint"});
-  all.resize(static_cast<size_t>(body.shape.total_extent()) * size_of(body.dtype));
-  return all;
+  const PartRuns runs(body);
+  std::vector<char> whole = runs.new_whole();
+  for (int part = 0; part < body.cut.parts; ++part) {
+    runs.for_each(part, [&](size_t to, size_t from, size_t bytes) {
+      std::copy_n(place(static_cast<size_t>(part)) + from, bytes, whole.data() + to);
+    });
+  }
+  return whole;
 }
 
 bool share_folder(op::Group& group, const std::filesystem::path& folder) {

@@ -28,7 +28,7 @@ void set_follower(bool follows);
 /// True where a process keeps parts alone of some of these: then all save, at the same time.
 bool are_in_parts(const std::vector<Variable>& variables);
 
-/// The whole of a variable of which each process keeps a part. To be called by all.
+/// The whole of a variable of which each replica keeps a part. To be called by all.
 std::vector<char> gathered_value(op::Group& group, const Variable& variable);
 
 /// True where all processes see the chief's files in `folder`, which is made. To be called by all.

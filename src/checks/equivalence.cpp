@@ -104,6 +104,13 @@ std::vector<bool> are_zero(const Tensors& gradients) {
   return zero;
 }
 
+/// The value of a weight, parts of which other processes may have.
+Tensor value_of(const Variable& weight) {
+  if (has_all_parts(*weight.body())) return weight.value();
+  const std::vector<char> all = checkpoint::gathered_value(*checkpoint::processes(), weight);
+  return Tensor::copy_of(all.data(), weight.dtype(), weight.shape());
+}
+
 /// `elsewhere` gets the names of what other processes alone have.
 Numbers trained(const TrainingCase& training, const Strategy& strategy,
                 std::set<std::string>& elsewhere) {
@@ -154,7 +161,7 @@ Numbers trained(const TrainingCase& training, const Strategy& strategy,
       elsewhere.insert(fmt::format("weight {}", i));
       continue;
     }
-    numbers[fmt::format("weight {}", i)] = doubles(weights[i].value());
+    numbers[fmt::format("weight {}", i)] = doubles(value_of(weights[i]));
   }
   return numbers;
 }

@@ -91,6 +91,18 @@ void register_collectives(op::Registry& registry) {
                   .is_collective = true,
                   .writes_peers = true});
   }
+  // What sums along an axis of a mesh become where the axis goes over processes. Only ever made by
+  // a pass.
+  registry.add({.name = "exchange_over_model",
+                .infer = infer_each,
+                .split = op::split_none,
+                .no_gradient = true,
+                .is_collective = true});
+  registry.add({.name = "exchange_over_holders",
+                .infer = infer_same,
+                .split = op::split_none,
+                .no_gradient = true,
+                .is_collective = true});
   // The sum of the squares of a replica's share of this process's part. Only ever made by a pass.
   registry.add({.name = "square_sum_of_part",
                 .infer = [](const op::Signature& s) -> op::TensorTypes {

@@ -119,23 +119,28 @@ void register_parts(op::Registry& registry) {
                   return op::apply(op::find_op("join_parts"), g, call.attrs);
                 },
                 .is_collective = true});
-  // The same two between processes, of one replica each. Only ever made by a pass. A join begins,
-  // with room for all parts, and ends with the whole.
+  // The same two between processes. Only ever made by a pass. A join begins, with room for all
+  // parts, and ends with the whole; a sum may be of several values. Along an axis of a mesh parts
+  // are the processes' that this one meets there.
+  for (const char* join : {"exchange_join_finish", "exchange_join_over_model"}) {
+    registry.add({.name = join,
+                  .infer = infer_whole,
+                  .split = op::split_none,
+                  .no_gradient = true,
+                  .is_collective = true});
+  }
   registry.add({.name = "exchange_join_start",
                 .infer = infer_all_parts,
                 .split = op::split_none,
                 .no_gradient = true,
                 .is_collective = true});
-  registry.add({.name = "exchange_join_finish",
-                .infer = infer_whole,
-                .split = op::split_none,
-                .no_gradient = true,
-                .is_collective = true});
-  registry.add({.name = "exchange_sum_to_part",
-                .infer = infer_own,
-                .split = op::split_none,
-                .no_gradient = true,
-                .is_collective = true});
+  for (const char* sum : {"exchange_sum_to_part", "exchange_sum_to_part_over_model"}) {
+    registry.add({.name = sum,
+                  .infer = infer_own,
+                  .split = op::split_none,
+                  .no_gradient = true,
+                  .is_collective = true});
+  }
   registry.add({.name = "own_part",
                 .infer = infer_own,
                 .split = split_output,

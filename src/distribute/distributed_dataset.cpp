@@ -29,6 +29,15 @@ void check_rows(const Tensors& element) {
   }
 }
 
+/// Throws Unimplemented where other processes have the same rows as this one.
+void check_own_rows(const char* what, const ReplicaSpan& span) {
+  if (span.count >= span.model) return;
+  throw Unimplemented(fmt::format(
+      "{}: the {} processes along an axis of the mesh have the same rows; AutoShardPolicy::data is "
+      "accepted",
+      what, span.model));
+}
+
 /// What this process reads of a data set of files.
 data::Dataset own_files_of(const data::Dataset& batches, const WorkerGroup& workers,
                            const ReplicaSpan& span) {
@@ -69,14 +78,17 @@ DistributedDataset Strategy::distribute_dataset(const data::Dataset& batches,
   const ReplicaSpan span = body_->span();
   switch (options.auto_shard_policy) {
     case AutoShardPolicy::off:
+      check_own_rows("distribute_dataset: AutoShardPolicy::off", span);
       return {*this, batches, process_batch};
     case AutoShardPolicy::file:
+      check_own_rows("distribute_dataset: AutoShardPolicy::file", span);
       return {*this, own_files_of(batches, *body_->other_replicas(), span), process_batch};
     case AutoShardPolicy::automatic:
     case AutoShardPolicy::data:
       break;
   }
-  return {*this, batches.share_of_replicas(span.first, span.count, span.all), global_batch};
+  return {*this, batches.share_of_replicas(span.shard_of(0), span.own_shards(), span.shards()),
+          global_batch};
 }
 
 DistributedDataset Strategy::experimental_distribute_dataset(const data::Dataset& batches,
@@ -88,6 +100,7 @@ DistributedDataset Strategy::distribute_datasets_from_function(
     const std::function<data::Dataset(const InputContext&)>& f) const {
   InputContext context{.num_replicas_in_sync = num_replicas_in_sync()};
   if (const WorkerGroup* workers = body_->other_replicas()) {
+    check_own_rows("distribute_datasets_from_function", body_->span());
     context.num_input_pipelines = workers->size();
     context.input_pipeline_id = workers->rank();
   }

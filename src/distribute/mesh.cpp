@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 
+#include "distribute/mesh_axes.h"
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
 #include "execution/pipeline/pipeline.h"
@@ -20,10 +21,9 @@ namespace {
 
 using devices::DevicePtr;
 
-/// The axis of a mesh along which the layers are cut.
-constexpr const char* kStageAxis = "stage";
-
 std::vector<std::string> first_devices(size_t count) {
+  std::vector<std::string> names = devices_of_tasks(count);
+  if (!names.empty()) return names;
   const std::vector<DevicePtr> all = devices_for("DeviceMesh", {});
   if (all.size() < count) {
     throw InvalidArgument(
@@ -31,12 +31,12 @@ std::vector<std::string> first_devices(size_t count) {
                     "more of the CPU",
                     count, all.size()));
   }
-  std::vector<std::string> names;
   for (size_t i = 0; i < count; ++i) names.push_back(all[i]->name());
   return names;
 }
 
-/// The axis along which weights are cut; empty where the mesh has none.
+}  // namespace
+
 std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis) {
   std::string found;
   for (const std::string& axis : mesh.axis_names()) {
@@ -70,6 +70,19 @@ void check_layouts(const LayoutMap& layouts, const std::string& batch_axis) {
     }
   }
 }
+
+Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, int parts,
+                                int first) {
+  return [layouts, parts, first](const std::string& name, const Shape& shape) -> Sharding {
+    const int axis = layouts->cut_axis(name);
+    const bool is_cut =
+        axis >= 0 && shape.rank() > 1 && axis < shape.rank() && shape.extent(axis) % parts == 0;
+    if (!is_cut) return {};
+    return {.value = {.parts = parts, .axis = axis, .first = first}};
+  };
+}
+
+namespace {
 
 /// The mesh's devices with those of one part of the batch side by side.
 std::vector<DevicePtr> by_shard(const DeviceMesh& mesh, const std::string& batch_axis) {
@@ -108,17 +121,6 @@ void check_threads(const std::vector<DevicePtr>& devices) {
           devices[0]->name(), devices[0]->threads(), device->name(), device->threads()));
     }
   }
-}
-
-/// Which variables the devices along the model's axis keep in parts. Small ones are whole.
-Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, int parts) {
-  return [layouts, parts](const std::string& name, const Shape& shape) -> Sharding {
-    const int axis = layouts->cut_axis(name);
-    const bool is_cut =
-        axis >= 0 && shape.rank() > 1 && axis < shape.rank() && shape.extent(axis) % parts == 0;
-    if (!is_cut) return {};
-    return {.value = {.parts = parts, .axis = axis}};
-  };
 }
 
 /// Devices by their places on the axes of the batch, of the stages and of the weights.
@@ -201,6 +203,12 @@ const std::vector<std::string>& devices_along(const DeviceMesh& mesh) {
   if (mesh.shape().size() == 1) return mesh.devices();
   throw InvalidArgument(
       fmt::format("DataParallel: a mesh of one axis is accepted, this one is {}", mesh.str()));
+}
+
+Strategy data_parallel(const DeviceMesh& mesh) {
+  const std::vector<std::string>& devices = devices_along(mesh);
+  if (is_over_processes(mesh)) return MultiWorkerMirroredStrategy();
+  return MirroredStrategy(devices);
 }
 
 }  // namespace
@@ -295,10 +303,11 @@ int LayoutMap::cut_axis(const std::string& path) const {
 DataParallel::DataParallel(const std::vector<std::string>& devices)
     : Strategy(MirroredStrategy(devices)) {}
 
-DataParallel::DataParallel(const DeviceMesh& device_mesh)
-    : DataParallel(devices_along(device_mesh)) {}
+DataParallel::DataParallel(const DeviceMesh& device_mesh) : Strategy(data_parallel(device_mesh)) {}
 
 ModelParallel::ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options)
-    : Strategy(model_parallel(layout_map, options)) {}
+    : Strategy(is_over_processes(layout_map.device_mesh())
+                   ? Strategy(model_parallel_over_processes(layout_map, options))
+                   : Strategy(model_parallel(layout_map, options))) {}
 
 }  // namespace tandem::distribute

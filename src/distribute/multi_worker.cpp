@@ -26,12 +26,6 @@ graph::Replicas own_replicas(const MultiWorkerOptions& options, int workers) {
     throw InvalidArgument(fmt::format("{}: bucket_bytes is {}, 1 or more is accepted", kName,
                                       options.communication.bucket_bytes));
   }
-  if (options.shard == Shard::state || options.shard == Shard::gradients) {
-    throw Unimplemented(
-        fmt::format("{}: Shard::{}; slots of large models are in parts in any case, and "
-                    "Shard::variables is accepted",
-                    kName, options.shard == Shard::state ? "state" : "gradients"));
-  }
   graph::Replicas replicas{.devices = devices_for(kName, options.devices), .owner = next_owner()};
   replicas.bucket_bytes = static_cast<size_t>(options.communication.bucket_bytes);
   // What GPUs sum goes through the host's memory as a whole, and each of them updates all.
@@ -86,13 +80,19 @@ void meet(graph::Replicas& replicas, const std::shared_ptr<op::Group>& group) {
   }
 }
 
-/// Variables are cut over processes, not over what is within them.
-void check_one_replica_each(const Strategy::Body& body, int processes) {
+/// Processes have as many parts each, of which variables are cut over processes alone.
+void check_sharding(const Strategy::Body& body, const op::Group& group, Shard shard) {
+  const int local = body.local_replicas();
+  const bool is_even = body.replicas() == local * group.size() &&
+                       body.span().first == local * group.rank() &&
+                       (local == 1 || shard != Shard::variables);
   const bool has_team = body.devices()[0]->works_on_threads();
-  if (body.replicas() == processes && has_team) return;
+  if (is_even && has_team) return;
   throw Unimplemented(fmt::format(
-      "{}: Shard::variables with {} replicas in {} processes{}; one on a CPU in each is accepted",
-      kName, body.replicas(), processes, has_team ? "" : ", on GPUs"));
+      "{}: {} with {} replicas in {} processes, {} in this one{}; {} on CPUs in each is accepted",
+      kName, shard == Shard::variables ? "Shard::variables" : "a Shard", body.replicas(),
+      group.size(), local, has_team ? "" : ", on GPUs",
+      shard == Shard::variables ? "one" : "the same number"));
 }
 
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
@@ -100,21 +100,26 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   graph::Replicas replicas = own_replicas(options, group->size());
   meet(replicas, group);
   replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
-  const int first = replicas.first;
   auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
   body->workers()->take_random_state();
-  if (options.shard != Shard::variables) return body;
-  check_one_replica_each(*body, group->size());
-  body->store()->set_sharding(sharding_by(options.shard, group->size(), first));
+  if (options.shard == Shard::nothing) return body;
+  check_sharding(*body, *group, options.shard);
+  body->store()->set_sharding(sharding_by(options.shard, body->replicas(), body->span().first));
+  return body;
+}
+
+std::shared_ptr<const Strategy::Body> body_alone(const MultiWorkerOptions& options) {
+  auto body = std::make_shared<const Strategy::Body>(kName, own_replicas(options, 1));
+  if (options.shard != Shard::nothing && body->replicas() > 1) {
+    body->store()->set_sharding(sharding_by(options.shard, body->replicas()));
+  }
   return body;
 }
 
 /// What keeps this process from taking part is told to the others, which wait for it.
 std::shared_ptr<const Strategy::Body> body_for(const std::shared_ptr<op::Group>& group,
                                                const MultiWorkerOptions& options) {
-  if (!group || group->size() == 1) {
-    return std::make_shared<const Strategy::Body>(kName, own_replicas(options, 1));
-  }
+  if (!group || group->size() == 1) return body_alone(options);
   try {
     return body_of(group, options);
   } catch (...) {

@@ -11,6 +11,7 @@
 #include "distribute/strategy_devices.h"
 #include "execution/pipeline/pipeline.h"
 #include "tandem/error.h"
+#include "tensor/late_values.h"
 
 namespace tandem::distribute {
 namespace {
@@ -154,6 +155,7 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
   auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
   body->workers()->take_random_state();
+  note_late_values(body->store());
   return body;
 }
 

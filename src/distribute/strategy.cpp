@@ -81,7 +81,7 @@ std::string explain_places(const Strategy::Body& body) {
   std::string text;
   const auto add = [&](const devices::Device& device, int shard, int shards, int part) {
     text += fmt::format("  {} has shard {} of {} of the batch, part {} of {} of the weights\n",
-                        device.name(), shard, shards, part, span.model);
+                        devices::full_name(device), shard, shards, part, span.model);
   };
   if (const auto& pipeline = body.targets().pipeline) {
     const graph::PipelineStages& stages = pipeline->stages;
@@ -96,7 +96,8 @@ std::string explain_places(const Strategy::Body& body) {
     return text;
   }
   for (int r = 0; r < span.count; ++r) {
-    add(*body.devices()[static_cast<size_t>(r)], span.shard_of(r), span.shards(), r % span.model);
+    add(*body.devices()[static_cast<size_t>(r)], span.shard_of(r), span.shards(),
+        (span.first + r) % span.model);
   }
   return text;
 }
@@ -336,6 +337,12 @@ Tensor Strategy::reduce(ReduceOp op, const PerReplica& value, std::optional<int>
     sum = sum.defined() ? add(sum, part) : part;
   }
   if (const WorkerGroup* workers = body_->other_replicas()) {
+    // Rows that several processes have count once.
+    const ReplicaSpan span = body_->span();
+    if (axis && span.first % span.model != 0) {
+      sum = zeros_like(sum);
+      count = 0;
+    }
     sum = workers->sum(sum, "reduce");
     if (op == ReduceOp::mean) {
       const std::vector<int64_t> counts = workers->all_of(count, "reduce");
@@ -355,7 +362,9 @@ Tensor Strategy::gather(const PerReplica& value, int axis) const {
   const WorkerGroup* workers = body_->other_replicas();
   if (workers == nullptr) return own;
   const int along = axis < 0 ? axis + own.rank() : axis;
-  return concat(workers->gather(own, along, "gather"), axis);
+  const Tensors all = workers->gather(own, along, "gather");
+  const ReplicaSpan span = body_->span();
+  return concat(span.count < span.model ? of_each_shard(all) : all, axis);
 }
 
 }  // namespace tandem::distribute

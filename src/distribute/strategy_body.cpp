@@ -266,9 +266,12 @@ BatchPlace Strategy::Body::place_of(std::span<const PerReplica> arguments, int64
   if (other_replicas() == nullptr) return {.global_rows = own_rows};
   BatchPlace place{.global_rows = 0};
   const std::vector<int64_t> all = workers_->all_of(own_rows, "rows of the batch");
-  for (size_t rank = 0; rank < all.size(); ++rank) {
-    if (static_cast<int>(rank) < workers_->rank()) place.begin_row += all[rank];
-    place.global_rows += all[rank];
+  // The processes along a mesh's axis of weights have the same rows.
+  const int together = span().count < span().model ? span().model : 1;
+  for (int rank = 0; rank < workers_->size(); rank += together) {
+    const int64_t rows = all[static_cast<size_t>(rank)];
+    if (rank / together < workers_->rank() / together) place.begin_row += rows;
+    place.global_rows += rows;
   }
   return place;
 }

@@ -9,6 +9,7 @@
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
 #include "tandem/providers.h"
+#include "tensor/late_values.h"
 #include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
@@ -102,18 +103,46 @@ void WorkerGroup::take_first_values(const graph::Graph& graph) {
   broadcast(ranges, 0);
 }
 
-/// Each variable's value goes to the processes that keep it, from rank 0 the first time, and later,
-/// where more of them keep it, from one that had it. Others let go of its memory.
-void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& variables) {
-  std::map<int, std::vector<StoreRange>> by_root;
+/// For each variable, how many processes have not asked for its value so far, and would make the
+/// chief's.
+std::vector<int64_t> WorkerGroup::count_late(
+    const std::vector<graph::KeptVariable>& variables) const {
+  std::vector<int64_t> own;
   for (const graph::KeptVariable& variable : variables) {
+    own.push_back(late_value_of(*variable.range.block));
+  }
+  const auto exchange = [&](op::ExchangeKind kind, std::vector<int64_t>& numbers) {
+    const op::Piece piece{numbers.data(), static_cast<int64_t>(numbers.size()), DType::int64};
+    group_->run({.kind = kind, .pieces = {&piece, 1}, .name = "first values to be made"});
+  };
+  std::vector<int64_t> chiefs = own;
+  exchange(op::ExchangeKind::broadcast, chiefs);
+  std::vector<int64_t> late;
+  for (size_t i = 0; i < own.size(); ++i) late.push_back(own[i] != 0 && own[i] == chiefs[i]);
+  exchange(op::ExchangeKind::sum, late);
+  return late;
+}
+
+/// Each variable's value goes to the processes that keep it, from rank 0 the first time, and later,
+/// where more of them keep it, from one that had it. Others let go of its memory. A value that
+/// nobody has asked for is made by those who keep it.
+void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& variables) {
+  const std::vector<int64_t> late = count_late(variables);
+  std::map<int, std::vector<StoreRange>> by_root;
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const graph::KeptVariable& variable = variables[i];
     const StoreRange& range = variable.range;
     if (range.block->owner() == 0) continue;
     Taken& known = taken_[{range.block.get(), range.offset}];
     const bool is_new = known.block.lock() != range.block;
     if (is_new) known = {.block = range.block, .processes = {}};
     if (!is_new && graph::includes(known.processes, variable.processes)) continue;
-    by_root[is_new ? 0 : known.processes.front()].push_back(range);
+    if (is_new && late[i] == size()) {
+      const bool is_kept = graph::includes(variable.processes, rank());
+      is_kept ? make_late_value(*range.block) : drop_late_value(*range.block);
+    } else {
+      by_root[is_new ? 0 : known.processes.front()].push_back(range);
+    }
     known.processes = graph::united(known.processes, variable.processes);
   }
   for (const auto& [root, ranges] : by_root) broadcast(ranges, root);

@@ -55,6 +55,7 @@ class WorkerGroup {
  private:
   void compare(const graph::ConcreteFunction& concrete, int64_t global_rows) const;
   void take_first_values(const graph::Graph& graph);
+  std::vector<int64_t> count_late(const std::vector<graph::KeptVariable>& variables) const;
   void take_kept_values(const std::vector<graph::KeptVariable>& variables);
   void broadcast(const std::vector<StoreRange>& ranges, int root) const;
   void note_parts(const graph::Graph& graph) const;

@@ -52,12 +52,12 @@ std::vector<Share> shares_of(const Program& program) {
 }
 
 /// How often a run meets the other processes, for people.
-std::string exchanges_text(const Program& program) {
+std::string exchanges_text(const Program& program, int64_t rows) {
   const Runners& runners = program.runners();
   size_t bytes = 0;
   for (const Node& node : program.graph().nodes) {
     if (!is_group_exchange(node)) continue;
-    for (const op::TensorType& type : node.signature.inputs) bytes += type.bytes();
+    for (const op::TensorType& type : node.signature.inputs) bytes += type.bytes(rows);
   }
   return fmt::format("as rank {} of {} processes with {} replicas: {} exchange{} a run, {}\n",
                      runners.group->rank(), runners.group->size(), runners.all, program.exchanges(),
@@ -74,8 +74,11 @@ std::string mesh_text(const Program& program, int64_t rows) {
   Sums along_model, of_all;
   for (const Node& node : program.graph().nodes) {
     const std::string& name = node.op().name;
-    if (name != "sum_over_model" && name != "all_reduce" && name != "reduce_scatter") continue;
-    Sums& sums = name == "sum_over_model" ? along_model : of_all;
+    const bool is_along_model = name == "sum_over_model" || name == "exchange_over_model";
+    const bool is_of_all = name == "all_reduce" || name == "reduce_scatter" ||
+                           name == "exchange_sum" || name == "exchange_start";
+    if (!is_along_model && !is_of_all) continue;
+    Sums& sums = is_along_model ? along_model : of_all;
     ++sums.count;
     for (const op::TensorType& type : node.signature.inputs) sums.bytes += type.bytes(rows);
   }
@@ -459,17 +462,17 @@ std::string captures_text(const BoundReplica& replica) {
 
 std::string Execution::explain() {
   constexpr int64_t kTypicalRows = 128;
+  const BoundReplica& first = replicas_[0];
+  const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
   std::string text;
   for (const BoundReplica& replica : replicas_) {
     text += fmt::format("on {}, {} thread{}\n", replica.device->name(), replica.threads,
                         replica.threads == 1 ? "" : "s");
   }
-  if (program_->runners().group) text += exchanges_text(*program_);
+  if (program_->runners().group) text += exchanges_text(*program_, plan->rows);
   if (!reduction().empty()) text += fmt::format("{}\n", reduction());
   if (cross_device_) text += explain_edges(cross_device_->plan(), *program_);
   for (const BoundReplica& replica : replicas_) text += captures_text(replica);
-  const BoundReplica& first = replicas_[0];
-  const auto plan = first.current ? first.current->plan : plan_for(first, kTypicalRows);
   return text + mesh_text(*program_, plan->rows) + graph::explain(*program_, *plan);
 }
 

@@ -31,6 +31,8 @@ struct Replicas {
 
   /// So many neighbours have the same rows of the batch, each with its parts of some weights.
   int model = 1;
+  std::shared_ptr<op::Group> along_model{};  ///< See Runners.
+  std::shared_ptr<op::Group> along_data{};
 
   /// What their programs' last sums carry along; may be null.
   std::shared_ptr<Agreement> agreement{};

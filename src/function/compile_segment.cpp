@@ -10,6 +10,8 @@ Runners runners_of(const Replicas& replicas) {
   runners.first = replicas.first;
   runners.single_threaded = replicas.single_threaded;
   runners.bucket_bytes = replicas.bucket_bytes;
+  runners.along_model = replicas.along_model;
+  runners.along_data = replicas.along_data;
   return runners;
 }
 

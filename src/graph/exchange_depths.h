@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 #include <vector>
 
 #include "graph/graph.h"
@@ -22,7 +23,7 @@ class ExchangeDepths {
       of_node_.push_back(depth);
       const int later = depth + (is_sum(node) || is_broadcast(node) ? 1 : 0);
       for (ValueId output : node.outputs) of_value_[output] = later;
-      note_ranges(node, depth);
+      note_ranges(graph, node, depth);
     }
   }
 
@@ -36,7 +37,7 @@ class ExchangeDepths {
       depth = std::max(depth, of_value_[graph.storage_of(input)]);
     }
     for (ValueId range : node.ranges) {
-      if (const auto known = ranges_.find(range); known != ranges_.end()) {
+      if (const auto known = ranges_.find(memory_of(graph, range)); known != ranges_.end()) {
         depth = std::max(depth, known->second.written);
         if (may_write(node)) depth = std::max(depth, known->second.read);
       }
@@ -48,9 +49,16 @@ class ExchangeDepths {
     return node.op().writes_ranges || !node.regions.empty();
   }
 
-  void note_ranges(const Node& node, int depth) {
+  /// A variable that is seen as a whole and in parts is alone in its block.
+  using Memory = std::pair<const StoreBlock*, int64_t>;
+  static Memory memory_of(const Graph& graph, ValueId value) {
+    const StoreRange& range = graph.at(value).range;
+    return {range.block.get(), range.stride > 0 ? 0 : range.offset};
+  }
+
+  void note_ranges(const Graph& graph, const Node& node, int depth) {
     for (ValueId range : node.ranges) {
-      RangeDepth& known = ranges_[range];
+      RangeDepth& known = ranges_[memory_of(graph, range)];
       int& latest = may_write(node) ? known.written : known.read;
       latest = std::max(latest, depth);
     }
@@ -62,7 +70,7 @@ class ExchangeDepths {
   };
   ValueMap<int> of_value_;
   std::vector<int> of_node_;
-  std::map<ValueId, RangeDepth> ranges_;
+  std::map<Memory, RangeDepth> ranges_;
 };
 
 }  // namespace tandem::graph

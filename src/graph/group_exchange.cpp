@@ -7,6 +7,7 @@
 #include <ranges>
 
 #include "core/inline_vector.h"
+#include "graph/part_exchange.h"
 #include "op/update.h"
 
 namespace tandem::graph {
@@ -37,6 +38,14 @@ class GroupExchange final : public op::Executable {
         types_(signature.inputs),
         kind_(signature.op->name == "exchange_sum" ? op::ExchangeKind::sum
                                                    : op::ExchangeKind::broadcast),
+        name_(std::move(name)) {}
+
+  /// A sum over some of the processes.
+  GroupExchange(std::shared_ptr<op::Group> group, const op::Signature& signature, std::string name)
+      : group_(std::move(group)),
+        carries_agreement_(false),
+        types_(signature.inputs),
+        kind_(op::ExchangeKind::sum),
         name_(std::move(name)) {}
 
   void run(const op::Launch& launch) const override {
@@ -151,102 +160,6 @@ class FinishedExchange final : public op::Executable {
   const std::shared_ptr<BucketTickets> tickets_;
 };
 
-/// The parts of a variable that the processes have begin to go to all, into memory with room for
-/// them.
-class StartedJoin final : public op::Executable {
- public:
-  StartedJoin(const Runners& runners, const op::Signature& signature, std::string name,
-              std::shared_ptr<BucketTickets> tickets)
-      : group_(runners.group),
-        part_(signature.inputs[0]),
-        all_(signature.outputs[0]),
-        name_(std::move(name)),
-        number_(static_cast<size_t>(signature.attrs.get<int64_t>("number"))),
-        tickets_(std::move(tickets)) {}
-
-  void run(const op::Launch& launch) const override {
-    if (launch.part != 0) return;
-    char* const all = launch.out<char>(0);
-    std::memcpy(all + part_.bytes() * static_cast<size_t>(group_->rank()), launch.in<void>(0),
-                part_.bytes());
-    if (tickets_->joins.size() <= number_) tickets_->joins.resize(number_ + 1);
-    BucketTickets::Bucket& join = tickets_->joins[number_];
-    join.pieces.assign(1, {all, all_.shape.total_extent(), all_.dtype});
-    join.ticket = group_->start(
-        {.kind = op::ExchangeKind::gather_parts, .pieces = join.pieces, .name = name_});
-  }
-
-  const char* provider() const override { return "the processes"; }
-
- private:
-  const std::shared_ptr<op::Group> group_;
-  const op::TensorType part_;
-  const op::TensorType all_;
-  const std::string name_;
-  const size_t number_;
-  const std::shared_ptr<BucketTickets> tickets_;
-};
-
-/// Waits for the parts, and leaves what goes past the end of the variable.
-class FinishedJoin final : public op::Executable {
- public:
-  FinishedJoin(const Runners& runners, const op::Signature& signature,
-               std::shared_ptr<BucketTickets> tickets)
-      : group_(runners.group),
-        bytes_(signature.outputs[0].bytes()),
-        number_(static_cast<size_t>(signature.attrs.get<int64_t>("number"))),
-        tickets_(std::move(tickets)) {}
-
-  void run(const op::Launch& launch) const override {
-    if (launch.part != 0) return;
-    group_->wait(tickets_->joins[number_].ticket);
-    std::memcpy(launch.out<void>(0), launch.in<void>(0), bytes_);
-  }
-
-  const char* provider() const override { return "the processes"; }
-
- private:
-  const std::shared_ptr<op::Group> group_;
-  const size_t bytes_;
-  const size_t number_;
-  const std::shared_ptr<BucketTickets> tickets_;
-};
-
-/// Gives each process its part of the sum of what they have of a gradient, by way of memory with
-/// room for all parts.
-class SumToPart final : public op::Executable {
- public:
-  SumToPart(const Runners& runners, const op::Signature& signature, std::string name,
-            std::shared_ptr<BucketTickets> tickets)
-      : group_(runners.group),
-        whole_(signature.inputs[0]),
-        part_(signature.outputs[0]),
-        name_(std::move(name)),
-        tickets_(std::move(tickets)) {}
-
-  void run(const op::Launch& launch) const override {
-    if (launch.part != 0) return;
-    std::vector<char>& all = tickets_->parts;
-    const size_t bytes = part_.bytes() * static_cast<size_t>(group_->size());
-    if (all.size() < bytes) all.resize(bytes);
-    std::memcpy(all.data(), launch.in<void>(0), whole_.bytes());
-    std::memset(all.data() + whole_.bytes(), 0, bytes - whole_.bytes());
-    const op::Piece piece{all.data(), part_.shape.total_extent() * group_->size(), part_.dtype};
-    group_->run({.kind = op::ExchangeKind::sum_parts, .pieces = {&piece, 1}, .name = name_});
-    std::memcpy(launch.out<void>(0),
-                all.data() + part_.bytes() * static_cast<size_t>(group_->rank()), part_.bytes());
-  }
-
-  const char* provider() const override { return "the processes"; }
-
- private:
-  const std::shared_ptr<op::Group> group_;
-  const op::TensorType whole_;
-  const op::TensorType part_;
-  const std::string name_;
-  const std::shared_ptr<BucketTickets> tickets_;
-};
-
 /// What errors call an exchange: its first gradient's variable, or which of the program's it is.
 std::string name_of(const Graph& graph, const Node& exchange) {
   for (const Node& node : graph.nodes) {
@@ -266,6 +179,11 @@ std::string name_of(const Graph& graph, const Node& exchange) {
     before += is_group_exchange(node) ? 1 : 0;
   }
   return fmt::format("exchange {} of a program", before + 1);
+}
+
+/// The processes along the axis of a mesh that a sum is over.
+std::shared_ptr<op::Group> group_along_axis(const Runners& runners, const Node& sum) {
+  return sum.op().name == "exchange_over_model" ? runners.along_model : runners.along_data;
 }
 
 bool is_last_sum(const Graph& graph, const Node& exchange) {
@@ -295,21 +213,18 @@ bool is_update_in_parts(const Node& node, const std::set<ValueId>& variables) {
   return node.op().is_update && variables.contains(node.ranges[0]);
 }
 
-op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& node) {
+op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& node,
+                                         const op::Signature& signature) {
   const std::shared_ptr<BucketTickets>& tickets = program.bucket_tickets();
   if (node.op().name == "exchange_gather") {
     return std::make_shared<VariableGather>(program.runners(), node.signature);
   }
-  if (node.op().name == "exchange_join_start") {
-    return std::make_shared<StartedJoin>(program.runners(), node.signature,
-                                         name_of(program.graph(), node), tickets);
+  if (is_part_exchange(node)) {
+    return prepare_part_exchange(program, node, name_of(program.graph(), node));
   }
-  if (node.op().name == "exchange_join_finish") {
-    return std::make_shared<FinishedJoin>(program.runners(), node.signature, tickets);
-  }
-  if (node.op().name == "exchange_sum_to_part") {
-    return std::make_shared<SumToPart>(program.runners(), node.signature,
-                                       name_of(program.graph(), node), tickets);
+  if (node.op().name.starts_with("exchange_over_")) {
+    return std::make_shared<GroupExchange>(group_along_axis(program.runners(), node), signature,
+                                           name_of(program.graph(), node));
   }
   if (node.op().name == "exchange_start") {
     return std::make_shared<StartedExchange>(program.runners(), node.signature,

@@ -34,7 +34,8 @@ struct BucketTickets {
   std::vector<Bucket> buckets;
   /// The joins of variables that have begun, by their numbers.
   std::vector<Bucket> joins;
-  std::vector<char> parts;  ///< The parts of a gradient on their way.
+  std::vector<char> parts;             ///< The parts of gradients on their way,
+  std::vector<op::Piece> part_pieces;  ///< and which gradient has which.
 };
 
 bool is_group_exchange(const Node& node);
@@ -45,7 +46,8 @@ std::set<ValueId> variables_in_parts(const Graph& graph);
 /// True for an update of which each process does a part.
 bool is_update_in_parts(const Node& node, const std::set<ValueId>& variables);
 
-/// `node` is one of the program's exchanges.
-op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& node);
+/// `node` is one of the program's exchanges; `signature` is its, for a number of rows.
+op::ExecutablePtr prepare_group_exchange(const Program& program, const Node& node,
+                                         const op::Signature& signature);
 
 }  // namespace tandem::graph

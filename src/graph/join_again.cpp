@@ -11,7 +11,6 @@
 #include <map>
 
 #include "graph/passes/passes.h"
-#include "op/registry.h"
 
 namespace tandem::graph {
 namespace {
@@ -67,78 +66,17 @@ class JoinRepeater {
   std::map<ValueId, ValueId> repeated_;
 };
 
-/// Lets the exchange that joins a variable begin where the join before it has ended, so that it
-/// goes on while that one's layer computes.
-class JoinStarter {
- public:
-  explicit JoinStarter(Graph& graph) : graph_(graph) {}
-
-  void run() {
-    for (Node& node : graph_.nodes) {
-      if (node.op().writes_ranges) earliest_ = kept_.size() + 1;
-      if (node.op().name == "read_variable") reads_[node.outputs[0]] = node;
-      if (is_join(node)) {
-        start(node);
-        node.signature.op = &op::find_op("exchange_join_finish");
-        earliest_ = kept_.size() + 1;
-      }
-      kept_.push_back(std::move(node));
-    }
-    graph_.nodes = std::move(kept_);
-  }
-
- private:
-  /// Puts the start of a join, with a read of the part of its own, at the earliest place. What is
-  /// joined otherwise than from a variable begins where it ends.
-  void start(Node& join) {
-    const auto read = reads_.find(join.inputs[0]);
-    const bool is_read = read != reads_.end();
-    size_t place = is_read ? earliest_ : kept_.size();
-    const auto insert = [&](Node node) {
-      kept_.insert(kept_.begin() + static_cast<ptrdiff_t>(place++), std::move(node));
-    };
-    Node begin = join;
-    begin.signature.op = &op::find_op("exchange_join_start");
-    begin.signature.attrs = join.signature.attrs.with("number", next_);
-    begin.signature.outputs = begin.signature.op->infer(begin.signature);
-    begin.outputs = {graph_.add_value({.type = begin.signature.outputs[0]})};
-    join.signature.attrs = begin.signature.attrs;
-    ++next_;
-    if (is_read) {
-      Node own = read->second;
-      own.outputs = {graph_.add_value({.type = own.signature.outputs[0]})};
-      begin.inputs = own.outputs;
-      insert(std::move(own));
-    }
-    join.inputs = begin.outputs;
-    join.signature.inputs = begin.signature.outputs;
-    insert(std::move(begin));
-  }
-
-  Graph& graph_;
-  std::map<ValueId, Node> reads_;  // By what is read.
-  std::vector<Node> kept_;
-  size_t earliest_ = 0;  // Where the next join may begin.
-  int64_t next_ = 0;     // Its number.
-};
-
 /// A sum to parts, or of micro-batches, that is made while what it adds is in the cache.
 bool is_early(const Node& node) {
-  return node.op().name == "accumulate" ||
-         (is_sum(node) && !node.signature.attrs.get<bool>("waits"));
+  const op::Attrs& attrs = node.signature.attrs;
+  return node.op().name == "accumulate" || (is_sum(node) && !attrs.get<bool>("waits")) ||
+         (node.op().name == "reduce_local" && attrs.get<bool>("early"));
 }
 
 }  // namespace
 
 void join_again(Graph& graph) {
   if (std::ranges::any_of(graph.nodes, is_join)) JoinRepeater(graph).run();
-}
-
-void exchange_parts(Graph& graph) {
-  for (Node& node : graph.nodes) {
-    if (is_sum(node)) node.signature.op = &op::find_op("exchange_sum_to_part");
-  }
-  if (std::ranges::any_of(graph.nodes, is_join)) JoinStarter(graph).run();
 }
 
 void sum_early(Graph& graph) {

@@ -72,7 +72,7 @@ op::ExecutablePtr prepare_instruction(const Program& program, const Instruction&
                                       const op::Signature& signature, int64_t rows,
                                       const devices::DevicePtr& device, int parts) {
   const Node& node = instruction.node;
-  if (is_group_exchange(node)) return prepare_group_exchange(program, node);
+  if (is_group_exchange(node)) return prepare_group_exchange(program, node, signature);
   if (!node.regions.empty()) return prepare_control_flow(node, signature, rows, device, parts);
   if (node.op().is_collective && !device->works_on_threads()) return std::make_shared<Exchanged>();
   auto& registry = op::Registry::instance();
@@ -119,7 +119,8 @@ Program::Program(Graph graph, Runners runners)
     const bool shares_work = (node.op().is_collective && !is_for_itself(node)) ||
                              (node.op().writes_ranges && !own_values);
     const bool whole_team = replicas > 1 && shares_work;
-    const int parts = replicas > 1 ? parts_written(graph_, node) : 0;
+    // Over several processes no two replicas of one have the same part.
+    const int parts = replicas > 1 && !runners_.group ? parts_written(graph_, node) : 0;
     instructions_.push_back(
         {node, BarrierScope::none, whole_team, !whole_team && parts == 0 && is_small(node), parts});
   }

@@ -21,6 +21,10 @@ struct Runners {
   int first = 0;                     ///< The number of this process's first replica among all.
   bool single_threaded = false;      ///< Each replica is one thread, so that bits are reproducible.
   std::shared_ptr<op::Group> group;  ///< The processes; null: this one alone.
+  /// Of a mesh of processes those that have the same rows as this one, with their parts of the
+  /// weights, and those that have the same parts of the weights; null: there is no mesh.
+  std::shared_ptr<op::Group> along_model{};
+  std::shared_ptr<op::Group> along_data{};
   /// What rides along with the last sum of a run; null: nothing.
   std::shared_ptr<Agreement> agreement;
   /// Sums of more bytes than this are exchanged in pieces of it.

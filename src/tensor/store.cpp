@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "device/transfer.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
+#include "tensor/late_values.h"
+#include "tensor/part_runs.h"
 #include "tensor/row_slices.h"
 #include "tensor/shared_stores.h"
 
@@ -89,6 +92,7 @@ bool StoreBlock::is_in(const devices::MemorySpace& space) const {
 }
 
 void* StoreBlock::data(const devices::Device& device, int part) const {
+  make_late_value(*this);
   if (const Buffer* component = component_in(device.space(), part)) return component->data();
   throw NotFound(fmt::format("store: a variable on {} is used on {}, which has no component of it",
                              components_[0]->device()->name(), device.name()));
@@ -100,6 +104,7 @@ std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, i
       components_.size() == 1 && &components_[0]->device()->space() == &device->space();
   const bool is_read_at_once = device->works_on_threads() && device->space().host_readable();
   if (!is_only_here || !is_read_at_once) return nullptr;
+  make_late_value(*this);
   auto body = std::make_shared<TensorBody>();
   body->dtype = dtype_;
   body->shape = shape;
@@ -113,6 +118,7 @@ std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, i
 }
 
 void StoreBlock::settle_loans() {
+  make_late_value(*this);
   if (loan_count_.load(std::memory_order_acquire) == 0) return;
   std::vector<std::shared_ptr<Buffer>> held;
   {
@@ -133,8 +139,12 @@ void StoreBlock::forget_loan(const Buffer& loan) {
 std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (auto block = slots_[name].lock()) return block;
-  const MappedScope scope(MappedScope::Kind::in_file, is_mapped(*components_[0]) ? 1 : 0);
-  return add_slot(name, std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_));
+  using enum MappedScope::Kind;
+  const bool is_late = is_of_late_values(*this);
+  const MappedScope scope(is_late ? sparse : in_file, is_mapped(*components_[0]) ? 1 : 0);
+  auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_);
+  if (is_late) note_untouched_slot(block);
+  return add_slot(name, std::move(block));
 }
 
 std::shared_ptr<StoreBlock> StoreBlock::slot_in_parts(
@@ -181,8 +191,9 @@ std::string StoreBlock::name_at(int64_t offset) const {
     return fmt::format("{} of {}", slot_, variables->name_at(offset));
   }
   std::lock_guard lock(mutex_);
-  const auto name = names_.find(offset);
-  return name == names_.end() ? "that is gone" : fmt::format("'{}'", name->second);
+  // A part of a variable begins within it.
+  const auto behind = names_.upper_bound(offset);
+  return behind == names_.begin() ? "that is gone" : fmt::format("'{}'", std::prev(behind)->second);
 }
 
 StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count,
@@ -197,7 +208,9 @@ StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count,
     }
   }
   const int64_t capacity = std::max(count, kLeastCapacity / cut.parts);
-  const MappedScope scope(MappedScope::Kind::in_file, least_bytes_in_files(*this));
+  using enum MappedScope::Kind;
+  const bool is_late = LateValueScope::is_open() && capacity == count;
+  const MappedScope scope(is_late ? sparse : in_file, is_late ? 1 : least_bytes_in_files(*this));
   const auto& devices = cut.is_whole() ? devices_ : by_replica_;
   auto block = new_block(dtype, capacity, devices, cut);
   const int64_t offset = block->take(count, name);
@@ -281,6 +294,7 @@ const std::shared_ptr<Buffer>& component_of(const StoreRange& range,
 Tensor read_component(const StoreRange& range, const Shape& shape,
                       const std::shared_ptr<Buffer>& component) {
   const auto& device = component->device();
+  make_late_value(*range.block);
   auto body = new_body(device, range.block->dtype(), shape);
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   devices::Queue& queue = device->queue();
@@ -314,47 +328,6 @@ void write_variable(const VariableBody& variable, const Tensor& value) {
 }
 
 namespace {
-
-/// How the bytes of a variable that is cut lie in its parts. With the axes before the cut one and
-/// those from it on each as one, the whole is [outer, parts, run] and a part [outer, run]. Of
-/// elements in their order a run is a whole part, of which the last may go past the end.
-class PartRuns {
- public:
-  explicit PartRuns(const VariableBody& variable)
-      : parts_(static_cast<size_t>(variable.cut.parts)),
-        shape_(variable.cut.part_of(variable.shape)),
-        whole_(bytes_of(variable.shape, variable.dtype)),
-        part_(bytes_of(shape_, variable.dtype)),
-        run_(size_of(variable.dtype)) {
-    for (int i = std::max(variable.cut.axis, 0); i < shape_.rank(); ++i) {
-      run_ *= static_cast<size_t>(shape_.extent(i));
-    }
-  }
-
-  const Shape& part_shape() const { return shape_; }
-  std::vector<char> new_whole() const { return std::vector<char>(whole_); }
-  std::vector<char> new_part() const { return std::vector<char>(part_); }
-
-  /// Calls visit(begin in the whole, begin in the part, bytes) for each run of a part.
-  template <class Visit>
-  void for_each(int part, const Visit& visit) const {
-    for (size_t at = 0; at < part_; at += run_) {
-      const size_t from = (at / run_ * parts_ + static_cast<size_t>(part)) * run_;
-      if (from < whole_) visit(from, at, std::min(run_, whole_ - from));
-    }
-  }
-
- private:
-  static size_t bytes_of(const Shape& shape, DType dtype) {
-    return static_cast<size_t>(shape.total_extent()) * size_of(dtype);
-  }
-
-  const size_t parts_;
-  const Shape shape_;
-  const size_t whole_;
-  const size_t part_;
-  size_t run_;
-};
 
 void write_parts(const VariableBody& variable, const Tensor& value) {
   const PartRuns runs(variable);
@@ -435,6 +408,8 @@ StoreScope::StoreScope(std::shared_ptr<Store> store)
     : former_(std::exchange(scope_store, std::move(store))) {}
 StoreScope::~StoreScope() { scope_store = std::move(former_); }
 
+bool makes_values_late() { return scope_store && makes_values_late(*scope_store); }
+
 size_t least_bytes_in_files() { return scope_store ? least_bytes_in_files(*scope_store) : 0; }
 
 namespace {
@@ -472,6 +447,11 @@ Variable view_in_parts(const Variable& variable) {
   auto body = std::make_shared<VariableBody>(*variable.body());
   body->cut = body->slot_cut;
   body->range.count = body->cut.part_of(body->shape).total_extent();
+  // A part that is all behind the end is seen at the end. What is written there does not stay:
+  // other processes have these elements, and tell what they make of them.
+  constexpr int64_t kChunk = 64;
+  const int64_t last = std::max<int64_t>(body->shape.total_extent() - 1, 0) / kChunk * kChunk;
+  body->range.offset += std::min(body->cut.first * body->range.count, last);
   body->range.stride = body->range.count;
   return Variable(std::move(body));
 }

@@ -6,9 +6,9 @@ namespace tandem::interop {
 namespace {
 
 /// The model, with the weights that checkpoints.py gives it.
-keras::Sequential make_model() {
+keras::Sequential make_model(int64_t width) {
   const keras::Sequential model(
-      {keras::layers::Dense(4, {.activation = "relu", .input_shape = {3}}),
+      {keras::layers::Dense(width, {.activation = "relu", .input_shape = {3}}),
        keras::layers::Dense(2)});
   for (const Variable& weight : model.weights()) {
     std::vector<float> values(static_cast<size_t>(weight.shape().count()));
@@ -30,20 +30,24 @@ Trackable one_of_each_type() {
   return types;
 }
 
+Tensor inputs() {
+  std::vector<float> values(12);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i) / 12;
+  return Tensor::from(values, {4, 3});
+}
+
+Tensor truths() { return Tensor::from<float>({1, 0, 0, 1, 0, 1, 1, 0}, {4, 2}); }
+
 void train_step(const keras::Model& model, const keras::optimizers::Adam& optimizer) {
-  std::vector<float> inputs(12);
-  for (size_t i = 0; i < inputs.size(); ++i) inputs[i] = static_cast<float>(i) / 12;
-  const Tensor y = Tensor::from<float>({1, 0, 0, 1, 0, 1, 1, 0}, {4, 2});
   GradientTape tape;
-  const Tensor loss =
-      reduce_mean(softmax_cross_entropy_with_logits(y, model(Tensor::from(inputs, {4, 3}))));
+  const Tensor loss = reduce_mean(softmax_cross_entropy_with_logits(truths(), model(inputs())));
   optimizer.apply_gradients(tape.gradient(loss, model.weights()), model.weights());
 }
 
 }  // namespace
 
 int take_turn(const std::string& folder, int steps) {
-  const keras::Sequential model = make_model();
+  const keras::Sequential model = make_model(4);
   const keras::optimizers::Adam optimizer(0.01);
   std::string position;
   const train::TrainState state(
@@ -61,6 +65,18 @@ int take_turn(const std::string& folder, int steps) {
   state.set_step(state.step() + steps);
   position += "tandem\n";
   manager.save();
+  return 0;
+}
+
+int train_together(const std::string& folder, int steps) {
+  const distribute::MultiWorkerMirroredStrategy strategy({.shard = distribute::Shard::state});
+  const auto scope = strategy.scope();
+  const keras::Sequential model = make_model(64);
+  const keras::optimizers::Adam optimizer(0.01);
+  model.compile({.optimizer = optimizer,
+                 .loss = keras::losses::CategoricalCrossentropy({.from_logits = true})});
+  for (int i = 0; i < steps; ++i) model.train_on_batch({inputs()}, {truths()});
+  train::Checkpoint({{"model", model}, {"optimizer", optimizer}}).save(folder + "/together");
   return 0;
 }
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Trains one model by turns, here with TensorFlow and in tandem-interop, each from the other's last checkpoint.
+"""Trains one model by turns, here with TensorFlow and in tandem-interop, each from the other's last checkpoint. Then reads
+a checkpoint of several data files, which as many processes of tandem-interop have written together.
 
 Run by the TensorFlow virtualenv of `make peers`. Exit status 1 if a checkpoint cannot be restored, or if the end differs
 from training here alone.
@@ -7,6 +8,7 @@ from training here alone.
 
 import argparse
 import os
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +22,7 @@ import tensorflow as tf
 
 STEPS = 3  # of each turn
 TURNS = 4
+PROCESSES = 2  # that train together
 TOLERANCE = 1e-6
 TYPES = ("float16", "float32", "float64", "bfloat16", "uint8", "int32", "int64", "bool")
 
@@ -37,8 +40,8 @@ class Position(tf.train.experimental.PythonState):
 
 
 class Training:
-    def __init__(self):
-        layers = [keras.Input((3,)), keras.layers.Dense(4, activation="relu"), keras.layers.Dense(2)]
+    def __init__(self, width: int = 4):
+        layers = [keras.Input((3,)), keras.layers.Dense(width, activation="relu"), keras.layers.Dense(2)]
         self.model = keras.Sequential(layers)
         weights = [(np.arange(w.size).reshape(w.shape) % 7 - 3) / 8 for w in self.model.get_weights()]
         self.model.set_weights([w.astype(np.float32) for w in weights])
@@ -99,6 +102,40 @@ def check_files(folder: str, turn: int) -> None:
     assert kept == wanted, f"{kept} are kept, {wanted} were expected"
 
 
+def worst_difference(one: Training, other: Training) -> float:
+    """Over all weights and slots."""
+    numbers = [[*t.model.get_weights(), *(v.numpy() for v in t.optimizer.variables)] for t in (one, other)]
+    return max(np.max(np.abs(a - b)) for a, b in zip(*numbers))
+
+
+def restored(path: str, width: int) -> Training:
+    training = Training(width)
+    checkpoint = tf.train.Checkpoint(model=training.model, optimizer=training.optimizer)
+    checkpoint.restore(path).assert_existing_objects_matched().expect_partial()
+    return training
+
+
+def trained_together(program: str, folder: str) -> float:
+    """Processes that each keep a part of the slots write a data file each; the difference to training here alone."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    meeting = {"WORLD_SIZE": str(PROCESSES), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    words = [program, "--train-together", folder, str(STEPS)]
+    workers = [subprocess.Popen(words, env={**os.environ, **meeting, "RANK": str(r)}) for r in range(PROCESSES)]
+    for worker in workers:
+        assert worker.wait(timeout=600) == 0, worker.args
+    path = os.path.join(folder, "together-1")
+    for shard in range(PROCESSES):
+        data = f"{path}.data-{shard:05}-of-{PROCESSES:05}"
+        assert os.path.getsize(data) > 0, data
+    reader = tf.train.load_checkpoint(path)
+    for key in reader.get_variable_to_shape_map():
+        reader.get_tensor(key)  # verifies its checksum
+    alone = Training(64)
+    alone.train(STEPS)
+    return worst_difference(restored(path, 64), alone)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--program", required=True, help="tandem-interop")
@@ -114,21 +151,19 @@ def main() -> int:
         reader = tf.train.load_checkpoint(folder)
         turns = reader.get_tensor("position/.ATTRIBUTES/py_state")
         assert turns == b"tandem\ntensorflow\n" * (TURNS // 2), turns
-        resumed = Training()
-        checkpoint = tf.train.Checkpoint(model=resumed.model, optimizer=resumed.optimizer)
-        status = checkpoint.restore(tf.train.latest_checkpoint(folder))
-        status.assert_existing_objects_matched().expect_partial()
+        resumed = restored(tf.train.latest_checkpoint(folder), 4)
+    with tempfile.TemporaryDirectory() as folder:
+        together = trained_together(program, folder)
 
     alone = Training()
     alone.train(STEPS * TURNS)
-    pairs = zip(
-        [*resumed.model.get_weights(), *(v.numpy() for v in resumed.optimizer.variables)],
-        [*alone.model.get_weights(), *(v.numpy() for v in alone.optimizer.variables)],
+    worst = worst_difference(resumed, alone)
+    same = max(worst, together) <= TOLERANCE
+    print(
+        f"checkpoints {'agree' if same else 'DIFFER'} with TensorFlow {tf.__version__}: {TURNS} turns of {STEPS} steps, apart by"
+        f" {worst:.2g}; {PROCESSES} data files of as many processes, apart by {together:.2g}"
     )
-    worst = max(np.max(np.abs(a - b)) for a, b in pairs)
-    verdict = "agree" if worst <= TOLERANCE else "DIFFER"
-    print(f"checkpoints {verdict} with TensorFlow {tf.__version__}: {TURNS} turns of {STEPS} steps, apart by {worst:.2g}")
-    return 0 if worst <= TOLERANCE else 1
+    return 0 if same else 1
 
 
 if __name__ == "__main__":

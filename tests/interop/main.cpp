@@ -2,6 +2,8 @@
 /// tandem-interop --ops: prints the names of the ops it knows.
 /// tandem-interop --train FOLDER STEPS: trains from the folder's latest checkpoint and saves the
 /// next.
+/// tandem-interop --train-together FOLDER STEPS: the same as one of several processes, from the
+/// beginning.
 /// tandem-interop --trajectories ROWS.npz RESULTS.npz: see trajectories.h.
 /// tandem-interop --models CASES.npz RESULTS.npz: see model_checkpoints.h.
 /// tandem-interop --fits CASES.npz RESULTS.npz: see fits.h.
@@ -105,6 +107,9 @@ int main(int count, char** arguments) {
     if (count == 4 && std::string(arguments[1]) == "--train") {
       return tandem::interop::take_turn(arguments[2], std::stoi(arguments[3]));
     }
+    if (count == 4 && std::string(arguments[1]) == "--train-together") {
+      return tandem::interop::train_together(arguments[2], std::stoi(arguments[3]));
+    }
     if (count == 4 && std::string(arguments[1]) == "--trajectories") {
       return tandem::interop::train_rows(arguments[2], arguments[3]);
     }
@@ -116,6 +121,7 @@ int main(int count, char** arguments) {
     }
     std::fprintf(stderr,
                  "usage: tandem-interop CASES.npz RESULTS.npz | --ops | --train FOLDER STEPS | "
+                 "--train-together FOLDER STEPS | "
                  "--trajectories ROWS.npz RESULTS.npz | --models CASES.npz RESULTS.npz | "
                  "--fits CASES.npz RESULTS.npz\n");
     return 2;

@@ -28,8 +28,9 @@ namespace tandem::distribute {
 class TANDEM_API DeviceMesh {
  public:
   /// `shape` is the size of each axis. `devices` are listed with the last axis running fastest;
-  /// without names they are the first GPUs, else the first logical CPUs. Throws InvalidArgument
-  /// where sizes, names and devices do not fit each other.
+  /// without names they are one of each process, where the environment names as many as the mesh
+  /// has devices, else the first GPUs, else the first logical CPUs. Throws InvalidArgument where
+  /// sizes, names and devices do not fit each other.
   DeviceMesh(const std::vector<int>& shape, const std::vector<std::string>& axis_names,
              const std::vector<std::string>& devices = {});
 
@@ -102,6 +103,9 @@ struct ModelParallelOptions {
   /// Where the mesh has an axis "stage", as for PipelineStrategy.
   int microbatches = 4;
   std::string schedule = "1f1b";
+  /// Where the mesh is over several processes, as for MultiWorkerMirroredStrategy.
+  CommunicationOptions communication{};
+  cluster_resolver::ClusterResolverPtr cluster_resolver{};
 };
 
 /// Weights cut over the devices along one axis of a mesh, batches along the other, and along an
@@ -114,11 +118,19 @@ struct ModelParallelOptions {
 /// and slots for all stages. To the program such a variable is whole: its
 /// value, its shape and checkpoints are those of one device, and nothing in them says which mesh
 /// they were trained on. Gradients of it, inside strategy.run, are those of the replica's part.
+///
+/// Where the mesh's devices are those of several tasks, as "/job:worker/task:1/device:CPU:0", there
+/// is one in each process, in the order of their ranks, and the axis of the batch comes first. A
+/// weight that is cut cannot be read outside of strategy.run then; all save a checkpoint. Calls
+/// that meet other processes are those of MultiWorkerMirroredStrategy, and saving.
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
   /// has more axes than these three, or stages on devices that do not share memory.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
+
+  /// For the library's own use.
+  explicit ModelParallel(std::shared_ptr<const Body> body) : Strategy(std::move(body)) {}
 };
 
 }  // namespace tandem::distribute

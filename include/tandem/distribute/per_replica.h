@@ -21,6 +21,8 @@ struct ReplicaSpan {
   /// The parts that a batch is cut into, and which of them a replica of this process has.
   int shards() const { return all / model; }
   int shard_of(int replica) const { return (first + replica) / model; }
+  /// How many of them the replicas of this process have.
+  int own_shards() const { return shard_of(count - 1) - shard_of(0) + 1; }
   bool operator==(const ReplicaSpan&) const = default;
 };
 

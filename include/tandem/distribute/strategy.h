@@ -226,8 +226,9 @@ struct MultiWorkerOptions {
   /// As for MirroredStrategy, over all processes: the same bits for any number of them.
   std::optional<int> reproducible_shards{};
   CommunicationOptions communication{};
-  /// What the processes keep in parts: nothing more than the slots of large models, or `variables`,
-  /// with one replica in each process. Outside of strategy.run such a variable cannot be read.
+  /// What the replicas keep in parts. All processes have the same number of them, on CPUs, and with
+  /// `variables` one each. Outside of strategy.run what is in parts cannot be read, and all save a
+  /// checkpoint. `nothing` leaves the slots of large models in parts.
   Shard shard = Shard::nothing;
   /// Who says which processes there are; null: the variables that launchers and schedulers set.
   cluster_resolver::ClusterResolverPtr cluster_resolver{};

@@ -266,7 +266,7 @@ class Merger {
     return node;
   }
 
-  op::Attrs local_attrs() const { return {{"replicas", int64_t{local_}}}; }
+  op::Attrs local_attrs() const { return {{"replicas", int64_t{local_}}, {"early", false}}; }
 
   ValueId new_value(const op::TensorType& type) {
     return graph_.add_value({.source = Value::Source::node, .type = type});

@@ -32,7 +32,7 @@ void optimize(Graph& graph, const Runners& runners) {
   if (runners.group) {
     take_norms_of_parts(graph, runners);
     merge_collectives(graph, runners);
-    exchange_parts(graph);
+    exchange_parts(graph, runners);
   }
   alias_reshapes(graph);
   // Calls are fused before reads are elided: a call that moves down past an assign must not read
@@ -68,7 +68,11 @@ std::span<const char* const> ops_of_passes() {
                                          "exchange_finish",
                                          "exchange_join_start",
                                          "exchange_join_finish",
+                                         "exchange_join_over_model",
                                          "exchange_sum_to_part",
+                                         "exchange_sum_to_part_over_model",
+                                         "exchange_over_model",
+                                         "exchange_over_holders",
                                          "exchange_gather",
                                          "exchange_broadcast",
                                          "spread_local",

@@ -72,8 +72,9 @@ void join_again(Graph& graph);
 void sum_early(Graph& graph);
 
 /// Where replicas are in processes of their own, parts are joined and summed by exchanges; the
-/// exchange that joins a variable goes on while the layer before computes.
-void exchange_parts(Graph& graph);
+/// exchange that joins a variable goes on while the layer before computes. What processes update in
+/// parts is brought together.
+void exchange_parts(Graph& graph, const Runners& runners);
 
 /// Where processes will have sums of gradients in parts, norms of gradients are summed over the
 /// parts.

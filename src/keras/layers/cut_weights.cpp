@@ -41,7 +41,8 @@ WeightCut cut_of(const Variable& weight) {
 
 Tensor part_of(const Variable& weight, const WeightCut& cut) {
   if (cut.is_whole()) return weight.value();
-  const bool is_kept = weight.body()->cut == VariableCut{.parts = cut.parts, .axis = cut.axis};
+  const VariableCut& kept = weight.body()->cut;
+  const bool is_kept = kept.parts == cut.parts && kept.axis == cut.axis;
   return is_kept ? op::read_part(weight) : collective::own_part(weight.value(), cut.axis);
 }
 

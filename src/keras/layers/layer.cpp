@@ -17,8 +17,10 @@
 #include "keras/layers/deferred_updates.h"
 #include "keras/layers/described_call.h"
 #include "keras/losses/label_shapes.h"
+#include "runtime/random_calls.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
+#include "tensor/late_values.h"
 #include "tensor/shared_stores.h"
 
 namespace tandem::keras {
@@ -81,6 +83,31 @@ std::string LayerBody::type_name() const {
   return text;
 }
 
+namespace {
+
+/// A weight's first value as it would be made now. What it is depends on the numbers that it draws.
+LateValue late_value(const WeightOptions& options, const Shape& shape) {
+  const runtime::RandomState then = runtime::random_state();
+  const uint64_t seed = then.seed.value_or(then.process_seed);
+  const auto make = [initializer = options.initializer, shape, dtype = options.dtype, then] {
+    const InitScope outside = init_scope();
+    const runtime::RandomState now = runtime::random_state();
+    runtime::set_random_state(then);
+    Tensor value;
+    try {
+      value = initializer(shape, dtype);
+    } catch (...) {
+      runtime::set_random_state(now);
+      throw;
+    }
+    runtime::set_random_state(now);
+    return value;
+  };
+  return {make, static_cast<int64_t>((seed << 20 ^ then.initial_calls) << 1 | 1)};
+}
+
+}  // namespace
+
 Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
                                const WeightOptions& options) {
   const InitScope outside = init_scope();
@@ -88,6 +115,8 @@ Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
   check_cut(kind_, name, path, shape);
   // What lies in a file is computed there, too.
   const MappedScope memory(MappedScope::Kind::in_file, least_bytes_in_files());
+  std::optional<LateValueScope> late;
+  if (makes_values_late()) late.emplace(late_value(options, shape));
   Variable variable(
       options.initializer(shape, options.dtype),
       {.name = path, .trainable = options.trainable, .aggregation = options.aggregation});

@@ -17,8 +17,8 @@ using namespace std::chrono_literals;
 std::atomic<std::chrono::nanoseconds> endless_patience{60s};
 
 data::Dataset share_of(const data::Dataset& batches, const distribute::ReplicaSpan& span) {
-  if (span.count == span.all) return batches;
-  return batches.share_of_replicas(span.first, span.count, span.all);
+  if (span.own_shards() == span.shards()) return batches;
+  return batches.share_of_replicas(span.shard_of(0), span.own_shards(), span.shards());
 }
 
 }  // namespace
