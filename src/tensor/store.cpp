@@ -10,6 +10,7 @@
 #include "tandem/error.h"
 #include "tensor/row_slices.h"
 #include "tensor/shared_stores.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem {
 namespace {
@@ -89,7 +90,10 @@ bool StoreBlock::is_in(const devices::MemorySpace& space) const {
 }
 
 void* StoreBlock::data(const devices::Device& device, int part) const {
-  if (const Buffer* component = component_in(device.space(), part)) return component->data();
+  if (const Buffer* component = component_in(device.space(), part)) {
+    make_values(*this);
+    return component->data();
+  }
   throw NotFound(fmt::format("store: a variable on {} is used on {}, which has no component of it",
                              components_[0]->device()->name(), device.name()));
 }
@@ -100,6 +104,7 @@ std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, i
       components_.size() == 1 && &components_[0]->device()->space() == &device->space();
   const bool is_read_at_once = device->works_on_threads() && device->space().host_readable();
   if (!is_only_here || !is_read_at_once) return nullptr;
+  make_values(*this);
   auto body = std::make_shared<TensorBody>();
   body->dtype = dtype_;
   body->shape = shape;
@@ -134,7 +139,9 @@ std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   std::lock_guard lock(mutex_);
   if (auto block = slots_[name].lock()) return block;
   const MappedScope scope(MappedScope::Kind::in_file, is_mapped(*components_[0]) ? 1 : 0);
-  return add_slot(name, std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_));
+  auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_);
+  note_unmade({.block = block, .offset = 0, .count = capacity_}, nullptr);
+  return add_slot(name, std::move(block));
 }
 
 std::shared_ptr<StoreBlock> StoreBlock::slot_in_parts(
@@ -256,6 +263,7 @@ void write_range(const StoreRange& range, const Tensor& value) {
 }
 
 void issue_write(const StoreRange& range, const Tensor& value) {
+  forget_unmade(range);
   range.block->settle_loans();
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   const Tensor all = whole(value);
@@ -280,6 +288,7 @@ const std::shared_ptr<Buffer>& component_of(const StoreRange& range,
 
 Tensor read_component(const StoreRange& range, const Shape& shape,
                       const std::shared_ptr<Buffer>& component) {
+  make_values(range);
   const auto& device = component->device();
   auto body = new_body(device, range.block->dtype(), shape);
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());

@@ -17,9 +17,11 @@
 #include "keras/layers/deferred_updates.h"
 #include "keras/layers/described_call.h"
 #include "keras/losses/label_shapes.h"
+#include "runtime/random_calls.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 #include "tensor/shared_stores.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem::keras {
 namespace {
@@ -81,15 +83,33 @@ std::string LayerBody::type_name() const {
   return text;
 }
 
+namespace {
+
+/// The first value of a weight. Where that lies in a file it is computed there, too, or is left
+/// unmade. One's own initializer that has done more with an unmade value than to return it is
+/// called again, and gets the values.
+Tensor first_value(const Initializer& initializer, const Shape& shape, DType dtype) {
+  const size_t least = least_bytes_in_files();
+  const MappedScope memory(MappedScope::Kind::in_file, least);
+  if (least > 0) {
+    const runtime::RandomState before = runtime::random_state();
+    const UnmadeScope unmade(least);
+    Tensor value = initializer(shape, dtype);
+    if (UnmadeScope::is_usable(value)) return value;
+    runtime::set_random_state(before);
+  }
+  return initializer(shape, dtype);
+}
+
+}  // namespace
+
 Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
                                const WeightOptions& options) {
   const InitScope outside = init_scope();
   const std::string path = fmt::format("{}/{}", name_, name);
   check_cut(kind_, name, path, shape);
-  // What lies in a file is computed there, too.
-  const MappedScope memory(MappedScope::Kind::in_file, least_bytes_in_files());
   Variable variable(
-      options.initializer(shape, options.dtype),
+      first_value(options.initializer, shape, options.dtype),
       {.name = path, .trainable = options.trainable, .aggregation = options.aggregation});
   const bool renamed = !options.tracked_name.empty();
   if (renamed) node_.track(options.tracked_name, variable);
