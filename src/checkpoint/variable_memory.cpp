@@ -5,6 +5,7 @@
 #include "device/transfer.h"
 #include "tandem/config.h"
 #include "tensor/store.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem::checkpoint {
 namespace {
@@ -48,6 +49,7 @@ VariableTarget::VariableTarget(const Variable& variable) : variable_(variable) {
   const StoreRange& range = variable.body()->range;
   range.block->wait_for_devices();
   range.block->settle_loans();
+  forget_unmade(range);
   if (!range.is_same_for_all()) {
     aside_.resize(std::max<size_t>(bytes_of(variable), 1));
     data_ = aside_.data();

@@ -9,11 +9,13 @@
 #include <cstdint>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "device/scope.h"
 #include "tandem/error.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem {
 namespace {
@@ -55,12 +57,19 @@ std::vector<KeptPart>& parts() {
   return *parts;
 }
 
-/// Whole pages alone can be given back. They read as zeros afterwards.
-void release_pages(char* begin, char* end) {
+/// The whole pages from `begin` to `end`.
+std::span<char> pages_in(char* begin, char* end) {
   static const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) / page * page;
   const uintptr_t last = reinterpret_cast<uintptr_t>(end) / page * page;
-  if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  if (first >= last) return {};
+  return {reinterpret_cast<char*>(first), last - first};
+}
+
+/// Whole pages alone can be given back. They read as zeros afterwards.
+void release_pages(char* begin, char* end) {
+  const std::span<char> pages = pages_in(begin, end);
+  if (!pages.empty()) madvise(pages.data(), pages.size(), MADV_DONTNEED);
 }
 
 void release_others(StoreBlock& block, const KeptPart& part) {
@@ -204,6 +213,33 @@ size_t least_bytes_in_files(const Store& store) {
   const auto known = std::ranges::find_if(
       stores_in_files(), [&](const InFiles& each) { return each.store.lock().get() == &store; });
   return known == stores_in_files().end() ? 0 : known->least;
+}
+
+void hold_in_memory(const StoreRange& range) {
+  range.block->settle_loans();
+  const bool has_values = !is_unmade(range);
+  const PartsScope parts;
+  std::vector<char> values;
+  for (const std::shared_ptr<Buffer>& component : range.block->components()) {
+    if (component->bytes() != 0) continue;  // A device's own memory.
+    char* const begin = static_cast<char*>(range.data(*component->device()));
+    const size_t bytes = static_cast<size_t>(range.count) * size_of(range.block->dtype());
+    std::span<char> left = pages_in(begin, begin + bytes);
+    while (!left.empty()) {
+      constexpr size_t kAtOnce = size_t{4} << 20;
+      const std::span<char> part = left.first(std::min(kAtOnce, left.size()));
+      if (has_values) values.assign(part.begin(), part.end());
+      // In the place of the file's, at the same addresses.
+      void* const taken = mmap(part.data(), part.size(), PROT_READ | PROT_WRITE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+      if (taken == MAP_FAILED) {
+        throw ResourceExhausted(
+            fmt::format("no memory for {} bytes of variable {}", bytes, range.name()));
+      }
+      if (has_values) std::ranges::copy(values, part.begin());
+      left = left.subspan(part.size());
+    }
+  }
 }
 
 void release_memory(const StoreRange& range) {

@@ -75,6 +75,10 @@ size_t least_bytes_in_files(const Store& store);
 /// Of the store in which this thread creates variables now.
 size_t least_bytes_in_files();
 
+/// What lies in a file of this range lies in memory from now on, the rest of its variable in the
+/// file. Nobody else may use it meanwhile. Throws ResourceExhausted.
+void hold_in_memory(const StoreRange& range);
+
 /// Gives the memory of a range back to the system. Where it is sparse its values are zero then.
 void release_memory(const StoreRange& range);
 

@@ -13,6 +13,7 @@
 #include "tensor/part_runs.h"
 #include "tensor/row_slices.h"
 #include "tensor/shared_stores.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem {
 namespace {
@@ -93,7 +94,10 @@ bool StoreBlock::is_in(const devices::MemorySpace& space) const {
 
 void* StoreBlock::data(const devices::Device& device, int part) const {
   make_late_value(*this);
-  if (const Buffer* component = component_in(device.space(), part)) return component->data();
+  if (const Buffer* component = component_in(device.space(), part)) {
+    make_values(*this);
+    return component->data();
+  }
   throw NotFound(fmt::format("store: a variable on {} is used on {}, which has no component of it",
                              components_[0]->device()->name(), device.name()));
 }
@@ -105,6 +109,7 @@ std::shared_ptr<TensorBody> StoreBlock::lend(const devices::DevicePtr& device, i
   const bool is_read_at_once = device->works_on_threads() && device->space().host_readable();
   if (!is_only_here || !is_read_at_once) return nullptr;
   make_late_value(*this);
+  make_values(*this);
   auto body = std::make_shared<TensorBody>();
   body->dtype = dtype_;
   body->shape = shape;
@@ -143,7 +148,11 @@ std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   const bool is_late = is_of_late_values(*this);
   const MappedScope scope(is_late ? sparse : in_file, is_mapped(*components_[0]) ? 1 : 0);
   auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_);
-  if (is_late) note_untouched_slot(block);
+  if (is_late) {
+    note_untouched_slot(block);
+  } else {
+    note_unmade({.block = block, .offset = 0, .count = capacity_}, nullptr);
+  }
   return add_slot(name, std::move(block));
 }
 
@@ -269,6 +278,7 @@ void write_range(const StoreRange& range, const Tensor& value) {
 }
 
 void issue_write(const StoreRange& range, const Tensor& value) {
+  forget_unmade(range);
   range.block->settle_loans();
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   const Tensor all = whole(value);
@@ -293,6 +303,7 @@ const std::shared_ptr<Buffer>& component_of(const StoreRange& range,
 
 Tensor read_component(const StoreRange& range, const Shape& shape,
                       const std::shared_ptr<Buffer>& component) {
+  make_values(range);
   const auto& device = component->device();
   make_late_value(*range.block);
   auto body = new_body(device, range.block->dtype(), shape);

@@ -9,6 +9,7 @@
 #include "tensor/row_slices.h"
 #include "tensor/shared_stores.h"
 #include "tensor/store.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem {
 
@@ -61,7 +62,9 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->range = on_read && of_replicas
                     ? body->store->allocate_for_each(body->name, body->dtype, body->shape.count())
                     : allocated(*body);
-  if (!LateValueScope::take(body->range)) write_first_value(*body, whole(initial));
+  if (!LateValueScope::take(body->range) && !take_unmade(initial, body->range)) {
+    write_first_value(*body, whole(initial));
+  }
   body_ = std::move(body);
 }
 

@@ -4,11 +4,16 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
+#include "ops/random/random_elements.h"
+#include "runtime/random_calls.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem::keras {
 namespace {
@@ -75,6 +80,46 @@ void check_among(const char* argument, const std::string& value,
                                     fmt::join(accepted, ", ")));
 }
 
+using RandomOpFn = Tensor (*)(const Shape&, double, double, const RandomOptions&);
+
+/// What `draw` draws, which is the function of the op of this name. Where values may be left
+/// unmade, the call is numbered now, as if it drew.
+Tensor drawn(const char* op, RandomOpFn draw, const Shape& shape, double a, double b,
+             const RandomOptions& options) {
+  const bool is_drawn = options.dtype == DType::float32 || options.dtype == DType::float64;
+  if (is_drawn && UnmadeScope::is_wanted(options.dtype, shape)) {
+    const tandem::ops::RandomCall call{op, a, b, options, runtime::next_random_run()};
+    return UnmadeScope::leave_unmade(options.dtype, shape,
+                                     [call](int64_t begin, int64_t count, void* to) {
+                                       tandem::ops::draw_elements(call, begin, count, to);
+                                     });
+  }
+  return draw(shape, a, b, options);
+}
+
+Tensor uniform(const Shape& shape, double minval, double maxval, const RandomOptions& options) {
+  return drawn("random_uniform", tandem::random_uniform, shape, minval, maxval, options);
+}
+
+Tensor normal(const Shape& shape, double mean, double stddev, const RandomOptions& options) {
+  return drawn("random_normal", tandem::random_normal, shape, mean, stddev, options);
+}
+
+Tensor within_two(const Shape& shape, double mean, double stddev, const RandomOptions& options) {
+  return drawn("random_truncated_normal", random_truncated_normal, shape, mean, stddev, options);
+}
+
+Tensor filled(const Shape& shape, double value, DType dtype) {
+  if (!UnmadeScope::is_wanted(dtype, shape)) return fill(shape, value, dtype);
+  std::array<char, sizeof(double)> element{};
+  fill({1}, value, dtype).copy_to_host(element.data());
+  const auto repeat = [element, size = size_of(dtype)](int64_t, int64_t count, void* to) {
+    char* next = static_cast<char*>(to);
+    for (; count > 0; --count, next += size) std::memcpy(next, element.data(), size);
+  };
+  return UnmadeScope::leave_unmade(dtype, shape, repeat);
+}
+
 }  // namespace
 
 Initializer::Initializer(const std::string& name) : name_(name), make_(make_of(name)) {}
@@ -84,24 +129,24 @@ namespace initializers {
 
 Initializer constant(double value) {
   return {"constant",
-          [value](const Shape& shape, DType dtype) { return fill(shape, value, dtype); }};
+          [value](const Shape& shape, DType dtype) { return filled(shape, value, dtype); }};
 }
 
 Initializer random_uniform(double minval, double maxval, std::optional<uint64_t> seed) {
   return {"random_uniform", [=](const Shape& shape, DType dtype) {
-            return tandem::random_uniform(shape, minval, maxval, {.dtype = dtype, .seed = seed});
+            return uniform(shape, minval, maxval, {.dtype = dtype, .seed = seed});
           }};
 }
 
 Initializer random_normal(double mean, double stddev, std::optional<uint64_t> seed) {
   return {"random_normal", [=](const Shape& shape, DType dtype) {
-            return tandem::random_normal(shape, mean, stddev, {.dtype = dtype, .seed = seed});
+            return normal(shape, mean, stddev, {.dtype = dtype, .seed = seed});
           }};
 }
 
 Initializer truncated_normal(double mean, double stddev, std::optional<uint64_t> seed) {
   return {"truncated_normal", [=](const Shape& shape, DType dtype) {
-            return random_truncated_normal(shape, mean, stddev, {.dtype = dtype, .seed = seed});
+            return within_two(shape, mean, stddev, {.dtype = dtype, .seed = seed});
           }};
 }
 
@@ -119,14 +164,13 @@ Initializer variance_scaling(double scale, const std::string& mode, const std::s
             const double variance = scale / count_of(shape, mode);
             if (distribution == "uniform") {
               const double limit = std::sqrt(3 * variance);
-              return tandem::random_uniform(shape, -limit, limit, options);
+              return uniform(shape, -limit, limit, options);
             }
             if (distribution == "untruncated_normal") {
-              return tandem::random_normal(shape, 0, std::sqrt(variance), options);
+              return normal(shape, 0, std::sqrt(variance), options);
             }
             constexpr double kDeviationWithinTwo = 0.87962566103423978;
-            return random_truncated_normal(shape, 0, std::sqrt(variance) / kDeviationWithinTwo,
-                                           options);
+            return within_two(shape, 0, std::sqrt(variance) / kDeviationWithinTwo, options);
           }};
 }
 

@@ -22,6 +22,7 @@
 #include "tandem/ops.h"
 #include "tensor/late_values.h"
 #include "tensor/shared_stores.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem::keras {
 namespace {
@@ -106,6 +107,22 @@ LateValue late_value(const WeightOptions& options, const Shape& shape) {
   return {make, static_cast<int64_t>((seed << 20 ^ then.initial_calls) << 1 | 1)};
 }
 
+/// The first value of a weight. Where that lies in a file it is computed there, too, or is left
+/// unmade. One's own initializer that has done more with an unmade value than to return it is
+/// called again, and gets the values.
+Tensor first_value(const Initializer& initializer, const Shape& shape, DType dtype) {
+  const size_t least = least_bytes_in_files();
+  const MappedScope memory(MappedScope::Kind::in_file, least);
+  if (least > 0) {
+    const runtime::RandomState before = runtime::random_state();
+    const UnmadeScope unmade(least);
+    Tensor value = initializer(shape, dtype);
+    if (UnmadeScope::is_usable(value)) return value;
+    runtime::set_random_state(before);
+  }
+  return initializer(shape, dtype);
+}
+
 }  // namespace
 
 Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
@@ -113,12 +130,10 @@ Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
   const InitScope outside = init_scope();
   const std::string path = fmt::format("{}/{}", name_, name);
   check_cut(kind_, name, path, shape);
-  // What lies in a file is computed there, too.
-  const MappedScope memory(MappedScope::Kind::in_file, least_bytes_in_files());
   std::optional<LateValueScope> late;
   if (makes_values_late()) late.emplace(late_value(options, shape));
   Variable variable(
-      options.initializer(shape, options.dtype),
+      first_value(options.initializer, shape, options.dtype),
       {.name = path, .trainable = options.trainable, .aggregation = options.aggregation});
   const bool renamed = !options.tracked_name.empty();
   if (renamed) node_.track(options.tracked_name, variable);

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 
 #include "tensor/store.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem::keras::optimizers {
 namespace {
@@ -19,11 +21,25 @@ Trackable tracked_rate(const Variable& rate) {
                            .restore = [rate](double saved) { rate.assign(Tensor(saved)); }};
 }
 
+template <class T>
+MakeElements all_equal(double value) {
+  return [value](int64_t, int64_t count, void* to) {
+    std::fill_n(static_cast<T*>(to), count, static_cast<T>(value));
+  };
+}
+
 /// The value is set without ops, which may be traced.
 void set_all(const Variable& variable, double value) {
+  const bool is_double = variable.dtype() == DType::float64;
+  const bool is_single_or_double = is_double || variable.dtype() == DType::float32;
+  if (is_single_or_double &&
+      note_unmade(variable.body()->range,
+                  is_double ? all_equal<double>(value) : all_equal<float>(value))) {
+    return;
+  }
   const auto count = static_cast<size_t>(variable.shape().count());
   const Tensor values =
-      variable.dtype() == DType::float64
+      is_double
           ? Tensor::from(std::vector<double>(count, value), variable.shape())
           : Tensor::from(std::vector<float>(count, static_cast<float>(value)), variable.shape());
   write_variable(*variable.body(), values);

@@ -7,10 +7,13 @@
 
 #include <cmath>
 
+#include "core/compute_scope.h"
 #include "op/apply.h"
 #include "op/registry.h"
 #include "ops/random/batch_axis.h"
+#include "ops/random/random_elements.h"
 #include "ops/shaping/exact_shape.h"
+#include "runtime/prepared_kernels.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
 
@@ -30,18 +33,21 @@ void check_floating(const char* op, DType dtype) {
 }
 
 /// Attributes a and b are mean and stddev, or minval and maxval.
+op::Attrs attributes(const Shape& shape, double a, double b, const RandomOptions& options,
+                     const BatchAxis& batch) {
+  return {{"shape", shape},
+          {"dtype", options.dtype},
+          {"a", a},
+          {"b", b},
+          {"seeded", options.seed.has_value()},
+          {"seed", static_cast<int64_t>(options.seed.value_or(0))},
+          {"batch_axis", batch.axis},
+          {"per_row", batch.per_row}};
+}
+
 Tensor draw(const op::OpDef& def, const Shape& shape, double a, double b,
             const RandomOptions& options) {
-  const BatchAxis batch = batch_axis_of(shape);
-  return op::apply_one(def, {},
-                       {{"shape", shape},
-                        {"dtype", options.dtype},
-                        {"a", a},
-                        {"b", b},
-                        {"seeded", options.seed.has_value()},
-                        {"seed", static_cast<int64_t>(options.seed.value_or(0))},
-                        {"batch_axis", batch.axis},
-                        {"per_row", batch.per_row}});
+  return op::apply_one(def, {}, attributes(shape, a, b, options, batch_axis_of(shape)));
 }
 
 /// The bound of a uniform draw of whole numbers.
@@ -77,6 +83,35 @@ BatchAxis batch_axis_of(const Shape& shape) {
     if (shape.extent(axis) < 0) return {axis, -shape.extent(axis)};
   }
   return {};
+}
+
+/// The elements are the rows of a batch, of which it has some.
+void draw_elements(const RandomCall& call, int64_t begin, int64_t count, void* to) {
+  const Shape shape{count};
+  const op::Signature signature{
+      .op = &op::find_op(call.op),
+      .inputs = {},
+      .outputs = {{call.options.dtype, shape}},
+      .attrs = attributes(shape, call.a, call.b, call.options, {.axis = 0, .per_row = 1}),
+      .ranges = {}};
+  const runtime::PreparedKernel prepared =
+      runtime::PreparedKernels::instance().get(signature, *devices::host_device());
+  const op::StepScalars step{.rows = count,
+                             .row_offset = begin,
+                             .global_rows = begin + count,
+                             .replica = 0,
+                             .replicas = 1,
+                             .random = call.run};
+  void* const addresses[] = {to};
+  const int operands[] = {0};
+  op::Launch launch;
+  launch.addresses = addresses;
+  launch.operands = operands;
+  launch.outputs = 1;
+  launch.parts = prepared.parts;
+  launch.step = &step;
+  const core::ComputeScope computing;
+  prepared.executable->play(launch, {.count = prepared.parts});
 }
 
 void register_random(op::Registry& registry) {
