@@ -48,12 +48,12 @@ python:
 	@$(venv)
 	@$(call build,$(BUILD),$(HERE) $(PYTHON),tandem_python)
 
-# The module as a file that others install, with a virtualenv of its own that tries it. One for Python 3.12 and later
-# comes of any interpreter from 3.12 on, those for 3.10 and 3.11 of their own: make wheel WHEEL_PYTHON=python3.12
+# The module as files that others install, each tried in a virtualenv of its own. Python 3.10 and 3.11 have a wheel each,
+# the later ones one together: make wheel WHEEL_PYTHON='python3.10 python3.11 python3.12'
 WHEEL_PYTHON ?=
 wheel:
 	@$(DEPS) build
-	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/make-wheel.sh $(BUILD)/wheel$(addprefix -,$(notdir $(WHEEL_PYTHON))) $(WHEEL_PYTHON)
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) scripts/make-wheel.sh $(BUILD)/wheel $(WHEEL_PYTHON)
 
 test: build
 	@$(call ctest,$(BUILD),900) $(quick)
@@ -202,7 +202,7 @@ clean:
 help:
 	@echo 'make build                  the library, the programs and the tests, in $(BUILD)/'
 	@echo 'make python                 the Python module, in the virtualenv $(VENV)'
-	@echo 'make wheel [WHEEL_PYTHON=..] the Python module as a wheel, in $(BUILD)/wheel/dist; of another interpreter beside it'
+	@echo 'make wheel [WHEEL_PYTHON=..] the Python module as wheels, in $(BUILD)/wheel/dist, for the interpreters that are named'
 	@echo 'make test [TESTS=regex]     all tests that take seconds'
 	@echo 'make soak [TESTS=regex]     all tests at length, and of every instruction set: up to two hours'
 	@echo 'make demo                   trains a convolutional network on Fashion-MNIST, saves, restores, evaluates'
