@@ -337,6 +337,7 @@ def test_sequences_with_steps_first():
 
 def test_a_layer_alone_is_a_sequence_and_truths_may_be_bools():
     m = keras.Sequential(keras.layers.Dense(2, activation="softmax"))
+    assert m((tf.ones((4, 3)),)).shape == (4, 2)
     m.compile("sgd", "categorical_crossentropy", metrics=["accuracy"])
     truth = np.eye(2, dtype=bool)[[0, 1, 1, 0]]
     assert 0.0 <= m.evaluate(np.ones((4, 3), "float32"), truth, verbose=0)[1] <= 1.0

@@ -469,6 +469,11 @@ class Sequential(Model):
                 self._try_graph()
         self.built = True
 
+    def __call__(self, *args, **kwargs):
+        if args and isinstance(args[0], (list, tuple)) and len(args[0]) == 1 and isinstance(args[0][0], (Tensor, KerasTensor)):
+            args = (args[0][0],) + args[1:]  # A batch of x alone, as data sets have it.
+        return super().__call__(*args, **kwargs)
+
     def call(self, inputs, training=None, mask=None):
         x = inputs
         if isinstance(x, Tensor) and self._tandem_graph is not None and x._rank:
