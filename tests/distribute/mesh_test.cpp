@@ -2,6 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "device/test/test_device.h"
+#include "distribute/strategy_body.h"
 #include "harness/fresh_devices.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -123,6 +125,40 @@ TEST_F(MeshTest, ReplicasAlongTheBatchAreCountedAndRowsOnce) {
   }
 }
 
+/// What layers sum along the model's axis comes by way of staging memory, which follows the batch.
+TEST_F(MeshTest, AMemoryPlanHasTheStagingOfSumsAlongTheModel) {
+  constexpr int64_t kRows = 512;
+  devices::reset_devices();
+  for (int index : {0, 1}) devices::test::add_test_gpu({.index = index});
+  LayoutMap layouts(DeviceMesh({1, 2}, {"data", "model"}, {"/GPU:0", "/GPU:1"}));
+  layouts["kernel"] = {"model"};
+  const ModelParallel strategy(layouts);
+  const auto scope = strategy.scope();
+  const layers::Dense dense(256, {.use_bias = false});
+  dense.build({{DType::float32, {-1, 64}}});
+  const auto f = function([&](const Tensor& x) { return reduce_sum(dense(x)); });
+  const Tensor x = [] {
+    const auto host = device("/CPU:0");
+    return ones({kRows, 64});
+  }();
+  const PerReplica batch = strategy.split(x);
+  strategy.body().compile(strategy, f, {&batch, 1});
+  const auto info = [](const MemoryPlan::Device& device) {
+    return config::get_memory_info(device.name);
+  };
+  const MemoryPlan plan = f.memory_plan(kRows);
+  ASSERT_EQ(plan.devices.size(), 2u);
+  std::vector<size_t> before;
+  for (const MemoryPlan::Device& device : plan.devices) before.push_back(info(device).current);
+  strategy.local_results(strategy.run(f, batch));
+  const size_t copied = devices::Allocator::rounded(kRows * 64 * sizeof(float));
+  for (size_t i = 0; i < plan.devices.size(); ++i) {
+    const MemoryPlan::Device& device = plan.devices[i];
+    EXPECT_EQ(info(device).peak - before[i], device.bytes() + copied);
+    EXPECT_GE(device.copy_bytes, kRows * 256 * sizeof(float) / 2);
+  }
+}
+
 constexpr int64_t kWidth = 256;
 constexpr int kPairs = 6;
 /// The bytes of the kernels of the model below.
@@ -151,8 +187,8 @@ std::vector<double> losses_of_pairs(const Strategy& strategy) {
       .history.at("loss");
 }
 
-Strategy cut_over_four() {
-  LayoutMap layouts(DeviceMesh({1, 4}, {"data", "model"}));
+Strategy cut_over(const DeviceMesh& mesh) {
+  LayoutMap layouts(mesh);
   layouts["up./kernel"] = {"", "model"};
   layouts["down./kernel"] = {"model"};
   return ModelParallel(layouts);
@@ -165,10 +201,12 @@ TEST_F(MeshTest, AModelLargerThanEachDeviceTrainsInParts) {
   use_cpus(limit);
   EXPECT_TRUE(throws<ResourceExhausted>([] { losses_of_pairs(OneDeviceStrategy("/CPU:0")); },
                                         {"/device:CPU:0", "out of memory"}));
+  const auto expect_losses = [&](const std::vector<double>& losses) {
+    ASSERT_EQ(losses.size(), expected.size());
+    for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4);
+  };
   use_cpus(limit);
-  const std::vector<double> losses = losses_of_pairs(cut_over_four());
-  ASSERT_EQ(losses.size(), expected.size());
-  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4);
+  expect_losses(losses_of_pairs(cut_over(DeviceMesh({1, 4}, {"data", "model"}))));
   // Weights and gradients are all that takes much, and each device has a quarter of both.
   for (int cpu = 1; cpu < 4; ++cpu) {
     EXPECT_LT(config::get_memory_info(fmt::format("/CPU:{}", cpu)).peak, kKernelBytes * 6 / 10);

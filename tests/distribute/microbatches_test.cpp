@@ -3,7 +3,12 @@
 
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
+#include "tandem/data.h"
+#include "tandem/distribute.h"
+#include "tandem/function.h"
+#include "tandem/gradient_tape.h"
 #include "tandem/keras/layers.h"
+#include "tandem/keras/losses.h"
 #include "tandem/keras/model.h"
 #include "tandem/ops.h"
 
@@ -22,17 +27,59 @@ class MicrobatchesTest : public harness::FreshDevices {
     config::set_logical_cpus({{.threads = 1, .memory_limit = limit}});
   }
 
-  /// Trains on whole batches of kRows and returns the weights.
-  static std::vector<double> trained(const Strategy& strategy) {
+  /// Makes two steps on a batch of all rows.
+  using Train = std::function<void(const Strategy&, const keras::Sequential&, const Tensor& x,
+                                   const Tensor& y)>;
+
+  static void compile(const keras::Sequential& model) {
+    model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+  }
+
+  static void train_on_arrays(const Strategy&, const keras::Sequential& model, const Tensor& x,
+                              const Tensor& y) {
+    compile(model);
+    model.fit(x, y, {.batch_size = kRows, .epochs = 2, .verbose = keras::Verbose::silent});
+  }
+
+  static void train_on_a_data_set(const Strategy&, const keras::Sequential& model, const Tensor& x,
+                                  const Tensor& y) {
+    compile(model);
+    model.fit(data::Dataset::from_tensor_slices(x, y).batch(kRows).prefetch(2),
+              {.epochs = 2, .verbose = keras::Verbose::silent});
+  }
+
+  /// The batch is split before anybody knows into how many micro-batches.
+  static void train_in_a_loop(const Strategy& strategy, const keras::Sequential& model,
+                              const Tensor& x, const Tensor& y) {
+    const keras::optimizers::Adam optimizer(0.01);
+    const keras::losses::MeanSquaredError loss_of;
+    const auto step = function([&](const Tensor& inputs, const Tensor& truths) {
+      GradientTape tape;
+      const Tensor loss = loss_of(truths, model(inputs, {.training = true}));
+      const Variables weights = model.trainable_weights();
+      optimizer.apply_gradients(tape.gradient(loss, weights), weights);
+      return loss;
+    });
+    const auto batches =
+        strategy.distribute_dataset(data::Dataset::from_tensor_slices(x, y).batch(kRows));
+    for (int i = 0; i < 2; ++i) {
+      for (const PerReplicas& batch : batches) {
+        const PerReplica losses = strategy.run(step, batch);
+        EXPECT_GT(strategy.reduce(ReduceOp::sum, losses).item<double>(), 0);
+      }
+    }
+  }
+
+  /// The weights after training.
+  static std::vector<double> trained(const Strategy& strategy,
+                                     const Train& train = train_on_arrays) {
     const auto scope = strategy.scope();
     random::set_seed(5);
     const keras::Sequential model;
     for (int i = 0; i < 8; ++i) model.add(layers::Dense(64, {.activation = "tanh"}));
     model.add(layers::Dense(1));
-    model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
     const Tensor x = random_uniform({kRows, 4}, -1, 1, {.dtype = DType::float64, .seed = 1});
-    model.fit(x, reduce_sum(x, {.axes = std::vector<int>{1}, .keepdims = true}),
-              {.batch_size = kRows, .epochs = 2, .verbose = keras::Verbose::silent});
+    train(strategy, model, x, reduce_sum(x, {.axes = std::vector<int>{1}, .keepdims = true}));
     std::vector<double> all;
     for (const Variable& weight : model.weights()) {
       const auto own = weight.value().to_vector<double>();
@@ -53,13 +100,29 @@ TEST_F(MicrobatchesTest, ABatchLargerThanMemoryTrainsAndEqualsTheWhole) {
   use_memory(kLimit);
   EXPECT_TRUE(throws<ResourceExhausted>([] { trained(OneDeviceStrategy("/CPU:0")); },
                                         {"/device:CPU:0", "out of memory"}));
-  use_memory(kLimit);
+  for (const Train& train :
+       {Train(train_on_arrays), Train(train_on_a_data_set), Train(train_in_a_loop)}) {
+    use_memory(kLimit);
+    const PipelineStrategy strategy = automatic();
+    const std::vector<double> found = trained(strategy, train);
+    EXPECT_GT(strategy.num_replicas_in_sync(), 1);
+    EXPECT_LE(strategy.num_replicas_in_sync(), 32);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9);
+  }
+}
+
+TEST_F(MicrobatchesTest, ASingleRowThatIsTooMuchIsSaidToBe) {
+  use_memory(1 << 20);
   const PipelineStrategy strategy = automatic();
-  const std::vector<double> found = trained(strategy);
-  EXPECT_GT(strategy.num_replicas_in_sync(), 1);
-  EXPECT_LE(strategy.num_replicas_in_sync(), 32);
-  ASSERT_EQ(found.size(), expected.size());
-  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9);
+  const auto f = function([](const Tensor& x) {
+    return reduce_max(softmax(tile(x, {1, int64_t{1} << 18})));
+  });
+  EXPECT_TRUE(throws<ResourceExhausted>(
+      [&] {
+        strategy.run(f, strategy.split(ones({4, 1}, DType::float64)));
+      },
+      {"micro-batches are automatic", "single row", "/device:CPU:0"}));
 }
 
 TEST_F(MicrobatchesTest, WhereMemoryIsEnoughThereIsOne) {

@@ -3,11 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "device/test/test_device.h"
 #include "harness/classifier.h"
 #include "harness/fresh_devices.h"
 #include "harness/throws.h"
+#include "op/instruction_hook.h"
 #include "profile/session.h"
 #include "tandem/keras/layers.h"
 #include "tandem/keras/model.h"
@@ -161,6 +164,63 @@ TEST_F(PipelineStrategyTest, AModelThatExceedsEachDeviceTrainsInStages) {
   EXPECT_TRUE(throws<ResourceExhausted>(alone, {"/device:GPU:0", "out of memory"}));
   use_gpus(between);
   EXPECT_LE(staged(), between);
+}
+
+/// By what they cost the calls would be cut in their middle; one of them is made slow.
+TEST_F(PipelineStrategyTest, StagesAreFoundByMeasuredTimes) {
+  op::set_instruction_hook([](int, const std::string& name) {
+    if (name == "tanh") std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  });
+  const PipelineStrategy strategy({.stages = 2, .microbatches = 2});
+  const auto f = function([](const Tensor& x) {
+    Tensor y = tanh(x);
+    for (int i = 0; i < 4; ++i) y = sigmoid(y);
+    return y;
+  });
+  const Tensor x = fill({512, 256}, 0.5, DType::float64);
+  const Tensor y = strategy.gather(strategy.run(f, strategy.split(x)), 0);
+  op::set_instruction_hook({});
+  EXPECT_NEAR(reduce_max(y).item<double>(), 0.6585, 1e-3);
+  const std::string text = f.explain();
+  const size_t first = text.find("chunk 0, forward");
+  const size_t second = text.find("chunk 1, forward");
+  EXPECT_LT(text.find("tanh", first), second) << text;
+  EXPECT_GT(text.find("sigmoid", first), second) << text;
+  EXPECT_NE(text.find("sigmoid", second), std::string::npos) << text;
+  EXPECT_NE(text.find("kinds of which were measured"), std::string::npos) << text;
+}
+
+/// Trains layers of one width in two stages, the first of so much memory, and returns the losses.
+std::vector<double> losses_in_stages(size_t memory,
+                                     const std::vector<std::vector<std::string>>& layers) {
+  devices::reset_devices();
+  config::set_logical_cpus({{.threads = 1, .memory_limit = memory}, {.threads = 1}});
+  const PipelineStrategy strategy({.stages = 2, .microbatches = 4, .layers = layers});
+  const auto scope = strategy.scope();
+  random::set_seed(4);
+  const keras::Sequential model;
+  for (int i = 0; i < 8; ++i) {
+    model.add(keras::layers::Dense(128, {.activation = "tanh", .name = fmt::format("layer{}", i)}));
+  }
+  model.add(keras::layers::Dense(1, {.name = "head"}));
+  model.compile({.optimizer = keras::optimizers::SGD(0.01), .loss = "mse"});
+  return model
+      .fit(ones({4096, 8}), ones({4096, 1}),
+           {.batch_size = 4096, .epochs = 2, .verbose = keras::Verbose::silent})
+      .history.at("loss");
+}
+
+TEST_F(PipelineStrategyTest, AStageWithLittleMemoryHasFewerLayers) {
+  const std::vector<std::vector<std::string>> halves{
+      {"layer0", "layer1", "layer2", "layer3"}, {"layer4", "layer5", "layer6", "layer7", "head"}};
+  const std::vector<double> expected = losses_in_stages(0, halves);
+  const size_t limit = config::get_memory_info("/CPU:0").peak * 3 / 4;
+  EXPECT_TRUE(throws<ResourceExhausted>([&] { losses_in_stages(limit, halves); },
+                                        {"/device:CPU:0", "out of memory"}));
+  const std::vector<double> found = losses_in_stages(limit, {});
+  EXPECT_LE(config::get_memory_info("/CPU:0").peak, limit);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-5);
 }
 
 TEST_F(PipelineStrategyTest, AProfileHasARowForEachStage) {
