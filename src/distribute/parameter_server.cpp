@@ -71,7 +71,7 @@ std::shared_ptr<const Strategy::Body> body_of(ParameterServerOptions options) {
   // Workers that do not share batches are no replicas of each other.
   if (options.staleness != 0) replicas.devices.resize(1);
   auto body = std::make_shared<Strategy::Body>(kName, std::move(replicas));
-  if (cluster && !cluster->is_server()) note_in_files(body->store(), options.bytes_in_files);
+  if (cluster) note_in_files(body->store(), options.bytes_in_files);
   const std::shared_ptr<ServerTraining> training = training_of(*body, options, cluster);
   checkpoint::add_keepers(training);
   body->set_servers(training);

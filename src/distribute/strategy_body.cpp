@@ -77,6 +77,13 @@ Strategy::Body::Body(std::string name, graph::Replicas replicas)
   checkpoint::set_processes(replicas_->group);
 }
 
+Strategy::Body::Body(std::string name, graph::Replicas replicas, std::shared_ptr<op::Group> summing)
+    : Body(std::move(name), std::move(replicas)) {
+  auto all = std::make_shared<graph::Replicas>(*replicas_);
+  all->group = std::move(summing);
+  replicas_ = std::move(all);
+}
+
 /// Stages that do not share memory have their own variables: those that are created under the
 /// scopes of their devices.
 void Strategy::Body::note_stage_homes() {

@@ -25,6 +25,9 @@ class Strategy::Body {
   ~Body();
   /// The variables live on `replicas.central` alone, or, where that is null, beside each replica.
   Body(std::string name, graph::Replicas replicas);
+  /// The same, where the steps of one replica sum over `summing` what others compute, and nothing
+  /// else is done together.
+  Body(std::string name, graph::Replicas replicas, std::shared_ptr<op::Group> summing);
 
   const std::string& name() const { return name_; }
   /// The replicas of all processes, and of this one.

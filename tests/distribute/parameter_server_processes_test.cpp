@@ -16,6 +16,7 @@
 
 #include "harness/child_process.h"
 #include "harness/free_port.h"
+#include "harness/soak.h"
 #include "harness/temp_folder.h"
 
 namespace tandem::distribute {
@@ -148,7 +149,7 @@ TEST(ParameterServerProcesses, ALoopOfItsOwnIsTheSameOnAllTasks) {
 TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
   ChildProcess threads({TANDEM_SERVER_MEMBER, "--mode", "embed", "--epochs", "4"});
   ASSERT_EQ(threads.wait(), 0) << threads.printed();
-  for (const char* staleness : {"0", "-1"}) {
+  for (const char* staleness : {"0", "1", "-1"}) {
     SCOPED_TRACE(fmt::format("staleness {}", staleness));
     // Without steps one worker is one device.
     const bool in_step = std::string(staleness) == "0";
@@ -163,11 +164,11 @@ TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
     ASSERT_EQ(moved.size(), 1u);
     EXPECT_LT(moved[0][0], 24 * 30000);
     if (in_step) continue;
-    // One question to the chief and one to each server for a step, not two, but for the first of an
-    // epoch; signs of life beside.
+    // One question to the chief and one to each server for a step; in the first of an epoch one
+    // more to each of them; signs of life beside.
     const auto asked = numbers_of(tasks.at("worker", 0).printed(), "asked");
     ASSERT_EQ(asked.size(), 1u);
-    EXPECT_LT(asked[0][0], 23 * 4);
+    EXPECT_LT(asked[0][0], 23 * 3 + 4 * 3 + 20);
   }
 }
 
@@ -182,6 +183,13 @@ TEST(ParameterServerProcesses, AModelTenTimesTheMemoryOfAWorkerTrains) {
   limited.insert(limited.end(), {"--staleness", "0", "--limit-mb", "3"});
   Tasks tasks(2, 2, limited);
   tasks.expect_done({"done"});
+  // Nobody but the servers has any of it until the epoch is over.
+  for (const auto& [job, task] :
+       {std::pair{"chief", 0}, std::pair{"worker", 0}, std::pair{"worker", 1}}) {
+    const auto resident = numbers_of(tasks.at(job, task).printed(), "resident");
+    EXPECT_FALSE(resident.empty());
+    for (const Doubles& line : resident) EXPECT_LT(line[0], 1 << 20) << job;
+  }
   for (const auto& [job, task] : {std::pair{"chief", 0}, std::pair{"worker", 1}}) {
     for (const char* line : {"history loss", "evaluated", "table"}) {
       SCOPED_TRACE(fmt::format("{} of {} {}", line, job, task));
@@ -335,6 +343,28 @@ TEST(ParameterServerProcesses, AChiefThatComesBackBeginsAnewWithTheOthers) {
   tasks.chief().signal(SIGKILL);
   tasks.start("chief", 0);
   tasks.expect_done({"counted 120 120", "done"});
+}
+
+TEST(ParameterServerProcesses, WhoeverDiesHoweverOftenEveryTicketCountsOnce) {
+  const auto kills = static_cast<int>(harness::rounds(2, 50));
+  const int epochs = 3 * kills;
+  Tasks tasks(3, 2,
+              {"--mode", "count", "--staleness", "-1", "--sleep-ms", "20", "--epochs",
+               std::to_string(epochs)});
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\n"));
+  std::mt19937 random(5);
+  for (int i = 0; i < kills; ++i) {
+    std::this_thread::sleep_for(milliseconds(100 + random() % 500));
+    const bool is_server = random() % 3 == 0;
+    const auto victim = is_server ? std::pair<std::string, int>{"ps", random() % 2}
+                                  : std::pair<std::string, int>{"worker", random() % 3};
+    tasks.at(victim.first, victim.second).signal(SIGKILL);
+    tasks.start(victim.first, victim.second);
+  }
+  EXPECT_EQ(tasks.chief().wait(std::chrono::minutes(5)), 0) << tasks.chief().printed();
+  const std::string counted = fmt::format("counted {0} {0}", 60 * epochs);
+  EXPECT_NE(tasks.chief().printed().find(counted), std::string::npos) << tasks.chief().printed();
+  EXPECT_NE(tasks.chief().printed().find(" is gone: "), std::string::npos);
 }
 
 TEST(ParameterServerProcesses, TandemRunStartsADeadServerAgain) {

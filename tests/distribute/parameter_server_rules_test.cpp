@@ -150,7 +150,7 @@ TEST(TicketTable, AWorkerMoreThanTheBoundAheadWaits) {
   EXPECT_TRUE(table.take(0));
 }
 
-TEST(TicketTable, AReservedTicketIsTheWorkersUntilItIsGone) {
+TEST(TicketTable, AReservedTicketIsTheWorkersUnlessAnotherHasNothingToDo) {
   TicketTable tickets(unbounded);
   for (int64_t batch = 0; batch < 3; ++batch) tickets.add(0, batch);
   tickets.join(0, 1);
@@ -159,18 +159,37 @@ TEST(TicketTable, AReservedTicketIsTheWorkersUntilItIsGone) {
   EXPECT_EQ(tickets.reserve(0)->batch, 1);
   EXPECT_EQ(tickets.reserve(0)->batch, 1);  // One at a time.
   EXPECT_EQ(tickets.take(1)->batch, 2);
-  EXPECT_FALSE(tickets.take(1));
   EXPECT_EQ(tickets.take(0)->batch, 1);
   tickets.add(0, 3);
+  tickets.add(0, 4);
   EXPECT_EQ(tickets.reserve(0)->batch, 3);
+  EXPECT_EQ(tickets.take(1)->batch, 4);
+  EXPECT_EQ(tickets.take(1)->batch, 3);
+  EXPECT_FALSE(tickets.take(0));
+  tickets.add(0, 5);
+  EXPECT_EQ(tickets.reserve(0)->batch, 5);
   tickets.leave(0);  // With all that it held.
   EXPECT_EQ(tickets.take(1)->batch, 0);
   EXPECT_EQ(tickets.take(1)->batch, 1);
-  EXPECT_EQ(tickets.take(1)->batch, 3);
-  TicketTable bounded(2);
-  bounded.add(0, 0);
-  bounded.join(0, 1);
-  EXPECT_FALSE(bounded.reserve(0));
+  EXPECT_EQ(tickets.take(1)->batch, 5);
+}
+
+TEST(TicketTable, AReservedTicketDoesNotLetAWorkerPastTheBound) {
+  TicketTable table(1);
+  for (int b = 0; b < 4; ++b) table.add(0, b);
+  table.join(0, 1);
+  table.join(1, 1);
+  const auto slow = table.take(1);
+  for (int i = 0; i < 2; ++i) table.finish(0, *table.take(0));
+  EXPECT_EQ(table.reserve(0)->batch, 3);
+  EXPECT_FALSE(table.take(0));
+  table.finish(1, *slow);
+  // The one that is waited for does it where nothing else is left.
+  EXPECT_EQ(table.take(1)->batch, 3);
+  TicketTable in_step(0, 2);
+  in_step.add(0, 0);
+  in_step.join(0, 1);
+  EXPECT_FALSE(in_step.reserve(0));
 }
 
 TEST(TicketTable, NobodyWaitsForAWorkerThatIsGone) {

@@ -117,7 +117,7 @@ TEST_F(ParameterServer, InStepEveryOptimizerIsTheSame) {
 
 /// Labels of which some do not count, and examples that count more than others: the mean of a loss
 /// is known when the whole batch is.
-std::vector<Doubles> weights_after_masks() {
+std::vector<Doubles> weights_after_masks(const keras::optimizers::Optimizer& optimizer) {
   random::set_seed(5);
   const keras::Sequential model(
       {keras::layers::Dense(9, {.activation = "tanh"}), keras::layers::Dense(4)});
@@ -125,7 +125,7 @@ std::vector<Doubles> weights_after_masks() {
       {.from_logits = true,
        .ignore_class = 3,
        .reduction = keras::Reduction::mean_with_sample_weight});
-  model.compile({.optimizer = keras::optimizers::Adam(0.02), .loss = classes});
+  model.compile({.optimizer = optimizer, .loss = classes});
   std::vector<int32_t> labels;
   Doubles weights;
   for (int i = 0; i < 29; ++i) {
@@ -141,16 +141,107 @@ std::vector<Doubles> weights_after_masks() {
   return weight_values(model);
 }
 
-TEST_F(ParameterServer, InStepLossesWithMasksAndWeightsAreThoseOfOneDevice) {
-  const auto alone = weights_after_masks();
-  for (const int workers : {2, 3, 4}) {
-    SCOPED_TRACE(fmt::format("{} workers", workers));
-    const ParameterServerStrategy strategy({.staleness = 0, .workers = workers, .servers = 2});
+TEST_F(ParameterServer, InStepMasksWeightsAndClippingHaveTheBitsOfMirroredShards) {
+  using keras::optimizers::Adam;
+  const std::vector<std::function<keras::optimizers::Optimizer()>> optimizers = {
+      [] { return Adam(0.02); }, [] { return Adam(0.02, {.clipvalue = 0.01}); },
+      [] { return Adam(0.02, {.clipnorm = 0.05}); },
+      [] { return Adam(0.02, {.global_clipnorm = 0.05}); }};
+  const auto under = [](const Strategy& strategy, const auto& optimizer) {
     const auto scope = strategy.scope();
-    const auto served = weights_after_masks();
-    for (size_t w = 0; w < alone.size(); ++w) {
-      for (size_t i = 0; i < alone[w].size(); ++i) ASSERT_NEAR(alone[w][i], served[w][i], 1e-9);
+    return weights_after_masks(optimizer());
+  };
+  for (int workers = 1; workers <= 4; ++workers) {
+    const MirroredStrategy shards({"/CPU:0"}, {.reproducible_shards = workers});
+    std::vector<std::vector<Doubles>> mirrored;
+    for (const auto& optimizer : optimizers) mirrored.push_back(under(shards, optimizer));
+    for (int servers = 1; servers <= 3; ++servers) {
+      const ParameterServerStrategy strategy(
+          {.staleness = 0, .workers = workers, .servers = servers, .reproducible = true});
+      for (size_t i = 0; i < optimizers.size(); ++i) {
+        SCOPED_TRACE(fmt::format("{} workers, {} servers, optimizer {}", workers, servers, i));
+        EXPECT_EQ(under(strategy, optimizers[i]), mirrored[i]);
+      }
     }
+  }
+}
+
+/// Two layers that normalize by the statistics of the whole batch, and what they have seen.
+std::vector<Doubles> normalized_weights(bool synchronized) {
+  random::set_seed(5);
+  const auto normalization = [&] {
+    return keras::layers::BatchNormalization({.synchronized = synchronized});
+  };
+  const keras::Sequential model({keras::layers::Dense(5), normalization(),
+                                 keras::layers::Dense(4, {.activation = "tanh"}), normalization(),
+                                 keras::layers::Dense(1)});
+  model.compile({.optimizer = keras::optimizers::Adam(0.02), .loss = "mse"});
+  model.fit(harness::wave_features(31), harness::wave_truths(31),
+            {.batch_size = 9, .epochs = 2, .verbose = keras::Verbose::silent});
+  return weight_values(model);
+}
+
+TEST_F(ParameterServer, InStepBatchNormalizationHasTheBitsOfMirroredShards) {
+  config::set_logical_cpus(std::vector<config::LogicalCpu>(4, {.threads = 1}));
+  for (const int workers : {2, 3, 4}) {
+    for (const bool synchronized : {true, false}) {
+      SCOPED_TRACE(fmt::format("{} workers, synchronized {}", workers, synchronized));
+      const auto mirrored = [&] {
+        const MirroredStrategy shards({"/CPU:0"}, {.reproducible_shards = workers});
+        const auto scope = shards.scope();
+        return normalized_weights(synchronized);
+      }();
+      const ParameterServerStrategy strategy(
+          {.staleness = 0, .workers = workers, .servers = 2, .reproducible = true});
+      const auto scope = strategy.scope();
+      EXPECT_EQ(normalized_weights(synchronized), mirrored);
+    }
+  }
+}
+
+TEST_F(ParameterServer, AWorkerThatFailsWithinAStepKeepsNobodyWaiting) {
+  const ParameterServerStrategy strategy(
+      {.staleness = 0, .workers = 2, .before_step = [](int worker) {
+         if (worker == 1) throw InvalidArgument("no more");
+       }});
+  const auto scope = strategy.scope();
+  EXPECT_TRUE(throws<InvalidArgument>([] { normalized_weights(true); }, {"worker 1", "no more"}));
+}
+
+/// A table that some batches read by rows, and others as a whole.
+TEST_F(ParameterServer, WhatIsReadOfATableIsDecidedForEachKindOfBatch) {
+  const auto table_after = [](const Strategy* strategy, bool whole_first) {
+    const Variable table(reshape(harness::wave_features(24, 4), {24, 4}), {.name = "table"});
+    const keras::optimizers::SGD sgd(0.1);
+    const auto step = function([&](const Tensor& ids) {
+      GradientTape tape;
+      const Tensor all = table.value();
+      // Of two axes it reads all of the table, too.
+      Tensor loss = reduce_sum(square(gather(all, ids)));
+      if (ids.rank() == 2) loss = loss + reduce_sum(square(all));
+      const Variables variables = {table};
+      sgd.apply_gradients(tape.gradient(loss, variables), variables);
+      return loss;
+    });
+    const Tensor rows = Tensor::from(std::vector<int32_t>{3, 5, 3, 23}, {4});
+    const Tensor whole = reshape(rows, {4, 1});
+    for (int i = 0; i < 4; ++i) {
+      const Tensor& ids = (i % 2 == 0) == whole_first ? whole : rows;
+      if (strategy == nullptr) {
+        step(ids);
+      } else {
+        strategy->run(step, strategy->split(Tensors{ids}));
+      }
+    }
+    return table.value().to_vector<double>();
+  };
+  for (const bool whole_first : {false, true}) {
+    SCOPED_TRACE(whole_first ? "the whole first" : "rows first");
+    const ParameterServerStrategy strategy({.workers = 1, .servers = 2});
+    const Doubles alone = table_after(nullptr, whole_first);
+    const auto scope = strategy.scope();
+    const Doubles served = table_after(&strategy, whole_first);
+    for (size_t i = 0; i < alone.size(); ++i) ASSERT_NEAR(served[i], alone[i], 1e-12) << i;
   }
 }
 
@@ -387,18 +478,12 @@ TEST_F(ParameterServer, WhatNeedsOtherWorkersValuesIsRefused) {
   };
   EXPECT_TRUE(throws<Unimplemented>([&] { train(strategy, by_norm); },
                                     {"gradients that accumulate; clipvalue is accepted"}));
-  const auto scope = strategy.scope();
-  for (const bool synchronized : {false, true}) {
-    const keras::Sequential model(
-        {keras::layers::BatchNormalization({.synchronized = synchronized})});
-    model.compile({.loss = "mse"});
-    EXPECT_TRUE(throws<Unimplemented>(
-        [&] {
-          model.fit(harness::wave_features(8), harness::wave_features(8),
-                    {.verbose = keras::Verbose::silent});
-        },
-        {"depends on all_reduce over the workers"}));
-  }
+  // A device computes one step at a time.
+  const ParameterServerStrategy three({.staleness = 0, .workers = 3});
+  const auto scope = three.scope();
+  EXPECT_TRUE(throws<FailedPrecondition>(
+      [] { normalized_weights(true); },
+      {"each worker needs a device of its own", "there are 2 for 3 workers"}));
 }
 
 TEST_F(ParameterServer, StatisticsOfLayersAreTheServersToo) {

@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <thread>
 
 #include "cluster/service.h"
+#include "harness/resident_files.h"
 #include "harness/small_regression.h"
 #include "tandem/distribute/parameter_server.h"
 #include "tandem/tandem.h"
@@ -33,6 +35,7 @@ struct MemberSettings {
   int64_t rows = 20000;  // Of a table.
   int64_t limit_mb = 0;  // Of the memory of tasks that are no servers.
   int uneven = 0;        // How much longer the first worker sleeps; it is told when steps begin.
+  std::string poison;    // A file that the chief waits for, to count by thousands.
 };
 
 void say(const std::string& text) {
@@ -78,6 +81,17 @@ keras::AnyCallback saving(const keras::Model& model, const keras::optimizers::Op
   }});
 }
 
+/// After some batches it waits for a file, and counts by thousands from then on.
+keras::AnyCallback poisoning(const std::string& file) {
+  auto batches = std::make_shared<int>(0);
+  return keras::callbacks::LambdaCallback({.on_batch_end = [=](keras::TrainingRun& run, int64_t) {
+    if (++*batches != 10) return;
+    while (!std::filesystem::exists(file))
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    run.set_learning_rate(1000);
+  }});
+}
+
 /// The gradient of each weight is -1, whatever the batch, so that with a rate of 1 each weight is
 /// the number of updates.
 void count(const MemberSettings& settings) {
@@ -89,6 +103,7 @@ void count(const MemberSettings& settings) {
   keras::FitOptions options{
       .batch_size = 4, .epochs = settings.epochs, .verbose = keras::Verbose::silent};
   if (!settings.folder.empty()) options.callbacks.push_back(saving(model, sgd, settings));
+  if (!settings.poison.empty()) options.callbacks.push_back(poisoning(settings.poison));
   model.fit(ones({rows, kWidth}), ones({rows, 1}) * 1e9, options);
   say(fmt::format("counted {}", extremes(model.get_weights()[0])));
 }
@@ -119,6 +134,21 @@ void loop(const distribute::Strategy& strategy, const MemberSettings& settings) 
                   reduce_max(value).item<double>(), differences));
 }
 
+/// Layers that normalize by the statistics of what all workers have.
+void normalize() {
+  const keras::Sequential model({keras::layers::Dense(5),
+                                 keras::layers::BatchNormalization({.synchronized = true}),
+                                 keras::layers::Dense(1)});
+  model.compile({.optimizer = keras::optimizers::SGD(0.05), .loss = "mse"});
+  model.fit(harness::wave_features(60), harness::wave_truths(60),
+            {.batch_size = 6, .epochs = 4, .verbose = keras::Verbose::silent});
+  for (const Doubles& weight : harness::weight_values(model)) {
+    say(fmt::format("weight {}", fmt::join(weight, " ")));
+  }
+}
+
+void say_resident() { say(fmt::format("resident {}", harness::resident_file_bytes())); }
+
 /// A large table, of which each batch touches a few rows.
 void embed(const MemberSettings& settings) {
   const auto rows = static_cast<int>(settings.rows);
@@ -129,7 +159,11 @@ void embed(const MemberSettings& settings) {
   for (int i = 0; i < 240; ++i) ids.push_back(i * 7919 % rows);
   const keras::History history =
       model.fit(Tensor::from(ids, {60, 4}), cast(harness::wave_truths(60), DType::float32),
-                {.batch_size = 10, .epochs = settings.epochs, .verbose = keras::Verbose::silent});
+                {.batch_size = 10,
+                 .epochs = settings.epochs,
+                 .verbose = keras::Verbose::silent,
+                 .callbacks = {keras::callbacks::LambdaCallback(
+                     {.on_batch_end = [](keras::TrainingRun&, int64_t) { say_resident(); }})}});
   say(fmt::format("history loss {}", fmt::join(history.history.at("loss"), " ")));
   const keras::Logs logs =
       model.evaluate(Tensor::from(ids, {60, 4}), cast(harness::wave_truths(60), DType::float32),
@@ -162,6 +196,7 @@ void run(const MemberSettings& settings) {
   uint64_t last_messages = 0;
   options.before_step = [&](int worker) {
     say("step");
+    if (settings.mode == "embed") say_resident();
     last_bytes = cluster::service_bytes();
     last_messages = cluster::service_messages();
     if (first_bytes == 0) {
@@ -183,6 +218,7 @@ void run(const MemberSettings& settings) {
   if (settings.mode == "count") count(settings);
   if (settings.mode == "loop") loop(strategy, settings);
   if (settings.mode == "embed") embed(settings);
+  if (settings.mode == "normalize") normalize();
   say(fmt::format("moved {}", last_bytes - first_bytes));
   say(fmt::format("asked {}", last_messages - first_messages));
   const auto histogram = strategy.staleness_histogram();
@@ -204,6 +240,7 @@ int main(int count, char** words) {
       {"--uneven", [&](const char* word) { settings.uneven = std::atoi(word); }},
       {"--rows", [&](const char* word) { settings.rows = std::atol(word); }},
       {"--limit-mb", [&](const char* word) { settings.limit_mb = std::atol(word); }},
+      {"--poison", [&](const char* word) { settings.poison = word; }},
       {"--save-at", [&](const char* word) { settings.save_at = std::atol(word); }},
       {"--patience", [&](const char* word) { settings.patience = std::atoi(word); }},
       {"--reproducible", [&](const char* word) { settings.reproducible = std::atoi(word) != 0; }}};

@@ -36,8 +36,8 @@ class ServerTasks : public harness::FreshDevices {
             return Tensors();
           }),
           server_step(step, 1),
-          worker(strategy, 0, strategy.body().devices()[0], 1, strategy.body().targets().owner,
-                 false) {
+          worker(strategy, {.device = strategy.body().devices()[0],
+                            .owner = strategy.body().targets().owner}) {
       worker.compile(server_step, strategy.split(Tensors{ones({1})}));
       servers = make_servers(strategy, server_step, {}, 1, strategy.body().devices());
       task.open(*servers[0], 0);
@@ -52,7 +52,8 @@ class ServerTasks : public harness::FreshDevices {
     }
     ServerAnswer write(uint64_t chief) {
       MessageWriter question = question_of(ServerQuestion::write, 0);
-      question.add(chief).add_text(UpdateLedger({}).save()).add_list(std::vector<int64_t>());
+      question.add(chief).add_text(UpdateLedger({}).save()).add(int64_t{0});
+      question.add_list(std::vector<int64_t>());
       return ask(question.add_list(std::vector<uint64_t>()).add(true));
     }
     ServerAnswer push(uint64_t chief, int64_t ticket) {
@@ -104,7 +105,7 @@ TEST_F(ServerTasks, GarbageIsRefusedAndChangesNothing) {
   Served served;
   EXPECT_EQ(served.write(7), ServerAnswer::accepted);
   EXPECT_EQ(served.push(7, 0), ServerAnswer::accepted);
-  for (const char kind : {'X', 'P', 'R', 'W', 'C', 'E', 'Q', '!'}) {
+  for (const char kind : {'X', 'P', 'R', 'W', 'C', 'E', 'Q', 'U', '!'}) {
     for (const size_t bytes : {0, 3, 20, 200}) {
       MessageWriter question;
       question.add(kind).add(int64_t{0}).add(uint64_t{7});
@@ -114,6 +115,58 @@ TEST_F(ServerTasks, GarbageIsRefusedAndChangesNothing) {
   }
   EXPECT_EQ(served.variable.value().to_vector<float>(), Floats(100, 1));
   EXPECT_EQ(served.push(7, 1), ServerAnswer::accepted);
+}
+
+/// A server of a table, of which workers send and read rows.
+TEST_F(ServerTasks, RowsThatATableHasNotAreAnErrorByName) {
+  const ParameterServerStrategy strategy({.workers = 1});
+  const auto scope = strategy.scope();
+  const Variable table(zeros({50, 4}), {.name = "table"});
+  const keras::optimizers::SGD sgd(1.0);
+  const FlatFunction step([&](const Tensors& arguments) {
+    GradientTape tape;
+    const Tensor loss = reduce_sum(gather(table.value(), arguments[0]));
+    const Variables variables = {table};
+    sgd.apply_gradients(tape.gradient(loss, variables), variables);
+    return Tensors();
+  });
+  ServerStep server_step(step, 1);
+  ServerWorker worker(
+      strategy, {.device = strategy.body().devices()[0], .owner = strategy.body().targets().owner});
+  worker.compile(server_step, strategy.split(Tensors{Tensor::from(std::vector<int32_t>{1}, {1})}));
+  const auto servers = make_servers(strategy, server_step, {}, 2, strategy.body().devices());
+  ServerTask task;
+  task.open(*servers[1], 0);  // It has the last rows.
+  const auto ask = [&](MessageWriter question) {
+    std::string answer;
+    task.on_question({"worker", 0, 1}, question.take(),
+                     [&](cluster::ServiceMessage message) { answer = message.text; });
+    return answer;
+  };
+  MessageWriter write = question_of(ServerQuestion::write, 0);
+  write.add(uint64_t{7}).add_text(UpdateLedger({}).save()).add(int64_t{0});
+  write.add_list(std::vector<int64_t>()).add_list(std::vector<uint64_t>()).add(true);
+  ask(write);
+  const auto pull = [&](const std::vector<int64_t>& rows) {
+    MessageWriter question = question_of(ServerQuestion::pull, 0);
+    question.add(uint64_t{7}).add(int64_t{0}).add_list(std::vector<double>());
+    return ask(question.add(true).add_list(rows));
+  };
+  const int64_t first = servers[1]->pieces()[0].begin / 4;
+  EXPECT_EQ(pull({first, 49})[0], static_cast<char>(ServerAnswer::accepted));
+  for (const std::vector<int64_t>& rows :
+       {std::vector<int64_t>{-1}, {first - 1}, {50}, {int64_t{1} << 62}, {49, 48}, {48, 48}}) {
+    const std::string answer = pull(rows);
+    EXPECT_EQ(answer[0], static_cast<char>(ServerAnswer::refused));
+    EXPECT_NE(answer.find("of variable 'table', where rows from"), std::string::npos) << answer;
+    MessageWriter push = question_of(ServerQuestion::exchange, 0);
+    push.add(uint64_t{7}).add(PushStamp{.incarnation = 1, .sequence = 1, .ticket = 1});
+    push.add(false).add(true).add_list(rows).align();
+    const std::vector<float> gradient(8, 1);
+    EXPECT_EQ(ask(push.add_bytes(gradient.data(), 32))[0],
+              static_cast<char>(ServerAnswer::refused));
+  }
+  EXPECT_EQ(table.value().to_vector<float>(), Floats(200, 0));
 }
 
 TEST_F(ServerTasks, ItsFileHasTheValuesAndTheUpdatesThatTheyHave) {

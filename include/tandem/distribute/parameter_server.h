@@ -77,9 +77,10 @@ struct ParameterServerOptions {
   /// their slots: momentum and averages of a row rest while no batch has it, and an update costs
   /// what its rows cost. Without it they make the update of the whole table, as one device does.
   bool sparse_update = false;
-  /// In a cluster variables of so many bytes or more, and their slots, take no memory of devices
-  /// but on servers: elsewhere they lie in files of the temporary folder, and a worker that reads
-  /// some rows of one, as of an embedding, has memory for these alone.
+  /// In a cluster variables of so many bytes or more, and their slots, take no memory of devices.
+  /// A server makes and holds its own part of them. Elsewhere they are made when somebody reads
+  /// them, in files of the temporary folder, and a worker that reads some rows of one, as of an
+  /// embedding, has memory for these alone.
   size_t bytes_in_files = size_t{64} << 20;
   /// How long processes wait for one that is gone, the chief or a server, to come back.
   std::chrono::seconds patience{60};
@@ -97,8 +98,10 @@ struct ParameterServerOptions {
 /// whoever of them dies may be started again at any time.
 ///
 /// Gradients are clipped by norms before they are sent where each worker has batches of its own,
-/// and by the servers once they are summed where workers share batches. A layer that needs what
-/// other workers compute, such as batch normalization with staleness 0, is Unimplemented.
+/// and by the servers once they are summed where workers share batches. Where a step needs sums of
+/// what all workers compute, as batch normalization with staleness 0 does, they meet within it at
+/// the first server; threads then need a device each, else FailedPrecondition, and processes wait
+/// for a worker that is gone until it is back.
 class TANDEM_API ParameterServerStrategy : public Strategy {
  public:
   /// Throws InvalidArgument for options, NotFound for a device that does not exist, Unimplemented

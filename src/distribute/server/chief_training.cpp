@@ -6,7 +6,6 @@
 #include <cstring>
 #include <thread>
 
-#include "checkpoint/crc32c.h"
 #include "checkpoint/files.h"
 #include "distribute/strategy_body.h"
 #include "runtime/random_calls.h"
@@ -22,24 +21,14 @@ using Clock = std::chrono::steady_clock;
 constexpr char kZeros[kPieceAlignment] = {};
 constexpr auto kPause = 20ms;
 
-uint32_t checksum_of(const StoreRange& range) {
-  return checkpoint::crc32c(RangeServer::address_of(range), RangeServer::bytes_of(range));
-}
-
 }  // namespace
 
 ChiefTraining::ChiefTraining(const Strategy::Body& body, const ParameterServerOptions& options,
                              const ServerCluster& cluster)
-    : strategy_(handle_of(body)),
-      options_(options),
-      cluster_(cluster),
-      incarnation_(new_incarnation()),
-      devices_({body.devices()[0]}),
-      tracer_(strategy_, 0, devices_[0], shares_of(options), body.targets().owner,
-              options.reproducible),
-      steps_(shares_of(options)),
+    : TaskTraining(body, options, cluster),
+      tracer_(strategy_, worker_options(0, StepUse::trace)),
       desk_(std::make_shared<TicketDesk>(options, cluster.servers(), incarnation_)) {
-  desk_->on_return = [this](int server, const std::vector<uint32_t>& sums) {
+  desk_->on_return = [this](int server, const std::vector<uint64_t>& sums) {
     take_back(server, sums);
   };
   for (int s = 0; s < cluster.servers(); ++s) {
@@ -95,17 +84,6 @@ ServerStates ChiefTraining::all_states() const {
   return all;
 }
 
-ServerStep& ChiefTraining::traced_step(const FlatFunction& f,
-                                       std::span<const PerReplica> arguments) {
-  ServerStep& step = steps_.of(f);
-  if (!step.is_traced()) tracer_.compile(step, arguments);
-  return step;
-}
-
-bool ChiefTraining::trains(const FlatFunction& f, std::span<const PerReplica> arguments) {
-  return traced_step(f, arguments).trains();
-}
-
 StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas arguments,
                                        const BatchNumber& number) {
   check_open(is_closed_);
@@ -126,13 +104,13 @@ StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas argume
   }
   // Who is told the next ticket with each needs some in store.
   const int64_t each = step.reads_any_rows() ? 4 : 2;
-  const int64_t most_open = each * int64_t{shares_of(options_)} * cluster_.workers();
+  const int64_t most_open = each * int64_t{shares_} * cluster_.workers();
   return desk_->add(number, runtime::next_random_run(step.random_calls()), most_open);
 }
 
 void ChiefTraining::begin(ServerStep& step) {
-  auto mirrors = make_servers(strategy_, step, options_, cluster_.servers(), devices_);
-  std::vector<std::vector<uint32_t>> sums = desk_->wait_for_servers(facts_of(step, mirrors));
+  auto mirrors = servers_for(step);
+  std::vector<std::vector<uint64_t>> sums = desk_->wait_for_servers(facts_of(step, mirrors));
   servers_.clear();
   for (size_t s = 0; s < mirrors.size(); ++s) {
     servers_.push_back({std::move(mirrors[s]), std::move(sums[s]), UpdateLedger({}).save()});
@@ -153,7 +131,8 @@ std::vector<uint64_t> ChiefTraining::changed_places(const Known& known, WriteKin
   std::vector<uint64_t> places;
   const auto look_at = [&](size_t place) {
     const bool is_known = place < known.sums.size();
-    if (!is_known || known.sums[place] != checksum_of(state[place])) places.push_back(place);
+    if (!is_known || known.sums[place] != RangeServer::checksum_of(state[place]))
+      places.push_back(place);
   };
   if (kind == WriteKind::settings) {
     for (const size_t place : known.mirror->settings()) look_at(place);
@@ -165,8 +144,11 @@ std::vector<uint64_t> ChiefTraining::changed_places(const Known& known, WriteKin
 
 cluster::ServiceMessage ChiefTraining::write_message(Known& known, WriteKind kind) const {
   const std::vector<uint64_t> places = changed_places(known, kind);
+  if (!places.empty()) desk_->note_write();
   MessageWriter question = question_of(ServerQuestion::write, desk_->session());
-  question.add(incarnation_).add_text(known.ledger);
+  // Tickets that were given before are void where servers go back.
+  const int64_t generation = desk_->generation() + (kind == WriteKind::all ? 1 : 0);
+  question.add(incarnation_).add_text(known.ledger).add(generation);
   if (kind != WriteKind::settings) known.mirror->set_steps();  // As the optimizers count here.
   question.add_list(kind == WriteKind::settings ? std::vector<int64_t>() : known.mirror->steps());
   question.add_list(places).add(kind == WriteKind::all).align();
@@ -178,7 +160,7 @@ cluster::ServiceMessage ChiefTraining::write_message(Known& known, WriteKind kin
     message.parts.push_back({RangeServer::address_of(range), bytes, nullptr});
     const size_t padding = MessageWriter::padding_after(bytes);
     if (padding > 0) message.parts.push_back({kZeros, padding, nullptr});
-    known.sums[place] = checksum_of(range);
+    known.sums[place] = RangeServer::checksum_of(range);
   }
   return message;
 }
@@ -255,20 +237,22 @@ bool ChiefTraining::read_all() {
 
 /// What servers need of each other to make the last step: see RangeServer.
 RangeServer::Squares ChiefTraining::squares_before(int64_t step) {
-  RangeServer::Squares all;
-  if (!current_->clips()) return all;
+  if (!current_->clips()) return {};
   std::vector<PatientLine::Question> questions;
   for (const auto& line : lines_) {
-    MessageWriter question = question_of(ServerQuestion::squares, desk_->session());
+    MessageWriter question = question_of(ServerQuestion::norms, desk_->session());
     questions.push_back(line->ask({question.add(incarnation_).add(step).take(), {}}));
   }
+  std::vector<RangeServer::NormPart> parts;
+  std::vector<const std::vector<RangeServer::Piece>*> pieces;
   for (size_t s = 0; s < lines_.size(); ++s) {
     const cluster::ServiceText answer = lines_[s]->wait(questions[s]);
     MessageReader reader(answer.view());
     if (reader.read<ServerAnswer>() != ServerAnswer::accepted) return {};
-    add_squares(all, reader.read_list<double>());
+    parts.push_back(read_norm_part(reader));
+    pieces.push_back(&servers_[s].mirror->pieces());
   }
-  return all;
+  return servers_[0].mirror->joined(parts, pieces);
 }
 
 /// The next part of each server's state.
@@ -319,12 +303,12 @@ void ChiefTraining::take_state(Known& known, const ReadState& state) {
 }
 
 /// Is called by the chief's thread while it waits for steps.
-void ChiefTraining::take_back(int server, const std::vector<uint32_t>& sums) {
+void ChiefTraining::take_back(int server, const std::vector<uint64_t>& sums) {
   const bool all_go_back = options_.staleness == 0;
   for (size_t s = 0; s < servers_.size(); ++s) {
     const bool is_it = static_cast<int>(s) == server;
     if (!is_it && !all_go_back) continue;
-    servers_[s].sums = is_it ? sums : std::vector<uint32_t>();
+    servers_[s].sums = is_it ? sums : std::vector<uint64_t>();
     have_restored(s);
     write(s, WriteKind::all);
   }
@@ -355,7 +339,7 @@ void ChiefTraining::have_restored(size_t server) {
                           fmt::format("chief: {} cannot restore its part, and is sent it: {}",
                                       lines_[server]->name(), ledger_or_error));
   }
-  known.sums = reader.read_list<uint32_t>();
+  known.sums = reader.read_list<uint64_t>();
   // Else the chief's variables, and what they have, are later.
   if (changed_places(known, WriteKind::all).empty()) known.ledger = ledger_or_error;
   logging::write(logging::Level::warning,

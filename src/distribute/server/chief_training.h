@@ -20,27 +20,21 @@
 #include <string>
 #include <vector>
 
-#include "distribute/server/server_cluster.h"
 #include "distribute/server/server_shard.h"
-#include "distribute/server/server_training.h"
-#include "distribute/server/server_worker.h"
 #include "distribute/server/ticket_desk.h"
+#include "distribute/server/traced_training.h"
 
 namespace tandem::distribute {
 
-class ChiefTraining final : public ServerTraining {
+class ChiefTraining final : public TaskTraining {
  public:
   /// `body` is the strategy's, which owns this.
   ChiefTraining(const Strategy::Body& body, const ParameterServerOptions& options,
                 const ServerCluster& cluster);
   ~ChiefTraining() override;
-  ChiefTraining(const ChiefTraining&) = delete;
-  ChiefTraining& operator=(const ChiefTraining&) = delete;
 
   void meet() override;
-  bool is_met() const override { return is_met_; }
   void end(const std::string& result, const std::string& error) override;
-  bool trains(const FlatFunction& f, std::span<const PerReplica> arguments) override;
   StepOutcomePtr schedule(const FlatFunction& f, PerReplicas arguments,
                           const BatchNumber& number = {}) override;
   void join() override;
@@ -62,13 +56,13 @@ class ChiefTraining final : public ServerTraining {
   /// What a server has, as far as the chief knows.
   struct Known {
     std::unique_ptr<RangeServer> mirror;  // The same ranges of the chief's variables.
-    std::vector<uint32_t> sums;           // Checksums of what it has; none: not known.
+    std::vector<uint64_t> sums;           // Checksums of what it has; none: not known.
     std::string ledger;                   // Which tickets it had when it was read last.
     ServerShard writing{};                // Its file of a checkpoint that is being written,
     ServerShard saved{};                  // and of the last one; no path: none.
   };
 
-  ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
+  ServerWorker& tracer() override { return tracer_; }
   void begin(ServerStep& step);
   ServerStates all_states() const;
   void write_settings();
@@ -95,22 +89,14 @@ class ChiefTraining final : public ServerTraining {
   bool read_parts(std::vector<ReadState>& states);
   bool take_part(size_t server, const cluster::ServiceText& answer, ReadState& state);
   void take_state(Known& known, const ReadState& state);
-  void take_back(int server, const std::vector<uint32_t>& sums);
+  void take_back(int server, const std::vector<uint64_t>& sums);
 
-  const Strategy strategy_;
-  const ParameterServerOptions options_;
-  const ServerCluster cluster_;
-  const uint64_t incarnation_;
-  const std::vector<devices::DevicePtr> devices_;
   ServerWorker tracer_;
-  ServerSteps steps_;
   ServerStep* current_ = nullptr;  // The step of the session.
-  bool is_met_ = false;
-  bool has_ended_ = false;   // The session has.
-  bool has_looped_ = false;  // The last session was a loop of one's own.
-  bool has_worked_ = false;  // Followers want to know of the end of the last session.
-  bool is_closed_ = false;
-  bool is_open_ = false;  // Servers have values that the chief's variables have not.
+  bool has_ended_ = false;         // The session has.
+  bool has_looped_ = false;        // The last session was a loop of one's own.
+  bool has_worked_ = false;        // Followers want to know of the end of the last session.
+  bool is_open_ = false;           // Servers have values that the chief's variables have not.
   std::vector<Known> servers_;
   std::vector<std::unique_ptr<PatientLine>> lines_;
   StalenessStatistics former_;  // Of former sessions.

@@ -12,6 +12,7 @@
 #include "runtime/random_calls.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
+#include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
 namespace {
@@ -69,14 +70,10 @@ class FollowerTraining::Heart {
 FollowerTraining::FollowerTraining(const Strategy::Body& body,
                                    const ParameterServerOptions& options,
                                    const ServerCluster& cluster)
-    : strategy_(handle_of(body)),
-      options_(options),
-      cluster_(cluster),
-      incarnation_(new_incarnation()),
-      devices_({body.devices()[0]}),
-      worker_(strategy_, cluster.is_server() ? 0 : cluster.config.task, devices_[0],
-              shares_of(options), body.targets().owner, options.reproducible, incarnation_),
-      steps_(shares_of(options)),
+    : TaskTraining(body, options, cluster),
+      worker_(strategy_,
+              worker_options(cluster.is_server() ? 0 : cluster.config.task,
+                             cluster.is_server() ? StepUse::trace : StepUse::run, incarnation_)),
       chief_(cluster, "chief", 0) {
   if (cluster_.is_server()) {
     task_ = std::make_shared<ServerTask>();
@@ -124,17 +121,6 @@ void FollowerTraining::take_part() {
   }
 }
 
-ServerStep& FollowerTraining::traced_step(const FlatFunction& f,
-                                          std::span<const PerReplica> arguments) {
-  ServerStep& step = steps_.of(f);
-  if (!step.is_traced()) worker_.compile(step, arguments);
-  return step;
-}
-
-bool FollowerTraining::trains(const FlatFunction& f, std::span<const PerReplica> arguments) {
-  return traced_step(f, arguments).trains();
-}
-
 std::string FollowerTraining::follow(const FlatFunction& f, const BatchNumber& first,
                                      const BatchAt& batch_at) {
   is_met_ = false;
@@ -142,7 +128,7 @@ std::string FollowerTraining::follow(const FlatFunction& f, const BatchNumber& f
   const std::optional<PerReplicas> batch = batch_at(first);
   if (!batch) return follow();
   ServerStep& step = traced_step(f, *batch);
-  mirrors_ = make_servers(strategy_, step, options_, cluster_.servers(), devices_);
+  mirrors_ = servers_for(step);
   facts_ = facts_of(step, mirrors_);
   return cluster_.is_server() ? serve() : work(step, batch_at);
 }
@@ -154,7 +140,7 @@ std::string FollowerTraining::follow() {
   mirrors_.clear();
   for (;;) {
     const cluster::ServiceText text =
-        chief_.answer_to(question_of(ServerQuestion::beat, session_).take());
+        chief_.prompt_answer_to(question_of(ServerQuestion::beat, session_).take());
     MessageReader reader(text.view());
     if (reader.read<ServerAnswer>() == ServerAnswer::end) return take_end(reader);
     std::this_thread::sleep_for(kPause);
@@ -163,7 +149,9 @@ std::string FollowerTraining::follow() {
 
 std::string FollowerTraining::serve() {
   RangeServer& own = *mirrors_[static_cast<size_t>(cluster_.config.task)];
-  const std::vector<uint32_t> sums = own.checksums();
+  for (const StoreRange& range : own.state()) hold_in_memory(range);
+  const std::vector<uint64_t> sums = own.checksums();
+  own.make_state();
   task_->open(own, session_);
   struct Closing {
     ServerTask& task;
@@ -173,8 +161,8 @@ std::string FollowerTraining::serve() {
   for (;;) {
     MessageWriter question = question_of(ServerQuestion::serving, session_);
     question.add(incarnation_).add_text(facts_);
-    question.add_list(task_->is_written() ? std::vector<uint32_t>() : sums);
-    const cluster::ServiceText text = chief_.answer_to(question.take());
+    question.add_list(task_->is_written() ? std::vector<uint64_t>() : sums);
+    const cluster::ServiceText text = chief_.prompt_answer_to(question.take());
     MessageReader reader(text.view());
     const auto kind = reader.read<ServerAnswer>();
     if (kind == ServerAnswer::refused) throw FailedPrecondition(std::string(reader.read_text()));
@@ -228,9 +216,11 @@ FollowerTraining::TakeOutcome FollowerTraining::take(const ServerStep& step, int
         const auto ticket = reader.read<WorkTicket>();
         const auto random = reader.read<op::RandomRun>();
         taken_ = Taken{ticket, random, reader.read<int64_t>()};
-        if (reader.read<bool>()) {
-          const auto next = reader.read<WorkTicket>();
-          taken_->next.emplace(next, reader.read<op::RandomRun>());
+        const bool is_old = reader.read<bool>();
+        taken_->next = read_next(reader);
+        // It has waited for others, or the chief has written something.
+        if (is_old) {
+          for (const auto& link : links_) static_cast<RemoteServer&>(*link).forget_values();
         }
         return TakeOutcome::ticket;
       }
@@ -282,6 +272,23 @@ std::string FollowerTraining::work(ServerStep& step, const BatchAt& batch_at) {
   }
 }
 
+FollowerTraining::NextTicket FollowerTraining::read_next(MessageReader& reader) {
+  if (!reader.read<bool>()) return std::nullopt;
+  const auto ticket = reader.read<WorkTicket>();
+  return std::pair{ticket, reader.read<op::RandomRun>()};
+}
+
+/// The batch of the ticket that it takes next; null where it does not have it.
+const ServerWorker::NextBatch* FollowerTraining::note_next(const NextTicket& next,
+                                                           const FindBatch& find) {
+  if (!next) return nullptr;
+  std::optional<PerReplicas> batch = find(next->first);
+  if (!batch) return nullptr;
+  next_number_ = next->first.number;
+  next_ = {std::move(*batch), next->second};
+  return &next_;
+}
+
 void FollowerTraining::do_ticket(ServerStep& step, const FindBatch& find) {
   const Taken taken = *std::exchange(taken_, std::nullopt);
   const WorkTicket& ticket = taken.ticket;
@@ -292,15 +299,22 @@ void FollowerTraining::do_ticket(ServerStep& step, const FindBatch& find) {
     throw InvalidArgument(fmt::format("batch {} of epoch {} is not there, which the chief has",
                                       ticket.batch, ticket.epoch));
   }
-  if (taken.next) {
-    if (std::optional<PerReplicas> next = find(taken.next->first)) {
-      next_number_ = taken.next->first.number;
-      next_ = {std::move(*next), taken.next->second};
-    }
+  NextTicket known = taken.next;
+  std::optional<PatientLine::Question> asked;
+  if (!known && options_.staleness != 0 && step.reads_any_rows()) {
+    // The answer is there when the step has run.
+    asked = chief_.ask({question_of(ServerQuestion::next, session_).add(incarnation_).take(), {}});
   }
+  const auto find_next = [&]() -> const ServerWorker::NextBatch* {
+    if (asked) {
+      const cluster::ServiceText text = chief_.wait(*asked);
+      MessageReader reader(text.view());
+      if (reader.read<ServerAnswer>() == ServerAnswer::accepted) known = read_next(reader);
+    }
+    return note_next(known, find);
+  };
   std::optional<Tensors> results =
-      worker_.run(step, links_, *batch, ticket, taken.random, options_.before_step,
-                  next_number_ < 0 ? nullptr : &next_);
+      worker_.run(step, links_, *batch, ticket, taken.random, options_.before_step, find_next);
   if (!results) std::this_thread::sleep_for(kPause);
   done_ = Done{ticket, results.has_value(), results.value_or(Tensors())};
 }
@@ -384,7 +398,7 @@ void FollowerTraining::enter_loop(const FlatFunction& f, std::span<const PerRepl
   } else if (has_followed_) {
     take_part();
   }
-  mirrors_ = make_servers(strategy_, step, options_, cluster_.servers(), devices_);
+  mirrors_ = servers_for(step);
   facts_ = facts_of(step, mirrors_);
   scheduled_ = 0;
   joined_steps_ = 0;
@@ -483,7 +497,7 @@ bool FollowerTraining::take_results(LoopOutcome& outcome) {
   const auto kind = reader.read<ServerAnswer>();
   if (kind == ServerAnswer::ask_again) return false;
   if (kind != ServerAnswer::accepted) throw Aborted("fetch: the chief has ended what it did");
-  for (int share = 0; share < shares_of(options_); ++share) {
+  for (int share = 0; share < shares_; ++share) {
     outcome.results.push_back(read_tensors(reader));
   }
   outcome.is_done = true;

@@ -13,30 +13,24 @@
 #include <vector>
 
 #include "distribute/server/remote_server.h"
-#include "distribute/server/server_cluster.h"
 #include "distribute/server/server_task.h"
-#include "distribute/server/server_training.h"
-#include "distribute/server/server_worker.h"
+#include "distribute/server/traced_training.h"
 
 namespace tandem::distribute {
 
-class FollowerTraining final : public ServerTraining {
+class FollowerTraining final : public TaskTraining {
  public:
   /// `body` is the strategy's, which owns this. Waits until the chief is there.
   FollowerTraining(const Strategy::Body& body, const ParameterServerOptions& options,
                    const ServerCluster& cluster);
   ~FollowerTraining() override;
-  FollowerTraining(const FollowerTraining&) = delete;
-  FollowerTraining& operator=(const FollowerTraining&) = delete;
 
   bool leads() const override { return false; }
   void meet() override;
-  bool is_met() const override { return is_met_; }
   std::string follow(const FlatFunction& f, const BatchNumber& first,
                      const BatchAt& batch_at) override;
   std::string follow() override;
 
-  bool trains(const FlatFunction& f, std::span<const PerReplica> arguments) override;
   StepOutcomePtr schedule(const FlatFunction& f, PerReplicas arguments,
                           const BatchNumber& number = {}) override;
   void join() override;
@@ -66,22 +60,25 @@ class FollowerTraining final : public ServerTraining {
   void work_until(int64_t goal, const std::function<bool()>& is_enough);
   bool take_values(int64_t steps);
   bool take_results(LoopOutcome& outcome);
-  ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
+  ServerWorker& tracer() override { return worker_; }
   std::string serve();
   std::string work(ServerStep& step, const BatchAt& batch_at);
   void open_links();
   void join_chief();
+  using NextTicket = std::optional<std::pair<WorkTicket, op::RandomRun>>;
   /// A ticket, and what else the chief says with it.
   struct Taken {
     WorkTicket ticket;
     op::RandomRun random;
     int64_t whole_steps;
-    std::optional<std::pair<WorkTicket, op::RandomRun>> next{};  // What it will take after it.
+    NextTicket next{};  // What it will take after it.
   };
+  static NextTicket read_next(MessageReader& reader);
   enum class TakeOutcome { ticket, none, end };
   TakeOutcome take(const ServerStep& step, int64_t goal);
   using FindBatch = std::function<std::optional<PerReplicas>(const WorkTicket& ticket)>;
   void do_ticket(ServerStep& step, const FindBatch& find);
+  const ServerWorker::NextBatch* note_next(const NextTicket& next, const FindBatch& find);
   void do_loop_ticket();
   std::string take_end(MessageReader& reader);
   ServerAnswer take_states(ServerQuestion kind, int64_t steps);
@@ -90,16 +87,8 @@ class FollowerTraining final : public ServerTraining {
 
   class Heart;
 
-  const Strategy strategy_;
-  const ParameterServerOptions options_;
-  const ServerCluster cluster_;
-  const uint64_t incarnation_;
-  const std::vector<devices::DevicePtr> devices_;
   ServerWorker worker_;
-  ServerSteps steps_;
   int64_t session_ = -1;
-  bool is_met_ = false;
-  bool is_closed_ = false;
   mutable PatientLine chief_;
   std::vector<std::unique_ptr<RangeServer>> mirrors_;
   ServerLinks links_;

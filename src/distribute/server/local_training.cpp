@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
+#include <set>
 #include <utility>
 
 #include "core/interruptible.h"
@@ -27,15 +29,11 @@ TicketTable::Time now() { return Clock::now().time_since_epoch(); }
 }  // namespace
 
 LocalTraining::LocalTraining(const Strategy::Body& body, const ParameterServerOptions& options)
-    : strategy_(handle_of(body)),
-      options_(options),
-      owner_(body.targets().owner),
-      devices_(dealt(devices_for("ParameterServerStrategy", options.devices), options.workers)),
-      shares_(shares_of(options)),
-      steps_(shares_) {
+    : TracedTraining(
+          body, options,
+          dealt(devices_for("ParameterServerStrategy", options.devices), options.workers)) {
   for (int w = 0; w < options.workers; ++w) {
-    workers_.push_back(std::make_unique<ServerWorker>(
-        strategy_, w, devices_[static_cast<size_t>(w)], shares_, owner_, options.reproducible));
+    workers_.push_back(std::make_unique<ServerWorker>(strategy_, worker_options(w)));
   }
 }
 
@@ -51,17 +49,9 @@ void LocalTraining::close() {
   threads_.clear();
 }
 
-ServerStep& LocalTraining::traced_step(const FlatFunction& f,
-                                       std::span<const PerReplica> arguments) {
-  ServerStep& step = steps_.of(f);
-  if (step.is_traced()) return step;
+ServerWorker& LocalTraining::tracer() {
   join();  // The first worker must not be at work.
-  workers_[0]->compile(step, arguments);
-  return step;
-}
-
-bool LocalTraining::trains(const FlatFunction& f, std::span<const PerReplica> arguments) {
-  return traced_step(f, arguments).trains();
+  return *workers_[0];
 }
 
 StepOutcomePtr LocalTraining::schedule(const FlatFunction& f, PerReplicas arguments,
@@ -69,7 +59,10 @@ StepOutcomePtr LocalTraining::schedule(const FlatFunction& f, PerReplicas argume
   check_open(ends_);
   ServerStep& step = traced_step(f, arguments);
   step.check_trains();
-  if (current_ != &step) enter(step);
+  if (current_ != &step) {
+    check_devices(step);
+    enter(step);
+  }
   std::unique_lock lock(mutex_);
   const auto waiting = [&] { return static_cast<int64_t>(tasks_.size()) - at_work_ / shares_; };
   wait_until(lock, [&] { return error_ || waiting() < kWaiting * options_.workers; });
@@ -96,9 +89,23 @@ void LocalTraining::enter(ServerStep& step) {
   start_threads();
 }
 
+/// A device computes one step that assigns variables at a time, so workers that wait for each other
+/// within a step need one each.
+void LocalTraining::check_devices(const ServerStep& step) const {
+  if (!step.meets()) return;
+  std::set<uint64_t> different;
+  for (const devices::DevicePtr& device : devices_) different.insert(device->id());
+  if (different.size() == devices_.size()) return;
+  throw FailedPrecondition(fmt::format(
+      "ParameterServerStrategy with staleness 0: a gradient, a result or an assigned value depends "
+      "on sums of what all workers compute, as in batch normalization; then each worker needs a "
+      "device of its own, and there are {} for {} workers. config::set_logical_cpus makes more",
+      different.size(), devices_.size()));
+}
+
 void LocalTraining::serve(ServerStep& step) {
   links_.clear();
-  servers_ = make_servers(strategy_, step, options_, options_.servers, devices_);
+  servers_ = servers_for(step);
   for (int w = 0; w < options_.workers; ++w) {
     ServerLinks& links = links_.emplace_back();
     for (const auto& server : servers_) links.push_back(std::make_unique<DirectLink>(*server));
@@ -141,11 +148,14 @@ void LocalTraining::do_ticket(int worker, const WorkTicket& ticket, Task& task) 
     const auto w = static_cast<size_t>(worker);
     std::optional<Tensors> results = workers_[w]->run(*task.step, links_[w], task.arguments, ticket,
                                                       task.random, options_.before_step);
-    task.outcome->results[static_cast<size_t>(ticket.share)] = std::move(*results);
+    // Nothing where another worker has failed.
+    if (results) task.outcome->results[static_cast<size_t>(ticket.share)] = std::move(*results);
   } catch (...) {
     const std::exception_ptr named = core::named_error(fmt::format("worker {}", worker));
     const std::lock_guard lock(mutex_);
     if (!error_) error_ = named;
+    // Nobody waits for it in the middle of a step.
+    servers_[0]->meeting().clear(std::numeric_limits<int64_t>::max());
   }
 }
 
@@ -182,10 +192,15 @@ void LocalTraining::join() {
   std::unique_lock lock(mutex_);
   wait_until(lock, [this] { return error_ || (tasks_.empty() && is_idle()); });
   if (error_) throw_error(lock);
-  RangeServer::Squares squares;
+  std::vector<RangeServer::NormPart> parts;
+  std::vector<const std::vector<RangeServer::Piece>*> pieces;
   for (const auto& server : servers_) {
-    if (server->clips()) add_squares(squares, server->squares(scheduled_));
+    if (!server->clips()) continue;
+    parts.push_back(server->norm_part(scheduled_));
+    pieces.push_back(&server->pieces());
   }
+  const RangeServer::Squares squares =
+      parts.empty() ? RangeServer::Squares() : servers_[0]->joined(parts, pieces);
   for (const auto& server : servers_) server->commit(scheduled_, squares);
 }
 

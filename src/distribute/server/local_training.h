@@ -13,21 +13,17 @@
 #include <thread>
 #include <vector>
 
-#include "distribute/server/server_training.h"
-#include "distribute/server/server_worker.h"
-#include "tandem/distribute/parameter_server.h"
+#include "distribute/server/ticket_table.h"
+#include "distribute/server/traced_training.h"
 
 namespace tandem::distribute {
 
-class LocalTraining final : public ServerTraining {
+class LocalTraining final : public TracedTraining {
  public:
   /// `body` is the strategy's, which owns this.
   LocalTraining(const Strategy::Body& body, const ParameterServerOptions& options);
   ~LocalTraining() override;
-  LocalTraining(const LocalTraining&) = delete;
-  LocalTraining& operator=(const LocalTraining&) = delete;
 
-  bool trains(const FlatFunction& f, std::span<const PerReplica> arguments) override;
   StepOutcomePtr schedule(const FlatFunction& f, PerReplicas arguments,
                           const BatchNumber& number = {}) override;
   void join() override;
@@ -47,7 +43,8 @@ class LocalTraining final : public ServerTraining {
     int open_shares;
   };
 
-  ServerStep& traced_step(const FlatFunction& f, std::span<const PerReplica> arguments);
+  ServerWorker& tracer() override;
+  void check_devices(const ServerStep& step) const;
   void enter(ServerStep& step);
   void serve(ServerStep& step);
   void start_threads();
@@ -57,14 +54,8 @@ class LocalTraining final : public ServerTraining {
   void throw_error(std::unique_lock<std::mutex>& lock);
   bool is_idle() const { return at_work_ == 0; }
 
-  const Strategy strategy_;  // Does not own its body, which owns this.
-  const ParameterServerOptions options_;
-  const uint64_t owner_;
-  const std::vector<devices::DevicePtr> devices_;  // Of the workers.
-  const int shares_;
   std::vector<std::unique_ptr<ServerWorker>> workers_;
   std::vector<ServerLinks> links_;  // Of each worker.
-  ServerSteps steps_;
 
   ServerStep* current_ = nullptr;  // The step that servers are there for.
   std::vector<std::unique_ptr<RangeServer>> servers_;

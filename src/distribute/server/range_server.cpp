@@ -12,6 +12,8 @@
 #include "distribute/context.h"
 #include "function/function_body.h"
 #include "tandem/error.h"
+#include "tandem/ops.h"
+#include "tensor/unmade_values.h"
 
 namespace tandem::distribute {
 namespace {
@@ -25,10 +27,28 @@ const std::vector<int64_t>* rows_at(const RangeServer::RowLists& rows, size_t pi
   return piece < rows.size() ? rows[piece] : nullptr;
 }
 
+/// As optimizers compute them that clip by norms.
+Tensors sums_of_squares(const Tensors& gradients) {
+  Tensors sums;
+  for (const Tensor& gradient : gradients) sums.push_back(reduce_sum(square(gradient)));
+  return sums;
+}
+
+}  // namespace
+
+namespace {
+
+/// Whether its values are made or not.
+char* memory_of(const StoreRange& range) {
+  const PartsScope parts;
+  return static_cast<char*>(range.data(*range.block->components()[0]->device()));
+}
+
 }  // namespace
 
 void* RangeServer::address_of(const StoreRange& range) {
-  return range.data(*range.block->components()[0]->device());
+  make_values(range);
+  return memory_of(range);
 }
 
 RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
@@ -38,11 +58,14 @@ RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
       replicas_(std::move(replicas)),
       options_(options),
       sparse_update_(sparse_update),
-      ledger_(options) {
+      meeting_(options.shares),
+      ledger_(options),
+      squares_of_(sums_of_squares, {.name = "server_norms"}) {
   size_t first_variable = 0;
   for (const PushedGradients& call : step.pushed()) {
     add_call(step, call, first_variable, index == 0, layout, index);
     first_variable += call.variables.size();
+    for (const Variable& variable : call.variables) gradients_.push_back(type_of(variable));
   }
   if (index == 0) assigned_ = step.assigned();
   for (const AssignedVariable& one : assigned_) pieces_.push_back({one.range, first_variable++, 0});
@@ -243,20 +266,29 @@ void RangeServer::append_assigned(std::string& bytes) const {
   }
 }
 
-std::vector<uint32_t> RangeServer::checksums() const {
+uint64_t RangeServer::checksum_of(const StoreRange& range) {
+  if (is_unmade(range)) return kFirstValues;
+  return checkpoint::crc32c(address_of(range), bytes_of(range));
+}
+
+std::vector<uint64_t> RangeServer::checksums() const {
   const std::lock_guard lock(mutex_);
-  std::vector<uint32_t> sums;
-  for (const StoreRange& range : state_) {
-    sums.push_back(checkpoint::crc32c(address_of(range), bytes_of(range)));
-  }
+  std::vector<uint64_t> sums;
+  for (const StoreRange& range : state_) sums.push_back(checksum_of(range));
   return sums;
+}
+
+void RangeServer::make_state() const {
+  const std::lock_guard lock(mutex_);
+  for (const StoreRange& range : state_) make_values(range);
 }
 
 void RangeServer::write_state(size_t place, const void* bytes) {
   const std::lock_guard lock(mutex_);
   const StoreRange& range = state_.at(place);
   range.block->settle_loans();
-  std::memcpy(address_of(range), bytes, bytes_of(range));
+  forget_unmade(range);
+  std::memcpy(memory_of(range), bytes, bytes_of(range));
 }
 
 void RangeServer::set_steps(const std::vector<int64_t>& steps) {
@@ -285,7 +317,8 @@ uint64_t RangeServer::state_bytes() const {
   return bytes;
 }
 
-/// Calls `take` with the parts of ranges that these bytes of the state are.
+/// Calls `take` with the parts of ranges that these bytes of the state are: where they begin in the
+/// range, and how many they are.
 template <class Take>
 void RangeServer::for_each_state(uint64_t offset, size_t count, const Take& take) const {
   uint64_t begin = 0;  // Of the range.
@@ -294,7 +327,7 @@ void RangeServer::for_each_state(uint64_t offset, size_t count, const Take& take
     const uint64_t first = std::max(begin, offset);
     const uint64_t last = std::min<uint64_t>(end, offset + count);
     if (first < last) {
-      take(range, static_cast<char*>(address_of(range)) + (first - begin), last - first);
+      take(range, first - begin, last - first);
     }
     begin = end;
   }
@@ -303,8 +336,8 @@ void RangeServer::for_each_state(uint64_t offset, size_t count, const Take& take
 void RangeServer::copy_state(uint64_t offset, std::span<char> to) const {
   const std::lock_guard lock(mutex_);
   char* next = to.data();
-  for_each_state(offset, to.size(), [&](const StoreRange&, const char* from, size_t bytes) {
-    std::memcpy(next, from, bytes);
+  for_each_state(offset, to.size(), [&](const StoreRange& range, uint64_t begin, size_t bytes) {
+    std::memcpy(next, static_cast<const char*>(address_of(range)) + begin, bytes);
     next += bytes;
   });
 }
@@ -312,9 +345,14 @@ void RangeServer::copy_state(uint64_t offset, std::span<char> to) const {
 void RangeServer::write_state_part(uint64_t offset, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   const char* next = bytes.data();
-  for_each_state(offset, bytes.size(), [&](const StoreRange& range, char* to, size_t count) {
+  for_each_state(offset, bytes.size(), [&](const StoreRange& range, uint64_t begin, size_t count) {
     range.block->settle_loans();
-    std::memcpy(to, next, count);
+    const size_t size = size_of(range.block->dtype());
+    StoreRange written = range;
+    written.offset += static_cast<int64_t>(begin / size);
+    written.count = static_cast<int64_t>((begin + count + size - 1) / size - begin / size);
+    forget_unmade(written);
+    std::memcpy(memory_of(range) + begin, next, count);
     next += count;
   });
 }
@@ -324,17 +362,19 @@ RangeServer::Snapshot RangeServer::snapshot(int64_t step, uint64_t offset, size_
   const std::unique_lock lock = this->lock();
   commit_locked(step, squares);
   Snapshot now{.notes = notes(lock), .state = {}};
-  for_each_state(offset, most, [&](const StoreRange&, const char* from, size_t bytes) {
-    now.state.append(from, bytes);
+  for_each_state(offset, most, [&](const StoreRange& range, uint64_t begin, size_t bytes) {
+    now.state.append(static_cast<const char*>(address_of(range)) + begin, bytes);
   });
   return now;
 }
 
-void RangeServer::restore_ledger(const std::string& saved) {
+void RangeServer::restore_ledger(const std::string& saved, int64_t generation) {
+  meeting_.clear(generation);
   const std::lock_guard lock(mutex_);
   ledger_.restore(saved);
   held_.clear();
   sum_ = {};
+  norms_ = {};
 }
 
 void RangeServer::commit(int64_t step, const Squares& squares) {
@@ -447,10 +487,18 @@ void multiply(std::byte* data, int64_t count, double scale) {
   for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(data)[i] *= static_cast<T>(scale);
 }
 
-/// A gradient of an infinite norm becomes NaN, as in Keras.
-double scale_for(double squares, double limit) {
+/// For the norm of all gradients together. Where that is infinite they become NaN, as in Keras.
+double scale_of_all(double squares, double limit) {
   const double norm = std::sqrt(squares);
   return limit / std::max(norm, limit) + (norm - norm);
+}
+
+/// For the norm of one gradient, in its own precision.
+template <class T>
+double scale_of_one(double squares, double limit) {
+  const T norm = std::sqrt(static_cast<T>(squares));
+  const auto most = static_cast<T>(limit);
+  return static_cast<double>(most / std::max(norm, most));
 }
 
 }  // namespace
@@ -459,22 +507,67 @@ bool RangeServer::clips() const {
   return std::ranges::any_of(calls_, [](const Call& call) { return call.limits.is_any(); });
 }
 
-RangeServer::Squares RangeServer::squares(int64_t step) {
+RangeServer::NormPart RangeServer::norm_part(int64_t step) {
   const std::lock_guard lock(mutex_);
-  if (sum_.step == step - 1) return squares_;
+  if (sum_.step == step - 1) return norms_;
   if (!ledger_.is_whole(step - 1)) return {};
   sum_ = summed(step - 1);
-  const Call& last = calls_.back();
-  squares_.assign(last.first_variable + last.variables, 0);
+  norms_ = {};
+  norms_.squares.assign(gradients_.size(), 0);
   for (size_t i = 0; i < first_assigned(); ++i) {
     const Piece& piece = pieces_[i];
-    const bool is_single = piece.range.block->dtype() == DType::float32;
     const std::vector<std::byte>& own = sum_.pieces[i];
+    if (has_exact_norms()) {
+      norms_.elements.append(reinterpret_cast<const char*>(own.data()), own.size());
+      continue;
+    }
+    const bool is_single = piece.range.block->dtype() == DType::float32;
     const auto count = static_cast<int64_t>(own.size() / size_of(piece.range.block->dtype()));
-    squares_[piece.variable] += is_single ? sum_of_squares<float>(own.data(), count)
-                                          : sum_of_squares<double>(own.data(), count);
+    norms_.squares[piece.variable] += is_single ? sum_of_squares<float>(own.data(), count)
+                                                : sum_of_squares<double>(own.data(), count);
   }
-  return squares_;
+  return norms_;
+}
+
+RangeServer::Squares RangeServer::joined(
+    const std::vector<NormPart>& parts,
+    const std::vector<const std::vector<Piece>*>& pieces) const {
+  Squares all(gradients_.size());
+  std::vector<std::vector<std::byte>> whole;
+  for (const TensorType& type : gradients_) whole.emplace_back(type.bytes());
+  for (size_t s = 0; s < parts.size(); ++s) {
+    if (parts[s].squares.size() != all.size()) return {};
+    for (size_t v = 0; v < all.size(); ++v) all[v] += parts[s].squares[v];
+    if (!has_exact_norms()) continue;
+    std::string_view left = parts[s].elements;
+    for (const Piece& piece : *pieces[s]) {
+      if (piece.variable >= whole.size()) break;  // What steps assign.
+      if (left.size() < piece.bytes()) throw DataLoss("a server has not told all of a gradient");
+      const size_t size = size_of(piece.range.block->dtype());
+      std::memcpy(whole[piece.variable].data() + static_cast<size_t>(piece.begin) * size,
+                  left.data(), piece.bytes());
+      left.remove_prefix(piece.bytes());
+    }
+  }
+  if (!has_exact_norms()) return all;
+  Tensors tensors;
+  for (size_t v = 0; v < whole.size(); ++v) {
+    tensors.push_back(
+        Tensor::wrap(whole[v].data(), gradients_[v].dtype, gradients_[v].shape, nullptr));
+  }
+  const graph::ArgumentList list = graph::argument_list(tensors);
+  const RunScope running(strategy_);
+  const graph::ConcreteFunctionPtr concrete = squares_of_.body()->find_or_compile(
+      {.tensors = list, .rows = graph::Arguments::kUnequal}, {.replicas = replicas_});
+  const graph::BatchShard shard{.rows = 1};
+  const graph::Results results =
+      squares_of_.body()->run(*concrete, {.tensors = list, .shards = {&shard, 1}});
+  for (size_t v = 0; v < all.size(); ++v) {
+    const Tensor sum = results.at(0, v);
+    all[v] =
+        sum.dtype() == DType::float32 ? static_cast<double>(sum.item<float>()) : sum.item<double>();
+  }
+  return all;
 }
 
 /// Brings gradients to the norms that they may have.
@@ -485,12 +578,15 @@ void RangeServer::clip(Sum& sum, const Squares& squares) const {
     for (size_t v = 0; v < call.variables; ++v) all += squares.at(call.first_variable + v);
     for (size_t i = call.first; i < call.first + call.count; ++i) {
       const Piece& piece = pieces_[i];
-      const double scale = call.limits.all ? scale_for(all, *call.limits.all)
-                                           : scale_for(squares[piece.variable], *call.limits.each);
+      const bool is_single = piece.range.block->dtype() == DType::float32;
+      const double own_squares = squares[piece.variable];
+      const double scale = call.limits.all ? scale_of_all(all, *call.limits.all)
+                           : is_single     ? scale_of_one<float>(own_squares, *call.limits.each)
+                                           : scale_of_one<double>(own_squares, *call.limits.each);
       std::vector<std::byte>& own = sum.pieces[i];
       const auto count = static_cast<int64_t>(own.size() / size_of(piece.range.block->dtype()));
-      piece.range.block->dtype() == DType::float32 ? multiply<float>(own.data(), count, scale)
-                                                   : multiply<double>(own.data(), count, scale);
+      is_single ? multiply<float>(own.data(), count, scale)
+                : multiply<double>(own.data(), count, scale);
     }
   }
 }
@@ -540,6 +636,7 @@ Tensors RangeServer::operands_of(const Call& call, const Contribution& contribut
 graph::ConcreteFunctionPtr RangeServer::compiled(Call& call,
                                                  const graph::ArgumentList& list) const {
   const RunScope running(strategy_);
+  const PartsScope parts;
   // No argument has the rows of a batch.
   return call.update->body()->find_or_compile({.tensors = list, .rows = graph::Arguments::kUnequal},
                                               {.replicas = replicas_});
@@ -554,6 +651,7 @@ void RangeServer::update(Call& call, const Contribution& contribution, double sc
   const graph::ConcreteFunctionPtr concrete = compiled(call, list);
   move_rows(call, contribution, Way::out);
   const graph::BatchShard shard{.rows = 1};
+  const PartsScope parts;
   call.update->body()->run(*concrete, {.tensors = list, .shards = {&shard, 1}});
   move_rows(call, contribution, Way::back);
   if (condition) ++call.step;

@@ -18,6 +18,7 @@
 
 #include "distribute/server/parameter_layout.h"
 #include "distribute/server/server_step.h"
+#include "distribute/server/step_meeting.h"
 #include "distribute/server/update_ledger.h"
 #include "execution/replicas.h"
 #include "function/function_body.h"
@@ -42,7 +43,7 @@ class RangeServer {
     int64_t begin;     ///< The first element.
     /// The elements of a row, where gradients are those of some rows; else 0.
     int64_t row_elements = 0;
-    bool reads_rows = false;    ///< Whether workers read some rows of it alone.
+    bool reads_rows = false;    ///< Whether workers read some rows of it alone, most of the time.
     bool updates_rows = false;  ///< Whether rows that have no gradient stay as they are.
 
     /// The elements of a row that it has, counted from `begin`; none where the row is elsewhere.
@@ -109,8 +110,18 @@ class RangeServer {
   using Squares = std::vector<double>;
   /// Whether it needs them.
   bool clips() const;
-  /// Those of its elements of the gradients of the step before `step`; empty where it has none.
-  Squares squares(int64_t step);
+  /// What a server tells of the gradients of a step for their norms: the squares of its elements,
+  /// or, where norms are to have the bits of one device's, the elements one piece after another.
+  struct NormPart {
+    Squares squares{};
+    std::string elements{};
+  };
+  /// Of the gradients of the step before `step`; empty where it has not all of them.
+  NormPart norm_part(int64_t step);
+  /// The squares of whole gradients, from what all servers tell of their pieces; empty where some
+  /// has told nothing. Any of the servers can say it.
+  Squares joined(const std::vector<NormPart>& parts,
+                 const std::vector<const std::vector<Piece>*>& pieces) const;
 
   /// Copies all pieces to these addresses, once the steps before `step` are applied where workers
   /// train in step; `squares` are those of all servers. Returns their version.
@@ -134,13 +145,20 @@ class RangeServer {
   const std::vector<StoreRange>& state() const { return state_; }
   /// Those that updates only read, such as rates, by their places in the list.
   const std::vector<size_t>& settings() const { return settings_; }
-  std::vector<uint32_t> checksums() const;
+  /// Tells whether two tasks have the same of each range: a checksum, or kFirstValues for one that
+  /// still has the values that its initializer makes, which is then not made for it.
+  std::vector<uint64_t> checksums() const;
+  static uint64_t checksum_of(const StoreRange& range);
+  static constexpr uint64_t kFirstValues = uint64_t{1} << 32;
+  /// Makes what is unmade of it.
+  void make_state() const;
   void write_state(size_t place, const void* bytes);
 
   /// The ranges of the list one after another, and the bytes of that from `offset` on.
   uint64_t state_bytes() const;
   void copy_state(uint64_t offset, std::span<char> to) const;
   void write_state_part(uint64_t offset, std::string_view bytes);
+  /// Of values that are there.
   static void* address_of(const StoreRange& range);
   static size_t bytes_of(const StoreRange& range) {
     return static_cast<size_t>(range.count) * size_of(range.block->dtype());
@@ -165,8 +183,11 @@ class RangeServer {
     std::string state;  ///< Up to `most` bytes of the state from `offset` on.
   };
   Snapshot snapshot(int64_t step, uint64_t offset, size_t most, const Squares& squares = {});
-  /// Forgets what is held.
-  void restore_ledger(const std::string& saved);
+  /// Forgets what is held; tickets of earlier generations than this are void.
+  void restore_ledger(const std::string& saved, int64_t generation = 0);
+
+  /// Where workers that share a step meet; they do on the first server.
+  StepMeeting& meeting() { return meeting_; }
 
   /// While it is held nothing is updated.
   std::unique_lock<std::mutex> lock() const { return std::unique_lock(mutex_); }
@@ -220,6 +241,8 @@ class RangeServer {
   void sum_rows(size_t piece, int64_t step, Sum& sum) const;
   Sum summed(int64_t step) const;
   void clip(Sum& sum, const Squares& squares) const;
+  /// Whether norms have the bits of one device's. Rows that rest have none to have.
+  bool has_exact_norms() const { return replicas_->single_threaded && !sparse_update_; }
   void commit_locked(int64_t step, const Squares& squares);
   void apply_step(int64_t step, const Squares& squares);
   void apply(const Contribution& contribution, double scale);
@@ -230,14 +253,17 @@ class RangeServer {
   const graph::ReplicasPtr replicas_;
   const LedgerOptions options_;
   const bool sparse_update_;
+  StepMeeting meeting_;
   mutable std::mutex mutex_;
   UpdateLedger ledger_;
   std::vector<Piece> pieces_;
   std::vector<Call> calls_;
   std::vector<AssignedVariable> assigned_;  // The last of the pieces.
   std::map<int64_t, Held> held_;            // By ticket.
-  Sum sum_;                                 // Of the step whose squares were asked for last,
-  Squares squares_;                         // and these.
+  Sum sum_;                                 // Of the step whose norms were asked for last,
+  NormPart norms_;                          // and what is told of them.
+  TensorTypes gradients_;
+  const FlatFunction squares_of_;  // Of whole gradients.
   std::vector<StoreRange> state_;
   std::vector<size_t> settings_;
   std::map<std::pair<size_t, int64_t>, std::vector<Aside>> asides_;  // By piece and room.

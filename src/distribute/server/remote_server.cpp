@@ -4,11 +4,16 @@
 
 #include <algorithm>
 #include <cstring>
+#include <future>
 #include <thread>
+
+#include "tandem/config.h"
+#include "tandem/error.h"
 
 namespace tandem::distribute {
 namespace {
 
+using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
 /// How long a server that is not ready is left alone.
@@ -16,13 +21,41 @@ constexpr std::chrono::milliseconds kPause{10};
 
 constexpr char kZeros[kPieceAlignment] = {};
 
+/// Null where all of a piece is meant, as of all pieces where there are no lists.
+const std::vector<int64_t>* list_at(const RangeServer::RowLists& lists, size_t piece) {
+  return piece < lists.size() ? lists[piece] : nullptr;
+}
+
 }  // namespace
 
 ServerLink::~ServerLink() = default;
 
-void add_squares(RangeServer::Squares& all, const RangeServer::Squares& own) {
-  all.resize(std::max(all.size(), own.size()));
-  for (size_t i = 0; i < own.size(); ++i) all[i] += own[i];
+namespace {
+
+/// Programs that meet wait no longer than their threads do for each other.
+std::chrono::nanoseconds longest_meeting(std::chrono::nanoseconds patience) {
+  const std::chrono::nanoseconds deadline = config::wait_deadline();
+  return std::min(patience, deadline - std::min<std::chrono::nanoseconds>(1s, deadline / 2));
+}
+
+[[noreturn]] void throw_not_met(const MeetingNumber& meeting, std::chrono::nanoseconds limit) {
+  throw DeadlineExceeded(fmt::format(
+      "step {}: some of the workers that share it have not come for {:.0f} s, and it needs sums of "
+      "what all of them compute",
+      meeting.step, std::chrono::duration<double>(limit).count()));
+}
+
+}  // namespace
+
+std::optional<std::string> DirectLink::sum_over_shares(const MeetingNumber& meeting, int share,
+                                                       std::string values) {
+  const auto sums = std::make_shared<std::promise<std::optional<std::string>>>();
+  std::future<std::optional<std::string>> future = sums->get_future();
+  server_.meeting().give(meeting, share, std::move(values),
+                         [sums](const std::optional<std::string>& all) { sums->set_value(all); });
+  const std::chrono::nanoseconds limit = longest_meeting(config::wait_deadline());
+  if (future.wait_for(limit) != std::future_status::ready) throw_not_met(meeting, limit);
+  return future.get();
 }
 
 RemoteServer::RemoteServer(const ServerCluster& cluster, int index, const RangeServer& mirror,
@@ -49,16 +82,15 @@ void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contrib
     if (pieces()[i].row_elements > 0) question.add_list(*given.rows[i]);
   }
   next_.assign(pieces().size(), {});
-  for (size_t i = 0; i < pieces().size(); ++i) {
-    if (!wants_values || !pieces()[i].reads_rows) continue;
-    next_[i] = *next[i];
-    question.add_list(next_[i]);
+  for (size_t i = 0; i < next.size(); ++i) {
+    if (next[i] != nullptr) next_[i] = *next[i];
   }
+  if (wants_values) add_row_lists(question, next);
   question.align();
   cluster::ServiceMessage message;
   const size_t first_assigned = mirror_.first_assigned();
   for (size_t i = 0; i < first_assigned; ++i) {
-    const size_t bytes = pieces()[i].bytes_of(i < given.rows.size() ? given.rows[i] : nullptr);
+    const size_t bytes = pieces()[i].bytes_of(list_at(given.rows, i));
     message.parts.push_back({given.pieces[i], bytes, given.owner});
     const size_t padding = MessageWriter::padding_after(bytes);
     if (padding > 0) message.parts.push_back({kZeros, padding, nullptr});
@@ -112,26 +144,62 @@ PushAnswer RemoteServer::finish_push() {
   return outcome;
 }
 
+/// Of each piece that may be read by rows: whether it is, and which.
+void RemoteServer::add_row_lists(MessageWriter& question,
+                                 const RangeServer::RowLists& lists) const {
+  for (size_t i = 0; i < pieces().size(); ++i) {
+    if (pieces()[i].row_elements == 0) continue;
+    const std::vector<int64_t>* const rows = list_at(lists, i);
+    question.add(rows != nullptr);
+    if (rows != nullptr) question.add_list(*rows);
+  }
+}
+
 /// Whether the values that came with the answer to the last push are of these rows.
 bool RemoteServer::has_pushed_for(const RangeServer::RowLists& rows) const {
   for (size_t i = 0; i < pieces().size(); ++i) {
-    if (pieces()[i].reads_rows && *rows[i] != next_[i]) return false;
+    const std::vector<int64_t>* const own = list_at(rows, i);
+    const bool is_same = own == nullptr ? !next_[i] : next_[i] == *own;
+    if (!is_same) return false;
   }
   return true;
 }
 
-void RemoteServer::start_squares(int64_t step) {
-  MessageWriter question = question_of(ServerQuestion::squares, session_);
+void RemoteServer::start_norms(int64_t step) {
+  MessageWriter question = question_of(ServerQuestion::norms, session_);
   open_ = line_.ask({question.add(chief_).add(step).take(), {}});
 }
 
+/// Asks again now and then: the server may have been started anew meanwhile.
+std::optional<std::string> RemoteServer::sum_over_shares(const MeetingNumber& meeting, int share,
+                                                         std::string values) {
+  const auto start = Clock::now();
+  const std::chrono::nanoseconds limit = longest_meeting(patience_);
+  while (Clock::now() - start < limit) {
+    MessageWriter question = question_of(ServerQuestion::sum, session_);
+    question.add(chief_).add(meeting).add(share).add_text(values);
+    const std::optional<cluster::ServiceText> answer = line_.try_once(question.take(), 2s);
+    if (answer) {
+      MessageReader reader(answer->view());
+      const auto kind = reader.read<ServerAnswer>();
+      if (kind == ServerAnswer::accepted) return std::string(reader.read_text());
+      if (kind == ServerAnswer::join_again || kind == ServerAnswer::end) return std::nullopt;
+      if (kind == ServerAnswer::refused) {
+        throw Aborted(fmt::format("{}: {}", line_.name(), reader.read_text()));
+      }
+    }
+    std::this_thread::sleep_for(kPause);
+  }
+  throw_not_met(meeting, limit);
+}
+
 /// None where the ticket is void, as the pull after it will say, too.
-RangeServer::Squares RemoteServer::finish_squares() {
+RangeServer::NormPart RemoteServer::finish_norms() {
   const std::optional<cluster::ServiceText> answer = settled_answer();
   if (!answer) return {};
   MessageReader reader(answer->view());
   reader.read<ServerAnswer>();
-  return reader.read_list<double>();
+  return read_norm_part(reader);
 }
 
 void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows,
@@ -141,9 +209,7 @@ void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows,
   if (pushed_) return;
   MessageWriter question = question_of(ServerQuestion::pull, session_);
   question.add(chief_).add(step).add_list(squares);
-  for (size_t i = 0; i < pieces().size(); ++i) {
-    if (pieces()[i].reads_rows) question.add_list(*rows[i]);
-  }
+  add_row_lists(question, rows);
   open_ = line_.ask({question.take(), {}});
 }
 
@@ -167,7 +233,7 @@ int64_t RemoteServer::take_values(MessageReader& reader, std::span<void* const> 
   const auto version = reader.read<int64_t>();
   for (size_t i = 0; i < pieces().size(); ++i) {
     const RangeServer::Piece& piece = pieces()[i];
-    piece.for_each_part(piece.reads_rows ? rows_[i] : nullptr, [&](size_t offset, size_t bytes) {
+    piece.for_each_part(list_at(rows_, i), [&](size_t offset, size_t bytes) {
       std::memcpy(static_cast<char*>(to[i]) + offset, reader.read_bytes(bytes), bytes);
     });
   }

@@ -20,18 +20,24 @@ class RemoteServer final : public ServerLink {
 
   /// Whose tickets are pushed from now on; what was read before is forgotten.
   void set_chief(uint64_t incarnation);
+  /// The values that came with the answer to the last push are too old.
+  void forget_values() { pushed_.reset(); }
 
   const std::vector<RangeServer::Piece>& pieces() const override { return mirror_.pieces(); }
   void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
                   const RangeServer::RowLists& next = {}) override;
   PushAnswer finish_push() override;
-  void start_squares(int64_t step) override;
-  RangeServer::Squares finish_squares() override;
+  void start_norms(int64_t step) override;
+  RangeServer::NormPart finish_norms() override;
+  const RangeServer& mirror() const override { return mirror_; }
+  std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
+                                             std::string values) override;
   void start_pull(int64_t step, const RangeServer::RowLists& rows,
                   const RangeServer::Squares& squares = {}) override;
   std::optional<int64_t> finish_pull(std::span<void* const> to) override;
 
  private:
+  void add_row_lists(MessageWriter& question, const RangeServer::RowLists& lists) const;
   bool has_pushed_for(const RangeServer::RowLists& rows) const;
   std::optional<cluster::ServiceText> settled_answer();
   int64_t take_values(MessageReader& reader, std::span<void* const> to) const;
@@ -46,7 +52,7 @@ class RemoteServer final : public ServerLink {
   RangeServer::RowLists rows_;  // That were asked for.
   std::optional<PatientLine::Question> open_;
   std::optional<cluster::ServiceText> pushed_;  // The answer to the last push, with values
-  std::vector<std::vector<int64_t>> next_;      // of these rows of each piece.
+  std::vector<std::optional<std::vector<int64_t>>> next_;  // of these rows of each piece, or all.
 };
 
 }  // namespace tandem::distribute

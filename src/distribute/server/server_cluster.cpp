@@ -84,8 +84,10 @@ PatientLine::Question PatientLine::ask(cluster::ServiceMessage message) {
   return question;
 }
 
-cluster::ServiceText PatientLine::wait(Question& question, std::chrono::nanoseconds patience) {
+cluster::ServiceText PatientLine::wait(Question& question, std::chrono::nanoseconds patience,
+                                       std::chrono::nanoseconds silence) {
   const auto start = Clock::now();
+  auto connected = start;
   bool is_told = false;
   const auto tell = [&](const std::string& what) {
     if (!std::exchange(is_told, true)) {
@@ -113,7 +115,13 @@ cluster::ServiceText PatientLine::wait(Question& question, std::chrono::nanoseco
       tell(fmt::format("{} {} for {:.0f} s", name(),
                        is_there ? "has not answered" : "cannot be reached", seconds_of(waited)));
     }
-    if (waited < patience) continue;
+    if (waited < patience) {
+      if (is_there && Clock::now() - connected > silence) {
+        line_.cut();  // Which answers the question: it is asked again.
+        connected = Clock::now();
+      }
+      continue;
+    }
     line_.cut();
     if (!is_there) {
       throw Unavailable(fmt::format("{} is gone since {:.0f} s", name(), seconds_of(waited)));
@@ -168,6 +176,16 @@ std::vector<std::unique_ptr<RangeServer>> make_servers(
                                                  rules, options.sparse_update));
   }
   return made;
+}
+
+void append_norm_part(MessageWriter& writer, const RangeServer::NormPart& part) {
+  writer.add_list(part.squares).add_text(part.elements);
+}
+
+RangeServer::NormPart read_norm_part(MessageReader& reader) {
+  RangeServer::NormPart part{.squares = reader.read_list<double>()};
+  part.elements = reader.read_text();
+  return part;
 }
 
 std::string explained(const ParameterServerOptions& options, std::string_view where) {

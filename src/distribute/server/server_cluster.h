@@ -6,8 +6,12 @@
 ///                           checksums of its state; every fifth of a second
 ///   worker          chief   join: session, incarnation, fingerprint           the chief's
 ///                                                                             incarnation
-///   worker          chief   take: session, incarnation, what it has done      ticket, perhaps the
+///   worker          chief   take: session, incarnation, what it has done      ticket, whether what
+///                                                                             it has read is too
+///                                                                             old, perhaps the
 ///                                                                             next one
+///   worker          chief   next: session, incarnation                        perhaps the ticket
+///                                                                             that it takes next
 ///   worker          chief   beat: session; every second                       accepted
 ///   worker          chief   failed: session, why                              accepted
 ///   worker, server  chief   result: session, step                             results of all
@@ -22,10 +26,13 @@
 ///   worker          server  exchange: session, chief, stamp, gradients,       outcome, values
 ///                           the rows that it reads next
 ///   worker          server  pull: session, chief, step, squares               version, values
-///   worker, chief   server  squares: session, chief, step                     squares
+///   worker, chief   server  norms: session, chief, step                       squares, or
+///                                                                             gradients
+///   worker          server  sum: session, chief, meeting, share, values       sums over shares
 ///   chief           server  read: session, chief, step, offset, squares       ledger, a part of
 ///                                                                             the state
-///   chief           server  write: session, chief, ledger, parts of the state  accepted
+///   chief           server  write: session, chief, ledger, generation, parts  accepted
+///                           of the state
 ///   chief           server  peek: session, chief                              what steps assign
 ///   chief           server  save: session, chief, a file, parts of the state   checksums
 ///   chief           server  restore: session, chief, a file, what is in it     ledger, checksums
@@ -57,6 +64,7 @@ enum class ServerQuestion : char {
   serving = 'S',
   join = 'J',
   take = 'T',
+  next = 'N',
   beat = 'B',
   failed = 'F',
   result = 'O',
@@ -64,7 +72,8 @@ enum class ServerQuestion : char {
   states = 'G',
   exchange = 'X',
   pull = 'P',
-  squares = 'Q',
+  norms = 'Q',
+  sum = 'U',
   read = 'R',
   write = 'W',
   peek = 'K',
@@ -125,11 +134,19 @@ class PatientLine {
   /// Says in the log who is gone and how long it is waited for. Throws Unavailable after that, or
   /// DeadlineExceeded where the task is there and silent.
   cluster::ServiceText wait(Question& question) { return wait(question, patience_); }
-  cluster::ServiceText wait(Question& question, std::chrono::nanoseconds patience);
+  cluster::ServiceText wait(Question& question, std::chrono::nanoseconds patience) {
+    return wait(question, patience, patience);
+  }
 
   cluster::ServiceText answer_to(std::string question) {
     Question asked = ask({std::move(question), {}});
     return wait(asked);
+  }
+  /// For what is answered at once. Where it is not, the other side may be behind a cut cable, and
+  /// another process in its place: the question is then asked over a new connection.
+  cluster::ServiceText prompt_answer_to(std::string question) {
+    Question asked = ask({std::move(question), {}});
+    return wait(asked, patience_, std::chrono::seconds(5));
   }
 
   /// Does not wait for a task that is gone: nothing then.
@@ -137,6 +154,9 @@ class PatientLine {
                                                std::chrono::nanoseconds limit);
 
  private:
+  cluster::ServiceText wait(Question& question, std::chrono::nanoseconds patience,
+                            std::chrono::nanoseconds silence);
+
   cluster::ServiceLine line_;
   const std::chrono::nanoseconds patience_;
 };
@@ -154,6 +174,10 @@ std::vector<std::unique_ptr<RangeServer>> make_servers(
 /// of the servers has.
 std::string explained(const ParameterServerOptions& options, std::string_view where);
 std::string explained(std::string_view name, const RangeServer& server);
+
+/// What a server tells for norms, in a message.
+void append_norm_part(MessageWriter& writer, const RangeServer::NormPart& part);
+RangeServer::NormPart read_norm_part(MessageReader& reader);
 
 /// With staleness 0 all workers share each batch.
 inline int shares_of(const ParameterServerOptions& options) {

@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "distribute/server/range_server.h"
@@ -17,17 +18,25 @@ class ServerLink {
 
   virtual const std::vector<RangeServer::Piece>& pieces() const = 0;
 
-  /// `next` are the rows that are read after it, where that is known: see start_pull.
+  /// `next` are the rows that are read after it, for each piece, where that is known: see
+  /// start_pull.
   virtual void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
                           const RangeServer::RowLists& next = {}) = 0;
   virtual PushAnswer finish_push() = 0;
 
-  /// The server's squares before `step`: see RangeServer.
-  virtual void start_squares(int64_t step) = 0;
-  virtual RangeServer::Squares finish_squares() = 0;
+  /// What it tells for the norms of gradients before `step`: see RangeServer.
+  virtual void start_norms(int64_t step) = 0;
+  virtual RangeServer::NormPart finish_norms() = 0;
+  /// One that has the same pieces, in this process.
+  virtual const RangeServer& mirror() const = 0;
+
+  /// The sums of these values and of those that the other shares of the step give: see
+  /// StepMeeting. Nothing where the step is void. Throws DeadlineExceeded where others do not come.
+  virtual std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
+                                                     std::string values) = 0;
 
   /// For the values as of `step`, where workers train in step, after those squares of all servers.
-  /// `rows` are those that are read of each piece; the lists live until finish_pull.
+  /// `rows` are those that are read of each piece, null: all; the lists live until finish_pull.
   virtual void start_pull(int64_t step, const RangeServer::RowLists& rows,
                           const RangeServer::Squares& squares = {}) = 0;
   /// Copies all pieces to these addresses and returns their version. Nothing where the ticket that
@@ -36,9 +45,6 @@ class ServerLink {
 };
 
 using ServerLinks = std::vector<std::unique_ptr<ServerLink>>;
-
-/// Those of all servers are the sums of theirs.
-void add_squares(RangeServer::Squares& all, const RangeServer::Squares& own);
 
 /// A server of this process.
 class DirectLink final : public ServerLink {
@@ -51,8 +57,11 @@ class DirectLink final : public ServerLink {
     answer_ = server_.push(stamp, given);
   }
   PushAnswer finish_push() override { return answer_; }
-  void start_squares(int64_t step) override { step_ = step; }
-  RangeServer::Squares finish_squares() override { return server_.squares(step_); }
+  void start_norms(int64_t step) override { step_ = step; }
+  RangeServer::NormPart finish_norms() override { return server_.norm_part(step_); }
+  const RangeServer& mirror() const override { return server_; }
+  std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
+                                             std::string values) override;
   void start_pull(int64_t step, const RangeServer::RowLists& rows,
                   const RangeServer::Squares& squares) override {
     step_ = step;

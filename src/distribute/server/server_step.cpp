@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
+#include "graph/passes/passes.h"
 #include "graph/passes/replacements.h"
+#include "op/apply.h"
 #include "tandem/error.h"
+#include "tensor/row_slices.h"
 #include "tensor/shared_stores.h"
 
 namespace tandem::distribute {
@@ -129,19 +133,20 @@ bool is_of_batch_alone(const Graph& graph, const ValueMap<int>& makers, const No
     if (seen[place]) continue;
     seen[place] = true;
     const Node& maker = graph.nodes[place];
-    if (maker.op().is_random || maker.op().is_collective || !maker.regions.empty()) return false;
+    if (maker.op().is_random || maker.op().is_collective) return false;
+    if (!maker.regions.empty() || !maker.ranges.empty()) return false;
     open.insert(open.end(), maker.inputs.begin(), maker.inputs.end());
   }
   return true;
 }
 
-/// A worker has only its own values; servers sum what it sends.
-void drop_collectives(Graph& graph) {
+/// A worker has only its own values; servers sum what it sends. Those that make `kept` stay.
+void drop_collectives(Graph& graph, const std::set<ValueId>& kept_values = {}) {
   graph::Replacements replaced(graph);
   std::vector<Node> kept;
   for (Node& node : graph.nodes) {
     replaced.update(node);
-    if (node.op().is_collective) {
+    if (node.op().is_collective && !kept_values.contains(node.outputs[0])) {
       for (size_t i = 0; i < node.inputs.size(); ++i) {
         replaced.replace(node.outputs[i], node.inputs[i]);
       }
@@ -158,7 +163,7 @@ void drop_collectives(Graph& graph) {
 StoreRange RangeCopies::of(const StoreRange& range, bool by_rows) {
   auto& [original, copy] = copies_[{range.block.get(), range.offset}];
   if (!copy.block) {
-    const MappedScope memory(MappedScope::Kind::sparse, by_rows ? 1 : 0);
+    const MappedScope memory(MappedScope::Kind::sparse, by_rows || use_ == StepUse::trace ? 1 : 0);
     const std::vector<devices::DevicePtr> devices = {device_};
     auto block = std::make_shared<StoreBlock>(range.block->dtype(),
                                               std::max<int64_t>(range.count, 1), devices, owner_);
@@ -197,19 +202,51 @@ ServerStep::ServerStep(const FlatFunction& f, int shares)
 Tensors ServerStep::trace_rows(const FlatFunction& f, const Tensors& arguments) {
   purpose = Purpose::rows;
   GradientSink sink(shares_);
+  Tensors results;
   {
     const GradientSink::Scope scope(sink);
-    f(arguments);
+    results = f(arguments);
   }
+  check_like_first(sink.pushed(), results.size());
   Tensors rows;
   size_t place = 0;
   for (const PushedGradients& call : sink.pushed()) {
     for (const Tensor& own : call.rows) {
-      if (reads_rows_[place++]) rows.push_back(own);
+      if (!has_row_gradients_[place++]) continue;
+      rows.push_back(own.defined() ? own : Tensor::from(std::vector<int64_t>{kAllRows}, {1}));
     }
   }
+  // They may be what else is read of a variable; see mark_all_rows.
+  rows.insert(rows.end(), results.begin(), results.end());
   return rows;
 }
+
+/// What servers have of a step is fixed by its first trace.
+void ServerStep::check_like_first(const std::vector<PushedGradients>& pushed,
+                                  size_t results) const {
+  const auto ranges_of = [](const PushedGradients& call) {
+    std::vector<StoreRange> ranges;
+    for (const Variable& variable : call.variables) ranges.push_back(variable.body()->range);
+    return ranges;
+  };
+  if (results == results_ && std::ranges::equal(pushed, pushed_, {}, ranges_of, ranges_of)) {
+    return;
+  }
+  throw InvalidArgument(
+      "ParameterServerStrategy: a step has other results, or applies gradients to other variables, "
+      "for other arguments; what servers have of a step is fixed by its first trace");
+}
+
+namespace {
+
+/// The numbers of all rows.
+Tensor all_rows_of(const Variable& variable) {
+  std::vector<int64_t> rows(static_cast<size_t>(variable.shape().extent(0)));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  return Tensor::from(rows, {variable.shape().extent(0)});
+}
+
+}  // namespace
 
 Tensors ServerStep::trace(const FlatFunction& f, const Tensors& arguments) {
   purpose = Purpose::step;
@@ -220,14 +257,26 @@ Tensors ServerStep::trace(const FlatFunction& f, const Tensors& arguments) {
     results = f(arguments);
   }
   const bool is_first = pushed_.empty();
-  if (is_first) results_ = results.size();
+  if (is_first) {
+    results_ = results.size();
+    has_row_gradients_.clear();
+  } else {
+    check_like_first(sink.pushed(), results.size());
+  }
+  size_t place = 0;
   for (size_t i = 0; i < sink.pushed().size(); ++i) {
     PushedGradients call = sink.pushed()[i];
     for (size_t k = 0; k < call.gradients.size(); ++k) {
-      results.push_back(call.gradients[k]);
-      const bool of_rows = call.rows[k].defined();
-      if (of_rows) results.push_back(call.rows[k]);
-      if (is_first) has_row_gradients_.push_back(of_rows);
+      Tensor gradient = call.gradients[k];
+      Tensor rows = call.rows[k];
+      if (is_first) has_row_gradients_.push_back(rows.defined());
+      const bool by_rows = has_row_gradients_[place++];
+      if (by_rows && !rows.defined()) rows = all_rows_of(call.variables[k]);
+      if (!by_rows && rows.defined()) {
+        gradient = op::with_all_rows(row_sparse(call.variables[k].shape(), rows, gradient));
+      }
+      results.push_back(gradient);
+      if (by_rows) results.push_back(rows);
     }
     results.push_back(call.condition);
     call.gradients.clear();
@@ -255,6 +304,10 @@ void ServerStep::check_trains() const {
 
 bool ServerStep::reads_any_rows() const {
   return std::ranges::any_of(reads_rows_, [](bool reads) { return reads; });
+}
+
+bool ServerStep::has_any_row_gradients() const {
+  return std::ranges::any_of(has_row_gradients_, [](bool has) { return has; });
 }
 
 bool ServerStep::clips() const {
@@ -290,9 +343,15 @@ std::set<ValueId> values_before(const Graph& graph, const ValueMap<int>& makers,
   return seen;
 }
 
-/// Whether nothing reads the range but gather, of rows whose numbers are among `values`.
-bool takes_rows_alone(const Graph& graph, const StoreRange& range,
-                      const std::set<ValueId>& values) {
+/// Whether a variable's rows are read alone: all that reads it takes rows whose numbers go into
+/// those of its gradient, `rows`, and these depend on no variable.
+bool takes_rows_alone(const Graph& graph, const ValueMap<int>& makers, const StoreRange& range,
+                      ValueId rows) {
+  const std::set<ValueId> values = values_before(graph, makers, rows);
+  const auto is_range = [&](ValueId value) {
+    return graph.at(value).source == Value::Source::range;
+  };
+  if (std::ranges::any_of(values, is_range)) return false;
   for (const Node& node : graph.nodes) {
     if (!node.regions.empty()) return false;
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -321,8 +380,6 @@ void keep_results_alone(Graph& graph) {
 
 }  // namespace
 
-/// A variable's rows are read alone where all that reads it takes rows whose numbers go into those
-/// of its gradient, and where these depend on no variable.
 void ServerStep::note_rows_read(const Graph& graph) {
   const ValueMap<int> makers = makers_of(graph);
   reads_rows_.assign(has_row_gradients_.size(), false);
@@ -332,13 +389,31 @@ void ServerStep::note_rows_read(const Graph& graph) {
     for (const Variable& variable : call.variables) {
       ++result;
       if (!has_row_gradients_[place++]) continue;
-      const std::set<ValueId> before = values_before(graph, makers, graph.results[result++]);
-      const bool is_sound = std::ranges::none_of(
-          before, [&](ValueId value) { return graph.at(value).source == Value::Source::range; });
-      reads_rows_[place - 1] = is_sound && takes_rows_alone(graph, variable.body()->range, before);
+      reads_rows_[place - 1] =
+          takes_rows_alone(graph, makers, variable.body()->range, graph.results[result++]);
     }
     ++result;
   }
+}
+
+/// Of a trace for the rows: where more is read of a variable than they, kAllRows is in their place.
+void ServerStep::mark_all_rows(Graph& graph) const {
+  const ValueMap<int> makers = makers_of(graph);
+  const Tensor mark = Tensor::from(std::vector<int64_t>{kAllRows}, {1});
+  graph::ValueIds rows;
+  size_t place = 0;
+  for (const PushedGradients& call : pushed_) {
+    for (const Variable& variable : call.variables) {
+      if (!has_row_gradients_[place++]) continue;
+      const ValueId own = graph.results[rows.size()];
+      const bool is_alone = takes_rows_alone(graph, makers, variable.body()->range, own);
+      rows.push_back(is_alone ? own
+                              : graph.add_value({.source = Value::Source::constant,
+                                                 .type = {mark.dtype(), mark.shape()},
+                                                 .constant = mark}));
+    }
+  }
+  graph.results = std::move(rows);
 }
 
 /// The collectives, by their places among the nodes, that gradients, results or what is assigned
@@ -369,20 +444,30 @@ std::set<size_t> ServerStep::shared_collectives(const Graph& graph) const {
   return found;
 }
 
-/// Sums of what depends on the batch alone are read from where the worker puts them. Throws
-/// Unimplemented where there are others.
-void ServerStep::use_sums(Graph& graph, const std::set<size_t>& places, RangeCopies& copies) {
+/// Throws Unimplemented where there is something else than sums.
+ServerStep::SharedSums ServerStep::shared_sums(const Graph& graph) const {
   const ValueMap<int> makers = makers_of(graph);
+  SharedSums found;
+  for (const size_t place : shared_collectives(graph)) {
+    const Node& node = graph.nodes[place];
+    if (node.op().name != "all_reduce") {
+      throw Unimplemented(fmt::format(
+          "ParameterServerStrategy with staleness 0: a gradient, a result or an assigned value "
+          "depends on {} over the workers of what they compute, but workers only sum. Use "
+          "MirroredStrategy, or another staleness",
+          node.op().name));
+    }
+    const bool of_batch = is_of_batch_alone(graph, makers, node);
+    (of_batch ? found.of_batch : found.of_computed).insert(place);
+  }
+  return found;
+}
+
+/// Sums of what depends on the batch alone are read from where the worker puts them.
+void ServerStep::use_sums(Graph& graph, const std::set<size_t>& places, RangeCopies& copies) {
   size_t number = 0;
   for (const size_t place : places) {
     const Node& node = graph.nodes[place];
-    if (node.op().name != "all_reduce" || !is_of_batch_alone(graph, makers, node)) {
-      throw Unimplemented(fmt::format(
-          "ParameterServerStrategy with staleness 0: a gradient, a result or an assigned value "
-          "depends on {} over the workers of what they compute, as batch normalization does, but "
-          "workers meet at the servers only. Use MirroredStrategy, or another staleness",
-          node.op().name));
-    }
     for (const ValueId output : node.outputs) {
       Value& value = graph.values[output];
       const TensorType type{value.type.dtype, value.type.shape};
@@ -397,9 +482,10 @@ void ServerStep::use_sums(Graph& graph, const std::set<size_t>& places, RangeCop
 }
 
 void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
+  if (shares_ > 1) graph::drop_needless_collectives(graph, shares_);
   if (purpose == Purpose::sums) {
     graph::ValueIds summed;
-    for (const size_t place : shared_collectives(graph)) {
+    for (const size_t place : shared_sums(graph).of_batch) {
       const Node& node = graph.nodes[place];
       summed.insert(summed.end(), node.inputs.begin(), node.inputs.end());
     }
@@ -407,6 +493,7 @@ void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
     return keep_results_alone(graph);
   }
   if (purpose == Purpose::rows) {
+    mark_all_rows(graph);
     keep_results_alone(graph);
     if (shares_ > 1) drop_collectives(graph);
     return use_copies(graph, copies);
@@ -426,8 +513,12 @@ void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
         "have of a step is fixed by its first trace");
   }
   if (shares_ > 1) {
-    use_sums(graph, shared_collectives(graph), copies);
-    drop_collectives(graph);
+    const SharedSums sums = shared_sums(graph);
+    std::set<ValueId> kept;
+    for (const size_t place : sums.of_computed) kept.insert(graph.nodes[place].outputs[0]);
+    meets_ |= !kept.empty();
+    use_sums(graph, sums.of_batch, copies);
+    drop_collectives(graph, kept);
   }
   use_copies(graph, copies);
 }

@@ -23,11 +23,15 @@
 
 namespace tandem::distribute {
 
+/// What a task does with a step. Who only traces it, to know what it reads and changes, needs no
+/// memory for that.
+enum class StepUse { run, trace };
+
 /// Copies of ranges of variables, made when they are asked for.
 class RangeCopies {
  public:
-  RangeCopies(devices::DevicePtr device, uint64_t owner)
-      : device_(std::move(device)), owner_(owner) {}
+  RangeCopies(devices::DevicePtr device, uint64_t owner, StepUse use)
+      : device_(std::move(device)), owner_(owner), use_(use) {}
 
   /// One of which some rows alone are used takes memory for these alone, and none of the device's.
   StoreRange of(const StoreRange& range, bool by_rows = false);
@@ -38,6 +42,7 @@ class RangeCopies {
  private:
   const devices::DevicePtr device_;
   const uint64_t owner_;
+  const StepUse use_;
   std::map<std::pair<const StoreBlock*, int64_t>, std::pair<StoreRange, StoreRange>> copies_;
   std::vector<StoreRange> sums_;
 };
@@ -64,9 +69,10 @@ class ServerStep {
   /// gradients, those of some rows with the rows' numbers behind them, and the condition.
   const FlatFunction& function() const { return function_; }
 
-  /// Computes the numbers of the rows that function() will read of each variable of which it reads
-  /// some rows only.
+  /// Computes the numbers of the rows that function() will read of each variable whose gradients
+  /// are those of some rows; kAllRows alone where it reads more than rows.
   const FlatFunction& rows_function() const { return rows_function_; }
+  static constexpr int64_t kAllRows = -1;
   /// Computes what function() takes as sums over all shares of a batch, for one of them. These
   /// depend on the batch alone, such as the number of examples that a loss with a mask counts, and
   /// each worker has the whole batch.
@@ -74,14 +80,16 @@ class ServerStep {
   /// Their types; known after the first trace.
   const TensorTypes& sums() const { return sums_; }
   int shares() const { return shares_; }
-  /// Whether gradients of a variable are those of some rows, by its place among all variables.
+  /// Whether gradients of a variable are those of some rows, by its place among all variables, as
+  /// the first trace has it; those of others are made like these.
   const std::vector<bool>& has_row_gradients() const { return has_row_gradients_; }
-  /// Whether some rows of it are read alone, too; known after the first trace.
+  bool has_any_row_gradients() const;
+  /// Whether the first trace reads some rows alone, too. Others may not.
   const std::vector<bool>& reads_rows() const { return reads_rows_; }
   bool reads_any_rows() const;
 
   /// Is called with each trace of function() before it is compiled. Throws Unimplemented where what
-  /// the step computes depends on the values of several workers.
+  /// the step computes depends on more than sums of what several workers compute.
   void adapt(graph::Graph& graph, RangeCopies& copies);
 
   /// What is known after the first trace.
@@ -91,6 +99,8 @@ class ServerStep {
   bool is_traced() const { return is_traced_; }
   /// Whether servers clip gradients by norms.
   bool clips() const;
+  /// Whether workers that share a batch need sums of what all of them compute.
+  bool meets() const { return meets_; }
   bool trains() const { return !pushed_.empty(); }
   /// Throws InvalidArgument unless it does.
   void check_trains() const;
@@ -100,8 +110,16 @@ class ServerStep {
  private:
   Tensors trace(const FlatFunction& f, const Tensors& arguments);
   Tensors trace_rows(const FlatFunction& f, const Tensors& arguments);
+  void check_like_first(const std::vector<PushedGradients>& pushed, size_t results) const;
   void note_rows_read(const graph::Graph& graph);
+  void mark_all_rows(graph::Graph& graph) const;
   std::set<size_t> shared_collectives(const graph::Graph& graph) const;
+  /// The places of collectives.
+  struct SharedSums {
+    std::set<size_t> of_batch;     // Of what depends on the batch alone.
+    std::set<size_t> of_computed;  // Of what workers compute, which meet for it.
+  };
+  SharedSums shared_sums(const graph::Graph& graph) const;
   void use_sums(graph::Graph& graph, const std::set<size_t>& places, RangeCopies& copies);
   bool is_changed_by_servers(const StoreRange& range) const;
   bool is_read_by_rows(const StoreRange& range) const;
@@ -109,6 +127,7 @@ class ServerStep {
 
   const int shares_;
   bool is_traced_ = false;
+  bool meets_ = false;
   uint64_t random_calls_ = 0;
   size_t results_ = 0;
   std::vector<PushedGradients> pushed_;  // Without the tensors of the trace.

@@ -10,14 +10,31 @@
 namespace tandem::distribute {
 namespace {
 
+/// Throws InvalidArgument for rows that the piece has nothing of, and for rows out of order.
+void check_rows(const RangeServer::Piece& piece, const std::vector<int64_t>& rows) {
+  const int64_t end = (piece.begin + piece.range.count - 1) / piece.row_elements + 1;
+  int64_t least = piece.begin / piece.row_elements;
+  for (const int64_t row : rows) {
+    if (row < least || row >= end) {
+      throw InvalidArgument(fmt::format(
+          "row {} of variable {}, where rows from {} to {} are accepted", row,
+          piece.range.block->name_at(piece.range.offset - piece.begin), least, end - 1));
+    }
+    least = row + 1;
+  }
+}
+
 /// The lists of rows in a message, for each piece that has one.
 struct ReadRows {
+  /// `has_list` reads from the message, where that says it, whether a piece has one.
   template <class HasList>
   ReadRows(const RangeServer& server, MessageReader& reader, const HasList& has_list)
       : own(server.pieces().size()), lists(own.size(), nullptr) {
     for (size_t i = 0; i < own.size(); ++i) {
-      if (!has_list(server.pieces()[i])) continue;
+      const RangeServer::Piece& piece = server.pieces()[i];
+      if (piece.row_elements == 0 || !has_list()) continue;
       own[i] = reader.read_list<int64_t>();
+      check_rows(piece, own[i]);
       lists[i] = &own[i];
     }
   }
@@ -27,6 +44,8 @@ struct ReadRows {
   std::vector<std::vector<int64_t>> own;
   RangeServer::RowLists lists;
 };
+
+cluster::ServiceMessage message_of(std::string text) { return {std::move(text), {}}; }
 
 constexpr const char* kReplaced = "this chief was replaced by another one";
 
@@ -43,6 +62,7 @@ void ServerTask::open(RangeServer& server, int64_t session) {
 
 void ServerTask::close() {
   const std::lock_guard lock(door_);
+  if (server_ != nullptr) server_->meeting().clear(0);
   server_ = nullptr;
 }
 
@@ -52,57 +72,76 @@ std::string ServerTask::error() const {
 }
 
 void ServerTask::on_question(const cluster::Asker& asker, std::string_view question, Reply reply) {
-  cluster::ServiceMessage text;
+  std::optional<cluster::ServiceMessage> text;
   try {
     const std::shared_lock lock(door_);
-    text = answer(question);
+    text = answer(question, reply);
   } catch (const std::exception& error) {
     const std::string why = fmt::format("a question of {}: {}", asker.str(), error.what());
     logging::write(logging::Level::error, "parameter server: " + why);
-    text = {plain_answer(ServerAnswer::refused, why), {}};
+    text = cluster::ServiceMessage{plain_answer(ServerAnswer::refused, why), {}};
     const std::lock_guard lock(error_mutex_);
     if (error_.empty()) error_ = why;
   }
-  reply(std::move(text));
+  if (text) reply(std::move(*text));
 }
 
-cluster::ServiceMessage ServerTask::answer(std::string_view question) {
+/// Has the sums sent once they are there.
+void ServerTask::sum(MessageReader& reader, const Reply& reply) {
+  const auto meeting = reader.read<MeetingNumber>();
+  const auto share = reader.read<int>();
+  const auto send = [reply](const std::optional<std::string>& sums) {
+    reply({sums ? plain_answer(ServerAnswer::accepted, *sums)
+                : plain_answer(ServerAnswer::join_again),
+           {}});
+  };
+  server_->meeting().give(meeting, share, std::string(reader.read_text()), send);
+}
+
+/// Nothing where the answer is sent later.
+std::optional<cluster::ServiceMessage> ServerTask::answer(std::string_view question,
+                                                          const Reply& reply) {
   MessageReader reader(question);
   const auto kind = reader.read<ServerQuestion>();
   const auto session = reader.read<int64_t>();
   const auto chief = reader.read<uint64_t>();
-  if (server_ == nullptr || session > session_) return {plain_answer(ServerAnswer::ask_again), {}};
-  if (session < session_) return {plain_answer(ServerAnswer::join_again), {}};
-  if (kind == ServerQuestion::write) return {write(reader, chief), {}};
-  if (kind == ServerQuestion::restore) return {restore(reader, chief), {}};
-  if (chief_ == 0) return {plain_answer(ServerAnswer::ask_again), {}};
-  if (chief != chief_) return {plain_answer(ServerAnswer::join_again), {}};
+  if (server_ == nullptr || session > session_)
+    return message_of(plain_answer(ServerAnswer::ask_again));
+  if (session < session_) return message_of(plain_answer(ServerAnswer::join_again));
+  if (kind == ServerQuestion::write) return message_of(write(reader, chief));
+  if (kind == ServerQuestion::restore) return message_of(restore(reader, chief));
+  if (chief_ == 0) return message_of(plain_answer(ServerAnswer::ask_again));
+  if (chief != chief_) return message_of(plain_answer(ServerAnswer::join_again));
   switch (kind) {
     case ServerQuestion::exchange:
-      return {exchange(reader), {}};
+      return message_of(exchange(reader));
     case ServerQuestion::pull: {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted);
       const auto step = reader.read<int64_t>();
       const auto squares = reader.read_list<double>();
-      ReadRows rows(*server_, reader, [](const auto& piece) { return piece.reads_rows; });
+      const ReadRows rows(*server_, reader, [&] { return reader.read<bool>(); });
       append_values(answer, step, rows.lists, squares);
-      return {answer.take(), {}};
+      return message_of(answer.take());
     }
-    case ServerQuestion::squares: {
+    case ServerQuestion::norms: {
       MessageWriter answer;
-      answer.add(ServerAnswer::accepted).add_list(server_->squares(reader.read<int64_t>()));
-      return {answer.take(), {}};
+      answer.add(ServerAnswer::accepted);
+      append_norm_part(answer, server_->norm_part(reader.read<int64_t>()));
+      return message_of(answer.take());
     }
+    case ServerQuestion::sum:
+      sum(reader, reply);
+      return std::nullopt;
     case ServerQuestion::read:
       return read(reader);
     case ServerQuestion::save:
-      return {save(reader), {}};
+      return message_of(save(reader));
     case ServerQuestion::peek: {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted);
       server_->append_assigned(answer.bytes());
-      return {answer.take(), {}};
+      return message_of(answer.take());
     }
     default:
       throw DataLoss("a message of no known kind");
@@ -131,10 +170,9 @@ std::string ServerTask::exchange(MessageReader& reader) {
   const bool wants_values = reader.read<bool>();
   RangeServer::Contribution given;
   for (size_t i = 0; i < server_->calls(); ++i) given.conditions.push_back(reader.read<bool>());
-  const ReadRows rows(*server_, reader, [](const auto& piece) { return piece.row_elements > 0; });
+  const ReadRows rows(*server_, reader, [] { return true; });
   given.rows = rows.lists;
-  const ReadRows next(*server_, reader,
-                      [&](const auto& piece) { return wants_values && piece.reads_rows; });
+  const ReadRows next(*server_, reader, [&] { return wants_values && reader.read<bool>(); });
   for (size_t i = 0; i < server_->pieces().size(); ++i) {
     reader.align();
     given.pieces.push_back(reader.read_bytes(server_->pieces()[i].bytes_of(rows.lists[i])));
@@ -149,6 +187,7 @@ std::string ServerTask::exchange(MessageReader& reader) {
 std::string ServerTask::write(MessageReader& reader, uint64_t chief) {
   if (is_of_former_chief(chief)) return plain_answer(ServerAnswer::refused, kReplaced);
   const std::string ledger(reader.read_text());
+  const auto generation = reader.read<int64_t>();
   const auto steps = reader.read_list<int64_t>();
   const auto places = reader.read_list<uint64_t>();
   const bool is_again = reader.read<bool>();
@@ -159,7 +198,7 @@ std::string ServerTask::write(MessageReader& reader, uint64_t chief) {
   }
   if (!steps.empty()) server_->set_steps(steps);
   // Where it goes on from where it is, what it has made stays known.
-  if (is_again || chief_ != chief) server_->restore_ledger(ledger);
+  if (is_again || chief_ != chief) server_->restore_ledger(ledger, generation);
   chief_ = chief;
   return plain_answer(ServerAnswer::accepted);
 }

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <string>
 
@@ -29,7 +30,8 @@ class ServerTask final : public cluster::ServiceHandler {
   std::string error() const;
 
  private:
-  cluster::ServiceMessage answer(std::string_view question);
+  std::optional<cluster::ServiceMessage> answer(std::string_view question, const Reply& reply);
+  void sum(MessageReader& reader, const Reply& reply);
   void append_values(MessageWriter& answer, int64_t step, const RangeServer::RowLists& rows = {},
                      const RangeServer::Squares& squares = {}) const;
   std::string exchange(MessageReader& reader);

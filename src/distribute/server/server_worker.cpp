@@ -14,12 +14,13 @@
 namespace tandem::distribute {
 namespace {
 
-graph::Replicas replica_of(int index, const devices::DevicePtr& device, int shares, uint64_t owner,
-                           bool single_threaded) {
-  graph::Replicas replicas{.devices = {device}, .owner = owner, .single_threaded = single_threaded};
-  if (shares > 1) {
-    replicas.first = index;
-    replicas.in_all_processes = shares;
+graph::Replicas replica_of(const ServerWorker::Options& options) {
+  graph::Replicas replicas{.devices = {options.device},
+                           .owner = options.owner,
+                           .single_threaded = options.single_threaded};
+  if (options.shares > 1) {
+    replicas.first = options.index;
+    replicas.in_all_processes = options.shares;
   }
   return replicas;
 }
@@ -139,17 +140,20 @@ struct SentGradients {
 
 }  // namespace
 
-ServerWorker::ServerWorker(const Strategy& strategy, int index, devices::DevicePtr device,
-                           int shares, uint64_t owner, bool single_threaded, uint64_t incarnation)
+ServerWorker::ServerWorker(const Strategy& strategy, const Options& options)
     : strategy_(strategy),
-      index_(index),
-      incarnation_(incarnation),
-      copies_(device, owner),
-      body_(fmt::format("worker {}", index), [&] {
-        graph::Replicas replicas = replica_of(index, device, shares, owner, single_threaded);
-        replicas.adapt = [this](graph::Graph& graph) { step_->adapt(graph, copies_); };
-        return replicas;
-      }()) {}
+      index_(options.index),
+      incarnation_(options.incarnation),
+      copies_(options.device, options.owner, options.use),
+      group_(options.shares > 1 ? std::make_shared<ShareGroup>(options.shares) : nullptr),
+      body_(
+          fmt::format("worker {}", options.index),
+          [&] {
+            graph::Replicas replicas = replica_of(options);
+            replicas.adapt = [this](graph::Graph& graph) { step_->adapt(graph, copies_); };
+            return replicas;
+          }(),
+          group_) {}
 
 /// The arguments of one share of a batch. Where workers do not share batches that is all.
 PerReplicas ServerWorker::part_of(std::span<const PerReplica> arguments, int share) const {
@@ -219,19 +223,22 @@ void ServerWorker::take_sums(const ServerStep& step, std::span<const PerReplica>
   }
 }
 
-/// The rows that the step will read of the variables of which it reads some rows alone.
+/// The rows that the step will read of the variables of which it reads some rows alone. Whether it
+/// does depends on the arguments, for which it is traced.
 ServerWorker::RowsByVariable ServerWorker::rows_read(const ServerStep& step,
                                                      std::span<const PerReplica> part,
                                                      const op::RandomRun& random) {
-  RowsByVariable rows(step.reads_rows().size());
-  if (std::ranges::none_of(step.reads_rows(), [](bool reads) { return reads; })) return rows;
+  RowsByVariable rows(step.has_row_gradients().size());
+  if (!step.has_any_row_gradients()) return rows;
   const graph::Results found = body_.run(strategy_, step.rows_function(), part, &random);
   size_t next = 0;
   for (size_t v = 0; v < rows.size(); ++v) {
-    if (!step.reads_rows()[v]) continue;
-    rows[v] = numbers_in(found.at(0, next++));
-    std::ranges::sort(rows[v]);
-    rows[v].erase(std::ranges::unique(rows[v]).begin(), rows[v].end());
+    if (!step.has_row_gradients()[v]) continue;
+    std::vector<int64_t> numbers = numbers_in(found.at(0, next++));
+    std::ranges::sort(numbers);
+    numbers.erase(std::ranges::unique(numbers).begin(), numbers.end());
+    const bool reads_all = !numbers.empty() && numbers[0] == ServerStep::kAllRows;
+    if (!reads_all) rows[v] = std::move(numbers);
   }
   return rows;
 }
@@ -245,11 +252,11 @@ void ServerWorker::release_rows(const ServerStep& step, const RowsByVariable& ro
   for (const PushedGradients& call : step.pushed()) {
     for (const Variable& variable : call.variables) {
       const auto& own = rows[place++];
-      if (own.empty()) continue;
+      if (!own || own->empty()) continue;
       const StoreRange& range = variable.body()->range;
       const size_t row = static_cast<size_t>(range.count / variable.shape().extent(0)) *
                          size_of(range.block->dtype());
-      taken += own.size() * (row / kPage + 1) * kPage;
+      taken += own->size() * (row / kPage + 1) * kPage;
     }
   }
   pages_of_rows_ += taken;
@@ -269,11 +276,17 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
   const profile::Span span("pull", profile::Activity::copy);
   RangeServer::Squares squares;
   if (step_->clips()) {
-    for (const auto& server : servers) server->start_squares(step);
-    for (const auto& server : servers) add_squares(squares, server->finish_squares());
+    std::vector<RangeServer::NormPart> parts;
+    std::vector<const std::vector<RangeServer::Piece>*> all_pieces;
+    for (const auto& server : servers) server->start_norms(step);
+    for (const auto& server : servers) {
+      parts.push_back(server->finish_norms());
+      all_pieces.push_back(&server->pieces());
+    }
+    squares = servers[0]->mirror().joined(parts, all_pieces);
   }
   std::vector<int64_t> versions;
-  RowsByVariable lists;  // Of all pieces of all servers.
+  std::vector<std::vector<int64_t>> lists;  // Of all pieces of all servers.
   size_t pieces = 0;
   for (const auto& server : servers) pieces += server->pieces().size();
   lists.reserve(pieces);
@@ -281,8 +294,8 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
     RangeServer::RowLists own;
     for (const RangeServer::Piece& piece : server->pieces()) {
       own.push_back(nullptr);
-      if (!piece.reads_rows) continue;
-      lists.push_back(rows_in(piece, rows[piece.variable]).rows);
+      if (piece.row_elements == 0 || !rows[piece.variable]) continue;
+      lists.push_back(rows_in(piece, *rows[piece.variable]).rows);
       own.back() = &lists.back();
     }
     server->start_pull(step, own, squares);
@@ -334,8 +347,8 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
     RangeServer::RowLists next_lists;
     for (const RangeServer::Piece& piece : servers[s]->pieces()) {
       if (!next_rows.empty()) next_lists.push_back(nullptr);
-      if (!next_rows.empty() && piece.reads_rows) {
-        PieceOfRows part = rows_in(piece, next_rows[piece.variable]);
+      if (!next_rows.empty() && piece.row_elements > 0 && next_rows[piece.variable]) {
+        PieceOfRows part = rows_in(piece, *next_rows[piece.variable]);
         next_lists.back() = &sent->lists.emplace_back(std::move(part.rows));
       }
       const size_t size = size_of(piece.range.block->dtype());
@@ -368,11 +381,26 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
   return is_made;
 }
 
+/// Nothing where the ticket turns out to be void when the step needs what others compute.
+std::optional<Tensors> ServerWorker::run_step(const ServerStep& step,
+                                              std::span<const PerReplica> part,
+                                              const op::RandomRun& random) {
+  try {
+    Tensors results;
+    const graph::Results ran = body_.run(strategy_, step.function(), part, &random);
+    for (size_t i = 0; i < ran.count(); ++i) results.push_back(ran.at(0, i));
+    return results;
+  } catch (const Error&) {
+    if (group_ && group_->is_void()) return std::nullopt;
+    throw;
+  }
+}
+
 std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& servers,
                                          std::span<const PerReplica> arguments,
                                          const WorkTicket& ticket, const op::RandomRun& random,
                                          const std::function<void(int worker)>& before_step,
-                                         const NextBatch* next) {
+                                         const FindNext& find_next) {
   step_ = &step;
   const PerReplicas part = part_of(arguments, ticket.share);
   if (placed_ != &step) take_places(step, servers);
@@ -382,12 +410,12 @@ std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& se
   const std::vector<int64_t> versions = pull(servers, ticket.step(), rows);
   if (versions.empty()) return std::nullopt;
   if (before_step) before_step(index_);
-  auto results = std::make_shared<Tensors>();
-  {
-    const graph::Results ran = body_.run(strategy_, step.function(), part, &random);
-    for (size_t i = 0; i < ran.count(); ++i) results->push_back(ran.at(0, i));
-  }
+  if (group_) group_->enter(*servers[0], ticket);
+  std::optional<Tensors> ran = run_step(step, part, random);
+  if (!ran) return std::nullopt;
+  const auto results = std::make_shared<const Tensors>(std::move(*ran));
   RowsByVariable next_rows;
+  const NextBatch* const next = find_next ? find_next() : nullptr;
   if (next != nullptr) next_rows = rows_read(step, part_of(next->arguments, 0), next->random);
   if (!push(step, servers, ticket, results, versions, next_rows)) return std::nullopt;
   return Tensors(results->begin(), results->begin() + static_cast<ptrdiff_t>(step.results()));

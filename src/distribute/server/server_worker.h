@@ -4,10 +4,12 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "distribute/server/server_link.h"
+#include "distribute/server/share_group.h"
 #include "distribute/server/ticket_table.h"
 #include "distribute/strategy_body.h"
 
@@ -15,9 +17,16 @@ namespace tandem::distribute {
 
 class ServerWorker {
  public:
-  /// Worker `index` of `shares` that share each batch.
-  ServerWorker(const Strategy& strategy, int index, devices::DevicePtr device, int shares,
-               uint64_t owner, bool single_threaded, uint64_t incarnation = 1);
+  struct Options {
+    int index = 0;  ///< Of the worker,
+    devices::DevicePtr device{};
+    int shares = 1;  ///< of which so many share each batch.
+    uint64_t owner = 0;
+    bool single_threaded = false;
+    uint64_t incarnation = 1;
+    StepUse use = StepUse::run;
+  };
+  ServerWorker(const Strategy& strategy, const Options& options);
 
   /// Traces and compiles `step` for these arguments.
   void compile(ServerStep& step, std::span<const PerReplica> arguments);
@@ -28,6 +37,9 @@ class ServerWorker {
     op::RandomRun random;
   };
 
+  /// What it takes next, if that is known; it is asked when the step has run.
+  using FindNext = std::function<const NextBatch*()>;
+
   /// Does what a ticket asks for, and returns the step's own results; nothing where some server has
   /// refused what came of it. The arguments are the parts of all shares. Where it is known what it
   /// takes `next`, the rows that that reads come with the answers to its push.
@@ -35,17 +47,19 @@ class ServerWorker {
                              std::span<const PerReplica> arguments, const WorkTicket& ticket,
                              const op::RandomRun& random,
                              const std::function<void(int worker)>& before_step = {},
-                             const NextBatch* next = nullptr);
+                             const FindNext& find_next = {});
 
  private:
   PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
   void take_places(const ServerStep& step, const ServerLinks& servers);
   void take_sums(const ServerStep& step, std::span<const PerReplica> arguments,
                  const op::RandomRun& random);
-  /// Numbers of rows by variable; none where all of a variable is meant.
-  using RowsByVariable = std::vector<std::vector<int64_t>>;
+  /// Numbers of rows by variable; nothing where all of a variable is meant.
+  using RowsByVariable = std::vector<std::optional<std::vector<int64_t>>>;
   RowsByVariable rows_read(const ServerStep& step, std::span<const PerReplica> part,
                            const op::RandomRun& random);
+  std::optional<Tensors> run_step(const ServerStep& step, std::span<const PerReplica> part,
+                                  const op::RandomRun& random);
   std::vector<int64_t> pull(const ServerLinks& servers, int64_t step, const RowsByVariable& rows);
   void release_rows(const ServerStep& step, const RowsByVariable& rows);
   bool push(const ServerStep& step, const ServerLinks& servers, const WorkTicket& ticket,
@@ -56,7 +70,8 @@ class ServerWorker {
   const int index_;
   const uint64_t incarnation_;
   RangeCopies copies_;
-  ServerStep* step_ = nullptr;  // The one that is being traced or run.
+  const std::shared_ptr<ShareGroup> group_;  // Null where workers do not share batches.
+  ServerStep* step_ = nullptr;               // The one that is being traced or run.
   const Strategy::Body body_;
   const ServerStep* placed_ = nullptr;        // The step of the places.
   std::vector<std::vector<void*>> places_;    // Where each server's pieces are, in the copies.

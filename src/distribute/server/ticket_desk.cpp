@@ -179,7 +179,7 @@ void TicketDesk::wait_until_heard(bool have_left) {
   }
 }
 
-std::vector<std::vector<uint32_t>> TicketDesk::wait_for_servers(const std::string& facts) {
+std::vector<std::vector<uint64_t>> TicketDesk::wait_for_servers(const std::string& facts) {
   std::unique_lock lock(mutex_);
   facts_ = facts;
   const auto start = Clock::now();
@@ -206,7 +206,7 @@ std::vector<std::vector<uint32_t>> TicketDesk::wait_for_servers(const std::strin
   }
   check_error();
   is_begun_ = true;
-  std::vector<std::vector<uint32_t>> sums;
+  std::vector<std::vector<uint64_t>> sums;
   for (Server& server : servers_) {
     server.is_new = false;
     sums.push_back(server.sums);
@@ -247,6 +247,16 @@ bool TicketDesk::all_done() const {
 int64_t TicketDesk::whole_steps() const {
   const std::lock_guard lock(mutex_);
   return tickets_->whole_steps();
+}
+
+int64_t TicketDesk::generation() const {
+  const std::lock_guard lock(mutex_);
+  return tickets_->generation();
+}
+
+void TicketDesk::note_write() {
+  const std::lock_guard lock(mutex_);
+  ++writes_;
 }
 
 void TicketDesk::note_values(int64_t steps, ServerStates states) {
@@ -336,6 +346,8 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
       return reply(text_message(join(asker, reader)));
     case ServerQuestion::take:
       return take(asker, reader, reply);
+    case ServerQuestion::next:
+      return reply(text_message(next(asker, reader)));
     case ServerQuestion::failed:
       if (error_.empty()) error_ = fmt::format("{}: {}", asker.str(), reader.read_text());
       return reply(text_message(plain_answer(ServerAnswer::accepted)));
@@ -366,7 +378,7 @@ std::string TicketDesk::serving(const cluster::Asker& asker, MessageReader& read
     if (incarnation < server.incarnation) {
       return plain_answer(ServerAnswer::refused, "it was replaced by another process");
     }
-    server = {incarnation, reader.read_list<uint32_t>(), is_begun_};
+    server = {incarnation, reader.read_list<uint64_t>(), is_begun_};
     if (is_begun_) log_warning(fmt::format("{} has come back", asker.str()));
   }
   return plain_answer(ServerAnswer::accepted);
@@ -395,14 +407,32 @@ std::string TicketDesk::join(const cluster::Asker& asker, MessageReader& reader)
   return answer.add(ServerAnswer::accepted).add(incarnation_).take();
 }
 
+bool TicketDesk::is_known(const cluster::Asker& asker, uint64_t incarnation) const {
+  const auto stream = streams_.find(asker.task);
+  return stream != streams_.end() && stream->second == asker.stream &&
+         tickets_->is_there(asker.task, incarnation);
+}
+
+std::string TicketDesk::next(const cluster::Asker& asker, MessageReader& reader) {
+  MessageWriter answer;
+  answer.add(ServerAnswer::accepted);
+  append_next(answer, asker.task, is_known(asker, reader.read<uint64_t>()));
+  return answer.take();
+}
+
+/// Whether there is a ticket that the worker takes next, and which.
+void TicketDesk::append_next(MessageWriter& answer, int worker, bool is_wanted) {
+  const auto next = is_wanted ? tickets_->reserve(worker) : std::nullopt;
+  answer.add(next.has_value());
+  if (next) answer.add(*next).add(steps_.at(next->step()).random);
+}
+
 void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply) {
   const auto incarnation = reader.read<uint64_t>();
   const auto goal = reader.read<int64_t>();
   const bool wants_next = reader.read<bool>();
   const bool has_done = reader.read<bool>();
-  const auto stream = streams_.find(asker.task);
-  const bool is_known = stream != streams_.end() && stream->second == asker.stream;
-  if (!is_known || !tickets_->is_there(asker.task, incarnation)) {
+  if (!is_known(asker, incarnation)) {
     return reply(text_message(plain_answer(ServerAnswer::join_again)));
   }
   tickets_->heard_of(asker.task, now());
@@ -410,7 +440,7 @@ void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, const 
     const auto ticket = reader.read<WorkTicket>();
     note_done(asker.task, ticket, reader);
   }
-  waiting_.push_back({asker.task, goal, wants_next, Clock::now(), reply});
+  waiting_.push_back({asker.task, goal, wants_next, false, Clock::now(), reply});
 }
 
 void TicketDesk::note_done(int worker, const WorkTicket& ticket, MessageReader& reader) {
@@ -471,15 +501,15 @@ void TicketDesk::answer_waiting() {
     if (ticket) {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted).add(*ticket).add(steps_.at(ticket->step()).random);
-      answer.add(tickets_->whole_steps());
-      const auto next = each->wants_next ? tickets_->reserve(each->worker) : std::nullopt;
-      answer.add(next.has_value());
-      if (next) answer.add(*next).add(steps_.at(next->step()).random);
+      const bool is_news = std::exchange(told_writes_[each->worker], writes_) != writes_;
+      answer.add(tickets_->whole_steps()).add(each->has_waited || is_news);
+      append_next(answer, each->worker, each->wants_next);
       each->reply(text_message(answer.take()));
     } else if (Clock::now() - each->since > kLongestAnswer ||
                (each->goal >= 0 && tickets_->whole_steps() >= each->goal)) {
       each->reply(text_message(plain_answer(ServerAnswer::ask_again)));
     } else {
+      each->has_waited |= tickets_->must_wait(each->worker);
       ++each;
       continue;
     }
@@ -517,7 +547,7 @@ void TicketDesk::check_error() const {
 void TicketDesk::receive_returned(std::unique_lock<std::mutex>& lock) {
   for (size_t s = 0; s < servers_.size(); ++s) {
     if (!std::exchange(servers_[s].is_new, false)) continue;
-    const std::vector<uint32_t> sums = servers_[s].sums;
+    const std::vector<uint64_t> sums = servers_[s].sums;
     lock.unlock();
     on_return(static_cast<int>(s), sums);
     lock.lock();

@@ -44,7 +44,7 @@ class TicketDesk final : public cluster::ServiceHandler {
 
   /// Waits until all servers are there with what `facts` says, and throws where one has another
   /// program. Returns the checksums of what each has.
-  std::vector<std::vector<uint32_t>> wait_for_servers(const std::string& facts);
+  std::vector<std::vector<uint64_t>> wait_for_servers(const std::string& facts);
 
   /// Adds a step, once fewer than `most_open` tickets are.
   std::shared_ptr<StepOutcome> add(const BatchNumber& number, const op::RandomRun& random,
@@ -53,13 +53,19 @@ class TicketDesk final : public cluster::ServiceHandler {
   void wait_for(const StepOutcome& outcome);
   bool all_done() const;
   int64_t whole_steps() const;
+  /// Of the tickets that are handed out now; reopen() begins the next one.
+  int64_t generation() const;
+
+  /// The chief has written something to servers: what workers have read before is too old for the
+  /// tickets that are added from now on.
+  void note_write();
 
   /// The chief has the states of all servers after so many steps: followers may want them.
   void note_values(int64_t steps, ServerStates states);
 
   /// What the chief's thread does, while it waits, for a server that has come back: it is given its
   /// number and the checksums of what it has.
-  std::function<void(int server, const std::vector<uint32_t>& sums)> on_return;
+  std::function<void(int server, const std::vector<uint64_t>& sums)> on_return;
   /// Tickets for which `is_lost` are handed out again.
   int64_t reopen(const std::function<bool(int64_t ticket)>& is_lost);
 
@@ -73,12 +79,13 @@ class TicketDesk final : public cluster::ServiceHandler {
     int worker;
     int64_t goal;     // It has other things to do once so many steps are done; -1: never.
     bool wants_next;  // It is told what it will take after it, too.
+    bool has_waited;  // It was too far ahead of others.
     Clock::time_point since;
     Reply reply;
   };
   struct Server {
     uint64_t incarnation = 0;
-    std::vector<uint32_t> sums;
+    std::vector<uint64_t> sums;
     bool is_new = false;  // It has not what it should have.
   };
   struct Step {
@@ -94,6 +101,9 @@ class TicketDesk final : public cluster::ServiceHandler {
   std::string serving(const cluster::Asker& asker, MessageReader& reader);
   std::string join(const cluster::Asker& asker, MessageReader& reader);
   void take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
+  std::string next(const cluster::Asker& asker, MessageReader& reader);
+  bool is_known(const cluster::Asker& asker, uint64_t incarnation) const;
+  void append_next(MessageWriter& answer, int worker, bool is_wanted);
   void note_done(int worker, const WorkTicket& ticket, MessageReader& results);
   static std::string result(const std::map<int64_t, Step>& steps, int64_t number);
   cluster::ServiceMessage values(MessageReader& reader);
@@ -122,6 +132,8 @@ class TicketDesk final : public cluster::ServiceHandler {
   bool is_begun_ = false;                 // All servers were there.
   std::map<int, uint64_t> streams_;       // Of the workers.
   std::map<int, uint64_t> incarnations_;  // The last one of each worker.
+  int64_t writes_ = 0;                    // How often the chief has written something,
+  std::map<int, int64_t> told_writes_;    // and of how often each worker knows.
   std::map<uint64_t, int64_t> heard_;     // By stream, the last session whose end it knows.
   Clock::time_point last_taken_;          // When somebody has asked for states.
   std::list<Waiting> waiting_;

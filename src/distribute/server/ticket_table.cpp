@@ -70,7 +70,7 @@ bool TicketTable::is_turn(const WorkTicket& ticket) const {
 }
 
 std::optional<WorkTicket> TicketTable::reserve(int worker) {
-  if (staleness_ != unbounded || open_.empty() || !workers_.contains(worker)) return std::nullopt;
+  if (staleness_ == 0 || open_.empty() || !workers_.contains(worker)) return std::nullopt;
   const auto [known, is_new] = reserved_.try_emplace(worker, *open_.begin());
   if (is_new) {
     open_.erase(open_.begin());
@@ -79,15 +79,32 @@ std::optional<WorkTicket> TicketTable::reserve(int worker) {
   return tickets_[static_cast<size_t>(known->second)];
 }
 
+bool TicketTable::must_wait(int worker) const {
+  return staleness_ != unbounded && workers_.contains(worker) && lead(worker) > staleness_;
+}
+
+/// The first ticket that is reserved for another worker. That one is busy, or has to wait, perhaps
+/// for this worker: then both would wait for ever.
+std::optional<WorkTicket> TicketTable::take_from_another(int worker) {
+  const auto first =
+      std::ranges::min_element(reserved_, {}, [](const auto& reserved) { return reserved.second; });
+  if (first == reserved_.end()) return std::nullopt;
+  WorkTicket& ticket = tickets_[static_cast<size_t>(first->second)];
+  reserved_.erase(first);
+  ticket.generation = generation_;
+  held_[ticket.number] = {worker, workers_[worker].last_heard};
+  return ticket;
+}
+
 std::optional<WorkTicket> TicketTable::take(int worker) {
+  if (!workers_.contains(worker) || must_wait(worker)) return std::nullopt;
   if (const auto own = reserved_.find(worker); own != reserved_.end()) {
     WorkTicket& ticket = tickets_[static_cast<size_t>(own->second)];
     reserved_.erase(own);
     ticket.generation = generation_;
     return ticket;
   }
-  if (open_.empty() || !workers_.contains(worker)) return std::nullopt;
-  if (staleness_ != unbounded && lead(worker) > staleness_) return std::nullopt;
+  if (open_.empty()) return take_from_another(worker);
   WorkTicket& ticket = tickets_[static_cast<size_t>(*open_.begin())];
   if (!is_turn(ticket)) return std::nullopt;
   ticket.generation = generation_;

@@ -62,8 +62,8 @@ class TicketTable {
   void add(int64_t epoch, int64_t batch);
   /// The next ticket for a worker; none while it must wait for others, and where none is open.
   std::optional<WorkTicket> take(int worker);
-  /// The ticket that a worker takes next, which nobody else gets; none where none is open, and
-  /// where workers wait for each other.
+  /// The ticket that a worker takes next, unless somebody has nothing else to do before that; none
+  /// where none is open, and where all workers share a step.
   std::optional<WorkTicket> reserve(int worker);
   /// All servers have what came of the ticket. It counts once, whoever does it. Where servers have
   /// lost something since it was handed out that is not known, and it is open again.
@@ -75,6 +75,8 @@ class TicketTable {
   /// `is_lost`, are open again. Returns how many.
   int64_t reopen(const std::function<bool(int64_t number)>& is_lost);
 
+  /// How often tickets were opened again.
+  int64_t generation() const { return generation_; }
   bool all_done() const { return done_.size() == size(); }
   int64_t size() const { return static_cast<int64_t>(tickets_.size()); }
   int64_t done() const { return done_.size(); }
@@ -83,6 +85,8 @@ class TicketTable {
   /// The number of tickets that a worker has finished, and its lead over the slowest.
   int64_t clock(int worker) const { return workers_.at(worker).clock; }
   int64_t lead(int worker) const { return clock(worker) - slowest(); }
+  /// Whether a worker is so far ahead that it must wait for others.
+  bool must_wait(int worker) const;
 
   /// "worker 1 since 3.0 s: batch 7 of epoch 0", a line for each ticket that somebody holds.
   std::string held(Time now) const;
@@ -99,6 +103,7 @@ class TicketTable {
   };
   int64_t slowest() const;
   bool is_turn(const WorkTicket& ticket) const;
+  std::optional<WorkTicket> take_from_another(int worker);
 
   const int64_t staleness_;
   const int shares_;
