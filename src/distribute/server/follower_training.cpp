@@ -356,7 +356,8 @@ ServerAnswer FollowerTraining::take_states(ServerQuestion kind, int64_t steps) {
   }
 }
 
-/// A server that serves has newer values than the chief.
+/// A server that serves has newer values than the chief; what its own program assigns is not among
+/// these.
 void FollowerTraining::put_states(uint64_t offset, std::string_view bytes) {
   uint64_t begin = 0;  // Of the server's state.
   for (size_t s = 0; s < mirrors_.size() && !bytes.empty(); ++s) {
@@ -365,6 +366,7 @@ void FollowerTraining::put_states(uint64_t offset, std::string_view bytes) {
     if (offset < end) {
       const std::string_view own = bytes.substr(0, end - offset);
       if (has_ended_ || !serves) mirrors_[s]->write_state_part(offset - begin, own);
+      if (serves) mirrors_[s]->write_variables(offset - begin, own);
       offset += own.size();
       bytes.remove_prefix(own.size());
     }
@@ -404,6 +406,7 @@ void FollowerTraining::enter_loop(const FlatFunction& f, std::span<const PerRepl
   joined_steps_ = 0;
   loop_ = &step;
   if (!cluster_.is_server()) return open_links();
+  mirrors_[static_cast<size_t>(cluster_.config.task)]->keep_assigned_apart();
   serving_ = std::thread([this] {
     try {
       serve();

@@ -102,6 +102,7 @@ void RangeServer::note_state() {
         written.insert(place_of(graph.at(range).range));
     }
   }
+  updated_ = state_.size();
   for (const AssignedVariable& one : assigned_) written.insert(place_of(one.range));
   for (size_t i = 0; i < state_.size(); ++i) {
     if (!written.contains(i)) settings_.push_back(i);
@@ -353,6 +354,40 @@ void RangeServer::write_state_part(uint64_t offset, std::string_view bytes) {
     written.count = static_cast<int64_t>((begin + count + size - 1) / size - begin / size);
     forget_unmade(written);
     std::memcpy(memory_of(range) + begin, next, count);
+    next += count;
+  });
+}
+
+void RangeServer::keep_assigned_apart() {
+  const std::lock_guard lock(mutex_);
+  for (size_t place = updated_; place < state_.size(); ++place) {
+    const StoreRange variable = state_[place];
+    const std::vector<devices::DevicePtr> devices = {variable.block->components()[0]->device()};
+    const auto block =
+        std::make_shared<StoreBlock>(variable.block->dtype(), std::max<int64_t>(variable.count, 1),
+                                     devices, variable.block->owner());
+    const StoreRange apart{.block = block,
+                           .offset = block->take(variable.count, variable.name()),
+                           .count = variable.count};
+    std::memcpy(address_of(apart), address_of(variable), bytes_of(variable));
+    variables_.emplace(block.get(), variable);
+    state_[place] = apart;
+    for (size_t i = 0; i < assigned_.size(); ++i) {
+      if (assigned_[i].range != variable) continue;
+      assigned_[i].range = apart;
+      pieces_[first_assigned() + i].range = apart;
+    }
+  }
+}
+
+void RangeServer::write_variables(uint64_t offset, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  const char* next = bytes.data();
+  for_each_state(offset, bytes.size(), [&](const StoreRange& range, uint64_t begin, size_t count) {
+    if (const auto found = variables_.find(range.block.get()); found != variables_.end()) {
+      found->second.block->settle_loans();
+      std::memcpy(static_cast<char*>(address_of(found->second)) + begin, next, count);
+    }
     next += count;
   });
 }

@@ -158,6 +158,13 @@ class RangeServer {
   uint64_t state_bytes() const;
   void copy_state(uint64_t offset, std::span<char> to) const;
   void write_state_part(uint64_t offset, std::string_view bytes);
+
+  /// From now on what steps alone assign lies apart from its variables: for a process that serves
+  /// while its own program assigns them, too, as where it resets a metric.
+  void keep_assigned_apart();
+  /// These variables take their values from such a part of a state.
+  void write_variables(uint64_t offset, std::string_view bytes);
+
   /// Of values that are there.
   static void* address_of(const StoreRange& range);
   static size_t bytes_of(const StoreRange& range) {
@@ -265,6 +272,8 @@ class RangeServer {
   TensorTypes gradients_;
   const FlatFunction squares_of_;  // Of whole gradients.
   std::vector<StoreRange> state_;
+  size_t updated_ = 0;  // Updates read or write so many of them; steps alone assign the rest.
+  std::map<const StoreBlock*, StoreRange> variables_;  // Of what lies apart from them.
   std::vector<size_t> settings_;
   std::map<std::pair<size_t, int64_t>, std::vector<Aside>> asides_;  // By piece and room.
 };
