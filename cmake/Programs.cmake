@@ -44,8 +44,13 @@ if(TANDEM_BENCH)
   target_link_libraries(tandem_bench PRIVATE tandem_internal)
   add_dependencies(tandem_bench tandem_plugins)
 
-  # What mw_allreduce is measured against, where it is installed.
-  find_package(MPI QUIET COMPONENTS CXX)
+  # What mw_allreduce is measured against, where it is installed. Debian's openmpi-bin brings the compiler's wrapper
+  # without the headers, and CMake's search ends in an error where it finds the one and not the other.
+  find_path(TANDEM_MPI_HEADERS mpi.h PATH_SUFFIXES mpi openmpi mpich)
+  mark_as_advanced(TANDEM_MPI_HEADERS)
+  if(TANDEM_MPI_HEADERS)
+    find_package(MPI QUIET COMPONENTS CXX)
+  endif()
   if(MPI_CXX_FOUND)
     tandem_program(tandem_openmpi_allreduce openmpi_allreduce ${PROJECT_SOURCE_DIR}/bench/peers/openmpi_allreduce.cpp)
     target_link_libraries(tandem_openmpi_allreduce PRIVATE MPI::MPI_CXX)
