@@ -14,10 +14,10 @@
 /// that cannot be written is Unavailable. Objects must not change while they are saved or restored;
 /// writers of one folder at once are the caller's to order.
 ///
-/// Of several processes under a MultiWorkerMirroredStrategy the chief alone writes. Others may save
-/// too, and must where an optimizer of a large model is saved, of whose slots each keeps a part;
-/// then each writes a data file of some of the values, if all of them see the chief's folder. All
-/// must restore at the same time: they get the checkpoint that the chief's path names, from the
+/// The chief alone writes where several processes train under a MultiWorkerMirroredStrategy. Others
+/// may save too, and must where an optimizer of a large model is saved, of whose slots each keeps a
+/// part; then each writes a data file of some of the values, if all of them see the chief's folder.
+/// All must restore at the same time: they get the checkpoint that the chief's path names, from the
 /// chief, and need no folder in common.
 #pragma once
 

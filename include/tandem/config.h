@@ -22,7 +22,7 @@ struct PhysicalDevice {
   std::string backend;
   int threads = 0;    ///< Cores that this process may use; 0 where the backend has none.
   size_t memory = 0;  ///< Bytes; 0 where the backend does not say.
-  // Of GPUs, as their drivers have it.
+  // What drivers say of GPUs.
   std::string hardware{};  ///< "NVIDIA GeForce RTX 4090"
   std::string vendor{};
   std::string driver{};

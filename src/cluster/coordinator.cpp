@@ -385,7 +385,7 @@ void Coordinator::on_trouble(Generation& generation, int rank, const Frame& fram
     member.suspicion = fmt::format("rank {} in {}", rank, exchange);
     return;
   }
-  // Of those that are awaited, some wait themselves for the one that is late.
+  // Some of those that are awaited wait themselves for the one that is late.
   const auto waits = [&](int r) {
     return !generation.members[static_cast<size_t>(r)].waits_for.empty();
   };

@@ -36,7 +36,7 @@ constexpr size_t kLastLines = 20;
 constexpr std::chrono::seconds kPatienceForEnd{
     8};  // Until the others of a failed run are asked to end.
 constexpr std::chrono::seconds kPatienceForSignal{5};
-constexpr int kMostRestarts = 100;  // Of a parameter server.
+constexpr int kMostRestarts = 100;  // A parameter server is restarted so often.
 
 bool is_here(const std::string& host) { return cluster::is_loopback(host); }
 

@@ -16,9 +16,9 @@ using Request = Transport::Request;
 using Status = Transport::Status;
 
 constexpr size_t kBlockBytes = size_t{256} << 10;
-constexpr size_t kMostWholeBytes = size_t{16} << 10;  // Of small sums.
+constexpr size_t kMostWholeBytes = size_t{16} << 10;  // Larger sums go in parts.
 constexpr size_t kMostWholeTraffic = size_t{64} << 10;
-constexpr size_t kMostBlocks = 8000;  // Of a part; tags have room for so many.
+constexpr size_t kMostBlocks = 8000;  // A part has no more: tags have room for so many.
 
 /// A message's tag:
 ///   63..32 the group's seed and the signature | 31..22 the sender | 21..14 the exchange | 13 the

@@ -39,7 +39,7 @@ class FileWalk {
   std::vector<std::string> paths_;
   internal::FileReader read_;
   size_t at_ = 0;
-  internal::Generator next_;  // Of the file that is being read.
+  internal::Generator next_;  // Reads the file whose turn it is.
 };
 
 class FileSource final : public Source {

@@ -16,7 +16,7 @@
 namespace tandem::distribute {
 namespace {
 
-constexpr int kRounds = 20;  // Of exchanges that clocks are compared by.
+constexpr int kRounds = 20;  // Clocks are compared by so many exchanges.
 
 std::vector<ExchangeTimes> own_times(const WorkerGroup& workers) {
   std::vector<ExchangeTimes> times;

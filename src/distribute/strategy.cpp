@@ -299,7 +299,7 @@ Tensors Strategy::local_results(const PerReplica& value) const {
   return values;
 }
 
-/// Of the values of replicas that have the same rows, the first one's.
+/// The first one's of the values of replicas that have the same rows.
 Tensors Strategy::of_each_shard(const Tensors& values) const {
   Tensors chosen;
   for (size_t r = 0; r < values.size(); r += static_cast<size_t>(body_->span().model)) {

@@ -182,7 +182,7 @@ void WorkerGroup::broadcast(const std::vector<StoreRange>& ranges, int root) con
   for (const auto& [range, value] : elsewhere) write_range(range, value);
 }
 
-/// Of slots that the program updates in parts each process keeps its own part; they are whole again
+/// Each process keeps its own part of slots that the program updates in parts; they are whole again
 /// only where processes gather them. No other program may update them whole.
 void WorkerGroup::note_parts(const graph::Graph& graph) const {
   const std::set<graph::ValueId> in_parts = graph::variables_in_parts(graph);

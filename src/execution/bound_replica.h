@@ -26,10 +26,10 @@ struct Instance {
 
 /// Memory on the device for an argument that comes from elsewhere.
 struct Landing {
-  /// Of one that comes on the queue that computes.
+  /// For an argument that comes on the queue that computes.
   std::shared_ptr<Buffer> in_turn;
-  /// Of one that comes on the input queue. Runs use the two by turns, so that one run's argument is
-  /// copied while the run before it still computes.
+  /// For one that comes on the input queue. Runs use the two by turns, so that one run's argument
+  /// is copied while the run before it still computes.
   std::array<std::shared_ptr<Buffer>, 2> ahead;
   size_t turn = 0;
 };

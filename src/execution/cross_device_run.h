@@ -105,7 +105,7 @@ class CrossDeviceRun {
   std::vector<Sums> sums_;
   // By superstep, then by the rows of each group of neighbours.
   std::map<size_t, std::map<std::vector<int64_t>, Sums>> batch_sums_;
-  std::vector<int64_t> rows_;                          // Of these groups in a run.
+  std::vector<int64_t> rows_;                          // The rows of these groups in a run.
   std::vector<std::vector<LibrarySum>> library_sums_;  // The same, of sums by a library.
   std::shared_ptr<collective::DeviceGroup> group_;     // Its devices, once it has summed.
   std::vector<devices::Event> computed_;               // The participants' `done`,

@@ -74,7 +74,7 @@ class LibrarySum {
  private:
   ValueIds inputs_;
   ValueIds outputs_;
-  std::vector<void*> addresses_;  // Of each input and then of each output, by rank.
+  std::vector<void*> addresses_;  // Those of each input and then of each output, by rank.
   std::vector<collective::DeviceGroup::Operand> operands_;
 };
 

@@ -112,7 +112,7 @@ class Execution final : public std::enable_shared_from_this<Execution> {
   std::vector<StoreBlock*> written_;           // Blocks of variables that the program writes.
   std::vector<BoundReplica> replicas_;         // And the central device, if that is apart.
   std::shared_ptr<runtime::SharedTeam> team_;  // Null where the device has a queue of its own.
-  std::vector<Share> shares_;  // Of instructions, where processes update parts of variables.
+  std::vector<Share> shares_;  // Instructions' shares, where processes update parts of variables.
   std::unique_ptr<TeamRun> team_run_;
   std::unique_ptr<CrossDeviceRun> cross_device_;  // Where replicas do not share memory or a team.
   std::array<std::vector<devices::Event>, 2> in_flight_;  // The ends of the last runs on queues.

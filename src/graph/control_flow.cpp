@@ -179,7 +179,7 @@ class NodeBuilder {
   Node node_{};
   bool writes_ = false;
   std::vector<std::shared_ptr<Region>> regions_;
-  std::vector<std::vector<RegionRead>> reads_;  // Of each region.
+  std::vector<std::vector<RegionRead>> reads_;  // What each region reads.
   std::vector<op::TensorTypes> results_;
   std::vector<std::string> rests_;
 };

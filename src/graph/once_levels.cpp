@@ -202,7 +202,7 @@ class OnceCutter {
     return !goes_to_[value].empty() && maker.home.front() == stages_.own_process;
   }
 
-  /// Of the calls that all processes make, those that this one needs nothing of are left out.
+  /// Leaves out those calls that all processes make and whose results this one does not need.
   void find_needed() {
     ValueMap<bool> is_used(graph_.values.size(), false);
     for (size_t i = placed_.size(); i-- > 0;) {

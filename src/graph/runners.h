@@ -21,7 +21,7 @@ struct Runners {
   int first = 0;                     ///< The number of this process's first replica among all.
   bool single_threaded = false;      ///< Each replica is one thread, so that bits are reproducible.
   std::shared_ptr<op::Group> group;  ///< The processes; null: this one alone.
-  /// Of a mesh of processes those that have the same rows as this one, with their parts of the
+  /// The processes of a mesh that have the same rows as this one, with their parts of the
   /// weights, and those that have the same parts of the weights; null: there is no mesh.
   std::shared_ptr<op::Group> along_model{};
   std::shared_ptr<op::Group> along_data{};

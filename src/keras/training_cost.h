@@ -40,7 +40,7 @@ class TrainingCost {
 
   std::unique_ptr<graph::Program> program_;
   distribute::DeviceSpeed speed_;
-  Seconds forward_;  // Of each call of the forward pass, in order.
+  Seconds forward_;  // The time of each call of the forward pass, in order.
   double boundary_bytes_ = 0;
   int most_stages_ = 1;
 };

@@ -9,7 +9,7 @@
 namespace tandem::kernels {
 
 struct AxisView {
-  /// Of a call with the attribute axis.
+  /// Takes a call with the attribute axis.
   AxisView(const Shape& shape, const op::Signature& s)
       : axis(static_cast<int>(s.attrs.get<int64_t>("axis"))), shape(shape), size(shape[axis]) {
     for (int i = 0; i < axis; ++i) outer *= shape[i];

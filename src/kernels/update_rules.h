@@ -52,7 +52,7 @@ struct Algorithm {
   UpdateScalars scalars(double rate, double t) const;
 };
 
-/// Of an op with OpDef::is_update.
+/// The rule of an op with OpDef::is_update.
 Algorithm algorithm_of(std::string_view op, const op::Attrs& attrs);
 
 // So that one formula serves numbers and Texts.

@@ -14,7 +14,7 @@ struct RangeOperand {
 };
 using RangeOperands = std::vector<RangeOperand>;
 
-/// Of a variable that is cut, a replica's own part.
+/// The variable, or a replica's own part of it where it is cut.
 RangeOperand operand_of(const Variable& variable);
 
 /// What a call does: runs now, or becomes part of a graph.

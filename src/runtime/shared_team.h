@@ -45,7 +45,8 @@ class SharedTeam : public std::enable_shared_from_this<SharedTeam> {
   std::mutex team_mutex_;             // Never waited for.
   std::unique_ptr<core::Team> team_;
   std::mutex singles_mutex_;
-  std::vector<std::unique_ptr<core::Team>> singles_;  // Of no thread but the caller's; not in use.
+  std::vector<std::unique_ptr<core::Team>>
+      singles_;  // Teams of the caller's thread alone that are not in use.
 };
 
 /// The team of these devices, in this order. `single_threaded`: with one thread for each entry of

@@ -19,7 +19,7 @@ namespace tandem {
 void note_late_values(const std::shared_ptr<Store>& store);
 
 bool makes_values_late(const Store& store);
-/// Of the store in which this thread creates variables now.
+/// The same for the store in which this thread creates variables now.
 bool makes_values_late();
 
 /// How a value is made. Two of one number, which is not 0, make the same value.

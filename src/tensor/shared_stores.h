@@ -25,7 +25,7 @@ void note_homes(const std::shared_ptr<Store>& store, std::vector<std::shared_ptr
 /// device scope asks for. Throws InvalidArgument where it has homes and none is on that device.
 std::shared_ptr<Store> home_of(const std::shared_ptr<Store>& store, const std::string& variable);
 
-/// Of the variable that is `range`, an optimizer's slot, this process keeps the elements that it
+/// This process keeps of the variable that is `range`, an optimizer's slot, the elements that it
 /// updates, from `begin` to `end`; other processes keep the rest.
 void note_in_parts(const StoreRange& range, int64_t begin, int64_t end);
 bool is_in_parts(const StoreRange& range);
@@ -72,7 +72,7 @@ class MappedScope {
 void note_in_files(const std::shared_ptr<Store>& store, size_t least);
 /// 0: none do.
 size_t least_bytes_in_files(const Store& store);
-/// Of the store in which this thread creates variables now.
+/// The same for the store in which this thread creates variables now.
 size_t least_bytes_in_files();
 
 /// What lies in a file of this range lies in memory from now on, the rest of its variable in the

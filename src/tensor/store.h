@@ -40,7 +40,7 @@ struct VariableCut {
   bool operator==(const VariableCut&) const = default;
 };
 
-/// Of a variable that is trained, what is cut over the replicas.
+/// What is cut over the replicas when a variable is trained.
 struct Sharding {
   VariableCut value{};     ///< The variable, its gradient and its slots;
   VariableCut slots{};     ///< or its slots alone, of which each replica updates its part.
@@ -115,7 +115,7 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
   const uint64_t owner_;
   const VariableCut cut_;
   std::vector<std::shared_ptr<Buffer>> components_;
-  std::vector<int> component_parts_;  // Of which part each component is.
+  std::vector<int> component_parts_;  // Which part each component holds.
   int64_t used_ = 0;
   std::mutex loans_mutex_;
   std::vector<std::pair<const Buffer*, std::weak_ptr<Buffer>>> loans_;

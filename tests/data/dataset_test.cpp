@@ -74,7 +74,7 @@ TEST_F(DatasetTest, SomeFilesMakeSmallerBatches) {
   const auto files = Dataset::from_files({"2", "4", "3", "1"}, read_numbers);
   EXPECT_EQ(files.files(), 4);
   const auto twice = [](const Tensor& x) { return x + x; };
-  // Of two processes of one replica each, the second one.
+  // The second of two processes of one replica each.
   const FileShare second{1, 2, BatchShare{1, 1, 2}};
   const auto all = files.map(twice).shuffle(1).batch(5).cache().prefetch(2);
   const auto some = all.share_of_files(second);

@@ -51,7 +51,7 @@ TEST(MultiWorkerData, DataAreDealtInTheOrderOfOneDevice) {
       EXPECT_EQ(all_rows_of(strategy, strategy.distribute_dataset(batches), rows), wanted);
       EXPECT_EQ(rows, (std::vector<int64_t>{7, 7, 7, 2}));
     }
-    // Of elements that can be counted only the own ones are made.
+    // Only the own ones are made of elements that can be counted.
     calls = 0;
     std::vector<int64_t> rows;
     all_rows_of(strategy, strategy.distribute_dataset(numbers.batch(6)), rows);

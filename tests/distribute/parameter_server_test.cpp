@@ -216,7 +216,7 @@ TEST_F(ParameterServer, WhatIsReadOfATableIsDecidedForEachKindOfBatch) {
     const auto step = function([&](const Tensor& ids) {
       GradientTape tape;
       const Tensor all = table.value();
-      // Of two axes it reads all of the table, too.
+      // It reads all of the table, too, for ids of two axes.
       Tensor loss = reduce_sum(square(gather(all, ids)));
       if (ids.rank() == 2) loss = loss + reduce_sum(square(all));
       const Variables variables = {table};

@@ -25,15 +25,15 @@ using Doubles = std::vector<double>;
 struct MemberSettings {
   std::string mode = "fit";
   int64_t staleness = 0;
-  int64_t steps = 60;  // Of an epoch, when counting.
+  int64_t steps = 60;  // An epoch has so many, when counting.
   int epochs = 2;
   int sleep_ms = 0;
   int patience = 60;
   bool reproducible = false;
   std::string folder;    // Where a checkpoint is saved, when counting,
   int64_t save_at = 0;   // after so many batches were handed out.
-  int64_t rows = 20000;  // Of a table.
-  int64_t limit_mb = 0;  // Of the memory of tasks that are no servers.
+  int64_t rows = 20000;  // A table has so many.
+  int64_t limit_mb = 0;  // Tasks that are no servers may use so much memory.
   int uneven = 0;        // How much longer the first worker sleeps; it is told when steps begin.
   std::string poison;    // A file that the chief waits for, to count by thousands.
 };
@@ -63,7 +63,7 @@ std::string extremes(const Tensor& values) {
                      reduce_max(numbers).item<double>());
 }
 
-constexpr int64_t kWidth = 3000;  // Of what is counted.
+constexpr int64_t kWidth = 3000;  // What is counted is so wide.
 
 /// Saves a checkpoint in the middle of an epoch, and tells what is in it.
 keras::AnyCallback saving(const keras::Model& model, const keras::optimizers::Optimizer& optimizer,

@@ -71,8 +71,8 @@ TEST_F(ShardTest, EachDeviceKeepsItsPartOfWhatIsCut) {
     for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4);
     on_first.push_back(config::get_memory_info("/CPU:0").peak);
     const double others = static_cast<double>(peak()) / static_cast<double>(kKernelBytes);
-    // Of gradients all; of them and of Adam's two slots a quarter; of these a quarter alone, and a
-    // few kernels and gradients at a time; of the variables a quarter, too.
+    // A device has all gradients; a quarter of them and of Adam's two slots; a quarter of these
+    // alone and a few kernels and gradients at a time; of the variables a quarter, too.
     const double most[] = {1.3, 1.95, 1.2, 1.5};
     EXPECT_LT(others, most[static_cast<int>(shard)]) << static_cast<int>(shard);
   }

@@ -31,7 +31,7 @@ inline keras::Sequential regression_model() {
        keras::layers::Dropout(0.2), keras::layers::Dense(1)});
 }
 
-/// Of a rate that falls.
+/// Its rate falls.
 inline keras::optimizers::Optimizer regression_optimizer() {
   return keras::optimizers::Adam(keras::optimizers::schedules::ExponentialDecay(0.02, 5, 0.9));
 }

@@ -414,7 +414,7 @@ void SocketGroup::abort(std::string_view reason) {
 
 namespace {
 
-int calls = 0;  // Of ends_of_processes, in this test.
+int calls = 0;  // How often this test has called ends_of_processes.
 
 void count_call() {
   static const testing::TestInfo* counted = nullptr;

@@ -97,7 +97,7 @@ struct Case {
   std::string name;
   std::vector<Plain> inputs;
   std::function<Tensors(const Tensors&)> f;
-  double magnitude = 1;  // Of what is added up to one number.
+  double magnitude = 1;  // How large what is added up to one number is.
 };
 using Outcome = std::vector<Plain>;
 

@@ -22,7 +22,7 @@ class SurvivingTransport final : public Transport {
   }
 
   Request send(int peer, uint64_t tag, const void* data, size_t bytes) override {
-    Request request = this;  // Of a broken transport any request has failed.
+    Request request = this;  // Any request of a broken transport has failed.
     call([&] { request = transport_->send(peer, tag, data, bytes); });
     return request;
   }

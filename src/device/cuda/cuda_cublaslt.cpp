@@ -136,7 +136,7 @@ class LtProduct {
   cublasLtMatmulDesc_t operation_ = nullptr;
   cublasLtMatrixLayout_t a_ = nullptr, b_ = nullptr, c_ = nullptr;
   cublasLtMatmulHeuristicResult_t chosen_{};
-  cublasStatus_t status_;  // Of all of that.
+  cublasStatus_t status_;  // What all of that came to.
 };
 
 }  // namespace

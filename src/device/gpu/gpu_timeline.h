@@ -159,7 +159,7 @@ class GpuTimeline final : public Timeline, public profile::DeviceClock {
   const std::shared_ptr<Compiler> compiler_;
   const std::shared_ptr<ClockOffset> clock_;
 
-  StreamCapture* capture_ = nullptr;  // Of the thread that captures, which holds issuing(),
+  StreamCapture* capture_ = nullptr;  // The thread that captures has it and holds issuing(),
   CapturedRun* captured_ = nullptr;   // and what it has captured.
 
   mutable std::mutex stream_mutex_;  // Guards what follows, down to the next mutex.

@@ -165,7 +165,7 @@ cluster::ServiceMessage ChiefTraining::write_message(Known& known, WriteKind kin
   return message;
 }
 
-/// Of two chiefs, as there are where one was cut off for a while, the later one leads.
+/// There are two chiefs where one was cut off for a while; the later one leads.
 void ChiefTraining::check_not_replaced(size_t server, ServerAnswer answer) const {
   if (answer != ServerAnswer::join_again) return;
   throw Aborted(fmt::format("{} has another chief, which was started later: this one was replaced",

@@ -99,7 +99,7 @@ class ChiefTraining final : public TaskTraining {
   bool is_open_ = false;           // Servers have values that the chief's variables have not.
   std::vector<Known> servers_;
   std::vector<std::unique_ptr<PatientLine>> lines_;
-  StalenessStatistics former_;  // Of former sessions.
+  StalenessStatistics former_;  // What former sessions counted.
   StalenessStatistics statistics_;
   std::shared_ptr<TicketDesk> desk_;
   std::unique_ptr<cluster::ServiceHost> host_;

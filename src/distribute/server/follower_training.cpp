@@ -359,7 +359,7 @@ ServerAnswer FollowerTraining::take_states(ServerQuestion kind, int64_t steps) {
 /// A server that serves has newer values than the chief; what its own program assigns is not among
 /// these.
 void FollowerTraining::put_states(uint64_t offset, std::string_view bytes) {
-  uint64_t begin = 0;  // Of the server's state.
+  uint64_t begin = 0;  // Where the server's state begins.
   for (size_t s = 0; s < mirrors_.size() && !bytes.empty(); ++s) {
     const bool serves = cluster_.is_server() && static_cast<int>(s) == cluster_.config.task;
     const uint64_t end = begin + mirrors_[s]->state_bytes();

@@ -92,7 +92,7 @@ class FollowerTraining final : public TaskTraining {
   mutable PatientLine chief_;
   std::vector<std::unique_ptr<RangeServer>> mirrors_;
   ServerLinks links_;
-  std::string facts_;                   // Of the step.
+  std::string facts_;                   // The step's.
   uint64_t joined_ = 0;                 // The incarnation of the chief whose tickets it takes.
   std::optional<Done> done_;            // What the chief has not heard of.
   std::optional<Taken> taken_;          // The ticket that is to be done.

@@ -55,11 +55,11 @@ class LocalTraining final : public TracedTraining {
   bool is_idle() const { return at_work_ == 0; }
 
   std::vector<std::unique_ptr<ServerWorker>> workers_;
-  std::vector<ServerLinks> links_;  // Of each worker.
+  std::vector<ServerLinks> links_;  // Each worker's.
 
   ServerStep* current_ = nullptr;  // The step that servers are there for.
   std::vector<std::unique_ptr<RangeServer>> servers_;
-  StalenessStatistics former_;  // Of servers that were there before.
+  StalenessStatistics former_;  // What servers counted that were there before.
 
   mutable std::mutex mutex_;  // Guards what follows.
   std::condition_variable changed_;

@@ -322,7 +322,7 @@ uint64_t RangeServer::state_bytes() const {
 /// range, and how many they are.
 template <class Take>
 void RangeServer::for_each_state(uint64_t offset, size_t count, const Take& take) const {
-  uint64_t begin = 0;  // Of the range.
+  uint64_t begin = 0;  // Where the range begins.
   for (const StoreRange& range : state_) {
     const uint64_t end = begin + bytes_of(range);
     const uint64_t first = std::max(begin, offset);
@@ -477,7 +477,7 @@ void RangeServer::sum_rows(size_t piece, int64_t step, Sum& sum) const {
   std::ranges::sort(rows);
   rows.erase(std::ranges::unique(rows).begin(), rows.end());
   const size_t bytes = own.bytes_of(&rows);
-  std::vector<std::vector<std::byte>> values;  // Of each share, with zeros for rows of others.
+  std::vector<std::vector<std::byte>> values;  // Each share's, with zeros for rows of others.
   std::vector<const void*> addresses;
   for (auto share = first; share != end; ++share) {
     std::vector<std::byte>& all = values.emplace_back(bytes);

@@ -116,7 +116,7 @@ class RangeServer {
     Squares squares{};
     std::string elements{};
   };
-  /// Of the gradients of the step before `step`; empty where it has not all of them.
+  /// What it tells of the gradients of the step before `step`; empty where it lacks some.
   NormPart norm_part(int64_t step);
   /// The squares of whole gradients, from what all servers tell of their pieces; empty where some
   /// has told nothing. Any of the servers can say it.
@@ -165,7 +165,7 @@ class RangeServer {
   /// These variables take their values from such a part of a state.
   void write_variables(uint64_t offset, std::string_view bytes);
 
-  /// Of values that are there.
+  /// The values must be there.
   static void* address_of(const StoreRange& range);
   static size_t bytes_of(const StoreRange& range) {
     return static_cast<size_t>(range.count) * size_of(range.block->dtype());
@@ -209,13 +209,13 @@ class RangeServer {
     int64_t step;  // How many updates were made.
     bool counts;   // Whether it counts the optimizer's iterations.
     NormLimits limits;
-    size_t first_variable;  // Of the call, among those of the step.
+    size_t first_variable;  // The call's first one among those of the step.
     size_t variables;
   };
   /// A contribution that is kept until the rest of its step is there.
   struct Held {
     std::vector<std::vector<std::byte>> pieces;
-    std::vector<std::vector<int64_t>> rows;  // Of pieces of which rows alone are updated.
+    std::vector<std::vector<int64_t>> rows;  // Those of pieces of which rows alone are updated.
     std::vector<bool> conditions;
   };
   /// Elements of a variable or of a slot that are updated beside their place.
@@ -242,8 +242,8 @@ class RangeServer {
   struct Sum {
     int64_t step = -1;
     Contribution contribution{};
-    std::vector<std::vector<std::byte>> pieces{};  // Of the gradients.
-    std::vector<std::vector<int64_t>> rows{};      // Of those that have some rows alone.
+    std::vector<std::vector<std::byte>> pieces{};  // The gradients' pieces.
+    std::vector<std::vector<int64_t>> rows{};      // Which rows those have that have some alone.
   };
   void sum_rows(size_t piece, int64_t step, Sum& sum) const;
   Sum summed(int64_t step) const;
@@ -267,13 +267,14 @@ class RangeServer {
   std::vector<Call> calls_;
   std::vector<AssignedVariable> assigned_;  // The last of the pieces.
   std::map<int64_t, Held> held_;            // By ticket.
-  Sum sum_;                                 // Of the step whose norms were asked for last,
+  Sum sum_;                                 // The sum of the step whose norms were asked for last,
   NormPart norms_;                          // and what is told of them.
   TensorTypes gradients_;
-  const FlatFunction squares_of_;  // Of whole gradients.
+  const FlatFunction squares_of_;  // Takes whole gradients.
   std::vector<StoreRange> state_;
   size_t updated_ = 0;  // Updates read or write so many of them; steps alone assign the rest.
-  std::map<const StoreBlock*, StoreRange> variables_;  // Of what lies apart from them.
+  std::map<const StoreBlock*, StoreRange>
+      variables_;  // The variables of what lies apart from them.
   std::vector<size_t> settings_;
   std::map<std::pair<size_t, int64_t>, std::vector<Aside>> asides_;  // By piece and room.
 };

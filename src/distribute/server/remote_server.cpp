@@ -144,7 +144,7 @@ PushAnswer RemoteServer::finish_push() {
   return outcome;
 }
 
-/// Of each piece that may be read by rows: whether it is, and which.
+/// Adds for each piece that may be read by rows whether it is, and which rows.
 void RemoteServer::add_row_lists(MessageWriter& question,
                                  const RangeServer::RowLists& lists) const {
   for (size_t i = 0; i < pieces().size(); ++i) {

@@ -89,7 +89,7 @@ enum class ServerAnswer : char {
   end = 'e',         ///< The session is over: an error's text, a result, whether there are states.
 };
 
-/// Of a server's state at most so much is one message: who reads it has little memory, perhaps.
+/// A message has at most so much of a server's state: who reads it has little memory, perhaps.
 inline constexpr size_t kStatePart = size_t{4} << 20;
 
 /// The states of all servers at one time, one after another.

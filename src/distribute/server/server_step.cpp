@@ -396,7 +396,7 @@ void ServerStep::note_rows_read(const Graph& graph) {
   }
 }
 
-/// Of a trace for the rows: where more is read of a variable than they, kAllRows is in their place.
+/// Puts kAllRows in the place of rows, in a trace for them, where more is read of a variable.
 void ServerStep::mark_all_rows(Graph& graph) const {
   const ValueMap<int> makers = makers_of(graph);
   const Tensor mark = Tensor::from(std::vector<int64_t>{kAllRows}, {1});

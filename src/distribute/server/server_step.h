@@ -116,8 +116,8 @@ class ServerStep {
   std::set<size_t> shared_collectives(const graph::Graph& graph) const;
   /// The places of collectives.
   struct SharedSums {
-    std::set<size_t> of_batch;     // Of what depends on the batch alone.
-    std::set<size_t> of_computed;  // Of what workers compute, which meet for it.
+    std::set<size_t> of_batch;     // Sums of what depends on the batch alone.
+    std::set<size_t> of_computed;  // Sums of what workers compute, who meet for it.
   };
   SharedSums shared_sums(const graph::Graph& graph) const;
   void use_sums(graph::Graph& graph, const std::set<size_t>& places, RangeCopies& copies);

@@ -135,7 +135,7 @@ const char* name_of_push(int64_t staleness) {
 struct SentGradients {
   std::shared_ptr<const Tensors> results;
   std::vector<RangeServer::RowGradients> rows;  // By variable.
-  std::deque<std::vector<int64_t>> lists;       // Of rows that pieces have.
+  std::deque<std::vector<int64_t>> lists;       // The rows that pieces have.
 };
 
 }  // namespace
@@ -286,7 +286,7 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
     squares = servers[0]->mirror().joined(parts, all_pieces);
   }
   std::vector<int64_t> versions;
-  std::vector<std::vector<int64_t>> lists;  // Of all pieces of all servers.
+  std::vector<std::vector<int64_t>> lists;  // One for each piece of each server.
   size_t pieces = 0;
   for (const auto& server : servers) pieces += server->pieces().size();
   lists.reserve(pieces);

@@ -35,7 +35,7 @@ class ShareGroup final : public op::Group {
   const int shares_;
   ServerLink* server_ = nullptr;
   WorkTicket ticket_{};
-  int64_t meetings_ = 0;  // Of the ticket, so far.
+  int64_t meetings_ = 0;  // The ticket's, so far.
   bool is_void_ = false;
 };
 

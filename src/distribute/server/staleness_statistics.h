@@ -18,7 +18,7 @@ class StalenessStatistics {
   const std::map<int, Histogram>& by_worker() const { return counts_; }
   Histogram of_all() const;
 
-  /// Of all workers: how many updates there were, and the sum of their staleness.
+  /// How many updates all workers made, and the sum of their staleness.
   struct Totals {
     int64_t updates = 0;
     int64_t staleness = 0;

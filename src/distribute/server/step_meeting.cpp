@@ -79,7 +79,7 @@ std::string StepMeeting::sums_of(const Given& given) const {
   return sums;
 }
 
-/// Of a step before those that values were given for.
+/// Whether it belongs to a step before those that values were given for.
 bool StepMeeting::is_former(const MeetingNumber& meeting) const {
   if (meeting.generation < generation_) return true;
   if (meetings_.empty()) return false;

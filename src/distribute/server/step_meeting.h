@@ -67,7 +67,7 @@ class StepMeeting {
   const size_t shares_;
   std::mutex mutex_;
   int64_t generation_ = 0;                   // The first that counts.
-  std::map<MeetingNumber, Given> meetings_;  // Of one step.
+  std::map<MeetingNumber, Given> meetings_;  // All are of one step.
 };
 
 /// Values as a text, and back to where they were.

@@ -53,7 +53,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   void wait_for(const StepOutcome& outcome);
   bool all_done() const;
   int64_t whole_steps() const;
-  /// Of the tickets that are handed out now; reopen() begins the next one.
+  /// The generation of the tickets that are handed out now; reopen() begins the next one.
   int64_t generation() const;
 
   /// The chief has written something to servers: what workers have read before is too old for the
@@ -124,13 +124,13 @@ class TicketDesk final : public cluster::ServiceHandler {
   std::condition_variable changed_;
   std::unique_ptr<TicketTable> tickets_;
   std::map<int64_t, Step> steps_;  // By number; those of which somebody may want the results.
-  std::map<int64_t, Step> former_steps_;  // Of the session before, for those who are behind.
+  std::map<int64_t, Step> former_steps_;  // The session's before, for those who are behind.
   int64_t valued_steps_ = -1;
   ServerStates values_;
-  std::optional<std::string> facts_;  // Of the step; nothing before the chief has it.
+  std::optional<std::string> facts_;  // The step's; nothing before the chief has it.
   std::vector<Server> servers_;
   bool is_begun_ = false;                 // All servers were there.
-  std::map<int, uint64_t> streams_;       // Of the workers.
+  std::map<int, uint64_t> streams_;       // The workers' streams.
   std::map<int, uint64_t> incarnations_;  // The last one of each worker.
   int64_t writes_ = 0;                    // How often the chief has written something,
   std::map<int, int64_t> told_writes_;    // and of how often each worker knows.

@@ -41,7 +41,7 @@ class TracedTraining : public ServerTraining {
   const ParameterServerOptions options_;
   const std::vector<devices::DevicePtr> devices_;
   const uint64_t owner_;
-  const int shares_;  // Of a batch.
+  const int shares_;  // A batch is cut into so many.
 
  private:
   ServerSteps steps_;
@@ -57,7 +57,7 @@ class TaskTraining : public TracedTraining {
                const ServerCluster& cluster);
 
   const ServerCluster cluster_;
-  const uint64_t incarnation_;  // Of this process, among those that were this task.
+  const uint64_t incarnation_;  // Tells this process from others that were this task.
   bool is_met_ = false;
   bool is_closed_ = false;
 };

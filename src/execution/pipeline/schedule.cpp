@@ -22,7 +22,7 @@ constexpr int kBackwardTime = 2;
 struct Pass {
   bool backward = false;
   int microbatch = 0;
-  int chunk = 0;  // Of the stage.
+  int chunk = 0;  // The stage's chunk.
 };
 
 /// The numbers of a pipeline, and who comes before whom.

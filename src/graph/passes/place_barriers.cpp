@@ -174,7 +174,7 @@ class BarrierPlacer {
             replicas_ > 1 && (variable || peers), division};
   }
 
-  /// Of a variable that is seen as a whole and in parts the first that it is seen as.
+  /// The first value by which a variable is seen that is seen as a whole and in parts.
   ValueId same_memory(ValueId storage) const {
     if (graph_.at(storage).source != Value::Source::range) return storage;
     return *std::ranges::find_if(ranges_, [&](ValueId range) {

@@ -55,7 +55,7 @@ std::vector<size_t> best_ends(const std::vector<CallLoad>& calls,
         const double own =
             (until[end] - until[begin]) / place.threads + crossing[begin] + crossing[end];
         const double slowest = std::max(best[c - 1][begin], own);
-        // Of equal cuts the one whose chunk begins first is taken.
+        // The cut whose chunk begins first is taken among equal ones.
         if (slowest > best[c][end] || slowest == kNever) continue;
         best[c][end] = slowest;
         begins[c][end] = begin;

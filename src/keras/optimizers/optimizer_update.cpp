@@ -87,7 +87,7 @@ void apply_composed(const OptimizerDescription& described, const UpdateSet& set,
                     const Tensors& gradients, const UpdateScalars& scalars) {
   const int64_t every = described.every;
   const Tensor number =
-      floor_div(scalars.step + Tensor(int64_t{1}), Tensor(every));  // Of the update.
+      floor_div(scalars.step + Tensor(int64_t{1}), Tensor(every));  // The update's number.
   const Tensor is_on = acts(scalars, number, every);
   const std::vector<Variables> slots = rule_slots(set, every);
   for (size_t i = 0; i < set.variables.size(); ++i) {

@@ -25,7 +25,7 @@ class EpochBatches {
     const char* option;
   };
 
-  /// Of each batch the rows of the replicas of this process are made. Throws InvalidArgument for
+  /// Makes the rows of each batch that replicas of this process have. Throws InvalidArgument for
   /// steps below 1 and for a data set that says it is empty.
   EpochBatches(const Words& words, const data::Dataset& batches, std::optional<int64_t> steps,
                const distribute::Strategy& strategy);

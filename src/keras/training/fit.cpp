@@ -272,7 +272,7 @@ class Run final : public TrainingRun {
   std::chrono::nanoseconds input_{0};  // How long the data of the step were waited for.
   StepSummary summary_;
   WorkerAgreement workers_;
-  distribute::StalenessStatistics::Totals staleness_;  // Of all updates so far.
+  distribute::StalenessStatistics::Totals staleness_;  // All updates so far.
 };
 
 void check(const FitOptions& options) {

@@ -14,7 +14,7 @@
 
 namespace tandem::keras {
 
-/// Of several processes one shows something.
+/// One of several processes shows something.
 inline Verbose shown_by(const distribute::Strategy& strategy, Verbose verbose) {
   return strategy.is_chief() ? verbose : Verbose::silent;
 }

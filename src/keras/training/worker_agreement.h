@@ -99,7 +99,7 @@ class WorkerAgreement {
   int64_t steps_ = 0;
   Clock::time_point said_{};   // When this process last said something,
   Clock::time_point heard_{};  // and when it last heard something.
-  PhaseTimes phases_{};        // Of the step that is under way,
+  PhaseTimes phases_{};        // The times of the step that is under way,
   PhaseTimes last_phases_{};   // and of the one before.
 };
 

@@ -143,7 +143,7 @@ class UpdateText {
   const size_t variables_;
 };
 
-/// Of all variables end to end a share is a run of chunks, which may cut and span many of them.
+/// All variables lie end to end; a share is a run of chunks, which may cut and span many of them.
 class Update final : public op::Executable {
  public:
   Update(const Signature& s, const Device& device)

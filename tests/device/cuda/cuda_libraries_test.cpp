@@ -184,7 +184,7 @@ TEST_F(CudaLibraryTest, ConvolutionsAndTheirGradientsAreTheCpus) {
   struct Rule {
     Conv2dOptions options;
     Shape filter;
-    long long calls;  // Of cuDNN, which pads both ends by as much.
+    long long calls;  // Calls of cuDNN, which pads both ends by as much.
   };
   const Rule rules[] = {
       {{.padding = Padding::valid}, {3, 2, 4, 5}, 3},

@@ -41,7 +41,7 @@ T rounded(T value, bool is_rounded) {
 template <class T>
 struct ColumnMajor {
   T* data;
-  int64_t rows, columns;  // Of what is multiplied.
+  int64_t rows, columns;  // The matrix's as it is multiplied.
   int64_t ld;
   long long stride;
   bool is_transposed = false;

@@ -62,7 +62,7 @@ struct GroupedCall {
 };
 thread_local int group_depth = 0;
 thread_local std::vector<GroupedCall> grouped;
-thread_local ncclResult_t group_error = ncclSuccess;  // Of the first call in it that failed.
+thread_local ncclResult_t group_error = ncclSuccess;  // The first call's in it that failed.
 
 template <class Body>
 ncclResult_t call(const char* name, const Body& body) {

@@ -54,7 +54,7 @@ struct Thread {
 /// Returns how many instructions were run. Throws DeviceFault.
 uint64_t run(const PtxKernel& kernel, const PtxLaunch& launch, const FindRange& find_range);
 
-/// Of an instruction that uses memory which it must not use.
+/// Throws for an instruction that uses memory which it must not use.
 [[noreturn]] void throw_bad_address(const PtxInstruction* instruction, const Thread& thread,
                                     uint64_t address, size_t bytes, const char* why);
 

@@ -210,7 +210,7 @@ struct Absolute {
       return std::fabs(a);
   }
 };
-/// Of floats: the other where one is NaN, and -0 is less than 0.
+/// For floats the other number where one is NaN; -0 is less than 0.
 struct Minimum {
   template <class T>
   T operator()(T a, T b) const {

@@ -66,9 +66,9 @@ struct Parameter {
 struct PtxKernel {
   std::string name;
   std::vector<PtxInstruction> code;
-  std::vector<std::string> text;                           // Of each instruction, for errors.
+  std::vector<std::string> text;                           // Each instruction's, for errors.
   std::vector<std::pair<int32_t, uint64_t>> constants;     // Slots and their values.
-  std::vector<std::vector<const PtxInstruction*>> tables;  // Of branches by an index.
+  std::vector<std::vector<const PtxInstruction*>> tables;  // The targets of branches by an index.
   std::vector<Parameter> parameters;
   size_t parameter_bytes = 0;
   size_t shared_bytes = 0;

@@ -66,7 +66,7 @@ TEST(ModelCalls, AreToldWhatTheyWereDescribedWith) {
   causal.set_weights(attention.get_weights());
   const Tensor expected = causal(Tensors{values, values}, {.mask = mask})[0];
   EXPECT_LT(reduce_max(abs(results[0] - expected)).item<float>(), 1e-5f);
-  const Tensor weights = results[1];  // Of the first row: the last token counts for nobody.
+  const Tensor weights = results[1];  // In the first row the last token counts for nobody.
   EXPECT_LT(reduce_max(abs(reduce_sum(weights, {.axes = {-1}}) - 1.0f)).item<float>(), 1e-5f);
   EXPECT_EQ(reduce_max(slice(weights, {0, 0, 0, 2}, {1, 2, 3, 1})).item<float>(), 0);
   EXPECT_EQ(reduce_max(slice(weights, {0, 0, 0, 1}, {2, 2, 1, 2})).item<float>(), 0);  // Causal.

@@ -308,7 +308,7 @@ class AttentionKernel : public op::Executable {
     return {at.heads * at.queries * at.columns, at.queries * at.columns};
   }
 
-  int64_t batches_, heads_, queries_;  // Of a chunk.
+  int64_t batches_, heads_, queries_;  // So many are in a chunk.
 };
 
 class Attention final : public AttentionKernel {

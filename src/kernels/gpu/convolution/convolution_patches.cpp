@@ -200,7 +200,7 @@ class PatchConvolution final : public op::Executable {
             .body = body};
   }
 
-  /// Of the patches of a row of the results.
+  /// The number of elements in the patches of a row of the results.
   int64_t row_elements() const { return s_.groups * s_.window[1].result * patch_; }
 
   /// The product of so many rows of the results.
@@ -272,7 +272,7 @@ class PatchConvolution final : public op::Executable {
   const int64_t element_;  // Bytes of one.
   const ProductsPtr products_;
   const Kernel patches_;
-  int64_t rows_;   // Of the results of all images,
+  int64_t rows_;   // The rows of the results of all images,
   int64_t block_;  // and how many of them are multiplied at once.
   size_t patch_bytes_, workspace_bytes_;
 };

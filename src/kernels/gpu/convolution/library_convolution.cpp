@@ -112,7 +112,7 @@ class LibraryConvolutionRun final : public op::Executable {
   const ConvolutionPass pass_;
   const int bias_;  // The input that the library adds before relu; -1 where it does not.
   std::optional<Epilogue> epilogue_;  // What follows, where the library does not do it.
-  const int64_t rows_, columns_;      // Of the filter as a matrix [.., out].
+  const int64_t rows_, columns_;      // The filter's as a matrix [.., out].
   const std::shared_ptr<const devices::gpu::PreparedConvolution> prepared_;
   const char* const provider_;
   const Kernel transpose_;

@@ -1,7 +1,7 @@
 /// What is done to the result of a product, element by element (kernels/epilogue_inputs.h), as a
 /// kernel behind the product's own.
 ///
-///   const Epilogue epilogue(signature, device);      // Of fused_matmul or fused_conv2d.
+///   const Epilogue epilogue(signature, device);      // For fused_matmul or fused_conv2d.
 ///   .. issue the product, then ..
 ///   epilogue.run(launch);
 #pragma once

@@ -182,7 +182,7 @@ KERNEL NAME(MEMORY(0), MEMORY(1), i64 m, i64 n, i64 c_row, i64 batch, i64 inner,
 )";
 
 constexpr int64_t kHeight = 12;    // Rows of a block are a multiple of it.
-constexpr int64_t kMostRows = 96;  // Of a block, in the serial form.
+constexpr int64_t kMostRows = 96;  // A block has no more in the serial form.
 constexpr int64_t kTile = 64;      // In the parallel form.
 
 int64_t quotient_up(int64_t a, int64_t b) { return (a + b - 1) / b; }

@@ -115,7 +115,7 @@ class Moments final : public op::Executable {
   const Kernel join_;
   const Columns columns_;
   const int64_t parts_;
-  const size_t bytes_;  // Of the parts of one output.
+  const size_t bytes_;  // The bytes of the parts of one output.
 };
 
 ExecutablePtr prepare_moments(const Signature& s, const Device& device) {

@@ -105,7 +105,7 @@ class Sums final : public op::Executable {
   const Kernel join_;
   const Columns columns_;
   const int64_t parts_;
-  const size_t bytes_;  // Of the parts of one sum.
+  const size_t bytes_;  // The bytes of the parts of one sum.
 };
 
 }  // namespace

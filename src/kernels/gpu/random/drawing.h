@@ -26,7 +26,7 @@ struct DrawingText {
 
 class Drawing {
  public:
-  /// Of a call with the attributes seeded, seed, batch_axis and per_row.
+  /// Takes a call with the attributes seeded, seed, batch_axis and per_row.
   Drawing(const Device& device, const Signature& s, const Shape& shape, int per_block,
           DrawingText text);
 
@@ -45,7 +45,7 @@ class Drawing {
   int64_t run_;      // Elements whose positions follow each other,
   int64_t runs_;     // so many times.
   int64_t per_row_;  // Positions of a row of the batch within a run.
-  int64_t blocks_;   // Of all runs: as many as a run can touch, wherever it begins.
+  int64_t blocks_;   // The blocks of all runs: as many as a run can touch, wherever it begins.
 };
 
 }  // namespace tandem::kernels::gpu

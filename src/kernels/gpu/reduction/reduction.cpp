@@ -105,9 +105,9 @@ KERNEL NAME(MEMORY(0), MEMORY(1), i64 results, i64 parts, i64 meeting, i64 run,
 
 /// How two numbers become one.
 struct Fold {
-  const char* type;   // Of elements.
-  const char* own;    // Of what they are joined in.
-  const char* wide;   // Of what the folds of runs are joined in.
+  const char* type;   // The type of elements,
+  const char* own;    // the one they are joined in,
+  const char* wide;   // and the one the folds of runs are joined in.
   const char* join;   // OP(a, b)
   std::string start;  // The fold of nothing.
   bool scaled = false;

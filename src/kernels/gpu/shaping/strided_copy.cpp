@@ -120,7 +120,7 @@ KERNEL NAME(MEMORY(0), MEMORY(1), i64 tiles, i64 from, i64 to, i64 rows, i64 col
 
 constexpr int64_t kSide = 32;
 
-/// Of sides that are shorter a tile would be empty for the most part.
+/// A tile of shorter sides would be empty for the most part.
 constexpr int64_t kWorthTiles = 8;
 
 int64_t tiles_along(int64_t size) { return (size + kSide - 1) / kSide; }
