@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Checks that the documents speak of files and pages that exist.
+"""Checks that the documents speak of files and pages that exist, and that comments have their subjects.
 
 Every name of a source that README.md or docs/*.md mention, whole or its end as in `data/ahead.cpp`, is that of a
-file of the tree; every link between pages leads to a page and to a heading in it. Prints file: what for each
-breach; exits 1 on any.
+file of the tree; every link between pages leads to a page and to a heading in it. No comment of a C++ source begins
+with "Of", which leaves out whose it is. Prints file: what for each breach; exits 1 on any.
 """
 
 import pathlib
@@ -22,6 +22,7 @@ EXAMPLES = {
 SOURCE = re.compile(r"[\w./-]+\.(?:h|cpp|py)\b")
 LINK = re.compile(r"\]\(([\w./-]*)(?:#([\w-]+))?\)")
 CODE = re.compile(r"^ *```.*?^ *```", re.M | re.S)
+FRAGMENT = re.compile(r"//[/<!]* Of\b.*")
 
 
 def anchors(text):
@@ -45,8 +46,17 @@ def breaches(root):
                 yield f"{page.relative_to(root)}: {target} has no heading #{anchor}"
 
 
+def fragments(root):
+    for folder in FOLDERS:
+        for source in sorted([*(root / folder).rglob("*.h"), *(root / folder).rglob("*.cpp")]):
+            for number, line in enumerate(source.read_text(encoding="utf-8").splitlines(), 1):
+                if found := FRAGMENT.search(line):
+                    yield f"{source.relative_to(root)}:{number}: a comment without its subject: {found[0]}"
+
+
 def main():
-    found = list(breaches(pathlib.Path(__file__).resolve().parent.parent))
+    root = pathlib.Path(__file__).resolve().parent.parent
+    found = [*breaches(root), *fragments(root)]
     for breach in found:
         print(breach)
     return 1 if found else 0

@@ -42,7 +42,7 @@ struct KeeperFile {
 
 /// What it has written: behind the runs there is a text of its own, as bundle_format.h stores it.
 struct WrittenKeeperFile {
-  std::vector<uint32_t> crcs;  ///< Of the runs.
+  std::vector<uint32_t> crcs;  ///< The runs' checksums.
   uint64_t notes_bytes = 0;
   uint32_t notes_crc = 0;
 };

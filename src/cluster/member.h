@@ -30,7 +30,7 @@ struct MemberOptions {
   Cluster cluster = {};
   std::string secret = {};
   TlsFiles tls = {};
-  std::string address = {};  ///< Of the transport.
+  std::string address = {};  ///< The transport's address.
   std::chrono::nanoseconds join_timeout = std::chrono::minutes(5);
 };
 

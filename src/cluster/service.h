@@ -32,7 +32,7 @@ struct ServiceOptions {
   std::string cluster;  ///< The same for all tasks.
   std::string secret = {};
   TlsFiles tls = {};
-  size_t most_bytes = size_t{1} << 34;  ///< Of a message of one who has proved itself.
+  size_t most_bytes = size_t{1} << 34;  ///< A message of one who has proved itself has no more.
 };
 
 /// What is sent: a text, then bytes where they lie.

@@ -9,7 +9,7 @@ namespace tandem::cluster {
 
 struct Verdict {
   std::string
-      kind;  ///< Of the error: "Unavailable", "DeadlineExceeded", "Aborted", "FailedPrecondition".
+      kind;  ///< The error's: "Unavailable", "DeadlineExceeded", "Aborted", "FailedPrecondition".
   std::string text;
   int rank = -1;  ///< Who had it, where that is known.
 

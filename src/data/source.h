@@ -16,7 +16,7 @@ class Table;
 struct Item {
   int64_t place = 0;
   Element element;
-  int64_t batch_rows = -1;  ///< Of a batch of which the element is a share: the rows of all of it.
+  int64_t batch_rows = -1;  ///< The rows of the whole batch, of which the element is a share.
 };
 
 /// Whose rows of each batch are wanted, where batches are dealt to `all` replicas: those of `count`

@@ -20,7 +20,7 @@ class AddressMap {
   struct Place {
     Buffer buffer;
     size_t offset;
-    size_t size;  ///< Of the range that the address lies in.
+    size_t size;  ///< The size of the range that the address lies in.
   };
 
   AddressMap() = default;

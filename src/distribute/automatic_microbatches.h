@@ -22,7 +22,7 @@ class AutomaticMicrobatches {
   struct Step {
     std::string strategy;  ///< Its name, for the log.
     graph::FunctionBody& function;
-    int64_t rows = 0;  ///< Of the batch.
+    int64_t rows = 0;  ///< The batch's.
     size_t batch_bytes = 0;
     Compile compile;
     Choose choose;

@@ -15,7 +15,7 @@ namespace tandem::graph {
 
 /// What the commands of a stretch depend on besides the program and its plan.
 struct StretchKey {
-  std::span<void* const> addresses{};  ///< Of all values.
+  std::span<void* const> addresses{};  ///< The addresses of all values.
   const void* arena = nullptr;
   const void* step = nullptr;
   bool is_rounded = false;  ///< TensorFloat-32 is allowed.

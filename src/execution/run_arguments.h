@@ -34,7 +34,7 @@ struct Argument {
   };
   const Tensor* tensors = nullptr;
   Kind kind = Kind::same;
-  int64_t begin_row = 0;  ///< Of Kind::rows: which row of the global batch the tensor begins with.
+  int64_t begin_row = 0;  ///< Which row of the global batch a tensor of Kind::rows begins with.
 
   const Tensor& of(int replica) const { return tensors[kind == Kind::own ? replica : 0]; }
   bool differs() const { return kind != Kind::same; }

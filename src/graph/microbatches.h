@@ -17,7 +17,7 @@ namespace tandem::graph {
 /// Where micro-batches go through.
 struct PipelineStages {
   std::vector<devices::DevicePtr> devices;  ///< One for each stage; one alone is no pipeline.
-  int chunks = 1;  ///< Of the model on each stage: chunk c is on stage c % stages.
+  int chunks = 1;  ///< So many of the model's are on each stage: chunk c is on stage c % stages.
   /// The devices of further pipelines, through which other micro-batches go at the same time.
   std::vector<std::vector<devices::DevicePtr>> beside{};
   /// The devices of each stage, by pipeline, where several have the same rows and parts of the
@@ -66,7 +66,7 @@ struct StageSearch {
 
 /// A value that one process has and others need.
 struct ProcessCrossing {
-  int tensor = -1;  ///< Of what runs once; negative where this process has no part in it.
+  int tensor = -1;  ///< What runs once has it; negative where this process has no part in it.
   int from = 0;
   ProcessList to;
   op::TensorType type;

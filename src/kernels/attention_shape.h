@@ -54,7 +54,7 @@ struct AttentionOperand {
     return start + batch * batch_step + head * head_step;
   }
 
-  int index;  ///< Of the inputs or outputs.
+  int index;  ///< Its place among the inputs or outputs.
   int64_t start, batch_step, head_step;
   int64_t step;  ///< From one token to the next.
 };
@@ -98,7 +98,7 @@ struct AttentionMask {
     return (batch * batch_step + head * head_step) * element;
   }
 
-  int index = -1;       ///< Of the inputs.
+  int index = -1;       ///< Its place among the inputs.
   int64_t element = 1;  ///< The bytes of one.
   int64_t batch_step = 0, head_step = 0;
 };

@@ -133,7 +133,7 @@ struct StoreRange {
   int64_t offset = 0;
   int64_t count = 0;
   int64_t stride = 0;   ///< Elements from one replica's value to the next one's; 0: all have one.
-  int part = kOwnPart;  ///< Of a block in parts, which of them.
+  int part = kOwnPart;  ///< Which part of a block in parts.
 
   static constexpr int kOwnPart = -1;  ///< Each replica its own.
 

@@ -19,8 +19,8 @@ namespace tandem::distribute {
 /// What a device can do in a second. Where it is 0, what this machine's first device needs for the
 /// model's forward pass is measured instead.
 struct DeviceSpeed {
-  double operations = 0;  ///< Of floating point, in matrix products.
-  double bytes = 0;       ///< Of its memory.
+  double operations = 0;  ///< Floating point operations, in matrix products.
+  double bytes = 0;       ///< What its memory moves.
 };
 
 /// The way from each device to the others.
@@ -46,12 +46,12 @@ struct TANDEM_API PlannedMesh {
   int microbatches = 1;
   std::string schedule{};  ///< As PipelineOptions::schedule; empty where there is one stage.
 
-  double seconds = 0;          ///< Of a step,
+  double seconds = 0;          ///< The time of a step,
   double computing = 0;        ///< of which the slowest device computes,
   double waiting = 0;          ///< waits for other stages,
   double communicating = 0;    ///< and waits for bytes of others.
   double exchanged_bytes = 0;  ///< What a device sends in a step.
-  double memory_bytes = 0;     ///< Of the fullest device.
+  double memory_bytes = 0;     ///< What the fullest device holds.
 
   std::string str() const;
 };
@@ -59,7 +59,7 @@ struct TANDEM_API PlannedMesh {
 struct TANDEM_API TrainingPlan {
   /// The fastest first; those that do not fit into the memory come last, smallest first.
   std::vector<PlannedMesh> meshes;
-  double memory = 0;  ///< Of each device, as the options say.
+  double memory = 0;  ///< Each device's, as the options say.
 
   /// Throws ResourceExhausted, which says how much would be needed, where none fits.
   const PlannedMesh& best() const;

@@ -265,7 +265,7 @@ struct PipelineOptions {
   /// "1f1b": as few micro-batches are under way at once as keep all stages busy. "gpipe": all go
   /// forward, then all go back. "interleaved": 1f1b with several chunks of the model on each stage.
   std::string schedule = "1f1b";
-  int chunks = 1;  ///< Of the model on each stage; more than one only when interleaved.
+  int chunks = 1;  ///< The model's on each stage; more than one only when interleaved.
   /// Pipelines side by side: each has its part of the batch, so many micro-batches, and devices of
   /// its own.
   int replicas = 1;

@@ -11,7 +11,7 @@ namespace tandem::collective::ucx {
 
 /// Where a process can be read, as it tells the others.
 struct ReadingPlace {
-  char machine[40] = {};  ///< Of its running kernel.
+  char machine[40] = {};  ///< Tells its running kernel from others.
   int64_t process = 0;
   uint64_t identity = 0;  ///< Random: no two are alike,
   uint64_t at = 0;        ///< and it lies there.

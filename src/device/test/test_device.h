@@ -13,7 +13,7 @@
 namespace tandem::devices::test {
 
 struct TestDeviceOptions {
-  int index = 0;                            ///< Of "/physical_device:GPU:<index>": the next one.
+  int index = 0;                            ///< The next one's in "/physical_device:GPU:<index>".
   std::chrono::microseconds delay{0};       ///< How late each command starts,
   bool random_delay = false;                ///< or the most that it may be late.
   std::set<std::string> missing_kernels{};  ///< As Device::Options has them.

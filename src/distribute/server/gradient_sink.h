@@ -19,7 +19,7 @@ class ServerUpdate {
   virtual ~ServerUpdate();
 
   struct Operands {
-    Tensors gradients{};    ///< Of one axis: elements that the server has.
+    Tensors gradients{};    ///< They have one axis: the elements that the server has.
     Variables variables{};  ///< For each gradient the whole variable,
     /// and `count` elements of it, or of a slot of it, that the gradient is for.
     std::function<Variable(size_t gradient, const Variable& whole, int64_t count)> elements{};
@@ -40,8 +40,8 @@ class ServerUpdate {
 /// The norms that gradients are clipped to once those of all workers are summed. No server has all
 /// of them: each tells the squares of its own, and hears those of all.
 struct NormLimits {
-  std::optional<double> each{};  ///< Of each gradient.
-  std::optional<double> all{};   ///< Of all together.
+  std::optional<double> each{};  ///< The limit of each gradient.
+  std::optional<double> all{};   ///< The limit of all together.
 
   bool is_any() const { return each || all; }
 };

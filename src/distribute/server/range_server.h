@@ -90,7 +90,7 @@ class RangeServer {
   /// Gradients of some rows of a variable, one after another.
   struct RowGradients {
     std::vector<int64_t> rows;      ///< In ascending order, none twice.
-    std::vector<std::byte> values;  ///< Of whole rows.
+    std::vector<std::byte> values;  ///< Whole rows.
   };
 
   /// What came of a ticket: an address for each piece, and whether each call of apply_gradients is

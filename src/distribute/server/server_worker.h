@@ -18,7 +18,7 @@ namespace tandem::distribute {
 class ServerWorker {
  public:
   struct Options {
-    int index = 0;  ///< Of the worker,
+    int index = 0;  ///< The worker's,
     devices::DevicePtr device{};
     int shares = 1;  ///< of which so many share each batch.
     uint64_t owner = 0;

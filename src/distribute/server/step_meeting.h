@@ -26,9 +26,9 @@
 namespace tandem::distribute {
 
 struct MeetingNumber {
-  int64_t generation = 0;  ///< Of the tickets: see WorkTicket.
+  int64_t generation = 0;  ///< The tickets' generation: see WorkTicket.
   int64_t step = 0;
-  int64_t number = 0;  ///< Of the meeting within the step.
+  int64_t number = 0;  ///< The meeting's number within the step.
 
   auto operator<=>(const MeetingNumber&) const = default;
 };

@@ -31,7 +31,7 @@ struct WorkTicket {
   int64_t number = 0;  ///< Counts all tickets: those of one step follow each other.
   int64_t epoch = 0;
   int64_t batch = 0;
-  int share = 0;  ///< Of a batch that `shares` workers share.
+  int share = 0;  ///< Which part of a batch that `shares` workers share.
   int shares = 1;
   int64_t generation = 0;  ///< How often servers had lost something when it was handed out.
 

@@ -43,7 +43,7 @@ struct PushAnswer {
     refused,   ///< Its sender was replaced, or its step is not the server's.
   };
   Outcome outcome = Outcome::applied;
-  int64_t version = 0;    ///< Of the values after it.
+  int64_t version = 0;    ///< The version of the values after it.
   int64_t staleness = 0;  ///< How many updates were made since its values were read.
   double scale = 1;       ///< What its learning rate is multiplied with.
   bool operator==(const PushAnswer&) const = default;
@@ -51,7 +51,7 @@ struct PushAnswer {
 
 struct LedgerOptions {
   bool synchronous = false;  ///< What came of a step is held until all have all of it.
-  int shares = 1;            ///< Of a step.
+  int shares = 1;            ///< A step has so many.
   bool damping = false;      ///< Rates are divided by 1 + staleness.
   std::optional<int64_t> drop_older_than{};  ///< The most staleness that is applied.
 };

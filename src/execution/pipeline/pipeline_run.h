@@ -36,7 +36,7 @@ struct PipelinedFunction {
   std::vector<VariableCopy> copies;
   std::string chunks_text;  ///< As MicrobatchCut::chunks_text.
   std::vector<MicrobatchCut::Result> results;
-  size_t arguments = 0;  ///< Of the function.
+  size_t arguments = 0;  ///< The function has so many.
   uint64_t random_calls = 0;
 };
 

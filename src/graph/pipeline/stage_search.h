@@ -10,9 +10,9 @@ namespace tandem::graph {
 
 /// What a forward call means for the chunk that it is in.
 struct CallLoad {
-  double seconds = 0;     ///< Its time, with that of its gradients, on one thread.
-  size_t kept_bytes = 0;  ///< Of results that its gradients need, for each micro-batch in flight.
-  size_t sum_bytes = 0;   ///< Of the sums of gradients of variables that it reads first.
+  double seconds = 0;        ///< Its time, with that of its gradients, on one thread.
+  size_t kept_bytes = 0;     ///< Results that its gradients need, for each micro-batch in flight.
+  size_t sum_bytes = 0;      ///< The sums of gradients of variables that it reads first.
   size_t passing_bytes = 0;  ///< The most that a call of it has as operands.
 };
 

@@ -19,7 +19,7 @@ struct OptimizerDescription {
   /// In place of `rule`: a composition of ops, for each variable by itself, which leaves the decay
   /// of weights to us.
   std::function<VariableUpdate(const VariableStep&)> composed{};
-  double weight_decay = 0;  ///< Of a composed rule.
+  double weight_decay = 0;  ///< A composed rule's.
 };
 
 struct OptimizerBody {

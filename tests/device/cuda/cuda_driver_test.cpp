@@ -172,7 +172,7 @@ TEST_F(CudaDriver, SoftmaxWithSharedMemoryGivesTheHostsValuesInBothFormsAndOrder
 struct MathFunction {
   const char* text;
   double (*host)(double);
-  double tolerance;  ///< Of float32, relative.
+  double tolerance;  ///< Relative, in float32.
 };
 
 const MathFunction kFunctions[] = {

@@ -190,7 +190,7 @@ int64_t multiple_up(int64_t a, int64_t b) { return quotient_up(a, b) * b; }
 
 /// How a product is dealt to groups.
 struct Dealing {
-  int64_t rows, columns;  ///< Of a block.
+  int64_t rows, columns;  ///< A block's.
   int64_t splits = 1, split_depth;
 
   int64_t blocks(const ProductShape& s) const {
