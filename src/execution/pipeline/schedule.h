@@ -21,8 +21,7 @@ struct PipelineShape {
   PipelineKind kind = PipelineKind::one_f_one_b;
   int stages = 1;
   int microbatches = 1;
-  int chunks =
-      1;  ///< So many of the model's are in each stage; more than one only when interleaved.
+  int chunks = 1;  ///< The model's in each stage; more than one only when interleaved.
 };
 
 enum class PipelineAction {
@@ -38,8 +37,7 @@ enum class PipelineAction {
 struct PipelineTask {
   PipelineAction action{};
   int microbatch = 0;
-  int chunk =
-      0;  ///< The stage's chunk; the model's chunks lie on stages 0, 1, .., 0, 1, .. in turn.
+  int chunk = 0;  ///< The stage's; the model's chunks lie on stages 0, 1, .., 0, 1, .. in turn.
   bool operator==(const PipelineTask&) const = default;
 };
 
