@@ -16,11 +16,12 @@ KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), i64 begin, i64 count) {
 )";
 
 constexpr const char* kAccumulate = R"(
-KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), i64 begin, i64 count, i64 first_only) {
+KERNEL NAME(MEMORY(0), MEMORY(1), MEMORY(2), MEMORY(3), i64 begin, i64 count, i64 first_only,
+            i64 first_microbatch, i64 members) {
   if (AT(u32, 3)[0] != 0) return;
   const GLOBAL T* x = AT(T, 1) + begin;
   GLOBAL T* sum = AT(T, 2) + begin;
-  const int first = step_replica(AT(const char, 0)) == 0;
+  const int first = step_replica(AT(const char, 0)) / members == first_microbatch;
   if (!first && first_only) return;
   EACH(i, count) sum[i] = first ? x[i] : sum[i] + x[i];
 }
@@ -50,7 +51,9 @@ ExecutablePtr prepare_accumulate(const Signature& s, const Device& device) {
                                .functions = {kStepFunctions},
                                .body = kAccumulate});
   return op::executable([kernel, split = RowSplit(s.ranges[0].shape),
-                         first_only = s.attrs.get<bool>("first_only")](const Launch& launch) {
+                         first_only = s.attrs.get<bool>("first_only"),
+                         first = s.attrs.get<int64_t>("first"),
+                         members = s.attrs.get<int64_t>("members")](const Launch& launch) {
     const auto [begin, end] = split.part(launch);
     Call(launch, kernel)
         .step()
@@ -60,6 +63,8 @@ ExecutablePtr prepare_accumulate(const Signature& s, const Device& device) {
         .whole(begin)
         .whole(end - begin)
         .whole(first_only ? 1 : 0)
+        .whole(first)
+        .whole(members)
         .each(end - begin);
   });
 }
