@@ -109,9 +109,12 @@ std::vector<char> gathered_value(op::Group& group, const Variable& variable) {
              .name = "variables of a checkpoint"});
   const PartRuns runs(body);
   std::vector<char> whole = runs.new_whole();
+  // The parts that the members of a pipeline's stage keep are those of ranks that follow each
+  // other.
+  const int first = keeper_of(range).value_or(0) / body.cut.parts * body.cut.parts;
   for (int part = 0; part < body.cut.parts; ++part) {
     runs.for_each(part, [&](size_t to, size_t from, size_t bytes) {
-      std::copy_n(place(static_cast<size_t>(part)) + from, bytes, whole.data() + to);
+      std::copy_n(place(static_cast<size_t>(first + part)) + from, bytes, whole.data() + to);
     });
   }
   return whole;
@@ -142,6 +145,7 @@ GatheredParts::GatheredParts(const std::vector<Variable>& variables,
     const StoreRange& range = variables[i].body()->range;
     const std::optional<int> keeper = keeper_of(range);
     if (!keeper && !is_in_parts(range)) continue;
+    if (!has_all_parts(*variables[i].body())) continue;  // See gathered_value().
     has_parts_ = true;
     range.block->wait_for_devices();
     range.block->settle_loans();

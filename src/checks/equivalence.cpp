@@ -157,7 +157,9 @@ Numbers trained(const TrainingCase& training, const Strategy& strategy,
   const checkpoint::GatheredParts gathered(weights);
   for (size_t i = 0; i < weights.size(); ++i) {
     if (undetermined.contains(weights[i].body().get())) continue;
-    if (is_kept_elsewhere(weights[i].body()->range)) {
+    // The parts of one that is cut all processes bring together.
+    const bool is_cut = !has_all_parts(*weights[i].body());
+    if (!is_cut && is_kept_elsewhere(weights[i].body()->range)) {
       elsewhere.insert(fmt::format("weight {}", i));
       continue;
     }

@@ -52,6 +52,14 @@ std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis) {
   return found;
 }
 
+void check_microbatches(const DeviceMesh& mesh, const ModelParallelOptions& options) {
+  if (options.microbatches >= 2) return;
+  throw InvalidArgument(
+      fmt::format("ModelParallel: {} micro-batches through the {} stages of the mesh; at least 2 "
+                  "are accepted, and several times the number of stages are better",
+                  options.microbatches, mesh.size(kStageAxis)));
+}
+
 void check_layouts(const LayoutMap& layouts, const std::string& batch_axis) {
   const DeviceMesh& mesh = layouts.device_mesh();
   for (const auto& [key, layout] : layouts.items()) {
@@ -102,13 +110,13 @@ std::vector<DevicePtr> by_shard(const DeviceMesh& mesh, const std::string& batch
   return ordered;
 }
 
-/// The stages of a mesh hand their tensors on in memory that they share.
+/// The members of a stage meet in memory that they share.
 void check_one_memory(const std::vector<DevicePtr>& devices) {
   for (const DevicePtr& device : devices) {
     if (&device->space() == &devices[0]->space()) continue;
     throw Unimplemented(
         fmt::format("ModelParallel: {} and {} do not share memory, as logical CPUs do; a mesh of "
-                    "such devices is accepted without an axis of stages",
+                    "such devices has an axis of stages or of weights, not both",
                     devices[0]->name(), device->name()));
   }
 }
@@ -149,12 +157,7 @@ DevicesByPlace by_place(const DeviceMesh& mesh, const std::string& batch_axis,
 /// devices each.
 graph::Replicas staged_replicas(const DeviceMesh& mesh, const ModelParallelOptions& options,
                                 const std::string& model_axis) {
-  if (options.microbatches < 2) {
-    throw InvalidArgument(
-        fmt::format("ModelParallel: {} micro-batches through the {} stages of the mesh; at least 2 "
-                    "are accepted, and several times the number of stages are better",
-                    options.microbatches, mesh.size(kStageAxis)));
-  }
+  check_microbatches(mesh, options);
   const DevicesByPlace devices = by_place(mesh, options.batch_dim_name, model_axis);
   graph::Pipeline pipeline;
   pipeline.kind = graph::pipeline_kind(options.schedule);
@@ -165,8 +168,10 @@ graph::Replicas staged_replicas(const DeviceMesh& mesh, const ModelParallelOptio
     pipeline.stages.members.push_back(stages);
     (pipeline.stages.devices.empty() ? pipeline.stages.devices
                                      : pipeline.stages.beside.emplace_back()) = first;
+    // Variables are those of the first pipeline's devices.
+    const std::vector<DevicePtr>& members = devices[0][0];
     for (int m = 0; m < options.microbatches; ++m) {
-      replicas.devices.insert(replicas.devices.end(), stages[0].begin(), stages[0].end());
+      replicas.devices.insert(replicas.devices.end(), members.begin(), members.end());
     }
   }
   make_schedule(pipeline.shape(options.microbatches));
@@ -183,7 +188,7 @@ std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
   graph::Replicas replicas;
   if (has_stages) {
     const std::vector<DevicePtr> devices = devices_for("ModelParallel", mesh.devices());
-    check_one_memory(devices);
+    if (!axis.empty()) check_one_memory(devices);
     check_threads(devices);
     replicas = staged_replicas(mesh, options, axis);
   } else {
@@ -195,7 +200,7 @@ std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
   auto body = std::make_shared<Strategy::Body>("ModelParallel", std::move(replicas));
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);
-  if (parts > 1) body->store()->set_sharding(sharding_by(shared, parts));
+  if (parts > 1) body->set_sharding(sharding_by(shared, parts));
   return body;
 }
 

@@ -17,6 +17,10 @@ inline constexpr const char* kStageAxis = "stage";
 /// there are several.
 std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis);
 
+/// Throws InvalidArgument where so few micro-batches go through the stages of a mesh that one stage
+/// would work at a time.
+void check_microbatches(const DeviceMesh& mesh, const ModelParallelOptions& options);
+
 /// Throws InvalidArgument for layouts that the mesh has no axes for.
 void check_layouts(const LayoutMap& layouts, const std::string& batch_axis);
 

@@ -1,5 +1,6 @@
 // Meshes whose devices are in several processes, one in each. To a step each process is a replica;
-// those along an axis of the mesh are a group of their own.
+// those along an axis of the mesh are a group of their own. Along an axis of stages it is a stage
+// of a pipeline, or with an axis of weights a member of one.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -14,7 +15,9 @@
 #include "distribute/multi_worker.h"
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
+#include "execution/pipeline/pipeline.h"
 #include "tandem/error.h"
+#include "tensor/late_values.h"
 
 namespace tandem::distribute {
 namespace {
@@ -33,12 +36,6 @@ std::vector<int> ranks_from(int first, int count, int step) {
 
 void check_mesh(const DeviceMesh& mesh, const std::string& batch_axis, const std::string& axis,
                 int processes) {
-  if (mesh.size(kStageAxis) > 1) {
-    throw Unimplemented(
-        fmt::format("ModelParallel: the mesh {} over processes; stages over processes are those of "
-                    "PipelineStrategy",
-                    mesh.str()));
-  }
   if (mesh.devices().size() != static_cast<size_t>(processes)) {
     throw InvalidArgument(
         fmt::format("ModelParallel: the mesh {} on {} processes; it has one device of each",
@@ -47,11 +44,17 @@ void check_mesh(const DeviceMesh& mesh, const std::string& batch_axis, const std
   const auto place = [&](const std::string& name) {
     return std::ranges::find(mesh.axis_names(), name) - mesh.axis_names().begin();
   };
-  const bool has_both = !axis.empty() && mesh.size(batch_axis) > 1;
-  if (has_both && place(axis) < place(batch_axis)) {
-    throw InvalidArgument(fmt::format(
-        "ModelParallel: the mesh {} over processes; the axis of the batch, '{}', comes first",
-        mesh.str(), batch_axis));
+  const auto check_order = [&](const std::string& first, const std::string& second) {
+    const bool has_both = mesh.size(first) > 1 && mesh.size(second) > 1;
+    if (!has_both || place(first) < place(second)) return;
+    throw InvalidArgument(
+        fmt::format("ModelParallel: the mesh {} over processes; the axis '{}' comes before '{}'",
+                    mesh.str(), first, second));
+  };
+  check_order(batch_axis, kStageAxis);
+  if (!axis.empty()) {
+    check_order(batch_axis, axis);
+    check_order(kStageAxis, axis);
   }
 }
 
@@ -68,15 +71,74 @@ devices::DevicePtr own_device(const DeviceMesh& mesh, int rank) {
       fmt::format("ModelParallel: {} in a mesh over processes; CPUs are accepted", device->name()));
 }
 
-/// All processes want the same mesh and layouts.
-void check_same(const LayoutMap& layouts, op::Group& group) {
+/// All processes want the same mesh and layouts, and the same pipelines.
+void check_same(const LayoutMap& layouts, const ModelParallelOptions& options, op::Group& group) {
   const DeviceMesh& mesh = layouts.device_mesh();
   std::string own = fmt::format("mesh {} of {}\n", mesh.str(), fmt::join(mesh.devices(), ", "));
+  if (mesh.size(kStageAxis) > 1) {
+    own += fmt::format("{} micro-batches, schedule {}\n", options.microbatches, options.schedule);
+  }
   for (const auto& [key, layout] : layouts.items()) {
     own += fmt::format("'{}' is {}\n", key, layout.str());
   }
   const std::string difference = first_difference(group.gather_texts("joining", own), group);
   if (!difference.empty()) throw InvalidArgument(fmt::format("ModelParallel: {}", difference));
+}
+
+/// The processes that have the same rows as this one, each with its parts of the weights.
+std::shared_ptr<op::Group> along_model(const std::shared_ptr<op::Group>& group, int model) {
+  return std::make_shared<collective::AxisGroup>(
+      group, ranks_from(group->rank() / model * model, model, 1), kModelKey);
+}
+
+graph::Replicas replicas_without_stages(const std::shared_ptr<op::Group>& group,
+                                        const DeviceMesh& mesh, int model) {
+  const int rank = group->rank();
+  graph::Replicas replicas{.devices = {own_device(mesh, rank)},
+                           .owner = next_owner(),
+                           .group = group,
+                           .first = rank,
+                           .in_all_processes = group->size(),
+                           .model = model};
+  if (model > 1) {
+    replicas.along_model = along_model(group, model);
+    replicas.along_data = std::make_shared<collective::AxisGroup>(
+        group, ranks_from(rank % model, group->size() / model, model), kDataKey);
+  }
+  return replicas;
+}
+
+/// A pipeline for each part of the batch. Every process has all rows; it runs one stage of one
+/// pipeline, with its parts of the weights, and hands tensors to the process that has the same
+/// parts at the next stage.
+graph::Replicas replicas_with_stages(const std::shared_ptr<op::Group>& group,
+                                     const DeviceMesh& mesh, const ModelParallelOptions& options,
+                                     int model) {
+  check_microbatches(mesh, options);
+  const devices::DevicePtr device = own_device(mesh, group->rank());
+  const int stages = mesh.size(kStageAxis);
+  const int pipelines = mesh.size(options.batch_dim_name);
+  graph::Pipeline pipeline;
+  pipeline.kind = graph::pipeline_kind(options.schedule);
+  graph::PipelineStages& places = pipeline.stages;
+  places.devices.assign(static_cast<size_t>(stages), device);
+  places.beside.assign(static_cast<size_t>(pipelines) - 1, places.devices);
+  places.own_process = group->rank();
+  places.own_member = group->rank() % model;
+  places.member_processes = model;
+  if (model > 1) places.along_members = along_model(group, model);
+  for (int p = 0; p < pipelines; ++p) {
+    places.processes.push_back(ranks_from(p * stages * model + places.own_member, stages, model));
+  }
+  places.all_processes = ranks_from(places.own_member, group->size() / model, model);
+  places.homes = std::make_shared<graph::VariableHomes>();
+  make_schedule(pipeline.shape(options.microbatches));
+  const auto replicas = static_cast<size_t>(options.microbatches * pipelines * model);
+  return {.devices = std::vector(replicas, device),
+          .owner = next_owner(),
+          .group = group,
+          .model = model,
+          .pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline))};
 }
 
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
@@ -87,28 +149,22 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   check_layouts(layouts, options.batch_dim_name);
   const std::string axis = model_axis(mesh, options.batch_dim_name);
   check_mesh(mesh, options.batch_dim_name, axis, group->size());
-  check_same(layouts, *group);
+  check_same(layouts, options, *group);
   const int model = axis.empty() ? 1 : mesh.size(axis);
-  const int rank = group->rank();
-  graph::Replicas replicas{.devices = {own_device(mesh, rank)},
-                           .owner = next_owner(),
-                           .group = group,
-                           .first = rank,
-                           .in_all_processes = group->size(),
-                           .model = model};
-  if (model > 1) {
-    replicas.along_model = std::make_shared<collective::AxisGroup>(
-        group, ranks_from(rank / model * model, model, 1), kModelKey);
-    replicas.along_data = std::make_shared<collective::AxisGroup>(
-        group, ranks_from(rank % model, group->size() / model, model), kDataKey);
-  }
+  const bool has_stages = mesh.size(kStageAxis) > 1;
+  graph::Replicas replicas = has_stages ? replicas_with_stages(group, mesh, options, model)
+                                        : replicas_without_stages(group, mesh, model);
   replicas.bucket_bytes = static_cast<size_t>(options.communication.bucket_bytes);
   replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
   auto body = std::make_shared<Strategy::Body>(kName, std::move(replicas));
   body->workers()->take_random_state();
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);
-  if (model > 1) body->store()->set_sharding(sharding_by(shared, model, rank % model));
+  if (model > 1) {
+    body->store()->set_sharding(sharding_by(shared, model, group->rank() % model));
+  } else if (has_stages) {
+    note_late_values(body->store());
+  }
   return body;
 }
 

@@ -20,13 +20,13 @@ using devices::DevicePtr;
 
 constexpr const char* kName = "PipelineStrategy";
 
-/// Pipelines side by side have the same variables.
+/// The stages of a process among several have the same variables.
 void check_same_memory(const DevicePtr& first, const std::vector<DevicePtr>& devices) {
   for (const DevicePtr& device : devices) {
     if (&device->space() == &first->space()) continue;
     throw Unimplemented(
-        fmt::format("PipelineStrategy: {} and {} do not share memory; pipelines side by side do, "
-                    "on logical CPUs",
+        fmt::format("PipelineStrategy: {} and {} do not share memory; those of the stages of one "
+                    "process among several do",
                     first->name(), device->name()));
   }
 }
@@ -112,9 +112,6 @@ graph::PipelineStages dealt_stages(const PipelineOptions& options, const op::Gro
 
 graph::PipelineStages stages_here(const PipelineOptions& options) {
   const std::vector<std::vector<DevicePtr>> devices = own_devices(options);
-  for (const auto& beside : devices) {
-    if (devices.size() > 1) check_same_memory(devices[0][0], beside);
-  }
   graph::PipelineStages stages;
   stages.devices = devices[0];
   stages.beside.assign(devices.begin() + 1, devices.end());

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <numeric>
 #include <set>
 
@@ -75,29 +76,46 @@ std::string links_between(const std::vector<std::string>& names) {
   return fmt::format("links between the GPUs: {}\n", fmt::join(kinds, ", "));
 }
 
+/// The members of a stage: devices of this process, or processes.
+std::vector<std::string> names_of_members(const graph::Replicas& replicas, int stage,
+                                          int pipeline) {
+  const graph::PipelineStages& stages = replicas.pipeline->stages;
+  std::vector<std::string> names;
+  if (stages.member_processes > 1 || !stages.is_here(stage, pipeline)) {
+    for (int rank : stages.with_members(stages.process_of(stage, pipeline))) {
+      names.push_back(replicas.group->describe(rank));
+    }
+    return names;
+  }
+  for (const auto& member : stages.members_of(stage, pipeline)) {
+    names.push_back(devices::full_name(*member));
+  }
+  return names;
+}
+
 /// Which part of the batch and of the weights each device of a mesh has.
 std::string explain_places(const Strategy::Body& body) {
   const ReplicaSpan span = body.span();
   std::string text;
-  const auto add = [&](const devices::Device& device, int shard, int shards, int part) {
+  const auto add = [&](const std::string& device, int shard, int shards, int part) {
     text += fmt::format("  {} has shard {} of {} of the batch, part {} of {} of the weights\n",
-                        devices::full_name(device), shard, shards, part, span.model);
+                        device, shard, shards, part, span.model);
   };
   if (const auto& pipeline = body.targets().pipeline) {
     const graph::PipelineStages& stages = pipeline->stages;
     for (int p = 0; p < stages.pipelines(); ++p) {
       for (size_t stage = 0; stage < stages.devices.size(); ++stage) {
-        const auto members = stages.members_of(static_cast<int>(stage), p);
+        const auto members = names_of_members(body.targets(), static_cast<int>(stage), p);
         for (size_t k = 0; k < members.size(); ++k) {
-          add(*members[k], p, stages.pipelines(), static_cast<int>(k));
+          add(members[k], p, stages.pipelines(), static_cast<int>(k));
         }
       }
     }
     return text;
   }
   for (int r = 0; r < span.count; ++r) {
-    add(*body.devices()[static_cast<size_t>(r)], span.shard_of(r), span.shards(),
-        (span.first + r) % span.model);
+    add(devices::full_name(*body.devices()[static_cast<size_t>(r)]), span.shard_of(r),
+        span.shards(), (span.first + r) % span.model);
   }
   return text;
 }
@@ -105,7 +123,10 @@ std::string explain_places(const Strategy::Body& body) {
 /// The axes of a mesh, which parts its devices have, and which weights are cut.
 std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
   std::string text = fmt::format("mesh: {}\n", layouts.device_mesh().str()) + explain_places(body);
-  const char* keeper = body.targets().pipeline ? "device of the first stage" : "device";
+  const auto& pipeline = body.targets().pipeline;
+  const char* keeper = !pipeline                ? "device"
+                       : pipeline->stages.homes ? "process of the stages that use it"
+                                                : "device of a stage";
   for (const auto& [key, layout] : layouts.items()) {
     text += fmt::format("  variables '{}' are cut {}, each {} keeps its part\n", key, layout.str(),
                         keeper);
@@ -114,9 +135,16 @@ std::string explain_mesh(const LayoutMap& layouts, const Strategy::Body& body) {
 }
 
 /// Which device holds how much of the variables that there are by now, and of their slots.
-std::string explain_memory(const Store& store) {
+std::string explain_memory(const Strategy::Body& body) {
+  std::map<std::string, HeldBytes> all = body.store()->held_bytes();
+  for (const auto& store : body.stage_stores()) {
+    for (const auto& [device, held] : store->held_bytes()) {
+      all[device].variables += held.variables;
+      all[device].slots += held.slots;
+    }
+  }
   std::string text;
-  for (const auto& [device, held] : store.held_bytes()) {
+  for (const auto& [device, held] : all) {
     text += fmt::format("{} holds {} of variables and {} of slots\n", device,
                         graph::scaled(static_cast<double>(held.variables), "B"),
                         graph::scaled(static_cast<double>(held.slots), "B"));
@@ -127,7 +155,7 @@ std::string explain_memory(const Store& store) {
 std::string explain_pipeline(const std::string& name, const graph::Replicas& replicas) {
   const graph::PipelineStages& stages = replicas.pipeline->stages;
   const graph::PipelineShape shape =
-      replicas.pipeline->shape(replicas.count() / stages.pipelines() / stages.member_count());
+      replicas.pipeline->shape(replicas.count() / stages.pipelines() / stages.members_in_all());
   const graph::PipelineSchedule schedule = graph::make_schedule(shape);
   const graph::PipelineReport report = graph::check_schedule(shape, schedule);
   std::string text = fmt::format(
@@ -135,20 +163,14 @@ std::string explain_pipeline(const std::string& name, const graph::Replicas& rep
       stages.beside.empty() ? "" : fmt::format(" in each of {} pipelines", stages.pipelines()));
   for (int stage = 0; stage < shape.stages; ++stage) {
     const auto s = static_cast<size_t>(stage);
-    std::string names;
+    std::vector<std::string> names;
     for (int p = 0; p < stages.pipelines(); ++p) {
-      const bool is_here = stages.is_here(stage, p);
-      if (!is_here) {
-        names += fmt::format("{}{}", p > 0 ? " and " : "",
-                             replicas.group->describe(stages.process_of(stage, p)));
-        continue;
-      }
-      for (const auto& member : stages.members_of(stage, p)) {
-        names += fmt::format("{}{}", names.empty() ? "" : " and ", member->name());
+      for (std::string& name : names_of_members(replicas, stage, p)) {
+        names.push_back(std::move(name));
       }
     }
     text += fmt::format("  stage {} on {}, activations of {:.3g} micro-batches at most\n", stage,
-                        names, report.held[s]);
+                        fmt::join(names, " and "), report.held[s]);
   }
   if (shape.stages > 1) {
     text += fmt::format("schedule {}, stages wait {:.0f} % of the time:\n{}",
@@ -182,7 +204,7 @@ std::string Strategy::explain() const {
     std::string text = explain_pipeline(name(), replicas);
     if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
     // Other processes keep some of the variables: see variable_homes.h.
-    return replicas.group ? text : text + explain_memory(*body_->store());
+    return replicas.group ? text : text + explain_memory(*body_);
   }
   std::string text =
       fmt::format("{}: {} replica{}\n", name(), replicas.count(), replicas.count() == 1 ? "" : "s");
@@ -193,7 +215,7 @@ std::string Strategy::explain() const {
                         devices::full_name(device), threads, threads == 1 ? "" : "s");
   }
   if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
-  text += explain_memory(*body_->store());
+  text += explain_memory(*body_);
   if (const WorkerGroup* workers = body_->workers()) {
     text += fmt::format(
         "this process is {} of {}; replicas of a process are summed first, then one thread "

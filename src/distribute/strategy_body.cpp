@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "checkpoint/process_files.h"
 #include "core/timed_mutex.h"
@@ -24,6 +25,13 @@ std::vector<devices::DevicePtr> store_devices(const graph::Replicas& replicas) {
     if (std::ranges::find(each, device) == each.end()) each.push_back(device);
   }
   return each;
+}
+
+/// The devices that have parts of variables. Of the members of a pipeline's stage that are
+/// processes this one is one, whatever the number of micro-batches.
+std::vector<devices::DevicePtr> part_devices(const graph::Replicas& replicas) {
+  const bool is_member = replicas.pipeline && replicas.pipeline->stages.member_processes > 1;
+  return is_member ? std::vector{replicas.devices[0]} : replicas.devices;
 }
 
 /// The rows that each replica has, or kUnequal. Those of other processes are known by the rows of
@@ -66,12 +74,12 @@ Strategy::Body::~Body() = default;
 Strategy::Body::Body(std::string name, graph::Replicas replicas)
     : name_(std::move(name)),
       replicas_(std::make_shared<graph::Replicas>(std::move(replicas))),
-      store_(
-          std::make_shared<Store>(store_devices(*replicas_), replicas_->owner, replicas_->devices)),
+      store_(std::make_shared<Store>(store_devices(*replicas_), replicas_->owner,
+                                     part_devices(*replicas_))),
       workers_(replicas_->group
                    ? std::make_unique<WorkerGroup>(replicas_->group, replicas_->agreement)
                    : nullptr) {
-  if (replicas_->pipeline) note_stage_homes();
+  if (replicas_->pipeline) note_stage_stores();
   if (!workers_) return;
   if (other_replicas() != nullptr) note_shared(store_);
   checkpoint::set_processes(replicas_->group);
@@ -84,16 +92,65 @@ Strategy::Body::Body(std::string name, graph::Replicas replicas, std::shared_ptr
   replicas_ = std::move(all);
 }
 
-/// Stages that do not share memory have their own variables: those that are created under the
-/// scopes of their devices.
-void Strategy::Body::note_stage_homes() {
-  std::vector<std::shared_ptr<Store>> homes;
-  for (const devices::DevicePtr& device : replicas_->pipeline->stages.devices) {
-    if (&device->space() == &devices()[0]->space()) continue;
-    homes.push_back(std::make_shared<Store>(std::vector{device}, replicas_->owner,
-                                            std::vector(replicas_->devices.size(), device)));
+namespace {
+
+/// What a device may still take; nothing where it has no limit.
+std::optional<size_t> room_on(devices::Device& device) {
+  const devices::AllocatorStatistics info = device.allocator().info();
+  if (info.limit == 0) return std::nullopt;
+  return info.limit - std::min(info.limit, info.current);
+}
+
+/// In which of the stores of stages but the first a variable is created; null: with the first
+/// stage's.
+std::shared_ptr<Store> stage_store_of(const std::string& variable,
+                                      const graph::PipelineStages& stages,
+                                      const std::vector<std::shared_ptr<Store>>& stores) {
+  for (int chunk = 0; chunk < stages.chunks_in_all(); ++chunk) {
+    if (!stages.lists(chunk, variable)) continue;
+    const size_t stage = static_cast<size_t>(chunk) % stages.devices.size();
+    return stage == 0 ? nullptr : stores[stage - 1];
   }
-  if (!homes.empty()) note_homes(store_, std::move(homes));
+  std::shared_ptr<Store> roomiest;
+  std::optional<size_t> most = room_on(*stages.devices[0]);
+  for (size_t stage = 1; stage < stages.devices.size() && most; ++stage) {
+    devices::Device& device = *stages.devices[stage];
+    // Where stages have memories of their own a layer is computed where its variables are.
+    if (&device.space() != &stages.devices[0]->space()) return nullptr;
+    const std::optional<size_t> room = room_on(device);
+    if (room && *room <= *most) continue;
+    roomiest = stores[stage - 1];
+    most = room;
+  }
+  return roomiest;
+}
+
+}  // namespace
+
+/// The stages of a process have their own variables: those that are created under the scopes of
+/// their devices or that are of layers which are listed for them, and where stages share memory and
+/// have limits, those that they have room for.
+void Strategy::Body::note_stage_stores() {
+  const graph::PipelineStages& stages = replicas_->pipeline->stages;
+  if (stages.homes) return;  // Processes keep what their stages read.
+  for (size_t stage = 1; stage < stages.devices.size(); ++stage) {
+    const auto members = stages.members_of(static_cast<int>(stage), 0);
+    std::vector<devices::DevicePtr> by_replica;
+    for (size_t r = 0; r < devices().size(); ++r) {
+      by_replica.push_back(members[r % members.size()]);
+    }
+    stage_stores_.push_back(std::make_shared<Store>(members, replicas_->owner, by_replica));
+  }
+  if (stage_stores_.empty()) return;
+  note_homes(store_, stage_stores_,
+             [pipeline = replicas_->pipeline, stores = stage_stores_](const std::string& variable) {
+               return stage_store_of(variable, pipeline->stages, stores);
+             });
+}
+
+void Strategy::Body::set_sharding(const Store::ShardingRule& rule) {
+  store_->set_sharding(rule);
+  for (const auto& store : stage_stores_) store->set_sharding(rule);
 }
 
 void Strategy::Body::set_automatic_microbatches(ReplicasOf replicas_of) {

@@ -67,6 +67,10 @@ class Strategy::Body {
   const graph::Replicas& targets() const { return *replicas_; }
   /// Where its variables live; null for the default strategy.
   const std::shared_ptr<Store>& store() const { return store_; }
+  /// The stores of stages but the first, where they have any.
+  const std::vector<std::shared_ptr<Store>>& stage_stores() const { return stage_stores_; }
+  /// Variables that are created from now on are cut as `rule` says.
+  void set_sharding(const Store::ShardingRule& rule);
 
   /// Runs `f` on the replicas. Not for the default strategy. `random` are the run's random numbers,
   /// where it shares them with other runs.
@@ -89,7 +93,7 @@ class Strategy::Body {
   graph::Results run_once_chosen(const Strategy& self, const FlatFunction& f,
                                  std::span<const PerReplica> arguments,
                                  const op::RandomRun* random) const;
-  void note_stage_homes();
+  void note_stage_stores();
   graph::ArgumentList listed(std::span<const PerReplica> arguments) const;
   struct BatchRows;
   BatchRows rows_of(std::span<const PerReplica> arguments) const;
@@ -106,6 +110,7 @@ class Strategy::Body {
   mutable graph::ReplicasPtr replicas_;
   std::unique_ptr<Automatic> automatic_;  // Where micro-batches are.
   std::shared_ptr<Store> store_;
+  std::vector<std::shared_ptr<Store>> stage_stores_;
   std::unique_ptr<WorkerGroup> workers_;
   std::shared_ptr<ServerTraining> servers_;
   std::shared_ptr<const LayoutMap> layouts_;

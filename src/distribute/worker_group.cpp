@@ -137,7 +137,10 @@ void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& varia
     const bool is_new = known.block.lock() != range.block;
     if (is_new) known = {.block = range.block, .processes = {}};
     if (!is_new && graph::includes(known.processes, variable.processes)) continue;
-    if (is_new && late[i] == size()) {
+    if (range.is_own_part()) {
+      // All have drawn the same first value, and have taken their parts of it.
+      if (!is_new) hand_on_part(range, known.processes, variable.processes);
+    } else if (is_new && late[i] == size()) {
       const bool is_kept = graph::includes(variable.processes, rank());
       is_kept ? make_late_value(*range.block) : drop_late_value(*range.block);
     } else {
@@ -155,6 +158,26 @@ void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& varia
     note_kept_by(variable.range, processes.front(), graph::includes(processes, rank()));
   }
   release_parts_of_others();
+}
+
+/// Those of `to` that are not of `from` get their parts of a variable, each from the one that has
+/// the same part.
+void WorkerGroup::hand_on_part(const StoreRange& range, const graph::ProcessList& from,
+                               const graph::ProcessList& to) const {
+  constexpr uint32_t kKey = 1 << 23;  // Behind those of a pipeline's messages.
+  constexpr const char* kName = "parts of a variable";
+  const int parts = range.block->parts();
+  const int root = from.front() / parts * parts + rank() % parts;
+  const op::Piece piece{range.data(*range.block->devices()[0]), range.count, range.block->dtype()};
+  for (int each : to) {
+    if (graph::includes(from, each) || each % parts != rank() % parts) continue;
+    if (rank() == root) {
+      group_->send({.peer = each, .key = kKey, .pieces = {&piece, 1}, .name = kName});
+    } else if (rank() == each) {
+      range.block->settle_loans();
+      group_->receive({.peer = root, .key = kKey, .pieces = {&piece, 1}, .name = kName});
+    }
+  }
 }
 
 /// All ranks get the root's values of these variables.

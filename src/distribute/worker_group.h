@@ -58,6 +58,8 @@ class WorkerGroup {
   std::vector<int64_t> count_late(const std::vector<graph::KeptVariable>& variables) const;
   void take_kept_values(const std::vector<graph::KeptVariable>& variables);
   void broadcast(const std::vector<StoreRange>& ranges, int root) const;
+  void hand_on_part(const StoreRange& range, const graph::ProcessList& from,
+                    const graph::ProcessList& to) const;
   void note_parts(const graph::Graph& graph) const;
 
   const std::shared_ptr<op::Group> group_;

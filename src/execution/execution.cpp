@@ -234,8 +234,9 @@ void Execution::bind_arguments(BoundReplica& replica, const RunArguments& argume
   replica.step.rows = shard.rows;
   replica.step.row_offset = shard.row_offset;
   if (arguments.microbatches > 0) {
-    replica.step.replica = arguments.microbatch * replicas() + replica.index;
-    replica.step.replicas = arguments.microbatches * replicas();
+    const Runners& runners = program_->runners();
+    replica.step.replica = arguments.microbatch * runners.all + runners.first + replica.index;
+    replica.step.replicas = arguments.microbatches * runners.all;
   }
   replica.step.global_rows = arguments.global_rows;
   if (arguments.global_rows < 0) {
@@ -366,6 +367,9 @@ void Execution::run(const RunArguments& arguments) {
     is_shared ? runtime::take_back_shared(random, calls) : runtime::take_back(random, calls);
     throw;
   }
+  // What a pass of a micro-batch got of another is not kept until the next micro-batch comes.
+  if (!team_ || arguments.microbatches == 0) return;
+  for (BoundReplica& replica : replicas_) std::ranges::fill(replica.arguments, Tensor());
 }
 
 void Execution::run_bound(const op::RandomRun& random) {

@@ -16,6 +16,19 @@ op::TensorTypes types_of_results(const Graph& graph) {
   return types;
 }
 
+/// Who runs the programs of a stage together: its members.
+ReplicasPtr replicas_of(const PipelineStages& stages, const std::vector<DevicePtr>& members) {
+  Replicas replicas{.devices = members};
+  if (stages.member_processes > 1) {
+    replicas.group = stages.along_members;
+    replicas.first = stages.own_member;
+    replicas.in_all_processes = stages.member_processes;
+    replicas.model = stages.member_processes;
+    replicas.along_model = stages.along_members;
+  }
+  return std::make_shared<Replicas>(std::move(replicas));
+}
+
 /// The passes of a pipeline. Of other processes' passes only the inputs are known.
 std::vector<CompiledSegment> compile_passes(std::vector<Segment> segments,
                                             const PipelineStages& stages, int pipeline) {
@@ -25,10 +38,9 @@ std::vector<CompiledSegment> compile_passes(std::vector<Segment> segments,
     Segment& segment = segments[s];
     CompiledSegment pass;
     if (stages.is_here(chunk, pipeline)) {
-      pass = compile_segment(
-          std::move(segment.graph),
-          std::make_shared<Replicas>(Replicas{.devices = stages.members_of(chunk, pipeline)}),
-          Executions::Calls::in_turn);
+      pass = compile_segment(std::move(segment.graph),
+                             replicas_of(stages, stages.members_of(chunk, pipeline)),
+                             Executions::Calls::in_turn);
     }
     pass.inputs = std::move(segment.inputs);
     passes.push_back(std::move(pass));
@@ -36,18 +48,19 @@ std::vector<CompiledSegment> compile_passes(std::vector<Segment> segments,
   return passes;
 }
 
-/// What runs once runs on the members of the first stage, of which each has its parts of variables.
+/// What runs once runs on the members of the first stage, of which each has its parts of variables;
+/// where members are processes, each stage's make their own part of it.
 std::vector<CompiledSegment> compile_once(std::vector<Segment> segments,
                                           const PipelineStages& stages) {
-  if (stages.member_count() == 1) {
+  if (stages.members_in_all() == 1) {
     return compile_segments(std::move(segments), Executions::Calls::in_turn);
   }
   std::vector<CompiledSegment> compiled;
   for (Segment& segment : segments) {
-    compiled.push_back(
-        compile_segment(std::move(segment.graph),
-                        std::make_shared<Replicas>(Replicas{.devices = stages.members_of(0, 0)}),
-                        Executions::Calls::in_turn));
+    const auto members =
+        stages.member_count() > 1 ? stages.members_of(0, 0) : std::vector{segment.device};
+    compiled.push_back(compile_segment(std::move(segment.graph), replicas_of(stages, members),
+                                       Executions::Calls::in_turn));
     compiled.back().inputs = std::move(segment.inputs);
   }
   return compiled;
@@ -55,7 +68,7 @@ std::vector<CompiledSegment> compile_once(std::vector<Segment> segments,
 
 int microbatches_of(const Replicas& replicas) {
   const PipelineStages& stages = replicas.pipeline->stages;
-  return replicas.count() / stages.member_count() / stages.pipelines();
+  return replicas.count() / stages.members_in_all() / stages.pipelines();
 }
 
 struct CompiledPipeline {

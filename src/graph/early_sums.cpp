@@ -63,6 +63,7 @@ std::vector<size_t> with_ancestors(const Graph& graph, const std::vector<size_t>
 std::optional<Segment> take_early_sums(Graph& graph, const devices::DevicePtr& device,
                                        uint64_t owner) {
   const ValuesOfTheBatch of_batch(graph);
+  const auto store = std::make_shared<Store>(std::vector{device}, owner, std::vector{device});
   std::vector<Node> rest, additions;
   for (const Node& node : graph.nodes) {
     if (!is_sum(node) || !of_batch.knows(node.inputs)) {
@@ -70,7 +71,7 @@ std::optional<Segment> take_early_sums(Graph& graph, const devices::DevicePtr& d
       continue;
     }
     for (size_t i = 0; i < node.inputs.size(); ++i) {
-      SumInTime sum = sum_in_time(graph, node, i, {device}, owner);
+      SumInTime sum = sum_in_time(graph, node, i, store);
       additions.push_back(std::move(sum.add));
       rest.push_back(std::move(sum.read));
     }

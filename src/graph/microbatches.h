@@ -3,6 +3,7 @@
 /// meet in collectives; here a collective is a sum in time.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,6 +12,7 @@
 
 #include "graph/passes/passes.h"
 #include "graph/variable_homes.h"
+#include "op/group.h"
 
 namespace tandem::graph {
 
@@ -23,6 +25,12 @@ struct PipelineStages {
   /// The devices of each stage, by pipeline, where several have the same rows and parts of the
   /// weights; empty: one has all.
   std::vector<std::vector<std::vector<devices::DevicePtr>>> members{};
+  /// The same where each member is a process: how many there are, which of them this process is,
+  /// and how they meet. `processes` and `all_processes` are then those that are this member of a
+  /// stage, between which tensors go as if there were no others.
+  int member_processes = 1;
+  int own_member = 0;
+  std::shared_ptr<op::Group> along_members{};
   /// The layers of each chunk by name, where somebody has listed them. Others go with what they
   /// need.
   std::vector<std::vector<std::string>> layers{};
@@ -34,9 +42,28 @@ struct PipelineStages {
   ProcessList all_processes{0};
   std::shared_ptr<VariableHomes> homes{};  ///< Null where there is one process.
 
+  /// True where a chunk's list has a layer of the variable with this path,
+  /// "encoder/dense_1/kernel".
+  bool lists(int chunk, const std::string& path) const {
+    if (layers.empty()) return false;
+    const auto& names = layers[static_cast<size_t>(chunk)];
+    return std::ranges::any_of(names, [&](const std::string& layer) {
+      return path.starts_with(layer + "/") || path.find("/" + layer + "/") != std::string::npos;
+    });
+  }
+
   int pipelines() const { return 1 + static_cast<int>(beside.size()); }
   int chunks_in_all() const { return static_cast<int>(devices.size()) * chunks; }
+  /// The members of a stage in this process, and in all.
   int member_count() const { return members.empty() ? 1 : static_cast<int>(members[0][0].size()); }
+  int members_in_all() const { return member_count() * member_processes; }
+  /// All members of the stage of a process.
+  ProcessList with_members(int process) const {
+    ProcessList ranks;
+    const int first = process / member_processes * member_processes;
+    for (int member = 0; member < member_processes; ++member) ranks.push_back(first + member);
+    return ranks;
+  }
   std::vector<devices::DevicePtr> members_of(int chunk, int pipeline) const {
     if (members.empty()) return {of_chunk(chunk, pipeline)};
     return members[static_cast<size_t>(pipeline)][static_cast<size_t>(chunk) % devices.size()];

@@ -17,20 +17,17 @@ struct SumInTime {
   Node read;  ///< Its output is that of the collective.
 };
 
-/// The calls in the place of value `index` of the collective `met`. The variable is a new one of
-/// `owner` on the device, or where several are given, in as many parts, of which each has one.
-/// Micro-batch `first` begins the sum. So many `members` have each micro-batch's rows, and the same
-/// value or parts of one. Without a device it is another process's: the calls are not to be made
-/// here.
+/// The calls in the place of value `index` of the collective `met`. The variable is a new one in
+/// `store`, where that has several devices in as many parts, of which each has one. Micro-batch
+/// `first` begins the sum. So many `members` have each micro-batch's rows, and the same value or
+/// parts of one. Without a store it is another process's: the calls are not to be made here.
 inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
-                             const std::vector<devices::DevicePtr>& devices, uint64_t owner,
-                             int first = 0, int members = 1) {
+                             const std::shared_ptr<Store>& store, int first = 0, int members = 1) {
   const op::TensorType type = graph.at(met.inputs[index]).type;
   StoreRange range;
-  if (!devices.empty()) {
-    auto store = std::make_shared<Store>(devices, owner, devices);
+  if (store) {
     range = store->allocate("a sum over micro-batches", type.dtype, type.shape.count(),
-                            {.parts = static_cast<int>(devices.size())});
+                            {.parts = static_cast<int>(store->devices().size())});
   }
   const ValueId sum =
       graph.add_value({.source = Value::Source::range, .type = type, .range = range});

@@ -31,6 +31,7 @@ std::vector<std::weak_ptr<Store>>& stores() {
 struct Homes {
   std::weak_ptr<Store> store;
   std::vector<std::shared_ptr<Store>> others;
+  HomeRule rule;
 };
 
 std::vector<Homes>& homes() {
@@ -251,10 +252,11 @@ void release_memory(const StoreRange& range) {
   }
 }
 
-void note_homes(const std::shared_ptr<Store>& store, std::vector<std::shared_ptr<Store>> others) {
+void note_homes(const std::shared_ptr<Store>& store, std::vector<std::shared_ptr<Store>> others,
+                HomeRule rule) {
   const std::lock_guard lock(mutex);
   std::erase_if(homes(), [](const Homes& known) { return known.store.expired(); });
-  homes().push_back({store, std::move(others)});
+  homes().push_back({store, std::move(others), std::move(rule)});
 }
 
 std::shared_ptr<Store> home_of(const std::shared_ptr<Store>& store, const std::string& variable) {
@@ -266,9 +268,14 @@ std::shared_ptr<Store> home_of(const std::shared_ptr<Store>& store, const std::s
   const auto is_there = [&](const std::shared_ptr<Store>& home) {
     return std::ranges::find(home->devices(), *asked) != home->devices().end();
   };
-  if (asked == nullptr || is_there(store)) return store;
+  if (asked == nullptr) {
+    const std::shared_ptr<Store> chosen = known->rule(variable);
+    return chosen ? chosen : store;
+  }
+  if (is_there(store)) return store;
   const auto home = std::ranges::find_if(known->others, is_there);
   if (home != known->others.end()) return *home;
+  if (&(*asked)->space() == &store->devices()[0]->space()) return store;
   throw InvalidArgument(
       fmt::format("variable '{}': created under a scope of {}, which is none of the strategy's "
                   "devices",

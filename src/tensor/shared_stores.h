@@ -4,6 +4,7 @@
 /// device, since other processes compute with them.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -17,12 +18,16 @@ void note_shared(const std::shared_ptr<Store>& store);
 
 bool is_shared(const std::shared_ptr<Store>& store);
 
-/// Under the scope of a device, variables of `store` are created in the store of `homes` that is on
-/// that device; for as long as `store` lives.
-void note_homes(const std::shared_ptr<Store>& store, std::vector<std::shared_ptr<Store>> homes);
+/// Says in which home a variable of this name is created; null: in none.
+using HomeRule = std::function<std::shared_ptr<Store>(const std::string& variable)>;
 
-/// The store in which a variable of `store` is created: itself, or the home that this thread's
-/// device scope asks for. Throws InvalidArgument where it has homes and none is on that device.
+/// Under the scope of a device, variables of `store` are created in the store of `homes` that is on
+/// that device, and outside of any where `rule` says; for as long as `store` lives.
+void note_homes(const std::shared_ptr<Store>& store, std::vector<std::shared_ptr<Store>> homes,
+                HomeRule rule);
+
+/// The store in which a variable of `store` is created: itself, or one of its homes. Throws
+/// InvalidArgument where it has homes and this thread's device scope asks for the memory of none.
 std::shared_ptr<Store> home_of(const std::shared_ptr<Store>& store, const std::string& variable);
 
 /// This process keeps of the variable that is `range`, an optimizer's slot, the elements that it

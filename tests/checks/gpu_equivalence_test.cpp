@@ -3,6 +3,7 @@
 #include "checks/models.h"
 #include "harness/fresh_devices.h"
 #include "harness/opencl.h"
+#include "tandem/keras/distribution.h"
 
 namespace tandem::checks {
 namespace {
@@ -38,34 +39,40 @@ TEST_F(GpuEquivalenceTest, TwoMaskedOutputsAndARegularizer) {
   expect_same(models::masked_outputs());
 }
 
-/// Layers and their weights on two devices, by the scopes that they are described in.
-TrainingCase on_two(const std::string& first, const std::string& second) {
-  TrainingCase training = models::mlp();
-  training.model = [=]() -> keras::Model {
-    const auto x = keras::Input({5}, DType::float64);
-    const auto hidden = [&] {
-      const auto scope = device(first);
-      return models::layers::Dense(8, {.activation = "tanh"})(x);
-    }();
-    const auto scope = device(second);
-    return {{x}, {models::layers::Dense(3)(models::layers::Dense(6)(hidden))}};
-  };
-  training.compile = [] {
-    keras::CompileOptions options = models::classification();
-    options.optimizer = keras::optimizers::Adam(0.01, {.global_clipnorm = 0.1});
-    return options;
-  };
-  return training;
-}
-
 TEST_F(GpuEquivalenceTest, StagesWithMemoriesOfTheirOwn) {
   const std::vector<std::vector<std::string>> pairs{{"/GPU:0", "/GPU:1"}, {"/CPU:0", "/GPU:0"}};
   for (const auto& devices : pairs) {
-    const Equivalence result = check_equivalence(
-        on_two(devices[0], devices[1]),
-        {distribute::PipelineStrategy({.stages = 2, .microbatches = 4, .devices = devices}),
-         distribute::PipelineStrategy(
-             {.stages = 2, .microbatches = 3, .schedule = "gpipe", .devices = devices})});
+    const std::vector<Strategy> strategies{
+        distribute::PipelineStrategy({.stages = 2, .microbatches = 4, .devices = devices}),
+        distribute::PipelineStrategy(
+            {.stages = 2, .microbatches = 3, .schedule = "gpipe", .devices = devices})};
+    for (const TrainingCase& training : {models::mlp_on_two(devices[0], devices[1]),
+                                         models::convnet_on_two(devices[0], devices[1]),
+                                         models::tied_transformer_on_two(devices[0], devices[1])}) {
+      const Equivalence result = check_equivalence(training, strategies);
+      EXPECT_TRUE(result.same) << result.text;
+    }
+  }
+}
+
+/// Each of two pipelines has two GPUs, of which none shares memory with another. The scopes are
+/// those of the first pipeline.
+TEST_F(GpuEquivalenceTest, PipelinesSideBySideWithMemoriesOfTheirOwn) {
+  restart();
+  harness::use_opencl();
+  constexpr size_t kMemory = 64 << 20;
+  for (const config::PhysicalDevice& gpu : config::list_physical_devices("GPU")) {
+    config::set_logical_device_configuration(
+        gpu, {{.memory_limit = kMemory}, {.memory_limit = kMemory}});
+  }
+  const std::vector<Strategy> strategies{
+      distribute::PipelineStrategy({.stages = 2, .microbatches = 3, .replicas = 2}),
+      distribute::ModelParallel(
+          distribute::LayoutMap(distribute::DeviceMesh({2, 2}, {"data", "stage"})))};
+  for (const TrainingCase& training :
+       {models::mlp_on_two("/GPU:0", "/GPU:1"), models::convnet_on_two("/GPU:0", "/GPU:1"),
+        models::tied_transformer_on_two("/GPU:0", "/GPU:1")}) {
+    const Equivalence result = check_equivalence(training, strategies);
     EXPECT_TRUE(result.same) << result.text;
   }
 }

@@ -110,8 +110,8 @@ TEST_F(MeshEquivalenceTest, StagesOfATransformer) {
     return on({shape, {"data", "stage", "model"}}, kTransformerLayouts);
   };
   for (const TrainingCase& training : {models::tied_transformer(), models::masked_outputs()}) {
-    const Equivalence result =
-        check_equivalence(training, {on_mesh({1, 2, 1}), on_mesh({1, 2, 2}), on_mesh({2, 2, 2})});
+    const Equivalence result = check_equivalence(
+        training, {on_mesh({1, 2, 1}), on_mesh({2, 2, 1}), on_mesh({1, 2, 2}), on_mesh({2, 2, 2})});
     EXPECT_TRUE(result.same) << result.text;
   }
   // Norms are those of whole kernels, of which each device has a part.
@@ -120,12 +120,41 @@ TEST_F(MeshEquivalenceTest, StagesOfATransformer) {
   EXPECT_TRUE(result.same) << result.text;
 }
 
+TEST_F(MeshEquivalenceTest, StagesOfAConvnet) {
+  restart();
+  config::set_logical_cpus(std::vector<config::LogicalCpu>(8, {.threads = 1}));
+  const auto on_mesh = [](const std::vector<int>& shape) {
+    return on({shape, {"data", "stage", "model"}}, {{"dense.*/kernel", {"model"}}});
+  };
+  const Equivalence result = check_equivalence(
+      models::plain_convnet(),
+      {on_mesh({1, 2, 1}), on_mesh({2, 2, 1}), on_mesh({1, 2, 2}), on_mesh({2, 2, 2})});
+  EXPECT_TRUE(result.same) << result.text;
+}
+
+/// Stages with memories of their own have the layers that were described in their scopes.
+TEST_F(MeshEquivalenceTest, StagesOnGpus) {
+  restart();
+  harness::use_opencl();
+  const Strategy strategy = on({{1, 2}, {"data", "stage"}}, {});
+  for (const TrainingCase& training :
+       {models::mlp_on_two("/GPU:0", "/GPU:1"), models::convnet_on_two("/GPU:0", "/GPU:1"),
+        models::tied_transformer_on_two("/GPU:0", "/GPU:1")}) {
+    const Equivalence result = check_equivalence(training, {strategy});
+    EXPECT_TRUE(result.same) << result.text;
+  }
+}
+
 /// Statistics over the batch, in which several replicas have each row.
 TEST_F(MeshEquivalenceTest, Convnet) {
   expect_same(models::convnet(), {{"dense.*/kernel", {"model"}}});
 }
 TEST_F(MeshEquivalenceTest, ConvnetOnGpus) {
   expect_same_on_gpus(models::convnet(), {{"dense.*/kernel", {"model"}}});
+}
+
+TEST_F(MeshEquivalenceTest, ConvnetOnFourGpus) {
+  expect_same_on_four_gpus(models::convnet(), {{"dense.*/kernel", {"model"}}});
 }
 
 /// Sums of weights and penalties count each row once, too.

@@ -159,4 +159,60 @@ inline TrainingCase masked_outputs() {
   return training;
 }
 
+/// Layers and their weights on two devices, by the scopes that they are described in. Norms of
+/// gradients are those over both.
+inline TrainingCase mlp_on_two(const std::string& first, const std::string& second) {
+  TrainingCase training = mlp();
+  training.model = [=]() -> Model {
+    const auto x = keras::Input({5}, DType::float64);
+    const auto hidden = [&] {
+      const auto scope = device(first);
+      return layers::Dense(8, {.activation = "tanh"})(x);
+    }();
+    const auto scope = device(second);
+    return {{x}, {layers::Dense(3)(layers::Dense(6)(hidden))}};
+  };
+  training.compile = [] {
+    CompileOptions options = classification();
+    options.optimizer = keras::optimizers::Adam(0.01, {.global_clipnorm = 0.1});
+    return options;
+  };
+  return training;
+}
+
+inline TrainingCase convnet_on_two(const std::string& first, const std::string& second) {
+  TrainingCase training = convnet();
+  training.model = [=]() -> Model {
+    const auto x = keras::Input({8, 8, 2}, DType::float64);
+    const auto pooled = [&] {
+      const auto scope = device(first);
+      return layers::MaxPooling2D(2)(layers::Conv2D(4, 3, {.activation = "relu"})(x));
+    }();
+    const auto scope = device(second);
+    return {{x}, {layers::Dense(3)(layers::Dropout(0.3)(layers::Flatten()(pooled)))}};
+  };
+  return training;
+}
+
+/// The table is the first device's, and the second has a copy of it.
+inline TrainingCase tied_transformer_on_two(const std::string& first, const std::string& second) {
+  TrainingCase training = tied_transformer();
+  training.model = [=]() -> Model {
+    const auto tokens = keras::Input({6}, DType::int32);
+    const layers::Embedding table(10, 8, {.dtype = DType::float64, .name = "table"});
+    const auto attended = [&] {
+      const auto scope = device(first);
+      const auto x = table(tokens);
+      const layers::MultiHeadAttention attention(4, 2, {.dropout = 0.1, .use_causal_mask = true});
+      return layers::Add()({x, attention(layers::LayerNormalization()(x))});
+    }();
+    const auto scope = device(second);
+    const auto up = layers::Dense(16, {.activation = "gelu"});
+    const auto thought =
+        layers::Add()({attended, layers::Dense(8)(up(layers::LayerNormalization()(attended)))});
+    return {{tokens}, {table.reverse()(layers::LayerNormalization()(thought))}};
+  };
+  return training;
+}
+
 }  // namespace tandem::checks::models

@@ -2,6 +2,13 @@
 // result of one device with weights cut over some processes and batches over others, what each
 // keeps, checkpoints, and what is refused.
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <iomanip>
+#include <numeric>
 
 #include "checks/models.h"
 #include "device/logical_device.h"
@@ -28,10 +35,14 @@ void use_cpu(size_t memory_limit = 0) {
   random::set_seed(1);
 }
 
+int count_of(const std::vector<int>& shape) {
+  return std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>());
+}
+
 LayoutMap layouts_on(const std::vector<int>& shape, const Layouts& layouts,
                      const std::vector<std::string>& axes = {"data", "model"}) {
   std::vector<std::string> devices;
-  for (int task = 0; task < shape[0] * shape[1]; ++task) {
+  for (int task = 0; task < count_of(shape); ++task) {
     devices.push_back(fmt::format("/job:worker/task:{}/device:CPU:0", task));
   }
   LayoutMap map(DeviceMesh(shape, axes, devices));
@@ -85,7 +96,34 @@ TEST_P(MeshProcesses, EveryModelTrainsAsOnOneDevice) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, MeshProcesses,
-                         testing::Values(std::vector{1, 2}, std::vector{2, 2}));
+                         testing::Values(std::vector{2, 1}, std::vector{1, 2}, std::vector{2, 2}));
+
+class StagedMeshProcesses : public testing::TestWithParam<std::vector<int>> {};
+
+/// Each process is a stage, or of a stage the member that has some parts of the weights.
+TEST_P(StagedMeshProcesses, EveryModelTrainsAsOnOneDevice) {
+  const std::vector<int>& shape = GetParam();
+  harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
+    use_cpu();
+    const auto expect_same = [&](const checks::TrainingCase& training, const Layouts& layouts) {
+      random::set_seed(1);
+      const Strategy strategy = model_parallel_over(
+          group, layouts_on(shape, layouts, {"data", "stage", "model"}), {.microbatches = 3});
+      EXPECT_EQ(strategy.num_replicas_in_sync(), 3 * shape[0]);
+      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
+      EXPECT_TRUE(result.same) << result.text;
+    };
+    expect_same(mlp(), kMlpLayouts);
+    expect_same(models::tied_transformer(), kTransformerLayouts);
+    expect_same(models::plain_convnet(), {{"dense.*/kernel", {"model"}}});
+    expect_same(models::masked_outputs(),
+                {{"dense.*/kernel", {"", "model"}}, {"first/kernel", {"model"}}});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, StagedMeshProcesses,
+                         testing::Values(std::vector{1, 2, 1}, std::vector{2, 2, 1},
+                                         std::vector{1, 2, 2}));
 
 /// Two wide layers, by columns and by rows.
 struct TwoLayers {
@@ -147,6 +185,112 @@ TEST(MeshOverProcesses, EachKeepsItsPartAndACheckpointIsThatOfOneDevice) {
   });
 }
 
+constexpr const char* kAxes[] = {"data", "stage", "model"};
+
+ModelParallel over_stages(const GroupPtr& group, const std::vector<int>& shape) {
+  return model_parallel_over(group,
+                             layouts_on(shape, kTwoLayouts, {std::begin(kAxes), std::end(kAxes)}),
+                             {.microbatches = 2});
+}
+
+/// Four processes, each with a part of the weights of a stage, save together. They go on on another
+/// mesh, as two processes, and each by itself.
+TEST(MeshOverProcesses, ACheckpointOfStagesGoesOnOnOtherMeshes) {
+  // Processes of this test find its folder in their environment.
+  constexpr const char* kFolder = "TANDEM_TEST_CHECKPOINT_FOLDER";
+  const bool is_own = getenv(kFolder) == nullptr;
+  if (is_own) {
+    std::string name = (std::filesystem::temp_directory_path() / "tandem_stages_XXXXXX").string();
+    ASSERT_NE(mkdtemp(name.data()), nullptr);
+    setenv(kFolder, name.c_str(), 0);
+  }
+  const std::string folder = getenv(kFolder);
+  const std::string prefix = folder + "/c";
+  harness::in_processes(4, [&](const GroupPtr& group) {
+    use_cpu();
+    const TwoLayers four(over_stages(group, {1, 2, 2}));
+    four.train(2);
+    four.checkpoint().write(prefix);
+    const double further = four.train(1);
+    EXPECT_TRUE(
+        std::filesystem::exists(fmt::format("{}.data-{:05}-of-00004", prefix, group->rank())));
+    if (group->rank() == 0) std::ofstream(folder + "/loss") << std::setprecision(17) << further;
+    four.checkpoint().restore(prefix);
+    EXPECT_NEAR(four.train(1), further, 1e-6);
+    const TwoLayers other(over_stages(group, {2, 1, 2}));
+    other.train(1);
+    other.checkpoint().restore(prefix).assert_consumed();
+    EXPECT_NEAR(other.train(1), further, 1e-5);
+    const TwoLayers alone{OneDeviceStrategy("/CPU:0")};
+    alone.train(1);
+    alone.checkpoint().restore(prefix).assert_consumed();
+    EXPECT_NEAR(alone.train(1), further, 1e-5);
+  });
+  for (const std::vector<int>& shape : {std::vector{1, 2, 1}, std::vector{1, 1, 2}}) {
+    harness::in_processes(2, [&](const GroupPtr& group) {
+      use_cpu();
+      double further = 0;
+      std::ifstream(folder + "/loss") >> further;
+      const TwoLayers two(over_stages(group, shape));
+      two.train(1);
+      two.checkpoint().restore(prefix).assert_consumed();
+      EXPECT_NEAR(two.train(1), further, 1e-5);
+    });
+  }
+  if (!is_own) return;
+  unsetenv(kFolder);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(MeshOverProcesses, ADeadMemberOfAStageIsNamedByTheOthers) {
+  const auto ends = harness::ends_of_processes(4, [](const GroupPtr& group) {
+    use_cpu();
+    const TwoLayers four(over_stages(group, {1, 2, 2}));
+    // It dies in the middle of a run of the others.
+    const auto die = [&](keras::TrainingRun&, int64_t step) {
+      if (group->rank() == 3 && step == 1) _exit(7);
+    };
+    try {
+      four.model.fit(ones({16, 256}), ones({16, 256}),
+                     {.batch_size = 4,
+                      .epochs = 100000,
+                      .verbose = keras::Verbose::silent,
+                      .callbacks = {keras::callbacks::LambdaCallback({.on_batch_end = die})}});
+    } catch (const Error& error) {
+      std::printf("%s: %s\n", error.kind(), error.what());
+    }
+  });
+  // Who hears of the end of one that had heard of it first names that one.
+  int heard = 0;
+  for (size_t rank = 0; rank < ends.size(); ++rank) {
+    if (rank == 3) continue;
+    const std::string& output = ends[rank].output;
+    EXPECT_NE(output.find("Unavailable: "), std::string::npos) << output;
+    EXPECT_NE(output.find("stage 1 is on rank 2 (worker 2, localhost) and rank 3"),
+              std::string::npos)
+        << output;
+    heard += output.find("rank 3 (worker 3, localhost) is gone") != std::string::npos ? 1 : 0;
+  }
+  if (!ends.empty()) {
+    EXPECT_GT(heard, 0);
+  }
+}
+
+TEST(MeshOverProcesses, AStagedMeshSaysWhoHasWhat) {
+  harness::in_processes(4, [](const GroupPtr& group) {
+    use_cpu();
+    const TwoLayers four(over_stages(group, {1, 2, 2}));
+    four.train(1);
+    const std::string text = four.strategy.explain();
+    for (const char* told :
+         {"stage 1 on rank 2 (worker 2, localhost) and rank 3", "schedule 1f1b",
+          "mesh: data 1 x stage 2 x model 2", "rank 3 (worker 3, localhost) has shard 0 of 1",
+          "part 1 of 2 of the weights", "each process of the stages that use it"}) {
+      EXPECT_NE(text.find(told), std::string::npos) << told << " in\n" << text;
+    }
+  });
+}
+
 /// The strategy of users, over the library's own transport.
 TEST(MeshOverProcesses, ProcessesOfAClusterAreDevicesOfTheMesh) {
   harness::in_processes(2, [](const GroupPtr& group) {
@@ -186,7 +330,12 @@ TEST(MeshOverProcesses, OtherMeshesAreRefused) {
         [&] {
           model_parallel_over(group, layouts_on({2, 2}, kTwoLayouts, {"model", "data"}));
         },
-        {"'data', comes first"}));
+        {"'data' comes before 'model'"}));
+    EXPECT_TRUE(throws<InvalidArgument>(
+        [&] {
+          model_parallel_over(group, layouts_on({2, 2}, kTwoLayouts, {"model", "stage"}));
+        },
+        {"'stage' comes before 'model'"}));
   });
 }
 

@@ -211,6 +211,11 @@ TEST_F(MeshTest, AModelLargerThanEachDeviceTrainsInParts) {
   for (int cpu = 1; cpu < 4; ++cpu) {
     EXPECT_LT(config::get_memory_info(fmt::format("/CPU:{}", cpu)).peak, kKernelBytes * 6 / 10);
   }
+  // Each stage has layers of its own.
+  for (const std::vector<int>& shape : {std::vector{1, 2, 2}, std::vector{1, 4, 1}}) {
+    use_cpus(limit);
+    expect_losses(losses_of_pairs(cut_over(DeviceMesh(shape, {"data", "stage", "model"}))));
+  }
 }
 
 /// Saves a model that was trained on one mesh, and goes on with it on others.
@@ -244,27 +249,41 @@ TEST_F(MeshTest, ACheckpointGoesOnOnAnyOtherMesh) {
     layouts["down/kernel"] = {"model"};
     return ModelParallel(layouts);
   };
+  const auto on_stages = [](const std::vector<int>& shape) {
+    LayoutMap layouts(DeviceMesh(shape, {"data", "stage", "model"}));
+    layouts["up/kernel"] = {"", "model"};
+    layouts["down/kernel"] = {"model"};
+    return ModelParallel(layouts, {.microbatches = 2});
+  };
   const harness::TempFolder folder;
   const Tensor x = random_uniform({12, 6}, -1, 1, {.dtype = DType::float64, .seed = 1});
   const Tensor y = random_uniform({12, 4}, -1, 1, {.dtype = DType::float64, .seed = 2});
-  const Training first(on({2, 2}), x, y);
-  first.train();
-  first.checkpoint().write(folder / "c");
-  first.train();
-  const std::vector<Strategy> others{
+  const std::vector<Strategy> all{
+      on({2, 2}),
       on({1, 2}),
       on({2, 1}),
       on({1, 4}),
+      on_stages({1, 2, 2}),
+      on_stages({2, 2, 1}),
+      PipelineStrategy({.stages = 2, .microbatches = 3}),
       MirroredStrategy({"/CPU:0", "/CPU:1"}, {.shard = Shard::variables}),
       MirroredStrategy({}, {.shard = Shard::state}),
       OneDeviceStrategy("/CPU:0")};
-  for (const Strategy& strategy : others) {
-    const Training other(strategy, x, y);
-    other.checkpoint().restore(folder / "c").assert_consumed();
-    other.train();
-    for (size_t i = 0; i < first.model.weights().size(); ++i) {
-      const Tensor difference = first.model.weights()[i].value() - other.model.weights()[i].value();
-      EXPECT_LT(reduce_max(abs(difference)).item<double>(), 1e-9) << strategy.explain();
+  for (const Strategy& from : {on({2, 2}), on_stages({1, 2, 2})}) {
+    const Training first(from, x, y);
+    first.train();
+    first.checkpoint().write(folder / "c");
+    first.train();
+    for (const Strategy& strategy : all) {
+      const Training other(strategy, x, y);
+      other.checkpoint().restore(folder / "c").assert_consumed();
+      other.train();
+      for (size_t i = 0; i < first.model.weights().size(); ++i) {
+        const Tensor difference =
+            first.model.weights()[i].value() - other.model.weights()[i].value();
+        EXPECT_LT(reduce_max(abs(difference)).item<double>(), 1e-9)
+            << from.explain() << strategy.explain();
+      }
     }
   }
 }

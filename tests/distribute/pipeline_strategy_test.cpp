@@ -166,6 +166,56 @@ TEST_F(PipelineStrategyTest, AModelThatExceedsEachDeviceTrainsInStages) {
   EXPECT_LE(staged(), between);
 }
 
+/// Layers whose weights exceed what each logical CPU may take are kept by the stages that have
+/// them: those of the scopes, those of the lists, or where stages are searched for those with room.
+TEST_F(PipelineStrategyTest, AModelThatExceedsEachLogicalCpuTrainsInStages) {
+  namespace layers = keras::layers;
+  constexpr int64_t kWidth = 512;
+  constexpr int kLayers = 8;
+  constexpr size_t kKernelBytes = size_t{kLayers} * kWidth * kWidth * sizeof(float);
+  const auto use_cpus = [](size_t limit) {
+    devices::reset_devices();
+    config::set_logical_cpus(
+        std::vector<config::LogicalCpu>(4, {.threads = 1, .memory_limit = limit}));
+  };
+  const auto losses = [&](const Strategy& strategy, bool in_scopes) {
+    const auto scope = strategy.scope();
+    random::set_seed(3);
+    const auto x = keras::Input({kWidth});
+    auto y = x;
+    for (int i = 0; i < kLayers; ++i) {
+      const auto stage = device(in_scopes ? fmt::format("/CPU:{}", i / 2) : "");
+      y = layers::Dense(kWidth, {.activation = "tanh", .name = fmt::format("layer{}", i)})(y);
+    }
+    const keras::Model model({x}, {y});
+    model.compile({.optimizer = keras::optimizers::SGD(0.1), .loss = "mse"});
+    return model
+        .fit(ones({16, kWidth}), ones({16, kWidth}),
+             {.batch_size = 8, .epochs = 3, .verbose = keras::Verbose::silent})
+        .history.at("loss");
+  };
+  use_cpus(0);
+  const std::vector<double> expected = losses(OneDeviceStrategy("/CPU:0"), false);
+  const size_t limit = kKernelBytes * 19 / 20;
+  use_cpus(limit);
+  EXPECT_TRUE(throws<ResourceExhausted>([&] { losses(OneDeviceStrategy("/CPU:0"), false); },
+                                        {"/device:CPU:0", "out of memory"}));
+  const std::vector<std::vector<std::string>> pairs{
+      {"layer0", "layer1"}, {"layer2", "layer3"}, {"layer4", "layer5"}, {"layer6", "layer7"}};
+  const PipelineOptions searched{.stages = 4, .microbatches = 4};
+  PipelineOptions listed = searched;
+  listed.layers = pairs;
+  for (const auto& [options, in_scopes] :
+       {std::pair{searched, true}, {listed, false}, {searched, false}}) {
+    use_cpus(limit);
+    const PipelineStrategy strategy(options);
+    const std::vector<double> found = losses(strategy, in_scopes);
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4);
+    EXPECT_GT(config::get_memory_info("/CPU:3").peak, kKernelBytes / 4);
+  }
+}
+
 /// By what they cost the calls would be cut in their middle; one of them is made slow.
 TEST_F(PipelineStrategyTest, StagesAreFoundByMeasuredTimes) {
   op::set_instruction_hook([](int, const std::string& name) {

@@ -114,19 +114,21 @@ struct ModelParallelOptions {
 /// on their parts of the weights and meet within the layers; each has a share of the loss, so that
 /// losses and gradients are summed over all, as ever. Each device keeps its own parts alone of the
 /// weights that are cut, of their gradients and of an optimizer's slots, so a model may be larger
-/// than the memory of any of them; with stages those of the first stage keep the parts of weights
-/// and slots for all stages. To the program such a variable is whole: its
-/// value, its shape and checkpoints are those of one device, and nothing in them says which mesh
-/// they were trained on. Gradients of it, inside strategy.run, are those of the replica's part.
+/// than the memory of any of them; with stages those of a stage do, which is chosen as by
+/// PipelineStrategy. To the program such a variable is whole: its value, its shape and checkpoints
+/// are those of one device, and nothing in them says which mesh they were trained on. Gradients of
+/// it, inside strategy.run, are those of the replica's part.
 ///
 /// Where the mesh's devices are those of several tasks, as "/job:worker/task:1/device:CPU:0", there
-/// is one in each process, in the order of their ranks, and the axis of the batch comes first. A
-/// weight that is cut cannot be read outside of strategy.run then; all save a checkpoint. Calls
-/// that meet other processes are those of MultiWorkerMirroredStrategy, and saving.
+/// is one in each process, in the order of their ranks, and the axes come in the order batch,
+/// stages, weights. A weight that is cut, or that the stages of other processes keep, cannot be
+/// read outside of strategy.run then; all save a checkpoint. Calls that meet other processes are
+/// those of MultiWorkerMirroredStrategy, and saving.
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
-  /// has more axes than these three, or stages on devices that do not share memory.
+  /// has more axes than these three, or stages and parts of weights on devices that do not share
+  /// memory.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 
   /// For the library's own use.

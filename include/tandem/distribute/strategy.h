@@ -285,8 +285,10 @@ struct PipelineOptions {
 /// micro-batches, so that all work at the same time. Layers are on the device whose scope they are
 /// called in; where no scope names one, the model is cut by what its ops cost, by measured times of
 /// those that matter, and by the memory limits of the devices, which stages stay within where that
-/// is possible. Where the devices do not share memory, scopes also say where variables are created,
-/// and layers are where their weights are; a weight that two stages use is created on one of them.
+/// is possible. Scopes and lists of layers also say where variables are created; others are the
+/// first stage's, or where devices share memory and have limits, of the stage with the most room.
+/// Where devices do not share memory, layers are where their weights are; a weight that two stages
+/// use is created on one of them.
 /// With one stage the micro-batches go one after another through one device, in the memory of one.
 ///
 /// Where the resolver or the environment names several processes, as `tandem run --workers 2` does,

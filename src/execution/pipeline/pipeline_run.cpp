@@ -24,6 +24,8 @@ namespace {
 
 /// Behind the keys of messages between passes come those of what runs once.
 constexpr uint32_t kOnceKeys = 1 << 21;
+/// The key of results that members of a stage tell each other.
+constexpr uint32_t kMemberKey = 1 << 22;
 
 void send(op::Group& group, int to, uint32_t key, const Tensors& tensors, const std::string& name) {
   std::vector<op::Piece> pieces;
@@ -80,11 +82,12 @@ struct PipelineRun::Step {
 
   std::mutex mutex{};
   std::condition_variable changed{};
-  std::vector<Tensors> tensors{};              // By micro-batch, each member's in turn.
-  std::vector<std::vector<int>> uses{};        // By micro-batch, those to come of each tensor.
-  std::vector<std::vector<bool>> is_done{};    // By micro-batch, by segment.
-  std::vector<std::vector<bool>> is_coming{};  // The same: somebody receives its results.
-  std::exception_ptr error{};                  // The first one.
+  std::vector<Tensors> tensors{};                  // By micro-batch, each member's in turn.
+  std::vector<std::vector<Tensors>> of_members{};  // Results of members in other processes.
+  std::vector<std::vector<int>> uses{};            // By micro-batch, those to come of each tensor.
+  std::vector<std::vector<bool>> is_done{};        // By micro-batch, by segment.
+  std::vector<std::vector<bool>> is_coming{};      // The same: somebody receives its results.
+  std::exception_ptr error{};                      // The first one.
 };
 
 PipelineRun::PipelineRun(PipelinedFunction function, std::shared_ptr<const Pipeline> pipeline,
@@ -188,17 +191,9 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
     if (step.error) std::rethrow_exception(step.error);
     const Tensors once = run_once(step);
     receive_rest(step);
+    tell_members(step);
     end_together();
-    std::vector<Tensors> results(microbatches * members());
-    for (size_t r = 0; r < results.size(); ++r) {
-      for (const MicrobatchCut::Result& result : function_.results) {
-        const auto tensor = static_cast<size_t>(result.tensor);
-        results[r].push_back(result.of_each
-                                 ? step.tensors[r / members()][tensor * members() + r % members()]
-                                 : once[tensor]);
-      }
-    }
-    return Results(std::move(results));
+    return Results(results_of(step, once));
   } catch (const DeadlineExceeded&) {
     throw;
   } catch (const Unavailable& gone) {
@@ -207,6 +202,56 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
   } catch (...) {
     group_ ? runtime::take_back_shared(step.random, calls) : runtime::take_back(step.random, calls);
     throw;
+  }
+}
+
+/// By replica, its results of the run.
+std::vector<Tensors> PipelineRun::results_of(const Step& step, const Tensors& once) const {
+  std::vector<Tensors> results(static_cast<size_t>(microbatches()) * replicas_each());
+  for (size_t r = 0; r < results.size(); ++r) {
+    const size_t member = r % replicas_each();
+    const std::vector<Tensors>& tensors =
+        is_elsewhere(member) ? step.of_members[member] : step.tensors;
+    for (const MicrobatchCut::Result& result : function_.results) {
+      const auto tensor = static_cast<size_t>(result.tensor);
+      results[r].push_back(
+          result.of_each ? tensors[r / replicas_each()][tensor * members() + member % members()]
+                         : once[tensor]);
+    }
+  }
+  return results;
+}
+
+/// Members that are processes tell each other what they have as results of the micro-batches.
+void PipelineRun::tell_members(Step& step) const {
+  if (stages().member_processes == 1) return;
+  constexpr const char* kName = "results of the members of a stage";
+  std::vector<std::pair<size_t, size_t>> places;  // Micro-batch and tensor.
+  for (size_t m = 0; m < step.tensors.size(); ++m) {
+    for (const MicrobatchCut::Result& result : function_.results) {
+      if (result.of_each) places.emplace_back(m, static_cast<size_t>(result.tensor));
+    }
+  }
+  if (places.empty()) return;
+  Tensors own;
+  for (const auto& [m, tensor] : places) {
+    own.push_back(on_device(step.tensors[m][tensor], devices::host_device()));
+  }
+  op::Group& along_members = *stages().along_members;
+  for (int member = 0; member < stages().member_processes; ++member) {
+    if (is_elsewhere(static_cast<size_t>(member))) {
+      send(along_members, member, kMemberKey, own, kName);
+    }
+  }
+  op::TensorTypes types;
+  for (const Tensor& tensor : own) types.push_back(type_of(tensor));
+  step.of_members.resize(replicas_each());
+  for (int member = 0; member < stages().member_processes; ++member) {
+    if (!is_elsewhere(static_cast<size_t>(member))) continue;
+    const Tensors got = receive(along_members, member, kMemberKey, types, 1, kName);
+    auto& tensors = step.of_members[static_cast<size_t>(member)];
+    tensors.assign(step.tensors.size(), Tensors(wiring_->tensors()));
+    for (size_t i = 0; i < got.size(); ++i) tensors[places[i].first][places[i].second] = got[i];
   }
 }
 
@@ -330,7 +375,7 @@ void PipelineRun::run_segment(Step& step, size_t segment, int microbatch) const 
 
 /// What comes before all passes is asked of each replica by itself.
 void PipelineRun::run_first(const Step& step) const {
-  const int replicas = microbatches() * stages().member_count();
+  const int replicas = microbatches() * stages().members_in_all();
   for (const CompiledSegment& first : function_.first) {
     for (int r = 0; r < replicas; ++r) {
       ArgumentList inputs;
@@ -360,14 +405,14 @@ Results PipelineRun::run_compiled(const Step& step, const CompiledSegment& compi
       inputs.push_back({&step.tensors[m][tensor * members()], Argument::Kind::own});
     } else if (const Argument& given = step.arguments.tensors[tensor];
                given.kind == Argument::Kind::own) {
-      inputs.push_back({given.tensors + m * members(), Argument::Kind::own});
+      inputs.push_back({given.tensors + first_replica(m), Argument::Kind::own});
     } else {
       inputs.push_back(given);
     }
   }
   return compiled.executions->run(
       step.function, {.tensors = inputs,
-                      .shards = step.arguments.shards.subspan(m * members(), members()),
+                      .shards = step.arguments.shards.subspan(first_replica(m), members()),
                       .global_rows = step.arguments.global_rows,
                       .random = &step.random,
                       .microbatch = microbatch,
@@ -435,7 +480,7 @@ void PipelineRun::receive_results(Step& step, size_t segment, int microbatch) co
   const int from = stages().process_of(chunk_of(segment), static_cast<int>(p));
   Tensors tensors =
       receive(*group_, from, key_of(segment, microbatch), types,
-              step.arguments.shards[m * members()].rows, message_name(segment, microbatch));
+              step.arguments.shards[first_replica(m)].rows, message_name(segment, microbatch));
   const std::lock_guard lock(step.mutex);
   for (size_t i = 0; i < tensors.size(); ++i) {
     const auto tensor = static_cast<size_t>(sending.tensors[i / members()]);
@@ -477,7 +522,7 @@ void PipelineRun::end_together() const {
 /// The results of what runs once.
 Tensors PipelineRun::run_once(const Step& step) const {
   int64_t rows = 0;
-  for (size_t r = 0; r < step.arguments.shards.size(); r += members()) {
+  for (size_t r = 0; r < step.arguments.shards.size(); r += replicas_each()) {
     rows += step.arguments.shards[r].rows;
   }
   const BatchShard whole_batch{.rows = rows};
@@ -583,9 +628,12 @@ std::string PipelineRun::explain_processes() const {
   std::string text;
   for (int p = 0; p < pipelines(); ++p) {
     for (int stage = 0; stage < shape_.stages; ++stage) {
+      std::string members;
+      for (int rank : stages().with_members(stages().process_of(stage, p))) {
+        members += fmt::format("{}{}", members.empty() ? "" : " and ", group_->describe(rank));
+      }
       text += fmt::format("{}stage {}{} is on {}", text.empty() ? "" : ", ", stage,
-                          pipelines() > 1 ? fmt::format(" of pipeline {}", p) : "",
-                          group_->describe(stages().process_of(stage, p)));
+                          pipelines() > 1 ? fmt::format(" of pipeline {}", p) : "", members);
     }
   }
   return text;
@@ -629,7 +677,8 @@ std::string PipelineRun::fingerprint() const {
   }
   for (const CompiledLevel& level : function_.once) {
     for (const ProcessCrossing& crossing : level.crossings) {
-      text += fmt::format("{} crosses from rank {}\n", crossing.type.str(), crossing.from);
+      text += fmt::format("{} crosses from rank {}\n", crossing.type.str(),
+                          stages().with_members(crossing.from).front());
     }
   }
   for (const KeptVariable& variable : function_.kept) {

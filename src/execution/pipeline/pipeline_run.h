@@ -79,9 +79,11 @@ class PipelineRun {
   void send_results(size_t segment, int microbatch, const Results& results) const;
   void receive_results(Step& step, size_t segment, int microbatch) const;
   void receive_rest(Step& step) const;
+  void tell_members(Step& step) const;
   void end_together() const;
   void give_up() const;
   Tensors run_once(const Step& step) const;
+  std::vector<Tensors> results_of(const Step& step, const Tensors& once) const;
   void run_level(const Step& step, const CompiledLevel& level, const BatchShard& whole_batch,
                  Tensors& tensors) const;
   void cross(const CompiledLevel& level, uint32_t key, Tensors& tensors) const;
@@ -97,6 +99,14 @@ class PipelineRun {
   }
   const PipelineStages& stages() const { return pipeline_->stages; }
   size_t members() const { return static_cast<size_t>(stages().member_count()); }
+  /// The replicas of a micro-batch: its members in all processes, and the first one of this.
+  size_t replicas_each() const { return static_cast<size_t>(stages().members_in_all()); }
+  size_t first_replica(size_t microbatch) const {
+    return microbatch * replicas_each() + static_cast<size_t>(stages().own_member);
+  }
+  bool is_elsewhere(size_t member) const {
+    return stages().member_processes > 1 && static_cast<int>(member) != stages().own_member;
+  }
   int chunk_of(size_t segment) const;
   bool is_here(size_t pipeline, size_t segment) const {
     return stages().is_here(chunk_of(segment), static_cast<int>(pipeline));

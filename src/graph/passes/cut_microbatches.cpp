@@ -218,8 +218,11 @@ class MicrobatchCutter {
     std::vector<KeptVariable> kept;
     for (const Value& value : graph_.values) {
       if (value.source != Value::Source::range || !value.range.block) continue;
-      const auto processes = stages_.homes->find(value.range);
-      if (processes) kept.push_back({value.range, *processes});
+      const auto own = stages_.homes->find(value.range);
+      if (!own) continue;
+      ProcessList processes;
+      for (int process : *own) processes = united(processes, stages_.with_members(process));
+      kept.push_back({value.range, std::move(processes)});
     }
     return kept;
   }
@@ -238,25 +241,27 @@ class MicrobatchCutter {
                    const PassKeys& keys, std::vector<std::vector<NodeList>>& passes,
                    NodeList& once) {
     Node met = graph_.nodes[collective];
-    const ValueId total = met.outputs[index];
-    const Value alike{.type = graph_.at(total).type};
+    const Value alike{.type = graph_.at(met.outputs[index]).type};
+    // Members that have parts of a variable sum each its own part of the gradient; of all else
+    // they have shares. Those of several processes meet once, when all micro-batches are summed.
+    const bool in_parts = is_sum_over_holders(met);
+    const bool meets_once = stages_.member_processes > 1 && !in_parts;
+    if (meets_once && is_broadcast(met)) throw_broadcast();
+    const ValueId total = meets_once ? graph_.add_value(alike) : met.outputs[index];
     ValueId so_far = kNoValue;
     for (size_t i = 0; i < parts.size(); ++i) {
       const TermOfSum& part = parts[i];
       const int chunk = keys.chunk_of(part.key);
       const bool is_here = stages_.is_here(chunk, part.pipeline);
       met.inputs[index] = part.value;
-      // Members that have parts of a variable sum each its own part of the gradient.
-      const bool in_parts = is_sum_over_holders(met);
-      std::vector<DevicePtr> devices;
+      std::shared_ptr<Store> store;
       if (is_here) {
-        devices = in_parts ? stages_.members_of(chunk, part.pipeline)
-                           : std::vector{keys.device_of(part.key, part.pipeline)};
+        store = store_on(in_parts ? stages_.members_of(chunk, part.pipeline)
+                                  : std::vector{keys.device_of(part.key, part.pipeline)});
       }
-      SumInTime calls =
-          graph::sum_in_time(graph_, met, index, devices, owner_, part.pipeline * in_each_pipeline_,
-                             stages_.member_count());
-      if (parts.size() > 1) calls.read.outputs = {graph_.add_value(alike)};
+      SumInTime calls = graph::sum_in_time(
+          graph_, met, index, store, part.pipeline * in_each_pipeline_, stages_.members_in_all());
+      calls.read.outputs = {parts.size() > 1 ? graph_.add_value(alike) : total};
       const ValueId own = calls.read.outputs[0];
       if (is_here) {
         NodeList& pass = passes[static_cast<size_t>(part.pipeline)][static_cast<size_t>(part.key)];
@@ -277,27 +282,45 @@ class MicrobatchCutter {
       run_first(addition(so_far, own, sum, alike.type), once);
       so_far = sum;
     }
+    if (meets_once) {
+      run_first(sum_over_members(so_far, graph_.nodes[collective].outputs[index], alike.type),
+                once);
+    }
   }
 
   /// The call that sums what `add` adds over the members of a micro-batch first.
   size_t sum_over_members(Node& add) {
-    if (add.signature.attrs.get<bool>("first_only")) {
-      throw Unimplemented(
-          "broadcast: in a mesh with stages, of a value that replicas do not have in common");
-    }
+    if (add.signature.attrs.get<bool>("first_only")) throw_broadcast();
     const op::TensorType type = add.signature.inputs[0];
-    Node sum;
-    sum.signature = {.op = &op::find_op("sum_over_model"),
-                     .inputs = {type},
-                     .outputs = {type},
-                     .attrs = {{"model", int64_t{stages_.member_count()}}, {"alone", true}},
-                     .ranges = {}};
-    sum.inputs = add.inputs;
-    sum.outputs = {graph_.add_value({.type = type})};
-    add.inputs = sum.outputs;
-    graph_.nodes.push_back(std::move(sum));
+    const ValueId sum = graph_.add_value({.type = type});
+    graph_.nodes.push_back(sum_over_members(add.inputs[0], sum, type));
+    add.inputs = {sum};
     adds_.insert(graph_.nodes.size() - 1);
     return graph_.nodes.size() - 1;
+  }
+
+  Node sum_over_members(ValueId value, ValueId sum, const op::TensorType& type) const {
+    Node node;
+    node.signature = {.op = &op::find_op("sum_over_model"),
+                      .inputs = {type},
+                      .outputs = {type},
+                      .attrs = {{"model", int64_t{stages_.members_in_all()}}, {"alone", true}},
+                      .ranges = {}};
+    node.inputs = {value};
+    node.outputs = {sum};
+    return node;
+  }
+
+  [[noreturn]] static void throw_broadcast() {
+    throw Unimplemented(
+        "broadcast: in a mesh with stages, of a value that replicas do not have in common");
+  }
+
+  /// Where the sums of these devices are: small ones share memory.
+  const std::shared_ptr<Store>& store_on(const std::vector<DevicePtr>& devices) {
+    std::shared_ptr<Store>& store = stores_[devices];
+    if (!store) store = std::make_shared<Store>(devices, owner_, devices);
+    return store;
   }
 
   /// Puts a call behind those that read sums, before all others that run once.
@@ -326,6 +349,7 @@ class MicrobatchCutter {
   std::set<size_t> adds_;       // The calls that add to sums.
   size_t reads_ = 0;            // The calls at the begin of what runs once that read sums.
   std::map<size_t, int> sums_;  // Those of them that read, and who has the sum.
+  std::map<std::vector<DevicePtr>, std::shared_ptr<Store>> stores_;
   // Copies of variables, by the memory that has them.
   std::map<std::pair<ValueId, const devices::MemorySpace*>, ValueId> copied_;
   std::vector<VariableCopy> copies_;
@@ -350,7 +374,7 @@ MicrobatchCut cut_microbatches(Graph graph, int replicas, const PipelineStages& 
   std::optional<Segment> first = take_early_sums(graph, stages.devices[0], owner);
   copy_shared_results(graph);
   let_members_meet_alone(graph);
-  const int microbatches = replicas / stages.member_count();
+  const int microbatches = replicas / stages.members_in_all();
   MicrobatchCut cut = MicrobatchCutter(graph, microbatches, stages, search, owner).run();
   cut.first = std::move(first);
   return cut;

@@ -17,10 +17,10 @@ namespace {
 
 using devices::DevicePtr;
 
-/// "'encoder/dense_1/kernel'" is of the layers encoder and dense_1.
-bool is_of_layer(const std::string& variable, const std::string& layer) {
-  return variable.find("'" + layer + "/") != std::string::npos ||
-         variable.find("/" + layer + "/") != std::string::npos;
+/// The path in a variable's name, "'encoder/dense_1/kernel'", or in that of a slot.
+std::string path_in(const std::string& name) {
+  const size_t quote = name.find('\'');
+  return quote == std::string::npos ? name : name.substr(quote + 1);
 }
 
 size_t operand_bytes(const Node& node, int64_t rows) {
@@ -115,10 +115,8 @@ bool PassKeys::is_listed(size_t node) const {
 }
 bool PassKeys::is_listed(size_t node, int chunk) const {
   if (stages_.layers.empty()) return false;
-  const auto& names = stages_.layers[static_cast<size_t>(chunk)];
   return std::ranges::any_of(variables_of(node), [&](const StoreRange* variable) {
-    return std::ranges::any_of(
-        names, [&](const std::string& layer) { return is_of_layer(variable->name(), layer); });
+    return stages_.lists(chunk, path_in(variable->name()));
   });
 }
 /// True when not all processes keep the variables that the call reads.
