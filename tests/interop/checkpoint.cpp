@@ -68,8 +68,24 @@ int take_turn(const std::string& folder, int steps) {
   return 0;
 }
 
-int train_together(const std::string& folder, int steps) {
-  const distribute::MultiWorkerMirroredStrategy strategy({.shard = distribute::Shard::state});
+namespace {
+
+/// Each process keeps a part of the slots; or in a mesh it is a member of one of two stages, with
+/// its parts of their weights.
+distribute::Strategy strategy_of(const std::string& way) {
+  if (way == "slots") {
+    return distribute::MultiWorkerMirroredStrategy({.shard = distribute::Shard::state});
+  }
+  distribute::LayoutMap layouts(distribute::DeviceMesh({1, 2, 2}, {"data", "stage", "model"}));
+  layouts["dense/kernel"] = {"", "model"};
+  layouts["dense_1/kernel"] = {"model"};
+  return distribute::ModelParallel(layouts, {.microbatches = 2});
+}
+
+}  // namespace
+
+int train_together(const std::string& folder, int steps, const std::string& way) {
+  const distribute::Strategy strategy = strategy_of(way);
   const auto scope = strategy.scope();
   const keras::Sequential model = make_model(64);
   const keras::optimizers::Adam optimizer(0.01);

@@ -11,6 +11,6 @@ int take_turn(const std::string& folder, int steps);
 
 /// Trains with the other processes that the environment names, each of which keeps a part of the
 /// optimizer's slots. All save one checkpoint, of as many data files.
-int train_together(const std::string& folder, int steps);
+int train_together(const std::string& folder, int steps, const std::string& way);
 
 }  // namespace tandem::interop

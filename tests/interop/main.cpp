@@ -2,8 +2,8 @@
 /// tandem-interop --ops: prints the names of the ops it knows.
 /// tandem-interop --train FOLDER STEPS: trains from the folder's latest checkpoint and saves the
 /// next.
-/// tandem-interop --train-together FOLDER STEPS: the same as one of several processes, from the
-/// beginning.
+/// tandem-interop --train-together FOLDER STEPS WAY: the same as one of several processes, from the
+/// beginning; they keep parts of "slots", or are a "mesh" of two stages with two parts of weights.
 /// tandem-interop --trajectories ROWS.npz RESULTS.npz: see trajectories.h.
 /// tandem-interop --models CASES.npz RESULTS.npz: see model_checkpoints.h.
 /// tandem-interop --fits CASES.npz RESULTS.npz: see fits.h.
@@ -107,8 +107,8 @@ int main(int count, char** arguments) {
     if (count == 4 && std::string(arguments[1]) == "--train") {
       return tandem::interop::take_turn(arguments[2], std::stoi(arguments[3]));
     }
-    if (count == 4 && std::string(arguments[1]) == "--train-together") {
-      return tandem::interop::train_together(arguments[2], std::stoi(arguments[3]));
+    if (count == 5 && std::string(arguments[1]) == "--train-together") {
+      return tandem::interop::train_together(arguments[2], std::stoi(arguments[3]), arguments[4]);
     }
     if (count == 4 && std::string(arguments[1]) == "--trajectories") {
       return tandem::interop::train_rows(arguments[2], arguments[3]);
@@ -121,7 +121,7 @@ int main(int count, char** arguments) {
     }
     std::fprintf(stderr,
                  "usage: tandem-interop CASES.npz RESULTS.npz | --ops | --train FOLDER STEPS | "
-                 "--train-together FOLDER STEPS | "
+                 "--train-together FOLDER STEPS WAY | "
                  "--trajectories ROWS.npz RESULTS.npz | --models CASES.npz RESULTS.npz | "
                  "--fits CASES.npz RESULTS.npz\n");
     return 2;
