@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <random>
+#include <sstream>
 
 #include "cluster/reachability.h"
 #include "tandem/error.h"
@@ -27,6 +28,9 @@ constexpr milliseconds kGraceOfDeath{100};
 constexpr milliseconds kGraceOfLauncher{1000};
 constexpr milliseconds kGraceOfSuspicion{1500};
 constexpr milliseconds kGraceOfGathering{1500};
+constexpr milliseconds kGraceOfMissed{5000};
+/// What stands before the ranks in Exchanger::Waiting::text.
+constexpr std::string_view kForRank = ", for rank ";
 constexpr size_t kMostTextBytes = size_t{256} << 20;
 constexpr size_t kTextPiece = size_t{256} << 10;
 
@@ -550,6 +554,25 @@ void Coordinator::watch_start(Generation& generation, Clock::time_point now) {
                   fmt::join(missing, ", "), seconds_since(generation.opened)));
 }
 
+/// A rank has ended its part. Where its last messages were lost, others may wait for it.
+void Coordinator::watch_who_waits_for(Generation& generation, int rank, Clock::time_point now) {
+  for (int r = 0; r < options_.size; ++r) {
+    const Membership& other = generation.members[static_cast<size_t>(r)];
+    if (other.left || now - other.waits_since < kGraceOfMissed) continue;
+    const size_t list = other.waits_for.rfind(kForRank);
+    if (list == std::string::npos) continue;
+    std::istringstream ranks(other.waits_for.substr(list + kForRank.size()));
+    for (int awaited = -1; ranks >> awaited; ranks.ignore(1, ',')) {
+      if (awaited != rank) continue;
+      return decide(generation, rank, "Unavailable",
+                    fmt::format("{} has ended its part{}, and rank {} in {} waits for it",
+                                describe(generation, rank),
+                                place_of(generation.members[static_cast<size_t>(rank)]), r,
+                                other.waits_for.substr(0, list)));
+    }
+  }
+}
+
 void Coordinator::watch_member(Generation& generation, int rank, Clock::time_point now,
                                std::unique_lock<std::mutex>& lock) {
   Membership& member = generation.members[static_cast<size_t>(rank)];
@@ -558,7 +581,7 @@ void Coordinator::watch_member(Generation& generation, int rank, Clock::time_poi
                   fmt::format("{} has ended its part{}, and {} waits for it",
                               describe(generation, rank), place_of(member), member.suspicion));
   }
-  if (member.left) return;
+  if (member.left) return watch_who_waits_for(generation, rank, now);
   if (!member.connected) {
     const auto grace =
         options_.watches_processes && !exits_.contains(rank) ? kGraceOfLauncher : kGraceOfDeath;

@@ -101,6 +101,7 @@ class Coordinator {
   void watch_start(Generation& generation, Clock::time_point now);
   void watch_member(Generation& generation, int rank, Clock::time_point now,
                     std::unique_lock<std::mutex>& lock);
+  void watch_who_waits_for(Generation& generation, int rank, Clock::time_point now);
   void watch_gatherings(Generation& generation, Clock::time_point now);
   void close_idle_visitors(Clock::time_point now);
   void open_generation();

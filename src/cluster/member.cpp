@@ -132,7 +132,9 @@ Member::~Member() {
   if (thread_.joinable()) thread_.join();
   std::unique_lock lock(anchor_->mutex);
   anchor_->member = nullptr;
-  control_->stream->send(Frame{FrameType::leaving, {}}.encode());
+  // After an error it does not go of its own will: whoever does not know of the error yet finds
+  // that this process is gone.
+  if (!verdict_) control_->stream->send(Frame{FrameType::leaving, {}}.encode());
   control_->stream->close();
   beats_->stream->close();
   anchor_->changed.wait_for(lock, seconds(1), [&] { return control_->ended && beats_->ended; });

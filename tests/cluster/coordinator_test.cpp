@@ -80,6 +80,23 @@ TEST(Coordinator, WhoGathersHearsOfARankThatHasEnded) {
             "1) in gathering 'fingerprint' waits for it");
 }
 
+TEST(Coordinator, WhoWaitsInAnExchangeHearsOfARankThatHasEnded) {
+  Ranks ranks(3);
+  ranks.leave(1);
+  const auto end = Clock::now() + kPatience;
+  while (Clock::now() < end && !ranks.coordinator.verdict()) {
+    ranks.beat(0, "all-reduce #5 'x', for rank 1, 2", "5", "all-reduce");
+    ranks.beat(2, "all-reduce #5 'x', for rank 0", "5", "all-reduce");
+    std::this_thread::sleep_for(milliseconds(100));
+  }
+  const auto verdict = ranks.coordinator.verdict();
+  ASSERT_TRUE(verdict);
+  EXPECT_EQ(verdict->kind, "Unavailable");
+  EXPECT_EQ(verdict->text,
+            "rank 1 (worker 1, h, process 1) has ended its part, and rank 0 in all-reduce #5 'x' "
+            "waits for it");
+}
+
 TEST(Coordinator, RanksThatWaitForEachOtherInDifferentWaysAreToldSo) {
   Ranks ranks(3);
   ranks.gather(0, "fingerprint");
