@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <random>
+#include <sstream>
 
 #include "cluster/reachability.h"
 #include "tandem/error.h"
@@ -26,6 +27,10 @@ constexpr milliseconds kSilentAfter{10000};
 constexpr milliseconds kGraceOfDeath{100};
 constexpr milliseconds kGraceOfLauncher{1000};
 constexpr milliseconds kGraceOfSuspicion{1500};
+constexpr milliseconds kGraceOfGathering{1500};
+constexpr milliseconds kGraceOfMissed{5000};
+/// What stands before the ranks in Exchanger::Waiting::text.
+constexpr std::string_view kForRank = ", for rank ";
 constexpr size_t kMostTextBytes = size_t{256} << 20;
 constexpr size_t kTextPiece = size_t{256} << 10;
 
@@ -65,10 +70,17 @@ class Coordinator::Visitor final : public FrameHandler,
   }
 
   void refuse(const std::string& why) {
-    refused = true;
-    stream->send(Frame{FrameType::refused, {why}}.encode());
-    stream->close();
-    if (anchor_->coordinator != nullptr) anchor_->coordinator->refuse(stream->peer(), why);
+    turn_away({why});
+    if (anchor_->coordinator != nullptr) {
+      anchor_->coordinator->log_of_visitor(stream->peer(), "refused somebody at", why);
+    }
+  }
+
+  /// Many visitors have not proved themselves yet. A member tries again.
+  void put_off() {
+    const char* why = "many others wait to be let in";
+    turn_away({why, "later"});
+    anchor_->coordinator->log_of_visitor(stream->peer(), "put off somebody at", why);
   }
 
   enum class State { silent, challenged, known };
@@ -81,6 +93,12 @@ class Coordinator::Visitor final : public FrameHandler,
   Clock::time_point since;
 
  private:
+  void turn_away(std::vector<std::string> words) {
+    refused = true;
+    stream->send(Frame{FrameType::refused, std::move(words)}.encode());
+    stream->close();
+  }
+
   std::string hear(const Frame& frame) {
     Coordinator& coordinator = *anchor_->coordinator;
     if (generation == nullptr) return "";
@@ -137,7 +155,7 @@ Coordinator::Coordinator(CoordinatorOptions options)
     Coordinator* coordinator = anchor->coordinator;
     if (coordinator == nullptr) return visitor;
     ++coordinator->pending_;
-    if (coordinator->pending_ > kMostPending) visitor->refuse("too many others wait to be let in");
+    if (coordinator->pending_ > kMostPending) visitor->put_off();
     coordinator->visitors_.push_back(visitor);
     return visitor;
   };
@@ -191,15 +209,16 @@ void Coordinator::log(const std::string& text) const {
   }
 }
 
-/// Is told once a minute for each address.
-void Coordinator::refuse(const std::string& peer, const std::string& why) {
+/// Each address is told of once a minute.
+void Coordinator::log_of_visitor(const std::string& peer, const char* what,
+                                 const std::string& why) {
   constexpr size_t kMostAddresses = 1000;
   const auto now = Clock::now();
   const auto found = refused_.find(host_part(peer));
   if (found != refused_.end() && now - found->second < seconds(60)) return;
   if (refused_.size() >= kMostAddresses) refused_.clear();
   refused_[host_part(peer)] = now;
-  log(fmt::format("refused somebody at {}: {}", peer, why));
+  log(fmt::format("{} {}: {}", what, peer, why));
 }
 
 void Coordinator::open_generation() {
@@ -309,6 +328,8 @@ void Coordinator::on_beat(Generation& generation, int rank, const Frame& frame) 
   member.phase = frame.field(0);
   member.step = frame.field(1);
   member.in_phase = frame.field(2);
+  const bool waits_as_before = !member.waits_for.empty() && member.exchange == frame.field(4);
+  if (!waits_as_before) member.waits_since = member.heard;
   member.waits_for = frame.field(3);
   member.exchange = frame.field(4);
   member.signature = frame.field(5);
@@ -465,6 +486,7 @@ void Coordinator::watch() {
         if (slept) generation.members[static_cast<size_t>(r)].heard = now;
         watch_member(generation, r, now, lock);
       }
+      if (!generation.verdict) watch_gatherings(generation, now);
     }
     close_idle_visitors(now);
   }
@@ -479,6 +501,40 @@ void Coordinator::close_idle_visitors(Clock::time_point now) {
     visitor->refuse("it does not introduce itself in time");
     return true;
   });
+}
+
+/// Finds texts that are gathered in vain: one of those who are awaited has ended its part, or each
+/// of them waits in an exchange, for those who gather.
+void Coordinator::watch_gatherings(Generation& generation, Clock::time_point now) {
+  for (const auto& [number, gathering] : generation.gatherings) {
+    const auto gathers = [&](int r) { return gathering.complete.contains(r); };
+    int first = 0;
+    while (first < options_.size && !gathers(first)) ++first;
+    if (first == options_.size) continue;
+    const std::string who =
+        fmt::format("{} in gathering '{}'", describe(generation, first), gathering.name);
+    int stuck = -1;
+    bool all_stuck = now - gathering.since >= kGraceOfGathering;
+    for (int r = 0; r < options_.size; ++r) {
+      if (gathers(r)) continue;
+      const Membership& member = generation.members[static_cast<size_t>(r)];
+      if (member.left) {
+        return decide(generation, r, "Unavailable",
+                      fmt::format("{} has ended its part{}, and {} waits for it",
+                                  describe(generation, r), place_of(member), who));
+      }
+      const bool waits = !member.waits_for.empty() && now - member.heard < kGraceOfGathering &&
+                         now - member.waits_since >= kGraceOfGathering;
+      all_stuck = all_stuck && waits;
+      if (stuck < 0) stuck = r;
+    }
+    if (!all_stuck || stuck < 0) continue;
+    return decide(generation, -1, "FailedPrecondition",
+                  fmt::format("the ranks do not do the same: {} waits in {}, and {}; each call of "
+                              "fit, evaluate, predict, save and restore is one of all ranks",
+                              describe(generation, stuck),
+                              generation.members[static_cast<size_t>(stuck)].waits_for, who));
+  }
 }
 
 void Coordinator::watch_start(Generation& generation, Clock::time_point now) {
@@ -498,6 +554,25 @@ void Coordinator::watch_start(Generation& generation, Clock::time_point now) {
                   fmt::join(missing, ", "), seconds_since(generation.opened)));
 }
 
+/// A rank has ended its part. Where its last messages were lost, others may wait for it.
+void Coordinator::watch_who_waits_for(Generation& generation, int rank, Clock::time_point now) {
+  for (int r = 0; r < options_.size; ++r) {
+    const Membership& other = generation.members[static_cast<size_t>(r)];
+    if (other.left || now - other.waits_since < kGraceOfMissed) continue;
+    const size_t list = other.waits_for.rfind(kForRank);
+    if (list == std::string::npos) continue;
+    std::istringstream ranks(other.waits_for.substr(list + kForRank.size()));
+    for (int awaited = -1; ranks >> awaited; ranks.ignore(1, ',')) {
+      if (awaited != rank) continue;
+      return decide(generation, rank, "Unavailable",
+                    fmt::format("{} has ended its part{}, and rank {} in {} waits for it",
+                                describe(generation, rank),
+                                place_of(generation.members[static_cast<size_t>(rank)]), r,
+                                other.waits_for.substr(0, list)));
+    }
+  }
+}
+
 void Coordinator::watch_member(Generation& generation, int rank, Clock::time_point now,
                                std::unique_lock<std::mutex>& lock) {
   Membership& member = generation.members[static_cast<size_t>(rank)];
@@ -506,7 +581,7 @@ void Coordinator::watch_member(Generation& generation, int rank, Clock::time_poi
                   fmt::format("{} has ended its part{}, and {} waits for it",
                               describe(generation, rank), place_of(member), member.suspicion));
   }
-  if (member.left) return;
+  if (member.left) return watch_who_waits_for(generation, rank, now);
   if (!member.connected) {
     const auto grace =
         options_.watches_processes && !exits_.contains(rank) ? kGraceOfLauncher : kGraceOfDeath;

@@ -73,7 +73,8 @@ class Coordinator {
     Clock::time_point heard{};  // Its last heartbeat.
     bool beats = false;
     std::string phase, step, in_phase, waits_for, exchange, signature;
-    Clock::time_point lost{};  // When its stream ended.
+    Clock::time_point waits_since{};  // When it was first heard to wait in this exchange.
+    Clock::time_point lost{};         // When its stream ended.
     bool probed = false, answers = false;
     Clock::time_point suspected{};  // When another rank lost its connection to it.
     std::string suspicion;
@@ -100,6 +101,8 @@ class Coordinator {
   void watch_start(Generation& generation, Clock::time_point now);
   void watch_member(Generation& generation, int rank, Clock::time_point now,
                     std::unique_lock<std::mutex>& lock);
+  void watch_who_waits_for(Generation& generation, int rank, Clock::time_point now);
+  void watch_gatherings(Generation& generation, Clock::time_point now);
   void close_idle_visitors(Clock::time_point now);
   void open_generation();
   std::string join(const std::shared_ptr<Visitor>& visitor, const Frame& proof);
@@ -116,7 +119,7 @@ class Coordinator {
   std::string describe(const Generation& generation, int rank) const;
   std::string place_of(const Membership& member) const;
   void log(const std::string& text) const;
-  void refuse(const std::string& peer, const std::string& why);
+  void log_of_visitor(const std::string& peer, const char* what, const std::string& why);
 
   CoordinatorOptions options_;
   std::shared_ptr<Anchor> anchor_;
@@ -124,7 +127,7 @@ class Coordinator {
   bool ending_ = false;
   std::list<Generation> generations_;  // The last one is open or running.
   std::map<int, std::string> exits_;
-  std::map<std::string, Clock::time_point> refused_;  // When it was last told of an address.
+  std::map<std::string, Clock::time_point> refused_;  // When an address was last told of.
   int pending_ = 0;                                   // Visitors that have not proved themselves.
   std::vector<std::weak_ptr<Visitor>> visitors_;
   std::unique_ptr<FrameServer> server_;

@@ -16,7 +16,7 @@ enum class FrameType : uint8_t {
   hello = 1,  ///< Member: protocol, cluster, purpose, rank, size, nonce.
   challenge,  ///< Coordinator: nonce, proof.
   proof,      ///< Member: proof; to join also host, process, task, address of the transport.
-  refused,    ///< Coordinator: why.
+  refused,    ///< Coordinator: why, and "later" where it may be tried again.
   welcome,    ///< Coordinator: generation, tag seed, then per rank host, process, task, address.
   beat,       ///< Member: phase, step, seconds in it, the exchange it waits in, as in on_beat.
               ///< The coordinator answers with one.

@@ -125,6 +125,13 @@ struct Worker {
   std::deque<std::string> last_lines;
 };
 
+/// A line that is printed when the report has been.
+struct HeldLine {
+  const Worker* of = nullptr;
+  int to = STDOUT_FILENO;
+  std::string text;
+};
+
 class Launcher {
  public:
   explicit Launcher(const WorkersOptions& options) : options_(options) {
@@ -363,6 +370,8 @@ class Launcher {
     if (has_cores) ++local_started_;
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const pid_t parent = getpid();
+    const std::string not_started =
+        fmt::format("tandem run: the program '{}' cannot be started: ", words[0]);
     const pid_t process = fork();
     if (process == 0) {  // Only what is safe in a child of a process with threads.
       setpgid(0, 0);
@@ -381,8 +390,10 @@ class Launcher {
         if (has_cores) sched_setaffinity(0, sizeof cores, &cores);
       }
       execvpe(arguments[0], arguments.data(), environment.data());
-      constexpr char kWords[] = "tandem run: the program cannot be started\n";
-      static_cast<void>(!write(STDERR_FILENO, kWords, sizeof kWords - 1));
+      const char* why = strerrordesc_np(errno);
+      for (const char* words : {not_started.c_str(), why == nullptr ? "" : why, "\n"}) {
+        static_cast<void>(!write(STDERR_FILENO, words, std::strlen(words)));
+      }
       _exit(127);
     }
     close(nothing);
@@ -440,7 +451,7 @@ class Launcher {
     worker.last_lines.push_back(text);
     if (worker.last_lines.size() > kLastLines) worker.last_lines.pop_front();
     if (failed_) {
-      held_.emplace_back(to, std::move(text));
+      held_.push_back({&worker, to, std::move(text)});
     } else {
       write_all(to, text);
     }
@@ -557,23 +568,39 @@ class Launcher {
     if (!failed_) return 0;
     const auto verdict = coordinator_ ? coordinator_->verdict() : std::nullopt;
     const Worker* culprit = first_;
-    if (verdict && verdict->rank >= 0 && workers_[static_cast<size_t>(verdict->rank)]->code != 0) {
+    if (verdict && verdict->rank >= 0) {
       culprit = workers_[static_cast<size_t>(verdict->rank)].get();
     }
     if (culprit != nullptr) {
-      write_all(STDERR_FILENO, fmt::format("tandem run: {} on {} failed first: {}\n",
-                                           name_of(*culprit), culprit->host, culprit->cause));
+      report(fmt::format("{} on {} {} first: {}", name_of(*culprit), culprit->host,
+                         culprit->code == 0 ? "ended" : "failed", culprit->cause));
     }
-    if (verdict)
-      write_all(STDERR_FILENO, fmt::format("tandem run: {}: {}\n", verdict->kind, verdict->text));
-    if (culprit != nullptr && !culprit->last_lines.empty()) {
-      write_all(STDERR_FILENO,
-                fmt::format("tandem run: the last lines of {}:\n", name_of(*culprit)));
-      for (const std::string& line : culprit->last_lines) write_all(STDERR_FILENO, line);
-      write_all(STDERR_FILENO, "tandem run: what was printed meanwhile:\n");
+    if (verdict) report(fmt::format("{}: {}", verdict->kind, verdict->text));
+    const size_t shown = print_last_lines(culprit);
+    print_held(culprit, shown);
+    if (culprit != nullptr && culprit->code != 0) return culprit->code;
+    return first_ == nullptr ? 0
+                             : first_->code;  // It ended without an error, too early for others.
+  }
+
+  /// Returns how many there were.
+  size_t print_last_lines(const Worker* worker) const {
+    if (worker == nullptr || worker->last_lines.empty()) return 0;
+    report(fmt::format("the last lines of {}:", name_of(*worker)));
+    for (const std::string& line : worker->last_lines) write_all(STDERR_FILENO, line);
+    return worker->last_lines.size();
+  }
+
+  /// Prints the lines that were held back, without the last ones of a worker that were shown.
+  void print_held(const Worker* of, size_t shown) {
+    for (auto line = held_.rbegin(); line != held_.rend() && shown > 0; ++line) {
+      if (line->of != of) continue;
+      line->text.clear();
+      --shown;
     }
-    for (const auto& [to, text] : held_) write_all(to, text);
-    return culprit == nullptr ? 0 : culprit->code;
+    std::erase_if(held_, [](const HeldLine& line) { return line.text.empty(); });
+    if (!held_.empty() && of != nullptr) report("what was printed meanwhile:");
+    for (const HeldLine& line : held_) write_all(line.to, line.text);
   }
 
   const WorkersOptions& options_;
@@ -589,7 +616,7 @@ class Launcher {
   std::optional<Clock::time_point> failed_;
   std::optional<Clock::time_point> ended_;  // When the chief has.
   const Worker* first_ = nullptr;           // The first that ended by a failure.
-  std::vector<std::pair<int, std::string>> held_;
+  std::vector<HeldLine> held_;
 };
 
 }  // namespace

@@ -51,7 +51,8 @@ class Member::Line final : public FrameHandler {
     if (member == nullptr || !frame) return;
     if (frame->type == FrameType::challenge && !known) return answer(*member, *frame);
     if (frame->type == FrameType::refused) {
-      if (member->refusal_.empty()) member->refusal_ = frame->field(0);
+      const bool may_try_again = frame->field(1) == "later";
+      if (member->refusal_.empty() && !may_try_again) member->refusal_ = frame->field(0);
     } else if (known) {
       if (beats()) {
         member->heard_ = Clock::now();
@@ -131,7 +132,9 @@ Member::~Member() {
   if (thread_.joinable()) thread_.join();
   std::unique_lock lock(anchor_->mutex);
   anchor_->member = nullptr;
-  control_->stream->send(Frame{FrameType::leaving, {}}.encode());
+  // After an error it does not go of its own will: whoever does not know of the error yet finds
+  // that this process is gone.
+  if (!verdict_) control_->stream->send(Frame{FrameType::leaving, {}}.encode());
   control_->stream->close();
   beats_->stream->close();
   anchor_->changed.wait_for(lock, seconds(1), [&] { return control_->ended && beats_->ended; });
@@ -290,9 +293,22 @@ void Member::beat() {
                       {phase_, std::to_string(step_), std::to_string(in_phase), waiting.text,
                        std::to_string(waiting.number), waiting.signature}};
     if (beats_->known) beats_->stream->send(frame.encode());
+    if (beats_->ended && !beats_->known && refusal_.empty()) try_beats_again(lock);
     if (!verdict_ && !coordinator_left_) watch_coordinator(now, lock);
     anchor_->changed.wait_for(lock, kBeatEvery, [&] { return ending_; });
   }
+}
+
+/// The coordinator had no room for the line: too many others were about to prove themselves.
+void Member::try_beats_again(std::unique_lock<std::mutex>& lock) {
+  lock.unlock();
+  std::shared_ptr<Line> line;
+  try {
+    line = open_line(fmt::format("beat {}", generation_));
+  } catch (const Error&) {  // The next beat tries again.
+  }
+  lock.lock();
+  if (line != nullptr) beats_ = std::move(line);
 }
 
 void Member::watch_coordinator(Clock::time_point now, std::unique_lock<std::mutex>& lock) {

@@ -87,6 +87,7 @@ class Member {
   void set_verdict(Verdict verdict);
   std::string coordinator_name() const;
   void beat();
+  void try_beats_again(std::unique_lock<std::mutex>& lock);
   void watch_coordinator(Clock::time_point now, std::unique_lock<std::mutex>& lock);
   std::optional<Verdict> wait_for_verdict(std::unique_lock<std::mutex>& lock,
                                           std::chrono::milliseconds patience);

@@ -268,7 +268,10 @@ bool Exchanger::drive() {
       started.messages->begin(started.ticket, signature_of(started.name, started.shape));
     started.running = true;
     if (!started.messages->is_done()) went_on = started.messages->advance() || went_on;
-    if (went_on) started.moved = Clock::now();
+    if (went_on) {
+      started.moved = Clock::now();
+      note_waiting({});
+    }
     moved = moved || went_on;
   }
   if (moved) nap_ = kFirstNap;
@@ -277,8 +280,7 @@ bool Exchanger::drive() {
     if (spare_.size() == kMostSpare) spare_.erase(spare_.begin());
     spare_.push_back(std::move(started_.front()));
     started_.erase(started_.begin());
-    const std::lock_guard lock(failure_mutex_);
-    waiting_ = {};
+    note_waiting({});
   }
   return moved;
 }
@@ -342,12 +344,19 @@ void Exchanger::look_for_trouble(Clock::time_point now) {
     trouble.ranks = awaited;
     fail(options_.judge(trouble));
   } else if (idle >= kNoticeable) {
-    const std::lock_guard lock(failure_mutex_);
-    waiting_ = {fmt::format("{}, for rank {}", trouble.exchange, fmt::join(awaited, ", ")),
-                first.ticket,
-                fmt::format("{} '{}' of {} bytes (shape {:08x})", name_of(first.kind), first.name,
-                            first.bytes, first.shape)};
+    note_waiting({fmt::format("{}, for rank {}", trouble.exchange, fmt::join(awaited, ", ")),
+                  first.ticket,
+                  fmt::format("{} '{}' of {} bytes (shape {:08x})", name_of(first.kind), first.name,
+                              first.bytes, first.shape)});
   }
+}
+
+void Exchanger::note_waiting(Waiting waiting) {
+  const bool waits = !waiting.text.empty();
+  if (!waits && !waits_) return;
+  waits_ = waits;
+  const std::lock_guard lock(failure_mutex_);
+  waiting_ = std::move(waiting);
 }
 
 /// Returns when something can be moved, or soon. Others may have the lock meanwhile.

@@ -119,6 +119,7 @@ class Exchanger {
   void begin_thread();
   void look_at_messages(core::Clock::time_point now);
   void look_for_trouble(core::Clock::time_point now);
+  void note_waiting(Waiting waiting);
   void sleep(std::unique_lock<std::mutex>& lock);
   void throw_if_failed();
   void give_up();
@@ -138,6 +139,7 @@ class Exchanger {
   Ticket last_message_ = 0;
   int large_ = 0;  // Large exchanges, and messages that are being sent.
   bool met_ = false;
+  bool waits_ = false;  // Whether waiting_ says something.
   bool given_up_ = false;
   std::chrono::microseconds nap_{50};
   std::thread thread_;

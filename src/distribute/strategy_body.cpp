@@ -229,6 +229,7 @@ graph::Results Strategy::Body::run_once_chosen(const Strategy& self, const FlatF
   const graph::RunArguments run{
       .tensors = list, .shards = batch.shards, .global_rows = batch.global_rows, .random = random};
   if (!workers_) return f.body()->run(*concrete, run);
+  workers_->note_run();
   try {
     workers_->enter(concrete, batch.global_rows);
     return f.body()->run(*concrete, run);

@@ -230,11 +230,16 @@ void WorkerGroup::note_parts(const graph::Graph& graph) const {
   release_parts_of_others();
 }
 
-void WorkerGroup::take_random_state() const {
+void WorkerGroup::note_run() {
+  ++runs_;
+  if (!is_told_by_caller_) group_->note_progress("strategy.run", runs_ - 1);
+}
+
+void WorkerGroup::take_random_state(const char* name) const {
   const runtime::RandomState own = runtime::random_state();
   const std::vector<std::string> all = group_->gather_texts(
-      "random state", fmt::format("{} {} {} {} {}", own.calls, own.initial_calls, own.process_seed,
-                                  own.seed ? 1 : 0, own.seed.value_or(0)));
+      name, fmt::format("{} {} {} {} {}", own.calls, own.initial_calls, own.process_seed,
+                        own.seed ? 1 : 0, own.seed.value_or(0)));
   runtime::RandomState chief;
   int has_seed = 0;
   uint64_t seed = 0;

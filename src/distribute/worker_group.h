@@ -35,8 +35,9 @@ class WorkerGroup {
   /// no program had before get rank 0's values, and all draw the chief's random numbers.
   void enter(const graph::ConcreteFunctionPtr& concrete, int64_t global_rows);
 
-  /// All take over the chief's seeds and what it has drawn so far.
-  void take_random_state() const;
+  /// All take over the chief's seeds and what it has drawn so far. `name` is what errors call the
+  /// meeting.
+  void take_random_state(const char* name = "random state") const;
   /// What all processes have drawn since, each the same, comes before what their programs will draw
   /// together, as on one device.
   void count_common_draws() const;
@@ -47,6 +48,15 @@ class WorkerGroup {
   Tensor sum(const Tensor& own, const char* name) const;
   /// The tensors of all ranks, by rank; they may differ in their length along `axis`.
   Tensors gather(const Tensor& own, int axis, const char* name) const;
+
+  /// Says what this process does, for errors of other ranks that wait for it: "data.next" of
+  /// step 7.
+  void note_progress(std::string_view phase, int64_t step) const {
+    group_->note_progress(phase, step);
+  }
+  /// The same at the beginning of each run, unless somebody who calls `note_progress` runs.
+  void note_run();
+  void set_told_by_caller(bool is_told) { is_told_by_caller_ = is_told; }
 
   /// Gives up, so that other ranks end with this process's error. It is called while one is
   /// handled.
@@ -65,6 +75,8 @@ class WorkerGroup {
   const std::shared_ptr<op::Group> group_;
   const std::shared_ptr<graph::Agreement> agreement_;
   std::mutex mutex_;
+  bool is_told_by_caller_ = false;
+  int64_t runs_ = 0;
   std::vector<graph::ConcreteFunctionPtr> entered_;
   /// A variable whose value was agreed on, and who has it.
   struct Taken {

@@ -1,9 +1,9 @@
 // One rank of a cluster, for tests that start several of them and hurt them.
 //   cluster_member [--steps N] [--count N] [--transport tcp] [--timeout MS] [--join-timeout MS]
-//                  [--pause MS] [--at STEP --act ACT]
+//                  [--pause MS] [--at STEP --act ACT [--who RANK]]
 // Joins the cluster that the environment describes, sums N times, and prints "done" with the last
-// sum; on an error it prints the kind and the text, and returns 1. At step STEP a rank may ACT:
-// "throw", "leave", "exit", "dawdle" (in its input), "differ".
+// sum; on an error it prints the kind and the text, and returns 1. At step STEP a rank, the last
+// one if none is named, may ACT: "throw", "leave", "exit", "dawdle" (in its input), "differ".
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -25,6 +25,7 @@ struct MemberPlan {
   int64_t pause_ms = 0;
   int64_t at = -1;
   std::string act;
+  int who = -1;
   cluster::JoinOptions join;
 };
 
@@ -44,13 +45,18 @@ MemberPlan parse(int count, char** words) {
       plan.join.join_timeout = std::chrono::milliseconds(std::atoll(value));
     if (name == "--at") plan.at = std::atoll(value);
     if (name == "--act") plan.act = value;
+    if (name == "--who") plan.who = std::atoi(value);
   }
   return plan;
 }
 
+bool is_actor(const MemberPlan& plan, const op::Group& group) {
+  return group.rank() == (plan.who < 0 ? group.size() - 1 : plan.who);
+}
+
 /// False if the rank shall end.
 bool act(const MemberPlan& plan, op::Group& group, int64_t step) {
-  if (step != plan.at || group.rank() != group.size() - 1) return true;
+  if (step != plan.at || !is_actor(plan, group)) return true;
   if (plan.act == "exit") std::exit(3);
   if (plan.act == "throw") throw InvalidArgument("fit: the loss is nan");
   if (plan.act == "dawdle") {
@@ -76,7 +82,7 @@ void run(const MemberPlan& plan) {
       if (!act(plan, *group, step)) return;
       group->note_progress("backward", step);
       for (auto& v : values) v = static_cast<float>(group->rank() + step % 3);
-      const bool other = plan.act == "differ" && step == plan.at && group->rank() == n - 1;
+      const bool other = plan.act == "differ" && step == plan.at && is_actor(plan, *group);
       group->run({.kind = op::ExchangeKind::sum,
                   .pieces = pieces,
                   .name = other ? "dense/bias" : "dense/kernel"});

@@ -103,6 +103,19 @@ TEST(TandemRun, ExceptionsAreReportedWithTheirText) {
   ASSERT_NE(report, std::string::npos) << run->printed();
   EXPECT_NE(run->printed().find("InvalidArgument: fit: the loss is nan", report),
             std::string::npos);
+  EXPECT_EQ(count_of(run->printed().substr(report), "[1] InvalidArgument: fit: the loss is nan\n"),
+            1u)
+      << run->printed();
+}
+
+TEST(TandemRun, AWorkerThatEndsTooEarlyIsNamedAndTheCodeIsThatOfTheOthers) {
+  const auto run =
+      tandem_run(2, {TANDEM_CLUSTER_MEMBER, "--steps", "1000000", "--at", "5", "--act", "leave"});
+  EXPECT_EQ(run->wait(seconds(20)), 1) << run->printed();
+  EXPECT_NE(run->printed().find("tandem run: rank 1 on localhost ended first: exit code 0\n"),
+            std::string::npos)
+      << run->printed();
+  EXPECT_NE(run->printed().find("has ended its part"), std::string::npos) << run->printed();
 }
 
 TEST(TandemRun, TheExitCodeIsTheFirstFailures) {
@@ -147,7 +160,9 @@ TEST(TandemRun, APlaceThatCannotBeIsAnError) {
       << more.printed();
   const auto missing = tandem_run(2, {"/no/such/program"});
   EXPECT_EQ(missing->wait(), 127);
-  EXPECT_NE(missing->printed().find("the program cannot be started"), std::string::npos)
+  EXPECT_NE(missing->printed().find("tandem run: the program '/no/such/program' cannot be started: "
+                                    "No such file or directory\n"),
+            std::string::npos)
       << missing->printed();
 }
 

@@ -50,22 +50,29 @@ class NamespaceHosts : public testing::Test {
                                                   {"TANDEM_SPIN", "0"}});
   }
 
+  struct Cut {
+    int host = 1;     // Where the command runs.
+    std::string how;  // The command.
+    // What the ranks say.
+    std::string zero_says = "cannot be reached for ";
+    std::string one_says = "Unavailable: th";
+  };
+
   /// Both ranks end by naming the other one, and soon.
-  void expect_cut(const std::string& how, const std::string& other_side) {
+  void expect_cut(const Cut& cut) {
     const auto zero = start(0, {"--steps", "1000000"});
     const auto one = start(1, {"--steps", "1000000"});
     ASSERT_TRUE(zero->prints("joined")) << zero->printed();
     ASSERT_TRUE(one->prints("joined")) << one->printed();
     std::this_thread::sleep_for(milliseconds(1200));  // Heartbeats tell what they do.
-    ASSERT_TRUE(in(1, how));
+    ASSERT_TRUE(in(cut.host, cut.how));
     EXPECT_EQ(zero->wait(seconds(20)), 1) << zero->printed();
     EXPECT_EQ(one->wait(seconds(20)), 1) << one->printed();
     EXPECT_NE(zero->printed().find("Unavailable: rank 1 (worker 1, "), std::string::npos)
         << zero->printed();
-    EXPECT_NE(zero->printed().find("cannot be reached for "), std::string::npos) << zero->printed();
-    EXPECT_NE(zero->printed().find("last heard, in backward of step"), std::string::npos)
-        << zero->printed();
-    EXPECT_NE(one->printed().find(other_side), std::string::npos) << one->printed();
+    EXPECT_NE(zero->printed().find(cut.zero_says), std::string::npos) << zero->printed();
+    EXPECT_NE(zero->printed().find(", in backward of step"), std::string::npos) << zero->printed();
+    EXPECT_NE(one->printed().find(cut.one_says), std::string::npos) << one->printed();
   }
 
   harness::TempFolder folder_;
@@ -74,13 +81,36 @@ class NamespaceHosts : public testing::Test {
 };
 
 TEST_F(NamespaceHosts, APulledCableIsFoundOnBothSides) {
-  expect_cut(fmt::format("ip link set {} down", cable(1)),
-             "Unavailable: the coordinator, rank 0 (worker 0, ");
+  expect_cut({.how = fmt::format("ip link set {} down", cable(1)),
+              .one_says = "Unavailable: the coordinator, rank 0 (worker 0, "});
 }
 
 TEST_F(NamespaceHosts, ALinkThatLosesAllOfOneDirectionIsFoundOnBothSides) {
   // What the coordinator says of it may still arrive: that it is expelled.
-  expect_cut(fmt::format("ip route add blackhole {}/32", address(0)), "Unavailable: th");
+  expect_cut({.how = fmt::format("ip route add blackhole {}/32", address(0))});
+}
+
+TEST_F(NamespaceHosts, ARankThatHearsNothingAndIsHeardIsFoundOnBothSides) {
+  // The rank gives up first, and its end may still arrive.
+  expect_cut({.host = 0,
+              .how = fmt::format("ip route add blackhole {}/32", address(1)),
+              .zero_says = "rank 1",
+              .one_says = "Unavailable: the coordinator, rank 0 (worker 0, "});
+}
+
+TEST_F(NamespaceHosts, PacketsThatAreDroppedAreMissedOnBothSides) {
+  if (!in(1, "nft --version")) GTEST_SKIP() << "there is no nft to drop packets";
+  const auto drop = [](const char* hook) {
+    return fmt::format(
+        "nft 'add chain inet lost {0} {{ type filter hook {0} priority 0; policy drop; }}'", hook);
+  };
+  // What host 1 sends, what it is sent, and both.
+  for (const auto& [hooks, zero_says] : {std::pair{drop("output"), "cannot be reached for "},
+                                         {drop("input"), "rank 1"},
+                                         {drop("input") + " && " + drop("output"), "cannot be"}}) {
+    expect_cut({.how = "nft add table inet lost && " + hooks, .zero_says = zero_says});
+    ASSERT_TRUE(in(1, "nft flush ruleset"));
+  }
 }
 
 TEST_F(NamespaceHosts, ASlowLinkIsNoFault) {

@@ -177,6 +177,24 @@ Ranks start_training(const harness::TempFolder& folder, const std::string& resul
       2, {TANDEM_CLUSTER_TRAINER, folder.path().string(), "40", result, transport, strategy});
 }
 
+/// The same over TCP for a few epochs; one of them, if it is named, dies in a phase.
+Ranks start_short_training(const harness::TempFolder& folder, int victim = -1,
+                           const std::string& phase = "") {
+  Ranks ranks;
+  ranks.port = free_port();
+  for (int r = 0; r < 2; ++r) {
+    Words words = {TANDEM_CLUSTER_TRAINER,
+                   folder.path().string(),
+                   "12",
+                   (folder.path() / "result.npz").string(),
+                   "tcp",
+                   "mirrored"};
+    if (r == victim) words.push_back(phase);
+    ranks.processes.push_back(std::make_unique<ChildProcess>(words, torchrun(r, 2, ranks.port)));
+  }
+  return ranks;
+}
+
 std::string content_of(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -220,22 +238,61 @@ TEST(ClusterProcesses, ATrainingGoesOnBitForBitAfterARankWasKilled) {
   expect_going_on("mirrored", "", harness::rounds(2, 60));
 }
 
+/// One training that is killed in one phase after another ends as one that was not disturbed.
+TEST(ClusterProcesses, ATrainingGoesOnBitForBitWhateverPhaseARankDiesIn) {
+  const harness::TempFolder whole;
+  Ranks undisturbed = start_short_training(whole);
+  for (auto& process : undisturbed.processes) ASSERT_EQ(process->wait(), 0) << process->printed();
+  const std::string expected = content_of((whole.path() / "result.npz").string());
+  ASSERT_FALSE(expected.empty());
+  const harness::TempFolder folder;
+  const std::vector<std::pair<const char*, int>> deaths = {
+      {"trace", 1},    {"trace", 0},  {"step", 0},     {"backward", 1}, {"exchange", 0},
+      {"exchange", 1}, {"update", 1}, {"evaluate", 0}, {"evaluate", 1}, {"save", 0}};
+  for (const auto& [phase, victim] : deaths) {
+    SCOPED_TRACE(phase);
+    Ranks ranks = start_short_training(folder, victim, phase);
+    EXPECT_EQ(ranks[victim].wait(), 128 + SIGKILL) << ranks[victim].printed();
+    expect_named(ranks, victim,
+                 {"Unavailable: ", "rank " + std::to_string(victim) + " (worker", "died"},
+                 seconds(15));
+  }
+  Ranks again = start_short_training(folder);
+  for (auto& process : again.processes) ASSERT_EQ(process->wait(), 0) << process->printed();
+  EXPECT_TRUE(content_of((folder.path() / "result.npz").string()) == expected);
+}
+
 TEST(ClusterProcesses, APipelineGoesOnBitForBitAfterAStageWasKilled) {
   expect_going_on("pipeline", "", harness::rounds(2, 60));
 }
 
+/// The last rank, and the first, whose process has the coordinator.
+constexpr int kWho[] = {2, 0};
+
 TEST(ClusterProcesses, AnExceptionIsToldToAllOthers) {
-  Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "throw"});
-  expect_named(ranks, 2, {"Aborted: rank 2 (worker 2, ", "InvalidArgument: fit: the loss is nan"},
-               seconds(30));
-  EXPECT_EQ(ranks[2].wait(), 1);
+  for (const int who : kWho) {
+    const std::string rank = std::to_string(who);
+    Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "throw", "--who", rank});
+    expect_named(ranks, who,
+                 {"Aborted: rank " + rank + " (worker " + rank + ", ",
+                  "InvalidArgument: fit: the loss is nan"},
+                 seconds(30));
+    EXPECT_EQ(ranks[who].wait(), 1);
+  }
 }
 
 TEST(ClusterProcesses, ARankThatLeavesEarlyIsNamed) {
-  Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "leave"});
-  expect_named(ranks, 2, {"Unavailable: rank 2 (worker 2, ", "has ended its part", "dense/kernel"},
-               seconds(30));
-  EXPECT_EQ(ranks[2].wait(), 0);
+  for (const int who : kWho) {
+    const std::string rank = std::to_string(who);
+    Ranks ranks = start(3, {"--steps", "1000", "--at", "20", "--act", "leave", "--who", rank});
+    expect_named(ranks, who, {"Unavailable: ", "rank " + rank + " (worker " + rank + ", "},
+                 seconds(30));
+    EXPECT_EQ(ranks[who].wait(), 0);
+    if (who == 0) continue;
+    EXPECT_NE(ranks[0].printed().find("has ended its part"), std::string::npos)
+        << ranks[0].printed();
+    EXPECT_NE(ranks[0].printed().find("dense/kernel"), std::string::npos) << ranks[0].printed();
+  }
 }
 
 TEST(ClusterProcesses, AProcessMayExitInTheMiddle) {

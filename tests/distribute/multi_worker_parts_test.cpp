@@ -11,6 +11,7 @@
 #include "checkpoint/crc32c.h"
 #include "checkpoint/files.h"
 #include "checkpoint/index_table.h"
+#include "checkpoint/process_files.h"
 #include "distribute/multi_worker_training.h"
 #include "distribute/strategy_body.h"
 #include "harness/throws.h"
@@ -305,6 +306,37 @@ TEST(MultiWorkerParts, SlotsInPartsAreOneCheckpoint) {
     others.steps(1);
     others.checkpoint().restore(folder / "c-1").assert_consumed();
     const Doubles found = others.steps(2);
+    for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-9);
+    group->gather_texts("done with the folder", "");
+  });
+}
+
+TEST(MultiWorkerParts, ACallbacksCheckpointHasWeightsThatAreInParts) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const harness::TempFolder own;
+    const std::filesystem::path folder = folder_of_chief(group, own);
+    const auto make = [] {
+      return keras::Sequential({keras::layers::Dense(20), keras::layers::Dense(1)});
+    };
+    Doubles wanted;
+    {
+      const auto strategy = strategy_of(group, {.shard = Shard::variables});
+      const auto scope = strategy.scope();
+      const auto model = make();
+      model.compile({.optimizer = "adam", .loss = "mse"});
+      const keras::callbacks::ModelCheckpoint saves((folder / "m-{epoch}").string(),
+                                                    {.monitor = "loss", .save_best_only = true});
+      model.fit(
+          features(16), truths(16),
+          {.batch_size = 8, .epochs = 2, .verbose = keras::Verbose::silent, .callbacks = {saves}});
+      EXPECT_TRUE(checkpoint::are_in_parts(model.weights()));
+      wanted = model.predict(features(5)).to_vector<double>();
+    }
+    const auto alone = make();
+    alone.predict(features(5));
+    train::Checkpoint({{"model", alone}}).restore(folder / "m-2").assert_consumed();
+    const Doubles found = alone.predict(features(5)).to_vector<double>();
     for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-9);
     group->gather_texts("done with the folder", "");
   });

@@ -149,7 +149,8 @@ void ModelCheckpoint::write(TrainingRun& run, const Logs& logs) const {
         "ModelCheckpoint: the path '{}': {}; it may have {{epoch}} and the names of the logs",
         path_, error.what()));
   }
-  if (run.is_chief()) train::Checkpoint({{"model", run.model()}}).write(path);
+  // The chief writes. Where weights are in parts, all take part in that.
+  train::Checkpoint({{"model", run.model()}}).write(path);
 }
 
 ReduceLROnPlateau::ReduceLROnPlateau(const ReduceLROnPlateauOptions& options) : options_(options) {

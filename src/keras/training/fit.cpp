@@ -138,6 +138,7 @@ class Run final : public TrainingRun {
     tell([&](Callback& callback) { callback.on_train_end(*this, logs); });
     progress_.end_of_training(summary_.str() + workers_.lags() + trainer_.staleness());
     workers_.end_if_terminated(summary_.steps());
+    workers_.note_progress("what follows fit", summary_.steps());
     history.samples_seen = summary_.samples();
     return history;
   }
@@ -192,7 +193,7 @@ class Run final : public TrainingRun {
     while (!stopped_) {
       looks_.look();
       const auto start = Clock::now();
-      workers_.note_progress("the next batch", summary_.steps());
+      workers_.note_progress("data.next", summary_.steps());
       const std::optional<distribute::PerReplicas> batch = batches_.next();
       if (!batch) break;
       input_ = {};
@@ -246,7 +247,7 @@ class Run final : public TrainingRun {
     const auto start = Clock::now();
     const int64_t next_rows = batches_.next_rows();
     add_input_since(start);
-    workers_.note_progress("the step", summary_.steps());
+    workers_.note_progress("the run", summary_.steps());
     workers_.say(next_rows, input_);
   }
 
@@ -370,7 +371,7 @@ History Model::fit(const Tensors& x, const Tensors& y, const FitOptions& options
   check(options);
   // The order of the samples is drawn below, the same by all processes.
   const auto* workers = trainer.strategy().body().workers();
-  if (workers != nullptr) workers->take_random_state();
+  if (workers != nullptr) workers->take_random_state("the beginning of fit");
   if (trainer.servers() != nullptr) trainer.servers()->meet();
   const Samples all{x, y, options.sample_weight};
   const int64_t rows = all.rows("fit");

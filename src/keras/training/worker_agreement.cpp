@@ -44,6 +44,7 @@ WorkerAgreement::WorkerAgreement(const Trainer& trainer)
       word_(workers_ == nullptr ? 1 : workers_->size()) {
   if (!has_others()) return;
   lags_.resize(static_cast<size_t>(workers_->size()));
+  workers_->set_told_by_caller(true);
   std::ranges::fill(workers_->agreement().own, 0);
   workers_->agreement().waited = {};
   was_terminated = false;
@@ -60,6 +61,7 @@ WorkerAgreement::WorkerAgreement(const Trainer& trainer)
 
 WorkerAgreement::~WorkerAgreement() {
   if (!has_others()) return;
+  workers_->set_told_by_caller(false);
   std::ranges::fill(workers_->agreement().own, 0);
   sigaction(SIGTERM, &former_term, nullptr);
   if (replaces_usr1_) sigaction(SIGUSR1, &former_usr1, nullptr);

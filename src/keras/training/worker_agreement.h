@@ -36,7 +36,7 @@ class WorkerAgreement {
 
   /// What this process does, for others that wait for it.
   void note_progress(std::string_view phase, int64_t step) const {
-    if (has_others()) workers_->group().note_progress(phase, step);
+    if (has_others()) workers_->note_progress(phase, step);
   }
 
   /// Says what this process wants. It is called before a step. `next_rows` is what the data say of
