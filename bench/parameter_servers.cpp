@@ -215,13 +215,14 @@ std::function<void()> exchange_with_server(distribute::RemoteServer& server, int
   auto values = std::make_shared<std::vector<float>>(gradient->size());
   auto ticket = std::make_shared<int64_t>(0);
   return [&server, gradient, values, ticket] {
+    void* const to[] = {values->data()};
     server.start_push({.worker = 0, .incarnation = 1, .sequence = *ticket, .ticket = *ticket},
-                      {.pieces = {gradient->data()}, .conditions = {true}, .owner = gradient});
+                      {.pieces = {gradient->data()}, .conditions = {true}, .owner = gradient}, {},
+                      to);
     ++*ticket;
     server.finish_push();
-    void* const to[] = {values->data()};
-    server.start_pull(0, {});
-    server.finish_pull(to);
+    server.start_pull(0, {}, to);
+    server.finish_pull();
   };
 }
 
@@ -313,7 +314,7 @@ void measure_ps_roundtrip() {
   const distribute::ServerCluster cluster = roundtrip_cluster("worker");
   distribute::PatientLine chief(cluster, "ps", 0);
   distribute::MessageWriter write = distribute::question_of(distribute::ServerQuestion::write, 0);
-  write.add(kChief).add_text(distribute::UpdateLedger({}).save()).add(int64_t{0});
+  write.add(kChief).add(uint64_t{0}).add_text(distribute::UpdateLedger({}).save()).add(int64_t{0});
   write.add_list(std::vector<int64_t>{0}).add_list(std::vector<uint64_t>()).add(true);
   chief.answer_to(write.take());
   distribute::RemoteServer server(cluster, 0, model.server(), 0, false);

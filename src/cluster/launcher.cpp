@@ -36,7 +36,9 @@ constexpr size_t kLastLines = 20;
 constexpr std::chrono::seconds kPatienceForEnd{
     8};  // Until the others of a failed run are asked to end.
 constexpr std::chrono::seconds kPatienceForSignal{5};
-constexpr int kMostRestarts = 100;  // A parameter server is restarted so often.
+constexpr int kMostRestarts = 100;  // A parameter server is restarted so often,
+constexpr int kMostQuickEnds = 3;   // and so often in a row where it ends by itself at once.
+constexpr std::chrono::seconds kQuickEnd{5};
 
 bool is_here(const std::string& host) { return cluster::is_loopback(host); }
 
@@ -117,6 +119,8 @@ struct Worker {
   std::string label;  // "0", or where jobs differ "ps 1": it stands before each line.
   std::string host;
   int restarts = 0;
+  int quick_ends = 0;
+  Clock::time_point started{};
   pid_t process = -1;
   bool running = false;
   int code = 0;
@@ -402,6 +406,7 @@ class Launcher {
     close(secret.read);
     worker.process = process;
     worker.running = process > 0;
+    worker.started = Clock::now();
     worker.outputs[0] = {out.read, STDOUT_FILENO, ""};
     worker.outputs[1] = {err.read, STDERR_FILENO, ""};
     if (process < 0) throw ResourceExhausted("run: no process can be started");
@@ -523,7 +528,10 @@ class Launcher {
                          worker.cause));
       return is_running("worker");
     }
-    if (++worker.restarts > kMostRestarts) return false;
+    // What it does would fail again.
+    const bool is_quick = worker.code < 128 && Clock::now() - worker.started < kQuickEnd;
+    worker.quick_ends = is_quick ? worker.quick_ends + 1 : 0;
+    if (++worker.restarts > kMostRestarts || worker.quick_ends > kMostQuickEnds) return false;
     report(fmt::format("{} on {} ended: {}; it is started again", worker.label, worker.host,
                        worker.cause));
     for (Output& output : worker.outputs) {

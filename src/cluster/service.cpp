@@ -127,10 +127,11 @@ class FrameRuns {
   }
 
   size_t size() const { return size_; }
-  /// Appends all bytes from `begin` on.
-  void append_to(std::string& to, size_t begin) const {
+  /// Gives all bytes from `begin` on to `take`, run by run.
+  template <class Take>
+  void for_each(size_t begin, const Take& take) const {
     for (const std::string_view run : runs_) {
-      to.append(run.substr(std::min(begin, run.size())));
+      take(run.substr(std::min(begin, run.size())));
       begin -= std::min(begin, run.size());
     }
   }
@@ -145,6 +146,54 @@ class FrameRuns {
   size_t size_ = 0;
 };
 
+/// A message of which some frames have come.
+class OpenMessage {
+ public:
+  /// It has so many bytes; `places` are null where all of it is a text.
+  OpenMessage(uint64_t bytes, AnswerPlacesPtr places) : bytes_(bytes) {
+    size_t placed = 0;
+    if (places) {
+      for (const std::span<char> place : places->places) placed += place.size();
+    }
+    if (placed > 0 && places->head + placed == bytes) places_ = std::move(places);
+    text_bytes_ = kHeadBytes + (places_ ? places_->head : bytes);
+    text_ = take_buffer(text_bytes_);
+  }
+
+  uint64_t missing() const { return bytes_ - taken_; }
+  /// All bytes of a frame from `begin` on. The head of the first frame is part of the text.
+  void add(const FrameRuns& frame, size_t begin) {
+    taken_ += frame.size() - kHeadBytes;
+    frame.for_each(begin, [this](std::string_view run) { add(run); });
+  }
+  ServiceText take() { return ServiceText(std::move(text_)); }
+
+ private:
+  void add(std::string_view run) {
+    const size_t of_text = std::min(run.size(), text_bytes_ - text_.size());
+    text_.append(run.substr(0, of_text));
+    run.remove_prefix(of_text);
+    while (!run.empty()) {
+      const std::span<char> place = places_->places[place_].subspan(offset_);
+      const size_t count = std::min(run.size(), place.size());
+      std::memcpy(place.data(), run.data(), count);
+      run.remove_prefix(count);
+      offset_ += count;
+      if (count < place.size()) continue;
+      ++place_;
+      offset_ = 0;
+    }
+  }
+
+  const uint64_t bytes_;
+  uint64_t taken_ = 0;
+  AnswerPlacesPtr places_;
+  size_t text_bytes_;
+  std::string text_;
+  size_t place_ = 0;   // The one that the next byte goes to,
+  size_t offset_ = 0;  // and where in it.
+};
+
 /// Makes messages of the frames of a stream.
 class MessageAssembly {
  public:
@@ -155,6 +204,11 @@ class MessageAssembly {
     ServiceText text;
   };
 
+  /// The message of this number, if it comes, is to lie there.
+  void place(uint64_t number, AnswerPlacesPtr places) {
+    places_.emplace(number, std::move(places));
+  }
+
   /// The message that the frame ends; none where others are to follow, and where it is wrong.
   std::optional<Whole> add(const FrameRuns& frame) {
     if (frame.size() < kHeadBytes) return fail();
@@ -162,15 +216,18 @@ class MessageAssembly {
     const std::string head = frame.head();
     const uint64_t number = number_at(head, 0);
     const uint64_t second = number_at(head, sizeof number);
-    if (second != kContinued) return begin(number, second, frame);
-    const auto open = open_.find(number);
-    if (open == open_.end()) return fail();
-    std::string& bytes = open->second;
-    const uint64_t all = kHeadBytes + number_at(bytes, sizeof number);
-    if (frame.size() - kHeadBytes > all - bytes.size()) return fail();
-    frame.append_to(bytes, kHeadBytes);
-    if (bytes.size() < all) return std::nullopt;
-    Whole whole{number, ServiceText(std::move(bytes))};
+    auto open = open_.find(number);
+    const bool is_first = second != kContinued;
+    if (is_first != (open == open_.end()) || (is_first && second > most_bytes_)) return fail();
+    if (is_first) {
+      auto places = places_.extract(number);
+      open = open_.try_emplace(number, second, places ? std::move(places.mapped()) : nullptr).first;
+    }
+    OpenMessage& message = open->second;
+    if (frame.size() - kHeadBytes > message.missing()) return fail();
+    message.add(frame, is_first ? 0 : kHeadBytes);
+    if (message.missing() > 0) return std::nullopt;
+    Whole whole{number, message.take()};
     open_.erase(open);
     return whole;
   }
@@ -178,22 +235,14 @@ class MessageAssembly {
   bool has_failed() const { return has_failed_; }
 
  private:
-  std::optional<Whole> begin(uint64_t number, uint64_t count, const FrameRuns& frame) {
-    const size_t here = frame.size() - kHeadBytes;
-    if (count > most_bytes_ || here > count || open_.contains(number)) return fail();
-    std::string whole = take_buffer(kHeadBytes + count);
-    frame.append_to(whole, 0);
-    if (here == count) return Whole{number, ServiceText(std::move(whole))};
-    open_.emplace(number, std::move(whole));
-    return std::nullopt;
-  }
   std::optional<Whole> fail() {
     has_failed_ = true;
     return std::nullopt;
   }
 
   const size_t most_bytes_;
-  std::map<uint64_t, std::string> open_;
+  std::map<uint64_t, OpenMessage> open_;
+  std::map<uint64_t, AnswerPlacesPtr> places_;
   bool has_failed_ = false;
 };
 
@@ -392,7 +441,7 @@ class ServiceLine::Stream final : public FrameHandler {
                       .encode());
   }
 
-  std::future<ServiceText> ask(ServiceMessage question) {
+  std::future<ServiceText> ask(ServiceMessage question, AnswerPlacesPtr places) {
     const std::lock_guard lock(mutex_);
     std::promise<ServiceText> promise;
     std::future<ServiceText> answer = promise.get_future();
@@ -401,6 +450,7 @@ class ServiceLine::Stream final : public FrameHandler {
       return answer;
     }
     open_.emplace(++last_, std::move(promise));
+    if (places) assembly_.place(last_, std::move(places));
     if (is_ready_) {
       send_message(*frames_, last_, std::move(question));
     } else {
@@ -428,6 +478,7 @@ class ServiceLine::Stream final : public FrameHandler {
   void close() {
     const std::lock_guard lock(mutex_);
     if (frames_) is_ready_ ? frames_->close() : frames_->cut();
+    end(std::make_exception_ptr(Unavailable(fmt::format("{}: the line has ended", name_))));
   }
 
   void on_frame_runs(std::span<const std::string_view> runs) override {
@@ -520,7 +571,7 @@ ServiceLine::~ServiceLine() {
   if (stream_) stream_->close();
 }
 
-std::future<ServiceText> ServiceLine::ask(ServiceMessage question) {
+std::future<ServiceText> ServiceLine::ask(ServiceMessage question, AnswerPlacesPtr places) {
   const std::lock_guard lock(mutex_);
   if (!stream_ || stream_->has_ended()) {
     auto stream = std::make_shared<Stream>(name_, options_, job_, task_);
@@ -530,7 +581,7 @@ std::future<ServiceText> ServiceLine::ask(ServiceMessage question) {
     stream->begin(std::move(frames));
     stream_ = std::move(stream);
   }
-  return stream_->ask(std::move(question));
+  return stream_->ask(std::move(question), std::move(places));
 }
 
 bool ServiceLine::is_connected() {

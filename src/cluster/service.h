@@ -19,6 +19,7 @@
 #include <future>
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -58,6 +59,14 @@ class ServiceText {
  private:
   std::shared_ptr<const std::string> frames_;
 };
+
+/// Where an answer is to lie: its first `head` bytes are a text, and the others go to these places,
+/// one after another, as they arrive. An answer of another length is a text as a whole.
+struct AnswerPlaces {
+  size_t head = 0;
+  std::vector<std::span<char>> places = {};
+};
+using AnswerPlacesPtr = std::shared_ptr<const AnswerPlaces>;
 
 /// A task that asks.
 struct Asker {
@@ -111,8 +120,9 @@ class ServiceLine {
   const std::string& name() const { return name_; }
 
   /// The answer will be there, or Unavailable where the stream ends before, FailedPrecondition
-  /// where this process is not let in. A task that is not there yet is waited for.
-  std::future<ServiceText> ask(ServiceMessage question);
+  /// where this process is not let in. A task that is not there yet is waited for. Nothing is
+  /// written to `places` once the future has an error, nor when this line has ended.
+  std::future<ServiceText> ask(ServiceMessage question, AnswerPlacesPtr places = nullptr);
 
   /// Whether the other side is there, and both have proved themselves.
   bool is_connected();

@@ -23,4 +23,16 @@ std::exception_ptr named_error(const std::string& name) {
   return result;
 }
 
+std::string current_error_text() {
+  try {
+    throw;
+  } catch (const Error& error) {
+    return fmt::format("{}: {}", error.kind(), error.what());
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception of an unknown kind";
+  }
+}
+
 }  // namespace tandem::core

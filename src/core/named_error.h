@@ -9,4 +9,7 @@ namespace tandem::core {
 /// The exception that is being handled, with `name` put before its message if there is one.
 std::exception_ptr named_error(const std::string& name);
 
+/// The exception that is being handled as a text, for other processes: "InvalidArgument: why".
+std::string current_error_text();
+
 }  // namespace tandem::core

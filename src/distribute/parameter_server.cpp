@@ -3,6 +3,9 @@
 
 #include <fmt/format.h>
 
+#include <optional>
+#include <utility>
+
 #include "checkpoint/keepers.h"
 #include "device/task.h"
 #include "distribute/server/chief_training.h"
@@ -91,7 +94,8 @@ void ParameterServerStrategy::close() const { body().servers()->close(); }
 
 struct ClusterCoordinator::RemoteValue::Body {
   Strategy strategy;
-  StepOutcomePtr outcome;
+  StepOutcomePtr outcome;          // Null where there are
+  std::optional<Tensors> results;  // the results already.
 };
 
 ClusterCoordinator::ClusterCoordinator(Strategy strategy) : strategy_(std::move(strategy)) {
@@ -104,11 +108,21 @@ ClusterCoordinator::ClusterCoordinator(Strategy strategy) : strategy_(std::move(
 
 ClusterCoordinator::RemoteValue ClusterCoordinator::schedule(const FlatFunction& step,
                                                              const PerReplicas& arguments) {
-  return RemoteValue(std::make_shared<RemoteValue::Body>(
-      RemoteValue::Body{strategy_, strategy_.body().servers()->schedule(step, arguments)}));
+  ServerTraining& servers = *strategy_.body().servers();
+  RemoteValue::Body value{strategy_, nullptr, std::nullopt};
+  if (servers.trains(step, arguments)) {
+    value.outcome = servers.schedule(step, arguments);
+  } else {
+    Tensors& results = value.results.emplace();
+    for (const PerReplica& each : strategy_.run_flat(step, arguments)) {
+      results.push_back(each.value(0));
+    }
+  }
+  return RemoteValue(std::make_shared<RemoteValue::Body>(std::move(value)));
 }
 
 Tensors ClusterCoordinator::RemoteValue::fetch() const {
+  if (body_->results) return *body_->results;
   return body_->strategy.body().servers()->results_of(*body_->outcome)[0];
 }
 

@@ -287,8 +287,9 @@ PerReplicas Strategy::run_flat(const FlatFunction& f, std::span<const PerReplica
     for (Tensor& result : f(tensors)) results.emplace_back(Tensors{std::move(result)});
     return results;
   }
-  if (ServerTraining* servers = body_->servers(); servers && servers->trains(f, arguments)) {
-    return servers->run(f, {arguments.begin(), arguments.end()});
+  if (ServerTraining* servers = body_->servers()) {
+    if (servers->trains(f, arguments)) return servers->run(f, {arguments.begin(), arguments.end()});
+    servers->bring_variables();
   }
   const graph::Results ran = body_->run(*this, f, arguments);
   for (size_t i = 0; i < ran.count(); ++i) {

@@ -123,6 +123,21 @@ TEST(TandemRun, TheExitCodeIsTheFirstFailures) {
   EXPECT_EQ(run->wait(seconds(40)), 7) << run->printed();
 }
 
+TEST(TandemRun, AServerThatEndsByItselfAtOnceIsNotStartedForEver) {
+  ChildProcess run(
+      {TANDEM_TOOL, "run", "--workers", "1", "--ps", "1", "--", "sh", "-c",
+       "case $TF_CONFIG in *'\"type\": \"ps\"'*) echo no; exit 5;; esac; exec sleep 60"});
+  EXPECT_EQ(run.wait(seconds(40)), 5) << run.printed();
+  size_t restarts = 0;
+  for (size_t at = 0; (at = run.printed().find("it is started again", at)) != std::string::npos;
+       ++at) {
+    ++restarts;
+  }
+  EXPECT_EQ(restarts, 3u) << run.printed();
+  EXPECT_NE(run.printed().find("ps 0 on localhost failed first: exit code 5"), std::string::npos)
+      << run.printed();
+}
+
 TEST(TandemRun, SignalsReachTheWorkers) {
   const auto run = tandem_run(
       2, {"sh", "-c", "trap 'echo heard; exit 9' TERM; echo ready; while :; do sleep 0.05; done"});

@@ -29,7 +29,7 @@ using std::chrono::seconds;
 using Words = std::vector<std::string>;
 using Doubles = std::vector<double>;
 
-/// A chief, workers and servers on this machine.
+/// A chief, workers and servers on this machine. The chief begins when all have come.
 class Tasks {
  public:
   /// Those of `late` are not started.
@@ -52,6 +52,9 @@ class Tasks {
         if (!late.contains({job, i})) start(job, i);
       }
     };
+    const size_t tasks = 1 + static_cast<size_t>(workers + servers) - late.size();
+    arguments_.insert(arguments_.end(),
+                      {"--gather", folder_.path().string(), "--tasks", std::to_string(tasks)});
     start_all("chief", 1);
     start_all("worker", workers);
     start_all("ps", servers);
@@ -88,6 +91,7 @@ class Tasks {
   }
 
  private:
+  const harness::TempFolder folder_;
   Words arguments_;
   std::string cluster_;
   std::vector<int> ports_;
@@ -136,6 +140,63 @@ TEST(ParameterServerProcesses, InStepTheResultIsThatOfThreads) {
   }
 }
 
+/// The lines that begin with these words, as they were printed.
+std::vector<std::string> lines_of(const std::string& printed, const std::string& beginning) {
+  std::vector<std::string> all;
+  std::istringstream lines(printed);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(beginning + " ")) all.push_back(line);
+  }
+  return all;
+}
+
+TEST(ParameterServerProcesses, InStepTheBitsAreThoseOfMirroredShards) {
+  for (const auto& [workers, servers] : {std::pair{1, 1}, {2, 3}, {3, 2}, {4, 1}}) {
+    for (const char* mode : {"fit", "normalize"}) {
+      SCOPED_TRACE(fmt::format("{} workers, {} servers, {}", workers, servers, mode));
+      ChildProcess mirrored(
+          {TANDEM_SERVER_MEMBER, "--mode", mode, "--shards", std::to_string(workers)});
+      Tasks tasks(workers, servers, {"--mode", mode, "--staleness", "0", "--reproducible", "1"});
+      tasks.expect_done({"done"});
+      ASSERT_EQ(mirrored.wait(), 0) << mirrored.printed();
+      const auto weights = lines_of(mirrored.printed(), "weight");
+      ASSERT_FALSE(weights.empty());
+      EXPECT_EQ(lines_of(tasks.chief().printed(), "weight"), weights);
+      EXPECT_EQ(lines_of(tasks.at("ps", 0).printed(), "weight"), weights);
+    }
+  }
+}
+
+TEST(ParameterServerProcesses, WhatReadsVariablesHasAllStepsBeforeIt) {
+  for (const char* staleness : {"-1", "0"}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    Tasks tasks(1, 2, {"--mode", "unjoined", "--staleness", staleness});
+    tasks.expect_done({"done"});
+    // Each of three weights is the number of steps.
+    for (const char* job : {"chief", "worker"}) {
+      EXPECT_NE(tasks.at(job, 0).printed().find("read 21 42 63\n"), std::string::npos)
+          << tasks.at(job, 0).printed();
+    }
+  }
+}
+
+TEST(ParameterServerProcesses, WhenTheChiefFailsAllEndAndSaySo) {
+  for (const auto& [mode, words] :
+       {std::pair{"fail", "Aborted: the chief: it has left by an exception"},
+        std::pair{"fail_alone", "Aborted: the chief: it has left by an exception"},
+        std::pair{"fail_to_evaluate",
+                  "Aborted: the chief: InvalidArgument: map: element 0: no more features"}}) {
+    SCOPED_TRACE(mode);
+    Tasks tasks(1, 1, {"--mode", mode, "--staleness", "-1"});
+    for (const char* job : {"worker", "ps"}) {
+      EXPECT_EQ(tasks.at(job, 0).wait(), 1) << tasks.at(job, 0).printed();
+      EXPECT_NE(tasks.at(job, 0).printed().find(words), std::string::npos)
+          << tasks.at(job, 0).printed();
+    }
+    EXPECT_EQ(tasks.chief().wait(), 1) << tasks.chief().printed();
+  }
+}
+
 TEST(ParameterServerProcesses, WithoutStepsEveryTicketCountsOnce) {
   Tasks tasks(2, 2, {"--mode", "count", "--staleness", "-1"});
   tasks.expect_done({"counted 120 120", "done"});
@@ -153,7 +214,9 @@ TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
     SCOPED_TRACE(fmt::format("staleness {}", staleness));
     // Without steps one worker is one device.
     const bool in_step = std::string(staleness) == "0";
-    Tasks tasks(in_step ? 2 : 1, 2, {"--mode", "embed", "--staleness", staleness, "--epochs", "4"});
+    // Steps take so long that the chief has the next tickets meanwhile.
+    Tasks tasks(in_step ? 2 : 1, 2,
+                {"--mode", "embed", "--staleness", staleness, "--epochs", "4", "--sleep-ms", "30"});
     tasks.expect_done({"done"});
     for (const char* line : {"history loss", "table"}) {
       expect_near(numbers_of(tasks.chief().printed(), line), numbers_of(threads.printed(), line),
@@ -164,11 +227,29 @@ TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {
     ASSERT_EQ(moved.size(), 1u);
     EXPECT_LT(moved[0][0], 24 * 30000);
     if (in_step) continue;
-    // One question to the chief and one to each server for a step; in the first of an epoch one
-    // more to each of them; signs of life beside.
+    // One question to the chief and one to each server for a step, and one more to the chief where
+    // it did not know the next ticket yet; in the first of an epoch one more to each of them; signs
+    // of life beside. Rows that do not ride on a push would be two more for each step.
     const auto asked = numbers_of(tasks.at("worker", 0).printed(), "asked");
     ASSERT_EQ(asked.size(), 1u);
-    EXPECT_LT(asked[0][0], 23 * 3 + 4 * 3 + 20);
+    EXPECT_LT(asked[0][0], 23 * 4 + 4 * 3 + 20);
+  }
+}
+
+TEST(ParameterServerProcesses, RowsThatAreForgottenAreReadAgain) {
+  // More rows in a batch than a worker keeps between steps.
+  const Words mode = {"--mode", "embed", "--epochs", "2", "--ids", "1800"};
+  Words alone = mode;
+  alone.insert(alone.begin(), TANDEM_SERVER_MEMBER);
+  ChildProcess threads(alone);
+  Words served = mode;
+  served.insert(served.end(), {"--staleness", "-1"});
+  Tasks tasks(1, 2, served);
+  tasks.expect_done({"done"});
+  ASSERT_EQ(threads.wait(), 0) << threads.printed();
+  for (const char* line : {"history loss", "table"}) {
+    expect_near(numbers_of(tasks.chief().printed(), line), numbers_of(threads.printed(), line),
+                1e-2);
   }
 }
 

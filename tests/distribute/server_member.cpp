@@ -1,12 +1,15 @@
 /// A task of a cluster with parameter servers, as a program of its own: tests start it as chief,
 /// workers and servers, and kill some of them. See parameter_server_processes_test.cpp.
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <string>
 #include <thread>
@@ -33,9 +36,13 @@ struct MemberSettings {
   std::string folder;    // Where a checkpoint is saved, when counting,
   int64_t save_at = 0;   // after so many batches were handed out.
   int64_t rows = 20000;  // A table has so many.
+  int64_t ids = 4;       // How many rows of it an example has.
   int64_t limit_mb = 0;  // Tasks that are no servers may use so much memory.
   int uneven = 0;        // How much longer the first worker sleeps; it is told when steps begin.
+  std::string gather;    // A folder in which tasks say that they have come:
+  size_t tasks = 0;      // the chief waits for so many.
   std::string poison;    // A file that the chief waits for, to count by thousands.
+  int shards = 0;        // A MirroredStrategy has so many in the place of servers; 0: servers.
 };
 
 void say(const std::string& text) {
@@ -81,11 +88,14 @@ keras::AnyCallback saving(const keras::Model& model, const keras::optimizers::Op
   }});
 }
 
-/// After some batches it waits for a file, and counts by thousands from then on.
+/// After some batches it waits for a file, if there is a name, and counts by thousands from then
+/// on.
 keras::AnyCallback poisoning(const std::string& file) {
   auto batches = std::make_shared<int>(0);
   return keras::callbacks::LambdaCallback({.on_batch_end = [=](keras::TrainingRun& run, int64_t) {
     if (++*batches != 10) return;
+    say(file.empty() ? "counts" : "waits");
+    if (file.empty()) return;
     while (!std::filesystem::exists(file))
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
     run.set_learning_rate(1000);
@@ -103,7 +113,7 @@ void count(const MemberSettings& settings) {
   keras::FitOptions options{
       .batch_size = 4, .epochs = settings.epochs, .verbose = keras::Verbose::silent};
   if (!settings.folder.empty()) options.callbacks.push_back(saving(model, sgd, settings));
-  if (!settings.poison.empty()) options.callbacks.push_back(poisoning(settings.poison));
+  options.callbacks.push_back(poisoning(settings.poison));
   model.fit(ones({rows, kWidth}), ones({rows, 1}) * 1e9, options);
   say(fmt::format("counted {}", extremes(model.get_weights()[0])));
 }
@@ -134,14 +144,83 @@ void loop(const distribute::Strategy& strategy, const MemberSettings& settings) 
                   reduce_max(value).item<double>(), differences));
 }
 
-/// Layers that normalize by the statistics of what all workers have.
+/// Steps that are not waited for: what reads the variables next has all of them, whether it is a
+/// function of its own, one that is scheduled, or evaluate.
+void read_unjoined(const distribute::Strategy& strategy) {
+  const keras::Sequential model(
+      {keras::layers::Dense(1, {.use_bias = false, .kernel_initializer = "zeros"})});
+  const keras::optimizers::SGD sgd(1.0);
+  model.compile({.optimizer = sgd, .loss = "mae"});
+  const Tensor x = ones({2, 3});
+  model(x);
+  const Variable kernel = model.weights()[0];
+  const auto train = function([&](const Tensor& batch) {
+    GradientTape tape;
+    const Tensor loss = reduce_sum(kernel.value()) * -1.0 + reduce_sum(batch) * 0.0;
+    const Variables variables = {kernel};
+    sgd.apply_gradients(tape.gradient(loss, variables), variables);
+    return loss;
+  });
+  const auto read = function(
+      [&](const Tensor& batch) { return reduce_sum(kernel.value()) + reduce_sum(batch) * 0.0; });
+  distribute::ClusterCoordinator coordinator(strategy);
+  const auto batch = strategy.split(Tensors{x});
+  const auto train_some = [&] {
+    for (int i = 0; i < 7; ++i) coordinator.schedule(train, batch);
+  };
+  train_some();
+  const auto ran = strategy.run(read, batch);
+  train_some();
+  const auto scheduled = coordinator.schedule(read, batch);
+  train_some();
+  const keras::Logs logs =
+      model.evaluate(x, zeros({2, 1}), {.batch_size = 2, .verbose = keras::Verbose::silent});
+  say(fmt::format("read {} {} {}", strategy.local_results(ran)[0].item<float>(),
+                  scheduled.fetch()[0].item<float>(), logs.at("loss")));
+}
+
+/// The chief fails, in a loop of its own or while it evaluates.
+void fail(const distribute::Strategy& strategy, const MemberSettings& settings) {
+  const Variable counted(zeros({50}), {.name = "counted"});
+  const keras::optimizers::SGD sgd(1.0);
+  const auto step = function([&](const Tensor& batch) {
+    GradientTape tape;
+    const Tensor loss = reduce_sum(counted.value()) + reduce_sum(batch) * 0.0;
+    const Variables variables = {counted};
+    sgd.apply_gradients(tape.gradient(loss, variables), variables);
+  });
+  distribute::ClusterCoordinator coordinator(strategy);
+  const auto batch = strategy.split(Tensors{ones({2, 1})});
+  for (int i = 0; i < 10; ++i) coordinator.schedule(step, batch);
+  coordinator.join();
+  if (settings.mode != "fail") {
+    const bool is_chief = strategy.is_chief();
+    const bool is_alone = settings.mode == "fail_alone";  // The others evaluate.
+    if (is_chief && is_alone) throw InvalidArgument("a failure before what all do");
+    const keras::Sequential model({keras::layers::Dense(1)});
+    model.compile({.optimizer = keras::optimizers::SGD(1.0), .loss = "mae"});
+    const auto check = [is_chief](const Tensor& x, const Tensor& y) {
+      if (is_chief) throw InvalidArgument("no more features");
+      return Tensors{x, y};
+    };
+    const auto features = data::Dataset::from_tensor_slices(ones({4, 3}), ones({4, 1}));
+    model.evaluate(features.map(check).batch(2));
+  }
+  if (strategy.is_chief()) throw InvalidArgument("a failure of the chief's own");
+  for (int i = 0; i < 10; ++i) coordinator.schedule(step, batch);
+  coordinator.join();
+}
+
+/// Layers that normalize by the statistics of what all workers have, and gradients that are clipped
+/// by the norm of all of them.
 void normalize() {
   const keras::Sequential model({keras::layers::Dense(5),
                                  keras::layers::BatchNormalization({.synchronized = true}),
                                  keras::layers::Dense(1)});
-  model.compile({.optimizer = keras::optimizers::SGD(0.05), .loss = "mse"});
-  model.fit(harness::wave_features(60), harness::wave_truths(60),
-            {.batch_size = 6, .epochs = 4, .verbose = keras::Verbose::silent});
+  model.compile(
+      {.optimizer = keras::optimizers::Adam(0.05, {.global_clipnorm = 0.1}), .loss = "mse"});
+  model.fit(harness::wave_features(31), harness::wave_truths(31),
+            {.batch_size = 9, .epochs = 2, .verbose = keras::Verbose::silent});
   for (const Doubles& weight : harness::weight_values(model)) {
     say(fmt::format("weight {}", fmt::join(weight, " ")));
   }
@@ -156,9 +235,12 @@ void embed(const MemberSettings& settings) {
       {keras::layers::Embedding(rows, 16), keras::layers::Flatten(), keras::layers::Dense(1)});
   model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
   std::vector<int32_t> ids;
-  for (int i = 0; i < 240; ++i) ids.push_back(i * 7919 % rows);
+  for (int64_t i = 0; i < 60 * settings.ids; ++i) {
+    ids.push_back(static_cast<int32_t>(i * 7919 % settings.rows));
+  }
+  const Shape shape{60, settings.ids};
   const keras::History history =
-      model.fit(Tensor::from(ids, {60, 4}), cast(harness::wave_truths(60), DType::float32),
+      model.fit(Tensor::from(ids, shape), cast(harness::wave_truths(60), DType::float32),
                 {.batch_size = 10,
                  .epochs = settings.epochs,
                  .verbose = keras::Verbose::silent,
@@ -166,11 +248,11 @@ void embed(const MemberSettings& settings) {
                      {.on_batch_end = [](keras::TrainingRun&, int64_t) { say_resident(); }})}});
   say(fmt::format("history loss {}", fmt::join(history.history.at("loss"), " ")));
   const keras::Logs logs =
-      model.evaluate(Tensor::from(ids, {60, 4}), cast(harness::wave_truths(60), DType::float32),
+      model.evaluate(Tensor::from(ids, shape), cast(harness::wave_truths(60), DType::float32),
                      {.verbose = keras::Verbose::silent});
   say(fmt::format("evaluated {}", logs.at("loss")));
   // A part of it, since the whole may be more than the device's memory.
-  const Tensor some = gather(model.weights()[0].value(), Tensor::from(ids, {240}));
+  const Tensor some = gather(model.weights()[0].value(), Tensor::from(ids, {60 * settings.ids}));
   say(fmt::format("table {} {}", reduce_sum(some).item<float>(),
                   reduce_sum(square(some)).item<float>()));
 }
@@ -183,8 +265,29 @@ void limit_memory(int64_t megabytes) {
   config::set_logical_cpus({{.threads = 1, .memory_limit = static_cast<size_t>(megabytes) << 20}});
 }
 
+/// What servers in step are to equal bit for bit.
+void run_mirrored(const MemberSettings& settings) {
+  const distribute::MirroredStrategy strategy({"/CPU:0"}, {.reproducible_shards = settings.shards});
+  const auto scope = strategy.scope();
+  settings.mode == "normalize" ? normalize() : fit();
+}
+
+/// Nobody comes too late, however busy the machine is.
+void wait_for_all(const distribute::Strategy& strategy, const MemberSettings& settings) {
+  if (settings.gather.empty()) return;
+  std::ofstream(fmt::format("{}/{}", settings.gather, getpid())) << "here";
+  const auto come = [&] {
+    return std::ranges::distance(std::filesystem::directory_iterator(settings.gather),
+                                 std::filesystem::directory_iterator());
+  };
+  while (strategy.is_chief() && come() < static_cast<std::ptrdiff_t>(settings.tasks)) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
 void run(const MemberSettings& settings) {
   random::set_seed(11);
+  if (settings.shards > 0) return run_mirrored(settings);
   limit_memory(settings.limit_mb);
   distribute::ParameterServerOptions options{.staleness = settings.staleness,
                                              .reproducible = settings.reproducible};
@@ -214,11 +317,14 @@ void run(const MemberSettings& settings) {
   const distribute::ParameterServerStrategy strategy(options);
   const auto scope = strategy.scope();
   say(strategy.is_chief() ? "chief" : "follower");
+  wait_for_all(strategy, settings);
   if (settings.mode == "fit") fit();
   if (settings.mode == "count") count(settings);
   if (settings.mode == "loop") loop(strategy, settings);
   if (settings.mode == "embed") embed(settings);
   if (settings.mode == "normalize") normalize();
+  if (settings.mode == "unjoined") read_unjoined(strategy);
+  if (settings.mode.starts_with("fail")) fail(strategy, settings);
   say(fmt::format("moved {}", last_bytes - first_bytes));
   say(fmt::format("asked {}", last_messages - first_messages));
   const auto histogram = strategy.staleness_histogram();
@@ -238,10 +344,14 @@ int main(int count, char** words) {
       {"--sleep-ms", [&](const char* word) { settings.sleep_ms = std::atoi(word); }},
       {"--folder", [&](const char* word) { settings.folder = word; }},
       {"--uneven", [&](const char* word) { settings.uneven = std::atoi(word); }},
+      {"--ids", [&](const char* word) { settings.ids = std::atol(word); }},
       {"--rows", [&](const char* word) { settings.rows = std::atol(word); }},
       {"--limit-mb", [&](const char* word) { settings.limit_mb = std::atol(word); }},
       {"--poison", [&](const char* word) { settings.poison = word; }},
       {"--save-at", [&](const char* word) { settings.save_at = std::atol(word); }},
+      {"--gather", [&](const char* word) { settings.gather = word; }},
+      {"--tasks", [&](const char* word) { settings.tasks = static_cast<size_t>(std::atol(word)); }},
+      {"--shards", [&](const char* word) { settings.shards = std::atoi(word); }},
       {"--patience", [&](const char* word) { settings.patience = std::atoi(word); }},
       {"--reproducible", [&](const char* word) { settings.reproducible = std::atoi(word) != 0; }}};
   try {

@@ -19,6 +19,8 @@ namespace {
 
 using Floats = std::vector<float>;
 
+constexpr uint64_t kIncarnation = 3;  // The server's.
+
 /// A server of one variable, whose gradient is -1 and whose rate is 1.
 class ServerTasks : public harness::FreshDevices {
  protected:
@@ -40,7 +42,7 @@ class ServerTasks : public harness::FreshDevices {
                             .owner = strategy.body().targets().owner}) {
       worker.compile(server_step, strategy.split(Tensors{ones({1})}));
       servers = make_servers(strategy, server_step, {}, 1, strategy.body().devices());
-      task.open(*servers[0], 0);
+      task.open(*servers[0], 0, kIncarnation);
     }
 
     ServerAnswer ask(MessageWriter question) {
@@ -50,9 +52,9 @@ class ServerTasks : public harness::FreshDevices {
       });
       return answer;
     }
-    ServerAnswer write(uint64_t chief) {
+    ServerAnswer write(uint64_t chief, uint64_t incarnation = kIncarnation) {
       MessageWriter question = question_of(ServerQuestion::write, 0);
-      question.add(chief).add_text(UpdateLedger({}).save()).add(int64_t{0});
+      question.add(chief).add(incarnation).add_text(UpdateLedger({}).save()).add(int64_t{0});
       question.add_list(std::vector<int64_t>());
       return ask(question.add_list(std::vector<uint64_t>()).add(true));
     }
@@ -101,6 +103,15 @@ TEST_F(ServerTasks, OfTwoChiefsTheLaterOneAloneWrites) {
   EXPECT_EQ(served.variable.value().to_vector<float>()[0], 2.5f);  // 1, then 1 + 0.5.
 }
 
+TEST_F(ServerTasks, WhatIsMeantForAFormerProcessIsNotTaken) {
+  Served served;
+  // The chief does not know yet that this process has not what the former one had.
+  EXPECT_EQ(served.write(7, kIncarnation - 1), ServerAnswer::ask_again);
+  EXPECT_EQ(served.push(7, 0), ServerAnswer::ask_again);
+  EXPECT_EQ(served.write(7), ServerAnswer::accepted);
+  EXPECT_EQ(served.push(7, 0), ServerAnswer::accepted);
+}
+
 TEST_F(ServerTasks, GarbageIsRefusedAndChangesNothing) {
   Served served;
   EXPECT_EQ(served.write(7), ServerAnswer::accepted);
@@ -109,6 +120,7 @@ TEST_F(ServerTasks, GarbageIsRefusedAndChangesNothing) {
     for (const size_t bytes : {0, 3, 20, 200}) {
       MessageWriter question;
       question.add(kind).add(int64_t{0}).add(uint64_t{7});
+      if (kind == static_cast<char>(ServerQuestion::write)) question.add(kIncarnation);
       question.add_bytes(std::string(bytes, '\xff').data(), bytes);
       EXPECT_NE(served.ask(question), ServerAnswer::ask_again) << kind << " " << bytes;
     }
@@ -144,7 +156,7 @@ TEST_F(ServerTasks, RowsThatATableHasNotAreAnErrorByName) {
     return answer;
   };
   MessageWriter write = question_of(ServerQuestion::write, 0);
-  write.add(uint64_t{7}).add_text(UpdateLedger({}).save()).add(int64_t{0});
+  write.add(uint64_t{7}).add(uint64_t{0}).add_text(UpdateLedger({}).save()).add(int64_t{0});
   write.add_list(std::vector<int64_t>()).add_list(std::vector<uint64_t>()).add(true);
   ask(write);
   const auto pull = [&](const std::vector<int64_t>& rows) {

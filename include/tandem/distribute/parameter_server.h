@@ -88,8 +88,8 @@ struct ParameterServerOptions {
 
 /// Workers and servers as threads of this process, or, where the resolver or TF_CONFIG names tasks
 /// `ps`, as processes. `fit` and what a ClusterCoordinator schedules run on the workers; `run` does
-/// a step and waits for it. What applies no gradients, as `evaluate` and `predict`, runs on the
-/// variables as the servers have them. With staleness 0 the workers are the replicas, which share
+/// a step and waits for it. What applies no gradients, as `evaluate` and `predict`, waits for all
+/// that was scheduled, and runs on the variables as the servers then have them. With staleness 0 the workers are the replicas, which share
 /// each batch; else each has batches of its own, and there is one replica.
 ///
 /// In a cluster all tasks run the same program. The chief hands out batches and does not train;
@@ -146,8 +146,9 @@ class TANDEM_API ClusterCoordinator {
     std::shared_ptr<const Body> body_;
   };
 
-  /// Has a worker run `step`, which applies gradients, with these arguments. Waits while workers
-  /// have enough to do, and throws what a worker threw since the last join.
+  /// Has a worker run `step` with these arguments. Waits while workers have enough to do, and
+  /// throws what a worker threw since the last join. A step that applies no gradients, as one that
+  /// evaluates, is run at once, by each process itself, when all that was scheduled before is done.
   RemoteValue schedule(const FlatFunction& step, const PerReplicas& arguments);
 
   /// Waits until all that was scheduled is done. Throws what a worker threw; what was not done by

@@ -10,7 +10,6 @@ from tandem.distribute import _cluster
 from tandem.distribute._later import Later, fetched
 from tandem.distribute._program import code_key
 from tandem.distribute._strategy import NestedRunError, Strategy
-from tandem.errors import InvalidArgumentError
 from tandem import nest
 
 
@@ -81,12 +80,7 @@ class ParameterServerStrategy(Strategy):
 
     def _schedule(self, fn, args, kwargs):
         program, tensors = self._program_of(fn, args, kwargs)
-        try:
-            return program.schedule(self._coordinator, tensors)
-        except InvalidArgumentError as error:
-            if "applies no gradients" not in str(error):
-                raise
-            return program.run(tensors)
+        return program.schedule(self._coordinator, tensors)
 
     def reduce(self, reduce_op, value, axis=None):
         reduced = super().reduce

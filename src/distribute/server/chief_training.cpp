@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <exception>
 #include <thread>
+#include <utility>
 
 #include "checkpoint/files.h"
 #include "distribute/strategy_body.h"
@@ -28,8 +30,8 @@ ChiefTraining::ChiefTraining(const Strategy::Body& body, const ParameterServerOp
     : TaskTraining(body, options, cluster),
       tracer_(strategy_, worker_options(0, StepUse::trace)),
       desk_(std::make_shared<TicketDesk>(options, cluster.servers(), incarnation_)) {
-  desk_->on_return = [this](int server, const std::vector<uint64_t>& sums) {
-    take_back(server, sums);
+  desk_->on_return = [this](int server, const TicketDesk::ServingProcess& process) {
+    take_back(server, process);
   };
   for (int s = 0; s < cluster.servers(); ++s) {
     lines_.push_back(std::make_unique<PatientLine>(cluster_, "ps", s));
@@ -43,15 +45,20 @@ ChiefTraining::~ChiefTraining() { ChiefTraining::close(); }
 void ChiefTraining::close() {
   if (std::exchange(is_closed_, true)) return;
   try {
-    end({}, {});
-    if (has_worked_) desk_->wait_until_heard(has_looped_);
+    const bool has_failed = std::uncaught_exceptions() > 0;
+    const std::string error = has_failed ? "it has left by an exception" : "";
+    end({}, error);
+    if (has_failed) desk_->leave(error);
+    if (has_worked_ || has_failed) desk_->wait_until_heard(has_looped_ || has_failed);
   } catch (const std::exception& error) {
     logging::write(logging::Level::warning, fmt::format("chief: {}", error.what()));
   }
   host_.reset();
 }
 
+/// What was scheduled before is part of what was done.
 void ChiefTraining::meet() {
+  bring_variables();
   end({}, {});
   desk_->open_session();
   has_ended_ = false;
@@ -97,7 +104,7 @@ StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas argume
   }
   if (current_ == nullptr) begin(step);
   if (!is_open_) {
-    for (size_t s = 0; s < servers_.size(); ++s) write(s, WriteKind::values);
+    for (size_t s = 0; s < servers_.size(); ++s) write_surely(s, WriteKind::values);
     is_open_ = true;
   } else {
     write_settings();
@@ -110,10 +117,10 @@ StepOutcomePtr ChiefTraining::schedule(const FlatFunction& f, PerReplicas argume
 
 void ChiefTraining::begin(ServerStep& step) {
   auto mirrors = servers_for(step);
-  std::vector<std::vector<uint64_t>> sums = desk_->wait_for_servers(facts_of(step, mirrors));
+  auto processes = desk_->wait_for_servers(facts_of(step, mirrors));
   servers_.clear();
   for (size_t s = 0; s < mirrors.size(); ++s) {
-    servers_.push_back({std::move(mirrors[s]), std::move(sums[s]), UpdateLedger({}).save()});
+    servers_.push_back({std::move(mirrors[s]), std::move(processes[s]), UpdateLedger({}).save()});
   }
   current_ = &step;
 }
@@ -121,7 +128,8 @@ void ChiefTraining::begin(ServerStep& step) {
 /// The rate may change between steps.
 void ChiefTraining::write_settings() {
   for (size_t s = 0; s < servers_.size(); ++s) {
-    if (!changed_places(servers_[s], WriteKind::settings).empty()) write(s, WriteKind::settings);
+    if (changed_places(servers_[s], WriteKind::settings).empty()) continue;
+    write_surely(s, WriteKind::settings);
   }
 }
 
@@ -130,8 +138,8 @@ std::vector<uint64_t> ChiefTraining::changed_places(const Known& known, WriteKin
   const std::vector<StoreRange>& state = known.mirror->state();
   std::vector<uint64_t> places;
   const auto look_at = [&](size_t place) {
-    const bool is_known = place < known.sums.size();
-    if (!is_known || known.sums[place] != RangeServer::checksum_of(state[place]))
+    const bool is_known = place < known.process.sums.size();
+    if (!is_known || known.process.sums[place] != RangeServer::checksum_of(state[place]))
       places.push_back(place);
   };
   if (kind == WriteKind::settings) {
@@ -148,43 +156,57 @@ cluster::ServiceMessage ChiefTraining::write_message(Known& known, WriteKind kin
   MessageWriter question = question_of(ServerQuestion::write, desk_->session());
   // Tickets that were given before are void where servers go back.
   const int64_t generation = desk_->generation() + (kind == WriteKind::all ? 1 : 0);
-  question.add(incarnation_).add_text(known.ledger).add(generation);
+  question.add(incarnation_).add(known.process.incarnation);
+  question.add_text(known.ledger).add(generation);
   if (kind != WriteKind::settings) known.mirror->set_steps();  // As the optimizers count here.
   question.add_list(kind == WriteKind::settings ? std::vector<int64_t>() : known.mirror->steps());
   question.add_list(places).add(kind == WriteKind::all).align();
   cluster::ServiceMessage message{question.take(), {}};
-  known.sums.resize(known.mirror->state().size());
+  known.process.sums.resize(known.mirror->state().size());
   for (const uint64_t place : places) {
     const StoreRange& range = known.mirror->state()[place];
     const size_t bytes = RangeServer::bytes_of(range);
     message.parts.push_back({RangeServer::address_of(range), bytes, nullptr});
     const size_t padding = MessageWriter::padding_after(bytes);
     if (padding > 0) message.parts.push_back({kZeros, padding, nullptr});
-    known.sums[place] = RangeServer::checksum_of(range);
+    known.process.sums[place] = RangeServer::checksum_of(range);
   }
   return message;
 }
 
-/// There are two chiefs where one was cut off for a while; the later one leads.
-void ChiefTraining::check_not_replaced(size_t server, ServerAnswer answer) const {
+/// There are two chiefs where one was cut off for a while; the later one leads, and nobody does any
+/// steps for the other one.
+void ChiefTraining::check_not_replaced(size_t server, ServerAnswer answer) {
   if (answer != ServerAnswer::join_again) return;
+  is_open_ = false;
   throw Aborted(fmt::format("{} has another chief, which was started later: this one was replaced",
                             lines_[server]->name()));
 }
 
-/// Waits for a server that is not there.
-void ChiefTraining::write(size_t server, WriteKind kind) {
+/// Waits for a server that is not there. False where another process is in its place meanwhile: it
+/// has not what is taken for granted here, and takes nothing before it is received.
+bool ChiefTraining::write(size_t server, WriteKind kind) {
   PatientLine::Question question = lines_[server]->ask(write_message(servers_[server], kind));
-  const cluster::ServiceText text = settled_answer(server, question);
+  const cluster::ServiceText text = settled_answer(server, question, [&] {
+    return desk_->incarnation_of(server) == servers_[server].process.incarnation;
+  });
   MessageReader reader(text.view());
-  if (reader.read<ServerAnswer>() == ServerAnswer::accepted) return;
+  const auto answer = reader.read<ServerAnswer>();
+  if (answer == ServerAnswer::accepted) return true;
+  if (answer == ServerAnswer::ask_again) return false;
+  is_open_ = false;  // It was replaced.
   throw Aborted(fmt::format("{}: {}", lines_[server]->name(), reader.read_text()));
 }
 
-/// What a server answers once it is ready: that it does as it is asked, or refuses to. Until then
-/// `meanwhile` is called now and then.
+/// Another process that is in the server's place gets all first.
+void ChiefTraining::write_surely(size_t server, WriteKind kind) {
+  while (!write(server, kind)) desk_->receive_returned();
+}
+
+/// What a server answers once it is ready: that it does as it is asked, or refuses to; or that it
+/// is to be asked again, where `is_waiting`, which is called now and then, is false.
 cluster::ServiceText ChiefTraining::settled_answer(size_t server, PatientLine::Question& question,
-                                                   const std::function<void()>& meanwhile) {
+                                                   const std::function<bool()>& is_waiting) {
   const auto start = Clock::now();
   for (;;) {
     cluster::ServiceText text = lines_[server]->wait(question);
@@ -196,21 +218,24 @@ cluster::ServiceText ChiefTraining::settled_answer(size_t server, PatientLine::Q
                                          lines_[server]->name(),
                                          std::chrono::duration<double>(cluster_.patience).count()));
     }
-    if (meanwhile) meanwhile();
+    if (is_waiting && !is_waiting()) return text;
     std::this_thread::sleep_for(kPause);
-    question = lines_[server]->ask(std::move(question.message));
+    question = lines_[server]->ask_again(std::move(question));
   }
 }
 
 void ChiefTraining::join() {
-  if (!is_open_) return;
+  if (!std::exchange(is_open_, false)) return;
   // A server that dies now has lost steps, which are done again.
   for (desk_->wait_for_all(); !read_all(); desk_->wait_for_all()) {
     std::this_thread::sleep_for(kPause);
   }
-  is_open_ = false;
   // In a loop of its own each task wants what came of it.
   if (!is_met_) desk_->note_values(desk_->whole_steps(), all_states());
+}
+
+void ChiefTraining::bring_variables() {
+  if (is_open_) join();
 }
 
 /// False where some server has come back without what it had.
@@ -299,16 +324,17 @@ void ChiefTraining::take_state(Known& known, const ReadState& state) {
   known.ledger = state.notes.ledger;
   known.mirror->set_steps(state.notes.steps);
   known.mirror->write_state_part(0, {state.memory->data(), state.bytes});
-  known.sums = known.mirror->checksums();
+  known.process.sums = known.mirror->checksums();
 }
 
 /// Is called by the chief's thread while it waits for steps.
-void ChiefTraining::take_back(int server, const std::vector<uint64_t>& sums) {
+void ChiefTraining::take_back(int server, const TicketDesk::ServingProcess& process) {
   const bool all_go_back = options_.staleness == 0;
   for (size_t s = 0; s < servers_.size(); ++s) {
     const bool is_it = static_cast<int>(s) == server;
     if (!is_it && !all_go_back) continue;
-    servers_[s].sums = is_it ? sums : std::vector<uint64_t>();
+    servers_[s].process.sums.clear();
+    if (is_it) servers_[s].process = process;
     have_restored(s);
     write(s, WriteKind::all);
   }
@@ -339,7 +365,7 @@ void ChiefTraining::have_restored(size_t server) {
                           fmt::format("chief: {} cannot restore its part, and is sent it: {}",
                                       lines_[server]->name(), ledger_or_error));
   }
-  known.sums = reader.read_list<uint64_t>();
+  known.process.sums = reader.read_list<uint64_t>();
   // Else the chief's variables, and what they have, are later.
   if (changed_places(known, WriteKind::all).empty()) known.ledger = ledger_or_error;
   logging::write(logging::Level::warning,
@@ -388,7 +414,10 @@ std::vector<std::optional<checkpoint::WrittenKeeperFile>> ChiefTraining::write_f
   for (size_t s = 0; s < files.size(); ++s) {
     if (!questions[s]) continue;
     // One that has come back meanwhile is given what it had first.
-    const auto receive = [this] { desk_->wait_for_all(); };
+    const auto receive = [this] {
+      desk_->wait_for_all();
+      return true;
+    };
     written[s] = take_file(s, settled_answer(s, *questions[s], receive), files[s].path);
   }
   return written;

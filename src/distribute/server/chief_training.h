@@ -39,6 +39,7 @@ class ChiefTraining final : public TaskTraining {
                           const BatchNumber& number = {}) override;
   void join() override;
   bool is_done() const override;
+  void bring_variables() override;
   const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
   void read_quietly(const std::function<void()>& read) override;
   void close() override;
@@ -56,10 +57,10 @@ class ChiefTraining final : public TaskTraining {
   /// What a server has, as far as the chief knows.
   struct Known {
     std::unique_ptr<RangeServer> mirror;  // The same ranges of the chief's variables.
-    std::vector<uint64_t> sums;           // Checksums of what it has; none: not known.
-    std::string ledger;                   // Which tickets it had when it was read last.
-    ServerShard writing{};                // Its file of a checkpoint that is being written,
-    ServerShard saved{};                  // and of the last one; no path: none.
+    TicketDesk::ServingProcess process;  // The checksums of what it has: none if that is not known.
+    std::string ledger;                  // Which tickets it had when it was read last.
+    ServerShard writing{};               // Its file of a checkpoint that is being written,
+    ServerShard saved{};                 // and of the last one; no path: none.
   };
 
   ServerWorker& tracer() override { return tracer_; }
@@ -67,10 +68,11 @@ class ChiefTraining final : public TaskTraining {
   ServerStates all_states() const;
   void write_settings();
   enum class WriteKind { settings, values, all };
-  void check_not_replaced(size_t server, ServerAnswer answer) const;
-  void write(size_t server, WriteKind kind);
+  void check_not_replaced(size_t server, ServerAnswer answer);
+  bool write(size_t server, WriteKind kind);
+  void write_surely(size_t server, WriteKind kind);
   cluster::ServiceText settled_answer(size_t server, PatientLine::Question& question,
-                                      const std::function<void()>& meanwhile = {});
+                                      const std::function<bool()>& is_waiting = {});
   std::optional<checkpoint::WrittenKeeperFile> take_file(size_t server,
                                                          const cluster::ServiceText& answer,
                                                          const std::filesystem::path& path);
@@ -89,7 +91,7 @@ class ChiefTraining final : public TaskTraining {
   bool read_parts(std::vector<ReadState>& states);
   bool take_part(size_t server, const cluster::ServiceText& answer, ReadState& state);
   void take_state(Known& known, const ReadState& state);
-  void take_back(int server, const std::vector<uint64_t>& sums);
+  void take_back(int server, const TicketDesk::ServingProcess& process);
 
   ServerWorker tracer_;
   ServerStep* current_ = nullptr;  // The step of the session.

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "checkpoint/process_files.h"
 #include "core/interruptible.h"
+#include "core/named_error.h"
 #include "distribute/server/ticket_desk.h"
 #include "distribute/strategy_body.h"
 #include "runtime/random_calls.h"
@@ -93,6 +95,7 @@ void FollowerTraining::close() {
 }
 
 void FollowerTraining::meet() {
+  bring_variables();
   leave_loop();
   take_part();
   is_met_ = true;
@@ -108,13 +111,15 @@ void FollowerTraining::take_part() {
   next_number_ = -1;
   const core::InterruptibleWaits interruptible;
   for (;;) {
-    PatientLine::Question question =
-        chief_.ask({question_of(ServerQuestion::meet, session_).take(), {}});
     const cluster::ServiceText text =
-        chief_.wait(question, session_ == 0 ? kPatienceAtStart : cluster_.patience);
+        chief_.prompt_answer_to(question_of(ServerQuestion::meet, session_).take(),
+                                session_ == 0 ? kPatienceAtStart : cluster_.patience);
     MessageReader reader(text.view());
-    if (reader.read<ServerAnswer>() == ServerAnswer::accepted) {
-      return take_random_state(reader.read_text());
+    const auto kind = reader.read<ServerAnswer>();
+    if (kind == ServerAnswer::accepted) return take_random_state(reader.read_text());
+    if (kind == ServerAnswer::end) {
+      has_ended_ = true;
+      throw Aborted(fmt::format("the chief: {}", reader.read_text()));
     }
     interruption::look();
     std::this_thread::sleep_for(kPause);
@@ -152,7 +157,7 @@ std::string FollowerTraining::serve() {
   for (const StoreRange& range : own.state()) hold_in_memory(range);
   const std::vector<uint64_t> sums = own.checksums();
   own.make_state();
-  task_->open(own, session_);
+  task_->open(own, session_, incarnation_);
   struct Closing {
     ServerTask& task;
     ~Closing() { task.close(); }
@@ -179,7 +184,7 @@ void FollowerTraining::join_chief() {
   for (;;) {
     MessageWriter question = question_of(ServerQuestion::join, session_);
     const cluster::ServiceText text =
-        chief_.answer_to(question.add(incarnation_).add_text(facts_).take());
+        chief_.prompt_answer_to(question.add(incarnation_).add_text(facts_).take());
     MessageReader reader(text.view());
     const auto kind = reader.read<ServerAnswer>();
     if (kind == ServerAnswer::accepted) {
@@ -208,7 +213,9 @@ FollowerTraining::TakeOutcome FollowerTraining::take(const ServerStep& step, int
       question.add(done_->ticket).add(done_->is_made);
       append_tensors(question, done_->results);
     }
-    const cluster::ServiceText text = chief_.answer_to(question.take());
+    const bool is_small = question.bytes().size() < kStatePart;  // Results may be large.
+    PatientLine::Question asked = chief_.ask({question.take(), {}});
+    const cluster::ServiceText text = is_small ? chief_.prompt_wait(asked) : chief_.wait(asked);
     MessageReader reader(text.view());
     switch (reader.read<ServerAnswer>()) {
       case ServerAnswer::accepted: {
@@ -220,7 +227,7 @@ FollowerTraining::TakeOutcome FollowerTraining::take(const ServerStep& step, int
         taken_->next = read_next(reader);
         // It has waited for others, or the chief has written something.
         if (is_old) {
-          for (const auto& link : links_) static_cast<RemoteServer&>(*link).forget_values();
+          for (const auto& link : links_) link->forget_values();
         }
         return TakeOutcome::ticket;
       }
@@ -376,17 +383,8 @@ void FollowerTraining::put_states(uint64_t offset, std::string_view bytes) {
 
 /// Is called while an error is handled.
 void FollowerTraining::tell_failure() {
-  std::string why = "an exception of an unknown kind";
-  try {
-    throw;
-  } catch (const Error& error) {
-    why = fmt::format("{}: {}", error.kind(), error.what());
-  } catch (const std::exception& error) {
-    why = error.what();
-  } catch (...) {
-  }
   MessageWriter question = question_of(ServerQuestion::failed, session_);
-  chief_.try_once(question.add_text(why).take(), 2s);
+  chief_.try_once(question.add_text(core::current_error_text()).take(), 2s);
 }
 
 /// Begins a loop: a worker meets the servers, and a server serves in the background.
@@ -407,13 +405,22 @@ void FollowerTraining::enter_loop(const FlatFunction& f, std::span<const PerRepl
   loop_ = &step;
   if (!cluster_.is_server()) return open_links();
   mirrors_[static_cast<size_t>(cluster_.config.task)]->keep_assigned_apart();
+  has_served_ = false;
   serving_ = std::thread([this] {
     try {
       serve();
     } catch (...) {
       serving_error_ = std::current_exception();
     }
+    has_served_ = true;
   });
+}
+
+/// Throws what ended the serving in the background.
+void FollowerTraining::check_serving() {
+  if (!has_served_ && !has_ended_) return;
+  if (serving_.joinable()) serving_.join();  // It is about to end.
+  if (serving_error_) std::rethrow_exception(std::exchange(serving_error_, nullptr));
 }
 
 /// A server serves until the chief has ended the session.
@@ -463,7 +470,7 @@ void FollowerTraining::do_loop_ticket() {
 /// Does tickets until `is_enough`; the chief says when `goal` steps are done.
 void FollowerTraining::work_until(int64_t goal, const std::function<bool()>& is_enough) {
   while (!is_enough()) {
-    if (serving_error_) std::rethrow_exception(serving_error_);
+    check_serving();
     const bool is_working = !cluster_.is_server() && !has_ended_;
     if (is_working && !taken_) take(*loop_, goal);
     if (is_working && taken_ && taken_->ticket.step() < scheduled_) {
@@ -476,8 +483,13 @@ void FollowerTraining::work_until(int64_t goal, const std::function<bool()>& is_
 
 void FollowerTraining::join() {
   joined_steps_ = scheduled_;
+  check_serving();
   if (loop_ == nullptr || has_ended_) return;
   work_until(scheduled_, [this] { return take_values(scheduled_); });
+}
+
+void FollowerTraining::bring_variables() {
+  if (loop_ != nullptr && joined_steps_ != scheduled_) join();
 }
 
 /// Whether the last step that was scheduled is.

@@ -35,6 +35,7 @@ class FollowerTraining final : public TaskTraining {
                           const BatchNumber& number = {}) override;
   void join() override;
   bool is_done() const override;
+  void bring_variables() override;
   const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
   void read_quietly(const std::function<void()>& read) override { read(); }
   void close() override;
@@ -57,6 +58,7 @@ class FollowerTraining final : public TaskTraining {
   void take_part();
   void enter_loop(const FlatFunction& f, std::span<const PerReplica> arguments);
   void leave_loop();
+  void check_serving();
   void work_until(int64_t goal, const std::function<bool()>& is_enough);
   bool take_values(int64_t steps);
   bool take_results(LoopOutcome& outcome);
@@ -110,6 +112,7 @@ class FollowerTraining final : public TaskTraining {
   std::map<int64_t, PerReplicas> batches_;  // Those that may be asked for, by step.
   std::thread serving_;
   std::exception_ptr serving_error_;
+  std::atomic<bool> has_served_{false};  // The thread is about to end.
   std::shared_ptr<ServerTask> task_;
   std::unique_ptr<cluster::ServiceHost> host_;
 };

@@ -72,6 +72,7 @@ StepOutcomePtr LocalTraining::schedule(const FlatFunction& f, PerReplicas argume
   tasks_.emplace(scheduled_, Task{&step, std::move(arguments),
                                   runtime::next_random_run(step.random_calls()), outcome, shares_});
   tickets_->add(0, scheduled_++);
+  is_open_ = true;
   changed_.notify_all();
   return outcome;
 }
@@ -188,7 +189,13 @@ bool LocalTraining::is_done() const {
   return tasks_.empty();
 }
 
+/// Servers change the variables of this process; what reads them waits until they do not.
+void LocalTraining::bring_variables() {
+  if (is_open_) join();
+}
+
 void LocalTraining::join() {
+  is_open_ = false;
   std::unique_lock lock(mutex_);
   wait_until(lock, [this] { return error_ || (tasks_.empty() && is_idle()); });
   if (error_) throw_error(lock);

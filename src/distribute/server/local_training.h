@@ -28,6 +28,7 @@ class LocalTraining final : public TracedTraining {
                           const BatchNumber& number = {}) override;
   void join() override;
   bool is_done() const override;
+  void bring_variables() override;
   const std::vector<Tensors>& results_of(const StepOutcome& outcome) override;
   void read_quietly(const std::function<void()>& read) override;
   void close() override;
@@ -58,6 +59,7 @@ class LocalTraining final : public TracedTraining {
   std::vector<ServerLinks> links_;  // Each worker's.
 
   ServerStep* current_ = nullptr;  // The step that servers are there for.
+  bool is_open_ = false;           // Something was scheduled since the last join.
   std::vector<std::unique_ptr<RangeServer>> servers_;
   StalenessStatistics former_;  // What servers counted that were there before.
 

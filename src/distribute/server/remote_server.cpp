@@ -73,7 +73,7 @@ void RemoteServer::set_chief(uint64_t incarnation) {
 }
 
 void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                              const RangeServer::RowLists& next) {
+                              const RangeServer::RowLists& next, Places to) {
   MessageWriter question = question_of(ServerQuestion::exchange, session_);
   const bool wants_values = !in_step_ && (!by_rows_ || !next.empty());
   question.add(chief_).add(stamp).add(wants_values);
@@ -104,7 +104,22 @@ void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contrib
   if (!copied->empty()) message.parts.push_back({copied->data(), copied->size(), copied});
   message.text = question.take();
   pushed_.reset();
-  open_ = line_.ask(std::move(message));
+  cluster::AnswerPlacesPtr places;
+  if (wants_values) places = places_behind(sizeof(ServerAnswer) + sizeof(PushAnswer), next, to);
+  open_ = line_.ask(std::move(message), std::move(places));
+}
+
+/// The values of these rows lie in an answer behind `head` bytes and their version.
+cluster::AnswerPlacesPtr RemoteServer::places_behind(size_t head, const RangeServer::RowLists& rows,
+                                                     Places to) const {
+  auto places = std::make_shared<cluster::AnswerPlaces>();
+  places->head = head + sizeof(int64_t);
+  for (size_t i = 0; i < pieces().size(); ++i) {
+    pieces()[i].for_each_part(list_at(rows, i), [&](size_t offset, size_t bytes) {
+      places->places.emplace_back(static_cast<char*>(to[i]) + offset, bytes);
+    });
+  }
+  return places;
 }
 
 /// The answer to the open question, once the server is ready; nothing where the ticket is void.
@@ -130,7 +145,7 @@ std::optional<cluster::ServiceText> RemoteServer::settled_answer() {
                                          std::chrono::duration<double>(patience_).count()));
     }
     std::this_thread::sleep_for(kPause);
-    open_ = line_.ask(std::move(open_->message));
+    open_ = line_.ask_again(std::move(*open_));
   }
 }
 
@@ -202,23 +217,24 @@ RangeServer::NormPart RemoteServer::finish_norms() {
   return read_norm_part(reader);
 }
 
-void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows,
+void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
                               const RangeServer::Squares& squares) {
   rows_ = rows;
+  to_ = to;
   if (pushed_ && !has_pushed_for(rows)) pushed_.reset();
   if (pushed_) return;
   MessageWriter question = question_of(ServerQuestion::pull, session_);
   question.add(chief_).add(step).add_list(squares);
   add_row_lists(question, rows);
-  open_ = line_.ask({question.take(), {}});
+  open_ = line_.ask({question.take(), {}}, places_behind(sizeof(ServerAnswer), rows, to));
 }
 
-std::optional<int64_t> RemoteServer::finish_pull(std::span<void* const> to) {
+std::optional<int64_t> RemoteServer::finish_pull() {
   if (pushed_) {
     MessageReader reader(pushed_->view());
     reader.read<ServerAnswer>();
     reader.read<PushAnswer>();
-    const int64_t version = take_values(reader, to);
+    const int64_t version = take_values(reader);
     pushed_.reset();
     return version;
   }
@@ -226,15 +242,15 @@ std::optional<int64_t> RemoteServer::finish_pull(std::span<void* const> to) {
   if (!answer) return std::nullopt;
   MessageReader reader(answer->view());
   reader.read<ServerAnswer>();
-  return take_values(reader, to);
+  return take_values(reader);
 }
 
-int64_t RemoteServer::take_values(MessageReader& reader, std::span<void* const> to) const {
+int64_t RemoteServer::take_values(MessageReader& reader) const {
   const auto version = reader.read<int64_t>();
+  if (reader.rest().empty()) return version;  // They are where they are wanted.
   for (size_t i = 0; i < pieces().size(); ++i) {
-    const RangeServer::Piece& piece = pieces()[i];
-    piece.for_each_part(list_at(rows_, i), [&](size_t offset, size_t bytes) {
-      std::memcpy(static_cast<char*>(to[i]) + offset, reader.read_bytes(bytes), bytes);
+    pieces()[i].for_each_part(list_at(rows_, i), [&](size_t offset, size_t bytes) {
+      std::memcpy(static_cast<char*>(to_[i]) + offset, reader.read_bytes(bytes), bytes);
     });
   }
   return version;

@@ -1,6 +1,7 @@
-/// A parameter server in another process. Gradients go from where they lie, and the values ride on
-/// the answer to a push, so that a step takes one round trip. Where some rows of a variable are
-/// read alone, the push says which will be read next; they are asked for where that was not known.
+/// A parameter server in another process. Gradients go from where they lie, values come to where
+/// they are wanted, and ride on the answer to a push, so that a step takes one round trip. Where
+/// some rows of a variable are read alone, the push says which will be read next; they are asked
+/// for where that was not known.
 #pragma once
 
 #include <optional>
@@ -20,27 +21,28 @@ class RemoteServer final : public ServerLink {
 
   /// Whose tickets are pushed from now on; what was read before is forgotten.
   void set_chief(uint64_t incarnation);
-  /// The values that came with the answer to the last push are too old.
-  void forget_values() { pushed_.reset(); }
+  void forget_values() override { pushed_.reset(); }
 
   const std::vector<RangeServer::Piece>& pieces() const override { return mirror_.pieces(); }
   void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                  const RangeServer::RowLists& next = {}) override;
+                  const RangeServer::RowLists& next, Places to) override;
   PushAnswer finish_push() override;
   void start_norms(int64_t step) override;
   RangeServer::NormPart finish_norms() override;
   const RangeServer& mirror() const override { return mirror_; }
   std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                              std::string values) override;
-  void start_pull(int64_t step, const RangeServer::RowLists& rows,
+  void start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
                   const RangeServer::Squares& squares = {}) override;
-  std::optional<int64_t> finish_pull(std::span<void* const> to) override;
+  std::optional<int64_t> finish_pull() override;
 
  private:
   void add_row_lists(MessageWriter& question, const RangeServer::RowLists& lists) const;
   bool has_pushed_for(const RangeServer::RowLists& rows) const;
   std::optional<cluster::ServiceText> settled_answer();
-  int64_t take_values(MessageReader& reader, std::span<void* const> to) const;
+  cluster::AnswerPlacesPtr places_behind(size_t head, const RangeServer::RowLists& rows,
+                                         Places to) const;
+  int64_t take_values(MessageReader& reader) const;
 
   PatientLine line_;
   const RangeServer& mirror_;
@@ -49,7 +51,8 @@ class RemoteServer final : public ServerLink {
   const bool in_step_;
   const bool by_rows_;
   uint64_t chief_ = 0;
-  RangeServer::RowLists rows_;  // That were asked for.
+  RangeServer::RowLists rows_;  // That were asked for,
+  Places to_;                   // and where they are wanted.
   std::optional<PatientLine::Question> open_;
   std::optional<cluster::ServiceText> pushed_;  // The answer to the last push, with values
   std::vector<std::optional<std::vector<int64_t>>> next_;  // of these rows of each piece, or all.

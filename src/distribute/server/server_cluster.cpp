@@ -78,9 +78,10 @@ PatientLine::PatientLine(const ServerCluster& cluster, const std::string& job, i
             cluster.config.job, cluster.config.task),
       patience_(cluster.patience) {}
 
-PatientLine::Question PatientLine::ask(cluster::ServiceMessage message) {
-  Question question{message, {}};
-  question.answer = line_.ask(std::move(message));
+PatientLine::Question PatientLine::ask(cluster::ServiceMessage message,
+                                       cluster::AnswerPlacesPtr places) {
+  Question question{message, places, {}};
+  question.answer = line_.ask(std::move(message), std::move(places));
   return question;
 }
 
@@ -106,7 +107,7 @@ cluster::ServiceText PatientLine::wait(Question& question, std::chrono::nanoseco
         tell(error.what());
       }
       std::this_thread::sleep_for(50ms);
-      question.answer = line_.ask(question.message);
+      question.answer = line_.ask(question.message, question.places);
     }
     if (core::InterruptibleWaits::are_on()) interruption::look();
     const auto waited = Clock::now() - start;

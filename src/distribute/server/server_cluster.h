@@ -1,7 +1,8 @@
 /// The tasks of a cluster with parameter servers, and what they tell each other.
 ///
 ///   asks            whom    question                                          answer
-///   worker, server  chief   meet: session                                     random state
+///   worker, server  chief   meet: session                                     random state, or
+///                                                                             the end
 ///   server          chief   serving: session, incarnation, fingerprint,       accepted
 ///                           checksums of its state; every fifth of a second
 ///   worker          chief   join: session, incarnation, fingerprint           the chief's
@@ -31,8 +32,8 @@
 ///   worker          server  sum: session, chief, meeting, share, values       sums over shares
 ///   chief           server  read: session, chief, step, offset, squares       ledger, a part of
 ///                                                                             the state
-///   chief           server  write: session, chief, ledger, generation, parts  accepted
-///                           of the state
+///   chief           server  write: session, chief, the server's incarnation,  accepted
+///                           ledger, generation, parts of the state
 ///   chief           server  peek: session, chief                              what steps assign
 ///   chief           server  save: session, chief, a file, parts of the state   checksums
 ///   chief           server  restore: session, chief, a file, what is in it     ledger, checksums
@@ -127,9 +128,14 @@ class PatientLine {
   /// A question that was asked. Its parts must live until the answer is there.
   struct Question {
     cluster::ServiceMessage message;
+    cluster::AnswerPlacesPtr places;
     std::future<cluster::ServiceText> answer;
   };
-  Question ask(cluster::ServiceMessage message);
+  Question ask(cluster::ServiceMessage message, cluster::AnswerPlacesPtr places = nullptr);
+  /// The same once more.
+  Question ask_again(Question question) {
+    return ask(std::move(question.message), std::move(question.places));
+  }
 
   /// Says in the log who is gone and how long it is waited for. Throws Unavailable after that, or
   /// DeadlineExceeded where the task is there and silent.
@@ -145,8 +151,14 @@ class PatientLine {
   /// For what is answered at once. Where it is not, the other side may be behind a cut cable, and
   /// another process in its place: the question is then asked over a new connection.
   cluster::ServiceText prompt_answer_to(std::string question) {
+    return prompt_answer_to(std::move(question), patience_);
+  }
+  cluster::ServiceText prompt_answer_to(std::string question, std::chrono::nanoseconds patience) {
     Question asked = ask({std::move(question), {}});
-    return wait(asked, patience_, std::chrono::seconds(5));
+    return wait(asked, patience, kLongSilence);
+  }
+  cluster::ServiceText prompt_wait(Question& question) {
+    return wait(question, patience_, kLongSilence);
   }
 
   /// Does not wait for a task that is gone: nothing then.
@@ -154,6 +166,7 @@ class PatientLine {
                                                std::chrono::nanoseconds limit);
 
  private:
+  static constexpr std::chrono::seconds kLongSilence{5};
   cluster::ServiceText wait(Question& question, std::chrono::nanoseconds patience,
                             std::chrono::nanoseconds silence);
 

@@ -18,11 +18,16 @@ class ServerLink {
 
   virtual const std::vector<RangeServer::Piece>& pieces() const = 0;
 
+  /// Where a worker wants the values of each piece.
+  using Places = std::span<void* const>;
+
   /// `next` are the rows that are read after it, for each piece, where that is known: see
-  /// start_pull.
+  /// start_pull. Values that come with the answer may be written to `to` from now on.
   virtual void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                          const RangeServer::RowLists& next = {}) = 0;
+                          const RangeServer::RowLists& next, Places to) = 0;
   virtual PushAnswer finish_push() = 0;
+  /// Values that came with the answer are not to be used: they are too old, or not there any more.
+  virtual void forget_values() {}
 
   /// What it tells for the norms of gradients before `step`: see RangeServer.
   virtual void start_norms(int64_t step) = 0;
@@ -37,11 +42,11 @@ class ServerLink {
 
   /// For the values as of `step`, where workers train in step, after those squares of all servers.
   /// `rows` are those that are read of each piece, null: all; the lists live until finish_pull.
-  virtual void start_pull(int64_t step, const RangeServer::RowLists& rows,
+  virtual void start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
                           const RangeServer::Squares& squares = {}) = 0;
-  /// Copies all pieces to these addresses and returns their version. Nothing where the ticket that
+  /// All pieces are where they are wanted; returns their version. Nothing where the ticket that
   /// they are for is void: the servers have gone back to older values, or have another chief.
-  virtual std::optional<int64_t> finish_pull(std::span<void* const> to) = 0;
+  virtual std::optional<int64_t> finish_pull() = 0;
 };
 
 using ServerLinks = std::vector<std::unique_ptr<ServerLink>>;
@@ -53,7 +58,7 @@ class DirectLink final : public ServerLink {
 
   const std::vector<RangeServer::Piece>& pieces() const override { return server_.pieces(); }
   void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                  const RangeServer::RowLists&) override {
+                  const RangeServer::RowLists&, Places) override {
     answer_ = server_.push(stamp, given);
   }
   PushAnswer finish_push() override { return answer_; }
@@ -62,14 +67,15 @@ class DirectLink final : public ServerLink {
   const RangeServer& mirror() const override { return server_; }
   std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                              std::string values) override;
-  void start_pull(int64_t step, const RangeServer::RowLists& rows,
+  void start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
                   const RangeServer::Squares& squares) override {
     step_ = step;
     rows_ = rows;
+    to_ = to;
     squares_ = squares;
   }
-  std::optional<int64_t> finish_pull(std::span<void* const> to) override {
-    return server_.pull(step_, to, rows_, squares_);
+  std::optional<int64_t> finish_pull() override {
+    return server_.pull(step_, to_, rows_, squares_);
   }
 
  private:
@@ -77,6 +83,7 @@ class DirectLink final : public ServerLink {
   PushAnswer answer_;
   int64_t step_ = 0;
   RangeServer::RowLists rows_;
+  Places to_;
   RangeServer::Squares squares_;
 };
 

@@ -51,10 +51,11 @@ constexpr const char* kReplaced = "this chief was replaced by another one";
 
 }  // namespace
 
-void ServerTask::open(RangeServer& server, int64_t session) {
+void ServerTask::open(RangeServer& server, int64_t session, uint64_t incarnation) {
   const std::lock_guard lock(door_);
   server_ = &server;
   session_ = session;
+  incarnation_ = incarnation;
   chief_ = 0;
   const std::lock_guard error_lock(error_mutex_);
   error_.clear();
@@ -186,6 +187,7 @@ std::string ServerTask::exchange(MessageReader& reader) {
 /// A chief that was replaced by a later one writes nothing any more.
 std::string ServerTask::write(MessageReader& reader, uint64_t chief) {
   if (is_of_former_chief(chief)) return plain_answer(ServerAnswer::refused, kReplaced);
+  if (reader.read<uint64_t>() != incarnation_) return plain_answer(ServerAnswer::ask_again);
   const std::string ledger(reader.read_text());
   const auto generation = reader.read<int64_t>();
   const auto steps = reader.read_list<int64_t>();

@@ -16,8 +16,9 @@ namespace tandem::distribute {
 
 class ServerTask final : public cluster::ServiceHandler {
  public:
-  /// From now on it serves a session; `server` is there until close().
-  void open(RangeServer& server, int64_t session);
+  /// From now on it serves a session; `server` is there until close(). A chief that means another
+  /// incarnation of the task, which had other values, writes nothing.
+  void open(RangeServer& server, int64_t session, uint64_t incarnation = 0);
   void close();
 
   void on_question(const cluster::Asker& asker, std::string_view question, Reply reply) override;
@@ -45,6 +46,7 @@ class ServerTask final : public cluster::ServiceHandler {
   mutable std::shared_mutex door_;
   RangeServer* server_ = nullptr;
   int64_t session_ = -1;
+  uint64_t incarnation_ = 0;
   // Whose tickets it takes; 0 before a chief has written what it is to have.
   std::atomic<uint64_t> chief_{0};
   mutable std::mutex error_mutex_;

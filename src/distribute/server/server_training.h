@@ -74,6 +74,10 @@ class ServerTraining : public checkpoint::Keepers {
   virtual void join() = 0;
   virtual bool is_done() const = 0;
 
+  /// Joins where something was scheduled since the last join: is called before what reads variables
+  /// and trains none, so that it has the values of one time.
+  virtual void bring_variables() = 0;
+
   /// The results of a step by share, after waiting for it. Throws what a worker threw.
   virtual const std::vector<Tensors>& results_of(const StepOutcome& outcome) = 0;
 

@@ -243,8 +243,10 @@ ServerWorker::RowsByVariable ServerWorker::rows_read(const ServerStep& step,
   return rows;
 }
 
-/// Rows that former steps have read are forgotten once they take much memory.
-void ServerWorker::release_rows(const ServerStep& step, const RowsByVariable& rows) {
+/// Rows that former steps have read are forgotten once they take much memory; so are those that
+/// have come for this one.
+void ServerWorker::release_rows(const ServerStep& step, const ServerLinks& servers,
+                                const RowsByVariable& rows) {
   constexpr size_t kMost = size_t{64} << 20;
   constexpr size_t kPage = 4096;
   size_t place = 0;
@@ -267,6 +269,7 @@ void ServerWorker::release_rows(const ServerStep& step, const RowsByVariable& ro
       if (step.reads_rows()[place++]) release_memory(copies_.of(variable.body()->range));
     }
   }
+  for (const auto& server : servers) server->forget_values();
   pages_of_rows_ = taken;
 }
 
@@ -290,18 +293,18 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
   size_t pieces = 0;
   for (const auto& server : servers) pieces += server->pieces().size();
   lists.reserve(pieces);
-  for (const auto& server : servers) {
+  for (size_t s = 0; s < servers.size(); ++s) {
     RangeServer::RowLists own;
-    for (const RangeServer::Piece& piece : server->pieces()) {
+    for (const RangeServer::Piece& piece : servers[s]->pieces()) {
       own.push_back(nullptr);
       if (piece.row_elements == 0 || !rows[piece.variable]) continue;
       lists.push_back(rows_in(piece, *rows[piece.variable]).rows);
       own.back() = &lists.back();
     }
-    server->start_pull(step, own, squares);
+    servers[s]->start_pull(step, own, places_[s], squares);
   }
-  for (size_t s = 0; s < servers.size(); ++s) {
-    const std::optional<int64_t> version = servers[s]->finish_pull(places_[s]);
+  for (const auto& server : servers) {
+    const std::optional<int64_t> version = server->finish_pull();
     if (version) versions.push_back(*version);
   }
   if (versions.size() < servers.size()) return {};
@@ -366,7 +369,7 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
                             .sequence = sequence_,
                             .ticket = ticket.number,
                             .base_version = versions[s]},
-                           contribution, next_lists);
+                           contribution, next_lists, places_[s]);
   }
   bool is_made = true;
   int64_t staleness = 0;
@@ -406,7 +409,7 @@ std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& se
   if (placed_ != &step) take_places(step, servers);
   take_sums(step, arguments, random);
   const RowsByVariable rows = rows_read(step, part, random);
-  release_rows(step, rows);
+  release_rows(step, servers, rows);
   const std::vector<int64_t> versions = pull(servers, ticket.step(), rows);
   if (versions.empty()) return std::nullopt;
   if (before_step) before_step(index_);

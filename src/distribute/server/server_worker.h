@@ -61,7 +61,7 @@ class ServerWorker {
   std::optional<Tensors> run_step(const ServerStep& step, std::span<const PerReplica> part,
                                   const op::RandomRun& random);
   std::vector<int64_t> pull(const ServerLinks& servers, int64_t step, const RowsByVariable& rows);
-  void release_rows(const ServerStep& step, const RowsByVariable& rows);
+  void release_rows(const ServerStep& step, const ServerLinks& servers, const RowsByVariable& rows);
   bool push(const ServerStep& step, const ServerLinks& servers, const WorkTicket& ticket,
             const std::shared_ptr<const Tensors>& results, std::span<const int64_t> versions,
             const RowsByVariable& next);

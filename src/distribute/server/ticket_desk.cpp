@@ -21,7 +21,9 @@ constexpr auto kWorkerSilence = 5s;
 /// How long the chief waits for those who have not heard of the end, since one of them has taken
 /// some of the states.
 constexpr auto kPatienceForEnd = 10s;
-constexpr auto kPatienceForServers = 5min;
+/// How long it waits for all servers and for the first worker, and how often it says so.
+constexpr auto kPatienceAtStart = 5min;
+constexpr auto kSayEvery = 10s;
 /// A worker for which there is no ticket is told to ask again after this long.
 constexpr auto kLongestAnswer = 2s;
 /// So many steps are remembered for those who want their results.
@@ -167,6 +169,11 @@ void TicketDesk::end_session(const std::string& error, const std::string& result
   streams_.clear();
 }
 
+void TicketDesk::leave(const std::string& error) {
+  const std::lock_guard lock(mutex_);
+  left_ = error;
+}
+
 void TicketDesk::wait_until_heard(bool have_left) {
   std::unique_lock lock(mutex_);
   last_taken_ = Clock::now();
@@ -179,14 +186,14 @@ void TicketDesk::wait_until_heard(bool have_left) {
   }
 }
 
-std::vector<std::vector<uint64_t>> TicketDesk::wait_for_servers(const std::string& facts) {
+std::vector<TicketDesk::ServingProcess> TicketDesk::wait_for_servers(const std::string& facts) {
   std::unique_lock lock(mutex_);
   facts_ = facts;
   const auto start = Clock::now();
   const auto missing = [this] {
     std::vector<std::string> names;
     for (size_t s = 0; s < servers_.size(); ++s) {
-      if (servers_[s].incarnation == 0) names.push_back(fmt::format("ps {}", s));
+      if (servers_[s].process.incarnation == 0) names.push_back(fmt::format("ps {}", s));
     }
     return fmt::format("{}", fmt::join(names, ", "));
   };
@@ -194,24 +201,29 @@ std::vector<std::vector<uint64_t>> TicketDesk::wait_for_servers(const std::strin
   auto said = start;
   while (!missing().empty()) {
     check_error();
-    if (const auto now = Clock::now(); now - said >= 10s) {
+    if (const auto now = Clock::now(); now - said >= kSayEvery) {
       said = now;
       log_warning(fmt::format("waiting for {}", missing()));
-      if (now - start >= kPatienceForServers) {
+      if (now - start >= kPatienceAtStart) {
         throw DeadlineExceeded(fmt::format("chief: {} did not come within {} s", missing(),
-                                           std::chrono::seconds(kPatienceForServers).count()));
+                                           std::chrono::seconds(kPatienceAtStart).count()));
       }
     }
     wait_for_change(lock, paced);
   }
   check_error();
   is_begun_ = true;
-  std::vector<std::vector<uint64_t>> sums;
+  std::vector<ServingProcess> processes;
   for (Server& server : servers_) {
     server.is_new = false;
-    sums.push_back(server.sums);
+    processes.push_back(server.process);
   }
-  return sums;
+  return processes;
+}
+
+uint64_t TicketDesk::incarnation_of(size_t server) const {
+  const std::lock_guard lock(mutex_);
+  return servers_.at(server).process.incarnation;
 }
 
 std::shared_ptr<StepOutcome> TicketDesk::add(const BatchNumber& number, const op::RandomRun& random,
@@ -316,6 +328,7 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
     SessionBook& book = session_book();
     const std::lock_guard lock(book.mutex);
     const bool is_there = session >= 0 && session < static_cast<int64_t>(book.records.size());
+    if (!is_there && !left_.empty()) return reply(end_message({.error = left_}));
     return reply(text_message(
         is_there ? plain_answer(ServerAnswer::accepted,
                                 book.records[static_cast<size_t>(session)].random_state)
@@ -374,11 +387,11 @@ std::string TicketDesk::serving(const cluster::Asker& asker, MessageReader& read
     return plain_answer(ServerAnswer::refused, why);
   }
   Server& server = servers_[place];
-  if (server.incarnation != incarnation) {
-    if (incarnation < server.incarnation) {
+  if (server.process.incarnation != incarnation) {
+    if (incarnation < server.process.incarnation) {
       return plain_answer(ServerAnswer::refused, "it was replaced by another process");
     }
-    server = {incarnation, reader.read_list<uint64_t>(), is_begun_};
+    server = {{incarnation, reader.read_list<uint64_t>()}, is_begun_};
     if (is_begun_) log_warning(fmt::format("{} has come back", asker.str()));
   }
   return plain_answer(ServerAnswer::accepted);
@@ -524,7 +537,10 @@ void TicketDesk::lose(int worker, const std::string& why) {
   }
   tickets_->leave(worker);
   waiting_.remove_if([&](const Waiting& each) { return each.worker == worker; });
-  log_warning(fmt::format("worker {} is gone: {}; others get its tickets", worker, why));
+  // Where nothing is left to do it has come to its end, perhaps.
+  const auto level = tickets_->all_done() ? logging::Level::info : logging::Level::warning;
+  logging::write(level,
+                 fmt::format("chief: worker {} is gone: {}; others get its tickets", worker, why));
 }
 
 void TicketDesk::watch() {
@@ -547,11 +563,17 @@ void TicketDesk::check_error() const {
 void TicketDesk::receive_returned(std::unique_lock<std::mutex>& lock) {
   for (size_t s = 0; s < servers_.size(); ++s) {
     if (!std::exchange(servers_[s].is_new, false)) continue;
-    const std::vector<uint64_t> sums = servers_[s].sums;
+    const ServingProcess process = servers_[s].process;
     lock.unlock();
-    on_return(static_cast<int>(s), sums);
+    on_return(static_cast<int>(s), process);
     lock.lock();
   }
+}
+
+void TicketDesk::receive_returned() {
+  std::unique_lock lock(mutex_);
+  check_error();
+  receive_returned(lock);
 }
 
 /// Waits for a short while, and looks whether somebody asks for the end, which may take another
@@ -563,22 +585,33 @@ void TicketDesk::wait_for_change(std::unique_lock<std::mutex>& lock, core::Paced
   lock.lock();
 }
 
-/// Waits as long as something moves.
+/// Waits as long as steps end. Before the first worker has come it waits longer: processes may
+/// start at different times.
 void TicketDesk::wait(std::unique_lock<std::mutex>& lock, const std::function<bool()>& ready) {
-  const auto deadline = config::wait_deadline();
-  int64_t done = tickets_->done();
+  const std::chrono::nanoseconds deadline = config::wait_deadline();
+  const auto state = [this] { return std::pair(tickets_->done(), incarnations_.empty()); };
+  auto known = state();
   auto moved = Clock::now();
+  auto said = moved;
   core::PacedLook paced;
   for (;;) {
     check_error();
     receive_returned(lock);
     if (ready()) return;
     wait_for_change(lock, paced);
-    if (std::exchange(done, tickets_->done()) != tickets_->done()) moved = Clock::now();
-    if (Clock::now() - moved < deadline) continue;
+    const auto time = Clock::now();
+    if (std::exchange(known, state()) != known) moved = time;
+    const bool is_start = incarnations_.empty();
+    if (is_start && time - said >= kSayEvery) {
+      said = time;
+      log_warning("waiting for workers: none has come yet");
+    }
+    const auto patience =
+        is_start ? std::max<std::chrono::nanoseconds>(deadline, kPatienceAtStart) : deadline;
+    if (time - moved < patience) continue;
     throw DeadlineExceeded(fmt::format(
         "chief: no step has ended for {:.0f} s; there are {} workers; under way:\n{}",
-        std::chrono::duration<double>(deadline).count(), streams_.size(), tickets_->held(now())));
+        std::chrono::duration<double>(patience).count(), streams_.size(), tickets_->held(now())));
   }
 }
 

@@ -38,13 +38,22 @@ class TicketDesk final : public cluster::ServiceHandler {
   /// Everybody hears that the session is over, and what came of it; `states` are those of all
   /// servers, for followers to have what the chief has.
   void end_session(const std::string& error, const std::string& result, ServerStates states);
+  /// There will be no other session: who asks for one is told why.
+  void leave(const std::string& error);
   /// Waits until all who are there have heard of it; or until they have left, where they may still
   /// ask for results.
   void wait_until_heard(bool have_left);
 
+  /// A process that serves.
+  struct ServingProcess {
+    uint64_t incarnation = 0;      ///< 0: there is none yet.
+    std::vector<uint64_t> sums{};  ///< Checksums of what it has.
+  };
   /// Waits until all servers are there with what `facts` says, and throws where one has another
-  /// program. Returns the checksums of what each has.
-  std::vector<std::vector<uint64_t>> wait_for_servers(const std::string& facts);
+  /// program.
+  std::vector<ServingProcess> wait_for_servers(const std::string& facts);
+  /// The process that serves now.
+  uint64_t incarnation_of(size_t server) const;
 
   /// Adds a step, once fewer than `most_open` tickets are.
   std::shared_ptr<StepOutcome> add(const BatchNumber& number, const op::RandomRun& random,
@@ -63,9 +72,10 @@ class TicketDesk final : public cluster::ServiceHandler {
   /// The chief has the states of all servers after so many steps: followers may want them.
   void note_values(int64_t steps, ServerStates states);
 
-  /// What the chief's thread does, while it waits, for a server that has come back: it is given its
-  /// number and the checksums of what it has.
-  std::function<void(int server, const std::vector<uint64_t>& sums)> on_return;
+  /// What the chief's thread does, while it waits, for a server that has come back.
+  std::function<void(int server, const ServingProcess& process)> on_return;
+  /// The same at once, for all that have come back.
+  void receive_returned();
   /// Tickets for which `is_lost` are handed out again.
   int64_t reopen(const std::function<bool(int64_t ticket)>& is_lost);
 
@@ -84,8 +94,7 @@ class TicketDesk final : public cluster::ServiceHandler {
     Reply reply;
   };
   struct Server {
-    uint64_t incarnation = 0;
-    std::vector<uint64_t> sums;
+    ServingProcess process;
     bool is_new = false;  // It has not what it should have.
   };
   struct Step {
@@ -138,6 +147,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   Clock::time_point last_taken_;          // When somebody has asked for states.
   std::list<Waiting> waiting_;
   std::string error_;
+  std::string left_;  // Why there will be no other session.
   std::condition_variable stopping_;
   bool stops_ = false;
   std::thread watch_;

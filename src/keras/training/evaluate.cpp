@@ -4,6 +4,7 @@
 
 #include "collective/parts.h"
 #include "core/interruptible.h"
+#include "core/named_error.h"
 #include "distribute/server/task_message.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
@@ -65,7 +66,12 @@ Logs evaluate_once(Trainer& trainer, EpochBatches& batches, const EvaluateOption
     return logs;
   }
   Progress progress(options.output, shown_by(trainer.strategy(), options.verbose));
-  logs = keras::evaluate(trainer, batches, 0, &progress);
+  try {
+    logs = keras::evaluate(trainer, batches, 0, &progress);
+  } catch (...) {
+    if (servers != nullptr) servers->end({}, core::current_error_text());
+    throw;
+  }
   if (servers != nullptr) {
     distribute::MessageWriter told;
     for (const auto& [name, value] : logs) told.add_text(name).add(value);

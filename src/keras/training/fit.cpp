@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "core/interruptible.h"
+#include "core/named_error.h"
 #include "distribute/server/task_message.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
@@ -45,19 +46,6 @@ History history_of(const std::string& text) {
     history.history[name] = reader.read_list<double>();
   }
   return history;
-}
-
-/// The error that is being handled, for other processes.
-std::string current_error() {
-  try {
-    throw;
-  } catch (const Error& error) {
-    return fmt::format("{}: {}", error.kind(), error.what());
-  } catch (const std::exception& error) {
-    return error.what();
-  } catch (...) {
-    return "an exception of an unknown kind";
-  }
 }
 
 /// One training, as callbacks see it.
@@ -112,7 +100,7 @@ class Run final : public TrainingRun {
     } catch (...) {
       workers_.leave_by_error();
       finish_quietly();
-      if (trainer_.servers() != nullptr) trainer_.servers()->end({}, current_error());
+      if (trainer_.servers() != nullptr) trainer_.servers()->end({}, core::current_error_text());
       throw;
     }
   }
