@@ -94,6 +94,10 @@ class OperatorNotAllowedInGraphError(TypeError):
     """The value of a tensor was needed where a function is being traced, and there is none yet."""
 
 
+class NoArrayInGraphError(OperatorNotAllowedInGraphError, NotImplementedError):
+    """A NumPy array of a tensor was needed where a function is being traced, and there is no value yet."""
+
+
 _tandem.set_error_classes(
     {
         "InvalidArgument": InvalidArgumentError,

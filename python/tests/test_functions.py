@@ -123,11 +123,14 @@ def test_what_cannot_be_traced_runs_op_by_op_with_a_warning():
     def f(x):
         return tf.constant(float(np.asarray(x).sum()))
 
-    with pytest.warns(UserWarning, match="op by op.*test_functions.py"):
-        try:
-            f(tf.ones(3))
-        except NotImplementedError:
-            pytest.skip("NumPy is refused")
+    @tf.function
+    def g(x):
+        return x.numpy().sum() + np.mean(x)
+
+    for function, value in ((f, 3.0), (g, 4.0)):
+        with pytest.warns(UserWarning, match=r"op by op.*test_functions.py:\d+") as warned:
+            assert float(function(tf.ones(3))) == value and float(function(2 * tf.ones(3))) == 2 * value
+        assert len(warned) == 1, [str(w.message) for w in warned]
 
 
 def test_cond_and_while_loop():

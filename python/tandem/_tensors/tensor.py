@@ -6,7 +6,7 @@ import _tandem
 from tandem import dtypes
 from tandem._names.lazy import np
 from tandem._tensors.shape import DynamicShape, DynamicSize, TensorShape, _Computed
-from tandem.errors import OperatorNotAllowedInGraphError
+from tandem.errors import NoArrayInGraphError, OperatorNotAllowedInGraphError
 
 Tensor = _tandem.Tensor
 
@@ -211,7 +211,7 @@ _tandem.set_other_parts(_other_parts)
 def _numpy(self):
     """The value as a NumPy array over the same memory, which cannot be written; a scalar as NumPy's scalar."""
     if self._is_symbolic:
-        raise NotImplementedError(
+        raise NoArrayInGraphError(
             "numpy() is only available when eager execution is enabled: the tensor is one of a function being traced."
         )
     if self._code == 3:
@@ -222,7 +222,7 @@ def _numpy(self):
 
 def _array(self, dtype=None, copy=None):
     if self._is_symbolic:
-        raise NotImplementedError(
+        raise NoArrayInGraphError(
             f"Cannot convert a symbolic tf.Tensor ({self._str()}) to a numpy array. This error may indicate that you're "
             "trying to pass a Tensor to a NumPy call, which is not supported."
         )

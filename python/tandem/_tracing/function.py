@@ -9,7 +9,7 @@ import _tandem
 from tandem import dtypes, nest
 from tandem._names.lazy import np
 from tandem._tensors.shape import TensorShape, _Computed
-from tandem._tracing.state import converting_calls, probe_tracing, state, tracing
+from tandem._tracing.state import collecting_effects, converting_calls, happens_after_each_run, probe_tracing, state, tracing
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
 
@@ -17,10 +17,12 @@ _settings = {"eager": False}
 
 
 def run_functions_eagerly(run_eagerly):
+    """Makes all tf.functions run as plain Python, for debugging."""
     _settings["eager"] = bool(run_eagerly)
 
 
 def functions_run_eagerly():
+    """True if tf.functions run as plain Python."""
     return _settings["eager"]
 
 
@@ -78,6 +80,7 @@ def flatten_results(result):
 
 
 def rebuild_results(tensors, structure):
+    """What a function returned, of its tensors and of the structure they came in."""
     like, leaves = structure
     if like is None and leaves[0] is _MARK:
         return tensors[0]
@@ -95,6 +98,25 @@ def _without_values(structure):
     if like is not None:
         like = nest.pack_sequence_as(like, [None] * len(leaves)) if leaves else like
     return like, leaves
+
+
+class _WithEffects:
+    """The structure of a result, after whose tensors come those of what happens after each run."""
+
+    __slots__ = ("structure", "effects")
+
+    def __init__(self, structure, effects):
+        self.structure, self.effects = structure, [(f, len(tensors)) for f, tensors in effects]
+
+    def happen(self, tensors):
+        """Calls the effects, or leaves them to the function around this one. Returns the tensors of the result."""
+        end = first = len(tensors) - sum(count for _, count in self.effects)
+        for f, count in self.effects:
+            own = tensors[end : end + count]
+            end += count
+            if not (state.tracing and happens_after_each_run(f, *own)):
+                f(*own)
+        return tensors[:first]
 
 
 def place_of(error):
@@ -145,23 +167,29 @@ class ConcreteFunction:
 
     @property
     def structured_outputs(self):
+        """The kinds of the results, in their structure."""
         return self._function._last_outputs
 
     @property
     def inputs(self):
+        """The kinds of the tensors that it takes."""
         return [s for s in nest.flatten([self._args, self._kwargs]) if isinstance(s, TensorSpec)]
 
     @property
     def graph(self):
+        """The function, whose program `explain` shows."""
         return self
 
     def as_graph_def(self):
+        """The program as text."""
         return self._function.explain()
 
     def explain(self):
+        """The program as text: its instructions, what was fused, who computes them."""
         return self._function.explain()
 
     def pretty_printed_signature(self, verbose=True):
+        """The signature as text."""
         return f"{self.name}{self._args}"
 
 
@@ -347,8 +375,9 @@ class Function:
             own_args, own_kwargs = nest.pack_sequence_as(outline, filled)
             is_tracing = probe_tracing()
             self._traces += 1
+            effects = ()
             if is_tracing:
-                with tracing(open_rows):
+                with tracing(open_rows), collecting_effects() as effects:
                     result = self._callable()(*own_args, **own_kwargs)
             else:
                 result = self.python_function(*own_args, **own_kwargs)
@@ -356,7 +385,12 @@ class Function:
             self._last_outputs = nest.map_structure(
                 lambda t: TensorSpec(t.shape, t.dtype) if isinstance(t, Tensor) else t, result
             )
-            return flat, _without_values(structure) if is_tracing else structure
+            if not is_tracing:
+                return flat, structure
+            structure = _without_values(structure)
+            if not effects:
+                return flat, structure
+            return flat + [t for _, tensors in effects for t in tensors], _WithEffects(structure, effects)
 
         program = _tandem.Function(traced, self._name)
         self._programs[key] = program
@@ -397,11 +431,14 @@ class Function:
                 stacklevel=3,
             )
             return _as_results(self.python_function(*args, **kwargs))
+        if type(structure) is _WithEffects:
+            results, structure = structure.happen(results), structure.structure
         return rebuild_results(results, structure)
 
     # ---- What can be asked ----
 
     def get_concrete_function(self, *args, **kwargs):
+        """The function for one kind of arguments, which TensorSpecs may stand for."""
         if not args and not kwargs and self.input_signature is not None:
             args = self.input_signature
         if any(isinstance(leaf, TensorSpec) for leaf in nest.flatten((args, kwargs))):
@@ -413,6 +450,7 @@ class Function:
         return ConcreteFunction(self, specs_args, specs_kwargs)
 
     def experimental_get_tracing_count(self):
+        """How many times the Python function was traced."""
         return self._traces
 
     def explain(self):
@@ -420,10 +458,12 @@ class Function:
         return "\n".join(program.explain() for program in self._programs.values())
 
     def pretty_printed_concrete_signatures(self, verbose=True):
+        """The kinds of arguments it was traced for, as text."""
         return self._name
 
     @property
     def function_spec(self):
+        """What is known of the Python function's signature."""
         return self
 
     def __repr__(self):
