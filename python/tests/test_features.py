@@ -1,5 +1,6 @@
 """What notebooks, other libraries and other processes see of tensors and models."""
 
+import copy
 import pickle
 import sys
 import types
@@ -252,3 +253,72 @@ def test_names_of_versions(run, tmp_path):
         "try:\n    tf1.disable_v2_behavior()\nexcept NotImplementedError as error:\n    print(error)\n"
     )
     assert "under tf.function" in run("-m", "tandem", "run", str(tmp_path / "versions.py"))
+
+
+class Scaled(keras.layers.Layer):
+    def __init__(self, units=2, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], self.units), name="kernel")
+
+    def call(self, x):
+        return x @ self.kernel
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+class Blocks(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest, self.named = Scaled(), [keras.layers.Dense(2) for _ in range(2)], {"last": keras.layers.Dense(1)}
+
+    def call(self, x):
+        x = self.first(x)
+        for each in self.rest:
+            x = each(x)
+        return self.named["last"](x)
+
+
+@pytest.mark.parametrize("copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "deepcopy"])
+@pytest.mark.parametrize("kind", ["subclassed", "sequential"])
+def test_copies_of_models_go_on_as_the_models_do(kind, copied):
+    model = Blocks() if kind == "subclassed" else keras.Sequential([keras.Input((3,)), Scaled(3), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Nadam(0.05) if kind == "subclassed" else "adam", "mse", metrics=["mae", keras.metrics.RootMeanSquaredError()])
+    model.fit(X, Y, epochs=2, shuffle=False, verbose=0)
+    other = copied(model)
+    assert int(other.optimizer.iterations) == 2
+    histories = [m.fit(X, Y, epochs=3, shuffle=False, verbose=0).history for m in (model, other)]
+    assert sorted(histories[0]) == ["loss", "mae", "root_mean_squared_error"]
+    for name, values in histories[0].items():
+        np.testing.assert_allclose(histories[1][name], values, rtol=1e-5)
+    before = other.get_weights()[0].copy()
+    model.fit(X, Y, verbose=0)
+    np.testing.assert_array_equal(other.get_weights()[0], before)  # They share nothing.
+
+
+def test_copies_of_optimizers_have_their_slots():
+    optimizer, v = keras.optimizers.Adam(0.1), tf.Variable([1.0, 2.0])
+    optimizer.apply_gradients([(tf.constant([1.0, 1.0]), v)])
+    others = [pickle.loads(pickle.dumps(optimizer)), copy.deepcopy(optimizer)]
+    others.append(copy.deepcopy(others[0]))  # One that was not used yet.
+    start, results = v.numpy(), []
+    for each in [optimizer, *others]:
+        own = tf.Variable(start) if each is not optimizer else v
+        each.apply_gradients([(tf.constant([1.0, -3.0]), own)])
+        results.append(own.numpy())
+        assert int(each.iterations) == 2
+    np.testing.assert_allclose(results[1:], [results[0]] * 3)
+    with pytest.raises(ValueError, match="other shapes"):
+        copy.deepcopy(optimizer).apply_gradients([(tf.constant(1.0), tf.Variable(1.0))])
+
+
+def test_a_model_with_a_lambda_for_a_loss_is_pickled_without_it():
+    model = small_model()
+    model.compile("sgd", lambda t, p: tf.reduce_mean(tf.abs(t - p)))
+    with pytest.warns(UserWarning, match="without what compile"):
+        other = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(other.predict(X, verbose=0), model.predict(X, verbose=0))
+    assert not other.compiled and copy.deepcopy(model).compiled

@@ -130,9 +130,15 @@ class LayerDescription:
             if name in ("_tandem_inbound", "_tandem_node", "_tandem_strategy", "_tandem_functions"):
                 continue
             other.__dict__[name] = copy.deepcopy(value, memo)
-        other.__dict__["_tandem_inbound"] = []
-        other.__dict__["_tandem_strategy"] = None
+        other._has_just_been_copied()
         return other
+
+    def _has_just_been_copied(self):
+        """What belongs to the original alone begins anew."""
+        self.__dict__["_tandem_inbound"] = []
+        self.__dict__["_tandem_strategy"] = None
+        if hasattr(self, "train_step"):
+            self.__dict__["_tandem_functions"] = {}
 
     def __getstate__(self):
         left_out = ("_tandem_inbound", "_tandem_node", "_tandem_strategy", "_tandem_functions", "_tandem_graph")
@@ -140,8 +146,7 @@ class LayerDescription:
 
     def __setstate__(self, values):
         self.__dict__.update(values)
-        self.__dict__["_tandem_inbound"] = []
-        self.__dict__["_tandem_strategy"] = None
+        self._has_just_been_copied()
 
     def __repr__(self):
         return f"<{type(self).__name__} name={self.name}, built={self.built}>"

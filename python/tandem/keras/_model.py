@@ -1,5 +1,9 @@
 """Models: layers made of layers, described by their inputs and outputs, one after the other, or by a class."""
 
+import copy
+import pickle
+import warnings
+
 import _tandem
 from tandem import _ops, nest
 from tandem._tensors.tensor import Tensor
@@ -333,28 +337,44 @@ class Model(Trainer, Layer):
         return cls(**config)
 
     def __getstate__(self):
-        values = Layer.__getstate__(self)
-        if self._tandem_graph is not None:
-            values["_tandem_pickled"] = (self.get_config(), self.get_weights())
-            return {"_tandem_pickled": values["_tandem_pickled"], "class": type(self)}
+        if self._tandem_graph is None:
+            return Layer.__getstate__(self)
+        values = self._described_state()
+        try:
+            pickle.dumps(values["compiled"])
+        except Exception as error:  # As of a loss that is a lambda.
+            warnings.warn(f"{self.name} is pickled without what compile() was given: {error}", stacklevel=2)
+            values["compiled"] = None
         return values
 
+    def _described_state(self):
+        """What a described model is made of again: its configuration, its values, and how it was compiled."""
+        own = {type(layer) for layer in self._flatten_layers() if not type(layer).__module__.startswith("tandem.")}
+        compiled = None
+        if self.compiled and self._compile_config is not None:
+            compiled = {**self._compile_config, "optimizer": self.optimizer, "run_eagerly": self._run_eagerly, "steps_per_execution": self.steps_per_execution}
+        return {"described": self.get_config(), "classes": {cls.__name__: cls for cls in own}, "weights": self.get_weights(), "compiled": compiled}
+
     def __setstate__(self, values):
-        if "_tandem_pickled" in values:
-            config, weights = values["_tandem_pickled"]
-            other = type(self).from_config(config)
-            self.__dict__.update(other.__dict__)
-            self.set_weights(weights)
+        if "described" not in values:
+            Layer.__setstate__(self, values)
+            self.__dict__.setdefault("_tandem_graph", None)
             return
-        Layer.__setstate__(self, values)
+        from tandem.keras import saving
+
+        with saving.CustomObjectScope(values["classes"]):
+            other = type(self).from_config(values["described"])
+        self.__dict__.update(other.__dict__)
+        self.set_weights(values["weights"])
+        if values["compiled"] is not None:
+            self.compile(**values["compiled"])
 
     def __deepcopy__(self, memo):
-        if self._tandem_graph is not None:
-            other = type(self).from_config(self.get_config())
-            other.set_weights(self.get_weights())
-            memo[id(self)] = other
-            return other
-        return Layer.__deepcopy__(self, memo)
+        if self._tandem_graph is None:
+            return Layer.__deepcopy__(self, memo)
+        other = memo[id(self)] = type(self).__new__(type(self))
+        other.__setstate__(copy.deepcopy(self._described_state(), memo))
+        return other
 
 
 def _has_symbolic(value):

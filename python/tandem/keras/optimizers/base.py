@@ -97,6 +97,7 @@ class Optimizer(_objects.Configured):
         self._rate = None
         self.built = False
         self._trainable_variables = []
+        self._kept_values = None  # Of an optimizer that was copied: they become the variables' when there are all of them.
         from tandem.keras._layer import _current_strategy
 
         self._tandem_strategy = _current_strategy()
@@ -187,6 +188,10 @@ class Optimizer(_objects.Configured):
     @property
     def variables(self):
         self._start()
+        self._take_kept_values()
+        return self._all_variables()
+
+    def _all_variables(self):
         if self._native is not None:
             return list(self._native.variables())
         return [self._iterations] + ([self._rate] if self._rate is not None else []) + list(self._slots)
@@ -261,6 +266,7 @@ class Optimizer(_objects.Configured):
             warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)
         if not self.built:
             self.build(variables)
+        self._take_kept_values()
         self._check_place(variables)
         grads = [_tandem.convert(g) for g, _ in kept]
         variables = [v for _, v in kept]
@@ -410,15 +416,35 @@ class Optimizer(_objects.Configured):
         for i, v in enumerate(self.variables):
             v.assign(_tandem.convert(np.asarray(store[str(i)]), v._code))
 
+    def _take_kept_values(self):
+        if self._kept_values is None or not self.built:
+            return
+        values, self._kept_values = self._kept_values, None
+        with self._scope(), init_scope():
+            variables = self._all_variables()
+            if [tuple(v.shape) for v in variables] != [value.shape for value in values]:
+                raise ValueError(f"{self.name}: a copy of an optimizer is used with variables of other shapes than the optimizer it was copied from")
+            for v, value in zip(variables, values):
+                v.assign(_tandem.convert(value, v._code))
+
     def __deepcopy__(self, memo):
-        return type(self).from_config(self.get_config())
+        make, args = self.__reduce__()
+        other = memo[id(self)] = make(*args)
+        return other
 
     def __reduce__(self):
-        return _from_state, (type(self), self.get_config())
+        """The variables go along; those of a copy are made for the variables that it is first used with."""
+        has_state = self._native is not None or self._iterations is not None
+        values = self._kept_values or (self.get_weights() if has_state else None)
+        return _from_state, (type(self), self.get_config(), values, self.built or self._kept_values is not None)
 
     def __repr__(self):
         return f"<{type(self).__name__} name={self.name}>"
 
 
-def _from_state(cls, config):
-    return cls.from_config(config)
+def _from_state(cls, config, values, is_built):
+    optimizer = cls.from_config(config)
+    if values is not None:
+        optimizer.iterations.assign(_tandem.convert(values[0], optimizer.iterations._code))
+        optimizer._kept_values = values if is_built else None
+    return optimizer
