@@ -5,6 +5,7 @@ import numpy as np
 
 import _tandem
 from tandem import dtypes
+from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._tensors.tensor import Tensor, _no_value
 from tandem._tracing.state import happens_after_each_run
@@ -188,5 +189,5 @@ class experimental:
     def enable_dump_debug_info(*args, **kwargs):
         raise NotImplementedError("tf.debugging.experimental: tandem has placement_report() and explain()")
 
-
+_words.describe(__name__, globals())
 _missing.install(__name__, globals())

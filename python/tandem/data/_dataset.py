@@ -31,6 +31,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def from_tensor_slices(tensors, name=None):
+        """A data set of the rows of arrays or tensors, or of structures of them."""
         tensors = _as_slices(tensors)
         leaves = nest.flatten(tensors)
         if any(getattr(leaf, "_is_text_tensor", False) or hasattr(leaf, "_ragged_rows") for leaf in leaves):
@@ -52,11 +53,13 @@ class Dataset(Transformations):
 
     @staticmethod
     def from_tensors(tensors, name=None):
+        """A data set of one element."""
         tensors = _untupled(tensors)
         return Dataset(generate=lambda: iter([tensors]), count=1)
 
     @staticmethod
     def from_generator(generator, output_types=None, output_shapes=None, args=None, output_signature=None, name=None):
+        """A data set of what a Python generator yields."""
         kinds = output_signature
         if kinds is None and output_types is not None:
             kinds = nest.map_structure(lambda d: TensorSpec(None, d), output_types) if nest.is_nested(output_types) else TensorSpec(None, output_types)
@@ -82,6 +85,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def range(*args, output_type=dtypes.int64, name=None):
+        """A data set of the numbers of a range."""
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (args + (1,))[:3]
         dataset = Dataset(_tandem.Dataset.range(int(start), int(stop), int(step)), _Structure(0), TensorSpec((), dtypes.int64))
         if dtypes.as_dtype(output_type) == dtypes.int64:
@@ -90,6 +94,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def zip(*args, datasets=None, name=None):
+        """A data set of tuples, one element from each data set."""
         sets = datasets if datasets is not None else (args[0] if len(args) == 1 and not isinstance(args[0], Dataset) else args)
         if not nest.is_nested(sets):
             sets = (sets,)
@@ -109,6 +114,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def list_files(file_pattern, shuffle=None, seed=None, name=None):
+        """A data set of the names of files that match a pattern."""
         import glob
 
         patterns = file_pattern.tolist() if hasattr(file_pattern, "tolist") else file_pattern
@@ -123,6 +129,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def counter(start=0, step=1, dtype=dtypes.int64, name=None):
+        """A data set of numbers without an end."""
         def generate():
             for i in itertools.count(start, step):
                 yield _tandem.convert(i, dtypes.code_of(dtype))
@@ -131,6 +138,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def random(seed=None, rerandomize_each_iteration=None, name=None):
+        """A data set of random integers without an end."""
         def generate():
             source = _random.Random(seed)
             while True:
@@ -140,6 +148,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def sample_from_datasets(datasets, weights=None, seed=None, stop_on_empty_dataset=False, rerandomize_each_iteration=None):
+        """Elements of several data sets, drawn by weights."""
         def generate():
             source = _random.Random(seed)
             open_ = [d._open() for d in datasets]
@@ -159,6 +168,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset=True):
+        """Elements of several data sets, chosen by the numbers of another."""
         def generate():
             open_ = [d._open() for d in datasets]
             for choice in choice_dataset._open():
@@ -226,6 +236,7 @@ class Dataset(Transformations):
         return Iterator(self)
 
     def as_numpy_iterator(self):
+        """Goes through the elements as NumPy arrays."""
         for value in self:
             yield nest.map_structure(lambda t: t.numpy(), value) if nest.is_nested(value) else value.numpy()
 
@@ -235,6 +246,7 @@ class Dataset(Transformations):
         return UNKNOWN_CARDINALITY if self._count is None else self._count
 
     def cardinality(self, name=None):
+        """The number of elements, or a negative number where it is infinite or not known."""
         return _tandem.convert(self._cardinality(), 6)
 
     def __len__(self):
@@ -248,6 +260,7 @@ class Dataset(Transformations):
 
     @property
     def element_spec(self):
+        """The kind of the elements, in their structure."""
         if self._spec is None:
             with init_scope():
                 first = next(self._peek(), None)
