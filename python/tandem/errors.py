@@ -126,6 +126,14 @@ class OperatorNotAllowedInGraphError(TypeError):
     """The value of a tensor was needed where a function is being traced, and there is none yet."""
 
 
+class NoFileError(NotFoundError, FileNotFoundError):
+    """A file is not there."""
+
+
+class OutOfBoundsError(InvalidArgumentError, IndexError):
+    """An index is not within the size of its axis."""
+
+
 class NoArrayInGraphError(OperatorNotAllowedInGraphError, NotImplementedError):
     """A NumPy array of a tensor was needed where a function is being traced, and there is no value yet."""
 

@@ -9,6 +9,7 @@ import _tandem
 from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem.image import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png  # noqa: F401
+from tandem.errors import NoFileError
 from tandem.strings import StringTensor
 
 
@@ -19,8 +20,11 @@ def _text(path):
 
 def read_file(filename, name=None):
     """The bytes of a file, as a tensor of text."""
-    with open(_text(filename), "rb") as file:
-        return StringTensor(file.read())
+    try:
+        with open(_text(filename), "rb") as file:
+            return StringTensor(file.read())
+    except FileNotFoundError as error:
+        raise NoFileError(f"{_text(filename)}; No such file or directory") from error
 
 
 def write_file(filename, contents, name=None):

@@ -389,6 +389,7 @@ def _dlpack(self, *, max_version=None, copy=None, **kwargs):
 
 Tensor.__dlpack__ = _dlpack
 Tensor.__dlpack_device__ = lambda self: (1, 0)
+Tensor.__bytes__ = lambda self: memoryview(self).tobytes()
 Tensor.__bool__ = _bool
 Tensor.__int__ = _scalar(int)
 Tensor.__float__ = _scalar(float)

@@ -46,6 +46,10 @@ def _initial(initial_value, dtype, shape):
     if isinstance(initial_value, _tandem.Variable):
         initial_value = initial_value.read_value()
     code = None if dtype is None else dtypes.code_of(dtype)
+    if isinstance(initial_value, (float, list, tuple)) and code is not None and not dtypes.as_dtype(dtype).is_floating:
+        found = _tandem.convert(initial_value)
+        if found.dtype.is_floating:
+            raise TypeError(f"Cannot convert {initial_value!r} to a variable of dtype {dtypes.as_dtype(dtype).name}")
     tensor = _tandem.convert(initial_value, code)
     if code is not None and tensor._code != code:
         tensor = _tandem.cast(tensor, code)

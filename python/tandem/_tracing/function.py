@@ -14,6 +14,7 @@ from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
 
 _settings = {"eager": False}
+_MANY = 16  # Kinds of arguments of one function, after which a warning says that it is traced again and again.
 
 
 def run_functions_eagerly(run_eagerly):
@@ -196,7 +197,7 @@ class ConcreteFunction:
 class Function:
     """A Python function that runs as a program of the library."""
 
-    def __init__(self, python_function, input_signature=None, name=None, autograph=True, open_rows=None, jit_compile=None):
+    def __init__(self, python_function, input_signature=None, name=None, autograph=True, open_rows=None, jit_compile=None, is_users=False):
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
         self._python_function = python_function
@@ -209,6 +210,7 @@ class Function:
         self._programs = {}
         self._kept = []  # What keys name by its identity must live as long as they do.
         self._op_by_op = False
+        self._first = None if is_users else self  # The one of its code and contents that was traced first; None until a call asks.
         self._bound = weakref.WeakKeyDictionary()
         self._signature = None
         self._plain = None
@@ -281,6 +283,8 @@ class Function:
         return self._plain
 
     def __call__(self, *args, **kwargs):
+        if self._first is None:
+            self._find_first()
         if self._op_by_op or _settings["eager"]:
             return _as_results(self.python_function(*args, **kwargs))
         if kwargs:
@@ -354,8 +358,26 @@ class Function:
             result.append(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
         return tuple(result) + tuple(args[len(specs) :])
 
+    def _find_first(self):
+        from tandem._tracing import recognition
+
+        options = self.input_signature, self._autograph, self._name
+        try:
+            self._first = recognition.first_of(self, options)
+        except TypeError:  # Something that cannot be a key.
+            self._first = self
+        self._op_by_op = self._first._op_by_op
+
     def _new_program(self, key, args, kwargs, leaves, tensors):
         """The program for a kind of arguments; `leaves` are the arguments with marks where tensors stand."""
+        if self._first is not self:
+            program = self._first._programs.get(key)
+            if program is None:
+                program = self._first._new_program(key, args, kwargs, leaves, tensors)
+            self._programs[key] = program
+            return program
+        if len(self._programs) == _MANY:
+            self._warn_of_traces()
         like = (args, kwargs)
         self._kept.append([leaf for leaf in leaves if leaf is not _MARK])
         outline = nest.pack_sequence_as(like, [None] * len(leaves)) if leaves else like
@@ -396,6 +418,15 @@ class Function:
         self._programs[key] = program
         return program
 
+    def _warn_of_traces(self):
+        code = getattr(self.python_function, "__code__", None)
+        place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+        warnings.warn(
+            f"{self._name} is traced for the {_MANY + 1}th kind of arguments{place}. Tracing is slow: Python numbers that change "
+            "from call to call are better given as tensors, and objects as arguments are better the same ones each time",
+            stacklevel=5,
+        )
+
     def _callable(self):
         if not self._autograph:
             return self.python_function
@@ -420,12 +451,12 @@ class Function:
         except GiveUpTrace:
             if state.tracing:
                 raise
-            self._op_by_op = True
+            self._op_by_op = self._first._op_by_op = True
             return _as_results(self.python_function(*args, **kwargs))
         except (OperatorNotAllowedInGraphError, UnimplementedError) as error:
             if state.tracing:
                 raise
-            self._op_by_op = True
+            self._op_by_op = self._first._op_by_op = True
             warnings.warn(
                 f"{self._name} runs op by op, since it cannot be traced: {str(error).splitlines()[0]} ({place_of(error)})",
                 stacklevel=3,
@@ -451,7 +482,7 @@ class Function:
 
     def experimental_get_tracing_count(self):
         """How many times the Python function was traced."""
-        return self._traces
+        return (self._first or self)._traces
 
     def explain(self):
         """The programs that were made of the function, for people."""
@@ -490,6 +521,6 @@ def function(
             return f
         if isinstance(f, types.MethodType):
             return Function(f.__func__, input_signature, f.__name__, autograph).__get__(f.__self__)
-        return Function(f, input_signature, None, autograph)
+        return Function(f, input_signature, None, autograph, is_users=True)
 
     return decorate if func is None else decorate(func)

@@ -13,6 +13,7 @@ from tandem._tracing.state import init_scope, state
 from tandem.data._iterator import Iterator, Options
 from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _leaf, _pack_values, _typed_part, _untupled
 from tandem.data._transformations import Transformations
+from tandem.errors import NoFileError
 from tandem.strings import StringTensor
 
 
@@ -282,12 +283,20 @@ class Dataset(Transformations):
             yield self._structure.pack(element)
 
 
+def opened(path, compression_type):
+    """A file for reading bytes."""
+    import gzip
+
+    try:
+        return (gzip.open if compression_type == "GZIP" else open)(path, "rb")
+    except FileNotFoundError as error:
+        raise NoFileError(f"{path}; No such file or directory") from error
+
+
 class TextLineDataset(Dataset):
     """The lines of text files."""
 
     def __init__(self, filenames, compression_type=None, buffer_size=None, num_parallel_reads=None, name=None):
-        import gzip
-
         names = filenames.tolist() if hasattr(filenames, "tolist") else filenames
         if isinstance(filenames, Dataset):
             names = [f.numpy() for f in filenames]
@@ -296,7 +305,7 @@ class TextLineDataset(Dataset):
         def generate():
             for each in names:
                 each = each.decode() if isinstance(each, bytes) else str(each)
-                with (gzip.open if compression_type == "GZIP" else open)(each, "rb") as file:
+                with opened(each, compression_type) as file:
                     for line in file:
                         yield StringTensor(line.rstrip(b"\r\n"))
 

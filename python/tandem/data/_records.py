@@ -8,6 +8,7 @@ import numpy as np
 import _tandem
 from tandem import dtypes
 from tandem.data import Dataset
+from tandem.data._dataset import opened
 from tandem.strings import StringTensor
 from tandem.summary import _crc, _field, _varint
 
@@ -233,7 +234,7 @@ class TFRecordDataset(Dataset):
             from tandem.errors import DataLossError
 
             for each in names:
-                with (gzip.open if compression_type == "GZIP" else open)(each, "rb") as file:
+                with opened(each, compression_type) as file:
                     while True:
                         head = file.read(12)
                         if not head:

@@ -4,6 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops, dtypes, nest
+from tandem._tracing import recognition
 from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
 from tandem.errors import OperatorNotAllowedInGraphError
@@ -104,6 +105,7 @@ class Layer(LayerState, LayerDescription):
 
     @trainable.setter
     def trainable(self, value):
+        recognition.layer_is_trained(self, self._trainable, value)
         self._trainable = bool(value)
         for layer in self._own_layers():
             layer.trainable = value
