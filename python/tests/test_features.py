@@ -35,15 +35,31 @@ def test_pictures_of_models_and_histories(tmp_path, monkeypatch):
     joined = keras.layers.Add(name="sum")([keras.layers.Dense(2, name="shared")(a), keras.layers.Dense(2)(b)])
     path = keras.utils.plot_model(keras.Model([a, b], joined), str(tmp_path / "model.svg"), show_shapes=True, show_layer_names=True)
     text = open(path).read()
-    assert all(name in text for name in ("left", "right", "sum", "shared"))
+    assert all(name in text for name in ("left", "right", "sum", "shared")) and path._repr_html_().startswith("<")
+    inner = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, activation="relu", name="deep")], name="inner")
+    outer = keras.Model(a, keras.layers.Dense(1)(inner(a)))
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    options = {"show_layer_names": True, "show_layer_activations": True, "show_dtype": True, "show_trainable": True}
+    for nested, rankdir in ((False, "TB"), (True, "LR")):
+        text = open(keras.utils.plot_model(outer, tmp_path / "outer.svg", expand_nested=nested, rankdir=rankdir, **options)).read()
+        assert ("deep" in text and "activation: relu" in text) == nested and ("inner" in text) == (not nested)
+        assert "float32" in text and "trainable" in text and text.count("<line") == 2 + nested
+    monkeypatch.setitem(sys.modules, "PIL", None)  # Not installed.
+    with pytest.warns(UserWarning, match="neither dot nor Pillow"):
+        assert keras.utils.plot_model(outer, str(tmp_path / "outer.png")) == str(tmp_path / "outer.svg")
     drawn = []
-    axes = types.SimpleNamespace(plot=lambda *args, label: drawn.append((label, len(args[1]))), set_xlabel=lambda t: None, legend=lambda: None)
+    axes = types.SimpleNamespace(plot=lambda *args, label: drawn.append((label, args[0], len(args[1]))), set_xlabel=lambda t: None, legend=lambda: None)
     pyplot = types.ModuleType("matplotlib.pyplot")
     pyplot.subplots = lambda: (None, axes)
     monkeypatch.setitem(sys.modules, "matplotlib", types.ModuleType("matplotlib"))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
     small_model().fit(X, Y, epochs=3, validation_data=(X, Y), verbose=0).plot()
-    assert drawn == [("loss", 3), ("val_loss", 3)]
+    assert drawn == [("loss", [0, 1, 2], 3), ("val_loss", [0, 1, 2], 3)]
+    del drawn[:]
+    history = small_model().fit(X, Y, epochs=4, validation_data=(X, Y), validation_freq=2, verbose=0)
+    history.plot()
+    assert drawn == [("loss", [0, 1, 2, 3], 4), ("val_loss", [1, 3], 2)]
+    assert history._repr_html_().count("<td></td>") == 2
 
 
 def test_dlpack_shares_memory_that_stays():

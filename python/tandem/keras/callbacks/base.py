@@ -88,6 +88,7 @@ class History(Callback):
         super().__init__()
         self.history = {}
         self.epoch = []
+        self._epochs = {}
 
     def on_train_begin(self, logs=None):
         self.epoch = []
@@ -96,6 +97,7 @@ class History(Callback):
         self.epoch.append(epoch)
         for key, value in (logs or {}).items():
             self.history.setdefault(key, []).append(value)
+            self._epochs.setdefault(key, []).append(epoch)
 
     def plot(self, keys=None):
         """The logs over the epochs, where Matplotlib is installed."""
@@ -103,15 +105,21 @@ class History(Callback):
 
         figure, axes = plt.subplots()
         for key in keys or self.history:
-            axes.plot(self.epoch, self.history[key], label=key)
+            axes.plot(self._epochs_of(key), self.history[key], label=key)
         axes.set_xlabel("epoch")
         axes.legend()
         return axes
 
+    def _epochs_of(self, key):
+        """The epochs that have a value of this name: not all have been validated where validation_freq says so."""
+        return self._epochs.get(key, self.epoch)[: len(self.history[key])]
+
     def _repr_html_(self):
         keys = list(self.history)
+        values = {key: dict(zip(self._epochs_of(key), self.history[key])) for key in keys}
         head = "".join(f"<th>{k}</th>" for k in ["epoch"] + keys)
-        rows = "".join(f"<tr><td>{e}</td>" + "".join(f"<td>{self.history[k][i]:.4g}</td>" if i < len(self.history[k]) else "<td></td>" for k in keys) + "</tr>" for i, e in enumerate(self.epoch))
+        cells = [[f"{values[k][e]:.4g}" if e in values[k] else "" for k in keys] for e in self.epoch]
+        rows = "".join(f"<tr><td>{e}</td>" + "".join(f"<td>{c}</td>" for c in row) + "</tr>" for e, row in zip(self.epoch, cells))
         return f"<table><tr>{head}</tr>{rows}</table>"
 
 
