@@ -108,10 +108,14 @@ class Dataset(Transformations):
 
         if all(d._native is not None and d._structure.known for d in flat):
             like = _pack_values(sets, [d._structure.like for d in flat])
-            return Dataset(_tandem.Dataset.zip([d._native for d in flat]), _Structure(like), _pack_values(sets, [d.element_spec for d in flat]))
+            zipped = Dataset(_tandem.Dataset.zip([d._native for d in flat]), _Structure(like), _pack_values(sets, [d.element_spec for d in flat]))
+            zipped._has_open_rows = any(d._has_open_rows for d in flat)
+            return zipped
         finite = [c for c in counts if c >= 0]
         count = UNKNOWN_CARDINALITY if any(c == UNKNOWN_CARDINALITY for c in counts) else (min(finite) if finite else INFINITE_CARDINALITY)
-        return Dataset(generate=generate, count=count)
+        zipped = Dataset(generate=generate, count=count)
+        zipped._has_open_rows = any(d._has_open_rows for d in flat)
+        return zipped
 
     @staticmethod
     def list_files(file_pattern, shuffle=None, seed=None, name=None):
@@ -269,7 +273,21 @@ class Dataset(Transformations):
                 return None
             spec = lambda t: TensorSpec(t.shape, t.dtype) if hasattr(t, "shape") else t  # noqa: E731
             self._spec = nest.map_structure(spec, first) if nest.is_nested(first) else spec(first)
+            if self._has_open_rows:
+                self._spec = self._without_rows(self._spec)
         return self._spec
+
+    @staticmethod
+    def _without_rows(spec):
+        """The spec with None for the rows of a batch: the last one may have fewer."""
+        leaves = [s for s in nest.flatten(spec) if isinstance(s, TensorSpec) and s.shape.rank]
+        rows = leaves[0].shape[0] if leaves else None
+
+        def opened(s):
+            is_rows = isinstance(s, TensorSpec) and s.shape.rank and s.shape[0] == rows
+            return TensorSpec([None, *s.shape[1:]], s.dtype, s.name) if is_rows else s
+
+        return nest.map_structure(opened, spec) if nest.is_nested(spec) else opened(spec)
 
     def _peek(self):
         if self._native is None:

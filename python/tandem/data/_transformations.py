@@ -1,5 +1,7 @@
 """What becomes of data sets: map, batch, shuffle and their kin."""
 
+import functools
+import inspect
 import itertools
 import random as _random
 
@@ -16,6 +18,8 @@ from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chu
 
 class Transformations:
     """Data sets of data sets: what comes after them."""
+
+    _has_open_rows = False
 
     def map(self, map_func, num_parallel_calls=None, deterministic=None, synchronous=None, use_unbounded_threadpool=False, name=None):
         """A data set of f of each element."""
@@ -484,3 +488,28 @@ class Transformations:
 
     def __reduce__(self):
         raise TypeError("a data set cannot be pickled: it may hold functions and files; make it anew in the other process")
+
+
+# ---- Whether the number of rows of a batch is open, which element_spec says ----
+
+
+def _with_rows(method, has_open_rows):
+    """The method, whose result knows by `has_open_rows(self, arguments)` whether its batches may differ in size."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        result = method(self, *args, **kwargs)
+        if isinstance(result, Transformations) and result is not self:
+            given = signature.bind(self, *args, **kwargs)
+            given.apply_defaults()
+            result._has_open_rows = has_open_rows(self, given.arguments)
+        return result
+
+    return call
+
+
+for _name in ("batch", "padded_batch"):
+    setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: not given["drop_remainder"]))
+for _name in ("map", "filter", "shuffle", "repeat", "take", "skip", "shard", "cache", "prefetch", "with_options", "take_while", "ignore_errors", "concatenate", "enumerate"):
+    setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: self._has_open_rows))
