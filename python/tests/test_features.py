@@ -338,3 +338,21 @@ def test_a_model_with_a_lambda_for_a_loss_is_pickled_without_it():
         other = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(other.predict(X, verbose=0), model.predict(X, verbose=0))
     assert not other.compiled and copy.deepcopy(model).compiled
+
+
+def test_spawned_processes_of_an_unchanged_program(run, tmp_path):
+    (tmp_path / "program.py").write_text("""
+import multiprocessing
+import sys
+import tensorflow as tf
+from tensorflow.keras import layers
+
+def total(n):
+    return float(tf.reduce_sum(tf.ones(n))), layers.__name__
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print("got", pool.apply(total, (3,)), sys.argv[1:])
+""")
+    printed = run("-m", "tandem", "run", str(tmp_path / "program.py"), "--steps", "3")
+    assert "got (3.0, 'tandem.keras.layers') ['--steps', '3']" in printed and printed.count("tandem stands in") == 1
