@@ -237,6 +237,14 @@ class Range:
             self.start, self.limit, self.delta = (_tandem.convert(p, code) if isinstance(p, (int, float)) else _tandem.convert(p) for p in (start, limit, delta))
         else:
             self.tensor = f(*args, **kwargs)
+            self.numbers = range(*args) if not kwargs and f is not range and len(args) and all(type(a) is int for a in args) else None
+
+
+def _known(number):
+    """A tensor of a number that those who need it may ask for, as arrays of tensors do for their indices."""
+    tensor = _tandem.convert(number, 5)
+    tensor._known_number = number
+    return tensor
 
 
 def for_(values, body, get, set_, is_over, read_later=()):
@@ -252,7 +260,9 @@ def for_(values, body, get, set_, is_over, read_later=()):
                 [False, *read_later],
             )
             return
-        values = values.tensor
+        known, values = values.numbers, values.tensor
+        if known is not None and is_staged(values) and len(known) <= _MOST_UNROLLED:
+            values = [_known(number) for number in known]
     if is_staged(values):
         if int(values._sizes[0]) > _MOST_UNROLLED:
             _staged_for(values, body, get, set_, is_over, read_later)

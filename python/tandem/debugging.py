@@ -166,7 +166,14 @@ def assert_all_finite(x, message=None, name=None):
 
 
 def enable_check_numerics(*args, **kwargs):
-    """Makes ops that compute a NaN or an infinity raise InvalidArgumentError."""
+    """There is none here, as a warning says: check_numerics checks a tensor, TerminateOnNaN a training."""
+    import warnings
+
+    warnings.warn(
+        "tf.debugging.enable_check_numerics changes nothing here: tf.debugging.check_numerics checks a tensor, and "
+        "keras.callbacks.TerminateOnNaN ends a training whose loss is not finite",
+        stacklevel=2,
+    )
 
 
 def disable_traceback_filtering():

@@ -280,3 +280,34 @@ def test_functions_over_elements_are_converted():
         return tf.map_fn(lambda v: v * 2.0 if v > 0.0 else -v, x) + tf.foldl(lambda a, v: a if a > v else v, x)
 
     assert f(tf.constant([1.0, -3.0, 2.0])).numpy().tolist() == [4.0, 5.0, 6.0]
+
+
+def test_arrays_that_a_loop_of_known_length_writes():
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    def f(x):
+        out = tf.TensorArray(tf.float32, size=3)
+        for i in tf.range(1, 4):
+            out = out.write(i, tf.reduce_sum(x) * tf.cast(i, tf.float32))
+        return out.stack()[1:]
+
+    assert f(tf.constant([1.0, 1.0])).numpy().tolist() == [2.0, 4.0, 6.0]
+
+
+class Talks(tf.keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = tf.keras.layers.Dense(1)
+
+    def call(self, x):
+        tf.print("rows", tf.shape(x)[0], output_stream=sys.stdout)
+        tf.debugging.assert_less(tf.reduce_max(x), 2.0, message="too large")
+        return self.dense(x)
+
+
+def test_steps_of_fit_print_and_check(capsys):
+    model = Talks()
+    model.compile("sgd", "mse")
+    model.fit(tf.ones((6, 3)), tf.ones((6, 1)), batch_size=4, verbose=0)
+    assert capsys.readouterr().out.splitlines() == ["rows 4", "rows 2"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+        model.fit(tf.ones((6, 3)) * 3.0, tf.ones((6, 1)), verbose=0)

@@ -7,6 +7,7 @@ import _tandem
 from tandem import dtypes, nest
 from tandem._names.lazy import np
 from tandem._ops.base import _code, _texts, host, op
+from tandem._tensors.shape import _Computed
 from tandem._tensors.tensor import Tensor, _no_value
 from tandem._tracing.state import happens_after_each_run, state
 
@@ -16,8 +17,10 @@ def print_(*inputs, output_stream=None, summarize=3, sep=" ", end="\n", name=Non
     function that prints inside of a loop runs op by op."""
     import sys
 
+    if state.is_rehearsal:
+        return
     if state.tracing:
-        flat = [each.read_value() if isinstance(each, _tandem.Variable) else each for each in nest.flatten(list(inputs))]
+        flat = [_tandem.convert(each) if isinstance(each, (_tandem.Variable, _Computed)) else each for each in nest.flatten(list(inputs))]
         staged = [isinstance(each, Tensor) and each._is_symbolic for each in flat]
 
         def print_later(*values):

@@ -217,6 +217,12 @@ def foldr(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, s
     return total
 
 
+def known_index(index):
+    """An index as a number: also a tensor that a loop over a range of known numbers was given."""
+    found = getattr(index, "_known_number", None)
+    return int(index) if found is None else found
+
+
 class TensorArray:
     """A list of tensors that a loop writes."""
 
@@ -233,7 +239,7 @@ class TensorArray:
     def write(self, index, value, name=None):
         """The array with a value at an index."""
         values = list(self._values)
-        index = int(index)
+        index = known_index(index)
         while len(values) <= index:
             values.append(None)
         values[index] = _tandem.convert(value, None, self.dtype._code)
@@ -241,7 +247,7 @@ class TensorArray:
 
     def read(self, index, name=None):
         """The value at an index."""
-        return self._values[int(index)]
+        return self._values[known_index(index)]
 
     def _filled(self):
         like = next((v for v in self._values if v is not None), None)

@@ -13,6 +13,7 @@ class _State(threading.local):
         self.in_replica = False  # Inside of strategy.run.
         self.schedules = False  # Inside of what a ClusterCoordinator schedules.
         self.effects = None  # What happens after each run of the function that is being traced: functions and their tensors.
+        self.is_rehearsal = False  # A model is called to make its weights: nothing is printed.
         self.in_flow = 0  # Inside of so many loops of a trace.
         self.converts_calls = False  # Branches and loops of called functions are converted, too: see autograph.py.
 

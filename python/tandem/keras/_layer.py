@@ -327,12 +327,13 @@ class Layer(LayerState, LayerDescription):
         return KerasTensor(shape, self.compute_dtype)
 
     def _quiet_call(self, *args, **kwargs):
-        """A call whose losses do not count."""
+        """A call whose losses do not count, and that prints nothing."""
         depth, call_context.depth = call_context.depth, call_context.depth + 1
+        was, state.is_rehearsal = state.is_rehearsal, True
         try:
             result = self(*args, **kwargs)
         finally:
-            call_context.depth = depth
+            call_context.depth, state.is_rehearsal = depth, was
         for layer in self._flatten_layers():
             layer.__dict__.get("_tandem_losses", []).clear()
         return result

@@ -194,7 +194,7 @@ class Model(Trainer, Layer):
         graph = self._tandem_graph
         if isinstance(inputs, dict):
             if isinstance(graph.inputs, dict):
-                given = [inputs[k] for k in sorted(graph.inputs)]
+                given = nest.flatten([inputs[k] for k in sorted(graph.inputs)])
             else:
                 names = self.input_names
                 missing = [n for n in names if n not in inputs]
