@@ -25,7 +25,7 @@ const char* format_of(DType dtype) {
     case DType::int32:
       return "i";
     case DType::int64:
-      return "q";
+      return sizeof(long) == 8 ? "l" : "q";  // As NumPy's own int64 is.
     case DType::boolean:
       return "?";
   }

@@ -108,6 +108,8 @@ class _conversion:
         return self
 
     def __exit__(self, kind, error, traceback):
+        if isinstance(error, InvalidArgumentError) and state.is_first_try:
+            return
         if isinstance(error, (InvalidArgumentError, ValueError)) and not isinstance(error, OperatorNotAllowedInGraphError):
             raise OperatorNotAllowedInGraphError(f"an `{self._what}` on a tensor: {error}") from error
 

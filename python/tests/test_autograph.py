@@ -311,3 +311,14 @@ def test_steps_of_fit_print_and_check(capsys):
     assert capsys.readouterr().out.splitlines() == ["rows 4", "rows 2"]
     with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
         model.fit(tf.ones((6, 3)) * 3.0, tf.ones((6, 1)), verbose=0)
+
+
+def test_rows_that_must_be_known_in_a_loop():
+    @tf.function
+    def f(x, n):
+        for _ in tf.range(n):
+            x = x @ x
+        return x
+
+    assert f(tf.eye(3) * 2.0, tf.constant(2)).numpy().tolist() == (tf.eye(3) * 16.0).numpy().tolist()
+    assert f(tf.eye(2), tf.constant(5)).shape == (2, 2)

@@ -200,6 +200,12 @@ def test_files_and_indices_that_are_not_there(tmp_path):
     assert tf.Variable([1, 2], dtype=tf.float32).dtype == tf.float32
 
 
+def test_scalars_are_numpys_usual_ones():
+    kinds = [type(tf.constant(1, dtype).numpy()) for dtype in (tf.int64, tf.int32, tf.float32, tf.float64, tf.bool, tf.uint8)]
+    assert kinds == [np.int64, np.int32, np.float32, np.float64, np.bool_, np.uint8]
+    assert next(tf.data.Dataset.range(1).as_numpy_iterator()).dtype.char == np.dtype("int64").char
+
+
 def test_bytes_and_capsules():
     assert bytes(tf.constant([1, 2], tf.uint8)) == b"\x01\x02"
     capsule = tf.experimental.dlpack.to_dlpack(tf.constant([1.0, 2.0]))

@@ -391,7 +391,7 @@ class Function:
         reference = weakref.ref(self)
 
         def traced(given):
-            self = reference()
+            self, tensors_given = reference(), given
             given = iter(given)
             filled = [next(given) if leaf is _MARK else leaf for leaf in leaves]
             own_args, own_kwargs = nest.pack_sequence_as(outline, filled)
@@ -399,7 +399,8 @@ class Function:
             self._traces += 1
             effects = ()
             if is_tracing:
-                with tracing(open_rows), collecting_effects() as effects:
+                is_first_try = any(type(size) is not int for t in tensors_given for size in t._sizes)
+                with tracing(open_rows, is_first_try), collecting_effects() as effects:
                     result = self._callable()(*own_args, **own_kwargs)
             else:
                 result = self.python_function(*own_args, **own_kwargs)

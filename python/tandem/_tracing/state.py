@@ -10,6 +10,7 @@ class _State(threading.local):
     def __init__(self):
         self.tracing = 0  # How many functions are being traced, one inside the other.
         self.open_rows = False  # The number of rows of a batch is left open: shapes say None there.
+        self.is_first_try = False  # The trace has sizes that are left open; where a shape does not fit, it is made again without.
         self.in_replica = False  # Inside of strategy.run.
         self.schedules = False  # Inside of what a ClusterCoordinator schedules.
         self.effects = None  # What happens after each run of the function that is being traced: functions and their tensors.
@@ -27,16 +28,17 @@ def probe_tracing():
 
 
 @contextlib.contextmanager
-def tracing(open_rows=None):
+def tracing(open_rows=None, is_first_try=False):
     """A scope in which a function is traced."""
-    before = state.tracing, state.open_rows
+    before = state.tracing, state.open_rows, state.is_first_try
     state.tracing += 1
+    state.is_first_try = is_first_try
     if open_rows is not None:
         state.open_rows = open_rows
     try:
         yield
     finally:
-        state.tracing, state.open_rows = before
+        state.tracing, state.open_rows, state.is_first_try = before
 
 
 def happens_after_each_run(f, *tensors):
