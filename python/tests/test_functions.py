@@ -259,8 +259,13 @@ def test_functions_that_are_made_anew_are_recognised():
     assert fresh(2.0, {"offset": 1.0}) == 14.0 and counted.traces == 4
     for _ in range(3):
         tf.function(lambda x: x + counted.traces)(tf.constant(1.0))
+    for k in range(50):
+        fresh(float(k), {"offset": 1.0})
+    assert len(vars(counted)["_tandem_recognised"]) == 32  # The last of them.
+    del vars(counted)["_tandem_recognised"]
+    fresh(5.0, {"offset": 1.0})
     held = vars(counted)["_tandem_recognised"]
-    assert len(held) == 5 and len(copy.deepcopy(counted)._tandem_recognised) == 0
+    assert len(held) == 1 and len(copy.deepcopy(counted)._tandem_recognised) == 0
 
 
 def test_a_step_that_is_made_anew_sees_which_layers_are_trained():

@@ -10,10 +10,9 @@ import functools
 import types
 
 _PLAIN = (int, float, bool, complex, str, bytes, type(None))
-_MOST = 64  # Elements of a list that are looked at, and functions that hold plain values only and so belong to nobody.
+_MOST = 32  # Elements of a list that are looked at, and functions that are kept by one object.
 
 _frozen = [0]  # The sum of the numbers of all layers that are not trained.
-_plain_functions = collections.OrderedDict()
 
 
 def layer_is_trained(layer, was, is_now):
@@ -97,14 +96,26 @@ def _names_of(code):
     return frozenset(code.co_names).union(*inner)
 
 
-class Functions(dict):
-    """The functions that were traced and hold an object, which keeps them here. They do not go along with its copies."""
+class Functions(collections.OrderedDict):
+    """The functions that were traced and hold an object, which keeps the last of them here. They do not go along with its
+    copies."""
+
+    def first(self, key, function):
+        """The function that is known by a key, or this one from now on."""
+        found = self.setdefault(key, function)
+        self.move_to_end(key)
+        if len(self) > _MOST:
+            self.popitem(last=False)
+        return found
 
     def __reduce__(self):
         return Functions, ()
 
     def __deepcopy__(self, memo):
         return Functions()
+
+
+_plain_functions = Functions()  # They hold plain values only, and so belong to nobody.
 
 
 def first_of(function, options):
@@ -121,11 +132,7 @@ def first_of(function, options):
     held = [o for o in contents.owners if hasattr(o, "__dict__")]
     if held:
         known = held[0].__dict__.setdefault("_tandem_recognised", Functions())
-        return known.setdefault(key, function)
+        return known.first(key, function)
     if any(isinstance(c.cell_contents, contents._value_types) for c in f.__closure__ or () if not _is_empty(c)):
         return function  # Nobody would let go of the tensor.
-    first = _plain_functions.setdefault(key, function)
-    _plain_functions.move_to_end(key)
-    if len(_plain_functions) > _MOST:
-        _plain_functions.popitem(last=False)
-    return first
+    return _plain_functions.first(key, function)
