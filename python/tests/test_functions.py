@@ -311,3 +311,21 @@ def test_a_function_that_is_traced_again_and_again_says_so():
         for k in range(40):
             f(tf.constant(1.0), k)
     assert len(warned) == 1
+
+
+def test_steps_of_replicas_that_are_made_anew_are_recognised():
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+
+    def made(factor):
+        def loss_of(x):
+            return x * factor
+
+        def step(x):
+            counted.traces += 1
+            return loss_of(x) + 1.0
+
+        return step
+
+    counted.traces = 0
+    assert [float(strategy.run(made(k), args=(tf.constant(2.0),))) for k in (3.0, 3.0, 4.0, 3.0)] == [7.0, 7.0, 9.0, 7.0]
+    assert counted.traces == 2

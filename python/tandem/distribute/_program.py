@@ -31,8 +31,8 @@ def code_key(f, depth=0):
     for cell in f.__closure__ or ():
         try:
             content = cell.cell_contents
-            is_new = isinstance(content, types.FunctionType) and content is not f and content.__closure__ is not None
-            cells.append(code_key(content, depth + 1) if is_new and depth < 4 else _key_of(content))
+            is_function = isinstance(content, types.FunctionType) and content is not f
+            cells.append(code_key(content, depth + 1) if is_function and depth < 4 else _key_of(content))
         except ValueError:
             cells.append(None)
     return code, tuple(cells), tuple(_key_of(d) for d in f.__defaults__ or ()), id(bound), frozen_key()
