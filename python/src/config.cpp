@@ -35,7 +35,7 @@ void bind_config(nb::module_& m) {
     return unlocked([&] { return profile::stop(path).str(); });
   });
   using namespace config;
-  nb::class_<PhysicalDevice>(m, "PhysicalDevice")
+  nb::class_<PhysicalDevice>(m, "PhysicalDevice", "A device of this machine.")
       .def_ro("name", &PhysicalDevice::name)
       .def_ro("device_type", &PhysicalDevice::type)
       .def_ro("backend", &PhysicalDevice::backend)
@@ -50,7 +50,8 @@ void bind_config(nb::module_& m) {
       .def("__repr__", [](const PhysicalDevice& d) {
         return "PhysicalDevice(name='" + d.name + "', device_type='" + d.type + "')";
       });
-  nb::class_<LogicalDevice>(m, "LogicalDevice")
+  nb::class_<LogicalDevice>(m, "LogicalDevice",
+                            "A device that programs use: a physical one, or a part of it.")
       .def_ro("name", &LogicalDevice::name)
       .def_ro("device_type", &LogicalDevice::type)
       .def_ro("threads", &LogicalDevice::threads)

@@ -25,7 +25,7 @@ const char* format_of(DType dtype) {
     case DType::int32:
       return "i";
     case DType::int64:
-      return "q";
+      return sizeof(long) == 8 ? "l" : "q";  // As NumPy's own int64 is.
     case DType::boolean:
       return "?";
   }
@@ -102,6 +102,13 @@ struct Entry {
   bool drops_axis = false;
 };
 
+/// Throws tandem.errors.OutOfBoundsError, which is both an InvalidArgumentError and an IndexError.
+[[noreturn]] void throw_out_of_bounds(const std::string& text) {
+  const nb::object kind = nb::module_::import_("tandem.errors").attr("OutOfBoundsError");
+  PyErr_SetString(kind.ptr(), text.c_str());
+  throw nb::python_error();
+}
+
 /// The part of `x` that positions, slices, ellipses and new axes name. Masks and tensors of
 /// positions are Python's.
 Tensor part(const Tensor& x, const nb::tuple& key) {
@@ -111,9 +118,8 @@ Tensor part(const Tensor& x, const nb::tuple& key) {
     if (!each.is_none() && each.ptr() != Py_Ellipsis) ++named;
   }
   if (named > rank) {
-    throw nb::index_error(
-        ("too many indices: " + std::to_string(named) + " for a tensor of shape " + x.shape().str())
-            .c_str());
+    throw_out_of_bounds("too many indices: " + std::to_string(named) + " for a tensor of shape " +
+                        x.shape().str());
   }
   std::vector<Stride> strides;
   std::vector<int> dropped, added;
@@ -139,10 +145,9 @@ Tensor part(const Tensor& x, const nb::tuple& key) {
       const int64_t position = *to_bound(each);
       const int64_t size = x.shape()[axis];
       if (position < -size || position >= size) {
-        throw nb::index_error(("slice index " + std::to_string(position) + " of dimension " +
-                               std::to_string(axis) + " out of bounds: the shape is " +
-                               x.shape().str())
-                                  .c_str());
+        throw_out_of_bounds("slice index " + std::to_string(position) + " of dimension " +
+                            std::to_string(axis) + " out of bounds: the shape is " +
+                            x.shape().str());
       }
       const int64_t begin = position < 0 ? position + size : position;
       strides.push_back({begin, begin + 1, 1});

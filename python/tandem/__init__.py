@@ -149,6 +149,7 @@ class DeviceSpec:
         self.job, self.replica, self.task, self.device_type, self.device_index = job, replica, task, device_type, device_index
 
     def to_string(self):
+        """The name of the device, as in "/job:worker/task:1/device:GPU:0"."""
         text = "".join(f"/{key}:{value}" for key, value in (("job", self.job), ("replica", self.replica), ("task", self.task)) if value is not None)
         if self.device_type is not None:
             text += f"/device:{self.device_type}:{'*' if self.device_index is None else self.device_index}"
@@ -156,6 +157,7 @@ class DeviceSpec:
 
     @classmethod
     def from_string(cls, spec):
+        """The parts of a device's name."""
         parts = dict(p.split(":", 1) for p in _tandem.device_name(spec).strip("/").split("/"))
         kind, _, index = parts.get("device", "").partition(":")
         return cls(parts.get("job"), parts.get("replica"), parts.get("task"), kind or None, int(index) if index.isdigit() else None)
@@ -188,22 +190,27 @@ class control_dependencies:
 
 
 def executing_eagerly():
+    """True where ops run at once, False while a function is traced."""
     from tandem._tracing.state import state
 
     return not state.tracing
 
 
 def inside_function():
+    """True while a function is traced."""
     from tandem._tracing.state import state
 
     return state.tracing > 0
 
 
 def is_tensor(x):
+    """True for tensors, variables and tensors of texts."""
     return isinstance(x, (Tensor, _tandem.Variable)) or getattr(x, "_is_text_tensor", False)
 
 
-is_symbolic_tensor = lambda x: isinstance(x, Tensor) and x._is_symbolic  # noqa: E731
+def is_symbolic_tensor(x):
+    """True for tensors of a trace, whose values only a run knows."""
+    return isinstance(x, Tensor) and x._is_symbolic
 
 
 def get_logger():
@@ -214,6 +221,7 @@ def get_logger():
 
 
 def timestamp(name=None):
+    """The seconds since 1970 as a float64 tensor."""
     import time
 
     return convert_to_tensor(time.time(), dtype=float64)

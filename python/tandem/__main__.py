@@ -27,6 +27,7 @@ def _tell_of_cluster():
 
 
 def main():
+    """The command `python -m tandem`."""
     parser = argparse.ArgumentParser(prog="python -m tandem")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="runs a TensorFlow or Keras script with tandem in their place")

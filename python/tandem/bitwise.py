@@ -24,6 +24,7 @@ right_shift = _of(np.right_shift)
 
 
 def invert(x, name=None):
+    """Each bit of integers inverted."""
     return _tandem.convert(host(np.invert, _tandem.convert(x)))
 
 

@@ -10,10 +10,12 @@ v2 = _tf
 
 
 def as_bytes(value):
+    """A text as bytes."""
     return value.encode() if isinstance(value, str) else value
 
 
 def as_str(value):
+    """Bytes as a text."""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 

@@ -22,18 +22,22 @@ LogicalDevice._repr_html_ = PhysicalDevice._repr_html_ = _device_view
 
 
 def list_physical_devices(device_type=None):
+    """The devices of the machine, all or of one kind; none is touched."""
     return _tandem.list_physical_devices(device_type or "")
 
 
 def list_logical_devices(device_type=None):
+    """The devices that programs use, all or of one kind."""
     return _tandem.list_logical_devices(device_type or "")
 
 
 def get_visible_devices(device_type=None):
+    """The physical devices that logical ones are made of."""
     return _tandem.get_visible_devices(device_type or "")
 
 
 def set_visible_devices(devices, device_type=None):
+    """Chooses the physical devices that logical ones are made of."""
     if devices is None:
         devices = []
     if isinstance(devices, PhysicalDevice):
@@ -55,19 +59,23 @@ class LogicalDeviceConfiguration:
 
 
 def set_logical_device_configuration(device, logical_devices):
+    """Cuts a physical device into logical ones, before it is first used."""
     parts = [(p.threads, int((p.memory_limit or 0) * 2**20)) for p in logical_devices]
     _tandem.set_logical_device_configuration(device, parts)
 
 
 def set_memory_growth(device, enable):
+    """Chooses whether a device takes memory as it needs it."""
     _tandem.set_memory_growth(device, enable)
 
 
 def get_memory_growth(device):
+    """Whether a device takes memory as it needs it."""
     return _tandem.get_memory_growth(device)
 
 
 def set_log_device_placement(enabled):
+    """Says where each op runs, in the log."""
     _tandem.set_log_device_placement(enabled)
 
 
@@ -78,18 +86,22 @@ class threading:
 
     @classmethod
     def set_intra_op_parallelism_threads(cls, num_threads):
+        """Remembers a number."""
         cls._intra = num_threads
 
     @classmethod
     def set_inter_op_parallelism_threads(cls, num_threads):
+        """Remembers a number."""
         cls._inter = num_threads
 
     @classmethod
     def get_intra_op_parallelism_threads(cls):
+        """The number that was remembered."""
         return cls._intra
 
     @classmethod
     def get_inter_op_parallelism_threads(cls):
+        """The number that was remembered."""
         return cls._inter
 
 
@@ -98,22 +110,26 @@ class optimizer:
 
     @staticmethod
     def set_jit(enabled):
-        pass
+        """Accepted: functions are always compiled."""
 
     @staticmethod
     def get_jit():
+        """What set_jit was given."""
         return ""
 
     @staticmethod
     def set_experimental_options(options):
-        pass
+        """Remembers options of TensorFlow's graph optimizer."""
 
     @staticmethod
     def get_experimental_options():
+        """The options that were remembered."""
         return {}
 
 
 class experimental:
+    """Names that are experimental in tf.config."""
+
     VirtualDeviceConfiguration = LogicalDeviceConfiguration
     list_physical_devices = staticmethod(list_physical_devices)
     list_logical_devices = staticmethod(list_logical_devices)
@@ -150,14 +166,17 @@ class experimental:
 
 
 def experimental_run_functions_eagerly(run_eagerly):
+    """As run_functions_eagerly."""
     run_functions_eagerly(run_eagerly)
 
 
 def experimental_functions_run_eagerly():
+    """As functions_run_eagerly."""
     return functions_run_eagerly()
 
 
 def enable_op_determinism():
+    """Makes results the same bit for bit, for any number of replicas."""
     _tandem.enable_op_determinism()
 
 

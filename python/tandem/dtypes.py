@@ -23,42 +23,52 @@ class DType:
 
     @property
     def as_numpy_dtype(self):
+        """NumPy's type of such elements."""
         return self._numpy
 
     @property
     def base_dtype(self):
+        """The dtype itself."""
         return self
 
     @property
     def as_datatype_enum(self):
+        """TensorFlow's number of the dtype."""
         return list(_by_name).index(self.name) + 1
 
     @property
     def is_floating(self):
+        """True for floating numbers."""
         return self.name in ("float16", "bfloat16", "float32", "float64")
 
     @property
     def is_integer(self):
+        """True for integers."""
         return "int" in self.name
 
     @property
     def is_unsigned(self):
+        """True for integers without a sign."""
         return self.name.startswith("uint")
 
     @property
     def is_bool(self):
+        """True for bools."""
         return self.name == "bool"
 
     @property
     def is_complex(self):
+        """True for complex numbers."""
         return self.name.startswith("complex")
 
     @property
     def is_numpy_compatible(self):
+        """True if NumPy has it."""
         return True
 
     @property
     def size(self):
+        """The number of bytes of an element."""
         return np.dtype(self._numpy).itemsize
 
     def _limits(self):
@@ -66,17 +76,21 @@ class DType:
 
     @property
     def min(self):
+        """The smallest value."""
         return False if self.is_bool else self._limits().min
 
     @property
     def max(self):
+        """The largest value."""
         return True if self.is_bool else self._limits().max
 
     @property
     def limits(self):
+        """The smallest and the largest value."""
         return self.min, self.max
 
     def is_compatible_with(self, other):
+        """True if the other dtype is the same."""
         return self == as_dtype(other)
 
     def __eq__(self, other):
@@ -174,10 +188,12 @@ def code_of(value):
 
 
 def cast(x, dtype, name=None):
+    """The elements as another dtype."""
     from tandem._ops import cast as cast_op
 
     return cast_op(x, dtype)
 
 
 def saturate_cast(value, dtype, name=None):
+    """The elements as another dtype, moved into its range first."""
     return cast(value, dtype)

@@ -24,22 +24,32 @@ class OpError(Exception):
 
 
 class CancelledError(OpError):
+    """What was asked for was cancelled or interrupted."""
+
     error_code = CANCELLED
 
 
 class UnknownError(OpError):
+    """An error of which no more is known."""
+
     error_code = UNKNOWN
 
 
 class InvalidArgumentError(OpError, ValueError):
+    """An argument does not fit: a shape, a dtype, a value. Also a ValueError."""
+
     error_code = INVALID_ARGUMENT
 
 
 class DeadlineExceededError(OpError, TimeoutError):
+    """A wait took longer than it may. Also a TimeoutError."""
+
     error_code = DEADLINE_EXCEEDED
 
 
 class NotFoundError(OpError, KeyError):
+    """Something that was named does not exist: a device, a file, a key. Also a KeyError."""
+
     error_code = NOT_FOUND
 
     def __str__(self):
@@ -47,51 +57,85 @@ class NotFoundError(OpError, KeyError):
 
 
 class AlreadyExistsError(OpError):
+    """What should be made exists already."""
+
     error_code = ALREADY_EXISTS
 
 
 class PermissionDeniedError(OpError, PermissionError):
+    """The caller may not do this. Also a PermissionError."""
+
     error_code = PERMISSION_DENIED
 
 
 class ResourceExhaustedError(OpError, MemoryError):
+    """There is not enough memory, or of another resource. Also a MemoryError."""
+
     error_code = RESOURCE_EXHAUSTED
 
 
 class FailedPreconditionError(OpError, RuntimeError):
+    """The state of something does not allow this now. Also a RuntimeError."""
+
     error_code = FAILED_PRECONDITION
 
 
 class AbortedError(OpError):
+    """Something was broken off."""
+
     error_code = ABORTED
 
 
 class OutOfRangeError(OpError, StopIteration):
+    """There are no further elements. Also a StopIteration."""
+
     error_code = OUT_OF_RANGE
 
 
 class UnimplementedError(OpError, NotImplementedError):
+    """This is not implemented. Also a NotImplementedError."""
+
     error_code = UNIMPLEMENTED
 
 
 class InternalError(OpError):
+    """A fault of the library itself."""
+
     error_code = INTERNAL
 
 
 class UnavailableError(OpError, ConnectionError):
+    """Another process or device cannot be reached. Also a ConnectionError."""
+
     error_code = UNAVAILABLE
 
 
 class DataLossError(OpError, IOError):
+    """Data are damaged or incomplete. Also an OSError."""
+
     error_code = DATA_LOSS
 
 
 class UnauthenticatedError(OpError):
+    """The caller is not known."""
+
     error_code = UNAUTHENTICATED
 
 
 class OperatorNotAllowedInGraphError(TypeError):
     """The value of a tensor was needed where a function is being traced, and there is none yet."""
+
+
+class NoFileError(NotFoundError, FileNotFoundError):
+    """A file is not there."""
+
+
+class OutOfBoundsError(InvalidArgumentError, IndexError):
+    """An index is not within the size of its axis."""
+
+
+class NoArrayInGraphError(OperatorNotAllowedInGraphError, NotImplementedError):
+    """A NumPy array of a tensor was needed where a function is being traced, and there is no value yet."""
 
 
 _tandem.set_error_classes(

@@ -15,6 +15,8 @@ from tandem._ops.rarer import (  # noqa: E402, F401
 
 
 class ResizeMethod:
+    """The names of the ways in which images are resized."""
+
     BILINEAR, NEAREST_NEIGHBOR, BICUBIC, AREA, LANCZOS3, LANCZOS5, GAUSSIAN, MITCHELLCUBIC = "bilinear", "nearest", "bicubic", "area", "lanczos3", "lanczos5", "gaussian", "mitchellcubic"
 
 
@@ -56,6 +58,7 @@ def _weights(source, target, method, antialias=False):
 
 @op
 def resize(images, size, method="bilinear", preserve_aspect_ratio=False, antialias=False, name=None):
+    """Images of another size, interpolated."""
     x = _tandem.convert(images)
     method = {0: "bilinear", 1: "nearest", 2: "bicubic", 3: "area"}.get(method, method)
     single = x._rank == 3
@@ -82,6 +85,7 @@ def resize(images, size, method="bilinear", preserve_aspect_ratio=False, antiali
 
 
 def resize_with_pad(image, target_height, target_width, method="bilinear", antialias=False):
+    """Images of another size whose proportions are kept, with zeros around them."""
     y = resize(image, (target_height, target_width), method, True, antialias)
     return resize_with_crop_or_pad(y, target_height, target_width)
 
@@ -94,18 +98,21 @@ def _at(x, axis, key):
 
 @op
 def flip_left_right(image, name=None):
+    """Images mirrored from left to right."""
     x = _tandem.convert(image)
     return _at(x, x._rank - 2, slice(None, None, -1))
 
 
 @op
 def flip_up_down(image, name=None):
+    """Images turned upside down."""
     x = _tandem.convert(image)
     return _at(x, x._rank - 3, slice(None, None, -1))
 
 
 @op
 def transpose(image, name=None):
+    """Images with rows and columns exchanged."""
     x = _tandem.convert(image)
     order = list(range(x._rank))
     order[-3], order[-2] = order[-2], order[-3]
@@ -113,6 +120,7 @@ def transpose(image, name=None):
 
 
 def rot90(image, k=1, name=None):
+    """Images turned counter-clockwise by k quarters."""
     x = _tandem.convert(image)
     for _ in range(int(k) % 4):
         x = flip_up_down(transpose(x))
@@ -124,11 +132,13 @@ def _chance(seed):
 
 
 def random_flip_left_right(image, seed=None):
+    """Each image is mirrored from left to right by chance."""
     x = _tandem.convert(image)
     return _tandem.where(_chance(seed) < 0.5, flip_left_right(x), x)
 
 
 def random_flip_up_down(image, seed=None):
+    """Each image is turned upside down by chance."""
     x = _tandem.convert(image)
     return _tandem.where(_chance(seed) < 0.5, flip_up_down(x), x)
 
@@ -141,17 +151,20 @@ def _stateless(seed, low=0.0, high=1.0):
 
 
 def stateless_random_flip_left_right(image, seed):
+    """Each image is mirrored from left to right by a chance that the seed decides."""
     x = _tandem.convert(image)
     return _tandem.where(_stateless(seed) < 0.5, flip_left_right(x), x)
 
 
 def stateless_random_flip_up_down(image, seed):
+    """Each image is turned upside down by a chance that the seed decides."""
     x = _tandem.convert(image)
     return _tandem.where(_stateless(seed) < 0.5, flip_up_down(x), x)
 
 
 @op
 def convert_image_dtype(image, dtype, saturate=False, name=None):
+    """Images of another dtype; floats are from 0 to 1, integers from 0 to their largest value."""
     x = _tandem.convert(image)
     dtype = dtypes.as_dtype(dtype)
     if x.dtype == dtype:
@@ -175,28 +188,32 @@ def _in_float(f):
         y = f(convert_image_dtype(x, dtypes.float32), *args, **kwargs)
         return convert_image_dtype(_tandem.clip(y, 0.0, 1.0), x.dtype)
 
-    call.__name__ = f.__name__
+    call.__name__, call.__doc__ = f.__name__, f.__doc__
     return call
 
 
 @_in_float
 def adjust_brightness(image, delta):
+    """Images with delta added to all values."""
     return image + delta
 
 
 @_in_float
 def adjust_contrast(image, contrast_factor):
+    """Images with the distance of each value from its channel's mean scaled."""
     mean = _tandem.reduce_mean(image, [-3, -2], True)
     return (image - mean) * contrast_factor + mean
 
 
 @_in_float
 def adjust_gamma(image, gamma=1, gain=1):
+    """gain * image ** gamma."""
     return gain * _tandem.pow(image, float(gamma))
 
 
 @op
 def rgb_to_grayscale(images, name=None):
+    """The brightness of coloured images, in one channel."""
     x = _tandem.convert(images)
     y = x if x.dtype.is_floating else convert_image_dtype(x, dtypes.float32)
     gray = _tandem.matmul(y, np.float32([[0.2989], [0.5870], [0.1140]]), False, False)
@@ -205,12 +222,14 @@ def rgb_to_grayscale(images, name=None):
 
 @op
 def grayscale_to_rgb(images, name=None):
+    """Grey images in three equal channels."""
     x = _tandem.convert(images)
     return _tandem.concat([x, x, x], -1)
 
 
 @_in_float
 def adjust_saturation(image, saturation_factor, name=None):
+    """Images with their saturation scaled."""
     hsv = rgb_to_hsv(image)
     h, s, v = _tandem.unstack(hsv, -1)
     return hsv_to_rgb(_tandem.stack([h, _tandem.clip(s * saturation_factor, 0.0, 1.0), v], -1))
@@ -218,12 +237,14 @@ def adjust_saturation(image, saturation_factor, name=None):
 
 @_in_float
 def adjust_hue(image, delta, name=None):
+    """Images with their hue turned by delta."""
     h, s, v = _tandem.unstack(rgb_to_hsv(image), -1)
     return hsv_to_rgb(_tandem.stack([_tandem.mod(h + delta, 1.0), s, v], -1))
 
 
 @op
 def rgb_to_hsv(images, name=None):
+    """Hue, saturation and value of coloured images."""
     r, g, b = _tandem.unstack(_tandem.convert(images), -1)
     high, low = _tandem.maximum(_tandem.maximum(r, g), b), _tandem.minimum(_tandem.minimum(r, g), b)
     span = high - low
@@ -236,6 +257,7 @@ def rgb_to_hsv(images, name=None):
 
 @op
 def hsv_to_rgb(images, name=None):
+    """Red, green and blue of images of hue, saturation and value."""
     h, s, v = _tandem.unstack(_tandem.convert(images), -1)
 
     def channel(n):
@@ -250,38 +272,47 @@ def _random_between(low, high, seed):
 
 
 def random_brightness(image, max_delta, seed=None):
+    """Brightness changed by a random delta below max_delta."""
     return adjust_brightness(image, _random_between(-max_delta, max_delta, seed))
 
 
 def random_contrast(image, lower, upper, seed=None):
+    """Contrast scaled by a random factor."""
     return adjust_contrast(image, _random_between(lower, upper, seed))
 
 
 def random_saturation(image, lower, upper, seed=None):
+    """Saturation scaled by a random factor."""
     return adjust_saturation(image, _random_between(lower, upper, seed))
 
 
 def random_hue(image, max_delta, seed=None):
+    """Hue turned by a random delta below max_delta."""
     return adjust_hue(image, _random_between(-max_delta, max_delta, seed))
 
 
 def stateless_random_brightness(image, max_delta, seed):
+    """Brightness changed by a delta that the seed decides."""
     return adjust_brightness(image, _stateless(seed, -max_delta, max_delta))
 
 
 def stateless_random_contrast(image, lower, upper, seed):
+    """Contrast scaled by a factor that the seed decides."""
     return adjust_contrast(image, _stateless(seed, lower, upper))
 
 
 def stateless_random_saturation(image, lower, upper, seed=None):
+    """Saturation scaled by a factor that the seed decides."""
     return adjust_saturation(image, _stateless(seed, lower, upper))
 
 
 def stateless_random_hue(image, max_delta, seed):
+    """Hue turned by a delta that the seed decides."""
     return adjust_hue(image, _stateless(seed, -max_delta, max_delta))
 
 
 def random_crop(value, size, seed=None, name=None):
+    """A part of the given size at a random place."""
     return _cropped(value, size, lambda axis, count: _tandem.random_integers((), 0, count, 5, None if seed is None else int(seed)))
 
 
@@ -298,6 +329,7 @@ def _cropped(value, size, choose):
 
 
 def stateless_random_crop(value, size, seed, name=None):
+    """A part of the given size at a place that the seed decides."""
     from tandem.random import stateless_uniform
 
     draws = np.asarray(stateless_uniform((8,), seed).numpy())
@@ -306,12 +338,14 @@ def stateless_random_crop(value, size, seed, name=None):
 
 @op
 def crop_to_bounding_box(image, offset_height, offset_width, target_height, target_width):
+    """The part of images that begins at an offset."""
     x = _tandem.convert(image)
     return x[..., int(offset_height) : int(offset_height) + int(target_height), int(offset_width) : int(offset_width) + int(target_width), :]
 
 
 @op
 def pad_to_bounding_box(image, offset_height, offset_width, target_height, target_width):
+    """Images with zeros around them, at an offset."""
     x = _tandem.convert(image)
     h, w = int(x._sizes[-3]), int(x._sizes[-2])
     pads = [(0, 0)] * (x._rank - 3) + [(offset_height, target_height - offset_height - h), (offset_width, target_width - offset_width - w), (0, 0)]
@@ -320,6 +354,7 @@ def pad_to_bounding_box(image, offset_height, offset_width, target_height, targe
 
 @op
 def resize_with_crop_or_pad(image, target_height, target_width):
+    """Images cut or filled with zeros around their middle to a size."""
     x = _tandem.convert(image)
     h, w = int(x._sizes[-3]), int(x._sizes[-2])
     th, tw = int(target_height), int(target_width)
@@ -332,6 +367,7 @@ def resize_with_crop_or_pad(image, target_height, target_width):
 
 @op
 def central_crop(image, central_fraction):
+    """The middle part of images."""
     x = _tandem.convert(image)
     h, w = int(x._sizes[-3]), int(x._sizes[-2])
     top, left = int((h - h * central_fraction) / 2), int((w - w * central_fraction) / 2)
@@ -340,6 +376,7 @@ def central_crop(image, central_fraction):
 
 @op
 def per_image_standardization(image):
+    """Images with mean 0 and variance 1, each by itself."""
     x = _tandem.convert(image)
     x = x if x.dtype.is_floating else _tandem.cast(x, 0)
     axes = [-3, -2, -1]
@@ -352,6 +389,7 @@ def per_image_standardization(image):
 
 @op
 def psnr(a, b, max_val, name=None):
+    """The peak signal-to-noise ratio of two images in decibels."""
     a, b = _tandem.cast(a, 0), _tandem.cast(b, 0)
     mse = _tandem.reduce_mean(_tandem.squared_difference(a, b), [-3, -2, -1], False)
     return 20.0 * float(np.log10(max_val)) - 10.0 / float(np.log(10)) * _tandem.log(mse)
@@ -359,6 +397,7 @@ def psnr(a, b, max_val, name=None):
 
 @op
 def ssim(img1, img2, max_val, filter_size=11, filter_sigma=1.5, k1=0.01, k2=0.03, return_index_map=False):
+    """The structural similarity of two images."""
     a, b = _tandem.convert(img1), _tandem.convert(img2)
     channels = int(a._sizes[-1])
     g = np.exp(-((np.arange(filter_size) - (filter_size - 1) / 2) ** 2) / (2 * filter_sigma**2))
@@ -374,6 +413,7 @@ def ssim(img1, img2, max_val, filter_size=11, filter_sigma=1.5, k1=0.01, k2=0.03
 
 @op
 def total_variation(images, name=None):
+    """The sum of the differences of neighbouring pixels."""
     x = _tandem.convert(images)
     down, across = x[..., 1:, :, :] - x[..., :-1, :, :], x[..., :, 1:, :] - x[..., :, :-1, :]
     axes = [-3, -2, -1]
@@ -382,6 +422,7 @@ def total_variation(images, name=None):
 
 @op
 def sobel_edges(image):
+    """The vertical and horizontal derivatives of images by Sobel's filter."""
     x = _tandem.convert(image)
     channels = int(x._sizes[-1])
     kernels = np.array([[[-1, -2, -1], [0, 0, 0], [1, 2, 1]], [[-1, 0, 1], [-2, 0, 2], [-1, 0, 1]]], np.float32)
@@ -393,6 +434,7 @@ def sobel_edges(image):
 
 @op
 def extract_patches(images, sizes, strides, rates, padding, name=None):
+    """The patches of images, flattened, at each place of a grid."""
     x = _tandem.convert(images)
     kh, kw = int(sizes[1]), int(sizes[2])
     channels = int(x._sizes[-1])
@@ -406,6 +448,7 @@ def extract_patches(images, sizes, strides, rates, padding, name=None):
 
 
 def non_max_suppression(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"), name=None):
+    """The indices of the boxes that remain when those overlapping a better one are left out."""
     def suppress(b, s):
         y1, x1, y2, x2 = np.minimum(b[:, 0], b[:, 2]), np.minimum(b[:, 1], b[:, 3]), np.maximum(b[:, 0], b[:, 2]), np.maximum(b[:, 1], b[:, 3])
         area = (y2 - y1) * (x2 - x1)
@@ -433,15 +476,18 @@ def _decoded(contents, channels):
 
 
 def decode_image(contents, channels=None, dtype=dtypes.uint8, name=None, expand_animations=True):
+    """The pixels of the bytes of an image file."""
     x = _tandem.convert(np.array(_decoded(contents, channels or 0)))
     return x if dtypes.as_dtype(dtype) == dtypes.uint8 else convert_image_dtype(x, dtype)
 
 
 def decode_jpeg(contents, channels=0, **kwargs):
+    """The pixels of the bytes of a JPEG file."""
     return decode_image(contents, channels)
 
 
 def decode_png(contents, channels=0, dtype=dtypes.uint8, name=None):
+    """The pixels of the bytes of a PNG file."""
     return decode_image(contents, channels)
 
 
@@ -449,6 +495,7 @@ decode_bmp = decode_gif = decode_png
 
 
 def encode_png(image, compression=-1, name=None):
+    """The bytes of a PNG file of an image."""
     import io
 
     from PIL import Image
@@ -462,6 +509,7 @@ def encode_png(image, compression=-1, name=None):
 
 
 def encode_jpeg(image, *args, **kwargs):
+    """The bytes of a JPEG file of an image."""
     import io
 
     from PIL import Image

@@ -9,6 +9,7 @@ import _tandem
 from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem.image import decode_bmp, decode_gif, decode_image, decode_jpeg, decode_png, encode_jpeg, encode_png  # noqa: F401
+from tandem.errors import NoFileError
 from tandem.strings import StringTensor
 
 
@@ -18,11 +19,16 @@ def _text(path):
 
 
 def read_file(filename, name=None):
-    with open(_text(filename), "rb") as file:
-        return StringTensor(file.read())
+    """The bytes of a file, as a tensor of text."""
+    try:
+        with open(_text(filename), "rb") as file:
+            return StringTensor(file.read())
+    except FileNotFoundError as error:
+        raise NoFileError(f"{_text(filename)}; No such file or directory") from error
 
 
 def write_file(filename, contents, name=None):
+    """Writes a text to a file, making its folder."""
     data = contents.numpy() if hasattr(contents, "numpy") else contents
     _os.makedirs(_os.path.dirname(_text(filename)) or ".", exist_ok=True)
     with open(_text(filename), "wb") as file:
@@ -30,6 +36,7 @@ def write_file(filename, contents, name=None):
 
 
 def decode_raw(input_bytes, out_type, little_endian=True, fixed_length=None, name=None):
+    """The numbers that bytes hold."""
     data = input_bytes.numpy() if hasattr(input_bytes, "numpy") else input_bytes
     return _tandem.convert(_np.frombuffer(data, dtypes.as_dtype(out_type).as_numpy_dtype).copy())
 
@@ -93,6 +100,7 @@ class gfile:
 
     @staticmethod
     def glob(pattern):
+        """The names of the files that match a pattern."""
         import glob as g
 
         return sorted(g.glob(_text(pattern)))
@@ -121,6 +129,7 @@ _RECORDS = ("FixedLenFeature", "VarLenFeature", "TFRecordWriter", "TFRecordOptio
 
 
 def serialize_tensor(tensor, name=None):
+    """A tensor as bytes, for parse_tensor."""
     import io
 
     buffer = io.BytesIO()

@@ -21,6 +21,7 @@ def _t(x):
 
 
 def matrix_transpose(a, name=None, conjugate=False):
+    """Matrices with rows and columns exchanged."""
     return _t(_tandem.convert(a))
 
 
@@ -28,6 +29,7 @@ adjoint = matrix_transpose
 
 
 def inv(input, adjoint=False, name=None):
+    """The inverse of matrices."""
     def gradient(g, inputs, outputs):
         t = _t(outputs[0])
         return [-_tandem.matmul(_tandem.matmul(t, g[0], False, False), t, False, False)]
@@ -37,6 +39,7 @@ def inv(input, adjoint=False, name=None):
 
 
 def det(input, name=None):
+    """The determinant of matrices."""
     def gradient(g, inputs, outputs):
         wide = _tandem.expand_dims(_tandem.expand_dims(g[0] * outputs[0], -1), -1)
         return [wide * _t(inv(inputs[0]))]
@@ -45,15 +48,18 @@ def det(input, name=None):
 
 
 def slogdet(input, name=None):
+    """The sign and the logarithm of the absolute value of the determinant."""
     sign, value = host(np.linalg.slogdet, _tandem.convert(input))
     return _tandem.convert(sign), _tandem.convert(value)
 
 
 def logdet(matrix, name=None):
+    """The logarithm of the determinant of positive definite matrices."""
     return _tandem.log(det(matrix))
 
 
 def solve(matrix, rhs, adjoint=False, name=None):
+    """The solutions x of matrix @ x = rhs."""
     def gradient(g, inputs, outputs):
         a, b = inputs
         gb = solve(_t(a), g[0])
@@ -64,6 +70,7 @@ def solve(matrix, rhs, adjoint=False, name=None):
 
 
 def lstsq(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
+    """The x with the smallest |matrix @ x - rhs|."""
     a = _tandem.convert(matrix)
     n = int(a._sizes[-1])
     left = _tandem.matmul(a, a, True, False) + l2_regularizer * _tandem.eye(n, -1, a._code)
@@ -71,6 +78,7 @@ def lstsq(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
 
 
 def cholesky(input, name=None):
+    """The lower triangular matrices whose product with their transpose is the input."""
     def gradient(g, inputs, outputs):
         low = outputs[0]
         inverse = inv(low)
@@ -85,15 +93,18 @@ def cholesky(input, name=None):
 
 
 def cholesky_solve(chol, rhs, name=None):
+    """The solutions of a system whose Cholesky factor is known."""
     return solve(_tandem.matmul(chol, chol, False, True), rhs)
 
 
 def triangular_solve(matrix, rhs, lower=True, adjoint=False, name=None):
+    """The solutions of a triangular system."""
     a = band_part(matrix, -1 if lower else 0, 0 if lower else -1)
     return solve(a, rhs, adjoint)
 
 
 def svd(tensor, full_matrices=False, compute_uv=True, name=None):
+    """Singular values, and the matrices of left and right singular vectors."""
     x = _tandem.convert(tensor)
     if not compute_uv:
         return _tandem.convert(host(lambda a: np.linalg.svd(a, compute_uv=False), x))
@@ -102,28 +113,34 @@ def svd(tensor, full_matrices=False, compute_uv=True, name=None):
 
 
 def qr(input, full_matrices=False, name=None):
+    """An orthogonal and an upper triangular matrix whose product is the input."""
     q, r = host(lambda a: np.linalg.qr(a, mode="complete" if full_matrices else "reduced"), _tandem.convert(input))
     return _tandem.convert(q), _tandem.convert(r)
 
 
 def eigh(tensor, name=None):
+    """Eigenvalues and eigenvectors of symmetric matrices."""
     values, vectors = host(np.linalg.eigh, _tandem.convert(tensor))
     return _tandem.convert(values), _tandem.convert(vectors)
 
 
 def eigvalsh(tensor, name=None):
+    """Eigenvalues of symmetric matrices."""
     return eigh(tensor)[0]
 
 
 def pinv(a, rcond=None, validate_args=False, name=None):
+    """The pseudo-inverse of matrices."""
     return _tandem.convert(host(np.linalg.pinv, _tandem.convert(a)))
 
 
 def matrix_rank(a, tol=None, validate_args=False, name=None):
+    """The number of singular values that are not negligible."""
     return _tandem.convert(host(np.linalg.matrix_rank, _tandem.convert(a)), 5)
 
 
 def expm(input, name=None):
+    """The exponential of matrices."""
     x = _tandem.convert(input)
     scaled, n = x / 256.0, int(x._sizes[-1])
     total = term = _tandem.eye(n, -1, x._code)
@@ -143,6 +160,7 @@ def normalize(tensor, ord="euclidean", axis=None, name=None):
 
 
 def cross(a, b, name=None):
+    """The cross product of vectors of three elements."""
     a, b = _tandem.convert(a), _tandem.convert(b)
     roll = _ops.roll
     return roll(a, -1, -1) * roll(b, -2, -1) - roll(a, -2, -1) * roll(b, -1, -1)

@@ -40,6 +40,8 @@ def _kind_of(values):
 
 
 class TextFileIndex:
+    """Which part of a line of a vocabulary file is the key or the value."""
+
     WHOLE_LINE, LINE_NUMBER = -2, -1
 
 
@@ -130,6 +132,8 @@ class _MutableTable(_Table):
 
 
 class experimental:
+    """Names that are experimental in tf.lookup."""
+
     MutableHashTable = DenseHashTable = _MutableTable
 
 

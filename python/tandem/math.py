@@ -20,58 +20,69 @@ import _tandem
 
 
 def ndtri(x, name=None):
+    """The quantile of the normal distribution."""
     return 1.4142135623730951 * erfinv(2.0 * _tandem.convert(x) - 1.0)
 
 
 def scalar_mul(scalar, x, name=None):
+    """The scalar times each element."""
     return multiply(scalar, x)
 
 
 def log_sigmoid(x, name=None):
+    """The logarithm of sigmoid."""
     return -_tandem.softplus(-_tandem.convert(x))
 
 
 def softmax(logits, axis=-1, name=None):
+    """exp(logits), divided by its sum over an axis."""
     from tandem import nn
 
     return nn.softmax(logits, axis)
 
 
 def log_softmax(logits, axis=-1, name=None):
+    """The logarithm of softmax."""
     from tandem import nn
 
     return nn.log_softmax(logits, axis)
 
 
 def softsign(features, name=None):
+    """x / (1 + |x|)."""
     from tandem import nn
 
     return nn.softsign(features)
 
 
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None):
+    """x, divided by its L2 norm over axes."""
     from tandem import nn
 
     return nn.l2_normalize(x, axis, epsilon)
 
 
 def cumulative_logsumexp(x, axis=0, exclusive=False, reverse=False, name=None):
+    """The logarithm of the sum of the exponentials up to each element."""
     x = _tandem.convert(x)
     high = _tandem.reduce_max(x, axis, True)
     return _tandem.log(_tandem.cumsum(_tandem.exp(x - high), axis, exclusive, reverse)) + high
 
 
 def zero_fraction(value, name=None):
+    """The part of the elements that are zero."""
     x = _tandem.convert(value)
     return _tandem.reduce_mean(_tandem.cast(_tandem.equal(x, 0), 0), None, False)
 
 
 def is_non_decreasing(x, name=None):
+    """True if no element is below the one before it."""
     x = _tandem.reshape(x, (-1,))
     return _tandem.reduce_all(x[1:] >= x[:-1], None, False)
 
 
 def is_strictly_increasing(x, name=None):
+    """True if each element is above the one before it."""
     x = _tandem.reshape(x, (-1,))
     return _tandem.reduce_all(x[1:] > x[:-1], None, False)
 

@@ -10,6 +10,7 @@ def _is_named_tuple(value):
 
 
 def is_nested(value):
+    """True for lists, tuples, dictionaries and dataclasses."""
     return isinstance(value, (list, tuple, Mapping)) or _is_dataclass(value)
 
 
@@ -34,6 +35,7 @@ def _sorted_keys(mapping):
 
 
 def flatten(structure, expand_composites=False):
+    """The values of a structure as a list; those of dictionaries by their keys' order."""
     result = []
     _flatten(structure, result)
     return result
@@ -79,6 +81,7 @@ def _rebuild(structure, leaves):
 
 
 def pack_sequence_as(structure, flat_sequence, expand_composites=False):
+    """The values of a list in the structure of another."""
     flat_sequence = list(flat_sequence)
     wanted = len(flatten(structure))
     if wanted != len(flat_sequence):
@@ -89,6 +92,7 @@ def pack_sequence_as(structure, flat_sequence, expand_composites=False):
 
 
 def map_structure(func, *structures, **kwargs):
+    """func of the values at each place of structures of one form."""
     if not structures:
         raise ValueError("Must provide at least one structure")
     for other in structures[1:]:
@@ -98,6 +102,7 @@ def map_structure(func, *structures, **kwargs):
 
 
 def assert_same_structure(nest1, nest2, check_types=True, expand_composites=False):
+    """Raises unless two structures have one form."""
     if len(flatten(nest1)) != len(flatten(nest2)) or _outline(nest1) != _outline(nest2):
         raise ValueError(
             f"The two structures don't have the same nested structure.\n\nFirst structure: {nest1}\n\n"

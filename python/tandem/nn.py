@@ -4,6 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
+from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._ops import (  # noqa: F401
     bincount, in_top_k, op, sigmoid, softplus, space_to_depth, depth_to_space, tanh, top_k,
@@ -19,45 +20,54 @@ swish = silu
 
 @op
 def relu(features, name=None):
+    """max(features, 0)."""
     return _tandem.relu(features)
 
 
 @op
 def relu6(features, name=None):
+    """features, moved into the range from 0 to 6."""
     return _tandem.relu6(features)
 
 
 def crelu(features, axis=-1, name=None):
+    """relu of features and of -features along an axis."""
     x = _tandem.convert(features)
     return _tandem.concat([_tandem.relu(x), _tandem.relu(-x)], axis)
 
 
 @op
 def leaky_relu(features, alpha=0.2, name=None):
+    """features where they are positive, alpha * features elsewhere."""
     return _tandem.leaky_relu(features, float(alpha))
 
 
 @op
 def gelu(features, approximate=False, name=None):
+    """features times the probability that a normal value is below them."""
     return _tandem.gelu(features, bool(approximate))
 
 
 @op
 def softmax(logits, axis=-1, name=None):
+    """exp(logits), divided by its sum over an axis."""
     return _tandem.softmax(logits, -1 if axis is None else int(axis))
 
 
 @op
 def log_softmax(logits, axis=-1, name=None):
+    """The logarithm of softmax."""
     return _tandem.log_softmax(logits, -1 if axis is None else int(axis))
 
 
 def log_sigmoid(x, name=None):
+    """The logarithm of sigmoid."""
     return -_tandem.softplus(-_tandem.convert(x))
 
 
 @op
 def dropout(x, rate, noise_shape=None, seed=None, name=None):
+    """Zeros in the place of a part of the elements, the others scaled up."""
     x = _tandem.convert(x)
     if noise_shape is None:
         return _tandem.dropout(x, float(rate), None if seed is None else int(seed) % 2**63) if rate else x
@@ -84,6 +94,7 @@ def _padding(padding):
 
 @op
 def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilations=None, name=None):
+    """Convolves images with filters."""
     x, w = _tandem.convert(input), _tandem.convert(filters)
     groups = int(x._sizes[-1]) // int(w._sizes[2])
     return _tandem.conv2d(x, w, _pair(strides), _padding(padding), _pair(dilations), groups)
@@ -91,6 +102,7 @@ def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilat
 
 @op
 def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilations=None, name=None):
+    """Convolves sequences with filters."""
     stride = stride if isinstance(stride, int) else stride[-1] if len(stride) == 1 else stride[1]
     dilation = 1 if dilations is None else dilations if isinstance(dilations, int) else dilations[0]
     y = _tandem.conv2d(_tandem.expand_dims(input, 1), _tandem.expand_dims(filters, 0), [1, int(stride)], _padding(padding), [1, int(dilation)], 1)
@@ -99,16 +111,19 @@ def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilatio
 
 @op
 def depthwise_conv2d(input, filter, strides, padding, data_format=None, dilations=None, name=None):
+    """Convolves each channel of images with filters of its own."""
     return _tandem.depthwise_conv2d(input, filter, _pair(strides), _padding(padding), _pair(dilations))
 
 
 def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, data_format=None, dilations=None, name=None):
+    """A depthwise convolution of images, then one of single pixels over channels."""
     y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
     return conv2d(y, pointwise_filter, 1, "VALID")
 
 
 @op
 def conv2d_transpose(input, filters, output_shape, strides, padding="SAME", data_format="NHWC", dilations=None, name=None):
+    """The gradient of a convolution with respect to its images."""
     from tandem.keras._convolution import transposed
 
     w = _tandem.convert(filters)
@@ -121,6 +136,7 @@ conv_transpose = conv2d_transpose
 
 
 def zero_fraction(value, name=None):
+    """The part of the elements that are zero."""
     from tandem import math
 
     return math.zero_fraction(value)
@@ -128,6 +144,7 @@ def zero_fraction(value, name=None):
 
 @op
 def max_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
+    """The maximum of each window of images."""
     return _tandem.max_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
 
 
@@ -136,6 +153,7 @@ max_pool = max_pool2d
 
 @op
 def avg_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
+    """The mean of each window of images."""
     return _tandem.avg_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
 
 
@@ -156,11 +174,13 @@ max_pool1d, avg_pool1d = _pool1d(_tandem.max_pool2d), _pool1d(_tandem.avg_pool2d
 
 @op
 def bias_add(value, bias, data_format=None, name=None):
+    """Adds a bias to the channels."""
     return _tandem.convert(value) + bias
 
 
 @op
 def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
+    """x, divided by its L2 norm over axes."""
     x = _tandem.convert(x)
     total = _tandem.reduce_sum(x * x, _ops.reduction._axes(axis), True)
     return x * _tandem.rsqrt(_tandem.maximum(total, float(epsilon)))
@@ -168,11 +188,13 @@ def l2_normalize(x, axis=None, epsilon=1e-12, name=None, dim=None):
 
 @op
 def l2_loss(t, name=None):
+    """Half of the sum of squares."""
     return 0.5 * _tandem.reduce_sum(_tandem.square(t), None, False)
 
 
 @op
 def moments(x, axes, shift=None, keepdims=False, name=None):
+    """The mean and the variance over axes."""
     x = _tandem.convert(x)
     axes = _ops.reduction._axes(axes)
     return _tandem.reduce_mean(x, axes, keepdims), _tandem.reduce_variance(x, axes, keepdims)
@@ -180,6 +202,7 @@ def moments(x, axes, shift=None, keepdims=False, name=None):
 
 @op
 def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name=None):
+    """x with the given mean and variance taken out, scaled and shifted."""
     inverse = _tandem.rsqrt(_tandem.convert(variance) + variance_epsilon)
     if scale is not None:
         inverse = inverse * scale
@@ -188,6 +211,7 @@ def batch_normalization(x, mean, variance, offset, scale, variance_epsilon, name
 
 
 def local_response_normalization(input, depth_radius=5, bias=1, alpha=1, beta=0.5, name=None):
+    """Each value divided by a power of the squares of the channels around it."""
     x = _tandem.convert(input)
     channels = int(x._sizes[-1])
     band = np.abs(np.arange(channels)[:, None] - np.arange(channels)[None]) <= depth_radius
@@ -200,6 +224,7 @@ lrn = local_response_normalization
 
 @op
 def softmax_cross_entropy_with_logits(labels, logits, axis=-1, name=None):
+    """The cross entropy of distributions over classes and logits."""
     logits = _tandem.convert(logits)
     labels = _tandem.cast(_tandem.convert(labels, None, logits._code), logits._code)
     return _tandem.softmax_cross_entropy_with_logits(labels, logits)
@@ -207,6 +232,7 @@ def softmax_cross_entropy_with_logits(labels, logits, axis=-1, name=None):
 
 @op
 def sparse_softmax_cross_entropy_with_logits(labels, logits, name=None):
+    """The cross entropy of classes that are given by number and logits."""
     labels = _tandem.convert(labels)
     if labels._code not in (5, 6):
         labels = _tandem.cast(labels, 5)
@@ -215,6 +241,7 @@ def sparse_softmax_cross_entropy_with_logits(labels, logits, name=None):
 
 @op
 def sigmoid_cross_entropy_with_logits(labels=None, logits=None, name=None):
+    """The cross entropy of yes-or-no labels and logits."""
     logits = _tandem.convert(logits)
     labels = _tandem.cast(_tandem.convert(labels, None, logits._code), logits._code)
     return _tandem.sigmoid_cross_entropy_with_logits(labels, logits)
@@ -222,6 +249,7 @@ def sigmoid_cross_entropy_with_logits(labels=None, logits=None, name=None):
 
 @op
 def weighted_cross_entropy_with_logits(labels, logits, pos_weight, name=None):
+    """The cross entropy of yes-or-no labels and logits, with a weight for yes."""
     logits = _tandem.convert(logits)
     labels = _tandem.cast(labels, logits._code)
     weight = 1 + (pos_weight - 1) * labels
@@ -230,15 +258,18 @@ def weighted_cross_entropy_with_logits(labels, logits, pos_weight, name=None):
 
 @op
 def log_poisson_loss(targets, log_input, compute_full_loss=False, name=None):
+    """The loss of a Poisson distribution whose logarithmic rate is given."""
     return _tandem.exp(log_input) - _tandem.convert(log_input) * targets
 
 
 @op
 def embedding_lookup(params, ids, max_norm=None, name=None):
+    """The rows of a table that ids name."""
     return _ops.gather._raw(params, ids)
 
 
 def compute_average_loss(per_example_loss, sample_weight=None, global_batch_size=None):
+    """The sum of the losses of examples, divided by the global batch size."""
     loss = _tandem.convert(per_example_loss)
     if sample_weight is not None:
         weight = _tandem.cast(sample_weight, loss._code)
@@ -252,6 +283,7 @@ def compute_average_loss(per_example_loss, sample_weight=None, global_batch_size
 
 
 def scale_regularization_loss(regularization_loss):
+    """A regularization loss, divided by the number of replicas."""
     from tandem import distribute
 
     losses = regularization_loss if isinstance(regularization_loss, (list, tuple)) else [regularization_loss]
@@ -260,21 +292,25 @@ def scale_regularization_loss(regularization_loss):
 
 
 def pool(input, window_shape, pooling_type, strides=None, padding="VALID", **kwargs):
+    """The maximum or mean of each window."""
     f = max_pool2d if pooling_type == "MAX" else avg_pool2d
     return f(input, window_shape, strides or 1, padding)
 
 
 @op
 def normalize_moments(counts, mean_ss, variance_ss, shift, name=None):
+    """The mean and variance of sufficient statistics."""
     mean = mean_ss / counts
     return mean, variance_ss / counts - _tandem.square(mean)
 
 
 def atrous_conv2d(value, filters, rate, padding, name=None):
+    """Convolves images with filters that have holes."""
     return conv2d(value, filters, 1, padding, dilations=rate)
 
 
 def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true=1, sampled_values=None, remove_accidental_hits=False, name="nce_loss"):
+    """The noise-contrastive loss of each example."""
     labels = _tandem.reshape(_tandem.cast(labels, 5), (-1,))
     drawn = _tandem.cast(_tandem.random_uniform((num_sampled,), 0.0, 1.0, 0, None), 0)
     sampled = _tandem.cast(_tandem.exp(drawn * float(np.log(num_classes + 1))) - 1, 5)  # Log-uniform.
@@ -286,4 +322,6 @@ def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true
 
 
 del op
+
+_words.describe(__name__, globals())
 _missing.install(__name__, globals())

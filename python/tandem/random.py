@@ -14,6 +14,7 @@ def _seed(seed):
 
 
 def set_seed(seed):
+    """Seeds the random numbers of all ops without a seed of their own."""
     _tandem.set_seed(int(seed) % 2**63)
 
 
@@ -22,6 +23,7 @@ def _is_number(value):
 
 
 def normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None, name=None):
+    """Normally distributed values."""
     code = dtypes.code_of(dtype)
     if _is_number(mean) and _is_number(stddev):
         return _tandem.random_normal(shape, float(mean), float(stddev), code, _seed(seed))
@@ -29,10 +31,12 @@ def normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None, name=No
 
 
 def truncated_normal(shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, seed=None, name=None):
+    """Normally distributed values within two standard deviations."""
     return _tandem.random_truncated_normal(shape, float(mean), float(stddev), dtypes.code_of(dtype), _seed(seed))
 
 
 def uniform(shape, minval=0, maxval=None, dtype=dtypes.float32, seed=None, name=None):
+    """Uniformly distributed values from minval up to but without maxval."""
     dtype = dtypes.as_dtype(dtype)
     if dtype.is_integer:
         if maxval is None:
@@ -45,10 +49,12 @@ def uniform(shape, minval=0, maxval=None, dtype=dtypes.float32, seed=None, name=
 
 
 def shuffle(value, seed=None, name=None):
+    """The rows in a random order."""
     return _tandem.random_shuffle(value, _seed(seed))
 
 
 def categorical(logits, num_samples, dtype=dtypes.int64, seed=None, name=None):
+    """Classes drawn by their unnormalized logarithmic probabilities."""
     logits = _tandem.convert(logits)
     rows, classes = logits._sizes
     drawn = _tandem.random_uniform((rows, int(num_samples), classes), 1e-20, 1.0, 0, _seed(seed))
@@ -78,16 +84,19 @@ def _sizes(shape):
 
 
 def gamma(shape, alpha, beta=None, dtype=dtypes.float32, seed=None, name=None):
+    """Values of the gamma distribution."""
     alpha, beta = np.asarray(alpha), np.asarray(1.0 if beta is None else beta)
     return _drawn(_numpy_source(seed).gamma(alpha, 1 / beta, _sizes(shape) + np.broadcast_shapes(alpha.shape, beta.shape)), dtype)
 
 
 def poisson(shape, lam, dtype=dtypes.float32, seed=None, name=None):
+    """Values of the Poisson distribution."""
     lam = np.asarray(lam)
     return _drawn(_numpy_source(seed).poisson(lam, _sizes(shape) + lam.shape).astype(np.float64), dtype)
 
 
 def stateless_uniform(shape, seed, minval=0, maxval=None, dtype=dtypes.float32, name=None, alg="auto_select"):
+    """Uniformly distributed values that the seed decides."""
     dtype = dtypes.as_dtype(dtype)
     source = _numpy_source(seed)
     if dtype.is_integer:
@@ -97,10 +106,12 @@ def stateless_uniform(shape, seed, minval=0, maxval=None, dtype=dtypes.float32, 
 
 
 def stateless_normal(shape, seed, mean=0.0, stddev=1.0, dtype=dtypes.float32, name=None, alg="auto_select"):
+    """Normally distributed values that the seed decides."""
     return _drawn(_numpy_source(seed).normal(float(mean), float(stddev), _sizes(shape)), dtype)
 
 
 def stateless_truncated_normal(shape, seed, mean=0.0, stddev=1.0, dtype=dtypes.float32, name=None, alg="auto_select"):
+    """Normally distributed values within two standard deviations that the seed decides."""
     source = _numpy_source(seed)
     numbers = source.normal(0, 1, _sizes(shape))
     while (np.abs(numbers) > 2).any():
@@ -110,26 +121,33 @@ def stateless_truncated_normal(shape, seed, mean=0.0, stddev=1.0, dtype=dtypes.f
 
 
 def stateless_categorical(logits, num_samples, seed, dtype=dtypes.int64, name=None):
+    """Classes drawn by their logarithmic probabilities, as the seed decides."""
     logits = np.asarray(logits, np.float64)
     noise = _numpy_source(seed).gumbel(size=(logits.shape[0], int(num_samples), logits.shape[1]))
     return _drawn((logits[:, None] + noise).argmax(-1), dtype)
 
 
 def stateless_binomial(shape, seed, counts, probs, output_dtype=dtypes.int32, name=None):
+    """How many of `counts` trials succeed, as the seed decides."""
     return _drawn(_numpy_source(seed).binomial(np.asarray(counts, np.int64), np.asarray(probs), _sizes(shape)), output_dtype)
 
 
 class _Experimental:
+    """Names that are experimental in tf.random."""
+
     @staticmethod
     def stateless_split(seed, num=2, alg="auto_select"):
+        """So many seeds of one."""
         return _drawn(_numpy_source(seed).integers(0, 2**31 - 1, (int(num), 2)), dtypes.int32)
 
     @staticmethod
     def stateless_fold_in(seed, data, alg="auto_select"):
+        """A seed of a seed and a number."""
         return _drawn(_numpy_source([int(s) for s in seed] + [int(data)]).integers(0, 2**31 - 1, (2,)), dtypes.int32)
 
     @staticmethod
     def stateless_shuffle(value, seed, alg="auto_select", name=None):
+        """The rows in an order that the seed decides."""
         order = _numpy_source(seed).permutation(int(_tandem.convert(value)._sizes[0]))
         return _tandem.gather(value, order.astype(np.int32), 0)
 
@@ -146,14 +164,17 @@ class Generator:
 
     @classmethod
     def from_seed(cls, seed, alg=None):
+        """A generator that begins with a seed."""
         return cls(seed=int(seed))
 
     @classmethod
     def from_non_deterministic_state(cls, alg=None):
+        """A generator that begins with a seed of chance."""
         return cls()
 
     @classmethod
     def from_state(cls, state, alg=None):
+        """A generator that goes on from a state."""
         return cls(seed=int(np.asarray(state).ravel()[0]))
 
     @property
@@ -168,24 +189,31 @@ class Generator:
         return (self._seed * 1000003 + self._calls) % 2**63
 
     def normal(self, shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, name=None):
+        """Normally distributed values."""
         return normal(shape, mean, stddev, dtype, self._next()) if self._seed is None or state.tracing else stateless_normal(shape, self._next(), mean, stddev, dtype)
 
     def uniform(self, shape, minval=0, maxval=None, dtype=dtypes.float32, name=None):
+        """Uniformly distributed values."""
         return uniform(shape, minval, maxval, dtype, self._next()) if self._seed is None or state.tracing else stateless_uniform(shape, self._next(), minval, maxval, dtype)
 
     def truncated_normal(self, shape, mean=0.0, stddev=1.0, dtype=dtypes.float32, name=None):
+        """Normally distributed values within two standard deviations."""
         return truncated_normal(shape, mean, stddev, dtype, self._next())
 
     def uniform_full_int(self, shape, dtype=dtypes.int64, name=None):
+        """Integers, uniformly distributed over all that the dtype has."""
         return uniform(shape, 0, 2**31 - 1, dtype, self._next())
 
     def make_seeds(self, count=1):
+        """Seeds for stateless random ops."""
         return stateless_uniform((2, int(count)), self._next(), 0, 2**31 - 1, dtypes.int64)
 
     def split(self, count=1):
+        """So many independent generators."""
         return [Generator.from_seed((self._next() or 0) + i) for i in range(int(count))]
 
     def reset_from_seed(self, seed):
+        """Begins anew with a seed."""
         self._seed, self._calls = int(seed), 0
 
 
@@ -193,10 +221,12 @@ _global = [Generator()]
 
 
 def get_global_generator():
+    """The generator that all of a program share."""
     return _global[0]
 
 
 def set_global_generator(generator):
+    """Sets the generator that all of a program share."""
     _global[0] = generator
 
 
@@ -207,6 +237,7 @@ experimental.set_global_generator = set_global_generator
 
 
 def log_uniform_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
+    """Classes drawn with probabilities that fall with their number, and how often each is expected."""
     drawn = _tandem.random_uniform((int(num_sampled),), 0.0, 1.0, 0, _seed(seed))
     sampled = _tandem.cast(_tandem.minimum(_tandem.cast(_tandem.exp(drawn * float(np.log(range_max + 1))) - 1, 6), range_max - 1), 6)
     return sampled, None, None

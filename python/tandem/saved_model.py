@@ -52,6 +52,7 @@ class _Loaded:
 
 
 def load(export_dir, tags=None, options=None):
+    """What was saved in a folder, with its signatures."""
     from tandem.keras import saving
 
     if not saving.is_folder_of_model(os.fspath(export_dir)):
@@ -60,12 +61,15 @@ def load(export_dir, tags=None, options=None):
 
 
 def contains_saved_model(export_dir):
+    """True for a folder that has a saved model."""
     from tandem.keras import saving
 
     return saving.is_folder_of_model(os.fspath(export_dir))
 
 
 class SaveOptions:
+    """How a model is saved; accepted for programs that set it."""
+
     def __init__(self, *args, **kwargs):
         pass
 

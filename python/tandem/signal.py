@@ -10,6 +10,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops, dtypes
+from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._tensors.complex import ComplexTensor, as_complex
 
@@ -141,6 +142,7 @@ def irfft(input_tensor, fft_length=None, name=None):
 
 
 def rfft2d(input_tensor, fft_length=None, name=None):
+    """The Fourier transform of real values along the last two axes."""
     x = _tandem.convert(input_tensor)
     if fft_length is not None:
         raise NotImplementedError("tf.signal.rfft2d: fft_length; pad or cut the input before")
@@ -148,6 +150,7 @@ def rfft2d(input_tensor, fft_length=None, name=None):
 
 
 def irfft2d(input_tensor, fft_length=None, name=None):
+    """The inverse of rfft2d."""
     x = as_complex(input_tensor)
     rows = int(x.real._sizes[-2])
     x = _along(x, -2, lambda v: _transformed(v, 1))
@@ -155,10 +158,12 @@ def irfft2d(input_tensor, fft_length=None, name=None):
 
 
 def fftshift(x, axes=None, name=None):
+    """The spectrum with its zero frequency in the middle."""
     return _shifted(x, axes, lambda n: n // 2)
 
 
 def ifftshift(x, axes=None, name=None):
+    """The inverse of fftshift."""
     return _shifted(x, axes, lambda n: -(n // 2))
 
 
@@ -222,6 +227,7 @@ hann_window, hamming_window = _window(0.5, 0.5), _window(0.54, 0.46)
 
 
 def vorbis_window(window_length, dtype=None, name=None):
+    """The window of the Vorbis codec."""
     n = int(window_length)
     return _floats(np.sin(np.pi / 2 * np.sin(np.pi * (np.arange(n) + 0.5) / n) ** 2), dtype)
 
@@ -252,6 +258,7 @@ def inverse_stft_window_fn(frame_step, forward_window_fn=hann_window, name=None)
 
 
 def inverse_stft(stfts, frame_length, frame_step, fft_length=None, window_fn=hann_window, name=None):
+    """The signal of its short-time Fourier transforms."""
     x = as_complex(stfts)
     length = int(frame_length)
     n = int(fft_length) if fft_length is not None else 1 << max(0, length - 1).bit_length()
@@ -288,8 +295,9 @@ def dct(input, type=2, n=None, axis=-1, norm=None, name=None):
 
 
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms, name=None):
+    """Mel frequency cepstral coefficients."""
     x = _tandem.convert(log_mel_spectrograms)
     return dct(x) * float(1 / np.sqrt(2.0 * int(x._sizes[-1])))
 
-
+_words.describe(__name__, globals())
 _missing.install(__name__, globals())

@@ -41,6 +41,7 @@ def to_dense(sp_input, default_value=None, validate_indices=True, name=None):
 
 
 def from_dense(tensor, name=None):
+    """The sparse tensor of a dense one."""
     array = np.asarray(_tandem.convert(tensor).numpy())
     places = np.argwhere(array)
     return SparseTensor(places.reshape(-1, array.ndim), array[tuple(places.T)], list(array.shape))
@@ -54,16 +55,19 @@ def reorder(sp_input, name=None):
 
 
 def sparse_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False, name=None):
+    """The product of a sparse and a dense matrix."""
     a = to_dense(sp_a) if isinstance(sp_a, SparseTensor) else _tandem.convert(sp_a)
     b = to_dense(b) if isinstance(b, SparseTensor) else _tandem.convert(b)
     return _ops.matmul(a, b, transpose_a=adjoint_a, transpose_b=adjoint_b)
 
 
 def reduce_sum(sp_input, axis=None, keepdims=None, output_is_sparse=False, name=None):
+    """The sum of a sparse tensor over axes, dense."""
     return _ops.reduce_sum(to_dense(sp_input), axis=axis, keepdims=bool(keepdims))
 
 
 def eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):
+    """A sparse identity matrix."""
     count = min(num_rows, num_rows if num_columns is None else num_columns)
     return SparseTensor([[i, i] for i in range(count)], _ops.ones([count], dtype), [num_rows, num_rows if num_columns is None else num_columns])
 

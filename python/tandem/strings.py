@@ -114,37 +114,45 @@ def _each(f, value, *others):
 
 
 def lower(input, encoding="", name=None):
+    """Texts in small letters."""
     return StringTensor(_each(lambda s: s.decode("utf-8", "replace").lower().encode() if encoding else s.lower(), input))
 
 
 def upper(input, encoding="", name=None):
+    """Texts in capital letters."""
     return StringTensor(_each(lambda s: s.upper(), input))
 
 
 def strip(input, name=None):
+    """Texts without blanks around them."""
     return StringTensor(_each(lambda s: s.strip(), input))
 
 
 def length(input, unit="BYTE", name=None):
+    """The number of bytes or characters of texts."""
     return _tandem.convert(_each(lambda s: len(s if unit == "BYTE" else s.decode()), input).astype(np.int32))
 
 
 def regex_replace(input, pattern, rewrite, replace_global=True, name=None):
+    """Texts with what a pattern matches replaced."""
     expression = re.compile(_encoded(pattern))
     text = re.sub(rb"\\(\d)", rb"\\g<\1>", _encoded(rewrite))
     return StringTensor(_each(lambda s: expression.sub(text, s, count=0 if replace_global else 1), input))
 
 
 def regex_full_match(input, pattern, name=None):
+    """True for texts that a pattern matches as a whole."""
     expression = re.compile(_encoded(pattern))
     return _tandem.convert(_each(lambda s: expression.fullmatch(s) is not None, input).astype(bool))
 
 
 def substr(input, pos, len, unit="BYTE", name=None):
+    """The parts of texts that begin at a place and have a length."""
     return StringTensor(_each(lambda s: s[int(pos) : int(pos) + int(len)], input))
 
 
 def join(inputs, separator="", name=None):
+    """The texts of several tensors, joined element by element."""
     arrays = np.broadcast_arrays(*[StringTensor(i)._array for i in inputs])
     out = np.empty(arrays[0].shape, dtype=object)
     for place in np.ndindex(out.shape):
@@ -153,6 +161,7 @@ def join(inputs, separator="", name=None):
 
 
 def reduce_join(inputs, axis=None, keepdims=False, separator="", name=None):
+    """The texts along an axis, joined."""
     if hasattr(inputs, "_ragged_rows"):
         return StringTensor([_encoded(separator).join(row._array) for row in inputs])
     array = StringTensor(inputs)._array
@@ -166,6 +175,7 @@ def reduce_join(inputs, axis=None, keepdims=False, separator="", name=None):
 
 
 def split(input, sep=None, maxsplit=-1, name=None):
+    """The parts of texts between separators, as ragged rows."""
     text = StringTensor(input)
     if text.ndim == 0:
         return StringTensor(text.numpy().split(None if sep is None else _encoded(sep), maxsplit))
@@ -180,10 +190,12 @@ def _rows_of(rows):
 
 
 def to_number(input, out_type=dtypes.float32, name=None):
+    """The numbers that texts say."""
     return _tandem.convert(_each(float, input).astype(np.float64), dtypes.code_of(out_type))
 
 
 def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, fill="", name=None):
+    """Numbers as texts."""
     if getattr(input, "_is_symbolic", False):
         from tandem._tracing.function import GiveUpTrace
 
@@ -194,11 +206,13 @@ def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, f
 
 
 def format(template, inputs, placeholder="{}", summarize=3, name=None):
+    """A text with tensors in the place of each placeholder."""
     inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
     return StringTensor(template.format(*[np.asarray(i) for i in inputs]))
 
 
 def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
+    """The characters of texts, as ragged rows."""
     rows = StringTensor(input)
     if not rows.ndim:
         return StringTensor(list(rows.numpy().decode()))
@@ -206,6 +220,7 @@ def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
 
 
 def bytes_split(input, name=None):
+    """The bytes of texts, as ragged rows."""
     rows = StringTensor(input)
     letters = lambda s: [s[i : i + 1] for i in range(len(s))]  # noqa: E731
     return _rows_of(_each(letters, rows).tolist()) if rows.ndim else StringTensor(letters(rows.numpy()))

@@ -87,25 +87,30 @@ class SummaryWriter:
         self._file.flush()
 
     def scalar(self, tag, value, step):
+        """Writes a number."""
         self._value(tag, b"\x15" + struct.pack("<f", float(value)), step)
 
     def _value(self, tag, value, step):
         self._write(b"\x10" + _varint(int(step)) + _field(5, _field(1, _field(1, tag.encode()) + value)))
 
     def histogram(self, tag, values, step, buckets):
+        """Writes the distribution of values."""
         self._value(tag, _field(5, _histogram(values, buckets)), step)
 
     def image(self, tag, picture, step):
+        """Writes images."""
         height, width, channels = picture.shape
         parts = _number(1, height) + _number(2, width) + _number(3, channels) + _field(4, _png(picture))
         self._value(tag, _field(4, parts), step)
 
     def text(self, tag, text, step):
+        """Writes a text."""
         tensor = _number(1, 7) + _field(2, b"") + _field(8, text)
         self._value(tag, _field(8, tensor) + _field(9, _field(1, _field(1, b"text"))), step)
 
     @contextlib.contextmanager
     def as_default(self, step=None):
+        """A scope in which tf.summary writes to this."""
         _open.append(self)
         try:
             yield self
@@ -113,12 +118,15 @@ class SummaryWriter:
             _open.pop()
 
     def flush(self):
+        """Writes what is waiting to the file."""
         self._file.flush()
 
     def close(self):
+        """Closes the file."""
         self._file.close()
 
     def set_as_default(self, step=None):
+        """Makes tf.summary write to this from now on."""
         _open.append(self)
 
 
@@ -127,10 +135,12 @@ _step = [0]
 
 
 def create_file_writer(logdir, max_queue=None, flush_millis=None, filename_suffix=None, name=None):
+    """A writer of event files, which TensorBoard reads."""
     return SummaryWriter(os.fspath(logdir))
 
 
 def scalar(name, data, step=None, description=None):
+    """Writes a number."""
     if _open:
         _open[-1].scalar(name, float(np.asarray(data)), _at(step))
     return bool(_open)
@@ -141,6 +151,7 @@ def _at(step):
 
 
 def histogram(name, data, step=None, buckets=None, description=None):
+    """Writes the distribution of values."""
     if _open:
         _open[-1].histogram(name, data.numpy() if hasattr(data, "numpy") else data, _at(step), buckets or 30)
     return bool(_open)
@@ -159,6 +170,7 @@ def image(name, data, step=None, max_outputs=3, description=None):
 
 
 def text(name, data, step=None, description=None):
+    """Writes a text."""
     if _open:
         value = data.numpy() if hasattr(data, "numpy") else data
         _open[-1].text(name, value.encode() if isinstance(value, str) else bytes(value), _at(step))
@@ -166,22 +178,25 @@ def text(name, data, step=None, description=None):
 
 
 def audio(name, data, sample_rate=None, step=None, **kwargs):
+    """Writes sounds."""
     raise NotImplementedError("tf.summary.audio: tandem writes scalars, histograms, pictures and texts")
 
 
 def trace_on(*args, **kwargs):
-    pass
+    """Accepted; profiles are made by tf.profiler."""
 
 
 def trace_export(*args, **kwargs):
-    pass
+    """Accepted; profiles are made by tf.profiler."""
 
 
 def trace_off():
-    pass
+    """Accepted; profiles are made by tf.profiler."""
 
 
 class experimental:
+    """Names that are experimental in tf.summary."""
+
     @staticmethod
     def set_step(step):
         _step[0] = int(step)
@@ -192,15 +207,17 @@ class experimental:
 
 
 def should_record_summaries():
+    """True where summaries are written."""
     return True
 
 
 def record_if(condition):
+    """A scope in which summaries are written only if a condition holds."""
     return contextlib.nullcontext()
 
 
 def flush(writer=None, name=None):
-    pass
+    """Writes what is waiting to the file."""
 
 
 _missing.install(__name__, globals())

@@ -2,4 +2,5 @@
 
 
 def get_build_info():
+    """What the library was built with."""
     return {"is_cuda_build": False, "is_rocm_build": False}

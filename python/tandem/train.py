@@ -14,10 +14,12 @@ class CheckpointStatus:
         self._status = status
 
     def assert_consumed(self):
+        """Raises unless all that the checkpoint has was restored."""
         self._checked(self._status.assert_consumed)
         return self
 
     def assert_existing_objects_matched(self):
+        """Raises unless all variables were restored."""
         self._checked(self._status.assert_existing_objects_matched)
         return self
 
@@ -28,13 +30,16 @@ class CheckpointStatus:
             raise AssertionError(str(error)) from None
 
     def assert_nontrivial_match(self):
+        """Raises unless anything was restored."""
         return self
 
     def expect_partial(self):
+        """Says nothing of what was not restored."""
         self._status.expect_partial()
         return self
 
     def initialize_or_restore(self, session=None):
+        """Does nothing: variables have values here."""
         return self
 
     run_restore_ops = initialize_or_restore
@@ -60,18 +65,22 @@ class Checkpoint(AutoTrackable):
 
     @property
     def save_counter(self):
+        """How many times it was saved, as a variable."""
         return _tandem.convert(self._checkpoint.save_counter(), 6)
 
     def save(self, file_prefix, options=None):
+        """Writes all that is tracked to files whose names have a number; returns their prefix."""
         self._sync()
         return self._checkpoint.save(os.fspath(file_prefix))
 
     def write(self, file_prefix, options=None):
+        """Writes all that is tracked to files of this name; returns their prefix."""
         self._sync()
         self._checkpoint.write(os.fspath(file_prefix))
         return os.fspath(file_prefix)
 
     def restore(self, save_path, options=None):
+        """Reads what was saved; what is made later is restored when it is made."""
         self._sync()
         if save_path is not None:
             save_path = os.fspath(save_path)
@@ -99,14 +108,17 @@ class CheckpointManager:
 
     @property
     def checkpoints(self):
+        """The prefixes of the checkpoints that are kept, the newest last."""
         return self._native.checkpoints()
 
     @property
     def latest_checkpoint(self):
+        """The prefix of the newest checkpoint, or None."""
         kept = self.checkpoints
         return kept[-1] if kept else None
 
     def save(self, checkpoint_number=None, check_interval=True, options=None):
+        """Writes a checkpoint and deletes the oldest beyond max_to_keep."""
         if self._interval is not None and check_interval and self._last is not None:
             if int(self._step_counter) - self._last < self._interval:
                 return None
@@ -117,6 +129,7 @@ class CheckpointManager:
         return path
 
     def restore_or_initialize(self):
+        """Restores the newest checkpoint if there is one."""
         if self.latest_checkpoint is None:
             if self._init_fn is not None:
                 self._init_fn()
@@ -126,10 +139,12 @@ class CheckpointManager:
 
 
 def latest_checkpoint(checkpoint_dir, latest_filename=None):
+    """The prefix of the newest checkpoint of a folder, or None."""
     return _tandem.latest_checkpoint(os.fspath(checkpoint_dir))
 
 
 def load_checkpoint(ckpt_dir_or_file):
+    """A reader of the variables of a checkpoint."""
     return CheckpointReader(_tandem.load_checkpoint(os.fspath(ckpt_dir_or_file)))
 
 
@@ -155,14 +170,18 @@ class CheckpointReader:
 
 
 def list_variables(ckpt_dir_or_file):
+    """The names and shapes of the variables of a checkpoint."""
     return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
 
 
 def load_variable(ckpt_dir_or_file, name):
+    """The value of a variable of a checkpoint."""
     return load_checkpoint(ckpt_dir_or_file).get_tensor(name)
 
 
 class CheckpointOptions:
+    """How checkpoints are written; accepted for programs that set it."""
+
     def __init__(self, *args, **kwargs):
         pass
 

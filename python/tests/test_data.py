@@ -68,3 +68,15 @@ def test_rows_of_tables_in_text_files(tmp_path):
     name, count = tf.io.decode_csv(['"x, y",1', "z,2"], [[""], tf.int32])
     assert name.numpy().tolist() == [b"x, y", b"z"] and count.numpy().tolist() == [1, 2]
     assert [v.dtype.name for v in tf.io.decode_csv("4;5.5", [0, 0.0], field_delim=";")] == ["int32", "float32"]
+
+
+def test_specs_of_batches_say_that_the_last_may_be_smaller():
+    rows = tf.data.Dataset.from_tensor_slices((np.ones((5, 3), "float32"), np.ones(5)))
+    specs = rows.batch(2).map(lambda x, y: (x * 2, y)).shuffle(2).prefetch(1).element_spec
+    assert [s.shape.as_list() for s in specs] == [[None, 3], [None]]
+    assert rows.batch(2, drop_remainder=True).element_spec[0].shape.as_list() == [2, 3]
+    assert rows.batch(2).unbatch().element_spec[0].shape.as_list() == [3]
+    numbers = tf.data.Dataset.range(3).batch(2)
+    assert tf.data.Dataset.zip((numbers, numbers)).element_spec[1].shape.as_list() == [None]
+    total = tf.function(tf.reduce_sum, input_signature=[numbers.element_spec])
+    assert [int(total(b)) for b in numbers] == [1, 2] and total.experimental_get_tracing_count() == 1

@@ -1,5 +1,6 @@
 """What notebooks, other libraries and other processes see of tensors and models."""
 
+import copy
 import pickle
 import sys
 import types
@@ -34,15 +35,31 @@ def test_pictures_of_models_and_histories(tmp_path, monkeypatch):
     joined = keras.layers.Add(name="sum")([keras.layers.Dense(2, name="shared")(a), keras.layers.Dense(2)(b)])
     path = keras.utils.plot_model(keras.Model([a, b], joined), str(tmp_path / "model.svg"), show_shapes=True, show_layer_names=True)
     text = open(path).read()
-    assert all(name in text for name in ("left", "right", "sum", "shared"))
+    assert all(name in text for name in ("left", "right", "sum", "shared")) and path._repr_html_().startswith("<")
+    inner = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2, activation="relu", name="deep")], name="inner")
+    outer = keras.Model(a, keras.layers.Dense(1)(inner(a)))
+    monkeypatch.setattr("shutil.which", lambda name: None)
+    options = {"show_layer_names": True, "show_layer_activations": True, "show_dtype": True, "show_trainable": True}
+    for nested, rankdir in ((False, "TB"), (True, "LR")):
+        text = open(keras.utils.plot_model(outer, tmp_path / "outer.svg", expand_nested=nested, rankdir=rankdir, **options)).read()
+        assert ("deep" in text and "activation: relu" in text) == nested and ("inner" in text) == (not nested)
+        assert "float32" in text and "trainable" in text and text.count("<line") == 2 + nested
+    monkeypatch.setitem(sys.modules, "PIL", None)  # Not installed.
+    with pytest.warns(UserWarning, match="neither dot nor Pillow"):
+        assert keras.utils.plot_model(outer, str(tmp_path / "outer.png")) == str(tmp_path / "outer.svg")
     drawn = []
-    axes = types.SimpleNamespace(plot=lambda *args, label: drawn.append((label, len(args[1]))), set_xlabel=lambda t: None, legend=lambda: None)
+    axes = types.SimpleNamespace(plot=lambda *args, label: drawn.append((label, args[0], len(args[1]))), set_xlabel=lambda t: None, legend=lambda: None)
     pyplot = types.ModuleType("matplotlib.pyplot")
     pyplot.subplots = lambda: (None, axes)
     monkeypatch.setitem(sys.modules, "matplotlib", types.ModuleType("matplotlib"))
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", pyplot)
     small_model().fit(X, Y, epochs=3, validation_data=(X, Y), verbose=0).plot()
-    assert drawn == [("loss", 3), ("val_loss", 3)]
+    assert drawn == [("loss", [0, 1, 2], 3), ("val_loss", [0, 1, 2], 3)]
+    del drawn[:]
+    history = small_model().fit(X, Y, epochs=4, validation_data=(X, Y), validation_freq=2, verbose=0)
+    history.plot()
+    assert drawn == [("loss", [0, 1, 2, 3], 4), ("val_loss", [1, 3], 2)]
+    assert history._repr_html_().count("<td></td>") == 2
 
 
 def test_dlpack_shares_memory_that_stays():
@@ -252,3 +269,90 @@ def test_names_of_versions(run, tmp_path):
         "try:\n    tf1.disable_v2_behavior()\nexcept NotImplementedError as error:\n    print(error)\n"
     )
     assert "under tf.function" in run("-m", "tandem", "run", str(tmp_path / "versions.py"))
+
+
+class Scaled(keras.layers.Layer):
+    def __init__(self, units=2, **kwargs):
+        super().__init__(**kwargs)
+        self.units = units
+
+    def build(self, shape):
+        self.kernel = self.add_weight(shape=(shape[-1], self.units), name="kernel")
+
+    def call(self, x):
+        return x @ self.kernel
+
+    def get_config(self):
+        return {**super().get_config(), "units": self.units}
+
+
+class Blocks(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.first, self.rest, self.named = Scaled(), [keras.layers.Dense(2) for _ in range(2)], {"last": keras.layers.Dense(1)}
+
+    def call(self, x):
+        x = self.first(x)
+        for each in self.rest:
+            x = each(x)
+        return self.named["last"](x)
+
+
+@pytest.mark.parametrize("copied", [lambda model: pickle.loads(pickle.dumps(model)), copy.deepcopy], ids=["pickle", "deepcopy"])
+@pytest.mark.parametrize("kind", ["subclassed", "sequential"])
+def test_copies_of_models_go_on_as_the_models_do(kind, copied):
+    model = Blocks() if kind == "subclassed" else keras.Sequential([keras.Input((3,)), Scaled(3), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Nadam(0.05) if kind == "subclassed" else "adam", "mse", metrics=["mae", keras.metrics.RootMeanSquaredError()])
+    model.fit(X, Y, epochs=2, shuffle=False, verbose=0)
+    other = copied(model)
+    assert int(other.optimizer.iterations) == 2
+    histories = [m.fit(X, Y, epochs=3, shuffle=False, verbose=0).history for m in (model, other)]
+    assert sorted(histories[0]) == ["loss", "mae", "root_mean_squared_error"]
+    for name, values in histories[0].items():
+        np.testing.assert_allclose(histories[1][name], values, rtol=1e-5)
+    before = other.get_weights()[0].copy()
+    model.fit(X, Y, verbose=0)
+    np.testing.assert_array_equal(other.get_weights()[0], before)  # They share nothing.
+
+
+def test_copies_of_optimizers_have_their_slots():
+    optimizer, v = keras.optimizers.Adam(0.1), tf.Variable([1.0, 2.0])
+    optimizer.apply_gradients([(tf.constant([1.0, 1.0]), v)])
+    others = [pickle.loads(pickle.dumps(optimizer)), copy.deepcopy(optimizer)]
+    others.append(copy.deepcopy(others[0]))  # One that was not used yet.
+    start, results = v.numpy(), []
+    for each in [optimizer, *others]:
+        own = tf.Variable(start) if each is not optimizer else v
+        each.apply_gradients([(tf.constant([1.0, -3.0]), own)])
+        results.append(own.numpy())
+        assert int(each.iterations) == 2
+    np.testing.assert_allclose(results[1:], [results[0]] * 3)
+    with pytest.raises(ValueError, match="other shapes"):
+        copy.deepcopy(optimizer).apply_gradients([(tf.constant(1.0), tf.Variable(1.0))])
+
+
+def test_a_model_with_a_lambda_for_a_loss_is_pickled_without_it():
+    model = small_model()
+    model.compile("sgd", lambda t, p: tf.reduce_mean(tf.abs(t - p)))
+    with pytest.warns(UserWarning, match="without what compile"):
+        other = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(other.predict(X, verbose=0), model.predict(X, verbose=0))
+    assert not other.compiled and copy.deepcopy(model).compiled
+
+
+def test_spawned_processes_of_an_unchanged_program(run, tmp_path):
+    (tmp_path / "program.py").write_text("""
+import multiprocessing
+import sys
+import tensorflow as tf
+from tensorflow.keras import layers
+
+def total(n):
+    return float(tf.reduce_sum(tf.ones(n))), layers.__name__
+
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print("got", pool.apply(total, (3,)), sys.argv[1:])
+""")
+    printed = run("-m", "tandem", "run", str(tmp_path / "program.py"), "--steps", "3")
+    assert "got (3.0, 'tandem.keras.layers') ['--steps', '3']" in printed and printed.count("tandem stands in") == 1

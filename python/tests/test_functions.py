@@ -1,8 +1,11 @@
+import copy
 import dataclasses
+import gc
 import sys
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import pytest
@@ -123,11 +126,14 @@ def test_what_cannot_be_traced_runs_op_by_op_with_a_warning():
     def f(x):
         return tf.constant(float(np.asarray(x).sum()))
 
-    with pytest.warns(UserWarning, match="op by op.*test_functions.py"):
-        try:
-            f(tf.ones(3))
-        except NotImplementedError:
-            pytest.skip("NumPy is refused")
+    @tf.function
+    def g(x):
+        return x.numpy().sum() + np.mean(x)
+
+    for function, value in ((f, 3.0), (g, 4.0)):
+        with pytest.warns(UserWarning, match=r"op by op.*test_functions.py:\d+") as warned:
+            assert float(function(tf.ones(3))) == value and float(function(2 * tf.ones(3))) == 2 * value
+        assert len(warned) == 1, [str(w.message) for w in warned]
 
 
 def test_cond_and_while_loop():
@@ -223,3 +229,103 @@ def test_while_loop_has_a_gradient_and_a_limit():
 
     y, gradient = f(tf.constant(2.0))
     assert float(y) == 16.0 and float(gradient) == 32.0
+
+
+class Counted(tf.Module):
+    traces = 0
+
+
+counted, model, optimizer = Counted(), tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(2), tf.keras.layers.Dense(1)]), tf.keras.optimizers.SGD(0.1)
+scale = 1.0
+
+
+def test_functions_that_are_made_anew_are_recognised():
+    def fresh(factor, scales):
+        def offset(x):
+            return x + scales["offset"]
+
+        @tf.function
+        def inner(x):
+            counted.traces += 1
+            return offset(x * factor) * scale
+
+        return float(inner(tf.constant(3.0)))
+
+    global scale
+    counted.traces = 0
+    assert [fresh(2.0, {"offset": 1.0}) for _ in range(3)] == [7.0] * 3 and counted.traces == 1
+    assert fresh(5.0, {"offset": 1.0}) == 16.0 and fresh(5.0, {"offset": 2.0}) == 17.0 and counted.traces == 3
+    scale = 2.0
+    assert fresh(2.0, {"offset": 1.0}) == 14.0 and counted.traces == 4
+    for _ in range(3):
+        tf.function(lambda x: x + counted.traces)(tf.constant(1.0))
+    for k in range(50):
+        fresh(float(k), {"offset": 1.0})
+    assert len(vars(counted)["_tandem_recognised"]) == 32  # The last of them.
+    del vars(counted)["_tandem_recognised"]
+    fresh(5.0, {"offset": 1.0})
+    held = vars(counted)["_tandem_recognised"]
+    assert len(held) == 1 and len(copy.deepcopy(counted)._tandem_recognised) == 0
+
+
+def test_a_step_that_is_made_anew_sees_which_layers_are_trained():
+    def train():
+        @tf.function
+        def step(x):
+            counted.traces += 1
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean(model(x) ** 2)
+            variables = model.trainable_variables
+            optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+
+        before = model.layers[0].get_weights()[0]
+        step(tf.ones((4, 2)))
+        return not np.array_equal(before, model.layers[0].get_weights()[0])
+
+    counted.traces, changed = 0, []
+    for trainable in (False, False, True, True, False):
+        model.layers[0].trainable = trainable
+        changed.append(train())
+    assert changed == [False, False, True, True, False] and counted.traces == 2
+
+
+def test_what_a_function_holds_does_not_live_longer_because_of_it():
+    def made():
+        inner = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(2)])
+
+        @tf.function
+        def step(x):
+            return inner(x)
+
+        step(tf.ones((1, 2)))
+        return weakref.ref(inner)
+
+    references = [made() for _ in range(3)]
+    gc.collect()
+    assert not any(r() is not None for r in references)
+
+
+def test_a_function_that_is_traced_again_and_again_says_so():
+    f = tf.function(lambda x, k: x * k)
+    with pytest.warns(UserWarning, match=r"17th kind of arguments .*test_functions.py:\d+") as warned:
+        for k in range(40):
+            f(tf.constant(1.0), k)
+    assert len(warned) == 1
+
+
+def test_steps_of_replicas_that_are_made_anew_are_recognised():
+    strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+
+    def made(factor):
+        def loss_of(x):
+            return x * factor
+
+        def step(x):
+            counted.traces += 1
+            return loss_of(x) + 1.0
+
+        return step
+
+    counted.traces = 0
+    assert [float(strategy.run(made(k), args=(tf.constant(2.0),))) for k in (3.0, 3.0, 4.0, 3.0)] == [7.0, 7.0, 9.0, 7.0]
+    assert counted.traces == 2

@@ -489,3 +489,10 @@ def test_forms_of_keras_2(tmp_path, monkeypatch):
     np.testing.assert_allclose(causal([x, x])[:, 1], causal([x, later])[:, 1], rtol=1e-5)
     assert int(tf.compat.v1.data.make_one_shot_iterator(tf.data.Dataset.range(5, 7)).get_next()) == 5
     tf.config.set_visible_devices(tf.config.get_visible_devices("CPU"), "CPU")  # Which changes nothing.
+
+
+def test_inputs_in_structures_of_structures():
+    inputs = {"a": keras.Input((2,), name="a"), "b": [keras.Input((2,), name="first"), keras.Input((2,), name="second")]}
+    m = keras.Model(inputs, {"sum": keras.layers.Add()([inputs["a"], *inputs["b"]]), "parts": (inputs["a"] * 2.0,)})
+    result = m({"a": np.ones((1, 2)), "b": [np.ones((1, 2)), np.full((1, 2), 5.0)]})
+    assert result["sum"].numpy().tolist() == [[7.0, 7.0]] and result["parts"][0].numpy().tolist() == [[2.0, 2.0]]

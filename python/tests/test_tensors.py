@@ -184,3 +184,29 @@ except AttributeError as error: assert "numpy.floor" in str(error)
 print("done")
 """
     assert "done" in run("-c", code)
+
+
+def test_files_and_indices_that_are_not_there(tmp_path):
+    missing = str(tmp_path / "none")
+    for read in (lambda: tf.io.read_file(missing), lambda: next(iter(tf.data.TFRecordDataset(missing))), lambda: next(iter(tf.data.TextLineDataset(missing)))):
+        for kind in (tf.errors.NotFoundError, FileNotFoundError):
+            with pytest.raises(kind, match="none"):
+                read()
+    for kind in (IndexError, tf.errors.InvalidArgumentError):
+        with pytest.raises(kind, match="slice index 7"):
+            tf.constant([1, 2, 3])[7]
+    with pytest.raises(TypeError, match="int32"):
+        tf.Variable([1.5], dtype=tf.int32)
+    assert tf.Variable([1, 2], dtype=tf.float32).dtype == tf.float32
+
+
+def test_scalars_are_numpys_usual_ones():
+    kinds = [type(tf.constant(1, dtype).numpy()) for dtype in (tf.int64, tf.int32, tf.float32, tf.float64, tf.bool, tf.uint8)]
+    assert kinds == [np.int64, np.int32, np.float32, np.float64, np.bool_, np.uint8]
+    assert next(tf.data.Dataset.range(1).as_numpy_iterator()).dtype.char == np.dtype("int64").char
+
+
+def test_bytes_and_capsules():
+    assert bytes(tf.constant([1, 2], tf.uint8)) == b"\x01\x02"
+    capsule = tf.experimental.dlpack.to_dlpack(tf.constant([1.0, 2.0]))
+    assert tf.experimental.dlpack.from_dlpack(capsule).numpy().tolist() == [1.0, 2.0]

@@ -1,6 +1,7 @@
 """Several processes train one model: python -m tandem run --workers."""
 
 import contextlib
+import functools
 import os
 import re
 import signal
@@ -72,7 +73,8 @@ except KeyboardInterrupt:
 def test_ctrl_c_ends_all_workers(tmp_path):
     (tmp_path / "program.py").write_text(ENDLESS)
     command = [sys.executable, "-m", "tandem", "run", "--workers", "2", str(tmp_path / "program.py")]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as launched:
+    heard = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)  # What a shell starts in the background ignores it.
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=heard) as launched:
         printed, trains = "", 0
         for line in launched.stdout:
             printed += line

@@ -9,6 +9,7 @@
 #include <limits>
 #include <numeric>
 
+#include "core/interruptible.h"
 #include "data/draws.h"
 #include "data/source.h"
 
@@ -80,15 +81,19 @@ class Shuffle final : public Transformation {
       return !ended_;
     }
 
+    /// Filling a large reservoir takes long, so it can be interrupted.
     void fill() {
-      filled_ = true;
+      constexpr size_t kItemsPerLook = 256;
+      core::PacedLook interruption;
       auto& kept = reservoir_.kept();
       const int64_t all = transformation_.cardinality();
       if (all >= 0) kept.reserve(static_cast<size_t>(std::min(all, transformation_.buffer_)));
       Item item;
       while (static_cast<int64_t>(kept.size()) < transformation_.buffer_ && refill(item)) {
         kept.push_back(std::move(item));
+        if (kept.size() % kItemsPerLook == 0) interruption.look();
       }
+      filled_ = true;
     }
 
     /// Draws with the items' numbers in place of the items, and then makes those that are left in

@@ -51,6 +51,17 @@ TEST_F(OrderTest, EveryPlaceIsEquallyLikely) {
   }
 }
 
+TEST_F(OrderTest, FillingABufferCanBeInterrupted) {
+  const auto shuffled = Dataset::range(600)
+                            .map([](const Tensor& x) { return x + int64_t{1}; })
+                            .shuffle(600, {.seed = 3});
+  auto iterator = shuffled.iterator();
+  interruption::request();
+  EXPECT_THROW(iterator.next(), Interrupted);
+  const Numbers order = numbers_of(shuffled);  // The data set can be read again.
+  EXPECT_EQ(std::set<int64_t>(order.begin(), order.end()).size(), 600u);
+}
+
 TEST_F(OrderTest, ASmallBufferMovesAnElementForwardByLessThanItsSize) {
   const Numbers order = numbers_of(Dataset::range(200).shuffle(10, {.seed = 5}));
   ASSERT_EQ(order.size(), 200u);

@@ -64,6 +64,24 @@ class _Finder(importlib.abc.MetaPathFinder):
 _finder = _Finder()
 
 
+class _Installed:
+    """What is read first in a spawned process: this module stands in there, too, before the program is imported."""
+
+    def __reduce__(self):
+        return install, (True,)
+
+
+def _tell_spawned_processes():
+    from multiprocessing import spawn
+
+    plain = spawn.get_preparation_data
+
+    def with_this(name):
+        return {**plain(name), "tandem": _Installed()}
+
+    spawn.get_preparation_data = with_this
+
+
 def install(quiet=False):
     """Programs of this process that import tensorflow or keras get this module."""
     if _finder in sys.meta_path:
@@ -72,5 +90,6 @@ def install(quiet=False):
     if loaded:
         raise RuntimeError(f"{loaded[0]} is imported already; tandem.as_tensorflow() comes first")
     sys.meta_path.insert(0, _finder)
+    _tell_spawned_processes()
     if not quiet:
         print("tandem stands in for tensorflow and keras in this process", file=sys.stderr)

@@ -1,6 +1,7 @@
 """Functions of each element."""
 
 import _tandem
+from tandem._names import words as _words
 from tandem._names.lazy import np
 from tandem._ops.base import host, host_with_gradient, op
 from tandem._tensors.tensor import Tensor
@@ -71,6 +72,7 @@ is_finite = _unary("is_finite", _tandem.is_finite)
 
 @op
 def sign(x, name=None):
+    """-1, 0 or 1 by the sign of each element."""
     return _tandem.sign(x)
 
 
@@ -91,24 +93,28 @@ rint = round
 
 @op
 def asinh(x, name=None):
+    """The inverse hyperbolic sine of each element."""
     x = _tandem.convert(x)
     return _tandem.log(x + _tandem.sqrt(x * x + 1))
 
 
 @op
 def acosh(x, name=None):
+    """The inverse hyperbolic cosine of each element."""
     x = _tandem.convert(x)
     return _tandem.log(x + _tandem.sqrt(x * x - 1))
 
 
 @op
 def atanh(x, name=None):
+    """The inverse hyperbolic tangent of each element."""
     x = _tandem.convert(x)
     return 0.5 * (_tandem.log1p(x) - _tandem.log1p(-x))
 
 
 @op
 def atan2(y, x, name=None):
+    """The angle of the point (x, y), between -pi and pi."""
     y, x = _tandem.convert(y), _tandem.convert(x)
     ratio = _tandem.atan(divide_no_nan._raw(y, x))
     low = _tandem.where(y >= 0, ratio + np.pi, ratio - np.pi)
@@ -118,11 +124,13 @@ def atan2(y, x, name=None):
 
 @op
 def erfc(x, name=None):
+    """1 - erf(x), exact where erf(x) is close to 1."""
     return 1 - _tandem.erf(x)
 
 
 @op
 def erfinv(x, name=None):
+    """The inverse of erf."""
     x = _tandem.convert(x)
     # Giles's single-precision approximation, then one step of Newton's method.
     w = -_tandem.log((1 - x) * (1 + x))
@@ -140,6 +148,7 @@ def erfinv(x, name=None):
 
 @op
 def lgamma(x, name=None):
+    """The logarithm of the absolute value of the gamma function."""
     import math
 
     return host_with_gradient(
@@ -149,6 +158,7 @@ def lgamma(x, name=None):
 
 @op
 def digamma(x, name=None):
+    """The derivative of lgamma."""
     def psi(a):
         a = a.astype(np.float64)
         result = np.zeros_like(a)
@@ -165,6 +175,7 @@ def digamma(x, name=None):
 
 @op
 def divide(x, y, name=None):
+    """x / y; integers are divided as float64."""
     return _true_divide(x, y)
 
 
@@ -181,6 +192,7 @@ truediv = realdiv = divide
 
 @op
 def divide_no_nan(x, y, name=None):
+    """x / y, and 0 where y is 0."""
     x = _tandem.convert(x)
     y = _tandem.convert(y, None, x._code)
     zero = _tandem.equal(y, 0.0)
@@ -190,12 +202,14 @@ def divide_no_nan(x, y, name=None):
 
 @op
 def multiply_no_nan(x, y, name=None):
+    """x * y, and 0 where y is 0 whatever x is."""
     x, y = _tandem.convert(x), _tandem.convert(y)
     return _tandem.where(_tandem.equal(y, 0.0), _tandem.zeros_like(x * y), x * y)
 
 
 @op
 def xlogy(x, y, name=None):
+    """x * log(y), and 0 where x is 0."""
     x, y = _tandem.convert(x), _tandem.convert(y)
     zero = _tandem.equal(x, 0.0)
     return _tandem.where(zero, _tandem.zeros_like(x), x * _tandem.log(_tandem.where(zero, _tandem.ones_like(y), y)))
@@ -203,6 +217,7 @@ def xlogy(x, y, name=None):
 
 @op
 def add_n(inputs, name=None):
+    """The sum of a list of tensors of one shape."""
     inputs = list(inputs)
     total = _tandem.convert(inputs[0])
     for each in inputs[1:]:
@@ -215,6 +230,7 @@ accumulate_n = add_n
 
 @op
 def clip_by_value(t, clip_value_min, clip_value_max, name=None):
+    """Each element, moved into the range from clip_value_min to clip_value_max."""
     t = _tandem.convert(t)
     if isinstance(clip_value_min, (int, float, np.floating)) and isinstance(clip_value_max, (int, float, np.floating)):
         if t.dtype.is_floating or not np.isinf(clip_value_max):
@@ -224,17 +240,22 @@ def clip_by_value(t, clip_value_min, clip_value_max, name=None):
 
 @op
 def clip_by_norm(t, clip_norm, axes=None, name=None):
+    """The tensor, scaled down where its L2 norm over `axes` is above clip_norm."""
     t = _tandem.convert(t)
     norm = _tandem.sqrt(_tandem.reduce_sum(t * t, axes, True))
     return t * clip_norm / _tandem.maximum(norm, clip_norm)
 
 
 def global_norm(t_list, name=None):
+    """The L2 norm of all the tensors of a list together; None is left out."""
     squares = [_tandem.reduce_sum(_tandem.square(t), None, False) for t in t_list if t is not None]
     return _tandem.sqrt(add_n(squares))
 
 
 def clip_by_global_norm(t_list, clip_norm, use_norm=None, name=None):
+    """The tensors, scaled down together where their joint norm is above clip_norm, and that norm."""
     norm = global_norm(t_list) if use_norm is None else use_norm
     factor = clip_norm / _tandem.maximum(norm, clip_norm)
     return [None if t is None else t * factor for t in t_list], norm
+
+_words.describe(__name__, globals())

@@ -21,6 +21,7 @@ def _is_described(value):
 
 
 def op(f):
+    """Marks a function of tensors as an op: called with what stands for tensors in a described model, it becomes a step of that model."""
     @functools.wraps(f)
     def call(*args, **kwargs):
         if _describe is not None:

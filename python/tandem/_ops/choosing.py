@@ -12,6 +12,7 @@ from tandem._tensors.shape import DynamicSize, _is_size
 
 @op
 def where(condition, x=None, y=None, name=None):
+    """x where the condition holds and y elsewhere; with the condition alone, the places where it holds."""
     condition = _tandem.convert(condition)
     if condition._code != 7:
         condition = _tandem.not_equal(condition, 0)
@@ -22,6 +23,7 @@ def where(condition, x=None, y=None, name=None):
 
 @op
 def boolean_mask(tensor, mask, axis=None, name="boolean_mask"):
+    """The elements along `axis` at which the mask is True."""
     x = _tandem.convert(tensor)
     m = host(lambda a: a, _tandem.convert(mask))
     axis = 0 if axis is None else int(axis)
@@ -62,6 +64,7 @@ def _batched_gather(x, indices, batch_dims, axis):
 
 @op
 def gather(params, indices, validate_indices=None, axis=None, batch_dims=0, name=None):
+    """The slices of params along `axis` that the indices name."""
     if getattr(params, "_is_text_tensor", False):
         return params._gather(indices)
     x = _tandem.convert(params)
@@ -77,6 +80,7 @@ def gather(params, indices, validate_indices=None, axis=None, batch_dims=0, name
 
 @op
 def gather_nd(params, indices, batch_dims=0, name=None):
+    """The parts of params whose leading indices are the rows of `indices`."""
     x, indices = _tandem.convert(params), _tandem.convert(indices)
     depth = int(indices._sizes[-1])
     if batch_dims:
@@ -115,6 +119,7 @@ def _scatter_add(flat, updates, rows, rest):
 
 @op
 def scatter_nd(indices, updates, shape, name=None):
+    """Zeros of a shape, to which the updates are added at their indices."""
     indices, updates = _tandem.convert(indices), _tandem.convert(updates)
     sizes = [int(s) if not isinstance(s, DynamicSize) else s._size for s in shape]
     depth = int(indices._sizes[-1])
@@ -124,18 +129,21 @@ def scatter_nd(indices, updates, shape, name=None):
 
 @op
 def tensor_scatter_nd_add(tensor, indices, updates, name=None):
+    """The tensor with the updates added at their indices."""
     x = _tandem.convert(tensor)
     return x + scatter_nd._raw(indices, _tandem.convert(updates, None, x._code), list(x._sizes))
 
 
 @op
 def tensor_scatter_nd_sub(tensor, indices, updates, name=None):
+    """The tensor with the updates subtracted at their indices."""
     x = _tandem.convert(tensor)
     return x - scatter_nd._raw(indices, _tandem.convert(updates, None, x._code), list(x._sizes))
 
 
 @op
 def tensor_scatter_nd_update(tensor, indices, updates, name=None):
+    """The tensor with the updates in the place of its elements at their indices."""
     x = _tandem.convert(tensor)
     indices = _tandem.convert(indices)
     updates = _tandem.convert(updates, None, x._code)
@@ -153,6 +161,7 @@ def tensor_scatter_nd_update(tensor, indices, updates, name=None):
 
 
 def tensor_scatter_nd_max(tensor, indices, updates, name=None):
+    """The tensor with the larger of its elements and the updates at their indices."""
     def scatter(t, i, u):
         result = t.copy()
         np.maximum.at(result, tuple(np.moveaxis(i, -1, 0)), u)
@@ -163,6 +172,7 @@ def tensor_scatter_nd_max(tensor, indices, updates, name=None):
 
 @op
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None, name=None):
+    """on_value at the index of each element along a new axis of size `depth`, off_value elsewhere."""
     if dtype is None:
         dtype = dtypes.float32
         for v in (on_value, off_value):

@@ -11,6 +11,7 @@ from tandem._tensors.tensor import Tensor, to_tensor
 
 
 def constant(value, dtype=None, shape=None, name="Const"):
+    """A tensor of a number, list, array or tensor; arrays are copied."""
     if _is_text(value) or (dtype is not None and dtypes.as_dtype(dtype) == dtypes.string):
         from tandem.strings import StringTensor
 
@@ -56,6 +57,7 @@ def _is_complex(value, dtype):
 
 
 def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None):
+    """A tensor of whatever can become one; a tensor stays itself."""
     if _is_text(value) or _is_complex(value, dtype):
         return constant(value, dtype)
     if dtype is None and dtype_hint is not None and not isinstance(value, (Tensor, _tandem.Variable)):
@@ -69,15 +71,18 @@ def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None):
 
 
 def zeros(shape, dtype=dtypes.float32, name=None):
+    """A tensor of zeros."""
     return _tandem.fill(shape, 0.0, _code(dtype))
 
 
 def ones(shape, dtype=dtypes.float32, name=None):
+    """A tensor of ones."""
     return _tandem.fill(shape, 1.0, _code(dtype))
 
 
 @op
 def fill(dims, value, name=None):
+    """A tensor of one value."""
     value = _tandem.convert(value)
     if value._is_symbolic or value.dtype.is_integer and builtins.abs(int(value)) > 2**50:
         return _tandem.broadcast_to(value, dims)
@@ -86,6 +91,7 @@ def fill(dims, value, name=None):
 
 @op
 def zeros_like(input, dtype=None, name=None):
+    """Zeros of the shape and, if none is given, of the dtype of another tensor."""
     x = _tandem.convert(input)
     result = _tandem.zeros_like(x)
     return result if dtype is None else _tandem.cast(result, _code(dtype))
@@ -93,12 +99,14 @@ def zeros_like(input, dtype=None, name=None):
 
 @op
 def ones_like(input, dtype=None, name=None):
+    """Ones of the shape and, if none is given, of the dtype of another tensor."""
     x = _tandem.convert(input)
     result = _tandem.ones_like(x)
     return result if dtype is None else _tandem.cast(result, _code(dtype))
 
 
 def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name=None):
+    """Ones on the main diagonal of a matrix, or of a batch of them."""
     result = _tandem.eye(int(num_rows), -1 if num_columns is None else int(num_columns), _code(dtype))
     if batch_shape is None:
         return result
@@ -106,6 +114,7 @@ def eye(num_rows, num_columns=None, batch_shape=None, dtype=dtypes.float32, name
 
 
 def range(start, limit=None, delta=1, dtype=None, name="range"):
+    """The numbers from start up to but without limit, in steps of delta."""
     if limit is None:
         start, limit = 0, start
     given = [start, limit, delta]
@@ -126,6 +135,7 @@ def range(start, limit=None, delta=1, dtype=None, name="range"):
 
 
 def linspace(start, stop, num, name=None, axis=0):
+    """`num` evenly spaced values from start to stop, both included."""
     start, stop = _tandem.convert(start), _tandem.convert(stop)
     start, stop = _floating(start), _floating(stop)
     if start._rank == 0 and not start._is_symbolic and not stop._is_symbolic:
@@ -140,6 +150,7 @@ lin_space = linspace
 
 
 def meshgrid(*args, indexing="xy", name=None):
+    """The coordinates of a grid, one tensor for each axis."""
     tensors = [_tandem.convert(a) for a in (args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args)]
     sizes = [t._sizes[0] for t in tensors]
     order = list(builtins.range(len(tensors)))
@@ -155,18 +166,18 @@ def meshgrid(*args, indexing="xy", name=None):
 
 
 def identity(input, name=None):
+    """A tensor of the same value."""
     if _describe is not None and _is_described(input):
         return _describe(identity, (input,), {})
     return _tandem.identity(input)
 
 
 def identity_n(input, name=None):
+    """Tensors of the same values."""
     return [_tandem.identity(x) for x in input]
 
 
 @op
 def stop_gradient(input, name=None):
+    """The same value, through which no gradient passes."""
     return _tandem.stop_gradient(input)
-
-
-grad_pass_through = lambda f: f  # noqa: E731

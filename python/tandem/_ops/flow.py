@@ -6,8 +6,17 @@ import _tandem
 from tandem import dtypes, nest
 from tandem._ops.creation import zeros
 from tandem._tensors.shape import TensorShape
-from tandem._tensors.tensor import Tensor, to_tensor
-from tandem._tracing.state import state
+from tandem._tensors.tensor import Tensor, _no_value, to_tensor
+from tandem._tracing.state import happens_after_each_run, inside_flow, state
+
+
+def _own(f):
+    """A function of the user's, converted by AutoGraph where what a trace calls is."""
+    if not state.converts_calls or f is None:
+        return f
+    from tandem import autograph
+
+    return autograph.called(f)
 
 
 def _flat_results(result):
@@ -15,29 +24,75 @@ def _flat_results(result):
 
 
 def cond(pred, true_fn=None, false_fn=None, name=None):
+    """true_fn() or false_fn(); inside a traced function both become parts of the program, and a run decides."""
+    return branch(pred, _own(true_fn), _own(false_fn))
+
+
+def branch(pred, then, otherwise):
+    """cond of functions that are as they should be already."""
     if not isinstance(pred, (Tensor, _tandem.Variable)):
-        return true_fn() if pred else false_fn()
+        return then() if pred else otherwise()
     pred = to_tensor(pred)
     if not pred._is_symbolic:
-        return true_fn() if bool_(pred) else false_fn()
-    kept = {}
+        return then() if bool_(pred) else otherwise()
+    results, effects = [], []
 
-    def branch(f):
-        def call():
-            kept["result"] = f()
-            return _flat_results(kept["result"])
+    def first():
+        with _Collected() as collected:
+            results.append(then())
+        effects.extend(collected.effects)
+        tensors = [t for _, own in effects for t in own]
+        return _flat_results(results[0]) + ([_tandem.fill((), True, 7)] if effects else []) + tensors
 
-        return call
+    def second():
+        with _Collected() as collected:
+            results.append(otherwise())
+        if collected.effects:
+            raise _no_value("text")
+        empty = [_tandem.fill(t._sizes, 0, t._code) for _, own in effects for t in own]
+        return _flat_results(results[1]) + ([_tandem.fill((), False, 7)] if effects else []) + empty
 
     if pred._rank:
         pred = _tandem.reshape(pred, ())
     if pred._code != 7:
         pred = _tandem.not_equal(pred, 0)
-    results = _tandem.cond(pred, branch(true_fn), branch(false_fn))
-    return _packed_results(kept["result"], results)
+    tensors = _tandem.cond(pred, first, second)
+    if effects:
+        tensors = _leave_effects(tensors, effects)
+    return _packed_results(results[-1], tensors)
+
+
+class _Collected:
+    """What happens after each run and belongs to a branch: the function around it hears of it where the branch is taken."""
+
+    def __enter__(self):
+        self._before = state.effects
+        self.effects = state.effects = None if self._before is None else []
+        return self
+
+    def __exit__(self, *exception):
+        state.effects, self.effects = self._before, self.effects or []
+
+
+def _leave_effects(tensors, effects):
+    """Leaves the effects of the first branch to what is around it. Returns the tensors of the result."""
+    count = sum(len(own) for _, own in effects)
+    first = len(tensors) - count - 1
+
+    def happen(is_taken, *values):
+        place = 0
+        for f, own in effects:
+            if builtins.bool(is_taken):
+                f(*values[place : place + len(own)])
+            place += len(own)
+
+    if not happens_after_each_run(happen, *tensors[first:]):
+        raise _no_value("text")
+    return tensors[:first]
 
 
 def bool_(pred):
+    """A predicate as a Python bool."""
     return builtins.bool(pred)
 
 
@@ -48,8 +103,10 @@ def _packed_results(like, results):
 
 
 def while_loop(cond, body, loop_vars, shape_invariants=None, parallel_iterations=10, back_prop=True, swap_memory=False, maximum_iterations=None, name=None):
+    """Calls body on the loop variables as long as cond holds; inside a traced function the loop is part of the program."""
     is_sequence = isinstance(loop_vars, (list, tuple))
     loop_vars = loop_vars if is_sequence else (loop_vars,)
+    cond, body = _own(cond), _own(body)
     most = 2**62 if maximum_iterations is None else int(maximum_iterations)
     kept = {}
 
@@ -57,10 +114,12 @@ def while_loop(cond, body, loop_vars, shape_invariants=None, parallel_iterations
         return nest.pack_sequence_as(loop_vars, tensors)
 
     def test(tensors):
-        return [_tandem.convert(cond(*rebuilt(tensors)))]
+        with inside_flow():
+            return [_tandem.convert(cond(*rebuilt(tensors)))]
 
     def step(tensors):
-        result = body(*rebuilt(tensors))
+        with inside_flow():
+            result = body(*rebuilt(tensors))
         if not isinstance(result, (list, tuple)) or (len(loop_vars) == 1 and not is_sequence):
             result = (result,)
         if len(result) != len(loop_vars) and len(loop_vars) == 1:
@@ -81,6 +140,7 @@ def while_loop(cond, body, loop_vars, shape_invariants=None, parallel_iterations
 
 
 def case(pred_fn_pairs, default=None, exclusive=False, strict=False, name="case"):
+    """The first function whose predicate holds, called; else the default."""
     pairs = list(pred_fn_pairs.items()) if isinstance(pred_fn_pairs, dict) else list(pred_fn_pairs)
     if not pairs:
         return default()
@@ -91,6 +151,7 @@ def case(pred_fn_pairs, default=None, exclusive=False, strict=False, name="case"
 
 
 def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
+    """The function at branch_index, called; the last or the default for an index outside."""
     fns = dict(enumerate(branch_fns)) if not isinstance(branch_fns, dict) and not isinstance(branch_fns[0], tuple) else dict(branch_fns)
     default = default or fns[builtins.max(fns)]
     index = _tandem.convert(branch_index)
@@ -113,15 +174,19 @@ def _stacked(results):
 
 
 def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True, swap_memory=False, infer_shape=True, name=None, fn_output_signature=None):
+    """fn of each slice along the first axis, stacked."""
+    fn = _own(fn)
     return _stacked([fn(e) for e in _elements(elems)])
 
 
 def vectorized_map(fn, elems, fallback_to_while_loop=True, warn=True):
+    """fn of each slice along the first axis, stacked, as map_fn computes it."""
     return map_fn(fn, elems)
 
 
 def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, infer_shape=True, reverse=False, name=None):
-    items = _elements(elems)
+    """The values that fn takes when it is applied to one slice after another, stacked."""
+    items, fn = _elements(elems), _own(fn)
     if reverse:
         items = items[::-1]
     if initializer is None:
@@ -135,7 +200,8 @@ def scan(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, sw
 
 
 def foldl(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, name=None):
-    items = _elements(elems)
+    """The last value that fn takes when it is applied to the slices from the first to the last."""
+    items, fn = _elements(elems), _own(fn)
     total, items = (items[0], items[1:]) if initializer is None else (initializer, items)
     for each in items:
         total = fn(total, each)
@@ -143,11 +209,18 @@ def foldl(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, s
 
 
 def foldr(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, swap_memory=False, name=None):
-    items = _elements(elems)[::-1]
+    """The last value that fn takes when it is applied to the slices from the last to the first."""
+    items, fn = _elements(elems)[::-1], _own(fn)
     total, items = (items[0], items[1:]) if initializer is None else (initializer, items)
     for each in items:
         total = fn(total, each)
     return total
+
+
+def known_index(index):
+    """An index as a number: also a tensor that a loop over a range of known numbers was given."""
+    found = getattr(index, "_known_number", None)
+    return int(index) if found is None else found
 
 
 class TensorArray:
@@ -164,15 +237,17 @@ class TensorArray:
         return other
 
     def write(self, index, value, name=None):
+        """The array with a value at an index."""
         values = list(self._values)
-        index = int(index)
+        index = known_index(index)
         while len(values) <= index:
             values.append(None)
         values[index] = _tandem.convert(value, None, self.dtype._code)
         return self._replaced(values)
 
     def read(self, index, name=None):
-        return self._values[int(index)]
+        """The value at an index."""
+        return self._values[known_index(index)]
 
     def _filled(self):
         like = next((v for v in self._values if v is not None), None)
@@ -181,32 +256,39 @@ class TensorArray:
         return [_tandem.zeros_like(like) if v is None else v for v in self._values]
 
     def stack(self, name=None):
+        """The values along a new first axis."""
         values = self._filled()
         return _tandem.stack(values, 0) if values else zeros([0], self.dtype)
 
     def concat(self, name=None):
+        """The values one after another along their first axis."""
         return _tandem.concat(self._filled(), 0)
 
     def gather(self, indices, name=None):
+        """The values at indices, along a new first axis."""
         return _tandem.stack([self._values[int(i)] for i in indices], 0)
 
     def unstack(self, value, name=None):
+        """The array of the slices of a tensor."""
         return self._replaced(list(_tandem.unstack(value, 0)))
 
     def scatter(self, indices, value, name=None):
+        """The array with the slices of a tensor at indices."""
         result = self
         for i, v in zip(indices, _tandem.unstack(value, 0)):
             result = result.write(i, v)
         return result
 
     def size(self, name=None):
+        """The number of values."""
         return _tandem.convert(len(self._values))
 
     def mark_used(self):
-        pass
+        """Accepted."""
 
     def close(self, name=None):
-        pass
+        """Accepted."""
 
     def identity(self):
+        """The array itself."""
         return self

@@ -36,6 +36,7 @@ def _traced_order(x, direction):
 
 @op
 def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
+    """The indices that would sort the values along an axis."""
     x = _tandem.convert(values)
     axis = axis % x._rank
     if not x._is_symbolic:
@@ -51,11 +52,13 @@ def argsort(values, axis=-1, direction="ASCENDING", stable=False, name=None):
 
 
 def take_along_last(x, indices):
+    """The elements along the last axis at each row's own indices."""
     return _batched_gather(x, indices, x._rank - 1, x._rank - 1) if x._rank > 1 else _tandem.gather(x, indices, 0)
 
 
 @op
 def sort(values, axis=-1, direction="ASCENDING", name=None):
+    """The values in ascending or descending order along an axis."""
     x = _tandem.convert(values)
     order = argsort._raw(x, axis, direction)
     axis = axis % x._rank
@@ -78,6 +81,7 @@ class TopKV2(tuple):
 
 @op
 def top_k(input, k=1, sorted=True, index_type=dtypes.int32, name=None):
+    """The k largest values along the last axis, and their indices."""
     x = _tandem.convert(input)
     k = int(k)
     if not x._is_symbolic:
@@ -98,6 +102,7 @@ def top_k(input, k=1, sorted=True, index_type=dtypes.int32, name=None):
 
 @op
 def in_top_k(targets, predictions, k, name=None):
+    """Whether each target is among the k largest predictions of its row."""
     predictions = _tandem.convert(predictions)
     targets = _tandem.cast(targets, 5)
     own = _tandem.reduce_sum(predictions * _tandem.one_hot(targets, int(predictions._sizes[-1]), 1.0, 0.0, predictions._code), -1, True)
@@ -106,6 +111,7 @@ def in_top_k(targets, predictions, k, name=None):
 
 
 def unique(x, out_idx=dtypes.int32, name=None):
+    """The different values of a vector in the order of their first appearance, and each element's index among them."""
     def find(a):
         values, first, inverse = np.unique(a, return_index=True, return_inverse=True)
         order = np.argsort(first)
@@ -118,11 +124,13 @@ def unique(x, out_idx=dtypes.int32, name=None):
 
 
 def unique_with_counts(x, out_idx=dtypes.int32, name=None):
+    """The different values of a vector, each element's index among them, and how often each occurs."""
     values, places = unique(x)
     return values, places, bincount(places)
 
 
 def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32, name=None):
+    """The places at which values would be inserted to keep a sorted sequence sorted."""
     s, v = _tandem.convert(sorted_sequence), _tandem.convert(values)
     s1, v1 = _tandem.expand_dims(s, -2), _tandem.expand_dims(v, -1)
     before = _tandem.less(s1, v1) if side == "left" else _tandem.less_equal(s1, v1)
@@ -130,6 +138,7 @@ def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32, na
 
 
 def sequence_mask(lengths, maxlen=None, dtype=dtypes.bool, name=None):
+    """True for the first `lengths` places of each row."""
     lengths = _tandem.convert(lengths)
     maxlen = int(_tandem.reduce_max(lengths, None, False)) if maxlen is None else int(maxlen)
     mask = _tandem.less(_tandem.range(0, maxlen, 1, lengths._code), _tandem.expand_dims(lengths, -1))

@@ -12,6 +12,7 @@ from tandem._tensors.tensor import Tensor
 
 @op
 def matmul(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_b=False, a_is_sparse=False, b_is_sparse=False, output_type=None, grad_a=False, grad_b=False, name=None):
+    """The product of matrices, or of batches of them."""
     a = _tandem.convert(a, None, b._code if isinstance(b, (Tensor, _tandem.Variable)) else None)
     b = _tandem.convert(b, None, a._code)
     if not a.dtype.is_floating:
@@ -35,11 +36,13 @@ Tensor.__rmatmul__ = _matmul_operator(Tensor.__rmatmul__, True)
 
 @op
 def matvec(a, b, transpose_a=False, adjoint_a=False, a_is_sparse=False, b_is_sparse=False, name=None):
+    """The product of a matrix and a vector, or of batches of them."""
     return _tandem.squeeze(_tandem.matmul(a, _tandem.expand_dims(b, -1), transpose_a, False), [-1])
 
 
 @op
 def tensordot(a, b, axes, name=None):
+    """The sums of products of a and b over the named axes."""
     a = _tandem.convert(a, None, b._code if isinstance(b, Tensor) else None)
     b = _tandem.convert(b, None, a._code)
     if isinstance(axes, (Tensor, np.ndarray)):
@@ -94,6 +97,7 @@ def _contract(a, la, b, lb, keep):
 
 @op
 def einsum(equation, *inputs, **kwargs):
+    """Sums of products by Einstein's notation, as in "ij,jk->ik"."""
     inputs = list(inputs[0]) if len(inputs) == 1 and isinstance(inputs[0], (list, tuple)) else list(inputs)
     equation = equation.replace(" ", "")
     code = next((i._code for i in inputs if isinstance(i, (Tensor, _tandem.Variable))), None)

@@ -4,6 +4,7 @@ import builtins
 
 import _tandem
 from tandem import _ops
+from tandem._names import words as _words
 from tandem._names.lazy import np
 from tandem._ops import op
 
@@ -14,12 +15,14 @@ _c = _tandem.convert
 
 
 def Assert(condition, data, summarize=None, name=None):
+    """Raises InvalidArgumentError with the data unless the condition holds."""
     from tandem import debugging
 
     return debugging.Assert(condition, data, summarize)
 
 
 def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, fill="", name=None):
+    """Numbers as texts."""
     from tandem import strings
 
     return strings.as_string(input, precision, scientific, shortest, width, fill)
@@ -27,6 +30,7 @@ def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, f
 
 @op
 def batch_to_space(input, block_shape, crops, name=None):
+    """Moves parts of the batch axis into blocks of pixels, and crops."""
     x, blocks = _c(input), [int(b) for b in np.asarray(block_shape).reshape(-1)]
     rest = [int(s) for s in x._sizes[1:]]
     rows = int(x._sizes[0]) // int(np.prod(blocks))
@@ -40,6 +44,7 @@ def batch_to_space(input, block_shape, crops, name=None):
 
 @op
 def space_to_batch(input, block_shape, paddings, name=None):
+    """Pads, and moves blocks of pixels into the batch axis."""
     x, blocks = _c(input), [int(b) for b in np.asarray(block_shape).reshape(-1)]
     k = len(blocks)
     pads = [(0, 0)] + [(int(a), int(b)) for a, b in np.asarray(paddings).reshape(-1, 2)] + [(0, 0)] * (x._rank - 1 - k)
@@ -69,10 +74,12 @@ def grad_pass_through(f):
 
 
 def hessians(ys, xs, **kwargs):
+    """The second derivatives of the sum of ys by each x."""
     raise RuntimeError("tf.hessians needs a graph of TensorFlow 1; use two tf.GradientTapes and tape.jacobian")
 
 
 def histogram_fixed_width(values, value_range, nbins=100, dtype="int32", name=None):
+    """How many values lie in each of nbins equal parts of a range."""
     def count(v, r):
         width = (r[1] - r[0]) / nbins
         places = np.clip(np.floor((v.reshape(-1) - r[0]) / width), 0, nbins - 1).astype(np.int64)
@@ -84,14 +91,17 @@ def histogram_fixed_width(values, value_range, nbins=100, dtype="int32", name=No
 
 
 def parallel_stack(values, name=None):
+    """The tensors along a new first axis."""
     return _ops.stack(values)
 
 
 def scalar_mul(scalar, x, name=None):
+    """The scalar times each element."""
     return _ops.multiply(scalar, x)
 
 
 def tensor_scatter_nd_min(tensor, indices, updates, name=None):
+    """The tensor with the smaller of its elements and the updates at their indices."""
     def scatter(t, i, u):
         result = t.copy()
         np.minimum.at(result, builtins.tuple(np.moveaxis(i, -1, 0)), u)
@@ -102,6 +112,7 @@ def tensor_scatter_nd_min(tensor, indices, updates, name=None):
 
 @op
 def truncatediv(x, y, name=None):
+    """x / y, rounded towards zero."""
     x, y = _c(x), _c(y, None, _c(x)._code)
     magnitude = _tandem.floor_div(_tandem.abs(x), _tandem.abs(y))
     return _tandem.sign(x) * _tandem.sign(y) * magnitude
@@ -109,15 +120,18 @@ def truncatediv(x, y, name=None):
 
 @op
 def truncatemod(x, y, name=None):
+    """The remainder of truncatediv; it has the sign of x."""
     x, y = _c(x), _c(y, None, _c(x)._code)
     return x - y * truncatediv(x, y)
 
 
 def tuple(tensors, control_inputs=None, name=None):
+    """The tensors as a list."""
     return list(tensors)
 
 
 def unravel_index(indices, dims, name=None):
+    """The coordinates of flat indices in an array of the given sizes."""
     return _c(_ops.host(lambda i, d: np.stack(np.unravel_index(i, d)).astype(np.int32), _c(indices), _c(dims)))
 
 
@@ -126,11 +140,13 @@ def unravel_index(indices, dims, name=None):
 
 @op
 def reciprocal_no_nan(x, name=None):
+    """1 / x, and 0 where x is 0."""
     return _ops.divide_no_nan(_ops.ones_like(x), x)
 
 
 @op
 def xdivy(x, y, name=None):
+    """x / y, and 0 where x is 0."""
     x, y = _c(x), _c(y)
     zero = _tandem.equal(x, 0.0)
     return _tandem.where(zero, _tandem.zeros_like(x), x / _tandem.where(zero, _tandem.ones_like(y), y))
@@ -138,6 +154,7 @@ def xdivy(x, y, name=None):
 
 @op
 def xlog1py(x, y, name=None):
+    """x * log1p(y), and 0 where x is 0."""
     x, y = _c(x), _c(y)
     zero = _tandem.equal(x, 0.0)
     return _tandem.where(zero, _tandem.zeros_like(x), x * _tandem.log1p(_tandem.where(zero, _tandem.zeros_like(y), y)))
@@ -145,6 +162,7 @@ def xlog1py(x, y, name=None):
 
 @op
 def polyval(coeffs, x, name=None):
+    """The value of a polynomial; the coefficient of the highest power comes first."""
     x = _c(x)
     total = _ops.zeros_like(x)
     for coefficient in coeffs:
@@ -154,15 +172,18 @@ def polyval(coeffs, x, name=None):
 
 @op
 def erfcinv(x, name=None):
+    """The inverse of erfc."""
     return _ops.erfinv(1.0 - _c(x))
 
 
 def invert_permutation(x, name=None):
+    """The permutation that undoes another."""
     return _c(_ops.host(lambda p: np.argsort(p).astype(p.dtype), _c(x)))
 
 
 @op
 def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
+    """The sum of the rows of each segment, divided by the square root of their number."""
     ones = _ops.ones_like(segment_ids, dtype="float32")
     count = _tandem.maximum(_ops.unsorted_segment_sum(ones, segment_ids, num_segments), 1.0)
     total = _ops.unsorted_segment_sum(data, segment_ids, num_segments)
@@ -171,16 +192,19 @@ def unsorted_segment_sqrt_n(data, segment_ids, num_segments, name=None):
 
 @op
 def real(input, name=None):
+    """The real part."""
     return _c(input)
 
 
 @op
 def conj(x, name=None):
+    """The complex conjugate."""
     return _c(x)
 
 
 @op
 def angle(input, name=None):
+    """The angle of complex values; 0 or pi of real ones."""
     x = _c(input)
     return _tandem.where(x < 0, _tandem.zeros_like(x) + np.pi, _tandem.zeros_like(x))
 
@@ -197,6 +221,7 @@ def complex(real, imag, name=None):
 
 @op
 def imag(input, name=None):
+    """The imaginary part."""
     return _tandem.zeros_like(_c(input))
 
 
@@ -205,6 +230,7 @@ def imag(input, name=None):
 
 @op
 def weighted_moments(x, axes, frequency_weights, keepdims=False, name=None):
+    """The mean and variance over axes, each element weighed by its frequency."""
     x = _c(x)
     weights = _tandem.broadcast_to(_c(frequency_weights, x._code), x._sizes)
     axes = _ops.reduction._axes(axes)
@@ -216,6 +242,7 @@ def weighted_moments(x, axes, frequency_weights, keepdims=False, name=None):
 
 @op
 def sufficient_statistics(x, axes, shift=None, keepdims=False, name=None):
+    """The count, sum, sum of squares and shift from which moments are computed."""
     x = _c(x)
     axes = _ops.reduction._axes(axes)
     count = float(np.prod([int(x._sizes[a]) for a in (axes if isinstance(axes, (list, builtins.tuple)) else [axes])]))
@@ -239,6 +266,7 @@ max_pool3d, avg_pool3d = _volume("MaxPooling3D"), _volume("AveragePooling3D")
 
 @op
 def conv3d(input, filters, strides, padding, data_format="NDHWC", dilations=None, name=None):
+    """Convolves volumes with filters."""
     from tandem.keras import layers
 
     w = _c(filters)
@@ -248,6 +276,7 @@ def conv3d(input, filters, strides, padding, data_format="NDHWC", dilations=None
 
 @op
 def conv1d_transpose(input, filters, output_shape, strides, padding="SAME", data_format="NWC", dilations=None, name=None):
+    """The gradient of a one-dimensional convolution with respect to its input."""
     from tandem.keras._convolution import transposed
 
     stride = strides if isinstance(strides, int) else list(strides)[1] if len(strides) == 3 else list(strides)[0]
@@ -257,6 +286,7 @@ def conv1d_transpose(input, filters, output_shape, strides, padding="SAME", data
 
 @op
 def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC", output_dtype="int64", include_batch_in_index=False, name=None):
+    """The maximum of each window, and where in its image it stands."""
     from tandem import image, nn
 
     x = _c(input)
@@ -278,6 +308,7 @@ def max_pool_with_argmax(input, ksize, strides, padding, data_format="NHWC", out
 
 
 def collapse_repeated(labels, seq_length, name=None):
+    """Sequences of labels with repeated ones joined, and their new lengths."""
     def collapse(rows, lengths):
         kept = [[v for i, v in enumerate(row[:n]) if i == 0 or v != row[i - 1]] for row, n in zip(rows, lengths)]
         out = np.zeros((len(kept), max(map(len, kept), default=0)), rows.dtype)
@@ -369,6 +400,7 @@ yiq_to_rgb = _by_matrix([[1, 1, 1], [0.95598634, -0.27201283, -1.10674021], [0.6
 
 @op
 def image_gradients(image):
+    """The differences of neighbouring pixels downwards and to the right."""
     x = _c(image)
     height, width = int(x._sizes[1]), int(x._sizes[2])
     down = _tandem.pad(x[:, 1:] - x[:, : height - 1], [(0, 0), (0, 1), (0, 0), (0, 0)], 0.0)
@@ -411,6 +443,7 @@ def crop_and_resize(image, boxes, box_indices, crop_size, method="bilinear", ext
 
 
 def draw_bounding_boxes(images, boxes, colors, name=None):
+    """Images with frames drawn around boxes."""
     def draw(pixels, given, palette):
         pixels = pixels.copy()
         palette = np.array([[1, 1, 0, 1], [0, 0, 1, 1], [1, 0, 0, 1], [0, 1, 0, 1]], np.float32) if palette is None or not np.size(palette) else np.asarray(palette)
@@ -433,6 +466,7 @@ def draw_bounding_boxes(images, boxes, colors, name=None):
 
 
 def non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"), soft_nms_sigma=0.0, name=None):
+    """The boxes that remain when those overlapping a better one are left out or weighed down, and their scores."""
     from tandem import image
 
     if soft_nms_sigma:
@@ -442,6 +476,7 @@ def non_max_suppression_with_scores(boxes, scores, max_output_size, iou_threshol
 
 
 def non_max_suppression_padded(boxes, scores, max_output_size, iou_threshold=0.5, score_threshold=float("-inf"), pad_to_max_output_size=False, name=None, **kwargs):
+    """The boxes that remain when those overlapping a better one are left out, filled up to max_output_size, and their number."""
     from tandem import image
 
     kept = image.non_max_suppression(boxes, scores, max_output_size, iou_threshold, score_threshold)
@@ -452,6 +487,7 @@ def non_max_suppression_padded(boxes, scores, max_output_size, iou_threshold=0.5
 
 
 def combined_non_max_suppression(boxes, scores, max_output_size_per_class, max_total_size, iou_threshold=0.5, score_threshold=float("-inf"), pad_per_class=False, clip_boxes=True, name=None):
+    """Non-max suppression for each class of a batch of images, the best of all classes together."""
     from tandem import image
 
     def combine(all_boxes, all_scores):
@@ -473,3 +509,5 @@ def combined_non_max_suppression(boxes, scores, max_output_size_per_class, max_t
         return (*out, valid)
 
     return builtins.tuple(_c(v) for v in _ops.host(combine, _c(boxes), _c(scores)))
+
+_words.describe(__name__, globals())

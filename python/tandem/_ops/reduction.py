@@ -4,6 +4,7 @@ import builtins
 
 import _tandem
 from tandem import dtypes
+from tandem._names import words as _words
 from tandem._names.lazy import np
 from tandem._ops.base import _code, host, op
 from tandem._tensors.tensor import Tensor
@@ -58,12 +59,14 @@ reduce_logsumexp = _reduction("reduce_logsumexp", _tandem.reduce_logsumexp)
 
 @op
 def reduce_euclidean_norm(input_tensor, axis=None, keepdims=False, name=None):
+    """The square root of the sum of squares over axes."""
     x = _tandem.convert(input_tensor)
     return _tandem.sqrt(_tandem.reduce_sum(x * x, _axes(axis), keepdims))
 
 
 @op
 def count_nonzero(input, axis=None, keepdims=None, dtype=dtypes.int64, name=None):
+    """How many elements are not zero, over axes."""
     x = _tandem.convert(input)
     mask = x if x._code == 7 else _tandem.not_equal(x, 0)
     return _tandem.reduce_sum(_tandem.cast(mask, _code(dtype)), _axes(axis), builtins.bool(keepdims))
@@ -77,23 +80,27 @@ def _ordered(value):
 
 @op
 def argmax(input, axis=None, output_type=dtypes.int64, name=None):
+    """The index of the largest element along an axis; the first of equals."""
     result = _tandem.argmax(_ordered(input), 0 if axis is None else int(axis))
     return result if _code(output_type) == 6 else _tandem.cast(result, _code(output_type))
 
 
 @op
 def argmin(input, axis=None, output_type=dtypes.int64, name=None):
+    """The index of the smallest element along an axis; the first of equals."""
     result = _tandem.argmin(_ordered(input), 0 if axis is None else int(axis))
     return result if _code(output_type) == 6 else _tandem.cast(result, _code(output_type))
 
 
 @op
 def cumsum(x, axis=0, exclusive=False, reverse=False, name=None):
+    """The sums of all elements up to each one along an axis."""
     return _tandem.cumsum(x, int(axis), exclusive, reverse)
 
 
 @op
 def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
+    """The products of all elements up to each one along an axis."""
     x = _tandem.convert(x)
     parts = _tandem.unstack(x, axis)
     if reverse:
@@ -111,6 +118,7 @@ def cumprod(x, axis=0, exclusive=False, reverse=False, name=None):
 
 @op
 def bincount(arr, weights=None, minlength=None, maxlength=None, dtype=dtypes.int32, name=None, axis=None, binary_output=False):
+    """How often each integer occurs, or the sum of its weights."""
     def count(a, w):
         result = np.bincount(a.ravel(), None if w is None else w.ravel(), minlength or 0)
         return result[:maxlength] if maxlength is not None else result
@@ -121,6 +129,7 @@ def bincount(arr, weights=None, minlength=None, maxlength=None, dtype=dtypes.int
 
 @op
 def confusion_matrix(labels, predictions, num_classes=None, weights=None, dtype=dtypes.int32, name=None):
+    """How often each label (row) was predicted as each class (column)."""
     labels, predictions = _tandem.cast(labels, 5), _tandem.cast(predictions, 5)
     if num_classes is None:
         num_classes = int(builtins.max(int(_tandem.reduce_max(labels, None, False)), int(_tandem.reduce_max(predictions, None, False)))) + 1
@@ -129,3 +138,5 @@ def confusion_matrix(labels, predictions, num_classes=None, weights=None, dtype=
         one = one * _tandem.expand_dims(_tandem.cast(weights, 0), -1)
     two = _tandem.one_hot(_tandem.reshape(predictions, (-1,)), int(num_classes), 1.0, 0.0, 0)
     return _tandem.cast(_tandem.matmul(one, two, True, False), _code(dtype))
+
+_words.describe(__name__, globals())

@@ -1,6 +1,7 @@
 """Reductions of the rows that have the same number."""
 
 import _tandem
+from tandem._names import words as _words
 from tandem._ops.base import op
 from tandem._ops.choosing import _scatter_add
 
@@ -36,3 +37,5 @@ segment_mean = unsorted_segment_mean = _segment("mean", 0)
 segment_max = unsorted_segment_max = _segment("max", 0)
 segment_min = unsorted_segment_min = _segment("min", 0)
 segment_prod = unsorted_segment_prod = _segment("prod", 1)
+
+_words.describe(__name__, globals())

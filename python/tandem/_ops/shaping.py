@@ -13,6 +13,7 @@ from tandem._tensors.tensor import Tensor
 
 @op
 def shape(input, out_type=dtypes.int32, name=None):
+    """The sizes of a tensor's axes, as a tensor."""
     if getattr(input, "_is_text_tensor", False):
         return _tandem.convert(np.array(input.shape.as_list(), np.int32))
     x = _tandem.convert(input)
@@ -22,28 +23,34 @@ def shape(input, out_type=dtypes.int32, name=None):
 
 
 def shape_n(input, out_type=dtypes.int32, name=None):
+    """The sizes of the axes of each tensor of a list."""
     return [shape(x, out_type) for x in input]
 
 
 @op
 def size(input, out_type=dtypes.int32, name=None):
+    """The number of elements."""
     return _tandem.size(input, _code(out_type))
 
 
 @op
 def rank(input, name=None):
+    """The number of axes."""
     return _tandem.convert(_tandem.convert(input)._rank, 5)
 
 
 def broadcast_static_shape(shape_x, shape_y):
+    """The TensorShape that two shapes broadcast to."""
     return TensorShape(np.broadcast_shapes(tuple(shape_x), tuple(shape_y)))
 
 
 def broadcast_dynamic_shape(shape_x, shape_y):
+    """The shape that two shapes broadcast to, as a tensor."""
     return constant(list(np.broadcast_shapes(tuple(int(s) for s in shape_x), tuple(int(s) for s in shape_y))))
 
 
 def ensure_shape(x, shape, name=None):
+    """The tensor itself; raises unless its shape is compatible."""
     x.shape.assert_is_compatible_with(shape)
     return x
 
@@ -72,6 +79,7 @@ def _reshape_sizes(x, sizes):
 
 @op
 def reshape(tensor, shape, name=None):
+    """The same elements in another shape; one size may be -1."""
     if _is_string_tensor(tensor):
         return _texts(tensor._array.reshape([int(s) for s in np.atleast_1d(np.asarray(shape))]))
     x = _tandem.convert(tensor)
@@ -80,6 +88,7 @@ def reshape(tensor, shape, name=None):
 
 @op
 def expand_dims(input, axis, name=None):
+    """The tensor with an axis of size 1 inserted."""
     if _is_string_tensor(input):
         return _texts(np.expand_dims(input._array, int(axis)))
     x = _tandem.convert(input)
@@ -88,6 +97,7 @@ def expand_dims(input, axis, name=None):
 
 @op
 def squeeze(input, axis=None, name=None):
+    """The tensor without the named axes of size 1, or without all of them."""
     if _is_string_tensor(input):
         return _texts(np.squeeze(input._array, axis if axis is None or not isinstance(axis, list) else tuple(axis)))
     x = _tandem.convert(input)
@@ -100,6 +110,7 @@ def squeeze(input, axis=None, name=None):
 
 @op
 def transpose(a, perm=None, conjugate=False, name=None):
+    """The tensor with its axes in another order; reversed without one."""
     x = _tandem.convert(a)
     if perm is None:
         return _tandem.transpose(x, [])
@@ -108,11 +119,13 @@ def transpose(a, perm=None, conjugate=False, name=None):
 
 @op
 def broadcast_to(input, shape, name=None):
+    """The tensor repeated along axes of size 1 up to a shape."""
     return _tandem.broadcast_to(input, shape)
 
 
 @op
 def tile(input, multiples, name=None):
+    """The tensor repeated a number of times along each axis."""
     x = _tandem.convert(input)
     entries = list(multiples)
     if builtins.any(isinstance(m, DynamicSize) for m in entries):
@@ -138,6 +151,7 @@ def tile(input, multiples, name=None):
 
 @op
 def repeat(input, repeats, axis=None, name=None):
+    """Each element repeated along an axis."""
     x = _tandem.convert(input)
     if axis is None:
         x, axis = _tandem.reshape(x, (-1,)), 0
@@ -156,6 +170,7 @@ def repeat(input, repeats, axis=None, name=None):
 
 @op
 def concat(values, axis, name="concat"):
+    """Tensors one after another along an axis they have."""
     if isinstance(values, (Tensor, _tandem.Variable)):
         return _tandem.identity(values)
     values = list(values)
@@ -176,6 +191,7 @@ def concat(values, axis, name="concat"):
 
 @op
 def stack(values, axis=0, name="stack"):
+    """Tensors of one shape along a new axis."""
     if isinstance(values, (Tensor, _tandem.Variable)):
         values = list(values) if axis == 0 else values
         if axis == 0:
@@ -196,11 +212,13 @@ def stack(values, axis=0, name="stack"):
 
 @op
 def unstack(value, num=None, axis=0, name="unstack"):
+    """The slices along an axis, as a list."""
     return _tandem.unstack(value, int(axis))
 
 
 @op
 def split(value, num_or_size_splits, axis=0, num=None, name="split"):
+    """Parts along an axis: so many equal ones, or of the given sizes."""
     x = _tandem.convert(value)
     if isinstance(num_or_size_splits, (list, tuple, np.ndarray, Tensor)) and not (
         isinstance(num_or_size_splits, Tensor) and num_or_size_splits._rank == 0
@@ -211,6 +229,7 @@ def split(value, num_or_size_splits, axis=0, num=None, name="split"):
 
 @op
 def slice(input_, begin, size, name=None):
+    """The part of a tensor that begins at `begin` and has `size`; -1 is all the rest."""
     x = _tandem.convert(input_)
     key = []
     for b, s in zip(begin, size):
@@ -224,6 +243,7 @@ def slice(input_, begin, size, name=None):
 
 @op
 def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0, ellipsis_mask=0, new_axis_mask=0, shrink_axis_mask=0, var=None, name=None):
+    """The part of a tensor from begin to end in strides, with TensorFlow's masks."""
     strides = strides or [1] * len(begin)
     key = []
     for i, (b, e, s) in enumerate(zip(begin, end, strides)):
@@ -240,6 +260,7 @@ def strided_slice(input_, begin, end, strides=None, begin_mask=0, end_mask=0, el
 
 @op
 def pad(tensor, paddings, mode="CONSTANT", constant_values=0, name=None):
+    """The tensor with constants or mirrored elements around it."""
     x = _tandem.convert(tensor)
     paddings = [[int(a), int(b)] for a, b in (paddings.numpy() if isinstance(paddings, Tensor) else paddings)]
     mode = mode.upper()
@@ -258,6 +279,7 @@ def pad(tensor, paddings, mode="CONSTANT", constant_values=0, name=None):
 
 @op
 def reverse(tensor, axis, name=None):
+    """The elements in reversed order along axes."""
     x = _tandem.convert(tensor)
     axes = [int(a) for a in ([axis] if isinstance(axis, int) else list(axis))]
     for a in axes:
@@ -273,6 +295,7 @@ def reverse(tensor, axis, name=None):
 
 @op
 def roll(input, shift, axis, name=None):
+    """The elements shifted along axes; what leaves at one end comes in at the other."""
     x = _tandem.convert(input)
     shifts = [shift] if isinstance(shift, int) else list(shift)
     axes = [axis] if isinstance(axis, int) else list(axis)
@@ -290,6 +313,7 @@ def roll(input, shift, axis, name=None):
 
 @op
 def cast(x, dtype, name=None):
+    """The elements as another dtype."""
     if getattr(x, "_is_text_tensor", False):
         raise TypeError("strings cannot be cast; see tf.strings.to_number")
     if dtypes.as_dtype(dtype).is_complex:
@@ -300,11 +324,13 @@ def cast(x, dtype, name=None):
 
 
 def to_float(x):
+    """The elements as float32."""
     return cast(x, dtypes.float32)
 
 
 @op
 def bitcast(input, type, name=None):
+    """The same bytes as elements of another dtype."""
     return _tandem.convert(host(lambda a: a.view(dtypes.as_dtype(type).as_numpy_dtype), input))
 
 

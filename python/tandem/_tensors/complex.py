@@ -33,9 +33,11 @@ class ComplexTensor:
     ndim = property(lambda self: self.real._rank)
 
     def get_shape(self):
+        """The shape."""
         return self.real.shape
 
     def numpy(self):
+        """A NumPy array of complex values."""
         return self.real.numpy() + np.asarray(1j, self.dtype.as_numpy_dtype) * self.imag.numpy()
 
     def __array__(self, dtype=None, copy=None):
@@ -142,6 +144,7 @@ def magnitude(x):
 
 
 def conjugate(x):
+    """The complex conjugate of a value."""
     return ComplexTensor(x.real, -x.imag)
 
 
@@ -179,6 +182,7 @@ def _parts_of(value, which):
 
 
 def meets_complex(args, kwargs):
+    """True if any argument is complex."""
     return _has_complex(list(args) + list(kwargs.values()))
 
 

@@ -53,23 +53,28 @@ class TensorShape:
 
     @property
     def rank(self):
+        """The number of axes, or None."""
         return None if self._sizes is None else len(self._sizes)
 
     ndims = rank
 
     @property
     def dims(self):
+        """The sizes as a list, or None."""
         return None if self._sizes is None else list(self)
 
     def as_list(self):
+        """The sizes as a list, None where they are not known."""
         if self._sizes is None:
             raise ValueError("as_list() is not defined on an unknown TensorShape.")
         return list(self)
 
     def is_fully_defined(self):
+        """True if all sizes are known."""
         return self._sizes is not None and all(s is not None for s in self)
 
     def num_elements(self):
+        """The number of elements, or None."""
         if not self.is_fully_defined():
             return None
         count = 1
@@ -78,6 +83,7 @@ class TensorShape:
         return count
 
     def is_compatible_with(self, other):
+        """True if some shape is both."""
         other = TensorShape(other)
         if self._sizes is None or other._sizes is None:
             return True
@@ -86,21 +92,26 @@ class TensorShape:
         )
 
     def assert_is_compatible_with(self, other):
+        """Raises ValueError unless some shape is both."""
         if not self.is_compatible_with(other):
             raise ValueError(f"Shapes {self} and {TensorShape(other)} are incompatible")
 
     def assert_has_rank(self, rank):
+        """Raises ValueError unless there are so many axes."""
         if self.rank not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
     def with_rank(self, rank):
+        """The shape; raises ValueError unless there are so many axes."""
         self.assert_has_rank(rank)
         return self
 
     def concatenate(self, other):
+        """The axes of both shapes."""
         return TensorShape._of(self._known() + TensorShape(other)._known())
 
     def merge_with(self, other):
+        """What is known of a size in either shape."""
         other = TensorShape(other)
         self.assert_is_compatible_with(other)
         if self._sizes is None:

@@ -4,9 +4,10 @@ import numbers
 
 import _tandem
 from tandem import dtypes
+from tandem._names import words as _words
 from tandem._names.lazy import np
 from tandem._tensors.shape import DynamicShape, DynamicSize, TensorShape, _Computed
-from tandem.errors import OperatorNotAllowedInGraphError
+from tandem.errors import NoArrayInGraphError, OperatorNotAllowedInGraphError
 
 Tensor = _tandem.Tensor
 
@@ -211,7 +212,7 @@ _tandem.set_other_parts(_other_parts)
 def _numpy(self):
     """The value as a NumPy array over the same memory, which cannot be written; a scalar as NumPy's scalar."""
     if self._is_symbolic:
-        raise NotImplementedError(
+        raise NoArrayInGraphError(
             "numpy() is only available when eager execution is enabled: the tensor is one of a function being traced."
         )
     if self._code == 3:
@@ -222,7 +223,7 @@ def _numpy(self):
 
 def _array(self, dtype=None, copy=None):
     if self._is_symbolic:
-        raise NotImplementedError(
+        raise NoArrayInGraphError(
             f"Cannot convert a symbolic tf.Tensor ({self._str()}) to a numpy array. This error may indicate that you're "
             "trying to pass a Tensor to a NumPy call, which is not supported."
         )
@@ -326,6 +327,7 @@ class Reference:
         self._object = value
 
     def deref(self):
+        """The tensor."""
         return self._object
 
     def __hash__(self):
@@ -387,6 +389,7 @@ def _dlpack(self, *, max_version=None, copy=None, **kwargs):
 
 Tensor.__dlpack__ = _dlpack
 Tensor.__dlpack_device__ = lambda self: (1, 0)
+Tensor.__bytes__ = lambda self: memoryview(self).tobytes()
 Tensor.__bool__ = _bool
 Tensor.__int__ = _scalar(int)
 Tensor.__float__ = _scalar(float)
@@ -411,6 +414,17 @@ Tensor._repr_html_ = _html
 Tensor.cpu = lambda self: _tandem.copy_to_device(self, "/device:CPU:0")
 Tensor.eval = lambda self, *args, **kwargs: _numpy(self)
 Tensor.is_sparse = False
+_words.describe_class(
+    Tensor,
+    {
+        "shape": "The sizes of the axes.", "get_shape": "The sizes of the axes.", "set_shape": "Raises ValueError unless the shape is compatible.",
+        "ndim": "The number of axes.", "device": "The name of the device that the value is on.", "name": "The tensor's name.",
+        "op": "The tensor, by TensorFlow's name for what made it.", "graph": "None: there is no default graph.", "item": "The only element as a Python number.",
+        "tolist": "The elements as nested lists.", "to_tensor": "The tensor itself; ragged ones become tensors so.",
+        "ref": "A reference that can be a key of a dictionary.", "experimental_ref": "A reference that can be a key of a dictionary.",
+        "cpu": "The value on the first CPU.", "eval": "The value as a NumPy array.",
+    },
+)
 
 
 class TensorSpec:
@@ -425,23 +439,28 @@ class TensorSpec:
 
     @property
     def shape(self):
+        """The shape, None where a size may be any."""
         return self._shape
 
     @property
     def dtype(self):
+        """The dtype."""
         return self._dtype
 
     @property
     def name(self):
+        """The name, or None."""
         return self._name
 
     @classmethod
     def from_tensor(cls, tensor, name=None):
+        """The kind of a tensor."""
         return cls(tensor.shape, tensor.dtype, name)
 
     from_spec = from_tensor
 
     def is_compatible_with(self, other):
+        """True if a tensor is of this kind."""
         return self._dtype == other.dtype and self._shape.is_compatible_with(other.shape)
 
     def __eq__(self, other):

@@ -16,6 +16,7 @@ class AutoTrackable:
 
 
 def is_trackable(value):
+    """True for what a checkpoint holds: variables, modules, layers, and containers of them."""
     if isinstance(value, (_tandem.Variable, _tandem.Optimizer, AutoTrackable)):
         return True
     if isinstance(value, (list, tuple)):
@@ -26,6 +27,7 @@ def is_trackable(value):
 
 
 def track(node, name, value):
+    """Notes that a node has a value under a name."""
     node.track(name, node_of(value))
 
 
@@ -57,6 +59,7 @@ def node_of(value):
 
 
 def children_of(value):
+    """The values that an object tracks, by name."""
     own = getattr(value, "_trackable_children", None)
     if own is not None:
         return own()
@@ -92,16 +95,19 @@ class Module(AutoTrackable):
 
     @property
     def name(self):
+        """The module's name."""
         return self._module_name
 
     @property
     def name_scope(self):
+        """A scope for names; they mean nothing to what is computed."""
         import contextlib
 
         return contextlib.nullcontext()
 
     @classmethod
     def with_name_scope(cls, method):
+        """A method that runs in the module's name scope."""
         return method
 
     def _flatten_variables(self):
@@ -132,18 +138,22 @@ class Module(AutoTrackable):
 
     @property
     def variables(self):
+        """The variables of this module and of all within it."""
         return tuple(self._flatten_variables())
 
     @property
     def trainable_variables(self):
+        """Those of the variables that gradients are computed for."""
         return tuple(v for v in self._flatten_variables() if v.trainable)
 
     @property
     def non_trainable_variables(self):
+        """Those of the variables that are not trained."""
         return tuple(v for v in self._flatten_variables() if not v.trainable)
 
     @property
     def submodules(self):
+        """The modules within this one."""
         found = []
 
         def walk(value):

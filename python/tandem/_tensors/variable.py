@@ -5,6 +5,7 @@ import enum
 import weakref
 
 import _tandem
+from tandem._names import words as _words
 from tandem import dtypes
 from tandem._tensors import tensor as _tensor
 from tandem._names.lazy import np
@@ -13,6 +14,8 @@ from tandem._tracing.state import init_scope, state
 
 
 class VariableSynchronization(enum.Enum):
+    """How the components of a distributed variable are kept in step."""
+
     AUTO = 0
     NONE = 1
     ON_WRITE = 2
@@ -20,6 +23,8 @@ class VariableSynchronization(enum.Enum):
 
 
 class VariableAggregation(enum.Enum):
+    """How the updates of replicas to one variable are put together."""
+
     NONE = 0
     SUM = 1
     MEAN = 2
@@ -41,6 +46,10 @@ def _initial(initial_value, dtype, shape):
     if isinstance(initial_value, _tandem.Variable):
         initial_value = initial_value.read_value()
     code = None if dtype is None else dtypes.code_of(dtype)
+    if isinstance(initial_value, (float, list, tuple)) and code is not None and not dtypes.as_dtype(dtype).is_floating:
+        found = _tandem.convert(initial_value)
+        if found.dtype.is_floating:
+            raise TypeError(f"Cannot convert {initial_value!r} to a variable of dtype {dtypes.as_dtype(dtype).name}")
     tensor = _tandem.convert(initial_value, code)
     if code is not None and tensor._code != code:
         tensor = _tandem.cast(tensor, code)
@@ -92,13 +101,16 @@ class Variable(_tandem.Variable):
 
     @property
     def name(self):
+        """The variable's name."""
         return f"{self._name}:0"
 
     @property
     def trainable(self):
+        """True if gradient tapes watch it by themselves."""
         return self._is_trainable
 
     def value(self):
+        """The present value, as a tensor that later assignments do not change."""
         return self.read_value()
 
     def __deepcopy__(self, memo):
@@ -235,3 +247,24 @@ _base._repr_html_ = lambda self: _tensor._html(self.read_value())
 _base.name = property(lambda self: f"{self._name}:0")
 _base.trainable = property(lambda self: self._trainable)
 _base.value = lambda self: self.read_value()
+_words.describe_class(
+    _tensor.Tensor,
+    {
+        "assign": "Assigns a part of a variable, as in v[0, 1].assign(x).", "assign_add": "Adds to a part of a variable.",
+        "assign_sub": "Subtracts from a part of a variable.",
+    },
+)
+_words.describe_class(
+    _base,
+    {
+        "assign": "Sets the value.", "assign_add": "Adds to the value.", "assign_sub": "Subtracts from the value.",
+        "sparse_read": "The rows at indices.", "gather_nd": "The parts whose leading indices are the rows of `indices`.",
+        "scatter_update": "Assigns the rows at the indices of IndexedSlices.", "scatter_add": "Adds to the rows at the indices of IndexedSlices.",
+        "scatter_sub": "Subtracts from the rows at the indices of IndexedSlices.",
+        "scatter_nd_update": "Assigns the parts at indices.", "scatter_nd_add": "Adds to the parts at indices.",
+        "get_shape": "The sizes of the axes.", "ndim": "The number of axes.", "device": "The name of the device that the value is on.",
+        "numpy": "The value as a NumPy array, which later assignments do not change.", "eval": "The value as a NumPy array.",
+        "initialized_value": "The present value: variables have one from the beginning.", "is_initialized": "True: variables have a value from the beginning.",
+        "ref": "A reference that can be a key of a dictionary.",
+    },
+)

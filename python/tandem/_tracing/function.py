@@ -9,18 +9,21 @@ import _tandem
 from tandem import dtypes, nest
 from tandem._names.lazy import np
 from tandem._tensors.shape import TensorShape, _Computed
-from tandem._tracing.state import converting_calls, probe_tracing, state, tracing
+from tandem._tracing.state import collecting_effects, converting_calls, happens_after_each_run, probe_tracing, state, tracing
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
 
 _settings = {"eager": False}
+_MANY = 16  # Kinds of arguments of one function, after which a warning says that it is traced again and again.
 
 
 def run_functions_eagerly(run_eagerly):
+    """Makes all tf.functions run as plain Python, for debugging."""
     _settings["eager"] = bool(run_eagerly)
 
 
 def functions_run_eagerly():
+    """True if tf.functions run as plain Python."""
     return _settings["eager"]
 
 
@@ -78,6 +81,7 @@ def flatten_results(result):
 
 
 def rebuild_results(tensors, structure):
+    """What a function returned, of its tensors and of the structure they came in."""
     like, leaves = structure
     if like is None and leaves[0] is _MARK:
         return tensors[0]
@@ -95,6 +99,25 @@ def _without_values(structure):
     if like is not None:
         like = nest.pack_sequence_as(like, [None] * len(leaves)) if leaves else like
     return like, leaves
+
+
+class _WithEffects:
+    """The structure of a result, after whose tensors come those of what happens after each run."""
+
+    __slots__ = ("structure", "effects")
+
+    def __init__(self, structure, effects):
+        self.structure, self.effects = structure, [(f, len(tensors)) for f, tensors in effects]
+
+    def happen(self, tensors):
+        """Calls the effects, or leaves them to the function around this one. Returns the tensors of the result."""
+        end = first = len(tensors) - sum(count for _, count in self.effects)
+        for f, count in self.effects:
+            own = tensors[end : end + count]
+            end += count
+            if not (state.tracing and happens_after_each_run(f, *own)):
+                f(*own)
+        return tensors[:first]
 
 
 def place_of(error):
@@ -145,30 +168,36 @@ class ConcreteFunction:
 
     @property
     def structured_outputs(self):
+        """The kinds of the results, in their structure."""
         return self._function._last_outputs
 
     @property
     def inputs(self):
+        """The kinds of the tensors that it takes."""
         return [s for s in nest.flatten([self._args, self._kwargs]) if isinstance(s, TensorSpec)]
 
     @property
     def graph(self):
+        """The function, whose program `explain` shows."""
         return self
 
     def as_graph_def(self):
+        """The program as text."""
         return self._function.explain()
 
     def explain(self):
+        """The program as text: its instructions, what was fused, who computes them."""
         return self._function.explain()
 
     def pretty_printed_signature(self, verbose=True):
+        """The signature as text."""
         return f"{self.name}{self._args}"
 
 
 class Function:
     """A Python function that runs as a program of the library."""
 
-    def __init__(self, python_function, input_signature=None, name=None, autograph=True, open_rows=None, jit_compile=None):
+    def __init__(self, python_function, input_signature=None, name=None, autograph=True, open_rows=None, jit_compile=None, is_users=False):
         functools.update_wrapper(self, python_function)
         self.python_function = python_function
         self._python_function = python_function
@@ -181,6 +210,7 @@ class Function:
         self._programs = {}
         self._kept = []  # What keys name by its identity must live as long as they do.
         self._op_by_op = False
+        self._first = None if is_users else self  # The one of its code and contents that was traced first; None until a call asks.
         self._bound = weakref.WeakKeyDictionary()
         self._signature = None
         self._plain = None
@@ -253,6 +283,8 @@ class Function:
         return self._plain
 
     def __call__(self, *args, **kwargs):
+        if self._first is None:
+            self._find_first()
         if self._op_by_op or _settings["eager"]:
             return _as_results(self.python_function(*args, **kwargs))
         if kwargs:
@@ -326,8 +358,26 @@ class Function:
             result.append(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
         return tuple(result) + tuple(args[len(specs) :])
 
+    def _find_first(self):
+        from tandem._tracing import recognition
+
+        options = self.input_signature, self._autograph, self._name
+        try:
+            self._first = recognition.first_of(self, options)
+        except TypeError:  # Something that cannot be a key.
+            self._first = self
+        self._op_by_op = self._first._op_by_op
+
     def _new_program(self, key, args, kwargs, leaves, tensors):
         """The program for a kind of arguments; `leaves` are the arguments with marks where tensors stand."""
+        if self._first is not self:
+            program = self._first._programs.get(key)
+            if program is None:
+                program = self._first._new_program(key, args, kwargs, leaves, tensors)
+            self._programs[key] = program
+            return program
+        if len(self._programs) == _MANY:
+            self._warn_of_traces()
         like = (args, kwargs)
         self._kept.append([leaf for leaf in leaves if leaf is not _MARK])
         outline = nest.pack_sequence_as(like, [None] * len(leaves)) if leaves else like
@@ -341,14 +391,16 @@ class Function:
         reference = weakref.ref(self)
 
         def traced(given):
-            self = reference()
+            self, tensors_given = reference(), given
             given = iter(given)
             filled = [next(given) if leaf is _MARK else leaf for leaf in leaves]
             own_args, own_kwargs = nest.pack_sequence_as(outline, filled)
             is_tracing = probe_tracing()
             self._traces += 1
+            effects = ()
             if is_tracing:
-                with tracing(open_rows):
+                is_first_try = any(type(size) is not int for t in tensors_given for size in t._sizes)
+                with tracing(open_rows, is_first_try), collecting_effects() as effects:
                     result = self._callable()(*own_args, **own_kwargs)
             else:
                 result = self.python_function(*own_args, **own_kwargs)
@@ -356,11 +408,25 @@ class Function:
             self._last_outputs = nest.map_structure(
                 lambda t: TensorSpec(t.shape, t.dtype) if isinstance(t, Tensor) else t, result
             )
-            return flat, _without_values(structure) if is_tracing else structure
+            if not is_tracing:
+                return flat, structure
+            structure = _without_values(structure)
+            if not effects:
+                return flat, structure
+            return flat + [t for _, tensors in effects for t in tensors], _WithEffects(structure, effects)
 
         program = _tandem.Function(traced, self._name)
         self._programs[key] = program
         return program
+
+    def _warn_of_traces(self):
+        code = getattr(self.python_function, "__code__", None)
+        place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+        warnings.warn(
+            f"{self._name} is traced for the {_MANY + 1}th kind of arguments{place}. Tracing is slow: Python numbers that change "
+            "from call to call are better given as tensors, and objects as arguments are better the same ones each time",
+            stacklevel=5,
+        )
 
     def _callable(self):
         if not self._autograph:
@@ -386,22 +452,25 @@ class Function:
         except GiveUpTrace:
             if state.tracing:
                 raise
-            self._op_by_op = True
+            self._op_by_op = self._first._op_by_op = True
             return _as_results(self.python_function(*args, **kwargs))
         except (OperatorNotAllowedInGraphError, UnimplementedError) as error:
             if state.tracing:
                 raise
-            self._op_by_op = True
+            self._op_by_op = self._first._op_by_op = True
             warnings.warn(
                 f"{self._name} runs op by op, since it cannot be traced: {str(error).splitlines()[0]} ({place_of(error)})",
                 stacklevel=3,
             )
             return _as_results(self.python_function(*args, **kwargs))
+        if type(structure) is _WithEffects:
+            results, structure = structure.happen(results), structure.structure
         return rebuild_results(results, structure)
 
     # ---- What can be asked ----
 
     def get_concrete_function(self, *args, **kwargs):
+        """The function for one kind of arguments, which TensorSpecs may stand for."""
         if not args and not kwargs and self.input_signature is not None:
             args = self.input_signature
         if any(isinstance(leaf, TensorSpec) for leaf in nest.flatten((args, kwargs))):
@@ -413,17 +482,20 @@ class Function:
         return ConcreteFunction(self, specs_args, specs_kwargs)
 
     def experimental_get_tracing_count(self):
-        return self._traces
+        """How many times the Python function was traced."""
+        return (self._first or self)._traces
 
     def explain(self):
         """The programs that were made of the function, for people."""
         return "\n".join(program.explain() for program in self._programs.values())
 
     def pretty_printed_concrete_signatures(self, verbose=True):
+        """The kinds of arguments it was traced for, as text."""
         return self._name
 
     @property
     def function_spec(self):
+        """What is known of the Python function's signature."""
         return self
 
     def __repr__(self):
@@ -450,6 +522,6 @@ def function(
             return f
         if isinstance(f, types.MethodType):
             return Function(f.__func__, input_signature, f.__name__, autograph).__get__(f.__self__)
-        return Function(f, input_signature, None, autograph)
+        return Function(f, input_signature, None, autograph, is_users=True)
 
     return decorate if func is None else decorate(func)

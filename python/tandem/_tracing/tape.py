@@ -11,6 +11,8 @@ from tandem._tensors.tensor import Tensor
 
 
 class UnconnectedGradients(enum.Enum):
+    """What the gradient of a source that a target does not depend on is: None or zeros."""
+
     NONE = "none"
     ZERO = "zero"
 
@@ -38,6 +40,7 @@ class GradientTape:
         self._tape.pause()
 
     def watch(self, tensor):
+        """Makes the tape follow tensors; variables are followed by themselves."""
         for each in nest.flatten(tensor):
             if not isinstance(each, (Tensor, _tandem.Variable)):
                 raise ValueError(f"Passed in object {each!r} of type {type(each)}, not tf.Tensor or tf.Variable.")
@@ -45,12 +48,14 @@ class GradientTape:
                 self._tape.watch(each)
 
     def watched_variables(self):
+        """The variables that were used while the tape recorded."""
         from tandem._tensors.variable import object_of
 
         return tuple(object_of(v) for v in self._tape.watched_variables())
 
     @contextlib.contextmanager
     def stop_recording(self):
+        """A scope in which the tape does not record."""
         was = self._tape.is_recording
         if was:
             self._tape.pause()
@@ -61,6 +66,7 @@ class GradientTape:
                 self._tape.resume()
 
     def reset(self):
+        """Forgets what was recorded."""
         self._tape.reset()
         self._spent = False
 
@@ -74,6 +80,7 @@ class GradientTape:
         return [next(of_variables) if isinstance(s, _tandem.Variable) else next(of_tensors) for s in sources]
 
     def gradient(self, target, sources, output_gradients=None, unconnected_gradients=UnconnectedGradients.NONE) -> typing.Any:
+        """The gradients of the sum of the target by the sources, in their structure; None where there is no connection."""
         if self._spent:
             raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)")
         targets = [t for t in nest.flatten(target) if t is not None]
@@ -102,6 +109,7 @@ class GradientTape:
         return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
 
     def jacobian(self, target, sources, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
+        """The derivatives of each element of the target by each element of the sources."""
         target = _tandem.convert(target)
         flat = nest.flatten(sources)
         count = target.shape.num_elements()
@@ -124,6 +132,7 @@ class GradientTape:
         return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
 
     def batch_jacobian(self, target, source, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
+        """The jacobian of each row of the target by the same row of the source."""
         target = _tandem.convert(target)
         rows = int(target._sizes[0])
         inner = list(target._sizes[1:])
@@ -181,8 +190,10 @@ def custom_gradient(f=None):
 
 
 def recompute_grad(f):
+    """A function whose intermediate values are computed again for its gradient instead of being kept."""
     return f
 
 
 def gradients(ys, xs, grad_ys=None, name="gradients", gate_gradients=False, aggregation_method=None, stop_gradients=None, unconnected_gradients=UnconnectedGradients.NONE):
+    """The gradients of the sum of ys by each x, inside a traced function."""
     raise RuntimeError("tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead.")

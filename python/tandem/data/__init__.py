@@ -13,6 +13,8 @@ OwnedIterator = Iterator
 
 
 class experimental:
+    """Names that are experimental in tf.data."""
+
     AUTOTUNE = AUTOTUNE
     INFINITE_CARDINALITY = INFINITE_CARDINALITY
     UNKNOWN_CARDINALITY = UNKNOWN_CARDINALITY

@@ -13,6 +13,7 @@ from tandem._tracing.state import init_scope, state
 from tandem.data._iterator import Iterator, Options
 from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _leaf, _pack_values, _typed_part, _untupled
 from tandem.data._transformations import Transformations
+from tandem.errors import NoFileError
 from tandem.strings import StringTensor
 
 
@@ -31,6 +32,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def from_tensor_slices(tensors, name=None):
+        """A data set of the rows of arrays or tensors, or of structures of them."""
         tensors = _as_slices(tensors)
         leaves = nest.flatten(tensors)
         if any(getattr(leaf, "_is_text_tensor", False) or hasattr(leaf, "_ragged_rows") for leaf in leaves):
@@ -52,11 +54,13 @@ class Dataset(Transformations):
 
     @staticmethod
     def from_tensors(tensors, name=None):
+        """A data set of one element."""
         tensors = _untupled(tensors)
         return Dataset(generate=lambda: iter([tensors]), count=1)
 
     @staticmethod
     def from_generator(generator, output_types=None, output_shapes=None, args=None, output_signature=None, name=None):
+        """A data set of what a Python generator yields."""
         kinds = output_signature
         if kinds is None and output_types is not None:
             kinds = nest.map_structure(lambda d: TensorSpec(None, d), output_types) if nest.is_nested(output_types) else TensorSpec(None, output_types)
@@ -82,6 +86,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def range(*args, output_type=dtypes.int64, name=None):
+        """A data set of the numbers of a range."""
         start, stop, step = (0, args[0], 1) if len(args) == 1 else (args + (1,))[:3]
         dataset = Dataset(_tandem.Dataset.range(int(start), int(stop), int(step)), _Structure(0), TensorSpec((), dtypes.int64))
         if dtypes.as_dtype(output_type) == dtypes.int64:
@@ -90,6 +95,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def zip(*args, datasets=None, name=None):
+        """A data set of tuples, one element from each data set."""
         sets = datasets if datasets is not None else (args[0] if len(args) == 1 and not isinstance(args[0], Dataset) else args)
         if not nest.is_nested(sets):
             sets = (sets,)
@@ -102,13 +108,18 @@ class Dataset(Transformations):
 
         if all(d._native is not None and d._structure.known for d in flat):
             like = _pack_values(sets, [d._structure.like for d in flat])
-            return Dataset(_tandem.Dataset.zip([d._native for d in flat]), _Structure(like), _pack_values(sets, [d.element_spec for d in flat]))
+            zipped = Dataset(_tandem.Dataset.zip([d._native for d in flat]), _Structure(like), _pack_values(sets, [d.element_spec for d in flat]))
+            zipped._has_open_rows = any(d._has_open_rows for d in flat)
+            return zipped
         finite = [c for c in counts if c >= 0]
         count = UNKNOWN_CARDINALITY if any(c == UNKNOWN_CARDINALITY for c in counts) else (min(finite) if finite else INFINITE_CARDINALITY)
-        return Dataset(generate=generate, count=count)
+        zipped = Dataset(generate=generate, count=count)
+        zipped._has_open_rows = any(d._has_open_rows for d in flat)
+        return zipped
 
     @staticmethod
     def list_files(file_pattern, shuffle=None, seed=None, name=None):
+        """A data set of the names of files that match a pattern."""
         import glob
 
         patterns = file_pattern.tolist() if hasattr(file_pattern, "tolist") else file_pattern
@@ -123,6 +134,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def counter(start=0, step=1, dtype=dtypes.int64, name=None):
+        """A data set of numbers without an end."""
         def generate():
             for i in itertools.count(start, step):
                 yield _tandem.convert(i, dtypes.code_of(dtype))
@@ -131,6 +143,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def random(seed=None, rerandomize_each_iteration=None, name=None):
+        """A data set of random integers without an end."""
         def generate():
             source = _random.Random(seed)
             while True:
@@ -140,6 +153,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def sample_from_datasets(datasets, weights=None, seed=None, stop_on_empty_dataset=False, rerandomize_each_iteration=None):
+        """Elements of several data sets, drawn by weights."""
         def generate():
             source = _random.Random(seed)
             open_ = [d._open() for d in datasets]
@@ -159,6 +173,7 @@ class Dataset(Transformations):
 
     @staticmethod
     def choose_from_datasets(datasets, choice_dataset, stop_on_empty_dataset=True):
+        """Elements of several data sets, chosen by the numbers of another."""
         def generate():
             open_ = [d._open() for d in datasets]
             for choice in choice_dataset._open():
@@ -226,6 +241,7 @@ class Dataset(Transformations):
         return Iterator(self)
 
     def as_numpy_iterator(self):
+        """Goes through the elements as NumPy arrays."""
         for value in self:
             yield nest.map_structure(lambda t: t.numpy(), value) if nest.is_nested(value) else value.numpy()
 
@@ -235,6 +251,7 @@ class Dataset(Transformations):
         return UNKNOWN_CARDINALITY if self._count is None else self._count
 
     def cardinality(self, name=None):
+        """The number of elements, or a negative number where it is infinite or not known."""
         return _tandem.convert(self._cardinality(), 6)
 
     def __len__(self):
@@ -248,6 +265,7 @@ class Dataset(Transformations):
 
     @property
     def element_spec(self):
+        """The kind of the elements, in their structure."""
         if self._spec is None:
             with init_scope():
                 first = next(self._peek(), None)
@@ -255,7 +273,21 @@ class Dataset(Transformations):
                 return None
             spec = lambda t: TensorSpec(t.shape, t.dtype) if hasattr(t, "shape") else t  # noqa: E731
             self._spec = nest.map_structure(spec, first) if nest.is_nested(first) else spec(first)
+            if self._has_open_rows:
+                self._spec = self._without_rows(self._spec)
         return self._spec
+
+    @staticmethod
+    def _without_rows(spec):
+        """The spec with None for the rows of a batch: the last one may have fewer."""
+        leaves = [s for s in nest.flatten(spec) if isinstance(s, TensorSpec) and s.shape.rank]
+        rows = leaves[0].shape[0] if leaves else None
+
+        def opened(s):
+            is_rows = isinstance(s, TensorSpec) and s.shape.rank and s.shape[0] == rows
+            return TensorSpec([None, *s.shape[1:]], s.dtype, s.name) if is_rows else s
+
+        return nest.map_structure(opened, spec) if nest.is_nested(spec) else opened(spec)
 
     def _peek(self):
         if self._native is None:
@@ -269,12 +301,20 @@ class Dataset(Transformations):
             yield self._structure.pack(element)
 
 
+def opened(path, compression_type):
+    """A file for reading bytes."""
+    import gzip
+
+    try:
+        return (gzip.open if compression_type == "GZIP" else open)(path, "rb")
+    except FileNotFoundError as error:
+        raise NoFileError(f"{path}; No such file or directory") from error
+
+
 class TextLineDataset(Dataset):
     """The lines of text files."""
 
     def __init__(self, filenames, compression_type=None, buffer_size=None, num_parallel_reads=None, name=None):
-        import gzip
-
         names = filenames.tolist() if hasattr(filenames, "tolist") else filenames
         if isinstance(filenames, Dataset):
             names = [f.numpy() for f in filenames]
@@ -283,7 +323,7 @@ class TextLineDataset(Dataset):
         def generate():
             for each in names:
                 each = each.decode() if isinstance(each, bytes) else str(each)
-                with (gzip.open if compression_type == "GZIP" else open)(each, "rb") as file:
+                with opened(each, compression_type) as file:
                     for line in file:
                         yield StringTensor(line.rstrip(b"\r\n"))
 

@@ -21,6 +21,7 @@ class Elements:
         return self._take()
 
     def get_next(self, name=None):
+        """The next element; raises OutOfRangeError after the last."""
         from tandem.errors import OutOfRangeError
 
         try:
@@ -31,6 +32,7 @@ class Elements:
     next = get_next
 
     def get_next_as_optional(self):
+        """The next element as an Optional, which is empty after the last."""
         from tandem.experimental import Optional
 
         try:
@@ -40,6 +42,7 @@ class Elements:
 
     @property
     def element_spec(self):
+        """The kind of the elements, in their structure."""
         return self._dataset.element_spec
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import _tandem
 from tandem import dtypes
 from tandem.data import Dataset
+from tandem.data._dataset import opened
 from tandem.strings import StringTensor
 from tandem.summary import _crc, _field, _varint
 
@@ -19,6 +20,8 @@ def _plain(value):
 
 
 class BytesList:
+    """The bytes of a feature."""
+
     def __init__(self, value=()):
         self.value = [_plain(v) for v in value]
 
@@ -27,6 +30,8 @@ class BytesList:
 
 
 class FloatList:
+    """The floats of a feature."""
+
     def __init__(self, value=()):
         self.value = [float(v) for v in np.ravel(value)]
 
@@ -35,6 +40,8 @@ class FloatList:
 
 
 class Int64List:
+    """The integers of a feature."""
+
     def __init__(self, value=()):
         self.value = [int(v) for v in np.ravel(value)]
 
@@ -43,6 +50,8 @@ class Int64List:
 
 
 class Feature:
+    """One feature of an example: bytes, floats or integers."""
+
     def __init__(self, bytes_list=None, float_list=None, int64_list=None):
         self.bytes_list, self.float_list, self.int64_list = bytes_list, float_list, int64_list
 
@@ -55,6 +64,8 @@ class Feature:
 
 
 class Features:
+    """The features of an example by name."""
+
     def __init__(self, feature=None):
         self.feature = dict(feature or {})
 
@@ -133,16 +144,21 @@ def _feature(data):
 
 
 class FixedLenFeature:
+    """A feature of a known shape, for parse_example."""
+
     def __init__(self, shape, dtype, default_value=None):
         self.shape, self.dtype, self.default_value = list(shape), dtypes.as_dtype(dtype), default_value
 
 
 class VarLenFeature:
+    """A feature of any length, for parse_example."""
+
     def __init__(self, dtype):
         self.dtype = dtypes.as_dtype(dtype)
 
 
 def parse_single_example(serialized, features, example_names=None, name=None):
+    """The features of one serialized tf.train.Example, as tensors by name."""
     found = Example.FromString(serialized).features.feature
     result = {}
     for key, wanted in features.items():
@@ -161,6 +177,7 @@ def parse_single_example(serialized, features, example_names=None, name=None):
 
 
 def parse_example(serialized, features, example_names=None, name=None):
+    """The features of a batch of serialized tf.train.Examples, as tensors by name."""
     from tandem.data._structure import _stacked
 
     return _stacked([parse_single_example(s, features) for s in serialized])
@@ -192,6 +209,8 @@ class TFRecordWriter:
 
 
 class TFRecordOptions:
+    """How a file of records is compressed."""
+
     def __init__(self, compression_type=None, **kwargs):
         self.compression_type = compression_type
 
@@ -215,7 +234,7 @@ class TFRecordDataset(Dataset):
             from tandem.errors import DataLossError
 
             for each in names:
-                with (gzip.open if compression_type == "GZIP" else open)(each, "rb") as file:
+                with opened(each, compression_type) as file:
                     while True:
                         head = file.read(12)
                         if not head:

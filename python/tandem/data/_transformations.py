@@ -1,5 +1,7 @@
 """What becomes of data sets: map, batch, shuffle and their kin."""
 
+import functools
+import inspect
 import itertools
 import random as _random
 
@@ -17,7 +19,10 @@ from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chu
 class Transformations:
     """Data sets of data sets: what comes after them."""
 
+    _has_open_rows = False
+
     def map(self, map_func, num_parallel_calls=None, deterministic=None, synchronous=None, use_unbounded_threadpool=False, name=None):
+        """A data set of f of each element."""
         from tandem._tracing.function import Function
 
         f = map_func.python_function if isinstance(map_func, Function) else map_func
@@ -55,6 +60,7 @@ class Transformations:
         return False
 
     def filter(self, predicate, name=None):
+        """A data set of the elements for which f holds."""
         structure = self._structure
         if self._native is None:
             source = self
@@ -62,6 +68,7 @@ class Transformations:
         return _dataset.Dataset(self._native.filter(lambda t: bool(_call(predicate, structure.pack(t)))), structure, self._spec)
 
     def batch(self, batch_size, drop_remainder=False, num_parallel_calls=None, deterministic=None, name=None):
+        """A data set of so many elements together; the last batch may be smaller."""
         size = int(batch_size)
         if self._native is not None:
             return self._then(self._native.batch(size, bool(drop_remainder)))
@@ -78,6 +85,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate, count=count)
 
     def padded_batch(self, batch_size, padded_shapes=None, padding_values=None, drop_remainder=False, name=None):
+        """Batches of elements that are filled up to one shape."""
         source, size = self, int(batch_size)
 
         def pad_all(arrays, shape, value):
@@ -110,9 +118,11 @@ class Transformations:
         return _dataset.Dataset(generate=generate, count=count)
 
     def ragged_batch(self, batch_size, drop_remainder=False, **kwargs):
+        """Batches of elements of different lengths, as ragged tensors."""
         return self.padded_batch(batch_size, drop_remainder=drop_remainder)
 
     def unbatch(self, name=None):
+        """A data set of the rows of each element."""
         source = self
 
         def generate():
@@ -124,9 +134,11 @@ class Transformations:
         return _dataset.Dataset(generate=generate)
 
     def rebatch(self, batch_size, drop_remainder=False, name=None):
+        """Batches of another size."""
         return self.unbatch().batch(batch_size, drop_remainder)
 
     def shuffle(self, buffer_size, seed=None, reshuffle_each_iteration=None, name=None):
+        """The elements in a random order, drawn from a buffer."""
         reshuffle = True if reshuffle_each_iteration is None else bool(reshuffle_each_iteration)
         size = int(buffer_size)
         if self._native is not None:
@@ -152,6 +164,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate, count=self._count, spec=self._spec)
 
     def repeat(self, count=None, name=None):
+        """The elements so many times, or without an end."""
         count = None if count is None or int(count) < 0 else int(count)
         if self._native is not None:
             return self._then(self._native.repeat(count), self._spec)
@@ -170,6 +183,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate, count=total, spec=self._spec)
 
     def take(self, count, name=None):
+        """The first `count` elements."""
         count = int(count)
         if count < 0:
             return self
@@ -180,6 +194,7 @@ class Transformations:
         return _dataset.Dataset(generate=lambda: itertools.islice(source._open(), count), count=count if known == -1 else (min(known, count) if known is not None and known >= 0 else known), spec=self._spec)
 
     def skip(self, count, name=None):
+        """The elements after the first `count`."""
         count = int(count)
         if self._native is not None:
             if count < 0:
@@ -190,12 +205,14 @@ class Transformations:
         return _dataset.Dataset(generate=lambda: itertools.islice(source._open(), count, None), count=max(known - count, 0) if known is not None and known >= 0 else known, spec=self._spec)
 
     def shard(self, num_shards, index, name=None):
+        """Every num_shards-th element, from `index` on."""
         if self._native is not None:
             return self._then(self._native.shard(int(num_shards), int(index)), self._spec)
         source = self
         return _dataset.Dataset(generate=lambda: itertools.islice(source._open(), int(index), None, int(num_shards)), spec=self._spec)
 
     def cache(self, filename="", name=None):
+        """The elements, kept in memory or a file when they were first read."""
         if self._native is not None and self._native.cardinality() != INFINITE_CARDINALITY:
             return self._then(self._native.cache(), self._spec)
         source, kept = self, []
@@ -214,12 +231,14 @@ class Transformations:
         return _dataset.Dataset(generate=generate, count=self._count, spec=self._spec)
 
     def prefetch(self, buffer_size, name=None):
+        """The elements, read ahead on another thread."""
         size = int(buffer_size)
         if self._native is not None:
             return self._then(self._native.prefetch(2 if size < 1 else size), self._spec)
         return self
 
     def enumerate(self, start=0, name=None):
+        """Each element with its number."""
         source = self
 
         def generate():
@@ -229,11 +248,13 @@ class Transformations:
         return _dataset.Dataset(generate=generate, count=self._cardinality())
 
     def concatenate(self, dataset, name=None):
+        """The elements of another data set after these."""
         first, second = self, dataset
         counts = first._cardinality(), second._cardinality()
         return _dataset.Dataset(generate=lambda: itertools.chain(first._open(), second._open()), count=sum(counts) if min(counts) >= 0 else min(counts))
 
     def flat_map(self, map_func, name=None):
+        """The elements of the data sets that f makes of each element, one after another."""
         source = self
 
         def generate():
@@ -243,6 +264,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate)
 
     def interleave(self, map_func, cycle_length=None, block_length=None, num_parallel_calls=None, deterministic=None, name=None):
+        """The elements of the data sets that f makes of each element, in turns."""
         source = self
         cycle = 4 if cycle_length is None or int(cycle_length) < 1 else int(cycle_length)
         block = int(block_length or 1)
@@ -267,6 +289,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate)
 
     def window(self, size, shift=None, stride=1, drop_remainder=False, name=None):
+        """Data sets of neighbouring elements."""
         source = self
         size, stride = int(size), int(stride)
         shift = size if shift is None else int(shift)
@@ -311,10 +334,12 @@ class Transformations:
         return _dataset.Dataset(generate=generate, count=count)
 
     def take_while(self, predicate, name=None):
+        """The elements up to the first for which f does not hold."""
         source = self
         return _dataset.Dataset(generate=lambda: itertools.takewhile(lambda v: bool(_call(predicate, v)), source._open()))
 
     def scan(self, initial_state, scan_func, name=None):
+        """f of a state and each element, which gives the next state and an element."""
         source = self
 
         def generate():
@@ -326,15 +351,18 @@ class Transformations:
         return _dataset.Dataset(generate=generate)
 
     def reduce(self, initial_state, reduce_func, name=None):
+        """The last state when f is applied to a state and each element."""
         now = nest.map_structure(_leaf, initial_state) if nest.is_nested(initial_state) else _leaf(initial_state)
         for value in self:
             now = reduce_func(now, value)
         return nest.map_structure(_leaf, now) if nest.is_nested(now) else _leaf(now)
 
     def apply(self, transformation_func):
+        """What a function of data sets makes of this one."""
         return transformation_func(self)
 
     def group_by_window(self, key_func, reduce_func, window_size=None, window_size_func=None, name=None):
+        """Elements with one key, put together in windows."""
         source = self
 
         def generate():
@@ -353,6 +381,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate)
 
     def bucket_by_sequence_length(self, element_length_func, bucket_boundaries, bucket_batch_sizes, padded_shapes=None, padding_values=None, pad_to_bucket_boundary=False, no_padding=False, drop_remainder=False, name=None):
+        """Padded batches of elements of similar lengths."""
         import bisect
 
         def key(*value):
@@ -365,6 +394,7 @@ class Transformations:
         return self.group_by_window(key, reduce_, window_size_func=lambda k: bucket_batch_sizes[int(k)])
 
     def unique(self, name=None):
+        """Each different element once."""
         source = self
 
         def generate():
@@ -378,6 +408,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate)
 
     def rejection_resample(self, class_func, target_dist, initial_dist=None, seed=None, name=None):
+        """Elements drawn so that classes have the target distribution."""
         source = self
         target = np.asarray(target_dist, float)
 
@@ -394,6 +425,7 @@ class Transformations:
         return _dataset.Dataset(generate=generate)
 
     def ignore_errors(self, log_warning=False, name=None):
+        """The elements that can be read, without those that raise."""
         source = self
 
         def generate():
@@ -413,17 +445,21 @@ class Transformations:
         return self.cache()
 
     def get_single_element(self, name=None):
+        """The only element."""
         return next(iter(self))
 
     def with_options(self, options, name=None):
+        """The data set with options."""
         other = _dataset.Dataset(self._native, self._structure, self._spec, self._generate, self._count)
         other._options = options
         return other
 
     def options(self):
+        """The options."""
         return self._options
 
     def save(self, path, compression=None, shard_func=None, checkpoint_args=None):
+        """Writes the elements to a folder."""
         import os
         import pickle
 
@@ -433,6 +469,7 @@ class Transformations:
 
     @staticmethod
     def load(path, element_spec=None, compression=None, reader_func=None):
+        """The data set that save wrote."""
         import os
         import pickle
 
@@ -451,3 +488,28 @@ class Transformations:
 
     def __reduce__(self):
         raise TypeError("a data set cannot be pickled: it may hold functions and files; make it anew in the other process")
+
+
+# ---- Whether the number of rows of a batch is open, which element_spec says ----
+
+
+def _with_rows(method, has_open_rows):
+    """The method, whose result knows by `has_open_rows(self, arguments)` whether its batches may differ in size."""
+    signature = inspect.signature(method)
+
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        result = method(self, *args, **kwargs)
+        if isinstance(result, Transformations) and result is not self:
+            given = signature.bind(self, *args, **kwargs)
+            given.apply_defaults()
+            result._has_open_rows = has_open_rows(self, given.arguments)
+        return result
+
+    return call
+
+
+for _name in ("batch", "padded_batch"):
+    setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: not given["drop_remainder"]))
+for _name in ("map", "filter", "shuffle", "repeat", "take", "skip", "shard", "cache", "prefetch", "with_options", "take_while", "ignore_errors", "concatenate", "enumerate"):
+    setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: self._has_open_rows))

@@ -20,6 +20,8 @@ for _each in (ClusterResolver, Server, DistributedDataset, DistributedIterator, 
 
 
 class partitioners:
+    """How large variables are cut into parts for parameter servers."""
+
     Partitioner = Partitioner
     FixedShardsPartitioner = FixedShardsPartitioner
     MinSizePartitioner = MinSizePartitioner
@@ -27,11 +29,15 @@ class partitioners:
 
 
 class coordinator:
+    """The names of tf.distribute.coordinator."""
+
     ClusterCoordinator = ClusterCoordinator
     RemoteValue = RemoteValue
 
 
 class experimental:
+    """Names that are experimental in tf.distribute."""
+
     CentralStorageStrategy = CentralStorageStrategy
     MultiWorkerMirroredStrategy = MultiWorkerMirroredStrategy
     TPUStrategy = TPUStrategy
@@ -54,9 +60,12 @@ class experimental:
 
 StrategyExtended = Strategy
 InputReplicationMode = enum.Enum("InputReplicationMode", "PER_WORKER PER_REPLICA")
+InputReplicationMode.__doc__ = "How many copies of the input there are."
 
 
 class cluster_resolver:
+    """Where a program finds out which tasks take part."""
+
     ClusterResolver = ClusterResolver
     SimpleClusterResolver = SimpleClusterResolver
     TFConfigClusterResolver = TFConfigClusterResolver

@@ -33,6 +33,8 @@ class DistributedDataset:
 
 
 class DistributedIterator(Elements):
+    """Goes through a distributed data set, one value of each replica at a time."""
+
     def __init__(self, dataset):
         super().__init__(dataset, dataset._native.iterator)
 

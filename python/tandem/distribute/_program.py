@@ -2,11 +2,13 @@
 
 import contextlib
 import functools
+import types
 import weakref
 
 import _tandem
 from tandem import nest
 from tandem._tracing.function import _MARK, Function, GiveUpTrace, _key_of, flatten_results
+from tandem._tracing.recognition import frozen_key
 from tandem._tracing.state import converting_calls, state
 from tandem.errors import OperatorNotAllowedInGraphError
 from tandem.distribute._scope import open_scopes
@@ -14,7 +16,7 @@ from tandem.distribute._later import Later
 from tandem.distribute._values import marked
 
 
-def code_key(f):
+def code_key(f, depth=0):
     """What a function is recognised by where it is made anew for each call: its code and what it holds."""
     bound = getattr(f, "__self__", None)
     while isinstance(f, Function):
@@ -28,10 +30,12 @@ def code_key(f):
     cells = []
     for cell in f.__closure__ or ():
         try:
-            cells.append(_key_of(cell.cell_contents))
+            content = cell.cell_contents
+            is_function = isinstance(content, types.FunctionType) and content is not f
+            cells.append(code_key(content, depth + 1) if is_function and depth < 4 else _key_of(content))
         except ValueError:
             cells.append(None)
-    return code, tuple(cells), tuple(_key_of(d) for d in f.__defaults__ or ()), id(bound)
+    return code, tuple(cells), tuple(_key_of(d) for d in f.__defaults__ or ()), id(bound), frozen_key()
 
 
 class ReplicaProgram:

@@ -65,11 +65,11 @@ class _AllReduce(CrossDeviceOps):
 
 
 class NcclAllReduce(_AllReduce):
-    pass
+    """Sums over all replicas at once; named after the library that does so on NVIDIA's GPUs."""
 
 
 class HierarchicalCopyAllReduce(_AllReduce):
-    pass
+    """Sums within groups of devices first."""
 
 
 class _Missing:
@@ -82,7 +82,7 @@ class _Missing:
 
 
 class TPUStrategy(_Missing):
-    pass
+    """There are no TPUs here: says so."""
 
 
 class MultiWorkerMirroredStrategy(Strategy):

@@ -27,6 +27,7 @@ class Strategy:
 
     @property
     def num_replicas_in_sync(self):
+        """How many replicas train together."""
         return self._native.num_replicas_in_sync
 
     @property
@@ -46,10 +47,12 @@ class Strategy:
 
     @property
     def extended(self):
+        """The strategy, by TensorFlow's name for its inner part."""
         return self
 
     @property
     def worker_devices(self):
+        """The devices of the replicas."""
         return tuple(self._native.devices)
 
     parameter_devices = worker_devices
@@ -67,17 +70,20 @@ class Strategy:
         return f"<pre>{html.escape(self.explain())}</pre>"
 
     def scope(self):
+        """A scope in which variables and models belong to the strategy."""
         return Scope(self)
 
     # ---- Input ----
 
     def experimental_distribute_dataset(self, dataset, options=None):
+        """The data set with each batch split over the replicas."""
         native = self._native.distribute_dataset(dataset._as_native())
         return DistributedDataset(self, native, dataset)
 
     distribute_dataset = experimental_distribute_dataset
 
     def distribute_datasets_from_function(self, dataset_fn, options=None):
+        """The distributed data set that a function makes for an InputContext."""
         kept = {}
 
         def make(pipelines, number, replicas):
@@ -91,15 +97,18 @@ class Strategy:
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 
     def experimental_distribute_values_from_function(self, value_fn):
+        """A value of each replica, made by a function."""
         values = [value_fn(ValueContext(i, self.num_replicas_in_sync)) for i in range(self._local_replicas)]
         return values[0] if len(values) == 1 else marked(PerReplica(values), len(values))
 
     def experimental_make_numpy_dataset(self, numpy_input, session=None):
+        """A data set of an array's rows."""
         return _data.Dataset.from_tensor_slices(numpy_input)
 
     # ---- Running ----
 
     def run(self, fn, args=(), kwargs=None, options=None):
+        """Calls a function on each replica with its part of the arguments, as one program."""
         program, tensors = self._program_of(fn, args, kwargs or {})
         return program.run(tensors)
 
@@ -131,6 +140,7 @@ class Strategy:
     experimental_run_v2 = run
 
     def reduce(self, reduce_op, value, axis=None):
+        """The sum or mean of the values of all replicas."""
         def one(v):
             if not isinstance(v, (Tensor, PerReplica, _tandem.Variable)):
                 v = _tandem.convert(v)
@@ -143,16 +153,20 @@ class Strategy:
         return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
 
     def reduce_to(self, reduce_op, value, destinations=None, options=None):
+        """The sum or mean of the values of all replicas."""
         return self.reduce(reduce_op, value)
 
     def batch_reduce_to(self, reduce_op, pairs, options=None):
+        """The sums or means of several values of all replicas."""
         return [self.reduce(reduce_op, value) for value, _ in pairs]
 
     def gather(self, value, axis):
+        """The values of all replicas one after another along an axis."""
         one = lambda v: self._native.gather(v, int(axis))  # noqa: E731
         return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
 
     def experimental_local_results(self, value):
+        """The values of the replicas of this process, as a tuple."""
         if isinstance(value, PerReplica):
             return tuple(self._native.local_results(value))
         if nest.is_nested(value):
@@ -163,12 +177,15 @@ class Strategy:
     local_results = experimental_local_results
 
     def unwrap(self, value):
+        """The values of the replicas of this process, as a tuple."""
         return self.experimental_local_results(value)
 
     def update(self, var, fn, args=(), kwargs=None, group=True):
+        """Calls a function with a variable."""
         return fn(var, *args, **(kwargs or {}))
 
     def broadcast_to(self, tensor, destinations=None):
+        """A value on all replicas."""
         return tensor
 
     def verify(self, variables):
@@ -183,6 +200,8 @@ class Strategy:
 
 
 class DefaultStrategy(Strategy):
+    """The strategy of a program that chose none: one device."""
+
     def __init__(self):
         super().__init__(None)
 
@@ -190,12 +209,15 @@ class DefaultStrategy(Strategy):
     is_chief = True
 
     def scope(self):
+        """A scope in which this is the strategy."""
         return contextlib.nullcontext(self)
 
     def run(self, fn, args=(), kwargs=None, options=None):
+        """Calls the function."""
         return fn(*args, **(kwargs or {}))
 
     def reduce(self, reduce_op, value, axis=None):
+        """The value, which is that of the only replica."""
         from tandem import _ops
 
         if axis is None:
@@ -204,19 +226,23 @@ class DefaultStrategy(Strategy):
         return f(value, axis=axis)
 
     def experimental_distribute_dataset(self, dataset, options=None):
+        """The data set itself."""
         return dataset
 
     distribute_dataset = experimental_distribute_dataset
 
     def distribute_datasets_from_function(self, dataset_fn, options=None):
+        """The data set that a function makes for the only replica."""
         return dataset_fn(InputContext())
 
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 
     def gather(self, value, axis):
+        """The value itself."""
         return value
 
     def explain(self):
+        """Says that there is one device."""
         return "the default strategy: one replica, placed op by op\n"
 
 
@@ -228,25 +254,30 @@ class ReplicaContext:
 
     @property
     def num_replicas_in_sync(self):
+        """How many replicas train together."""
         return self.strategy.num_replicas_in_sync
 
     @property
     def replica_id_in_sync_group(self):
+        """The number of this replica."""
         return _tandem.replica_id() if state.in_replica else _tandem.convert(0)
 
     def all_reduce(self, reduce_op, value, options=None):
+        """The sum or mean of the values of all replicas, on each of them."""
         if not state.in_replica:
             return value
         one = lambda v: _tandem.all_reduce(ReduceOp._name(reduce_op), v)  # noqa: E731
         return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
 
     def all_gather(self, value, axis, options=None):
+        """The values of all replicas one after another along an axis, on each of them."""
         if not state.in_replica:
             return value
         one = lambda v: _tandem.all_gather(v, int(axis))  # noqa: E731
         return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
 
     def merge_call(self, merge_fn, args=(), kwargs=None):
+        """Calls a function with the values of all replicas."""
         return merge_fn(self.strategy, *args, **(kwargs or {}))
 
     def __enter__(self):
@@ -260,6 +291,7 @@ _default = None
 
 
 def get_strategy():
+    """The strategy whose scope is open, or the default one."""
     if open_scopes.strategies:
         return open_scopes.strategies[-1]
     global _default
@@ -269,20 +301,24 @@ def get_strategy():
 
 
 def has_strategy():
+    """True inside of a strategy's scope."""
     return bool(open_scopes.strategies)
 
 
 def in_cross_replica_context():
+    """True outside of what strategy.run calls."""
     return has_strategy() and not state.in_replica
 
 
 def get_replica_context():
+    """The replica that is being traced, inside of what strategy.run calls; None elsewhere."""
     if in_cross_replica_context():
         return None
     return ReplicaContext(get_strategy())
 
 
 def experimental_set_strategy(strategy):
+    """Opens a strategy's scope for the rest of the program."""
     scope = strategy.scope()
     scope.__enter__()
     _kept_scopes.append(scope)

@@ -6,6 +6,8 @@ import _tandem
 
 
 class ReduceOp(enum.Enum):
+    """How the values of replicas are put together."""
+
     SUM = "SUM"
     MEAN = "MEAN"
 
@@ -18,6 +20,7 @@ PerReplica = _tandem.PerReplica
 
 
 def count_of(value):
+    """The number of replicas that a value has parts of."""
     return getattr(value, "_count", 1)
 
 
@@ -29,6 +32,7 @@ DistributedValues = PerReplica
 
 
 def marked(value, count):
+    """The value, which knows from now on how many replicas it has parts of."""
     value._count = count
     return value
 
@@ -48,16 +52,22 @@ class InputContext:
 
 
 class InputOptions:
+    """How data is given to replicas; accepted for programs that set it."""
+
     def __init__(self, experimental_fetch_to_device=None, experimental_replication_mode=None, experimental_place_dataset_on_device=False, experimental_per_replica_buffer_size=1):
         pass
 
 
 class RunOptions:
+    """How strategy.run runs; accepted for programs that set it."""
+
     def __init__(self, experimental_enable_dynamic_batch_size=True, experimental_bucketizing_dynamic_shape=False):
         pass
 
 
 class ValueContext:
+    """Which replica a value of experimental_distribute_values_from_function is for."""
+
     def __init__(self, replica_id_in_sync_group=0, num_replicas_in_sync=1):
         self.replica_id_in_sync_group = replica_id_in_sync_group
         self.num_replicas_in_sync = num_replicas_in_sync

@@ -27,7 +27,7 @@ class Optional:
 
 
 def __getattr__(name):
-    if name in ("numpy", "dtensor"):
+    if name in ("numpy", "dlpack"):
         import importlib
 
         return importlib.import_module(f"tandem.experimental.{name}")

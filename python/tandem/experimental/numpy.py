@@ -53,18 +53,22 @@ ones, zeros, eye, identity = _filled("ones"), _filled("zeros"), _filled("eye"), 
 
 
 def arange(start, stop=None, step=1, dtype=None):
+    """The numbers from start up to but without stop, in steps."""
     return array(np.arange(*((start,) if stop is None else (start, stop, step))), dtype)
 
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=float, axis=0):
+    """`num` evenly spaced values from start to stop."""
     return array(np.linspace(start, stop, num, endpoint, retstep, axis=axis), _dtype(dtype))
 
 
 def copy(a):
+    """A tensor of the same value."""
     return array(a)
 
 
 def shape(a):
+    """The sizes of an array's axes as a tuple."""
     return tuple(array(a).shape)
 
 

@@ -31,20 +31,24 @@ _SUBMODULES = {
 
 
 class Quantizer:
-    pass
+    """A name for programs that ask for it; there is no quantization here."""
 
 
 def version():
+    """The version of Keras whose names these are."""
     return __version__
 
 
 def device(name):
+    """A scope in which ops run on the named device."""
     from tandem import device as scope
 
     return scope(name)
 
 
 class name_scope:
+    """A scope for names; they mean nothing to what is computed."""
+
     def __init__(self, name, **kwargs):
         self.name = name
 
@@ -56,14 +60,17 @@ class name_scope:
 
 
 class RematScope(name_scope):
-    pass
+    """A scope that changes nothing: values are kept for gradients."""
 
 
 def remat(f):
+    """The function itself."""
     return f
 
 
 class StatelessScope:
+    """There is none here: variables are changed where they are. Says so."""
+
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("keras.StatelessScope: variables of tandem are changed where they are")
 

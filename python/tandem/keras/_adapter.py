@@ -9,6 +9,7 @@ from tandem.data import Dataset
 
 
 def unpack_x_y_sample_weight(data):
+    """A batch as (x, y, sample_weight), with None for what it has not."""
     if isinstance(data, list):
         data = tuple(data)
     if not isinstance(data, tuple):
@@ -23,12 +24,14 @@ def unpack_x_y_sample_weight(data):
 
 
 def pack_x_y_sample_weight(x, y=None, sample_weight=None):
+    """x, y and sample_weight as a tuple without the Nones at its end."""
     if y is None:
         return (x,) if nest.is_nested(x) else x
     return (x, y) if sample_weight is None else (x, y, sample_weight)
 
 
 def unpack_validation(data):
+    """validation_data as (x, y, sample_weight)."""
     if isinstance(data, (Dataset,)) or hasattr(data, "__next__") or hasattr(data, "__getitem__") and not isinstance(data, (tuple, list, dict, np.ndarray)):
         return data, None, None
     if isinstance(data, (tuple, list)):

@@ -23,6 +23,7 @@ call_context = _CallContext()
 
 @contextlib.contextmanager
 def learning_phase(training):
+    """A scope in which layers are told whether they train."""
     before = call_context.training
     call_context.training = training
     try:
@@ -67,10 +68,12 @@ _global_policy = [DTypePolicy("float32")]
 
 
 def dtype_policy():
+    """The policy that layers without one of their own have."""
     return _global_policy[0]
 
 
 def set_dtype_policy(policy):
+    """Sets the policy of layers without one of their own."""
     _global_policy[0] = policy if isinstance(policy, DTypePolicy) else DTypePolicy(policy)
 
 
@@ -79,6 +82,8 @@ def _mask_of(value):
 
 
 class InputSpec:
+    """What a layer says of its inputs: rank, shape, dtype."""
+
     def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None, min_ndim=None, axes=None, allow_last_axis_squeeze=False, name=None, optional=False):
         self.dtype, self.shape, self.ndim, self.max_ndim, self.min_ndim = dtype, shape, ndim, max_ndim, min_ndim
         self.axes, self.name = axes or {}, name

@@ -20,6 +20,7 @@ def _dilated(x, strides):
 
 
 def output_length(length, kernel, stride, padding, output_padding=None, dilation=1):
+    """The size of an axis after a transposed convolution."""
     kernel = (kernel - 1) * dilation + 1
     if output_padding is None:
         return length * stride + max(kernel - stride, 0) if padding == "valid" else length * stride

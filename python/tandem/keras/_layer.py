@@ -4,6 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops, dtypes, nest
+from tandem._tracing import recognition
 from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
 from tandem.errors import OperatorNotAllowedInGraphError
@@ -65,6 +66,7 @@ class Layer(LayerState, LayerDescription):
 
     @property
     def name(self):
+        """The layer's name."""
         return self._name
 
     @name.setter
@@ -73,30 +75,37 @@ class Layer(LayerState, LayerDescription):
 
     @property
     def dtype_policy(self):
+        """The policy that says in which dtypes it computes and keeps weights."""
         return self._dtype_policy
 
     @property
     def dtype(self):
+        """The dtype of its weights."""
         return self._dtype_policy.variable_dtype
 
     @property
     def compute_dtype(self):
+        """The dtype in which it computes."""
         return self._dtype_policy.compute_dtype
 
     @property
     def variable_dtype(self):
+        """The dtype of its weights."""
         return self._dtype_policy.variable_dtype
 
     @property
     def path(self):
+        """The names of the layers around it and its own."""
         return self._name
 
     @property
     def trainable(self):
+        """Whether its weights are trained."""
         return self._trainable
 
     @trainable.setter
     def trainable(self, value):
+        recognition.layer_is_trained(self, self._trainable, value)
         self._trainable = bool(value)
         for layer in self._own_layers():
             layer.trainable = value
@@ -113,6 +122,7 @@ class Layer(LayerState, LayerDescription):
     # ---- Building and calling ----
 
     def build(self, *args, **kwargs):
+        """Makes the weights for inputs of a shape; may be overridden, and is called before the first call."""
         self.built = True
 
     build._is_default = True
@@ -175,6 +185,7 @@ class Layer(LayerState, LayerDescription):
         return value
 
     def call(self, *args, **kwargs):
+        """What the layer computes; a layer of one's own overrides it."""
         raise NotImplementedError(f"Layer {type(self).__name__} does not have a `call()` method implemented.")
 
     def __call__(self, *args, **kwargs):
@@ -299,9 +310,11 @@ class Layer(LayerState, LayerDescription):
                     output._keras_mask = own
 
     def compute_mask(self, inputs, previous_mask=None):
+        """The mask of the output for that of the input."""
         return previous_mask if self.supports_masking else None
 
     def compute_output_spec(self, *args, **kwargs):
+        """What stands for its output, for inputs of the given kinds."""
         own = type(self).compute_output_shape is not Layer.compute_output_shape
         try:
             return output_spec(self._quiet_call, args, kwargs)
@@ -314,17 +327,19 @@ class Layer(LayerState, LayerDescription):
         return KerasTensor(shape, self.compute_dtype)
 
     def _quiet_call(self, *args, **kwargs):
-        """A call whose losses do not count."""
+        """A call whose losses do not count, and that prints nothing."""
         depth, call_context.depth = call_context.depth, call_context.depth + 1
+        was, state.is_rehearsal = state.is_rehearsal, True
         try:
             result = self(*args, **kwargs)
         finally:
-            call_context.depth = depth
+            call_context.depth, state.is_rehearsal = depth, was
         for layer in self._flatten_layers():
             layer.__dict__.get("_tandem_losses", []).clear()
         return result
 
     def compute_output_shape(self, *args, **kwargs):
+        """The shape of the output for that of the input."""
         shape = args[0] if args else next(iter(kwargs.values()))
         make = lambda s: KerasTensor(s, self.compute_dtype)  # noqa: E731
         if shape and isinstance(shape, (list, tuple)) and isinstance(shape[0], (list, tuple)):

@@ -25,32 +25,39 @@ class LayerDescription:
 
     @property
     def input(self):
+        """What stands for the layer's input in the described model it was first used in."""
         node = self._only_node("input")
         first = node.args[0] if node.args else node.inputs
         return first
 
     @property
     def output(self):
+        """What stands for the layer's output in the described model it was first used in."""
         return self._only_node("output").outputs
 
     def get_input_at(self, node_index):
+        """The input of one of its uses."""
         node = self._inbound_nodes[node_index]
         return node.args[0] if node.args else node.inputs
 
     def get_output_at(self, node_index):
+        """The output of one of its uses."""
         return self._inbound_nodes[node_index].outputs
 
     @property
     def input_shape(self):
+        """The shape of its input."""
         return _shape_of(self.input)
 
     @property
     def output_shape(self):
+        """The shape of its output."""
         return _shape_of(self.output)
 
     # ---- Configurations ----
 
     def get_config(self):
+        """The arguments of which from_config makes the layer again."""
         args, kwargs = self._init_args
         config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.name}
         if type(self).get_config is not LayerDescription.get_config and not type(self).__module__.startswith("tandem"):
@@ -80,19 +87,23 @@ class LayerDescription:
 
     @classmethod
     def from_config(cls, config):
+        """The layer of its configuration."""
         return cls(**config)
 
     def get_build_config(self):
+        """What build_from_config needs to make its weights again."""
         return None
 
     def build_from_config(self, config):
-        pass
+        """Makes its weights as they were made."""
 
     def save_own_variables(self, store):
+        """Puts its own weights into a store."""
         for i, v in enumerate(self._own_saved()):
             store[str(i)] = v
 
     def load_own_variables(self, store):
+        """Takes its own weights from a store."""
         own = self._own_saved()
         if len(store.keys()) != len(own):
             raise ValueError(f"Layer '{self.name}' expected {len(own)} variables, but received {len(store.keys())} variables during loading.")
@@ -130,9 +141,15 @@ class LayerDescription:
             if name in ("_tandem_inbound", "_tandem_node", "_tandem_strategy", "_tandem_functions"):
                 continue
             other.__dict__[name] = copy.deepcopy(value, memo)
-        other.__dict__["_tandem_inbound"] = []
-        other.__dict__["_tandem_strategy"] = None
+        other._has_just_been_copied()
         return other
+
+    def _has_just_been_copied(self):
+        """What belongs to the original alone begins anew."""
+        self.__dict__["_tandem_inbound"] = []
+        self.__dict__["_tandem_strategy"] = None
+        if hasattr(self, "train_step"):
+            self.__dict__["_tandem_functions"] = {}
 
     def __getstate__(self):
         left_out = ("_tandem_inbound", "_tandem_node", "_tandem_strategy", "_tandem_functions", "_tandem_graph")
@@ -140,16 +157,17 @@ class LayerDescription:
 
     def __setstate__(self, values):
         self.__dict__.update(values)
-        self.__dict__["_tandem_inbound"] = []
-        self.__dict__["_tandem_strategy"] = None
+        self._has_just_been_copied()
 
     def __repr__(self):
         return f"<{type(self).__name__} name={self.name}, built={self.built}>"
 
     def quantize(self, mode, **kwargs):
+        """There is no quantization here: says so."""
         raise NotImplementedError("quantize: tandem has no quantised layers")
 
     def stateless_call(self, trainable_variables, non_trainable_variables, *args, return_losses=False, **kwargs):
+        """Calls the layer with other values of its variables, which are as they were afterwards."""
         variables = list(self.trainable_variables) + list(self.non_trainable_variables)
         given = list(trainable_variables) + list(non_trainable_variables)
         kept = [v.read_value() for v in variables]

@@ -48,6 +48,7 @@ class LayerState:
 
     @property
     def submodules(self):
+        """The layers within this one."""
         return tuple(self._flatten_layers(include_self=False))
 
     def _flatten_layers(self, include_self=True, recursive=True):
@@ -81,26 +82,31 @@ class LayerState:
 
     @property
     def weights(self):
+        """The weights of this layer and of those within it."""
         return [v for v in self._collect() if not getattr(v, "_is_seed", False)]
 
     @property
     def variables(self):
+        """The weights, and the states of metrics and random generators."""
         return self._collect()
 
     @property
     def trainable_variables(self):
+        """Those of the variables that are trained."""
         return self._collect(True) if self._trainable else []
 
     trainable_weights = trainable_variables
 
     @property
     def non_trainable_variables(self):
+        """Those of the variables that are not trained."""
         return self._collect(False) if self._trainable else self.weights
 
     non_trainable_weights = non_trainable_variables
 
     @property
     def metrics(self):
+        """The metrics of this layer and of those within it."""
         from tandem.keras.metrics import Metric
 
         found = []
@@ -111,7 +117,7 @@ class LayerState:
                         found.append(each)
         return found
 
-    metrics_variables = property(lambda self: [v for m in self.metrics for v in m.variables])
+    metrics_variables = property(lambda self: [v for m in self.metrics for v in m.variables], doc="The variables of the metrics.")
 
     def add_weight(self, *args, **kwargs):
         """A variable of this layer: shape, initializer, dtype, trainable, autocast, regularizer, constraint, aggregation, name."""
@@ -164,10 +170,12 @@ class LayerState:
         return strategy.scope()
 
     def add_loss(self, loss):
+        """Adds a term to the loss of the model that calls this layer."""
         for each in nest.flatten(loss):
             self._tandem_losses.append(each)
 
     def add_metric(self, *args, **kwargs):
+        """Keras 3 has no such method; says what to do instead."""
         raise NotImplementedError("Layer `add_metric()` method is deprecated. Add your metric in `Model.compile(metrics=[...])`.")
 
     def _clear_losses(self):
@@ -176,6 +184,7 @@ class LayerState:
 
     @property
     def losses(self):
+        """The terms that were added to the loss in the last call, with those of regularizers."""
         found = []
         for layer in self._flatten_layers():
             for each in layer.__dict__.get("_tandem_losses", ()):
@@ -187,9 +196,11 @@ class LayerState:
         return found
 
     def get_weights(self):
+        """The values of the weights as a list of arrays."""
         return [np.array(w.numpy()) for w in self.weights]
 
     def set_weights(self, weights):
+        """Assigns the weights."""
         own = self.weights
         weights = list(weights)
         if len(own) != len(weights):
@@ -203,6 +214,7 @@ class LayerState:
             variable.assign(value)
 
     def count_params(self):
+        """The number of elements of all weights."""
         if not self.built:
             raise ValueError(f"You tried to call `count_params` on layer '{self.name}', but the layer isn't built.")
         return sum(int(np.prod(w.shape.as_list())) if w.shape.rank else 1 for w in self.weights)

@@ -1,5 +1,9 @@
 """Models: layers made of layers, described by their inputs and outputs, one after the other, or by a class."""
 
+import copy
+import pickle
+import warnings
+
 import _tandem
 from tandem import _ops, nest
 from tandem._tensors.tensor import Tensor
@@ -109,6 +113,7 @@ class Model(Trainer, Layer):
 
     @property
     def layers(self):
+        """The layers, in order."""
         if self._tandem_graph is not None:
             return list(self._graph_layers)
         return self._own_layers()
@@ -119,9 +124,11 @@ class Model(Trainer, Layer):
 
     @property
     def operations(self):
+        """The layers and ops, in order."""
         return list(self._tandem_graph.operations) if self._tandem_graph is not None else self.layers
 
     def get_layer(self, name=None, index=None):
+        """The layer with a name or at an index."""
         if index is not None:
             return self.layers[index]
         for layer in self.layers:
@@ -136,35 +143,43 @@ class Model(Trainer, Layer):
 
     @property
     def inputs(self):
+        """What stands for the inputs, as a list."""
         return list(self._graph_or_fail("inputs").flat_inputs) if self._tandem_graph is not None else None
 
     @property
     def outputs(self):
+        """What stands for the outputs, as a list."""
         return nest.flatten(self._graph_or_fail("outputs").outputs) if self._tandem_graph is not None else None
 
     @property
     def input(self):
+        """What stands for the input."""
         graph = self._graph_or_fail("input")
         return graph.inputs
 
     @property
     def output(self):
+        """What stands for the output."""
         return self._graph_or_fail("output").outputs
 
     @property
     def input_shape(self):
+        """The shape of the input."""
         return _shape_of(self.input)
 
     @property
     def output_shape(self):
+        """The shape of the output."""
         return _shape_of(self.output)
 
     @property
     def input_names(self):
+        """The names of the inputs."""
         return [t._node.operation.name if t._node is not None else t.name for t in self.inputs]
 
     @property
     def output_names(self):
+        """The names of the outputs."""
         return _unique_names(t._node.operation.name for t in self.outputs)
 
     # ---- Running ----
@@ -179,7 +194,7 @@ class Model(Trainer, Layer):
         graph = self._tandem_graph
         if isinstance(inputs, dict):
             if isinstance(graph.inputs, dict):
-                given = [inputs[k] for k in sorted(graph.inputs)]
+                given = nest.flatten([inputs[k] for k in sorted(graph.inputs)])
             else:
                 names = self.input_names
                 missing = [n for n in names if n not in inputs]
@@ -271,6 +286,7 @@ class Model(Trainer, Layer):
     # ---- For people ----
 
     def summary(self, line_length=None, positions=None, print_fn=None, expand_nested=False, show_trainable=False, layer_range=None):
+        """Prints a table of the layers, their output shapes and numbers of weights."""
         from tandem.keras.utils._summary import summary_text
 
         text = summary_text(self, line_length, expand_nested, show_trainable)
@@ -290,16 +306,19 @@ class Model(Trainer, Layer):
     # ---- Files ----
 
     def save(self, filepath, overwrite=True, include_optimizer=True, save_format=None, **kwargs):
+        """Writes the model to a .keras or .h5 file."""
         from tandem.keras import saving
 
         saving.save_model(self, filepath, overwrite=overwrite, include_optimizer=include_optimizer, save_format=save_format)
 
     def save_weights(self, filepath, overwrite=True, save_format=None, **kwargs):
+        """Writes the weights to a .weights.h5 file."""
         from tandem.keras import saving
 
         saving.save_weights(self, filepath, overwrite)
 
     def load_weights(self, filepath, skip_mismatch=False, by_name=False, **kwargs):
+        """Reads the weights from a file."""
         from tandem.keras import saving
 
         return saving.load_weights(self, filepath, skip_mismatch, by_name)
@@ -311,6 +330,7 @@ class Model(Trainer, Layer):
         saving.save_model(self, filepath, include_optimizer=False)
 
     def to_json(self, **kwargs):
+        """The configuration as JSON."""
         import json
 
         from tandem.keras import saving
@@ -326,6 +346,7 @@ class Model(Trainer, Layer):
 
     @classmethod
     def from_config(cls, config, custom_objects=None):
+        """The model of its configuration, with new weights."""
         if "input_layers" in config and "layers" in config:
             from tandem.keras import saving
 
@@ -333,28 +354,44 @@ class Model(Trainer, Layer):
         return cls(**config)
 
     def __getstate__(self):
-        values = Layer.__getstate__(self)
-        if self._tandem_graph is not None:
-            values["_tandem_pickled"] = (self.get_config(), self.get_weights())
-            return {"_tandem_pickled": values["_tandem_pickled"], "class": type(self)}
+        if self._tandem_graph is None:
+            return Layer.__getstate__(self)
+        values = self._described_state()
+        try:
+            pickle.dumps(values["compiled"])
+        except Exception as error:  # As of a loss that is a lambda.
+            warnings.warn(f"{self.name} is pickled without what compile() was given: {error}", stacklevel=2)
+            values["compiled"] = None
         return values
 
+    def _described_state(self):
+        """What a described model is made of again: its configuration, its values, and how it was compiled."""
+        own = {type(layer) for layer in self._flatten_layers() if not type(layer).__module__.startswith("tandem.")}
+        compiled = None
+        if self.compiled and self._compile_config is not None:
+            compiled = {**self._compile_config, "optimizer": self.optimizer, "run_eagerly": self._run_eagerly, "steps_per_execution": self.steps_per_execution}
+        return {"described": self.get_config(), "classes": {cls.__name__: cls for cls in own}, "weights": self.get_weights(), "compiled": compiled}
+
     def __setstate__(self, values):
-        if "_tandem_pickled" in values:
-            config, weights = values["_tandem_pickled"]
-            other = type(self).from_config(config)
-            self.__dict__.update(other.__dict__)
-            self.set_weights(weights)
+        if "described" not in values:
+            Layer.__setstate__(self, values)
+            self.__dict__.setdefault("_tandem_graph", None)
             return
-        Layer.__setstate__(self, values)
+        from tandem.keras import saving
+
+        with saving.CustomObjectScope(values["classes"]):
+            other = type(self).from_config(values["described"])
+        self.__dict__.update(other.__dict__)
+        self.set_weights(values["weights"])
+        if values["compiled"] is not None:
+            self.compile(**values["compiled"])
 
     def __deepcopy__(self, memo):
-        if self._tandem_graph is not None:
-            other = type(self).from_config(self.get_config())
-            other.set_weights(self.get_weights())
-            memo[id(self)] = other
-            return other
-        return Layer.__deepcopy__(self, memo)
+        if self._tandem_graph is None:
+            return Layer.__deepcopy__(self, memo)
+        other = memo[id(self)] = type(self).__new__(type(self))
+        other.__setstate__(copy.deepcopy(self._described_state(), memo))
+        return other
 
 
 def _has_symbolic(value):
@@ -391,6 +428,7 @@ class Sequential(Model):
         self._try_graph()
 
     def add(self, layer, rebuild=True):
+        """Adds a layer at the end."""
         if isinstance(layer, KerasTensor):
             layer = layer._node.operation
         if not isinstance(layer, Layer):
@@ -419,6 +457,7 @@ class Sequential(Model):
             self._try_graph()
 
     def pop(self, rebuild=True):
+        """Takes the last layer away and returns it."""
         layer = self._stack.pop()
         self._tandem_graph = None
         self.built = False
@@ -438,6 +477,7 @@ class Sequential(Model):
 
     @property
     def layers(self):
+        """The layers, in order."""
         return list(self._stack)
 
     def _own_layers(self):

@@ -4,6 +4,7 @@ import re
 
 
 def snake_case(name):
+    """A class's name in small letters, with underscores."""
     name = re.sub(r"\W+", "", name)
     name = re.sub("(.)([A-Z][a-z]+)", r"\1_\2", name)
     return re.sub("([a-z])([A-Z])", r"\1_\2", name).lower()
@@ -13,12 +14,14 @@ _counts = {}
 
 
 def auto_name(prefix):
+    """A name that no other object has: the prefix with a number."""
     number = _counts.get(prefix, 0)
     _counts[prefix] = number + 1
     return prefix if number == 0 else f"{prefix}_{number}"
 
 
 def reset_uids():
+    """Lets automatic names begin at the beginning."""
     _counts.clear()
 
 
@@ -49,6 +52,7 @@ def lookup(kind, identifier, names, base=None):
 
 
 def table(*classes, **aliases):
+    """The objects that can be found by name."""
     names = {}
     for cls in classes:
         names[cls.__name__] = cls
@@ -65,4 +69,5 @@ class Configured:
 
     @classmethod
     def from_config(cls, config):
+        """The object of its configuration."""
         return cls(**config)

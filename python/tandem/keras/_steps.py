@@ -28,6 +28,7 @@ class TrainingSteps:
         return [f"output_{i + 1}" for i in range(len(flat))]
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
+        """The loss of predictions with the terms that layers added; may be overridden."""
         losses = []
         if self._compile_loss is not None and y is not None:
             value = self._compile_loss(y, y_pred, sample_weight, self._output_names(y_pred))
@@ -62,12 +63,14 @@ class TrainingSteps:
         return f(**kwargs)
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
+        """Updates the metrics and returns their results; may be overridden."""
         if self._compile_metrics is not None and y is not None:
             losses = self._compile_loss._losses if self._compile_loss is not None else None
             self._compile_metrics.update_state(y, y_pred, sample_weight, self._output_names(y_pred), losses)
         return self.get_metrics_result() if not state.in_replica else {}
 
     def compiled_loss(self, y_true, y_pred, sample_weight=None, regularization_losses=None):
+        """The loss that compile was given, to be called as in Keras 2."""
         value = self._compile_loss(y_true, y_pred, sample_weight, self._output_names(y_pred))
         for each in regularization_losses or ():
             value = value + each
@@ -75,6 +78,7 @@ class TrainingSteps:
 
     @property
     def compiled_metrics(self):
+        """The metrics that compile was given, to be updated as in Keras 2."""
         trainer = self
 
         class _Compiled:
@@ -110,6 +114,7 @@ class TrainingSteps:
             return self(x, training=training) if "training" in names or takes_any else self(x)
 
     def train_step(self, data):
+        """One step of fit on one batch; may be overridden. Returns results by name."""
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         with GradientTape() as tape:
             y_pred = self._call_with_phase(x, True)
@@ -123,6 +128,7 @@ class TrainingSteps:
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def test_step(self, data):
+        """One step of evaluate on one batch; may be overridden. Returns results by name."""
         x, y, sample_weight = unpack_x_y_sample_weight(data)
         y_pred = self._call_with_phase(x, False)
         loss = self._compute_loss(x=x, y=y, y_pred=y_pred, sample_weight=sample_weight, training=False)
@@ -130,6 +136,7 @@ class TrainingSteps:
         return self.compute_metrics(x, y, y_pred, sample_weight=sample_weight)
 
     def predict_step(self, data):
+        """One step of predict on one batch; may be overridden. Returns predictions."""
         x, _, _ = unpack_x_y_sample_weight(data)
         return self._call_with_phase(x, False)
 
@@ -169,14 +176,17 @@ class TrainingSteps:
         return inputs
 
     def make_train_function(self, force=False):
+        """Makes the compiled function of a training step."""
         self.train_function = self._program("train")
         return self.train_function
 
     def make_test_function(self, force=False):
+        """Makes the compiled function of a test step."""
         self.test_function = self._program("test")
         return self.test_function
 
     def make_predict_function(self, force=False):
+        """Makes the compiled function of a prediction."""
         self.predict_function = self._program("predict")
         return self.predict_function
 

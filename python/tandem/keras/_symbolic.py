@@ -29,16 +29,19 @@ class KerasTensor:
 
     @property
     def shape(self):
+        """The shape, None where a size is not known yet."""
         return self._dims
 
     @property
     def ndim(self):
+        """The number of axes."""
         return len(self._dims)
 
     rank = ndim
     sparse = False
 
     def get_shape(self):
+        """The shape as a TensorShape."""
         return TensorShape(self._dims)
 
     @property
@@ -66,9 +69,11 @@ class KerasTensor:
         raise NotImplementedError("Iterating over a symbolic KerasTensor is not supported.")
 
     def reshape(self, newshape):
+        """The same elements in another shape."""
         return _ops.reshape(self, newshape)
 
     def squeeze(self, axis=None):
+        """Without axes of size 1."""
         return _ops.squeeze(self, axis)
 
     def __repr__(self):
@@ -312,6 +317,7 @@ _ops.base._describe = describe
 
 
 def any_symbolic(args, kwargs):
+    """True if any argument stands for a tensor of a described model."""
     for leaf in _leaves((args, kwargs)):
         if isinstance(leaf, KerasTensor):
             return True

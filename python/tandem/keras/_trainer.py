@@ -31,6 +31,7 @@ class Trainer(TrainingSteps):
 
     @property
     def run_eagerly(self):
+        """Whether steps run as plain Python, for debugging."""
         return self._run_eagerly
 
     @run_eagerly.setter
@@ -39,11 +40,13 @@ class Trainer(TrainingSteps):
 
     @property
     def distribute_strategy(self):
+        """The strategy that the model was made under."""
         from tandem import distribute
 
         return self.__dict__.get("_tandem_strategy") or distribute.get_strategy()
 
     def compile(self, optimizer="rmsprop", loss=None, loss_weights=None, metrics=None, weighted_metrics=None, run_eagerly=False, steps_per_execution=1, jit_compile="auto", auto_scale_loss=True, **kwargs):
+        """Says how the model trains: optimizer, loss, metrics."""
         if metrics is None and _are_metrics(loss_weights):  # Their place in Keras 2.
             loss_weights, metrics = None, loss_weights
         with self._strategy_scope():
@@ -60,9 +63,11 @@ class Trainer(TrainingSteps):
         self._compile_config = {"optimizer": optimizer, "loss": loss, "loss_weights": loss_weights, "metrics": metrics, "weighted_metrics": weighted_metrics}
 
     def compile_from_config(self, config):
+        """Compiles the model as get_compile_config says."""
         self.compile(**config)
 
     def get_compile_config(self):
+        """How the model was compiled, for files."""
         return self._compile_config
 
     def _assert_compiled(self, method):
@@ -73,6 +78,7 @@ class Trainer(TrainingSteps):
 
     @property
     def metrics(self):
+        """The metrics, that of the loss first."""
         found = []
         if self.__dict__.get("_loss_tracker") is not None:
             found.append(self._loss_tracker)
@@ -89,14 +95,17 @@ class Trainer(TrainingSteps):
 
     @property
     def metrics_names(self):
+        """The names of the metrics."""
         names = ["loss"] + list(self._compile_metrics.results() if self._compile_metrics is not None else ())
         return names
 
     def reset_metrics(self):
+        """Lets the metrics begin anew."""
         for m in self.metrics:
             m.reset_state()
 
     def get_metrics_result(self):
+        """The results of the metrics by name."""
         results = {}
         own = {id(m) for m in self._compile_metrics.metrics} if self._compile_metrics is not None else set()
         for m in self.metrics:
@@ -116,6 +125,7 @@ class Trainer(TrainingSteps):
     # ---- fit ----
 
     def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, validation_split=0.0, validation_data=None, shuffle=True, class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None, validation_steps=None, validation_batch_size=None, validation_freq=1, **kwargs):
+        """Trains the model on arrays, data sets, generators or a PyDataset. Returns a History."""
         from tandem.keras import callbacks as callbacks_module
 
         self._assert_compiled("fit")
@@ -249,6 +259,7 @@ class Trainer(TrainingSteps):
         return numbers
 
     def evaluate(self, x=None, y=None, batch_size=None, verbose="auto", sample_weight=None, steps=None, callbacks=None, return_dict=False, **kwargs):
+        """The loss and the metrics on data, as a list or by name."""
         from tandem.keras import callbacks as callbacks_module
 
         self._assert_compiled("evaluate")
@@ -271,6 +282,7 @@ class Trainer(TrainingSteps):
         return ([numbers["loss"]] if "loss" in numbers else []) + [numbers[k] for k in rest]
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None, **kwargs):
+        """The predictions for data, as arrays."""
         from tandem.keras import callbacks as callbacks_module
 
         batches = _adapter.Batches(x, None, None, batch_size, steps, False, None, self, is_predict=True)
@@ -327,6 +339,7 @@ class Trainer(TrainingSteps):
         return batches.peek()
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False, reset_metrics=False):
+        """One training step on one batch."""
         self._assert_compiled("train_on_batch")
         self.reset_metrics()
         data = self._one_batch(x, y, sample_weight, class_weight)
@@ -336,6 +349,7 @@ class Trainer(TrainingSteps):
         return logs if return_dict else self._flat_logs(logs)
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False, reset_metrics=False):
+        """The loss and the metrics on one batch."""
         self._assert_compiled("test_on_batch")
         self.reset_metrics()
         data = self._one_batch(x, y, sample_weight, None)
@@ -352,18 +366,22 @@ class Trainer(TrainingSteps):
         return ordered[0] if len(ordered) == 1 else ordered
 
     def predict_on_batch(self, x):
+        """The predictions for one batch."""
         data = self._one_batch(x, None, None, None)
         self._ensure_built(data)
         result = self._whole(self._program("predict")(self._dealt(data)))
         return nest.map_structure(_as_array, result) if nest.is_nested(result) else _as_array(result)
 
     def fit_generator(self, *args, **kwargs):
+        """fit, by its name in Keras 1."""
         return self.fit(*args, **kwargs)
 
     def evaluate_generator(self, *args, **kwargs):
+        """evaluate, by its name in Keras 1."""
         return self.evaluate(*args, **kwargs)
 
     def predict_generator(self, *args, **kwargs):
+        """predict, by its name in Keras 1."""
         return self.predict(*args, **kwargs)
 
     def explain(self, kind="train"):

@@ -34,14 +34,17 @@ class KerasVariable(_variable.Variable):
 
     @property
     def name(self):
+        """The variable's name."""
         return self._short_name
 
     @property
     def value(self):
+        """The present value."""
         return self.read_value()
 
     @property
     def trainable(self):
+        """Whether it is trained."""
         return self._is_trainable
 
     @trainable.setter
@@ -49,6 +52,7 @@ class KerasVariable(_variable.Variable):
         self._is_trainable = bool(value)
 
     def assign(self, value, *args, **kwargs):
+        """Sets the value."""
         if not isinstance(value, (_tandem.Tensor, int, float)):
             value = _tandem.convert(value, self._code)
         elif isinstance(value, _tandem.Tensor) and value._code != self._code:
@@ -58,6 +62,7 @@ class KerasVariable(_variable.Variable):
     _adds_share = False  # Whether replicas that have the same rows count for a share each.
 
     def assign_add(self, value, *args, **kwargs):
+        """Adds to the value."""
         if self._adds_share and _tandem.parts_count() > 1 and self.dtype.is_floating:
             value = _tandem.convert(value, self._code) / float(_tandem.parts_count())
         return super().assign_add(value)

@@ -6,30 +6,32 @@ from tandem.keras.backend import backend, epsilon, floatx, image_data_format, se
 
 
 def enable_unsafe_deserialization():
-    pass
+    """Accepted."""
 
 
 def disable_traceback_filtering():
-    pass
+    """Accepted: tracebacks are whole."""
 
 
 def enable_traceback_filtering():
-    pass
+    """Accepted: tracebacks are whole."""
 
 
 def is_traceback_filtering_enabled():
+    """False: tracebacks are whole."""
     return False
 
 
 def disable_interactive_logging():
-    pass
+    """Lets fit print plain lines instead of a bar."""
 
 
 def enable_interactive_logging():
-    pass
+    """Lets fit show a bar."""
 
 
 def is_flash_attention_enabled():
+    """True: attention is computed in blocks."""
     return True
 
 

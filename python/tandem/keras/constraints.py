@@ -6,6 +6,8 @@ from tandem.keras import _objects
 
 
 class Constraint(_objects.Configured):
+    """What a constraint of one's own derives from: a function of a weight, applied after each update."""
+
     def __call__(self, w):
         return w
 
@@ -15,6 +17,8 @@ def _norm(w, axis):
 
 
 class MaxNorm(Constraint):
+    """Scales weights down whose norm is above max_value."""
+
     def __init__(self, max_value=2, axis=0):
         self.max_value, self.axis = max_value, axis
 
@@ -28,11 +32,15 @@ class MaxNorm(Constraint):
 
 
 class NonNeg(Constraint):
+    """Sets negative weights to 0."""
+
     def __call__(self, w):
         return _tandem.maximum(w, 0.0)
 
 
 class UnitNorm(Constraint):
+    """Scales weights to norm 1."""
+
     def __init__(self, axis=0):
         self.axis = axis
 
@@ -45,6 +53,8 @@ class UnitNorm(Constraint):
 
 
 class MinMaxNorm(Constraint):
+    """Scales weights whose norm is outside of a range towards it."""
+
     def __init__(self, min_value=0.0, max_value=1.0, rate=1.0, axis=0):
         self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
 
@@ -63,16 +73,19 @@ _NAMES = _objects.table(MaxNorm, NonNeg, UnitNorm, MinMaxNorm)
 
 
 def get(identifier):
+    """The constraint of a name, configuration or function."""
     return _objects.lookup("constraint", identifier, _NAMES, Constraint)
 
 
 def serialize(constraint):
+    """What `deserialize` makes the constraint of again."""
     from tandem.keras import saving
 
     return saving.serialize_keras_object(constraint)
 
 
 def deserialize(config, custom_objects=None):
+    """The constraint of a name or configuration."""
     return get(config)
 
 

@@ -17,6 +17,7 @@ def list_devices(device_type=None):
 
 
 def initialize(job_addresses=None, num_processes=None, process_id=None):
+    """Joins the processes that train together."""
     raise NotImplementedError("keras.distribution.initialize: start the program by python -m tandem run --workers N, or set TF_CONFIG, and use tf.distribute.MultiWorkerMirroredStrategy")
 
 
@@ -48,6 +49,8 @@ class DataParallel:
 
 
 class ModelParallel:
+    """The C++ library has it; here it says so."""
+
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("keras.distribution.ModelParallel: in C++ keras::distribution has it; here DataParallel")
 
@@ -63,6 +66,7 @@ def set_distribution(value):
 
 
 def distribution():
+    """The distribution that was set, or None."""
     return _current[0]
 
 

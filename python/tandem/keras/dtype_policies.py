@@ -10,6 +10,8 @@ set_global_policy = set_dtype_policy
 
 
 class experimental:
+    """Names that are experimental in keras.dtype_policies."""
+
     Policy = DTypePolicy
     set_policy = staticmethod(set_dtype_policy)
     global_policy = staticmethod(dtype_policy)

@@ -6,6 +6,7 @@ import numpy as np
 
 import _tandem
 from tandem import dtypes
+from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem.keras import _objects
 
@@ -15,6 +16,8 @@ def _code(dtype):
 
 
 class Initializer(_objects.Configured):
+    """What an initializer of one's own derives from: a function of a shape and a dtype."""
+
     def __call__(self, shape, dtype=None):
         raise NotImplementedError("an initializer has a method __call__(shape, dtype)")
 
@@ -54,16 +57,22 @@ class _Seeded(Initializer):
 
 
 class Zeros(Initializer):
+    """All zeros."""
+
     def __call__(self, shape, dtype=None):
         return _tandem.fill(tuple(shape), 0.0, _code(dtype))
 
 
 class Ones(Initializer):
+    """All ones."""
+
     def __call__(self, shape, dtype=None):
         return _tandem.fill(tuple(shape), 1.0, _code(dtype))
 
 
 class Constant(Initializer):
+    """All of one value."""
+
     def __init__(self, value=0.0):
         self.value = value
 
@@ -76,6 +85,8 @@ class Constant(Initializer):
 
 
 class RandomUniform(_Seeded):
+    """Uniformly distributed values."""
+
     def __init__(self, minval=-0.05, maxval=0.05, seed=None):
         super().__init__(seed)
         self.minval, self.maxval = minval, maxval
@@ -88,6 +99,8 @@ class RandomUniform(_Seeded):
 
 
 class RandomNormal(_Seeded):
+    """Normally distributed values."""
+
     def __init__(self, mean=0.0, stddev=0.05, seed=None):
         super().__init__(seed)
         self.mean, self.stddev = mean, stddev
@@ -100,11 +113,14 @@ class RandomNormal(_Seeded):
 
 
 class TruncatedNormal(RandomNormal):
+    """Normally distributed values within two standard deviations."""
+
     def __call__(self, shape, dtype=None):
         return self._draw(_tandem.random_truncated_normal, shape, dtype, float(self.mean), float(self.stddev))
 
 
 def compute_fans(shape):
+    """The numbers of inputs and outputs of a weight of this shape."""
     shape = [int(s) for s in shape]
     if len(shape) < 1:
         return 1, 1
@@ -117,6 +133,8 @@ def compute_fans(shape):
 
 
 class VarianceScaling(_Seeded):
+    """Random values whose variance fits the number of inputs or outputs."""
+
     def __init__(self, scale=1.0, mode="fan_in", distribution="truncated_normal", seed=None):
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
@@ -158,6 +176,8 @@ LecunNormal = _scaling("LecunNormal", 1.0, "fan_in", "truncated_normal")
 
 
 class Orthogonal(_Seeded):
+    """A random orthogonal matrix."""
+
     def __init__(self, gain=1.0, seed=None):
         super().__init__(seed)
         self.gain = gain
@@ -178,6 +198,8 @@ class Orthogonal(_Seeded):
 
 
 class Identity(Initializer):
+    """The identity matrix, scaled."""
+
     def __init__(self, gain=1.0):
         self.gain = gain
 
@@ -202,17 +224,20 @@ variance_scaling = VarianceScaling
 
 
 def get(identifier):
+    """The initializer of a name, configuration or function."""
     return _objects.lookup("initializer", identifier, _NAMES, Initializer)
 
 
 def serialize(initializer):
+    """What `deserialize` makes the initializer of again."""
     from tandem.keras import saving
 
     return saving.serialize_keras_object(initializer)
 
 
 def deserialize(config, custom_objects=None):
+    """The initializer of a name or configuration."""
     return get(config)
 
-
+_words.describe(__name__, globals())
 _missing.install(__name__, globals())

@@ -50,24 +50,28 @@ def _mean(x, axis=-1):
 
 @_ops.op
 def mean_squared_error(y_true, y_pred):
+    """The mean of the squares of the differences of each row."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(_tandem.squared_difference(y_true, y_pred))
 
 
 @_ops.op
 def mean_absolute_error(y_true, y_pred):
+    """The mean of the absolute differences of each row."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(_tandem.abs(y_true - y_pred))
 
 
 @_ops.op
 def mean_absolute_percentage_error(y_true, y_pred):
+    """100 times the mean of the absolute differences, relative to the truth."""
     y_true, y_pred = _pair(y_true, y_pred)
     return 100.0 * _mean(_tandem.abs((y_true - y_pred) / _tandem.maximum(_tandem.abs(y_true), _EPSILON)))
 
 
 @_ops.op
 def mean_squared_logarithmic_error(y_true, y_pred):
+    """The mean of the squares of the differences of the logarithms."""
     y_true, y_pred = _pair(y_true, y_pred)
     first = _tandem.log(_tandem.maximum(y_pred, _EPSILON) + 1.0)
     second = _tandem.log(_tandem.maximum(y_true, _EPSILON) + 1.0)
@@ -76,6 +80,7 @@ def mean_squared_logarithmic_error(y_true, y_pred):
 
 @_ops.op
 def cosine_similarity(y_true, y_pred, axis=-1):
+    """Minus the cosine of the angle between the vectors of truth and prediction."""
     from tandem import nn
 
     y_true, y_pred = _pair(y_true, y_pred)
@@ -88,6 +93,7 @@ def _negated_cosine(y_true, y_pred, axis=-1):
 
 @_ops.op
 def huber(y_true, y_pred, delta=1.0):
+    """Half of the squared difference up to delta, linear beyond."""
     y_true, y_pred = _pair(y_true, y_pred)
     error = _tandem.abs(y_true - y_pred)
     return _mean(_tandem.where(error <= delta, 0.5 * _tandem.square(error), delta * error - 0.5 * delta * delta))
@@ -95,6 +101,7 @@ def huber(y_true, y_pred, delta=1.0):
 
 @_ops.op
 def log_cosh(y_true, y_pred):
+    """The mean of the logarithm of the hyperbolic cosine of the differences."""
     y_true, y_pred = _pair(y_true, y_pred)
     x = y_pred - y_true
     return _mean(x + _tandem.softplus(-2.0 * x) - float(np.log(2.0)))
@@ -108,18 +115,21 @@ def _signs(y_true):
 
 @_ops.op
 def hinge(y_true, y_pred):
+    """The mean of max(1 - y_true * y_pred, 0) for labels of -1 and 1."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(_tandem.maximum(1.0 - _signs(y_true) * y_pred, 0.0))
 
 
 @_ops.op
 def squared_hinge(y_true, y_pred):
+    """The mean of the squares of max(1 - y_true * y_pred, 0)."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(_tandem.square(_tandem.maximum(1.0 - _signs(y_true) * y_pred, 0.0)))
 
 
 @_ops.op
 def categorical_hinge(y_true, y_pred):
+    """max(1 + the best wrong value - the right one, 0)."""
     y_true, y_pred = _pair(y_true, y_pred)
     right = _tandem.reduce_sum(y_true * y_pred, -1, False)
     wrong = _tandem.reduce_max((1.0 - y_true) * y_pred, -1, False)
@@ -128,6 +138,7 @@ def categorical_hinge(y_true, y_pred):
 
 @_ops.op
 def kl_divergence(y_true, y_pred):
+    """The sum of y_true * log(y_true / y_pred)."""
     y_true, y_pred = _pair(y_true, y_pred)
     y_true, y_pred = _tandem.clip(y_true, _EPSILON, 1.0), _tandem.clip(y_pred, _EPSILON, 1.0)
     return _tandem.reduce_sum(y_true * _tandem.log(y_true / y_pred), -1, False)
@@ -135,12 +146,14 @@ def kl_divergence(y_true, y_pred):
 
 @_ops.op
 def poisson(y_true, y_pred):
+    """The mean of y_pred - y_true * log(y_pred)."""
     y_true, y_pred = _pair(y_true, y_pred)
     return _mean(y_pred - y_true * _tandem.log(y_pred + _EPSILON))
 
 
 @_ops.op
 def categorical_crossentropy(y_true, y_pred, from_logits=False, label_smoothing=0.0, axis=-1):
+    """The cross entropy of distributions over classes."""
     logits = getattr(y_pred, "_keras_logits", None)
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
@@ -163,6 +176,7 @@ def categorical_crossentropy(y_true, y_pred, from_logits=False, label_smoothing=
 
 @_ops.op
 def sparse_categorical_crossentropy(y_true, y_pred, from_logits=False, ignore_class=None, axis=-1):
+    """The cross entropy of classes that are given by number."""
     logits = getattr(y_pred, "_keras_logits", None)
     y_pred = _tandem.convert(y_pred)
     y_true = _tandem.convert(y_true)
@@ -207,11 +221,13 @@ def _binary_losses(y_true, y_pred, from_logits, label_smoothing):
 
 @_ops.op
 def binary_crossentropy(y_true, y_pred, from_logits=False, label_smoothing=0.0, axis=-1):
+    """The mean of the cross entropies of yes-or-no predictions."""
     return _mean(_binary_losses(y_true, y_pred, from_logits, label_smoothing)[2], axis)
 
 
 @_ops.op
 def binary_focal_crossentropy(y_true, y_pred, apply_class_balancing=False, alpha=0.25, gamma=2.0, from_logits=False, label_smoothing=0.0, axis=-1):
+    """Binary cross entropy in which predictions that are right already weigh less."""
     y_true, y_pred, losses = _binary_losses(y_true, y_pred, from_logits, label_smoothing)
     p = _tandem.sigmoid(y_pred) if from_logits else y_pred
     right = y_true * p + (1.0 - y_true) * (1.0 - p)
@@ -223,6 +239,7 @@ def binary_focal_crossentropy(y_true, y_pred, apply_class_balancing=False, alpha
 
 @_ops.op
 def categorical_focal_crossentropy(y_true, y_pred, alpha=0.25, gamma=2.0, from_logits=False, label_smoothing=0.0, axis=-1):
+    """Cross entropy in which predictions that are right already weigh less."""
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + label_smoothing / float(y_true._sizes[-1])
@@ -235,6 +252,7 @@ def categorical_focal_crossentropy(y_true, y_pred, alpha=0.25, gamma=2.0, from_l
 
 @_ops.op
 def dice(y_true, y_pred, axis=None):
+    """1 - twice the overlap of truth and prediction, divided by their sizes."""
     y_true, y_pred = _pair(y_true, y_pred)
     axis = list(axis) if isinstance(axis, (tuple, list)) else axis
     both = _tandem.reduce_sum(y_true * y_pred, axis, False)
@@ -243,6 +261,7 @@ def dice(y_true, y_pred, axis=None):
 
 @_ops.op
 def tversky(y_true, y_pred, alpha=0.5, beta=0.5, axis=None):
+    """As dice, with weights alpha and beta of what was predicted wrongly and of what was missed."""
     y_true, y_pred = _pair(y_true, y_pred)
     both = _tandem.reduce_sum(y_true * y_pred, axis, False)
     false_positive = _tandem.reduce_sum((1.0 - y_true) * y_pred, axis, False)
@@ -252,6 +271,7 @@ def tversky(y_true, y_pred, alpha=0.5, beta=0.5, axis=None):
 
 @_ops.op
 def circle(y_true, y_pred, ref_labels=None, ref_embeddings=None, remove_diagonal=True, gamma=80, margin=0.4):
+    """The circle loss of embeddings: those of one label together, others apart."""
     raise NotImplementedError("keras.losses.circle: tandem does not have it")
 
 
@@ -343,12 +363,16 @@ class Loss(_objects.Configured):
         return reduce_losses(losses, self.reduction, sample_weight, own if own is not None else mask)
 
     def call(self, y_true, y_pred):
+        """The losses of the rows of a batch; a loss of one's own overrides it."""
         raise NotImplementedError(f"{type(self).__name__} has no method call(y_true, y_pred)")
 
     def get_config(self):
+        """The arguments of which from_config makes the loss again."""
         return {"name": self.name, "reduction": self.reduction}
 
     class Reduction:
+        """How the losses of rows become one number."""
+
         AUTO, NONE, SUM, SUM_OVER_BATCH_SIZE = "auto", "none", "sum", "sum_over_batch_size"
 
 
@@ -440,6 +464,7 @@ _CLASSES = _objects.table(
 
 
 def get(identifier):
+    """The loss of a name, configuration or function."""
     if isinstance(identifier, str):
         found = _FUNCTIONS.get(identifier)
         if found is not None:
@@ -448,12 +473,14 @@ def get(identifier):
 
 
 def serialize(loss):
+    """What `deserialize` makes the loss of again."""
     from tandem.keras import saving
 
     return saving.serialize_keras_object(loss)
 
 
 def deserialize(config, custom_objects=None):
+    """The loss of a name or configuration."""
     return get(config)
 
 

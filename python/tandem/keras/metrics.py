@@ -4,6 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops, dtypes
+from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._tracing.state import state
 from tandem.keras import _objects, initializers, losses as _losses
@@ -30,6 +31,7 @@ class Metric(_objects.Configured):
     dtype_policy = property(lambda self: self._dtype)
 
     def add_variable(self, shape=(), initializer=None, dtype=None, aggregation="sum", name=None):
+        """A variable of the metric's state."""
         import contextlib
 
         from tandem._tracing.state import init_scope
@@ -61,6 +63,7 @@ class Metric(_objects.Configured):
         return variable
 
     def add_weight(self, shape=(), initializer=None, dtype=None, name=None, **kwargs):
+        """A variable of the metric's state."""
         if isinstance(shape, str):
             name, shape = shape, kwargs.pop("shape", initializer if isinstance(initializer, (tuple, list)) else ())
             initializer = None if isinstance(initializer, (tuple, list)) else initializer
@@ -68,6 +71,7 @@ class Metric(_objects.Configured):
 
     @property
     def variables(self):
+        """The variables of the state."""
         found = list(self._variables_)
         for value in self.__dict__.values():
             if isinstance(value, _tandem.Variable) and not any(value is v for v in found):
@@ -81,16 +85,20 @@ class Metric(_objects.Configured):
     non_trainable_variables = property(lambda self: self.variables)
 
     def reset_state(self):
+        """Sets the state to zeros."""
         for v in self.variables:
             v.assign(_tandem.fill(v._sizes, 0.0, v._code))
 
     def reset_states(self):
+        """reset_state, by its name in Keras 2."""
         self.reset_state()
 
     def update_state(self, *args, **kwargs):
+        """Takes a batch into account; a metric of one's own overrides it."""
         raise NotImplementedError(f"{type(self).__name__} has no method update_state")
 
     def result(self):
+        """The value of the metric, or several by name; a metric of one's own overrides it."""
         raise NotImplementedError(f"{type(self).__name__} has no method result")
 
     def __call__(self, *args, **kwargs):
@@ -98,9 +106,11 @@ class Metric(_objects.Configured):
         return self.result()
 
     def get_config(self):
+        """The arguments of which from_config makes the metric again."""
         return {"name": self.name, "dtype": self._dtype}
 
     def stateless_update_state(self, metric_variables, *args, **kwargs):
+        """The state after a batch, of the state before."""
         for v, value in zip(self.variables, metric_variables):
             v.assign(value)
         self.update_state(*args, **kwargs)
@@ -151,6 +161,8 @@ class Mean(Metric):
 
 
 class Sum(Metric):
+    """The sum of the values."""
+
     def __init__(self, name="sum", dtype=None):
         super().__init__(dtype, name)
         self.total = self.add_variable(name="total")
@@ -196,22 +208,26 @@ def _matches(y_true, y_pred):
 
 @_ops.op
 def accuracy(y_true, y_pred):
+    """1 where the prediction equals the truth."""
     return _matches(y_true, y_pred)
 
 
 @_ops.op
 def binary_accuracy(y_true, y_pred, threshold=0.5):
+    """The part of predictions on the right side of the threshold."""
     y_true, y_pred = _losses._pair(y_true, y_pred)
     return _tandem.reduce_mean(_tandem.cast(_tandem.equal(y_true, _tandem.cast(y_pred > threshold, y_true._code)), 0), -1, False)
 
 
 @_ops.op
 def categorical_accuracy(y_true, y_pred):
+    """1 where the largest prediction is that of the true class, given as a one-hot vector."""
     return _tandem.cast(_tandem.equal(_ops.argmax(y_true, -1), _ops.argmax(y_pred, -1)), 0)
 
 
 @_ops.op
 def sparse_categorical_accuracy(y_true, y_pred):
+    """1 where the largest prediction is that of the true class, given by number."""
     y_true, y_pred = _tandem.convert(y_true), _tandem.convert(y_pred)
     if y_true._rank == y_pred._rank and y_true._sizes[-1] == 1:
         y_true = _tandem.squeeze(y_true, [-1])
@@ -220,6 +236,7 @@ def sparse_categorical_accuracy(y_true, y_pred):
 
 @_ops.op
 def sparse_top_k_categorical_accuracy(y_true, y_pred, k=5):
+    """1 where the true class, given by number, is among the k largest predictions."""
     y_true, y_pred = _tandem.convert(y_true), _tandem.convert(y_pred)
     if y_true._rank == y_pred._rank and y_true._sizes[-1] == 1:
         y_true = _tandem.squeeze(y_true, [-1])
@@ -228,6 +245,7 @@ def sparse_top_k_categorical_accuracy(y_true, y_pred, k=5):
 
 @_ops.op
 def top_k_categorical_accuracy(y_true, y_pred, k=5):
+    """1 where the true class, given as a one-hot vector, is among the k largest predictions."""
     return sparse_top_k_categorical_accuracy(_ops.argmax(y_true, -1), y_pred, k)
 
 
@@ -271,6 +289,8 @@ SparseCategoricalCrossentropy = _class("SparseCategoricalCrossentropy", sparse_c
 
 
 class RootMeanSquaredError(Mean):
+    """The root of the mean of squared differences."""
+
     def __init__(self, name="root_mean_squared_error", dtype=None):
         super().__init__(name, dtype)
 
@@ -283,6 +303,8 @@ class RootMeanSquaredError(Mean):
 
 
 class R2Score(Metric):
+    """The part of the variance of the truth that predictions explain."""
+
     def __init__(self, class_aggregation="uniform_average", num_regressors=0, name="r2_score", dtype=None):
         super().__init__(dtype, name)
         self.class_aggregation = class_aggregation
@@ -368,6 +390,8 @@ FalseNegatives = _count_class("FalseNegatives", "false_negatives", "false_negati
 
 
 class Precision(_Confusion):
+    """The part of what was predicted as positive that is."""
+
     def __init__(self, thresholds=None, top_k=None, class_id=None, name=None, dtype=None):
         super().__init__(thresholds, top_k, class_id, name, dtype)
 
@@ -377,6 +401,8 @@ class Precision(_Confusion):
 
 
 class Recall(_Confusion):
+    """The part of what is positive that was predicted so."""
+
     def __init__(self, thresholds=None, top_k=None, class_id=None, name=None, dtype=None):
         super().__init__(thresholds, top_k, class_id, name, dtype)
 
@@ -475,6 +501,8 @@ RecallAtPrecision = _at_class("RecallAtPrecision", "precision", "recall", "recal
 
 
 class FBetaScore(Metric):
+    """The weighted harmonic mean of precision and recall."""
+
     def __init__(self, average=None, beta=1.0, threshold=None, name="fbeta_score", dtype=None):
         super().__init__(dtype, name)
         self.average, self.beta, self.threshold = average, beta, threshold
@@ -518,6 +546,8 @@ class FBetaScore(Metric):
 
 
 class F1Score(FBetaScore):
+    """The harmonic mean of precision and recall."""
+
     def __init__(self, average=None, threshold=None, name="f1_score", dtype=None):
         super().__init__(average, 1.0, threshold, name, dtype)
 
@@ -555,26 +585,36 @@ class _IoU(Metric):
 
 
 class IoU(_IoU):
+    """The overlap of truth and prediction, divided by their union, for some classes."""
+
     def __init__(self, num_classes, target_class_ids, name="io_u", dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
         super().__init__(num_classes, target_class_ids, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
 
 
 class MeanIoU(_IoU):
+    """The mean over classes of overlap divided by union."""
+
     def __init__(self, num_classes, name="mean_io_u", dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
         super().__init__(num_classes, None, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
 
 
 class OneHotIoU(_IoU):
+    """IoU of one-hot vectors."""
+
     def __init__(self, num_classes, target_class_ids, name=None, dtype=None, ignore_class=None, sparse_y_pred=False, axis=-1):
         super().__init__(num_classes, target_class_ids, name, dtype, ignore_class, False, sparse_y_pred, axis)
 
 
 class OneHotMeanIoU(_IoU):
+    """MeanIoU of one-hot vectors."""
+
     def __init__(self, num_classes, name=None, dtype=None, ignore_class=None, sparse_y_pred=False, axis=-1):
         super().__init__(num_classes, None, name, dtype, ignore_class, False, sparse_y_pred, axis)
 
 
 class BinaryIoU(_IoU):
+    """IoU of yes-or-no predictions."""
+
     def __init__(self, target_class_ids=(0, 1), threshold=0.5, name=None, dtype=None):
         super().__init__(2, target_class_ids, name, dtype)
         self.threshold = threshold
@@ -584,6 +624,8 @@ class BinaryIoU(_IoU):
 
 
 class MeanRelativeError(Mean):
+    """The mean of the differences, relative to a normalizer."""
+
     def __init__(self, normalizer, name=None, dtype=None):
         super().__init__(name or "mean_relative_error", dtype)
         self.normalizer = _tandem.convert(normalizer, 0)
@@ -594,6 +636,8 @@ class MeanRelativeError(Mean):
 
 
 class MeanTensor(Metric):
+    """The mean of tensors, element by element."""
+
     def __init__(self, name="mean_tensor", dtype=None, shape=None):
         super().__init__(dtype, name)
         self._states = None
@@ -624,6 +668,7 @@ _CLASSES = _objects.table(
 
 
 def get(identifier):
+    """The metric of a name, configuration or function."""
     if isinstance(identifier, str):
         name = identifier
         found = _CLASSES.get(name)
@@ -636,13 +681,15 @@ def get(identifier):
 
 
 def serialize(metric):
+    """What `deserialize` makes the metric of again."""
     from tandem.keras import saving
 
     return saving.serialize_keras_object(metric)
 
 
 def deserialize(config, custom_objects=None):
+    """The metric of a name or configuration."""
     return get(config)
 
-
+_words.describe(__name__, globals())
 _missing.install(__name__, globals())

@@ -6,11 +6,15 @@ from tandem.keras import _objects
 
 
 class Regularizer(_objects.Configured):
+    """What a regularizer of one's own derives from: a function of a weight that is added to the loss."""
+
     def __call__(self, x):
         return 0.0
 
 
 class L1L2(Regularizer):
+    """l1 * sum(|w|) + l2 * sum(w * w)."""
+
     def __init__(self, l1=0.0, l2=0.0):
         self.l1, self.l2 = 0.0 if l1 is None else l1, 0.0 if l2 is None else l2
 
@@ -28,6 +32,8 @@ class L1L2(Regularizer):
 
 
 class L1(L1L2):
+    """l1 * sum(|w|)."""
+
     def __init__(self, l1=0.01, l=None):  # noqa: E741
         super().__init__(l1=l if l is not None else l1)
 
@@ -36,6 +42,8 @@ class L1(L1L2):
 
 
 class L2(L1L2):
+    """l2 * sum(w * w)."""
+
     def __init__(self, l2=0.01, l=None):  # noqa: E741
         super().__init__(l2=l if l is not None else l2)
 
@@ -44,6 +52,8 @@ class L2(L1L2):
 
 
 class OrthogonalRegularizer(Regularizer):
+    """Makes the rows or columns of a matrix orthogonal."""
+
     def __init__(self, factor=0.01, mode="rows"):
         self.factor, self.mode = factor, mode
 
@@ -64,6 +74,7 @@ l1, l2, orthogonal_regularizer = L1, L2, OrthogonalRegularizer
 
 
 def l1_l2(l1=0.01, l2=0.01):
+    """l1 * sum(|w|) + l2 * sum(w * w)."""
     return L1L2(l1, l2)
 
 
@@ -72,16 +83,19 @@ _NAMES["l1_l2"] = type("l1_l2", (L1L2,), {"__init__": lambda self: L1L2.__init__
 
 
 def get(identifier):
+    """The regularizer of a name, configuration or function."""
     return _objects.lookup("regularizer", identifier, _NAMES, Regularizer)
 
 
 def serialize(regularizer):
+    """What `deserialize` makes the regularizer of again."""
     from tandem.keras import saving
 
     return saving.serialize_keras_object(regularizer)
 
 
 def deserialize(config, custom_objects=None):
+    """The regularizer of a name or configuration."""
     return get(config)
 
 

@@ -22,10 +22,12 @@ def traverse(func, structure, top_down=True):
 
 
 def lists_to_tuples(structure):
+    """The structure with tuples in the place of lists."""
     return traverse(lambda part: tuple(part) if isinstance(part, list) else None, structure, top_down=False)
 
 
 def map_shape_structure(func, structure):
+    """func of each shape of a structure."""
     if isinstance(structure, (list, tuple)) and all(isinstance(v, (int, type(None))) for v in structure):
         return func(tuple(structure))
     if isinstance(structure, dict):

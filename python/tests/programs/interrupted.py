@@ -14,6 +14,7 @@ import numpy as np
 
 import tandem as tf
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # What a shell starts in the background ignores it.
 clock_of_main = time.pthread_getcpuclockid(threading.main_thread().ident)
 
 

@@ -5,6 +5,7 @@ from tandem.keras.applications import imagenet_utils
 
 
 def vgg(name, depths, include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation):
+    """A VGG network with so many convolutions in each of its blocks."""
     files = (f"{name}_weights_tf_dim_ordering_tf_kernels.h5", f"{name}_weights_tf_dim_ordering_tf_kernels_notop.h5")
     weights = imagenet_utils.weights_file(weights, include_top, classes, files)
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)

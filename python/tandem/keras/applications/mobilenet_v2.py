@@ -44,6 +44,7 @@ def _block(x, filters, stride, expansion, number):
 
 
 def MobileNetV2(input_shape=None, alpha=1.0, include_top=True, weights="imagenet", input_tensor=None, pooling=None, classes=1000, classifier_activation="softmax", name=None):
+    """MobileNetV2, with weights from Keras's cache folder or new ones."""
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)
     rows = x.shape[1] if x.shape[1] in (96, 128, 160, 192) else 224
     file = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_{float(alpha)}_{rows}"
@@ -67,4 +68,5 @@ def MobileNetV2(input_shape=None, alpha=1.0, include_top=True, weights="imagenet
 
 
 def preprocess_input(x, data_format=None):
+    """Pixels from 0 to 255 as MobileNetV2 was trained on them: from -1 to 1."""
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")

@@ -49,16 +49,20 @@ def _resnet(name, depths, include_top, weights, input_tensor, input_shape, pooli
 
 
 def ResNet50(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="resnet50"):
+    """ResNet50, with weights from Keras's cache folder or new ones."""
     return _resnet(name, (3, 4, 6, 3), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def ResNet101(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="resnet101"):
+    """ResNet101, with weights from Keras's cache folder or new ones."""
     return _resnet(name, (3, 4, 23, 3), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def ResNet152(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="resnet152"):
+    """ResNet152, with weights from Keras's cache folder or new ones."""
     return _resnet(name, (3, 8, 36, 3), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def preprocess_input(x, data_format=None):
+    """Pixels from 0 to 255 as ResNet was trained on them: blue first, without the mean."""
     return imagenet_utils.preprocess_input(x, data_format, mode="caffe")

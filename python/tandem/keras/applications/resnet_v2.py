@@ -49,16 +49,20 @@ def _resnet_v2(name, depths, include_top, weights, input_tensor, input_shape, po
 
 
 def ResNet50V2(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="resnet50v2"):
+    """ResNet50V2, with weights from Keras's cache folder or new ones."""
     return _resnet_v2(name, (3, 4, 6, 3), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def ResNet101V2(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="resnet101v2"):
+    """ResNet101V2, with weights from Keras's cache folder or new ones."""
     return _resnet_v2(name, (3, 4, 23, 3), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def ResNet152V2(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="resnet152v2"):
+    """ResNet152V2, with weights from Keras's cache folder or new ones."""
     return _resnet_v2(name, (3, 8, 36, 3), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def preprocess_input(x, data_format=None):
+    """Pixels from 0 to 255 as ResNetV2 was trained on them: from -1 to 1."""
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")

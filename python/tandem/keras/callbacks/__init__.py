@@ -9,6 +9,8 @@ from tandem.keras.callbacks.recording import BackupAndRestore, CSVLogger, ModelC
 
 
 class experimental:
+    """Names that are experimental in keras.callbacks."""
+
     BackupAndRestore = BackupAndRestore
 
 

@@ -18,6 +18,8 @@ def _is_better(mode, monitor):
 
 
 class EarlyStopping(Callback):
+    """Ends training when a monitored value has not improved for `patience` epochs."""
+
     def __init__(self, monitor="val_loss", min_delta=0, patience=0, verbose=0, mode="auto", baseline=None, restore_best_weights=False, start_from_epoch=0):
         super().__init__()
         self.monitor, self.patience, self.verbose, self.baseline = monitor, patience, verbose, baseline
@@ -68,6 +70,8 @@ class EarlyStopping(Callback):
 
 
 class ReduceLROnPlateau(Callback):
+    """Lowers the learning rate when a monitored value has not improved for `patience` epochs."""
+
     def __init__(self, monitor="val_loss", factor=0.1, patience=10, verbose=0, mode="auto", min_delta=1e-4, cooldown=0, min_lr=0.0, **kwargs):
         super().__init__()
         if factor >= 1.0:
@@ -108,6 +112,8 @@ class ReduceLROnPlateau(Callback):
 
 
 class LearningRateScheduler(Callback):
+    """Sets the learning rate of each epoch by a function of its number."""
+
     def __init__(self, schedule, verbose=0):
         super().__init__()
         self.schedule, self.verbose = schedule, verbose
@@ -127,6 +133,8 @@ class LearningRateScheduler(Callback):
 
 
 class TerminateOnNaN(Callback):
+    """Ends training when the loss is NaN or infinite."""
+
     def on_train_batch_end(self, batch, logs=None):
         loss = (logs or {}).get("loss")
         if loss is not None and (math.isnan(loss) or math.isinf(loss)):

@@ -32,6 +32,7 @@ def _bar_text(step, steps):
 
 
 def print_line(steps, seconds, logs):
+    """Prints one line of progress."""
     print(f"{_bar_text(steps, steps)} {_time_text(seconds, steps or 1)}{_formatted(logs)}", flush=True)
 
 

@@ -12,6 +12,8 @@ from tandem.keras.callbacks.control import _is_better
 
 
 class ModelCheckpoint(Callback):
+    """Saves the model or its weights each epoch or so many steps, or only when a value improved."""
+
     def __init__(self, filepath, monitor="val_loss", verbose=0, save_best_only=False, save_weights_only=False, mode="auto", save_freq="epoch", initial_value_threshold=None, period=1):
         super().__init__()
         self._period, self._epochs = int(period), 0  # Keras 2 saved every so many epochs.
@@ -69,6 +71,8 @@ class ModelCheckpoint(Callback):
 
 
 class CSVLogger(Callback):
+    """Writes the results of each epoch as a line of a CSV file."""
+
     def __init__(self, filename, separator=",", append=False):
         super().__init__()
         self.filename, self.sep, self.append = os.fspath(filename), separator, append
@@ -181,6 +185,8 @@ class BackupAndRestore(Callback):
 
 
 class RemoteMonitor(Callback):
+    """Sends the results of each epoch to a server by HTTP."""
+
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("keras.callbacks.RemoteMonitor: tandem does not have it; LambdaCallback can send logs")
 

@@ -45,6 +45,8 @@ from tandem.keras.layers.reshaping import (  # noqa: F401
 
 
 class experimental:
+    """Names that are experimental in keras.layers."""
+
     class preprocessing:
         pass
 
@@ -62,12 +64,14 @@ def __getattr__(name):
 
 
 def serialize(layer):
+    """What `deserialize` makes the layer of again."""
     from tandem.keras import saving
 
     return saving.serialize_keras_object(layer)
 
 
 def deserialize(config, custom_objects=None):
+    """The layer of a configuration."""
     from tandem.keras import saving
 
     return saving.deserialize_keras_object(config, custom_objects)

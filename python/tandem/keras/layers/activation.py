@@ -6,6 +6,8 @@ from tandem.keras._layer import Layer
 
 
 class ReLU(Layer):
+    """max(x, 0), with a slope, a threshold and a largest value."""
+
     def __init__(self, max_value=None, negative_slope=0.0, threshold=0.0, **kwargs):
         super().__init__(**kwargs)
         self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
@@ -16,6 +18,8 @@ class ReLU(Layer):
 
 
 class LeakyReLU(Layer):
+    """x where it is positive, negative_slope * x elsewhere."""
+
     def __init__(self, negative_slope=0.3, alpha=None, **kwargs):
         super().__init__(**kwargs)
         self.negative_slope = float(negative_slope if alpha is None else alpha)
@@ -26,6 +30,8 @@ class LeakyReLU(Layer):
 
 
 class ELU(Layer):
+    """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+
     def __init__(self, alpha=1.0, **kwargs):
         super().__init__(**kwargs)
         self.alpha = alpha
@@ -36,6 +42,8 @@ class ELU(Layer):
 
 
 class PReLU(Layer):
+    """x where it is positive, a slope that is learned times x elsewhere."""
+
     def __init__(self, alpha_initializer="Zeros", alpha_regularizer=None, alpha_constraint=None, shared_axes=None, **kwargs):
         super().__init__(**kwargs)
         self.alpha_initializer, self.alpha_regularizer, self.alpha_constraint = initializers.get(alpha_initializer), regularizers.get(alpha_regularizer), constraints.get(alpha_constraint)
@@ -54,6 +62,8 @@ class PReLU(Layer):
 
 
 class Softmax(Layer):
+    """exp(x), divided by its sum over an axis."""
+
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)
         self.axis = axis
@@ -66,6 +76,8 @@ class Softmax(Layer):
 
 
 class ThresholdedReLU(Layer):
+    """x where it is above theta, 0 elsewhere."""
+
     def __init__(self, theta=1.0, **kwargs):
         super().__init__(**kwargs)
         self.theta = theta

@@ -108,6 +108,8 @@ class MultiHeadAttention(Layer):
 
 
 class GroupQueryAttention(Layer):
+    """Attention in which several query heads share one head of keys and values."""
+
     def __init__(self, *args, **kwargs):
         raise NotImplementedError("keras.layers.GroupQueryAttention: tandem has MultiHeadAttention")
 

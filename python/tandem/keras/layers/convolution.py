@@ -125,6 +125,8 @@ class Conv2DTranspose(_Conv):
 
 
 class Conv1DTranspose(_Conv):
+    """A transposed convolution of sequences, which makes them longer."""
+
     _rank = 1
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid", output_padding=None, data_format=None, dilation_rate=1, activation=None, use_bias=True, **kwargs):
@@ -140,6 +142,8 @@ class Conv1DTranspose(_Conv):
 
 
 class DepthwiseConv2D(_Conv):
+    """Convolves each channel of images with kernels of its own."""
+
     def __init__(self, kernel_size, strides=(1, 1), padding="valid", depth_multiplier=1, data_format=None, dilation_rate=(1, 1), activation=None, use_bias=True, depthwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(None, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, depthwise_initializer, bias_initializer, depthwise_regularizer, bias_regularizer, activity_regularizer, depthwise_constraint, bias_constraint, **kwargs)
         self.depth_multiplier = depth_multiplier
@@ -157,6 +161,8 @@ class DepthwiseConv2D(_Conv):
 
 
 class DepthwiseConv1D(DepthwiseConv2D):
+    """Convolves each channel of sequences with kernels of its own."""
+
     _rank = 1
 
     def __init__(self, kernel_size, strides=1, padding="valid", depth_multiplier=1, data_format=None, dilation_rate=1, **kwargs):
@@ -168,6 +174,8 @@ class DepthwiseConv1D(DepthwiseConv2D):
 
 
 class SeparableConv2D(Layer):
+    """A depthwise convolution of images, then one of single pixels over channels."""
+
     _rank = 2
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid", data_format=None, dilation_rate=1, depth_multiplier=1, activation=None, use_bias=True, depthwise_initializer="glorot_uniform", pointwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None, pointwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, pointwise_constraint=None, bias_constraint=None, **kwargs):
@@ -199,6 +207,8 @@ class SeparableConv2D(Layer):
 
 
 class SeparableConv1D(SeparableConv2D):
+    """A depthwise convolution of sequences, then one of single steps over channels."""
+
     _rank = 1
 
 
@@ -232,26 +242,38 @@ class _Pooling(Layer):
 
 
 class MaxPooling2D(_Pooling):
+    """The maximum of each window of images."""
+
     _op = staticmethod(_tandem.max_pool2d)
 
 
 class AveragePooling2D(_Pooling):
+    """The mean of each window of images."""
+
     _op = staticmethod(_tandem.avg_pool2d)
 
 
 class MaxPooling1D(_Pooling):
+    """The maximum of each window of sequences."""
+
     _rank, _op = 1, staticmethod(_tandem.max_pool2d)
 
 
 class AveragePooling1D(_Pooling):
+    """The mean of each window of sequences."""
+
     _rank, _op = 1, staticmethod(_tandem.avg_pool2d)
 
 
 class MaxPooling3D(_Pooling):
+    """The maximum of each window of volumes."""
+
     _rank, _op = 3, staticmethod(_tandem.max_pool2d)
 
 
 class AveragePooling3D(_Pooling):
+    """The mean of each window of volumes."""
+
     _rank, _op = 3, staticmethod(_tandem.avg_pool2d)
 
 
@@ -268,14 +290,20 @@ class _GlobalPooling(Layer):
 
 
 class GlobalAveragePooling2D(_GlobalPooling):
+    """The mean of each channel over a whole image."""
+
     _op = staticmethod(_tandem.reduce_mean)
 
 
 class GlobalMaxPooling2D(_GlobalPooling):
+    """The maximum of each channel over a whole image."""
+
     _op = staticmethod(_tandem.reduce_max)
 
 
 class GlobalAveragePooling1D(_GlobalPooling):
+    """The mean of each channel over a whole sequence, without masked steps."""
+
     _axes, _op = [1], staticmethod(_tandem.reduce_mean)
 
     def __init__(self, data_format=None, keepdims=False, **kwargs):
@@ -293,14 +321,20 @@ class GlobalAveragePooling1D(_GlobalPooling):
 
 
 class GlobalMaxPooling1D(_GlobalPooling):
+    """The maximum of each channel over a whole sequence."""
+
     _axes, _op = [1], staticmethod(_tandem.reduce_max)
 
 
 class GlobalAveragePooling3D(_GlobalPooling):
+    """The mean of each channel over a whole volume."""
+
     _axes, _op = [1, 2, 3], staticmethod(_tandem.reduce_mean)
 
 
 class GlobalMaxPooling3D(_GlobalPooling):
+    """The maximum of each channel over a whole volume."""
+
     _axes, _op = [1, 2, 3], staticmethod(_tandem.reduce_max)
 
 

@@ -9,6 +9,7 @@ from tandem.keras._layer import Layer
 
 
 def floating(x):
+    """The value as a floating one."""
     return x if x.dtype.is_floating else _tandem.cast(x, 0)
 
 
@@ -48,6 +49,8 @@ class Dense(Layer):
 
 
 class EinsumDense(Layer):
+    """A product with a kernel by Einstein's notation, a bias and an activation."""
+
     def __init__(self, equation, output_shape, activation=None, bias_axes=None, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.equation, self.bias_axes, self.activation = equation, bias_axes, activations.get(activation)
@@ -108,6 +111,8 @@ class Embedding(Layer):
 
 
 class Activation(Layer):
+    """An activation as a layer."""
+
     def __init__(self, activation, **kwargs):
         super().__init__(**kwargs)
         self.activation = activations.get(activation)
@@ -118,6 +123,8 @@ class Activation(Layer):
 
 
 class Lambda(Layer):
+    """A function as a layer; variables that it uses are not tracked."""
+
     def __init__(self, function, output_shape=None, mask=None, arguments=None, **kwargs):
         super().__init__(**kwargs)
         self.function, self._output_shape, self.arguments = function, output_shape, arguments or {}
@@ -133,6 +140,8 @@ class Lambda(Layer):
 
 
 class Identity(Layer):
+    """Its input."""
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -142,6 +151,8 @@ class Identity(Layer):
 
 
 class Masking(Layer):
+    """Masks the steps of sequences whose values are all mask_value."""
+
     def __init__(self, mask_value=0.0, **kwargs):
         super().__init__(**kwargs)
         self.mask_value = mask_value
@@ -161,6 +172,8 @@ class Masking(Layer):
 
 
 class Wrapper(Layer):
+    """What layers around another layer derive from."""
+
     def __init__(self, layer, **kwargs):
         super().__init__(**kwargs)
         self.layer = layer
@@ -189,6 +202,8 @@ class TimeDistributed(Wrapper):
 
 
 class SpectralNormalization(Wrapper):
+    """Divides the kernel of a layer by its largest singular value."""
+
     def __init__(self, layer, power_iterations=1, **kwargs):
         super().__init__(layer, **kwargs)
         self.power_iterations = power_iterations

@@ -1,6 +1,7 @@
 """Layers that make one of several inputs, and functions of the same names."""
 
 import _tandem
+from tandem._names import words as _words
 from tandem import _ops
 from tandem.keras._layer import Layer
 
@@ -44,36 +45,50 @@ class _Merge(Layer):
 
 
 class Add(_Merge):
+    """The sum of its inputs."""
+
     def _two(self, a, b):
         return a + b
 
 
 class Subtract(_Merge):
+    """The difference of its two inputs."""
+
     def _two(self, a, b):
         return a - b
 
 
 class Multiply(_Merge):
+    """The product of its inputs, element by element."""
+
     def _two(self, a, b):
         return a * b
 
 
 class Maximum(_Merge):
+    """The largest of its inputs, element by element."""
+
     def _two(self, a, b):
         return _tandem.maximum(a, b)
 
 
 class Minimum(_Merge):
+    """The smallest of its inputs, element by element."""
+
     def _two(self, a, b):
         return _tandem.minimum(a, b)
 
 
 class Average(_Merge):
+    """The mean of its inputs."""
+
     def _merge_function(self, inputs):
         return _ops.add_n(inputs) / float(len(inputs))
 
 
 class Concatenate(_Merge):
+    """Its inputs one after another along an axis."""
+
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)
         self.axis = axis
@@ -86,6 +101,8 @@ class Concatenate(_Merge):
 
 
 class Dot(_Merge):
+    """The products of the rows of two inputs over the given axes."""
+
     def __init__(self, axes, normalize=False, **kwargs):
         super().__init__(**kwargs)
         self.axes, self.normalize = axes, normalize
@@ -122,8 +139,12 @@ maximum, minimum, average = _functional(Maximum), _functional(Minimum), _functio
 
 
 def concatenate(inputs, axis=-1, **kwargs):
+    """The inputs one after another along an axis, as the layer Concatenate."""
     return Concatenate(axis, **kwargs)(inputs)
 
 
 def dot(inputs, axes=-1, **kwargs):
+    """The products of the rows of two inputs, as the layer Dot."""
     return Dot(axes, **kwargs)(inputs)
+
+_words.describe(__name__, globals())

@@ -9,6 +9,8 @@ from tandem.keras.layers.core import floating
 
 
 class BatchNormalization(Layer):
+    """Scales each channel to the mean and variance of the batch while training, and of all batches before else."""
+
     def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", moving_mean_initializer="zeros", moving_variance_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, synchronized=False, **kwargs):
         kwargs.pop("renorm", None), kwargs.pop("fused", None), kwargs.pop("virtual_batch_size", None)
         super().__init__(**kwargs)
@@ -71,6 +73,8 @@ SyncBatchNormalization = BatchNormalization
 
 
 class LayerNormalization(Layer):
+    """Scales each row to mean 0 and variance 1 over an axis."""
+
     def __init__(self, axis=-1, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, rms_scaling=False, **kwargs):
         super().__init__(**kwargs)
         self.axis, self.epsilon, self.center, self.scale = axis, float(epsilon), center, scale
@@ -102,6 +106,8 @@ class LayerNormalization(Layer):
 
 
 class RMSNormalization(Layer):
+    """Divides by the root of the mean of squares over an axis."""
+
     def __init__(self, axis=-1, epsilon=1e-6, **kwargs):
         super().__init__(**kwargs)
         self.axis, self.epsilon = axis, epsilon
@@ -116,6 +122,8 @@ class RMSNormalization(Layer):
 
 
 class UnitNormalization(Layer):
+    """Divides by the L2 norm over an axis."""
+
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)
         self.axis = axis
@@ -127,6 +135,8 @@ class UnitNormalization(Layer):
 
 
 class GroupNormalization(Layer):
+    """Scales groups of channels of each row to mean 0 and variance 1."""
+
     def __init__(self, groups=32, axis=-1, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, **kwargs):
         super().__init__(**kwargs)
         self.groups, self.axis, self.epsilon, self.center, self.scale = groups, axis, epsilon, center, scale

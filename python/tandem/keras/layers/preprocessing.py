@@ -12,6 +12,8 @@ from tandem.keras.layers.core import floating
 
 
 class Rescaling(Layer):
+    """inputs * scale + offset."""
+
     def __init__(self, scale, offset=0.0, **kwargs):
         super().__init__(**kwargs)
         self.scale, self.offset = scale, offset
@@ -44,6 +46,7 @@ class Normalization(Layer):
         self.built = True
 
     def adapt(self, data, batch_size=None, steps=None):
+        """Learns mean and variance from data."""
         if hasattr(data, "_open"):
             rows = [np.asarray(v[0] if isinstance(v, tuple) else v) for v in data]
             array = np.concatenate([r if r.ndim else r[None] for r in rows]) if rows[0].ndim else np.asarray(rows)
@@ -59,10 +62,12 @@ class Normalization(Layer):
 
     @property
     def mean(self):
+        """The mean that was learned or given."""
         return self.input_mean if self.input_mean is not None else self._shaped(self.adapt_mean)
 
     @property
     def variance(self):
+        """The variance that was learned or given."""
         return self.input_variance if self.input_variance is not None else self._shaped(self.adapt_variance)
 
     def _shaped(self, value):
@@ -78,6 +83,8 @@ class Normalization(Layer):
 
 
 class Resizing(Layer):
+    """Images of another size."""
+
     def __init__(self, height, width, interpolation="bilinear", crop_to_aspect_ratio=False, pad_to_aspect_ratio=False, data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.height, self.width, self.interpolation = int(height), int(width), interpolation
@@ -89,6 +96,8 @@ class Resizing(Layer):
 
 
 class CenterCrop(Layer):
+    """The middle part of images."""
+
     def __init__(self, height, width, data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.height, self.width = int(height), int(width)
@@ -123,6 +132,8 @@ class _RandomImage(Layer):
 
 
 class RandomFlip(_RandomImage):
+    """Mirrors images by chance while training."""
+
     def __init__(self, mode="horizontal_and_vertical", seed=None, **kwargs):
         super().__init__(seed, **kwargs)
         self.mode = mode
@@ -140,6 +151,8 @@ def _bounds(factor):
 
 
 class RandomBrightness(_RandomImage):
+    """Changes the brightness of images by chance while training."""
+
     def __init__(self, factor, value_range=(0, 255), seed=None, **kwargs):
         super().__init__(seed, **kwargs)
         self.factor, self.value_range = factor, value_range
@@ -151,6 +164,8 @@ class RandomBrightness(_RandomImage):
 
 
 class RandomContrast(_RandomImage):
+    """Changes the contrast of images by chance while training."""
+
     def __init__(self, factor, value_range=(0, 255), seed=None, **kwargs):
         super().__init__(seed, **kwargs)
         self.factor = factor
@@ -162,6 +177,8 @@ class RandomContrast(_RandomImage):
 
 
 class RandomCrop(_RandomImage):
+    """A random part of images while training, the middle else."""
+
     def __init__(self, height, width, seed=None, **kwargs):
         super().__init__(seed, **kwargs)
         self.height, self.width = int(height), int(width)
@@ -234,6 +251,8 @@ class _RandomAffine(_RandomImage):
 
 
 class RandomRotation(_RandomAffine):
+    """Turns images by chance while training."""
+
     def __init__(self, factor, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, value_range=None, **kwargs):
         super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
         self.factor = factor
@@ -248,6 +267,8 @@ class RandomRotation(_RandomAffine):
 
 
 class RandomZoom(_RandomAffine):
+    """Zooms images by chance while training."""
+
     def __init__(self, height_factor, width_factor=None, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, **kwargs):
         super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
         self.height_factor, self.width_factor = height_factor, width_factor
@@ -261,6 +282,8 @@ class RandomZoom(_RandomAffine):
 
 
 class RandomTranslation(_RandomAffine):
+    """Shifts images by chance while training."""
+
     def __init__(self, height_factor, width_factor, fill_mode="reflect", interpolation="bilinear", seed=None, fill_value=0.0, **kwargs):
         super().__init__(fill_mode, interpolation, seed, fill_value, **kwargs)
         self.height_factor, self.width_factor = height_factor, width_factor
@@ -281,6 +304,8 @@ def _encoding(layer, output_mode, *accepted):
 
 
 class CategoryEncoding(Layer):
+    """Integers as one-hot or multi-hot vectors, or counts."""
+
     def __init__(self, num_tokens=None, output_mode="multi_hot", sparse=False, **kwargs):
         super().__init__(**kwargs)
         self.num_tokens, self.output_mode = int(num_tokens), _encoding("CategoryEncoding", output_mode, "one_hot", "multi_hot", "count")
@@ -303,11 +328,14 @@ class CategoryEncoding(Layer):
 
 
 class Discretization(Layer):
+    """Numbers as the index of the bin they are in."""
+
     def __init__(self, bin_boundaries=None, num_bins=None, epsilon=0.01, output_mode="int", **kwargs):
         super().__init__(**kwargs)
         self.bin_boundaries, self.num_bins, self.output_mode = bin_boundaries, num_bins, output_mode
 
     def adapt(self, data, batch_size=None, steps=None):
+        """Learns the bins from data."""
         array = np.concatenate([np.ravel(np.asarray(v)) for v in data]) if hasattr(data, "_open") else np.ravel(np.asarray(data))
         self.bin_boundaries = np.quantile(array, np.linspace(0, 1, self.num_bins + 1)[1:-1]).tolist()
 
@@ -451,6 +479,8 @@ class _Lookup(Layer):
 
 
 class StringLookup(_Lookup):
+    """Texts as indices of a vocabulary, or the other way round."""
+
     _is_text = True
 
     def __init__(self, max_tokens=None, num_oov_indices=1, mask_token=None, oov_token="[UNK]", vocabulary=None, **kwargs):
@@ -462,6 +492,8 @@ class StringLookup(_Lookup):
 
 
 class IntegerLookup(_Lookup):
+    """Integers as indices of a vocabulary, or the other way round."""
+
     _is_text = False
 
     def __init__(self, max_tokens=None, num_oov_indices=1, mask_token=None, oov_token=-1, vocabulary=None, **kwargs):
@@ -521,6 +553,7 @@ class TextVectorization(Layer):
         return [w.decode() if isinstance(w, bytes) else str(w) for w in np.ravel(np.asarray(row.numpy(), dtype=object)).tolist()]
 
     def adapt(self, data, batch_size=None, steps=None):
+        """Learns the vocabulary from texts."""
         from collections import Counter
 
         counts, texts_with, texts = Counter(), Counter(), 0
@@ -539,6 +572,7 @@ class TextVectorization(Layer):
         self.set_vocabulary(words, rarity)
 
     def set_vocabulary(self, vocabulary, idf_weights=None):
+        """Sets the vocabulary."""
         if (idf_weights is None) != (self.output_mode != "tf_idf"):
             raise ValueError(f"`idf_weights` must be set if output_mode is 'tf_idf', and only then. Received: output_mode={self.output_mode}, idf_weights={idf_weights}")
         self._lookup.set_vocabulary(np.array(list(vocabulary), dtype=object))
@@ -548,9 +582,11 @@ class TextVectorization(Layer):
             self._idf = np.concatenate([np.full(unknown, weights.mean() if len(weights) else 1.0, np.float32), weights])
 
     def get_vocabulary(self, include_special_tokens=True):
+        """The vocabulary as a list."""
         return self._lookup.get_vocabulary(include_special_tokens)
 
     def vocabulary_size(self):
+        """The number of entries of the vocabulary."""
         return self._lookup.vocabulary_size()
 
     _takes_texts = True

@@ -5,6 +5,7 @@ import inspect
 import numpy as np
 
 import _tandem
+from tandem._names import words as _words
 from tandem import _ops, nest
 from tandem._tensors.shape import TensorShape
 from tandem._tracing.state import init_scope
@@ -59,12 +60,16 @@ class _Cell(Layer):
 
 
 class SimpleRNNCell(_Cell):
+    """One step of SimpleRNN."""
+
     def step(self, projected, states):
         h = self.activation(projected + _tandem.matmul(states[0], self.recurrent_kernel, False, False))
         return h, [h]
 
 
 class LSTMCell(_Cell):
+    """One step of LSTM."""
+
     _gates = 4
 
     def __init__(self, units, activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, **kwargs):
@@ -93,6 +98,8 @@ class LSTMCell(_Cell):
 
 
 class GRUCell(_Cell):
+    """One step of GRU."""
+
     _gates = 3
 
     def __init__(self, units, activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", reset_after=True, **kwargs):
@@ -141,6 +148,8 @@ def initial_state_of(cell, rows, inputs):
 
 
 class StackedRNNCells(Layer):
+    """Cells one after another, as one cell."""
+
     def __init__(self, cells, **kwargs):
         super().__init__(**kwargs)
         self.cells = list(cells)
@@ -385,6 +394,8 @@ class Bidirectional(Layer):
 
 
 class ConvLSTM2D(Layer):
+    """An LSTM whose products are convolutions of images."""
+
     def __init__(self, filters, kernel_size, strides=1, padding="valid", activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, return_sequences=False, return_state=False, go_backwards=False, dropout=0.0, recurrent_dropout=0.0, data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.filters = int(filters)
@@ -425,3 +436,5 @@ class ConvLSTM2D(Layer):
             outputs.append(h)
         result = _tandem.stack(outputs, 1) if self.return_sequences else h
         return [result, h, c] if self.return_state else result
+
+_words.describe(__name__, globals())

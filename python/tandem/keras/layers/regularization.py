@@ -8,6 +8,8 @@ from tandem.keras._layer import Layer
 
 
 class Dropout(Layer):
+    """Sets a part of the elements to 0 while training and scales the others up."""
+
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
         if not 0 <= rate <= 1:
@@ -34,18 +36,20 @@ class _SpatialDropout(Dropout):
 
 
 class SpatialDropout1D(_SpatialDropout):
-    pass
+    """Sets whole channels of sequences to 0 while training."""
 
 
 class SpatialDropout2D(_SpatialDropout):
-    pass
+    """Sets whole channels of images to 0 while training."""
 
 
 class SpatialDropout3D(_SpatialDropout):
-    pass
+    """Sets whole channels of volumes to 0 while training."""
 
 
 class GaussianNoise(Layer):
+    """Adds normally distributed noise while training."""
+
     def __init__(self, stddev, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.stddev, self.seed = stddev, seed
@@ -58,6 +62,8 @@ class GaussianNoise(Layer):
 
 
 class GaussianDropout(Layer):
+    """Multiplies by normally distributed noise of mean 1 while training."""
+
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.rate, self.seed = rate, seed
@@ -70,6 +76,8 @@ class GaussianDropout(Layer):
 
 
 class AlphaDropout(Layer):
+    """Dropout that keeps mean and variance, for selu."""
+
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.rate, self.seed = rate, seed
@@ -85,6 +93,8 @@ class AlphaDropout(Layer):
 
 
 class ActivityRegularization(Layer):
+    """Its input, whose size is added to the loss."""
+
     def __init__(self, l1=0.0, l2=0.0, **kwargs):
         super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)
         self.l1, self.l2 = l1, l2

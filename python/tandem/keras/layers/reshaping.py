@@ -6,6 +6,8 @@ from tandem.keras._layer import Layer
 
 
 class Flatten(Layer):
+    """The elements of each row in one axis."""
+
     def __init__(self, data_format=None, **kwargs):
         super().__init__(**kwargs)
 
@@ -20,6 +22,8 @@ class Flatten(Layer):
 
 
 class Reshape(Layer):
+    """The elements of each row in another shape."""
+
     def __init__(self, target_shape, **kwargs):
         super().__init__(**kwargs)
         self.target_shape = (target_shape,) if isinstance(target_shape, int) else tuple(target_shape)
@@ -39,6 +43,8 @@ class Reshape(Layer):
 
 
 class Permute(Layer):
+    """The axes of each row in another order."""
+
     def __init__(self, dims, **kwargs):
         super().__init__(**kwargs)
         self.dims = tuple(dims)
@@ -48,6 +54,8 @@ class Permute(Layer):
 
 
 class RepeatVector(Layer):
+    """Each row repeated n times along a new axis."""
+
     def __init__(self, n, **kwargs):
         super().__init__(**kwargs)
         self.n = n
@@ -75,14 +83,20 @@ class _Padding(Layer):
 
 
 class ZeroPadding1D(_Padding):
+    """Sequences with zeros before and after them."""
+
     _axes = 1
 
 
 class ZeroPadding2D(_Padding):
+    """Images with zeros around them."""
+
     _axes = 2
 
 
 class ZeroPadding3D(_Padding):
+    """Volumes with zeros around them."""
+
     _axes = 3
 
 
@@ -101,18 +115,26 @@ class _Cropping(Layer):
 
 
 class Cropping1D(_Cropping):
+    """Sequences without their first and last steps."""
+
     _axes = 1
 
 
 class Cropping2D(_Cropping):
+    """Images without their borders."""
+
     _axes = 2
 
 
 class Cropping3D(_Cropping):
+    """Volumes without their borders."""
+
     _axes = 3
 
 
 class UpSampling1D(Layer):
+    """Each step of sequences repeated."""
+
     def __init__(self, size=2, **kwargs):
         super().__init__(**kwargs)
         self.size = int(size)
@@ -122,6 +144,8 @@ class UpSampling1D(Layer):
 
 
 class UpSampling2D(Layer):
+    """Images with each pixel repeated or interpolated."""
+
     def __init__(self, size=(2, 2), data_format=None, interpolation="nearest", **kwargs):
         super().__init__(**kwargs)
         self.size = (size, size) if isinstance(size, int) else tuple(size)
@@ -136,6 +160,8 @@ class UpSampling2D(Layer):
 
 
 class UpSampling3D(Layer):
+    """Volumes with each element repeated."""
+
     def __init__(self, size=(2, 2, 2), data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.size = (size,) * 3 if isinstance(size, int) else tuple(size)

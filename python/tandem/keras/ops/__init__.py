@@ -7,6 +7,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops, dtypes, nn as _nn
+from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._ops import op
 from tandem.keras.activations import (  # noqa: F401
@@ -101,6 +102,7 @@ logical_and, logical_or, logical_xor = _logical("logical_and", _tandem.logical_a
 
 @op
 def logical_not(x):
+    """`not` of each element."""
     return _tandem.logical_not(_tandem.cast(x, 7))
 
 
@@ -131,6 +133,7 @@ for _name, _f, _k in (
 
 @op
 def argmax(x, axis=None, keepdims=False):
+    """The index of the largest element along an axis, or of all."""
     x = _c(x)
     y = _ops.argmax(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis)
     y = _tandem.cast(y, 5)
@@ -139,6 +142,7 @@ def argmax(x, axis=None, keepdims=False):
 
 @op
 def argmin(x, axis=None, keepdims=False):
+    """The index of the smallest element along an axis, or of all."""
     x = _c(x)
     y = _tandem.cast(_ops.argmin(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis), 5)
     return _tandem.expand_dims(y, axis) if keepdims else y
@@ -146,16 +150,19 @@ def argmin(x, axis=None, keepdims=False):
 
 @op
 def argsort(x, axis=-1):
+    """The indices that would sort the values along an axis."""
     return _ops.argsort(x, axis)
 
 
 @op
 def sort(x, axis=-1):
+    """The values in ascending order along an axis."""
     return _ops.sort(x, axis)
 
 
 @op
 def top_k(x, k, sorted=True):
+    """The k largest values along the last axis, and their indices."""
     return tuple(_ops.top_k(x, k, sorted))
 
 
@@ -164,17 +171,20 @@ in_top_k = op(lambda targets, predictions, k: _ops.in_top_k(targets, predictions
 
 @op
 def cumsum(x, axis=None, dtype=None):
+    """The sums of all elements up to each one along an axis."""
     x = _c(x)
     return _tandem.cumsum(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis, False, False)
 
 
 @op
 def cumprod(x, axis=None, dtype=None):
+    """The products of all elements up to each one along an axis."""
     return _ops.cumprod(x, 0 if axis is None else axis)
 
 
 @op
 def median(x, axis=None, keepdims=False):
+    """The median over axes."""
     x = _float(x)
     flat = _tandem.reshape(x, (-1,)) if axis is None else x
     axis = 0 if axis is None else axis
@@ -187,11 +197,13 @@ def median(x, axis=None, keepdims=False):
 
 @op
 def clip(x, x_min, x_max):
+    """Each element, moved into a range."""
     return _ops.clip_by_value(x, x_min, x_max)
 
 
 @op
 def round(x, decimals=0):
+    """Each element, rounded to so many decimals."""
     x = _c(x)
     if not x.dtype.is_floating:
         return x
@@ -200,6 +212,7 @@ def round(x, decimals=0):
 
 @op
 def matmul(x1, x2):
+    """The product of matrices, or of batches of them, as NumPy has it."""
     a, b = _matched(x1, x2)
     if a._rank == 1 or b._rank == 1:
         left = _tandem.expand_dims(a, 0) if a._rank == 1 else a
@@ -213,6 +226,7 @@ def matmul(x1, x2):
 
 @op
 def dot(x1, x2):
+    """The product of arrays as NumPy's dot."""
     a, b = _matched(x1, x2)
     if a._rank == 0 or b._rank == 0:
         return a * b
@@ -225,16 +239,19 @@ einsum = op(lambda subscripts, *operands, **kwargs: _ops.einsum(subscripts, *ope
 
 @op
 def outer(x1, x2):
+    """The products of all pairs of elements of two vectors."""
     return _tandem.expand_dims(_tandem.reshape(x1, (-1,)), -1) * _tandem.reshape(x2, (-1,))
 
 
 @op
 def vdot(x1, x2):
+    """The sum of the products of all elements."""
     return _tandem.reduce_sum(_tandem.reshape(x1, (-1,)) * _tandem.reshape(x2, (-1,)), None, False)
 
 
 @op
 def cross(x1, x2, *args):
+    """The cross product of vectors of three elements."""
     from tandem import linalg
 
     return linalg.cross(x1, x2)
@@ -244,6 +261,7 @@ def cross(x1, x2, *args):
 
 
 def shape(x):
+    """The sizes of a tensor's axes as a tuple."""
     if hasattr(type(x), "_tandem_symbolic"):
         return x.shape
     x = _c(x)
@@ -253,10 +271,12 @@ def shape(x):
 
 
 def size(x):
+    """The number of elements."""
     return _ops.size(x)
 
 
 def ndim(x):
+    """The number of axes."""
     return len(x.shape)
 
 
@@ -299,6 +319,7 @@ def _split(x, sections, axis):
 
 @op
 def tile(x, repeats):
+    """The tensor repeated a number of times along each axis."""
     x = _c(x)
     repeats = [repeats] if isinstance(repeats, int) else list(repeats)
     while x._rank < len(repeats):
@@ -308,6 +329,7 @@ def tile(x, repeats):
 
 @op
 def pad(x, pad_width, mode="constant", constant_values=None):
+    """The tensor with constants or mirrored elements around it."""
     x = _c(x)
     pairs = [(pad_width, pad_width)] * x._rank if isinstance(pad_width, int) else list(pad_width)
     if len(pairs) == 1 and x._rank > 1:
@@ -319,6 +341,7 @@ def pad(x, pad_width, mode="constant", constant_values=None):
 
 @op
 def moveaxis(x, source, destination):
+    """The tensor with axes moved to other places."""
     x = _c(x)
     source = [s % x._rank for s in ([source] if isinstance(source, int) else source)]
     destination = [d % x._rank for d in ([destination] if isinstance(destination, int) else destination)]
@@ -330,6 +353,7 @@ def moveaxis(x, source, destination):
 
 @op
 def swapaxes(x, axis1, axis2):
+    """The tensor with two axes exchanged."""
     x = _c(x)
     order = list(builtins.range(x._rank))
     order[axis1], order[axis2] = order[axis2], order[axis1]
@@ -338,15 +362,18 @@ def swapaxes(x, axis1, axis2):
 
 @op
 def ravel(x):
+    """All elements in one axis."""
     return _tandem.reshape(x, (-1,))
 
 
 @op
 def cast(x, dtype):
+    """The elements as another dtype."""
     return _tandem.cast(x, dtypes.code_of(dtype))
 
 
 def convert_to_tensor(x, dtype=None, sparse=None, ragged=None):
+    """A tensor of whatever can become one."""
     if dtype is None:
         return _c(x)
     x = _c(x)
@@ -354,38 +381,47 @@ def convert_to_tensor(x, dtype=None, sparse=None, ragged=None):
 
 
 def convert_to_numpy(x):
+    """A NumPy array of a tensor."""
     return np.asarray(x.numpy() if hasattr(x, "numpy") else x)
 
 
 def is_tensor(x):
+    """True for tensors."""
     return isinstance(x, _tandem.Tensor)
 
 
 def array(x, dtype=None):
+    """A tensor of whatever can become one."""
     return convert_to_tensor(x, dtype)
 
 
 def zeros(shape, dtype=None):
+    """A tensor of zeros."""
     return _tandem.fill(shape, 0.0, dtypes.code_of(dtype or "float32"))
 
 
 def ones(shape, dtype=None):
+    """A tensor of ones."""
     return _tandem.fill(shape, 1.0, dtypes.code_of(dtype or "float32"))
 
 
 def full(shape, fill_value, dtype=None):
+    """A tensor of one value."""
     return _tandem.broadcast_to(_c(fill_value, None if dtype is None else dtypes.code_of(dtype)), shape)
 
 
 def empty(shape, dtype=None):
+    """A tensor of any values; zeros here."""
     return zeros(shape, dtype)
 
 
 def eye(N, M=None, k=0, dtype=None):
+    """Ones on a diagonal."""
     return _c(np.eye(int(N), None if M is None else int(M), k, np.float32), dtypes.code_of(dtype or "float32"))
 
 
 def identity(n, dtype=None):
+    """The identity matrix."""
     return eye(n, dtype=dtype)
 
 
@@ -395,19 +431,23 @@ full_like = op(lambda x, fill_value, dtype=None: _ops.zeros_like(x, dtype) + fil
 
 
 def arange(start, stop=None, step=1, dtype=None):
+    """The numbers from start up to but without stop, in steps."""
     return _ops.range(start, stop, step, dtype)
 
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
+    """`num` evenly spaced values from start to stop."""
     return _c(np.linspace(start, stop, num, endpoint), dtypes.code_of(dtype or "float32"))
 
 
 def meshgrid(*x, indexing="xy"):
+    """The coordinates of a grid, one tensor for each axis."""
     return _ops.meshgrid(*x, indexing=indexing)
 
 
 @op
 def where(condition, x1=None, x2=None):
+    """x1 where the condition holds and x2 elsewhere; with the condition alone, the places where it holds."""
     if x1 is None:
         return _ops.where(condition)
     a, b = _matched(x1, x2)
@@ -416,6 +456,7 @@ def where(condition, x1=None, x2=None):
 
 @op
 def take(x, indices, axis=None):
+    """The slices along an axis that the indices name."""
     x = _c(x)
     return _ops.gather(_tandem.reshape(x, (-1,)) if axis is None else x, indices, axis=axis or 0)
 
@@ -428,6 +469,7 @@ def _broadcast_but(x, other, axis):
 
 @op
 def take_along_axis(x, indices, axis=None):
+    """The elements along an axis at each row's own indices."""
     x, indices = _c(x), _c(indices)
     if axis is None:
         x, indices, axis = _tandem.reshape(x, (-1,)), _tandem.reshape(indices, (-1,)), 0
@@ -442,11 +484,13 @@ def take_along_axis(x, indices, axis=None):
 
 @op
 def one_hot(x, num_classes, axis=-1, dtype=None, sparse=False):
+    """Integers as vectors with a one at their place."""
     return _ops.one_hot(x, num_classes, axis=axis, dtype=dtype or "float32")
 
 
 @op
 def multi_hot(x, num_classes, axis=-1, dtype=None, sparse=False):
+    """Rows of integers as vectors with ones at their places."""
     return _tandem.reduce_max(one_hot(x, num_classes), 1 if len(x.shape) > 1 else 0, False)
 
 
@@ -476,15 +520,18 @@ unravel_index = lambda indices, shape: [_c(i.astype(np.int32)) for i in np.unrav
 
 
 def categorical_crossentropy(target, output, from_logits=False, axis=-1):
+    """The cross entropy of distributions over classes."""
     return _cce(target, output, from_logits, 0.0, axis)
 
 
 def sparse_categorical_crossentropy(target, output, from_logits=False, axis=-1):
+    """The cross entropy of classes that are given by number."""
     return _scce(target, output, from_logits, None, axis)
 
 
 @op
 def binary_crossentropy(target, output, from_logits=False):
+    """The cross entropy of yes-or-no predictions, element by element."""
     from tandem.keras.losses import _binary_losses
 
     return _binary_losses(target, output, from_logits, 0.0)[2]
@@ -505,6 +552,7 @@ def _segments(segment_ids, num_segments):
 
 @op
 def conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
+    """A convolution of sequences, images or volumes."""
     _channels_last(data_format)
     if len(inputs.shape) == 3:
         return _nn.conv1d(inputs, kernel, strides if isinstance(strides, int) else strides[0], padding.upper(), dilations=dilation_rate)
@@ -513,12 +561,14 @@ def conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_
 
 @op
 def max_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
+    """The maximum of each window."""
     _channels_last(data_format)
     return _tandem.max_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
 
 
 @op
 def average_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
+    """The mean of each window."""
     _channels_last(data_format)
     return _tandem.avg_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
 
@@ -527,20 +577,24 @@ def average_pool(inputs, pool_size, strides=None, padding="valid", data_format=N
 
 
 def cond(pred, true_fn, false_fn):
+    """true_fn() or false_fn() by a predicate, which may be a tensor of a trace."""
     return _ops.cond(pred, true_fn, false_fn)
 
 
 def while_loop(cond, body, loop_vars, maximum_iterations=None):
+    """Calls body on the loop variables as long as cond holds."""
     return _ops.while_loop(cond, body, loop_vars, maximum_iterations=maximum_iterations)
 
 
 def fori_loop(lower, upper, body_fun, init_val):
+    """Calls body_fun(i, value) for each i from lower up to but without upper."""
     for i in builtins.range(int(lower), int(upper)):
         init_val = body_fun(i, init_val)
     return init_val
 
 
 def map(f, xs):
+    """f of each slice along the first axis, stacked."""
     return _ops.map_fn(f, xs)
 
 
@@ -548,6 +602,7 @@ vectorized_map = map
 
 
 def scan(f, init, xs=None, length=None, reverse=False, unroll=1):
+    """Carries a value through f of each slice along the first axis, and stacks what f gives besides."""
     items = _ops.flow._elements(xs) if xs is not None else [None] * int(length)
     results = []
     for item in items[::-1] if reverse else items:
@@ -557,26 +612,32 @@ def scan(f, init, xs=None, length=None, reverse=False, unroll=1):
 
 
 def custom_gradient(f):
+    """A function with a gradient of its own: f returns its value and the function of the gradient."""
     from tandem._tracing.tape import custom_gradient as decorate
 
     return decorate(f)
 
 
 def slice(inputs, start_indices, shape):
+    """The part that begins at start_indices and has a shape."""
     return _ops.slice(inputs, start_indices, shape)
 
 
 def slice_update(inputs, start_indices, updates):
+    """The tensor with other values in the part that begins at start_indices."""
     x = _c(inputs)
     places = np.stack(np.meshgrid(*[np.arange(int(s), int(s) + int(n)) for s, n in zip(start_indices, updates.shape)], indexing="ij"), -1)
     return _ops.tensor_scatter_nd_update(x, places.astype(np.int32), updates)
 
 
 def get_item(x, key):
+    """x[key]."""
     return x[key]
 
 
 class image:
+    """The functions of keras.ops.image."""
+
     @staticmethod
     def resize(images, size, interpolation="bilinear", antialias=False, **kwargs):
         from tandem import image as own
@@ -616,7 +677,7 @@ class image:
 
 
 class linalg:
-    pass
+    """The functions of keras.ops.linalg."""
 
 
 from tandem import linalg as _linalg  # noqa: E402
@@ -668,3 +729,5 @@ def __getattr__(name):
 
         return getattr(_found, name)
     raise _missing.missing("keras.ops", name, _this)
+
+_words.describe(__name__, globals())

@@ -21,39 +21,46 @@ def _sized(x, axis):
 
 @op
 def allclose(x1, x2, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """True if all elements are close."""
     return o.all(o.isclose(x1, x2, rtol, atol, equal_nan))
 
 
 @op
 def cbrt(x):
+    """The cube root of each element."""
     x = o._float(x)
     return _tandem.sign(x) * _tandem.pow(_tandem.abs(x), 1.0 / 3.0)
 
 
 @op
 def erfc(x):
+    """1 - erf(x)."""
     return 1.0 - _tandem.erf(o._float(x))
 
 
 @op
 def fabs(x):
+    """The absolute value of each element, as a float."""
     return _tandem.abs(o._float(x))
 
 
 @op
 def fmin(x1, x2):
+    """The smaller of two elements; a NaN only if both are."""
     a, b = o._matched(o._float(x1), o._float(x2))
     return _tandem.where(_tandem.is_nan(a), b, _tandem.where(_tandem.is_nan(b), a, _tandem.minimum(a, b)))
 
 
 @op
 def fmax(x1, x2):
+    """The larger of two elements; a NaN only if both are."""
     a, b = o._matched(o._float(x1), o._float(x2))
     return _tandem.where(_tandem.is_nan(a), b, _tandem.where(_tandem.is_nan(b), a, _tandem.maximum(a, b)))
 
 
 @op
 def fmod(x1, x2):
+    """The remainder of a division that has the sign of x1."""
     a, b = o._matched(x1, x2)
     a, b = _c(a), _c(b)
     q = a / b
@@ -62,52 +69,61 @@ def fmod(x1, x2):
 
 @op
 def trunc(x):
+    """Each element without its fraction."""
     x = _c(x)
     return _tandem.sign(x) * _tandem.floor(_tandem.abs(x)) if x.dtype.is_floating else x
 
 
 @op
 def heaviside(x1, x2):
+    """0 for negative x1, 1 for positive, x2 for 0."""
     a, b = o._matched(o._float(x1), x2)
     return _tandem.where(_tandem.equal(a, 0.0), _tandem.broadcast_to(_c(b, a._code), a._sizes), _tandem.cast(a > 0.0, a._code))
 
 
 @op
 def hypot(x1, x2):
+    """sqrt(x1 * x1 + x2 * x2)."""
     a, b = o._matched(o._float(x1), o._float(x2))
     return _tandem.sqrt(a * a + b * b)
 
 
 @op
 def isneginf(x):
+    """True for minus infinity."""
     x = o._float(x)
     return _tandem.logical_and(_tandem.is_inf(x), x < 0.0)
 
 
 @op
 def isposinf(x):
+    """True for infinity."""
     x = o._float(x)
     return _tandem.logical_and(_tandem.is_inf(x), x > 0.0)
 
 
 @op
 def isreal(x):
+    """True for elements without an imaginary part."""
     return _tandem.cast(_ops.ones_like(x), 7)
 
 
 @op
 def ldexp(x1, x2):
+    """x1 * 2 ** x2."""
     return o._float(x1) * _tandem.pow(_tandem.fill((), 2.0, 0), o._float(x2))
 
 
 @op
 def logaddexp(x1, x2):
+    """log(exp(x1) + exp(x2))."""
     a, b = o._matched(o._float(x1), o._float(x2))
     return _tandem.maximum(a, b) + _tandem.log1p(_tandem.exp(-_tandem.abs(a - b)))
 
 
 @op
 def logaddexp2(x1, x2):
+    """log2(2 ** x1 + 2 ** x2)."""
     scale = float(np.log(2.0))
     a, b = o._matched(o._float(x1), o._float(x2))
     return logaddexp(a * scale, b * scale) / scale
@@ -115,6 +131,7 @@ def logaddexp2(x1, x2):
 
 @op
 def real(x):
+    """The real part."""
     return _c(x)
 
 
@@ -123,22 +140,26 @@ conj = conjugate = real
 
 @op
 def imag(x):
+    """The imaginary part."""
     return _ops.zeros_like(x)
 
 
 @op
 def angle(x):
+    """The angle of complex values."""
     x = o._float(x)
     return _tandem.cast(x < 0.0, x._code) * float(np.pi)
 
 
 @op
 def signbit(x):
+    """True for negative elements, minus zero included."""
     return _c(x) < 0
 
 
 @op
 def sinc(x):
+    """sin(pi * x) / (pi * x)."""
     y = o._float(x) * float(np.pi)
     safe = _tandem.where(_tandem.equal(y, 0.0), _ops.ones_like(y), y)
     return _tandem.where(_tandem.equal(y, 0.0), _ops.ones_like(y), _tandem.sin(safe) / safe)
@@ -146,11 +167,13 @@ def sinc(x):
 
 @op
 def saturate_cast(x, dtype):
+    """The elements as another dtype, moved into its range first."""
     return dtypes.saturate_cast(x, dtype)
 
 
 @op
 def select(condlist, choicelist, default=0):
+    """The choice of the first condition that holds for each element."""
     result = _c(default, _c(choicelist[0])._code)
     for condition, choice in list(zip(condlist, choicelist))[::-1]:
         choice = _c(choice)
@@ -160,6 +183,7 @@ def select(condlist, choicelist, default=0):
 
 @op
 def isin(x1, x2, assume_unique=False, invert=False):
+    """True for elements of x1 that are among those of x2."""
     found = _tandem.reduce_any(_tandem.equal(_tandem.expand_dims(_c(x1), -1), _tandem.reshape(_c(x2, None, _c(x1)._code), (-1,))), -1, False)
     return _tandem.logical_not(found) if invert else found
 
@@ -189,6 +213,7 @@ nextafter = op(lambda x1, x2: _c(_ops.host(np.nextafter, o._float(x1), o._float(
 
 @op
 def diff(a, n=1, axis=-1):
+    """The differences of neighbours along an axis, n times."""
     x = _c(a)
     axis = axis % x._rank
     for _ in range(n):
@@ -200,6 +225,7 @@ def diff(a, n=1, axis=-1):
 
 @op
 def digitize(x, bins):
+    """The index of the bin of each element."""
     x = o._float(x)
     edges = _tandem.reshape(_c(bins, x._code), (-1,))
     return _tandem.reduce_sum(_tandem.cast(_tandem.expand_dims(x, -1) >= edges, 5), -1, False)
@@ -207,6 +233,7 @@ def digitize(x, bins):
 
 @op
 def array_split(x, indices_or_sections, axis=0):
+    """Parts along an axis, as equal as they can be."""
     x = _c(x)
     if not isinstance(indices_or_sections, int):
         return o._split(x, indices_or_sections, axis)
@@ -221,6 +248,7 @@ dsplit = op(lambda x, sections: o._split(_c(x), sections, 2))
 
 @op
 def dstack(xs):
+    """Tensors one after another along the third axis."""
     def deep(x):
         x = _c(x)
         if x._rank == 1:
@@ -232,6 +260,7 @@ def dstack(xs):
 
 @op
 def diagflat(x, k=0):
+    """A matrix with the elements on its diagonal."""
     flat = _tandem.reshape(_c(x), (-1,))
     size = _sized(flat, 0) + builtins.abs(k)
     places = np.zeros((_sized(flat, 0), size * size), np.float32)
@@ -247,6 +276,7 @@ fliplr, flipud = op(lambda x: _ops.reverse(x, [1])), op(lambda x: _ops.reverse(x
 
 @op
 def rot90(array, k=1, axes=(0, 1)):
+    """The tensor turned by k quarters in the plane of two axes."""
     x = _c(array)
     a, b = (i % x._rank for i in axes)
     order = list(range(x._rank))
@@ -261,6 +291,7 @@ def rot90(array, k=1, axes=(0, 1)):
 
 @op
 def inner(x1, x2):
+    """The sums of products over the last axes."""
     a, b = o._matched(x1, x2)
     a, b = _c(a), _c(b)
     return a * b if not a._rank or not b._rank else _ops.tensordot(a, b, [[-1], [-1]])
@@ -268,6 +299,7 @@ def inner(x1, x2):
 
 @op
 def kron(x1, x2):
+    """The Kronecker product."""
     a, b = o._matched(x1, x2)
     rank = builtins.max(a._rank, b._rank)
     a = _tandem.reshape(a, [1] * (rank - a._rank) + list(a._sizes))
@@ -278,6 +310,7 @@ def kron(x1, x2):
 
 @op
 def vander(x, N=None, increasing=False):
+    """The matrix of the powers of a vector."""
     x = _c(x)
     count = _sized(x, 0) if N is None else int(N)
     powers = [_tandem.pow(x, float(p) if x.dtype.is_floating else p) for p in range(count)]
@@ -285,14 +318,17 @@ def vander(x, N=None, increasing=False):
 
 
 def tri(N, M=None, k=0, dtype=None):
+    """Ones at and below a diagonal."""
     return _c(np.tri(int(N), None if M is None else int(M), k, np.float32), dtypes.code_of(dtype or "float32"))
 
 
 def geomspace(start, stop, num=50, endpoint=True, dtype=None, axis=0):
+    """`num` values from start to stop with equal ratios."""
     return _c(np.geomspace(start, stop, num, endpoint, axis=axis), dtypes.code_of(dtype or "float32"))
 
 
 def logspace(start, stop, num=50, endpoint=True, base=10, dtype=None, axis=0):
+    """base to the power of evenly spaced values."""
     return _c(np.logspace(start, stop, num, endpoint, base, axis=axis), dtypes.code_of(dtype or "float32"))
 
 
@@ -308,11 +344,13 @@ bartlett, blackman, hamming, hanning, kaiser = (_window(f) for f in (np.bartlett
 
 @op
 def ptp(x, axis=None, keepdims=False):
+    """The difference of the largest and the smallest element."""
     return o.max(x, axis, keepdims) - o.min(x, axis, keepdims)
 
 
 @op
 def quantile(x, q, axis=None, method="linear", keepdims=False):
+    """The values below which the parts q of the elements lie."""
     x = o._float(x)
     axes = list(range(x._rank)) if axis is None else [a % x._rank for a in ([axis] if isinstance(axis, int) else axis)]
     rest = [i for i in range(x._rank) if i not in axes]
@@ -334,11 +372,13 @@ def quantile(x, q, axis=None, method="linear", keepdims=False):
 
 @op
 def percentile(x, q, axis=None, method="linear", keepdims=False):
+    """The values below which q percent of the elements lie."""
     return quantile(x, np.asarray(q) / 100.0, axis, method, keepdims)
 
 
 @op
 def corrcoef(x):
+    """The correlations of the rows."""
     x = o._float(x)
     x = x - _tandem.reduce_mean(x, -1, True)
     covariance = _ops.matmul(x, _tandem.transpose(x, [1, 0]))
@@ -348,6 +388,7 @@ def corrcoef(x):
 
 @op
 def correlate(x1, x2, mode="valid"):
+    """The cross-correlation of two vectors."""
     a, b = o._matched(o._float(x1), o._float(x2))
     size = _sized(b, 0)
     before = {"valid": (0, 0), "same": (size // 2, (size - 1) // 2), "full": (size - 1, size - 1)}[mode]
@@ -357,6 +398,7 @@ def correlate(x1, x2, mode="valid"):
 
 @op
 def histogram(x, bins=10, range=None):
+    """How many elements lie in each of a number of bins, and their edges."""
     x = _tandem.reshape(o._float(x), (-1,))
     counts, edges = np.histogram(_ops.host(np.asarray, x), bins, range)
     return _c(counts.astype(np.int32)), _c(edges.astype(np.float32))
@@ -364,6 +406,7 @@ def histogram(x, bins=10, range=None):
 
 @op
 def trapezoid(y, x=None, dx=1.0, axis=-1):
+    """The integral by the trapezoidal rule."""
     y = o._float(y)
     axis = axis % y._rank
     cut = lambda t, low, high: t[(slice(None),) * (axis if t._rank > 1 else 0) + (slice(low, high),)]  # noqa: E731
@@ -375,6 +418,7 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 
 @op
 def unique(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None, size=None, fill_value=None):
+    """The different elements, and on request indices, inverse and counts."""
     found = np.unique(_ops.host(np.asarray, _c(x)), return_index, return_inverse, return_counts, axis)
     return tuple(_c(f) for f in found) if isinstance(found, tuple) else _c(found)
 
@@ -402,21 +446,25 @@ nancumprod = op(lambda x, axis=None, dtype=None: o.cumprod(o.nan_to_num(x, nan=1
 
 @op
 def nanmean(x, axis=None, keepdims=False):
+    """The mean of the elements that are not NaN."""
     return nansum(x, axis, keepdims) / o.sum(_tandem.cast(_tandem.logical_not(_tandem.is_nan(o._float(x))), o._float(x)._code), axis, keepdims)
 
 
 @op
 def nanvar(x, axis=None, keepdims=False):
+    """The variance of the elements that are not NaN."""
     return nanmean(_tandem.square(o._float(x) - nanmean(x, axis, True)), axis, keepdims)
 
 
 @op
 def nanstd(x, axis=None, keepdims=False):
+    """The standard deviation of the elements that are not NaN."""
     return _tandem.sqrt(nanvar(x, axis, keepdims))
 
 
 @op
 def argpartition(x, kth, axis=-1):
+    """Indices that put the kth smallest element at its place, smaller ones before it."""
     return _ops.argsort(x, axis)
 
 
@@ -425,6 +473,7 @@ def argpartition(x, kth, axis=-1):
 
 @op
 def layer_normalization(x, gamma=None, beta=None, axis=-1, epsilon=None, **kwargs):
+    """x with mean 0 and variance 1 over an axis, scaled and shifted."""
     x = o._float(x)
     mean, variance = _tandem.reduce_mean(x, axis, True), _tandem.reduce_variance(x, axis, True)
     y = (x - mean) * _tandem.rsqrt(variance + (1e-3 if epsilon is None else float(epsilon)))
@@ -434,12 +483,14 @@ def layer_normalization(x, gamma=None, beta=None, axis=-1, epsilon=None, **kwarg
 
 @op
 def rms_normalization(x, scale=1, axis=-1, epsilon=None):
+    """x divided by the root of the mean of its squares, scaled."""
     x = o._float(x)
     return x * _tandem.rsqrt(_tandem.reduce_mean(x * x, axis, True) + (1e-6 if epsilon is None else float(epsilon))) * scale
 
 
 @op
 def batch_normalization(x, mean, variance, axis, offset=None, scale=None, epsilon=1e-3):
+    """x with the given mean and variance taken out, scaled and shifted."""
     x = o._float(x)
     along = lambda v: None if v is None else _tandem.reshape(v, [-1 if i == axis % x._rank else 1 for i in range(x._rank)])  # noqa: E731
     y = (x - along(mean)) * _tandem.rsqrt(along(variance) + float(epsilon))
@@ -449,6 +500,7 @@ def batch_normalization(x, mean, variance, axis, offset=None, scale=None, epsilo
 
 @op
 def dot_product_attention(query, key, value, bias=None, mask=None, scale=None, is_causal=False, flash_attention=None, attn_logits_soft_cap=None):
+    """Attention of queries over keys and values."""
     q, k, v = (o._float(t) for t in (query, key, value))
     scale = float(scale) if scale is not None else 1.0 / float(np.sqrt(_sized(q, -1)))
     logits = _ops.einsum("bqhd,bkhd->bhqk", q * scale, k)
@@ -464,17 +516,20 @@ def dot_product_attention(query, key, value, bias=None, mask=None, scale=None, i
 
 @op
 def depthwise_conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
+    """Convolves each channel with kernels of its own."""
     o._channels_last(data_format)
     return _tandem.depthwise_conv2d(inputs, kernel, o._pair(strides), padding.lower(), o._pair(dilation_rate))
 
 
 @op
 def separable_conv(inputs, depthwise_kernel, pointwise_kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
+    """A depthwise convolution, then one of single places over channels."""
     return o.conv(depthwise_conv(inputs, depthwise_kernel, strides, padding, data_format, dilation_rate), pointwise_kernel)
 
 
 @op
 def conv_transpose(inputs, kernel, strides=1, padding="valid", output_padding=None, data_format=None, dilation_rate=1):
+    """A transposed convolution."""
     from tandem.keras._convolution import transposed
 
     o._channels_last(data_format)
@@ -490,11 +545,13 @@ space_to_depth, depth_to_space = op(lambda x, block_size, data_format=None: _ops
 
 @op
 def psnr(x1, x2, max_val):
+    """The peak signal-to-noise ratio in decibels."""
     return 20.0 * float(np.log10(max_val)) - 10.0 * o.log10(o.mean(o.square(_c(x1) - x2)))
 
 
 @op
 def sparsemax(x, axis=-1):
+    """The nearest distribution to x, with zeros where x is small."""
     x = o._float(x)
     order = [i for i in range(x._rank) if i != axis % x._rank] + [axis % x._rank]
     z = _tandem.transpose(x, order)
@@ -517,16 +574,19 @@ segment_mean = op(lambda data, segment_ids, num_segments=None, sorted=False: _op
 
 @op
 def extract_sequences(x, sequence_length, sequence_stride):
+    """Windows of the last axis."""
     x = _c(x)
     starts = np.arange(0, _sized(x, -1) - sequence_length + 1, sequence_stride)
     return _ops.gather(x, (starts[:, None] + np.arange(sequence_length)).astype(np.int32), axis=-1)
 
 
 def switch(index, branches, *operands):
+    """The function at an index, called."""
     return _ops.switch_case(index, [lambda b=b: b(*operands) for b in branches])
 
 
 def associative_scan(f, elems, reverse=False, axis=0):
+    """The results of an associative function of all elements up to each one."""
     parts = _tandem.unstack(_c(elems), axis)
     parts = parts[::-1] if reverse else parts
     results = parts[:1]
@@ -536,10 +596,12 @@ def associative_scan(f, elems, reverse=False, axis=0):
 
 
 def vectorize(pyfunc, *, excluded=None, signature=None):
+    """A function of single elements as one of arrays."""
     return lambda *args: o.vectorized_map(lambda each: pyfunc(*each) if isinstance(each, (tuple, list)) else pyfunc(each), args if len(args) > 1 else args[0])
 
 
 def dtype(x):
+    """The name of a dtype."""
     return _c(x).dtype.name
 
 
@@ -565,6 +627,7 @@ cholesky_inverse = op(lambda x, upper=False: _linalg("inv")(_ops.matmul(x, _matr
 
 @op
 def cdist(x1, x2, p=2.0):
+    """The distances between all pairs of rows."""
     a, b = o._matched(o._float(x1), o._float(x2))
     d = _tandem.abs(_tandem.expand_dims(a, -2) - _tandem.expand_dims(b, -3))
     return _tandem.sqrt(_tandem.reduce_sum(d * d, -1, False)) if p == 2.0 else _tandem.pow(_tandem.reduce_sum(_tandem.pow(d, float(p)), -1, False), 1.0 / float(p))

@@ -21,31 +21,37 @@ def _pair(value):
 
 @op
 def fft(x):
+    """The Fourier transform along the last axis of a pair of real and imaginary parts."""
     return _pair(signal.fft(_complex(x)))
 
 
 @op
 def fft2(x):
+    """The Fourier transform along the last two axes of a pair of real and imaginary parts."""
     return _pair(signal.fft2d(_complex(x)))
 
 
 @op
 def ifft2(x):
+    """The inverse Fourier transform along the last two axes."""
     return _pair(signal.ifft2d(_complex(x)))
 
 
 @op
 def rfft(x, fft_length=None):
+    """The Fourier transform of real values along the last axis."""
     return _pair(signal.rfft(x, fft_length))
 
 
 @op
 def irfft(x, fft_length=None):
+    """The inverse of rfft."""
     return signal.irfft(_complex(x), fft_length)
 
 
 @op
 def extract_sequences(x, sequence_length, sequence_stride):
+    """Windows of the last axis."""
     return signal.frame(x, sequence_length, sequence_stride)
 
 
@@ -66,6 +72,7 @@ def _window(window, sequence_length, fft_length, dtype):
 
 @op
 def stft(x, sequence_length, sequence_stride, fft_length, window="hann", center=True):
+    """The Fourier transforms of windows of the last axis."""
     from tandem import _ops
 
     if fft_length < sequence_length:
@@ -80,6 +87,7 @@ def stft(x, sequence_length, sequence_stride, fft_length, window="hann", center=
 
 @op
 def istft(x, sequence_length, sequence_stride, fft_length, length=None, window="hann", center=True):
+    """The inverse of stft."""
     x = _complex(x)
     window = _window(window, sequence_length, fft_length, x.real.dtype)
     made = None if window is None else signal.inverse_stft_window_fn(sequence_stride, lambda length, dtype: window)

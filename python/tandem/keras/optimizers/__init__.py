@@ -14,7 +14,7 @@ from tandem.keras.optimizers.schedules import LearningRateSchedule
 
 
 class legacy:
-    pass
+    """The optimizers by the names of Keras 2."""
 
 
 for _cls in (SGD, RMSprop, Adagrad, Adam, Adadelta, Adamax, Nadam, Ftrl):
@@ -23,7 +23,7 @@ legacy.Optimizer = Optimizer
 
 
 class experimental:
-    pass
+    """The optimizers by names that were experimental."""
 
 
 for _cls in (SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl):
@@ -34,6 +34,7 @@ _NAMES = _objects.table(SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Na
 
 
 def get(identifier):
+    """The optimizer of a name, configuration or optimizer."""
     if isinstance(identifier, str) and identifier not in _NAMES:
         identifier = identifier.lower()
     if isinstance(identifier, dict) and "class_name" in identifier:
@@ -44,10 +45,12 @@ def get(identifier):
 
 
 def serialize(optimizer):
+    """What `deserialize` makes the optimizer of again."""
     return {"class_name": type(optimizer).__name__, "config": optimizer.get_config(), "module": "keras.optimizers", "registered_name": None}
 
 
 def deserialize(config, custom_objects=None):
+    """The optimizer of a name or configuration."""
     return get(config)
 
 

@@ -97,6 +97,7 @@ class Optimizer(_objects.Configured):
         self._rate = None
         self.built = False
         self._trainable_variables = []
+        self._kept_values = None  # Of an optimizer that was copied: they become the variables' when there are all of them.
         from tandem.keras._layer import _current_strategy
 
         self._tandem_strategy = _current_strategy()
@@ -146,6 +147,7 @@ class Optimizer(_objects.Configured):
 
     @property
     def iterations(self):
+        """How many steps were made, as a variable."""
         self._start()
         return self._native.iterations if self._native is not None else self._iterations
 
@@ -168,6 +170,7 @@ class Optimizer(_objects.Configured):
 
     @property
     def learning_rate(self):
+        """The learning rate, a variable or the value of a schedule."""
         return _Rate(self)
 
     @learning_rate.setter
@@ -186,7 +189,12 @@ class Optimizer(_objects.Configured):
 
     @property
     def variables(self):
+        """The number of steps, the learning rate and the slots."""
         self._start()
+        self._take_kept_values()
+        return self._all_variables()
+
+    def _all_variables(self):
         if self._native is not None:
             return list(self._native.variables())
         return [self._iterations] + ([self._rate] if self._rate is not None else []) + list(self._slots)
@@ -194,15 +202,18 @@ class Optimizer(_objects.Configured):
     weights = variables
 
     def get_weights(self):
+        """The values of the variables as a list of arrays."""
         return [np.array(v.numpy()) for v in self.variables]
 
     def set_weights(self, weights):
+        """Assigns the variables."""
         for v, value in zip(self.variables, weights):
             v.assign(_tandem.convert(value, v._code))
 
     # ---- Building ----
 
     def build(self, variables):
+        """Makes the slots of variables; an optimizer of one's own overrides it."""
         self._start()
         variables = [v for v in variables]
         if self._native is not None:
@@ -213,6 +224,7 @@ class Optimizer(_objects.Configured):
         self.built = True
 
     def add_variable(self, shape, initializer="zeros", dtype=None, aggregation="none", layout=None, name=None):
+        """A variable of the optimizer."""
         from tandem.keras import initializers
 
         with self._scope(), init_scope():
@@ -221,17 +233,20 @@ class Optimizer(_objects.Configured):
         return slot
 
     def add_variable_from_reference(self, reference_variable, name=None, initializer="zeros", variable_name=None, model_variable=None, shape=None, initial_value=None):
+        """A slot: a variable of the shape of another."""
         if not isinstance(reference_variable, _tandem.Variable):
             reference_variable = model_variable
         own = getattr(reference_variable, "path", None) or reference_variable.name
         return self.add_variable(reference_variable.shape, initializer, reference_variable.dtype, name=f"{own.replace('/', '_')}_{name or variable_name or 'slot'}")
 
     def add_optimizer_variables(self, trainable_variables, name, initializer="zeros"):
+        """Slots for each of a list of variables."""
         names = name if isinstance(name, (list, tuple)) else [name]
         made = tuple([self.add_variable_from_reference(v, n, initializer) for v in trainable_variables] for n in names)
         return made if isinstance(name, (list, tuple)) else made[0]
 
     def add_slot(self, var, slot_name, initializer="zeros"):
+        """A slot, by its name in Keras 2."""
         return self.add_variable_from_reference(var, slot_name, initializer)
 
     def _get_variable_index(self, variable):
@@ -240,11 +255,13 @@ class Optimizer(_objects.Configured):
     # ---- Steps ----
 
     def apply_gradients(self, grads_and_vars, name=None, skip_gradients_aggregation=False, **kwargs):
+        """One step with pairs of gradients and variables."""
         pairs = [(g, v) for g, v in grads_and_vars]
         self.apply([g for g, _ in pairs], [v for _, v in pairs])
         return self.iterations
 
     def apply(self, grads, trainable_variables=None):
+        """One step with gradients of the variables it was built for, or of those that are given."""
         variables = list(trainable_variables) if trainable_variables is not None else self._trainable_variables
         grads = list(grads)
         if len(grads) != len(variables):
@@ -261,6 +278,7 @@ class Optimizer(_objects.Configured):
             warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)
         if not self.built:
             self.build(variables)
+        self._take_kept_values()
         self._check_place(variables)
         grads = [_tandem.convert(g) for g, _ in kept]
         variables = [v for _, v in kept]
@@ -333,11 +351,13 @@ class Optimizer(_objects.Configured):
                 v.assign(_tandem.where(due, average.read_value(), v.read_value()))
 
     def finalize_variable_values(self, var_list):
+        """Writes the averages of weights over the weights, where asked for."""
         if self.use_ema:
             for v, average in self._averages or ():
                 v.assign(average.read_value())
 
     def update_step(self, gradient, variable, learning_rate):
+        """Changes one variable by its gradient; an optimizer of one's own overrides it."""
         raise NotImplementedError(f"{type(self).__name__} has no method update_step(gradient, variable, learning_rate)")
 
     def _use_weight_decay(self, variable):
@@ -348,6 +368,7 @@ class Optimizer(_objects.Configured):
         return id(variable) not in variables and not any(re.search(n, variable.name) for n in names)
 
     def exclude_from_weight_decay(self, var_list=None, var_names=None):
+        """Leaves variables out of weight decay."""
         if self.built or self._native is not None:
             raise ValueError("`exclude_from_weight_decay()` can only be configured before the optimizer is built.")
         if self.gradient_accumulation_steps:
@@ -355,6 +376,7 @@ class Optimizer(_objects.Configured):
         self._excluded = ({id(v) for v in var_list or ()}, list(var_names or ()))
 
     def minimize(self, loss, var_list=None, tape=None, **kwargs):
+        """Computes the gradients of a loss and makes one step."""
         from tandem._tracing.tape import GradientTape
 
         if callable(loss):
@@ -365,26 +387,33 @@ class Optimizer(_objects.Configured):
         self.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
     def scale_loss(self, loss):
+        """The loss; float32 needs no scale."""
         return loss
 
     def get_scaled_loss(self, loss):
+        """The loss; float32 needs no scale."""
         return loss
 
     def get_unscaled_gradients(self, gradients):
+        """The gradients; float32 needs no scale."""
         return gradients
 
     def assign(self, variable, value):
+        """Sets a variable, in update_step."""
         variable.assign(_tandem.cast(value, variable._code))
 
     def assign_add(self, variable, value):
+        """Adds to a variable, in update_step."""
         variable.assign_add(_tandem.cast(_tandem.convert(value, None, variable._code), variable._code))
 
     def assign_sub(self, variable, value):
+        """Subtracts from a variable, in update_step."""
         variable.assign_sub(_tandem.cast(_tandem.convert(value, None, variable._code), variable._code))
 
     # ---- Configurations, checkpoints ----
 
     def get_config(self):
+        """The arguments of which from_config makes the optimizer again."""
         rate = schedules.serialize(self._schedule) if isinstance(self._schedule, LearningRateSchedule) else float(self._learning_rate) if self._native is None and self._rate is None else float(self.learning_rate)
         return {
             "name": self.name, "learning_rate": rate, "weight_decay": self.weight_decay, "clipnorm": self.clipnorm,
@@ -403,22 +432,44 @@ class Optimizer(_objects.Configured):
         return {v.path.replace("/", "_"): v for v in self.variables}
 
     def save_own_variables(self, store):
+        """Puts the variables into a store."""
         for i, v in enumerate(self.variables):
             store[str(i)] = v.numpy()
 
     def load_own_variables(self, store):
+        """Takes the variables from a store."""
         for i, v in enumerate(self.variables):
             v.assign(_tandem.convert(np.asarray(store[str(i)]), v._code))
 
+    def _take_kept_values(self):
+        if self._kept_values is None or not self.built:
+            return
+        values, self._kept_values = self._kept_values, None
+        with self._scope(), init_scope():
+            variables = self._all_variables()
+            if [tuple(v.shape) for v in variables] != [value.shape for value in values]:
+                raise ValueError(f"{self.name}: a copy of an optimizer is used with variables of other shapes than the optimizer it was copied from")
+            for v, value in zip(variables, values):
+                v.assign(_tandem.convert(value, v._code))
+
     def __deepcopy__(self, memo):
-        return type(self).from_config(self.get_config())
+        make, args = self.__reduce__()
+        other = memo[id(self)] = make(*args)
+        return other
 
     def __reduce__(self):
-        return _from_state, (type(self), self.get_config())
+        """The variables go along; those of a copy are made for the variables that it is first used with."""
+        has_state = self._native is not None or self._iterations is not None
+        values = self._kept_values or (self.get_weights() if has_state else None)
+        return _from_state, (type(self), self.get_config(), values, self.built or self._kept_values is not None)
 
     def __repr__(self):
         return f"<{type(self).__name__} name={self.name}>"
 
 
-def _from_state(cls, config):
-    return cls.from_config(config)
+def _from_state(cls, config, values, is_built):
+    optimizer = cls.from_config(config)
+    if values is not None:
+        optimizer.iterations.assign(_tandem.convert(values[0], optimizer.iterations._code))
+        optimizer._kept_values = values if is_built else None
+    return optimizer

@@ -27,6 +27,8 @@ class _ByOps(Optimizer):
 
 
 class Adadelta(_ByOps):
+    """Steps by the ratio of the running means of squared updates and squared gradients."""
+
     _slot_names = ("accumulated_grad", "accumulated_delta_var")
 
     def __init__(self, learning_rate=0.001, rho=0.95, epsilon=1e-7, name="adadelta", **kwargs):
@@ -45,6 +47,8 @@ class Adadelta(_ByOps):
 
 
 class Adamax(_ByOps):
+    """Adam with the largest gradient in the place of the mean of squares."""
+
     _slot_names = ("momentum", "norm")
 
     def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="adamax", **kwargs):
@@ -63,6 +67,8 @@ class Adamax(_ByOps):
 
 
 class Nadam(_ByOps):
+    """Adam with Nesterov's momentum."""
+
     _slot_names = ("momentum", "velocity")
 
     def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="nadam", **kwargs):
@@ -100,6 +106,8 @@ class Nadam(_ByOps):
 
 
 class Ftrl(_ByOps):
+    """Follow the regularized leader."""
+
     _slot_names = ("accumulator", "linear")
 
     def __init__(self, learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1, l1_regularization_strength=0.0, l2_regularization_strength=0.0, l2_shrinkage_regularization_strength=0.0, beta=0.0, name="ftrl", **kwargs):
@@ -123,6 +131,8 @@ class Ftrl(_ByOps):
 
 
 class Lion(_ByOps):
+    """Steps of one size in the direction of the sign of a running mean."""
+
     _slot_names = ("momentum",)
 
     def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.99, name="lion", **kwargs):
@@ -139,6 +149,8 @@ class Lion(_ByOps):
 
 
 class Lamb(_ByOps):
+    """Adam whose steps are scaled to the norm of each weight."""
+
     _slot_names = ("momentum", "velocity")
 
     def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="lamb", **kwargs):

@@ -23,6 +23,8 @@ def _typed(step, value):
 
 
 class ExponentialDecay(LearningRateSchedule):
+    """The rate times decay_rate to the power of step / decay_steps."""
+
     def __init__(self, initial_learning_rate, decay_steps, decay_rate, staircase=False, name="ExponentialDecay"):
         self.initial_learning_rate, self.decay_steps, self.decay_rate = initial_learning_rate, decay_steps, decay_rate
         self.staircase, self.name = staircase, name
@@ -39,6 +41,8 @@ class ExponentialDecay(LearningRateSchedule):
 
 
 class InverseTimeDecay(ExponentialDecay):
+    """The rate divided by 1 + decay_rate * step / decay_steps."""
+
     def __init__(self, initial_learning_rate, decay_steps, decay_rate, staircase=False, name="InverseTimeDecay"):
         super().__init__(initial_learning_rate, decay_steps, decay_rate, staircase, name)
 
@@ -50,6 +54,8 @@ class InverseTimeDecay(ExponentialDecay):
 
 
 class PiecewiseConstantDecay(LearningRateSchedule):
+    """One rate up to each boundary."""
+
     def __init__(self, boundaries, values, name="PiecewiseConstant"):
         if len(boundaries) != len(values) - 1:
             raise ValueError("The length of boundaries should be 1 less than the length of values.")
@@ -67,6 +73,8 @@ class PiecewiseConstantDecay(LearningRateSchedule):
 
 
 class PolynomialDecay(LearningRateSchedule):
+    """From one rate to another along a power of the time."""
+
     def __init__(self, initial_learning_rate, decay_steps, end_learning_rate=0.0001, power=1.0, cycle=False, name="PolynomialDecay"):
         self.initial_learning_rate, self.decay_steps, self.end_learning_rate = initial_learning_rate, decay_steps, end_learning_rate
         self.power, self.cycle, self.name = power, cycle, name
@@ -87,6 +95,8 @@ class PolynomialDecay(LearningRateSchedule):
 
 
 class CosineDecay(LearningRateSchedule):
+    """From one rate to another along half a cosine, after a warm-up if asked for."""
+
     def __init__(self, initial_learning_rate, decay_steps, alpha=0.0, name="CosineDecay", warmup_target=None, warmup_steps=0):
         self.initial_learning_rate, self.decay_steps, self.alpha, self.name = initial_learning_rate, decay_steps, alpha, name
         self.warmup_target, self.warmup_steps = warmup_target, warmup_steps
@@ -109,6 +119,8 @@ class CosineDecay(LearningRateSchedule):
 
 
 class CosineDecayRestarts(LearningRateSchedule):
+    """Cosine decays one after another."""
+
     def __init__(self, initial_learning_rate, first_decay_steps, t_mul=2.0, m_mul=1.0, alpha=0.0, name="SGDRDecay"):
         self.initial_learning_rate, self.first_decay_steps = initial_learning_rate, first_decay_steps
         self.t_mul, self.m_mul, self.alpha, self.name = t_mul, m_mul, alpha, name
@@ -135,8 +147,10 @@ _NAMES = _objects.table(ExponentialDecay, InverseTimeDecay, PiecewiseConstantDec
 
 
 def serialize(schedule):
+    """What `deserialize` makes the schedule of again."""
     return {"class_name": type(schedule).__name__, "config": schedule.get_config(), "module": "keras.optimizers.schedules", "registered_name": None}
 
 
 def deserialize(config, custom_objects=None):
+    """The schedule of a configuration."""
     return _objects.lookup("schedule", config, _NAMES, LearningRateSchedule)

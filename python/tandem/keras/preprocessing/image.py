@@ -43,6 +43,7 @@ def _wrapped(coordinates, size):
 
 
 def apply_affine_transform(x, theta=0, tx=0, ty=0, shear=0, zx=1, zy=1, row_axis=0, col_axis=1, channel_axis=2, fill_mode="nearest", cval=0.0, order=1):
+    """An image turned, shifted, sheared and zoomed."""
     matrix = np.eye(3)
     if theta != 0:
         angle = np.deg2rad(theta)
@@ -85,10 +86,12 @@ def _sampled(image, at_row, at_column, fill_mode, cval, order):
 
 
 def apply_channel_shift(x, intensity, channel_axis=0):
+    """An image with a value added to its channels."""
     return np.clip(x + intensity, np.min(x), np.max(x)).astype(np.asarray(x).dtype)
 
 
 def apply_brightness_shift(x, brightness, scale=True):
+    """An image with its brightness scaled."""
     low, high = np.min(x), np.max(x)
     image = np.asarray(x, np.float64)
     if scale:
@@ -103,28 +106,34 @@ def _axes(axes):
 
 
 def random_rotation(x, rg, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """An image turned by a random angle."""
     return apply_affine_transform(x, theta=np.random.uniform(-rg, rg), **_axes((row_axis, col_axis, channel_axis)), fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_shift(x, wrg, hrg, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """An image shifted by a random part of its size."""
     tx, ty = np.random.uniform(-hrg, hrg) * x.shape[row_axis], np.random.uniform(-wrg, wrg) * x.shape[col_axis]
     return apply_affine_transform(x, tx=tx, ty=ty, **_axes((row_axis, col_axis, channel_axis)), fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_shear(x, intensity, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """An image sheared by a random angle."""
     return apply_affine_transform(x, shear=np.random.uniform(-intensity, intensity), **_axes((row_axis, col_axis, channel_axis)), fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_zoom(x, zoom_range, row_axis=1, col_axis=2, channel_axis=0, fill_mode="nearest", cval=0.0, interpolation_order=1):
+    """An image zoomed by a random factor."""
     zx, zy = (1, 1) if zoom_range[0] == 1 and zoom_range[1] == 1 else np.random.uniform(zoom_range[0], zoom_range[1], 2)
     return apply_affine_transform(x, zx=zx, zy=zy, **_axes((row_axis, col_axis, channel_axis)), fill_mode=fill_mode, cval=cval, order=interpolation_order)
 
 
 def random_channel_shift(x, intensity_range, channel_axis=0):
+    """An image with a random value added to its channels."""
     return apply_channel_shift(x, np.random.uniform(-intensity_range, intensity_range), channel_axis)
 
 
 def random_brightness(x, brightness_range, scale=True):
+    """An image with its brightness scaled by a random factor."""
     return apply_brightness_shift(x, np.random.uniform(brightness_range[0], brightness_range[1]), scale)
 
 

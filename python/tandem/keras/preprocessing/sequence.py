@@ -34,6 +34,7 @@ class TimeseriesGenerator(PyDataset):
 
 
 def make_sampling_table(size, sampling_factor=1e-5):
+    """The probabilities with which words are kept, by how common they are."""
     gamma = 0.577
     rank = np.arange(size)
     rank[0] = 1

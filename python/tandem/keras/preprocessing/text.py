@@ -9,16 +9,19 @@ _FILTERS = '!"#$%&()*+,-./:;<=>?@[\\]^_`{|}~\t\n'
 
 
 def text_to_word_sequence(input_text, filters=_FILTERS, lower=True, split=" "):
+    """The words of a text."""
     text = input_text.lower() if lower else input_text
     return [w for w in text.translate(str.maketrans({c: split for c in filters})).split(split) if w]
 
 
 def hashing_trick(text, n, hash_function=None, filters=_FILTERS, lower=True, split=" ", analyzer=None):
+    """The words of a text as numbers by a hash."""
     hashed = (lambda w: int(hashlib.md5(w.encode()).hexdigest(), 16)) if hash_function == "md5" else hash_function or hash
     return [hashed(w) % (n - 1) + 1 for w in (analyzer(text) if analyzer else text_to_word_sequence(text, filters, lower, split))]
 
 
 def one_hot(input_text, n, filters=_FILTERS, lower=True, split=" ", analyzer=None):
+    """The words of a text as numbers by Python's hash."""
     return hashing_trick(input_text, n, hash, filters, lower, split, analyzer)
 
 
@@ -38,6 +41,7 @@ class Tokenizer:
         return text_to_word_sequence(text, self.filters, self.lower, self.split)
 
     def fit_on_texts(self, texts):
+        """Learns the words of texts."""
         for text in texts:
             self.document_count += 1
             words = self._words(text)
@@ -52,12 +56,14 @@ class Tokenizer:
         self.index_docs = {self.word_index[w]: n for w, n in self.word_docs.items()}
 
     def fit_on_sequences(self, sequences):
+        """Learns how many sequences each word is in."""
         self.document_count += len(sequences)
         for sequence in sequences:
             for number in set(sequence):
                 self.index_docs[number] = self.index_docs.get(number, 0) + 1
 
     def texts_to_sequences(self, texts):
+        """The numbers of the words of each text."""
         unknown = self.word_index.get(self.oov_token)
         result = []
         for text in texts:
@@ -72,12 +78,15 @@ class Tokenizer:
         return result
 
     def sequences_to_texts(self, sequences):
+        """The words of each sequence of numbers."""
         return [" ".join(self.index_word.get(i, self.oov_token or "") for i in s) for s in sequences]
 
     def texts_to_matrix(self, texts, mode="binary"):
+        """A row for each text, with a column for each word."""
         return self.sequences_to_matrix(self.texts_to_sequences(texts), mode)
 
     def sequences_to_matrix(self, sequences, mode="binary"):
+        """A row for each sequence, with a column for each word."""
         size = self.num_words or len(self.word_index) + 1
         out = np.zeros((len(sequences), size))
         for row, sequence in zip(out, sequences):
@@ -100,10 +109,12 @@ class Tokenizer:
         return {n: getattr(self, n) for n in ("num_words", "filters", "lower", "split", "char_level", "oov_token", "document_count")} | plain
 
     def to_json(self, **kwargs):
+        """What tokenizer_from_json makes the tokenizer of again."""
         return json.dumps({"class_name": "Tokenizer", "config": self.get_config()}, **kwargs)
 
 
 def tokenizer_from_json(json_string):
+    """The tokenizer that to_json wrote."""
     config = json.loads(json_string)["config"]
     saved = {n: json.loads(config.pop(n)) for n in ("word_counts", "word_docs", "index_docs", "index_word", "word_index")}
     count = config.pop("document_count")

@@ -38,6 +38,7 @@ def _compile_config(model):
 
 
 def save_model(model, filepath, overwrite=True, include_optimizer=True, save_format=None, **kwargs):
+    """Writes a model to a .keras or .h5 file, or to a folder."""
     filepath = os.fspath(filepath)
     if filepath.endswith((".h5", ".hdf5")):
         _save_h5(model, filepath, include_optimizer)
@@ -60,6 +61,7 @@ def _file_in(folder):
 
 
 def is_folder_of_model(path):
+    """True for a folder that save_model wrote."""
     return os.path.isfile(os.path.join(path, _FOLDER_FILE))
 
 
@@ -104,6 +106,7 @@ def _save_h5(model, filepath, include_optimizer):
 
 
 def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kwargs):
+    """The model of a file or folder, compiled as it was."""
     filepath = os.fspath(filepath)
     if not os.path.exists(filepath):
         raise ValueError(f"File not found: filepath={filepath}. Please ensure the file is an accessible `.keras` zip file.")
@@ -171,4 +174,5 @@ def _restore_optimizer(model, group):
 
 
 def model_from_json(json_string, custom_objects=None):
+    """The model of a configuration as JSON, with new weights."""
     return deserialize_keras_object(json.loads(json_string), custom_objects)

@@ -53,6 +53,7 @@ def functional_config(model):
 
 
 def functional_from_config(cls, config, custom_objects=None, clone_function=None):
+    """The described model of a configuration."""
     layers, outputs = {}, {}
     pending = []
 
@@ -122,4 +123,5 @@ def functional_from_config(cls, config, custom_objects=None, clone_function=None
 
 
 def cloned(model, clone_function):
+    """A model of the same layers with new weights."""
     return functional_from_config(type(model), functional_config(model), None, clone_function)

@@ -20,6 +20,7 @@ def custom_object(name):
 
 
 def register_keras_serializable(package="Custom", name=None):
+    """A decorator for classes and functions that load_model finds by name."""
     def decorate(obj):
         _registered[f"{package}>{name or obj.__name__}"] = obj
         _registered.setdefault(name or obj.__name__, obj)
@@ -29,6 +30,8 @@ def register_keras_serializable(package="Custom", name=None):
 
 
 class CustomObjectScope:
+    """A scope in which names stand for the given classes and functions."""
+
     def __init__(self, custom_objects):
         self._objects = custom_objects or {}
 
@@ -44,14 +47,17 @@ custom_object_scope = CustomObjectScope
 
 
 def get_custom_objects():
+    """The classes and functions that names stand for, which may be changed."""
     return _registered
 
 
 def get_registered_name(obj):
+    """The name under which a class or function was registered."""
     return next((k for k, v in _registered.items() if v is obj), obj.__name__)
 
 
 def get_registered_object(name, custom_objects=None, module_objects=None):
+    """The class or function that was registered under a name."""
     return (custom_objects or {}).get(name) or custom_object(name)
 
 
@@ -59,6 +65,7 @@ def get_registered_object(name, custom_objects=None, module_objects=None):
 
 
 def serialize_keras_object(obj):
+    """The configuration of an object, of which it can be made again."""
     if obj is None or isinstance(obj, (bool, int, float, str)):
         return obj
     if isinstance(obj, (list, tuple)):
@@ -124,6 +131,7 @@ def _class_named(name, custom_objects=None):
 
 
 def from_config(cls, config):
+    """An object of a class and its configuration."""
     config = _understood(cls, config)
     return cls.from_config(config) if hasattr(cls, "from_config") else cls(**config)
 
@@ -141,6 +149,7 @@ def _understood(cls, config):
 
 
 def deserialize_keras_object(config, custom_objects=None, safe_mode=True, **kwargs):
+    """The object of a configuration."""
     if custom_objects:
         with CustomObjectScope(custom_objects):
             return deserialize_keras_object(config)

@@ -83,6 +83,7 @@ def _keras_entry(operation, room, class_name, options, args, kwargs):
 
 
 def is_step(entry):
+    """True if an entry of a configuration is an op and not a layer."""
     return entry.get("class_name") == "__function__" or str(entry.get("module", "")).startswith("keras.src.ops")
 
 

@@ -180,6 +180,7 @@ def whole_slots(model, include_optimizer=True):
 
 
 def save_weights(model, filepath, overwrite=True):
+    """Writes the weights of a model to a .weights.h5 file or to a checkpoint."""
     filepath = os.fspath(filepath)
     if not overwrite and os.path.exists(filepath):
         raise FileExistsError(filepath)
@@ -203,6 +204,7 @@ def _name_latest(filepath):
 
 
 def load_weights(model, filepath, skip_mismatch=False, by_name=False):
+    """Reads weights from a .weights.h5, .keras or .h5 file or from a checkpoint."""
     filepath = os.fspath(filepath)
     if filepath.endswith(".keras"):
         with zipfile.ZipFile(filepath) as archive:

@@ -33,12 +33,14 @@ def to_categorical(x, num_classes=None):
 
 
 def normalize(x, axis=-1, order=2):
+    """An array, divided by its norm along an axis."""
     norm = np.atleast_1d(np.linalg.norm(x, order, axis))
     norm[norm == 0] = 1
     return x / np.expand_dims(norm, axis)
 
 
 def set_random_seed(seed):
+    """Seeds Python's, NumPy's and the library's random numbers."""
     import random
 
     from tandem.random import set_seed
@@ -62,13 +64,14 @@ class PyDataset:
 
     @property
     def num_batches(self):
+        """The number of batches, or None."""
         raise NotImplementedError
 
     def on_epoch_begin(self):
-        pass
+        """Called before each epoch."""
 
     def on_epoch_end(self):
-        pass
+        """Called after each epoch."""
 
     def __iter__(self):
         return (self[i] for i in range(len(self)))
@@ -84,6 +87,7 @@ class Progbar:
         self.target, self.verbose, self._values, self._seen = target, verbose, {}, 0
 
     def update(self, current, values=None, finalize=None):
+        """Shows that so many steps are done."""
         import time
 
         from tandem.keras.callbacks.progress import _bar_text, _formatted
@@ -100,6 +104,7 @@ class Progbar:
             print(f"\r{_bar_text(current, self.target)}{_formatted(logs)}", end="\n" if done else "", flush=True)
 
     def add(self, n, values=None):
+        """Shows that so many more steps are done."""
         self.update(self._seen + n, values)
 
 
@@ -203,6 +208,7 @@ def text_dataset_from_directory(directory, labels="inferred", label_mode="int", 
 
 
 def split_dataset(dataset, left_size=None, right_size=None, shuffle=False, seed=None):
+    """Two data sets of the parts of one."""
     from tandem.data import Dataset
     from tandem.data._structure import _of_values
 
@@ -216,6 +222,7 @@ def split_dataset(dataset, left_size=None, right_size=None, shuffle=False, seed=
 
 
 def load_img(path, color_mode="rgb", target_size=None, interpolation="nearest", keep_aspect_ratio=False, grayscale=False):
+    """The image of a file, as Pillow's."""
     from PIL import Image
 
     image = Image.open(path).convert({"rgb": "RGB", "grayscale": "L", "rgba": "RGBA"}["grayscale" if grayscale else color_mode])
@@ -223,11 +230,13 @@ def load_img(path, color_mode="rgb", target_size=None, interpolation="nearest", 
 
 
 def img_to_array(img, data_format=None, dtype=None):
+    """An image of Pillow's as an array."""
     array = np.asarray(img, dtype or "float32")
     return array[..., None] if array.ndim == 2 else array
 
 
 def array_to_img(x, data_format=None, scale=True, dtype=None):
+    """An array as an image of Pillow's."""
     from PIL import Image
 
     x = np.asarray(x, np.float32)
@@ -239,10 +248,12 @@ def array_to_img(x, data_format=None, scale=True, dtype=None):
 
 
 def save_img(path, x, data_format=None, file_format=None, scale=True, **kwargs):
+    """Writes an array to a file of an image."""
     array_to_img(x, scale=scale).save(path, format=file_format)
 
 
 def pad_sequences(sequences, maxlen=None, dtype="int32", padding="pre", truncating="pre", value=0.0):
+    """Sequences as one array, filled up or cut to one length."""
     sequences = [list(s) for s in sequences]
     maxlen = maxlen or max((len(s) for s in sequences), default=0)
     shape = np.asarray(sequences[0]).shape[1:] if sequences and sequences[0] else ()
@@ -259,27 +270,30 @@ def pad_sequences(sequences, maxlen=None, dtype="int32", padding="pre", truncati
 
 
 def is_keras_tensor(x):
+    """True for what stands for a tensor of a described model."""
     from tandem.keras._symbolic import KerasTensor
 
     return isinstance(x, KerasTensor)
 
 
 def clear_session():
+    """Lets automatic names begin at the beginning."""
     from tandem.keras.backend import clear_session as clear
 
     clear()
 
 
 def is_interactive_logging_enabled():
+    """True if fit shows a bar."""
     return True
 
 
 def disable_interactive_logging():
-    pass
+    """Lets fit print plain lines instead of a bar."""
 
 
 def enable_interactive_logging():
-    pass
+    """Lets fit show a bar."""
 
 
 def __getattr__(name):

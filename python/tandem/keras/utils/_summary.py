@@ -25,6 +25,7 @@ def _shape_text(layer):
 
 
 def summary_text(model, line_length=None, expand_nested=False, show_trainable=False):
+    """The table of a model's layers as text."""
     rows = [("Layer (type)", "Output Shape", "Param #")]
     layers = model.layers
     for layer in layers:

@@ -4,6 +4,7 @@ import types
 
 
 def list_local_devices(session_config=None):
+    """The logical devices of this process, as TensorFlow's inner module lists them."""
     from tandem import config
 
     return [
