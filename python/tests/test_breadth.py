@@ -1,0 +1,114 @@
+"""Names and forms that public programs use, each by what it gives in TensorFlow."""
+
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+import tandem as tf
+from tandem import keras
+
+
+@pytest.mark.parametrize(
+    "name, count, last",
+    [
+        ("DenseNet121", 8062504, "relu"), ("MobileNet", 4253864, "conv_pw_13_relu"), ("Xception", 22910480, "block14_sepconv2_act"),
+        ("InceptionV3", 23851784, "mixed10"), ("EfficientNetB0", 5330571, "top_activation"),
+    ],
+)
+def test_well_known_models_have_the_weights_of_keras(name, count, last):
+    build = getattr(keras.applications, name)
+    base = build(include_top=False, weights=None, input_shape=(96, 96, 3), pooling="avg")
+    assert base.layers[-2].name == last
+    top = 1001 * 1000 if name == "EfficientNetB0" else None
+    features = base.output.shape[-1]
+    assert base.count_params() + (features + 1) * 1000 == count and (top is None or features == 1280)
+    assert base(np.zeros((2, 96, 96, 3), "float32")).shape == (2, features)
+
+
+def _folder_of_images(root):
+    from PIL import Image
+
+    for label, name in enumerate(("cats", "dogs")):
+        os.makedirs(root / name / "more")
+        for i in range(5):
+            Image.fromarray(np.full((4, 6, 3), 100 * label + i, "uint8")).save(root / name / ("more" if i == 4 else "") / f"{i}.png")
+    return root
+
+
+def test_images_in_folders(tmp_path):
+    pytest.importorskip("PIL")
+    root = _folder_of_images(tmp_path)
+    training, validation = keras.utils.image_dataset_from_directory(root, validation_split=0.4, subset="both", seed=1, image_size=(8, 8), batch_size=4)
+    assert training.class_names == ["cats", "dogs"] and len(training.file_paths) == 6 and len(validation.file_paths) == 4
+    assert not set(training.file_paths) & set(validation.file_paths)
+    values = {float(x[0, 0, 0]): int(y) for images, labels in training.concatenate(validation) for x, y in zip(images, labels)}
+    assert values == {100.0 * label + i: label for label in (0, 1) for i in range(5)}
+    orders = [[float(x[0, 0, 0]) for images, _ in training for x in images] for _ in range(4)]
+    assert len({tuple(order) for order in orders}) > 1 and len({tuple(sorted(order)) for order in orders}) == 1
+    plain = keras.utils.image_dataset_from_directory(root, labels=None, color_mode="grayscale", shuffle=False, batch_size=None, image_size=(4, 6))
+    assert plain.element_spec.shape == (4, 6, 1) and [float(x[0, 0, 0]) for x in plain][:3] == [0.0, 1.0, 2.0]
+    one_hot = next(iter(keras.utils.image_dataset_from_directory(root, label_mode="categorical", shuffle=False)))[1]
+    np.testing.assert_array_equal(one_hot[4:6], [[1, 0], [0, 1]])
+    with pytest.raises(ValueError, match="provide a `seed`"):
+        keras.utils.image_dataset_from_directory(root, validation_split=0.2, subset="training")
+
+
+def test_texts_and_sounds_in_folders(tmp_path):
+    for label, name in enumerate(("neg", "pos")):
+        for kind in ("texts", "sounds"):
+            os.makedirs(tmp_path / kind / name)
+        for i in range(3):
+            (tmp_path / "texts" / name / f"{i}.txt").write_text(f"{name} number {i}")
+            samples = np.full((10, 1), (label + 1) / 4, "float32")
+            (tmp_path / "sounds" / name / f"{i}.wav").write_bytes(tf.audio.encode_wav(samples, 8000).numpy())
+    texts, labels = next(iter(keras.utils.text_dataset_from_directory(tmp_path / "texts", label_mode="binary", max_length=3, shuffle=False)))
+    assert texts.numpy().tolist() == [b"neg"] * 3 + [b"pos"] * 3 and labels.shape == (6, 1) and labels.dtype == tf.float32
+    sounds, labels = next(iter(keras.utils.audio_dataset_from_directory(tmp_path / "sounds", output_sequence_length=12, shuffle=False)))
+    assert sounds.shape == (6, 12, 1) and labels.numpy().tolist() == [0, 0, 0, 1, 1, 1]
+    np.testing.assert_array_equal(sounds[:, 9:11, 0], [[0.25, 0]] * 3 + [[0.5, 0]] * 3)
+    left_right, rate = tf.audio.decode_wav(tf.audio.encode_wav([[0.5, -1.0], [2.0, 0.0]], 44100), desired_channels=2)
+    assert int(rate) == 44100
+    np.testing.assert_allclose(left_right, [[0.5, -1.0], [32767 / 32768, 0.0]])
+    with pytest.raises(ValueError, match="RIFF"):
+        tf.audio.decode_wav(b"nothing of the kind")
+
+
+def test_archives_in_the_cache_are_unpacked(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    with zipfile.ZipFile(tmp_path / "series.csv.zip", "w") as archive:
+        archive.writestr("series.csv", "a,b\n1,2\n")
+    got = keras.utils.get_file("series.csv.zip", (tmp_path / "series.csv.zip").as_uri(), extract=True)
+    assert got == str(tmp_path / "datasets" / "series_extracted") and open(os.path.join(got, "series.csv")).read() == "a,b\n1,2\n"
+    again = keras.utils.get_file("series", "https://nowhere.invalid/series.csv.zip", extract=True)
+    assert again == str(tmp_path / "datasets" / "series") and os.listdir(again) == ["series.csv"]
+    with pytest.raises(FileNotFoundError, match="downloads nothing"):
+        keras.utils.get_file("other.zip", "https://nowhere.invalid/other.zip", extract=True)
+    with pytest.warns(UserWarning, match="another file"):
+        keras.utils.get_file("series.csv.zip", "https://nowhere.invalid/x", md5_hash="0" * 32)
+
+
+def test_sets_of_rows():
+    a, b = tf.constant([[2, 3, 5, 5], [7, 9, 7, 7]]), tf.constant([[5, 6], [9, 7]])
+    assert tf.sparse.to_dense(tf.sets.union(a, b)).numpy().tolist() == [[2, 3, 5, 6], [7, 9, 0, 0]]
+    assert tf.sparse.to_dense(tf.sets.intersection(a, b)).numpy().tolist() == [[5, 0], [7, 9]]
+    assert tf.sets.difference(a, b).values.numpy().tolist() == [2, 3] and tf.sets.size(tf.sets.union(a, b)).numpy().tolist() == [4, 2]
+
+
+def test_settings_of_sessions_are_accepted():
+    v1 = tf.compat.v1
+    settings = v1.ConfigProto(allow_soft_placement=True)
+    settings.gpu_options.allow_growth = True
+    settings.gpu_options.per_process_gpu_memory_fraction = 0.4
+    with v1.Session(config=settings) as session, pytest.raises(NotImplementedError, match="tf.function"):
+        session.run(1)
+    v1.InteractiveSession(config=v1.ConfigProto(gpu_options=v1.GPUOptions(allow_growth=True)))
+    v1.reset_default_graph()
+    with pytest.warns(UserWarning, match="no graphs"):
+        v1.disable_eager_execution()
+    with pytest.raises(NotImplementedError, match="placeholder"):
+        v1.placeholder(tf.float32)
+    variable = tf.Variable(1.0)
+    v1.assign(variable, 3.0)
+    assert float(v1.log(variable)) == pytest.approx(np.log(3))
