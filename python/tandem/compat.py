@@ -72,7 +72,7 @@ def _stays_eager(*args, **kwargs):
     warnings.warn("tf.compat.v1: there are no graphs to build here; ops run at once, and Keras's models train compiled as ever", stacklevel=2)
 
 
-_GRAPHS = ("placeholder", "global_variables_initializer", "local_variables_initializer", "get_default_graph", "get_variable", "variable_scope")
+_GRAPHS = ("disable_v2_behavior", "placeholder", "global_variables_initializer", "local_variables_initializer", "get_default_graph", "get_variable", "variable_scope")
 _MOVED = {  # Where version 2 has what version 1 had elsewhere.
     "assign": lambda ref, value, **_: ref.assign(value), "assign_add": lambda ref, value, **_: ref.assign_add(value),
     "assign_sub": lambda ref, value, **_: ref.assign_sub(value), "random_normal": "random.normal", "random_uniform": "random.uniform",
@@ -102,7 +102,7 @@ class _V1(types.ModuleType):
 v1 = sys.modules["tandem.compat.v1"] = _V1("tandem.compat.v1")
 v1.enable_eager_execution = v1.enable_v2_behavior = v1.enable_tensor_equality = v1.enable_v2_tensorshape = v1.enable_resource_variables = _noop
 v1.reset_default_graph = _noop
-v1.disable_eager_execution = v1.disable_v2_behavior = _stays_eager
+v1.disable_eager_execution = _stays_eager
 v1.set_random_seed = lambda seed: _tf.random.set_seed(seed)
 v1.executing_eagerly = _tf.executing_eagerly
 v1.executing_eagerly_outside_functions = lambda: True

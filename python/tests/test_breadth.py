@@ -112,3 +112,123 @@ def test_settings_of_sessions_are_accepted():
     variable = tf.Variable(1.0)
     v1.assign(variable, 3.0)
     assert float(v1.log(variable)) == pytest.approx(np.log(3))
+
+
+class _Layer(tf.Module):
+    def __init__(self, rows, columns):
+        super().__init__()
+        self.w = tf.Variable(tf.ones([rows, columns]))
+
+    def __call__(self, x):
+        return x @ self.w
+
+
+_SCALE = 2.0
+
+
+class _Stack(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = [_Layer(3, 4), _Layer(4, 2)]
+        self.calls = tf.Variable(0)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="rows")])
+    def __call__(self, x):
+        self.calls.assign_add(1)
+        for layer in self.layers:
+            x = layer(x)
+        return x * _SCALE
+
+
+def test_modules_are_saved_with_their_functions(tmp_path, run):
+    module = _Stack()
+    module.twice = tf.function(lambda x: 2 * x + module.layers[0].w[0, 0])
+    tf.saved_model.save(module, tmp_path / "module", signatures=module.__call__)
+    module.layers[0].w.assign(tf.zeros([3, 4]))
+    loaded = tf.saved_model.load(tmp_path / "module")
+    x = tf.ones([2, 3])
+    np.testing.assert_allclose(loaded(x), [[24.0, 24.0]] * 2)
+    np.testing.assert_allclose(loaded.signatures["serving_default"](rows=x)["output_0"], [[24.0, 24.0]] * 2)
+    assert int(loaded.calls) == 2 and int(module.calls) == 0 and float(loaded.twice(3.0)) == 7.0 and len(loaded.variables) == 3
+    loaded.layers[0].w.assign(5 * tf.ones([3, 4]))
+    assert float(loaded.twice(3.0)) == 11.0  # The function and the module have the same variables.
+    assert tf.saved_model.contains_saved_model(tmp_path / "module")
+    program = "import sys, tandem as tf; m = tf.saved_model.load(sys.argv[1]); print(m(tf.ones([1, 3])).numpy().tolist(), float(m.twice(1.0)))"
+    assert "[[24.0, 24.0]] 3.0" in run("-c", program, str(tmp_path / "module"))
+    with pytest.raises(ValueError, match="Trackable"):
+        tf.saved_model.save(7, tmp_path / "number")
+
+
+def test_models_are_saved_with_signatures(tmp_path):
+    model = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="given")])
+    def serve(x):
+        return {"probabilities": tf.nn.softmax(model(x))}
+
+    with pytest.warns(UserWarning, match="folder"):
+        tf.saved_model.save(model, tmp_path / "model", signatures={"serving_default": serve})
+    x = tf.random.normal([4, 3])
+    found = tf.saved_model.load(tmp_path / "model").signatures["serving_default"](given=x)
+    np.testing.assert_allclose(found["probabilities"], tf.nn.softmax(model(x)), rtol=1e-6)
+
+
+def test_losses_of_described_tensors():
+    rng = np.random.RandomState(0)
+    given = keras.Input((4,))
+    hidden = keras.layers.Dense(3)(given)
+    model = keras.Model(given, keras.layers.Dense(4)(hidden))
+    model.add_loss(tf.reduce_mean(tf.square(model.output - given)))
+    model.add_loss(0.5 * tf.reduce_mean(tf.abs(hidden), axis=-1))
+    model.compile("sgd")
+    x = rng.normal(size=(8, 4)).astype("float32")
+    inner = keras.Model(given, hidden)
+    wanted = np.mean((model.predict(x, verbose=0) - x) ** 2) + 0.5 * np.mean(np.abs(inner.predict(x, verbose=0)))
+    assert model.evaluate(x, verbose=0) == pytest.approx(wanted, rel=1e-4)
+    losses = model.fit(x, epochs=20, verbose=0).history["loss"]
+    assert losses[-1] < losses[0] and losses[0] == pytest.approx(wanted, rel=1e-4)
+
+
+def test_small_integers_divide_to_float32():
+    pixels = tf.constant([0, 51], tf.uint8)
+    for result in (pixels / 255, tf.divide(pixels, 255), tf.function(lambda x: x / 255)(pixels), pixels / tf.constant([255], tf.uint8)):
+        assert result.dtype == tf.float32
+        np.testing.assert_allclose(result, [0, 0.2], rtol=1e-6)
+    assert (tf.constant(3) / 2).dtype == tf.float64 and tf.cast(pixels, "float").dtype == tf.float32
+
+
+def test_texts_are_moved_as_other_tensors():
+    texts = tf.constant(["b", "a", "b"])
+    values, places, counts = tf.unique_with_counts(texts)
+    assert values.numpy().tolist() == [b"b", b"a"] and places.numpy().tolist() == [0, 1, 0] and counts.numpy().tolist() == [2, 1]
+    assert int(tf.size(texts)) == 3 and int(tf.rank(texts)) == 1 and tf.equal(texts, "b").numpy().tolist() == [True, False, True]
+    for result, wanted in (
+        (tf.tile(texts[:1], [2]), [b"b", b"b"]), (tf.repeat(texts[:2], 2), [b"b", b"b", b"a", b"a"]), (tf.reverse(texts[:2], [0]), [b"a", b"b"]),
+        (tf.roll(texts, 1, 0), [b"b", b"b", b"a"]), (tf.slice(texts, [1], [2]), [b"a", b"b"]), (tf.pad(texts[:1], [[1, 0]], constant_values="-"), [b"-", b"b"]),
+        (tf.where([True, False], "x", "y"), [b"x", b"y"]), (tf.fill([2], "z"), [b"z", b"z"]), (tf.zeros([1], tf.string), [b""]),
+        (tf.boolean_mask(texts, [False, True, True]), [b"a", b"b"]), (tf.split(texts, [1, 2])[1], [b"a", b"b"]), (tf.transpose(texts[None])[:2, 0], [b"b", b"a"]),
+        (tf.one_hot([1], 2, on_value="on", off_value="off")[0], [b"off", b"on"]), (tf.broadcast_to(tf.constant("q"), [2]), [b"q", b"q"]),
+        (tf.map_fn(tf.strings.upper, texts), [b"B", b"A", b"B"]), (tf.strings.ngrams(["u", "v", "w"], 2), [b"u v", b"v w"]),
+        (tf.strings.unicode_encode([[72, 105]], "UTF-8"), [b"Hi"]),
+    ):
+        assert result.numpy().tolist() == wanted
+    assert tf.map_fn(tf.strings.length, tf.constant(["a", "bcd"]), fn_output_signature=tf.int32).numpy().tolist() == [1, 3]
+    assert tf.strings.unicode_decode(["ab", "c"], "UTF-8").to_list() == [[97, 98], [99]]
+
+
+def test_texts_are_printed_in_each_run(capsys):
+    @tf.function
+    def hour(number):
+        if tf.strings.length(tf.strings.format("{}", number)) == 1:
+            return tf.strings.format("0{}", number)
+        return tf.strings.format("{}", number)
+
+    @tf.function
+    def report(number):
+        tf.print("hour", end=": ", output_stream="stdout")
+        tf.print(hour(number), output_stream="stdout")
+
+    with pytest.warns(UserWarning, match="op by op"):
+        for i in (7, 12):
+            report(tf.constant(i))
+    assert capsys.readouterr().out == "hour: 07\nhour: 12\n"

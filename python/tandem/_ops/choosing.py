@@ -163,6 +163,8 @@ def tensor_scatter_nd_max(tensor, indices, updates, name=None):
 
 @op
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None, name=None):
+    if isinstance(on_value, (str, bytes)) or isinstance(off_value, (str, bytes)):
+        raise TypeError("texts are chosen on the host")
     if dtype is None:
         dtype = dtypes.float32
         for v in (on_value, off_value):

@@ -8,20 +8,22 @@ from tandem import dtypes, nest
 from tandem._names.lazy import np
 from tandem._ops.base import _code, _texts, host, op
 from tandem._tensors.tensor import Tensor, _no_value
+from tandem._tracing.state import state
 
 
 def print_(*inputs, output_stream=None, summarize=3, sep=" ", end="\n", name=None):
     """Prints values when it runs: a function with it in runs op by op."""
     import sys
 
-    for each in nest.flatten(list(inputs)):
-        if isinstance(each, Tensor) and each._is_symbolic:
-            raise _no_value("text")
+    if state.tracing or any(isinstance(each, Tensor) and each._is_symbolic for each in nest.flatten(list(inputs))):
+        raise _no_value("text")
     stream = {None: sys.stderr, "stderr": sys.stderr, "stdout": sys.stdout}.get(output_stream, output_stream)
 
     def text(value):
         if isinstance(value, (Tensor, _tandem.Variable)):
             return _summarized(np.asarray(value.numpy()), summarize)
+        if getattr(value, "_is_text_tensor", False):
+            return value.decode() if not value.ndim else _summarized(np.vectorize(lambda s: f'"{s.decode()}"', otypes=[object])(value.numpy()), summarize)
         return str(value)
 
     print(*[nest.map_structure(text, i) if nest.is_nested(i) else text(i) for i in inputs], sep=sep, end=end, file=stream)

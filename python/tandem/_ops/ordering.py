@@ -105,6 +105,7 @@ def in_top_k(targets, predictions, k, name=None):
     return _tandem.less(ahead, int(k))
 
 
+@op
 def unique(x, out_idx=dtypes.int32, name=None):
     def find(a):
         values, first, inverse = np.unique(a, return_index=True, return_inverse=True)
@@ -117,6 +118,7 @@ def unique(x, out_idx=dtypes.int32, name=None):
     return _tandem.convert(values), _tandem.convert(places)
 
 
+@op
 def unique_with_counts(x, out_idx=dtypes.int32, name=None):
     values, places = unique(x)
     return values, places, bincount(places)
