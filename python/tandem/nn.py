@@ -76,6 +76,43 @@ def _pair(value):
     return value[1:3] if len(value) == 4 else value
 
 
+_FIRST = ("NCHW", "NCW")
+
+
+def _channels_anywhere(f):
+    """The function of tensors whose channels come last, for those too where they come first."""
+    import functools
+    import inspect
+
+    signature = inspect.signature(f)
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        if not any(each in _FIRST for each in (*args, *kwargs.values()) if isinstance(each, str)):
+            return f(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        given = bound.arguments
+        given["data_format"] = "NHWC" if given["data_format"] == "NCHW" else "NWC"
+        name, x = next(iter(given.items()))
+        rank = _tandem.convert(x)._rank
+        order = [0, *range(2, rank), 1]
+        for key, value in given.items():  # Strides and the like have an entry for each axis.
+            if key in ("strides", "ksize", "dilations", "stride", "output_shape") and isinstance(value, (list, tuple)) and len(value) == rank:
+                given[key] = [value[i] for i in order]
+            elif key == "padding" and not isinstance(value, str):
+                given[key] = [value[i] for i in order]
+        given[name] = _tandem.transpose(x, order)
+        return _tandem.transpose(f(*bound.args, **bound.kwargs), [0, rank - 1, *range(1, rank - 1)])
+
+    return call
+
+
+def _pooled(pool, x, *sizes):
+    """Poolings of floats, and so of integers."""
+    x = _tandem.convert(x)
+    return pool(x, *sizes) if x.dtype.is_floating else _tandem.cast(pool(_tandem.cast(x, 1), *sizes), x._code)
+
+
 def _padding(padding):
     if isinstance(padding, str):
         return padding.lower()
@@ -83,6 +120,7 @@ def _padding(padding):
 
 
 @op
+@_channels_anywhere
 def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilations=None, name=None):
     x, w = _tandem.convert(input), _tandem.convert(filters)
     groups = int(x._sizes[-1]) // int(w._sizes[2])
@@ -90,6 +128,7 @@ def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilat
 
 
 @op
+@_channels_anywhere
 def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilations=None, name=None):
     stride = stride if isinstance(stride, int) else stride[-1] if len(stride) == 1 else stride[1]
     dilation = 1 if dilations is None else dilations if isinstance(dilations, int) else dilations[0]
@@ -98,16 +137,18 @@ def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilatio
 
 
 @op
+@_channels_anywhere
 def depthwise_conv2d(input, filter, strides, padding, data_format=None, dilations=None, name=None):
     return _tandem.depthwise_conv2d(input, filter, _pair(strides), _padding(padding), _pair(dilations))
 
 
 def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, data_format=None, dilations=None, name=None):
     y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
-    return conv2d(y, pointwise_filter, 1, "VALID")
+    return conv2d(y, pointwise_filter, 1, "VALID", data_format or "NHWC")
 
 
 @op
+@_channels_anywhere
 def conv2d_transpose(input, filters, output_shape, strides, padding="SAME", data_format="NHWC", dilations=None, name=None):
     from tandem.keras._convolution import transposed
 
@@ -127,14 +168,16 @@ def zero_fraction(value, name=None):
 
 
 @op
+@_channels_anywhere
 def max_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
-    return _tandem.max_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
+    return _pooled(_tandem.max_pool2d, input, _pair(ksize), _pair(strides), _padding(padding))
 
 
 max_pool = max_pool2d
 
 
 @op
+@_channels_anywhere
 def avg_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
     return _tandem.avg_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
 
@@ -144,6 +187,7 @@ avg_pool = avg_pool2d
 
 def _pool1d(f):
     @op
+    @_channels_anywhere
     def pool(input, ksize, strides, padding, data_format="NWC", name=None):
         one = lambda v: int(v if isinstance(v, int) else v[-1] if len(v) == 1 else v[1])  # noqa: E731
         return _tandem.squeeze(f(_tandem.expand_dims(input, 1), [1, one(ksize)], [1, one(strides)], _padding(padding)), [1])
@@ -155,6 +199,7 @@ max_pool1d, avg_pool1d = _pool1d(_tandem.max_pool2d), _pool1d(_tandem.avg_pool2d
 
 
 @op
+@_channels_anywhere
 def bias_add(value, bias, data_format=None, name=None):
     return _tandem.convert(value) + bias
 

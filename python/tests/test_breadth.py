@@ -232,3 +232,76 @@ def test_texts_are_printed_in_each_run(capsys):
         for i in (7, 12):
             report(tf.constant(i))
     assert capsys.readouterr().out == "hour: 07\nhour: 12\n"
+
+
+@pytest.mark.parametrize(
+    "make, rank",
+    [
+        (lambda f: keras.layers.Conv2D(4, 3, strides=2, padding="same", activation="relu", data_format=f), 4),
+        (lambda f: keras.layers.Conv1D(4, 3, data_format=f), 3),
+        (lambda f: keras.layers.Conv3D(2, 2, data_format=f), 5),
+        (lambda f: keras.layers.Conv2DTranspose(4, 3, strides=2, padding="same", data_format=f), 4),
+        (lambda f: keras.layers.DepthwiseConv2D(3, depth_multiplier=2, data_format=f), 4),
+        (lambda f: keras.layers.SeparableConv2D(5, 3, data_format=f), 4),
+        (lambda f: keras.layers.MaxPooling2D(2, data_format=f), 4),
+        (lambda f: keras.layers.AveragePooling1D(2, data_format=f), 3),
+        (lambda f: keras.layers.GlobalAveragePooling2D(keepdims=True, data_format=f), 4),
+        (lambda f: keras.layers.ZeroPadding2D(((1, 0), (2, 3)), data_format=f), 4),
+        (lambda f: keras.layers.Cropping2D(1, data_format=f), 4),
+        (lambda f: keras.layers.UpSampling2D((2, 3), interpolation="bilinear", data_format=f), 4),
+        (lambda f: keras.layers.UpSampling3D(2, data_format=f), 5),
+    ],
+)
+def test_channels_may_come_first(make, rank):
+    x = np.random.RandomState(0).normal(size=(2, 6, 5, 4)[: rank - 1] + (3,) if rank < 5 else (2, 6, 5, 4, 3)).astype("float32")
+    last, first = make("channels_last"), make("channels_first")
+    turned = np.moveaxis(x, -1, 1)
+    wanted = np.moveaxis(last(x).numpy(), -1, 1)
+    first.build(turned.shape)
+    first.set_weights(last.get_weights())
+    np.testing.assert_allclose(first(turned), wanted, rtol=1e-5, atol=1e-6)
+    assert first(keras.Input(turned.shape[1:])).shape == (None, *wanted.shape[1:])
+    assert type(first).from_config(first.get_config()).data_format == "channels_first"
+
+
+def test_the_format_of_images_is_a_setting():
+    x = np.arange(24.0, dtype="float32").reshape(1, 3, 2, 4)
+    try:
+        keras.backend.set_image_data_format("channels_first")
+        assert keras.config.image_data_format() == "channels_first"
+        assert keras.layers.GlobalMaxPooling2D()(x).numpy().tolist() == [[7, 15, 23]] and keras.layers.Conv2D(2, 1)(x).shape == (1, 2, 2, 4)
+        np.testing.assert_array_equal(keras.layers.Flatten()(x), np.moveaxis(x, 1, -1).reshape(1, -1))
+    finally:
+        keras.backend.set_image_data_format("channels_last")
+    with pytest.raises(ValueError, match="data_format"):
+        keras.layers.MaxPooling2D(data_format="columns_first")
+
+
+def test_functions_of_images_with_channels_first():
+    rng = np.random.RandomState(0)
+    x, w = rng.normal(size=(2, 6, 6, 3)).astype("float32"), rng.normal(size=(3, 3, 3, 4)).astype("float32")
+    turn, back = lambda a: np.moveaxis(np.asarray(a), -1, 1), lambda a: np.moveaxis(np.asarray(a), 1, -1)  # noqa: E731
+    y = tf.nn.conv2d(x, w, strides=[1, 2, 1, 1], padding="SAME")
+    np.testing.assert_allclose(back(tf.nn.conv2d(turn(x), w, strides=[1, 1, 2, 1], padding="SAME", data_format="NCHW")), y, rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(back(tf.nn.max_pool2d(turn(x), 2, 2, "VALID", data_format="NCHW")), tf.nn.max_pool2d(x, 2, 2, "VALID"))
+    np.testing.assert_allclose(back(tf.nn.bias_add(turn(x), [1.0, 2.0, 3.0], data_format="NCHW")), x + np.float32([1, 2, 3]), rtol=1e-6)
+    assert tf.nn.max_pool2d(tf.reshape(tf.range(4), [1, 2, 2, 1]), 2, 2, "VALID").numpy().tolist() == [[[[3]]]]
+
+
+def test_variables_take_names_of_initializers():
+    variable = keras.Variable(shape=(2, 3), initializer="ones")
+    assert variable.shape == (2, 3) and float(tf.reduce_sum(variable)) == 6
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        tf.zeros, tf.ones, tf.random.normal, tf.random.uniform, tf.random.truncated_normal, keras.random.normal, keras.ops.zeros,
+        lambda shape: tf.fill(shape, 1.0), lambda shape: tf.broadcast_to(1.0, shape), lambda shape: tf.reshape(tf.range(6), shape),
+    ],
+)
+def test_shapes_are_tensors_too(make):
+    x = tf.zeros([2, 3])
+    for shape in (tf.shape(x), tf.constant([2, 3]), tf.concat([tf.shape(x), [4]], 0)[:2], tf.Variable([2, 3]), [tf.shape(x)[0], 3], x.shape, np.array([2, 3])):
+        assert make(shape).shape == (2, 3)
+    assert tf.function(lambda given: make(tf.shape(given)))(x).shape == (2, 3)
