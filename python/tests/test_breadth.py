@@ -305,3 +305,13 @@ def test_shapes_are_tensors_too(make):
     for shape in (tf.shape(x), tf.constant([2, 3]), tf.concat([tf.shape(x), [4]], 0)[:2], tf.Variable([2, 3]), [tf.shape(x)[0], 3], x.shape, np.array([2, 3])):
         assert make(shape).shape == (2, 3)
     assert tf.function(lambda given: make(tf.shape(given)))(x).shape == (2, 3)
+
+
+def test_tensors_are_shown_as_in_tensorflow():
+    x = tf.constant([[1, 2], [3, 4]])
+    assert str(x) == "tf.Tensor(\n[[1 2]\n [3 4]], shape=(2, 2), dtype=int32)" and str(x[0]) == "tf.Tensor([1 2], shape=(2,), dtype=int32)"
+    assert repr(x) == "<tf.Tensor: shape=(2, 2), dtype=int32, numpy=\narray([[1, 2],\n       [3, 4]], dtype=int32)>"
+    assert int(x[[1, 0]]) == 3
+    for key in ((slice(None), [0, 1]), (slice(None), (True, False)), (0, "a")):
+        with pytest.raises(TypeError, match="valid indices"):
+            x[key]
