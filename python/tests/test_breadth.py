@@ -315,3 +315,58 @@ def test_tensors_are_shown_as_in_tensorflow():
     for key in ((slice(None), [0, 1]), (slice(None), (True, False)), (0, "a")):
         with pytest.raises(TypeError, match="valid indices"):
             x[key]
+
+
+def test_lists_that_a_map_gives_are_tuples():
+    def halves(x, y):
+        return tf.numpy_function(lambda a, b: (a / 2, b + 1), [x, y], [tf.float32, tf.int64])
+
+    data = tf.data.Dataset.from_tensor_slices((np.float32([2, 4]), np.int64([1, 2]))).map(halves)
+    assert [(float(x), int(y)) for x, y in data] == [(1.0, 2), (2.0, 3)]
+    x, y = next(iter(data.batch(2)))
+    assert x.dtype == tf.float32 and y.numpy().tolist() == [2, 3]
+    lines = tf.data.Dataset.from_tensor_slices(["1,a", "2,b"]).map(lambda line: tf.io.decode_csv(line, [int(), str()]))
+    assert [(int(a), b.numpy()) for a, b in lines] == [(1, b"a"), (2, b"b")]
+    nested = next(iter(tf.data.Dataset.range(1).map(lambda i: ([i, i], i))))
+    assert nested[0].shape == (2,)  # Within a result a list is a tensor.
+
+
+def test_metrics_without_a_state_of_their_own():
+    metric = keras.metrics.SparseCategoricalAccuracy()
+    state = metric.stateless_reset_state()
+    state = metric.stateless_update_state(state, [0, 1], [[0.9, 0.1], [0.8, 0.2]])
+    state = metric.stateless_update_state(state, [1, 1], [[0.1, 0.9], [0.2, 0.8]])
+    assert float(metric.stateless_result(state)) == 0.75 and float(metric.result()) == 0.0
+    assert keras.ops.image.extract_patches(np.zeros((1, 12, 12, 3), "float32"), (6, 6), strides=[1, 6, 6, 1]).shape == (1, 2, 2, 108)
+    assert tf.experimental.numpy.ones([2, 3], tf.float32).dtype == tf.float32
+
+
+def test_frames_and_texts_as_programs_give_them(tmp_path, monkeypatch):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": [4.0, 5.0, 6.0], "kind": ["x", "y", "x"]})
+
+    class Stacked(keras.Model):
+        def call(self, inputs):
+            return keras.layers.Concatenate(axis=1)([inputs["a"], inputs["b"]])
+
+    assert Stacked().predict(dict(frame[["a", "b"]]), verbose=0).tolist() == [[1, 4], [2, 5], [3, 6]]
+    kind, a = keras.Input((1,), name="kind", dtype="string"), keras.Input((1,), name="a")
+    encoded = keras.layers.StringLookup(vocabulary=["x", "y"], output_mode="one_hot")(kind)
+    model = keras.Model([kind, a], keras.layers.Dense(1)(keras.layers.Concatenate()([encoded, a])))
+    model.compile("sgd", "mse")
+    model.fit(dict(frame[["kind", "a"]]), frame["b"], verbose=0)
+    assert model.predict(dict(frame[["kind", "a"]]), verbose=0).shape == (3, 1)
+    rows = tf.data.Dataset.from_tensor_slices(np.arange(3)).as_numpy_iterator()
+    assert rows.next() == 0 and next(rows) == 1 and list(rows) == [2]
+
+    @tf.py_function(Tout=tf.string)
+    def shout(text, count):
+        return text.numpy().upper() * int(count)
+
+    assert shout(b"ab", 2).numpy() == b"ABAB"
+    monkeypatch.setenv("KERAS_HOME", str(tmp_path))
+    (tmp_path / "datasets").mkdir()
+    with zipfile.ZipFile(tmp_path / "datasets" / "photos.zip", "w") as archive:
+        archive.writestr("photos/1.txt", "one")
+    for _ in range(2):  # Where no name is given, the folder has that of the archive.
+        assert os.listdir(keras.utils.get_file(origin="https://nowhere.invalid/photos.zip", extract=True)) == ["photos"]

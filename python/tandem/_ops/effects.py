@@ -45,7 +45,7 @@ def py_function(func=None, inp=None, Tout=None, name=None):
     for each in nest.flatten(inp):
         if isinstance(each, Tensor) and each._is_symbolic:
             raise _no_value("value of py_function")
-    result = func(*[_tandem.convert(i) if not getattr(i, "_is_text_tensor", False) else i for i in inp])
+    result = func(*[_given(i) for i in inp])
     return _typed_results(result, Tout)
 
 
@@ -56,8 +56,16 @@ def numpy_function(func=None, inp=None, Tout=None, stateful=True, name=None):
     for each in inp:
         if isinstance(each, Tensor) and each._is_symbolic:
             raise _no_value("value of numpy_function")
-        arrays.append(np.asarray(_tandem.convert(each)) if not getattr(each, "_is_text_tensor", False) else each.numpy())
+        given = _given(each)
+        arrays.append(given.numpy() if getattr(given, "_is_text_tensor", False) else np.asarray(given))
     return _typed_results(func(*arrays), Tout)
+
+
+def _given(value):
+    """An argument as a tensor, or a text."""
+    if getattr(value, "_is_text_tensor", False):
+        return value
+    return _texts(value) if isinstance(value, (str, bytes)) else _tandem.convert(value)
 
 
 def _typed_results(result, kinds):

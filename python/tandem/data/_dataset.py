@@ -226,8 +226,9 @@ class Dataset(Transformations):
         return Iterator(self)
 
     def as_numpy_iterator(self):
-        for value in self:
-            yield nest.map_structure(lambda t: t.numpy(), value) if nest.is_nested(value) else value.numpy()
+        from tandem.data._iterator import Arrays
+
+        return Arrays(iter(self))
 
     def _cardinality(self):
         if self._native is not None:

@@ -491,7 +491,8 @@ def binary_crossentropy(target, output, from_logits=False):
 
 
 def _pair(v, n=2):
-    return [v] * n if isinstance(v, int) else list(v)
+    v = [v] * n if isinstance(v, int) else list(v)
+    return v[1:-1] if len(v) == n + 2 else v  # TensorFlow's lists name all axes.
 
 
 def _channels_last(data_format):

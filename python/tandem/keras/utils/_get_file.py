@@ -67,8 +67,12 @@ def get_file(
             unpacked = os.path.join(folder, f"{name[: name.find('.')]}_extracted")
         else:
             target = f"{target}_archive"
-    if not os.path.exists(target) and target != unpacked and os.path.isfile(os.path.join(folder, os.path.basename(place.path))):
-        target = os.path.join(folder, os.path.basename(place.path))  # As it is called where it comes from.
+    named = os.path.join(folder, os.path.basename(place.path))
+    if not os.path.exists(target) and target != unpacked and os.path.isfile(named):  # As it is called where it comes from.
+        if named == unpacked:
+            os.replace(named, target)
+        else:
+            target = named
     if place.scheme == "file" and (force_download or not os.path.exists(target)):
         os.makedirs(folder, exist_ok=True)
         shutil.copyfile(urllib.parse.unquote(place.path), target)
