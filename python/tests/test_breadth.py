@@ -370,3 +370,26 @@ def test_frames_and_texts_as_programs_give_them(tmp_path, monkeypatch):
         archive.writestr("photos/1.txt", "one")
     for _ in range(2):  # Where no name is given, the folder has that of the archive.
         assert os.listdir(keras.utils.get_file(origin="https://nowhere.invalid/photos.zip", extract=True)) == ["photos"]
+
+
+def test_features_of_any_length_and_what_they_are():
+    def example(numbers, words):
+        feature = {"n": tf.train.Feature(int64_list=tf.train.Int64List(value=numbers)), "w": tf.train.Feature(bytes_list=tf.train.BytesList(value=words))}
+        return tf.train.Example(features=tf.train.Features(feature=feature)).SerializeToString()
+
+    kinds = {"n": tf.io.VarLenFeature(tf.int64), "w": tf.io.VarLenFeature(tf.string)}
+    one = tf.io.parse_single_example(example([3, 4], [b"a"]), kinds)
+    assert tf.sparse.to_dense(one["n"]).numpy().tolist() == [3, 4] and one["w"].values.numpy().tolist() == [b"a"]
+    many = tf.io.parse_example([example([1], [b"x", b"y"]), example([2, 3], [])], kinds)
+    assert tf.sparse.to_dense(many["n"]).numpy().tolist() == [[1, 0], [2, 3]] and tf.sparse.to_dense(many["w"]).numpy().tolist() == [[b"x", b"y"], [b"", b""]]
+    assert tf.train.Example.FromString(example([1], [b"x"])).features.feature["w"].WhichOneof("kind") == "bytes_list"
+
+
+def test_feature_spaces_are_saved(tmp_path):
+    space = keras.utils.FeatureSpace(features={"a": "float_normalized", "s": "string_categorical"}, output_mode="concat")
+    space.adapt(tf.data.Dataset.from_tensor_slices({"a": np.arange(8.0), "s": ["x", "y"] * 4}))
+    row = {"a": [[1.0]], "s": [["y"]]}
+    space.save(tmp_path / "space.keras")
+    np.testing.assert_allclose(keras.saving.load_model(tmp_path / "space.keras")(row), space(row), rtol=1e-6)
+    words = keras.Input((), name="word", dtype="string")
+    assert keras.ops.expand_dims(words, -1).shape == (None, 1)

@@ -279,11 +279,13 @@ vstack = op(lambda xs: _ops.concat([x if len(x.shape) > 1 else _tandem.expand_di
 
 def _expanded(x, axis):
     for a in sorted(axis) if isinstance(axis, (list, tuple)) else [axis]:
-        x = _tandem.expand_dims(x, a)
+        x = _ops.expand_dims(x, a)
     return x
 
 
 def _one_dtype(xs):
+    if builtins.any(getattr(x, "_is_text_tensor", False) for x in xs):
+        return list(xs)
     xs = [_c(x) for x in xs]
     order = [7, 4, 5, 6, 2, 3, 0, 1]
     code = builtins.max((x._code for x in xs), key=order.index)
