@@ -229,8 +229,10 @@ Size to_size(nb::handle value) {
 
 Shape to_shape(nb::handle value) {
   if (nb::isinstance<Size>(value) || PyLong_Check(value.ptr())) return Shape{to_size(value)};
-  if (nb::hasattr(value, "_sizes")) return to_shape(value.attr("_sizes"));
-  if (is_tensor(value) && nb::inst_ptr<Tensor>(value)->rank() == 0) return Shape{to_size(value)};
+  // A tensor is a shape by its values, whatever else has sizes by these.
+  const bool holds_values = is_tensor(value) || is_variable(value);
+  if (!holds_values && nb::hasattr(value, "_sizes")) return to_shape(value.attr("_sizes"));
+  if (holds_values && to_tensor(value).rank() == 0) return Shape{to_size(value)};
   Shape shape;
   for (nb::handle each : nb::borrow<nb::object>(value)) {
     shape = shape.inserted(shape.rank(), to_size(each));

@@ -205,7 +205,10 @@ nb::object applied(Binary op, nb::handle a, nb::handle b) {
 
 Tensor true_div(const Tensor& a, const Tensor& b) {
   if (is_floating(a.dtype()) || is_floating(b.dtype())) return div(a, b);
-  const auto wide = [](const Tensor& x) { return cast(x, DType::float64); };
+  const bool fit_float32 = a.dtype() == DType::uint8 || b.dtype() == DType::uint8;
+  const auto wide = [&](const Tensor& x) {
+    return cast(x, fit_float32 ? DType::float32 : DType::float64);
+  };
   return div(wide(a), wide(b));
 }
 

@@ -56,8 +56,8 @@ _atexit.register(_tandem.close_iterators)  # Their threads may want to call Pyth
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem import (
-        autograph, compat, config, data, debugging, distribute, experimental, image, io, keras, linalg, math, nn, random,
-        saved_model, signal, sparse, strings, summary, sysconfig, test, train, version,
+        audio, autograph, compat, config, data, debugging, distribute, experimental, image, io, keras, linalg, math, nn, random,
+        saved_model, sets, signal, sparse, strings, summary, sysconfig, test, train, version,
     )
 
 newaxis = None
@@ -65,8 +65,8 @@ mod = math_mod
 del math_mod
 
 _SUBMODULES = {
-    "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
-    "math", "nn", "profiler", "ragged", "random", "saved_model", "signal", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
+    "audio", "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
+    "math", "nn", "profiler", "ragged", "random", "saved_model", "sets", "signal", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 

@@ -86,6 +86,43 @@ def _pair(value):
     return value[1:3] if len(value) == 4 else value
 
 
+_FIRST = ("NCHW", "NCW")
+
+
+def _channels_anywhere(f):
+    """The function of tensors whose channels come last, for those too where they come first."""
+    import functools
+    import inspect
+
+    signature = inspect.signature(f)
+
+    @functools.wraps(f)
+    def call(*args, **kwargs):
+        if not any(each in _FIRST for each in (*args, *kwargs.values()) if isinstance(each, str)):
+            return f(*args, **kwargs)
+        bound = signature.bind(*args, **kwargs)
+        given = bound.arguments
+        given["data_format"] = "NHWC" if given["data_format"] == "NCHW" else "NWC"
+        name, x = next(iter(given.items()))
+        rank = _tandem.convert(x)._rank
+        order = [0, *range(2, rank), 1]
+        for key, value in given.items():  # Strides and the like have an entry for each axis.
+            if key in ("strides", "ksize", "dilations", "stride", "output_shape") and isinstance(value, (list, tuple)) and len(value) == rank:
+                given[key] = [value[i] for i in order]
+            elif key == "padding" and not isinstance(value, str):
+                given[key] = [value[i] for i in order]
+        given[name] = _tandem.transpose(x, order)
+        return _tandem.transpose(f(*bound.args, **bound.kwargs), [0, rank - 1, *range(1, rank - 1)])
+
+    return call
+
+
+def _pooled(pool, x, *sizes):
+    """Poolings of floats, and so of integers."""
+    x = _tandem.convert(x)
+    return pool(x, *sizes) if x.dtype.is_floating else _tandem.cast(pool(_tandem.cast(x, 1), *sizes), x._code)
+
+
 def _padding(padding):
     if isinstance(padding, str):
         return padding.lower()
@@ -93,6 +130,7 @@ def _padding(padding):
 
 
 @op
+@_channels_anywhere
 def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilations=None, name=None):
     """Convolves images with filters."""
     x, w = _tandem.convert(input), _tandem.convert(filters)
@@ -101,6 +139,7 @@ def conv2d(input, filters, strides=1, padding="VALID", data_format="NHWC", dilat
 
 
 @op
+@_channels_anywhere
 def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilations=None, name=None):
     """Convolves sequences with filters."""
     stride = stride if isinstance(stride, int) else stride[-1] if len(stride) == 1 else stride[1]
@@ -110,6 +149,7 @@ def conv1d(input, filters, stride=1, padding="VALID", data_format="NWC", dilatio
 
 
 @op
+@_channels_anywhere
 def depthwise_conv2d(input, filter, strides, padding, data_format=None, dilations=None, name=None):
     """Convolves each channel of images with filters of its own."""
     return _tandem.depthwise_conv2d(input, filter, _pair(strides), _padding(padding), _pair(dilations))
@@ -118,10 +158,11 @@ def depthwise_conv2d(input, filter, strides, padding, data_format=None, dilation
 def separable_conv2d(input, depthwise_filter, pointwise_filter, strides, padding, data_format=None, dilations=None, name=None):
     """A depthwise convolution of images, then one of single pixels over channels."""
     y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
-    return conv2d(y, pointwise_filter, 1, "VALID")
+    return conv2d(y, pointwise_filter, 1, "VALID", data_format or "NHWC")
 
 
 @op
+@_channels_anywhere
 def conv2d_transpose(input, filters, output_shape, strides, padding="SAME", data_format="NHWC", dilations=None, name=None):
     """The gradient of a convolution with respect to its images."""
     from tandem.keras._convolution import transposed
@@ -143,15 +184,17 @@ def zero_fraction(value, name=None):
 
 
 @op
+@_channels_anywhere
 def max_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
     """The maximum of each window of images."""
-    return _tandem.max_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
+    return _pooled(_tandem.max_pool2d, input, _pair(ksize), _pair(strides), _padding(padding))
 
 
 max_pool = max_pool2d
 
 
 @op
+@_channels_anywhere
 def avg_pool2d(input, ksize, strides, padding, data_format="NHWC", name=None):
     """The mean of each window of images."""
     return _tandem.avg_pool2d(input, _pair(ksize), _pair(strides), _padding(padding))
@@ -162,6 +205,7 @@ avg_pool = avg_pool2d
 
 def _pool1d(f):
     @op
+    @_channels_anywhere
     def pool(input, ksize, strides, padding, data_format="NWC", name=None):
         one = lambda v: int(v if isinstance(v, int) else v[-1] if len(v) == 1 else v[1])  # noqa: E731
         return _tandem.squeeze(f(_tandem.expand_dims(input, 1), [1, one(ksize)], [1, one(strides)], _padding(padding)), [1])
@@ -173,6 +217,7 @@ max_pool1d, avg_pool1d = _pool1d(_tandem.max_pool2d), _pool1d(_tandem.avg_pool2d
 
 
 @op
+@_channels_anywhere
 def bias_add(value, bias, data_format=None, name=None):
     """Adds a bias to the channels."""
     return _tandem.convert(value) + bias

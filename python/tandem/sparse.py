@@ -8,12 +8,22 @@ from tandem._names import missing as _missing
 from tandem._tensors.shape import TensorShape
 
 
+def _values_of(values):
+    """A tensor, or one of texts."""
+    is_text = getattr(values, "_is_text_tensor", False) or any(isinstance(v, (str, bytes)) for v in (values if isinstance(values, (list, tuple)) else values.ravel()[:1] if isinstance(values, np.ndarray) else ()))
+    if not is_text:
+        return _tandem.convert(values)
+    from tandem.strings import StringTensor
+
+    return StringTensor(np.array([*values, None], dtype=object)[:-1])
+
+
 class SparseTensor:
     """The values at some places of a tensor that is 0 elsewhere. Ops take dense tensors: see to_dense."""
 
     def __init__(self, indices, values, dense_shape):
         self.indices = _tandem.cast(_tandem.convert(indices), 6)
-        self.values = _tandem.convert(values)
+        self.values = _values_of(values)
         self.dense_shape = _tandem.cast(_tandem.convert(dense_shape), 6)
         self.shape = TensorShape([int(s) for s in np.asarray(self.dense_shape.numpy())])
         if self.indices._rank != 2 or self.indices._sizes[1] != len(self.shape):
@@ -36,6 +46,12 @@ class SparseTensor:
 def to_dense(sp_input, default_value=None, validate_indices=True, name=None):
     """The whole tensor, with `default_value`, or 0, where the sparse one has none."""
     values = sp_input.values
+    if getattr(values, "_is_text_tensor", False):
+        from tandem.strings import StringTensor
+
+        dense = np.full(tuple(sp_input.shape), b"" if default_value is None else default_value, dtype=object)
+        dense[tuple(np.asarray(sp_input.indices.numpy()).T)] = values.numpy()
+        return StringTensor(dense)
     background = _ops.fill(list(sp_input.shape), _tandem.cast(_tandem.convert(0 if default_value is None else default_value), values._code))
     return _ops.tensor_scatter_nd_update(background, sp_input.indices, values)
 

@@ -196,10 +196,7 @@ def to_number(input, out_type=dtypes.float32, name=None):
 
 def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, fill="", name=None):
     """Numbers as texts."""
-    if getattr(input, "_is_symbolic", False):
-        from tandem._tracing.function import GiveUpTrace
-
-        raise GiveUpTrace("texts are made on the host")
+    _need_values([input])
     array = np.asarray(input)
     text = (lambda v: f"{v:.{precision}f}") if precision >= 0 else str
     return StringTensor(np.array([text(v) for v in array.ravel().tolist()], dtype=object).reshape(array.shape))
@@ -208,7 +205,20 @@ def as_string(input, precision=-1, scientific=False, shortest=False, width=-1, f
 def format(template, inputs, placeholder="{}", summarize=3, name=None):
     """A text with tensors in the place of each placeholder."""
     inputs = inputs if isinstance(inputs, (list, tuple)) else [inputs]
-    return StringTensor(template.format(*[np.asarray(i) for i in inputs]))
+    _need_values(inputs)
+    parts = template.split(placeholder)
+    if len(parts) != len(inputs) + 1:
+        raise ValueError(f"{len(parts) - 1} placeholder(s) in template does not match {len(inputs)} tensor(s) provided as input")
+    written = [_plain(i).decode() if isinstance(i, (str, bytes)) else str(np.asarray(i)) for i in inputs]
+    return StringTensor("".join(part + text for part, text in zip(parts, [*written, ""])))
+
+
+def _need_values(tensors):
+    """Texts are on the host: a function that makes some of tensors runs op by op."""
+    if any(getattr(each, "_is_symbolic", False) for each in tensors):
+        from tandem._tracing.function import GiveUpTrace
+
+        raise GiveUpTrace("texts are made on the host")
 
 
 def unicode_split(input, input_encoding="UTF-8", errors="replace", name=None):
@@ -234,6 +244,121 @@ def to_hash_bucket_fast(input, num_buckets, name=None):
 
 
 to_hash_bucket = to_hash_bucket_fast
+
+
+def unicode_decode(input, input_encoding, errors="replace", replacement_char=65533, replace_control_characters=False, name=None):
+    """The numbers of the letters of texts, by rows."""
+    numbers = lambda s: [ord(letter) for letter in s.decode(input_encoding, errors)]  # noqa: E731
+    rows = StringTensor(input)
+    if not rows.ndim:
+        return _tandem.convert(np.asarray(numbers(rows.numpy()), np.int32))
+    from tandem import ragged
+
+    return ragged.constant(_each(numbers, rows).tolist(), dtypes.int32)
+
+
+def unicode_encode(input, output_encoding, errors="replace", replacement_char=65533, name=None):
+    """Texts of the numbers of their letters."""
+    written = lambda numbers: "".join(map(chr, numbers)).encode(output_encoding.lower().replace("-", "_") if output_encoding != "UTF-16-BE" else "utf_16_be")  # noqa: E731
+    if hasattr(input, "_ragged_rows"):
+        return StringTensor([written(np.asarray(row).tolist()) for row in input])
+    array = np.asarray(input)
+    out = np.empty(array.shape[:-1], dtype=object)
+    for place in np.ndindex(out.shape):
+        out[place] = written(array[place].tolist())
+    return StringTensor(out)
+
+
+def unicode_script(input, name=None):
+    raise NotImplementedError("tf.strings.unicode_script: tandem has no table of scripts")
+
+
+def ngrams(data, ngram_width, separator=" ", pad_values=None, padding_width=None, preserve_short_sequences=False, name=None):
+    """Neighbours in rows, joined; `ngram_width` of them, or as many as each of the widths."""
+    widths = [ngram_width] if isinstance(ngram_width, int) else list(ngram_width)
+    left, right = (pad_values if isinstance(pad_values, (tuple, list)) else (pad_values, pad_values)) if pad_values is not None else (None, None)
+
+    def grams(row):
+        found = []
+        for width in widths:
+            count = 0 if left is None else width - 1 if padding_width is None else min(padding_width, width - 1)
+            padded = [_encoded(left)] * count + list(row) + [_encoded(right)] * count
+            found += [_encoded(separator).join(padded[i : i + width]) for i in range(len(padded) - width + 1)]
+        if not found and preserve_short_sequences and len(row):
+            found = [_encoded(separator).join(row)]
+        return found
+
+    if hasattr(data, "_ragged_rows"):
+        return _rows_of([grams(row.numpy().tolist()) for row in data])
+    array = StringTensor(data)._array
+    return StringTensor(np.array(grams(array.tolist()) + [None], dtype=object)[:-1]) if array.ndim == 1 else StringTensor([grams(row.tolist()) for row in array])
+
+
+# ---- Ops that only move elements, by their names: what they are for texts ----
+
+
+def _array(value):
+    return StringTensor(value)._array
+
+
+def _number(value):
+    return np.asarray(value.numpy() if hasattr(value, "numpy") else value)
+
+
+def _unique(x, out_idx=dtypes.int32, name=None):
+    place, found, index = {}, [], []
+    for each in _array(x).tolist():
+        if each not in place:
+            place[each] = len(found)
+            found.append(each)
+        index.append(place[each])
+    return StringTensor(found), _tandem.convert(np.asarray(index), dtypes.code_of(out_idx))
+
+
+def _unique_with_counts(x, out_idx=dtypes.int32, name=None):
+    found, index = _unique(x, out_idx)
+    return found, index, _tandem.convert(np.bincount(index.numpy(), minlength=len(found)), dtypes.code_of(out_idx))
+
+
+def _split_rows(value, num_or_size_splits, axis=0, num=None, name=None):
+    cut = int(num_or_size_splits) if np.ndim(num_or_size_splits) == 0 else np.cumsum(_number(num_or_size_splits))[:-1]
+    return [StringTensor(part) for part in np.split(_array(value), cut, axis)]
+
+
+def _padded(tensor, paddings, mode="CONSTANT", constant_values="", name=None):
+    array, pads = _array(tensor), _number(paddings)
+    out = np.full([n + a + b for n, (a, b) in zip(array.shape, pads)], _encoded(constant_values), dtype=object)
+    out[tuple(slice(a, a + n) for n, (a, _) in zip(array.shape, pads))] = array
+    return StringTensor(out)
+
+
+def _one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None, name=None):
+    places = _number(indices)[..., None] == np.arange(int(depth))
+    chosen = np.where(places, np.array(_plain(on_value), object), np.array(_plain(off_value), object))
+    return StringTensor(chosen if axis is None else np.moveaxis(chosen, -1, axis))
+
+
+MOVES = {
+    "size": lambda input, out_type=dtypes.int32, name=None: _tandem.convert(_array(input).size, dtypes.code_of(out_type)),
+    "rank": lambda input, name=None: _tandem.convert(_array(input).ndim),
+    "equal": lambda x, y, name=None: StringTensor(x) == y,
+    "not_equal": lambda x, y, name=None: StringTensor(x) != y,
+    "identity": lambda input, name=None: StringTensor(input),
+    "stop_gradient": lambda input, name=None: StringTensor(input),
+    "fill": lambda dims, value, name=None: StringTensor(np.full(tuple(_number(dims)), _encoded(value), dtype=object)),
+    "broadcast_to": lambda input, shape, name=None: StringTensor(np.broadcast_to(_array(input), tuple(_number(shape)))),
+    "zeros_like": lambda input, dtype=None, name=None, layout=None: StringTensor(np.full(_array(input).shape, b"", dtype=object)),
+    "tile": lambda input, multiples, name=None: StringTensor(np.tile(_array(input), tuple(_number(multiples)))),
+    "transpose": lambda a, perm=None, conjugate=False, name=None: StringTensor(np.transpose(_array(a), perm)),
+    "repeat": lambda input, repeats, axis=None, name=None: StringTensor(np.repeat(_array(input), _number(repeats), axis)),
+    "reverse": lambda tensor, axis, name=None: StringTensor(np.flip(_array(tensor), tuple(_number(axis)))),
+    "roll": lambda input, shift, axis, name=None: StringTensor(np.roll(_array(input), _number(shift), _number(axis))),
+    "slice": lambda input_, begin, size, name=None: StringTensor(_array(input_)[tuple(slice(b, None if n == -1 else b + n) for b, n in zip(_number(begin).tolist(), _number(size).tolist()))]),
+    "boolean_mask": lambda tensor, mask, axis=None, name=None: StringTensor(_array(tensor)[_number(mask)]),
+    "where": lambda condition, x=None, y=None, name=None: StringTensor(np.where(_number(condition), _array(x), _array(y))),
+    "unstack": lambda value, num=None, axis=0, name=None: [StringTensor(part) for part in np.moveaxis(_array(value), axis, 0)],
+    "split": _split_rows, "pad": _padded, "unique": _unique, "unique_with_counts": _unique_with_counts, "one_hot": _one_hot,
+}
 
 
 _missing.install(__name__, globals())

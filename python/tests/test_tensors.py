@@ -32,10 +32,14 @@ def test_arrays_beside_tensors_take_their_dtype():
         x + tf.constant([1, 2])
 
 
-def test_numpy_shares_memory_and_cannot_be_written():
+def test_arrays_share_memory_that_cannot_be_written():
     x = tf.constant([[1.0, 2.0]]) * 2
-    a, b = x.numpy(), np.asarray(x)
-    assert np.shares_memory(a, b) and not a.flags.writeable
+    a, b = np.asarray(memoryview(x)), np.asarray(x)
+    assert np.shares_memory(a, b) and not a.flags.writeable and not b.flags.writeable
+    own = x.numpy()  # As in TensorFlow, the caller's own.
+    own /= 2
+    own[0, 0] = 7
+    assert own.tolist() == [[7.0, 2.0]] and x.numpy().tolist() == [[2.0, 4.0]]
     del x
     assert a.tolist() == [[2.0, 4.0]]
 

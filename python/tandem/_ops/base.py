@@ -34,6 +34,11 @@ def op(f):
         try:
             return f(*args, **kwargs)
         except TypeError:
+            if _has_texts(args) or _has_texts(kwargs.values()):
+                from tandem import strings
+
+                if f.__name__ in strings.MOVES:
+                    return strings.MOVES[f.__name__](*args, **kwargs)
             if not _has_complex(args, kwargs):
                 raise
         from tandem._tensors import complex
@@ -54,6 +59,17 @@ def _has_complex(args, kwargs):
 
 def _is_string_tensor(value):
     return getattr(value, "_is_text_tensor", False)
+
+
+def _has_texts(values):
+    """Whether there is a text among values, or in a list of them."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            if _has_texts(value):
+                return True
+        elif isinstance(value, (str, bytes)) or _is_string_tensor(value):
+            return True
+    return False
 
 
 def _texts(array):

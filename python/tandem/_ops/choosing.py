@@ -173,6 +173,8 @@ def tensor_scatter_nd_max(tensor, indices, updates, name=None):
 @op
 def one_hot(indices, depth, on_value=None, off_value=None, axis=None, dtype=None, name=None):
     """on_value at the index of each element along a new axis of size `depth`, off_value elsewhere."""
+    if isinstance(on_value, (str, bytes)) or isinstance(off_value, (str, bytes)):
+        raise TypeError("texts are chosen on the host")
     if dtype is None:
         dtype = dtypes.float32
         for v in (on_value, off_value):

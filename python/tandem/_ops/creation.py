@@ -5,7 +5,7 @@ import builtins
 import _tandem
 from tandem import dtypes
 from tandem._names.lazy import np
-from tandem._ops.base import _code, _describe, _floating, _is_described, op
+from tandem._ops.base import _code, _describe, _floating, _is_described, _is_string_tensor, _texts, op
 from tandem._tensors.shape import DynamicSize, TensorShape
 from tandem._tensors.tensor import Tensor, to_tensor
 
@@ -72,6 +72,8 @@ def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None):
 
 def zeros(shape, dtype=dtypes.float32, name=None):
     """A tensor of zeros."""
+    if dtypes.as_dtype(dtype) == dtypes.string:
+        return _texts(np.full(tuple(int(s) for s in shape), b"", dtype=object))
     return _tandem.fill(shape, 0.0, _code(dtype))
 
 
@@ -169,6 +171,8 @@ def identity(input, name=None):
     """A tensor of the same value."""
     if _describe is not None and _is_described(input):
         return _describe(identity, (input,), {})
+    if _is_string_tensor(input):
+        return input
     return _tandem.identity(input)
 
 

@@ -36,6 +36,8 @@ def print_(*inputs, output_stream=None, summarize=3, sep=" ", end="\n", name=Non
     def text(value):
         if isinstance(value, (Tensor, _tandem.Variable)):
             return _Shown(_summarized(np.asarray(value.numpy()), summarize))
+        if getattr(value, "_is_text_tensor", False):
+            return _Shown(value.decode() if not value.ndim else _summarized(np.vectorize(lambda s: f'"{s.decode()}"', otypes=[object])(value.numpy()), summarize))
         return value
 
     print(*[nest.map_structure(text, i) if nest.is_nested(i) else text(i) for i in inputs], sep=sep, end=end, file=stream)
@@ -64,7 +66,7 @@ def py_function(func=None, inp=None, Tout=None, name=None):
     for each in nest.flatten(inp):
         if isinstance(each, Tensor) and each._is_symbolic:
             raise _no_value("value of py_function")
-    result = func(*[_tandem.convert(i) if not getattr(i, "_is_text_tensor", False) else i for i in inp])
+    result = func(*[_given(i) for i in inp])
     return _typed_results(result, Tout)
 
 
@@ -76,8 +78,16 @@ def numpy_function(func=None, inp=None, Tout=None, stateful=True, name=None):
     for each in inp:
         if isinstance(each, Tensor) and each._is_symbolic:
             raise _no_value("value of numpy_function")
-        arrays.append(np.asarray(_tandem.convert(each)) if not getattr(each, "_is_text_tensor", False) else each.numpy())
+        given = _given(each)
+        arrays.append(given.numpy() if getattr(given, "_is_text_tensor", False) else np.asarray(given))
     return _typed_results(func(*arrays), Tout)
+
+
+def _given(value):
+    """An argument as a tensor, or a text."""
+    if getattr(value, "_is_text_tensor", False):
+        return value
+    return _texts(value) if isinstance(value, (str, bytes)) else _tandem.convert(value)
 
 
 def _typed_results(result, kinds):

@@ -4,6 +4,7 @@ import builtins
 
 import _tandem
 from tandem import dtypes, nest
+from tandem._ops.base import _is_string_tensor, _texts
 from tandem._ops.creation import zeros
 from tandem._tensors.shape import TensorShape
 from tandem._tensors.tensor import Tensor, _no_value, to_tensor
@@ -161,16 +162,19 @@ def switch_case(branch_index, branch_fns, default=None, name="switch_case"):
 
 
 def _elements(elems):
-    flat = [_tandem.convert(e) for e in nest.flatten(elems)]
-    count = int(flat[0]._sizes[0])
+    flat = [e if _is_string_tensor(e) else _tandem.convert(e) for e in nest.flatten(elems)]
+    count = len(flat[0]) if _is_string_tensor(flat[0]) else int(flat[0]._sizes[0])
     return [nest.pack_sequence_as(elems, [f[i] for f in flat]) if nest.is_nested(elems) else flat[0][i] for i in builtins.range(count)]
+
+
+def _stack(values):
+    return _texts(list(values)) if _is_string_tensor(values[0]) else _tandem.stack([_tandem.convert(v) for v in values], 0)
 
 
 def _stacked(results):
     if not nest.is_nested(results[0]):
-        return _tandem.stack([_tandem.convert(r) for r in results], 0)
-    flat = zip(*[nest.flatten(r) for r in results])
-    return nest.pack_sequence_as(results[0], [_tandem.stack([_tandem.convert(e) for e in each], 0) for each in flat])
+        return _stack(results)
+    return nest.pack_sequence_as(results[0], [_stack(each) for each in zip(*[nest.flatten(r) for r in results])])
 
 
 def map_fn(fn, elems, dtype=None, parallel_iterations=None, back_prop=True, swap_memory=False, infer_shape=True, name=None, fn_output_signature=None):

@@ -110,6 +110,7 @@ def in_top_k(targets, predictions, k, name=None):
     return _tandem.less(ahead, int(k))
 
 
+@op
 def unique(x, out_idx=dtypes.int32, name=None):
     """The different values of a vector in the order of their first appearance, and each element's index among them."""
     def find(a):
@@ -123,6 +124,7 @@ def unique(x, out_idx=dtypes.int32, name=None):
     return _tandem.convert(values), _tandem.convert(places)
 
 
+@op
 def unique_with_counts(x, out_idx=dtypes.int32, name=None):
     """The different values of a vector, each element's index among them, and how often each occurs."""
     values, places = unique(x)

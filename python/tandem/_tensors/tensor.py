@@ -154,8 +154,12 @@ def _concrete_index(entry):
 def _other_parts(x, key):
     from tandem import _ops
 
+    if isinstance(key, list) and key and all(type(e) is int for e in key):
+        return x[tuple(key)]
     entries = key if isinstance(key, tuple) else (key,)
     entries = tuple(_concrete_index(e) for e in entries)
+    if len(entries) > 1 and any(isinstance(e, (list, tuple, str, float, np.ndarray)) and np.ndim(e) > 0 or isinstance(e, (str, float)) for e in entries):
+        raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid indices, got {key!r}; tf.gather takes positions along an axis")
     if len(entries) == 1 and not isinstance(entries[0], (int, slice)) and entries[0] is not None:
         only = entries[0]
         if isinstance(only, list) and only and isinstance(only[0], (slice, type(None), type(Ellipsis))):
@@ -207,6 +211,12 @@ _tandem.set_other_parts(_other_parts)
 
 
 # ---- The class ----
+
+
+def _copied(self):
+    """The value as a NumPy array of the caller's own, as TensorFlow gives it; a scalar as NumPy's scalar."""
+    value = _numpy(self)
+    return value.copy() if type(value) is np.ndarray and not value.flags.writeable else value
 
 
 def _numpy(self):
@@ -278,7 +288,13 @@ def _iter(self):
 def _text(self):
     if self._is_symbolic:
         return f'Tensor("{self.name}", shape={self.shape}, dtype={self.dtype.name})'
-    return f"tf.Tensor({np.array2string(np.asarray(_numpy(self)), separator=' ') if self._rank else self._plain_text()}, shape={self.shape}, dtype={self.dtype.name})"
+    text = _own_lines(np.array2string(np.asarray(_numpy(self)), separator=" ")) if self._rank else self._plain_text()
+    return f"tf.Tensor({text}, shape={self.shape}, dtype={self.dtype.name})"
+
+
+def _own_lines(text):
+    """Several lines begin on one of their own."""
+    return f"\n{text}" if "\n" in text else text
 
 
 def _plain_text(self):
@@ -288,7 +304,7 @@ def _plain_text(self):
 def _repr(self):
     if self._is_symbolic:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
-    return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={np.asarray(_numpy(self))!r}>" if self._rank else (
+    return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={_own_lines(repr(np.asarray(_numpy(self))))}>" if self._rank else (
         f"<tf.Tensor: shape=(), dtype={self.dtype.name}, numpy={self._plain_text()}>"
     )
 
@@ -373,7 +389,7 @@ Tensor.device = property(_device)
 Tensor.name = property(lambda self: getattr(self, "_given_name", "Tensor:0"))
 Tensor.op = property(lambda self: self)
 Tensor.graph = property(lambda self: None)
-Tensor.numpy = _numpy
+Tensor.numpy = _copied
 Tensor.item = lambda self: self._item()
 Tensor.tolist = lambda self: _numpy(self).tolist()
 Tensor.to_tensor = lambda self, default_value=None, name=None, shape=None: self  # What would be ragged in TensorFlow is not.

@@ -14,6 +14,9 @@ class AutoTrackable:
         if node is not None and is_trackable(value):
             track(node, name, value)
 
+    def __getstate__(self):
+        return {name: value for name, value in self.__dict__.items() if not name.startswith("_tandem_")}
+
 
 def is_trackable(value):
     """True for what a checkpoint holds: variables, modules, layers, and containers of them."""

@@ -151,7 +151,7 @@ def _numpy(self):
 
 
 def _repr(self):
-    return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={np.asarray(self.numpy())!r}>"
+    return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={_tensor._own_lines(repr(np.asarray(self.numpy())))}>"
 
 
 def _rows_of(indices):
@@ -214,7 +214,7 @@ _base.assign_sub = _assign("_assign_sub")
 _base.numpy = _numpy
 _base.eval = lambda self, session=None: self.numpy()
 _base.initialized_value = lambda self: self.read_value()
-_base.__array__ = lambda self, dtype=None, copy=None: np.array(self.numpy(), dtype=dtype)
+_base.__array__ = lambda self, dtype=None, copy=None: np.asarray(self.numpy(), dtype=dtype)
 _base.__array_priority__ = 100
 _base.__bool__ = lambda self: bool(self.read_value())
 _base.__int__ = lambda self: int(self.read_value())

@@ -193,6 +193,9 @@ class ConcreteFunction:
         """The signature as text."""
         return f"{self.name}{self._args}"
 
+    def __reduce__(self):
+        return ConcreteFunction, (self._function, self._args, self._kwargs)
+
 
 class Function:
     """A Python function that runs as a program of the library."""
@@ -500,6 +503,19 @@ class Function:
 
     def __repr__(self):
         return f"<tandem function {self._name}>"
+
+    def __reduce__(self):
+        settings = (self.input_signature, self._name, self._autograph, self._open_rows)
+        bound = getattr(self.python_function, "_tandem_bound", None)
+        return (_again, (self.python_function, *settings)) if bound is None else (_again, (bound[0], *settings, bound[1]()))
+
+    def __deepcopy__(self, memo):
+        return self
+
+
+def _again(python_function, input_signature, name, autograph, open_rows, instance=None):
+    made = Function(python_function, input_signature, name, autograph, open_rows)
+    return made if instance is None else made.__get__(instance)
 
 
 def function(

@@ -242,8 +242,9 @@ class Dataset(Transformations):
 
     def as_numpy_iterator(self):
         """Goes through the elements as NumPy arrays."""
-        for value in self:
-            yield nest.map_structure(lambda t: t.numpy(), value) if nest.is_nested(value) else value.numpy()
+        from tandem.data._iterator import Arrays
+
+        return Arrays(iter(self))
 
     def _cardinality(self):
         if self._native is not None:

@@ -1,7 +1,24 @@
 """Iterators over data sets, and their options."""
 
+from tandem import nest
 from tandem._tracing.function import GiveUpTrace
 from tandem._tracing.state import init_scope, state
+
+
+class Arrays:
+    """The elements of an iterator as NumPy's arrays."""
+
+    def __init__(self, elements):
+        self._elements = elements
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        value = next(self._elements)
+        return nest.map_structure(lambda t: t.numpy(), value) if nest.is_nested(value) else value.numpy()
+
+    next = __next__
 
 
 class Elements:

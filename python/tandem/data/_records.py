@@ -59,6 +59,13 @@ class Feature:
     def _list(self):
         return next((l for l in (self.bytes_list, self.float_list, self.int64_list) if l is not None), BytesList())
 
+    def WhichOneof(self, group):
+        """The name of the list that is there."""
+        return next((name for name in ("bytes_list", "float_list", "int64_list") if getattr(self, name) is not None), None)
+
+    def HasField(self, name):
+        return getattr(self, name) is not None
+
     def SerializeToString(self):
         return self._list._encoded()
 
@@ -164,7 +171,8 @@ def parse_single_example(serialized, features, example_names=None, name=None):
     for key, wanted in features.items():
         values = found[key]._list.value if key in found else None
         if isinstance(wanted, VarLenFeature):
-            raise NotImplementedError("VarLenFeature gives a sparse tensor, which tandem does not have; FixedLenFeature gives a dense one")
+            result[key] = _sparse_row(values or [], wanted.dtype)
+            continue
         if not values:
             if wanted.default_value is None:
                 raise ValueError(f"Feature: {key} (data type: {wanted.dtype.name}) is required but could not be found.")
@@ -176,11 +184,26 @@ def parse_single_example(serialized, features, example_names=None, name=None):
     return result
 
 
+def _sparse_row(values, dtype):
+    from tandem.sparse import SparseTensor
+
+    row = values if dtype == dtypes.string else np.asarray(values, dtype.as_numpy_dtype)
+    return SparseTensor(np.arange(len(values), dtype=np.int64).reshape(-1, 1), row, [len(values)])
+
+
 def parse_example(serialized, features, example_names=None, name=None):
     """The features of a batch of serialized tf.train.Examples, as tensors by name."""
     from tandem.data._structure import _stacked
+    from tandem.sparse import SparseTensor
 
-    return _stacked([parse_single_example(s, features) for s in serialized])
+    rows = [parse_single_example(s, features) for s in serialized]
+    dense = _stacked([{k: v for k, v in row.items() if not isinstance(v, SparseTensor)} for row in rows])
+    for key in [k for k, v in features.items() if isinstance(v, VarLenFeature)]:
+        parts = [np.asarray(row[key].values.numpy()) for row in rows]
+        places = [(i, j) for i, part in enumerate(parts) for j in range(len(part))]
+        widest = max((len(part) for part in parts), default=0)
+        dense[key] = SparseTensor(np.asarray(places, np.int64).reshape(-1, 2), np.concatenate(parts), [len(rows), widest])
+    return dense
 
 
 class TFRecordWriter:

@@ -16,6 +16,12 @@ from tandem.data import _dataset
 from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _leaf, _leaves_for, _of_values, _stacked, _untupled, _windowed
 
 
+def _mapped(f, value):
+    """What a function makes of an element. A list of results is a tuple of them, as in tf.data: py_function gives one."""
+    made = _call(f, value)
+    return tuple(made) if type(made) is list else made
+
+
 class Transformations:
     """Data sets of data sets: what comes after them."""
 
@@ -32,7 +38,7 @@ class Transformations:
 
             def generate():
                 for value in source._open():
-                    made = _untupled(_call(f, value))
+                    made = _untupled(_mapped(f, value))
                     yield made
 
             return _dataset.Dataset(generate=generate, count=self._count if self._native is None else self._native.cardinality())
@@ -40,7 +46,7 @@ class Transformations:
         has_text = []
 
         def on_element(tensors):
-            value = _untupled(_call(f, structure.pack(tensors)))
+            value = _untupled(_mapped(f, structure.pack(tensors)))
             result.learn(value)
             return _flat(value)
 
@@ -48,12 +54,12 @@ class Transformations:
         with init_scope():
             first = next(self._peek(), None)
             if first is not None:
-                made = _untupled(_call(f, first))
+                made = _untupled(_mapped(f, first))
                 has_text = [leaf for leaf in nest.flatten(made) if not isinstance(leaf, Tensor)]
                 result.learn(made)
         if has_text:
             source = self
-            return _dataset.Dataset(generate=lambda: (_untupled(_call(f, v)) for v in source._open()), count=self._native.cardinality())
+            return _dataset.Dataset(generate=lambda: (_untupled(_mapped(f, v)) for v in source._open()), count=self._native.cardinality())
         return _dataset.Dataset(self._native.map(on_element, 1), result)
 
     def _has_no_native_map(self):

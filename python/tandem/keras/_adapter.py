@@ -51,7 +51,10 @@ def _array(value):
     if type(value).__module__.startswith("pandas"):
         value = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
         if value.dtype == object:
-            value = value.astype(np.float32)
+            try:
+                value = value.astype(np.float32)
+            except (TypeError, ValueError):
+                pass  # Texts.
     if hasattr(value, "toarray"):
         value = value.toarray()
     if hasattr(value, "detach"):
@@ -89,9 +92,18 @@ def _arrays(value):
     return _array(value)
 
 
+def _as_columns(value):
+    """Columns of pandas frames are tables of one column, as in Keras."""
+    if isinstance(value, dict):
+        return {k: _as_columns(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)) and value and all(_is_array_like(v) for v in value):
+        return [_as_columns(v) for v in value]
+    return value.to_frame() if type(value).__module__.startswith("pandas") and hasattr(value, "to_frame") and not hasattr(value, "columns") else value
+
+
 def split_off(data, fraction):
     """The last part of the samples, to validate on."""
-    x, y, sample_weight = (_arrays(d) for d in data)
+    x, y, sample_weight = (_arrays(d) for d in (_as_columns(data[0]), *data[1:]))
     rows = int(nest.flatten(x)[0]._sizes[0])
     at = int(np.floor(rows * (1.0 - fraction)))
     if at == 0 or at == rows:
@@ -145,7 +157,7 @@ class Batches:
             self._arrays(x, y, sample_weight, batch_size, shuffle, is_predict)
 
     def _arrays(self, x, y, sample_weight, batch_size, shuffle, is_predict):
-        x, y = _arrays(x), _arrays(y)
+        x, y = _arrays(_as_columns(x)), _arrays(y)
         sample_weight = _arrays(sample_weight)
         parts = pack_x_y_sample_weight(x, y, sample_weight)
         flat = nest.flatten(parts) if nest.is_nested(parts) else [parts]

@@ -175,6 +175,7 @@ class LayerDescription:
             v.assign(value)
         outputs = self(*args, **kwargs)
         changed = [v.read_value() for v in self.non_trainable_variables]
+        losses = list(self.losses) if return_losses else None
         for v, value in zip(variables, kept):
             v.assign(value)
-        return outputs, changed
+        return (outputs, changed, losses) if return_losses else (outputs, changed)

@@ -82,6 +82,8 @@ class _Graph:
 class Model(Trainer, Layer):
     """A layer that can be trained."""
 
+    _tandem_graph_with_losses = None
+
     def __new__(cls, *args, **kwargs):
         return Layer.__new__(cls, *args, **kwargs)
 
@@ -187,7 +189,24 @@ class Model(Trainer, Layer):
     def call(self, inputs, training=None, mask=None):
         if self._tandem_graph is None:
             raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
-        return self._tandem_graph.run(self._ordered(inputs))
+        if self._tandem_graph_with_losses is None:
+            return self._tandem_graph.run(self._ordered(inputs))
+        outputs, *losses = self._tandem_graph_with_losses.run(self._ordered(inputs))
+        for each in losses:
+            Layer.add_loss(self, _ops.reduce_mean(each))
+        return outputs
+
+    def add_loss(self, loss):
+        """Adds losses; those of described tensors are computed with each call, as the model's outputs are."""
+        described = [each for each in nest.flatten(loss) if isinstance(each, KerasTensor)]
+        Layer.add_loss(self, [each for each in nest.flatten(loss) if not isinstance(each, KerasTensor)])
+        if not described:
+            return
+        graph = self._graph_or_fail("described losses")
+        before = self._tandem_graph_with_losses.outputs[1:] if self._tandem_graph_with_losses is not None else []
+        self._tandem_graph_with_losses = _Graph(graph.inputs, [graph.outputs, *before, *described])
+        known = {id(layer) for layer in self._graph_layers}
+        self._graph_layers += [o for o in self._tandem_graph_with_losses.operations if isinstance(o, Layer) and id(o) not in known]
 
     def _ordered(self, inputs):
         """The inputs in the order in which the model was described, by name where they are a dictionary."""

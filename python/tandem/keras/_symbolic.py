@@ -277,9 +277,10 @@ def _outlined(result, first_open):
     def outline(leaf):
         if isinstance(leaf, (_Computed,)):
             leaf = leaf.tensor()
-        if not isinstance(leaf, Tensor):
+        is_text = getattr(leaf, "_is_text_tensor", False)
+        if not isinstance(leaf, Tensor) and not is_text:
             return leaf
-        dims = [None if _is_size(s) else s for s in leaf._sizes]
+        dims = [None if _is_size(s) else s for s in (leaf.numpy().shape if is_text and leaf.ndim else () if is_text else leaf._sizes)]
         if first_open and dims and dims[0] is not None and dims[0] % _ROWS == 0 and dims[0] > 0 and not any(d is None for d in dims):
             dims[0] = None
         return _Outline(tuple(dims), leaf.dtype.name)

@@ -11,6 +11,10 @@ class KerasVariable(_variable.Variable):
 
     def __init__(self, initializer, shape=None, dtype=None, trainable=True, autocast=True, aggregation="none", synchronization="auto", name=None, path=None, regularizer=None, constraint=None, **kwargs):
         dtype = dtypes.as_dtype(dtype or "float32")
+        if isinstance(initializer, str):
+            from tandem.keras import initializers
+
+            initializer = initializers.get(initializer)
         if callable(initializer) and not isinstance(initializer, _tandem.Tensor):
             if shape is None:
                 raise ValueError("When creating a Variable from an initializer, the `shape` argument should be specified.")

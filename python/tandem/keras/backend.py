@@ -14,7 +14,7 @@ from tandem.keras._objects import reset_uids  # noqa: F401
 from tandem.keras.losses import binary_crossentropy, categorical_crossentropy, sparse_categorical_crossentropy  # noqa: F401
 from tandem.keras.random import SeedGenerator  # noqa: F401
 
-_settings = {"floatx": "float32", "epsilon": 1e-7}
+_settings = {"floatx": "float32", "epsilon": 1e-7, "image_data_format": "channels_last"}
 
 
 def backend():
@@ -46,14 +46,15 @@ def set_epsilon(value):
 
 
 def image_data_format():
-    """"channels_last"."""
-    return "channels_last"
+    """"channels_last" or "channels_first": the order of axes of images."""
+    return _settings["image_data_format"]
 
 
 def set_image_data_format(data_format):
-    """Accepts "channels_last", which is the order of axes that images have here."""
-    if data_format != "channels_last":
-        raise ValueError("tandem has images as [batch, height, width, channels]")
+    """Sets the order of axes that layers take images to have."""
+    if data_format not in ("channels_last", "channels_first"):
+        raise ValueError(f"The `data_format` argument must be one of ('channels_first', 'channels_last'). Received: data_format={data_format}")
+    _settings["image_data_format"] = data_format
 
 
 def argmax(x, axis=-1):

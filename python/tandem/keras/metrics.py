@@ -109,12 +109,31 @@ class Metric(_objects.Configured):
         """The arguments of which from_config makes the metric again."""
         return {"name": self.name, "dtype": self._dtype}
 
+    def _with_state(self, values, f):
+        """What `f` gives, and the state that it leaves, beginning with one that is given; the metric keeps its own."""
+        variables = self.variables
+        if len(values) != len(variables):
+            raise ValueError(f"Argument `metric_variables` must be a list of tensors corresponding 1:1 to {type(self).__name__}().variables. Received list with length {len(values)}, but expected {len(variables)} variables.")
+        kept = [v.read_value() for v in variables]
+        try:
+            for v, value in zip(variables, values):
+                v.assign(value)
+            return f(), [v.read_value() for v in variables]
+        finally:
+            for v, value in zip(variables, kept):
+                v.assign(value)
+
     def stateless_update_state(self, metric_variables, *args, **kwargs):
         """The state after a batch, of the state before."""
-        for v, value in zip(self.variables, metric_variables):
-            v.assign(value)
-        self.update_state(*args, **kwargs)
-        return [v.read_value() for v in self.variables]
+        return self._with_state(metric_variables, lambda: self.update_state(*args, **kwargs))[1]
+
+    def stateless_result(self, metric_variables):
+        """The result of a state."""
+        return self._with_state(metric_variables, self.result)[0]
+
+    def stateless_reset_state(self):
+        """The state before the first batch."""
+        return self._with_state([v.read_value() for v in self.variables], self.reset_state)[1]
 
     def _trackable_children(self):
         return {v.name: v for v in self.variables}

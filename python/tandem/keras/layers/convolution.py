@@ -6,6 +6,7 @@ import _tandem
 from tandem import _ops
 from tandem.keras import _convolution, activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
+from tandem.keras.layers._formats import channels_of, format_of, from_last, to_last
 from tandem.keras.layers.core import floating
 
 
@@ -18,21 +19,15 @@ def _sizes(value, count, name):
     return value
 
 
-def _check_format(data_format):
-    if data_format == "channels_first":
-        raise ValueError("data_format='channels_first': tandem has images as [batch, height, width, channels]")
-
-
 class _Conv(Layer):
     _rank = 2
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid", data_format=None, dilation_rate=1, groups=1, activation=None, use_bias=True, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        _check_format(data_format)
         self.filters, self.groups = int(filters) if filters is not None else None, groups
         self.kernel_size = _sizes(kernel_size, self._rank, "kernel_size")
         self.strides, self.dilation_rate = _sizes(strides, self._rank, "strides"), _sizes(dilation_rate, self._rank, "dilation_rate")
-        self.padding, self.data_format = padding.lower(), "channels_last"
+        self.padding, self.data_format = padding.lower(), format_of(data_format)
         self.activation, self.use_bias = activations.get(activation), use_bias
         self.kernel_initializer, self.bias_initializer = initializers.get(kernel_initializer), initializers.get(bias_initializer)
         self.kernel_regularizer, self.bias_regularizer = regularizers.get(kernel_regularizer), regularizers.get(bias_regularizer)
@@ -46,7 +41,7 @@ class _Conv(Layer):
     def build(self, input_shape):
         if len(input_shape) != self._rank + 2:
             raise ValueError(f"Input 0 of layer \"{self.name}\" is incompatible with the layer: expected ndim={self._rank + 2}, found ndim={len(input_shape)}. Full shape received: {tuple(input_shape)}")
-        self.kernel = self.add_weight(self._kernel_shape(input_shape[-1]), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
+        self.kernel = self.add_weight(self._kernel_shape(channels_of(input_shape, self.data_format)), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
         self.bias = self.add_weight((self.filters,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias") if self.use_bias else None
         self.built = True
 
@@ -55,10 +50,10 @@ class _Conv(Layer):
         return _tandem.conv2d(inputs, kernel, self.strides, self.padding, self.dilation_rate, self.groups)
 
     def call(self, inputs):
-        y = self.convolution_op(floating(_tandem.convert(inputs)), self.kernel)
+        y = self.convolution_op(to_last(floating(_tandem.convert(inputs)), self.data_format), self.kernel)
         if self.use_bias:
             y = y + self.bias
-        return self.activation(y)
+        return self.activation(from_last(y, self.data_format))
 
 
 class Conv2D(_Conv):
@@ -149,7 +144,7 @@ class DepthwiseConv2D(_Conv):
         self.depth_multiplier = depth_multiplier
 
     def build(self, input_shape):
-        self.filters = input_shape[-1] * self.depth_multiplier
+        self.filters = channels_of(input_shape, self.data_format) * self.depth_multiplier
         super().build(input_shape)
         self.depthwise_kernel = self.kernel
 
@@ -180,7 +175,7 @@ class SeparableConv2D(Layer):
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid", data_format=None, dilation_rate=1, depth_multiplier=1, activation=None, use_bias=True, depthwise_initializer="glorot_uniform", pointwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None, pointwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, pointwise_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
-        _check_format(data_format)
+        self.data_format = format_of(data_format)
         self.filters, self.depth_multiplier = int(filters), depth_multiplier
         self.kernel_size, self.strides, self.dilation_rate = (_sizes(v, self._rank, n) for v, n in ((kernel_size, "kernel_size"), (strides, "strides"), (dilation_rate, "dilation_rate")))
         self.padding, self.activation, self.use_bias = padding.lower(), activations.get(activation), use_bias
@@ -188,14 +183,14 @@ class SeparableConv2D(Layer):
         self.depthwise_regularizer, self.pointwise_regularizer, self.bias_regularizer = (regularizers.get(i) for i in (depthwise_regularizer, pointwise_regularizer, bias_regularizer))
 
     def build(self, input_shape):
-        channels = input_shape[-1]
+        channels = channels_of(input_shape, self.data_format)
         self.depthwise_kernel = self.add_weight(self.kernel_size + (channels, self.depth_multiplier), self.depthwise_initializer, regularizer=self.depthwise_regularizer, name="depthwise_kernel")
         self.pointwise_kernel = self.add_weight((1,) * self._rank + (channels * self.depth_multiplier, self.filters), self.pointwise_initializer, regularizer=self.pointwise_regularizer, name="pointwise_kernel")
         self.bias = self.add_weight((self.filters,), self.bias_initializer, regularizer=self.bias_regularizer, name="bias") if self.use_bias else None
         self.built = True
 
     def call(self, inputs):
-        x = floating(_tandem.convert(inputs))
+        x = to_last(floating(_tandem.convert(inputs)), self.data_format)
         if self._rank == 1:
             wide = lambda t: _tandem.expand_dims(t, 0)  # noqa: E731
             y = _tandem.depthwise_conv2d(_tandem.expand_dims(x, 1), wide(self.depthwise_kernel), (1, self.strides[0]), self.padding, (1, self.dilation_rate[0]))
@@ -203,7 +198,7 @@ class SeparableConv2D(Layer):
         else:
             y = _tandem.depthwise_conv2d(x, self.depthwise_kernel, self.strides, self.padding, self.dilation_rate)
             y = _tandem.conv2d(y, self.pointwise_kernel, (1, 1), "valid", (1, 1), 1)
-        return self.activation(y if self.bias is None else y + self.bias)
+        return self.activation(from_last(y if self.bias is None else y + self.bias, self.data_format))
 
 
 class SeparableConv1D(SeparableConv2D):
@@ -220,12 +215,15 @@ class _Pooling(Layer):
 
     def __init__(self, pool_size=2, strides=None, padding="valid", data_format=None, **kwargs):
         super().__init__(**kwargs)
-        _check_format(data_format)
+        self.data_format = format_of(data_format)
         self.pool_size = _sizes(pool_size, self._rank, "pool_size")
         self.strides = self.pool_size if strides is None else _sizes(strides, self._rank, "strides")
         self.padding = padding.lower()
 
     def call(self, inputs):
+        return from_last(self._pooled(to_last(inputs, self.data_format)), self.data_format)
+
+    def _pooled(self, inputs):
         if self._rank == 1:
             y = type(self)._op(_tandem.expand_dims(inputs, 1), (1, self.pool_size[0]), (1, self.strides[0]), self.padding)
             return _tandem.squeeze(y, [1])
@@ -282,11 +280,11 @@ class _GlobalPooling(Layer):
 
     def __init__(self, data_format=None, keepdims=False, **kwargs):
         super().__init__(**kwargs)
-        _check_format(data_format)
-        self.keepdims = keepdims
+        self.data_format, self.keepdims = format_of(data_format), keepdims
 
     def call(self, inputs):
-        return type(self)._op(inputs, list(self._axes), self.keepdims)
+        axes = [axis + 1 for axis in self._axes] if self.data_format == "channels_first" else list(self._axes)
+        return type(self)._op(inputs, axes, self.keepdims)
 
 
 class GlobalAveragePooling2D(_GlobalPooling):
@@ -313,8 +311,9 @@ class GlobalAveragePooling1D(_GlobalPooling):
     def call(self, inputs, mask=None):
         if mask is None:
             return super().call(inputs)
-        weight = _tandem.expand_dims(_tandem.cast(mask, inputs._code), -1)
-        return _tandem.reduce_sum(inputs * weight, 1, self.keepdims) / _tandem.reduce_sum(weight, 1, self.keepdims)
+        steps = 2 if self.data_format == "channels_first" else 1
+        weight = _tandem.expand_dims(_tandem.cast(mask, inputs._code), 3 - steps)
+        return _tandem.reduce_sum(inputs * weight, steps, self.keepdims) / _tandem.reduce_sum(weight, steps, self.keepdims)
 
     def compute_mask(self, inputs, mask=None):
         return None

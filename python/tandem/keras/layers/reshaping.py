@@ -3,6 +3,7 @@
 import _tandem
 from tandem import _ops
 from tandem.keras._layer import Layer
+from tandem.keras.layers._formats import format_of, from_last, to_last
 
 
 class Flatten(Layer):
@@ -10,11 +11,13 @@ class Flatten(Layer):
 
     def __init__(self, data_format=None, **kwargs):
         super().__init__(**kwargs)
+        self.data_format = format_of(data_format)
 
     def call(self, inputs):
         x = _tandem.convert(inputs)
         if x._rank == 1:
             return _tandem.expand_dims(x, -1)
+        x = to_last(x, self.data_format) if x._rank > 2 else x
         count = 1
         for size in x._sizes[1:]:
             count *= int(size)
@@ -76,10 +79,12 @@ class _Padding(Layer):
 
     def __init__(self, padding=1, data_format=None, **kwargs):
         super().__init__(**kwargs)
+        self.data_format = format_of(data_format)
         self.padding = tuple([tuple(padding)]) if self._axes == 1 and isinstance(padding, (tuple, list)) else padding
 
     def call(self, inputs):
-        return _tandem.pad(inputs, [(0, 0)] + _pairs(self.padding, self._axes) + [(0, 0)], 0.0)
+        pairs = _pairs(self.padding, self._axes)
+        return _tandem.pad(inputs, [(0, 0), (0, 0), *pairs] if self.data_format == "channels_first" else [(0, 0), *pairs, (0, 0)], 0.0)
 
 
 class ZeroPadding1D(_Padding):
@@ -105,10 +110,11 @@ class _Cropping(Layer):
 
     def __init__(self, cropping=1, data_format=None, **kwargs):
         super().__init__(**kwargs)
+        self.data_format = format_of(data_format)
         self.cropping = tuple([tuple(cropping)]) if self._axes == 1 and isinstance(cropping, (tuple, list)) else cropping
 
     def call(self, inputs):
-        key = [slice(None)]
+        key = [slice(None)] * (2 if self.data_format == "channels_first" else 1)
         for low, high in _pairs(self.cropping, self._axes):
             key.append(slice(low, -high if high else None))
         return inputs[tuple(key)]
@@ -148,10 +154,14 @@ class UpSampling2D(Layer):
 
     def __init__(self, size=(2, 2), data_format=None, interpolation="nearest", **kwargs):
         super().__init__(**kwargs)
+        self.data_format = format_of(data_format)
         self.size = (size, size) if isinstance(size, int) else tuple(size)
         self.interpolation = interpolation
 
     def call(self, inputs):
+        return from_last(self._upsampled(to_last(inputs, self.data_format)), self.data_format)
+
+    def _upsampled(self, inputs):
         if self.interpolation == "nearest":
             return _ops.repeat(_ops.repeat(inputs, self.size[0], axis=1), self.size[1], axis=2)
         from tandem import image
@@ -164,9 +174,10 @@ class UpSampling3D(Layer):
 
     def __init__(self, size=(2, 2, 2), data_format=None, **kwargs):
         super().__init__(**kwargs)
+        self.data_format = format_of(data_format)
         self.size = (size,) * 3 if isinstance(size, int) else tuple(size)
 
     def call(self, inputs):
-        for axis, n in enumerate(self.size, 1):
+        for axis, n in enumerate(self.size, 2 if self.data_format == "channels_first" else 1):
             inputs = _ops.repeat(inputs, n, axis=axis)
         return inputs

@@ -299,11 +299,13 @@ vstack = op(lambda xs: _ops.concat([x if len(x.shape) > 1 else _tandem.expand_di
 
 def _expanded(x, axis):
     for a in sorted(axis) if isinstance(axis, (list, tuple)) else [axis]:
-        x = _tandem.expand_dims(x, a)
+        x = _ops.expand_dims(x, a)
     return x
 
 
 def _one_dtype(xs):
+    if builtins.any(getattr(x, "_is_text_tensor", False) for x in xs):
+        return list(xs)
     xs = [_c(x) for x in xs]
     order = [7, 4, 5, 6, 2, 3, 0, 1]
     code = builtins.max((x._code for x in xs), key=order.index)
@@ -538,7 +540,8 @@ def binary_crossentropy(target, output, from_logits=False):
 
 
 def _pair(v, n=2):
-    return [v] * n if isinstance(v, int) else list(v)
+    v = [v] * n if isinstance(v, int) else list(v)
+    return v[1:-1] if len(v) == n + 2 else v  # TensorFlow's lists name all axes.
 
 
 def _channels_last(data_format):

@@ -116,6 +116,10 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
         raise ValueError(f"File format not supported: filepath={filepath}. tandem reads no SavedModels of TensorFlow; save the model as a `.keras` file.")
     with CustomObjectScope(custom_objects or {}):
         if not zipfile.is_zipfile(filepath):
+            if not _h5py().is_hdf5(filepath):  # As FeatureSpace.save writes.
+                from tandem._tracing import portable
+
+                return portable.read(filepath)
             with _h5py().File(filepath, "r") as file:
                 if "tandem_config" not in file.attrs:
                     return _load_legacy(file, filepath, compile)

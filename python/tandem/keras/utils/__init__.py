@@ -1,6 +1,5 @@
 """Small things around models, keras.utils."""
 
-import os
 import sys
 
 import numpy as np
@@ -12,6 +11,8 @@ from tandem.keras.saving import (  # noqa: F401
     CustomObjectScope, custom_object_scope, deserialize_keras_object, get_custom_objects, get_registered_name,
     get_registered_object, register_keras_serializable, serialize_keras_object,
 )
+from tandem.keras.utils._folders import audio_dataset_from_directory, image_dataset_from_directory, text_dataset_from_directory  # noqa: F401
+from tandem.keras.utils._get_file import get_file  # noqa: F401
 from tandem.keras.utils._plot import model_to_dot, plot_model  # noqa: F401
 
 
@@ -108,50 +109,6 @@ class Progbar:
         self.update(self._seen + n, values)
 
 
-def get_file(fname=None, origin=None, untar=False, md5_hash=None, file_hash=None, cache_subdir="datasets", hash_algorithm="auto", extract=False, archive_format="auto", cache_dir=None, force_download=False):
-    """A file of Keras's cache folder; nothing is downloaded."""
-    folder = os.path.join(cache_dir or os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras"), cache_subdir)
-    path = os.path.join(folder, fname or os.path.basename(origin))
-    if not os.path.exists(path):
-        raise FileNotFoundError(f"{path} is not there, and tandem downloads nothing; fetch it from {origin}")
-    return path
-
-
-def image_dataset_from_directory(directory, labels="inferred", label_mode="int", class_names=None, color_mode="rgb", batch_size=32, image_size=(256, 256), shuffle=True, seed=None, validation_split=None, subset=None, interpolation="bilinear", **kwargs):
-    """Images in a folder for each class, read by PIL."""
-    from PIL import Image
-
-    from tandem.data import Dataset
-
-    names = class_names or sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
-    files = [(os.path.join(directory, n, f), i) for i, n in enumerate(names) for f in sorted(os.listdir(os.path.join(directory, n))) if f.lower().endswith((".jpg", ".jpeg", ".png", ".bmp", ".gif"))]
-    if shuffle:
-        np.random.RandomState(seed if seed is not None else np.random.randint(1e6)).shuffle(files)
-    if validation_split:
-        at = int(len(files) * (1 - validation_split))
-        files = files[:at] if subset == "training" else files[at:]
-    print(f"Found {len(files)} files belonging to {len(names)} classes.")
-    mode = {"rgb": "RGB", "grayscale": "L", "rgba": "RGBA"}[color_mode]
-
-    def generate():
-        for path, label in files:
-            array = np.asarray(Image.open(path).convert(mode).resize(image_size[::-1], Image.BILINEAR), np.float32)
-            array = array[..., None] if array.ndim == 2 else array
-            if label_mode is None:
-                yield _tandem.convert(array)
-            elif label_mode == "categorical":
-                yield _tandem.convert(array), _tandem.convert(np.eye(len(names), dtype=np.float32)[label])
-            else:
-                yield _tandem.convert(array), _tandem.convert(np.float32([label]) if label_mode == "binary" else np.int32(label))
-
-    result = Dataset(generate=generate, count=len(files))
-    if batch_size is not None:
-        result = result.batch(batch_size)
-    result.class_names = names
-    result.file_paths = [f for f, _ in files]
-    return result
-
-
 def timeseries_dataset_from_array(data, targets, sequence_length, sequence_stride=1, sampling_rate=1, batch_size=128, shuffle=False, seed=None, start_index=None, end_index=None):
     """Windows of a series, with the target of each."""
     from tandem.data import Dataset
@@ -179,32 +136,6 @@ def timeseries_dataset_from_array(data, targets, sequence_length, sequence_strid
                 yield _tandem.convert(windows), _tandem.convert(own if batch_size is not None else own[0])
 
     return Dataset(generate=generate, count=-(-len(starts) // (batch_size or 1)))
-
-
-def text_dataset_from_directory(directory, labels="inferred", label_mode="int", class_names=None, batch_size=32, max_length=None, shuffle=True, seed=None, validation_split=None, subset=None, **kwargs):
-    """Texts in a folder for each class."""
-    from tandem.data import Dataset
-    from tandem.strings import StringTensor
-
-    names = class_names or sorted(d for d in os.listdir(directory) if os.path.isdir(os.path.join(directory, d)))
-    files = [(os.path.join(directory, n, f), i) for i, n in enumerate(names) for f in sorted(os.listdir(os.path.join(directory, n))) if f.endswith(".txt")]
-    if shuffle:
-        np.random.RandomState(seed if seed is not None else np.random.randint(1e6)).shuffle(files)
-    if validation_split:
-        at = int(len(files) * (1 - validation_split))
-        files = files[:at] if subset == "training" else files[at:]
-    print(f"Found {len(files)} files belonging to {len(names)} classes.")
-
-    def generate():
-        for path, label in files:
-            with open(path, "rb") as file:
-                yield StringTensor(file.read()), _tandem.convert(np.int32(label))
-
-    result = Dataset(generate=generate, count=len(files))
-    if batch_size is not None:
-        result = result.batch(batch_size)
-    result.class_names = names
-    return result
 
 
 def split_dataset(dataset, left_size=None, right_size=None, shuffle=False, seed=None):

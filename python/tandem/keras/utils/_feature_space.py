@@ -29,6 +29,12 @@ class Cross:
 class FeatureSpace(Layer):
     """Features of a table, by name, as one vector, or as a dictionary of what each becomes."""
 
+    def save(self, filepath):
+        """Writes what was adapted, for keras.saving.load_model."""
+        from tandem._tracing import portable
+
+        portable.write(filepath, self)
+
     # ---- Kinds of features ----
 
     @classmethod
