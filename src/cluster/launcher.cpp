@@ -499,6 +499,7 @@ class Launcher {
       worker->code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       worker->cause =
           killed ? name_of_signal(WTERMSIG(status)) : fmt::format("exit code {}", worker->code);
+      if (killed && is_ending_) worker->cause += ", sent by tandem run";
       if (coordinator_) coordinator_->report_exit(worker->rank, worker->cause);
       if (has_servers() ? survives(*worker) : worker->code == 0) continue;
       if (first_ == nullptr) first_ = worker.get();
@@ -552,6 +553,7 @@ class Launcher {
   void end_the_rest() {
     const std::optional<Clock::time_point> since = failed_ ? failed_ : ended_;
     if (!since || Clock::now() < *since + kPatienceForEnd) return;
+    is_ending_ = true;
     signal_all(Clock::now() < *since + kPatienceForEnd + kPatienceForSignal ? SIGTERM : SIGKILL);
     for (const auto& worker : workers_) {
       if (Clock::now() < *since + kPatienceForEnd + 2 * kPatienceForSignal) continue;
@@ -613,6 +615,7 @@ class Launcher {
   std::vector<std::unique_ptr<Worker>> workers_;
   int local_started_ = 0;
   bool interrupted_ = false;
+  bool is_ending_ = false;  // Whether workers are being made to end.
   std::optional<Clock::time_point> failed_;
   std::optional<Clock::time_point> ended_;  // When the chief has.
   const Worker* first_ = nullptr;           // The first that ended by a failure.
