@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -150,6 +151,15 @@ TEST(TandemRun, AWorkerThatIsSentSigtermIsTheOneThatIsNamed) {
   EXPECT_NE(run->printed().find("tandem run: rank 1 on localhost failed first: SIGTERM\n"),
             std::string::npos)
       << run->printed();
+}
+
+TEST(TandemRun, WorkersThatExchangeEndWithTheirTerminal) {
+  std::signal(SIGHUP, SIG_DFL);  // Whoever runs the tests may have them ignore it.
+  const auto run = tandem_run(2, {TANDEM_CLUSTER_MEMBER, "--steps", "1000000", "--pause", "1"});
+  ASSERT_TRUE(run->prints("[0] joined"));
+  ASSERT_TRUE(run->prints("[1] joined"));
+  run->signal(SIGHUP);
+  EXPECT_EQ(run->wait(seconds(20)), 128 + SIGHUP) << run->printed();
 }
 
 TEST(TandemRun, WorkersEndWithTheirLauncher) {
