@@ -570,7 +570,8 @@ class Launcher {
     if (!failed_) return 0;
     const auto verdict = coordinator_ ? coordinator_->verdict() : std::nullopt;
     const Worker* culprit = first_;
-    if (verdict && verdict->rank >= 0) {
+    // Where nobody failed, as after Control-C, there is nothing to explain.
+    if (first_ != nullptr && verdict && verdict->rank >= 0) {
       culprit = workers_[static_cast<size_t>(verdict->rank)].get();
     }
     if (culprit != nullptr) {
