@@ -541,13 +541,13 @@ void Coordinator::watch_start(Generation& generation, Clock::time_point now) {
   std::vector<int> missing;
   for (int r = 0; r < options_.size; ++r) {
     if (!generation.members[static_cast<size_t>(r)].present) missing.push_back(r);
-    if (exits_.contains(r) && static_cast<int>(missing.size()) < options_.size &&
-        !missing.empty() && missing.back() == r) {
-      return decide(generation, r, "Unavailable",
-                    fmt::format("rank {} ended before all had met: {}", r, exits_[r]));
-    }
   }
   const bool some = static_cast<int>(missing.size()) < options_.size;
+  for (const int r : missing) {  // A program that nobody joins from has no need to meet.
+    if (!some || !exits_.contains(r)) continue;
+    return decide(generation, r, "Unavailable",
+                  fmt::format("rank {} ended before all had met: {}", r, exits_[r]));
+  }
   if (!some || now - generation.said < kSayMissingEvery) return;
   generation.said = now;
   log(fmt::format("waiting for rank{} {} since {:.0f} s", missing.size() > 1 ? "s" : "",

@@ -504,6 +504,7 @@ class Launcher {
       worker->code = killed ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
       worker->cause =
           killed ? name_of_signal(WTERMSIG(status)) : fmt::format("exit code {}", worker->code);
+      if (killed && is_ending_) worker->cause += ", sent by tandem run";
       if (coordinator_) coordinator_->report_exit(worker->rank, worker->cause);
       if (has_servers() ? survives(*worker) : worker->code == 0) continue;
       if (first_ == nullptr) first_ = worker.get();
@@ -560,6 +561,7 @@ class Launcher {
   void end_the_rest() {
     const std::optional<Clock::time_point> since = failed_ ? failed_ : ended_;
     if (!since || Clock::now() < *since + kPatienceForEnd) return;
+    is_ending_ = true;
     signal_all(Clock::now() < *since + kPatienceForEnd + kPatienceForSignal ? SIGTERM : SIGKILL);
     for (const auto& worker : workers_) {
       if (Clock::now() < *since + kPatienceForEnd + 2 * kPatienceForSignal) continue;
@@ -576,7 +578,8 @@ class Launcher {
     if (!failed_) return 0;
     const auto verdict = coordinator_ ? coordinator_->verdict() : std::nullopt;
     const Worker* culprit = first_;
-    if (verdict && verdict->rank >= 0) {
+    // Where nobody failed, as after Control-C, there is nothing to explain.
+    if (first_ != nullptr && verdict && verdict->rank >= 0) {
       culprit = workers_[static_cast<size_t>(verdict->rank)].get();
     }
     if (culprit != nullptr) {
@@ -621,6 +624,7 @@ class Launcher {
   std::vector<std::unique_ptr<Worker>> workers_;
   int local_started_ = 0;
   bool interrupted_ = false;
+  bool is_ending_ = false;  // Whether workers are being made to end.
   std::optional<Clock::time_point> failed_;
   std::optional<Clock::time_point> ended_;  // When the chief has.
   const Worker* first_ = nullptr;           // The first that ended by a failure.

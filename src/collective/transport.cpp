@@ -33,6 +33,7 @@ std::unique_ptr<Transport> open_transport(const TransportOptions& asked) {
   // choice, sums of 33 MB take a third longer.
   for (const auto& [name, value] : {std::pair{"UCX_LOG_LEVEL", "fatal"},
                                     {"UCX_HANDLE_ERRORS", "none"},
+                                    {"UCX_DEBUG_SIGNO", "0"},  // It would be SIGHUP.
                                     {"UCX_MEM_EVENTS", "n"},
                                     {"UCX_POSIX_ERROR_HANDLING", "y"},
                                     {"UCX_TCP_RX_SEG_SIZE", "256k"},

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -138,6 +139,12 @@ TEST(TandemRun, AServerThatEndsByItselfAtOnceIsNotStartedForEver) {
       << run.printed();
 }
 
+TEST(TandemRun, AProgramThatJoinsNothingIsRunAsItIs) {
+  const auto run = tandem_run(3, {"sh", "-c", "test $TANDEM_RANK = 0 || sleep 0.5"});
+  EXPECT_EQ(run->wait(), 0);
+  EXPECT_EQ(run->printed(), "");
+}
+
 TEST(TandemRun, SignalsReachTheWorkers) {
   const auto run = tandem_run(
       2, {"sh", "-c", "trap 'echo heard; exit 9' TERM; echo ready; while :; do sleep 0.05; done"});
@@ -146,6 +153,28 @@ TEST(TandemRun, SignalsReachTheWorkers) {
   run->signal(SIGTERM);
   EXPECT_EQ(run->wait(seconds(20)), 9) << run->printed();
   EXPECT_NE(run->printed().find("] heard"), std::string::npos) << run->printed();
+}
+
+TEST(TandemRun, AWorkerThatIsSentSigtermIsTheOneThatIsNamed) {
+  const harness::TempFolder folder;
+  const auto run = tandem_run(2, {TANDEM_CLUSTER_TRAINER, folder.path().string(), "1000000",
+                                  (folder.path() / "result.npz").string(), "auto", "mirrored"});
+  ASSERT_TRUE(run->prints("[0] begun"));
+  ASSERT_TRUE(run->prints("[1] begun"));
+  kill(process_of_rank(run->id(), 1), SIGTERM);
+  EXPECT_EQ(run->wait(seconds(40)), 128 + SIGTERM) << run->printed();
+  EXPECT_NE(run->printed().find("tandem run: rank 1 on localhost failed first: SIGTERM\n"),
+            std::string::npos)
+      << run->printed();
+}
+
+TEST(TandemRun, WorkersThatExchangeEndWithTheirTerminal) {
+  std::signal(SIGHUP, SIG_DFL);  // Whoever runs the tests may have them ignore it.
+  const auto run = tandem_run(2, {TANDEM_CLUSTER_MEMBER, "--steps", "1000000", "--pause", "1"});
+  ASSERT_TRUE(run->prints("[0] joined"));
+  ASSERT_TRUE(run->prints("[1] joined"));
+  run->signal(SIGHUP);
+  EXPECT_EQ(run->wait(seconds(20)), 128 + SIGHUP) << run->printed();
 }
 
 TEST(TandemRun, WorkersEndWithTheirLauncher) {

@@ -218,11 +218,23 @@ std::string WorkerAgreement::lags() const {
   return text;
 }
 
+/// Returns when the ends of those that were sent SIGTERM are known: they are the cause of the
+/// others' ends, and not the other way round.
+void WorkerAgreement::wait_for_ends() const {
+  try {
+    workers_->group().gather_texts("the end by SIGTERM", "");
+  } catch (const Error&) {  // They do not come.
+  }
+}
+
 void WorkerAgreement::end_if_terminated(int64_t steps) const {
   if (!terminated_) return;
   const std::string text = fmt::format("fit: {} got SIGTERM: all saved at step {} and end",
                                        workers_->group().describe(*terminated_), steps);
-  if (!was_terminated) throw Unavailable(text);
+  if (!was_terminated) {
+    wait_for_ends();
+    throw Unavailable(text);
+  }
   logging::write(logging::Level::warning, text);
   std::signal(SIGTERM, SIG_DFL);
   std::raise(SIGTERM);

@@ -70,6 +70,7 @@ class WorkerAgreement {
   void leave_by_error() const;
 
  private:
+  void wait_for_ends() const;
   using Clock = std::chrono::steady_clock;
   /// The time of each phase of a step.
   using PhaseTimes = std::array<std::chrono::nanoseconds, distribute::kStepPhases>;
