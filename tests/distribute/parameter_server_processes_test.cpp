@@ -167,6 +167,24 @@ TEST(ParameterServerProcesses, InStepTheBitsAreThoseOfMirroredShards) {
   }
 }
 
+TEST(ParameterServerProcesses, InStepDeathsChangeNoBit) {
+  ChildProcess mirrored({TANDEM_SERVER_MEMBER, "--mode", "fit", "--shards", "2"});
+  Tasks tasks(2, 2,
+              {"--mode", "fit", "--staleness", "0", "--reproducible", "1", "--sleep-ms", "60"});
+  ASSERT_TRUE(tasks.at("worker", 1).prints("step\nstep\n")) << tasks.at("worker", 1).printed();
+  tasks.at("ps", 1).signal(SIGKILL);
+  tasks.start("ps", 1);
+  ASSERT_TRUE(tasks.chief().prints("tickets since are handed out again"))
+      << tasks.chief().printed();
+  tasks.at("worker", 0).signal(SIGKILL);
+  tasks.start("worker", 0);
+  EXPECT_EQ(tasks.chief().wait(), 0) << tasks.chief().printed();
+  ASSERT_EQ(mirrored.wait(), 0) << mirrored.printed();
+  const auto weights = lines_of(mirrored.printed(), "weight");
+  ASSERT_FALSE(weights.empty());
+  EXPECT_EQ(lines_of(tasks.chief().printed(), "weight"), weights);
+}
+
 TEST(ParameterServerProcesses, WhatReadsVariablesHasAllStepsBeforeIt) {
   for (const char* staleness : {"-1", "0"}) {
     SCOPED_TRACE(fmt::format("staleness {}", staleness));

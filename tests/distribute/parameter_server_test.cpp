@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
 #include <sstream>
+#include <thread>
 
 #include "harness/fresh_devices.h"
 #include "harness/small_regression.h"
@@ -397,6 +399,33 @@ TEST_F(ParameterServer, ACustomLoopRunsStepByStep) {
     EXPECT_EQ(strategy.reduce(ReduceOp::sum, torn).item<double>(), 0);
   }
   EXPECT_EQ(counter.counted.value().to_vector<double>(), Doubles(200, 6));
+}
+
+TEST_F(ParameterServer, WhatReadsVariablesHasAllStepsBeforeIt) {
+  for (const int64_t staleness : {unbounded, int64_t{0}}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    const ParameterServerStrategy strategy(
+        {.staleness = staleness, .workers = 1, .servers = 2, .before_step = [](int) {
+           std::this_thread::sleep_for(std::chrono::milliseconds(2));
+         }});
+    const auto scope = strategy.scope();
+    const Variable counted(zeros({300}), {.name = "counted"});
+    const keras::optimizers::SGD sgd(1.0);
+    const auto train = function([&](const Tensor& batch) {
+      GradientTape tape;
+      const Tensor loss = reduce_sum(counted.value()) * -1.0 + reduce_sum(batch) * 0.0;
+      const Variables variables = {counted};
+      sgd.apply_gradients(tape.gradient(loss, variables), variables);
+    });
+    const auto read = function(
+        [&](const Tensor& batch) { return reduce_min(counted.value()) + reduce_sum(batch) * 0.0; });
+    ClusterCoordinator coordinator(strategy);
+    const auto batch = strategy.split(Tensors{ones({2, 1})});
+    for (int i = 0; i < 9; ++i) coordinator.schedule(train, batch);
+    EXPECT_EQ(coordinator.schedule(read, batch).fetch()[0].item<float>(), 9);
+    for (int i = 0; i < 9; ++i) coordinator.schedule(train, batch);
+    EXPECT_EQ(strategy.local_results(strategy.run(read, batch))[0].item<float>(), 18);
+  }
 }
 
 TEST_F(ParameterServer, NothingTrainsAfterItWasClosed) {

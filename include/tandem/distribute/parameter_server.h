@@ -89,8 +89,9 @@ struct ParameterServerOptions {
 /// Workers and servers as threads of this process, or, where the resolver or TF_CONFIG names tasks
 /// `ps`, as processes. `fit` and what a ClusterCoordinator schedules run on the workers; `run` does
 /// a step and waits for it. What applies no gradients, as `evaluate` and `predict`, waits for all
-/// that was scheduled, and runs on the variables as the servers then have them. With staleness 0 the workers are the replicas, which share
-/// each batch; else each has batches of its own, and there is one replica.
+/// that was scheduled, and runs on the variables as the servers then have them. With staleness 0
+/// the workers are the replicas, which share each batch; else each has batches of its own, and
+/// there is one replica.
 ///
 /// In a cluster all tasks run the same program. The chief hands out batches and does not train;
 /// callbacks are called there. `fit` and `evaluate` return on all tasks what they do on the chief,
