@@ -233,7 +233,7 @@ class _Converter:
             return self.if_(node)
         if isinstance(node, _LOOPS):
             return self.loop(node)
-        if isinstance(node, ast.Assert):
+        if isinstance(node, ast.Assert) and __debug__:
             call = _parse(f"{RUNTIME}.assert_(0, lambda: 0)")[0]
             call.value.args[0] = self.expression(node.test)
             call.value.args[1].body = self.expression(node.msg) if node.msg is not None else ast.Constant(None)
