@@ -322,3 +322,27 @@ def test_rows_that_must_be_known_in_a_loop():
 
     assert f(tf.eye(3) * 2.0, tf.constant(2)).numpy().tolist() == (tf.eye(3) * 16.0).numpy().tolist()
     assert f(tf.eye(2), tf.constant(5)).shape == (2, 2)
+
+
+latest = 0
+
+
+def test_globals_outer_variables_and_comprehensions():
+    calls = 0
+
+    @tf.function
+    def f(x):
+        global latest
+        nonlocal calls
+        calls += 1
+        latest = tf.constant(0)
+        if x > 0:
+            latest = x * 2
+        else:
+            latest = -x
+        for _ in tf.range(x):
+            latest += 1
+        result, latest = latest, calls
+        return result + tf.add_n([v * 10 if v > 1 else v for v in (x, x + 1)])
+
+    assert [int(f(tf.constant(v))) for v in (3, 1, -4)] == [9 + 70, 3 + 21, 4 - 7] and latest == calls == 1

@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 
@@ -80,3 +82,13 @@ def test_specs_of_batches_say_that_the_last_may_be_smaller():
     assert tf.data.Dataset.zip((numbers, numbers)).element_spec[1].shape.as_list() == [None]
     total = tf.function(tf.reduce_sum, input_signature=[numbers.element_spec])
     assert [int(total(b)) for b in numbers] == [1, 2] and total.experimental_get_tracing_count() == 1
+
+
+def test_functions_of_a_data_set_print_once_for_each_element(capsys):
+    def shown(x):
+        tf.print("element", x, output_stream=sys.stdout)
+        return x + 1
+
+    numbers = tf.data.Dataset.range(2).map(shown)
+    assert numbers.element_spec.dtype == tf.int64 and [int(x) for x in numbers.batch(2).unbatch()] == [1, 2]
+    assert capsys.readouterr().out.splitlines() == ["element 0", "element 1"]

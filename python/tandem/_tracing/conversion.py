@@ -131,7 +131,9 @@ class _Converter:
         self.count = 0
         positional = function.args.posonlyargs + function.args.args
         self.expressions = _Expressions(class_name, positional[0].arg if positional else None)
-        self.locals = set(_assigned(function.body))
+        self.globals = {n for node in ast.walk(function) if isinstance(node, ast.Global) for n in node.names}
+        self.outer = {n for node in ast.walk(function) if isinstance(node, ast.Nonlocal) for n in node.names}
+        self.locals = set(_assigned(function.body)) - self.globals
         self.arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
         self.reads = {}  # The places at which each name is read.
         for node in ast.walk(function):
@@ -218,15 +220,20 @@ class _Converter:
 
     def function(self, name, body, parameters=""):
         made = _parse(f"def {name}({parameters}): pass")[0]
-        made.body = body or [ast.Pass()]
+        written = [n for n in _assigned(body) if n in self.globals]
+        made.body = ([ast.Global(written)] if written else []) + (body or [ast.Pass()])
         return made
+
+    def parts(self, statements):
+        """The attributes, items and globals that statements assign."""
+        return _assigned_parts(statements) + [n for n in _assigned(statements) if n in self.globals]
 
     def statement(self, node, is_tail=False):
         if isinstance(node, ast.If):
             return self.if_(node)
         if isinstance(node, _LOOPS):
             return self.loop(node)
-        if isinstance(node, ast.Assert):
+        if isinstance(node, ast.Assert) and __debug__:
             call = _parse(f"{RUNTIME}.assert_(0, lambda: 0)")[0]
             call.value.args[0] = self.expression(node.test)
             call.value.args[1].body = self.expression(node.msg) if node.msg is not None else ast.Constant(None)
@@ -252,7 +259,7 @@ class _Converter:
             return [node]
         first, second = _assigned(node.body), _assigned(node.orelse)
         names = [n for n in dict.fromkeys(first + second) if n in self.locals]
-        parts = _assigned_parts(inside)
+        parts = self.parts(inside)
         in_both = [self.assigned_in(n, first, second) for n in names] + [False] * len(parts)
         a, b, getter, setter = (self.fresh(s) for s in ("then", "else", "get", "set"))
         scope = [ast.Nonlocal(names)] if names else []
@@ -304,7 +311,7 @@ class _Converter:
             follows = self.block([self.guard([over], node.orelse)] if over else node.orelse, False)
         targets = _assigned([node.target]) if isinstance(node, ast.For) else []
         names = [n for n in dict.fromkeys(targets + _assigned(body)) if n in self.locals]
-        parts = _assigned_parts(body)
+        parts = self.parts(body)
         later = [self.is_read_later(n, node) for n in names] + [False] * len(parts)
         run, getter, setter = (self.fresh(s) for s in ("body", "get", "set"))
         scope = [ast.Nonlocal(names)] if names else []
@@ -448,11 +455,6 @@ class _Expressions(ast.NodeTransformer):
         made.args[0], made.args[1].body, made.args[2].body = node.test, node.body, node.orelse
         return ast.copy_location(made, node)
 
-    def visit_ListComp(self, node):
-        return node
-
-    visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_ListComp
-
 
 # ---- Functions ----
 
@@ -486,7 +488,7 @@ def converted_code(f, converts_calls):
     function, lines_before = (_source_of_lambda if f.__name__ == "<lambda>" else _source_of_function)(f.__code__)
     if not _contains(function.body, (ast.If, ast.While, ast.For, ast.IfExp, ast.Assert) + ((ast.Call,) if converts_calls else ())):
         return None
-    if _contains(function.body, (ast.Global, ast.Nonlocal, ast.Yield, ast.YieldFrom, ast.Await)):
+    if _contains(function.body, (ast.Yield, ast.YieldFrom, ast.Await)):
         raise Unconvertible
     owner = f.__qualname__.split(".")[-2:-1]
     converter = _Converter(function, owner[0] if owner and owner[0] != "<locals>" else None)
@@ -499,7 +501,7 @@ def converted_code(f, converts_calls):
     function.args.kw_defaults = [None if d is None else ast.Constant(None) for d in function.args.kw_defaults]
     has_doc = bool(function.body) and isinstance(function.body[0], ast.Expr) and isinstance(function.body[0].value, ast.Constant)
     body = converter.block(function.body[has_doc:], True)
-    unset = [n for n in sorted(converter.locals) if n not in converter.arguments]
+    unset = [n for n in sorted(converter.locals) if n not in converter.arguments and n not in converter.outer]
     function.body = [s for n in unset for s in _parse(f"{n} = {RUNTIME}.Undefined({n!r})")] + body
     free = list(f.__code__.co_freevars)
     outer = _parse(f"def __tandem_outer({', '.join(free + [RUNTIME])}): pass")[0]

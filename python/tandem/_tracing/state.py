@@ -14,7 +14,7 @@ class _State(threading.local):
         self.in_replica = False  # Inside of strategy.run.
         self.schedules = False  # Inside of what a ClusterCoordinator schedules.
         self.effects = None  # What happens after each run of the function that is being traced: functions and their tensors.
-        self.is_rehearsal = False  # A model is called to make its weights: nothing is printed.
+        self.is_rehearsal = False  # A function is called only to learn what it makes: nothing is printed.
         self.in_flow = 0  # Inside of so many loops of a trace.
         self.converts_calls = False  # Branches and loops of called functions are converted, too: see autograph.py.
 
@@ -91,3 +91,14 @@ def init_scope():
             yield
         finally:
             state.tracing, state.open_rows = before
+
+
+@contextlib.contextmanager
+def rehearsal():
+    """A scope for calls that only show what kind of thing a function makes: they run at once, and print nothing."""
+    before, state.is_rehearsal = state.is_rehearsal, True
+    try:
+        with init_scope():
+            yield
+    finally:
+        state.is_rehearsal = before

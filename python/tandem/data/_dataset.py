@@ -9,7 +9,7 @@ import _tandem
 from tandem import dtypes, nest
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem._tracing.function import GiveUpTrace
-from tandem._tracing.state import init_scope, state
+from tandem._tracing.state import rehearsal, state
 from tandem.data._iterator import Iterator, Options
 from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _leaf, _pack_values, _typed_part, _untupled
 from tandem.data._transformations import Transformations
@@ -268,7 +268,7 @@ class Dataset(Transformations):
     def element_spec(self):
         """The kind of the elements, in their structure."""
         if self._spec is None:
-            with init_scope():
+            with rehearsal():
                 first = next(self._peek(), None)
             if first is None:
                 return None

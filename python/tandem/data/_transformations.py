@@ -11,7 +11,7 @@ import _tandem
 from tandem import nest
 from tandem._tensors.shape import TensorShape
 from tandem._tensors.tensor import Tensor
-from tandem._tracing.state import init_scope
+from tandem._tracing.state import rehearsal
 from tandem.data import _dataset
 from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _leaf, _leaves_for, _of_values, _stacked, _untupled, _windowed
 
@@ -51,7 +51,7 @@ class Transformations:
             return _flat(value)
 
         # Whether the function gives strings is seen with the first element.
-        with init_scope():
+        with rehearsal():
             first = next(self._peek(), None)
             if first is not None:
                 made = _untupled(_mapped(f, first))
