@@ -91,6 +91,9 @@ def reduce_max(sp_input, axis=None, keepdims=None, output_is_sparse=False, name=
     rank = len(sp_input.shape)
     axes = tuple(range(rank)) if axis is None else tuple(a % rank for a in np.ravel(axis))
     kept = [a for a in range(rank) if a not in axes]
+    if not kept:
+        most = np.max(values, initial=values.dtype.type(0) if not len(values) else values[0])
+        return _tandem.convert(np.reshape(most, (1,) * rank) if keepdims else most)
     lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
     out = np.full([sp_input.shape[a] for a in kept], lowest, values.dtype)
     np.maximum.at(out, tuple(places[:, a] for a in kept), values)

@@ -393,6 +393,7 @@ def test_feature_spaces_are_saved(tmp_path):
     np.testing.assert_allclose(keras.saving.load_model(tmp_path / "space.keras")(row), space(row), rtol=1e-6)
     words = keras.Input((), name="word", dtype="string")
     assert keras.ops.expand_dims(words, -1).shape == (None, 1)
+    assert keras.ops.convert_to_tensor(["a", "b"]).numpy().tolist() == [b"a", b"b"]
 
 
 def test_sparse_tensors_in_programs():
@@ -404,6 +405,7 @@ def test_sparse_tensors_in_programs():
     assert dense(tf.sparse.slice(a, [0, 1], [2, 2])) == [[0, 3], [0, 0]] and dense(tf.sparse.map_values(tf.add, a, 5)) == [[0, 0, 8], [9, 0, 0]]
     assert dense(tf.sparse.retain(a, [False, True])) == [[0, 0, 0], [4, 0, 0]]
     assert tf.sparse.reduce_max(tf.sparse.from_dense([[-5, 0, -3], [0, 0, 2]]), axis=1).numpy().tolist() == [-3, 2]
+    assert int(tf.sparse.reduce_max(tf.sparse.from_dense([-5, 0, -3]))) == -3
     assert keras.layers.Dense(2, kernel_initializer="ones")(a).numpy().tolist() == [[3, 3], [4, 4]]
     rows = tf.ragged.constant([[1, 2], [], [3]])
     assert tf.ragged.map_flat_values(lambda x: 2 * x, rows).to_list() == [[2, 4], [], [6]]

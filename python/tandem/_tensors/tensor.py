@@ -212,6 +212,10 @@ _tandem.set_other_parts(_other_parts)
 # ---- The class ----
 
 
+class _NoArray(NotImplementedError, AttributeError):
+    """As TensorFlow has it, where tensors of a trace have no numpy()."""
+
+
 def _copied(self):
     """The value as a NumPy array of the caller's own, as TensorFlow gives it; a scalar as NumPy's scalar."""
     value = _numpy(self)
@@ -221,9 +225,7 @@ def _copied(self):
 def _numpy(self):
     """The value as a NumPy array over the same memory, which cannot be written; a scalar as NumPy's scalar."""
     if self._is_symbolic:
-        raise NotImplementedError(
-            "numpy() is only available when eager execution is enabled: the tensor is one of a function being traced."
-        )
+        raise _NoArray("numpy() is only available when eager execution is enabled: the tensor is one of a function being traced.")
     if self._code == 3:
         return _tandem.cast(self, 0).numpy()
     array = np.asarray(memoryview(self))
