@@ -209,7 +209,7 @@ def test_texts_are_moved_as_other_tensors():
         (tf.boolean_mask(texts, [False, True, True]), [b"a", b"b"]), (tf.split(texts, [1, 2])[1], [b"a", b"b"]), (tf.transpose(texts[None])[:2, 0], [b"b", b"a"]),
         (tf.one_hot([1], 2, on_value="on", off_value="off")[0], [b"off", b"on"]), (tf.broadcast_to(tf.constant("q"), [2]), [b"q", b"q"]),
         (tf.map_fn(tf.strings.upper, texts), [b"B", b"A", b"B"]), (tf.strings.ngrams(["u", "v", "w"], 2), [b"u v", b"v w"]),
-        (tf.strings.unicode_encode([[72, 105]], "UTF-8"), [b"Hi"]),
+        (tf.strings.unicode_encode([[72, 105]], "UTF-8"), [b"Hi"]), (tf.concat((tf.zeros([0, 1], tf.string), [["m"]]), axis=0)[0], [b"m"]),
     ):
         assert result.numpy().tolist() == wanted
     assert tf.map_fn(tf.strings.length, tf.constant(["a", "bcd"]), fn_output_signature=tf.int32).numpy().tolist() == [1, 3]
@@ -285,7 +285,8 @@ def test_functions_of_images_with_channels_first():
     np.testing.assert_allclose(back(tf.nn.conv2d(turn(x), w, strides=[1, 1, 2, 1], padding="SAME", data_format="NCHW")), y, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(back(tf.nn.max_pool2d(turn(x), 2, 2, "VALID", data_format="NCHW")), tf.nn.max_pool2d(x, 2, 2, "VALID"))
     np.testing.assert_allclose(back(tf.nn.bias_add(turn(x), [1.0, 2.0, 3.0], data_format="NCHW")), x + np.float32([1, 2, 3]), rtol=1e-6)
-    assert tf.nn.max_pool2d(tf.reshape(tf.range(4), [1, 2, 2, 1]), 2, 2, "VALID").numpy().tolist() == [[[[3]]]]
+    whole = tf.reshape(tf.range(4), [1, 2, 2, 1])
+    assert tf.nn.max_pool2d(whole, 2, 2, "VALID").numpy().tolist() == [[[[3]]]] and keras.layers.MaxPooling2D()(whole).dtype == tf.int32
 
 
 def test_variables_take_names_of_initializers():
