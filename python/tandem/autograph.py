@@ -379,6 +379,8 @@ def converted(f):
         return f
     cells = dict(zip(f.__code__.co_freevars, f.__closure__ or ()))
     cells[RUNTIME] = types.CellType(sys.modules[__name__])
+    if f.__name__ in code.co_freevars and f.__name__ not in cells:  # It calls itself by its global name.
+        cells[f.__name__] = types.CellType(f.__globals__.get(f.__name__, f))
     made = types.FunctionType(code, f.__globals__, f.__name__, f.__defaults__, tuple(cells[n] for n in code.co_freevars))
     made.__kwdefaults__ = f.__kwdefaults__
     return made

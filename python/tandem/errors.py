@@ -134,8 +134,9 @@ class OutOfBoundsError(InvalidArgumentError, IndexError):
     """An index is not within the size of its axis."""
 
 
-class NoArrayInGraphError(OperatorNotAllowedInGraphError, NotImplementedError):
-    """A NumPy array of a tensor was needed where a function is being traced, and there is no value yet."""
+class NoArrayInGraphError(OperatorNotAllowedInGraphError, NotImplementedError, AttributeError):
+    """A NumPy array of a tensor was needed where a function is being traced, and there is no value yet: TensorFlow's
+    tensors have no numpy() there."""
 
 
 _tandem.set_error_classes(

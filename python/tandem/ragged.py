@@ -132,6 +132,18 @@ class RaggedTensor:
         rows = np.repeat(np.arange(len(self)) if tensor._sizes[0] > 1 else np.zeros(len(self), int), np.diff(self._splits))
         return _tandem.gather(tensor[:, 0], rows.astype(np.int32), 0)
 
+    @classmethod
+    def from_sparse(cls, st_input, name=None, row_splits_dtype=None):
+        places = np.asarray(st_input.indices.numpy())
+        return cls.from_value_rowids(st_input.values, places[:, 0], nrows=st_input.shape[0])
+
+    def to_sparse(self, name=None):
+        from tandem.sparse import SparseTensor
+
+        lengths = np.diff(self._splits)
+        places = [(i, j) for i, n in enumerate(lengths) for j in range(n)]
+        return SparseTensor(np.asarray(places, np.int64).reshape(-1, 2), self.values, [len(self), int(lengths.max()) if len(lengths) else 0])
+
     def __neg__(self):
         return self.with_values(-self.values)
 
@@ -161,6 +173,13 @@ def constant(pylist, dtype=None, ragged_rank=None, inner_shape=None, name=None, 
     if dtype is not None and dtypes.as_dtype(dtype) != values.dtype:
         values = cast(values, dtype)
     return RaggedTensor(values, np.cumsum([0] + [len(row) for row in rows]))
+
+
+def map_flat_values(op, *args, **kwargs):
+    """The op of the elements of ragged tensors, which have rows of the same lengths."""
+    first = next(each for each in (*args, *kwargs.values()) if isinstance(each, RaggedTensor))
+    values = lambda each: each.values if isinstance(each, RaggedTensor) else each  # noqa: E731
+    return first.with_values(op(*[values(each) for each in args], **{k: values(v) for k, v in kwargs.items()}))
 
 
 def stack(values, axis=0, name=None):

@@ -36,6 +36,12 @@ class SparseTensor:
     def get_shape(self):
         return self.shape
 
+    def __tandem_tensor__(self):
+        return to_dense(self)  # Layers and ops take the whole tensor.
+
+    def with_values(self, new_values):
+        return SparseTensor(self.indices, new_values, self.dense_shape)
+
     def __mul__(self, other):
         return SparseTensor(self.indices, self.values * other, self.dense_shape)
 
@@ -80,6 +86,81 @@ def sparse_dense_matmul(sp_a, b, adjoint_a=False, adjoint_b=False, name=None):
 def reduce_sum(sp_input, axis=None, keepdims=None, output_is_sparse=False, name=None):
     """The sum of a sparse tensor over axes, dense."""
     return _ops.reduce_sum(to_dense(sp_input), axis=axis, keepdims=bool(keepdims))
+
+
+def reduce_max(sp_input, axis=None, keepdims=None, output_is_sparse=False, name=None):
+    """The largest of the values that are there: places without one do not count."""
+    places, values = np.asarray(sp_input.indices.numpy()), np.asarray(sp_input.values.numpy())
+    rank = len(sp_input.shape)
+    axes = tuple(range(rank)) if axis is None else tuple(a % rank for a in np.ravel(axis))
+    kept = [a for a in range(rank) if a not in axes]
+    if not kept:
+        most = np.max(values, initial=values.dtype.type(0) if not len(values) else values[0])
+        return _tandem.convert(np.reshape(most, (1,) * rank) if keepdims else most)
+    lowest = -np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).min
+    out = np.full([sp_input.shape[a] for a in kept], lowest, values.dtype)
+    np.maximum.at(out, tuple(places[:, a] for a in kept), values)
+    out = np.where(out == lowest, 0, out).astype(values.dtype)
+    return _tandem.convert(np.expand_dims(out, axes) if keepdims else out)
+
+
+def _host(sp_input):
+    return np.asarray(sp_input.indices.numpy()), np.asarray(sp_input.values.numpy())
+
+
+def add(a, b, threshold=0):
+    """The sum, sparse where both are."""
+    if not (isinstance(a, SparseTensor) and isinstance(b, SparseTensor)):
+        return (to_dense(a) if isinstance(a, SparseTensor) else _tandem.convert(a)) + (to_dense(b) if isinstance(b, SparseTensor) else b)
+    (places, values), (more_places, more_values) = _host(a), _host(b)
+    rows, which = np.unique(np.concatenate([places, more_places]), axis=0, return_inverse=True)
+    total = np.zeros(len(rows), values.dtype)
+    np.add.at(total, which.ravel(), np.concatenate([values, more_values]))
+    keep = np.abs(total) >= threshold if threshold else np.ones(len(rows), bool)
+    return SparseTensor(rows[keep], total[keep], a.dense_shape)
+
+
+def concat(axis, sp_inputs, expand_nonconcat_dims=False, name=None):
+    sp_inputs = list(sp_inputs)
+    rank = len(sp_inputs[0].shape)
+    axis = axis % rank
+    places, values, at = [], [], 0
+    for each in sp_inputs:
+        own, own_values = _host(each)
+        moved = own.copy()
+        moved[:, axis] += at
+        at += each.shape[axis]
+        places.append(moved)
+        values.append(own_values)
+    shape = [at if i == axis else max(each.shape[i] for each in sp_inputs) for i in range(rank)]
+    return reorder(SparseTensor(np.concatenate(places), np.concatenate(values), shape))
+
+
+def slice(sp_input, start, size, name=None):  # noqa: A001
+    places, values = _host(sp_input)
+    start, size = np.asarray(start), np.asarray(size)
+    end = np.minimum(start + size, list(sp_input.shape))
+    inside = ((places >= start) & (places < end)).all(axis=1)
+    return SparseTensor(places[inside] - start, values[inside], np.maximum(end - start, 0))
+
+
+def transpose(sp_input, perm=None, name=None):
+    order = list(range(len(sp_input.shape)))[::-1] if perm is None else [int(p) for p in perm]
+    places, values = _host(sp_input)
+    return reorder(SparseTensor(places[:, order], values, [sp_input.shape[i] for i in order]))
+
+
+def retain(sp_input, to_retain):
+    places, values = _host(sp_input)
+    kept = np.asarray(to_retain, bool)
+    return SparseTensor(places[kept], values[kept], sp_input.dense_shape)
+
+
+def map_values(op, *args, **kwargs):
+    """The op of the values of sparse tensors, which have them in the same places."""
+    first = next(each for each in (*args, *kwargs.values()) if isinstance(each, SparseTensor))
+    values = lambda each: each.values if isinstance(each, SparseTensor) else each  # noqa: E731
+    return first.with_values(op(*[values(each) for each in args], **{k: values(v) for k, v in kwargs.items()}))
 
 
 def eye(num_rows, num_columns=None, dtype=dtypes.float32, name=None):

@@ -357,6 +357,8 @@ MOVES = {
     "boolean_mask": lambda tensor, mask, axis=None, name=None: StringTensor(_array(tensor)[_number(mask)]),
     "where": lambda condition, x=None, y=None, name=None: StringTensor(np.where(_number(condition), _array(x), _array(y))),
     "unstack": lambda value, num=None, axis=0, name=None: [StringTensor(part) for part in np.moveaxis(_array(value), axis, 0)],
+    "concat": lambda values, axis, name=None: StringTensor(np.concatenate([_array(v) for v in values], int(axis))),
+    "stack": lambda values, axis=0, name=None: StringTensor(np.stack([_array(v) for v in values], axis)),
     "split": _split_rows, "pad": _padded, "unique": _unique, "unique_with_counts": _unique_with_counts, "one_hot": _one_hot,
 }
 

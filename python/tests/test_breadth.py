@@ -209,7 +209,7 @@ def test_texts_are_moved_as_other_tensors():
         (tf.boolean_mask(texts, [False, True, True]), [b"a", b"b"]), (tf.split(texts, [1, 2])[1], [b"a", b"b"]), (tf.transpose(texts[None])[:2, 0], [b"b", b"a"]),
         (tf.one_hot([1], 2, on_value="on", off_value="off")[0], [b"off", b"on"]), (tf.broadcast_to(tf.constant("q"), [2]), [b"q", b"q"]),
         (tf.map_fn(tf.strings.upper, texts), [b"B", b"A", b"B"]), (tf.strings.ngrams(["u", "v", "w"], 2), [b"u v", b"v w"]),
-        (tf.strings.unicode_encode([[72, 105]], "UTF-8"), [b"Hi"]),
+        (tf.strings.unicode_encode([[72, 105]], "UTF-8"), [b"Hi"]), (tf.concat((tf.zeros([0, 1], tf.string), [["m"]]), axis=0)[0], [b"m"]),
     ):
         assert result.numpy().tolist() == wanted
     assert tf.map_fn(tf.strings.length, tf.constant(["a", "bcd"]), fn_output_signature=tf.int32).numpy().tolist() == [1, 3]
@@ -285,7 +285,8 @@ def test_functions_of_images_with_channels_first():
     np.testing.assert_allclose(back(tf.nn.conv2d(turn(x), w, strides=[1, 1, 2, 1], padding="SAME", data_format="NCHW")), y, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(back(tf.nn.max_pool2d(turn(x), 2, 2, "VALID", data_format="NCHW")), tf.nn.max_pool2d(x, 2, 2, "VALID"))
     np.testing.assert_allclose(back(tf.nn.bias_add(turn(x), [1.0, 2.0, 3.0], data_format="NCHW")), x + np.float32([1, 2, 3]), rtol=1e-6)
-    assert tf.nn.max_pool2d(tf.reshape(tf.range(4), [1, 2, 2, 1]), 2, 2, "VALID").numpy().tolist() == [[[[3]]]]
+    whole = tf.reshape(tf.range(4), [1, 2, 2, 1])
+    assert tf.nn.max_pool2d(whole, 2, 2, "VALID").numpy().tolist() == [[[[3]]]] and keras.layers.MaxPooling2D()(whole).dtype == tf.int32
 
 
 def test_variables_take_names_of_initializers():
@@ -393,3 +394,39 @@ def test_feature_spaces_are_saved(tmp_path):
     np.testing.assert_allclose(keras.saving.load_model(tmp_path / "space.keras")(row), space(row), rtol=1e-6)
     words = keras.Input((), name="word", dtype="string")
     assert keras.ops.expand_dims(words, -1).shape == (None, 1)
+    assert keras.ops.convert_to_tensor(["a", "b"]).numpy().tolist() == [b"a", b"b"]
+
+
+def test_sparse_tensors_in_programs():
+    a = tf.SparseTensor([[0, 2], [1, 0]], [3.0, 4.0], [2, 3])
+    b = tf.SparseTensor([[0, 2], [1, 1]], [1.0, 5.0], [2, 3])
+    dense = lambda sparse: tf.sparse.to_dense(sparse).numpy().tolist()  # noqa: E731
+    assert dense(tf.sparse.add(a, b)) == [[0, 0, 4], [4, 5, 0]] and dense(tf.sparse.transpose(a)) == [[0, 4], [0, 0], [3, 0]]
+    assert dense(tf.sparse.concat(axis=1, sp_inputs=[a, b])) == [[0, 0, 3, 0, 0, 1], [4, 0, 0, 0, 5, 0]]
+    assert dense(tf.sparse.slice(a, [0, 1], [2, 2])) == [[0, 3], [0, 0]] and dense(tf.sparse.map_values(tf.add, a, 5)) == [[0, 0, 8], [9, 0, 0]]
+    assert dense(tf.sparse.retain(a, [False, True])) == [[0, 0, 0], [4, 0, 0]]
+    assert tf.sparse.reduce_max(tf.sparse.from_dense([[-5, 0, -3], [0, 0, 2]]), axis=1).numpy().tolist() == [-3, 2]
+    assert int(tf.sparse.reduce_max(tf.sparse.from_dense([-5, 0, -3]))) == -3
+    assert keras.layers.Dense(2, kernel_initializer="ones")(a).numpy().tolist() == [[3, 3], [4, 4]]
+    rows = tf.ragged.constant([[1, 2], [], [3]])
+    assert tf.ragged.map_flat_values(lambda x: 2 * x, rows).to_list() == [[2, 4], [], [6]]
+    assert tf.RaggedTensor.from_sparse(rows.to_sparse()).to_list() == [[1, 2], [], [3]]
+
+
+@tf.function
+def _countdown(n):
+    if n > 0:
+        return 1 + _countdown(n - 1)
+    return 0
+
+
+def test_functions_call_themselves():
+    assert int(_countdown(5)) == 5
+
+
+def test_merging_layers_of_keras_2():
+    class Product(keras.layers._Merge):
+        def _merge_function(self, inputs):
+            return inputs[0] * inputs[1]
+
+    assert Product()([np.float32([[2, 3]]), np.float32([[4, 5]])]).numpy().tolist() == [[8, 15]] and keras.layers.merge.Add is keras.layers.Add

@@ -1,5 +1,6 @@
 """Objects of a program in files, with the functions and classes that the program itself defines: another process can read them."""
 
+import functools
 import importlib
 import io
 import marshal
@@ -84,6 +85,12 @@ def _reduced_class(cls):
     return _empty_class, (type(cls), cls.__name__, cls.__bases__, slots), state, None, None, _fill_class
 
 
+def _of_library(name):
+    import _tandem
+
+    return functools.reduce(getattr, name.split("."), _tandem)
+
+
 class _Writer(pickle.Pickler):
     def __init__(self, file, known):
         super().__init__(file, protocol=4)
@@ -95,6 +102,10 @@ class _Writer(pickle.Pickler):
     def reducer_override(self, value):
         if isinstance(value, types.ModuleType):
             return importlib.import_module, (value.__name__,)
+        if type(value).__module__ == "nanobind" and not isinstance(value, type):  # A function of the library.
+            name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+            if name:
+                return _of_library, (name,)
         if isinstance(value, types.FunctionType) and not _is_importable(value):
             return _reduced_function(value)
         if isinstance(value, type) and value.__module__ != "builtins" and not _is_importable(value):

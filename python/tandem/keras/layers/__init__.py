@@ -60,6 +60,10 @@ CuDNNGRU, CuDNNLSTM = GRU, LSTM  # Of TensorFlow 1; which kernels compute a laye
 
 
 def __getattr__(name):
+    if name in ("merge", "_Merge"):  # Of Keras 2: the module of merging layers, and their base.
+        from tandem.keras.layers import merging
+
+        return merging if name == "merge" else merging._Merge
     raise _missing.missing("keras.layers", name, sys.modules[__name__])
 
 

@@ -221,7 +221,9 @@ class _Pooling(Layer):
         self.padding = padding.lower()
 
     def call(self, inputs):
-        return from_last(self._pooled(to_last(inputs, self.data_format)), self.data_format)
+        x = to_last(inputs, self.data_format)
+        y = self._pooled(x) if x.dtype.is_floating else _tandem.cast(self._pooled(_tandem.cast(x, 1)), x._code)
+        return from_last(y, self.data_format)
 
     def _pooled(self, inputs):
         if self._rank == 1:

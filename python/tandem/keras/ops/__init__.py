@@ -9,7 +9,7 @@ import _tandem
 from tandem import _ops, dtypes, nn as _nn
 from tandem._names import words as _words
 from tandem._names import missing as _missing
-from tandem._ops import op
+from tandem._ops import base as _base, op
 from tandem.keras.activations import (  # noqa: F401
     celu, elu, gelu, glu, hard_shrink, hard_sigmoid, hard_silu, hard_swish, hard_tanh, leaky_relu, log_sigmoid, log_softmax,
     mish, relu, relu6, selu, sigmoid, silu, soft_shrink, softmax, softplus, softsign, sparse_plus, squareplus, swish, tanh, tanh_shrink,
@@ -376,6 +376,8 @@ def cast(x, dtype):
 
 def convert_to_tensor(x, dtype=None, sparse=None, ragged=None):
     """A tensor of whatever can become one."""
+    if _base._has_texts([x]) or isinstance(x, np.ndarray) and x.dtype.kind in "USO":
+        return _ops.constant(x)
     if dtype is None:
         return _c(x)
     x = _c(x)
