@@ -117,6 +117,11 @@ def load_model(filepath, custom_objects=None, compile=True, safe_mode=True, **kw
     with CustomObjectScope(custom_objects or {}):
         if not zipfile.is_zipfile(filepath):
             if not _h5py().is_hdf5(filepath):  # As FeatureSpace.save writes.
+                if safe_mode:
+                    raise ValueError(
+                        f"{filepath} is neither a `.keras` file nor one of HDF5. What FeatureSpace.save wrote holds code, which runs when it is read: "
+                        "load_model(.., safe_mode=False) reads it, where you trust who wrote it."
+                    )
                 from tandem._tracing import portable
 
                 return portable.read(filepath)

@@ -30,7 +30,7 @@ class FeatureSpace(Layer):
     """Features of a table, by name, as one vector, or as a dictionary of what each becomes."""
 
     def save(self, filepath):
-        """Writes what was adapted, for keras.saving.load_model."""
+        """Writes what was adapted, with its code, for keras.saving.load_model(.., safe_mode=False)."""
         from tandem._tracing import portable
 
         portable.write(filepath, self)
