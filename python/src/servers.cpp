@@ -1,6 +1,8 @@
 // Parameter servers, and the coordinator that gives work to their workers.
 #include <nanobind/stl/map.h>
 
+#include <chrono>
+
 #include "binding.h"
 
 namespace tandem::python {
@@ -40,7 +42,8 @@ void bind_servers(nb::module_& m) {
       [](const std::optional<train::ClusterSpec::Addresses>& cluster, const std::string& task_type,
          int task_id, std::optional<int64_t> staleness, bool damping,
          std::optional<int64_t> drop_older_than, const nb::tuple& partitioner,
-         const std::vector<std::string>& devices, int workers, int servers, bool reproducible) {
+         const std::vector<std::string>& devices, int workers, int servers, bool reproducible,
+         bool sparse_update, size_t bytes_in_files, int64_t patience) {
         const ParameterServerOptions options{
             .staleness = staleness.value_or(unbounded),
             .damping = damping,
@@ -50,12 +53,15 @@ void bind_servers(nb::module_& m) {
             .workers = workers,
             .servers = servers,
             .reproducible = reproducible,
-            .cluster_resolver = to_resolver(cluster, task_type, task_id)};
+            .cluster_resolver = to_resolver(cluster, task_type, task_id),
+            .sparse_update = sparse_update,
+            .bytes_in_files = bytes_in_files,
+            .patience = std::chrono::seconds(patience)};
         return unlocked([&] { return ParameterServerStrategy(options); });
       },
       "cluster"_a.none(), "task_type"_a, "task_id"_a, "staleness"_a.none(), "damping"_a,
       "drop_older_than"_a.none(), "partitioner"_a, "devices"_a, "workers"_a, "servers"_a,
-      "reproducible"_a);
+      "reproducible"_a, "sparse_update"_a, "bytes_in_files"_a, "patience"_a);
   nb::class_<ClusterCoordinator::RemoteValue>(m, "RemoteValue")
       .def("fetch", [](const ClusterCoordinator::RemoteValue& self) {
         return from_tensors(unlocked([&] { return self.fetch(); }));

@@ -132,6 +132,19 @@ def test_workers_of_parameter_servers_may_share_batches():
         model.fit(x, y, verbose=0)
 
 
+@pytest.mark.parametrize("sparse_update", [False, True])
+def test_rows_that_no_batch_has_rest_where_servers_update_rows_alone(sparse_update):
+    strategy = tf.distribute.ParameterServerStrategy(staleness=0, workers=1, sparse_update=sparse_update, bytes_in_files=1 << 30, patience=30)
+    with strategy.scope():
+        model = tf.keras.Sequential([tf.keras.Input((1,), dtype="int64"), tf.keras.layers.Embedding(4, 2), tf.keras.layers.Flatten(), tf.keras.layers.Dense(1)])
+        model.compile(tf.keras.optimizers.SGD(0.1, momentum=0.9), "mse")
+    values = []
+    for row in (1, 2):
+        model.fit(np.full((4, 1), row), np.ones((4, 1)), batch_size=4, verbose=0)
+        values.append(model.get_weights()[0][1])
+    assert np.array_equal(values[0], values[1]) == sparse_update
+
+
 SAVING = """
 import os, sys, numpy as np, tensorflow as tf
 folder = sys.argv[1]

@@ -18,8 +18,10 @@ namespace tandem::cluster {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+using Refusal = std::function<void(const std::string& peer, const std::string& why)>;
 
 constexpr const char* kProtocol = "tandem service 1";
+constexpr const char* kLater = "later";  // A refusal with this word is not for good.
 constexpr size_t kMostPending = 64;
 constexpr size_t kMostAddresses = 1000;
 constexpr std::chrono::seconds kHandshakeTime{5};
@@ -268,7 +270,8 @@ struct ServiceHost::Body {
   std::map<std::string, Clock::time_point> refused;  // When a host was refused last.
   std::unique_ptr<FrameServer> server;
 
-  std::shared_ptr<ServiceGuest> let_in(std::shared_ptr<FrameStream> stream);
+  /// `tell` is told of those who are turned away.
+  std::shared_ptr<ServiceGuest> let_in(std::shared_ptr<FrameStream> stream, Refusal tell);
 };
 
 class ServiceGuest final : public FrameHandler {
@@ -302,19 +305,26 @@ class ServiceGuest final : public FrameHandler {
     if (known_.exchange(false)) handler_->on_gone(asker_);
   }
 
-  void refuse(const std::string& why) {
-    refused_ = true;
-    stream_->send(Frame{FrameType::refused, {why}}.encode());
-    stream_->close();
-    if (on_refusal) on_refusal(stream_->peer(), why);
+  void refuse(const std::string& why) { turn_away(why, {why}); }
+  /// Many others have not proved themselves yet. A task of the cluster tries again.
+  void put_off() {
+    const std::string why = "too many others wait to be let in";
+    turn_away(why, {why, kLater});
   }
 
   bool is_pending() const { return !known_ && !refused_; }
   bool is_overdue() const { return is_pending() && Clock::now() - since_ > kHandshakeTime; }
 
-  std::function<void(const std::string& peer, const std::string& why)> on_refusal;
+  Refusal on_refusal;
 
  private:
+  void turn_away(const std::string& why, std::vector<std::string> words) {
+    refused_ = true;
+    stream_->send(Frame{FrameType::refused, std::move(words)}.encode());
+    stream_->close();
+    if (on_refusal) on_refusal(stream_->peer(), why);
+  }
+
   void hear(const FrameRuns& frame) {
     const std::optional<MessageAssembly::Whole> question = assembly_.add(frame);
     if (assembly_.has_failed()) return refuse("what it says is no question");
@@ -366,8 +376,10 @@ class ServiceGuest final : public FrameHandler {
   std::atomic<bool> refused_{false};
 };
 
-std::shared_ptr<ServiceGuest> ServiceHost::Body::let_in(std::shared_ptr<FrameStream> stream) {
+std::shared_ptr<ServiceGuest> ServiceHost::Body::let_in(std::shared_ptr<FrameStream> stream,
+                                                        Refusal tell) {
   auto guest = std::make_shared<ServiceGuest>(options, handler, std::move(stream));
+  guest->on_refusal = std::move(tell);
   std::vector<std::shared_ptr<ServiceGuest>> late;
   bool is_full = false;
   {
@@ -382,7 +394,7 @@ std::shared_ptr<ServiceGuest> ServiceHost::Body::let_in(std::shared_ptr<FrameStr
     guests.push_back(guest);
   }
   for (const auto& other : late) other->refuse("it does not introduce itself");
-  if (is_full) guest->refuse("too many others wait to be let in");
+  if (is_full) guest->put_off();
   return guest;
 }
 
@@ -408,9 +420,7 @@ ServiceHost::ServiceHost(const HostPort& address, ServiceOptions options,
                        tell](std::shared_ptr<FrameStream> stream) -> std::shared_ptr<FrameHandler> {
     const std::shared_ptr<Body> body = weak.lock();
     if (!body) return nullptr;
-    const std::shared_ptr<ServiceGuest> guest = body->let_in(std::move(stream));
-    guest->on_refusal = tell;
-    return guest;
+    return body->let_in(std::move(stream), tell);
   };
   const std::string where =
       is_loopback(address.host) ? address.str() : fmt::format("[::]:{}", address.port);
@@ -513,7 +523,10 @@ class ServiceLine::Stream final : public FrameHandler {
   void shake_hands(const std::string& bytes) {
     const std::optional<Frame> frame = decode(bytes);
     if (!frame) return refuse("it does not speak as a task of a cluster does");
-    if (frame->type == FrameType::refused) return refuse("not let in: " + frame->field(0));
+    if (frame->type == FrameType::refused) {
+      return frame->field(1) == kLater ? try_later(frame->field(0))
+                                       : refuse("not let in: " + frame->field(0));
+    }
     if (frame->type == FrameType::welcome && is_sure_) {
       is_ready_ = true;
       for (auto& [number, question] : waiting_) {
@@ -535,6 +548,10 @@ class ServiceLine::Stream final : public FrameHandler {
   void refuse(const std::string& why) {
     end(std::make_exception_ptr(
         FailedPrecondition(fmt::format("cluster: {} at {}: {}", name_, frames_->peer(), why))));
+    frames_->close();
+  }
+  void try_later(const std::string& why) {
+    end(std::make_exception_ptr(Unavailable(fmt::format("{} lets nobody in: {}", name_, why))));
     frames_->close();
   }
 

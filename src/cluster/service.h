@@ -119,9 +119,10 @@ class ServiceLine {
 
   const std::string& name() const { return name_; }
 
-  /// The answer will be there, or Unavailable where the stream ends before, FailedPrecondition
-  /// where this process is not let in. A task that is not there yet is waited for. Nothing is
-  /// written to `places` once the future has an error, nor when this line has ended.
+  /// The answer will be there, or Unavailable where the stream ends before or too many others wait
+  /// to be let in, FailedPrecondition where this process is not let in. A task that is not there
+  /// yet is waited for. Nothing is written to `places` once the future has an error, nor when this
+  /// line has ended.
   std::future<ServiceText> ask(ServiceMessage question, AnswerPlacesPtr places = nullptr);
 
   /// Whether the other side is there, and both have proved themselves.

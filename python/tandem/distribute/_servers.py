@@ -46,10 +46,12 @@ class ParameterServerStrategy(Strategy):
 
     Workers and servers are the tasks of the cluster, or, without one, threads of this process. `staleness` is by how
     many batches a worker may be ahead of the slowest (None: by any number, 0: all share each batch), `damping` divides the rate
-    of an update by 1 + its staleness, `drop_older_than` leaves out updates that are staler. See docs/parallel-training.md.
+    of an update by 1 + its staleness, `drop_older_than` leaves out updates that are staler. `sparse_update` has servers change only those rows
+    of a table that a gradient has; variables of `bytes_in_files` or more take no memory of workers that do not read them;
+    `patience` is for how many seconds processes wait for one that is gone. See docs/parallel-training.md.
     """
 
-    def __init__(self, cluster_resolver=None, variable_partitioner=None, staleness=None, damping=False, drop_older_than=None, devices=None, workers=0, servers=1, reproducible=False):
+    def __init__(self, cluster_resolver=None, variable_partitioner=None, staleness=None, damping=False, drop_older_than=None, devices=None, workers=0, servers=1, reproducible=False, sparse_update=False, bytes_in_files=64 << 20, patience=60):
         if variable_partitioner is not None and not isinstance(variable_partitioner, Partitioner):
             raise ValueError(f"variable_partitioner is {variable_partitioner!r}; those of tf.distribute.experimental.partitioners are accepted")
         self.cluster_resolver = cluster_resolver if cluster_resolver is not None else _cluster.TFConfigClusterResolver()
@@ -60,7 +62,9 @@ class ParameterServerStrategy(Strategy):
         names = [d if isinstance(d, str) else d.name for d in devices or ()]
         description = variable_partitioner._description if variable_partitioner is not None else ()
         super().__init__(
-            _tandem.parameter_server_strategy(cluster, task_type, task_id, staleness, damping, drop_older_than, description, names, workers, servers, reproducible)
+            _tandem.parameter_server_strategy(
+                cluster, task_type, task_id, staleness, damping, drop_older_than, description, names, workers, servers, reproducible, sparse_update, bytes_in_files, int(patience)
+            )
         )
         self._coordinator = _tandem.ClusterCoordinator(self._native)
         # Its threads call Python and end before the interpreter does, and other processes hear of the end.
