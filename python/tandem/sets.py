@@ -33,18 +33,22 @@ def _combined(a, b, f):
 
 
 def union(a, b, validate_indices=True):
+    """What the rows of either set have."""
     return _combined(a, b, set.union)
 
 
 def intersection(a, b, validate_indices=True):
+    """What the rows of both sets have."""
     return _combined(a, b, set.intersection)
 
 
 def difference(a, b, aminusb=True, validate_indices=True):
+    """What the rows of one set have and those of the other have not."""
     return _combined(a, b, set.difference) if aminusb else _combined(b, a, set.difference)
 
 
 def size(a, validate_indices=True):
+    """How many different values each row has."""
     rows, shape, _ = _rows(a)
     return _tandem.convert(np.asarray([len(rows[place]) for place in np.ndindex(shape)], np.int32).reshape(shape))
 

@@ -121,6 +121,7 @@ def add(a, b, threshold=0):
 
 
 def concat(axis, sp_inputs, expand_nonconcat_dims=False, name=None):
+    """Sparse tensors one behind the other along an axis."""
     sp_inputs = list(sp_inputs)
     rank = len(sp_inputs[0].shape)
     axis = axis % rank
@@ -137,6 +138,7 @@ def concat(axis, sp_inputs, expand_nonconcat_dims=False, name=None):
 
 
 def slice(sp_input, start, size, name=None):  # noqa: A001
+    """A part of a sparse tensor."""
     places, values = _host(sp_input)
     start, size = np.asarray(start), np.asarray(size)
     end = np.minimum(start + size, list(sp_input.shape))
@@ -145,12 +147,14 @@ def slice(sp_input, start, size, name=None):  # noqa: A001
 
 
 def transpose(sp_input, perm=None, name=None):
+    """A sparse tensor with its axes in another order."""
     order = list(range(len(sp_input.shape)))[::-1] if perm is None else [int(p) for p in perm]
     places, values = _host(sp_input)
     return reorder(SparseTensor(places[:, order], values, [sp_input.shape[i] for i in order]))
 
 
 def retain(sp_input, to_retain):
+    """The entries that are asked for."""
     places, values = _host(sp_input)
     kept = np.asarray(to_retain, bool)
     return SparseTensor(places[kept], values[kept], sp_input.dense_shape)

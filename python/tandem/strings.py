@@ -270,6 +270,7 @@ def unicode_encode(input, output_encoding, errors="replace", replacement_char=65
 
 
 def unicode_script(input, name=None):
+    """The number of the script that each code point belongs to."""
     raise NotImplementedError("tf.strings.unicode_script: tandem has no table of scripts")
 
 

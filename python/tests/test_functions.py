@@ -265,7 +265,7 @@ def test_functions_that_are_made_anew_are_recognised():
     del vars(counted)["_tandem_recognised"]
     fresh(5.0, {"offset": 1.0})
     held = vars(counted)["_tandem_recognised"]
-    assert len(held) == 1 and len(copy.deepcopy(counted)._tandem_recognised) == 0
+    assert len(held) == 1 and not vars(copy.deepcopy(counted)).get("_tandem_recognised")
 
 
 def test_a_step_that_is_made_anew_sees_which_layers_are_trained():

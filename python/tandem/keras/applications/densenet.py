@@ -53,14 +53,17 @@ def _densenet(name, depths, include_top, weights, input_tensor, input_shape, poo
 
 
 def DenseNet121(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="densenet121"):
+    """DenseNet with 121 layers."""
     return _densenet(name, (6, 12, 24, 16), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def DenseNet169(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="densenet169"):
+    """DenseNet with 169 layers."""
     return _densenet(name, (6, 12, 32, 32), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 
 def DenseNet201(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="densenet201"):
+    """DenseNet with 201 layers."""
     return _densenet(name, (6, 12, 48, 32), include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
 

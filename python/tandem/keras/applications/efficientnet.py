@@ -89,6 +89,7 @@ def _variant(number, width, depth, size, dropout):
         return _efficientnet(name, width, depth, size, dropout, include_top, weights, input_tensor, input_shape, pooling, classes, classifier_activation)
 
     build.__name__ = build.__qualname__ = f"EfficientNetB{number}"
+    build.__doc__ = f"EfficientNet B{number}, for images of {size} x {size} pixels unless told otherwise."
     return build
 
 

@@ -50,6 +50,7 @@ def _block8(x, number):
 
 
 def InceptionV3(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="inception_v3"):
+    """InceptionV3, for images of 299 x 299 pixels unless told otherwise."""
     files = ("inception_v3_weights_tf_dim_ordering_tf_kernels.h5", "inception_v3_weights_tf_dim_ordering_tf_kernels_notop.h5")
     weights = imagenet_utils.weights_file(weights, include_top, classes, files)
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top, 299)

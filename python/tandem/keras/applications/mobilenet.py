@@ -36,6 +36,7 @@ def MobileNet(
     classifier_activation="softmax",
     name=None,
 ):
+    """MobileNet, of `alpha` times its usual width."""
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)
     rows = x.shape[1] if x.shape[1] in (128, 160, 192, 224) else 224
     width = {1.0: "1_0", 0.75: "7_5", 0.5: "5_0"}.get(alpha, "2_5")

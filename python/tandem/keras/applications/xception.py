@@ -29,6 +29,7 @@ def _halving(x, widths, number, has_first_activation=True):
 
 
 def Xception(include_top=True, weights="imagenet", input_tensor=None, input_shape=None, pooling=None, classes=1000, classifier_activation="softmax", name="xception"):
+    """Xception, for images of 299 x 299 pixels unless told otherwise."""
     files = ("xception_weights_tf_dim_ordering_tf_kernels.h5", "xception_weights_tf_dim_ordering_tf_kernels_notop.h5")
     weights = imagenet_utils.weights_file(weights, include_top, classes, files)
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top, 299)
