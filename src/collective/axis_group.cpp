@@ -14,7 +14,7 @@ size_t bytes_of(const op::Piece& piece) {
   return static_cast<size_t>(piece.count) * size_of(piece.dtype);
 }
 
-/// With what aligns the next piece.
+/// The bytes of a piece and of what aligns the next one.
 size_t room_for(const op::Piece& piece) {
   constexpr size_t kAlignment = 64;
   return (bytes_of(piece) + kAlignment - 1) / kAlignment * kAlignment;

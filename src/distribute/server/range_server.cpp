@@ -27,7 +27,7 @@ const std::vector<int64_t>* rows_at(const RangeServer::RowLists& rows, size_t pi
   return piece < rows.size() ? rows[piece] : nullptr;
 }
 
-/// As optimizers compute them that clip by norms.
+/// The squares of norms, as optimizers that clip by norms compute them.
 Tensors sums_of_squares(const Tensors& gradients) {
   Tensors sums;
   for (const Tensor& gradient : gradients) sums.push_back(reduce_sum(square(gradient)));
@@ -522,13 +522,14 @@ void multiply(std::byte* data, int64_t count, double scale) {
   for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(data)[i] *= static_cast<T>(scale);
 }
 
-/// For the norm of all gradients together. Where that is infinite they become NaN, as in Keras.
+/// What clipping by the norm of all gradients multiplies them by; NaN for an infinite norm, as in
+/// Keras.
 double scale_of_all(double squares, double limit) {
   const double norm = std::sqrt(squares);
   return limit / std::max(norm, limit) + (norm - norm);
 }
 
-/// For the norm of one gradient, in its own precision.
+/// What clipping by the norm of one gradient multiplies it by, in its own precision.
 template <class T>
 double scale_of_one(double squares, double limit) {
   const T norm = std::sqrt(static_cast<T>(squares));

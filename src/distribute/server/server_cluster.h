@@ -148,7 +148,7 @@ class PatientLine {
     Question asked = ask({std::move(question), {}});
     return wait(asked);
   }
-  /// For what is answered at once. Where it is not, the other side may be behind a cut cable, and
+  /// Asks what is answered at once. Where it is not, the other side may be behind a cut cable, and
   /// another process in its place: the question is then asked over a new connection.
   cluster::ServiceText prompt_answer_to(std::string question) {
     return prompt_answer_to(std::move(question), patience_);

@@ -33,7 +33,7 @@ class TracedTraining : public ServerTraining {
   /// The servers as the options lay out the variables of `step`, all in this process's memory.
   std::vector<std::unique_ptr<RangeServer>> servers_for(const ServerStep& step) const;
 
-  /// For worker `index` of this training.
+  /// What worker `index` of this training is made with.
   ServerWorker::Options worker_options(int index, StepUse use = StepUse::run,
                                        uint64_t incarnation = 1) const;
 
