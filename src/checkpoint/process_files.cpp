@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "checkpoint/files.h"
+#include "device/transfer.h"
 #include "tandem/error.h"
 #include "tensor/part_runs.h"
 #include "tensor/shared_stores.h"
@@ -99,9 +100,10 @@ std::vector<char> gathered_value(op::Group& group, const Variable& variable) {
     return all.data() + replica * static_cast<size_t>(room) * element;
   };
   for (size_t r = 0; r < replicas.size(); ++r) {
-    std::memcpy(place(replicas.size() * static_cast<size_t>(group.rank()) + r),
-                range.data(*replicas[r], static_cast<int>(r)),
-                static_cast<size_t>(range.count) * element);
+    devices::transfer(*devices::host_device(),
+                      place(replicas.size() * static_cast<size_t>(group.rank()) + r), *replicas[r],
+                      range.data(*replicas[r], static_cast<int>(r)),
+                      static_cast<size_t>(range.count) * element, range.block);
   }
   const op::Piece piece{all.data(), room * count, body.dtype};
   group.run({.kind = op::ExchangeKind::gather_parts,
@@ -149,12 +151,18 @@ GatheredParts::GatheredParts(const std::vector<Variable>& variables,
     has_parts_ = true;
     range.block->wait_for_devices();
     range.block->settle_loans();
-    const op::Piece piece{range.data(*range.block->components()[0]->device()), range.count,
-                          range.block->dtype()};
+    const devices::DevicePtr& device = range.block->components()[0]->device();
+    Tensor hosted;  // What is a device's, on its way.
+    if (!device->works_on_threads()) {
+      hosted = on_device(read_range(range, Shape{range.count}), devices::host_device());
+    }
+    const op::Piece piece{hosted.defined() ? hosted.body()->data() : range.data(*device),
+                          range.count, range.block->dtype()};
     group->run({.kind = keeper ? op::ExchangeKind::broadcast : op::ExchangeKind::gather_parts,
                 .pieces = {&piece, 1},
                 .root = keeper.value_or(0),
                 .name = keeper ? "variables of a checkpoint" : "slots of a checkpoint"});
+    if (hosted.defined()) write_range(range, hosted);
     if (writers[i] != group->rank()) release_parts_of_others(range);
   }
   set_gathered_here(std::ranges::find(writers, group->rank()) != writers.end());

@@ -110,17 +110,6 @@ std::vector<DevicePtr> by_shard(const DeviceMesh& mesh, const std::string& batch
   return ordered;
 }
 
-/// The members of a stage meet in memory that they share.
-void check_one_memory(const std::vector<DevicePtr>& devices) {
-  for (const DevicePtr& device : devices) {
-    if (&device->space() == &devices[0]->space()) continue;
-    throw Unimplemented(
-        fmt::format("ModelParallel: {} and {} do not share memory, as logical CPUs do; a mesh of "
-                    "such devices has an axis of stages or of weights, not both",
-                    devices[0]->name(), device->name()));
-  }
-}
-
 void check_threads(const std::vector<DevicePtr>& devices) {
   for (const DevicePtr& device : devices) {
     if (device->threads() != devices[0]->threads()) {
@@ -188,7 +177,6 @@ std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
   graph::Replicas replicas;
   if (has_stages) {
     const std::vector<DevicePtr> devices = devices_for("ModelParallel", mesh.devices());
-    if (!axis.empty()) check_one_memory(devices);
     check_threads(devices);
     replicas = staged_replicas(mesh, options, axis);
   } else {

@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "cluster/join.h"
@@ -64,11 +65,7 @@ devices::DevicePtr own_device(const DeviceMesh& mesh, int rank) {
   DeviceSpec here;
   here.type = named.type;
   here.index = named.index;
-  const devices::DevicePtr device =
-      here.type ? devices::find_device(here) : devices_for(kName, {})[0];
-  if (device->works_on_threads()) return device;
-  throw Unimplemented(
-      fmt::format("ModelParallel: {} in a mesh over processes; CPUs are accepted", device->name()));
+  return here.type ? devices::find_device(here) : devices_for(kName, {})[0];
 }
 
 /// All processes want the same mesh and layouts, and the same pipelines.
@@ -154,7 +151,10 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   const bool has_stages = mesh.size(kStageAxis) > 1;
   graph::Replicas replicas = has_stages ? replicas_with_stages(group, mesh, options, model)
                                         : replicas_without_stages(group, mesh, model);
-  replicas.bucket_bytes = static_cast<size_t>(options.communication.bucket_bytes);
+  // What a GPU sums goes through the host's memory as a whole, and it updates all.
+  const bool is_cpu = replicas.devices[0]->works_on_threads();
+  replicas.bucket_bytes = is_cpu ? static_cast<size_t>(options.communication.bucket_bytes)
+                                 : std::numeric_limits<size_t>::max();
   replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
   auto body = std::make_shared<Strategy::Body>(kName, std::move(replicas));
   body->workers()->take_random_state();
@@ -162,7 +162,7 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   body->set_layouts(shared);
   if (model > 1) {
     body->store()->set_sharding(sharding_by(shared, model, group->rank() % model));
-  } else if (has_stages) {
+  } else if (has_stages && is_cpu) {
     note_late_values(body->store());
   }
   return body;

@@ -150,9 +150,10 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   }
   replicas.group = group;
   replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
+  const bool is_cpu = replicas.devices[0]->works_on_threads();
   auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
   body->workers()->take_random_state();
-  note_late_values(body->store());
+  if (is_cpu) note_late_values(body->store());
   return body;
 }
 

@@ -168,7 +168,14 @@ void WorkerGroup::hand_on_part(const StoreRange& range, const graph::ProcessList
   constexpr const char* kName = "parts of a variable";
   const int parts = range.block->parts();
   const int root = from.front() / parts * parts + rank() % parts;
-  const op::Piece piece{range.data(*range.block->devices()[0]), range.count, range.block->dtype()};
+  StoreRange own = range;
+  own.part = range.block->part_of_component(0);
+  const bool is_hosted = is_in_host_memory(*range.block);
+  const Tensor aside = is_hosted ? Tensor()
+                                 : on_device(read_range(own, Shape{range.count}),
+                                             devices::host_device());  // A GPU's value, on its way.
+  const op::Piece piece{is_hosted ? range.data(*range.block->devices()[0]) : aside.body()->data(),
+                        range.count, range.block->dtype()};
   for (int each : to) {
     if (graph::includes(from, each) || each % parts != rank() % parts) continue;
     if (rank() == root) {
@@ -176,6 +183,7 @@ void WorkerGroup::hand_on_part(const StoreRange& range, const graph::ProcessList
     } else if (rank() == each) {
       range.block->settle_loans();
       group_->receive({.peer = root, .key = kKey, .pieces = {&piece, 1}, .name = kName});
+      if (!is_hosted) write_range(own, aside);
     }
   }
 }

@@ -52,18 +52,23 @@ struct SegmentEdge {
 std::vector<SegmentEdge> edges_of(const std::vector<CompiledSegment>& segments, size_t arguments,
                                   int64_t rows) {
   std::vector<SegmentEdge> edges;
-  std::vector<const devices::Device*> computed_on(arguments);
+  // Each replica hands on what it has computed itself.
+  std::vector<const Replicas*> computed_by(arguments);
   std::set<std::pair<int, const devices::MemorySpace*>> copied;
   for (const CompiledSegment& segment : segments) {
-    const devices::Device& device = *segment.replicas->devices[0];
+    const auto& devices = segment.replicas->devices;
     const Graph& graph = segment.program->graph();
     for (size_t i = 0; i < segment.inputs.size(); ++i) {
-      const auto* from = computed_on[static_cast<size_t>(segment.inputs[i])];
-      if (from == nullptr || &from->space() == &device.space()) continue;
-      if (!copied.insert({segment.inputs[i], &device.space()}).second) continue;
-      edges.push_back({from, &device, graph.at(graph.arguments[i]).type.bytes(rows)});
+      const Replicas* by = computed_by[static_cast<size_t>(segment.inputs[i])];
+      for (size_t r = 0; r < devices.size() && by != nullptr; ++r) {
+        const devices::Device& from = *by->devices[r % by->devices.size()];
+        const devices::Device& to = *devices[r];
+        if (&from.space() == &to.space()) continue;
+        if (!copied.insert({segment.inputs[i], &to.space()}).second) continue;
+        edges.push_back({&from, &to, graph.at(graph.arguments[i]).type.bytes(rows)});
+      }
     }
-    computed_on.resize(computed_on.size() + graph.results.size(), &device);
+    computed_by.resize(computed_by.size() + graph.results.size(), segment.replicas.get());
   }
   return edges;
 }

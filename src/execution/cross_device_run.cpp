@@ -362,34 +362,47 @@ void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
   }
 }
 
-/// The values of the first replica go through the host's memory to other processes, and theirs come
-/// back. All participants have arrived.
+/// The values of the first replica go through the host's memory to other processes, and what these
+/// make of them comes back, to the same place there if it is as large. All participants have
+/// arrived.
 void CrossDeviceRun::exchange(size_t instruction) {
   const BoundReplica& first = ranks_[0];
   const Node& node = program_.instructions()[instruction].node;
   const profile::Span reducing(node.op().name.c_str(), profile::Activity::reduce);
+  const auto bytes_of = [&](ValueId value) {
+    return program_.graph().at(value).type.bytes(first.current->plan->rows);
+  };
   std::vector<std::vector<char>>& hosted = hosted_[instruction];
-  hosted.resize(node.inputs.size());
-  std::vector<void*> addresses(2 * hosted.size());
-  std::vector<int> operands(addresses.size());
-  for (size_t k = 0; k < hosted.size(); ++k) {
-    hosted[k].resize(program_.graph().at(node.inputs[k]).type.bytes());
+  const size_t inputs = node.inputs.size();
+  hosted.resize(inputs + node.outputs.size());
+  std::vector<void*> addresses(hosted.size());
+  for (size_t k = 0; k < inputs; ++k) {
+    hosted[k].resize(bytes_of(node.inputs[k]));
     char* to = hosted[k].data();
+    addresses[k] = to;
     devices::read_in_chunks(*first.device, first.address_of(node.inputs[k]), hosted[k].size(),
                             [&](const char* chunk, size_t bytes) {
                               std::memcpy(to, chunk, bytes);
                               to += bytes;
                             });
-    addresses[k] = addresses[hosted.size() + k] = hosted[k].data();
   }
+  const auto place_of = [&](size_t k) -> std::vector<char>& {
+    const size_t bytes = bytes_of(node.outputs[k]);
+    if (k < inputs && hosted[k].size() == bytes) return hosted[k];
+    hosted[inputs + k].resize(bytes);
+    return hosted[inputs + k];
+  };
+  for (size_t k = 0; k < node.outputs.size(); ++k) addresses[inputs + k] = place_of(k).data();
+  std::vector<int> operands(addresses.size());
   std::iota(operands.begin(), operands.end(), 0);
   op::Launch launch = launch_of(program_, first, instruction);
   launch.addresses = addresses.data();
   launch.operands = operands.data();
   first.current->plan->executables[instruction]->run(launch);
-  for (size_t k = 0; k < hosted.size(); ++k) {
-    const char* from = hosted[k].data();
-    devices::write_in_chunks(*first.device, first.address_of(node.outputs[k]), hosted[k].size(),
+  for (size_t k = 0; k < node.outputs.size(); ++k) {
+    const std::vector<char>& place = place_of(k);
+    const char* from = place.data();
+    devices::write_in_chunks(*first.device, first.address_of(node.outputs[k]), place.size(),
                              [&](char* chunk, size_t bytes) {
                                std::memcpy(chunk, from, bytes);
                                from += bytes;

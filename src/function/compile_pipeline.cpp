@@ -48,8 +48,9 @@ std::vector<CompiledSegment> compile_passes(std::vector<Segment> segments,
   return passes;
 }
 
-/// What runs once runs on the members of the first stage, of which each has its parts of variables;
-/// where members are processes, each stage's make their own part of it.
+/// What runs once runs on the members of the stage that has its variables, each of which has its
+/// parts of them; where stages share memory, that is the first one. Where members are processes,
+/// each stage's make their own part of it.
 std::vector<CompiledSegment> compile_once(std::vector<Segment> segments,
                                           const PipelineStages& stages) {
   if (stages.members_in_all() == 1) {
@@ -57,8 +58,8 @@ std::vector<CompiledSegment> compile_once(std::vector<Segment> segments,
   }
   std::vector<CompiledSegment> compiled;
   for (Segment& segment : segments) {
-    const auto members =
-        stages.member_count() > 1 ? stages.members_of(0, 0) : std::vector{segment.device};
+    const auto members = stages.member_count() > 1 ? stages.members_beside(segment.device)
+                                                   : std::vector{segment.device};
     compiled.push_back(compile_segment(std::move(segment.graph), replicas_of(stages, members),
                                        Executions::Calls::in_turn));
     compiled.back().inputs = std::move(segment.inputs);

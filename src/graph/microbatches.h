@@ -68,6 +68,33 @@ struct PipelineStages {
     if (members.empty()) return {of_chunk(chunk, pipeline)};
     return members[static_cast<size_t>(pipeline)][static_cast<size_t>(chunk) % devices.size()];
   }
+  /// The members of the stage that has this device; those of the first stage where none has.
+  const std::vector<devices::DevicePtr>& members_beside(const devices::DevicePtr& device) const {
+    for (const auto& by_stage : members) {
+      for (const auto& own : by_stage) {
+        if (std::ranges::find(own, device) != own.end()) return own;
+      }
+    }
+    return members[0][0];
+  }
+  /// True where the members of a stage do not share memory.
+  bool are_members_apart() const {
+    return std::ranges::any_of(members, [](const auto& by_stage) {
+      return std::ranges::any_of(by_stage, [](const auto& own) {
+        return std::ranges::any_of(
+            own, [&](const auto& each) { return &each->space() != &own[0]->space(); });
+      });
+    });
+  }
+  /// The stage of a device in the first pipeline, or of a device beside it; negative where it is
+  /// none's.
+  int stage_of(const devices::DevicePtr& device) const {
+    for (size_t stage = 0; stage < devices.size(); ++stage) {
+      const auto own = members_of(static_cast<int>(stage), 0);
+      if (std::ranges::find(own, device) != own.end()) return static_cast<int>(stage);
+    }
+    return -1;
+  }
   int process_of(int chunk, int pipeline) const {
     if (processes.empty()) return own_process;
     return processes[static_cast<size_t>(pipeline)][static_cast<size_t>(chunk) % devices.size()];

@@ -18,8 +18,8 @@ struct SumInTime {
 };
 
 /// The calls in the place of value `index` of the collective `met`. The variable is a new one in
-/// `store`, where that has several devices in as many parts, of which each has one. Micro-batch
-/// `first` begins the sum. So many `members` have each micro-batch's rows, and the same value or
+/// `store`; where that has several devices, each has a sum of its own. Micro-batch `first` begins
+/// the sum. So many `members` have each micro-batch's rows, and the same value, shares of it or
 /// parts of one. Without a store it is another process's: the calls are not to be made here.
 inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
                              const std::shared_ptr<Store>& store, int first = 0, int members = 1) {

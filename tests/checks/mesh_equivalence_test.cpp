@@ -32,6 +32,16 @@ class MeshEquivalenceTest : public harness::FreshDevices {
     return ModelParallel(map);
   }
 
+  /// So many logical GPUs of each of the two, all with memories of their own.
+  static void use_logical_gpus(size_t of_each) {
+    restart();
+    harness::use_opencl();
+    for (const config::PhysicalDevice& gpu : config::list_physical_devices("GPU")) {
+      config::set_logical_device_configuration(gpu, std::vector<config::LogicalDeviceConfiguration>(
+                                                        of_each, {.memory_limit = 64 << 20}));
+    }
+  }
+
   static void expect_same_on_gpus(const TrainingCase& training, const Layouts& layouts) {
     restart();
     harness::use_opencl();
@@ -41,15 +51,8 @@ class MeshEquivalenceTest : public harness::FreshDevices {
     EXPECT_TRUE(result.same) << result.text;
   }
 
-  /// Two logical GPUs of each, all four with memories of their own.
   static void expect_same_on_four_gpus(const TrainingCase& training, const Layouts& layouts) {
-    restart();
-    harness::use_opencl();
-    constexpr size_t kMemory = 64 << 20;
-    for (const config::PhysicalDevice& gpu : config::list_physical_devices("GPU")) {
-      config::set_logical_device_configuration(
-          gpu, {{.memory_limit = kMemory}, {.memory_limit = kMemory}});
-    }
+    use_logical_gpus(2);
     const Equivalence result =
         check_equivalence(training, {on({{2, 2}, {"data", "model"}}, layouts)});
     EXPECT_TRUE(result.same) << result.text;
@@ -143,6 +146,45 @@ TEST_F(MeshEquivalenceTest, StagesOnGpus) {
     const Equivalence result = check_equivalence(training, {strategy});
     EXPECT_TRUE(result.same) << result.text;
   }
+}
+
+/// mlp() in two stages.
+TrainingCase mlp_on_two(const std::string& first, const std::string& second) {
+  TrainingCase training = mlp();
+  training.model = [=]() -> keras::Model {
+    const auto x = keras::Input({5}, DType::float64);
+    const auto hidden = [&] {
+      const auto scope = device(first);
+      const auto up = layers::Dense(8, {.activation = "tanh", .name = "up"})(x);
+      return layers::Dense(6, {.name = "down"})(layers::Dropout(0.2)(up));
+    }();
+    const auto scope = device(second);
+    return {{x}, {layers::Dense(4, {.name = "head"})(hidden)}};
+  };
+  return training;
+}
+
+/// Each stage is two GPUs, which have parts of its weights. The table is one stage's, in parts, of
+/// which the other one has copies.
+TEST_F(MeshEquivalenceTest, StagesOfSeveralGpus) {
+  const auto expect_same_on_stages = [](const std::vector<int>& shape) {
+    const auto on_stages = [&](const Layouts& layouts) {
+      return on({shape, {"data", "stage", "model"}}, layouts);
+    };
+    for (const Equivalence& result :
+         {check_equivalence(mlp_on_two("/GPU:0", "/GPU:2"), {on_stages(kMlpLayouts)}),
+          check_equivalence(models::tied_transformer_on_two("/GPU:0", "/GPU:2"),
+                            {on_stages(kTransformerLayouts)})}) {
+      EXPECT_TRUE(result.same) << result.text;
+    }
+  };
+  use_logical_gpus(2);
+  expect_same_on_stages({1, 2, 2});
+  restart();
+  config::set_logical_cpus({{.threads = 1}});
+  for (int gpu = 0; gpu < 8; ++gpu) config::add_test_device();
+  expect_same_on_stages({1, 2, 2});
+  expect_same_on_stages({2, 2, 2});
 }
 
 /// Statistics over the batch, in which several replicas have each row.

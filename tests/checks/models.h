@@ -207,9 +207,10 @@ inline TrainingCase tied_transformer_on_two(const std::string& first, const std:
       return layers::Add()({x, attention(layers::LayerNormalization()(x))});
     }();
     const auto scope = device(second);
-    const auto up = layers::Dense(16, {.activation = "gelu"});
+    const auto up = layers::Dense(16, {.activation = "gelu", .name = "up"});
+    const auto down = layers::Dense(8, {.name = "down"});
     const auto thought =
-        layers::Add()({attended, layers::Dense(8)(up(layers::LayerNormalization()(attended)))});
+        layers::Add()({attended, down(up(layers::LayerNormalization()(attended)))});
     return {{tokens}, {table.reverse()(layers::LayerNormalization()(thought))}};
   };
   return training;

@@ -1,6 +1,6 @@
 // Meshes of one device in each of several processes, over a plain transport and over sockets: the
-// result of one device with weights cut over some processes and batches over others, what each
-// keeps, checkpoints, and what is refused.
+// result of one device with weights cut over some processes and batches over others, on CPUs and on
+// a GPU in each, what each keeps, checkpoints, and what is refused.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -15,6 +15,7 @@
 #include "distribute/mesh_axes.h"
 #include "distribute/strategy_body.h"
 #include "harness/free_port.h"
+#include "harness/opencl.h"
 #include "harness/socket_group.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
@@ -35,15 +36,28 @@ void use_cpu(size_t memory_limit = 0) {
   random::set_seed(1);
 }
 
+/// A device with memory of its own beside the CPU.
+void use_test_gpu() {
+  use_cpu();
+  config::add_test_device();
+}
+
+void use_opencl_gpu() {
+  devices::reset_devices();
+  harness::use_opencl();
+  random::set_seed(1);
+}
+
 int count_of(const std::vector<int>& shape) {
   return std::accumulate(shape.begin(), shape.end(), 1, std::multiplies<>());
 }
 
 LayoutMap layouts_on(const std::vector<int>& shape, const Layouts& layouts,
-                     const std::vector<std::string>& axes = {"data", "model"}) {
+                     const std::vector<std::string>& axes = {"data", "model"},
+                     const std::string& device = "CPU:0") {
   std::vector<std::string> devices;
   for (int task = 0; task < count_of(shape); ++task) {
-    devices.push_back(fmt::format("/job:worker/task:{}/device:CPU:0", task));
+    devices.push_back(fmt::format("/job:worker/task:{}/device:{}", task, device));
   }
   LayoutMap map(DeviceMesh(shape, axes, devices));
   for (const auto& [key, layout] : layouts) map[key] = layout;
@@ -125,6 +139,44 @@ INSTANTIATE_TEST_SUITE_P(Shapes, StagedMeshProcesses,
                          testing::Values(std::vector{1, 2, 1}, std::vector{2, 2, 1},
                                          std::vector{1, 2, 2}));
 
+/// What processes tell each other goes through the hosts' memory.
+void expect_same_on_gpus(const std::vector<int>& shape, void (*use_gpu)()) {
+  harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
+    use_gpu();
+    const std::vector<std::string> axes = shape.size() == 2
+                                              ? std::vector<std::string>{"data", "model"}
+                                              : std::vector<std::string>{"data", "stage", "model"};
+    const auto expect_same = [&](const checks::TrainingCase& training, const Layouts& layouts) {
+      random::set_seed(1);
+      const Strategy strategy = model_parallel_over(
+          group, layouts_on(shape, layouts, axes, "GPU:0"), {.microbatches = 2});
+      EXPECT_EQ(strategy.devices()[0], "/device:GPU:0");
+      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
+      EXPECT_TRUE(result.same) << result.text;
+    };
+    expect_same(mlp(), kMlpLayouts);
+    expect_same(models::tied_transformer(), kTransformerLayouts);
+    devices::reset_devices();
+  });
+}
+
+TEST(MeshOverProcesses, GpusHavePartsOfTheWeights) {
+  expect_same_on_gpus({1, 2}, use_test_gpu);
+  expect_same_on_gpus({2, 2}, use_test_gpu);
+  expect_same_on_gpus({1, 2}, use_opencl_gpu);
+}
+
+TEST(MeshOverProcesses, GpusAreStages) {
+  expect_same_on_gpus({1, 2, 1}, use_test_gpu);
+  expect_same_on_gpus({2, 2, 1}, use_test_gpu);
+  expect_same_on_gpus({1, 2, 1}, use_opencl_gpu);
+}
+
+TEST(MeshOverProcesses, GpusAreMembersOfStages) {
+  expect_same_on_gpus({1, 2, 2}, use_opencl_gpu);
+  expect_same_on_gpus({2, 2, 2}, use_test_gpu);
+}
+
 /// Two wide layers, by columns and by rows.
 struct TwoLayers {
   explicit TwoLayers(const Strategy& by) : strategy(by) {
@@ -187,10 +239,33 @@ TEST(MeshOverProcesses, EachKeepsItsPartAndACheckpointIsThatOfOneDevice) {
 
 constexpr const char* kAxes[] = {"data", "stage", "model"};
 
-ModelParallel over_stages(const GroupPtr& group, const std::vector<int>& shape) {
-  return model_parallel_over(group,
-                             layouts_on(shape, kTwoLayouts, {std::begin(kAxes), std::end(kAxes)}),
-                             {.microbatches = 2});
+ModelParallel over_stages(const GroupPtr& group, const std::vector<int>& shape,
+                          const std::string& device = "CPU:0") {
+  return model_parallel_over(
+      group, layouts_on(shape, kTwoLayouts, {std::begin(kAxes), std::end(kAxes)}, device),
+      {.microbatches = 2});
+}
+
+/// Weights in parts, and those that the processes of one stage keep, are in the memory of GPUs.
+TEST(MeshOverProcesses, ACheckpointOfGpusIsThatOfOneDevice) {
+  harness::in_processes(4, [](const GroupPtr& group) {
+    use_test_gpu();
+    const harness::TempFolder own;
+    const std::string folder = group->gather_texts("folder", own.path().string())[0];
+    for (const std::vector<int>& shape : {std::vector{1, 2, 2}, std::vector{2, 2, 1}}) {
+      const TwoLayers four(over_stages(group, shape, "GPU:0"));
+      four.train(2);
+      four.checkpoint().write(folder + "/c");
+      const double further = four.train(1);
+      four.checkpoint().restore(folder + "/c");
+      EXPECT_NEAR(four.train(1), further, 1e-6);
+      const TwoLayers alone{OneDeviceStrategy("/CPU:0")};
+      alone.train(1);
+      alone.checkpoint().restore(folder + "/c").assert_consumed();
+      EXPECT_NEAR(alone.train(1), further, 1e-5);
+    }
+    group->gather_texts("done with the folder", "");
+  });
 }
 
 /// Four processes, each with a part of the weights of a stage, save together. They go on on another

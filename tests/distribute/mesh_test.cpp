@@ -170,16 +170,20 @@ void use_cpus(size_t memory_limit) {
       std::vector<config::LogicalCpu>(4, {.threads = 1, .memory_limit = memory_limit}));
 }
 
-/// Trains pairs of layers, by columns and by rows, and returns the losses.
-std::vector<double> losses_of_pairs(const Strategy& strategy) {
+/// Trains pairs of layers, by columns and by rows, each half of them in the scope of a device if
+/// these are given, and returns the losses.
+std::vector<double> losses_of_pairs(const Strategy& strategy,
+                                    const std::vector<std::string>& halves = {"", ""}) {
   const auto scope = strategy.scope();
-  std::vector<keras::Layer> pairs;
-  for (int i = 0; i < kPairs; ++i) {
-    pairs.push_back(layers::Dense(kWidth, {.activation = "relu", .name = fmt::format("up{}", i)}));
-    pairs.push_back(layers::Dense(kWidth, {.name = fmt::format("down{}", i)}));
-  }
   random::set_seed(3);
-  const keras::Sequential model(pairs);
+  const keras::KerasTensor x = keras::Input({kWidth});
+  keras::KerasTensor y = x;
+  for (int i = 0; i < kPairs; ++i) {
+    const auto half = device(halves[static_cast<size_t>(2 * i / kPairs)]);
+    y = layers::Dense(kWidth, {.activation = "relu", .name = fmt::format("up{}", i)})(y);
+    y = layers::Dense(kWidth, {.name = fmt::format("down{}", i)})(y);
+  }
+  const keras::Model model({x}, {y});
   model.compile({.optimizer = keras::optimizers::SGD(0.01), .loss = "mse"});
   return model
       .fit(ones({16, kWidth}), ones({16, kWidth}),
@@ -216,6 +220,23 @@ TEST_F(MeshTest, AModelLargerThanEachDeviceTrainsInParts) {
     use_cpus(limit);
     expect_losses(losses_of_pairs(cut_over(DeviceMesh(shape, {"data", "stage", "model"}))));
   }
+}
+
+/// Each of two stages is two GPUs, none of which has room for the model.
+TEST_F(MeshTest, AModelLargerThanEachGpuTrainsInPartsOfStages) {
+  use_cpus(0);
+  const std::vector<double> expected = losses_of_pairs(OneDeviceStrategy("/CPU:0"));
+  const size_t limit = kKernelBytes;
+  devices::reset_devices();
+  for (int gpu = 0; gpu < 4; ++gpu) config::add_test_device({.memory = limit});
+  EXPECT_TRUE(throws<ResourceExhausted>([] { losses_of_pairs(OneDeviceStrategy("/GPU:0")); },
+                                        {"/device:GPU:0", "out of memory"}));
+  const Strategy strategy = cut_over(DeviceMesh({1, 2, 2}, {"data", "stage", "model"}));
+  const std::vector<double> losses = losses_of_pairs(strategy, {"/GPU:0", "/GPU:2"});
+  ASSERT_EQ(losses.size(), expected.size());
+  for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(losses[i], expected[i], 1e-4);
+  const std::string text = strategy.explain();
+  EXPECT_NE(text.find("stage 1 on /device:GPU:2 and /device:GPU:3"), std::string::npos) << text;
 }
 
 /// Saves a model that was trained on one mesh, and goes on with it on others.

@@ -119,16 +119,15 @@ struct ModelParallelOptions {
 /// are those of one device, and nothing in them says which mesh they were trained on. Gradients of
 /// it, inside strategy.run, are those of the replica's part.
 ///
-/// Where the mesh's devices are those of several tasks, as "/job:worker/task:1/device:CPU:0", there
-/// is one in each process, in the order of their ranks, and the axes come in the order batch,
+/// The devices may be CPUs or GPUs, which need not share memory. Where they are those of several
+/// tasks, as "/job:worker/task:1/device:CPU:0", there is one in each process, in the order of their ranks, and the axes come in the order batch,
 /// stages, weights. A weight that is cut, or that the stages of other processes keep, cannot be
 /// read outside of strategy.run then; all save a checkpoint. Calls that meet other processes are
 /// those of MultiWorkerMirroredStrategy, and saving.
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
-  /// has more axes than these three, or stages and parts of weights on devices that do not share
-  /// memory.
+  /// has more axes than these three.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 
   /// For the library's own use.

@@ -255,15 +255,32 @@ void PipelineRun::tell_members(Step& step) const {
   }
 }
 
+namespace {
+
+/// Calls visit(from, to, part) for each memory space that has a copy of a variable, or of a part.
+template <class Visit>
+void for_each_edge(const VariableCopy& copy, const Visit& visit) {
+  const auto& copies = copy.to.block->components();
+  for (size_t i = 0; i < copies.size(); ++i) {
+    const int part = copy.to.block->part_of_component(i);
+    visit(*copy.from.block->component_of_part(part)->device(), *copies[i]->device(), part);
+  }
+}
+
+}  // namespace
+
 /// Stages that use a variable of another one's memory get its value, behind what they were asked
 /// before.
 void PipelineRun::copy_variables() const {
   for (const VariableCopy& copy : function_.copies) {
-    devices::Device& from = *copy.from.block->components()[0]->device();
-    devices::Device& to = *copy.to.block->components()[0]->device();
     const size_t bytes = static_cast<size_t>(copy.from.count) * size_of(copy.from.block->dtype());
-    devices::transfer(to, copy.to.data(to), from, copy.from.data(from), bytes,
-                      std::make_shared<VariableCopy>(copy));
+    const auto keep = std::make_shared<VariableCopy>(copy);
+    for_each_edge(copy, [&](devices::Device& from, devices::Device& to, int part) {
+      StoreRange source = copy.from;
+      StoreRange target = copy.to;
+      source.part = target.part = part;
+      devices::transfer(to, target.data(to), from, source.data(from), bytes, keep);
+    });
   }
 }
 
@@ -271,10 +288,11 @@ std::string PipelineRun::explain_copies() const {
   std::string text;
   for (const VariableCopy& copy : function_.copies) {
     const size_t bytes = static_cast<size_t>(copy.from.count) * size_of(copy.from.block->dtype());
-    text += fmt::format("variable {} is copied from {} to {} before each run, {}\n",
-                        copy.from.name(), copy.from.block->components()[0]->device()->name(),
-                        copy.to.block->components()[0]->device()->name(),
-                        scaled(static_cast<double>(bytes), "B"));
+    for_each_edge(copy, [&](const devices::Device& from, const devices::Device& to, int) {
+      text +=
+          fmt::format("variable {} is copied from {} to {} before each run, {}\n", copy.from.name(),
+                      from.name(), to.name(), scaled(static_cast<double>(bytes), "B"));
+    });
   }
   return text;
 }
@@ -519,14 +537,14 @@ void PipelineRun::end_together() const {
   agreement_->waited += agreement_->left - arrived;
 }
 
-/// The results of what runs once.
+/// The results of what runs once. Its tensors are each member's in turn.
 Tensors PipelineRun::run_once(const Step& step) const {
   int64_t rows = 0;
   for (size_t r = 0; r < step.arguments.shards.size(); r += replicas_each()) {
     rows += step.arguments.shards[r].rows;
   }
   const BatchShard whole_batch{.rows = rows};
-  Tensors tensors(function_.arguments);
+  Tensors tensors(function_.arguments * members());
   uint32_t crossings = 0;
   for (const CompiledLevel& level : function_.once) {
     run_level(step, level, whole_batch, tensors);
@@ -534,7 +552,9 @@ Tensors PipelineRun::run_once(const Step& step) const {
     crossings += static_cast<uint32_t>(level.crossings.size());
   }
   Tensors wanted;
-  for (int tensor : function_.once_results) wanted.push_back(tensors[static_cast<size_t>(tensor)]);
+  for (int tensor : function_.once_results) {
+    wanted.push_back(tensors[static_cast<size_t>(tensor) * members()]);
+  }
   return wanted;
 }
 
@@ -542,24 +562,34 @@ void PipelineRun::run_level(const Step& step, const CompiledLevel& level,
                             const BatchShard& whole_batch, Tensors& tensors) const {
   Tensors own;
   for (int argument : level.arguments) {
-    Tensor& tensor = tensors[static_cast<size_t>(argument)];
-    if (!tensor.defined()) {
-      tensor = whole(step.arguments.tensors[static_cast<size_t>(argument)].of(0));
+    const size_t first = static_cast<size_t>(argument) * members();
+    for (size_t k = 0; k < members(); ++k) {
+      if (!tensors[first + k].defined()) {
+        tensors[first + k] = whole(step.arguments.tensors[static_cast<size_t>(argument)].of(0));
+      }
+      own.push_back(tensors[first + k]);
     }
-    own.push_back(tensor);
   }
   const std::vector<BatchShard> shards(members(), whole_batch);
   for (const CompiledSegment& segment : level.segments) {
     ArgumentList inputs;
-    for (int input : segment.inputs) inputs.push_back({&own[static_cast<size_t>(input)]});
+    for (int input : segment.inputs) {
+      inputs.push_back({&own[static_cast<size_t>(input) * members()], Argument::Kind::own});
+    }
     const Results results =
         segment.executions->run(step.function, {.tensors = inputs,
                                                 .shards = shards,
                                                 .global_rows = step.arguments.global_rows,
                                                 .random = &step.random});
-    for (size_t i = 0; i < results.count(); ++i) own.push_back(results.at(0, i));
+    for (size_t i = 0; i < results.count(); ++i) {
+      for (int k = 0; k < stages().member_count(); ++k) own.push_back(results.at(k, i));
+    }
   }
-  for (int result : level.results) tensors.push_back(own[static_cast<size_t>(result)]);
+  for (int result : level.results) {
+    for (size_t k = 0; k < members(); ++k) {
+      tensors.push_back(own[static_cast<size_t>(result) * members() + k]);
+    }
+  }
 }
 
 /// Sends what other processes need of a level, then takes what this one does; `key` is the first
@@ -569,7 +599,7 @@ void PipelineRun::cross(const CompiledLevel& level, uint32_t key, Tensors& tenso
   for (size_t i = 0; i < level.crossings.size(); ++i) {
     const ProcessCrossing& crossing = level.crossings[i];
     if (crossing.from != stages().own_process) continue;
-    const Tensor& own = tensors[static_cast<size_t>(crossing.tensor)];
+    const Tensor& own = tensors[static_cast<size_t>(crossing.tensor) * members()];
     for (int to : crossing.to) {
       send(*group_, to, key + static_cast<uint32_t>(i), {on_device(own, devices::host_device())},
            kName);
@@ -580,7 +610,7 @@ void PipelineRun::cross(const CompiledLevel& level, uint32_t key, Tensors& tenso
     if (!includes(crossing.to, stages().own_process)) continue;
     const Tensors got =
         receive(*group_, crossing.from, key + static_cast<uint32_t>(i), {crossing.type}, 1, kName);
-    tensors.push_back(got[0]);
+    tensors.insert(tensors.end(), members(), got[0]);
   }
 }
 

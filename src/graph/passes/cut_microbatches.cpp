@@ -129,11 +129,12 @@ class MicrobatchCutter {
     auto tensors = static_cast<int>(graph_.arguments.size());
     const Uses uses(graph_);
     for (size_t key = 0; key < passes.size(); ++key) {
+      const int chunk = keys.chunk_of(static_cast<int>(key));
       const DevicePtr& device = keys.device_of(static_cast<int>(key), pipeline);
       const NodeList nodes = times.with_needed(passes[key]);
       std::map<ValueId, ValueId> instead;
-      if (stages_.is_here(keys.chunk_of(static_cast<int>(key)), pipeline)) {
-        instead = copied_variables(nodes, device);
+      if (stages_.is_here(chunk, pipeline)) {
+        instead = copied_variables(nodes, stages_.members_of(chunk, pipeline));
       }
       Extract extract(graph_, nodes, device, tensor_of, instead);
       for (size_t node : passes[key]) {
@@ -146,28 +147,30 @@ class MicrobatchCutter {
     return segments;
   }
 
-  /// The variables that the calls use and the device has no memory of, as tied weights of two
+  /// The variables that the calls use and their stage has no memory of, as tied weights of two
   /// stages, with the copies that they use instead.
-  std::map<ValueId, ValueId> copied_variables(const NodeList& nodes, const DevicePtr& device) {
+  std::map<ValueId, ValueId> copied_variables(const NodeList& nodes,
+                                              const std::vector<DevicePtr>& members) {
     std::map<ValueId, ValueId> instead;
     for (size_t node : nodes) {
       for (ValueId range : graph_.nodes[node].ranges) {
-        if (!graph_.at(range).range.block->is_in(device->space())) {
-          instead[range] = copy_on(device, range);
+        if (!graph_.at(range).range.block->is_in(members[0]->space())) {
+          instead[range] = copy_on(members, range);
         }
       }
     }
     return instead;
   }
 
-  ValueId copy_on(const DevicePtr& device, ValueId variable) {
-    const auto [known, is_new] = copied_.try_emplace({variable, &device->space()}, kNoValue);
+  /// Each member has a copy of what it sees of the variable, the whole or its part.
+  ValueId copy_on(const std::vector<DevicePtr>& members, ValueId variable) {
+    const auto [known, is_new] = copied_.try_emplace({variable, &members[0]->space()}, kNoValue);
     if (!is_new) return known->second;
     Value copy = graph_.at(variable);
     const StoreRange from = copy.range;
-    auto store = std::make_shared<Store>(std::vector{device}, owner_);
-    copy.range = store->allocate(fmt::format("a copy of {} for a stage", from.name()),
-                                 from.block->dtype(), from.count);
+    copy.range = std::make_shared<Store>(members, owner_, members)
+                     ->allocate(fmt::format("a copy of {} for a stage", from.name()),
+                                from.block->dtype(), from.count, {.parts = from.block->parts()});
     copies_.push_back({from, copy.range});
     return known->second = graph_.add_value(std::move(copy));
   }
@@ -243,9 +246,11 @@ class MicrobatchCutter {
     Node met = graph_.nodes[collective];
     const Value alike{.type = graph_.at(met.outputs[index]).type};
     // Members that have parts of a variable sum each its own part of the gradient; of all else
-    // they have shares. Those of several processes meet once, when all micro-batches are summed.
+    // they have shares. Those that do not share memory meet once, when all micro-batches are
+    // summed.
     const bool in_parts = is_sum_over_holders(met);
-    const bool meets_once = stages_.member_processes > 1 && !in_parts;
+    const bool are_apart = stages_.member_processes > 1 || stages_.are_members_apart();
+    const bool meets_once = are_apart && !in_parts;
     if (meets_once && is_broadcast(met)) throw_broadcast();
     const ValueId total = meets_once ? graph_.add_value(alike) : met.outputs[index];
     ValueId so_far = kNoValue;
@@ -256,8 +261,9 @@ class MicrobatchCutter {
       met.inputs[index] = part.value;
       std::shared_ptr<Store> store;
       if (is_here) {
-        store = store_on(in_parts ? stages_.members_of(chunk, part.pipeline)
-                                  : std::vector{keys.device_of(part.key, part.pipeline)});
+        store =
+            store_on(in_parts || meets_once ? stages_.members_of(chunk, part.pipeline)
+                                            : std::vector{keys.device_of(part.key, part.pipeline)});
       }
       SumInTime calls = graph::sum_in_time(
           graph_, met, index, store, part.pipeline * in_each_pipeline_, stages_.members_in_all());
@@ -265,7 +271,8 @@ class MicrobatchCutter {
       const ValueId own = calls.read.outputs[0];
       if (is_here) {
         NodeList& pass = passes[static_cast<size_t>(part.pipeline)][static_cast<size_t>(part.key)];
-        if (stages_.member_count() > 1 && !in_parts) pass.push_back(sum_over_members(calls.add));
+        const bool meets_now = stages_.member_count() > 1 && !in_parts && !meets_once;
+        if (meets_now) pass.push_back(sum_over_members(calls.add));
         graph_.nodes.push_back(std::move(calls.add));
         adds_.insert(graph_.nodes.size() - 1);
         pass.push_back(graph_.nodes.size() - 1);

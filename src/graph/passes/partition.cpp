@@ -113,6 +113,7 @@ class Cutter {
       segments.push_back(next_segment(static_cast<int>(segments.size())));
       done += segments.back().size();
     }
+    read_late(segments);
     return segments;
   }
 
@@ -157,6 +158,32 @@ class Cutter {
       segment.push_back(i);
     }
     return segment;
+  }
+
+  /// A variable is read in the first segment that uses its value, or that writes it. From an
+  /// earlier one the value would be handed on, as a copy.
+  void read_late(std::vector<std::vector<size_t>>& segments) {
+    const int none = static_cast<int>(segments.size());
+    std::vector<DevicePtr> devices;
+    for (const auto& segment : segments) devices.push_back(devices_[segment[0]]);
+    std::vector<int> first_use(graph_.nodes.size(), none);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      for (size_t before : predecessors_[i]) {
+        first_use[before] = std::min(first_use[before], segment_of_node_[i]);
+      }
+    }
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      const bool reads = !node.ranges.empty() && node.inputs.empty() && !node.op().writes_ranges;
+      const auto own = static_cast<size_t>(segment_of_node_[i]);
+      if (!reads || first_use[i] == none ||
+          devices[static_cast<size_t>(first_use[i])] != devices[own])
+        continue;
+      auto& later = segments[static_cast<size_t>(first_use[i])];
+      std::erase(segments[own], i);
+      later.insert(std::ranges::lower_bound(later, i), i);
+    }
+    std::erase_if(segments, [](const auto& segment) { return segment.empty(); });
   }
 
   const Graph& graph_;

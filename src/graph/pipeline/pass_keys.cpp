@@ -201,14 +201,13 @@ int PassKeys::next_chunk_on(size_t node, int chunk) const {
         "in each; PipelineOptions::layers says which layers are on which stage",
         graph_.nodes[node].op().name, asked->name()));
   }
-  const auto found = std::ranges::find(stages_.devices, asked);
-  const int stage = static_cast<int>(found - stages_.devices.begin());
+  const int stage = stages_.stage_of(asked);
   const int count = static_cast<int>(stages_.devices.size());
   const int earliest = chunk;
   while (chunk < chunks_ && chunk % count != stage) ++chunk;
-  if (found != stages_.devices.end() && chunk < chunks_) return chunk;
+  if (stage >= 0 && chunk < chunks_) return chunk;
   // A variable of an earlier stage, which no scope has sent the call to, is copied.
-  if (!graph_.nodes[node].device && found != stages_.devices.end()) return earliest;
+  if (!graph_.nodes[node].device && stage >= 0) return earliest;
   std::string names;
   for (const DevicePtr& device : stages_.devices) names += " " + device->name();
   throw InvalidArgument(

@@ -1,5 +1,7 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "device/copies.h"
 #include "graph/passes/passes.h"
 #include "harness/fresh_devices.h"
@@ -53,6 +55,35 @@ TEST_F(PartitionTest, AScopeInsideAFunctionHoldsForItsOps) {
   for (const char* name : {"on /device:GPU:0", "on /device:GPU:1", "on /device:CPU:0"}) {
     EXPECT_NE(text.find(name), std::string::npos) << text;
   }
+}
+
+/// Nothing of it is handed on from one segment to another.
+TEST_F(PartitionTest, AVariableIsReadInTheSegmentThatUsesItsValue) {
+  constexpr int64_t kCount = 1024;
+  const auto here = device("/GPU:0");
+  const Variable v(ones({kCount}));
+  const auto over = [&](bool writes) {
+    return function([&v, writes](const Tensor& x) {
+      const Tensor value = v.value();
+      const Tensor moved = x + 1.0;
+      if (writes) v.assign(value * 0.5);
+      const Tensor squared = [&] {
+        const auto there = device("/GPU:1");
+        return moved * moved;
+      }();
+      return value * squared;
+    });
+  };
+  const auto reads = over(false);
+  const Tensor x = ones({kCount});
+  EXPECT_EQ(reads(x).to_vector<float>(), Floats(kCount, 4));
+  const MemoryPlan plan = reads.memory_plan(1);
+  const auto own = std::ranges::find(plan.devices, "/device:GPU:0", &MemoryPlan::Device::name);
+  ASSERT_NE(own, plan.devices.end());
+  EXPECT_EQ(own->result_bytes, 2 * kCount * sizeof(float));  // `moved` and what is returned.
+  // What was read before a write is the value that was there then.
+  EXPECT_EQ(over(true)(x).to_vector<float>(), Floats(kCount, 4));
+  EXPECT_EQ(v.value().to_vector<float>(), Floats(kCount, 0.5f));
 }
 
 /// Two dense layers, each on a device of its own, trained by one function.
