@@ -18,8 +18,12 @@ int64_t rows_of_each(int64_t rows, int64_t microbatches) {
   return (rows + microbatches - 1) / microbatches;
 }
 
-bool has_room(const Step& step, const ConcreteFunctionPtr& concrete, int64_t own_rows) {
+bool has_room_here(const Step& step, const ConcreteFunctionPtr& concrete, int64_t own_rows) {
   return distribute::has_room(step.function.memory_plan(*concrete, own_rows), step.batch_bytes);
+}
+
+bool has_room(const Step& step, const ConcreteFunctionPtr& concrete, int64_t own_rows) {
+  return step.least_of_all(has_room_here(step, concrete, own_rows) ? 1 : 0) == 1;
 }
 
 [[noreturn]] void throw_full(const Step& step, const ConcreteFunctionPtr& concrete) {
@@ -28,43 +32,48 @@ bool has_room(const Step& step, const ConcreteFunctionPtr& concrete, int64_t own
     needed += fmt::format("; it takes {} bytes on {}", device.bytes(), device.name);
   }
   throw ResourceExhausted(
-      fmt::format("{}: micro-batches are automatic, and one of a single row takes more than 90 % "
+      fmt::format("{}: micro-batches are automatic, and those of a single row take more than 90 % "
                   "of the memory limit{}",
                   step.strategy, needed));
 }
 
 /// The most rows of a micro-batch that have room; what a step takes for each row is the same for
-/// any number of micro-batches.
+/// any number of micro-batches, as long as no more of them are under way at once.
 int64_t fitting_rows(const Step& step, const ConcreteFunctionPtr& concrete, int64_t most) {
   int64_t fitting = 0;
   for (int64_t too_many = most + 1; too_many - fitting > 1;) {
     const int64_t middle = fitting + (too_many - fitting) / 2;
-    (has_room(step, concrete, middle) ? fitting : too_many) = middle;
+    (has_room_here(step, concrete, middle) ? fitting : too_many) = middle;
   }
-  return fitting;
+  return step.least_of_all(fitting);
 }
 
 }  // namespace
 
 void AutomaticMicrobatches::settle(const Step& step, int now) {
-  ConcreteFunctionPtr first = step.compile();
-  const int64_t own_rows = rows_of_each(step.rows, now);
-  if (is_settled(first, own_rows)) return;
-  if (has_room(step, first, own_rows)) return note(first, own_rows);
-  step.function.forget(*first);
-  first.reset();
-  const int count = fitting_count(step, now);
-  step.choose(count);
-  note(step.compile(), rows_of_each(step.rows, count));
+  ConcreteFunctionPtr concrete = step.compile();
+  if (is_settled(concrete, rows_of_each(step.rows, now))) return;
+  int count = now;
+  while (!has_room(step, concrete, rows_of_each(step.rows, count))) {
+    if (count >= step.rows) throw_full(step, concrete);
+    step.function.forget(*concrete);
+    concrete.reset();
+    // More of them may be under way at once than were in the search's programs.
+    const int least = count == now ? std::max(2, now) : 2 * count;
+    count = step.choose(fitting_count(step, least));
+    concrete = step.compile();
+  }
+  note(concrete, rows_of_each(step.rows, count));
+  if (count == now) return;
   logging::write(logging::Level::info,
                  fmt::format("{}: micro-batches are automatic: {} for {} rows", step.strategy,
                              count, step.rows));
 }
 
 /// What is compiled to find the number goes, with its sums.
-int AutomaticMicrobatches::fitting_count(const Step& step, int now) const {
-  for (int64_t count = std::max(2, now);; count = std::min(2 * count, step.rows)) {
-    step.choose(static_cast<int>(count));
+int AutomaticMicrobatches::fitting_count(const Step& step, int least) const {
+  for (int64_t wanted = least;; wanted *= 2) {
+    const int64_t count = step.choose(static_cast<int>(std::min(wanted, step.rows)));
     const ConcreteFunctionPtr concrete = step.compile();
     const int64_t own_rows = rows_of_each(step.rows, count);
     const auto fitting = [&]() -> int64_t {

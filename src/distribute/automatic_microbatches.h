@@ -1,6 +1,6 @@
 /// Micro-batches as many as memory asks for: before a function runs on a batch for the first time,
 /// its memory plan is held against the limits of the devices, and where these would be exceeded
-/// batches are cut into more micro-batches from then on.
+/// batches are cut into more micro-batches from then on. Processes choose together.
 #pragma once
 
 #include <functional>
@@ -16,8 +16,10 @@ class AutomaticMicrobatches {
  public:
   /// A step on a batch, compiled for the micro-batches that there are.
   using Compile = std::function<graph::ConcreteFunctionPtr()>;
-  /// Sets how many micro-batches there are.
-  using Choose = std::function<void(int count)>;
+  /// Sets how many micro-batches there are, at least `count`, and returns it.
+  using Choose = std::function<int(int count)>;
+  /// The least of what all processes say; all ask at the same time.
+  using LeastOfAll = std::function<int64_t(int64_t own)>;
 
   struct Step {
     std::string strategy;  ///< Its name, for the log.
@@ -26,6 +28,7 @@ class AutomaticMicrobatches {
     size_t batch_bytes = 0;
     Compile compile;
     Choose choose;
+    LeastOfAll least_of_all;
   };
 
   /// Chooses the least number of micro-batches, `now` or more, with which the step has room. Throws
@@ -40,7 +43,7 @@ class AutomaticMicrobatches {
   };
   bool is_settled(const graph::ConcreteFunctionPtr& concrete, int64_t rows) const;
   void note(const graph::ConcreteFunctionPtr& concrete, int64_t rows);
-  int fitting_count(const Step& step, int now) const;
+  int fitting_count(const Step& step, int least) const;
 
   std::vector<Settled> settled_;
 };

@@ -11,6 +11,7 @@
 #include <set>
 
 #include "distribute/mesh_axes.h"
+#include "distribute/pipeline_strategy.h"
 #include "distribute/strategy_body.h"
 #include "distribute/strategy_devices.h"
 #include "execution/pipeline/pipeline.h"
@@ -52,12 +53,35 @@ std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis) {
   return found;
 }
 
-void check_microbatches(const DeviceMesh& mesh, const ModelParallelOptions& options) {
-  if (options.microbatches >= 2) return;
-  throw InvalidArgument(
-      fmt::format("ModelParallel: {} micro-batches through the {} stages of the mesh; at least 2 "
-                  "are accepted, and several times the number of stages are better",
-                  options.microbatches, mesh.size(kStageAxis)));
+bool is_pipeline(const DeviceMesh& mesh, const ModelParallelOptions& options) {
+  return mesh.size(kStageAxis) > 1 || stage_options(options).has_automatic_microbatches();
+}
+
+StageOptions stage_options(const ModelParallelOptions& options) {
+  return {.microbatches = options.microbatches,
+          .schedule = options.schedule,
+          .chunks = options.chunks,
+          .layers = options.layers};
+}
+
+void check_options(const DeviceMesh& mesh, const ModelParallelOptions& options) {
+  if (mesh.size(kStageAxis) > 1) {
+    if (options.shard == Shard::nothing) return;
+    throw Unimplemented(
+        fmt::format("ModelParallel: a Shard with the mesh {}; it is accepted for meshes without "
+                    "several stages",
+                    mesh.str()));
+  }
+  if (options.shard != Shard::nothing && is_pipeline(mesh, options)) {
+    throw Unimplemented(
+        "ModelParallel: a Shard with automatic micro-batches; one of the two is accepted");
+  }
+  if (options.chunks == 1 && options.layers.empty()) return;
+  throw InvalidArgument(fmt::format(
+      "ModelParallel: {} with the mesh {}; they are accepted where it has an axis "
+      "'stage' of several devices",
+      options.chunks == 1 ? "lists of layers" : fmt::format("{} chunks in a stage", options.chunks),
+      mesh.str()));
 }
 
 void check_layouts(const LayoutMap& layouts, const std::string& batch_axis) {
@@ -79,14 +103,17 @@ void check_layouts(const LayoutMap& layouts, const std::string& batch_axis) {
   }
 }
 
-Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, int parts,
-                                int first) {
-  return [layouts, parts, first](const std::string& name, const Shape& shape) -> Sharding {
-    const int axis = layouts->cut_axis(name);
+Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, Shard shard,
+                                const ReplicaSpan& span) {
+  Store::ShardingRule others = [](const std::string&, const Shape&) { return Sharding(); };
+  if (shard != Shard::nothing && span.all > 1) others = sharding_by(shard, span.all, span.first);
+  return [=](const std::string& name, const Shape& shape) -> Sharding {
+    const int parts = span.model;
+    const int axis = parts == 1 ? -1 : layouts->cut_axis(name);
     const bool is_cut =
         axis >= 0 && shape.rank() > 1 && axis < shape.rank() && shape.extent(axis) % parts == 0;
-    if (!is_cut) return {};
-    return {.value = {.parts = parts, .axis = axis, .first = first}};
+    if (!is_cut) return others(name, shape);
+    return {.value = {.parts = parts, .axis = axis, .first = span.first % parts}};
   };
 }
 
@@ -144,51 +171,64 @@ DevicesByPlace by_place(const DeviceMesh& mesh, const std::string& batch_axis,
 
 /// The pipelines of a mesh with stages: one for each part of the batch, whose stages are several
 /// devices each.
-graph::Replicas staged_replicas(const DeviceMesh& mesh, const ModelParallelOptions& options,
-                                const std::string& model_axis) {
-  check_microbatches(mesh, options);
-  const DevicesByPlace devices = by_place(mesh, options.batch_dim_name, model_axis);
-  graph::Pipeline pipeline;
-  pipeline.kind = graph::pipeline_kind(options.schedule);
-  graph::Replicas replicas{.owner = next_owner(), .model = mesh.size(model_axis)};
+graph::PipelineStages stages_of(const DevicesByPlace& devices) {
+  graph::PipelineStages all;
   for (const auto& stages : devices) {
     std::vector<DevicePtr> first;
     for (const auto& members : stages) first.push_back(members[0]);
-    pipeline.stages.members.push_back(stages);
-    (pipeline.stages.devices.empty() ? pipeline.stages.devices
-                                     : pipeline.stages.beside.emplace_back()) = first;
-    // Variables are those of the first pipeline's devices.
-    const std::vector<DevicePtr>& members = devices[0][0];
-    for (int m = 0; m < options.microbatches; ++m) {
-      replicas.devices.insert(replicas.devices.end(), members.begin(), members.end());
-    }
+    all.members.push_back(stages);
+    (all.devices.empty() ? all.devices : all.beside.emplace_back()) = first;
   }
-  make_schedule(pipeline.shape(options.microbatches));
+  return all;
+}
+
+graph::Replicas staged_replicas(const DevicesByPlace& devices, StageOptions options,
+                                int microbatches) {
+  options.microbatches = microbatches;
+  graph::Pipeline pipeline = make_pipeline("ModelParallel", options, stages_of(devices));
+  // Variables are those of the first pipeline's devices.
+  const std::vector<DevicePtr>& members = devices[0][0];
+  graph::Replicas replicas{.owner = next_owner(), .model = static_cast<int>(members.size())};
+  for (int i = 0; i < microbatches * pipeline.stages.pipelines(); ++i) {
+    replicas.devices.insert(replicas.devices.end(), members.begin(), members.end());
+  }
   replicas.pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline));
   return replicas;
+}
+
+std::shared_ptr<Strategy::Body> staged_body(const DeviceMesh& mesh,
+                                            const ModelParallelOptions& options,
+                                            const std::string& model_axis) {
+  const std::vector<DevicePtr> listed = devices_for("ModelParallel", mesh.devices());
+  check_threads(listed);
+  const DevicesByPlace devices = by_place(mesh, options.batch_dim_name, model_axis);
+  const StageOptions stages = stage_options(options);
+  return pipeline_body("ModelParallel", stages, mesh.size(kStageAxis), [=](int microbatches) {
+    return staged_replicas(devices, stages, microbatches);
+  });
+}
+
+std::shared_ptr<Strategy::Body> unstaged_body(const DeviceMesh& mesh,
+                                              const ModelParallelOptions& options,
+                                              const std::string& model_axis) {
+  graph::Replicas replicas{.devices = by_shard(mesh, options.batch_dim_name),
+                           .owner = next_owner()};
+  replicas.model = model_axis.empty() ? 1 : mesh.size(model_axis);
+  check_threads(replicas.devices);
+  return std::make_shared<Strategy::Body>("ModelParallel", std::move(replicas));
 }
 
 std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
                                                      const ModelParallelOptions& options) {
   const DeviceMesh& mesh = layouts.device_mesh();
   check_layouts(layouts, options.batch_dim_name);
+  check_options(mesh, options);
   const std::string axis = model_axis(mesh, options.batch_dim_name);
-  const bool has_stages = mesh.size(kStageAxis) > 1;
-  graph::Replicas replicas;
-  if (has_stages) {
-    const std::vector<DevicePtr> devices = devices_for("ModelParallel", mesh.devices());
-    check_threads(devices);
-    replicas = staged_replicas(mesh, options, axis);
-  } else {
-    replicas = {.devices = by_shard(mesh, options.batch_dim_name), .owner = next_owner()};
-    replicas.model = axis.empty() ? 1 : mesh.size(axis);
-    check_threads(replicas.devices);
-  }
-  const int parts = replicas.model;
-  auto body = std::make_shared<Strategy::Body>("ModelParallel", std::move(replicas));
+  auto body = is_pipeline(mesh, options) ? staged_body(mesh, options, axis)
+                                         : unstaged_body(mesh, options, axis);
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);
-  if (parts > 1) body->set_sharding(sharding_by(shared, parts));
+  body->set_sharding(sharding_by(shared, options.shard, body->span()));
   return body;
 }
 

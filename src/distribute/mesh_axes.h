@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "distribute/pipeline_strategy.h"
 #include "op/group.h"
 #include "tandem/distribute/mesh.h"
 #include "tensor/store.h"
@@ -17,17 +18,21 @@ inline constexpr const char* kStageAxis = "stage";
 /// there are several.
 std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis);
 
-/// Throws InvalidArgument where so few micro-batches go through the stages of a mesh that one stage
-/// would work at a time.
-void check_microbatches(const DeviceMesh& mesh, const ModelParallelOptions& options);
+/// True where batches go through the mesh in micro-batches.
+bool is_pipeline(const DeviceMesh& mesh, const ModelParallelOptions& options);
+StageOptions stage_options(const ModelParallelOptions& options);
+
+/// Throws InvalidArgument for options that mean nothing with this mesh, and Unimplemented for a
+/// Shard with stages.
+void check_options(const DeviceMesh& mesh, const ModelParallelOptions& options);
 
 /// Throws InvalidArgument for layouts that the mesh has no axes for.
 void check_layouts(const LayoutMap& layouts, const std::string& batch_axis);
 
-/// Which variables the replicas along the model's axis keep in parts; this process's first one has
-/// part `first`. Small ones are whole.
-Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, int parts,
-                                int first = 0);
+/// What the replicas of `span` keep in parts: weights that the layouts cut along their axis, over
+/// the replicas along the model's axis, and what `shard` says of all others over all replicas.
+Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, Shard shard,
+                                const ReplicaSpan& span);
 
 /// True where the devices of a mesh are named as those of several tasks.
 bool is_over_processes(const DeviceMesh& mesh);

@@ -72,9 +72,8 @@ devices::DevicePtr own_device(const DeviceMesh& mesh, int rank) {
 void check_same(const LayoutMap& layouts, const ModelParallelOptions& options, op::Group& group) {
   const DeviceMesh& mesh = layouts.device_mesh();
   std::string own = fmt::format("mesh {} of {}\n", mesh.str(), fmt::join(mesh.devices(), ", "));
-  if (mesh.size(kStageAxis) > 1) {
-    own += fmt::format("{} micro-batches, schedule {}\n", options.microbatches, options.schedule);
-  }
+  if (is_pipeline(mesh, options)) own += stage_options(options).str() + "\n";
+  own += fmt::format("Shard {}\n", static_cast<int>(options.shard));
   for (const auto& [key, layout] : layouts.items()) {
     own += fmt::format("'{}' is {}\n", key, layout.str());
   }
@@ -108,16 +107,12 @@ graph::Replicas replicas_without_stages(const std::shared_ptr<op::Group>& group,
 /// A pipeline for each part of the batch. Every process has all rows; it runs one stage of one
 /// pipeline, with its parts of the weights, and hands tensors to the process that has the same
 /// parts at the next stage.
-graph::Replicas replicas_with_stages(const std::shared_ptr<op::Group>& group,
-                                     const DeviceMesh& mesh, const ModelParallelOptions& options,
-                                     int model) {
-  check_microbatches(mesh, options);
+graph::PipelineStages stages_of(const std::shared_ptr<op::Group>& group, const DeviceMesh& mesh,
+                                const std::string& batch_axis, int model) {
   const devices::DevicePtr device = own_device(mesh, group->rank());
   const int stages = mesh.size(kStageAxis);
-  const int pipelines = mesh.size(options.batch_dim_name);
-  graph::Pipeline pipeline;
-  pipeline.kind = graph::pipeline_kind(options.schedule);
-  graph::PipelineStages& places = pipeline.stages;
+  const int pipelines = mesh.size(batch_axis);
+  graph::PipelineStages places;
   places.devices.assign(static_cast<size_t>(stages), device);
   places.beside.assign(static_cast<size_t>(pipelines) - 1, places.devices);
   places.own_process = group->rank();
@@ -129,13 +124,51 @@ graph::Replicas replicas_with_stages(const std::shared_ptr<op::Group>& group,
   }
   places.all_processes = ranks_from(places.own_member, group->size() / model, model);
   places.homes = std::make_shared<graph::VariableHomes>();
-  make_schedule(pipeline.shape(options.microbatches));
-  const auto replicas = static_cast<size_t>(options.microbatches * pipelines * model);
-  return {.devices = std::vector(replicas, device),
+  return places;
+}
+
+graph::Replicas staged_replicas(const graph::PipelineStages& stages, StageOptions options,
+                                int microbatches) {
+  options.microbatches = microbatches;
+  graph::Pipeline pipeline = make_pipeline(kName, options, stages);
+  const int model = stages.member_processes;
+  const auto replicas = static_cast<size_t>(microbatches * stages.pipelines() * model);
+  return {.devices = std::vector(replicas, stages.devices[0]),
           .owner = next_owner(),
-          .group = group,
           .model = model,
           .pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline))};
+}
+
+/// The body of the strategy, whose processes are replicas or the stages of pipelines.
+std::shared_ptr<Strategy::Body> body_with(const std::shared_ptr<op::Group>& group,
+                                          const DeviceMesh& mesh,
+                                          const ModelParallelOptions& options, int model) {
+  const auto agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
+  const auto meeting = [=, bucket_bytes =
+                               options.communication.bucket_bytes](graph::Replicas replicas) {
+    replicas.group = group;
+    // What a GPU sums goes through the host's memory as a whole, and it updates all.
+    const bool is_cpu = replicas.devices[0]->works_on_threads();
+    replicas.bucket_bytes =
+        is_cpu ? static_cast<size_t>(bucket_bytes) : std::numeric_limits<size_t>::max();
+    replicas.agreement = agreement;
+    return replicas;
+  };
+  if (!is_pipeline(mesh, options)) {
+    return std::make_shared<Strategy::Body>(kName,
+                                            meeting(replicas_without_stages(group, mesh, model)));
+  }
+  const graph::PipelineStages places = stages_of(group, mesh, options.batch_dim_name, model);
+  const StageOptions stages = stage_options(options);
+  return pipeline_body(kName, stages, mesh.size(kStageAxis), [=](int microbatches) {
+    return meeting(staged_replicas(places, stages, microbatches));
+  });
+}
+
+void check_shard(Shard shard, bool is_cpu) {
+  if (shard == Shard::nothing || is_cpu) return;
+  throw Unimplemented(
+      "ModelParallel: a Shard in a mesh of GPUs over processes; CPUs in each are accepted");
 }
 
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
@@ -144,27 +177,20 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   const DeviceMesh& mesh = layouts.device_mesh();
   check_not_drawn(kName);
   check_layouts(layouts, options.batch_dim_name);
+  check_options(mesh, options);
   const std::string axis = model_axis(mesh, options.batch_dim_name);
   check_mesh(mesh, options.batch_dim_name, axis, group->size());
   check_same(layouts, options, *group);
   const int model = axis.empty() ? 1 : mesh.size(axis);
-  const bool has_stages = mesh.size(kStageAxis) > 1;
-  graph::Replicas replicas = has_stages ? replicas_with_stages(group, mesh, options, model)
-                                        : replicas_without_stages(group, mesh, model);
-  // What a GPU sums goes through the host's memory as a whole, and it updates all.
-  const bool is_cpu = replicas.devices[0]->works_on_threads();
-  replicas.bucket_bytes = is_cpu ? static_cast<size_t>(options.communication.bucket_bytes)
-                                 : std::numeric_limits<size_t>::max();
-  replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
-  auto body = std::make_shared<Strategy::Body>(kName, std::move(replicas));
+  const bool is_cpu = own_device(mesh, group->rank())->works_on_threads();
+  check_shard(options.shard, is_cpu);
+  auto body = body_with(group, mesh, options, model);
   body->workers()->take_random_state();
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);
-  if (model > 1) {
-    body->store()->set_sharding(sharding_by(shared, model, group->rank() % model));
-  } else if (has_stages && is_cpu) {
-    note_late_values(body->store());
-  }
+  body->set_sharding(sharding_by(shared, options.shard,
+                                 {.first = group->rank(), .all = group->size(), .model = model}));
+  if (model == 1 && is_cpu && is_pipeline(mesh, options)) note_late_values(body->store());
   return body;
 }
 

@@ -80,19 +80,17 @@ void meet(graph::Replicas& replicas, const std::shared_ptr<op::Group>& group) {
   }
 }
 
-/// Processes have as many parts each, of which variables are cut over processes alone.
-void check_sharding(const Strategy::Body& body, const op::Group& group, Shard shard) {
+/// Processes have as many parts each.
+void check_sharding(const Strategy::Body& body, const op::Group& group) {
   const int local = body.local_replicas();
-  const bool is_even = body.replicas() == local * group.size() &&
-                       body.span().first == local * group.rank() &&
-                       (local == 1 || shard != Shard::variables);
+  const bool is_even =
+      body.replicas() == local * group.size() && body.span().first == local * group.rank();
   const bool has_team = body.devices()[0]->works_on_threads();
   if (is_even && has_team) return;
   throw Unimplemented(fmt::format(
-      "{}: {} with {} replicas in {} processes, {} in this one{}; {} on CPUs in each is accepted",
-      kName, shard == Shard::variables ? "Shard::variables" : "a Shard", body.replicas(),
-      group.size(), local, has_team ? "" : ", on GPUs",
-      shard == Shard::variables ? "one" : "the same number"));
+      "{}: a Shard with {} replicas in {} processes, {} in this one{}; the same number on CPUs in "
+      "each is accepted",
+      kName, body.replicas(), group.size(), local, has_team ? "" : ", on GPUs"));
 }
 
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
@@ -103,7 +101,7 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
   body->workers()->take_random_state();
   if (options.shard == Shard::nothing) return body;
-  check_sharding(*body, *group, options.shard);
+  check_sharding(*body, *group);
   body->store()->set_sharding(sharding_by(options.shard, body->replicas(), body->span().first));
   return body;
 }

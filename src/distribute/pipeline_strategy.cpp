@@ -1,6 +1,7 @@
 #include "distribute/pipeline_strategy.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <numeric>
@@ -31,25 +32,30 @@ void check_same_memory(const DevicePtr& first, const std::vector<DevicePtr>& dev
   }
 }
 
-void check_microbatches(const PipelineOptions& options, size_t stages) {
-  if (options.microbatches < 1) {
-    throw InvalidArgument(fmt::format("PipelineStrategy: {} micro-batches; at least 1 is accepted",
-                                      options.microbatches));
-  }
-  if (options.microbatches == 1 && stages > 1) {
-    throw InvalidArgument(fmt::format(
-        "PipelineStrategy: 1 micro-batch through {} stages, of which one would work at a time; at "
-        "least 2 are accepted, and several times the number of stages are better",
-        stages));
-  }
+void check_microbatches(const char* strategy, int microbatches, size_t stages) {
+  const size_t least = stages > 1 ? 2 : 1;
+  if (microbatches >= static_cast<int>(least)) return;
+  throw InvalidArgument(
+      fmt::format("{}: {} micro-batch{} through {} stage{}; at least {} {} accepted, "
+                  "PipelineOptions::automatic, "
+                  "and with several stages several times as many are better",
+                  strategy, microbatches, microbatches == 1 ? "" : "es", stages,
+                  stages == 1 ? "" : "s", least, least == 1 ? "is" : "are"));
 }
 
-void check_layers(const PipelineOptions& options, size_t stages) {
+void check_layers(const char* strategy, const StageOptions& options, size_t stages) {
   const size_t chunks = stages * static_cast<size_t>(std::max(options.chunks, 1));
   if (options.layers.empty() || options.layers.size() == chunks) return;
-  throw InvalidArgument(fmt::format("PipelineStrategy: {} lists of layers for {} {}",
+  throw InvalidArgument(fmt::format("{}: {} lists of layers for {} {}", strategy,
                                     options.layers.size(), chunks,
                                     options.chunks > 1 ? "chunks" : "stages"));
+}
+
+StageOptions stage_options(const PipelineOptions& options) {
+  return {.microbatches = options.microbatches,
+          .schedule = options.schedule,
+          .chunks = options.chunks,
+          .layers = options.layers};
 }
 
 /// The devices of each stage of each pipeline, in one process.
@@ -118,42 +124,46 @@ graph::PipelineStages stages_here(const PipelineOptions& options) {
   return stages;
 }
 
-graph::Replicas pipelined(const PipelineOptions& options, graph::PipelineStages stages) {
-  graph::Pipeline pipeline;
-  pipeline.kind = graph::pipeline_kind(options.schedule);
-  check_microbatches(options, stages.devices.size());
-  check_layers(options, stages.devices.size());
-  stages.chunks = options.chunks;
-  stages.layers = options.layers;
-  const std::vector<DevicePtr> devices = stages.devices;
+graph::Replicas pipelined(const PipelineOptions& options, int microbatches,
+                          const graph::PipelineStages& stages) {
+  StageOptions chosen = stage_options(options);
+  chosen.microbatches = microbatches;
+  graph::Pipeline pipeline = make_pipeline(kName, chosen, stages);
+  const int in_all = microbatches * options.replicas;
   const bool is_one_process = stages.homes == nullptr;
-  pipeline.stages = std::move(stages);
-  make_schedule(pipeline.shape(options.microbatches));
-  const int microbatches = options.microbatches * options.replicas;
-  if (microbatches == 1 && is_one_process) return {.devices = devices, .owner = next_owner()};
-  return {.devices = std::vector(static_cast<size_t>(microbatches), devices[0]),
+  if (in_all == 1 && is_one_process) return {.devices = stages.devices, .owner = next_owner()};
+  return {.devices = std::vector(static_cast<size_t>(in_all), stages.devices[0]),
           .owner = next_owner(),
           .pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline))};
+}
+
+std::shared_ptr<Strategy::Body> body_alone(const PipelineOptions& options) {
+  const graph::PipelineStages stages = stages_here(options);
+  return pipeline_body(kName, stage_options(options), static_cast<int>(stages.devices.size()),
+                       [=](int microbatches) { return pipelined(options, microbatches, stages); });
 }
 
 /// Meets the others, who must want the same pipeline.
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
                                               const PipelineOptions& options) {
   check_not_drawn(kName);
-  graph::Replicas replicas = pipelined(options, dealt_stages(options, *group));
-  const std::string own =
-      fmt::format("{} stages, {} micro-batches, schedule {}, {} pipelines", options.stages,
-                  options.microbatches, options.schedule, options.replicas);
+  const graph::PipelineStages stages = dealt_stages(options, *group);
+  const auto agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
+  const std::string own = fmt::format("{} stages, {}, {} pipelines", options.stages,
+                                      stage_options(options).str(), options.replicas);
   const std::string difference = first_difference(group->gather_texts("joining", own), *group);
   if (!difference.empty()) {
     throw InvalidArgument(fmt::format("PipelineStrategy: {}", difference));
   }
-  replicas.group = group;
-  replicas.agreement = std::make_shared<graph::Agreement>(AgreementWord(group->size()).numbers());
-  const bool is_cpu = replicas.devices[0]->works_on_threads();
-  auto body = std::make_shared<const Strategy::Body>(kName, std::move(replicas));
+  auto body = pipeline_body(kName, stage_options(options), static_cast<int>(stages.devices.size()),
+                            [=](int microbatches) {
+                              graph::Replicas replicas = pipelined(options, microbatches, stages);
+                              replicas.group = group;
+                              replicas.agreement = agreement;
+                              return replicas;
+                            });
   body->workers()->take_random_state();
-  if (is_cpu) note_late_values(body->store());
+  if (stages.devices[0]->works_on_threads()) note_late_values(body->store());
   return body;
 }
 
@@ -164,32 +174,10 @@ std::shared_ptr<op::Group> join_others(const PipelineOptions& options) {
   return join_group(joining);
 }
 
-std::shared_ptr<const Strategy::Body> with_automatic_microbatches(const PipelineOptions& options) {
-  if (options.stages != 1 || options.replicas != 1) {
-    throw InvalidArgument(fmt::format(
-        "PipelineStrategy: {} pipelines of {} stages with automatic micro-batches; one of one "
-        "stage is accepted",
-        options.replicas, options.stages));
-  }
-  const auto replicas_of = [options](int microbatches) {
-    PipelineOptions chosen = options;
-    chosen.microbatches = microbatches;
-    return pipelined(chosen, stages_here(chosen));
-  };
-  auto body = std::make_shared<Strategy::Body>(kName, replicas_of(1));
-  body->set_automatic_microbatches(replicas_of);
-  return body;
-}
-
 /// What keeps this process from taking part is told to the others, which wait for it.
 std::shared_ptr<const Strategy::Body> body_for(const std::shared_ptr<op::Group>& group,
                                                const PipelineOptions& options) {
-  if (!group || group->size() == 1) {
-    if (options.microbatches == PipelineOptions::automatic) {
-      return with_automatic_microbatches(options);
-    }
-    return std::make_shared<const Strategy::Body>(kName, pipelined(options, stages_here(options)));
-  }
+  if (!group || group->size() == 1) return body_alone(options);
   try {
     return body_of(group, options);
   } catch (...) {
@@ -199,6 +187,38 @@ std::shared_ptr<const Strategy::Body> body_for(const std::shared_ptr<op::Group>&
 }
 
 }  // namespace
+
+std::string StageOptions::str() const {
+  std::string text = has_automatic_microbatches() ? "automatic" : std::to_string(microbatches);
+  text += fmt::format(" micro-batches, schedule {}, {} chunks in a stage", schedule, chunks);
+  for (const std::vector<std::string>& names : layers) {
+    text += fmt::format(", layers {}", fmt::join(names, " "));
+  }
+  return text;
+}
+
+graph::Pipeline make_pipeline(const char* strategy, const StageOptions& options,
+                              graph::PipelineStages stages) {
+  check_microbatches(strategy, options.microbatches, stages.devices.size());
+  check_layers(strategy, options, stages.devices.size());
+  graph::Pipeline pipeline;
+  pipeline.kind = graph::pipeline_kind(options.schedule);
+  stages.chunks = options.chunks;
+  stages.layers = options.layers;
+  pipeline.stages = std::move(stages);
+  make_schedule(pipeline.shape(options.microbatches));
+  return pipeline;
+}
+
+std::shared_ptr<Strategy::Body> pipeline_body(const char* strategy, const StageOptions& options,
+                                              int stages,
+                                              const Strategy::Body::ReplicasOf& replicas_of) {
+  const bool is_automatic = options.has_automatic_microbatches();
+  auto body = std::make_shared<Strategy::Body>(
+      strategy, replicas_of(is_automatic ? stages : options.microbatches));
+  if (is_automatic) body->set_automatic_microbatches(replicas_of);
+  return body;
+}
 
 PipelineStrategy pipeline_strategy(const std::shared_ptr<op::Group>& group,
                                    const PipelineOptions& options) {

@@ -204,7 +204,8 @@ std::string Strategy::explain() const {
     std::string text = explain_pipeline(name(), replicas);
     if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
     // Other processes keep some of the variables: see variable_homes.h.
-    return replicas.group ? text : text + explain_memory(*body_);
+    if (!replicas.group) text += explain_memory(*body_);
+    return text + body_->explain_runs();
   }
   std::string text =
       fmt::format("{}: {} replica{}\n", name(), replicas.count(), replicas.count() == 1 ? "" : "s");
@@ -215,7 +216,7 @@ std::string Strategy::explain() const {
                         devices::full_name(device), threads, threads == 1 ? "" : "s");
   }
   if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
-  text += explain_memory(*body_);
+  text += explain_memory(*body_) + body_->explain_runs();
   if (const WorkerGroup* workers = body_->workers()) {
     text += fmt::format(
         "this process is {} of {}; replicas of a process are summed first, then one thread "

@@ -11,6 +11,7 @@
 #include "distribute/context.h"
 #include "distribute/memory_room.h"
 #include "execution/pipeline/pipeline.h"
+#include "graph/axis_sums.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tensor/shared_stores.h"
@@ -168,22 +169,37 @@ void Strategy::Body::settle_microbatches(const Strategy& self, const FlatFunctio
   }
   if (batch.empty() || batch[0].shape().extent(0) == 0) return;
   const int64_t rows = batch[0].shape().extent(0);
-  automatic_->microbatches.settle(
-      {.strategy = name_,
-       .function = *f.body(),
-       .rows = rows,
-       .batch_bytes = row_bytes(batch) * static_cast<size_t>(rows),
-       .compile = [&] { return find_or_compile(self, f, listed(arguments), rows_of(arguments)); },
-       .choose = [&](int count) { choose_microbatches(count); }},
-      local_replicas());
+  const AutomaticMicrobatches::Step step{
+      .strategy = name_,
+      .function = *f.body(),
+      .rows = rows,
+      .batch_bytes = row_bytes(batch) * static_cast<size_t>(rows),
+      .compile = [&] { return find_or_compile(self, f, listed(arguments), rows_of(arguments)); },
+      .choose = [&](int count) { return choose_microbatches(count); },
+      .least_of_all = [&](int64_t own) { return least_of_all(own); }};
+  try {
+    automatic_->microbatches.settle(step, span().shards());
+  } catch (...) {
+    if (workers_) workers_->abort_with_current_error();
+    throw;
+  }
 }
 
-void Strategy::Body::choose_microbatches(int count) const {
-  graph::Replicas chosen = automatic_->replicas_of(count);
+/// Each pipeline has as many, so there may be some more than `count`; returns how many.
+int Strategy::Body::choose_microbatches(int count) const {
+  const int pipelines = replicas_->pipeline ? replicas_->pipeline->stages.pipelines() : 1;
+  graph::Replicas chosen = automatic_->replicas_of((count + pipelines - 1) / pipelines);
   chosen.owner = replicas_->owner;
   const std::lock_guard lock(lists_mutex_);
   lists_.clear();
   replicas_ = std::make_shared<graph::Replicas>(std::move(chosen));
+  return span().shards();
+}
+
+int64_t Strategy::Body::least_of_all(int64_t own) const {
+  if (!workers_) return own;
+  const std::unique_lock<std::mutex> turn = workers_->lock();
+  return std::ranges::min(workers_->all_of(own, "automatic micro-batches"));
 }
 
 const std::vector<devices::DevicePtr>& Strategy::Body::devices() const {
@@ -260,7 +276,49 @@ graph::ConcreteFunctionPtr Strategy::Body::find_or_compile(const Strategy& self,
     concrete = f.body()->find_or_compile(given, {.replicas = replicas_});
   }
   check_types(*concrete, list);
+  note_run(f.body(), concrete, batch.shards[0].rows);
   return concrete;
+}
+
+void Strategy::Body::note_run(const std::shared_ptr<graph::FunctionBody>& function,
+                              const graph::ConcreteFunctionPtr& concrete, int64_t rows) const {
+  const std::lock_guard lock(lists_mutex_);
+  for (Ran& ran : ran_) {
+    if (ran.concrete.owner_before(concrete) || concrete.owner_before(ran.concrete)) continue;
+    ran.rows = rows;
+    return;
+  }
+  std::erase_if(ran_, [](const Ran& ran) { return ran.concrete.expired(); });
+  ran_.push_back({function, concrete, rows});
+}
+
+std::string Strategy::Body::explain_runs() const {
+  std::vector<Ran> all;
+  {
+    const std::lock_guard lock(lists_mutex_);
+    all = ran_;
+  }
+  std::string text;
+  for (const Ran& ran : all) {
+    const auto function = ran.function.lock();
+    const auto concrete = ran.concrete.lock();
+    if (!function || !concrete) continue;
+    const auto& pipeline = concrete->pipeline;
+    text += fmt::format("a run on {} rows in each {}\n", ran.rows,
+                        pipeline ? "micro-batch" : "replica");
+    if (pipeline) {
+      text += pipeline->explain_axes(ran.rows);
+    } else {
+      const graph::AxisSums sums = axis_sums(*concrete->segments[0].program, ran.rows);
+      text += sums.model.line("along the model's axis") + sums.data.line("along the data axis") +
+              sums.all.line("over all replicas");
+    }
+    for (const MemoryPlan::Device& device : function->memory_plan(*concrete, ran.rows).devices) {
+      text += fmt::format("{} takes {} at most\n", device.name,
+                          graph::scaled(static_cast<double>(device.bytes()), "B"));
+    }
+  }
+  return text;
 }
 
 std::shared_ptr<Tensors> Strategy::Body::recycled_list() const {

@@ -54,9 +54,10 @@ class Strategy::Body {
   void set_layouts(std::shared_ptr<const LayoutMap> layouts) { layouts_ = std::move(layouts); }
   bool is_default() const { return replicas_ == nullptr; }
 
-  /// The replicas of a batch in so many micro-batches.
+  /// The replicas of batches of which each pipeline has its part in so many micro-batches.
   using ReplicasOf = std::function<graph::Replicas(int microbatches)>;
-  /// From now on runs choose how many micro-batches there are, and take turns.
+  /// From now on runs choose how many micro-batches there are, all processes the same number, and
+  /// take turns.
   void set_automatic_microbatches(ReplicasOf replicas_of);
   bool has_automatic_microbatches() const { return automatic_ != nullptr; }
 
@@ -82,6 +83,10 @@ class Strategy::Body {
   void compile(const Strategy& self, const FlatFunction& f,
                std::span<const PerReplica> arguments) const;
 
+  /// What runs of the functions that it has compiled tell along the axes of a mesh, and the memory
+  /// that they take, for people.
+  std::string explain_runs() const;
+
   /// A list of tensors that nobody else holds any more, or a new one.
   std::shared_ptr<Tensors> recycled_list() const;
 
@@ -89,7 +94,8 @@ class Strategy::Body {
   struct Automatic;
   void settle_microbatches(const Strategy& self, const FlatFunction& f,
                            std::span<const PerReplica> arguments) const;
-  void choose_microbatches(int count) const;
+  int choose_microbatches(int count) const;
+  int64_t least_of_all(int64_t own) const;
   graph::Results run_once_chosen(const Strategy& self, const FlatFunction& f,
                                  std::span<const PerReplica> arguments,
                                  const op::RandomRun* random) const;
@@ -97,6 +103,8 @@ class Strategy::Body {
   graph::ArgumentList listed(std::span<const PerReplica> arguments) const;
   struct BatchRows;
   BatchRows rows_of(std::span<const PerReplica> arguments) const;
+  void note_run(const std::shared_ptr<graph::FunctionBody>& function,
+                const graph::ConcreteFunctionPtr& concrete, int64_t rows) const;
   int64_t own_rows_of(std::span<const PerReplica> arguments, int replica) const;
   void check_same_rows(int replica, int64_t rows, int64_t neighbours) const;
   BatchPlace place_of(std::span<const PerReplica> arguments, int64_t own_rows) const;
@@ -114,8 +122,15 @@ class Strategy::Body {
   std::unique_ptr<WorkerGroup> workers_;
   std::shared_ptr<ServerTraining> servers_;
   std::shared_ptr<const LayoutMap> layouts_;
+  /// A function's program, and the rows that each replica had last.
+  struct Ran {
+    std::weak_ptr<graph::FunctionBody> function;
+    std::weak_ptr<const graph::ConcreteFunction> concrete;
+    int64_t rows = 0;
+  };
   mutable std::mutex lists_mutex_;
   mutable std::vector<std::shared_ptr<Tensors>> lists_;
+  mutable std::vector<Ran> ran_;
 };
 
 }  // namespace tandem::distribute

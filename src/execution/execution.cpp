@@ -10,6 +10,7 @@
 #include "core/named_error.h"
 #include "device/task.h"
 #include "execution/queue_run.h"
+#include "graph/axis_sums.h"
 #include "graph/group_exchange.h"
 #include "runtime/random_calls.h"
 #include "tandem/config.h"
@@ -67,27 +68,10 @@ std::string exchanges_text(const Program& program, int64_t rows) {
 /// What the replicas of a mesh tell each other along its axes in a run of so many rows, for people;
 /// empty where there is no mesh.
 std::string mesh_text(const Program& program, int64_t rows) {
-  struct Sums {
-    int count = 0;
-    size_t bytes = 0;
-  };
-  Sums along_model, of_all;
-  for (const Node& node : program.graph().nodes) {
-    const std::string& name = node.op().name;
-    const bool is_along_model = name == "sum_over_model" || name == "exchange_over_model";
-    const bool is_of_all = name == "all_reduce" || name == "reduce_scatter" ||
-                           name == "exchange_sum" || name == "exchange_start";
-    if (!is_along_model && !is_of_all) continue;
-    Sums& sums = is_along_model ? along_model : of_all;
-    ++sums.count;
-    for (const op::TensorType& type : node.signature.inputs) sums.bytes += type.bytes(rows);
-  }
-  if (along_model.count == 0) return {};
-  const auto text = [](const char* who, const Sums& sums) {
-    return fmt::format("{}: {} sums a run, {}\n", who, sums.count,
-                       scaled(static_cast<double>(sums.bytes), "B"));
-  };
-  return text("replicas with the same rows", along_model) + text("all replicas", of_all);
+  const AxisSums sums = axis_sums(program, rows);
+  if (sums.model.count == 0) return {};
+  return sums.model.line("replicas with the same rows") +
+         sums.data.line("replicas with the same parts of weights") + sums.all.line("all replicas");
 }
 
 /// Points an argument to where it is, or to a copy of it in the replica's memory space.

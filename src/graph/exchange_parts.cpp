@@ -22,6 +22,12 @@ namespace {
 bool is_join(const Node& node) { return node.op().name == "join_parts"; }
 bool is_sum_to_part(const Node& node) { return node.op().name == "sum_to_part"; }
 
+/// True for parts along an axis of a variable, and false where its elements are cut in their order,
+/// over all replicas.
+bool are_parts_of_axis(const Node& node) {
+  return node.signature.attrs.get<Shape>("part").rank() > 1;
+}
+
 Node call(const char* op, op::Attrs attrs) {
   Node node;
   node.signature.op = &op::find_op(op);
@@ -187,7 +193,7 @@ class JoinStarter {
 };
 
 /// Where the axes of a mesh go over processes, what replicas do along an axis is an exchange of the
-/// processes along it.
+/// processes along it. What they do over all of them stays.
 void exchange_along_axes(Graph& graph) {
   static const std::map<std::string, const char*> kExchanges{
       {"sum_over_model", "exchange_over_model"},
@@ -196,14 +202,16 @@ void exchange_along_axes(Graph& graph) {
       {"sum_to_part", "exchange_sum_to_part_over_model"}};
   for (Node& node : graph.nodes) {
     const auto found = kExchanges.find(node.op().name);
-    if (found != kExchanges.end()) node.signature.op = &op::find_op(found->second);
+    if (found == kExchanges.end()) continue;
+    const bool has_parts = is_join(node) || is_sum_to_part(node);
+    if (!has_parts || are_parts_of_axis(node)) node.signature.op = &op::find_op(found->second);
   }
 }
 
 }  // namespace
 
 void exchange_parts(Graph& graph, const Runners& runners) {
-  if (runners.along_model) return exchange_along_axes(graph);
+  if (runners.along_model) exchange_along_axes(graph);
   if (std::ranges::any_of(graph.nodes, is_sum_to_part)) PartSummer(graph, runners).run();
   UpdateGatherer(graph).run();
   if (std::ranges::any_of(graph.nodes, is_join)) JoinStarter(graph).run();

@@ -13,6 +13,9 @@ namespace layers = keras::layers;
 using distribute::DeviceMesh;
 using distribute::LayoutMap;
 using distribute::ModelParallel;
+using distribute::ModelParallelOptions;
+using distribute::PipelineOptions;
+using distribute::Shard;
 using distribute::Strategy;
 using distribute::TensorLayout;
 using keras::CompileOptions;
@@ -26,10 +29,11 @@ class MeshEquivalenceTest : public harness::FreshDevices {
     config::set_logical_cpus({{.threads = 1}, {.threads = 1}, {.threads = 1}, {.threads = 1}});
   }
 
-  static Strategy on(const DeviceMesh& mesh, const Layouts& layouts) {
+  static Strategy on(const DeviceMesh& mesh, const Layouts& layouts,
+                     const ModelParallelOptions& options = {}) {
     LayoutMap map(mesh);
     for (const auto& [key, layout] : layouts) map[key] = layout;
-    return ModelParallel(map);
+    return ModelParallel(map, options);
   }
 
   /// So many logical GPUs of each of the two, all with memories of their own.
@@ -53,8 +57,9 @@ class MeshEquivalenceTest : public harness::FreshDevices {
 
   static void expect_same_on_four_gpus(const TrainingCase& training, const Layouts& layouts) {
     use_logical_gpus(2);
-    const Equivalence result =
-        check_equivalence(training, {on({{2, 2}, {"data", "model"}}, layouts)});
+    const DeviceMesh mesh({2, 2}, {"data", "model"});
+    const Equivalence result = check_equivalence(
+        training, {on(mesh, layouts), on(mesh, layouts, {.shard = Shard::variables})});
     EXPECT_TRUE(result.same) << result.text;
   }
 
@@ -133,6 +138,55 @@ TEST_F(MeshEquivalenceTest, StagesOfAConvnet) {
       models::plain_convnet(),
       {on_mesh({1, 2, 1}), on_mesh({2, 2, 1}), on_mesh({1, 2, 2}), on_mesh({2, 2, 2})});
   EXPECT_TRUE(result.same) << result.text;
+}
+
+/// Each stage has several chunks of the model, which lists of layers may name. A table that is the
+/// head, too, is listed twice.
+TEST_F(MeshEquivalenceTest, ChunksAndListsOfLayers) {
+  restart();
+  config::set_logical_cpus(std::vector<config::LogicalCpu>(8, {.threads = 1}));
+  const auto on_mesh = [](const std::vector<int>& shape, const ModelParallelOptions& options) {
+    return on({shape, {"data", "stage", "model"}}, kTransformerLayouts, options);
+  };
+  const ModelParallelOptions listed{.layers = {{"table", "attention"}, {"up", "down", "table"}}};
+  const ModelParallelOptions in_chunks{.schedule = "interleaved", .chunks = 2};
+  ModelParallelOptions listed_chunks = in_chunks;
+  listed_chunks.layers = {{"table"}, {"attention"}, {"up"}, {"down", "table"}};
+  const Equivalence result = check_equivalence(
+      models::tied_transformer(),
+      {on_mesh({1, 2, 2}, listed), on_mesh({2, 2, 1}, in_chunks), on_mesh({2, 2, 2}, in_chunks),
+       on_mesh({1, 2, 1}, listed_chunks), on_mesh({2, 2, 2}, listed_chunks)});
+  EXPECT_TRUE(result.same) << result.text;
+}
+
+/// Some weights are in parts along an axis of theirs, others over all devices of the mesh.
+TEST_F(MeshEquivalenceTest, ShardsOfWhatNoLayoutCuts) {
+  const Layouts some{{"up/kernel", {"", "model"}}, {"down/kernel", {"model"}}};
+  for (const TrainingCase& training : {models::tied_transformer(), models::convnet()}) {
+    std::vector<Strategy> strategies;
+    for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+      for (const std::vector<int>& shape : {std::vector{2, 1}, {1, 2}, {2, 2}}) {
+        strategies.push_back(on({shape, {"data", "model"}}, some, {.shard = shard}));
+      }
+    }
+    strategies.push_back(on({{2, 2}, {"model", "data"}}, some, {.shard = Shard::variables}));
+    const Equivalence result = check_equivalence(training, strategies);
+    EXPECT_TRUE(result.same) << result.text;
+  }
+}
+
+/// With and without stages; without limits there are no more than stages.
+TEST_F(MeshEquivalenceTest, AutomaticMicrobatches) {
+  const ModelParallelOptions automatic{.microbatches = PipelineOptions::automatic};
+  const std::vector<Strategy> strategies{
+      on({{1, 2, 2}, {"data", "stage", "model"}}, kTransformerLayouts, automatic),
+      on({{2, 2, 1}, {"data", "stage", "model"}}, kTransformerLayouts, automatic),
+      on({{2, 2}, {"data", "model"}}, kTransformerLayouts, automatic)};
+  const Equivalence result = check_equivalence(models::tied_transformer(), strategies);
+  EXPECT_TRUE(result.same) << result.text;
+  EXPECT_EQ(strategies[0].num_replicas_in_sync(), 2);
+  EXPECT_EQ(strategies[1].num_replicas_in_sync(), 4);
+  EXPECT_EQ(strategies[2].num_replicas_in_sync(), 2);
 }
 
 /// Stages with memories of their own have the layers that were described in their scopes.

@@ -41,6 +41,21 @@ TEST_F(PipelineEquivalenceTest, Transformer) { expect_same(models::transformer()
 TEST_F(PipelineEquivalenceTest, Embedding) { expect_same(models::embedding(), pipelines()); }
 TEST_F(PipelineEquivalenceTest, Convnet) { expect_same(models::plain_convnet(), pipelines()); }
 
+/// The second time they have the same dropout.
+TEST_F(PipelineEquivalenceTest, RecomputedLayers) {
+  TrainingCase training = models::mlp();
+  training.model = [] {
+    namespace layers = keras::layers;
+    const auto block = [] {
+      return layers::Recompute(
+          keras::Sequential({layers::Dense(16, {.activation = "gelu"}), layers::Dropout(0.2),
+                             layers::Dense(8, {.activation = "tanh"})}));
+    };
+    return keras::Sequential({block(), block(), block(), layers::Dense(3)});
+  };
+  expect_same(training, pipelines());
+}
+
 /// What a loss is divided by is known before the first micro-batch goes through the model.
 TEST_F(PipelineEquivalenceTest, MaskedOutputs) {
   expect_same(models::masked_outputs(), pipelines());

@@ -13,6 +13,7 @@
 #include "checks/models.h"
 #include "device/logical_device.h"
 #include "distribute/mesh_axes.h"
+#include "distribute/multi_worker.h"
 #include "distribute/strategy_body.h"
 #include "harness/free_port.h"
 #include "harness/opencl.h"
@@ -177,6 +178,47 @@ TEST(MeshOverProcesses, GpusAreMembersOfStages) {
   expect_same_on_gpus({2, 2, 2}, use_test_gpu);
 }
 
+/// Chunks, lists of layers, and micro-batches that processes choose together.
+TEST(MeshOverProcesses, StagesHaveTheOptionsOfPipelines) {
+  const ModelParallelOptions listed{.layers = {{"table", "attention"}, {"up", "down", "table"}}};
+  const ModelParallelOptions in_chunks{
+      .schedule = "interleaved",
+      .chunks = 2,
+      .layers = {{"table"}, {"attention"}, {"up"}, {"down", "table"}}};
+  const ModelParallelOptions automatic{.microbatches = PipelineOptions::automatic};
+  for (const std::vector<int>& shape : {std::vector{1, 2, 1}, {1, 2, 2}}) {
+    harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
+      use_cpu();
+      for (const ModelParallelOptions& options : {listed, in_chunks, automatic}) {
+        random::set_seed(1);
+        const Strategy strategy = model_parallel_over(
+            group, layouts_on(shape, kTransformerLayouts, {"data", "stage", "model"}), options);
+        const checks::Equivalence result =
+            checks::check_equivalence(models::tied_transformer(), {strategy});
+        EXPECT_TRUE(result.same) << result.text;
+      }
+    });
+  }
+}
+
+/// Some weights are in parts along the model's axis, others over all processes.
+TEST(MeshOverProcesses, ShardsOfWhatNoLayoutCuts) {
+  const Layouts some{{"up/kernel", {"", "model"}}, {"down/kernel", {"model"}}};
+  for (const std::vector<int>& shape : {std::vector{2, 1}, {1, 2}, {2, 2}}) {
+    harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
+      use_cpu();
+      for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+        random::set_seed(1);
+        const Strategy strategy =
+            model_parallel_over(group, layouts_on(shape, some), {.shard = shard});
+        const checks::Equivalence result =
+            checks::check_equivalence(models::tied_transformer(), {strategy});
+        EXPECT_TRUE(result.same) << result.text;
+      }
+    });
+  }
+}
+
 /// Two wide layers, by columns and by rows.
 struct TwoLayers {
   explicit TwoLayers(const Strategy& by) : strategy(by) {
@@ -207,6 +249,48 @@ struct TwoLayers {
 };
 
 const Layouts kTwoLayouts{{"up/kernel", {"", "model"}}, {"down/kernel", {"model"}}};
+
+/// Weights in parts along an axis, over all devices of a mesh, and over all replicas.
+TEST(MeshOverProcesses, AModelLargerThanEachProcessTrainsInParts) {
+  constexpr int64_t kWidth = 256;
+  constexpr int kPairs = 8;
+  constexpr size_t kLimit = size_t{2} * kPairs * kWidth * kWidth * sizeof(float) * 9 / 10;
+  const auto losses = [](const Strategy& strategy) {
+    const auto scope = strategy.scope();
+    random::set_seed(3);
+    const keras::Sequential model;
+    for (int i = 0; i < kPairs; ++i) {
+      model.add(layers::Dense(kWidth, {.activation = "relu", .name = fmt::format("up{}", i)}));
+      model.add(layers::Dense(kWidth, {.name = fmt::format("down{}", i)}));
+    }
+    model.compile({.optimizer = keras::optimizers::SGD(0.01), .loss = "mse"});
+    return model
+        .fit(ones({16, kWidth}), ones({16, kWidth}),
+             {.batch_size = 8, .epochs = 2, .verbose = keras::Verbose::silent})
+        .history.at("loss");
+  };
+  harness::in_processes(4, [&](const GroupPtr& group) {
+    use_cpu();
+    const std::vector<double> expected = losses(OneDeviceStrategy("/CPU:0"));
+    use_cpu(kLimit);
+    EXPECT_TRUE(throws<ResourceExhausted>([&] { losses(OneDeviceStrategy("/CPU:0")); },
+                                          {"/device:CPU:0", "out of memory"}));
+    const Layouts all{{"up.*/kernel", {"", "model"}}, {"down.*/kernel", {"model"}}};
+    const std::vector<std::function<Strategy()>> ways{
+        [&]() -> Strategy {
+          return model_parallel_over(group, layouts_on({1, 4}, all));
+        },
+        [&]() -> Strategy {
+          return model_parallel_over(group, layouts_on({2, 2}, {}), {.shard = Shard::variables});
+        },
+        [&]() -> Strategy { return multi_worker_strategy(group, {.shard = Shard::variables}); }};
+    for (const auto& way : ways) {
+      use_cpu(kLimit);
+      const std::vector<double> found = losses(way());
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-4);
+    }
+  });
+}
 
 TEST(MeshOverProcesses, EachKeepsItsPartAndACheckpointIsThatOfOneDevice) {
   harness::in_processes(2, [](const GroupPtr& group) {

@@ -84,6 +84,23 @@ TEST_F(MeshTest, LayoutsThatTheMeshOrTheLayerHasNothingForAreRefused) {
   EXPECT_TRUE(throws<Unimplemented>(normalized, {"gamma", "layer_normalization", "(model)"}));
 }
 
+TEST_F(MeshTest, OptionsThatTheMeshHasNothingForAreRefused) {
+  const auto make = [](const std::vector<int>& shape, const ModelParallelOptions& options) {
+    return [=] { ModelParallel(LayoutMap(DeviceMesh(shape, {"data", "stage"})), options); };
+  };
+  EXPECT_TRUE(throws<InvalidArgument>(make({2, 1}, {.chunks = 2}),
+                                      {"2 chunks", "data 2 x stage 1", "'stage' of several"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({2, 1}, {.layers = {{"a"}, {"b"}}}),
+                                      {"lists of layers", "'stage' of several"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.layers = {{"a"}}}),
+                                      {"1 lists of layers for 2 stages"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.chunks = 2}), {"interleaved"}));
+  EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.microbatches = 1}),
+                                      {"ModelParallel: 1 micro-batch through 2 stages"}));
+  EXPECT_TRUE(throws<Unimplemented>(make({2, 2}, {.shard = Shard::state}),
+                                    {"a Shard", "data 2 x stage 2"}));
+}
+
 TEST_F(MeshTest, APartIsNotTakenForTheWhole) {
   const ModelParallel strategy = along_model("kernel", {"", "model"});
   const auto scope = strategy.scope();
@@ -123,6 +140,38 @@ TEST_F(MeshTest, ReplicasAlongTheBatchAreCountedAndRowsOnce) {
                            "part 1 of 2", "'kernel' are cut (-, model)"}) {
     EXPECT_NE(text.find(told), std::string::npos) << text;
   }
+}
+
+/// Who has what, what a step tells along each axis, the schedule, and the memory it takes.
+TEST_F(MeshTest, WhatHasRunIsExplained) {
+  const auto told = [](const std::vector<int>& shape, const ModelParallelOptions& options) {
+    LayoutMap layouts(DeviceMesh(shape, {"data", "stage", "model"}));
+    layouts["up/kernel"] = {"", "model"};
+    layouts["down/kernel"] = {"model"};
+    const ModelParallel strategy(layouts, options);
+    const auto scope = strategy.scope();
+    const keras::Sequential model({layers::Dense(8, {.use_bias = false, .name = "up"}),
+                                   layers::Dense(4, {.use_bias = false, .name = "down"})});
+    model.compile({.optimizer = keras::optimizers::SGD(0.1), .loss = "mse"});
+    model.fit(ones({8, 4}), ones({8, 4}), {.batch_size = 8, .verbose = keras::Verbose::silent});
+    return strategy.explain();
+  };
+  const auto expect = [](const std::string& text, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) {
+      EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
+    }
+  };
+  expect(told({2, 1, 2}, {}),
+         {"a run on 4 rows in each replica", "along the model's axis: ", "over all replicas: ",
+          "along the data axis: ", "/device:CPU:3 takes "});
+  // Four rows go to stage 1 in each of two micro-batches and come back, by 8 columns of which each
+  // member has 4, in float32.
+  expect(told({1, 2, 2}, {.microbatches = 2, .layers = {{"up"}, {"down"}}}),
+         {"a run on 4 rows in each micro-batch", "between stages: 4 tensors a run, 256 B",
+          "between the members of a stage: ", "schedule 1f1b", "stages wait 33 % of the time",
+          "stage 1    0 [0] 1 [1]", "/device:CPU:3 holds 32.8 KB of variables",
+          "/device:CPU:3 takes "});
+  expect(told({2, 2, 1}, {.microbatches = 2}), {"between pipelines: "});
 }
 
 /// What layers sum along the model's axis comes by way of staging memory, which follows the batch.
@@ -284,6 +333,7 @@ TEST_F(MeshTest, ACheckpointGoesOnOnAnyOtherMesh) {
       on({1, 2}),
       on({2, 1}),
       on({1, 4}),
+      ModelParallel(LayoutMap(DeviceMesh({2, 1}, {"data", "model"})), {.shard = Shard::variables}),
       on_stages({1, 2, 2}),
       on_stages({2, 2, 1}),
       PipelineStrategy({.stages = 2, .microbatches = 3}),

@@ -22,9 +22,10 @@ constexpr int64_t kRows = 2048;
 
 class MicrobatchesTest : public harness::FreshDevices {
  protected:
-  static void use_memory(size_t limit) {
+  static void use_memory(size_t limit, size_t cpus = 1) {
     devices::reset_devices();
-    config::set_logical_cpus({{.threads = 1, .memory_limit = limit}});
+    config::set_logical_cpus(
+        std::vector<config::LogicalCpu>(cpus, {.threads = 1, .memory_limit = limit}));
   }
 
   /// Makes two steps on a batch of all rows.
@@ -132,11 +133,54 @@ TEST_F(MicrobatchesTest, WhereMemoryIsEnoughThereIsOne) {
   EXPECT_EQ(strategy.num_replicas_in_sync(), 1);
 }
 
-TEST_F(MicrobatchesTest, StagesNeedANumber) {
-  config::set_logical_cpus({{.threads = 1}, {.threads = 1}});
-  EXPECT_TRUE(throws<InvalidArgument>(
-      [] { PipelineStrategy({.stages = 2, .microbatches = PipelineOptions::automatic}); },
-      {"2 stages", "automatic"}));
+TEST_F(MicrobatchesTest, StagesGetAsManyAsTheirDevicesNeed) {
+  use_memory(0);
+  const std::vector<double> expected = trained(OneDeviceStrategy("/CPU:0"));
+  const LayoutMap none(DeviceMesh({2, 1}, {"stage", "model"}, {"/CPU:0", "/CPU:1"}));
+  const std::vector<std::function<Strategy()>> strategies{
+      [] { return PipelineStrategy({.stages = 2, .microbatches = PipelineOptions::automatic}); },
+      [] {
+        return PipelineStrategy({.stages = 2,
+                                 .microbatches = PipelineOptions::automatic,
+                                 .schedule = "interleaved",
+                                 .chunks = 2});
+      },
+      [&] { return ModelParallel(none, {.microbatches = PipelineOptions::automatic}); }};
+  for (const auto& make : strategies) {
+    for (const auto& [limit, least, most] : {std::tuple{4 << 20, 3, 64}, {1 << 30, 2, 2}}) {
+      use_memory(static_cast<size_t>(limit), 2);
+      const Strategy strategy = make();
+      const std::vector<double> found = trained(strategy);
+      EXPECT_GE(strategy.num_replicas_in_sync(), least);
+      EXPECT_LE(strategy.num_replicas_in_sync(), most);
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9);
+    }
+  }
+}
+
+/// Each pipeline has its part of the batch, in as many micro-batches as the others.
+TEST_F(MicrobatchesTest, PipelinesSideBySideHaveAsManyEach) {
+  use_memory(0);
+  const std::vector<double> expected = trained(OneDeviceStrategy("/CPU:0"));
+  use_memory(size_t{2} << 20, 4);
+  const PipelineStrategy strategy(
+      {.stages = 2, .microbatches = PipelineOptions::automatic, .replicas = 2});
+  EXPECT_EQ(strategy.num_replicas_in_sync(), 4);
+  const std::vector<double> found = trained(strategy);
+  EXPECT_GT(strategy.num_replicas_in_sync(), 4);
+  EXPECT_EQ(strategy.num_replicas_in_sync() % 2, 0);
+  ASSERT_EQ(found.size(), expected.size());
+  for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9);
+}
+
+/// All are under way at once there, so that more of them take no less.
+TEST_F(MicrobatchesTest, AScheduleThatKeepsAllOfThemDoesNotFit) {
+  use_memory(size_t{3} << 20, 2);
+  const PipelineStrategy strategy(
+      {.stages = 2, .microbatches = PipelineOptions::automatic, .schedule = "gpipe"});
+  EXPECT_TRUE(throws<ResourceExhausted>([&] { trained(strategy); },
+                                        {"micro-batches are automatic", "/device:CPU:1"}));
 }
 
 }  // namespace

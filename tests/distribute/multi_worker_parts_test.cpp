@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <sstream>
 
 #include "checkpoint/bundle_format.h"
 #include "checkpoint/crc32c.h"
@@ -129,12 +130,13 @@ TEST(MultiWorkerParts, VariablesInPartsGiveTheResultOfOneDevice) {
     ASSERT_EQ(found.size(), wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(found[i], wanted[i], 1e-9);
   };
-  in_processes(3, [&](const GroupPtr& group) {
+  const auto check = [&](const GroupPtr& group, int replicas) {
     use_cpus(1);
     const harness::TempFolder own;
     const std::filesystem::path folder = folder_of_chief(group, own);
     const Doubles wanted = train_on(built());
     {
+      use_cpus(replicas);
       const auto strategy = strategy_of(group, {.shard = Shard::variables});
       const auto scope = strategy.scope();
       const keras::Sequential model = built();
@@ -152,6 +154,31 @@ TEST(MultiWorkerParts, VariablesInPartsGiveTheResultOfOneDevice) {
     train::Checkpoint({{"model", alone}}).restore(folder / "c").assert_consumed();
     expect_near_to(alone.predict(features(7)).to_vector<double>(), wanted);
     group->gather_texts("done with the folder", "");
+  };
+  for (const auto& [processes, replicas] : {std::pair{3, 1}, {2, 2}, {2, 3}}) {
+    in_processes(processes,
+                 [&, replicas = replicas](const GroupPtr& group) { check(group, replicas); });
+  }
+}
+
+/// The exchange that joins a layer's kernel goes on while the layer before it computes.
+TEST(MultiWorkerParts, JoinsBeginOneLayerAhead) {
+  in_processes(2, [](const GroupPtr& group) {
+    use_cpus(1);
+    const auto strategy = strategy_of(group, {.shard = Shard::variables});
+    const auto scope = strategy.scope();
+    const keras::Sequential model;
+    for (int i = 0; i < 4; ++i) model.add(keras::layers::Dense(40, {.use_bias = false}));
+    const auto f = function([&](const Tensor& x) { return model(x); });
+    strategy.run(f, strategy.split(features(8, 40)));
+    std::istringstream lines(f.explain());
+    std::string order;  // s: a join starts, f: it is finished, m: a layer computes.
+    for (std::string line; std::getline(lines, line);) {
+      if (line.find("exchange_join_start") != std::string::npos) order += 's';
+      if (line.find("exchange_join_finish") != std::string::npos) order += 'f';
+      if (line.find("matmul(") != std::string::npos) order += 'm';
+    }
+    EXPECT_EQ(order, "sfsmfsmfsmfm") << f.explain();
   });
 }
 

@@ -75,6 +75,40 @@ INSTANTIATE_TEST_SUITE_P(
         PipelineCase{2, {.stages = 1, .microbatches = 2, .replicas = 2}},
         PipelineCase{4, {.stages = 2, .microbatches = 2, .replicas = 2}}));
 
+/// Processes with memory of different sizes choose together.
+TEST(PipelineOverProcesses, AutomaticMicroBatchesAreTheSameEverywhere) {
+  constexpr int64_t kRows = 2048;
+  const auto trained = [](const Strategy& strategy) {
+    const auto scope = strategy.scope();
+    random::set_seed(5);
+    const keras::Sequential model;
+    for (int i = 0; i < 8; ++i) model.add(layers::Dense(64, {.activation = "tanh"}));
+    model.add(layers::Dense(1));
+    model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+    const Tensor x = random_uniform({kRows, 4}, -1, 1, {.dtype = DType::float64, .seed = 1});
+    model.fit(x, reduce_sum(x, {.axes = std::vector<int>{1}, .keepdims = true}),
+              {.batch_size = kRows, .epochs = 2, .verbose = keras::Verbose::silent});
+    return model.evaluate(x, zeros({kRows, 1}, DType::float64), {.batch_size = kRows}).at("loss");
+  };
+  harness::in_processes(2, [&](const auto& group) {
+    use_cpus(1);
+    const double expected = trained(OneDeviceStrategy("/CPU:0"));
+    for (const int limited : {0, 1}) {
+      devices::reset_devices();
+      const size_t limit = group->rank() == limited ? size_t{4} << 20 : 0;
+      config::set_logical_cpus({{.threads = 1, .memory_limit = limit}});
+      random::set_seed(1);
+      const Strategy strategy =
+          pipeline_strategy(group, {.stages = 2, .microbatches = PipelineOptions::automatic});
+      EXPECT_NEAR(trained(strategy), expected, 1e-9);
+      const int count = strategy.num_replicas_in_sync();
+      EXPECT_GT(count, 2);
+      const auto counts = group->gather_texts("count", std::to_string(count));
+      EXPECT_EQ(counts[0], counts[1]);
+    }
+  });
+}
+
 /// Two wide layers, one on each of two stages.
 struct TwoLayers {
   explicit TwoLayers(const Strategy& by) : strategy(by) {

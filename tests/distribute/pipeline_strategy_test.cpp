@@ -324,6 +324,35 @@ TEST_F(PipelineStrategyTest, ItSaysItsStagesItsScheduleAndItsWaits) {
   }
 }
 
+/// A stage has less of each micro-batch that is under way.
+TEST_F(PipelineStrategyTest, RecomputedLayersKeepLessForTheBackwardPass) {
+  const auto kept = [](bool recomputed) {
+    const PipelineStrategy strategy({.stages = 2, .microbatches = 4});
+    const auto scope = strategy.scope();
+    const keras::Sequential model;
+    for (int i = 0; i < 4; ++i) {
+      const keras::Sequential block(
+          {keras::layers::Dense(256, {.activation = "gelu", .input_shape = {16}}),
+           keras::layers::Dense(16)});
+      model.add(recomputed ? keras::Layer(keras::layers::Recompute(block)) : keras::Layer(block));
+    }
+    model(ones({2, 16}));
+    const keras::optimizers::SGD optimizer(0.01);
+    const auto step = function([&](const Tensor& x) {
+      GradientTape tape;
+      const Tensor loss = reduce_sum(square(model(x, {.training = true})));
+      const Variables weights = model.trainable_weights();
+      optimizer.apply_gradients(tape.gradient(loss, weights), weights);
+      return loss;
+    });
+    strategy.run(step, strategy.split(ones({64, 16})));
+    size_t bytes = 0;
+    for (const auto& device : step.memory_plan(16).devices) bytes += device.result_bytes;
+    return bytes;
+  };
+  EXPECT_LT(kept(true), kept(false) / 2);
+}
+
 TEST_F(PipelineStrategyTest, MicroBatchesNeedTheMemoryOfOne) {
   const auto arena = [](const Strategy& strategy, int64_t rows) {
     const PipelinedTraining training{strategy};

@@ -100,9 +100,16 @@ class TANDEM_API DataParallel : public Strategy {
 
 struct ModelParallelOptions {
   std::string batch_dim_name = "data";  ///< The axis of the mesh along which batches are cut.
-  /// Where the mesh has an axis "stage", as for PipelineStrategy.
+  /// Where the mesh has an axis "stage", as for PipelineStrategy; PipelineOptions::automatic also
+  /// where it has none: then micro-batches go one after another through each device.
   int microbatches = 4;
   std::string schedule = "1f1b";
+  int chunks = 1;
+  std::vector<std::vector<std::string>> layers{};
+  /// What each device of the mesh keeps a part of, over all of them. It goes for the weights that
+  /// no layout cuts: those are in parts along their axis, with all that belongs to them. Not where
+  /// there are several stages or automatic micro-batches.
+  Shard shard = Shard::nothing;
   /// Where the mesh is over several processes, as for MultiWorkerMirroredStrategy.
   CommunicationOptions communication{};
   cluster_resolver::ClusterResolverPtr cluster_resolver{};
@@ -127,7 +134,7 @@ struct ModelParallelOptions {
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
-  /// has more axes than these three.
+  /// has more axes than these three, and for a Shard with stages or with GPUs of several processes.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 
   /// For the library's own use.

@@ -69,7 +69,8 @@ class TANDEM_API Strategy {
   /// "MirroredStrategy"
   const std::string& name() const;
 
-  /// Replicas, devices and threads, where the variables are and how gradients meet, for people.
+  /// Replicas, devices and threads, where the variables are and how gradients meet, and what the
+  /// functions that have run tell in a run and take of memory, for people.
   std::string explain() const;
 
   class Scope;
@@ -226,9 +227,9 @@ struct MultiWorkerOptions {
   /// As for MirroredStrategy, over all processes: the same bits for any number of them.
   std::optional<int> reproducible_shards{};
   CommunicationOptions communication{};
-  /// What the replicas keep in parts. All processes have the same number of them, on CPUs, and with
-  /// `variables` one each. Outside of strategy.run what is in parts cannot be read, and all save a
-  /// checkpoint. `nothing` leaves the slots of large models in parts.
+  /// What the replicas keep in parts. All processes have the same number of them, on CPUs. Outside
+  /// of strategy.run what is in parts cannot be read, and all save a checkpoint. `nothing` leaves
+  /// the slots of large models in parts.
   Shard shard = Shard::nothing;
   /// Who says which processes there are; null: the variables that launchers and schedulers set.
   cluster_resolver::ClusterResolverPtr cluster_resolver{};
@@ -257,10 +258,11 @@ struct PipelineOptions {
   int stages = 0;
   /// The parts that each batch is cut into. They go through the stages one behind the other.
   int microbatches = 1;
-  /// In the place of a number, with one stage: before a function runs on a batch of so many rows
-  /// for the first time, the least number is found with which its memory plan stays within 90 % of
-  /// the device's limit, and no less than there are. At first there is one. Runs take turns. Where
-  /// replicas are given values of their own the number stays.
+  /// In the place of a number: before a function runs on a batch of so many rows for the first
+  /// time, the least number is found with which its memory plan stays within 90 % of each device's
+  /// limit, and no less than there are. At first there are as many as stages. Processes take the
+  /// same number, that of the one with the least room. Runs take turns. Where replicas are given
+  /// values of their own the number stays.
   static constexpr int automatic = -1;
   /// "1f1b": as few micro-batches are under way at once as keep all stages busy. "gpipe": all go
   /// forward, then all go back. "interleaved": 1f1b with several chunks of the model on each stage.

@@ -7,10 +7,13 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include "core/named_error.h"
 #include "device/transfer.h"
+#include "graph/axis_sums.h"
 #include "graph/group_exchange.h"
 #include "profile/row_scope.h"
 #include "profile/span.h"
@@ -66,6 +69,12 @@ struct PipelineRun::Wiring {
   std::vector<std::vector<std::vector<Sending>>> sendings;  // By pipeline and segment.
 
   size_t tensors() const { return uses[0].size(); }
+  /// The segment that computes a tensor; past the last one for an argument.
+  size_t producer_of(int tensor) const {
+    const auto behind = std::ranges::upper_bound(first_result, static_cast<size_t>(tensor));
+    return behind == first_result.begin() ? first_result.size()
+                                          : static_cast<size_t>(behind - first_result.begin()) - 1;
+  }
 
   const Sending* sending(size_t pipeline, size_t segment, int to) const {
     const auto& all = sendings[pipeline][segment];
@@ -698,6 +707,40 @@ std::string PipelineRun::explain_messages(int64_t rows) const {
   return text;
 }
 
+std::string PipelineRun::explain_axes(int64_t rows) const {
+  ToldAlong between_stages, between_members, between_pipelines;
+  const std::vector<CompiledSegment>& segments = function_.each[0];
+  std::set<std::pair<int, int>> handed;  // A tensor, and the stage that gets it.
+  for (size_t s = 0; s < segments.size(); ++s) {
+    const int stage = chunk_of(s) % shape_.stages;
+    for (int input : segments[s].inputs) {
+      const size_t from = wiring_->producer_of(input);
+      const bool crosses = from < segments.size() && chunk_of(from) % shape_.stages != stage;
+      if (!crosses || !handed.emplace(input, stage).second) continue;
+      const size_t index = static_cast<size_t>(input) - wiring_->first_result[from];
+      between_stages.add({function_.result_types[from][index]}, rows);
+    }
+  }
+  for (size_t p = 0; p < function_.each.size(); ++p) {
+    for (const CompiledSegment& segment : function_.each[p]) {
+      if (!segment.program) continue;
+      between_members += axis_sums(*segment.program, rows).model.times(shape_.microbatches);
+      for (const Node& node : segment.program->graph().nodes) {
+        const bool is_sum = node.op().name == "accumulate" && pipelines() > 1;
+        if (is_sum) between_pipelines.add({node.signature.inputs[0]}, rows);
+      }
+    }
+  }
+  for (const CompiledLevel& level : function_.once) {
+    for (const CompiledSegment& segment : level.segments) {
+      between_members += axis_sums(*segment.program, rows).model;
+    }
+  }
+  return between_stages.times(microbatches()).line("between stages", "tensors") +
+         between_members.line("between the members of a stage") +
+         between_pipelines.line("between pipelines", "terms of sums");
+}
+
 std::string PipelineRun::fingerprint() const {
   std::string text =
       fmt::format("{} micro-batches, {} stages, schedule {}, {} pipelines\n", shape_.microbatches,
@@ -721,50 +764,75 @@ std::string PipelineRun::fingerprint() const {
 
 namespace {
 
-/// The segments that this process runs. What crosses between processes is none of their copies.
-std::vector<CompiledSegment> own_segments(const std::vector<CompiledSegment>& segments) {
-  std::vector<CompiledSegment> own;
-  for (const CompiledSegment& segment : segments) {
-    if (!segment.program) continue;
-    own.push_back(segment);
-    own.back().inputs.clear();
+/// Adds what a plan has of each device to that of another one.
+void add(MemoryPlan& all, const MemoryPlan& more) {
+  for (const MemoryPlan::Device& own : more.devices) {
+    const auto device = std::ranges::find(all.devices, own.name, &MemoryPlan::Device::name);
+    if (device == all.devices.end()) {
+      all.devices.push_back(own);
+      continue;
+    }
+    device->arena_bytes += own.arena_bytes;
+    device->result_bytes += own.result_bytes;
+    device->copy_bytes += own.copy_bytes;
   }
-  return own;
 }
 
 }  // namespace
 
+/// The memory of a stage of this process with one micro-batch under way, where others are
+/// elsewhere: what its segments take, and what it gets of other processes.
+MemoryPlan PipelineRun::plan_of_stage(size_t pipeline, int stage, int64_t rows) const {
+  const std::vector<CompiledSegment>& segments = function_.each[pipeline];
+  std::vector<CompiledSegment> own;
+  std::set<int> received;
+  for (size_t s = 0; s < segments.size(); ++s) {
+    if (chunk_of(s) % shape_.stages != stage) continue;
+    own.push_back(segments[s]);
+    for (int input : std::exchange(own.back().inputs, {})) {
+      const size_t from = wiring_->producer_of(input);
+      if (from < segments.size() && !is_here(pipeline, from)) received.insert(input);
+    }
+  }
+  MemoryPlan plan = memory_plan_of(own, 0, rows);
+  for (int tensor : received) {
+    const size_t from = wiring_->producer_of(tensor);
+    const size_t index = static_cast<size_t>(tensor) - wiring_->first_result[from];
+    plan.devices[0].result_bytes +=
+        devices::Allocator::rounded(function_.result_types[from][index].bytes(rows));
+  }
+  return plan;
+}
+
 MemoryPlan PipelineRun::memory_plan(int64_t rows) const {
   const PipelineReport report = check_schedule(shape_, schedule_);
+  // What a forward pass hands to its backward pass is there for each micro-batch in flight.
+  const auto keep_in_flight = [&](MemoryPlan::Device& device, int stage) {
+    device.result_bytes *=
+        static_cast<size_t>(std::max(report.in_flight[static_cast<size_t>(stage)], 1));
+  };
   MemoryPlan all;
   for (size_t p = 0; p < function_.each.size(); ++p) {
     const std::vector<CompiledSegment>& segments = function_.each[p];
-    MemoryPlan own = group_ ? memory_plan_of(own_segments(segments), 0, rows)
-                            : memory_plan_of(segments, function_.arguments, rows);
+    MemoryPlan own;
+    if (!group_) own = memory_plan_of(segments, function_.arguments, rows);
     for (int stage = 0; stage < shape_.stages; ++stage) {
       if (!stages().is_here(stage, static_cast<int>(p))) continue;
-      // What a forward pass hands to its backward pass is there for each micro-batch in flight.
-      for (const auto& member : segments[static_cast<size_t>(stage)].replicas->devices) {
-        const auto device =
-            std::ranges::find(own.devices, member->name(), &MemoryPlan::Device::name);
-        device->result_bytes *=
-            static_cast<size_t>(std::max(report.in_flight[static_cast<size_t>(stage)], 1));
-      }
-    }
-    all.devices.insert(all.devices.end(), own.devices.begin(), own.devices.end());
-  }
-  for (const CompiledLevel& level : function_.once) {
-    const MemoryPlan once = memory_plan_of(level.segments, level.arguments.size(), rows);
-    for (const MemoryPlan::Device& own : once.devices) {
-      const auto device = std::ranges::find(all.devices, own.name, &MemoryPlan::Device::name);
-      if (device == all.devices.end()) {
-        all.devices.push_back(own);
+      if (group_) {
+        MemoryPlan of_stage = plan_of_stage(p, stage, rows);
+        for (MemoryPlan::Device& device : of_stage.devices) keep_in_flight(device, stage);
+        add(own, of_stage);
         continue;
       }
-      device->arena_bytes += own.arena_bytes;
-      device->result_bytes += own.result_bytes;
-      device->copy_bytes += own.copy_bytes;
+      for (const auto& member : segments[static_cast<size_t>(stage)].replicas->devices) {
+        keep_in_flight(*std::ranges::find(own.devices, member->name(), &MemoryPlan::Device::name),
+                       stage);
+      }
     }
+    add(all, own);
+  }
+  for (const CompiledLevel& level : function_.once) {
+    add(all, memory_plan_of(level.segments, level.arguments.size(), rows));
   }
   return all;
 }

@@ -55,6 +55,10 @@ class PipelineRun {
   /// Stages, schedule, and what each stage computes.
   std::string explain(const std::string& function, int64_t rows) const;
 
+  /// What a run tells along the axes of a mesh: between stages, between the members of a stage in
+  /// this process, and between pipelines.
+  std::string explain_axes(int64_t rows) const;
+
   /// What a run with so many rows in each micro-batch allocates in this process.
   MemoryPlan memory_plan(int64_t rows) const;
 
@@ -67,6 +71,7 @@ class PipelineRun {
  private:
   struct Step;
   struct Wiring;
+  MemoryPlan plan_of_stage(size_t pipeline, int stage, int64_t rows) const;
   void copy_variables() const;
   std::string explain_copies() const;
   void run_stages(Step& step) const;
