@@ -19,6 +19,11 @@ enum class DType : uint8_t {
   int32,
   int64,
   boolean,
+  int8,
+  int16,
+  uint16,
+  uint32,
+  uint64,
 };
 
 /// Bytes of one element.
@@ -37,7 +42,8 @@ inline constexpr bool kIsAmong = (std::is_same_v<T, Others> || ...);
 /// Whether a C++ type is the type of a DType's elements; long and long long are both int64's.
 template <class T>
 inline constexpr bool kHasDType =
-    kIsAmong<T, float, double, uint8_t, int32_t, int64_t, long, long long, bool>;
+    kIsAmong<T, float, double, bool, int8_t, uint8_t, int16_t, uint16_t, int32_t, uint32_t, long,
+             unsigned long, long long, unsigned long long>;
 
 }  // namespace internal
 
@@ -45,15 +51,17 @@ inline constexpr bool kHasDType =
 template <class T>
 inline constexpr DType dtype_of = [] {
   static_assert(internal::kHasDType<T>,
-                "tandem: float, double, uint8_t, int32_t, int64_t and bool have a DType");
-  return sizeof(T) == sizeof(int64_t) ? DType::int64 : DType::int32;
+                "tandem: float, double, bool and the integers of cstdint have a DType");
+  constexpr bool kSigned = std::is_signed_v<T>;
+  if constexpr (sizeof(T) == 1) return kSigned ? DType::int8 : DType::uint8;
+  if constexpr (sizeof(T) == 2) return kSigned ? DType::int16 : DType::uint16;
+  if constexpr (sizeof(T) == 4) return kSigned ? DType::int32 : DType::uint32;
+  return kSigned ? DType::int64 : DType::uint64;
 }();
 template <>
 inline constexpr DType dtype_of<float> = DType::float32;
 template <>
 inline constexpr DType dtype_of<double> = DType::float64;
-template <>
-inline constexpr DType dtype_of<uint8_t> = DType::uint8;
 template <>
 inline constexpr DType dtype_of<bool> = DType::boolean;
 

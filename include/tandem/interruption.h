@@ -9,8 +9,10 @@
 ///
 /// fit, evaluate and predict look for a request between two steps; whoever waits for the next
 /// element of a data set, for a tensor's value, for steps in the background or for other processes
-/// to join looks ten times a second. A step that has begun is finished. Any thread may call these
-/// functions; threads of the library's own do not look.
+/// to join looks ten times a second, and so does a while_loop, between two iterations. A step of
+/// fit that has begun is finished, loops in it too; what a function of one's own assigned before
+/// the loop that was ended in it is assigned. Any thread may call these functions; threads of the
+/// library's own do not look.
 #pragma once
 
 #include <functional>
@@ -39,6 +41,21 @@ TANDEM_API void set_question(std::function<void()> ask);
 
 /// Looks now: for a loop of one's own, which takes long. Throws as said above.
 TANDEM_API void look();
+
+/// While it lives, this thread is within a step that is finished whatever is asked for, as one of
+/// fit: a while_loop in it does not look.
+class TANDEM_API WholeStep {
+ public:
+  WholeStep();
+  ~WholeStep();
+  WholeStep(const WholeStep&) = delete;
+  WholeStep& operator=(const WholeStep&) = delete;
+
+  static bool is_on();
+
+ private:
+  const bool former_;
+};
 
 }  // namespace interruption
 }  // namespace tandem

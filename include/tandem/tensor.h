@@ -28,9 +28,10 @@ concept Number = std::is_arithmetic_v<T>;
 
 namespace internal {
 
-/// A number whose type is the C++ type of a DType.
+/// A number that is a scalar of its own type where one asks for that: Tensor(0.5F).
 template <class T>
-concept TypedNumber = Number<T> && kHasDType<T>;
+concept TypedNumber =
+    Number<T> && kIsAmong<T, float, double, uint8_t, int32_t, int64_t, long, long long, bool>;
 
 /// Throws InvalidArgument above 2^63 - 1.
 TANDEM_API int64_t to_int64(uint64_t number);

@@ -2,6 +2,7 @@
 #include <cstring>
 
 #include "binding.h"
+#include "tandem/tensor/host_data.h"
 
 namespace tandem::python {
 namespace {
@@ -29,15 +30,28 @@ std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
       return DType::float64;
     case 'e':
       return DType::float16;
+    case 'b':
+      return DType::int8;
     case 'B':
       return DType::uint8;
     case '?':
       return DType::boolean;
+    case 'h':
+      return DType::int16;
+    case 'H':
+      return DType::uint16;
     case 'i':
     case 'l':
     case 'q':
       if (size == 8) return DType::int64;
       if (size == 4) return DType::int32;
+      break;
+    case 'I':
+    case 'L':
+    case 'Q':
+      if (size == 8) return DType::uint64;
+      if (size == 4) return DType::uint32;
+      break;
   }
   return {};
 }
@@ -103,6 +117,16 @@ Tensor scalar(nb::handle value, DType dtype) {
       return Tensor::from({nb::cast<uint8_t>(value)}, {});
     case DType::boolean:
       return Tensor::from({real != 0}, {});
+    case DType::int8:
+      return Tensor::from({nb::cast<int8_t>(value)}, {});
+    case DType::int16:
+      return Tensor::from({nb::cast<int16_t>(value)}, {});
+    case DType::uint16:
+      return Tensor::from({nb::cast<uint16_t>(value)}, {});
+    case DType::uint32:
+      return Tensor::from({nb::cast<uint32_t>(value)}, {});
+    case DType::uint64:
+      return Tensor::from({nb::cast<uint64_t>(value)}, {});
     case DType::float16:
     case DType::bfloat16:
       break;
@@ -281,6 +305,22 @@ void bind_conversions(nb::module_& m) {
     const auto wrapped = of_buffer(array, false);
     if (!wrapped) throw nb::type_error("wrap: a row-major array of a dtype that tensors have");
     return *wrapped;
+  });
+  // NumPy has no bfloat16 of its own: the bits go over the border as uint16.
+  m.def("bits_of", [](const Tensor& tensor) {
+    if (size_of(tensor.dtype()) != sizeof(uint16_t)) {
+      throw nb::type_error("bits_of: elements of two bytes");
+    }
+    const HostData memory = unlocked([&] { return host_data(tensor); });
+    return Tensor::wrap(memory.data, DType::uint16, tensor.shape(), memory.owner);
+  });
+  m.def("of_bits", [](nb::handle array, int dtype) {
+    const auto bits = of_buffer(array, true);
+    if (!bits || size_of(bits->dtype()) != size_of(to_dtype(dtype))) {
+      throw nb::type_error("of_bits: a row-major array of elements as large as the dtype's");
+    }
+    const HostData memory = host_data(*bits);
+    return Tensor::copy_of(memory.data, to_dtype(dtype), bits->shape());
   });
 }
 

@@ -88,6 +88,16 @@ std::vector<TensorSpec> to_specs(nb::handle list) {
   return specs;
 }
 
+/// As a context manager of Python: a step that is finished whatever is asked for.
+class Step {
+ public:
+  void enter() { step_.emplace(); }
+  void exit() { step_.reset(); }
+
+ private:
+  std::optional<interruption::WholeStep> step_;
+};
+
 class Init {
  public:
   void enter() { scope_ = std::make_unique<InitScope>(); }
@@ -128,6 +138,10 @@ void bind_function(nb::module_& m) {
           "f"_a, "name"_a = "function", "signature"_a = nb::make_tuple())
       .def("run", &PyFunction::run)
       .def("trace", &PyFunction::trace);
+  nb::class_<Step>(m, "WholeStep")
+      .def(nb::init<>())
+      .def("__enter__", &Step::enter)
+      .def("__exit__", [](Step& self, const nb::args&) { self.exit(); });
   nb::class_<Init>(m, "InitScope")
       .def(nb::init<>())
       .def("__enter__", &Init::enter)

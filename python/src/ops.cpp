@@ -122,6 +122,26 @@ Padding to_padding(nb::handle padding) {
 
 using Seed = std::optional<uint64_t>;
 
+/// Positions in a dtype that ops take them in.
+Tensor as_places(const Tensor& places) {
+  if (is_floating(places.dtype()) || places.dtype() == DType::boolean) return places;
+  const size_t size = size_of(places.dtype());
+  return size < 4 ? cast(places, DType::int32)
+         : places.dtype() == DType::uint32 || places.dtype() == DType::uint64
+             ? cast(places, DType::int64)
+             : places;
+}
+
+/// Random numbers of `draw(dtype)`; halves are rounded float32 ones.
+template <class Draw>
+Tensor drawn(int dtype, const Draw& draw) {
+  const DType wanted = to_dtype(dtype);
+  return unlocked([&] {
+    const bool is_half = is_floating(wanted) && size_of(wanted) == 2;
+    return is_half ? cast(draw(DType::float32), wanted) : draw(wanted);
+  });
+}
+
 void bind_shaping(nb::module_& m) {
   m.def("reshape", [](nb::handle x, nb::handle shape) {
     const Tensor tensor = to_tensor(x);
@@ -201,17 +221,13 @@ void bind_shaping(nb::module_& m) {
   });
   m.def("gather", [](nb::handle x, nb::handle indices, int axis) {
     const Tensor tensor = to_tensor(x);
-    Tensor places = to_tensor(indices);
-    return unlocked([&] {
-      if (places.dtype() == DType::uint8) places = cast(places, DType::int32);
-      return gather(tensor, places, axis);
-    });
+    const Tensor places = to_tensor(indices);
+    return unlocked([&] { return gather(tensor, as_places(places), axis); });
   });
   m.def("one_hot", [](nb::handle indices, int64_t depth, double on, double off, int dtype) {
-    Tensor places = to_tensor(indices);
+    const Tensor places = to_tensor(indices);
     return unlocked([&] {
-      if (places.dtype() == DType::uint8) places = cast(places, DType::int32);
-      return one_hot(places, depth, {.on = on, .off = off, .dtype = to_dtype(dtype)});
+      return one_hot(as_places(places), depth, {.on = on, .off = off, .dtype = to_dtype(dtype)});
     });
   });
 }
@@ -232,8 +248,8 @@ void bind_creation(nb::module_& m) {
       "random_normal",
       [](nb::handle shape, double mean, double stddev, int dtype, Seed seed) {
         const Shape wanted = to_shape(shape);
-        return unlocked([&] {
-          return random_normal(wanted, mean, stddev, {to_dtype(dtype), seed});
+        return drawn(dtype, [&](DType type) {
+          return random_normal(wanted, mean, stddev, {type, seed});
         });
       },
       "shape"_a, "mean"_a, "stddev"_a, "dtype"_a, "seed"_a.none());
@@ -241,8 +257,8 @@ void bind_creation(nb::module_& m) {
       "random_truncated_normal",
       [](nb::handle shape, double mean, double stddev, int dtype, Seed seed) {
         const Shape wanted = to_shape(shape);
-        return unlocked([&] {
-          return random_truncated_normal(wanted, mean, stddev, {to_dtype(dtype), seed});
+        return drawn(dtype, [&](DType type) {
+          return random_truncated_normal(wanted, mean, stddev, {type, seed});
         });
       },
       "shape"_a, "mean"_a, "stddev"_a, "dtype"_a, "seed"_a.none());
@@ -250,7 +266,9 @@ void bind_creation(nb::module_& m) {
       "random_uniform",
       [](nb::handle shape, double low, double high, int dtype, Seed seed) {
         const Shape wanted = to_shape(shape);
-        return unlocked([&] { return random_uniform(wanted, low, high, {to_dtype(dtype), seed}); });
+        return drawn(dtype, [&](DType type) {
+          return random_uniform(wanted, low, high, {type, seed});
+        });
       },
       "shape"_a, "minval"_a, "maxval"_a, "dtype"_a, "seed"_a.none());
   m.def(

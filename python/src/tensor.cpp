@@ -18,8 +18,8 @@ const char* format_of(DType dtype) {
       return "d";
     case DType::float16:
       return "e";
-    case DType::bfloat16:
-      return "H";
+    case DType::bfloat16:  // get_buffer refuses: buffers have no such elements.
+      break;
     case DType::uint8:
       return "B";
     case DType::int32:
@@ -28,6 +28,16 @@ const char* format_of(DType dtype) {
       return sizeof(long) == 8 ? "l" : "q";  // As NumPy's own int64 is.
     case DType::boolean:
       return "?";
+    case DType::int8:
+      return "b";
+    case DType::int16:
+      return "h";
+    case DType::uint16:
+      return "H";
+    case DType::uint32:
+      return "I";
+    case DType::uint64:
+      return sizeof(long) == 8 ? "L" : "Q";
   }
   return "B";
 }
@@ -50,6 +60,10 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   const Tensor& tensor = *nb::inst_ptr<Tensor>(nb::handle(self));
   if (!tensor.defined() || tensor.is_symbolic()) {
     PyErr_SetString(PyExc_BufferError, "a tensor of a function that is being traced has no value");
+    return -1;
+  }
+  if (tensor.dtype() == DType::bfloat16) {
+    PyErr_SetString(PyExc_BufferError, "buffers have no elements of bfloat16");
     return -1;
   }
   auto exported = std::make_unique<Exported>();
@@ -205,7 +219,7 @@ nb::object applied(Binary op, nb::handle a, nb::handle b) {
 
 Tensor true_div(const Tensor& a, const Tensor& b) {
   if (is_floating(a.dtype()) || is_floating(b.dtype())) return div(a, b);
-  const bool fit_float32 = a.dtype() == DType::uint8 || b.dtype() == DType::uint8;
+  const bool fit_float32 = size_of(a.dtype()) <= 2 || size_of(b.dtype()) <= 2;
   const auto wide = [&](const Tensor& x) {
     return cast(x, fit_float32 ? DType::float32 : DType::float64);
   };
@@ -325,6 +339,16 @@ void bind_tensor(nb::module_& m) {
                  return nb::int_(read(int64_t{}));
                case DType::boolean:
                  return nb::bool_(read(bool{}));
+               case DType::int8:
+                 return nb::int_(static_cast<int>(read(int8_t{})));
+               case DType::int16:
+                 return nb::int_(static_cast<int>(read(int16_t{})));
+               case DType::uint16:
+                 return nb::int_(static_cast<int>(read(uint16_t{})));
+               case DType::uint32:
+                 return nb::int_(read(uint32_t{}));
+               case DType::uint64:
+                 return nb::int_(read(uint64_t{}));
                case DType::float16:
                case DType::bfloat16:
                  break;

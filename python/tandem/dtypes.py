@@ -19,7 +19,7 @@ class DType:
 
     @property
     def _numpy(self):
-        return getattr(np, self._numpy_name)
+        return _numpy_bfloat16() if self.name == "bfloat16" else getattr(np, self._numpy_name)
 
     @property
     def as_numpy_dtype(self):
@@ -71,18 +71,21 @@ class DType:
         """The number of bytes of an element."""
         return np.dtype(self._numpy).itemsize
 
-    def _limits(self):
-        return np.finfo(self._numpy) if self.is_floating else np.iinfo(self._numpy)
+    def _limit(self, sign):
+        if self.name == "bfloat16":
+            return float.fromhex(f"{sign}0x1.fep127")
+        limits = np.finfo(self._numpy) if self.is_floating else np.iinfo(self._numpy)
+        return limits.min if sign else limits.max
 
     @property
     def min(self):
         """The smallest value."""
-        return False if self.is_bool else self._limits().min
+        return False if self.is_bool else self._limit("-")
 
     @property
     def max(self):
         """The largest value."""
-        return True if self.is_bool else self._limits().max
+        return True if self.is_bool else self._limit("")
 
     @property
     def limits(self):
@@ -128,23 +131,19 @@ int32 = DType("int32", 5, "int32")
 int64 = DType("int64", 6, "int64")
 bool = DType("bool", 7, "bool_")
 double = float64
-int8 = DType("int8", None, "int8")
-int16 = DType("int16", None, "int16")
-uint16 = DType("uint16", None, "uint16")
-uint32 = DType("uint32", None, "uint32")
-uint64 = DType("uint64", None, "uint64")
+int8 = DType("int8", 8, "int8")
+int16 = DType("int16", 9, "int16")
+uint16 = DType("uint16", 10, "uint16")
+uint32 = DType("uint32", 11, "uint32")
+uint64 = DType("uint64", 12, "uint64")
 complex64 = DType("complex64", None, "complex64")
 complex128 = DType("complex128", None, "complex128")
 string = DType("string", None, "object_")
 resource = DType("resource", None, "object_")
 variant = DType("variant", None, "object_")
 
-BY_CODE = [float32, float64, float16, bfloat16, uint8, int32, int64, bool]
-_by_name = {
-    d.name: d
-    for d in BY_CODE
-    + [int8, int16, uint16, uint32, uint64, complex64, complex128, string, resource, variant]
-}
+BY_CODE = [float32, float64, float16, bfloat16, uint8, int32, int64, bool, int8, int16, uint16, uint32, uint64]
+_by_name = {d.name: d for d in BY_CODE + [complex64, complex128, string, resource, variant]}
 _by_name["half"] = float16
 _by_name["double"] = float64
 _by_name["boolean"] = bool
@@ -181,11 +180,17 @@ def code_of(value):
     """The number of a dtype that tensors have. Others raise TypeError, naming the nearest."""
     dtype = as_dtype(value)
     if dtype._code is None:
-        nearest = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-        other = nearest.get(dtype.name)
-        advice = f"; {other} holds all its values" if other else ""
-        raise TypeError(f"tandem has no tensors of {dtype.name}{advice}")
+        raise TypeError(f"tandem has no tensors of {dtype.name}")
     return dtype._code
+
+
+def _numpy_bfloat16():
+    """NumPy has bfloat16 only where ml_dtypes is installed; elsewhere its values become float32."""
+    try:
+        import ml_dtypes
+    except ImportError:
+        return np.float32
+    return ml_dtypes.bfloat16
 
 
 def cast(x, dtype, name=None):

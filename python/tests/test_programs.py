@@ -84,7 +84,7 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 def test_ctrl_c_ends_what_takes_long_at_a_whole_step(run):
     lines = run("-u", os.path.join(HERE, "programs", "interrupted.py")).splitlines()
-    training = ["fit", "fit on replicas", "fit of a map", "evaluate", "predict", "a loop", "a map"]
+    training = ["fit", "fit on replicas", "fit of a map", "evaluate", "predict", "a loop", "a map", "a compiled loop", "tf.while_loop"]
     waits = ["a wait in a generator", "a wait for data", "a wait for workers", "a wait for servers"]
     ended = [line.split(" ends: ")[0] for line in lines if " ends: " in line]
     assert ended == training + waits and "and goes on: 1" in lines, lines

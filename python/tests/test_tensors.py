@@ -134,8 +134,6 @@ def test_rows_of_different_lengths():
     assert (rows * 2 - rows + [[10], [20], [30]]).to_list() == [[11, 12], [], [33]] and (3 - rows)[:, :1].to_list() == [[2], [], [0]]
     with pytest.raises(ValueError, match="do not fit"):
         rows + tf.ragged.constant([[1], [2], [3]])
-    with pytest.raises(NotImplementedError, match="one ragged axis"):
-        tf.ragged.constant([[[1], [2, 3]], []])
 
 
 def test_tables():

@@ -14,15 +14,20 @@
 namespace tandem::checkpoint {
 namespace {
 
-constexpr std::array<std::pair<DType, int>, 8> kTypes = {{
+constexpr std::array<std::pair<DType, int>, 13> kTypes = {{
     {DType::float32, 1},
     {DType::float64, 2},
     {DType::int32, 3},
     {DType::uint8, 4},
+    {DType::int16, 5},
+    {DType::int8, 6},
     {DType::int64, 9},
     {DType::boolean, 10},
     {DType::bfloat16, 14},
+    {DType::uint16, 17},
     {DType::float16, 19},
+    {DType::uint32, 22},
+    {DType::uint64, 23},
 }};
 
 int small_number(const WireReader& in, int64_t least, int64_t most, const char* what) {

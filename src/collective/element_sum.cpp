@@ -76,6 +76,16 @@ void sum_elements(DType dtype, std::span<const void* const> values, void* out, i
       return sum<int64_t>(values, out, count);
     case DType::boolean:
       return sum<bool>(values, out, count);
+    case DType::int8:
+      return sum<int8_t>(values, out, count);
+    case DType::int16:
+      return sum<int16_t>(values, out, count);
+    case DType::uint16:
+      return sum<uint16_t>(values, out, count);
+    case DType::uint32:
+      return sum<uint32_t>(values, out, count);
+    case DType::uint64:
+      return sum<uint64_t>(values, out, count);
   }
 }
 

@@ -10,7 +10,7 @@ struct DTypeInfo {
   std::string_view name;
 };
 
-constexpr std::array<DTypeInfo, 8> kInfo = {{
+constexpr std::array<DTypeInfo, 13> kInfo = {{
     {4, "float32"},
     {8, "float64"},
     {2, "float16"},
@@ -19,6 +19,11 @@ constexpr std::array<DTypeInfo, 8> kInfo = {{
     {4, "int32"},
     {8, "int64"},
     {1, "bool"},
+    {1, "int8"},
+    {2, "int16"},
+    {2, "uint16"},
+    {4, "uint32"},
+    {8, "uint64"},
 }};
 
 }  // namespace

@@ -24,6 +24,8 @@ Question& question() {
 }
 
 thread_local bool waits_are_interruptible = false;
+thread_local bool others_look = false;
+thread_local bool is_in_whole_step = false;
 
 }  // namespace
 
@@ -45,7 +47,7 @@ void look() {
   if (!requested.load(std::memory_order_relaxed) && !it.is_set.load(std::memory_order_relaxed)) {
     return;
   }
-  if (core::in_background()) return;
+  if (core::in_background() || others_look) return;
   if (requested.exchange(false)) throw Interrupted("somebody asked for the end");
   std::shared_ptr<const std::function<void()>> ask;
   {
@@ -54,6 +56,10 @@ void look() {
   }
   if (ask) (*ask)();
 }
+
+WholeStep::WholeStep() : former_(is_in_whole_step) { is_in_whole_step = true; }
+WholeStep::~WholeStep() { is_in_whole_step = former_; }
+bool WholeStep::is_on() { return is_in_whole_step; }
 
 }  // namespace interruption
 
@@ -64,6 +70,8 @@ InterruptibleWaits::InterruptibleWaits() : former_(waits_are_interruptible) {
 }
 InterruptibleWaits::~InterruptibleWaits() { waits_are_interruptible = former_; }
 bool InterruptibleWaits::are_on() { return waits_are_interruptible; }
+
+void leave_looking_to_others() { others_look = true; }
 
 }  // namespace core
 }  // namespace tandem

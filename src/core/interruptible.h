@@ -26,6 +26,8 @@ bool wait_interruptibly(Clock::time_point deadline, Wait&& wait) {
 /// For a loop whose rounds are short: looks only when some time has passed since the last look.
 class PacedLook {
  public:
+  explicit PacedLook(Clock::time_point first = {}) : next_(first) {}
+
   void look() {
     const auto now = Clock::now();
     if (now < next_) return;
@@ -34,7 +36,21 @@ class PacedLook {
   }
 
  private:
-  Clock::time_point next_{};
+  Clock::time_point next_;
+};
+
+/// This thread is a team's: it never looks, whoever leads the team does.
+void leave_looking_to_others();
+
+/// For a loop in a program, whose number of iterations only a run knows.
+class LookInLoop {
+ public:
+  void look() {
+    if (!interruption::WholeStep::is_on()) paced_.look();
+  }
+
+ private:
+  PacedLook paced_{Clock::now() + kLookEvery};
 };
 
 /// While it lives, this thread looks while it waits for a device or for an answer of another task.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "tandem/error.h"
+#include "tandem/foreign_exception.h"
 
 namespace tandem::core {
 
@@ -14,6 +15,8 @@ std::exception_ptr named_error(const std::string& name) {
       std::rethrow_exception(result);
     } catch (const Error& error) {
       error.rethrow_within(name);
+    } catch (const ForeignException&) {
+      throw;
     } catch (const std::exception& error) {
       throw Unavailable(fmt::format("{}: {}", name, error.what()));
     }

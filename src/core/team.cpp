@@ -11,7 +11,9 @@
 
 #include "core/compute_scope.h"
 #include "core/dealing.h"
+#include "core/interruptible.h"
 #include "tandem/error.h"
+#include "tandem/foreign_exception.h"
 
 namespace tandem::core {
 namespace {
@@ -240,6 +242,8 @@ class TeamState {
     try {
       job.play(thread);
     } catch (const Cancelled&) {
+    } catch (const ForeignException&) {
+      fail(std::current_exception());
     } catch (const Error& reason) {
       fail(subteams.size() == 1 ? std::current_exception() : named(thread, reason));
     } catch (const std::exception& reason) {
@@ -283,6 +287,7 @@ namespace {
 /// advances.
 void serve(const std::shared_ptr<TeamState>& state, TeamThread& thread) {
   ComputeScope computing;
+  leave_looking_to_others();
   const Signal& started = state->started[state->last_level(thread.index())];
   for (uint32_t seen = 0;; ++seen) {
     while (!started.wait_past(seen, std::chrono::hours(1))) {

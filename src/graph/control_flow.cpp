@@ -18,6 +18,7 @@
 
 #include <algorithm>
 
+#include "core/interruptible.h"
 #include "graph/control_kernels.h"
 #include "graph/trace.h"
 #include "tandem/error.h"
@@ -439,7 +440,9 @@ Tensors while_loop(const Condition& condition, const Body& body, const structure
   Trace* trace = Trace::current();
   if (trace == nullptr) {
     Tensors now = variables.tensors;
+    core::LookInLoop interruption;
     for (int64_t i = 0; i < maximum_iterations; ++i) {
+      interruption.look();
       const Tensor goes_on = condition(now);
       graph::check_predicate("while_loop", goes_on);
       if (!goes_on.item<bool>()) break;

@@ -12,6 +12,7 @@
 #include <cstring>
 
 #include "core/alignment.h"
+#include "core/interruptible.h"
 #include "graph/program.h"
 #include "op/hash.h"
 #include "tandem/config.h"
@@ -227,7 +228,9 @@ class WhileLoop final : public ControlFlow {
       const auto variable = static_cast<size_t>(i);
       return variable < bytes_.size() ? output(launch, variable) : input(launch, i);
     };
+    core::LookInLoop interruption;
     for (int64_t iteration = 0; iteration < most_; ++iteration) {
+      interruption.look();
       const int salt = static_cast<int>(
           op::mixed(static_cast<size_t>(launch.salt), static_cast<size_t>(iteration)));
       launch.meet();
@@ -317,6 +320,7 @@ class LoopGradient final : public ControlFlow {
     int64_t stride = 1;  // Each so many iterations one is kept.
     int64_t kept = 0;
     int64_t done = 0;
+    core::LookInLoop interruption{};
 
     char* variables() const { return memory + core::kAlignment; }
     char* next() const { return memory + loop.next_; }
@@ -377,12 +381,14 @@ class LoopGradient final : public ControlFlow {
 
     void forward() {
       for (; done < loop.most_ && goes_on(); ++done) {
+        interruption.look();
         keep();
         iterate(done);
       }
     }
 
-    void backward(int64_t iteration) const {
+    void backward(int64_t iteration) {
+      interruption.look();
       copy_variables(variables(), place(iteration / stride));
       for (int64_t i = iteration - iteration % stride; i < iteration; ++i) iterate(i);
       run(loop.back_, iteration,

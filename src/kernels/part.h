@@ -24,9 +24,10 @@ struct RowSplit {
 };
 
 inline const std::vector<DType>& all_dtypes() {
-  static const std::vector<DType> dtypes = {DType::float32,  DType::float64, DType::float16,
-                                            DType::bfloat16, DType::uint8,   DType::int32,
-                                            DType::int64,    DType::boolean};
+  static const std::vector<DType> dtypes = {
+      DType::float32, DType::float64, DType::float16, DType::bfloat16, DType::uint8,
+      DType::int32,   DType::int64,   DType::boolean, DType::int8,     DType::int16,
+      DType::uint16,  DType::uint32,  DType::uint64};
   return dtypes;
 }
 

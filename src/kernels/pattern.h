@@ -50,6 +50,16 @@ class Pattern {
         return set(converted<int64_t>(value));
       case DType::boolean:
         return set(static_cast<uint8_t>(value != 0));
+      case DType::int8:
+        return set(converted<int8_t>(value));
+      case DType::int16:
+        return set(converted<int16_t>(value));
+      case DType::uint16:
+        return set(converted<uint16_t>(value));
+      case DType::uint32:
+        return set(converted<uint32_t>(value));
+      case DType::uint64:
+        return set(converted<uint64_t>(value));
     }
   }
 

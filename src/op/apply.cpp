@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "op/registry.h"
+#include "op/widening.h"
 
 namespace tandem::op {
 namespace {
@@ -57,6 +58,7 @@ Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, const RangeOperands&
   for (Tensor& input : inputs) {
     if (input.body() && input.body()->slices) input = with_all_rows(input);
   }
+  if (needs_widening(op, inputs)) return apply_widened(op, inputs, attrs);
   Signature signature{&op, types_of(inputs), {}, std::move(attrs), {}};
   for (const RangeOperand& range : ranges) signature.ranges.push_back(range.type);
   signature.outputs = op.infer(signature);

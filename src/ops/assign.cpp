@@ -5,6 +5,7 @@
 
 #include "op/apply.h"
 #include "op/registry.h"
+#include "op/widening.h"
 #include "ops/elementwise/number.h"
 #include "ops/variable_parts.h"
 #include "tandem/error.h"
@@ -105,6 +106,12 @@ Tensor broadcast_to_variable(const op::OpDef& def, const Tensor& value, const Va
   return ops::filled(def.name, value, variable.dtype(), variable.shape());
 }
 
+/// Whether numbers are added to the variable where it lies: it has one value, of a dtype that ops
+/// compute in.
+bool is_changed_in_place(const Variable& variable) {
+  return op::wider(variable.dtype()) == variable.dtype() && !is_seen_from_outside(variable);
+}
+
 void change(const op::OpDef& def, const Variable& variable, const Tensor& value) {
   if (is_cut(variable)) {
     throw Unimplemented(
@@ -136,13 +143,13 @@ void Variable::assign(const Tensor& value) const {
 void Variable::assign_add(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_add");
   const Tensor all = broadcast_to_variable(def, delta, *this);
-  is_seen_from_outside(*this) ? assign(value() + all) : change(def, *this, all);
+  is_changed_in_place(*this) ? change(def, *this, all) : assign(value() + all);
 }
 
 void Variable::assign_sub(const Tensor& delta) const {
   static const op::OpDef& def = op::find_op("assign_sub");
   const Tensor all = broadcast_to_variable(def, delta, *this);
-  is_seen_from_outside(*this) ? assign(value() - all) : change(def, *this, all);
+  is_changed_in_place(*this) ? change(def, *this, all) : assign(value() - all);
 }
 
 }  // namespace tandem

@@ -18,11 +18,16 @@ struct NumberKind {
   DType dtype;
 };
 
-constexpr std::array<NumberKind, 7> kKinds = {{
+constexpr std::array<NumberKind, 12> kKinds = {{
     {"f2", DType::float16},
     {"f4", DType::float32},
     {"f8", DType::float64},
     {"u1", DType::uint8},
+    {"u2", DType::uint16},
+    {"u4", DType::uint32},
+    {"u8", DType::uint64},
+    {"i1", DType::int8},
+    {"i2", DType::int16},
     {"i4", DType::int32},
     {"i8", DType::int64},
     {"b1", DType::boolean},

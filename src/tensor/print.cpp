@@ -163,6 +163,16 @@ std::string values_text(const Tensor& tensor, size_t indent) {
       return whole_numbers<int64_t>(tensor, indent);
     case DType::boolean:
       return booleans(tensor, indent);
+    case DType::int8:
+      return whole_numbers<int8_t>(tensor, indent);
+    case DType::int16:
+      return whole_numbers<int16_t>(tensor, indent);
+    case DType::uint16:
+      return whole_numbers<uint16_t>(tensor, indent);
+    case DType::uint32:
+      return whole_numbers<uint32_t>(tensor, indent);
+    case DType::uint64:
+      return whole_numbers<uint64_t>(tensor, indent);
   }
   return "";
 }

@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "device/test/test_device.h"
 #include "harness/fresh_devices.h"
@@ -10,6 +12,7 @@
 #include "tandem/distribute.h"
 #include "tandem/function.h"
 #include "tandem/gradient_tape.h"
+#include "tandem/interruption.h"
 #include "tandem/keras/optimizers.h"
 #include "tandem/ops.h"
 #include "tandem/variable.h"
@@ -243,6 +246,63 @@ TEST_F(ControlFlowTest, IterationsHaveALimit) {
   };
   EXPECT_EQ(loop(Tensor(0.0f)).item<float>(), 7.0f);
   EXPECT_EQ(function(loop)(Tensor(0.0f)).item<float>(), 7.0f);
+}
+
+/// Asks for the end when a loop has surely begun.
+class Request {
+ public:
+  Request()
+      : thread_([] {
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+          interruption::request();
+        }) {}
+  ~Request() { thread_.join(); }
+
+ private:
+  std::thread thread_;
+};
+
+TEST_F(ControlFlowTest, EndlessLoopsEndWhereSomebodyAsks) {
+  const auto loop = [](const Tensor& x, const Tensor& end) {
+    return while_loop([&](const Tensor& now) { return less(reduce_sum(now), end); },
+                      [](const Tensor& now) { return now + 1.0; }, x);
+  };
+  config::set_logical_cpus({{.threads = 3}, {.threads = 1}});
+  const auto f = function(loop);
+  const auto g = function([&](const Tensor& x, const Tensor& end) {
+    GradientTape tape;
+    tape.watch(x);
+    return tape.gradient(loop(x, end), Tensors{x})[0];
+  });
+  for (const auto& call :
+       {std::function<Tensor(Tensor, Tensor)>(loop), std::function<Tensor(Tensor, Tensor)>(f),
+        std::function<Tensor(Tensor, Tensor)>(g)}) {
+    {
+      const Request request;
+      EXPECT_THROW(call(zeros({64}), Tensor(1e30F)), Interrupted);
+    }
+    EXPECT_NO_THROW(call(zeros({64}), Tensor(100.0F)));
+  }
+  EXPECT_EQ(reduce_sum(f(zeros({64}), Tensor(100.0F))).item<float>(), 128.0F);
+  const distribute::MirroredStrategy strategy;
+  const auto per_replica = strategy.split(zeros({8, 8}));
+  const auto endless = function([&](const Tensor& x) { return loop(x, Tensor(1e30F)); });
+  const Request request;
+  EXPECT_THROW(strategy.run(endless, per_replica), Interrupted);
+}
+
+TEST_F(ControlFlowTest, LoopsInWholeStepsAreFinished) {
+  const auto count = function([](const Tensor& end) {
+    return while_loop([&](const Tensor& now) { return less(now, end); },
+                      [](const Tensor& now) { return now + 1.0; }, zeros({}));
+  });
+  const Tensor end(1e6F);  // For longer than the time between two looks.
+  interruption::request();
+  {
+    const interruption::WholeStep whole;
+    EXPECT_EQ(count(end).item<float>(), 1e6F);
+  }
+  EXPECT_THROW(count(end), Interrupted);
 }
 
 TEST_F(ControlFlowTest, ReplicasDecideForThemselves) {

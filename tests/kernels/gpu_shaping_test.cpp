@@ -19,7 +19,9 @@ using harness::scattered;
 using Cases = std::vector<GpuCase>;
 
 const std::vector<DType> kDtypes = {DType::float32, DType::float64, DType::float16, DType::bfloat16,
-                                    DType::uint8,   DType::int32,   DType::int64,   DType::boolean};
+                                    DType::uint8,   DType::int32,   DType::int64,   DType::boolean,
+                                    DType::int8,    DType::int16,   DType::uint16,  DType::uint32,
+                                    DType::uint64};
 
 GpuCase unary(const std::string& name, const Tensor& x, std::function<Tensor(const Tensor&)> f) {
   return {name, {x}, [f = std::move(f)](const Tensors& t) { return Tensors{f(t[0])}; }};

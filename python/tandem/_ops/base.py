@@ -39,6 +39,10 @@ def op(f):
 
                 if f.__name__ in strings.MOVES:
                     return strings.MOVES[f.__name__](*args, **kwargs)
+            if _has_ragged(args, kwargs):
+                from tandem._ops import ragged
+
+                return ragged.call(f, args, kwargs)
             if not _has_complex(args, kwargs):
                 raise
         from tandem._tensors import complex
@@ -55,6 +59,17 @@ def _has_complex(args, kwargs):
 
     module = sys.modules.get("tandem._tensors.complex")
     return module is not None and module.meets_complex(args, kwargs)
+
+
+def _has_ragged(args, kwargs):
+    """Whether there is a ragged tensor among the arguments."""
+    import sys
+
+    if "tandem._tensors.ragged" not in sys.modules:  # Then there is none in this process.
+        return False
+    from tandem._ops.ragged import meets_ragged
+
+    return meets_ragged(args, kwargs)
 
 
 def _is_string_tensor(value):

@@ -120,8 +120,9 @@ def unique(x, out_idx=dtypes.int32, name=None):
         place[order] = np.arange(len(order))
         return values[order], place[inverse].astype(np.int32)
 
-    values, places = host(find, _tandem.convert(x))
-    return _tandem.convert(values), _tandem.convert(places)
+    x = _tandem.convert(x)
+    values, places = host(find, x)
+    return _tandem.convert(values, x._code), _tandem.convert(places)
 
 
 @op

@@ -21,9 +21,6 @@ def _no_value(what):
 
 # ---- What is no tensor, number or array of a type that tensors have ----
 
-_NEAREST = {"int8": "int32", "int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64"}
-
-
 def _of_array(array, dtype, beside):
     if array.dtype.kind in "USO":
         if array.dtype.kind == "O" and array.size and not isinstance(array.flat[0], (str, bytes)):
@@ -32,16 +29,22 @@ def _of_array(array, dtype, beside):
                 return _tandem.convert(np.array(array.tolist()), dtype, beside)
             raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported object type {type(first).__name__}).")
         raise TypeError("strings have no Tensor here; tf.constant makes a StringTensor of them")
-    if array.dtype.name in _NEAREST:
-        array = array.astype(_NEAREST[array.dtype.name])
-    elif array.dtype.kind == "c":
+    if array.dtype.kind == "c":
         raise TypeError("a complex array stands where a real tensor is wanted; tf.constant and tf.cast make complex values")
     if array.ndim > 8:
         raise ValueError(f"a tensor has 8 axes at most, this array has {array.ndim}")
     array = np.ascontiguousarray(array).reshape(array.shape)
     if array.dtype.byteorder == ">":
         array = array.astype(array.dtype.newbyteorder("="))
+    if array.dtype.name == "bfloat16":  # Of ml_dtypes, which has no buffers.
+        tensor = _tandem.of_bits(array.view(np.uint16), dtypes.bfloat16._code)
+        return tensor if dtype in (None, tensor._code) else _constant_of(tensor, dtype)
     return _tandem.convert(array, dtype, beside)
+
+
+def _constant_of(tensor, code):
+    with _tandem.InitScope():
+        return _tandem.cast(tensor, code)
 
 
 def _has_tensor(value):
@@ -105,6 +108,8 @@ def _fallback(value, dtype, beside):
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
     if isinstance(value, (str, bytes)):
         raise TypeError("strings have no Tensor here; tf.constant makes a StringTensor of them")
+    if hasattr(value, "_ragged_rows"):
+        raise TypeError("a ragged tensor stands where a dense one is wanted; to_tensor() makes one of it")
     if isinstance(value, numbers.Number):
         return _of_array(np.asarray(value), dtype, beside)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
@@ -226,9 +231,15 @@ def _numpy(self):
             "numpy() is only available when eager execution is enabled: the tensor is one of a function being traced."
         )
     if self._code == 3:
-        return _tandem.cast(self, 0).numpy()
-    array = np.asarray(memoryview(self))
+        kind = dtypes.bfloat16._numpy
+        array = _numpy_of_bits(self, kind) if kind is not np.float32 else np.asarray(memoryview(_tandem.cast(self, 0)))
+    else:
+        array = np.asarray(memoryview(self))
     return array if array.ndim else array[()]
+
+
+def _numpy_of_bits(self, kind):
+    return np.asarray(memoryview(_tandem.bits_of(self))).view(kind)
 
 
 def _array(self, dtype=None, copy=None):

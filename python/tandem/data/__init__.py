@@ -67,7 +67,7 @@ class experimental:
 
     @staticmethod
     def dense_to_ragged_batch(batch_size, drop_remainder=False):
-        return lambda dataset: dataset.padded_batch(batch_size, drop_remainder=drop_remainder)
+        return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder=drop_remainder)
 
     Counter = Dataset.counter
     choose_from_datasets = Dataset.choose_from_datasets

@@ -38,9 +38,15 @@ class Dataset(Transformations):
         if any(getattr(leaf, "_is_text_tensor", False) or hasattr(leaf, "_ragged_rows") for leaf in leaves):
             count = len(leaves[0])
 
+            def row(leaf, i):
+                part = leaf[i]
+                if hasattr(leaf, "_ragged_rows") and not hasattr(part, "_ragged_rows"):
+                    part._is_row = True  # Batches of such are ragged, see _structure._stack.
+                return part
+
             def generate():
                 for i in range(count):
-                    yield nest.pack_sequence_as(tensors, [leaf[i] for leaf in leaves]) if nest.is_nested(tensors) else leaves[0][i]
+                    yield nest.pack_sequence_as(tensors, [row(leaf, i) for leaf in leaves]) if nest.is_nested(tensors) else row(leaves[0], i)
 
             return Dataset(generate=generate, count=count)
         spec = nest.map_structure(lambda t: TensorSpec(t.shape[1:], t.dtype), tensors) if nest.is_nested(tensors) else TensorSpec(tensors.shape[1:], tensors.dtype)

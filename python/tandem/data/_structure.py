@@ -155,7 +155,11 @@ def _stacked(values):
     return nest.pack_sequence_as(first, [_stack(list(each)) for each in flat])
 
 
-def _stack(leaves):
+def _stack(leaves, ragged=False):
+    if ragged or any(hasattr(leaf, "_ragged_rows") or hasattr(leaf, "_is_row") for leaf in leaves):
+        from tandem import ragged as ragged_module
+
+        return ragged_module.stack(leaves)
     if isinstance(leaves[0], StringTensor):
         return StringTensor(np.stack([leaf.numpy() if leaf.shape.rank else np.array(leaf.numpy(), object) for leaf in leaves]))
     return _tandem.stack([_tandem.convert(leaf) for leaf in leaves], 0)

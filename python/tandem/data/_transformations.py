@@ -10,10 +10,10 @@ import numpy as np
 import _tandem
 from tandem import nest
 from tandem._tensors.shape import TensorShape
-from tandem._tensors.tensor import Tensor
+from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem._tracing.state import rehearsal
 from tandem.data import _dataset
-from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _leaf, _leaves_for, _of_values, _stacked, _untupled, _windowed
+from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _leaf, _leaves_for, _of_values, _stack, _stacked, _untupled, _windowed
 
 
 def _mapped(f, value):
@@ -125,7 +125,25 @@ class Transformations:
 
     def ragged_batch(self, batch_size, drop_remainder=False, **kwargs):
         """Batches of elements of different lengths, as ragged tensors."""
-        return self.padded_batch(batch_size, drop_remainder=drop_remainder)
+        source, size = self, int(batch_size)
+
+        def stacked(leaves, spec):
+            is_known = isinstance(spec, TensorSpec) and spec.shape.is_fully_defined()
+            return _stack(leaves, not is_known and len(leaves[0].shape) > 0)
+
+        def generate():
+            for values in _chunks(source._open(), size):
+                if len(values) < size and drop_remainder:
+                    return
+                flat = list(zip(*[nest.flatten(v) for v in values]))
+                like = values[0]
+                out = [stacked(list(each), spec) for each, spec in zip(flat, _leaves_for(source._spec, like, len(flat)))]
+                yield nest.pack_sequence_as(like, out) if nest.is_nested(like) else out[0]
+
+        count = self._cardinality()
+        if count >= 0:
+            count = count // size if drop_remainder else -(-count // size)
+        return _dataset.Dataset(generate=generate, count=count)
 
     def unbatch(self, name=None):
         """A data set of the rows of each element."""

@@ -118,6 +118,12 @@ class Strategy:
             raise NestedRunError("strategy.run inside of strategy.run")
         if state.tracing:
             raise GiveUpTrace("strategy.run inside of a function that is being traced")
+        if not kwargs and type(args) is tuple and all(type(each) is PerReplica or type(each) is Tensor for each in args):
+            key = code_key(fn), len(args)  # Most calls; what follows takes ten times as long.
+            program = self._functions.get(key)
+            if program is None:
+                program = self._functions[key] = ReplicaProgram(self, fn, args, kwargs, [_MARK] * len(args))
+            return program, list(args)
         flat = nest.flatten((tuple(args), kwargs))
         tensors, leaves, key = [], [], []
         for leaf in flat:

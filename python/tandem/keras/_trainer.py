@@ -148,7 +148,7 @@ class Trainer(TrainingSteps):
         logs = {}
         epoch_logs = {}
         wants_batches = container.wants_train_batches
-        program = self._program("train")
+        program, whole = self._program("train"), _tandem.WholeStep()
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             container.on_epoch_begin(epoch)
@@ -157,7 +157,8 @@ class Trainer(TrainingSteps):
             for data in training.epoch():
                 if wants_batches:
                     container.on_train_batch_begin(step)
-                logs = program(data)
+                with whole:
+                    logs = program(data)
                 container.progress(step, logs, self)
                 if wants_batches:
                     container.on_train_batch_end(step, self._numbers(logs, self._from_metrics("train", live=True)))

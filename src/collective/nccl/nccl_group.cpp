@@ -48,6 +48,11 @@ ncclDataType_t type_of(DType dtype) {
       return ncclInt64;
     case DType::uint8:
     case DType::boolean:
+    case DType::int8:  // Sums of these are made in wider types: op/widening.h.
+    case DType::int16:
+    case DType::uint16:
+    case DType::uint32:
+    case DType::uint64:
       break;
   }
   return ncclUint8;

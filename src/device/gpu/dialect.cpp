@@ -14,6 +14,8 @@ typedef ulong u64;
 typedef long i64;
 typedef uint u32;
 typedef int i32;
+typedef short i16;
+typedef char i8;
 typedef uchar u8;
 typedef ushort u16;
 #define KERNEL __kernel void
@@ -43,6 +45,8 @@ typedef unsigned long long u64;
 typedef long long i64;
 typedef unsigned int u32;
 typedef int i32;
+typedef short i16;
+typedef signed char i8;
 typedef unsigned char u8;
 typedef unsigned short u16;
 typedef unsigned char uchar;

@@ -17,7 +17,7 @@
 /// items; SCRATCH(T) before ROWS makes room | | ONCE | what follows is done by one item of a group
 /// | | report_fault(..) | leaves a bad value: see device/gpu/fault.h |
 ///
-/// i64, u64, u32 and i32 are whole numbers of their sizes.
+/// i64, u64, u32, i32, i16, u16, i8 and u8 are whole numbers of their sizes.
 #pragma once
 
 #include <string>

@@ -21,7 +21,8 @@ KernelForm form_for(const Description& description) {
 std::set<std::string> without_small_integer_variables() {
   std::set<std::string> missing;
   for (const char* op : {"read_variable", "assign", "assign_add", "assign_sub"}) {
-    for (DType dtype : {DType::uint8, DType::int32, DType::boolean}) {
+    for (DType dtype : {DType::uint8, DType::int32, DType::boolean, DType::int8, DType::int16,
+                        DType::uint16, DType::uint32, DType::uint64}) {
       missing.insert(fmt::format("{} {}", op, name_of(dtype)));
     }
   }

@@ -189,7 +189,10 @@ class Run final : public TrainingRun {
       if (done % every == 0) {
         tell([&](Callback& callback) { callback.on_batch_begin(*this, done); });
       }
-      step(*batch, {epoch, done});
+      {
+        const interruption::WholeStep whole;
+        step(*batch, {epoch, done});
+      }
       samples += batches_.rows();
       ++done;
       if (done % every == 0) end_execution(done - 1);

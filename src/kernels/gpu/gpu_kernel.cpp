@@ -67,10 +67,19 @@ const char* type_name(DType dtype) {
       return "i64";
     case DType::float16:
     case DType::bfloat16:
+    case DType::uint16:
       return "u16";
     case DType::uint8:
     case DType::boolean:
       return "u8";
+    case DType::int8:
+      return "i8";
+    case DType::int16:
+      return "i16";
+    case DType::uint32:
+      return "u32";
+    case DType::uint64:
+      return "u64";
   }
   return "float";
 }

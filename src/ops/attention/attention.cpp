@@ -154,7 +154,7 @@ Tensors self_grad_gradient(const Call& call, const Tensors& h) {
 }
 
 void check_dtype(const char* op, DType dtype) {
-  if (dtype == DType::float32 || dtype == DType::float64) return;
+  if (is_floating(dtype)) return;
   throw InvalidArgument(
       fmt::format("{}: {} is not supported; float32 and float64 are", op, name_of(dtype)));
 }

@@ -23,9 +23,26 @@ struct WholeRange {
     const auto limits = []<class T>(T) -> WholeRange {
       return {std::numeric_limits<T>::lowest(), std::numeric_limits<T>::max()};
     };
-    if (dtype == DType::boolean) return limits(bool());
-    if (dtype == DType::uint8) return limits(uint8_t());
-    return dtype == DType::int32 ? limits(int32_t()) : limits(int64_t());
+    switch (dtype) {
+      case DType::boolean:
+        return limits(bool());
+      case DType::uint8:
+        return limits(uint8_t());
+      case DType::int8:
+        return limits(int8_t());
+      case DType::int16:
+        return limits(int16_t());
+      case DType::uint16:
+        return limits(uint16_t());
+      case DType::int32:
+        return limits(int32_t());
+      case DType::uint32:
+        return limits(uint32_t());
+      case DType::uint64:
+        return {0, std::numeric_limits<int64_t>::max()};
+      default:
+        return limits(int64_t());
+    }
   }
 
   bool has(int64_t number) const { return number >= least && number <= greatest; }

@@ -109,7 +109,7 @@ Tensor per_line(const op::OpDef& def, const Tensor& logits, const Tensor& labels
 }
 
 void check_floating_logits(std::string_view op, const Tensor& logits) {
-  if (logits.dtype() == DType::float32 || logits.dtype() == DType::float64) return;
+  if (is_floating(logits.dtype())) return;
   throw InvalidArgument(fmt::format("{}: logits of {} are not supported; float32 and float64 are",
                                     op, name_of(logits.dtype())));
 }

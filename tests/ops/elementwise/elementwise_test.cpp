@@ -87,14 +87,15 @@ TEST(Elementwise, ErrorsNameTheDtypesThatAreSupported) {
       [&] { add(bools, bools); },
       {"add: bool is not supported; float32, float64, int32, int64 and uint8 are"}));
   EXPECT_TRUE(throws<InvalidArgument>(
-      [&] { neg(bytes); }, {"neg: uint8 is not supported; float32, float64, int32 and int64 are"}));
+      [&] { neg(bools); }, {"neg: bool is not supported; float32, float64, int32 and int64 are"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { exp(bytes); }, {"exp(uint8[2]): exp: int32"}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { exp(whole); }, {"exp: int32 is not supported"}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { gelu(whole); }, {"gelu: int32 is not supported"}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { less(bools, bools); }, {"less: bool"}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { logical_not(whole); },
                                       {"logical_not: int32 is not supported; bool is"}));
   EXPECT_TRUE(throws<InvalidArgument>([&] { is_nan(whole); }, {"is_nan: int32"}));
-  EXPECT_TRUE(throws<InvalidArgument>([&] { clip(bytes, 0, 1); }, {"clip: uint8"}));
+  EXPECT_TRUE(throws<InvalidArgument>([&] { clip(bools, 0, 1); }, {"clip: bool"}));
 }
 
 }  // namespace

@@ -77,10 +77,10 @@ void register_broadcast(op::BackendKernels& kernels) {
   };
   add({DType::float32}, prepare_scaled<float>);
   add({DType::float64}, prepare_scaled<double>);
-  add({DType::uint8, DType::boolean}, prepare_copy<uint8_t>);
-  add({DType::float16, DType::bfloat16}, prepare_copy<uint16_t>);
-  add({DType::int32}, prepare_copy<int32_t>);
-  add({DType::int64}, prepare_copy<int64_t>);
+  add({DType::uint8, DType::boolean, DType::int8}, prepare_copy<uint8_t>);
+  add({DType::float16, DType::bfloat16, DType::int16, DType::uint16}, prepare_copy<uint16_t>);
+  add({DType::int32, DType::uint32}, prepare_copy<uint32_t>);
+  add({DType::int64, DType::uint64}, prepare_copy<uint64_t>);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -42,6 +42,16 @@ ExecutablePtr prepare_cast(const Signature& s, int) {
       return cast_to<From, int64_t>(s);
     case DType::boolean:
       return cast_to<From, bool>(s);
+    case DType::int8:
+      return cast_to<From, int8_t>(s);
+    case DType::int16:
+      return cast_to<From, int16_t>(s);
+    case DType::uint16:
+      return cast_to<From, uint16_t>(s);
+    case DType::uint32:
+      return cast_to<From, uint32_t>(s);
+    case DType::uint64:
+      return cast_to<From, uint64_t>(s);
   }
   throw Unimplemented(s.str() + ": no such dtype");
 }
@@ -60,6 +70,11 @@ void register_cast(op::BackendKernels& kernels) {
   add(DType::int32, prepare_cast<int32_t>);
   add(DType::int64, prepare_cast<int64_t>);
   add(DType::boolean, prepare_cast<bool>);
+  add(DType::int8, prepare_cast<int8_t>);
+  add(DType::int16, prepare_cast<int16_t>);
+  add(DType::uint16, prepare_cast<uint16_t>);
+  add(DType::uint32, prepare_cast<uint32_t>);
+  add(DType::uint64, prepare_cast<uint64_t>);
 }
 
 }  // namespace tandem::kernels::cpu

@@ -66,10 +66,10 @@ ExecutablePtr prepare_scaled(const Signature& s, const Device& device) {
 
 void register_broadcast(op::BackendKernels& kernels) {
   add_kernel(kernels, "broadcast_to", {DType::float32, DType::float64}, prepare_scaled);
-  add_kernel(
-      kernels, "broadcast_to",
-      {DType::uint8, DType::boolean, DType::float16, DType::bfloat16, DType::int32, DType::int64},
-      prepare_copy);
+  std::vector<DType> copied = all_dtypes();
+  std::erase(copied, DType::float32);
+  std::erase(copied, DType::float64);
+  add_kernel(kernels, "broadcast_to", copied, prepare_copy);
 }
 
 }  // namespace tandem::kernels::gpu
