@@ -57,6 +57,12 @@ void bind_config(nb::module_& m) {
       .def_ro("threads", &LogicalDevice::threads)
       .def_ro("memory_limit", &LogicalDevice::memory_limit)
       .def_ro("physical", &LogicalDevice::physical)
+      .def("__eq__",
+           [](const LogicalDevice& a, nb::handle b) {
+             return nb::isinstance<LogicalDevice>(b) &&
+                    a.name == nb::inst_ptr<LogicalDevice>(b)->name;
+           })
+      .def("__hash__", [](const LogicalDevice& d) { return std::hash<std::string>()(d.name); })
       .def("__repr__", [](const LogicalDevice& d) {
         return "LogicalDevice(name='" + d.name + "', device_type='" + d.type + "')";
       });

@@ -1,11 +1,11 @@
 // Errors of the library become exceptions of tandem.errors, and exceptions of Python that went
 // through the library come out as themselves. Those of signals, such as KeyboardInterrupt, end what
 // the library is waiting for.
+#include "errors.h"
+
 #include <nanobind/stl/map.h>
 
 #include <atomic>
-
-#include "binding.h"
 
 namespace tandem::python {
 namespace {
@@ -46,6 +46,14 @@ void handle_signals() {
 
 /// The stable ABI of Python 3.12 does not tell, so that the package says it when it hears of it.
 bool interpreter_ends() { return is_ending.load() || Py_IsInitialized() == 0; }
+
+void set_error(const std::exception_ptr& thrown, PyObject* otherwise) {
+  try {
+    translate(thrown, nullptr);
+  } catch (const std::exception& error) {
+    PyErr_SetString(otherwise, error.what());
+  }
+}
 
 Callable::Callable(nb::object f)
     : object_(new nb::object(std::move(f)), [](nb::object* object) {

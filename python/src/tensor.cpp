@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "binding.h"
+#include "errors.h"
 #include "tandem/tensor/host_data.h"
 
 namespace tandem::python {
@@ -69,8 +70,8 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   auto exported = std::make_unique<Exported>();
   try {
     exported->value = unlocked([&] { return host_data(tensor); });
-  } catch (const std::exception& error) {
-    PyErr_SetString(PyExc_BufferError, error.what());
+  } catch (...) {
+    set_error(std::current_exception(), PyExc_BufferError);
     return -1;
   }
   const auto size = static_cast<Py_ssize_t>(size_of(tensor.dtype()));

@@ -1,4 +1,8 @@
-"""python -m tandem run [--workers N] [--ps N] [--hosts a,b] [--logical-cpus N] script.py args"""
+"""The command `python -m tandem`:
+
+    python -m tandem run [--workers N] [--ps N] [--hosts a,b] [--logical-cpus N] script.py args
+    python -m tandem devices
+"""
 
 import argparse
 import json
@@ -17,6 +21,25 @@ def _run_workers(options):
     return _tandem.run_workers(options.workers, options.ps, hosts, options.ssh, command + [options.script] + options.args)
 
 
+class _Version(argparse.Action):
+    def __call__(self, parser, *_):
+        import tandem
+
+        print(f"tandem {tandem.tandem_version}, with the names of TensorFlow {tandem.__version__}")
+        parser.exit()
+
+
+def _check(options, run):
+    if options.workers < 1:
+        run.error(f"--workers {options.workers}: there is at least one")
+    if options.ps < 0:
+        run.error(f"--ps {options.ps}: there are none or more")
+    if options.logical_cpus < 0:
+        run.error(f"--logical-cpus {options.logical_cpus}: there is at least one")
+    if not options.hosts and not os.path.exists(options.script):
+        run.error(f"there is no {options.script} in {os.getcwd()}")
+
+
 def _tell_of_cluster():
     """Programs for several workers read TF_CONFIG themselves; the addresses are names here, the launcher knows the real ones."""
     size, rank = os.environ.get("TANDEM_WORLD_SIZE"), os.environ.get("TANDEM_RANK")
@@ -28,7 +51,8 @@ def _tell_of_cluster():
 
 def main():
     """The command `python -m tandem`."""
-    parser = argparse.ArgumentParser(prog="python -m tandem")
+    parser = argparse.ArgumentParser(prog="python -m tandem", description="Training neural networks on all the devices you have.")
+    parser.add_argument("--version", action=_Version, nargs=0, help="says which tandem this is, and whose names it has")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="runs a TensorFlow or Keras script with tandem in their place")
     run.add_argument("--logical-cpus", type=int, default=0, metavar="N", help="cuts the CPU into N logical ones")
@@ -36,22 +60,23 @@ def main():
     run.add_argument("--ps", type=int, default=0, metavar="N", help="parameter servers besides; a chief is started then, too")
     run.add_argument("--hosts", default="", metavar="A,B", help="the hosts that they run on; this one without")
     run.add_argument("--ssh", default="ssh", help="the command that reaches hosts")
-    run.add_argument("script")
-    run.add_argument("args", nargs=argparse.REMAINDER)
+    run.add_argument("script", help="the Python program, which need not be changed")
+    run.add_argument("args", nargs=argparse.REMAINDER, help="what the program is given")
     commands.add_parser("devices", help="lists the devices")
     options = parser.parse_args()
+    if options.command == "run":
+        _check(options, run)
     import tandem
 
     if options.command == "devices":
         for device in tandem.config.list_logical_devices():
             print(device)
         return
-    if options.workers < 1:
-        parser.error(f"--workers {options.workers}: there is at least one")
-    if options.ps < 0:
-        parser.error(f"--ps {options.ps}: there are none or more")
     if options.workers > 1 or options.hosts or options.ps:
-        sys.exit(_run_workers(options))
+        try:
+            sys.exit(_run_workers(options))
+        except tandem.errors.OpError as error:
+            sys.exit(f"{run.prog}: {error}")
     _tell_of_cluster()
     if options.logical_cpus:
         cpu = tandem.config.list_physical_devices("CPU")[0]

@@ -18,6 +18,20 @@ def _device_view(device):
     return f"<code>{html.escape(str(device))}</code>"
 
 
+def _pickled(device):
+    kind = "logical" if isinstance(device, LogicalDevice) else "physical"
+    return _device_named, (kind, device.name)
+
+
+def _device_named(kind, name):
+    devices = list_logical_devices() if kind == "logical" else list_physical_devices()
+    for device in devices:
+        if device.name == name:
+            return device
+    raise ValueError(f"this process has no {kind} device {name}: it has {', '.join(d.name for d in devices)}")
+
+
+LogicalDevice.__reduce__ = PhysicalDevice.__reduce__ = _pickled
 LogicalDevice._repr_html_ = PhysicalDevice._repr_html_ = _device_view
 
 

@@ -1,8 +1,10 @@
 """What notebooks, other libraries and other processes see of tensors and models."""
 
 import copy
+import io
 import pickle
 import sys
+import time
 import types
 
 import numpy as np
@@ -60,6 +62,25 @@ def test_pictures_of_models_and_histories(tmp_path, monkeypatch):
     history.plot()
     assert drawn == [("loss", [0, 1, 2, 3], 4), ("val_loss", [1, 3], 2)]
     assert history._repr_html_().count("<td></td>") == 2
+
+
+def test_the_bar_is_written_over_in_place(monkeypatch):
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    class Waits(keras.callbacks.Callback):
+        def on_train_batch_begin(self, batch, logs=None):
+            time.sleep(0.11)
+
+    monkeypatch.setattr("sys.stdout", Terminal())
+    monkeypatch.setenv("COLUMNS", "48")
+    small_model().fit(X, Y, batch_size=2, callbacks=[Waits()])
+    first, bars, rest = sys.stdout.getvalue().split("\n")
+    shown = bars.split("\r")
+    assert first == "Epoch 1/1" and rest == "" and len(shown) > 2
+    assert all(bar.startswith(f"{n}/4 ━") and len(bar) <= 47 for n, bar in enumerate(shown[:-1], 1))  # None wraps.
+    assert shown[-1].startswith("4/4") and len(shown[-1]) >= len(shown[-2])  # Nothing of the line below is left.
 
 
 def test_dlpack_shares_memory_that_stays():
@@ -338,6 +359,37 @@ def test_a_model_with_a_lambda_for_a_loss_is_pickled_without_it():
         other = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(other.predict(X, verbose=0), model.predict(X, verbose=0))
     assert not other.compiled and copy.deepcopy(model).compiled
+
+
+@tf.function
+def doubled(x):
+    return x * 2
+
+
+class Scale(tf.Module):
+    def __init__(self):
+        super().__init__()
+        self.factor = tf.Variable(2.0)
+
+    @tf.function
+    def apply(self, x):
+        return x * self.factor
+
+
+@pytest.mark.parametrize("protocol", [2, pickle.HIGHEST_PROTOCOL])
+def test_functions_and_devices_are_pickled_by_their_names(protocol):
+    def again(value):
+        return pickle.loads(pickle.dumps(value, protocol))
+
+    assert again(doubled) is doubled and again(Scale.apply) is Scale.apply
+    scale = Scale()
+    method = again(scale.apply)  # Nobody else holds its object.
+    assert float(method(tf.constant(3.0))) == float(again(method)(tf.constant(3.0))) == 6
+    for devices in (tf.config.list_logical_devices(), tf.config.list_physical_devices()):
+        assert again(devices) == devices and set(copy.deepcopy(devices)) == set(devices)
+    kept = Scale().apply
+    with pytest.raises(ReferenceError, match="Scale.apply.*keep it in a variable"):
+        kept(tf.constant(3.0))
 
 
 def test_spawned_processes_of_an_unchanged_program(run, tmp_path):

@@ -68,16 +68,20 @@ def test_import_touches_no_device(run):
 
 def test_a_forked_child_is_told(run):
     code = """
-import os, tandem as tf
-tf.ones(2) + 1
-pid = os.fork()
-if pid == 0:
-    try:
-        tf.ones(2) + 1
-        os._exit(1)
-    except RuntimeError as error:
-        os._exit(0 if "fork" in str(error) else 2)
-assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+import os, numpy as np, tandem as tf
+variable, kept = tf.Variable(1.0), tf.ones(2) + 1
+model = tf.keras.Sequential([tf.keras.Input((1,)), tf.keras.layers.Dense(1)])
+for use in (lambda: tf.ones(2) + 1, variable.numpy, lambda: np.asarray(variable), model.get_weights, lambda: model.save("model.keras")):
+    pid = os.fork()
+    if pid == 0:
+        try:
+            use()
+            os._exit(1)
+        except tf.errors.FailedPreconditionError as error:
+            os._exit(0 if "fork" in str(error) else 2)
+        finally:
+            os._exit(3)
+    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, use
 """
     run("-c", code)
 

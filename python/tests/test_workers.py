@@ -33,6 +33,25 @@ print("workers", workers, "of", strategy.num_replicas_in_sync, "rank", rank, "nu
 """
 
 
+@pytest.mark.parametrize(
+    "words, code, said",
+    [
+        (["--version"], 0, "tandem .* TensorFlow 2"),
+        (["--help"], 0, "lists the devices"),
+        (["run", "--help"], 0, "--logical-cpus N"),
+        (["run", "--workers", "0", __file__], 2, "--workers 0: there is at least one"),
+        (["run", "--ps", "-1", __file__], 2, "--ps -1: there are none or more"),
+        (["run", "--logical-cpus", "-1", __file__], 2, "--logical-cpus -1: there is at least one"),
+        (["run", "--workers", "2", "absent.py"], 2, "there is no absent.py in /"),
+        (["run", "--workers", "2", "--hosts", "absent.invalid,localhost", __file__], 1, "the host 'absent.invalid' is not known"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_the_command_says_what_is_wrong(words, code, said):
+    done = subprocess.run([sys.executable, "-m", "tandem", *words], capture_output=True, text=True, timeout=PATIENCE)
+    assert done.returncode == code and "Traceback" not in done.stderr and re.search(said, done.stdout + done.stderr), done
+
+
 def test_workers_train_as_one_process_does(run, tmp_path):
     (tmp_path / "program.py").write_text(PROGRAM)
     alone = run("-W", "ignore", "-m", "tandem", "run", str(tmp_path / "program.py"))

@@ -1,6 +1,7 @@
 """Functions that are traced once for each kind of arguments, tf.function."""
 
 import functools
+import sys
 import types
 import warnings
 import weakref
@@ -233,14 +234,20 @@ class Function:
 
                 @functools.wraps(f)
                 def method(*args, **kwargs):
-                    return f(reference(), *args, **kwargs)
+                    instance = reference()
+                    if instance is None:
+                        raise ReferenceError(f"{f.__qualname__}: the object whose method this is does not exist any more; keep it in a variable")
+                    return f(instance, *args, **kwargs)
 
                 method._tandem_bound = (f, reference)
                 found = Function(method, self._method_signature(), self._name, self._autograph, self._open_rows)
                 self._bound[instance] = found
             return found
         except TypeError:  # Cannot be referred to weakly.
-            return Function(types.MethodType(self.python_function, instance), self._method_signature(), self._name, self._autograph)
+            return self._method_that_keeps(instance)
+
+    def _method_that_keeps(self, instance):
+        return Function(types.MethodType(self.python_function, instance), self._method_signature(), self._name, self._autograph)
 
     def _method_signature(self):
         return self.input_signature
@@ -505,12 +512,39 @@ class Function:
         return f"<tandem function {self._name}>"
 
     def __reduce__(self):
+        if self._is_global():
+            return self.__qualname__
+        f, instance = self._method_and_instance()
+        if f is not None and getattr(getattr(type(instance), f.__name__, None), "python_function", None) is f:
+            return _method_again, (instance, f.__name__)
+        return self._as_parts()
+
+    def _method_and_instance(self):
+        f = self.python_function
+        if isinstance(f, types.MethodType):
+            return f.__func__, f.__self__
+        bound = getattr(f, "_tandem_bound", None)
+        return (None, None) if bound is None else (bound[0], bound[1]())
+
+    def _as_parts(self):
+        """What pickle makes it again of where it has no name."""
         settings = (self.input_signature, self._name, self._autograph, self._open_rows)
         bound = getattr(self.python_function, "_tandem_bound", None)
         return (_again, (self.python_function, *settings)) if bound is None else (_again, (bound[0], *settings, bound[1]()))
 
+    def _is_global(self):
+        """Whether its module has it under its own name, where another process finds it."""
+        found = sys.modules.get(getattr(self, "__module__", None))
+        for name in getattr(self, "__qualname__", "<none>").split("."):
+            found = getattr(found, name, None)
+        return found is self
+
     def __deepcopy__(self, memo):
         return self
+
+
+def _method_again(instance, name):
+    return getattr(type(instance), name)._method_that_keeps(instance)  # Often nobody else has the instance then.
 
 
 def _again(python_function, input_signature, name, autograph, open_rows, instance=None):

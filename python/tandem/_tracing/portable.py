@@ -9,6 +9,8 @@ import pickle
 import sys
 import types
 
+from tandem._tracing.function import Function
+
 _HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
@@ -23,7 +25,7 @@ def _is_installed(module):
 def _is_importable(value):
     """Whether another process finds it where its module is."""
     found = sys.modules.get(getattr(value, "__module__", None))
-    if found is None or not _is_installed(found) or "<locals>" in value.__qualname__:
+    if found is None or not _is_installed(found) or "<locals>" in getattr(value, "__qualname__", "<locals>"):
         return False
     for part in value.__qualname__.split("."):
         found = getattr(found, part, None)
@@ -108,6 +110,8 @@ class _Writer(pickle.Pickler):
                 return _of_library, (name,)
         if isinstance(value, types.FunctionType) and not _is_importable(value):
             return _reduced_function(value)
+        if isinstance(value, Function) and not _is_importable(value):
+            return value._as_parts()
         if isinstance(value, type) and value.__module__ != "builtins" and not _is_importable(value):
             return _reduced_class(value)
         if isinstance(value, (classmethod, staticmethod)):

@@ -1,5 +1,6 @@
 """The bar that fit shows: in place on terminals and in notebooks, as lines elsewhere."""
 
+import shutil
 import sys
 import time
 
@@ -43,7 +44,7 @@ class ProgbarLogger(Callback):
         self._epoch_started = self._last = time.time()
         self._live = self.params["verbose"] == 1 and (sys.stdout.isatty() or "ipykernel" in sys.modules)
         self._steps = self.params["steps"]
-        self._seen = 0
+        self._seen = self._shown = 0
         if self.params["verbose"] == 1 or self.params["epochs"] > 1 and self.params["verbose"]:
             print(f"Epoch {epoch + 1}/{self.params['epochs']}", flush=True)
 
@@ -53,14 +54,21 @@ class ProgbarLogger(Callback):
             return
         self._last = time.time()
         numbers = model._numbers(logs, model._from_metrics("train", live=True))
-        left = ""
-        print(f"\r\x1b[K{_bar_text(step + 1, self._steps)} {_time_text(self._last - self._epoch_started, step + 1)}{_formatted(numbers)}{left}", end="", flush=True)
+        text = f"{_bar_text(step + 1, self._steps)} {_time_text(self._last - self._epoch_started, step + 1)}{_formatted(numbers)}"
+        if sys.stdout.isatty():
+            text = text[: shutil.get_terminal_size().columns - 1]  # A line that wraps cannot be written over.
+        self._write_over(text, end="")
+
+    def _write_over(self, text, end="\n"):
+        """In the place of the line that is shown; notebooks know no sequence that clears it."""
+        start = "\r" if self._shown else ""
+        print(f"{start}{text:<{self._shown}}", end=end, flush=True)
+        self._shown = len(text)
 
     def on_epoch_end(self, epoch, logs=None):
         steps = self._seen
         seconds = time.time() - self._epoch_started
         if self.params["verbose"] == 1:
-            start = "\r\x1b[K" if self._live else ""
-            print(f"{start}{_bar_text(steps, steps)} {_time_text(seconds, steps)}{_formatted(logs or {})}", flush=True)
+            self._write_over(f"{_bar_text(steps, steps)} {_time_text(seconds, steps)}{_formatted(logs or {})}")
         else:
             print(f"{steps}/{steps} - {_time_text(seconds, steps).replace(' ', ' - ')}{_formatted(logs or {})}", flush=True)
