@@ -18,6 +18,8 @@ from tandem.keras._symbolic import KerasTensor, Node, any_symbolic, output_spec
 class Layer(LayerState, LayerDescription):
     """A function of tensors with weights of its own."""
 
+    _is_built_from_start = False  # True for layers that have nothing to make when they first see an input.
+
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
         self.__dict__["_init_args"] = (args, kwargs)
@@ -50,7 +52,7 @@ class Layer(LayerState, LayerDescription):
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self._tandem_losses = []
         self._tandem_own_weights = []
-        self.built = False
+        self.built = self._is_built_from_start
         self.supports_masking = False if not hasattr(type(self), "supports_masking") else type(self).supports_masking
         self.input_spec = None
         self._tandem_strategy = _current_strategy()
@@ -150,6 +152,7 @@ class Layer(LayerState, LayerDescription):
             finally:
                 call_context.path.pop()
         self.built = True
+        self.__dict__["_tandem_built_for"] = _shape_of(args[0] if args else next(iter(kwargs.values()), ()))
         initial = self.__dict__.get("_tandem_initial_weights")
         if initial is not None:
             self.set_weights(initial)

@@ -85,6 +85,8 @@ class Model(Trainer, Layer):
     _tandem_graph_with_losses = None
 
     def __new__(cls, *args, **kwargs):
+        if cls is Model and ("inputs" in kwargs or args and _has_symbolic(args[0])):
+            cls = Functional
         return Layer.__new__(cls, *args, **kwargs)
 
     def __init__(self, *args, **kwargs):
@@ -98,7 +100,7 @@ class Model(Trainer, Layer):
             args = ()
         if inputs is not None and outputs is None:
             raise ValueError("Model: `outputs` is missing")
-        if inputs is not None and "name" not in kwargs and type(self) is Model:
+        if inputs is not None and "name" not in kwargs and type(self) is Functional:
             kwargs["name"] = _objects.auto_name("functional")
         Layer.__init__(self, **kwargs)
         Trainer.__init__(self)
@@ -308,12 +310,7 @@ class Model(Trainer, Layer):
         """Prints a table of the layers, their output shapes and numbers of weights."""
         from tandem.keras.utils._summary import summary_text
 
-        text = summary_text(self, line_length, expand_nested, show_trainable)
-        if print_fn is None:
-            print(text)
-            return
-        for line in text.splitlines():
-            print_fn(line)
+        (print_fn or print)(summary_text(self, line_length, positions, expand_nested, show_trainable, layer_range))
 
     def _repr_html_(self):
         import html
@@ -428,7 +425,8 @@ def _unique_names(names):
     return result
 
 
-Functional = Model
+class Functional(Model):
+    """A model that is described by its inputs and outputs: what Model(inputs, outputs) gives."""
 
 
 class Sequential(Model):
@@ -492,6 +490,7 @@ class Sequential(Model):
         x = start = self._input_layer._inbound_nodes[0].outputs
         for layer in self._stack:
             x = layer(x)
+        _objects.auto_name("functional")  # Keras makes a model of that name inside.
         self._set_graph(start, x)
 
     @property

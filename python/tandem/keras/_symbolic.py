@@ -1,6 +1,7 @@
 """What stands for a value while a model is described: symbolic tensors, and the steps between them."""
 
 import operator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,14 @@ from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
 from tandem.errors import OperatorNotAllowedInGraphError
 from tandem.keras import _objects
+
+
+class KerasHistory(NamedTuple):
+    """Where a symbolic tensor comes from: an operation, which of its uses, and which of the outputs."""
+
+    operation: Any
+    node_index: int
+    tensor_index: int
 
 
 class KerasTensor:
@@ -46,7 +55,8 @@ class KerasTensor:
 
     @property
     def _keras_history(self):
-        return self._node.operation, 0, self._index
+        uses = self._node.operation._inbound_nodes
+        return KerasHistory(self._node.operation, next((i for i, node in enumerate(uses) if node is self._node), 0), self._index)
 
     def __tandem_tensor__(self):
         raise ValueError(
@@ -177,12 +187,25 @@ def _filled(structure, values):
     return structure
 
 
+# Python's names of operators, and those of keras.ops.
+_KERAS_NAMES = {
+    "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide", "pow": "power", "neg": "negative",
+    "abs": "absolute", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "logical_and",
+    "or": "logical_or", "xor": "logical_xor", "invert": "logical_not",
+}  # fmt: skip
+
+
+def _name_of(f):
+    name = getattr(f, "__name__", "op").strip("_<>")
+    return _KERAS_NAMES.get(name, name)
+
+
 class OpCall:
     """A function of tensors as a step of a described model."""
 
     def __init__(self, f, name=None):
         self.function = f
-        self.name = name or _objects.auto_name(getattr(f, "__name__", "op").strip("_<>"))
+        self.name = name or _objects.auto_name(_name_of(f))
         self._inbound_nodes = []
 
     def __call__(self, *args, **kwargs):

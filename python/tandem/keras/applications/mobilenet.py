@@ -39,6 +39,7 @@ def MobileNet(
     """MobileNet, of `alpha` times its usual width."""
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)
     rows = x.shape[1] if x.shape[1] in (128, 160, 192, 224) else 224
+    named = rows if weights == "imagenet" else x.shape[1]
     width = {1.0: "1_0", 0.75: "7_5", 0.5: "5_0"}.get(alpha, "2_5")
     weights = imagenet_utils.weights_file(weights, include_top, classes, (f"mobilenet_{width}_{rows}_tf.h5", f"mobilenet_{width}_{rows}_tf_no_top.h5"))
     x = layers.Conv2D(int(32 * alpha), 3, strides=2, padding="same", use_bias=False, name="conv1")(x)
@@ -53,7 +54,7 @@ def MobileNet(
         x = layers.Reshape((classes,), name="reshape_2")(x)
         return layers.Activation(classifier_activation, name="predictions")(x)
 
-    name = name or f"mobilenet_{alpha:0.2f}_{rows}"
+    name = name or f"mobilenet_{alpha:0.2f}_{named}"
     return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights)
 
 

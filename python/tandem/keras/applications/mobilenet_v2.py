@@ -47,6 +47,7 @@ def MobileNetV2(input_shape=None, alpha=1.0, include_top=True, weights="imagenet
     """MobileNetV2, with weights from Keras's cache folder or new ones."""
     inputs, x = imagenet_utils.input_of(input_tensor, input_shape, include_top)
     rows = x.shape[1] if x.shape[1] in (96, 128, 160, 192) else 224
+    named = rows if weights == "imagenet" else x.shape[1]
     file = f"mobilenet_v2_weights_tf_dim_ordering_tf_kernels_{float(alpha)}_{rows}"
     weights = imagenet_utils.weights_file(weights, include_top, classes, (f"{file}.h5", f"{file}_no_top.h5"))
     x = layers.Conv2D(_divisible(32 * alpha), 3, strides=2, padding="same", use_bias=False, name="Conv1")(x)
@@ -63,7 +64,7 @@ def MobileNetV2(input_shape=None, alpha=1.0, include_top=True, weights="imagenet
         x = layers.GlobalAveragePooling2D()(x)
         return layers.Dense(classes, activation=classifier_activation, name="predictions")(x)
 
-    name = name or f"mobilenetv2_{alpha:0.2f}_{rows}"
+    name = name or f"mobilenetv2_{alpha:0.2f}_{named}"
     return imagenet_utils.finish(x, inputs, name, include_top, top, pooling, weights)
 
 

@@ -199,7 +199,8 @@ class RNN(Layer):
 
         with self._strategy_scope(), init_scope():
             shape = _shape_of(args[0])
-            self.build(shape[0] if isinstance(shape, list) else shape)
+            self.__dict__["_tandem_built_for"] = shape[0] if isinstance(shape, list) else shape
+            self.build(self._tandem_built_for)
         self.built = True
         if self._tandem_initial_weights is not None:
             self.set_weights(self._tandem_initial_weights)
