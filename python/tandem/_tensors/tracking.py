@@ -1,5 +1,8 @@
 """What checkpoints save of Python objects: variables, the objects that hold them, and lists and dictionaries of those."""
 
+import functools
+import re
+
 import _tandem
 
 _SKIPPED = ("_tandem_", "__")
@@ -94,7 +97,7 @@ class Module(AutoTrackable):
     """An object that holds variables and other modules, tf.Module."""
 
     def __init__(self, name=None):
-        self._module_name = name or type(self).__name__.lower()
+        self._module_name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
 
     @property
     def name(self):
@@ -103,15 +106,21 @@ class Module(AutoTrackable):
 
     @property
     def name_scope(self):
-        """A scope for names; they mean nothing to what is computed."""
-        import contextlib
+        """A scope in which variables are named after the module."""
+        import tandem
 
-        return contextlib.nullcontext()
+        return tandem.name_scope(self.name)
 
     @classmethod
     def with_name_scope(cls, method):
         """A method that runs in the module's name scope."""
-        return method
+
+        @functools.wraps(method)
+        def scoped(self, *args, **kwargs):
+            with self.name_scope:
+                return method(self, *args, **kwargs)
+
+        return scoped
 
     def _flatten_variables(self):
         found, seen = [], set()

@@ -16,6 +16,25 @@ class _CallContext(threading.local):
         self.depth = 0
         self.training = None
         self.path = []
+        self.rows = None  # The rows of the batch of which a few are given, where weights are made before a step.
+
+    @contextlib.contextmanager
+    def within(self, name):
+        """A scope in which layers make their weights as parts of the layer with that name."""
+        is_there = self.path[-1:] == [name]
+        if not is_there:
+            self.path.append(name)
+        try:
+            yield
+        finally:
+            if not is_there:
+                self.path.pop()
+
+    def built_for(self, value):
+        """The shape of an input that weights are made for."""
+        shape = _shape_of(value)
+        is_part = self.rows is not None and isinstance(shape, tuple) and shape and shape[0] == min(2, self.rows)
+        return (self.rows,) + shape[1:] if is_part else shape
 
 
 call_context = _CallContext()

@@ -202,12 +202,15 @@ class TrainingSteps:
         if type(self).train_step is TrainingSteps.train_step or type(self).call is not _model_call():
             own_step = type(self).train_step is not TrainingSteps.train_step
             try:
+                call_context.rows = next((t._sizes[0] for t in nest.flatten(x) if isinstance(t, Tensor) and t._rank), None)
                 with init_scope(), self._strategy_scope(), learning_phase(False):
                     self._quiet_call(small)
             except Exception as error:  # noqa: BLE001
                 # A step of one's own may give `call` something else than x; it makes the weights itself then.
                 if not own_step and not isinstance(error, NotImplementedError):
                     raise
+            finally:
+                call_context.rows = None
 
     def _has_unbuilt(self):
         return any(not layer.built for layer in self._flatten_layers(include_self=False))

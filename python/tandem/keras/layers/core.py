@@ -113,6 +113,8 @@ class Embedding(Layer):
 class Activation(Layer):
     """An activation as a layer."""
 
+    _is_built_at_once = True
+
     def __init__(self, activation, **kwargs):
         super().__init__(**kwargs)
         self.activation = activations.get(activation)
@@ -142,6 +144,8 @@ class Lambda(Layer):
 class Identity(Layer):
     """Its input."""
 
+    _is_built_at_once = True
+
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
         self.supports_masking = True
@@ -152,6 +156,8 @@ class Identity(Layer):
 
 class Masking(Layer):
     """Masks the steps of sequences whose values are all mask_value."""
+
+    _is_built_at_once = True
 
     def __init__(self, mask_value=0.0, **kwargs):
         super().__init__(**kwargs)

@@ -124,6 +124,8 @@ class RMSNormalization(Layer):
 class UnitNormalization(Layer):
     """Divides by the L2 norm over an axis."""
 
+    _is_built_at_once = True
+
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)
         self.axis = axis

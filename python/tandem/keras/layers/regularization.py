@@ -10,6 +10,8 @@ from tandem.keras._layer import Layer
 class Dropout(Layer):
     """Sets a part of the elements to 0 while training and scales the others up."""
 
+    _is_built_at_once = True
+
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
         if not 0 <= rate <= 1:
@@ -50,6 +52,8 @@ class SpatialDropout3D(_SpatialDropout):
 class GaussianNoise(Layer):
     """Adds normally distributed noise while training."""
 
+    _is_built_at_once = True
+
     def __init__(self, stddev, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.stddev, self.seed = stddev, seed
@@ -64,6 +68,8 @@ class GaussianNoise(Layer):
 class GaussianDropout(Layer):
     """Multiplies by normally distributed noise of mean 1 while training."""
 
+    _is_built_at_once = True
+
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
         self.rate, self.seed = rate, seed
@@ -77,6 +83,8 @@ class GaussianDropout(Layer):
 
 class AlphaDropout(Layer):
     """Dropout that keeps mean and variance, for selu."""
+
+    _is_built_at_once = True
 
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -94,6 +102,8 @@ class AlphaDropout(Layer):
 
 class ActivityRegularization(Layer):
     """Its input, whose size is added to the loss."""
+
+    _is_built_at_once = True
 
     def __init__(self, l1=0.0, l2=0.0, **kwargs):
         super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)

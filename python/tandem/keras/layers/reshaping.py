@@ -27,6 +27,8 @@ class Flatten(Layer):
 class Reshape(Layer):
     """The elements of each row in another shape."""
 
+    _is_built_at_once = True
+
     def __init__(self, target_shape, **kwargs):
         super().__init__(**kwargs)
         self.target_shape = (target_shape,) if isinstance(target_shape, int) else tuple(target_shape)
