@@ -449,7 +449,7 @@ def test_what_models_and_data_sets_look_like_when_they_are_printed(capsys):
     assert "│ (Conv2D)                        │                        │               │" in lines
     assert lines[-3:] == [" Total params: 17,448 (68.16 KB)", " Trainable params: 17,448 (68.16 KB)", " Non-trainable params: 0 (0.00 B)"]
     y = keras.layers.Dense(4, name="d")(keras.Input((4,), name="i"))
-    keras.Model(y._node.inputs, keras.layers.add([y, y._node.inputs[0]], name="sum")).summary(line_length=90)
+    keras.Model(y._node.inputs, keras.layers.add([y, y._node.inputs[0]], name="sum")).summary()
     lines = capsys.readouterr().out.splitlines()
     assert any(line.startswith("│ sum (Add)") and "d[0][0], i[0][0]" in line for line in lines)
     texts = []
