@@ -123,27 +123,37 @@ class Module(AutoTrackable):
         return scoped
 
     def _flatten_variables(self):
+        """The variables of this module by the names of their attributes, and after them those of the modules within."""
         found, seen = [], set()
 
-        def walk(value):
-            if id(value) in seen:
-                return
-            seen.add(id(value))
-            if isinstance(value, _tandem.Variable):
-                found.append(value)
-            elif isinstance(value, (list, tuple)):
+        def leaves(value):
+            if isinstance(value, (list, tuple)):
                 for each in value:
-                    walk(each)
+                    yield from leaves(each)
             elif isinstance(value, dict):
                 for key in sorted(value, key=str):
-                    walk(value[key])
-            elif isinstance(value, Module):
-                for key in sorted(vars(value)):
-                    if not key.startswith("_tandem_"):
-                        walk(vars(value)[key])
-            elif hasattr(value, "weights") and hasattr(value, "_trackable_children"):
-                for each in value.weights:
+                    yield from leaves(value[key])
+            else:
+                yield value
+
+        def walk(module):
+            if id(module) in seen:
+                return
+            seen.add(id(module))
+            within = []
+            for leaf in leaves([vars(module)[key] for key in sorted(vars(module)) if not key.startswith("_tandem_")]):
+                if isinstance(leaf, _tandem.Variable):
+                    if id(leaf) not in seen:
+                        seen.add(id(leaf))
+                        found.append(leaf)
+                elif isinstance(leaf, Module) or hasattr(leaf, "weights") and hasattr(leaf, "_trackable_children"):
+                    within.append(leaf)
+            for each in within:
+                if isinstance(each, Module):
                     walk(each)
+                else:
+                    found.extend(w for w in each.weights if id(w) not in seen)
+                    seen.update(id(w) for w in each.weights)
 
         walk(self)
         return found

@@ -16,7 +16,7 @@ class _CallContext(threading.local):
         self.depth = 0
         self.training = None
         self.path = []
-        self.rows = None  # The rows of the batch of which a few are given, where weights are made before a step.
+        self.rows = None  # Where weights are made before a step, of a few rows of a batch: how many it has, and how many are remembered.
 
     @contextlib.contextmanager
     def within(self, name):
@@ -33,8 +33,10 @@ class _CallContext(threading.local):
     def built_for(self, value):
         """The shape of an input that weights are made for."""
         shape = _shape_of(value)
-        is_part = self.rows is not None and isinstance(shape, tuple) and shape and shape[0] == min(2, self.rows)
-        return (self.rows,) + shape[1:] if is_part else shape
+        if self.rows is None or not isinstance(shape, tuple) or not shape:
+            return shape
+        of_batch, remembered = self.rows
+        return (remembered,) + shape[1:] if of_batch is not None and shape[0] == min(2, of_batch) else shape
 
 
 call_context = _CallContext()

@@ -143,7 +143,7 @@ class Trainer(TrainingSteps):
         self.stop_training = False
         first = training.peek()
         if first is not None:
-            self._ensure_built(first)
+            self._ensure_built(first, training.are_even)
             self._ensure_metrics(first)
         container.on_train_begin()
         initial_epoch = self.__dict__.pop("_initial_epoch", None) or initial_epoch  # Where a backup says to go on.

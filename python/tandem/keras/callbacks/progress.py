@@ -10,7 +10,7 @@ from tandem.keras.callbacks.base import Callback
 
 def _formatted(logs):
     parts = []
-    for key, value in sorted(logs.items(), key=lambda item: item[0].startswith("val_")):
+    for key, value in logs.items():
         if isinstance(value, np.ndarray):
             continue
         parts.append(f" - {key}: {value:.4f}" if abs(value) > 1e-3 else f" - {key}: {value:.4e}")
