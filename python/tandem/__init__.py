@@ -164,16 +164,21 @@ class DeviceSpec:
 
 
 class name_scope:
-    """Names mean nothing to what is computed; the scope is there for programs that open one."""
+    """A scope before whose name those of variables stand that are made in it; names mean nothing to what is computed."""
 
     def __init__(self, name, *args, **kwargs):
         self.name = name
 
     def __enter__(self):
-        return f"{self.name}/"
+        from tandem._tracing.state import state
+
+        state.name_scopes.append(str(self.name).strip("/"))
+        return "/".join(state.name_scopes) + "/"
 
     def __exit__(self, *exception):
-        pass
+        from tandem._tracing.state import state
+
+        state.name_scopes.pop()
 
 
 class control_dependencies:

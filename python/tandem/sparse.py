@@ -46,7 +46,7 @@ class SparseTensor:
         return SparseTensor(self.indices, self.values * other, self.dense_shape)
 
     def __repr__(self):
-        return f"SparseTensor(indices={self.indices}, values={self.values}, dense_shape={tuple(self.shape)})"
+        return f"SparseTensor(indices={self.indices!s}, values={self.values!s}, dense_shape={self.dense_shape!s})"
 
 
 def to_dense(sp_input, default_value=None, validate_indices=True, name=None):

@@ -431,3 +431,92 @@ def test_merging_layers_of_keras_2():
             return inputs[0] * inputs[1]
 
     assert Product()([np.float32([[2, 3]]), np.float32([[4, 5]])]).numpy().tolist() == [[8, 15]] and keras.layers.merge.Add is keras.layers.Add
+
+
+def test_what_models_and_data_sets_look_like_when_they_are_printed(capsys):
+    inputs = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(16, 3, name="a_name_that_does_not_fit_into_its_column")(inputs)
+    model = keras.Model(inputs, keras.layers.Dense(1000)(keras.layers.GlobalAveragePooling2D(name="pool")(x)), name="m")
+    model.summary()
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:4] == [
+        'Model: "m"',
+        "┏━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━┓",
+        "┃ Layer (type)                    ┃ Output Shape           ┃       Param # ┃",
+        "┡━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━┩",
+    ]
+    assert "│ a_name_that_does_not_fit_into_… │ (None, 6, 6, 16)       │           448 │" in lines
+    assert "│ (Conv2D)                        │                        │               │" in lines
+    assert lines[-3:] == [" Total params: 17,448 (68.16 KB)", " Trainable params: 17,448 (68.16 KB)", " Non-trainable params: 0 (0.00 B)"]
+    y = keras.layers.Dense(4, name="d")(keras.Input((4,), name="i"))
+    keras.Model(y._node.inputs, keras.layers.add([y, y._node.inputs[0]], name="sum")).summary()
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("│ sum (Add)") and "d[0][0], i[0][0]" in line for line in lines)
+    texts = []
+    model.summary(print_fn=texts.append)
+    assert len(texts) == 1 and texts[0].endswith("\n")
+    numbers = tf.data.Dataset.range(4)
+    assert repr(numbers.map(lambda i: i, num_parallel_calls=2).batch(2)) == "<_BatchDataset element_spec=TensorSpec(shape=(None,), dtype=tf.int64, name=None)>"
+    assert repr(numbers.map(lambda i: i, num_parallel_calls=2)).startswith("<_ParallelMapDataset ")
+    given = tf.data.Dataset.from_generator(lambda: iter([(1, [2.0])]), output_types=(tf.int32, tf.float32), output_shapes=((), (None,)))
+    assert [s.shape.as_list() for s in given.element_spec] == [[], [None]]
+    assert repr(tf.Variable(3.0)) == "<tf.Variable 'Variable:0' shape=() dtype=float32, numpy=3.0>"
+
+
+def test_the_optimizer_counts_in_a_summary_once_it_is_built():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("adam", "mse")
+    model.fit(np.zeros((2, 2)), np.zeros((2, 1)), verbose=0)
+    texts = []
+    model.summary(print_fn=texts.append)
+    assert texts[0].splitlines()[-4:] == [
+        " Total params: 11 (48.00 B)", " Trainable params: 3 (12.00 B)", " Non-trainable params: 0 (0.00 B)", " Optimizer params: 8 (36.00 B)",
+    ]
+
+
+def test_weights_and_layers_have_keras_paths():
+    class Two(keras.Model):
+        def __init__(self):
+            super().__init__(name="two")
+            self.rnn = keras.layers.Bidirectional(keras.layers.GRU(2, name="gru"), name="both")
+            self.rest = keras.Sequential([keras.layers.Dense(1, name="last")], name="rest")
+
+        def call(self, x):
+            return self.rest(self.rnn(x))
+
+    model = Two()
+    model(np.zeros((1, 3, 2), "float32"))
+    paths = [w.path for w in model.weights]
+    assert paths[0] == "two/both/forward_gru/gru_cell/kernel" and paths[3] == "two/both/backward_gru/gru_cell/kernel"
+    assert paths[-2:] == ["two/rest/last/kernel", "two/rest/last/bias"] and model.rest.layers[0].path == "two/rest/last"
+
+    class Own(keras.layers.Layer):
+        def build(self, shape):
+            self.w = self.add_weight(shape=(shape[-1], 2), name="w")
+
+        def call(self, x):
+            return x @ self.w
+
+    own = Own(name="own")
+    own.build((None, 3))
+    own(np.zeros((1, 3), "float32"))
+    assert own.built and [w.path for w in own.weights] == ["own/w"]
+
+
+def test_names_of_scopes_and_arguments(capsys):
+    class MyModule(tf.Module):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope:
+                self.v = tf.Variable(1.0)
+
+    assert MyModule().v.name == "my_module/Variable:0"
+
+    @tf.function
+    def f(a, pair):
+        print(a, pair)
+        return a
+
+    f(tf.constant(1), (tf.constant(2.0), tf.constant(3)))
+    assert capsys.readouterr().out.startswith('Tensor("a:0", shape=(), dtype=int32) (<tf.Tensor \'pair:0\' shape=() dtype=float32>, <tf.Tensor \'pair_1:0\'')
+    assert tf.linspace(0, 1, 3).dtype == tf.float64 and tf.linspace(0.0, 1, 3).dtype == tf.float32

@@ -5,7 +5,7 @@ import builtins
 import _tandem
 from tandem import dtypes
 from tandem._names.lazy import np
-from tandem._ops.base import _code, _describe, _floating, _is_described, _is_string_tensor, _texts, op
+from tandem._ops.base import _code, _describe, _is_described, _is_string_tensor, _texts, op
 from tandem._tensors.shape import DynamicSize, TensorShape
 from tandem._tensors.tensor import Tensor, to_tensor
 
@@ -139,7 +139,8 @@ def range(start, limit=None, delta=1, dtype=None, name="range"):
 def linspace(start, stop, num, name=None, axis=0):
     """`num` evenly spaced values from start to stop, both included."""
     start, stop = _tandem.convert(start), _tandem.convert(stop)
-    start, stop = _floating(start), _floating(stop)
+    kinds = [t._code for t in (start, stop) if t.dtype.is_floating] or [dtypes.float64._code]  # What TensorFlow makes of integers here.
+    start, stop = [_tandem.cast(t, kinds[0]) if t._code != kinds[0] else t for t in (start, stop)]
     if start._rank == 0 and not start._is_symbolic and not stop._is_symbolic:
         return _tandem.convert(np.linspace(start.numpy(), stop.numpy(), int(num)), start._code)
     num = int(num)

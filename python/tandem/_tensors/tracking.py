@@ -1,5 +1,8 @@
 """What checkpoints save of Python objects: variables, the objects that hold them, and lists and dictionaries of those."""
 
+import functools
+import re
+
 import _tandem
 
 _SKIPPED = ("_tandem_", "__")
@@ -94,7 +97,7 @@ class Module(AutoTrackable):
     """An object that holds variables and other modules, tf.Module."""
 
     def __init__(self, name=None):
-        self._module_name = name or type(self).__name__.lower()
+        self._module_name = name or re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", type(self).__name__).lower()
 
     @property
     def name(self):
@@ -103,38 +106,54 @@ class Module(AutoTrackable):
 
     @property
     def name_scope(self):
-        """A scope for names; they mean nothing to what is computed."""
-        import contextlib
+        """A scope in which variables are named after the module."""
+        import tandem
 
-        return contextlib.nullcontext()
+        return tandem.name_scope(self.name)
 
     @classmethod
     def with_name_scope(cls, method):
         """A method that runs in the module's name scope."""
-        return method
+
+        @functools.wraps(method)
+        def scoped(self, *args, **kwargs):
+            with self.name_scope:
+                return method(self, *args, **kwargs)
+
+        return scoped
 
     def _flatten_variables(self):
+        """The variables of this module by the names of their attributes, and after them those of the modules within."""
         found, seen = [], set()
 
-        def walk(value):
-            if id(value) in seen:
-                return
-            seen.add(id(value))
-            if isinstance(value, _tandem.Variable):
-                found.append(value)
-            elif isinstance(value, (list, tuple)):
+        def leaves(value):
+            if isinstance(value, (list, tuple)):
                 for each in value:
-                    walk(each)
+                    yield from leaves(each)
             elif isinstance(value, dict):
                 for key in sorted(value, key=str):
-                    walk(value[key])
-            elif isinstance(value, Module):
-                for key in sorted(vars(value)):
-                    if not key.startswith("_tandem_"):
-                        walk(vars(value)[key])
-            elif hasattr(value, "weights") and hasattr(value, "_trackable_children"):
-                for each in value.weights:
+                    yield from leaves(value[key])
+            else:
+                yield value
+
+        def walk(module):
+            if id(module) in seen:
+                return
+            seen.add(id(module))
+            within = []
+            for leaf in leaves([vars(module)[key] for key in sorted(vars(module)) if not key.startswith("_tandem_")]):
+                if isinstance(leaf, _tandem.Variable):
+                    if id(leaf) not in seen:
+                        seen.add(id(leaf))
+                        found.append(leaf)
+                elif isinstance(leaf, Module) or hasattr(leaf, "weights") and hasattr(leaf, "_trackable_children"):
+                    within.append(leaf)
+            for each in within:
+                if isinstance(each, Module):
                     walk(each)
+                else:
+                    found.extend(w for w in each.weights if id(w) not in seen)
+                    seen.update(id(w) for w in each.weights)
 
         walk(self)
         return found

@@ -74,6 +74,7 @@ class Variable(_tandem.Variable):
         aggregation=VariableAggregation.NONE,
         shape=None,
         experimental_enable_variable_lifting=True,
+        names_by_scope=True,
     ):
         if initial_value is None:
             raise ValueError("The `initial_value` arg to `tf.Variable` must be specified")
@@ -89,7 +90,7 @@ class Variable(_tandem.Variable):
             self._is_trainable = (not on_read) if trainable is None else bool(trainable)
             super().__init__(
                 tensor,
-                name or "Variable",
+                "/".join([*state.name_scopes, name or "Variable"]) if names_by_scope else name,
                 self._is_trainable and not on_read and floating,
                 aggregation.value,
                 synchronization.value,
@@ -151,7 +152,12 @@ def _numpy(self):
 
 
 def _repr(self):
-    return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={_tensor._own_lines(repr(np.asarray(self.numpy())))}>"
+    return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}, numpy={_value_text(self.numpy())}>"
+
+
+def _value_text(value):
+    array = np.asarray(value)
+    return _tensor._own_lines(repr(array)) if array.ndim else str(array)
 
 
 def _rows_of(indices):

@@ -286,6 +286,14 @@ class Function:
             self._bind_signature()
         return list(self._signature.parameters)[:count] if self._signature else []
 
+    def _name_arguments(self, args, kwargs):
+        """Tensors of a trace are named after the parameters that they are given as, for people who print them."""
+        names = self._bind_names(len(args))
+        for name, value in [*zip(names, args), *kwargs.items()]:
+            for i, leaf in enumerate(nest.flatten(value)):
+                if isinstance(leaf, Tensor) and leaf._is_symbolic:
+                    leaf._given_name = f"{name}_{i}:0" if i else f"{name}:0"
+
     def _has_no_defaults(self):
         if self._plain is None:
             self._bind_signature()
@@ -405,6 +413,7 @@ class Function:
             given = iter(given)
             filled = [next(given) if leaf is _MARK else leaf for leaf in leaves]
             own_args, own_kwargs = nest.pack_sequence_as(outline, filled)
+            self._name_arguments(own_args, own_kwargs)
             is_tracing = probe_tracing()
             self._traces += 1
             effects = ()

@@ -16,6 +16,7 @@ class _State(threading.local):
         self.effects = None  # What happens after each run of the function that is being traced: functions and their tensors.
         self.is_rehearsal = False  # A function is called only to learn what it makes: nothing is printed.
         self.in_flow = 0  # Inside of so many loops of a trace.
+        self.name_scopes = []  # The scopes that are open, before whose names those of new variables stand.
         self.converts_calls = False  # Branches and loops of called functions are converted, too: see autograph.py.
 
 

@@ -51,7 +51,13 @@ class GradientTape:
         """The variables that were used while the tape recorded."""
         from tandem._tensors.variable import object_of
 
-        return tuple(object_of(v) for v in self._tape.watched_variables())
+        return self._watched if self._spent else tuple(object_of(v) for v in self._tape.watched_variables())
+
+    def _is_used_up(self):
+        """What a tape that is asked once still knows afterwards."""
+        self._watched = self.watched_variables()
+        self._spent = True
+        self._tape.reset()
 
     @contextlib.contextmanager
     def stop_recording(self):
@@ -79,12 +85,23 @@ class GradientTape:
         of_tensors = iter(self._tape.gradient_of_tensors(targets, tensors, zero, output_gradients) if tensors else ())
         return [next(of_variables) if isinstance(s, _tandem.Variable) else next(of_tensors) for s in sources]
 
+    @staticmethod
+    def _with_itself(source, gradient, targets, outputs):
+        """The gradient of a source, which may be a variable that is a target itself, too."""
+        if not isinstance(source, _tandem.Variable):
+            return gradient
+        for i, target in enumerate(targets):
+            if target is source:
+                own = outputs[i] if outputs is not None and outputs[i] is not None else _tandem.fill(source._sizes, 1.0, source._code)
+                gradient = own if gradient is None else gradient + own
+        return gradient
+
     def gradient(self, target, sources, output_gradients=None, unconnected_gradients=UnconnectedGradients.NONE) -> typing.Any:
         """The gradients of the sum of the target by the sources, in their structure; None where there is no connection."""
         if self._spent:
             raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)")
-        targets = [t for t in nest.flatten(target) if t is not None]
-        targets = [_tandem.convert(t) for t in targets]
+        given = [t for t in nest.flatten(target) if t is not None]
+        targets = [_tandem.convert(t) for t in given]
         flat = nest.flatten(sources)
         for each in flat:
             if not isinstance(each, (Tensor, _tandem.Variable)):
@@ -103,9 +120,10 @@ class GradientTape:
         targets = [t for t in targets if t.dtype.is_floating]
         found = iter(self._derivatives(targets, floating, _is_zero(unconnected_gradients), outputs) if targets else [None] * len(floating))
         result = [next(found) if s.dtype.is_floating else None for s in flat]
+        if not was and not self._tape.is_recording:
+            result = [self._with_itself(s, g, given, outputs) for s, g in zip(flat, result)]
         if not self._persistent:
-            self._spent = True
-            self._tape.reset()
+            self._is_used_up()
         return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
 
     def jacobian(self, target, sources, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
@@ -119,8 +137,7 @@ class GradientTape:
             seed = _tandem.reshape(_tandem.one_hot(_tandem.convert(i), count, 1.0, 0.0, target._code), target._sizes)
             rows.append(self._derivatives([target], flat, zero, [seed]))
         if not self._persistent:
-            self._spent = True
-            self._tape.reset()
+            self._is_used_up()
         result = []
         for k, source in enumerate(flat):
             column = [row[k] for row in rows]
@@ -145,8 +162,7 @@ class GradientTape:
             seed = _tandem.broadcast_to(seed, [rows] + inner)
             flat.append(self._derivatives([target], [source], True, [seed])[0])
         if not self._persistent:
-            self._spent = True
-            self._tape.reset()
+            self._is_used_up()
         return _tandem.reshape(_tandem.stack(flat, 1), [rows] + inner + list(source._sizes[1:]))
 
 

@@ -1,5 +1,6 @@
 """Data sets: where they come from, and how they are read."""
 
+import functools
 import itertools
 import random as _random
 
@@ -11,7 +12,7 @@ from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem._tracing.function import GiveUpTrace
 from tandem._tracing.state import rehearsal, state
 from tandem.data._iterator import Iterator, Options
-from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _leaf, _pack_values, _typed_part, _untupled
+from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _leaf, _leaves_for, _pack_values, _typed_part, _untupled
 from tandem.data._transformations import Transformations
 from tandem.errors import NoFileError
 from tandem.strings import StringTensor
@@ -69,7 +70,9 @@ class Dataset(Transformations):
         """A data set of what a Python generator yields."""
         kinds = output_signature
         if kinds is None and output_types is not None:
-            kinds = nest.map_structure(lambda d: TensorSpec(None, d), output_types) if nest.is_nested(output_types) else TensorSpec(None, output_types)
+            flat = nest.flatten(output_types)
+            kinds = [TensorSpec(s, d) for s, d in zip(_leaves_for(output_shapes, output_types, len(flat)), flat)]
+            kinds = nest.pack_sequence_as(output_types, kinds) if nest.is_nested(output_types) else kinds[0]
         given = tuple(args or ())
 
         def typed(value, spec):
@@ -335,3 +338,26 @@ class TextLineDataset(Dataset):
                         yield StringTensor(line.rstrip(b"\r\n"))
 
         super().__init__(generate=generate, spec=TensorSpec((), dtypes.string))
+        self._kind = "TextLineDatasetV2"
+
+
+# ---- What sources are called when they are printed ----
+
+
+def _named(source, kind):
+    @functools.wraps(source)
+    def make(*args, **kwargs):
+        result = source(*args, **kwargs)
+        result._kind = kind
+        return result
+
+    return staticmethod(make)
+
+
+_KINDS = {
+    "from_tensor_slices": "_TensorSliceDataset", "from_tensors": "_TensorDataset", "from_generator": "_FlatMapDataset", "range": "_RangeDataset",
+    "zip": "_ZipDataset", "counter": "_ScanDataset", "random": "_RandomDataset", "sample_from_datasets": "_DirectedInterleaveDataset",
+    "choose_from_datasets": "_DirectedInterleaveDataset",
+}
+for _name, _of in _KINDS.items():
+    setattr(Dataset, _name, _named(getattr(Dataset, _name), _of))

@@ -271,3 +271,4 @@ class TFRecordDataset(Dataset):
         from tandem._tensors.tensor import TensorSpec
 
         super().__init__(generate=generate, spec=TensorSpec((), dtypes.string))
+        self._kind = "TFRecordDatasetV2"

@@ -26,6 +26,7 @@ class Transformations:
     """Data sets of data sets: what comes after them."""
 
     _has_open_rows = False
+    _kind = None  # What TensorFlow calls a data set that was made so.
 
     def map(self, map_func, num_parallel_calls=None, deterministic=None, synchronous=None, use_unbounded_threadpool=False, name=None):
         """A data set of f of each element."""
@@ -502,7 +503,7 @@ class Transformations:
         return _of_values(values)
 
     def __repr__(self):
-        return f"<{type(self).__name__} element_spec={self.element_spec}>"
+        return f"<{self._kind or type(self).__name__} element_spec={self.element_spec}>"
 
     def _repr_html_(self):
         import html
@@ -537,3 +538,29 @@ for _name in ("batch", "padded_batch"):
     setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: not given["drop_remainder"]))
 for _name in ("map", "filter", "shuffle", "repeat", "take", "skip", "shard", "cache", "prefetch", "with_options", "take_while", "ignore_errors", "concatenate", "enumerate"):
     setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: self._has_open_rows))
+
+
+# ---- What they are called when they are printed ----
+
+
+def _named(method, kind):
+    @functools.wraps(method)
+    def call(self, *args, **kwargs):
+        result = method(self, *args, **kwargs)
+        if isinstance(result, Transformations) and result is not self:
+            is_parallel = kind in ("_MapDataset", "_BatchDataset", "_InterleaveDataset") and kwargs.get("num_parallel_calls") is not None
+            result._kind = kind.replace("_", "_Parallel") if is_parallel else kind
+        return result
+
+    return call
+
+
+_KINDS = {
+    "map": "_MapDataset", "filter": "_FilterDataset", "batch": "_BatchDataset", "padded_batch": "_PaddedBatchDataset", "shuffle": "_ShuffleDataset",
+    "repeat": "_RepeatDataset", "take": "_TakeDataset", "skip": "_SkipDataset", "shard": "_ShardDataset", "cache": "CacheDataset",
+    "prefetch": "_PrefetchDataset", "concatenate": "_ConcatenateDataset", "flat_map": "_FlatMapDataset", "interleave": "_InterleaveDataset",
+    "window": "_WindowDataset", "enumerate": "_ZipDataset", "unbatch": "_UnbatchDataset", "with_options": "_OptionsDataset",
+    "take_while": "_TakeWhileDataset", "scan": "_ScanDataset", "unique": "_UniqueDataset", "rebatch": "_RebatchDataset",
+}
+for _name, _of in _KINDS.items():
+    setattr(Transformations, _name, _named(getattr(Transformations, _name), _of))

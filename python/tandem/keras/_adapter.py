@@ -137,6 +137,7 @@ class Batches:
         self.seen = None
         self._make = None
         self._dataset = None
+        self.are_even = False  # Whether it is known before that all batches have the same number of rows.
         from tandem.distribute import DistributedDataset
 
         if isinstance(x, DistributedDataset):
@@ -147,6 +148,7 @@ class Batches:
             self._dataset = x
             count = x._cardinality()
             self.steps = self._limit or (count if count >= 0 else None)
+            self.are_even = not x._has_open_rows
         elif hasattr(x, "__getitem__") and hasattr(x, "__len__") and not _is_array_like(x) and not isinstance(x, (list, tuple, dict, str)):
             self._sequence(x, shuffle)
         elif hasattr(x, "__next__") or (hasattr(x, "__iter__") and not _is_array_like(x) and not isinstance(x, (list, tuple, dict))):
@@ -172,6 +174,7 @@ class Batches:
         if shuffle and rows > 1:
             dataset = dataset.shuffle(rows)
         self._dataset = dataset.batch(batch_size)
+        self.are_even = rows % batch_size == 0
         steps = -(-rows // batch_size)
         self.steps = min(self._limit, steps) if self._limit and self._limit < steps else self._limit or steps
 

@@ -16,6 +16,27 @@ class _CallContext(threading.local):
         self.depth = 0
         self.training = None
         self.path = []
+        self.rows = None  # Where weights are made before a step, of a few rows of a batch: how many it has, and how many are remembered.
+
+    @contextlib.contextmanager
+    def within(self, name):
+        """A scope in which layers make their weights as parts of the layer with that name."""
+        is_there = self.path[-1:] == [name]
+        if not is_there:
+            self.path.append(name)
+        try:
+            yield
+        finally:
+            if not is_there:
+                self.path.pop()
+
+    def built_for(self, value):
+        """The shape of an input that weights are made for."""
+        shape = _shape_of(value)
+        if self.rows is None or not isinstance(shape, tuple) or not shape:
+            return shape
+        of_batch, remembered = self.rows
+        return (remembered,) + shape[1:] if of_batch is not None and shape[0] == min(2, of_batch) else shape
 
 
 call_context = _CallContext()

@@ -1,5 +1,7 @@
 """Layers: functions of tensors with weights of their own. A call is described, traced or run."""
 
+import functools
+
 import numpy as np
 
 import _tandem
@@ -18,7 +20,7 @@ from tandem.keras._symbolic import KerasTensor, Node, any_symbolic, output_spec
 class Layer(LayerState, LayerDescription):
     """A function of tensors with weights of its own."""
 
-    _is_built_from_start = False  # True for layers that have nothing to make when they first see an input.
+    _is_built_at_once = False  # Whether layers of a class have nothing to make when they are first called.
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
@@ -52,7 +54,7 @@ class Layer(LayerState, LayerDescription):
         self.activity_regularizer = regularizers.get(activity_regularizer)
         self._tandem_losses = []
         self._tandem_own_weights = []
-        self.built = self._is_built_from_start
+        self.built = self._is_built_at_once
         self.supports_masking = False if not hasattr(type(self), "supports_masking") else type(self).supports_masking
         self.input_spec = None
         self._tandem_strategy = _current_strategy()
@@ -98,7 +100,7 @@ class Layer(LayerState, LayerDescription):
     @property
     def path(self):
         """The names of the layers around it and its own."""
-        return self._name
+        return self.__dict__.get("_tandem_path", self._name)
 
     @property
     def trainable(self):
@@ -122,6 +124,11 @@ class Layer(LayerState, LayerDescription):
                 _tracking.track(node, name, value)
 
     # ---- Building and calling ----
+
+    def __init_subclass__(cls, **kwargs):
+        super().__init_subclass__(**kwargs)
+        if "build" in cls.__dict__ and not getattr(cls.build, "_is_default", False):
+            cls.build = _names_weights(cls.build)
 
     def build(self, *args, **kwargs):
         """Makes the weights for inputs of a shape; may be overridden, and is called before the first call."""
@@ -152,7 +159,7 @@ class Layer(LayerState, LayerDescription):
             finally:
                 call_context.path.pop()
         self.built = True
-        self.__dict__["_tandem_built_for"] = _shape_of(args[0] if args else next(iter(kwargs.values()), ()))
+        self.__dict__["_tandem_built_for"] = call_context.built_for(args[0]) if args else None
         initial = self.__dict__.get("_tandem_initial_weights")
         if initial is not None:
             self.set_weights(initial)
@@ -357,6 +364,20 @@ class Layer(LayerState, LayerDescription):
         return nest.map_structure(lambda t: t.shape, result) if nest.is_nested(result) else result.shape
 
 
+def _names_weights(build):
+    """A layer's build(), whoever calls it: its weights are named after the layer, and there is nothing more to build then."""
+
+    @functools.wraps(build)
+    def named(self, *args, **kwargs):
+        with call_context.within(self._name):
+            self.__dict__.setdefault("_tandem_path", "/".join(call_context.path))
+            result = build(self, *args, **kwargs)
+        self.built = True
+        return result
+
+    return named
+
+
 def _build_shape(shape):
     return shape
 
@@ -385,7 +406,7 @@ class InputLayer(Layer):
         if input_tensor is not None:
             tensor = input_tensor
         else:
-            tensor = KerasTensor(self.batch_shape, self._input_dtype, name=self.name)
+            tensor = KerasTensor(self.batch_shape, self._input_dtype, name=name)
         Node_ = Node(self, (), {}, tensor)
         self._tandem_inbound.append(Node_)
         self._tandem_batch_input_shape = self.batch_shape

@@ -10,7 +10,7 @@ from tandem._tensors.tensor import Tensor
 from tandem.keras import _objects
 from tandem.keras._layer import InputLayer, Layer
 from tandem.keras._symbolic import KerasTensor, Node, _filled, _leaves
-from tandem.keras._calls import _shape_of
+from tandem.keras._calls import _shape_of, call_context
 from tandem.keras._trainer import Trainer
 
 
@@ -310,7 +310,11 @@ class Model(Trainer, Layer):
         """Prints a table of the layers, their output shapes and numbers of weights."""
         from tandem.keras.utils._summary import summary_text
 
-        (print_fn or print)(summary_text(self, line_length, positions, expand_nested, show_trainable, layer_range))
+        text = summary_text(self, line_length, expand_nested, show_trainable, positions, layer_range)
+        if print_fn is None:
+            print(text)
+        else:
+            print_fn(text + "\n")
 
     def _repr_html_(self):
         import html
@@ -488,10 +492,11 @@ class Sequential(Model):
         if self._input_layer is None or not self._stack:
             return
         x = start = self._input_layer._inbound_nodes[0].outputs
-        for layer in self._stack:
-            x = layer(x)
-        _objects.auto_name("functional")  # Keras makes a model of that name inside.
+        with call_context.within(self._name):
+            for layer in self._stack:
+                x = layer(x)
         self._set_graph(start, x)
+        _objects.auto_name("functional")  # The name that Keras gives to the graph within.
 
     @property
     def layers(self):
@@ -524,6 +529,8 @@ class Sequential(Model):
             with self._strategy_scope(), init_scope():
                 self._input_layer = InputLayer(batch_shape=shape, dtype=value.dtype if isinstance(value, KerasTensor) else value.dtype.name)
                 self.__dict__["_tandem_takes_any_shape"] = True  # Nobody said what it takes: that was the first input's.
+                built_for = self.__dict__["_tandem_built_for"] = call_context.built_for(value)
+                self.__dict__["_tandem_built_rows"] = built_for[0] if built_for else None
                 self._try_graph()
         self.built = True
 

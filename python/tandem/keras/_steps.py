@@ -190,8 +190,9 @@ class TrainingSteps:
         self.predict_function = self._program("predict")
         return self.predict_function
 
-    def _ensure_built(self, data):
-        """Weights are made before the first step is traced: a function may make variables only once."""
+    def _ensure_built(self, data, is_even=True):
+        """Weights are made before the first step is traced: a function may make variables only once. Layers remember the number of rows where
+        batches do not differ in it."""
         if self.built and self.weights and self._has_unbuilt() is False:
             return
         x, _, _ = unpack_x_y_sample_weight(data)
@@ -202,12 +203,16 @@ class TrainingSteps:
         if type(self).train_step is TrainingSteps.train_step or type(self).call is not _model_call():
             own_step = type(self).train_step is not TrainingSteps.train_step
             try:
+                of_batch = next((t._sizes[0] for t in nest.flatten(x) if isinstance(t, Tensor) and t._rank), None)
+                call_context.rows = of_batch, of_batch if is_even else None
                 with init_scope(), self._strategy_scope(), learning_phase(False):
                     self._quiet_call(small)
             except Exception as error:  # noqa: BLE001
                 # A step of one's own may give `call` something else than x; it makes the weights itself then.
                 if not own_step and not isinstance(error, NotImplementedError):
                     raise
+            finally:
+                call_context.rows = None
 
     def _has_unbuilt(self):
         return any(not layer.built for layer in self._flatten_layers(include_self=False))

@@ -187,17 +187,12 @@ def _filled(structure, values):
     return structure
 
 
-# Python's names of operators, and those of keras.ops.
-_KERAS_NAMES = {
-    "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide", "pow": "power", "neg": "negative",
-    "abs": "absolute", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "logical_and",
-    "or": "logical_or", "xor": "logical_xor", "invert": "logical_not",
-}  # fmt: skip
-
-
-def _name_of(f):
-    name = getattr(f, "__name__", "op").strip("_<>")
-    return _KERAS_NAMES.get(name, name)
+# Python's names of operators, and those that Keras's steps have.
+_STEPS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide", "pow": "power", "neg": "negative",
+    "abs": "absolute", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "and": "logical_and", "or": "logical_or",
+    "xor": "logical_xor", "invert": "logical_not", "reduce_mean": "mean", "reduce_sum": "sum", "reduce_max": "max", "reduce_min": "min",
+}
 
 
 class OpCall:
@@ -205,7 +200,10 @@ class OpCall:
 
     def __init__(self, f, name=None):
         self.function = f
-        self.name = name or _objects.auto_name(_name_of(f))
+        kind = getattr(f, "__name__", "op").strip("_<>")
+        kind = _STEPS.get(kind, kind)
+        self.class_name = "".join(part.capitalize() for part in kind.split("_"))
+        self.name = name or _objects.auto_name(kind)
         self._inbound_nodes = []
 
     def __call__(self, *args, **kwargs):

@@ -95,9 +95,11 @@ class Trainer(TrainingSteps):
 
     @property
     def metrics_names(self):
-        """The names of the metrics."""
-        names = ["loss"] + list(self._compile_metrics.results() if self._compile_metrics is not None else ())
-        return names
+        """The names of the metrics as in Keras 3, where one name stands for all that compile() was given."""
+        given = self._compile_metrics
+        own = {id(m) for m in given.metrics} if given is not None else set()
+        names = ["compile_metrics"] if given is not None and (given._given or given._weighted) else []
+        return ["loss", *names, *(m.name for m in self.metrics if m is not self._loss_tracker and id(m) not in own)]
 
     def reset_metrics(self):
         """Lets the metrics begin anew."""
@@ -141,7 +143,7 @@ class Trainer(TrainingSteps):
         self.stop_training = False
         first = training.peek()
         if first is not None:
-            self._ensure_built(first)
+            self._ensure_built(first, training.are_even)
             self._ensure_metrics(first)
         container.on_train_begin()
         initial_epoch = self.__dict__.pop("_initial_epoch", None) or initial_epoch  # Where a backup says to go on.
@@ -269,7 +271,7 @@ class Trainer(TrainingSteps):
         started = time.time()
         numbers = self._evaluate(batches, container)
         if _verbosity(verbose):
-            callbacks_module.print_line(batches.steps or batches.seen, time.time() - started, numbers)
+            callbacks_module.print_line(batches.steps or batches.seen, time.time() - started, numbers, _verbosity(verbose))
         if return_dict:
             return numbers
         ordered = self._ordered_numbers(numbers)
@@ -312,7 +314,7 @@ class Trainer(TrainingSteps):
         if step == 0:
             raise ValueError("predict: the data has no batch")
         if _verbosity(verbose):
-            callbacks_module.print_line(step, time.time() - started, {})
+            callbacks_module.print_line(step, time.time() - started, {}, _verbosity(verbose))
         joined = [np.concatenate(many) if many[0].ndim else np.stack(many) for many in collected]
         return nest.pack_sequence_as(like, joined) if nest.is_nested(like) else joined[0]
 

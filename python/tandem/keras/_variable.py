@@ -29,6 +29,7 @@ class KerasVariable(_variable.Variable):
             trainable=trainable,
             dtype=dtype,
             name=self.path,
+            names_by_scope=False,
             aggregation=_variable.VariableAggregation(aggregations.get(aggregation, 0)),
             synchronization=_variable.VariableSynchronization.ON_READ if synchronization == "on_read" else _variable.VariableSynchronization.AUTO,
         )
@@ -72,7 +73,7 @@ class KerasVariable(_variable.Variable):
         return super().assign_add(value)
 
     def __repr__(self):
-        return f"<Variable path={self.path}, shape={self.shape}, dtype={self.dtype.name}, value={self.numpy()!r}>"
+        return f"<Variable path={self.path}, shape={self.shape}, dtype={self.dtype.name}, value={self.numpy()}>"
 
     __str__ = __repr__
 

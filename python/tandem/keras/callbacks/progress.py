@@ -11,10 +11,10 @@ from tandem.keras.callbacks.base import Callback
 
 def _formatted(logs):
     parts = []
-    for key, value in sorted(logs.items(), key=lambda item: item[0].startswith("val_")):
+    for key, value in logs.items():
         if isinstance(value, np.ndarray):
             continue
-        parts.append(f" - {key}: {value:.4f}" if abs(value) > 1e-3 or value == 0 else f" - {key}: {value:.4e}")
+        parts.append(f" - {key}: {value:.4f}" if abs(value) > 1e-3 else f" - {key}: {value:.4e}")
     return "".join(parts)
 
 
@@ -32,9 +32,11 @@ def _bar_text(step, steps):
     return f"{step:>{width}}/{steps} " + "━" * done + "─" * (20 - done)
 
 
-def print_line(steps, seconds, logs):
+def print_line(steps, seconds, logs, verbose=1):
     """Prints one line of progress."""
-    print(f"{_bar_text(steps, steps)} {_time_text(seconds, steps or 1)}{_formatted(logs)}", flush=True)
+    taken = _time_text(seconds, steps or 1)
+    start = f"{_bar_text(steps, steps)} {taken}" if verbose == 1 else f"{steps}/{steps} - {taken.replace(' ', ' - ')}"
+    print(f"{start}{_formatted(logs)}", flush=True)
 
 
 class ProgbarLogger(Callback):
@@ -69,6 +71,6 @@ class ProgbarLogger(Callback):
         steps = self._seen
         seconds = time.time() - self._epoch_started
         if self.params["verbose"] == 1:
-            self._write_over(f"{_bar_text(steps, steps)} {_time_text(seconds, steps)}{_formatted(logs or {})}")
-        else:
-            print(f"{steps}/{steps} - {_time_text(seconds, steps).replace(' ', ' - ')}{_formatted(logs or {})}", flush=True)
+            start = "\r\x1b[K" if self._live else ""
+            print(start, end="")
+        print_line(steps, seconds, logs or {}, self.params["verbose"])

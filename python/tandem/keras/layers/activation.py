@@ -8,7 +8,7 @@ from tandem.keras._layer import Layer
 class ReLU(Layer):
     """max(x, 0), with a slope, a threshold and a largest value."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, max_value=None, negative_slope=0.0, threshold=0.0, **kwargs):
         super().__init__(**kwargs)
@@ -22,7 +22,7 @@ class ReLU(Layer):
 class LeakyReLU(Layer):
     """x where it is positive, negative_slope * x elsewhere."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, negative_slope=0.3, alpha=None, **kwargs):
         super().__init__(**kwargs)
@@ -36,7 +36,7 @@ class LeakyReLU(Layer):
 class ELU(Layer):
     """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, alpha=1.0, **kwargs):
         super().__init__(**kwargs)
@@ -70,7 +70,7 @@ class PReLU(Layer):
 class Softmax(Layer):
     """exp(x), divided by its sum over an axis."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)

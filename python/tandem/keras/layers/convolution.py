@@ -211,7 +211,8 @@ class SeparableConv1D(SeparableConv2D):
 
 
 class _Pooling(Layer):
-    _is_built_from_start = True
+    _is_built_at_once = True
+
     _rank, _op = 2, None
 
     def __init__(self, pool_size=2, strides=None, padding="valid", data_format=None, **kwargs):
@@ -279,7 +280,7 @@ class AveragePooling3D(_Pooling):
 
 
 class _GlobalPooling(Layer):
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     _axes, _op = [1, 2], None
 

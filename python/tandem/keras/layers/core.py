@@ -113,7 +113,7 @@ class Embedding(Layer):
 class Activation(Layer):
     """An activation as a layer."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, activation, **kwargs):
         super().__init__(**kwargs)
@@ -144,7 +144,7 @@ class Lambda(Layer):
 class Identity(Layer):
     """Its input."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -157,7 +157,7 @@ class Identity(Layer):
 class Masking(Layer):
     """Masks the steps of sequences whose values are all mask_value."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, mask_value=0.0, **kwargs):
         super().__init__(**kwargs)

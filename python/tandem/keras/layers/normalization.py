@@ -124,7 +124,7 @@ class RMSNormalization(Layer):
 class UnitNormalization(Layer):
     """Divides by the L2 norm over an axis."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, axis=-1, **kwargs):
         super().__init__(**kwargs)

@@ -346,9 +346,9 @@ class Bidirectional(Layer):
 
     def __init__(self, layer, merge_mode="concat", weights=None, backward_layer=None, **kwargs):
         super().__init__(**kwargs)
-        self.forward_layer = layer
+        config = layer.get_config()
+        self.forward_layer = type(layer).from_config({**config, "name": f"forward_{layer.name}"})
         if backward_layer is None:
-            config = layer.get_config()
             config["go_backwards"] = not layer.go_backwards
             config["name"] = f"backward_{layer.name}"
             backward_layer = type(layer).from_config(config)

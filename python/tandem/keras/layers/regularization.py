@@ -10,7 +10,7 @@ from tandem.keras._layer import Layer
 class Dropout(Layer):
     """Sets a part of the elements to 0 while training and scales the others up."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -52,7 +52,7 @@ class SpatialDropout3D(_SpatialDropout):
 class GaussianNoise(Layer):
     """Adds normally distributed noise while training."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, stddev, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -68,7 +68,7 @@ class GaussianNoise(Layer):
 class GaussianDropout(Layer):
     """Multiplies by normally distributed noise of mean 1 while training."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, rate, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -84,7 +84,7 @@ class GaussianDropout(Layer):
 class AlphaDropout(Layer):
     """Dropout that keeps mean and variance, for selu."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
@@ -103,7 +103,7 @@ class AlphaDropout(Layer):
 class ActivityRegularization(Layer):
     """Its input, whose size is added to the loss."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, l1=0.0, l2=0.0, **kwargs):
         super().__init__(activity_regularizer=regularizers.L1L2(l1, l2), **kwargs)

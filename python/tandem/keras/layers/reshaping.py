@@ -27,7 +27,7 @@ class Flatten(Layer):
 class Reshape(Layer):
     """The elements of each row in another shape."""
 
-    _is_built_from_start = True
+    _is_built_at_once = True
 
     def __init__(self, target_shape, **kwargs):
         super().__init__(**kwargs)
