@@ -32,11 +32,15 @@ def _bar_text(step, steps):
     return f"{step:>{width}}/{steps} " + "━" * done + "─" * (20 - done)
 
 
-def print_line(steps, seconds, logs, verbose=1):
-    """Prints one line of progress."""
+def _line(steps, seconds, logs, verbose):
     taken = _time_text(seconds, steps or 1)
     start = f"{_bar_text(steps, steps)} {taken}" if verbose == 1 else f"{steps}/{steps} - {taken.replace(' ', ' - ')}"
-    print(f"{start}{_formatted(logs)}", flush=True)
+    return f"{start}{_formatted(logs)}"
+
+
+def print_line(steps, seconds, logs, verbose=1):
+    """Prints one line of progress."""
+    print(_line(steps, seconds, logs, verbose), flush=True)
 
 
 class ProgbarLogger(Callback):
@@ -70,7 +74,4 @@ class ProgbarLogger(Callback):
     def on_epoch_end(self, epoch, logs=None):
         steps = self._seen
         seconds = time.time() - self._epoch_started
-        if self.params["verbose"] == 1:
-            start = "\r\x1b[K" if self._live else ""
-            print(start, end="")
-        print_line(steps, seconds, logs or {}, self.params["verbose"])
+        self._write_over(_line(steps, seconds, logs or {}, self.params["verbose"]))

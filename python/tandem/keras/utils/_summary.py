@@ -3,20 +3,14 @@
 import re
 import shutil
 
-import math
-import re
-import shutil
-
-from tandem import nest
-from tandem._tensors.shape import TensorShape
-from tandem.keras._symbolic import KerasTensor, OpCall, _leaves
+import numpy as np
 
 from tandem import nest
 from tandem.keras._calls import _shape_of
 
 
 def _count(weights):
-    return sum(math.prod(w.shape.as_list()) for w in weights)
+    return sum(int(np.prod(w.shape.as_list())) if w.shape.rank else 1 for w in weights)
 
 
 def _size(weights):
