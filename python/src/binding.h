@@ -132,6 +132,7 @@ void bind_gradients(nb::module_& m);
 void bind_function(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_distribute(nb::module_& m);
+void bind_mesh(nb::module_& m);
 void bind_servers(nb::module_& m);
 void bind_optimizers(nb::module_& m);
 void bind_config(nb::module_& m);

@@ -66,8 +66,8 @@ using Addresses = train::ClusterSpec::Addresses;
 Strategy multi_worker_mirrored_strategy(const std::optional<Addresses>& cluster,
                                         const std::string& task_type, int task_id,
                                         std::optional<int> shards, double timeout_seconds,
-                                        int64_t bucket_bytes) {
-  MultiWorkerOptions options{.reproducible_shards = shards};
+                                        int64_t bucket_bytes, int shard) {
+  MultiWorkerOptions options{.reproducible_shards = shards, .shard = static_cast<Shard>(shard)};
   if (bucket_bytes > 0) options.communication.bucket_bytes = bucket_bytes;
   options.communication.timeout =
       std::chrono::milliseconds(static_cast<int64_t>(timeout_seconds * 1000));
@@ -173,19 +173,22 @@ void bind_distribute(nb::module_& m) {
       });
   m.def(
       "mirrored_strategy",
-      [](const std::vector<std::string>& devices, std::optional<int> shards, int reduction) {
+      [](const std::vector<std::string>& devices, std::optional<int> shards, int reduction,
+         int shard) {
         MirroredOptions options{.reproducible_shards = shards,
-                                .reduction = static_cast<CrossDeviceReduction>(reduction)};
+                                .reduction = static_cast<CrossDeviceReduction>(reduction),
+                                .shard = static_cast<Shard>(shard)};
         return Strategy(MirroredStrategy(devices, options));
       },
-      "devices"_a, "shards"_a = nb::none(), "reduction"_a = 0);
+      "devices"_a, "shards"_a = nb::none(), "reduction"_a = 0, "shard"_a = 0);
   m.def("one_device_strategy",
         [](const std::string& device) { return Strategy(OneDeviceStrategy(device)); });
   m.def("central_storage_strategy", [](const std::vector<std::string>& devices) {
     return Strategy(CentralStorageStrategy(devices));
   });
   m.def("multi_worker_mirrored_strategy", multi_worker_mirrored_strategy, "cluster"_a.none(),
-        "task_type"_a, "task_id"_a, "shards"_a.none(), "timeout_seconds"_a, "bucket_bytes"_a = 0);
+        "task_type"_a, "task_id"_a, "shards"_a.none(), "timeout_seconds"_a, "bucket_bytes"_a = 0,
+        "shard"_a = 0);
   m.def("tf_config", tf_config);
   m.def(
       "run_workers",

@@ -13,6 +13,7 @@ NB_MODULE(_tandem, m) {
   bind_function(m);
   bind_data(m);
   bind_distribute(m);
+  bind_mesh(m);
   bind_servers(m);
   bind_checkpoint(m);  // Optimizers are Trackables.
   bind_optimizers(m);

@@ -122,6 +122,57 @@ TEST_F(MeshTest, APartIsNotTakenForTheWhole) {
   EXPECT_LT(reduce_max(abs(joined - alone)).item<float>(), 1e-6f);
 }
 
+/// A product by columns or by rows, as a program of one's own would write it.
+class OwnProduct final : public keras::LayerBody {
+ public:
+  OwnProduct(const std::string& name, int64_t width)
+      : LayerBody("own_product", name), width_(width) {}
+
+  void build(const keras::TensorSpecs& inputs) override {
+    const Shape shape{inputs[0].shape.extent(1), width_};
+    kernel_ = add_weight("kernel", shape, {.dtype = DType::float64, .cut_axes = 2});
+  }
+
+  Tensors call(const Tensors& inputs, const keras::CallContext&) override {
+    using namespace keras::distribution;
+    const Tensor& x = inputs[0];
+    const int axis = cut_axis(kernel_);
+    if (axis == 1) return {mark_part(matmul(gather(x), part_of(kernel_, 1)), 1)};
+    if (axis < 0) return {matmul(gather(x), kernel_.value())};
+    return {sum_of_parts([&] { return matmul(part_of(x, 1), part_of(kernel_, 0)); })};
+  }
+
+ private:
+  int64_t width_;
+  Variable kernel_;
+};
+
+TEST_F(MeshTest, LayersOfOnesOwnComputeWithParts) {
+  const auto losses = [](const std::optional<Strategy>& strategy) {
+    random::set_seed(4);
+    keras::distribution::set_distribution(strategy);
+    const auto product = [](const char* name, int64_t width) {
+      return keras::Layer(std::make_shared<OwnProduct>(name, width));
+    };
+    keras::Sequential model({product("up", 8), layers::Activation("tanh"), product("down", 2)});
+    model.compile({.optimizer = keras::optimizers::Adam(0.1),
+                   .loss = keras::losses::MeanSquaredError()});
+    const Tensor x = reshape(range(0, 1, 1.0 / 48, DType::float64), {12, 4});
+    const auto history = model.fit(
+        x, slice(x, {0, 0}, {12, 2}),
+        {.batch_size = 5, .epochs = 3, .verbose = keras::Verbose::silent, .shuffle = false});
+    keras::distribution::set_distribution();
+    return history.history.at("loss");
+  };
+  LayoutMap layouts(DeviceMesh({2, 2}, {"data", "model"}));
+  layouts["up/kernel"] = {"", "model"};
+  layouts["down/kernel"] = {"model"};
+  const auto alone = losses(std::nullopt);
+  const auto in_parts = losses(ModelParallel(layouts));
+  ASSERT_EQ(alone.size(), in_parts.size());
+  for (size_t i = 0; i < alone.size(); ++i) EXPECT_NEAR(alone[i], in_parts[i], 1e-9) << i;
+}
+
 TEST_F(MeshTest, ReplicasAlongTheBatchAreCountedAndRowsOnce) {
   const ModelParallel strategy = along_model("kernel", {"", "model"});
   EXPECT_EQ(strategy.num_replicas_in_sync(), 2);

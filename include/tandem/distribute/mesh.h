@@ -57,6 +57,7 @@ class TANDEM_API TensorLayout {
  public:
   TensorLayout() = default;
   TensorLayout(std::initializer_list<std::string> axes) : axes_(axes) {}
+  explicit TensorLayout(std::vector<std::string> axes) : axes_(std::move(axes)) {}
 
   const std::vector<std::string>& axes() const { return axes_; }
   std::string str() const;  ///< "(-, model)"

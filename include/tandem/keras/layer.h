@@ -117,6 +117,9 @@ struct WeightOptions {
   /// What checkpoints call it, where that is not its name: "_kernel" for Keras's "kernel". Those
   /// that have it by its name are restored too.
   std::string tracked_name{};
+  /// Along how many of its first axes a layout may cut it: the layer has forms for parts, written
+  /// with cut_axis() and part_of() of tandem/keras/distribution.h.
+  int cut_axes = 0;
 };
 
 using TensorSpecs = std::vector<TensorSpec>;

@@ -70,7 +70,7 @@ class ParameterServerStrategy(Strategy):
         # Its threads call Python and end before the interpreter does, and other processes hear of the end.
         weakref.finalize(self, self._native.close)
 
-    _has_servers = True
+    _has_servers = _has_one_state = True
 
     def staleness_histogram(self):
         """How many updates there were of each staleness so far."""

@@ -11,14 +11,35 @@ def _device_names(devices):
     return [d if isinstance(d, str) else d.name for d in devices]
 
 
-class MirroredStrategy(Strategy):
-    """Synchronous training on the devices of one machine."""
+_SHARDS = (None, "state", "gradients", "variables")  # By the library's numbers.
 
-    def __init__(self, devices=None, cross_device_ops=None, reproducible_shards=None):
+
+def shard_code(shard):
+    """The library's number for what replicas keep in parts."""
+    if shard not in _SHARDS:
+        raise ValueError(f"shard={shard!r}; what replicas keep in parts is None, 'state', 'gradients' or 'variables'")
+    return _SHARDS.index(shard)
+
+
+def microbatch_count(microbatches):
+    """The library's number for a number of micro-batches, or for "automatic"."""
+    return _tandem.AUTOMATIC_MICROBATCHES if microbatches == "automatic" else int(microbatches)
+
+
+def layer_names(layers):
+    """The names of the layers of each stage, which may be given themselves."""
+    return [[getattr(each, "name", each) for each in stage] for stage in layers or ()]
+
+
+class MirroredStrategy(Strategy):
+    """Synchronous training on the devices of one machine; with `shard` replicas keep parts of "state" (optimizers' slots),
+    "gradients" (sums of them, too) or "variables" (and these)."""
+
+    def __init__(self, devices=None, cross_device_ops=None, reproducible_shards=None, shard=None):
         if cross_device_ops is not None and not isinstance(cross_device_ops, CrossDeviceOps):
             raise ValueError(f"cross_device_ops is {cross_device_ops!r}; ReductionToOneDevice, NcclAllReduce and HierarchicalCopyAllReduce are accepted")
         reduction = 0 if cross_device_ops is None else cross_device_ops._reduction
-        super().__init__(_tandem.mirrored_strategy(_device_names(devices), reproducible_shards, reduction))
+        super().__init__(_tandem.mirrored_strategy(_device_names(devices), reproducible_shards, reduction, shard_code(shard)))
 
 
 class OneDeviceStrategy(Strategy):
@@ -72,6 +93,20 @@ class HierarchicalCopyAllReduce(_AllReduce):
     """Sums within groups of devices first."""
 
 
+class PipelineStrategy(Strategy):
+    """Some layers of a model on each device; batches go through them in micro-batches. TensorFlow has none.
+
+    `stages` of 0 is one for each device. `microbatches` may be "automatic": as few as the device's memory allows.
+    `schedule` is "gpipe", "1f1b" or "interleaved" (with `chunks` of the model on each stage). `replicas` pipelines stand
+    side by side. `layers` names the layers of each stage; without them stages are searched for."""
+
+    _has_one_state = True
+
+    def __init__(self, stages=0, microbatches=1, schedule="1f1b", chunks=1, replicas=1, devices=None, layers=None):
+        count = microbatch_count(microbatches)
+        super().__init__(_tandem.pipeline_strategy(int(stages), count, schedule, int(chunks), int(replicas), _device_names(devices), layer_names(layers)))
+
+
 class _Missing:
     """A strategy that the library does not have."""
 
@@ -86,12 +121,13 @@ class TPUStrategy(_Missing):
 
 
 class MultiWorkerMirroredStrategy(Strategy):
-    """Synchronous training in several processes, those that TF_CONFIG, a launcher or the resolver names; alone without."""
+    """Synchronous training in several processes, those that TF_CONFIG, a launcher or the resolver names; alone without.
+    `shard` as for MirroredStrategy, over all processes."""
 
-    def __init__(self, cluster_resolver=None, communication_options=None, reproducible_shards=None):
+    def __init__(self, cluster_resolver=None, communication_options=None, reproducible_shards=None, shard=None):
         timeout = getattr(communication_options, "timeout_seconds", None) or 0.0
         bucket = int(getattr(communication_options, "bytes_per_pack", 0) or 0)
         given = cluster_resolver is not None and not isinstance(cluster_resolver, TFConfigClusterResolver)
         self.cluster_resolver = cluster_resolver if cluster_resolver is not None else TFConfigClusterResolver()
         addresses = self.cluster_resolver.cluster_spec().as_dict() if given else None
-        super().__init__(_tandem.multi_worker_mirrored_strategy(addresses or None, self.cluster_resolver.task_type or "worker", self.cluster_resolver.task_id or 0, reproducible_shards, float(timeout), bucket))
+        super().__init__(_tandem.multi_worker_mirrored_strategy(addresses or None, self.cluster_resolver.task_type or "worker", self.cluster_resolver.task_id or 0, reproducible_shards, float(timeout), bucket, shard_code(shard)))

@@ -58,6 +58,7 @@ class Strategy:
     parameter_devices = worker_devices
     cluster_resolver = None
     _has_servers = False  # Whether variables are changed by parameter servers.
+    _has_one_state = False  # Whether replicas have no values of their own: servers have them, or replicas are micro-batches.
     _model_parts = 1  # How many parts of the weights there are.
 
     def explain(self):

@@ -10,7 +10,7 @@ from tandem._tracing import recognition
 from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
 from tandem.errors import OperatorNotAllowedInGraphError
-from tandem.keras import _objects, regularizers
+from tandem.keras import _objects, _parts, regularizers
 from tandem.keras._calls import DTypePolicy, _mask_of, _parameters, _shape_of, call_context, dtype_policy
 from tandem.keras._layer_description import LayerDescription
 from tandem.keras._layer_state import LayerState
@@ -21,6 +21,7 @@ class Layer(LayerState, LayerDescription):
     """A function of tensors with weights of its own."""
 
     _is_built_at_once = False  # Whether layers of a class have nothing to make when they are first called.
+    _takes_parts = False  # Whether it knows what to do with this device's part of a value, in the place of the whole.
 
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
@@ -238,6 +239,8 @@ class Layer(LayerState, LayerDescription):
 
     def _run_call(self, args, kwargs):
         args, kwargs = self._converted_inputs(args, kwargs)
+        if _parts.in_use and not self._takes_parts:
+            args, kwargs = _parts.joined((args, kwargs))
         names, takes_any, defaults = _parameters(self.call)
         context = call_context
         outermost = context.depth == 0
@@ -287,6 +290,8 @@ class Layer(LayerState, LayerDescription):
             context.depth -= 1
             context.training = before
             context.path.pop()
+        if outermost and _parts.in_use:
+            outputs = _parts.joined(outputs)
         if self.activity_regularizer is not None:
             for each in nest.flatten(outputs):
                 if isinstance(each, Tensor):

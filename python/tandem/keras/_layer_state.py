@@ -140,7 +140,7 @@ class LayerState:
                 dtype=dtype,
                 trainable=trainable,
                 aggregation=aggregation if aggregation not in (None, "none") or trainable else "mean",
-                name=name or _objects.auto_name("variable"),
+                name=name.rsplit("/", 1)[-1] if name else _objects.auto_name("variable"),
                 path=f"{'/'.join(self._path_in_call())}/{name or 'variable'}",
                 regularizer=regularizers.get(regularizer),
                 constraint=constraints.get(constraint),

@@ -12,6 +12,7 @@ from tandem.keras import optimizers as optimizers_module
 from tandem.keras._adapter import unpack_x_y_sample_weight
 from tandem.keras._calls import learning_phase
 from tandem.keras._compiled import _first_size, _rows
+from tandem.keras._symbolic import KerasTensor, output_spec
 
 
 class TrainingSteps:
@@ -198,7 +199,6 @@ class TrainingSteps:
         x, _, _ = unpack_x_y_sample_weight(data)
         from tandem.keras._calls import call_context
 
-        strategy = self.__dict__.get("_tandem_strategy")
         small = nest.map_structure(lambda t: _first_rows(t), x) if nest.is_nested(x) else _first_rows(x)
         if type(self).train_step is TrainingSteps.train_step or type(self).call is not _model_call():
             own_step = type(self).train_step is not TrainingSteps.train_step
@@ -206,13 +206,23 @@ class TrainingSteps:
                 of_batch = next((t._sizes[0] for t in nest.flatten(x) if isinstance(t, Tensor) and t._rank), None)
                 call_context.rows = of_batch, of_batch if is_even else None
                 with init_scope(), self._strategy_scope(), learning_phase(False):
-                    self._quiet_call(small)
+                    self._rehearse(small)
             except Exception as error:  # noqa: BLE001
                 # A step of one's own may give `call` something else than x; it makes the weights itself then.
                 if not own_step and not isinstance(error, NotImplementedError):
                     raise
             finally:
                 call_context.rows = None
+
+    def _rehearse(self, x):
+        """Calls the model, so that it has weights; the outputs are of use for their kinds alone."""
+        strategy = self.__dict__.get("_tandem_strategy")
+        if strategy is None or strategy._model_parts == 1 or not strategy._spans_processes:
+            return self._quiet_call(x)
+        # Other processes keep parts of weights, which only a step joins: the call is traced and not made.
+        rows = nest.flatten(x)[0]._sizes[0]
+        outputs = output_spec(self._quiet_call, (nest.map_structure(lambda t: KerasTensor((None, *t.shape[1:]), t.dtype), x),), {})
+        return nest.map_structure(lambda t: _ops.zeros((rows, *t.shape[1:]), t.dtype), outputs)
 
     def _has_unbuilt(self):
         return any(not layer.built for layer in self._flatten_layers(include_self=False))
@@ -229,7 +239,7 @@ class TrainingSteps:
                     first = lambda v: nest.map_structure(_first_rows, v) if nest.is_nested(v) else (v if v is None else _first_rows(v))  # noqa: E731
                     try:
                         with learning_phase(False):
-                            y_pred = self._quiet_call(first(x))
+                            y_pred = self._rehearse(first(x))
                     except Exception as error:  # noqa: BLE001
                         if type(self).train_step is TrainingSteps.train_step and not isinstance(error, NotImplementedError):
                             raise

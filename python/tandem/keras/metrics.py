@@ -43,8 +43,8 @@ class Metric(_objects.Configured):
             if not distribute.has_strategy():
                 scope = self._tandem_strategy.scope()
         many = self._tandem_strategy is not None
-        # Replicas have states of their own, which meet when they are read; parameter servers have one.
-        synchronization = "auto" if not many else "on_write" if self._tandem_strategy._has_servers else "on_read"
+        # Replicas have states of their own, which meet when they are read, or one that all add to.
+        synchronization = "auto" if not many else "on_write" if self._tandem_strategy._has_one_state else "on_read"
         with scope, init_scope():
             variable = KerasVariable(
                 initializers.get(initializer or "zeros"),

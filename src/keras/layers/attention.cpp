@@ -39,13 +39,15 @@ class ProjectionBody final : public LayerBody {
                           .regularizer = options_.kernel_regularizer,
                           .constraint = options_.kernel_constraint,
                           .dtype = dtype,
-                          .tracked_name = "_kernel"});
+                          .tracked_name = "_kernel",
+                          .cut_axes = 3});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", outer_,
                        {.initializer = options_.bias_initializer,
                         .regularizer = options_.bias_regularizer,
                         .constraint = options_.bias_constraint,
-                        .dtype = dtype});
+                        .dtype = dtype,
+                        .cut_axes = 2});
   }
 
   Tensors call(const Tensors& inputs, const CallContext&) override {

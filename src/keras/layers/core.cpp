@@ -27,13 +27,15 @@ class DenseBody final : public FloatingBody {
                           .regularizer = options_.kernel_regularizer,
                           .constraint = options_.kernel_constraint,
                           .dtype = input.dtype,
-                          .tracked_name = "_kernel"});
+                          .tracked_name = "_kernel",
+                          .cut_axes = 2});
     if (!options_.use_bias) return;
     bias_ = add_weight("bias", {units_},
                        {.initializer = options_.bias_initializer,
                         .regularizer = options_.bias_regularizer,
                         .constraint = options_.bias_constraint,
-                        .dtype = input.dtype});
+                        .dtype = input.dtype,
+                        .cut_axes = 1});
   }
 
   Tensors call(const Tensors& inputs, const CallContext&) override {

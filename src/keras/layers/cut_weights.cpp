@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "collective/collective.h"
 #include "collective/parts.h"
 #include "distribute/strategy_body.h"
@@ -13,24 +11,6 @@
 #include "tandem/ops.h"
 
 namespace tandem::keras {
-namespace {
-
-/// A weight that layers of a kind can have in parts, and the last of its axes that may be cut.
-struct CutForm {
-  const char* kind;
-  const char* weight;
-  int last_axis;
-};
-
-/// Biases are cut as the kernels beside them are, whatever is said of them.
-constexpr CutForm kForms[] = {{"dense", "kernel", 1},
-                              {"dense", "bias", 0},
-                              {"einsum_dense", "kernel", 2},
-                              {"einsum_dense", "bias", 1},
-                              {"embedding", "embeddings", 0}};
-
-}  // namespace
-
 WeightCut cut_of(const Variable& weight) {
   const int parts = collective::group_size(collective::Axis::model);
   if (parts == 1) return {};
@@ -46,8 +26,7 @@ Tensor part_of(const Variable& weight, const WeightCut& cut) {
   return is_kept ? op::read_part(weight) : collective::own_part(weight.value(), cut.axis);
 }
 
-void check_cut(const std::string& kind, const std::string& name, const std::string& path,
-               const Shape& shape) {
+void check_cut(const std::string& kind, const std::string& path, const Shape& shape, int cut_axes) {
   const distribute::Strategy strategy = distribute::get_strategy();
   const distribute::LayoutMap* layouts = strategy.body().layouts();
   if (layouts == nullptr) return;
@@ -60,13 +39,11 @@ void check_cut(const std::string& kind, const std::string& name, const std::stri
         fmt::format("'{}' is {} and its layout {}; it cannot be cut into {} equal parts", path,
                     shape.str(), layout->str(), parts));
   }
-  const bool has_form = std::ranges::any_of(kForms, [&](const CutForm& form) {
-    return kind == form.kind && name == form.weight && axis <= form.last_axis;
-  });
-  if (has_form) return;
+  if (axis < cut_axes) return;
   throw Unimplemented(
       fmt::format("'{}', a weight of a layer of the kind {}, has the layout {}; Dense, "
-                  "MultiHeadAttention and Embedding, by rows of its table, have forms for parts",
+                  "MultiHeadAttention and Embedding, by rows of its table, have forms for parts, and "
+                  "layers of one's own with WeightOptions::cut_axes",
                   path, kind, layout->str()));
 }
 

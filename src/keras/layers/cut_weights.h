@@ -28,10 +28,10 @@ WeightCut cut_of(const Variable& weight);
 /// This replica's part of the weight's value.
 Tensor part_of(const Variable& weight, const WeightCut& cut);
 
-/// Throws InvalidArgument where the current strategy has a layout for the weight `name` of a layer
-/// of this kind that does not fit its shape, and Unimplemented where the layer has no form for it.
-void check_cut(const std::string& kind, const std::string& name, const std::string& path,
-               const Shape& shape);
+/// Throws InvalidArgument where the current strategy has a layout for a weight of a layer of this
+/// kind that does not fit its shape, and Unimplemented where it cuts another axis than the first
+/// `cut_axes`, for which the layer has forms.
+void check_cut(const std::string& kind, const std::string& path, const Shape& shape, int cut_axes);
 
 /// The sum over the replicas of the products of their parts.
 Tensor matmul_of_parts(const Tensor& a, const Tensor& b);

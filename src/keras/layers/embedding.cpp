@@ -29,7 +29,8 @@ class EmbeddingBody final : public LayerBody {
                               .regularizer = options_.embeddings_regularizer,
                               .constraint = options_.embeddings_constraint,
                               .dtype = options_.dtype,
-                              .tracked_name = "_embeddings"});
+                              .tracked_name = "_embeddings",
+                              .cut_axes = 1});
   }
 
   Tensors call(const Tensors& inputs, const CallContext&) override {

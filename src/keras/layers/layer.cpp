@@ -129,7 +129,7 @@ Variable LayerBody::add_weight(const std::string& name, const Shape& shape,
                                const WeightOptions& options) {
   const InitScope outside = init_scope();
   const std::string path = fmt::format("{}/{}", name_, name);
-  check_cut(kind_, name, path, shape);
+  check_cut(kind_, path, shape, options.cut_axes);
   std::optional<LateValueScope> late;
   if (makes_values_late()) late.emplace(late_value(options, shape));
   Variable variable(

@@ -27,9 +27,23 @@ Tensor values_per_channel(const Tensor& x) {
   return reduce_sum(ones_like(strided_slice(x, first))) * static_cast<double>(per_row);
 }
 
-/// The statistics of the rows of all replicas, from those of each: first the mean, then the mean
-/// square distance from it.
-Statistics over_replicas(const Tensor& x, const Statistics& own) {
+/// The statistics of the rows of all replicas, from those of each. One meeting of them does: sums of
+/// distances from a center that all know and that is near the mean give both, and a micro-batch
+/// need not wait for the others in the middle of its passes.
+Statistics about_center(const Tensor& x, const Statistics& own, const Tensor& center) {
+  const Tensor count = values_per_channel(x);
+  const Tensor distance = own.mean - center;
+  const Tensors sums = collective::all_reduce(
+      {count, distance * count, (own.variance + square(distance)) * count});
+  const Tensor total = maximum(sums[0], scalar_like(1, count));
+  const Tensor shift = sums[1] / total;
+  const Tensor variance = sums[2] / total - square(shift);
+  return {center + shift, maximum(variance, scalar_like(0, variance))};
+}
+
+/// The same to the last digits, wherever the mean is, for rows that are scaled by it: first the
+/// mean, then the mean square distance from it.
+Statistics about_mean(const Tensor& x, const Statistics& own) {
   const Tensor count = values_per_channel(x);
   const Tensors sums = collective::all_reduce({count, own.mean * count});
   const Tensor total = maximum(sums[0], scalar_like(1, count));
@@ -103,9 +117,12 @@ class BatchNormalizationBody final : public FloatingBody {
       update({own.mean, own.variance});
       return {own.y};
     }
-    const Statistics all = over_replicas(x, {own.mean, own.variance});
+    if (!options_.synchronized) {
+      update(about_center(x, {own.mean, own.variance}, moving_mean_.value()));
+      return {own.y};
+    }
+    const Statistics all = about_mean(x, {own.mean, own.variance});
     update(all);
-    if (!options_.synchronized) return {own.y};
     return {batch_norm_inference(x, gamma, beta, all.mean, all.variance, options)};
   }
 

@@ -2,7 +2,7 @@
 
 import _tandem
 from tandem import _ops
-from tandem.keras import initializers, regularizers
+from tandem.keras import _parts, initializers, regularizers
 from tandem.keras._layer import Layer
 
 
@@ -20,8 +20,8 @@ class MultiHeadAttention(Layer):
     def _dense(self, name, inputs, outputs, bias):
         from tandem.keras.layers.core import EinsumDense
 
-        kernel = self.add_weight(tuple(inputs) + tuple(outputs), self.kernel_initializer, regularizer=self.kernel_regularizer, name=f"{name}_kernel")
-        return kernel, self.add_weight(bias, self.bias_initializer, name=f"{name}_bias") if self.use_bias else None
+        kernel = self.add_weight(tuple(inputs) + tuple(outputs), self.kernel_initializer, regularizer=self.kernel_regularizer, name=f"{name}/kernel")
+        return kernel, self.add_weight(bias, self.bias_initializer, name=f"{name}/bias") if self.use_bias else None
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         value_shape = value_shape or query_shape
@@ -70,7 +70,10 @@ class MultiHeadAttention(Layer):
 
     def call(self, query, value, key=None, query_mask=None, value_mask=None, key_mask=None, attention_mask=None, return_attention_scores=False, training=None, use_causal_mask=False):
         key = value if key is None else key
-        q, k, v = self._project(query, self._query), self._project(key, self._key), self._project(value, self._value)
+        # Under a ModelParallel each device may have some of the heads.
+        in_heads = all(_parts.cut_axis(kernel) == 1 for kernel, _ in (self._query, self._key, self._value))
+        project = (lambda x, dense: _parts.heads(x, *dense)) if in_heads else self._project
+        q, k, v = project(query, self._query), project(key, self._key), project(value, self._value)
         dropped = training and self.dropout
         scale = 1.0 / float(self.key_dim) ** 0.5
         only_causal = use_causal_mask and query_mask is None and value_mask is None and key_mask is None and attention_mask is None
@@ -88,9 +91,17 @@ class MultiHeadAttention(Layer):
             if mask is not None:
                 logits = _tandem.where(mask, logits, _tandem.fill((), -1e9, logits._code))
             scores = _tandem.softmax(logits, -1)
-            used = _tandem.dropout(scores, self.dropout, self.seed) if dropped else scores
+            used = scores
+            if dropped:
+                used = _parts.dropout(scores, self.dropout, self.seed, 1, self.num_heads) if in_heads else _tandem.dropout(scores, self.dropout, self.seed)
             y = _ops.einsum("bhqk,bkhd->bqhd", used, v)
         kernel, bias = self._output
+        if in_heads:
+            scores = scores if scores is None else _tandem.gather_parts(_tandem.mark_part(scores, 1))
+            if _parts.cut_axis(kernel) == 0:
+                y = _parts.heads_summed(y, kernel, bias)
+                return (y, scores) if return_attention_scores else y
+            y = _tandem.gather_parts(_tandem.mark_part(y, y._rank - 2))
         heads, width = kernel._sizes[:2]
         outs = list(kernel._sizes[2:])
         count = 1

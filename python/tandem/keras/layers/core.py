@@ -4,7 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
-from tandem.keras import activations, constraints, initializers, regularizers
+from tandem.keras import _parts, activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 
 
@@ -15,6 +15,8 @@ def floating(x):
 
 class Dense(Layer):
     """activation(x kernel + bias)."""
+
+    _takes_parts = True
 
     def __init__(self, units, activation=None, use_bias=True, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, lora_rank=None, lora_alpha=None, **kwargs):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
@@ -39,7 +41,11 @@ class Dense(Layer):
         x = floating(_tandem.convert(inputs))
         if x._rank < 2:
             raise ValueError(f"Input 0 of layer \"{self.name}\" is incompatible with the layer: expected min_ndim=2, found ndim={x._rank}. Full shape received: {x.shape}")
-        y = _tandem.matmul(x, self.kernel, False, False)
+        cut = _parts.cut_axis(self.kernel)
+        if cut >= 0:
+            y = _parts.product(x, self.kernel, self.bias, cut)
+            return self.activation(y if cut == 0 or _parts.keeps_parts(self.activation) else _tandem.gather_parts(y))
+        y = _tandem.matmul(_parts.joined(x) if _parts.in_use else x, self.kernel, False, False)
         if self.use_bias:
             y = y + self.bias
         return self.activation(y)
@@ -104,7 +110,7 @@ class Embedding(Layer):
         x = _tandem.convert(inputs)
         if x._code not in (5, 6):
             x = _tandem.cast(x, 5)
-        return _tandem.gather(self.embeddings, x, 0)
+        return _parts.rows(self.embeddings, x) if _parts.cut_axis(self.embeddings) == 0 else _tandem.gather(self.embeddings, x, 0)
 
     def compute_mask(self, inputs, mask=None):
         return _tandem.not_equal(inputs, 0) if self.mask_zero and not hasattr(type(inputs), "_tandem_symbolic") else None
@@ -114,6 +120,7 @@ class Activation(Layer):
     """An activation as a layer."""
 
     _is_built_at_once = True
+    _takes_parts = True
 
     def __init__(self, activation, **kwargs):
         super().__init__(**kwargs)
@@ -121,7 +128,7 @@ class Activation(Layer):
         self.supports_masking = True
 
     def call(self, inputs):
-        return self.activation(inputs)
+        return self.activation(inputs if _parts.keeps_parts(self.activation) else _parts.joined(inputs))
 
 
 class Lambda(Layer):

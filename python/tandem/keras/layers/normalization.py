@@ -52,17 +52,28 @@ class BatchNormalization(Layer):
     def _trained(self, x, gamma, beta):
         y, mean, variance = _tandem.batch_norm(x, gamma, beta, self.epsilon)
         if state.in_replica:
-            mean, variance = self._over_replicas(x, mean, variance)
+            count = _tandem.cast(_tandem.size(x, 5), x._code) / float(x._sizes[-1])
             if self.synchronized:
+                mean, variance = self._about_mean(count, mean, variance)
                 y = _tandem.batch_norm_inference(x, gamma, beta, mean, variance, self.epsilon)
+            else:
+                mean, variance = self._about_center(count, mean, variance, self.moving_mean.read_value())
         keep = 1.0 - self.momentum
         self.moving_mean.assign(self.moving_mean.read_value() * self.momentum + _tandem.stop_gradient(mean) * keep)
         self.moving_variance.assign(self.moving_variance.read_value() * self.momentum + _tandem.stop_gradient(variance) * keep)
         return y
 
     @staticmethod
-    def _over_replicas(x, mean, variance):
-        count = _tandem.cast(_tandem.size(x, 5), x._code) / float(x._sizes[-1])
+    def _about_center(count, mean, variance, center):
+        """The statistics of all replicas, by one meeting of them, from distances from what is near the mean."""
+        distance = mean - center
+        total, shift, spread = (_tandem.all_reduce("SUM", v) for v in (count, distance * count, (variance + _tandem.square(distance)) * count))
+        shift = shift / total
+        return center + shift, _tandem.maximum(spread / total - _tandem.square(shift), 0.0)
+
+    @staticmethod
+    def _about_mean(count, mean, variance):
+        """The same to the last digits, wherever the mean is: first the mean, then the distances from it."""
         total = _tandem.all_reduce("SUM", count)
         whole = _tandem.all_reduce("SUM", mean * count) / total
         distance = (variance + _tandem.square(mean - whole)) * count

@@ -6,7 +6,7 @@ import numpy as np
 
 import _tandem
 from tandem._names import words as _words
-from tandem import _ops, nest
+from tandem import _ops, dtypes, nest
 from tandem._tensors.shape import TensorShape
 from tandem._tracing.state import init_scope
 from tandem.errors import InvalidArgumentError
@@ -48,7 +48,7 @@ class _Cell(Layer):
     def get_initial_state(self, batch_size=None, inputs=None, dtype=None):
         size = inputs._sizes[0] if inputs is not None else getattr(batch_size, "_size", batch_size)
         count = len(self.state_size) if isinstance(self.state_size, (list, tuple)) else 1
-        return [_tandem.fill((size, self.units), 0.0, 0) for _ in range(count)]
+        return [_tandem.fill((size, self.units), 0.0, dtypes.as_dtype(dtype or self.compute_dtype)._code) for _ in range(count)]
 
     def call(self, inputs, states, training=False):
         single = not isinstance(states, (list, tuple))
@@ -84,7 +84,7 @@ class LSTMCell(_Cell):
         def start(shape, dtype=None):
             n = self.units
             own = self.bias_initializer
-            return _tandem.concat([own((n,), dtype), _tandem.fill((n,), 1.0, 0), own((2 * n,), dtype)], 0)
+            return _tandem.concat([own((n,), dtype), _tandem.fill((n,), 1.0, dtypes.as_dtype(dtype or "float32")._code), own((2 * n,), dtype)], 0)
 
         return self.add_weight((wide,), start, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
 
@@ -142,8 +142,9 @@ def initial_state_of(cell, rows, inputs):
     own = getattr(cell, "get_initial_state", None)
     if own is None:
         sizes = cell.state_size if isinstance(cell.state_size, (list, tuple)) and not isinstance(cell.state_size, TensorShape) else [cell.state_size]
-        return [_tandem.fill([rows, *([s] if isinstance(s, int) else list(s))], 0.0, 0) for s in sizes]
-    given = {"batch_size": rows, "inputs": inputs, "dtype": "float32"}
+        code = dtypes.as_dtype(getattr(cell, "compute_dtype", "float32"))._code
+        return [_tandem.fill([rows, *([s] if isinstance(s, int) else list(s))], 0.0, code) for s in sizes]
+    given = {"batch_size": rows, "inputs": inputs, "dtype": getattr(cell, "compute_dtype", "float32")}
     return own(**{name: given[name] for name in inspect.signature(own).parameters if name in given})
 
 
