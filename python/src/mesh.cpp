@@ -1,4 +1,5 @@
-// Models that are cut over devices: pipelines, meshes, and the parts of weights that layers compute with.
+// Models that are cut over devices: pipelines, meshes, and the parts of weights that layers compute
+// with.
 #include <nanobind/stl/pair.h>
 
 #include <utility>
@@ -61,14 +62,12 @@ void bind_mesh(nb::module_& m) {
   using namespace keras::distribution;
   m.def("cut_axis_of_weight", [](const Variable& weight) { return cut_axis(weight); });
   m.def("cut_axis", [](nb::handle x) { return cut_axis(to_tensor(x)); });
-  m.def("part_of_weight",
-        [](const Variable& weight, int axis) { return part_of(weight, axis); });
+  m.def("part_of_weight", [](const Variable& weight, int axis) { return part_of(weight, axis); });
   m.def("part_of", [](nb::handle x, int axis) { return part_of(to_tensor(x), axis); });
   m.def("mark_part", [](nb::handle x, int axis) { return mark_part(to_tensor(x), axis); });
   m.def("gather_parts", [](nb::handle x) { return gather(to_tensor(x)); });
-  m.def("sum_of_parts", [](nb::object f) {
-    return sum_of_parts([&] { return to_tensor(nb::object(f())); });
-  });
+  m.def("sum_of_parts",
+        [](nb::object f) { return sum_of_parts([&] { return to_tensor(nb::object(f())); }); });
   m.def("part_count", part_count);
   m.def("part_number", [] { return part_number(); });
 }

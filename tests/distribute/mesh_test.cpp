@@ -155,8 +155,8 @@ TEST_F(MeshTest, LayersOfOnesOwnComputeWithParts) {
       return keras::Layer(std::make_shared<OwnProduct>(name, width));
     };
     keras::Sequential model({product("up", 8), layers::Activation("tanh"), product("down", 2)});
-    model.compile({.optimizer = keras::optimizers::Adam(0.1),
-                   .loss = keras::losses::MeanSquaredError()});
+    model.compile(
+        {.optimizer = keras::optimizers::Adam(0.1), .loss = keras::losses::MeanSquaredError()});
     const Tensor x = reshape(range(0, 1, 1.0 / 48, DType::float64), {12, 4});
     const auto history = model.fit(
         x, slice(x, {0, 0}, {12, 2}),

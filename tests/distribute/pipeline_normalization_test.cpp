@@ -1,5 +1,5 @@
-// Batch normalisation in micro-batches: each is normalized by its own statistics, as a replica is, and
-// the moving ones are those of the whole batch.
+// Batch normalisation in micro-batches: each is normalized by its own statistics, as a replica is,
+// and the moving ones are those of the whole batch.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,8 +27,8 @@ class PipelineNormalization : public harness::FreshDevices {
     const auto scope = strategy.scope();
     keras::Sequential model({layers::Dense(8, {.activation = "relu", .input_shape = {6}}),
                              layers::BatchNormalization({.momentum = 0.7}), layers::Dense(3)});
-    model.compile({.optimizer = keras::optimizers::Adam(0.02),
-                   .loss = keras::losses::MeanSquaredError()});
+    model.compile(
+        {.optimizer = keras::optimizers::Adam(0.02), .loss = keras::losses::MeanSquaredError()});
     const Tensor x = reshape(sin(range(0, 22 * 6)) * 10.0 + 30.0, {22, 6});
     const Tensor y = slice(x, {0, 0}, {22, 3}) / 20.0;
     const auto history = model.fit(

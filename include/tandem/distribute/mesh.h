@@ -128,10 +128,11 @@ struct ModelParallelOptions {
 /// it, inside strategy.run, are those of the replica's part.
 ///
 /// The devices may be CPUs or GPUs, which need not share memory. Where they are those of several
-/// tasks, as "/job:worker/task:1/device:CPU:0", there is one in each process, in the order of their ranks, and the axes come in the order batch,
-/// stages, weights. A weight that is cut, or that the stages of other processes keep, cannot be
-/// read outside of strategy.run then; all save a checkpoint. Calls that meet other processes are
-/// those of MultiWorkerMirroredStrategy, and saving.
+/// tasks, as "/job:worker/task:1/device:CPU:0", there is one in each process, in the order of their
+/// ranks, and the axes come in the order batch, stages, weights. A weight that is cut, or that the
+/// stages of other processes keep, cannot be read outside of strategy.run then; all save a
+/// checkpoint. Calls that meet other processes are those of MultiWorkerMirroredStrategy, and
+/// saving.
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it

@@ -40,11 +40,11 @@ void check_cut(const std::string& kind, const std::string& path, const Shape& sh
                     shape.str(), layout->str(), parts));
   }
   if (axis < cut_axes) return;
-  throw Unimplemented(
-      fmt::format("'{}', a weight of a layer of the kind {}, has the layout {}; Dense, "
-                  "MultiHeadAttention and Embedding, by rows of its table, have forms for parts, and "
-                  "layers of one's own with WeightOptions::cut_axes",
-                  path, kind, layout->str()));
+  throw Unimplemented(fmt::format(
+      "'{}', a weight of a layer of the kind {}, has the layout {}; Dense, "
+      "MultiHeadAttention and Embedding, by rows of its table, have forms for parts, and "
+      "layers of one's own with WeightOptions::cut_axes",
+      path, kind, layout->str()));
 }
 
 Tensor matmul_of_parts(const Tensor& a, const Tensor& b) {

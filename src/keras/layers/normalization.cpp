@@ -27,14 +27,14 @@ Tensor values_per_channel(const Tensor& x) {
   return reduce_sum(ones_like(strided_slice(x, first))) * static_cast<double>(per_row);
 }
 
-/// The statistics of the rows of all replicas, from those of each. One meeting of them does: sums of
-/// distances from a center that all know and that is near the mean give both, and a micro-batch
+/// The statistics of the rows of all replicas, from those of each. One meeting of them does: sums
+/// of distances from a center that all know and that is near the mean give both, and a micro-batch
 /// need not wait for the others in the middle of its passes.
 Statistics about_center(const Tensor& x, const Statistics& own, const Tensor& center) {
   const Tensor count = values_per_channel(x);
   const Tensor distance = own.mean - center;
-  const Tensors sums = collective::all_reduce(
-      {count, distance * count, (own.variance + square(distance)) * count});
+  const Tensors sums =
+      collective::all_reduce({count, distance * count, (own.variance + square(distance)) * count});
   const Tensor total = maximum(sums[0], scalar_like(1, count));
   const Tensor shift = sums[1] / total;
   const Tensor variance = sums[2] / total - square(shift);
