@@ -221,7 +221,7 @@ std::function<void()> exchange_with_server(distribute::RemoteServer& server, int
                       to);
     ++*ticket;
     server.finish_push();
-    server.start_pull(0, {}, to);
+    server.start_pull({}, {}, to);
     server.finish_pull();
   };
 }

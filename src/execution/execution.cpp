@@ -183,7 +183,7 @@ Execution::Execution(std::shared_ptr<const Program> program, const ReplicasPtr& 
     cross_device_ =
         std::make_unique<CrossDeviceRun>(*program_, *replicas, std::move(plan), replicas_);
   } else if (devices[0]->works_on_threads()) {
-    team_ = runtime::shared_team(devices, replicas->single_threaded);
+    team_ = runtime::shared_team(devices, replicas->single_threaded, {}, replicas->team);
     team_run_ = std::make_unique<TeamRun>(*program_, std::move(subteams));
     shares_ = shares_of(*program_);
     if (!shares_.empty()) team_run_->set_shares(shares_);

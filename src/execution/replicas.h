@@ -21,6 +21,9 @@ struct Replicas {
   std::vector<devices::DevicePtr> devices{};
   uint64_t owner = 0;            ///< Whose variables they may use; see StoreBlock::owner.
   bool single_threaded = false;  ///< Each replica is one thread, however many its device has.
+  /// Programs of different teams run at the same time, on one device, too; those of one take turns
+  /// where they write variables.
+  int team = 0;
   devices::DevicePtr central{};  ///< Where the variables are, if not beside each replica.
   distribute::CrossDeviceReduction reduction = distribute::CrossDeviceReduction::automatic;
 

@@ -106,16 +106,16 @@ void SharedTeam::throw_held() const {
 std::shared_ptr<SharedTeam> last_team() { return last.lock(); }
 
 std::shared_ptr<SharedTeam> shared_team(const std::vector<devices::DevicePtr>& devices,
-                                        bool single_threaded,
-                                        const std::vector<std::string>& names) {
-  using Key = std::tuple<bool, std::vector<uint64_t>, std::vector<std::string>>;
+                                        bool single_threaded, const std::vector<std::string>& names,
+                                        int number) {
+  using Key = std::tuple<bool, std::vector<uint64_t>, std::vector<std::string>, int>;
   static std::mutex mutex;
   static auto* teams = new std::map<Key, std::shared_ptr<SharedTeam>>;
   std::vector<uint64_t> ids;
   ids.reserve(devices.size());
   for (const auto& device : devices) ids.push_back(device->id());
   std::lock_guard lock(mutex);
-  auto& team = (*teams)[{single_threaded, std::move(ids), names}];
+  auto& team = (*teams)[{single_threaded, std::move(ids), names, number}];
   if (!team) team = std::make_shared<SharedTeam>(subteams_of(devices, single_threaded, names));
   return team;
 }

@@ -51,9 +51,10 @@ class SharedTeam : public std::enable_shared_from_this<SharedTeam> {
 
 /// The team of these devices, in this order. `single_threaded`: with one thread for each entry of
 /// the list. `names` are what errors call the entries: by their place in the list unless given.
+/// Teams of different numbers have threads of their own, and do not wait for each other.
 std::shared_ptr<SharedTeam> shared_team(const std::vector<devices::DevicePtr>& devices,
                                         bool single_threaded = false,
-                                        const std::vector<std::string>& names = {});
+                                        const std::vector<std::string>& names = {}, int number = 0);
 
 /// The team that the calling thread ran a job on last, or null. What this thread prepares between
 /// two jobs, the team's other threads can share while they are awake.

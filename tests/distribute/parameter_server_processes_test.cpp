@@ -13,6 +13,7 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <thread>
 
 #include "harness/child_process.h"
 #include "harness/free_port.h"
@@ -185,6 +186,71 @@ TEST(ParameterServerProcesses, InStepDeathsChangeNoBit) {
   EXPECT_EQ(lines_of(tasks.chief().printed(), "weight"), weights);
 }
 
+/// What a run of shares that meet within steps is to equal, bit for bit.
+std::vector<std::string> normalized_weights(int workers, int epochs) {
+  ChildProcess mirrored({TANDEM_SERVER_MEMBER, "--mode", "normalize", "--shards",
+                         std::to_string(workers), "--epochs", std::to_string(epochs)});
+  EXPECT_EQ(mirrored.wait(), 0) << mirrored.printed();
+  const auto weights = lines_of(mirrored.printed(), "weight");
+  EXPECT_FALSE(weights.empty()) << mirrored.printed();
+  return weights;
+}
+
+Words normalizing(int epochs, int sleep_ms) {
+  return {"--mode", "normalize", "--staleness",          "0",          "--reproducible",
+          "1",      "--epochs",  std::to_string(epochs), "--sleep-ms", std::to_string(sleep_ms)};
+}
+
+TEST(ParameterServerProcesses, InStepSharesThatMeetAreDoneByWhoIsLeft) {
+  Tasks tasks(3, 2, normalizing(8, 50));
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\nstep\n")) << tasks.at("worker", 0).printed();
+  tasks.at("worker", 1).signal(SIGKILL);
+  // Worker 0 does shares beside its own, and the last worker all of them.
+  ASSERT_TRUE(tasks.chief().prints("worker 1 is gone")) << tasks.chief().printed();
+  std::this_thread::sleep_for(milliseconds(300));
+  tasks.at("worker", 2).signal(SIGKILL);
+  tasks.expect_done({"done"}, {{"worker", 1}, {"worker", 2}});
+  EXPECT_EQ(lines_of(tasks.chief().printed(), "weight"), normalized_weights(3, 8));
+}
+
+TEST(ParameterServerProcesses, InStepSharesThatMeetNeedNotAllWorkersAtTheStart) {
+  Tasks tasks(3, 1, normalizing(3, 30), {{"worker", 0}, {"worker", 2}});
+  ASSERT_TRUE(tasks.at("worker", 1).prints("step\nstep\nstep\nstep\n"));
+  tasks.start("worker", 0);
+  tasks.expect_done({"done"});
+  EXPECT_EQ(lines_of(tasks.chief().printed(), "weight"), normalized_weights(3, 3));
+}
+
+TEST(ParameterServerProcesses, InStepAWorkerThatIsStoppedHoldsUpNobodyForLong) {
+  Tasks tasks(2, 1, normalizing(6, 60));
+  ASSERT_TRUE(tasks.at("worker", 1).prints("step\nstep\n")) << tasks.at("worker", 1).printed();
+  tasks.at("worker", 1).signal(SIGSTOP);
+  ASSERT_TRUE(tasks.chief().prints("worker 1 is gone: it is silent")) << tasks.chief().printed();
+  std::this_thread::sleep_for(milliseconds(500));
+  tasks.at("worker", 1).signal(SIGCONT);
+  tasks.expect_done({"done"});
+  EXPECT_EQ(lines_of(tasks.chief().printed(), "weight"), normalized_weights(2, 6));
+}
+
+TEST(ParameterServerProcesses, WhoeverDiesWhileSharesMeetChangesNoBit) {
+  const auto kills = static_cast<int>(harness::rounds(4, 50));
+  const int epochs = 4 * kills;
+  Tasks tasks(3, 2, normalizing(epochs, 20));
+  ASSERT_TRUE(tasks.at("worker", 0).prints("step\n")) << tasks.at("worker", 0).printed();
+  std::mt19937 random(7);
+  for (int i = 0; i < kills; ++i) {
+    std::this_thread::sleep_for(milliseconds(50 + random() % 400));
+    const bool is_server = i % 4 == 3;
+    const auto victim = is_server ? std::pair<std::string, int>{"ps", random() % 2}
+                                  : std::pair<std::string, int>{"worker", random() % 3};
+    tasks.at(victim.first, victim.second).signal(SIGKILL);
+    std::this_thread::sleep_for(milliseconds(random() % 300));
+    tasks.start(victim.first, victim.second);
+  }
+  EXPECT_EQ(tasks.chief().wait(std::chrono::minutes(5)), 0) << tasks.chief().printed();
+  EXPECT_EQ(lines_of(tasks.chief().printed(), "weight"), normalized_weights(3, epochs));
+}
+
 TEST(ParameterServerProcesses, WhatReadsVariablesHasAllStepsBeforeIt) {
   for (const char* staleness : {"-1", "0"}) {
     SCOPED_TRACE(fmt::format("staleness {}", staleness));
@@ -223,6 +289,20 @@ TEST(ParameterServerProcesses, WithoutStepsEveryTicketCountsOnce) {
 TEST(ParameterServerProcesses, ALoopOfItsOwnIsTheSameOnAllTasks) {
   Tasks tasks(2, 1, {"--mode", "loop", "--staleness", "-1"});
   tasks.expect_done({"looped 63 63 0", "done"});
+}
+
+TEST(ParameterServerProcesses, ALoopGoesOnWhereAServerHasLostItsSteps) {
+  // In step each of two shares counts, and no step sees one server ahead of another.
+  for (const auto& [staleness, looped] :
+       {std::pair{"-1", "looped 63 63 "}, {"0", "looped 126 126 0"}}) {
+    SCOPED_TRACE(fmt::format("staleness {}", staleness));
+    Tasks tasks(2, 2, {"--mode", "loop", "--staleness", staleness, "--sleep-ms", "20"});
+    ASSERT_TRUE(tasks.at("worker", 0).prints("step\nstep\nstep\nstep\nstep\n"));
+    tasks.at("ps", 1).signal(SIGKILL);
+    tasks.start("ps", 1);
+    EXPECT_EQ(tasks.chief().wait(), 0) << tasks.chief().printed();
+    EXPECT_NE(tasks.chief().printed().find(looped), std::string::npos) << tasks.chief().printed();
+  }
 }
 
 TEST(ParameterServerProcesses, OfATableOnlyTheRowsTouchedMove) {

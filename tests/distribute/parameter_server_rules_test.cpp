@@ -192,6 +192,33 @@ TEST(TicketTable, AReservedTicketDoesNotLetAWorkerPastTheBound) {
   EXPECT_FALSE(in_step.reserve(0));
 }
 
+TEST(TicketTable, WorkersDoSeveralSharesAtOnceWhereSomeAreGone) {
+  TicketTable table(0, 4);
+  table.add(0, 0);
+  table.add(0, 1);
+  for (int worker : {0, 1, 2}) table.join(worker, 1);
+  EXPECT_FALSE(table.take_beside(0));  // It has no share of its own yet.
+  EXPECT_EQ(table.take(0)->share, 0);
+  EXPECT_EQ(table.take(1)->share, 1);
+  EXPECT_FALSE(table.take_beside(0));  // Worker 2 is there, too.
+  EXPECT_EQ(table.take(2)->share, 2);
+  EXPECT_EQ(table.take_beside(0)->share, 3);
+  table.leave(2);
+  EXPECT_FALSE(table.take_beside(0));  // The other one has fewer.
+  EXPECT_EQ(table.take_beside(1)->share, 2);
+  table.leave(1);
+  const auto third = table.take_beside(0);
+  const auto fourth = table.take_beside(0);
+  EXPECT_EQ(third->share, 1);
+  EXPECT_EQ(fourth->share, 2);
+  EXPECT_FALSE(table.take_beside(0));  // The next step's turn has not come.
+  table.finish(0, *third);
+  table.finish(0, *fourth);
+  table.join(1, 2);
+  EXPECT_FALSE(table.take(1));
+  EXPECT_EQ(table.done(), 2);
+}
+
 TEST(TicketTable, NobodyWaitsForAWorkerThatIsGone) {
   TicketTable table(0, 2);
   table.add(0, 0);

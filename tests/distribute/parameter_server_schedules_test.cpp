@@ -10,6 +10,7 @@
 #include <queue>
 #include <random>
 
+#include "distribute/server/step_meeting.h"
 #include "distribute/server/ticket_table.h"
 #include "distribute/server/update_ledger.h"
 #include "harness/soak.h"
@@ -30,6 +31,7 @@ struct Schedule {
   int batches = 20;
   bool kills_workers = false;
   bool kills_servers = false;
+  int meetings = 0;  // Shares of a step meet so often before they are pushed.
   LedgerOptions rules{};
 };
 
@@ -39,7 +41,8 @@ class Simulation {
       : schedule_(schedule),
         shares_(schedule.staleness == 0 ? schedule.workers : 1),
         random_(schedule.seed),
-        chief_(schedule.staleness, shares_) {
+        chief_(schedule.staleness, shares_),
+        meeting_(shares_) {
     LedgerOptions rules = schedule.rules;
     rules.synchronous = schedule.staleness == 0;
     rules.shares = shares_;
@@ -101,6 +104,7 @@ class Simulation {
     int64_t value = 0;
     std::string saved;
     int64_t saved_value = 0;
+    int64_t generation = 0;
     bool is_up = true;
   };
 
@@ -120,6 +124,9 @@ class Simulation {
     std::vector<int64_t> versions;
     std::vector<bool> answered;
     int pulled = 0;
+    bool is_beside = false;
+    bool is_void = false;
+    int met = 0;
   };
   using WorkPtr = std::shared_ptr<Work>;
 
@@ -167,7 +174,9 @@ class Simulation {
     const uint64_t incarnation = ++worker.incarnation;
     by_worker(w, incarnation, latency(), [=, this] {
       chief_.join(w, incarnation, now_);
-      ask(w, incarnation);
+      ask(w, incarnation, false);
+      if (schedule_.meetings == 0) return;
+      for (int i = 1; i < shares_; ++i) ask(w, incarnation, true);
     });
     by_worker(w, incarnation, 1ms, [=, this] { beat(w, incarnation); });
   }
@@ -182,21 +191,26 @@ class Simulation {
     at(500ms, [this] { watch(); });
   }
 
-  void ask(int w, uint64_t incarnation) {
+  void ask(int w, uint64_t incarnation, bool is_beside) {
     if (!chief_.is_there(w, incarnation)) return join(w);  // It was thought dead.
-    const std::optional<WorkTicket> ticket = chief_.take(w);
+    const std::optional<WorkTicket> ticket = is_beside ? chief_.take_beside(w) : chief_.take(w);
     if (!ticket) {
-      return by_worker(w, incarnation, delay(1ms, 20ms), [=, this] { ask(w, incarnation); });
+      return by_worker(w, incarnation, delay(1ms, 20ms),
+                       [=, this] { ask(w, incarnation, is_beside); });
     }
-    if (schedule_.staleness != unbounded) {
+    if (schedule_.staleness > 0) {
       EXPECT_LE(chief_.lead(w), schedule_.staleness) << "seed " << schedule_.seed;
+    }
+    if (schedule_.staleness == 0) {
+      EXPECT_EQ(ticket->step(), chief_.whole_steps());
     }
     auto work = std::make_shared<Work>(Work{.worker = w,
                                             .incarnation = incarnation,
                                             .ticket = *ticket,
                                             .sequence = ++workers_[static_cast<size_t>(w)].sequence,
                                             .versions = std::vector<int64_t>(servers_.size()),
-                                            .answered = std::vector<bool>(servers_.size())});
+                                            .answered = std::vector<bool>(servers_.size()),
+                                            .is_beside = is_beside});
     for (size_t s = 0; s < servers_.size(); ++s) pull(work, s);
   }
 
@@ -204,13 +218,59 @@ class Simulation {
     by_worker(work->worker, work->incarnation, latency(), [=, this] {
       Server& server = servers_[s];
       if (!server.is_up) return pull(work, s);
+      if (work->is_void) return;
+      if (work->ticket.generation < server.generation) return give_back(work);
       while (server.commit(work->ticket.step())) continue;
       work->versions[s] = server.ledger.version();
       if (++work->pulled < static_cast<int>(servers_.size())) return;
-      for (size_t each = 0; each < servers_.size(); ++each) {
-        push(work, each, delay(1ms, 50ms) * (work->worker + 1));
-      }
+      schedule_.meetings > 0 ? meet(work, 0) : push_all(work);
     });
+  }
+
+  /// Gives its value, and again where no answer has come for long.
+  void meet(const WorkPtr& work, int number) {
+    by_worker(work->worker, work->incarnation, delay(1ms, 20ms) + latency(), [=, this] {
+      if (work->met > number) return;
+      by_worker(work->worker, work->incarnation, 2s, [=, this] { meet(work, number); });
+      if (!servers_[0].is_up || chance(0.05)) return;
+      const WorkTicket& ticket = work->ticket;
+      double value = ticket.share + 1;
+      const op::Piece piece{&value, 1, DType::float64};
+      meeting_.give({ticket.generation, ticket.step(), number}, ticket.share,
+                    text_of_pieces({&piece, 1}), [=, this](const std::optional<std::string>& sums) {
+                      if (!chance(0.05)) take_sums(work, number, sums);
+                    });
+    });
+  }
+
+  void take_sums(const WorkPtr& work, int number, const std::optional<std::string>& sums) {
+    const int w = work->worker;
+    const uint64_t incarnation = work->incarnation;
+    by_worker(w, incarnation, latency(), [=, this] {
+      if (work->met > number) return;
+      if (!sums) {
+        work->met = schedule_.meetings;
+        return give_back(work);
+      }
+      double sum = 0;
+      const op::Piece piece{&sum, 1, DType::float64};
+      read_pieces(*sums, {&piece, 1});
+      EXPECT_EQ(sum, shares_ * (shares_ + 1) / 2.0);
+      work->met = number + 1;
+      work->met < schedule_.meetings ? meet(work, work->met) : push_all(work);
+    });
+  }
+
+  void give_back(const WorkPtr& work) {
+    work->is_void = true;
+    chief_.give_back(work->worker, work->ticket);
+    ask(work->worker, work->incarnation, work->is_beside);
+  }
+
+  void push_all(const WorkPtr& work) {
+    for (size_t each = 0; each < servers_.size(); ++each) {
+      push(work, each, delay(1ms, 50ms) * (work->worker + 1));
+    }
   }
 
   void push(const WorkPtr& work, size_t s, Time after) {
@@ -241,7 +301,7 @@ class Simulation {
       if (std::ranges::count(work->answered, false) > 0) return;
       if (!chief_.is_there(w, incarnation)) return join(w);
       chief_.finish(w, work->ticket);
-      ask(w, incarnation);
+      ask(w, incarnation, work->is_beside);
     });
   }
 
@@ -252,7 +312,8 @@ class Simulation {
       worker.stopped_until = now_ + delay(1s, 20s);
     } else if (worker.is_up) {
       worker.is_up = false;
-      at(delay(1s, 10s), [=, this] { start(w); });
+      // Some never come back, but for the first one.
+      if (w == 0 || chance(0.7)) at(delay(1s, 10s), [=, this] { start(w); });
     }
     at(delay(1s, 10s), [this] { kill_worker(); });
   }
@@ -278,6 +339,8 @@ class Simulation {
     // In step all servers go back to the same checkpoint.
     for (Server& server : servers_) server.restore();
     chief_.reopen([&](int64_t ticket) { return !lost.ledger.has(ticket); });
+    for (Server& server : servers_) server.generation = chief_.generation();
+    meeting_.clear(chief_.generation());
   }
 
   void save() {
@@ -299,6 +362,7 @@ class Simulation {
   const int shares_;
   std::mt19937_64 random_;
   TicketTable chief_;
+  StepMeeting meeting_;
   std::vector<Server> servers_;
   std::vector<Worker> workers_;
   std::priority_queue<Event> events_;
@@ -343,6 +407,22 @@ TEST(ParameterServerSchedules, EveryTicketIsAppliedOnceAcrossDeathsOfServers) {
     schedule.kills_workers = seed % 2 == 0;
     schedule.kills_servers = true;
     Simulation simulation(schedule);
+    simulation.run();
+    simulation.check_values();
+  }
+}
+
+/// Shares wait for each other in the middle of a step, so those of workers that are gone are done
+/// by others beside their own.
+TEST(ParameterServerSchedules, WhereSharesMeetEveryTicketIsAppliedOnceWhoeverDies) {
+  for (uint64_t seed = 0; seed < kSchedules / 8 && !testing::Test::HasFailure(); ++seed) {
+    Simulation simulation({.seed = seed,
+                           .workers = 2 + static_cast<int>(seed % 3),
+                           .servers = 1 + static_cast<int>(seed / 3 % 3),
+                           .staleness = 0,
+                           .kills_workers = true,
+                           .kills_servers = seed % 2 == 0,
+                           .meetings = 2});
     simulation.run();
     simulation.check_values();
   }

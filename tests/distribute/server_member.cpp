@@ -213,14 +213,14 @@ void fail(const distribute::Strategy& strategy, const MemberSettings& settings) 
 
 /// Layers that normalize by the statistics of what all workers have, and gradients that are clipped
 /// by the norm of all of them.
-void normalize() {
+void normalize(const MemberSettings& settings) {
   const keras::Sequential model({keras::layers::Dense(5),
                                  keras::layers::BatchNormalization({.synchronized = true}),
-                                 keras::layers::Dense(1)});
+                                 keras::layers::Dropout(0.2), keras::layers::Dense(1)});
   model.compile(
       {.optimizer = keras::optimizers::Adam(0.05, {.global_clipnorm = 0.1}), .loss = "mse"});
   model.fit(harness::wave_features(31), harness::wave_truths(31),
-            {.batch_size = 9, .epochs = 2, .verbose = keras::Verbose::silent});
+            {.batch_size = 9, .epochs = settings.epochs, .verbose = keras::Verbose::silent});
   for (const Doubles& weight : harness::weight_values(model)) {
     say(fmt::format("weight {}", fmt::join(weight, " ")));
   }
@@ -269,7 +269,7 @@ void limit_memory(int64_t megabytes) {
 void run_mirrored(const MemberSettings& settings) {
   const distribute::MirroredStrategy strategy({"/CPU:0"}, {.reproducible_shards = settings.shards});
   const auto scope = strategy.scope();
-  settings.mode == "normalize" ? normalize() : fit();
+  settings.mode == "normalize" ? normalize(settings) : fit();
 }
 
 /// Nobody comes too late, however busy the machine is.
@@ -322,7 +322,7 @@ void run(const MemberSettings& settings) {
   if (settings.mode == "count") count(settings);
   if (settings.mode == "loop") loop(strategy, settings);
   if (settings.mode == "embed") embed(settings);
-  if (settings.mode == "normalize") normalize();
+  if (settings.mode == "normalize") normalize(settings);
   if (settings.mode == "unjoined") read_unjoined(strategy);
   if (settings.mode.starts_with("fail")) fail(strategy, settings);
   say(fmt::format("moved {}", last_bytes - first_bytes));

@@ -52,9 +52,10 @@ class ServerTasks : public harness::FreshDevices {
       });
       return answer;
     }
-    ServerAnswer write(uint64_t chief, uint64_t incarnation = kIncarnation) {
+    ServerAnswer write(uint64_t chief, uint64_t incarnation = kIncarnation,
+                       int64_t generation = 0) {
       MessageWriter question = question_of(ServerQuestion::write, 0);
-      question.add(chief).add(incarnation).add_text(UpdateLedger({}).save()).add(int64_t{0});
+      question.add(chief).add(incarnation).add_text(UpdateLedger({}).save()).add(generation);
       question.add_list(std::vector<int64_t>());
       return ask(question.add_list(std::vector<uint64_t>()).add(true));
     }
@@ -64,6 +65,11 @@ class ServerTasks : public harness::FreshDevices {
       question.add(chief).add(PushStamp{.incarnation = 1, .sequence = ticket, .ticket = ticket});
       question.add(false).add(true).align().add_bytes(gradient.data(), 400);
       return ask(question);
+    }
+    ServerAnswer pull(uint64_t chief, int64_t generation) {
+      MessageWriter question = question_of(ServerQuestion::pull, 0);
+      question.add(chief).add(generation).add(int64_t{0});
+      return ask(question.add_list(std::vector<double>()));
     }
     ServerAnswer read(uint64_t chief) {
       MessageWriter question = question_of(ServerQuestion::read, 0);
@@ -110,6 +116,16 @@ TEST_F(ServerTasks, WhatIsMeantForAFormerProcessIsNotTaken) {
   EXPECT_EQ(served.push(7, 0), ServerAnswer::ask_again);
   EXPECT_EQ(served.write(7), ServerAnswer::accepted);
   EXPECT_EQ(served.push(7, 0), ServerAnswer::accepted);
+}
+
+/// A read of a later step would have one applied of which other servers have not all.
+TEST_F(ServerTasks, TicketsOfBeforeServersWentBackReadNothing) {
+  Served served;
+  EXPECT_EQ(served.write(7), ServerAnswer::accepted);
+  EXPECT_EQ(served.pull(7, 0), ServerAnswer::accepted);
+  EXPECT_EQ(served.write(7, kIncarnation, 2), ServerAnswer::accepted);
+  EXPECT_EQ(served.pull(7, 1), ServerAnswer::join_again);
+  EXPECT_EQ(served.pull(7, 2), ServerAnswer::accepted);
 }
 
 TEST_F(ServerTasks, GarbageIsRefusedAndChangesNothing) {
@@ -161,7 +177,7 @@ TEST_F(ServerTasks, RowsThatATableHasNotAreAnErrorByName) {
   ask(write);
   const auto pull = [&](const std::vector<int64_t>& rows) {
     MessageWriter question = question_of(ServerQuestion::pull, 0);
-    question.add(uint64_t{7}).add(int64_t{0}).add_list(std::vector<double>());
+    question.add(uint64_t{7}).add(int64_t{0}).add(int64_t{0}).add_list(std::vector<double>());
     return ask(question.add(true).add_list(rows));
   };
   const int64_t first = servers[1]->pieces()[0].begin / 4;

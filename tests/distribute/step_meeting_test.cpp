@@ -51,6 +51,30 @@ TEST(StepMeeting, AllSharesGetTheSums) {
   EXPECT_EQ(again.values(2), (Doubles{6, 30}));
 }
 
+TEST(StepMeeting, AShareOfADeadWorkerMeetsInItsPlace) {
+  StepMeeting meeting(2);
+  Answered survivor, dead, heir;
+  meeting.give({0, 4, 0}, 1, text_of({2}), dead.answer());
+  // It dies before the others come, and its share is computed once more, in other bits perhaps.
+  meeting.give({0, 4, 0}, 1, text_of({2.5}), heir.answer());
+  meeting.give({0, 4, 0}, 0, text_of({1}), survivor.answer());
+  EXPECT_EQ(survivor.values(1), Doubles{3});
+  EXPECT_EQ(heir.values(1), Doubles{3});
+  // In the next meeting the heir dies as well, before the sums are there, and again after that.
+  Answered waits, second, third;
+  meeting.give({0, 4, 1}, 0, text_of({10}), waits.answer());
+  EXPECT_FALSE(waits.is_there);
+  meeting.give({0, 4, 0}, 1, text_of({2}), second.answer());
+  EXPECT_EQ(second.values(1), Doubles{3});
+  meeting.give({0, 4, 1}, 1, text_of({20}), second.answer());
+  EXPECT_EQ(second.values(1), Doubles{30});
+  EXPECT_EQ(waits.values(1), Doubles{30});
+  meeting.give({0, 4, 0}, 1, text_of({2}), third.answer());
+  EXPECT_EQ(third.values(1), Doubles{3});
+  meeting.give({0, 4, 1}, 1, text_of({21}), third.answer());
+  EXPECT_EQ(third.values(1), Doubles{30});
+}
+
 TEST(StepMeeting, AStepThatOthersHaveLeftIsVoid) {
   StepMeeting meeting(2);
   Answered waits, next, former;

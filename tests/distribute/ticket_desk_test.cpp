@@ -5,6 +5,8 @@
 
 #include <chrono>
 #include <future>
+#include <optional>
+#include <string>
 
 #include "harness/fresh_devices.h"
 #include "tandem/config.h"
@@ -18,12 +20,57 @@ class TicketDesks : public harness::FreshDevices {
   void SetUp() override {
     FreshDevices::SetUp();
     desk_.open_session();
+    desk_.on_return = [](int, const TicketDesk::ServingProcess&) {};
   }
   void TearDown() override {
     desk_.end_session({}, {}, {});
     FreshDevices::TearDown();
   }
 
+  std::string answer_to(const cluster::Asker& asker, MessageWriter& question) {
+    std::string answer;
+    desk_.on_question(asker, question.take(),
+                      [&](const cluster::ServiceMessage& message) { answer = message.text; });
+    return answer;
+  }
+  static ServerAnswer kind_of(const std::string& answer) {
+    return answer.empty() ? ServerAnswer::ask_again : static_cast<ServerAnswer>(answer[0]);
+  }
+
+  void serve() {
+    const auto waiting_for_server =
+        std::async(std::launch::async, [&] { return desk_.wait_for_servers("facts").size(); });
+    MessageWriter serving;
+    do {
+      serving = question_of(ServerQuestion::serving, desk_.session());
+      serving.add(uint64_t{5}).add_text("facts").add_list(std::vector<uint64_t>());
+    } while (kind_of(answer_to({"ps", 0, 1}, serving)) == ServerAnswer::ask_again);
+    waiting_for_server.wait();
+  }
+  void join() {
+    MessageWriter join = question_of(ServerQuestion::join, desk_.session());
+    join.add(uint64_t{6}).add_text("facts");
+    EXPECT_EQ(kind_of(answer_to(worker_, join)), ServerAnswer::accepted);
+  }
+  /// Tells that the last ticket is done, and takes the next.
+  std::optional<WorkTicket> take(const std::optional<WorkTicket>& done = {}) {
+    MessageWriter question = question_of(ServerQuestion::take, desk_.session());
+    question.add(uint64_t{6}).add(int64_t{0}).add(false).add(done.has_value());
+    if (done) {
+      question.add(*done).add(true);
+      append_tensors(question, {Tensor(static_cast<float>(done->number))});
+    }
+    const std::string answer = answer_to(worker_, question);
+    MessageReader reader(answer);
+    if (reader.read<ServerAnswer>() != ServerAnswer::accepted) return std::nullopt;
+    return reader.read<WorkTicket>();
+  }
+  std::string result_of(int64_t step) {
+    MessageWriter question = question_of(ServerQuestion::result, desk_.session());
+    return answer_to(worker_, question.add(step));
+  }
+
+  const cluster::Asker worker_{"worker", 0, 2};
   TicketDesk desk_{{}, 1, 1};
 };
 
@@ -47,29 +94,39 @@ TEST_F(TicketDesks, AWaitForStepsCanBeInterrupted) {
 TEST_F(TicketDesks, TheDeadlineOfStepsCountsFromTheFirstWorker) {
   using namespace std::chrono_literals;
   config::set_wait_deadline(300ms);
-  desk_.on_return = [](int, const TicketDesk::ServingProcess&) {};
-  const auto ask = [&](const cluster::Asker& asker, MessageWriter& question) {
-    auto answer = ServerAnswer::refused;
-    desk_.on_question(asker, question.take(), [&](const cluster::ServiceMessage& message) {
-      answer = static_cast<ServerAnswer>(message.text[0]);
-    });
-    return answer;
-  };
-  const auto waiting_for_server =
-      std::async(std::launch::async, [&] { return desk_.wait_for_servers("facts").size(); });
-  MessageWriter serving;
-  do {
-    serving = question_of(ServerQuestion::serving, desk_.session());
-    serving.add(uint64_t{5}).add_text("facts").add_list(std::vector<uint64_t>());
-  } while (ask({"ps", 0, 1}, serving) == ServerAnswer::ask_again);
-  waiting_for_server.wait();
+  serve();
   const auto outcome = desk_.add({}, {}, 1);
   auto waiting = std::async(std::launch::async, [&] { desk_.wait_for(*outcome); });
   EXPECT_EQ(waiting.wait_for(900ms), std::future_status::timeout);
-  MessageWriter join = question_of(ServerQuestion::join, desk_.session());
-  join.add(uint64_t{6}).add_text("facts");
-  EXPECT_EQ(ask({"worker", 0, 2}, join), ServerAnswer::accepted);
+  join();
   EXPECT_THROW(waiting.get(), DeadlineExceeded);
+}
+
+/// A server may lose all that was done since the chief had its values last.
+TEST_F(TicketDesks, StepsFromLongAgoAreDoneAgainWhereAServerHasLostThem) {
+  constexpr int64_t kSteps = 5000;
+  serve();
+  join();
+  const auto held = desk_.add({}, {}, 2);
+  std::optional<WorkTicket> ticket = take();
+  for (int64_t step = 1; step < kSteps; ++step) {
+    desk_.add({}, {}, 3);
+    ticket = take(ticket);
+    ASSERT_EQ(ticket->step(), step);
+  }
+  EXPECT_FALSE(take(ticket));
+  // Results stay where the chief's program has them, too, and for a while.
+  EXPECT_EQ(kind_of(result_of(0)), ServerAnswer::accepted);
+  EXPECT_EQ(kind_of(result_of(kSteps - 1)), ServerAnswer::accepted);
+  const std::string forgotten = result_of(1);
+  EXPECT_EQ(kind_of(forgotten), ServerAnswer::refused);
+  EXPECT_NE(forgotten.find("the results of step 1 are forgotten"), std::string::npos);
+  EXPECT_EQ(kind_of(result_of(kSteps)), ServerAnswer::ask_again);
+  EXPECT_EQ(desk_.reopen([](int64_t) { return true; }), kSteps);
+  ticket = take();
+  ASSERT_TRUE(ticket);
+  EXPECT_EQ(ticket->step(), 0);
+  EXPECT_EQ(take(ticket)->step(), 1);
 }
 
 }  // namespace

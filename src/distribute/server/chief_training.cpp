@@ -230,6 +230,7 @@ void ChiefTraining::join() {
   for (desk_->wait_for_all(); !read_all(); desk_->wait_for_all()) {
     std::this_thread::sleep_for(kPause);
   }
+  desk_->note_kept(desk_->whole_steps());
   // In a loop of its own each task wants what came of it.
   if (!is_met_) desk_->note_values(desk_->whole_steps(), all_states());
 }

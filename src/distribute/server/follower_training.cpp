@@ -24,8 +24,21 @@ using namespace std::chrono_literals;
 constexpr auto kBeatEvery = 500ms;
 constexpr auto kServingEvery = 200ms;
 constexpr auto kPause = 20ms;
+/// A loop's batches that are done are kept, in case a server loses what came of them, up to so many
+/// bytes.
+constexpr size_t kMostBatchBytes = size_t{256} << 20;
 /// How long a task waits for the chief when it starts.
 constexpr auto kPatienceAtStart = 5min;
+
+size_t bytes_of(const PerReplicas& arguments) {
+  size_t bytes = 0;
+  for (const PerReplica& argument : arguments) {
+    if (argument.whole().defined()) bytes += argument.whole().body()->bytes();
+    if (!argument.values()) continue;
+    for (const Tensor& value : *argument.values()) bytes += value.body()->bytes();
+  }
+  return bytes;
+}
 
 /// How many sessions this program has had; strategies may follow one another.
 int64_t next_session() {
@@ -145,7 +158,7 @@ std::string FollowerTraining::follow() {
   mirrors_.clear();
   for (;;) {
     const cluster::ServiceText text =
-        chief_.prompt_answer_to(question_of(ServerQuestion::beat, session_).take());
+        chief_.prompt_answer_to(question_of(ServerQuestion::follow, session_).take());
     MessageReader reader(text.view());
     if (reader.read<ServerAnswer>() == ServerAnswer::end) return take_end(reader);
     std::this_thread::sleep_for(kPause);
@@ -190,7 +203,7 @@ void FollowerTraining::join_chief() {
     if (kind == ServerAnswer::accepted) {
       const auto chief = reader.read<uint64_t>();
       // What a former chief has asked for is nothing to this one.
-      if (std::exchange(joined_, chief) != chief) {
+      if (joined_.exchange(chief) != chief) {
         done_.reset();
         next_number_ = -1;
       }
@@ -222,7 +235,8 @@ FollowerTraining::TakeOutcome FollowerTraining::take(const ServerStep& step, int
         done_.reset();
         const auto ticket = reader.read<WorkTicket>();
         const auto random = reader.read<op::RandomRun>();
-        taken_ = Taken{ticket, random, reader.read<int64_t>()};
+        const auto whole_steps = reader.read<int64_t>();
+        taken_ = Taken{ticket, random, whole_steps, reader.read<int64_t>()};
         const bool is_old = reader.read<bool>();
         taken_->next = read_next(reader);
         // It has waited for others, or the chief has written something.
@@ -246,19 +260,63 @@ FollowerTraining::TakeOutcome FollowerTraining::take(const ServerStep& step, int
   }
 }
 
-void FollowerTraining::open_links() {
-  links_.clear();
+ServerLinks FollowerTraining::make_links() const {
+  ServerLinks links;
   for (int s = 0; s < cluster_.servers(); ++s) {
-    links_.push_back(std::make_unique<RemoteServer>(cluster_, s, *mirrors_[static_cast<size_t>(s)],
-                                                    session_, options_.staleness == 0));
+    links.push_back(std::make_unique<RemoteServer>(cluster_, s, *mirrors_[static_cast<size_t>(s)],
+                                                   session_, options_.staleness == 0));
   }
+  return links;
+}
+
+void FollowerTraining::begin_work(ServerStep& step, FindBatch find_beside) {
+  links_ = make_links();
   heart_ = std::make_unique<Heart>(chief_, session_);
   join_chief();
+  if (!step.meets()) return;
+  beside_ = std::make_unique<SideWorkers>(
+      step, SideWorkers::Process{.chief = chief_,
+                                 .session = session_,
+                                 .incarnation = incarnation_,
+                                 .most = shares_ - 1,
+                                 .make_worker =
+                                     [this](int number) {
+                                       ServerWorker::Options options = worker_options(
+                                           cluster_.config.task, StepUse::run, incarnation_);
+                                       options.team += number;
+                                       return std::make_unique<ServerWorker>(strategy_, options);
+                                     },
+                                 .make_links = [this] { return make_links(); },
+                                 .chief_of_tickets = [this] { return joined_.load(); },
+                                 .find_batch = std::move(find_beside),
+                                 .before_step = options_.before_step,
+                                 .tell_failure = [this] { tell_failure(); }});
+}
+
+void FollowerTraining::end_work() {
+  {
+    const std::lock_guard lock(batches_mutex_);
+    has_left_ = true;
+    batches_changed_.notify_all();
+  }
+  beside_.reset();
+  heart_.reset();
+  has_left_ = false;
 }
 
 std::string FollowerTraining::work(ServerStep& step, const BatchAt& batch_at) {
+  // Shares of a step that are done at the same time are of one batch.
+  const FindBatch find = [&](const WorkTicket& ticket) -> std::optional<PerReplicas> {
+    const std::lock_guard lock(batches_mutex_);
+    const auto known = batches_.find(ticket.step());
+    if (known != batches_.end()) return known->second;
+    std::optional<PerReplicas> batch = batch_at({ticket.epoch, ticket.batch});
+    batches_.clear();
+    if (batch && step.meets()) batches_.emplace(ticket.step(), *batch);
+    return batch;
+  };
   try {
-    open_links();
+    begin_work(step, find);
     for (;;) {
       const TakeOutcome outcome = take(step, -1);
       if (outcome == TakeOutcome::end) break;
@@ -266,17 +324,17 @@ std::string FollowerTraining::work(ServerStep& step, const BatchAt& batch_at) {
         std::this_thread::sleep_for(kPause);
         continue;
       }
-      do_ticket(step, [&](const WorkTicket& ticket) {
-        return batch_at({ticket.epoch, ticket.batch});
-      });
+      do_ticket(step, find);
     }
-    heart_.reset();
-    return result_;
   } catch (...) {
-    heart_.reset();
     tell_failure();
+    end_work();
+    batches_.clear();
     throw;
   }
+  end_work();
+  batches_.clear();
+  return result_;
 }
 
 FollowerTraining::NextTicket FollowerTraining::read_next(MessageReader& reader) {
@@ -403,7 +461,9 @@ void FollowerTraining::enter_loop(const FlatFunction& f, std::span<const PerRepl
   scheduled_ = 0;
   joined_steps_ = 0;
   loop_ = &step;
-  if (!cluster_.is_server()) return open_links();
+  if (!cluster_.is_server()) {
+    return begin_work(step, [this](const WorkTicket& ticket) { return wait_for_batch(ticket); });
+  }
   mirrors_[static_cast<size_t>(cluster_.config.task)]->keep_assigned_apart();
   has_served_ = false;
   serving_ = std::thread([this] {
@@ -426,8 +486,9 @@ void FollowerTraining::check_serving() {
 /// A server serves until the chief has ended the session.
 void FollowerTraining::leave_loop() {
   if (serving_.joinable()) serving_.join();
-  heart_.reset();
+  end_work();
   batches_.clear();
+  batch_bytes_ = 0;
   loop_ = nullptr;
 }
 
@@ -444,7 +505,12 @@ StepOutcomePtr FollowerTraining::schedule(const FlatFunction& f, PerReplicas arg
     ++scheduled_;
     return outcome;
   }
-  batches_.emplace(scheduled_++, std::move(arguments));
+  {
+    const std::lock_guard lock(batches_mutex_);
+    batch_bytes_ += bytes_of(arguments);
+    batches_.emplace(scheduled_++, std::move(arguments));
+    batches_changed_.notify_all();
+  }
   while (!has_ended_) {
     if (!taken_ && take(*loop_, scheduled_) != TakeOutcome::ticket) break;
     if (taken_->ticket.step() >= scheduled_) break;
@@ -453,12 +519,40 @@ StepOutcomePtr FollowerTraining::schedule(const FlatFunction& f, PerReplicas arg
   return outcome;
 }
 
+/// Another thread asks for a batch of a loop, perhaps before that has come to it.
+std::optional<PerReplicas> FollowerTraining::wait_for_batch(const WorkTicket& ticket) {
+  std::unique_lock lock(batches_mutex_);
+  const auto is_there = [&] { return batches_.contains(ticket.step()); };
+  batches_changed_.wait(lock, [&] { return has_left_ || is_there(); });
+  return is_there() ? std::optional(batches_.at(ticket.step())) : std::nullopt;
+}
+
+/// A server that dies may lose all steps since the last join, so their batches are kept as far as
+/// they are not too large together.
+void FollowerTraining::forget_batches() {
+  const std::lock_guard lock(batches_mutex_);
+  while (!batches_.empty()) {
+    const auto& [step, batch] = *batches_.begin();
+    const bool is_done = step < taken_->whole_steps && batch_bytes_ > kMostBatchBytes;
+    if (step >= taken_->kept_steps && !is_done) break;
+    batch_bytes_ -= bytes_of(batch);
+    batches_.erase(batches_.begin());
+  }
+}
+
 void FollowerTraining::do_loop_ticket() {
-  batches_.erase(batches_.begin(), batches_.lower_bound(taken_->whole_steps));
-  const auto find = [this](const WorkTicket& ticket) {
+  const auto find = [this](const WorkTicket& ticket) -> std::optional<PerReplicas> {
+    const std::lock_guard lock(batches_mutex_);
     const auto batch = batches_.find(ticket.step());
-    return batch == batches_.end() ? std::nullopt : std::optional<PerReplicas>(batch->second);
+    if (batch != batches_.end()) return batch->second;
+    if (ticket.step() >= scheduled_) return std::nullopt;  // One that may come next.
+    throw FailedPrecondition(
+        fmt::format("step {} is to be done again, since a server has lost what came of it, and its "
+                    "batch is forgotten: more than {} MB of batches were scheduled since the last "
+                    "join",
+                    ticket.step(), kMostBatchBytes >> 20));
   };
+  forget_batches();
   try {
     do_ticket(*loop_, find);
   } catch (...) {
@@ -511,6 +605,9 @@ bool FollowerTraining::take_results(LoopOutcome& outcome) {
   MessageReader reader(text.view());
   const auto kind = reader.read<ServerAnswer>();
   if (kind == ServerAnswer::ask_again) return false;
+  if (kind == ServerAnswer::refused) {
+    throw FailedPrecondition(fmt::format("fetch: {}", reader.read_text()));
+  }
   if (kind != ServerAnswer::accepted) throw Aborted("fetch: the chief has ended what it did");
   for (int share = 0; share < shares_; ++share) {
     outcome.results.push_back(read_tensors(reader));

@@ -14,6 +14,7 @@
 
 #include "distribute/server/remote_server.h"
 #include "distribute/server/server_task.h"
+#include "distribute/server/side_workers.h"
 #include "distribute/server/traced_training.h"
 
 namespace tandem::distribute {
@@ -65,22 +66,27 @@ class FollowerTraining final : public TaskTraining {
   ServerWorker& tracer() override { return worker_; }
   std::string serve();
   std::string work(ServerStep& step, const BatchAt& batch_at);
-  void open_links();
+  ServerLinks make_links() const;
+  using FindBatch = SideWorkers::FindBatch;
+  void begin_work(ServerStep& step, FindBatch find_beside);
+  void end_work();
   void join_chief();
   using NextTicket = std::optional<std::pair<WorkTicket, op::RandomRun>>;
   /// A ticket, and what else the chief says with it.
   struct Taken {
     WorkTicket ticket;
     op::RandomRun random;
-    int64_t whole_steps;
-    NextTicket next{};  // What it will take after it.
+    int64_t whole_steps;  // So many are done,
+    int64_t kept_steps;   // and so many are never done again.
+    NextTicket next{};    // What it will take after it.
   };
   static NextTicket read_next(MessageReader& reader);
   enum class TakeOutcome { ticket, none, end };
   TakeOutcome take(const ServerStep& step, int64_t goal);
-  using FindBatch = std::function<std::optional<PerReplicas>(const WorkTicket& ticket)>;
   void do_ticket(ServerStep& step, const FindBatch& find);
   const ServerWorker::NextBatch* note_next(const NextTicket& next, const FindBatch& find);
+  std::optional<PerReplicas> wait_for_batch(const WorkTicket& ticket);
+  void forget_batches();
   void do_loop_ticket();
   std::string take_end(MessageReader& reader);
   ServerAnswer take_states(ServerQuestion kind, int64_t steps);
@@ -95,7 +101,7 @@ class FollowerTraining final : public TaskTraining {
   std::vector<std::unique_ptr<RangeServer>> mirrors_;
   ServerLinks links_;
   std::string facts_;                   // The step's.
-  uint64_t joined_ = 0;                 // The incarnation of the chief whose tickets it takes.
+  std::atomic<uint64_t> joined_{0};     // The incarnation of the chief whose tickets it takes.
   std::optional<Done> done_;            // What the chief has not heard of.
   std::optional<Taken> taken_;          // The ticket that is to be done.
   int64_t next_number_ = -1;            // The ticket after it, if that is known,
@@ -104,12 +110,18 @@ class FollowerTraining final : public TaskTraining {
   std::atomic<bool> has_ended_{false};  // The session has.
   bool has_followed_ = false;           // Its part of the session is done.
   std::unique_ptr<Heart> heart_;
+  std::unique_ptr<SideWorkers> beside_;  // Where shares of a step wait for each other.
+
+  std::mutex batches_mutex_;
+  std::condition_variable batches_changed_;
+  std::map<int64_t, PerReplicas> batches_;  // Those that may be asked for, by step.
+  size_t batch_bytes_ = 0;                  // Those of a loop have so many.
+  bool has_left_ = false;                   // No more will come.
 
   // In a loop of its own, which schedules steps: all tasks schedule the same.
   ServerStep* loop_ = nullptr;
   int64_t scheduled_ = 0;
-  int64_t joined_steps_ = 0;                // How many of them were scheduled at the last join.
-  std::map<int64_t, PerReplicas> batches_;  // Those that may be asked for, by step.
+  int64_t joined_steps_ = 0;  // How many of them were scheduled at the last join.
   std::thread serving_;
   std::exception_ptr serving_error_;
   std::atomic<bool> has_served_{false};  // The thread is about to end.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <set>
 #include <utility>
 
 #include "core/interruptible.h"
@@ -59,10 +58,7 @@ StepOutcomePtr LocalTraining::schedule(const FlatFunction& f, PerReplicas argume
   check_open(ends_);
   ServerStep& step = traced_step(f, arguments);
   step.check_trains();
-  if (current_ != &step) {
-    check_devices(step);
-    enter(step);
-  }
+  if (current_ != &step) enter(step);
   std::unique_lock lock(mutex_);
   const auto waiting = [&] { return static_cast<int64_t>(tasks_.size()) - at_work_ / shares_; };
   wait_until(lock, [&] { return error_ || waiting() < kWaiting * options_.workers; });
@@ -88,20 +84,6 @@ void LocalTraining::enter(ServerStep& step) {
   for (int w = 0; w < options_.workers; ++w) tickets_->join(w, 1, now());
   current_ = &step;
   start_threads();
-}
-
-/// A device computes one step that assigns variables at a time, so workers that wait for each other
-/// within a step need one each.
-void LocalTraining::check_devices(const ServerStep& step) const {
-  if (!step.meets()) return;
-  std::set<uint64_t> different;
-  for (const devices::DevicePtr& device : devices_) different.insert(device->id());
-  if (different.size() == devices_.size()) return;
-  throw FailedPrecondition(fmt::format(
-      "ParameterServerStrategy with staleness 0: a gradient, a result or an assigned value depends "
-      "on sums of what all workers compute, as in batch normalization; then each worker needs a "
-      "device of its own, and there are {} for {} workers. config::set_logical_cpus makes more",
-      different.size(), devices_.size()));
 }
 
 void LocalTraining::serve(ServerStep& step) {

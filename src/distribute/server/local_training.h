@@ -45,7 +45,6 @@ class LocalTraining final : public TracedTraining {
   };
 
   ServerWorker& tracer() override;
-  void check_devices(const ServerStep& step) const;
   void enter(ServerStep& step);
   void serve(ServerStep& step);
   void start_threads();

@@ -404,6 +404,7 @@ RangeServer::Snapshot RangeServer::snapshot(int64_t step, uint64_t offset, size_
 }
 
 void RangeServer::restore_ledger(const std::string& saved, int64_t generation) {
+  generation_ = generation;
   meeting_.clear(generation);
   const std::lock_guard lock(mutex_);
   ledger_.restore(saved);

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -192,6 +193,8 @@ class RangeServer {
   Snapshot snapshot(int64_t step, uint64_t offset, size_t most, const Squares& squares = {});
   /// Forgets what is held; tickets of earlier generations than this are void.
   void restore_ledger(const std::string& saved, int64_t generation = 0);
+  /// Tickets of earlier generations are void: what they ask for is gone, perhaps.
+  int64_t generation() const { return generation_; }
 
   /// Where workers that share a step meet; they do on the first server.
   StepMeeting& meeting() { return meeting_; }
@@ -261,6 +264,7 @@ class RangeServer {
   const LedgerOptions options_;
   const bool sparse_update_;
   StepMeeting meeting_;
+  std::atomic<int64_t> generation_{0};
   mutable std::mutex mutex_;
   UpdateLedger ledger_;
   std::vector<Piece> pieces_;

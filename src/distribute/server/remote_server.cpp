@@ -217,14 +217,14 @@ RangeServer::NormPart RemoteServer::finish_norms() {
   return read_norm_part(reader);
 }
 
-void RemoteServer::start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
-                              const RangeServer::Squares& squares) {
+void RemoteServer::start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows,
+                              Places to, const RangeServer::Squares& squares) {
   rows_ = rows;
   to_ = to;
   if (pushed_ && !has_pushed_for(rows)) pushed_.reset();
   if (pushed_) return;
   MessageWriter question = question_of(ServerQuestion::pull, session_);
-  question.add(chief_).add(step).add_list(squares);
+  question.add(chief_).add(ticket.generation).add(ticket.step()).add_list(squares);
   add_row_lists(question, rows);
   open_ = line_.ask({question.take(), {}}, places_behind(sizeof(ServerAnswer), rows, to));
 }

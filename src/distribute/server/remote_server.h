@@ -32,7 +32,7 @@ class RemoteServer final : public ServerLink {
   const RangeServer& mirror() const override { return mirror_; }
   std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                              std::string values) override;
-  void start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
+  void start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows, Places to,
                   const RangeServer::Squares& squares = {}) override;
   std::optional<int64_t> finish_pull() override;
 

@@ -11,10 +11,15 @@
 ///                                                                             it has read is too
 ///                                                                             old, perhaps the
 ///                                                                             next one
+///   worker          chief   beside: session, incarnation, what it has done    ticket of a step of
+///                                                                             which it does a
+///                                                                             share
 ///   worker          chief   next: session, incarnation                        perhaps the ticket
 ///                                                                             that it takes next
 ///   worker          chief   beat: session; every second                       accepted
 ///   worker          chief   failed: session, why                              accepted
+///   worker, server  chief   follow: session                                   accepted, until the
+///                                                                             session is over
 ///   worker, server  chief   result: session, step                             results of all
 ///                                                                             shares
 ///   worker, server  chief   values: session, steps, offset                    a part of all
@@ -26,7 +31,7 @@
 ///                                                                             that is over
 ///   worker          server  exchange: session, chief, stamp, gradients,       outcome, values
 ///                           the rows that it reads next
-///   worker          server  pull: session, chief, step, squares               version, values
+///   worker          server  pull: session, chief, generation, step, squares   version, values
 ///   worker, chief   server  norms: session, chief, step                       squares, or
 ///                                                                             gradients
 ///   worker          server  sum: session, chief, meeting, share, values       sums over shares
@@ -65,9 +70,11 @@ enum class ServerQuestion : char {
   serving = 'S',
   join = 'J',
   take = 'T',
+  beside = 'A',
   next = 'N',
   beat = 'B',
   failed = 'F',
+  follow = 'L',
   result = 'O',
   values = 'V',
   states = 'G',

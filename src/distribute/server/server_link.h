@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "distribute/server/range_server.h"
+#include "distribute/server/ticket_table.h"
 
 namespace tandem::distribute {
 
@@ -40,9 +41,10 @@ class ServerLink {
   virtual std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                                      std::string values) = 0;
 
-  /// For the values as of `step`, where workers train in step, after those squares of all servers.
-  /// `rows` are those that are read of each piece, null: all; the lists live until finish_pull.
-  virtual void start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
+  /// For the values as of the ticket's step, where workers train in step, after those squares of
+  /// all servers. `rows` are those that are read of each piece, null: all; the lists live until
+  /// finish_pull.
+  virtual void start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows, Places to,
                           const RangeServer::Squares& squares = {}) = 0;
   /// All pieces are where they are wanted; returns their version. Nothing where the ticket that
   /// they are for is void: the servers have gone back to older values, or have another chief.
@@ -67,9 +69,9 @@ class DirectLink final : public ServerLink {
   const RangeServer& mirror() const override { return server_; }
   std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                              std::string values) override;
-  void start_pull(int64_t step, const RangeServer::RowLists& rows, Places to,
+  void start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows, Places to,
                   const RangeServer::Squares& squares) override {
-    step_ = step;
+    step_ = ticket.step();
     rows_ = rows;
     to_ = to;
     squares_ = squares;

@@ -173,16 +173,23 @@ StoreRange RangeCopies::of(const StoreRange& range, bool by_rows) {
   return copy;
 }
 
+StoreRange RangeCopies::small(const TensorType& type, const char* name) const {
+  const std::vector<devices::DevicePtr> devices = {device_};
+  const int64_t count = type.shape.count();
+  auto block =
+      std::make_shared<StoreBlock>(type.dtype, std::max<int64_t>(count, 1), devices, owner_);
+  const int64_t offset = block->take(count, name);
+  return {.block = std::move(block), .offset = offset, .count = count};
+}
+
 StoreRange RangeCopies::sum(size_t number, const TensorType& type) {
-  while (sums_.size() <= number) {
-    const std::vector<devices::DevicePtr> devices = {device_};
-    const int64_t count = type.shape.count();
-    auto block =
-        std::make_shared<StoreBlock>(type.dtype, std::max<int64_t>(count, 1), devices, owner_);
-    const int64_t offset = block->take(count, "a sum over the shares of a batch");
-    sums_.push_back({.block = std::move(block), .offset = offset, .count = count});
-  }
+  while (sums_.size() <= number) sums_.push_back(small(type, "a sum over the shares of a batch"));
   return sums_[number];
+}
+
+StoreRange RangeCopies::share() {
+  if (!share_.block) share_ = small({DType::int32, {}}, "the number of a share");
+  return share_;
 }
 
 ServerStep::ServerStep(const FlatFunction& f, int shares)
@@ -481,8 +488,29 @@ void ServerStep::use_sums(Graph& graph, const std::set<size_t>& places, RangeCop
   }
 }
 
+/// A worker does the share of one replica now and of another one later.
+void ServerStep::use_share_number(graph::Graph& graph, RangeCopies& copies) const {
+  std::erase_if(graph.nodes, [&](const Node& node) {
+    if (node.op().name != "replica_id") return false;
+    Value& value = graph.values[node.outputs[0]];
+    value.source = Value::Source::range;
+    value.range = copies.share();
+    return true;
+  });
+  for (Node& node : graph.nodes) {
+    for (auto& region : node.regions) {
+      auto own = std::make_shared<graph::Region>(*region);
+      use_share_number(own->graph, copies);
+      region = std::move(own);
+    }
+  }
+}
+
 void ServerStep::adapt(graph::Graph& graph, RangeCopies& copies) {
-  if (shares_ > 1) graph::drop_needless_collectives(graph, shares_);
+  if (shares_ > 1) {
+    graph::drop_needless_collectives(graph, shares_);
+    use_share_number(graph, copies);
+  }
   if (purpose == Purpose::sums) {
     graph::ValueIds summed;
     for (const size_t place : shared_sums(graph).of_batch) {

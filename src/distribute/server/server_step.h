@@ -38,13 +38,18 @@ class RangeCopies {
 
   /// A place for the sum of this number, of such a type.
   StoreRange sum(size_t number, const TensorType& type);
+  /// A place for the number of the share that is being done, an int32.
+  StoreRange share();
 
  private:
+  StoreRange small(const TensorType& type, const char* name) const;
+
   const devices::DevicePtr device_;
   const uint64_t owner_;
   const StepUse use_;
   std::map<std::pair<const StoreBlock*, int64_t>, std::pair<StoreRange, StoreRange>> copies_;
   std::vector<StoreRange> sums_;
+  StoreRange share_{};
 };
 
 /// A variable that a step assigns.
@@ -121,6 +126,7 @@ class ServerStep {
   };
   SharedSums shared_sums(const graph::Graph& graph) const;
   void use_sums(graph::Graph& graph, const std::set<size_t>& places, RangeCopies& copies);
+  void use_share_number(graph::Graph& graph, RangeCopies& copies) const;
   bool is_changed_by_servers(const StoreRange& range) const;
   bool is_read_by_rows(const StoreRange& range) const;
   void use_copies(graph::Graph& graph, RangeCopies& copies) const;

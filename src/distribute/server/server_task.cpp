@@ -117,6 +117,10 @@ std::optional<cluster::ServiceMessage> ServerTask::answer(std::string_view quest
     case ServerQuestion::exchange:
       return message_of(exchange(reader));
     case ServerQuestion::pull: {
+      // It would have steps applied that are not done any more.
+      if (reader.read<int64_t>() < server_->generation()) {
+        return message_of(plain_answer(ServerAnswer::join_again));
+      }
       MessageWriter answer;
       answer.add(ServerAnswer::accepted);
       const auto step = reader.read<int64_t>();

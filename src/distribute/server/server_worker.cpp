@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 
@@ -17,7 +18,8 @@ namespace {
 graph::Replicas replica_of(const ServerWorker::Options& options) {
   graph::Replicas replicas{.devices = {options.device},
                            .owner = options.owner,
-                           .single_threaded = options.single_threaded};
+                           .single_threaded = options.single_threaded,
+                           .team = options.team};
   if (options.shares > 1) {
     replicas.first = options.index;
     replicas.in_all_processes = options.shares;
@@ -131,6 +133,13 @@ const char* name_of_push(int64_t staleness) {
   return (*names)[static_cast<size_t>(std::min(staleness, kMost))].c_str();
 }
 
+/// The number of a push. No two of this process have the same one: a process that does several
+/// shares of a step is one worker to the servers.
+int64_t next_sequence() {
+  static std::atomic<int64_t> last{0};
+  return ++last;
+}
+
 /// What must live until it is sent.
 struct SentGradients {
   std::shared_ptr<const Tensors> results;
@@ -203,12 +212,18 @@ void ServerWorker::take_places(const ServerStep& step, const ServerLinks& server
   placed_ = &step;
 }
 
+/// What runs from now on is of this share.
+void ServerWorker::set_share(int share) {
+  if (group_) *static_cast<int32_t*>(address_in(copies_.share())) = share;
+}
+
 /// What the step takes as sums over the shares is computed here for all of them.
 void ServerWorker::take_sums(const ServerStep& step, std::span<const PerReplica> arguments,
                              const op::RandomRun& random) {
   if (step.sums().empty()) return;
   std::vector<Tensors> shares;
   for (int share = 0; share < step.shares(); ++share) {
+    set_share(share);
     const PerReplicas part = part_of(arguments, share);
     const graph::Results own = body_.run(strategy_, step.sums_function(), part, &random);
     Tensors& values = shares.emplace_back();
@@ -274,14 +289,14 @@ void ServerWorker::release_rows(const ServerStep& step, const ServerLinks& serve
 }
 
 /// The versions of what was read; none where some server says that the ticket is void.
-std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step,
+std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, const WorkTicket& ticket,
                                         const RowsByVariable& rows) {
   const profile::Span span("pull", profile::Activity::copy);
   RangeServer::Squares squares;
   if (step_->clips()) {
     std::vector<RangeServer::NormPart> parts;
     std::vector<const std::vector<RangeServer::Piece>*> all_pieces;
-    for (const auto& server : servers) server->start_norms(step);
+    for (const auto& server : servers) server->start_norms(ticket.step());
     for (const auto& server : servers) {
       parts.push_back(server->finish_norms());
       all_pieces.push_back(&server->pieces());
@@ -301,7 +316,7 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, int64_t step
       lists.push_back(rows_in(piece, *rows[piece.variable]).rows);
       own.back() = &lists.back();
     }
-    servers[s]->start_pull(step, own, places_[s], squares);
+    servers[s]->start_pull(ticket, own, places_[s], squares);
   }
   for (const auto& server : servers) {
     const std::optional<int64_t> version = server->finish_pull();
@@ -343,7 +358,7 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
     if (one.change == AssignedVariable::Change::add) make_difference(one, value, read_[i].data());
     gradients.push_back(value);
   }
-  ++sequence_;
+  const int64_t sequence = next_sequence();
   for (size_t s = 0; s < servers.size(); ++s) {
     RangeServer::Contribution contribution{
         .pieces = {}, .conditions = conditions, .rows = {}, .owner = sent};
@@ -366,7 +381,7 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
     }
     servers[s]->start_push({.worker = index_,
                             .incarnation = incarnation_,
-                            .sequence = sequence_,
+                            .sequence = sequence,
                             .ticket = ticket.number,
                             .base_version = versions[s]},
                            contribution, next_lists, places_[s]);
@@ -408,9 +423,10 @@ std::optional<Tensors> ServerWorker::run(ServerStep& step, const ServerLinks& se
   const PerReplicas part = part_of(arguments, ticket.share);
   if (placed_ != &step) take_places(step, servers);
   take_sums(step, arguments, random);
+  set_share(ticket.share);
   const RowsByVariable rows = rows_read(step, part, random);
   release_rows(step, servers, rows);
-  const std::vector<int64_t> versions = pull(servers, ticket.step(), rows);
+  const std::vector<int64_t> versions = pull(servers, ticket, rows);
   if (versions.empty()) return std::nullopt;
   if (before_step) before_step(index_);
   if (group_) group_->enter(*servers[0], ticket);

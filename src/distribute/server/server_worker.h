@@ -25,6 +25,9 @@ class ServerWorker {
     bool single_threaded = false;
     uint64_t incarnation = 1;
     StepUse use = StepUse::run;
+    /// Workers that share a device and meet within steps have different ones. Nor do they have the
+    /// first, which computes whatever somebody else wants of the device meanwhile.
+    int team = 0;
   };
   ServerWorker(const Strategy& strategy, const Options& options);
 
@@ -52,6 +55,7 @@ class ServerWorker {
  private:
   PerReplicas part_of(std::span<const PerReplica> arguments, int share) const;
   void take_places(const ServerStep& step, const ServerLinks& servers);
+  void set_share(int share);
   void take_sums(const ServerStep& step, std::span<const PerReplica> arguments,
                  const op::RandomRun& random);
   /// Numbers of rows by variable; nothing where all of a variable is meant.
@@ -60,7 +64,8 @@ class ServerWorker {
                            const op::RandomRun& random);
   std::optional<Tensors> run_step(const ServerStep& step, std::span<const PerReplica> part,
                                   const op::RandomRun& random);
-  std::vector<int64_t> pull(const ServerLinks& servers, int64_t step, const RowsByVariable& rows);
+  std::vector<int64_t> pull(const ServerLinks& servers, const WorkTicket& ticket,
+                            const RowsByVariable& rows);
   void release_rows(const ServerStep& step, const ServerLinks& servers, const RowsByVariable& rows);
   bool push(const ServerStep& step, const ServerLinks& servers, const WorkTicket& ticket,
             const std::shared_ptr<const Tensors>& results, std::span<const int64_t> versions,
@@ -76,8 +81,7 @@ class ServerWorker {
   const ServerStep* placed_ = nullptr;        // The step of the places.
   std::vector<std::vector<void*>> places_;    // Where each server's pieces are, in the copies.
   std::vector<std::vector<std::byte>> read_;  // The assigned variables, as they were read.
-  int64_t sequence_ = 0;
-  size_t pages_of_rows_ = 0;  // Bytes of memory that rows have taken.
+  size_t pages_of_rows_ = 0;                  // Bytes of memory that rows have taken.
 };
 
 }  // namespace tandem::distribute

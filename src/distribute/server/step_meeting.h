@@ -7,7 +7,9 @@
 ///   share 1        give 0 --> sums 0        give 1 --> sums 1   push
 ///
 /// Who takes the place of a worker that died gives the same values once more, and gets at once what
-/// the others have had. Any thread may call it.
+/// the others have had. So the first values of a share count, and the sums are kept until somebody
+/// gives values for a later step: then all have pushed their shares of this one. Any thread may
+/// call it.
 #pragma once
 
 #include <compare>
@@ -51,7 +53,7 @@ class StepMeeting {
  private:
   struct Given {
     std::map<int, std::string> values;  // By share.
-    std::map<int, Answer> waiting;
+    std::map<int, Answer> waiting;      // The last one who asked for a share.
     std::optional<std::string> sums;
   };
   /// Answers that are to be given when nothing is locked.

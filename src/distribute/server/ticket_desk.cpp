@@ -26,8 +26,8 @@ constexpr auto kPatienceAtStart = 5min;
 constexpr auto kSayEvery = 10s;
 /// A worker for which there is no ticket is told to ask again after this long.
 constexpr auto kLongestAnswer = 2s;
-/// So many steps are remembered for those who want their results.
-constexpr size_t kRememberedSteps = 4096;
+/// The results of so many steps are remembered for those who want them, whoever else does.
+constexpr int64_t kRememberedSteps = 4096;
 
 TicketTable::Time now() { return SteadyClock::now().time_since_epoch(); }
 
@@ -125,6 +125,7 @@ void TicketDesk::open_session() {
   }
   tickets_ = std::make_unique<TicketTable>(options_.staleness, shares_);
   former_steps_ = std::exchange(steps_, {});
+  kept_steps_ = 0;
   valued_steps_ = -1;
   values_.reset();
   facts_.reset();
@@ -163,7 +164,8 @@ void TicketDesk::end_session(const std::string& error, const std::string& result
   for (const Waiting& each : waiting_) {
     each.reply(end_message(ended));
     const auto stream = streams_.find(each.worker);
-    if (stream != streams_.end() && !ended.states) heard_[stream->second] = session();
+    const bool is_last = !ended.states && !each.is_beside;
+    if (is_last && stream != streams_.end()) heard_[stream->second] = session();
   }
   waiting_.clear();
   streams_.clear();
@@ -232,13 +234,24 @@ std::shared_ptr<StepOutcome> TicketDesk::add(const BatchNumber& number, const op
   wait(lock, [&] { return tickets_->size() - tickets_->done() < most_open; });
   auto outcome = std::make_shared<StepOutcome>();
   outcome->results.resize(static_cast<size_t>(shares_));
-  steps_[tickets_->size() / shares_] = {number, random, outcome, {}};
+  steps_[tickets_->size() / shares_] = {number, random, outcome, outcome, {}};
   tickets_->add(number.epoch, number.batch);
-  while (steps_.size() > kRememberedSteps && steps_.begin()->second.outcome->is_done) {
-    steps_.erase(steps_.begin());
-  }
+  forget_steps();
   answer_waiting();
   return outcome;
+}
+
+/// What servers may lose is done again, so its numbers stay.
+void TicketDesk::forget_steps() {
+  const int64_t oldest = tickets_->size() / shares_ - kRememberedSteps;
+  const auto old = steps_.find(oldest - 1);
+  if (old != steps_.end() && old->second.recent && old->second.recent->is_done) {
+    old->second.recent.reset();
+  }
+  while (!steps_.empty() && steps_.begin()->first < std::min(oldest, kept_steps_) &&
+         steps_.begin()->second.outcome.expired()) {
+    steps_.erase(steps_.begin());
+  }
 }
 
 void TicketDesk::wait_for_all() {
@@ -275,6 +288,11 @@ void TicketDesk::note_values(int64_t steps, ServerStates states) {
   const std::lock_guard lock(mutex_);
   valued_steps_ = steps;
   values_ = std::move(states);
+}
+
+void TicketDesk::note_kept(int64_t steps) {
+  const std::lock_guard lock(mutex_);
+  kept_steps_ = steps;
 }
 
 int64_t TicketDesk::reopen(const std::function<bool(int64_t ticket)>& is_lost) {
@@ -349,7 +367,9 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
     const auto is_end = static_cast<ServerAnswer>(other->text[0]) == ServerAnswer::end;
     const bool has_states = other->text.back() != 0;  // Which are still to be asked for.
     reply(std::move(*other));
-    if (is_end && !has_states) heard_[asker.stream] = session;
+    // Others ask on behalf of the thread that is to know.
+    const bool is_aside = kind == ServerQuestion::beat || kind == ServerQuestion::beside;
+    if (is_end && !has_states && !is_aside) heard_[asker.stream] = session;
     return;
   }
   switch (kind) {
@@ -358,7 +378,9 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
     case ServerQuestion::join:
       return reply(text_message(join(asker, reader)));
     case ServerQuestion::take:
-      return take(asker, reader, reply);
+      return take(asker, reader, false, reply);
+    case ServerQuestion::beside:
+      return take(asker, reader, true, reply);
     case ServerQuestion::next:
       return reply(text_message(next(asker, reader)));
     case ServerQuestion::failed:
@@ -367,6 +389,7 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
     case ServerQuestion::values:
       return reply(text_message(plain_answer(ServerAnswer::ask_again)));
     case ServerQuestion::beat:
+    case ServerQuestion::follow:
       return reply(text_message(plain_answer(ServerAnswer::accepted)));
     default:
       throw DataLoss("a message of no known kind");
@@ -440,10 +463,11 @@ void TicketDesk::append_next(MessageWriter& answer, int worker, bool is_wanted) 
   if (next) answer.add(*next).add(steps_.at(next->step()).random);
 }
 
-void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply) {
+void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, bool is_beside,
+                      const Reply& reply) {
   const auto incarnation = reader.read<uint64_t>();
-  const auto goal = reader.read<int64_t>();
-  const bool wants_next = reader.read<bool>();
+  const auto goal = is_beside ? int64_t{-1} : reader.read<int64_t>();
+  const bool wants_next = !is_beside && reader.read<bool>();
   const bool has_done = reader.read<bool>();
   if (!is_known(asker, incarnation)) {
     return reply(text_message(plain_answer(ServerAnswer::join_again)));
@@ -453,7 +477,7 @@ void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, const 
     const auto ticket = reader.read<WorkTicket>();
     note_done(asker.task, ticket, reader);
   }
-  waiting_.push_back({asker.task, goal, wants_next, false, Clock::now(), reply});
+  waiting_.push_back({asker.task, goal, wants_next, is_beside, false, Clock::now(), reply});
 }
 
 void TicketDesk::note_done(int worker, const WorkTicket& ticket, MessageReader& reader) {
@@ -469,19 +493,28 @@ void TicketDesk::note_done(int worker, const WorkTicket& ticket, MessageReader& 
   if (step == steps_.end() || !tickets_->is_done(ticket.number)) return;
   Step& known = step->second;
   if (!known.done.insert(ticket.share).second) return;
-  known.outcome->results[static_cast<size_t>(ticket.share)] = std::move(results);
-  known.outcome->is_done = static_cast<int>(known.done.size()) == shares_;
+  const auto outcome = known.outcome.lock();
+  if (!outcome) return;
+  outcome->results[static_cast<size_t>(ticket.share)] = std::move(results);
+  outcome->is_done = static_cast<int>(known.done.size()) == shares_;
 }
 
 /// What followers want of a step that somebody else has done.
-std::string TicketDesk::result(const std::map<int64_t, Step>& steps, int64_t number) {
+std::string TicketDesk::result(const std::map<int64_t, Step>& steps, int64_t number) const {
+  const bool is_to_come = &steps == &steps_ && number >= tickets_->size() / shares_;
+  if (is_to_come) return plain_answer(ServerAnswer::ask_again);
   const auto step = steps.find(number);
-  if (step == steps.end() || !step->second.outcome->is_done) {
-    return plain_answer(ServerAnswer::ask_again);
+  const auto outcome = step == steps.end() ? nullptr : step->second.outcome.lock();
+  if (!outcome) {
+    return plain_answer(ServerAnswer::refused,
+                        fmt::format("the results of step {} are forgotten: the chief holds them no "
+                                    "longer, and has scheduled more than {} steps since",
+                                    number, kRememberedSteps));
   }
+  if (!outcome->is_done) return plain_answer(ServerAnswer::ask_again);
   MessageWriter answer;
   answer.add(ServerAnswer::accepted);
-  for (const Tensors& share : step->second.outcome->results) append_tensors(answer, share);
+  for (const Tensors& share : outcome->results) append_tensors(answer, share);
   return answer.take();
 }
 
@@ -508,25 +541,28 @@ cluster::ServiceMessage TicketDesk::ended_states(const cluster::Asker& asker, in
   return part;
 }
 
+/// Gives tickets to those who wait for them, and lets go who has waited for long.
 void TicketDesk::answer_waiting() {
   for (auto each = waiting_.begin(); each != waiting_.end();) {
-    const std::optional<WorkTicket> ticket = tickets_->take(each->worker);
+    const std::optional<WorkTicket> ticket =
+        each->is_beside ? tickets_->take_beside(each->worker) : tickets_->take(each->worker);
     if (ticket) {
       MessageWriter answer;
       answer.add(ServerAnswer::accepted).add(*ticket).add(steps_.at(ticket->step()).random);
       const bool is_news = std::exchange(told_writes_[each->worker], writes_) != writes_;
-      answer.add(tickets_->whole_steps()).add(each->has_waited || is_news);
+      answer.add(tickets_->whole_steps()).add(kept_steps_).add(each->has_waited || is_news);
       append_next(answer, each->worker, each->wants_next);
       each->reply(text_message(answer.take()));
+      waiting_.erase(each);
+      each = waiting_.begin();  // Another one may take a share now that this one has one.
     } else if (Clock::now() - each->since > kLongestAnswer ||
                (each->goal >= 0 && tickets_->whole_steps() >= each->goal)) {
       each->reply(text_message(plain_answer(ServerAnswer::ask_again)));
+      each = waiting_.erase(each);
     } else {
       each->has_waited |= tickets_->must_wait(each->worker);
       ++each;
-      continue;
     }
-    each = waiting_.erase(each);
   }
 }
 

@@ -72,6 +72,9 @@ class TicketDesk final : public cluster::ServiceHandler {
   /// The chief has the states of all servers after so many steps: followers may want them.
   void note_values(int64_t steps, ServerStates states);
 
+  /// The chief has what came of so many steps: nobody does them again, whatever servers lose.
+  void note_kept(int64_t steps);
+
   /// What the chief's thread does, while it waits, for a server that has come back.
   std::function<void(int server, const ServingProcess& process)> on_return;
   /// The same at once, for all that have come back.
@@ -89,6 +92,7 @@ class TicketDesk final : public cluster::ServiceHandler {
     int worker;
     int64_t goal;     // It has other things to do once so many steps are done; -1: never.
     bool wants_next;  // It is told what it will take after it, too.
+    bool is_beside;   // It does another share of the step at the same time.
     bool has_waited;  // It was too far ahead of others.
     Clock::time_point since;
     Reply reply;
@@ -100,8 +104,9 @@ class TicketDesk final : public cluster::ServiceHandler {
   struct Step {
     BatchNumber number;
     op::RandomRun random;
-    std::shared_ptr<StepOutcome> outcome;
-    std::set<int> done;  // The shares that are.
+    std::shared_ptr<StepOutcome> recent;  // Null for older ones, whose results are there as long
+    std::weak_ptr<StepOutcome> outcome;   // as the chief's program holds them.
+    std::set<int> done;                   // The shares that are.
   };
 
   void answer(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
@@ -109,12 +114,13 @@ class TicketDesk final : public cluster::ServiceHandler {
   std::optional<cluster::ServiceMessage> answer_to_other(int64_t session);
   std::string serving(const cluster::Asker& asker, MessageReader& reader);
   std::string join(const cluster::Asker& asker, MessageReader& reader);
-  void take(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
+  void take(const cluster::Asker& asker, MessageReader& reader, bool is_beside, const Reply& reply);
   std::string next(const cluster::Asker& asker, MessageReader& reader);
   bool is_known(const cluster::Asker& asker, uint64_t incarnation) const;
   void append_next(MessageWriter& answer, int worker, bool is_wanted);
   void note_done(int worker, const WorkTicket& ticket, MessageReader& results);
-  static std::string result(const std::map<int64_t, Step>& steps, int64_t number);
+  void forget_steps();
+  std::string result(const std::map<int64_t, Step>& steps, int64_t number) const;
   cluster::ServiceMessage values(MessageReader& reader);
   cluster::ServiceMessage ended_states(const cluster::Asker& asker, int64_t session,
                                        MessageReader& reader);
@@ -132,7 +138,9 @@ class TicketDesk final : public cluster::ServiceHandler {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<TicketTable> tickets_;
-  std::map<int64_t, Step> steps_;  // By number; those of which somebody may want the results.
+  std::map<int64_t, Step> steps_;  // By number; those that may be done again, or whose results
+                                   // somebody may want.
+  int64_t kept_steps_ = 0;         // None of so many is done again.
   std::map<int64_t, Step> former_steps_;  // The session's before, for those who are behind.
   int64_t valued_steps_ = -1;
   ServerStates values_;

@@ -79,8 +79,9 @@ std::optional<WorkTicket> TicketTable::reserve(int worker) {
   return tickets_[static_cast<size_t>(known->second)];
 }
 
+/// Who shares steps is never ahead of others.
 bool TicketTable::must_wait(int worker) const {
-  return staleness_ != unbounded && workers_.contains(worker) && lead(worker) > staleness_;
+  return staleness_ > 0 && workers_.contains(worker) && lead(worker) > staleness_;
 }
 
 /// The first ticket that is reserved for another worker. That one is busy, or has to wait, perhaps
@@ -104,13 +105,31 @@ std::optional<WorkTicket> TicketTable::take(int worker) {
     ticket.generation = generation_;
     return ticket;
   }
-  if (open_.empty()) return take_from_another(worker);
+  return open_.empty() ? take_from_another(worker) : take_first(worker);
+}
+
+/// The first open ticket, if it is its turn.
+std::optional<WorkTicket> TicketTable::take_first(int worker) {
   WorkTicket& ticket = tickets_[static_cast<size_t>(*open_.begin())];
   if (!is_turn(ticket)) return std::nullopt;
   ticket.generation = generation_;
   open_.erase(open_.begin());
   held_[ticket.number] = {worker, workers_[worker].last_heard};
   return ticket;
+}
+
+int64_t TicketTable::held_by(int worker) const {
+  return std::ranges::count_if(held_,
+                               [&](const auto& held) { return held.second.worker == worker; });
+}
+
+std::optional<WorkTicket> TicketTable::take_beside(int worker) {
+  if (!workers_.contains(worker) || open_.empty()) return std::nullopt;
+  const int64_t own = held_by(worker);
+  const bool is_next = own > 0 && std::ranges::all_of(workers_, [&](const auto& other) {
+                         return held_by(other.first) >= own;
+                       });
+  return is_next ? take_first(worker) : std::nullopt;
 }
 
 void TicketTable::finish(int worker, const WorkTicket& ticket) {

@@ -9,7 +9,8 @@
 /// Who may take a ticket is decided by how far each worker is. A worker's clock counts the tickets
 /// it has finished; it starts at the slowest one's. With a bound of k nobody who is more than k
 /// ahead of the slowest gets one. Tickets of a step that is cut into shares are handed out when all
-/// shares of the steps before are done.
+/// shares of the steps before are done. Where shares wait for each other within a step, and there
+/// are fewer workers than shares, a worker does several of them at the same time.
 ///
 /// Time comes from the caller, and nothing here waits or locks: the chief's thread owns it.
 #pragma once
@@ -62,6 +63,9 @@ class TicketTable {
   void add(int64_t epoch, int64_t batch);
   /// The next ticket for a worker; none while it must wait for others, and where none is open.
   std::optional<WorkTicket> take(int worker);
+  /// A share for a worker that does others of the step at the same time. Each worker that is there
+  /// gets one first, then those that have the fewest.
+  std::optional<WorkTicket> take_beside(int worker);
   /// The ticket that a worker takes next, unless somebody has nothing else to do before that; none
   /// where none is open, and where all workers share a step.
   std::optional<WorkTicket> reserve(int worker);
@@ -104,6 +108,8 @@ class TicketTable {
   int64_t slowest() const;
   bool is_turn(const WorkTicket& ticket) const;
   std::optional<WorkTicket> take_from_another(int worker);
+  std::optional<WorkTicket> take_first(int worker);
+  int64_t held_by(int worker) const;
 
   const int64_t staleness_;
   const int shares_;

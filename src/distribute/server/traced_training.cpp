@@ -25,6 +25,16 @@ std::vector<std::unique_ptr<RangeServer>> TracedTraining::servers_for(
   return make_servers(strategy_, step, options_, options_.servers, devices_);
 }
 
+/// How many of the workers before this one have its device.
+int TracedTraining::workers_before(int index) const {
+  int count = 0;
+  for (int w = 0; w < index; ++w) {
+    count += devices_[static_cast<size_t>(w) % devices_.size()] ==
+             devices_[static_cast<size_t>(index) % devices_.size()];
+  }
+  return count;
+}
+
 ServerWorker::Options TracedTraining::worker_options(int index, StepUse use,
                                                      uint64_t incarnation) const {
   return {.index = index,
@@ -33,7 +43,8 @@ ServerWorker::Options TracedTraining::worker_options(int index, StepUse use,
           .owner = owner_,
           .single_threaded = options_.reproducible,
           .incarnation = incarnation,
-          .use = use};
+          .use = use,
+          .team = shares_ > 1 ? 1 + workers_before(index) : 0};
 }
 
 TaskTraining::TaskTraining(const Strategy::Body& body, const ParameterServerOptions& options,

@@ -44,6 +44,8 @@ class TracedTraining : public ServerTraining {
   const int shares_;  // A batch is cut into so many.
 
  private:
+  int workers_before(int index) const;
+
   ServerSteps steps_;
 };
 
