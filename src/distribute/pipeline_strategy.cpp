@@ -20,17 +20,6 @@ using devices::DevicePtr;
 
 constexpr const char* kName = "PipelineStrategy";
 
-/// The stages of a process among several have the same variables.
-void check_same_memory(const DevicePtr& first, const std::vector<DevicePtr>& devices) {
-  for (const DevicePtr& device : devices) {
-    if (&device->space() == &first->space()) continue;
-    throw Unimplemented(
-        fmt::format("PipelineStrategy: {} and {} do not share memory; those of the stages of one "
-                    "process among several do",
-                    first->name(), device->name()));
-  }
-}
-
 void check_microbatches(const PipelineOptions& options, size_t stages) {
   if (options.microbatches < 1) {
     throw InvalidArgument(fmt::format("PipelineStrategy: {} micro-batches; at least 1 is accepted",
@@ -89,7 +78,6 @@ graph::PipelineStages dealt_stages(const PipelineOptions& options, const op::Gro
   }
   const int each = all / group.size();
   const std::vector<DevicePtr> devices = dealt(devices_for(kName, options.devices), each);
-  check_same_memory(devices[0], devices);
   std::vector<std::vector<DevicePtr>> by_pipeline;
   graph::PipelineStages result;
   for (int p = 0; p < replicas; ++p) {

@@ -317,10 +317,10 @@ TEST(MeshOverProcesses, ACheckpointOfStagesGoesOnOnOtherMeshes) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(MeshOverProcesses, ADeadMemberOfAStageIsNamedByTheOthers) {
-  const auto ends = harness::ends_of_processes(4, [](const GroupPtr& group) {
-    use_cpu();
-    const TwoLayers four(over_stages(group, {1, 2, 2}));
+void expect_a_dead_member_to_be_named(const std::string& device) {
+  const auto ends = harness::ends_of_processes(4, [&](const GroupPtr& group) {
+    use_test_gpu();
+    const TwoLayers four(over_stages(group, {1, 2, 2}, device));
     // It dies in the middle of a run of the others.
     const auto die = [&](keras::TrainingRun&, int64_t step) {
       if (group->rank() == 3 && step == 1) _exit(7);
@@ -349,6 +349,11 @@ TEST(MeshOverProcesses, ADeadMemberOfAStageIsNamedByTheOthers) {
   if (!ends.empty()) {
     EXPECT_GT(heard, 0);
   }
+}
+
+TEST(MeshOverProcesses, ADeadMemberOfAStageIsNamedByTheOthers) {
+  expect_a_dead_member_to_be_named("CPU:0");
+  expect_a_dead_member_to_be_named("GPU:0");
 }
 
 TEST(MeshOverProcesses, AStagedMeshSaysWhoHasWhat) {
