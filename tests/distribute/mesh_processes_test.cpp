@@ -112,33 +112,6 @@ TEST_P(MeshProcesses, EveryModelTrainsAsOnOneDevice) {
 INSTANTIATE_TEST_SUITE_P(Shapes, MeshProcesses,
                          testing::Values(std::vector{2, 1}, std::vector{1, 2}, std::vector{2, 2}));
 
-class StagedMeshProcesses : public testing::TestWithParam<std::vector<int>> {};
-
-/// Each process is a stage, or of a stage the member that has some parts of the weights.
-TEST_P(StagedMeshProcesses, EveryModelTrainsAsOnOneDevice) {
-  const std::vector<int>& shape = GetParam();
-  harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
-    use_cpu();
-    const auto expect_same = [&](const checks::TrainingCase& training, const Layouts& layouts) {
-      random::set_seed(1);
-      const Strategy strategy = model_parallel_over(
-          group, layouts_on(shape, layouts, {"data", "stage", "model"}), {.microbatches = 3});
-      EXPECT_EQ(strategy.num_replicas_in_sync(), 3 * shape[0]);
-      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
-      EXPECT_TRUE(result.same) << result.text;
-    };
-    expect_same(mlp(), kMlpLayouts);
-    expect_same(models::tied_transformer(), kTransformerLayouts);
-    expect_same(models::plain_convnet(), {{"dense.*/kernel", {"model"}}});
-    expect_same(models::masked_outputs(),
-                {{"dense.*/kernel", {"", "model"}}, {"first/kernel", {"model"}}});
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Shapes, StagedMeshProcesses,
-                         testing::Values(std::vector{1, 2, 1}, std::vector{2, 2, 1},
-                                         std::vector{1, 2, 2}));
-
 /// What processes tell each other goes through the hosts' memory.
 void expect_same_on_gpus(const std::vector<int>& shape, void (*use_gpu)()) {
   harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
@@ -176,6 +149,33 @@ TEST(MeshOverProcesses, GpusAreMembersOfStages) {
   expect_same_on_gpus({1, 2, 2}, use_opencl_gpu);
   expect_same_on_gpus({2, 2, 2}, use_test_gpu);
 }
+
+class StagedMeshProcesses : public testing::TestWithParam<std::vector<int>> {};
+
+/// Each process is a stage, or of a stage the member that has some parts of the weights.
+TEST_P(StagedMeshProcesses, EveryModelTrainsAsOnOneDevice) {
+  const std::vector<int>& shape = GetParam();
+  harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
+    use_cpu();
+    const auto expect_same = [&](const checks::TrainingCase& training, const Layouts& layouts) {
+      random::set_seed(1);
+      const Strategy strategy = model_parallel_over(
+          group, layouts_on(shape, layouts, {"data", "stage", "model"}), {.microbatches = 3});
+      EXPECT_EQ(strategy.num_replicas_in_sync(), 3 * shape[0]);
+      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
+      EXPECT_TRUE(result.same) << result.text;
+    };
+    expect_same(mlp(), kMlpLayouts);
+    expect_same(models::tied_transformer(), kTransformerLayouts);
+    expect_same(models::plain_convnet(), {{"dense.*/kernel", {"model"}}});
+    expect_same(models::masked_outputs(),
+                {{"dense.*/kernel", {"", "model"}}, {"first/kernel", {"model"}}});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, StagedMeshProcesses,
+                         testing::Values(std::vector{1, 2, 1}, std::vector{2, 2, 1},
+                                         std::vector{1, 2, 2}));
 
 /// Two wide layers, by columns and by rows.
 struct TwoLayers {

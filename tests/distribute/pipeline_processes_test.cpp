@@ -66,15 +66,6 @@ TEST_P(PipelineProcesses, EveryModelTrainsAsOnOneDevice) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Stages, PipelineProcesses,
-    testing::Values(
-        PipelineCase{2, {.stages = 2, .microbatches = 3}},
-        PipelineCase{2, {.stages = 4, .microbatches = 2, .schedule = "gpipe"}},
-        PipelineCase{2, {.stages = 2, .microbatches = 4, .schedule = "interleaved", .chunks = 2}},
-        PipelineCase{2, {.stages = 1, .microbatches = 2, .replicas = 2}},
-        PipelineCase{4, {.stages = 2, .microbatches = 2, .replicas = 2}}));
-
 /// Each process has its variables on its first GPU; stages on others have copies of those that they
 /// read.
 TEST_P(PipelineProcesses, EveryModelTrainsOnGpusAsOnOneDevice) {
@@ -92,6 +83,15 @@ TEST_P(PipelineProcesses, EveryModelTrainsOnGpusAsOnOneDevice) {
     devices::reset_devices();
   });
 }
+
+INSTANTIATE_TEST_SUITE_P(
+    Stages, PipelineProcesses,
+    testing::Values(
+        PipelineCase{2, {.stages = 2, .microbatches = 3}},
+        PipelineCase{2, {.stages = 4, .microbatches = 2, .schedule = "gpipe"}},
+        PipelineCase{2, {.stages = 2, .microbatches = 4, .schedule = "interleaved", .chunks = 2}},
+        PipelineCase{2, {.stages = 1, .microbatches = 2, .replicas = 2}},
+        PipelineCase{4, {.stages = 2, .microbatches = 2, .replicas = 2}}));
 
 /// Two wide layers, one on each of two stages.
 struct TwoLayers {
