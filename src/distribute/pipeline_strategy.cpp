@@ -21,17 +21,6 @@ using devices::DevicePtr;
 
 constexpr const char* kName = "PipelineStrategy";
 
-/// The stages of a process among several have the same variables.
-void check_same_memory(const DevicePtr& first, const std::vector<DevicePtr>& devices) {
-  for (const DevicePtr& device : devices) {
-    if (&device->space() == &first->space()) continue;
-    throw Unimplemented(
-        fmt::format("PipelineStrategy: {} and {} do not share memory; those of the stages of one "
-                    "process among several do",
-                    first->name(), device->name()));
-  }
-}
-
 void check_microbatches(const char* strategy, int microbatches, size_t stages) {
   const size_t least = stages > 1 ? 2 : 1;
   if (microbatches >= static_cast<int>(least)) return;
@@ -95,7 +84,6 @@ graph::PipelineStages dealt_stages(const PipelineOptions& options, const op::Gro
   }
   const int each = all / group.size();
   const std::vector<DevicePtr> devices = dealt(devices_for(kName, options.devices), each);
-  check_same_memory(devices[0], devices);
   std::vector<std::vector<DevicePtr>> by_pipeline;
   graph::PipelineStages result;
   for (int p = 0; p < replicas; ++p) {

@@ -113,33 +113,6 @@ TEST_P(MeshProcesses, EveryModelTrainsAsOnOneDevice) {
 INSTANTIATE_TEST_SUITE_P(Shapes, MeshProcesses,
                          testing::Values(std::vector{2, 1}, std::vector{1, 2}, std::vector{2, 2}));
 
-class StagedMeshProcesses : public testing::TestWithParam<std::vector<int>> {};
-
-/// Each process is a stage, or of a stage the member that has some parts of the weights.
-TEST_P(StagedMeshProcesses, EveryModelTrainsAsOnOneDevice) {
-  const std::vector<int>& shape = GetParam();
-  harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
-    use_cpu();
-    const auto expect_same = [&](const checks::TrainingCase& training, const Layouts& layouts) {
-      random::set_seed(1);
-      const Strategy strategy = model_parallel_over(
-          group, layouts_on(shape, layouts, {"data", "stage", "model"}), {.microbatches = 3});
-      EXPECT_EQ(strategy.num_replicas_in_sync(), 3 * shape[0]);
-      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
-      EXPECT_TRUE(result.same) << result.text;
-    };
-    expect_same(mlp(), kMlpLayouts);
-    expect_same(models::tied_transformer(), kTransformerLayouts);
-    expect_same(models::plain_convnet(), {{"dense.*/kernel", {"model"}}});
-    expect_same(models::masked_outputs(),
-                {{"dense.*/kernel", {"", "model"}}, {"first/kernel", {"model"}}});
-  });
-}
-
-INSTANTIATE_TEST_SUITE_P(Shapes, StagedMeshProcesses,
-                         testing::Values(std::vector{1, 2, 1}, std::vector{2, 2, 1},
-                                         std::vector{1, 2, 2}));
-
 /// What processes tell each other goes through the hosts' memory.
 void expect_same_on_gpus(const std::vector<int>& shape, void (*use_gpu)()) {
   harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
@@ -218,6 +191,33 @@ TEST(MeshOverProcesses, ShardsOfWhatNoLayoutCuts) {
     });
   }
 }
+
+class StagedMeshProcesses : public testing::TestWithParam<std::vector<int>> {};
+
+/// Each process is a stage, or of a stage the member that has some parts of the weights.
+TEST_P(StagedMeshProcesses, EveryModelTrainsAsOnOneDevice) {
+  const std::vector<int>& shape = GetParam();
+  harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
+    use_cpu();
+    const auto expect_same = [&](const checks::TrainingCase& training, const Layouts& layouts) {
+      random::set_seed(1);
+      const Strategy strategy = model_parallel_over(
+          group, layouts_on(shape, layouts, {"data", "stage", "model"}), {.microbatches = 3});
+      EXPECT_EQ(strategy.num_replicas_in_sync(), 3 * shape[0]);
+      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
+      EXPECT_TRUE(result.same) << result.text;
+    };
+    expect_same(mlp(), kMlpLayouts);
+    expect_same(models::tied_transformer(), kTransformerLayouts);
+    expect_same(models::plain_convnet(), {{"dense.*/kernel", {"model"}}});
+    expect_same(models::masked_outputs(),
+                {{"dense.*/kernel", {"", "model"}}, {"first/kernel", {"model"}}});
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, StagedMeshProcesses,
+                         testing::Values(std::vector{1, 2, 1}, std::vector{2, 2, 1},
+                                         std::vector{1, 2, 2}));
 
 /// Two wide layers, by columns and by rows.
 struct TwoLayers {
@@ -401,10 +401,10 @@ TEST(MeshOverProcesses, ACheckpointOfStagesGoesOnOnOtherMeshes) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(MeshOverProcesses, ADeadMemberOfAStageIsNamedByTheOthers) {
-  const auto ends = harness::ends_of_processes(4, [](const GroupPtr& group) {
-    use_cpu();
-    const TwoLayers four(over_stages(group, {1, 2, 2}));
+void expect_a_dead_member_to_be_named(const std::string& device) {
+  const auto ends = harness::ends_of_processes(4, [&](const GroupPtr& group) {
+    use_test_gpu();
+    const TwoLayers four(over_stages(group, {1, 2, 2}, device));
     // It dies in the middle of a run of the others.
     const auto die = [&](keras::TrainingRun&, int64_t step) {
       if (group->rank() == 3 && step == 1) _exit(7);
@@ -433,6 +433,11 @@ TEST(MeshOverProcesses, ADeadMemberOfAStageIsNamedByTheOthers) {
   if (!ends.empty()) {
     EXPECT_GT(heard, 0);
   }
+}
+
+TEST(MeshOverProcesses, ADeadMemberOfAStageIsNamedByTheOthers) {
+  expect_a_dead_member_to_be_named("CPU:0");
+  expect_a_dead_member_to_be_named("GPU:0");
 }
 
 TEST(MeshOverProcesses, AStagedMeshSaysWhoHasWhat) {

@@ -66,6 +66,24 @@ TEST_P(PipelineProcesses, EveryModelTrainsAsOnOneDevice) {
   });
 }
 
+/// Each process has its variables on its first GPU; stages on others have copies of those that they
+/// read.
+TEST_P(PipelineProcesses, EveryModelTrainsOnGpusAsOnOneDevice) {
+  const PipelineCase& param = GetParam();
+  harness::in_processes(param.processes, [&](const auto& group) {
+    use_cpus(1);
+    const int each = param.options.stages * param.options.replicas / param.processes;
+    for (int gpu = 0; gpu < each; ++gpu) config::add_test_device();
+    const Strategy strategy = pipeline_strategy(group, param.options);
+    EXPECT_EQ(strategy.devices()[0], "/device:GPU:0");
+    for (const auto& training : {models::mlp(), clipped(models::tied_transformer())}) {
+      const checks::Equivalence result = checks::check_equivalence(training, {strategy});
+      EXPECT_TRUE(result.same) << result.text;
+    }
+    devices::reset_devices();
+  });
+}
+
 INSTANTIATE_TEST_SUITE_P(
     Stages, PipelineProcesses,
     testing::Values(

@@ -133,9 +133,10 @@ ProcessList PassKeys::keepers_of(size_t node) const {
 }
 
 /// The device that a scope asks for, or where a variable is that the call reads and not all
-/// stages have; null where neither is.
+/// stages have; null where neither is. Where there are several processes, which must come to the
+/// same stages, it matters who keeps a variable, and not on which of its devices.
 DevicePtr PassKeys::asked_device(size_t node) const {
-  if (graph_.nodes[node].device) return graph_.nodes[node].device;
+  if (graph_.nodes[node].device || stages_.homes) return graph_.nodes[node].device;
   for (ValueId input : graph_.nodes[node].inputs) {
     const int producer = producer_of(input);
     if (producer < 0) continue;
