@@ -20,6 +20,8 @@ class Layer(LayerState, LayerDescription):
 
     _is_built_from_start = False  # True for layers that have nothing to make when they first see an input.
 
+    _fixed_arguments = ()  # Arguments of a base's constructor that this class gives it itself.
+
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
         self.__dict__["_init_args"] = (args, kwargs)

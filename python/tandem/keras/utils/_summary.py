@@ -14,7 +14,10 @@ def _count(weights):
 
 
 def _bytes(weights):
-    size = sum(math.prod(w.shape.as_list()) * w.dtype.size for w in {id(w): w for w in weights}.values())
+    def element(w):  # The library keeps learning rates in double precision; in Keras they have single precision.
+        return 4 if w.name.endswith("/learning_rate:0") else w.dtype.size
+
+    size = sum(math.prod(w.shape.as_list()) * element(w) for w in {id(w): w for w in weights}.values())
     for unit in ("B", "KB", "MB", "GB", "TB"):
         if size < 1024 or unit == "TB":
             return f"{size:.2f} {unit}"
