@@ -165,6 +165,58 @@ def test_summary_and_pictures(tmp_path, capsys):
     assert "<pre>" in m._repr_html_()
 
 
+def test_summaries_are_laid_out_as_keras_does(capsys):
+    a, b = keras.Input((4,), name="a"), keras.Input((4,), name="b")
+    shared = keras.layers.Dense(4, name="shared")
+    y = keras.layers.Concatenate(name="both_of_them_together")([shared(a), shared(b)])
+    m = keras.Model([a, b], keras.layers.LSTM(3, return_state=True, name="memory")(keras.layers.Reshape((8, 1), name="steps")(y)), name="two")
+    m.summary(line_length=70)
+    assert capsys.readouterr().out == """\
+Model: "two"
+┏━━━━━━━━━━━━━━━━━━━━┳━━━━━━━━━━━━━━━━━┳━━━━━━━━━━┳━━━━━━━━━━━━━━━━━━┓
+┃ Layer (type)       ┃ Output Shape    ┃  Param # ┃ Connected to     ┃
+┡━━━━━━━━━━━━━━━━━━━━╇━━━━━━━━━━━━━━━━━╇━━━━━━━━━━╇━━━━━━━━━━━━━━━━━━┩
+│ a (InputLayer)     │ (None, 4)       │        0 │ -                │
+├────────────────────┼─────────────────┼──────────┼──────────────────┤
+│ b (InputLayer)     │ (None, 4)       │        0 │ -                │
+├────────────────────┼─────────────────┼──────────┼──────────────────┤
+│ shared (Dense)     │ (None, 4)       │       20 │ a[0][0], b[0][0] │
+├────────────────────┼─────────────────┼──────────┼──────────────────┤
+│ both_of_them_toge… │ (None, 8)       │        0 │ shared[0][0],    │
+│ (Concatenate)      │                 │          │ shared[1][0]     │
+├────────────────────┼─────────────────┼──────────┼──────────────────┤
+│ steps (Reshape)    │ (None, 8, 1)    │        0 │ both_of_them_to… │
+├────────────────────┼─────────────────┼──────────┼──────────────────┤
+│ memory (LSTM)      │ [(None, 3),     │       60 │ steps[0][0]      │
+│                    │ (None, 3),      │          │                  │
+│                    │ (None, 3)]      │          │                  │
+└────────────────────┴─────────────────┴──────────┴──────────────────┘
+ Total params: 80 (320.00 B)
+ Trainable params: 80 (320.00 B)
+ Non-trainable params: 0 (0.00 B)
+"""
+    assert type(m).__name__ == "Functional" and m.input_shape == [(None, 4), (None, 4)]
+
+
+def test_configurations_have_all_arguments():
+    layer = keras.layers.Conv2D(2, 3, kernel_regularizer="l2", name="c")
+    config = layer.get_config()
+    assert config["kernel_size"] == (3, 3) and config["activation"] == "linear" and config["padding"] == "valid"
+    assert config["kernel_regularizer"]["class_name"] == "L2" and config["dtype"]["config"] == {"name": "float32"}
+    for each in (layer, keras.layers.LSTM(2), keras.layers.Conv2DTranspose(2, 3), keras.layers.DepthwiseConv2D(3), keras.layers.TimeDistributed(keras.layers.Dense(2)), keras.layers.AdditiveAttention()):
+        again = type(each).from_config(each.get_config())
+        assert again.get_config() == each.get_config()
+    assert keras.layers.LSTM(2).get_config()["recurrent_activation"] == "sigmoid"
+
+
+def test_functions_between_symbolic_tensors():
+    x = keras.Input((4,))
+    f = keras.Function(x, keras.ops.relu(x * 2 - 1))
+    np.testing.assert_array_equal(f(np.ones((2, 4), np.float32)), np.ones((2, 4)))
+    assert f.compute_output_spec(keras.KerasTensor((5, 4))).shape == (5, 4) and f.compute_output_shape((3, 4)) == (3, 4)
+    assert [o.name.rstrip("_0123456789") for o in f.operations if not isinstance(o, keras.layers.Layer)] == ["multiply", "subtract", "relu"]
+
+
 def test_early_stopping_and_checkpoints(tmp_path):
     x, y = data()
     m = model()

@@ -7,7 +7,7 @@ import typing as _typing
 from tandem.keras._calls import DTypePolicy, InputSpec
 from tandem.keras._layer import Input, Layer
 from tandem.keras._symbolic import KerasTensor
-from tandem.keras._model import Functional, Model, Sequential
+from tandem.keras._model import Function, Functional, Model, Sequential
 from tandem.keras._variable import KerasVariable as Variable
 from tandem.keras.initializers import Initializer
 from tandem.keras.losses import Loss

@@ -13,6 +13,17 @@ def _plain_layer():
     return Layer
 
 
+def _described(name, value):
+    """An argument of a layer as it stands in its configuration. Objects of the user's classes stand for themselves."""
+    from tandem.keras import activations, saving
+
+    if name.endswith("activation"):
+        value = activations.get(value)
+        return value.__name__ if getattr(activations, getattr(value, "__name__", ""), None) is value else value
+    is_ours = type(value).__module__.startswith("tandem.keras.")
+    return saving.serialize_keras_object(value) if is_ours and hasattr(value, "get_config") else value
+
+
 class LayerDescription:
     """What a layer says of itself."""
 
@@ -58,37 +69,65 @@ class LayerDescription:
 
     def get_config(self):
         """The arguments of which from_config makes the layer again."""
-        args, kwargs = self._init_args
-        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.name}
-        if type(self).get_config is not LayerDescription.get_config and not type(self).__module__.startswith("tandem"):
-            # The user's class adds its own arguments: here are those of the built-in class that it derives from.
-            built_in = next(c for c in type(self).__mro__ if c.__module__.startswith("tandem"))
-            for name in inspect.signature(built_in.__init__).parameters:
-                if name not in ("self", "args", "kwargs") and name in self.__dict__:
-                    config[name] = self.__dict__[name]
-        elif type(self).__init__ is not _plain_layer().__init__:
-            try:
-                bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
-            except TypeError:
-                bound = None
-            if bound is not None:
-                parameters = inspect.signature(type(self).__init__).parameters
-                for name, value in list(bound.arguments.items())[1:]:
-                    kind = parameters[name].kind
-                    if kind is inspect.Parameter.VAR_KEYWORD:
-                        for k, v in value.items():
-                            if k not in ("weights", "input_shape", "input_dim", "batch_input_shape"):
-                                config[k] = v
-                    elif kind is not inspect.Parameter.VAR_POSITIONAL:
-                        config[name] = value
+        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.described()}
+        ours = next(c for c in type(self).__mro__ if c.__module__.startswith("tandem") and "__init__" in vars(c))
+        if type(self).__init__ is not ours.__init__ and type(self).get_config is LayerDescription.get_config:
+            config.update(self._given_arguments())
+        elif ours is not _plain_layer():
+            given = self._given_arguments() if type(self).__init__ is ours.__init__ else {}
+            config.update(self._described_arguments(ours, given))
         if self._tandem_batch_input_shape is not None:
             config["batch_input_shape"] = self._tandem_batch_input_shape
         return config
 
+    def _given_arguments(self):
+        """What the constructor was called with, by name."""
+        args, kwargs = self._init_args
+        try:
+            bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
+        except TypeError:
+            return {}
+        given = {}
+        for name, value in list(bound.arguments.items())[1:]:
+            kind = bound.signature.parameters[name].kind
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                given.update({k: v for k, v in value.items() if k not in ("weights", "input_shape", "input_dim", "batch_input_shape", "dtype")})
+            elif kind is not inspect.Parameter.VAR_POSITIONAL and name != "dtype":
+                given[name] = value
+        return given
+
+    def _described_arguments(self, ours, given):
+        return {name: _described(name, value) for name, value in self._arguments_of(ours, given)}
+
+    def _arguments_of(self, ours, given):
+        """The arguments of the constructor of a class of ours with what has become of them: names and values. Where it takes
+        any keywords, those of the class that it derives from follow."""
+        seen = {"self", "name", "trainable", "dtype", "weights", "lora_rank", "lora_alpha", *ours._fixed_arguments}
+        for each in ours.__mro__[: ours.__mro__.index(_plain_layer())]:
+            if "__init__" not in vars(each):
+                continue
+            parameters = inspect.signature(each.__init__).parameters
+            for name, parameter in parameters.items():
+                if name in seen or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+                    continue
+                seen.add(name)
+                value = given.get(name, parameter.default)
+                own = self.__dict__.get(name)
+                if isinstance(own, (bool, int, float, str, tuple)) or own is not None and (value is parameter.empty or isinstance(value, str) or callable(own)):
+                    value = own
+                if value is not parameter.empty and (each is ours or name in self.__dict__):
+                    yield name, value
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+                break
+        yield from ((name, value) for name, value in given.items() if name not in seen)
+
     @classmethod
     def from_config(cls, config):
         """The layer of its configuration."""
-        return cls(**config)
+        from tandem.keras import saving
+
+        is_layer = lambda v: isinstance(v, dict) and v.get("module") == "keras.layers" and "config" in v  # noqa: E731
+        return cls(**{k: saving.deserialize_keras_object(v) if is_layer(v) else v for k, v in config.items()})
 
     def get_build_config(self):
         """What build_from_config needs to make its weights again."""

@@ -133,6 +133,7 @@ class LayerState:
         if initializer is None:
             initializer = "glorot_uniform" if dtype.is_floating else "zeros"
         shape = () if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
+        name = name or _objects.auto_name("variable")
         with self._strategy_scope(), init_scope() if state.tracing else contextlib.nullcontext():
             variable = KerasVariable(
                 initializers.get(initializer),
@@ -140,8 +141,8 @@ class LayerState:
                 dtype=dtype,
                 trainable=trainable,
                 aggregation=aggregation if aggregation not in (None, "none") or trainable else "mean",
-                name=name.rsplit("/", 1)[-1] if name else _objects.auto_name("variable"),
-                path=f"{'/'.join(self._path_in_call())}/{name or 'variable'}",
+                name=name.rsplit("/", 1)[-1],
+                path=f"{'/'.join(self._path_in_call())}/{name}",
                 regularizer=regularizers.get(regularizer),
                 constraint=constraints.get(constraint),
             )

@@ -9,7 +9,7 @@ from tandem import _ops, nest
 from tandem._tensors.tensor import Tensor
 from tandem.keras import _objects
 from tandem.keras._layer import InputLayer, Layer
-from tandem.keras._symbolic import KerasTensor, Node, _filled, _leaves
+from tandem.keras._symbolic import KerasTensor, Node, _filled, _leaves, any_symbolic, describe
 from tandem.keras._calls import _shape_of, call_context
 from tandem.keras._trainer import Trainer
 
@@ -77,6 +77,59 @@ class _Graph:
                 if isinstance(output, KerasTensor):
                     values[id(output)] = value
         return _filled(self.outputs, values)
+
+
+def _only(shapes):
+    return shapes[0] if len(shapes) == 1 else shapes
+
+
+class Function:
+    """What is computed between symbolic inputs and outputs, as a function of values or of other symbolic tensors."""
+
+    def __init__(self, inputs, outputs, name=None):
+        self.name = name or _objects.auto_name("function")
+        self._graph = _Graph(inputs, outputs)
+        if self._graph.missing is not None:
+            raise ValueError(f"`inputs` not connected to `outputs`: the outputs depend on {self._graph.missing!r}, which is not among the inputs")
+
+    @property
+    def inputs(self):
+        """What stands for the inputs, as a list."""
+        return list(self._graph.flat_inputs)
+
+    @property
+    def outputs(self):
+        """What stands for the outputs, as a list."""
+        return nest.flatten(self._graph.outputs)
+
+    @property
+    def operations(self):
+        """The layers and ops, in order."""
+        return list(self._graph.operations)
+
+    @property
+    def variables(self):
+        """The variables of the layers."""
+        return [v for o in self.operations for v in o.variables]
+
+    def __call__(self, inputs):
+        if any_symbolic((inputs,), {}):
+            return describe(self, (inputs,), {})
+        given = nest.flatten(inputs)
+        if len(given) != len(self._graph.flat_inputs):
+            raise ValueError(f"Function {self.name!r} expected {len(self._graph.flat_inputs)} input(s). Received {len(given)} instead.")
+        return self._graph.run([_tandem.convert(g) for g in given])
+
+    def compute_output_spec(self, inputs):
+        """What stands for the outputs, for inputs of the given kinds."""
+        return self(inputs)
+
+    def compute_output_shape(self, input_shape):
+        """The shape of the outputs, for inputs of a shape."""
+        is_one = isinstance(input_shape, (tuple, list)) and all(s is None or isinstance(s, int) for s in input_shape)
+        shapes = [input_shape] if is_one else list(input_shape.values() if isinstance(input_shape, dict) else input_shape)
+        result = self([KerasTensor(s, t.dtype) for s, t in zip(shapes, self._graph.flat_inputs)])
+        return nest.map_structure(lambda t: t.shape, result) if nest.is_nested(result) else result.shape
 
 
 class Model(Trainer, Layer):
@@ -169,12 +222,12 @@ class Model(Trainer, Layer):
     @property
     def input_shape(self):
         """The shape of the input."""
-        return _shape_of(self.input)
+        return _only([t.shape for t in nest.flatten(self.input)])
 
     @property
     def output_shape(self):
         """The shape of the output."""
-        return _shape_of(self.output)
+        return _only([t.shape for t in nest.flatten(self.output)])
 
     @property
     def input_names(self):
@@ -577,7 +630,7 @@ class Sequential(Model):
         from tandem.keras import saving
 
         layers = ([self._input_layer] if self._input_layer is not None else []) + self._stack
-        return {"name": self.name, "trainable": self._trainable, "layers": [saving.serialize_keras_object(l) for l in layers], "build_input_shape": None if self._input_layer is None else self._input_layer.batch_shape}
+        return {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.described(), "layers": [saving.serialize_keras_object(l) for l in layers], "build_input_shape": None if self._input_layer is None else self._input_layer.batch_shape}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

@@ -209,6 +209,9 @@ class OpCall:
     def __call__(self, *args, **kwargs):
         return self.function(*args, **kwargs)
 
+    def __repr__(self):
+        return f"<Operation name={self.name}>"
+
     trainable_variables = non_trainable_variables = variables = weights = ()
 
 

@@ -51,7 +51,7 @@ class ProgbarLogger(Callback):
         self._live = self.params["verbose"] == 1 and (sys.stdout.isatty() or "ipykernel" in sys.modules)
         self._steps = self.params["steps"]
         self._seen = self._shown = 0
-        if self.params["verbose"] == 1 or self.params["epochs"] > 1 and self.params["verbose"]:
+        if self.params["epochs"] > 1 and self.params["verbose"]:
             print(f"Epoch {epoch + 1}/{self.params['epochs']}", flush=True)
 
     def progress(self, step, logs, model):

@@ -12,6 +12,7 @@ from tandem._tracing.state import init_scope
 from tandem.errors import InvalidArgumentError
 from tandem.keras import activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
+from tandem.keras._layer_description import _described
 from tandem.keras._variable import KerasVariable
 from tandem.keras.layers.core import Wrapper, floating
 
@@ -322,13 +323,13 @@ def _recurrent(name, cell_class):
 
     def get_config(self):
         args, kwargs = self._init_args
-        config = {"name": self.name, **kwargs}
-        import inspect
-
-        names = list(inspect.signature(cell_class.__init__).parameters)[1:]
-        for n, value in zip(names, args):
-            config[n] = value
-        config["name"] = self.name
+        given = {**dict(zip(list(inspect.signature(cell_class.__init__).parameters)[1:], args)), **kwargs}
+        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.described()}
+        for each in _RNN_NAMES[:-1]:
+            config[each] = getattr(self, each)
+        given = {k: v for k, v in given.items() if k not in ("weights", "input_shape", "input_dim", "batch_input_shape", "implementation")}
+        config.update({k: v for k, v in self.cell._described_arguments(cell_class, given).items() if k not in config})
+        config.setdefault("activity_regularizer", _described("activity_regularizer", self.activity_regularizer))
         return config
 
     members = {"__init__": __init__, "get_config": get_config, "__module__": __name__}

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 
 import _tandem
-from tandem import _ops, dtypes, nn as _nn
+from tandem import _ops, dtypes, nest, nn as _nn
 from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._ops import base as _base, op
@@ -593,6 +593,7 @@ def while_loop(cond, body, loop_vars, maximum_iterations=None):
 
 def fori_loop(lower, upper, body_fun, init_val):
     """Calls body_fun(i, value) for each i from lower up to but without upper."""
+    init_val = nest.map_structure(_tandem.convert, init_val) if nest.is_nested(init_val) else _tandem.convert(init_val)
     for i in builtins.range(int(lower), int(upper)):
         init_val = body_fun(i, init_val)
     return init_val

@@ -46,7 +46,7 @@ class _Rate:
         return np.asarray(self.numpy(), dtype)
 
     def __repr__(self):
-        return f"<learning rate {float(self)}>"
+        return f"<Variable path={self._optimizer.name}/learning_rate, shape=(), dtype=float32, value={float(self)}>"
 
     def __format__(self, spec):
         return format(float(self), spec)
@@ -414,12 +414,12 @@ class Optimizer(_objects.Configured):
 
     def get_config(self):
         """The arguments of which from_config makes the optimizer again."""
-        rate = schedules.serialize(self._schedule) if isinstance(self._schedule, LearningRateSchedule) else float(self._learning_rate) if self._native is None and self._rate is None else float(self.learning_rate)
+        rate = schedules.serialize(self._schedule) if isinstance(self._schedule, LearningRateSchedule) else float(np.float32(self._learning_rate)) if self._native is None and self._rate is None else float(self.learning_rate)
         return {
             "name": self.name, "learning_rate": rate, "weight_decay": self.weight_decay, "clipnorm": self.clipnorm,
             "global_clipnorm": self.global_clipnorm, "clipvalue": self.clipvalue, "use_ema": self.use_ema,
             "ema_momentum": self.ema_momentum, "ema_overwrite_frequency": self.ema_overwrite_frequency,
-            "gradient_accumulation_steps": self.gradient_accumulation_steps,
+            "loss_scale_factor": self.loss_scale_factor, "gradient_accumulation_steps": self.gradient_accumulation_steps,
         }
 
     def _own_node(self):
