@@ -68,6 +68,10 @@ class DTypePolicy:
     def get_config(self):
         return {"name": self.name}
 
+    def as_config(self):
+        """The policy in the configuration of a layer."""
+        return {"module": "keras", "class_name": "DTypePolicy", "config": {"name": self.name}, "registered_name": None}
+
     def __repr__(self):
         return f'<DTypePolicy "{self.name}">'
 
