@@ -1,5 +1,6 @@
 """Names and forms that public programs use, each by what it gives in TensorFlow."""
 
+import json
 import os
 import zipfile
 
@@ -520,3 +521,58 @@ def test_names_of_scopes_and_arguments(capsys):
     f(tf.constant(1), (tf.constant(2.0), tf.constant(3)))
     assert capsys.readouterr().out.startswith('Tensor("a:0", shape=(), dtype=int32) (<tf.Tensor \'pair:0\' shape=() dtype=float32>, <tf.Tensor \'pair_1:0\'')
     assert tf.linspace(0, 1, 3).dtype == tf.float64 and tf.linspace(0.0, 1, 3).dtype == tf.float32
+
+
+def test_configurations_are_those_of_keras():
+    policy = {"module": "keras", "class_name": "DTypePolicy", "config": {"name": "float32"}, "registered_name": None}
+    zeros = {"module": "keras.initializers", "class_name": "Zeros", "config": {}, "registered_name": None}
+    uniform = {"module": "keras.initializers", "class_name": "GlorotUniform", "config": {"seed": None, "input_axes": None, "output_axes": None}, "registered_name": None}
+    penalty = {"module": "keras.regularizers", "class_name": "L2", "config": {"l2": 0.01}, "registered_name": None}
+    dense = keras.layers.Dense(3, "relu", kernel_regularizer="l2", name="d").get_config()
+    assert list(dense.items()) == [
+        ("name", "d"), ("trainable", True), ("dtype", policy), ("units", 3), ("activation", "relu"), ("use_bias", True), ("kernel_initializer", uniform),
+        ("bias_initializer", zeros), ("kernel_regularizer", penalty), ("bias_regularizer", None), ("kernel_constraint", None),
+        ("bias_constraint", None), ("quantization_config", None),
+    ]
+    own = keras.layers.Bidirectional(keras.layers.LSTM(2, return_sequences=True, dropout=0.5), merge_mode="sum")
+    made = [
+        own, keras.layers.Conv2D(2, 3, strides=2, padding="same"), keras.layers.DepthwiseConv2D(3), keras.layers.ZeroPadding2D((1, 2)),
+        keras.layers.Cropping1D(2), keras.layers.TimeDistributed(keras.layers.Dense(2)), keras.layers.MultiHeadAttention(2, 3), keras.layers.BatchNormalization(),
+    ]
+    for layer in made:
+        config = layer.get_config()
+        assert type(layer).from_config(config).get_config() == config
+    assert made[1].get_config()["strides"] == (2, 2) and made[3].get_config()["padding"] == ((1, 1), (2, 2))
+    assert own.get_config()["layer"]["config"]["dropout"] == 0.5
+
+
+def test_a_model_as_json_has_its_shapes_and_how_it_was_compiled():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, name="d")], name="s")
+    model.compile(keras.optimizers.SGD(0.5), "mse")
+    config = json.loads(model.to_json())
+    assert (config["module"], config["class_name"], config["build_config"]) == ("keras", "Sequential", {"input_shape": [None, 4]})
+    assert config["config"]["layers"][1]["build_config"] == {"input_shape": [None, 4]} and config["compile_config"]["optimizer"]["class_name"] == "SGD"
+    again = keras.models.model_from_json(model.to_json())
+    assert [w.path for w in again.weights] == ["s/d/kernel", "s/d/bias"]
+    x = keras.Input((2,))
+    described = keras.Model(x, keras.layers.Dense(1)(x), name="f")
+    assert repr(described) == "<Functional name=f, built=True>" and json.loads(described.to_json())["class_name"] == "Functional"
+
+
+def test_a_variable_is_a_target_and_modules_list_their_own_variables_first():
+    a, b = tf.Variable(2.0, name="a"), tf.Variable(3.0)
+    with tf.GradientTape() as tape:
+        y = a * b
+    ga, gb = tape.gradient([y, a], [a, b])
+    assert float(ga) == 4.0 and float(gb) == 2.0 and [v.name for v in tape.watched_variables()] == ["a:0", "Variable:0"]
+
+    class Inner(tf.Module):
+        def __init__(self):
+            self.many = [tf.Variable(1), tf.Variable(2)]
+
+    class Outer(tf.Module):
+        def __init__(self):
+            self.inner = Inner()
+            self.own = tf.Variable(10)
+
+    assert [int(v) for v in Outer().variables] == [10, 1, 2]

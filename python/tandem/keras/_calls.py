@@ -68,8 +68,8 @@ class DTypePolicy:
     def get_config(self):
         return {"name": self.name}
 
-    def described(self):
-        """The policy as it stands in configurations of layers."""
+    def as_config(self):
+        """The policy in the configuration of a layer."""
         return {"module": "keras", "class_name": "DTypePolicy", "config": {"name": self.name}, "registered_name": None}
 
     def __repr__(self):

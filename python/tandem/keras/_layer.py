@@ -426,7 +426,7 @@ class InputLayer(Layer):
         raise NotImplementedError
 
     def get_config(self):
-        return {"batch_shape": self.batch_shape, "dtype": self._input_dtype, "name": self.name}
+        return {"batch_shape": self.batch_shape, "dtype": self._input_dtype, "sparse": False, "ragged": False, "name": self.name, "optional": False}
 
 
 def Input(shape=None, batch_size=None, dtype=None, sparse=None, ragged=None, batch_shape=None, name=None, tensor=None, optional=False):

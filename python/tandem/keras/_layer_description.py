@@ -1,9 +1,12 @@
 """Layers as others see them: places in a described model, configurations, copies and files."""
 
+import functools
 import inspect
 
 import numpy as np
 
+from tandem import nest
+from tandem.keras import _config_keys
 from tandem.keras._calls import _shape_of
 
 
@@ -13,15 +16,29 @@ def _plain_layer():
     return Layer
 
 
-def _described(name, value):
-    """An argument of a layer as it stands in its configuration. Objects of the user's classes stand for themselves."""
-    from tandem.keras import activations, saving
+def _is_users(f):
+    return not (getattr(f, "__module__", None) or "tandem").startswith("tandem")
 
-    if name.endswith("activation"):
-        value = activations.get(value)
-        return value.__name__ if getattr(activations, getattr(value, "__name__", ""), None) is value else value
-    is_ours = type(value).__module__.startswith("tandem.keras.")
-    return saving.serialize_keras_object(value) if is_ours and hasattr(value, "get_config") else value
+
+_of_layer = ("self", "activity_regularizer", "trainable", "dtype", "autocast", "name", "kwargs", "args")
+
+
+@functools.lru_cache(None)
+def _arguments_of(cls):
+    """The arguments of a built-in layer and their defaults, those of the classes that it derives from last."""
+    found = {}
+    for each in cls.__mro__:
+        if each is _plain_layer():
+            break
+        if "__init__" not in vars(each):
+            continue
+        parameters = inspect.signature(each.__init__).parameters
+        for name, parameter in parameters.items():
+            if name not in _of_layer and parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+                found.setdefault(name, parameter.default)
+        if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
+            break
+    return found
 
 
 class LayerDescription:
@@ -69,69 +86,78 @@ class LayerDescription:
 
     def get_config(self):
         """The arguments of which from_config makes the layer again."""
-        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.described()}
-        ours = next(c for c in type(self).__mro__ if c.__module__.startswith("tandem") and "__init__" in vars(c))
-        if type(self).__init__ is not ours.__init__ and type(self).get_config is LayerDescription.get_config:
-            config.update(self._given_arguments())
-        elif ours is not _plain_layer():
-            given = self._given_arguments() if type(self).__init__ is ours.__init__ else {}
-            config.update(self._described_arguments(ours, given))
+        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.as_config()}
+        built_in = next(c for c in type(self).__mro__ if c.__module__.startswith("tandem"))
+        if built_in is not type(self) and type(self).get_config is LayerDescription.get_config:
+            config.update(self._users_arguments())
+        elif built_in is not _plain_layer():
+            # A user's class that has a get_config of its own adds its arguments: here are those of the class that it derives from.
+            given = self._bound_arguments(built_in) if built_in is type(self) else {}
+            arguments = _arguments_of(built_in)
+            for name, beyond in _config_keys.keys_of(built_in, arguments).items():
+                if name not in arguments and name != "activity_regularizer":
+                    config[name] = beyond
+                    continue
+                value = getattr(self, name, None) if built_in is not type(self) else given.get(name, arguments.get(name))
+                if value is not inspect.Parameter.empty:
+                    config[name] = self._as_configured(name, value)
         if self._tandem_batch_input_shape is not None:
             config["batch_input_shape"] = self._tandem_batch_input_shape
         return config
 
-    def _given_arguments(self):
-        """What the constructor was called with, by name."""
+    def _bound_arguments(self, cls):
         args, kwargs = self._init_args
         try:
-            bound = inspect.signature(type(self).__init__).bind(self, *args, **kwargs)
+            bound = inspect.signature(cls.__init__).bind(self, *args, **kwargs)
         except TypeError:
             return {}
-        given = {}
+        found = {}
         for name, value in list(bound.arguments.items())[1:]:
             kind = bound.signature.parameters[name].kind
             if kind is inspect.Parameter.VAR_KEYWORD:
-                given.update({k: v for k, v in value.items() if k not in ("weights", "input_shape", "input_dim", "batch_input_shape", "dtype")})
-            elif kind is not inspect.Parameter.VAR_POSITIONAL and name != "dtype":
-                given[name] = value
-        return given
+                found.update(value)
+            elif kind is not inspect.Parameter.VAR_POSITIONAL:
+                found[name] = value
+        return found
 
-    def _described_arguments(self, ours, given):
-        return {name: _described(name, value) for name, value in self._arguments_of(ours, given)}
+    def _users_arguments(self):
+        """What a class of a user was given, where it says nothing itself."""
+        if type(self).__init__ is _plain_layer().__init__:
+            return {}
+        left_out = ("weights", "input_shape", "input_dim", "batch_input_shape", "name", "trainable", "dtype")
+        return {k: v for k, v in self._bound_arguments(type(self)).items() if k not in left_out}
 
-    def _arguments_of(self, ours, given):
-        """The arguments of the constructor of a class of ours with what has become of them: names and values. Where it takes
-        any keywords, those of the class that it derives from follow."""
-        seen = {"self", "name", "trainable", "dtype", "weights", "lora_rank", "lora_alpha", *ours._fixed_arguments}
-        for each in ours.__mro__[: ours.__mro__.index(_plain_layer())]:
-            if "__init__" not in vars(each):
-                continue
-            parameters = inspect.signature(each.__init__).parameters
-            for name, parameter in parameters.items():
-                if name in seen or parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
-                    continue
-                seen.add(name)
-                value = given.get(name, parameter.default)
-                own = self.__dict__.get(name)
-                if isinstance(own, (bool, int, float, str, tuple)) or own is not None and (value is parameter.empty or isinstance(value, str) or callable(own)):
-                    value = own
-                if value is not parameter.empty and (each is ours or name in self.__dict__):
-                    yield name, value
-            if not any(p.kind is p.VAR_KEYWORD for p in parameters.values()):
-                break
-        yield from ((name, value) for name, value in given.items() if name not in seen)
+    def _as_configured(self, name, value):
+        """An argument as Keras shows it: objects as their configurations, sizes as they were understood."""
+        from tandem.keras import saving
+
+        own = self.__dict__.get(name, value)
+        if name == "data_format" and own is None:
+            from tandem.keras import config
+
+            return config.image_data_format()
+        if callable(own) and not isinstance(own, type) and not hasattr(own, "get_config"):
+            return getattr(own, "__name__", None) if name.endswith("activation") and not _is_users(own) else saving.serialize_keras_object(own)
+        if hasattr(own, "get_config") and not isinstance(own, _plain_layer()):
+            return saving.serialize_keras_object(own)
+        if own is None or isinstance(own, (bool, int, float, str, tuple, list)) and not any(isinstance(o, _plain_layer()) for o in nest.flatten(own)):
+            return own
+        return saving.serialize_keras_object(value) if hasattr(value, "get_config") else value
 
     @classmethod
     def from_config(cls, config):
         """The layer of its configuration."""
         from tandem.keras import saving
 
-        is_layer = lambda v: isinstance(v, dict) and v.get("module") == "keras.layers" and "config" in v  # noqa: E731
-        return cls(**{k: saving.deserialize_keras_object(v) if is_layer(v) else v for k, v in config.items()})
+        is_layer = lambda k, v: k in ("layer", "backward_layer", "cell") and isinstance(v, dict) and "class_name" in v  # noqa: E731
+        known = {k: saving.deserialize_keras_object(v) if is_layer(k, v) else v for k, v in config.items() if not _config_keys.is_beyond(cls, k)}
+        return cls(**known)
 
     def get_build_config(self):
         """What build_from_config needs to make its weights again."""
-        return None
+        shape = self.__dict__.get("_tandem_built_for")
+        is_shape = lambda given: isinstance(given, tuple) and all(s is None or isinstance(s, int) for s in given)  # noqa: E731
+        return {"input_shape": shape} if is_shape(shape) or isinstance(shape, list) and all(map(is_shape, shape)) else None
 
     def build_from_config(self, config):
         """Makes its weights as they were made."""
@@ -199,7 +225,11 @@ class LayerDescription:
         self._has_just_been_copied()
 
     def __repr__(self):
-        return f"<{type(self).__name__} name={self.name}, built={self.built}>"
+        return f"<{self._class_name()} name={self.name}, built={self.built}>"
+
+    def _class_name(self):
+        """The class as Keras calls it: a model that inputs and outputs describe is a Functional."""
+        return "Functional" if type(self).__name__ == "Model" and self.__dict__.get("_tandem_graph") is not None else type(self).__name__
 
     def quantize(self, mode, **kwargs):
         """There is no quantization here: says so."""

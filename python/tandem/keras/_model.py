@@ -408,7 +408,7 @@ class Model(Trainer, Layer):
 
         from tandem.keras import saving
 
-        return json.dumps(saving.serialize_keras_object(self), **kwargs)
+        return json.dumps(saving.described(self), **{"default": str, **kwargs})
 
     def get_config(self):
         if self._tandem_graph is not None and type(self).get_config is Model.get_config:
@@ -630,7 +630,7 @@ class Sequential(Model):
         from tandem.keras import saving
 
         layers = ([self._input_layer] if self._input_layer is not None else []) + self._stack
-        return {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.described(), "layers": [saving.serialize_keras_object(l) for l in layers], "build_input_shape": None if self._input_layer is None else self._input_layer.batch_shape}
+        return {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.as_config(), "layers": [saving.serialize_keras_object(l) for l in layers], "build_input_shape": None if self._input_layer is None else self._input_layer.batch_shape}
 
     @classmethod
     def from_config(cls, config, custom_objects=None):

@@ -95,7 +95,7 @@ class RandomUniform(_Seeded):
         return self._draw(_tandem.random_uniform, shape, dtype, float(self.minval), float(self.maxval))
 
     def get_config(self):
-        return {"minval": self.minval, "maxval": self.maxval, "seed": self._given_seed}
+        return {"seed": self._given_seed, "minval": self.minval, "maxval": self.maxval}
 
 
 class RandomNormal(_Seeded):
@@ -109,7 +109,7 @@ class RandomNormal(_Seeded):
         return self._draw(_tandem.random_normal, shape, dtype, float(self.mean), float(self.stddev))
 
     def get_config(self):
-        return {"mean": self.mean, "stddev": self.stddev, "seed": self._given_seed}
+        return {"seed": self._given_seed, "mean": self.mean, "stddev": self.stddev}
 
 
 class TruncatedNormal(RandomNormal):
@@ -132,10 +132,15 @@ def compute_fans(shape):
     return shape[-2] * field, shape[-1] * field
 
 
+_FANS = {"input_axes": None, "output_axes": None}
+
+
 class VarianceScaling(_Seeded):
     """Random values whose variance fits the number of inputs or outputs."""
 
-    def __init__(self, scale=1.0, mode="fan_in", distribution="truncated_normal", seed=None):
+    def __init__(self, scale=1.0, mode="fan_in", distribution="truncated_normal", seed=None, input_axes=None, output_axes=None):
+        if input_axes is not None or output_axes is not None:
+            raise NotImplementedError(f"{type(self).__name__}: input_axes and output_axes; those of dense layers and convolutions are accepted, which is None")
         if scale <= 0.0:
             raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
         super().__init__(seed)
@@ -154,15 +159,15 @@ class VarianceScaling(_Seeded):
         return self._draw(_tandem.random_uniform, shape, dtype, -limit, limit)
 
     def get_config(self):
-        return {"scale": self.scale, "mode": self.mode, "distribution": self.distribution, "seed": self._given_seed}
+        return {"seed": self._given_seed, "scale": self.scale, "mode": self.mode, "distribution": self.distribution, **_FANS}
 
 
 def _scaling(name, scale, mode, distribution):
-    def __init__(self, seed=None):
-        VarianceScaling.__init__(self, scale, mode, distribution, seed)
+    def __init__(self, seed=None, input_axes=None, output_axes=None):
+        VarianceScaling.__init__(self, scale, mode, distribution, seed, input_axes, output_axes)
 
     def get_config(self):
-        return {"seed": self._given_seed}
+        return {"seed": self._given_seed, **_FANS}
 
     return type(name, (VarianceScaling,), {"__init__": __init__, "get_config": get_config, "__module__": __name__})
 
@@ -194,7 +199,7 @@ class Orthogonal(_Seeded):
         return _tandem.convert((self.gain * q.reshape(shape)).astype(np.float32), _code(dtype))
 
     def get_config(self):
-        return {"gain": self.gain, "seed": self._given_seed}
+        return {"seed": self._given_seed, "gain": self.gain}
 
 
 class Identity(Initializer):

@@ -10,7 +10,7 @@ from tandem import _ops, dtypes, nest
 from tandem._tensors.shape import TensorShape
 from tandem._tracing.state import init_scope
 from tandem.errors import InvalidArgumentError
-from tandem.keras import activations, constraints, initializers, regularizers
+from tandem.keras import _config_keys, activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 from tandem.keras._layer_description import _described
 from tandem.keras._variable import KerasVariable
@@ -322,14 +322,16 @@ def _recurrent(name, cell_class):
         self.units = cell.units
 
     def get_config(self):
-        args, kwargs = self._init_args
-        given = {**dict(zip(list(inspect.signature(cell_class.__init__).parameters)[1:], args)), **kwargs}
-        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.described()}
-        for each in _RNN_NAMES[:-1]:
-            config[each] = getattr(self, each)
-        given = {k: v for k, v in given.items() if k not in ("weights", "input_shape", "input_dim", "batch_input_shape", "implementation")}
-        config.update({k: v for k, v in self.cell._described_arguments(cell_class, given).items() if k not in config})
-        config.setdefault("activity_regularizer", _described("activity_regularizer", self.activity_regularizer))
+        config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.as_config()}
+        of_cell, given = self.cell.get_config(), self._init_args[1]
+        for key in _config_keys.KEYS[name].split():
+            if key in of_cell:
+                config[key] = of_cell[key]
+            else:
+                config[key] = regularizers.serialize(self.activity_regularizer) if key == "activity_regularizer" else getattr(self, key, given.get(key, False if key != "seed" else None))
+        config.update({k: v for k, v in given.items() if k in _RNN_NAMES and k not in config})
+        if self._tandem_batch_input_shape is not None:
+            config["batch_input_shape"] = self._tandem_batch_input_shape
         return config
 
     members = {"__init__": __init__, "get_config": get_config, "__module__": __name__}

@@ -82,10 +82,11 @@ class _Padding(Layer):
     def __init__(self, padding=1, data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.data_format = format_of(data_format)
-        self.padding = tuple([tuple(padding)]) if self._axes == 1 and isinstance(padding, (tuple, list)) else padding
+        pairs = tuple(tuple(pair) for pair in _pairs(tuple([tuple(padding)]) if self._axes == 1 and isinstance(padding, (tuple, list)) else padding, self._axes))
+        self.padding = pairs if self._axes > 1 else pairs[0]
 
     def call(self, inputs):
-        pairs = _pairs(self.padding, self._axes)
+        pairs = self.padding if self._axes > 1 else (self.padding,)
         return _tandem.pad(inputs, [(0, 0), (0, 0), *pairs] if self.data_format == "channels_first" else [(0, 0), *pairs, (0, 0)], 0.0)
 
 
@@ -113,11 +114,12 @@ class _Cropping(Layer):
     def __init__(self, cropping=1, data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.data_format = format_of(data_format)
-        self.cropping = tuple([tuple(cropping)]) if self._axes == 1 and isinstance(cropping, (tuple, list)) else cropping
+        pairs = tuple(tuple(pair) for pair in _pairs(tuple([tuple(cropping)]) if self._axes == 1 and isinstance(cropping, (tuple, list)) else cropping, self._axes))
+        self.cropping = pairs if self._axes > 1 else pairs[0]
 
     def call(self, inputs):
         key = [slice(None)] * (2 if self.data_format == "channels_first" else 1)
-        for low, high in _pairs(self.cropping, self._axes):
+        for low, high in self.cropping if self._axes > 1 else (self.cropping,):
             key.append(slice(low, -high if high else None))
         return inputs[tuple(key)]
 

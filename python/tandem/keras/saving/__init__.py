@@ -4,7 +4,7 @@ HDF5 is read and written by h5py, which is needed for these functions only.
 """
 
 from tandem._names import missing as _missing
-from tandem.keras.saving.files import is_folder_of_model, load_model, model_from_json, save_model
+from tandem.keras.saving.files import described, is_folder_of_model, load_model, model_from_json, save_model
 from tandem.keras.saving.graphs import cloned, functional_config, functional_from_config
 from tandem.keras.saving.objects import (
     CustomObjectScope, custom_object, custom_object_scope, deserialize_keras_object, from_config, get_custom_objects, get_registered_name, get_registered_object,

@@ -65,12 +65,16 @@ def is_folder_of_model(path):
     return os.path.isfile(os.path.join(path, _FOLDER_FILE))
 
 
-def _save_keras(model, filepath, include_optimizer):
+def described(model, include_optimizer=True):
+    """A model's configuration, with those of how it was built and compiled."""
     config = serialize_keras_object(model)
-    if getattr(model, "_tandem_graph", None) is not None and type(model).__name__ == "Model":
-        config["module"], config["class_name"] = "keras.src.models.functional", "Functional"
     config["build_config"] = {"input_shape": _input_shape(model)}
-    config["compile_config"] = _compile_config(model) if include_optimizer else None
+    config["compile_config"] = (_compile_config(model) if include_optimizer else None) or {}
+    return config
+
+
+def _save_keras(model, filepath, include_optimizer):
+    config = described(model, include_optimizer)
     weights = io.BytesIO()
     with _h5py().File(weights, "w") as file:
         _write_weights(file, model)

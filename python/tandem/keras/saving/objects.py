@@ -83,10 +83,10 @@ def serialize_keras_object(obj):
     if hasattr(obj, "get_config"):
         config = obj.get_config()
         build = obj.get_build_config() if hasattr(obj, "get_build_config") else None
+        name = obj._class_name() if hasattr(obj, "_class_name") else type(obj).__name__
         return {
-            **({"build_config": serialize_keras_object(build)} if build is not None else {}),
-            "module": _module_of(type(obj)), "class_name": type(obj).__name__, "config": serialize_keras_object(dict(config)),
-            "registered_name": _registered_name(type(obj)),
+            "module": _module_of(type(obj)) if name != "Functional" else "keras.src.models.functional", "class_name": name, "config": serialize_keras_object(dict(config)),
+            "registered_name": _registered_name(type(obj)), **({"build_config": serialize_keras_object(build)} if build is not None else {}),
         }
     if callable(obj):
         if getattr(obj, "__name__", "") == "<lambda>":
@@ -111,7 +111,7 @@ def _module_of(cls):
     for part in ("layers", "initializers", "regularizers", "constraints", "losses", "metrics", "optimizers.schedules", "optimizers", "activations"):
         if f"keras.{part}" in name:
             return f"keras.{part}"
-    return "keras.src.models.functional" if cls.__name__ in ("Functional",) else "keras.models" if "_model" in name else "keras.layers"
+    return "keras.src.models.functional" if cls.__name__ in ("Functional",) else "keras" if cls.__name__ == "Sequential" else "keras.models" if "_model" in name else "keras.layers"
 
 
 def _class_named(name, custom_objects=None):

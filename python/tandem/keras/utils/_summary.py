@@ -68,7 +68,7 @@ def _tells_its_shape(layer):
 
 
 def _class_name(operation):
-    return getattr(operation, "class_name", None) or type(operation).__name__
+    return getattr(operation, "class_name", None) or operation._class_name()
 
 
 def _rows(layer, cells, level, expand_nested, rows):
