@@ -108,7 +108,6 @@ class Conv3D(_Conv):
 class Conv2DTranspose(_Conv):
     """The way back of a convolution."""
 
-    _fixed_arguments = ("groups",)
 
     def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", output_padding=None, data_format=None, dilation_rate=(1, 1), activation=None, use_bias=True, **kwargs):
         super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, **kwargs)
@@ -124,7 +123,6 @@ class Conv2DTranspose(_Conv):
 class Conv1DTranspose(_Conv):
     """A transposed convolution of sequences, which makes them longer."""
 
-    _fixed_arguments = ("groups",)
     _rank = 1
 
     def __init__(self, filters, kernel_size, strides=1, padding="valid", output_padding=None, data_format=None, dilation_rate=1, activation=None, use_bias=True, **kwargs):
@@ -142,7 +140,6 @@ class Conv1DTranspose(_Conv):
 class DepthwiseConv2D(_Conv):
     """Convolves each channel of images with kernels of its own."""
 
-    _fixed_arguments = ("filters", "groups", "kernel_initializer", "kernel_regularizer", "kernel_constraint")
 
     def __init__(self, kernel_size, strides=(1, 1), padding="valid", depth_multiplier=1, data_format=None, dilation_rate=(1, 1), activation=None, use_bias=True, depthwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(None, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, depthwise_initializer, bias_initializer, depthwise_regularizer, bias_regularizer, activity_regularizer, depthwise_constraint, bias_constraint, **kwargs)
@@ -163,7 +160,6 @@ class DepthwiseConv2D(_Conv):
 class DepthwiseConv1D(DepthwiseConv2D):
     """Convolves each channel of sequences with kernels of its own."""
 
-    _fixed_arguments = DepthwiseConv2D._fixed_arguments
     _rank = 1
 
     def __init__(self, kernel_size, strides=1, padding="valid", depth_multiplier=1, data_format=None, dilation_rate=1, **kwargs):

@@ -12,7 +12,6 @@ from tandem._tracing.state import init_scope
 from tandem.errors import InvalidArgumentError
 from tandem.keras import _config_keys, activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
-from tandem.keras._layer_description import _described
 from tandem.keras._variable import KerasVariable
 from tandem.keras.layers.core import Wrapper, floating
 
