@@ -337,9 +337,7 @@ class _Mixed(Augmentation):
     """Layers that mix each image with another of its batch, and their labels alike."""
 
     def _order(self, images):
-        n = images._sizes[0]
-        count = _tandem.shape(images)[0] if isinstance(n, _tandem.Size) else int(n)
-        return _tandem.random_shuffle(_tandem.cast(_ops.range(count), 6), self._next_seed())
+        return _ops.argsort(self._uniform((images._sizes[0],)))
 
     def transform_labels(self, labels, transformation):
         labels = floating(_tandem.convert(labels))
