@@ -24,13 +24,28 @@ def missing(module, name, namespace, more=()):
     return AttributeError(text)
 
 
-def install(module_name, globals_):
-    """Gives a module a __getattr__ that says so."""
+def install(module_name, globals_, late=None):
+    """Gives a module a __getattr__ that says so.
+
+    `late` has names of the module that are imported when one of them is first asked for: {"tandem.file": "name other=own_name"}.
+    """
+    import importlib
     import sys
 
     own_name = module_name.replace("tandem.keras", "keras", 1)
+    homes = {}
+    for home, names in (late or {}).items():
+        for each in names.split():
+            name, _, own = each.partition("=")
+            homes[name] = (home, own or name)
 
     def __getattr__(name):
-        raise missing(own_name, name, sys.modules[module_name])
+        if name in homes:
+            home, own = homes[name]
+            value = globals_[name] = getattr(importlib.import_module(home), own)
+            return value
+        raise missing(own_name, name, sys.modules[module_name], homes)
 
     globals_["__getattr__"] = __getattr__
+    if homes:
+        globals_["__dir__"] = lambda: sorted({*globals_, *homes})

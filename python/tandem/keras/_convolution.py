@@ -7,7 +7,7 @@ import _tandem
 
 def _dilated(x, strides):
     """Zeros between the pixels of images, so many that a step over them is one pixel."""
-    for axis, stride in ((1, strides[0]), (2, strides[1])):
+    for axis, stride in enumerate(strides, 1):
         if stride == 1:
             continue
         sizes = list(x._sizes)
@@ -60,3 +60,25 @@ def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1),
     pads = [(max(low, 0), max(high, 0)) for low, high in pads]
     turned = _tandem.transpose(kernel[::-1, ::-1], [0, 1, 3, 2])
     return _tandem.conv2d(wide, turned, [1, 1], [pads[0][0], pads[0][1], pads[1][0], pads[1][1]], list(dilations), 1)
+
+
+def transposed_volumes(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1, 1), output_padding=None):
+    """The gradient of a convolution of volumes: `kernel` is [depth, height, width, out, in]."""
+    from tandem.keras.layers import Conv3D
+
+    x, kernel = _tandem.convert(x), _tandem.convert(kernel)
+    wide, pads = _dilated(x, strides), [(0, 0)]
+    cut = [slice(None)]
+    for i in range(3):
+        length, k, stride = int(x._sizes[i + 1]), (int(kernel._sizes[i]) - 1) * dilations[i] + 1, strides[i]
+        own = None if output_padding is None else output_padding[i]
+        out = output_length(length, k, stride, padding, own) if output_sizes is None or output_sizes[i] is None else int(output_sizes[i])
+        before = 0 if padding != "same" else k // 2 if own is not None else max((length - 1) * stride + k - out, 0) // 2
+        low = k - 1 - before
+        high = out + k - 1 - low - length * stride
+        cut.append(slice(max(-low, 0), length * stride + min(high, 0)))
+        pads.append((max(low, 0), max(high, 0)))
+    wide = _tandem.pad(wide[tuple(cut)], [*pads, (0, 0)], 0.0)
+    turned = _tandem.transpose(kernel[::-1, ::-1, ::-1], [0, 1, 2, 4, 3])
+    layer = Conv3D(int(turned._sizes[-1]), tuple(int(s) for s in turned._sizes[:3]), dilation_rate=tuple(dilations), use_bias=False)
+    return layer.convolution_op(wide, turned)

@@ -23,7 +23,6 @@ class Layer(LayerState, LayerDescription):
     _is_built_at_once = False  # Whether layers of a class have nothing to make when they are first called.
     _takes_parts = False  # Whether it knows what to do with this device's part of a value, in the place of the whole.
 
-
     def __new__(cls, *args, **kwargs):
         self = super().__new__(cls)
         self.__dict__["_init_args"] = (args, kwargs)

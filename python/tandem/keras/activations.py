@@ -1,5 +1,7 @@
 """Functions at the end of a layer, keras.activations."""
 
+import sys
+
 import numpy as np
 
 import _tandem
@@ -239,6 +241,8 @@ def get(identifier):
 
         return saving.deserialize_keras_object(identifier)
     if isinstance(identifier, str):
+        if identifier in ("sparsemax", "sparse_sigmoid"):
+            return getattr(sys.modules[__name__], identifier)
         from tandem.keras.saving import custom_object
 
         found = _NAMES.get(identifier) or custom_object(identifier)
@@ -265,4 +269,4 @@ def deserialize(config, custom_objects=None):
     return get(config)
 
 
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {"tandem.keras._rarer": "sparse_sigmoid sparsemax"})

@@ -245,4 +245,4 @@ def deserialize(config, custom_objects=None):
     return get(config)
 
 _words.describe(__name__, globals())
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {"tandem.keras.initializers": "IdentityInitializer=Identity OrthogonalInitializer=Orthogonal", "tandem.keras._rarer": "STFT STFTInitializer=STFT stft=STFT"})

@@ -269,12 +269,6 @@ def tversky(y_true, y_pred, alpha=0.5, beta=0.5, axis=None):
     return 1.0 - both / (both + false_positive * alpha + false_negative * beta + _EPSILON)
 
 
-@_ops.op
-def circle(y_true, y_pred, ref_labels=None, ref_embeddings=None, remove_diagonal=True, gamma=80, margin=0.4):
-    """The circle loss of embeddings: those of one label together, others apart."""
-    raise NotImplementedError("keras.losses.circle: tandem does not have it")
-
-
 # ---- Reductions ----
 
 
@@ -507,4 +501,4 @@ def ctc(y_true, y_pred):
     return nn.ctc_loss(y_true, y_pred, lengths, np.full(rows, steps, np.int32), logits_time_major=False, blank_index=0)
 
 
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {"tandem.keras._rarer": "CategoricalGeneralizedCrossEntropy Circle categorical_generalized_cross_entropy circle"})

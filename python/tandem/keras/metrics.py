@@ -711,4 +711,8 @@ def deserialize(config, custom_objects=None):
     return get(config)
 
 _words.describe(__name__, globals())
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {
+    "tandem.keras.losses": "KLD=kl_divergence MAE=mean_absolute_error MAPE=mean_absolute_percentage_error MSE=mean_squared_error"
+    " MSLE=mean_squared_logarithmic_error kullback_leibler_divergence=kl_divergence logcosh=log_cosh binary_focal_crossentropy categorical_focal_crossentropy",
+    "tandem.keras._rarer": "ConcordanceCorrelation PearsonCorrelation concordance_correlation pearson_correlation",
+})

@@ -1,7 +1,5 @@
 """Layers, keras.layers."""
 
-import sys
-
 from tandem._names import missing as _missing
 from tandem.keras._layer import Input, InputLayer, Layer  # noqa: F401
 from tandem.keras._calls import InputSpec  # noqa: F401
@@ -59,12 +57,27 @@ experimental.SyncBatchNormalization = BatchNormalization
 CuDNNGRU, CuDNNLSTM = GRU, LSTM  # Of TensorFlow 1; which kernels compute a layer is not said here.
 
 
+_missing.install(__name__, globals(), {
+    "tandem.keras.layers.adaptive": "AdaptiveAveragePooling1D AdaptiveAveragePooling2D AdaptiveAveragePooling3D AdaptiveMaxPooling1D AdaptiveMaxPooling2D"
+    " AdaptiveMaxPooling3D",
+    "tandem.keras.layers.augmentation": "AutoContrast CutMix Equalization MaxNumBoundingBoxes MixUp RandomColorDegeneration RandomErasing RandomGaussianBlur"
+    " RandomGrayscale RandomHue RandomInvert RandomPosterization RandomSaturation RandomSharpness Solarization",
+    "tandem.keras.layers.augmentation_chains": "AugMix Pipeline RandAugment RandomColorJitter RandomElasticTransform RandomHeight RandomPerspective RandomShear"
+    " RandomWidth",
+    "tandem.keras.layers.grouped_attention": "GroupQueryAttention GroupedQueryAttention=GroupQueryAttention ReversibleEmbedding",
+    "tandem.keras.layers.spectrograms": "MelSpectrogram STFTSpectrogram",
+    "tandem.keras.layers.volumes": "Conv3DTranspose ConvLSTM1D ConvLSTM3D Convolution3DTranspose",
+    "tandem.keras.layers.merging": "_Merge",
+})
+_found_late = __getattr__  # noqa: F821
+
+
 def __getattr__(name):
-    if name in ("merge", "_Merge"):  # Of Keras 2: the module of merging layers, and their base.
+    if name == "merge":  # The module of merging layers, which Keras 2 has by this name.
         from tandem.keras.layers import merging
 
-        return merging if name == "merge" else merging._Merge
-    raise _missing.missing("keras.layers", name, sys.modules[__name__])
+        return merging
+    return _found_late(name)
 
 
 def serialize(layer):

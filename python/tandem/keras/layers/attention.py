@@ -166,7 +166,6 @@ class Attention(Layer):
 class AdditiveAttention(Attention):
     """Bahdanau's attention."""
 
-
     def __init__(self, use_scale=True, dropout=0.0, **kwargs):
         super().__init__(use_scale, "dot", dropout, **kwargs)
 

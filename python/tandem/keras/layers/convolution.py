@@ -108,7 +108,6 @@ class Conv3D(_Conv):
 class Conv2DTranspose(_Conv):
     """The way back of a convolution."""
 
-
     def __init__(self, filters, kernel_size, strides=(1, 1), padding="valid", output_padding=None, data_format=None, dilation_rate=(1, 1), activation=None, use_bias=True, **kwargs):
         super().__init__(filters, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, **kwargs)
         self.output_padding = None if output_padding is None else _sizes(output_padding, 2, "output_padding")
@@ -139,7 +138,6 @@ class Conv1DTranspose(_Conv):
 
 class DepthwiseConv2D(_Conv):
     """Convolves each channel of images with kernels of its own."""
-
 
     def __init__(self, kernel_size, strides=(1, 1), padding="valid", depth_multiplier=1, data_format=None, dilation_rate=(1, 1), activation=None, use_bias=True, depthwise_initializer="glorot_uniform", bias_initializer="zeros", depthwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, bias_constraint=None, **kwargs):
         super().__init__(None, kernel_size, strides, padding, data_format, dilation_rate, 1, activation, use_bias, depthwise_initializer, bias_initializer, depthwise_regularizer, bias_regularizer, activity_regularizer, depthwise_constraint, bias_constraint, **kwargs)

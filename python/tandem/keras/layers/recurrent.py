@@ -400,10 +400,12 @@ class Bidirectional(Layer):
 class ConvLSTM2D(Layer):
     """An LSTM whose products are convolutions of images."""
 
+    _rank = 2
+
     def __init__(self, filters, kernel_size, strides=1, padding="valid", activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, return_sequences=False, return_state=False, go_backwards=False, dropout=0.0, recurrent_dropout=0.0, data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.filters = int(filters)
-        pair = lambda v: (v, v) if isinstance(v, int) else tuple(v)  # noqa: E731
+        pair = lambda v: (v,) * self._rank if isinstance(v, int) else tuple(v)  # noqa: E731
         self.kernel_size, self.strides, self.padding = pair(kernel_size), pair(strides), padding.lower()
         self.activation, self.recurrent_activation, self.use_bias = activations.get(activation), activations.get(recurrent_activation), use_bias
         self.kernel_initializer, self.recurrent_initializer = initializers.get(kernel_initializer), initializers.get(recurrent_initializer)
@@ -418,6 +420,9 @@ class ConvLSTM2D(Layer):
         self.bias = self.add_weight((4 * n,), start, name="bias") if self.use_bias else None
         self.built = True
 
+    def _convolved(self, x, kernel, strides, padding):
+        return _tandem.conv2d(x, kernel, strides, padding, (1, 1), 1)
+
     def call(self, sequences, initial_state=None, mask=None, training=False):
         x = floating(_tandem.convert(sequences))
         if training and self.dropout:
@@ -428,12 +433,12 @@ class ConvLSTM2D(Layer):
         h = c = None
         outputs = []
         for step in steps:
-            z = _tandem.conv2d(step, self.kernel, self.strides, self.padding, (1, 1), 1)
+            z = self._convolved(step, self.kernel, self.strides, self.padding)
             if self.bias is not None:
                 z = z + self.bias
             if h is None:
                 h = c = _tandem.zeros_like(z[..., : self.filters])
-            z = z + _tandem.conv2d(h, self.recurrent_kernel, (1, 1), "same", (1, 1), 1)
+            z = z + self._convolved(h, self.recurrent_kernel, (1,) * self._rank, "same")
             i, f, g, o = _tandem.split(z, 4, -1)
             c = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(g)
             h = self.recurrent_activation(o) * self.activation(c)

@@ -30,11 +30,19 @@ for _cls in (SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl):
     setattr(experimental, _cls.__name__, _cls)
 experimental.Optimizer = Optimizer
 
+_LATE = {"adafactor": "Adafactor", "muon": "Muon", "schedulefreeadamw": "ScheduleFreeAdamW"}
 _NAMES = _objects.table(SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl, Lion, Lamb, rmsprop=RMSprop, sgd=SGD, adamw=AdamW)
 
 
 def get(identifier):
     """The optimizer of a name, configuration or optimizer."""
+    name = identifier.get("class_name") if isinstance(identifier, dict) else identifier
+    late = _LATE.get(name.lower()) if isinstance(name, str) else None
+    if late is not None:
+        from tandem.keras.optimizers import recent
+
+        cls = getattr(recent, late)
+        return cls.from_config(identifier.get("config", {})) if isinstance(identifier, dict) else cls()
     if isinstance(identifier, str) and identifier not in _NAMES:
         identifier = identifier.lower()
     if isinstance(identifier, dict) and "class_name" in identifier:
@@ -54,4 +62,4 @@ def deserialize(config, custom_objects=None):
     return get(config)
 
 
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {"tandem.keras.optimizers.recent": " ".join(_LATE.values())})
