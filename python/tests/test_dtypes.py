@@ -21,6 +21,16 @@ def test_numpy_both_ways():
     assert tf.constant(2**64 - 1, tf.uint64).numpy() == 2**64 - 1
 
 
+def test_checkpoints_keep_them(tmp_path):
+    kept = {d: tf.Variable(tf.cast([1, 2, 3], d)) for d in ("int8", "int16", "uint16", "uint32", "uint64", "float16", "bfloat16")}
+    path = tf.train.Checkpoint(**kept).save(str(tmp_path / "ckpt"))
+    assert dict(tf.train.list_variables(path))["int16/.ATTRIBUTES/VARIABLE_VALUE"] == [3]
+    restored = {d: tf.Variable(tf.zeros(3, d)) for d in kept}
+    tf.train.Checkpoint(**restored).restore(path).assert_consumed()
+    for d, v in restored.items():
+        assert v.dtype == d and tf.cast(v, tf.int32).numpy().tolist() == [1, 2, 3]
+
+
 def test_dtypes_are_not_mixed_unasked():
     with pytest.raises(tf.errors.InvalidArgumentError, match="float16.*float32"):
         tf.constant([1.0], tf.float16) + tf.constant([1.0])
