@@ -19,6 +19,22 @@ nb::object& dtypes() {
   return *list;
 }
 
+/// What floating variables are to ops of this thread, where that is not their own dtype.
+thread_local std::optional<DType> autocast;
+
+/// As a context manager of Python: such a dtype; -1 for none.
+class Autocast {
+ public:
+  explicit Autocast(int dtype) {
+    if (dtype >= 0) dtype_ = to_dtype(dtype);
+  }
+  void enter() { former_ = std::exchange(autocast, dtype_); }
+  void exit() { autocast = former_; }
+
+ private:
+  std::optional<DType> dtype_, former_;
+};
+
 std::optional<DType> dtype_of_format(const char* format, Py_ssize_t size) {
   if (format == nullptr) return size == 1 ? std::optional(DType::uint8) : std::nullopt;
   if (*format == '@' || *format == '=' || *format == '<') ++format;
@@ -171,7 +187,11 @@ Tensor to_tensor(nb::handle value, std::optional<DType> dtype, std::optional<DTy
     const Tensor& tensor = *nb::inst_ptr<Tensor>(value);
     return tensor;
   }
-  if (is_variable(value)) return nb::inst_ptr<Variable>(value)->value();
+  if (is_variable(value)) {
+    const Tensor now = nb::inst_ptr<Variable>(value)->value();
+    const bool casts = autocast && is_floating(now.dtype()) && now.dtype() != *autocast;
+    return casts ? cast(now, *autocast) : now;
+  }
   if (is_plain_number(value)) {
     if (dtype) return scalar(value, *dtype);
     return beside ? number(value) : constant(value);
@@ -290,6 +310,10 @@ std::vector<int> to_axes(nb::handle sequence) {
 }
 
 void bind_conversions(nb::module_& m) {
+  nb::class_<Autocast>(m, "Autocast")
+      .def(nb::init<int>())
+      .def("__enter__", &Autocast::enter)
+      .def("__exit__", [](Autocast& self, const nb::args&) { self.exit(); });
   m.def("set_fallback", [](nb::object f) { fallback() = std::move(f); });
   m.def("set_dtypes", [](nb::object list) { dtypes() = std::move(list); });
   m.def(

@@ -212,3 +212,12 @@ def test_bytes_and_capsules():
     assert bytes(tf.constant([1, 2], tf.uint8)) == b"\x01\x02"
     capsule = tf.experimental.dlpack.to_dlpack(tf.constant([1.0, 2.0]))
     assert tf.experimental.dlpack.from_dlpack(capsule).numpy().tolist() == [1.0, 2.0]
+
+
+def test_functions_take_and_give_ragged_tensors():
+    sums = tf.function(lambda rows: tf.reduce_sum(rows, axis=1))
+    assert [sums(tf.ragged.constant(rows)).numpy().tolist() for rows in ([[1, 2], [3]], [[4], [5, 6, 7]])] == [[3, 3], [4, 18]]
+    doubled = tf.function(lambda x: {"rows": tf.RaggedTensor.from_row_lengths(x, [1, 2]) * 2, "sum": tf.reduce_sum(x)})
+    for values in ([1, 2, 3], [4, 5, 6]):
+        result = doubled(tf.constant(values))
+        assert result["rows"].to_list() == [[2 * values[0]], [2 * values[1], 2 * values[2]]] and int(result["sum"]) == sum(values)

@@ -58,7 +58,7 @@ Tensors apply(const OpDef& op, Tensors inputs, Attrs attrs, const RangeOperands&
   for (Tensor& input : inputs) {
     if (input.body() && input.body()->slices) input = with_all_rows(input);
   }
-  if (needs_widening(op, inputs)) return apply_widened(op, inputs, attrs);
+  if (ranges.empty() && needs_widening(op, inputs)) return apply_widened(op, inputs, attrs);
   Signature signature{&op, types_of(inputs), {}, std::move(attrs), {}};
   for (const RangeOperand& range : ranges) signature.ranges.push_back(range.type);
   signature.outputs = op.infer(signature);

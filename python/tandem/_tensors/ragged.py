@@ -197,6 +197,11 @@ class RaggedTensor:
     def with_flat_values(self, new_values):
         return self.with_values(self.values.with_flat_values(new_values) if _is_ragged(self.values) else new_values)
 
+    def outline(self):
+        """A function that makes ragged tensors of these rows of innermost values; it does not hold the present ones."""
+        splits = [each.numpy() for each in self.nested_row_splits]
+        return lambda values: RaggedTensor.from_nested_row_splits(values, splits)
+
     def with_row_splits_dtype(self, dtype):
         return self
 

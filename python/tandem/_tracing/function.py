@@ -63,6 +63,13 @@ def _key_of(value):
     return id(value)
 
 
+class _Rows:
+    """In the place of a ragged tensor: where its rows end."""
+
+    def __init__(self, of):
+        self.of = of
+
+
 def flatten_results(result):
     """The tensors of a result, and what is needed to make it again of others."""
     tensors, leaves = [], []
@@ -73,6 +80,10 @@ def flatten_results(result):
             leaf = _tandem.convert(leaf)
         elif isinstance(leaf, _tandem.Variable):
             leaf = leaf.read_value()
+        elif hasattr(leaf, "_ragged_rows") and isinstance(leaf.flat_values, Tensor):
+            leaves.append(_Rows(leaf.outline()))
+            tensors.append(leaf.flat_values)
+            continue
         if isinstance(leaf, Tensor):
             leaves.append(_MARK)
             tensors.append(leaf)
@@ -86,11 +97,11 @@ def rebuild_results(tensors, structure):
     like, leaves = structure
     if like is None and leaves[0] is _MARK:
         return tensors[0]
-    if type(like) is dict and len(like) == len(tensors) and all(v is None for v in like.values()):  # As a step's logs are.
+    if type(like) is dict and len(like) == leaves.count(_MARK) and all(v is None for v in like.values()):  # As a step's logs are.
         values = dict(zip(sorted(like), tensors))
         return {key: values[key] for key in like}
     tensors = iter(tensors)
-    leaves = [next(tensors) if leaf is _MARK else leaf for leaf in leaves]
+    leaves = [next(tensors) if leaf is _MARK else leaf.of(next(tensors)) if type(leaf) is _Rows else leaf for leaf in leaves]
     return leaves[0] if like is None else nest.pack_sequence_as(like, leaves)
 
 

@@ -59,7 +59,9 @@ class DTypePolicy:
     def __init__(self, name="float32"):
         name = name if isinstance(name, str) else dtypes.as_dtype(name).name
         self.name = name
-        if name.startswith("mixed_"):
+        if name == "mixed_bfloat16":
+            self.compute_dtype, self.variable_dtype = "bfloat16", "float32"
+        elif name.startswith("mixed_"):
             _warn_of_mixed(name)
             self.compute_dtype = self.variable_dtype = "float32"
         else:
@@ -86,7 +88,7 @@ class DTypePolicy:
 def _warn_of_mixed(name):
     import warnings
 
-    warnings.warn(f"the dtype policy {name} computes in float32 here: no op computes in 16 bits yet", stacklevel=4)
+    warnings.warn(f"the dtype policy {name} computes in float32 here, without a scale of the loss; mixed_bfloat16 computes in bfloat16", stacklevel=4)
 
 
 _global_policy = [DTypePolicy("float32")]

@@ -1,5 +1,6 @@
 """Layers: functions of tensors with weights of their own. A call is described, traced or run."""
 
+import contextlib
 import functools
 
 import numpy as np
@@ -15,6 +16,9 @@ from tandem.keras._calls import DTypePolicy, _mask_of, _parameters, _shape_of, c
 from tandem.keras._layer_description import LayerDescription
 from tandem.keras._layer_state import LayerState
 from tandem.keras._symbolic import KerasTensor, Node, any_symbolic, output_spec
+
+
+_NO_CAST = contextlib.nullcontext()
 
 
 class Layer(LayerState, LayerDescription):
@@ -183,7 +187,7 @@ class Layer(LayerState, LayerDescription):
 
     def _convert_input(self, value):
         if isinstance(value, Tensor):
-            if self.autocast and value.dtype.is_floating and value.dtype.name != self.compute_dtype and self.compute_dtype in ("float32", "float64"):
+            if self.autocast and value.dtype.is_floating and value.dtype.name != self.compute_dtype and dtypes.as_dtype(self.compute_dtype).is_floating:
                 mask = _mask_of(value)
                 value = _tandem.cast(value, dtypes.code_of(self.compute_dtype))
                 if mask is not None:
@@ -285,7 +289,8 @@ class Layer(LayerState, LayerDescription):
         context.training = training
         context.path.append(self._name)
         try:
-            outputs = self._call_to_run()(*args, **kwargs)
+            with self._casting_variables():
+                outputs = self._call_to_run()(*args, **kwargs)
         finally:
             context.depth -= 1
             context.training = before
@@ -302,6 +307,13 @@ class Layer(LayerState, LayerDescription):
         elif type(self).compute_mask is not Layer.compute_mask:
             self._pass_mask(inputs, None, outputs)
         return outputs
+
+    def _casting_variables(self):
+        """A scope in which weights are to ops what a mixed policy says."""
+        policy = self._dtype_policy
+        if policy.compute_dtype != policy.variable_dtype:
+            return _tandem.Autocast(dtypes.code_of(policy.compute_dtype) if self.autocast else -1)
+        return _NO_CAST if call_context.depth == 1 else _tandem.Autocast(-1)
 
     def _call_to_run(self):
         if not state.converts_calls:

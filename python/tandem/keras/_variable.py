@@ -68,6 +68,8 @@ class KerasVariable(_variable.Variable):
 
     def assign_add(self, value, *args, **kwargs):
         """Adds to the value."""
+        if isinstance(value, _tandem.Tensor) and value._code != self._code:
+            value = _tandem.cast(value, self._code)
         if self._adds_share and _tandem.part_count() > 1 and self.dtype.is_floating:
             value = _tandem.convert(value, self._code) / float(_tandem.part_count())
         return super().assign_add(value)

@@ -18,7 +18,7 @@ _EPSILON = 1e-7
 def _pair(y_true, y_pred):
     """Truth and predictions in one dtype and rank, as Keras brings them together."""
     y_pred = _tandem.convert(y_pred)
-    if not y_pred.dtype.is_floating:
+    if y_pred._code > 1:
         y_pred = _tandem.cast(y_pred, 0)
     y_true = _tandem.cast(_tandem.convert(y_true), y_pred._code)
     return _same_rank(y_true, y_pred)

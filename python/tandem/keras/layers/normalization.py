@@ -8,6 +8,11 @@ from tandem.keras._layer import Layer
 from tandem.keras.layers.core import floating
 
 
+def _wide(x):
+    """Statistics of halves are computed in float32."""
+    return x if x._code <= 1 else _tandem.cast(x, 0)
+
+
 class BatchNormalization(Layer):
     """Scales each channel to the mean and variance of the batch while training, and of all batches before else."""
 
@@ -35,19 +40,20 @@ class BatchNormalization(Layer):
         self.built = True
 
     def call(self, inputs, training=False, mask=None):
-        x = floating(_tandem.convert(inputs))
+        given = floating(_tandem.convert(inputs))
+        x = _wide(given)
         if not self._last:
             order = [i for i in range(x._rank) if i != self._place] + [self._place]
             x = _tandem.transpose(x, order)
-        gamma = self.gamma if self.scale else _tandem.fill((self._channels,), 1.0, x._code)
-        beta = self.beta if self.center else _tandem.fill((self._channels,), 0.0, x._code)
+        gamma = _tandem.cast(self.gamma, x._code) if self.scale else _tandem.fill((self._channels,), 1.0, x._code)
+        beta = _tandem.cast(self.beta, x._code) if self.center else _tandem.fill((self._channels,), 0.0, x._code)
         if training and self.trainable:
             y = self._trained(x, gamma, beta)
         else:
-            y = _tandem.batch_norm_inference(x, gamma, beta, self.moving_mean, self.moving_variance, self.epsilon)
+            y = _tandem.batch_norm_inference(x, gamma, beta, _tandem.cast(self.moving_mean, x._code), _tandem.cast(self.moving_variance, x._code), self.epsilon)
         if not self._last:
             y = _tandem.transpose(y, [int(i) for i in sorted(range(y._rank), key=lambda i: order[i])])
-        return y
+        return _tandem.cast(y, given._code)
 
     def _trained(self, x, gamma, beta):
         y, mean, variance = _tandem.batch_norm(x, gamma, beta, self.epsilon)
@@ -59,8 +65,8 @@ class BatchNormalization(Layer):
             else:
                 mean, variance = self._about_center(count, mean, variance, self.moving_mean.read_value())
         keep = 1.0 - self.momentum
-        self.moving_mean.assign(self.moving_mean.read_value() * self.momentum + _tandem.stop_gradient(mean) * keep)
-        self.moving_variance.assign(self.moving_variance.read_value() * self.momentum + _tandem.stop_gradient(variance) * keep)
+        self.moving_mean.assign(_tandem.cast(self.moving_mean.read_value(), x._code) * self.momentum + _tandem.stop_gradient(mean) * keep)
+        self.moving_variance.assign(_tandem.cast(self.moving_variance.read_value(), x._code) * self.momentum + _tandem.stop_gradient(variance) * keep)
         return y
 
     @staticmethod
@@ -104,16 +110,17 @@ class LayerNormalization(Layer):
         self.built = True
 
     def call(self, inputs):
-        x = floating(_tandem.convert(inputs))
-        gamma = self.gamma if self.scale else _tandem.fill(self._sized, 1.0, x._code)
-        beta = self.beta if self.center else _tandem.fill(self._sized, 0.0, x._code)
+        given = floating(_tandem.convert(inputs))
+        x = _wide(given)
+        gamma = _tandem.cast(self.gamma, x._code) if self.scale else _tandem.fill(self._sized, 1.0, x._code)
+        beta = _tandem.cast(self.beta, x._code) if self.center else _tandem.fill(self._sized, 0.0, x._code)
         if self._axes == list(range(self._axes[0], x._rank)):
-            return _tandem.layer_norm(x, gamma, beta, self._axes[0] - x._rank, self.epsilon)
+            return _tandem.cast(_tandem.layer_norm(x, gamma, beta, self._axes[0] - x._rank, self.epsilon), given._code)
         mean = _tandem.reduce_mean(x, self._axes, True)
         variance = _tandem.reduce_variance(x, self._axes, True)
         shape = [x._sizes[i] if i in self._axes else 1 for i in range(x._rank)]
         y = (x - mean) * _tandem.rsqrt(variance + self.epsilon)
-        return y * _tandem.reshape(gamma, shape) + _tandem.reshape(beta, shape)
+        return _tandem.cast(y * _tandem.reshape(gamma, shape) + _tandem.reshape(beta, shape), given._code)
 
 
 class RMSNormalization(Layer):
@@ -166,12 +173,13 @@ class GroupNormalization(Layer):
         self.built = True
 
     def call(self, inputs):
-        x = floating(inputs)
+        given = floating(inputs)
+        x = _wide(given)
         sizes = list(x._sizes)
         grouped = _tandem.reshape(x, sizes[:-1] + [self.groups, sizes[-1] // self.groups])
         axes = list(range(1, x._rank - 1)) + [x._rank]
         mean, variance = _tandem.reduce_mean(grouped, axes, True), _tandem.reduce_variance(grouped, axes, True)
         y = _tandem.reshape((grouped - mean) * _tandem.rsqrt(variance + self.epsilon), sizes)
         if self.scale:
-            y = y * self.gamma
-        return y + self.beta if self.center else y
+            y = y * _tandem.cast(self.gamma, x._code)
+        return _tandem.cast(y + _tandem.cast(self.beta, x._code) if self.center else y, given._code)

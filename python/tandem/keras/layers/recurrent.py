@@ -48,7 +48,7 @@ class _Cell(Layer):
     def get_initial_state(self, batch_size=None, inputs=None, dtype=None):
         size = inputs._sizes[0] if inputs is not None else getattr(batch_size, "_size", batch_size)
         count = len(self.state_size) if isinstance(self.state_size, (list, tuple)) else 1
-        return [_tandem.fill((size, self.units), 0.0, dtypes.as_dtype(dtype or self.compute_dtype)._code) for _ in range(count)]
+        return [_tandem.fill((size, self.units), 0.0, dtypes.code_of(dtype or self.compute_dtype)) for _ in range(count)]
 
     def call(self, inputs, states, training=False):
         single = not isinstance(states, (list, tuple))
@@ -84,7 +84,7 @@ class LSTMCell(_Cell):
         def start(shape, dtype=None):
             n = self.units
             own = self.bias_initializer
-            return _tandem.concat([own((n,), dtype), _tandem.fill((n,), 1.0, dtypes.as_dtype(dtype or "float32")._code), own((2 * n,), dtype)], 0)
+            return _tandem.concat([own((n,), dtype), _tandem.fill((n,), 1.0, dtypes.code_of(dtype or "float32")), own((2 * n,), dtype)], 0)
 
         return self.add_weight((wide,), start, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
 
@@ -316,7 +316,7 @@ def _recurrent(name, cell_class):
         own = {k: kwargs.pop(k) for k in list(kwargs) if k in _RNN_NAMES}
         layer = {k: kwargs.pop(k) for k in list(kwargs) if k in _LAYER_NAMES}
         kwargs.pop("use_cudnn", None), kwargs.pop("implementation", None), kwargs.pop("input_length", None)
-        cell = cell_class(units, *args, **kwargs, name=name.lower() + "_cell")
+        cell = cell_class(units, *args, **kwargs, dtype=layer.get("dtype"), name=name.lower() + "_cell")
         RNN.__init__(self, cell, **own, **layer)
         self.units = cell.units
 

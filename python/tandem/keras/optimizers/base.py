@@ -282,6 +282,9 @@ class Optimizer(_objects.Configured):
         self._check_place(variables)
         grads = [_tandem.convert(g) for g, _ in kept]
         variables = [v for _, v in kept]
+        for v in variables:
+            if v._code in (2, 3):
+                raise NotImplementedError(f"{type(self).__name__}: variable {v.name} is of {v.dtype.name}; float32 and float64 ones are trained. With the policy mixed_bfloat16 layers compute in bfloat16 and keep float32 weights.")
         grads = [_tandem.cast(g, v._code) if g._code != v._code else g for g, v in zip(grads, variables)]
         if self._native is not None:
             if self._excludes_some():
@@ -387,15 +390,15 @@ class Optimizer(_objects.Configured):
         self.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
     def scale_loss(self, loss):
-        """The loss; float32 needs no scale."""
+        """The loss; the range of float32 needs no scale."""
         return loss
 
     def get_scaled_loss(self, loss):
-        """The loss; float32 needs no scale."""
+        """The loss; the range of float32 needs no scale."""
         return loss
 
     def get_unscaled_gradients(self, gradients):
-        """The gradients; float32 needs no scale."""
+        """The gradients; the range of float32 needs no scale."""
         return gradients
 
     def assign(self, variable, value):

@@ -172,7 +172,7 @@ class Lamb(_ByOps):
 
 
 class LossScaleOptimizer(Optimizer):
-    """Everything is computed in float32 here, so that no loss needs a scale: the inner optimizer itself."""
+    """Gradients have the range of float32 here, so that no loss needs a scale: the inner optimizer itself."""
 
     def __new__(cls, inner_optimizer, *args, **kwargs):
         return inner_optimizer
