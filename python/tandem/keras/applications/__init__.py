@@ -18,3 +18,10 @@ from tandem.keras.applications.vgg19 import VGG19
 from tandem.keras.applications.xception import Xception
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "DenseNet121", "DenseNet169", "DenseNet201", "EfficientNetB0", "EfficientNetB1", "EfficientNetB2", "EfficientNetB3", "EfficientNetB4",
+    "EfficientNetB5", "EfficientNetB6", "EfficientNetB7", "InceptionV3", "MobileNet", "MobileNetV2", "ResNet101", "ResNet101V2",
+    "ResNet152", "ResNet152V2", "ResNet50", "ResNet50V2", "VGG16", "VGG19", "Xception", "densenet", "efficientnet", "imagenet_utils",
+    "inception_v3", "mobilenet", "mobilenet_v2", "resnet", "resnet50", "resnet_v2", "vgg16", "vgg19", "xception",
+]

@@ -162,3 +162,8 @@ class GroupNormalization(Layer):
         if self.scale:
             y = y * self.gamma
         return y + self.beta if self.center else y
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "BatchNormalization", "GroupNormalization", "Layer", "LayerNormalization", "RMSNormalization", "SyncBatchNormalization",
+    "UnitNormalization", "constraints", "floating", "initializers", "regularizers", "state",
+]

@@ -55,3 +55,8 @@ def deserialize(config, custom_objects=None):
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "LearningRateSchedule", "Lion", "LossScaleOptimizer", "Nadam",
+    "Optimizer", "RMSprop", "SGD", "deserialize", "experimental", "get", "legacy", "schedules", "serialize",
+]
