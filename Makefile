@@ -133,6 +133,7 @@ check-folders:
 check-names:
 	@$(DEPS) check
 	python3 scripts/check-type-names.py
+	python3 scripts/exported-names.py
 
 check-docs:
 	@$(DEPS) check

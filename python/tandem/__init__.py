@@ -242,3 +242,29 @@ def as_tensorflow():
     from tandem._names import substitute as _substitute
 
     _substitute.install()
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "Assert", "DType", "DeviceSpec", "GradientTape", "IndexedSlices", "Module", "Tensor", "TensorArray", "TensorShape", "TensorSpec",
+    "UnconnectedGradients", "Variable", "VariableAggregation", "VariableSynchronization", "abs", "accumulate_n", "acos", "acosh", "add",
+    "add_n", "argmax", "argmin", "argsort", "as_dtype", "as_string", "as_tensorflow", "asin", "asinh", "atan", "atan2", "atanh", "audio",
+    "autograph", "batch_to_space", "bfloat16", "bitcast", "bool", "boolean_mask", "broadcast_dynamic_shape", "broadcast_static_shape",
+    "broadcast_to", "case", "cast", "clip_by_global_norm", "clip_by_norm", "clip_by_value", "compat", "complex", "complex128", "complex64",
+    "concat", "cond", "config", "constant", "control_dependencies", "convert_to_tensor", "cos", "cosh", "cumsum", "custom_gradient", "data",
+    "debugging", "depth_to_space", "device", "distribute", "divide", "double", "dtypes", "dynamic_partition", "dynamic_stitch", "einsum",
+    "ensure_shape", "equal", "errors", "executing_eagerly", "exp", "expand_dims", "experimental", "eye", "fill", "float16", "float32",
+    "float64", "floor", "floordiv", "foldl", "foldr", "function", "gather", "gather_nd", "get_logger", "get_static_value",
+    "grad_pass_through", "gradients", "greater", "greater_equal", "group", "half", "hessians", "histogram_fixed_width", "identity",
+    "identity_n", "image", "init_scope", "inside_function", "int16", "int32", "int64", "int8", "io", "is_symbolic_tensor", "is_tensor",
+    "keras", "less", "less_equal", "linalg", "linspace", "logical_and", "logical_not", "logical_or", "map_fn", "math", "matmul", "maximum",
+    "meshgrid", "minimum", "mod", "multiply", "name_scope", "negative", "nest", "newaxis", "nn", "no_op", "norm", "not_equal",
+    "numpy_function", "one_hot", "ones", "ones_like", "pad", "parallel_stack", "placement_report", "pow", "print", "py_function", "random",
+    "range", "rank", "realdiv", "recompute_grad", "reduce_all", "reduce_any", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min",
+    "reduce_prod", "reduce_sum", "repeat", "reshape", "resource", "reverse", "reverse_sequence", "roll", "round", "saturate_cast",
+    "saved_model", "scalar_mul", "scan", "scatter_nd", "searchsorted", "sequence_mask", "sets", "shape", "shape_n", "sigmoid", "sign",
+    "signal", "sin", "sinh", "size", "slice", "sort", "space_to_batch", "space_to_batch_nd", "space_to_depth", "sparse", "split", "sqrt",
+    "square", "squeeze", "stack", "stop_gradient", "strided_slice", "string", "strings", "subtract", "summary", "switch_case", "sysconfig",
+    "tan", "tandem_version", "tanh", "tensor_scatter_nd_add", "tensor_scatter_nd_max", "tensor_scatter_nd_min", "tensor_scatter_nd_sub",
+    "tensor_scatter_nd_update", "tensordot", "test", "tile", "timestamp", "train", "transpose", "truediv", "truncatediv", "truncatemod",
+    "tuple", "uint16", "uint32", "uint64", "uint8", "unique", "unique_with_counts", "unravel_index", "unstack", "variant", "vectorized_map",
+    "version", "where", "while_loop", "zeros", "zeros_like",
+]

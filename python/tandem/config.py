@@ -195,3 +195,11 @@ def enable_op_determinism():
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "LogicalDevice", "LogicalDeviceConfiguration", "PhysicalDevice", "enable_op_determinism", "experimental",
+    "experimental_functions_run_eagerly", "experimental_run_functions_eagerly", "functions_run_eagerly", "get_logical_device_configuration",
+    "get_memory_growth", "get_soft_device_placement", "get_visible_devices", "list_logical_devices", "list_physical_devices", "optimizer",
+    "run_functions_eagerly", "set_log_device_placement", "set_logical_device_configuration", "set_memory_growth",
+    "set_soft_device_placement", "set_visible_devices", "threading",
+]

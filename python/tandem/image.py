@@ -524,3 +524,16 @@ def encode_jpeg(image, *args, **kwargs):
 
 del op
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "central_crop",
+    "combined_non_max_suppression", "convert_image_dtype", "crop_and_resize", "crop_to_bounding_box", "decode_bmp", "decode_gif",
+    "decode_image", "decode_jpeg", "decode_png", "draw_bounding_boxes", "dtypes", "encode_jpeg", "encode_png", "extract_patches",
+    "flip_left_right", "flip_up_down", "grayscale_to_rgb", "hsv_to_rgb", "image_gradients", "non_max_suppression",
+    "non_max_suppression_padded", "non_max_suppression_with_scores", "pad_to_bounding_box", "per_image_standardization", "psnr",
+    "random_brightness", "random_contrast", "random_crop", "random_flip_left_right", "random_flip_up_down", "random_hue",
+    "random_saturation", "resize", "resize_with_crop_or_pad", "resize_with_pad", "rgb_to_grayscale", "rgb_to_hsv", "rgb_to_yiq",
+    "rgb_to_yuv", "rot90", "sobel_edges", "ssim", "stateless_random_brightness", "stateless_random_contrast", "stateless_random_crop",
+    "stateless_random_flip_left_right", "stateless_random_flip_up_down", "stateless_random_hue", "stateless_random_saturation",
+    "total_variation", "transpose", "yiq_to_rgb", "yuv_to_rgb",
+]

@@ -152,3 +152,8 @@ def __getattr__(name):
 
         return getattr(_records, name)
     raise _missing.missing("tandem.io", name, sys.modules[__name__], _RECORDS)
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "NoFileError", "StringTensor", "decode_bmp", "decode_csv", "decode_gif", "decode_image", "decode_jpeg", "decode_png", "decode_raw",
+    "dtypes", "encode_jpeg", "encode_png", "gfile", "matching_files", "parse_tensor", "read_file", "serialize_tensor", "write_file",
+]

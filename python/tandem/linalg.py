@@ -167,3 +167,10 @@ def cross(a, b, name=None):
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh", "einsum", "expm", "eye",
+    "global_norm", "host", "host_with_gradient", "inv", "l2_normalize", "logdet", "lstsq", "matmul", "matrix_rank", "matrix_transpose",
+    "matvec", "norm", "normalize", "pinv", "qr", "set_diag", "slogdet", "solve", "svd", "tensor_diag", "tensor_diag_part", "tensordot",
+    "trace", "triangular_solve",
+]

@@ -63,3 +63,8 @@ def segment_ids_to_row_splits(segment_ids, num_segments=None, out_type=None, nam
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "RaggedTensor", "boolean_mask", "constant", "dtypes", "map_flat_values", "range", "row_splits_to_segment_ids",
+    "segment_ids_to_row_splits", "stack",
+]

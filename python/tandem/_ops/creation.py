@@ -1,6 +1,7 @@
 """Tensors of values: constants, ranges, copies."""
 
 import builtins
+import typing
 
 import _tandem
 from tandem import dtypes
@@ -10,7 +11,7 @@ from tandem._tensors.shape import DynamicSize, TensorShape
 from tandem._tensors.tensor import Tensor, to_tensor
 
 
-def constant(value, dtype=None, shape=None, name="Const"):
+def constant(value, dtype=None, shape=None, name="Const") -> typing.Any:
     """A tensor of a number, list, array or tensor; arrays are copied."""
     if _is_text(value) or (dtype is not None and dtypes.as_dtype(dtype) == dtypes.string):
         from tandem.strings import StringTensor
@@ -56,7 +57,7 @@ def _is_complex(value, dtype):
     return kind == "c" or isinstance(value, complex) or getattr(value, "_is_complex", False)
 
 
-def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None):
+def convert_to_tensor(value, dtype=None, dtype_hint=None, name=None) -> typing.Any:
     """A tensor of whatever can become one; a tensor stays itself."""
     if _is_text(value) or _is_complex(value, dtype):
         return constant(value, dtype)

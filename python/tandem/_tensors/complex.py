@@ -6,6 +6,7 @@ two tensors, so it is traced, differentiated and distributed as these are.
 """
 
 import dataclasses
+import typing
 
 import _tandem
 from tandem import _ops, dtypes
@@ -186,7 +187,7 @@ def meets_complex(args, kwargs):
     return _has_complex(list(args) + list(kwargs.values()))
 
 
-def call(f, args, kwargs):
+def call(f, args, kwargs) -> typing.Any:
     """An op of complex values."""
     name = f.__name__
     if name in _RULES:

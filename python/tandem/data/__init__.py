@@ -122,3 +122,8 @@ def __getattr__(name):
     from tandem._names import missing as _missing
 
     raise _missing.missing("tandem.data", name, sys.modules[__name__], ("TFRecordDataset",))
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "AUTOTUNE", "Dataset", "DatasetV2", "INFINITE_CARDINALITY", "Iterator", "Options", "OwnedIterator", "TextLineDataset",
+    "UNKNOWN_CARDINALITY", "experimental", "make_one_shot_iterator",
+]

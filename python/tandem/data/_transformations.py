@@ -28,6 +28,9 @@ class Transformations:
     _has_open_rows = False
     _kind = None  # What TensorFlow calls a data set that was made so.
 
+    def __iter__(self):
+        raise NotImplementedError  # Data sets have one of their own.
+
     def map(self, map_func, num_parallel_calls=None, deterministic=None, synchronous=None, use_unbounded_threadpool=False, name=None):
         """A data set of f of each element."""
         from tandem._tracing.function import Function

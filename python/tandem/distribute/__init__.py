@@ -72,3 +72,13 @@ class cluster_resolver:
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "CentralStorageStrategy", "ClusterCoordinator", "ClusterResolver", "CrossDeviceOps", "DistributedDataset", "DistributedIterator",
+    "DistributedValues", "FixedShardsPartitioner", "HierarchicalCopyAllReduce", "InputContext", "InputOptions", "InputReplicationMode",
+    "MaxSizePartitioner", "MinSizePartitioner", "MirroredStrategy", "MultiWorkerMirroredStrategy", "NcclAllReduce", "OneDeviceStrategy",
+    "ParameterServerStrategy", "Partitioner", "PerReplica", "PipelineStrategy", "ReduceOp", "ReductionToOneDevice", "RemoteValue",
+    "ReplicaContext", "RunOptions", "Server", "SimpleClusterResolver", "Strategy", "StrategyExtended", "TFConfigClusterResolver",
+    "TPUStrategy", "ValueContext", "cluster_resolver", "coordinator", "experimental", "experimental_set_strategy", "get_replica_context",
+    "get_strategy", "has_strategy", "in_cross_replica_context", "partitioners",
+]

@@ -153,3 +153,9 @@ def __getattr__(name):
         return getattr(_keras, name)
     except AttributeError:
         raise _missing.missing("tandem.experimental.numpy", name, sys.modules[__name__], dir(_keras)) from None
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "Tensor", "arange", "array", "asarray", "bool_", "copy", "dtypes", "e", "experimental_enable_numpy_behavior", "eye", "float32",
+    "float64", "identity", "inf", "int32", "int64", "linspace", "nan", "ndarray", "newaxis", "ones", "pi", "random", "shape", "to_tensor",
+    "uint8", "zeros",
+]

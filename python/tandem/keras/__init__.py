@@ -83,3 +83,10 @@ def __getattr__(name):
     from tandem._names import missing as _missing
 
     raise _missing.missing("keras", name, _sys.modules[__name__], _SUBMODULES)
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "DTypePolicy", "Function", "Functional", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric", "Model",
+    "Optimizer", "Quantizer", "Regularizer", "RematScope", "Sequential", "StatelessScope", "Variable", "activations", "applications",
+    "backend", "callbacks", "config", "constraints", "datasets", "device", "distribution", "dtype_policies", "layers", "mixed_precision",
+    "models", "name_scope", "ops", "preprocessing", "random", "remat", "saving", "tree", "utils", "version",
+]

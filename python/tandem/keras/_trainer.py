@@ -1,6 +1,7 @@
 """Training: compile, fit, evaluate, predict."""
 
 import time
+import typing
 
 import numpy as np
 
@@ -10,6 +11,9 @@ from tandem._tensors.tensor import Tensor
 from tandem.keras import _adapter, metrics as metrics_module, optimizers as optimizers_module
 from tandem.keras._compiled import CompileLoss, CompileMetrics
 from tandem.keras._steps import TrainingSteps, _ReplicaStep, _ServerStep
+
+if typing.TYPE_CHECKING:
+    from tandem.keras.callbacks import History
 
 
 class Trainer(TrainingSteps):
@@ -126,7 +130,7 @@ class Trainer(TrainingSteps):
 
     # ---- fit ----
 
-    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, validation_split=0.0, validation_data=None, shuffle=True, class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None, validation_steps=None, validation_batch_size=None, validation_freq=1, **kwargs):
+    def fit(self, x=None, y=None, batch_size=None, epochs=1, verbose="auto", callbacks=None, validation_split=0.0, validation_data=None, shuffle=True, class_weight=None, sample_weight=None, initial_epoch=0, steps_per_epoch=None, validation_steps=None, validation_batch_size=None, validation_freq=1, **kwargs) -> "History":
         """Trains the model on arrays, data sets, generators or a PyDataset. Returns a History."""
         from tandem.keras import callbacks as callbacks_module
 
@@ -284,7 +288,7 @@ class Trainer(TrainingSteps):
             rest = [k for k in own if k in numbers] if set(own) >= set(rest) else [k for k in rest if k not in own] + [k for k in own if k in numbers]
         return ([numbers["loss"]] if "loss" in numbers else []) + [numbers[k] for k in rest]
 
-    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None, **kwargs):
+    def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None, **kwargs) -> typing.Any:
         """The predictions for data, as arrays."""
         from tandem.keras import callbacks as callbacks_module
 

@@ -477,3 +477,36 @@ def get_uid(prefix=""):
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "DynamicShape", "DynamicSize", "SeedGenerator", "Tensor", "TensorArray", "TensorShape", "TopKV2", "abs", "accumulate_n", "acos",
+    "acosh", "add", "add_n", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "atan", "atan2", "atanh", "backend",
+    "band_part", "batch_dot", "batch_flatten", "batch_get_value", "batch_set_value", "bias_add", "binary_crossentropy", "bincount",
+    "bitcast", "bool_", "boolean_mask", "branch", "broadcast_dynamic_shape", "broadcast_static_shape", "broadcast_to", "case", "cast",
+    "cast_to_floatx", "categorical_crossentropy", "ceil", "clear_session", "clip", "clip_by_global_norm", "clip_by_norm", "clip_by_value",
+    "concat", "concatenate", "cond", "confusion_matrix", "constant", "conv1d", "conv2d", "convert_to_tensor", "cos", "cosh",
+    "count_nonzero", "count_params", "ctc_batch_cost", "ctc_decode", "cumprod", "cumsum", "depth_to_space", "depthwise_conv2d", "diag",
+    "diag_part", "digamma", "divide", "divide_no_nan", "dot", "dropout", "dtype", "dtypes", "dynamic_partition", "dynamic_stitch", "einsum",
+    "elu", "ensure_shape", "epsilon", "equal", "erf", "erfc", "erfinv", "eval", "exp", "expand_dims", "expm1", "eye", "fill", "flatten",
+    "floatx", "floor", "floordiv", "floormod", "foldl", "foldr", "function", "gather", "gather_nd", "get_uid", "get_value", "global_norm",
+    "gradients", "greater", "greater_equal", "group", "happens_after_each_run", "hard_sigmoid", "host", "host_with_gradient", "identity",
+    "identity_n", "image_data_format", "in_top_k", "in_train_phase", "inside_flow", "int_shape", "is_finite", "is_float_dtype", "is_inf",
+    "is_int_dtype", "is_keras_tensor", "is_nan", "is_sparse", "known_index", "l2_normalize", "learning_phase", "less", "less_equal",
+    "lgamma", "lin_space", "linspace", "log", "log1p", "logical_and", "logical_not", "logical_or", "logical_xor", "map_fn", "matmul",
+    "matvec", "max", "maximum", "mean", "meshgrid", "min", "minimum", "mod", "moving_average_update", "multiply", "multiply_no_nan",
+    "name_scope", "ndim", "negative", "nest", "no_op", "norm", "not_equal", "np", "numpy_function", "one_hot", "ones", "ones_like", "op",
+    "pad", "permute_dimensions", "placeholder", "pool2d", "pow", "print_", "prod", "py_function", "random_bernoulli", "random_normal",
+    "random_normal_variable", "random_uniform", "random_uniform_variable", "range", "rank", "realdiv", "reciprocal", "reduce_all",
+    "reduce_any", "reduce_euclidean_norm", "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std",
+    "reduce_sum", "reduce_variance", "relu", "repeat", "repeat_elements", "reset_uids", "reshape", "resize_images", "result_type",
+    "reverse", "reverse_sequence", "rint", "roll", "round", "rsqrt", "scan", "scatter_nd", "searchsorted", "segment_max", "segment_mean",
+    "segment_min", "segment_prod", "segment_sum", "sequence_mask", "set_diag", "set_epsilon", "set_floatx", "set_image_data_format",
+    "set_learning_phase", "set_value", "shape", "shape_n", "sigmoid", "sign", "sin", "sinh", "size", "slice", "softmax", "softplus",
+    "softsign", "sort", "space_to_depth", "sparse_categorical_crossentropy", "spatial_2d_padding", "spatial_3d_padding", "split", "sqrt",
+    "square", "squared_difference", "squeeze", "stack", "standardize_dtype", "state", "std", "stop_gradient", "strided_slice", "subtract",
+    "sum", "switch", "switch_case", "take_along_last", "tan", "tanh", "temporal_padding", "tensor_scatter_nd_add", "tensor_scatter_nd_max",
+    "tensor_scatter_nd_sub", "tensor_scatter_nd_update", "tensordot", "tile", "to_dense", "to_float", "to_tensor", "top_k", "trace",
+    "transpose", "truediv", "truncated_normal", "unique", "unique_with_counts", "unsorted_segment_max", "unsorted_segment_mean",
+    "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sum", "unstack", "update", "update_add", "update_sub", "var",
+    "variable", "vectorized_map", "where", "while_loop", "xlogy", "zeros", "zeros_like",
+]

@@ -36,3 +36,9 @@ def is_flash_attention_enabled():
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "backend", "disable_interactive_logging", "disable_traceback_filtering", "dtype_policy", "enable_interactive_logging",
+    "enable_traceback_filtering", "enable_unsafe_deserialization", "epsilon", "floatx", "image_data_format", "is_flash_attention_enabled",
+    "is_traceback_filtering_enabled", "set_dtype_policy", "set_epsilon", "set_floatx", "set_image_data_format",
+]

@@ -18,3 +18,7 @@ class experimental:
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "DTypePolicy", "LossScaleOptimizer", "Policy", "dtype_policy", "experimental", "global_policy", "set_dtype_policy", "set_global_policy",
+]

@@ -716,3 +716,18 @@ _missing.install(__name__, globals(), {
     " MSLE=mean_squared_logarithmic_error kullback_leibler_divergence=kl_divergence logcosh=log_cosh binary_focal_crossentropy categorical_focal_crossentropy",
     "tandem.keras._rarer": "ConcordanceCorrelation PearsonCorrelation concordance_correlation pearson_correlation",
 })
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "AUC", "Accuracy", "BinaryAccuracy", "BinaryCrossentropy", "BinaryIoU", "CategoricalAccuracy", "CategoricalCrossentropy",
+    "CategoricalHinge", "CosineSimilarity", "F1Score", "FBetaScore", "FalseNegatives", "FalsePositives", "Hinge", "IoU", "KLDivergence",
+    "KerasVariable", "LogCoshError", "Mean", "MeanAbsoluteError", "MeanAbsolutePercentageError", "MeanIoU", "MeanMetricWrapper",
+    "MeanRelativeError", "MeanSquaredError", "MeanSquaredLogarithmicError", "MeanTensor", "Metric", "OneHotIoU", "OneHotMeanIoU", "Poisson",
+    "Precision", "PrecisionAtRecall", "R2Score", "Recall", "RecallAtPrecision", "RootMeanSquaredError", "SensitivityAtSpecificity",
+    "SparseCategoricalAccuracy", "SparseCategoricalCrossentropy", "SparseTopKCategoricalAccuracy", "SpecificityAtSensitivity",
+    "SquaredHinge", "Sum", "TopKCategoricalAccuracy", "TrueNegatives", "TruePositives", "accuracy", "binary_accuracy",
+    "binary_crossentropy", "categorical_accuracy", "categorical_crossentropy", "categorical_hinge", "cosine_similarity", "deserialize",
+    "dtypes", "get", "hinge", "huber", "initializers", "kl_divergence", "kld", "log_cosh", "mae", "mape", "mean_absolute_error",
+    "mean_absolute_percentage_error", "mean_squared_error", "mean_squared_logarithmic_error", "mse", "msle", "poisson", "serialize",
+    "sparse_categorical_accuracy", "sparse_categorical_crossentropy", "sparse_top_k_categorical_accuracy", "squared_hinge", "state",
+    "top_k_categorical_accuracy",
+]

@@ -5,3 +5,7 @@ from tandem.keras._model import Functional, Model, Sequential, clone_model  # no
 from tandem.keras.saving import deserialize_keras_object as model_from_config, load_model, model_from_json, save_model  # noqa: F401
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "Functional", "Model", "Sequential", "clone_model", "load_model", "model_from_config", "model_from_json", "save_model",
+]

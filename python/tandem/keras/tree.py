@@ -36,3 +36,8 @@ def map_shape_structure(func, structure):
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "assert_same_structure", "flatten", "is_nested", "lists_to_tuples", "map_shape_structure", "map_structure", "pack_sequence_as",
+    "traverse",
+]

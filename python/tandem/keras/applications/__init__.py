@@ -35,3 +35,9 @@ def __getattr__(name):
         return importlib.import_module(f"{__name__}.{name}")
     return _named(name)
 
+__all__ = [  # Written by scripts/exported-names.py.
+    "DenseNet121", "DenseNet169", "DenseNet201", "EfficientNetB0", "EfficientNetB1", "EfficientNetB2", "EfficientNetB3", "EfficientNetB4",
+    "EfficientNetB5", "EfficientNetB6", "EfficientNetB7", "InceptionV3", "MobileNet", "MobileNetV2", "ResNet101", "ResNet101V2",
+    "ResNet152", "ResNet152V2", "ResNet50", "ResNet50V2", "VGG16", "VGG19", "Xception", "densenet", "efficientnet", "imagenet_utils",
+    "inception_v3", "mobilenet", "mobilenet_v2", "resnet", "resnet50", "resnet_v2", "vgg16", "vgg19", "xception",
+]

@@ -98,3 +98,8 @@ ConvNeXtLarge, ConvNeXtXLarge = _variant("large", "ConvNeXtLarge"), _variant("xl
 def preprocess_input(x, data_format=None):
     """The model scales images itself."""
     return x
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "ConvNeXtBase", "ConvNeXtLarge", "ConvNeXtSmall", "ConvNeXtTiny", "ConvNeXtXLarge", "Layer", "LayerScale", "Sequential",
+    "StochasticDepth", "decode_predictions", "imagenet_utils", "initializers", "layers", "preprocess_input",
+]

@@ -69,3 +69,7 @@ def DenseNet201(include_top=True, weights="imagenet", input_tensor=None, input_s
 
 def preprocess_input(x, data_format=None):
     return imagenet_utils.preprocess_input(x, data_format, mode="torch")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "DenseNet121", "DenseNet169", "DenseNet201", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

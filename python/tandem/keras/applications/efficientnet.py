@@ -106,3 +106,8 @@ EfficientNetB7 = _variant(7, 2.0, 3.1, 600, 0.5)
 def preprocess_input(x, data_format=None):
     """The model scales images itself."""
     return x
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "EfficientNetB0", "EfficientNetB1", "EfficientNetB2", "EfficientNetB3", "EfficientNetB4", "EfficientNetB5", "EfficientNetB6",
+    "EfficientNetB7", "decode_predictions", "imagenet_utils", "initializers", "layers", "preprocess_input",
+]

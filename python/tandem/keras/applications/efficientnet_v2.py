@@ -95,3 +95,8 @@ EfficientNetV2L = _variant("l", 1.0, 1.0, 480)
 def preprocess_input(x, data_format=None):
     """The model scales images itself."""
     return x
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "EfficientNetV2B0", "EfficientNetV2B1", "EfficientNetV2B2", "EfficientNetV2B3", "EfficientNetV2L", "EfficientNetV2M", "EfficientNetV2S",
+    "decode_predictions", "imagenet_utils", "initializers", "layers", "preprocess_input",
+]

@@ -80,3 +80,7 @@ def InceptionResNetV2(include_top=True, weights="imagenet", input_tensor=None, i
 def preprocess_input(x, data_format=None):
     """Images of 0 to 255 within -1 and 1."""
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "CustomScaleLayer", "InceptionResNetV2", "Layer", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -80,3 +80,7 @@ def InceptionV3(include_top=True, weights="imagenet", input_tensor=None, input_s
 
 def preprocess_input(x, data_format=None):
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "InceptionV3", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -60,3 +60,7 @@ def MobileNet(
 
 def preprocess_input(x, data_format=None):
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "MobileNet", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -71,3 +71,7 @@ def MobileNetV2(input_shape=None, alpha=1.0, include_top=True, weights="imagenet
 def preprocess_input(x, data_format=None):
     """Pixels from 0 to 255 as MobileNetV2 was trained on them: from -1 to 1."""
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "MobileNetV2", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -94,3 +94,7 @@ def MobileNetV3Large(input_shape=None, alpha=1.0, minimalistic=False, include_to
 def preprocess_input(x, data_format=None):
     """The model scales images itself."""
     return x
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "MobileNetV3Large", "MobileNetV3Small", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -116,3 +116,7 @@ def NASNetLarge(input_shape=None, include_top=True, weights="imagenet", input_te
 def preprocess_input(x, data_format=None):
     """Images of 0 to 255 within -1 and 1."""
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "NASNetLarge", "NASNetMobile", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -66,3 +66,7 @@ def ResNet152(include_top=True, weights="imagenet", input_tensor=None, input_sha
 def preprocess_input(x, data_format=None):
     """Pixels from 0 to 255 as ResNet was trained on them: blue first, without the mean."""
     return imagenet_utils.preprocess_input(x, data_format, mode="caffe")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "ResNet101", "ResNet152", "ResNet50", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

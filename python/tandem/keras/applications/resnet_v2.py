@@ -66,3 +66,7 @@ def ResNet152V2(include_top=True, weights="imagenet", input_tensor=None, input_s
 def preprocess_input(x, data_format=None):
     """Pixels from 0 to 255 as ResNetV2 was trained on them: from -1 to 1."""
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "ResNet101V2", "ResNet152V2", "ResNet50V2", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -12,3 +12,7 @@ def VGG19(include_top=True, weights="imagenet", input_tensor=None, input_shape=N
 def preprocess_input(x, data_format=None):
     """Pixels from 0 to 255 as VGG19 was trained on them: blue first, without the mean."""
     return imagenet_utils.preprocess_input(x, data_format, mode="caffe")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "VGG19", "decode_predictions", "imagenet_utils", "preprocess_input",
+]

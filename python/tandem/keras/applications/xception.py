@@ -57,3 +57,7 @@ def Xception(include_top=True, weights="imagenet", input_tensor=None, input_shap
 
 def preprocess_input(x, data_format=None):
     return imagenet_utils.preprocess_input(x, data_format, mode="tf")
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "Xception", "decode_predictions", "imagenet_utils", "layers", "preprocess_input",
+]

@@ -15,3 +15,9 @@ class experimental:
 
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "BackupAndRestore", "CSVLogger", "Callback", "CallbackList", "EarlyStopping", "History", "LambdaCallback", "LearningRateScheduler",
+    "ModelCheckpoint", "ProgbarLogger", "ReduceLROnPlateau", "RemoteMonitor", "SwapEMAWeights", "TensorBoard", "TerminateOnNaN",
+    "experimental", "print_line",
+]

@@ -183,3 +183,8 @@ class GroupNormalization(Layer):
         if self.scale:
             y = y * _tandem.cast(self.gamma, x._code)
         return _tandem.cast(y + _tandem.cast(self.beta, x._code) if self.center else y, given._code)
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "BatchNormalization", "GroupNormalization", "Layer", "LayerNormalization", "RMSNormalization", "SyncBatchNormalization",
+    "UnitNormalization", "constraints", "floating", "initializers", "regularizers", "state",
+]

@@ -447,3 +447,9 @@ class ConvLSTM2D(Layer):
         return [result, h, c] if self.return_state else result
 
 _words.describe(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "Bidirectional", "ConvLSTM2D", "GRU", "GRUCell", "InvalidArgumentError", "KerasVariable", "LSTM", "LSTMCell", "Layer", "RNN",
+    "SimpleRNN", "SimpleRNNCell", "StackedRNNCells", "TensorShape", "Wrapper", "activations", "constraints", "dtypes", "floating",
+    "init_scope", "initial_state_of", "initializers", "nest", "regularizers",
+]

@@ -2,6 +2,7 @@
 
 import builtins
 import sys
+import typing
 
 import numpy as np
 
@@ -10,12 +11,19 @@ from tandem import _ops, dtypes, nest, nn as _nn
 from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._ops import base as _base, op
-from tandem.keras.activations import (  # noqa: F401
-    celu, elu, gelu, glu, hard_shrink, hard_sigmoid, hard_silu, hard_swish, hard_tanh, leaky_relu, log_sigmoid, log_softmax,
-    mish, relu, relu6, selu, sigmoid, silu, soft_shrink, softmax, softplus, softsign, sparse_plus, squareplus, swish, tanh, tanh_shrink,
-    threshold,
+from tandem.keras.activations import (  # noqa: F401, so that type checkers see them given.
+    celu as celu, elu as elu, gelu as gelu, glu as glu, hard_shrink as hard_shrink, hard_sigmoid as hard_sigmoid, hard_silu as hard_silu,
+    hard_swish as hard_swish, hard_tanh as hard_tanh, leaky_relu as leaky_relu, log_sigmoid as log_sigmoid, log_softmax as log_softmax,
+    mish as mish, relu as relu, relu6 as relu6, selu as selu, sigmoid as sigmoid, silu as silu, soft_shrink as soft_shrink,
+    softmax as softmax, softplus as softplus, softsign as softsign, sparse_plus as sparse_plus, squareplus as squareplus, swish as swish,
+    tanh as tanh, tanh_shrink as tanh_shrink, threshold as threshold,
 )
 from tandem.keras.losses import binary_crossentropy as _bce, categorical_crossentropy as _cce, sparse_categorical_crossentropy as _scce
+
+if typing.TYPE_CHECKING:  # Many names are made in loops.
+
+    def __getattr__(name: str) -> typing.Any: ...
+
 
 _c = _tandem.convert
 

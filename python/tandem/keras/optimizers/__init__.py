@@ -63,3 +63,8 @@ def deserialize(config, custom_objects=None):
 
 
 _missing.install(__name__, globals(), {"tandem.keras.optimizers.recent": " ".join(_LATE.values())})
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "LearningRateSchedule", "Lion", "LossScaleOptimizer", "Nadam",
+    "Optimizer", "RMSprop", "SGD", "deserialize", "experimental", "get", "legacy", "schedules", "serialize",
+]

@@ -393,3 +393,10 @@ class ImageDataGenerator:
             flat = x.reshape(len(x), -1)
             u, s, _ = np.linalg.svd(flat.T, full_matrices=False)
             self.zca_whitening_matrix = (u * (1.0 / np.sqrt(s**2 / len(flat) + self.zca_epsilon))) @ u.T
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "DataFrameIterator", "DirectoryIterator", "ImageDataGenerator", "Iterator", "NumpyArrayIterator", "PyDataset", "apply_affine_transform",
+    "apply_brightness_shift", "apply_channel_shift", "array_to_img", "image_dataset_from_directory", "img_to_array", "load_img",
+    "random_brightness", "random_channel_shift", "random_rotation", "random_shear", "random_shift", "random_zoom", "save_img",
+    "smart_resize",
+]

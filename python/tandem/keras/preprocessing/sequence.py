@@ -64,3 +64,7 @@ def skipgrams(sequence, vocabulary_size, window_size=4, negative_samples=1.0, sh
         for values in (couples, labels):
             random.Random(seed).shuffle(values)
     return couples, labels
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "PyDataset", "TimeseriesGenerator", "make_sampling_table", "pad_sequences", "skipgrams",
+]

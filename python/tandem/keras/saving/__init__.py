@@ -13,3 +13,10 @@ from tandem.keras.saving.objects import (
 from tandem.keras.saving.weights import load_weights, save_weights, whole_slots
 
 _missing.install(__name__, globals())
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "CustomObjectScope", "cloned", "custom_object", "custom_object_scope", "described", "deserialize_keras_object", "from_config",
+    "functional_config", "functional_from_config", "get_custom_objects", "get_registered_name", "get_registered_object",
+    "is_folder_of_model", "load_model", "load_weights", "model_from_json", "register_keras_serializable", "save_model", "save_weights",
+    "serialize_keras_object", "whole_slots",
+]

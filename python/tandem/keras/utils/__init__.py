@@ -235,3 +235,12 @@ def __getattr__(name):
     if name in ("np_utils", "vis_utils", "generic_utils", "data_utils", "layer_utils"):  # Rooms of Keras 2.
         return sys.modules[__name__]
     raise _missing.missing("keras.utils", name, sys.modules[__name__])
+
+__all__ = [  # Written by scripts/exported-names.py.
+    "CustomObjectScope", "Progbar", "PyDataset", "Sequence", "array_to_img", "audio_dataset_from_directory", "clear_session",
+    "custom_object_scope", "deserialize_keras_object", "disable_interactive_logging", "enable_interactive_logging", "get_custom_objects",
+    "get_file", "get_registered_name", "get_registered_object", "image_dataset_from_directory", "img_to_array",
+    "is_interactive_logging_enabled", "is_keras_tensor", "load_img", "model_to_dot", "normalize", "pack_x_y_sample_weight", "pad_sequences",
+    "plot_model", "register_keras_serializable", "save_img", "serialize_keras_object", "set_random_seed", "split_dataset",
+    "text_dataset_from_directory", "timeseries_dataset_from_array", "to_categorical", "unpack_x_y_sample_weight",
+]
