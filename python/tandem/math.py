@@ -87,4 +87,20 @@ def is_strictly_increasing(x, name=None):
     return _tandem.reduce_all(x[1:] > x[:-1], None, False)
 
 
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {
+    "tandem._ops.special": "approx_max_k approx_min_k bessel_i0 bessel_i0e bessel_i1 bessel_i1e betainc igamma igammac lbeta nextafter polygamma zeta",
+})
+
+
+class _Special:
+    """The functions of tf.math.special."""
+
+    def __getattr__(self, name):
+        from tandem._ops import special
+
+        if name.startswith("_") or not hasattr(special, name):
+            raise _missing.missing("tandem.math.special", name, special)
+        return getattr(special, name)
+
+
+special = _Special()
