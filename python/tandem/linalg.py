@@ -166,7 +166,14 @@ def cross(a, b, name=None):
     return roll(a, -1, -1) * roll(b, -2, -1) - roll(a, -2, -1) * roll(b, -1, -1)
 
 
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {
+    "tandem._ops.factorizations": "banded_triangular_solve eig eigh_tridiagonal eigvals experimental logm lu lu_matrix_inverse lu_reconstruct lu_solve"
+    " sqrtm tridiagonal_matmul tridiagonal_solve",
+    "tandem._ops.operators": "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorBlockLowerTriangular LinearOperatorCirculant"
+    " LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition LinearOperatorDiag LinearOperatorFullMatrix LinearOperatorHouseholder"
+    " LinearOperatorIdentity LinearOperatorInversion LinearOperatorKronecker LinearOperatorLowRankUpdate LinearOperatorLowerTriangular"
+    " LinearOperatorPermutation LinearOperatorScaledIdentity LinearOperatorToeplitz LinearOperatorTridiag LinearOperatorZeros",
+})
 
 __all__ = [  # Written by scripts/exported-names.py.
     "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh", "einsum", "expm", "eye",

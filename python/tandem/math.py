@@ -87,7 +87,23 @@ def is_strictly_increasing(x, name=None):
     return _tandem.reduce_all(x[1:] > x[:-1], None, False)
 
 
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {
+    "tandem._ops.special": "approx_max_k approx_min_k bessel_i0 bessel_i0e bessel_i1 bessel_i1e betainc igamma igammac lbeta nextafter polygamma zeta",
+})
+
+
+class _Special:
+    """The functions of tf.math.special."""
+
+    def __getattr__(self, name):
+        from tandem._ops import special
+
+        if name.startswith("_") or not hasattr(special, name):
+            raise _missing.missing("tandem.math.special", name, special)
+        return getattr(special, name)
+
+
+special = _Special()
 
 __all__ = [  # Written by scripts/exported-names.py.
     "abs", "accumulate_n", "acos", "acosh", "add", "add_n", "angle", "argmax", "argmin", "asin", "asinh", "atan", "atan2", "atanh",
@@ -99,7 +115,7 @@ __all__ = [  # Written by scripts/exported-names.py.
     "not_equal", "polyval", "pow", "real", "reciprocal", "reciprocal_no_nan", "reduce_all", "reduce_any", "reduce_euclidean_norm",
     "reduce_logsumexp", "reduce_max", "reduce_mean", "reduce_min", "reduce_prod", "reduce_std", "reduce_sum", "reduce_variance", "rint",
     "round", "rsqrt", "scalar_mul", "segment_max", "segment_mean", "segment_min", "segment_prod", "segment_sum", "sigmoid", "sign", "sin",
-    "sinh", "softmax", "softplus", "softsign", "sqrt", "square", "squared_difference", "subtract", "tan", "tanh", "top_k", "truediv",
-    "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
+    "sinh", "softmax", "softplus", "softsign", "special", "sqrt", "square", "squared_difference", "subtract", "tan", "tanh", "top_k",
+    "truediv", "unsorted_segment_max", "unsorted_segment_mean", "unsorted_segment_min", "unsorted_segment_prod", "unsorted_segment_sqrt_n",
     "unsorted_segment_sum", "xdivy", "xlog1py", "xlogy", "zero_fraction",
 ]

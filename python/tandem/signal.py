@@ -282,22 +282,12 @@ def linear_to_mel_weight_matrix(num_mel_bins=20, num_spectrogram_bins=129, sampl
     return _floats(np.pad(weights, [[1, 0], [0, 0]]), dtype)
 
 
-def dct(input, type=2, n=None, axis=-1, norm=None, name=None):
-    """The discrete cosine transform of kind II."""
-    if type != 2 or axis != -1 or n is not None:
-        raise NotImplementedError(f"tf.signal.dct: type {type}, axis {axis}, n {n}; type 2 of the whole last axis is accepted")
-    x = _tandem.convert(input)
-    size = int(x._sizes[-1])
-    matrix = 2 * np.cos(np.pi * np.outer(2 * np.arange(size) + 1, np.arange(size)) / (2 * size))
-    if norm == "ortho":
-        matrix = matrix * np.sqrt(1 / (2 * size)) * np.where(np.arange(size) == 0, np.sqrt(0.5), 1.0)
-    return _tandem.matmul(x, _constant(matrix, x), False, False)
-
-
 def mfccs_from_log_mel_spectrograms(log_mel_spectrograms, name=None):
     """Mel frequency cepstral coefficients."""
+    from tandem._ops.transforms import dct
+
     x = _tandem.convert(log_mel_spectrograms)
     return dct(x) * float(1 / np.sqrt(2.0 * int(x._sizes[-1])))
 
 _words.describe(__name__, globals())
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {"tandem._ops.transforms": "dct idct inverse_mdct kaiser_bessel_derived_window kaiser_window mdct"})
