@@ -1,4 +1,6 @@
-/// Element types of tensors. Values, not objects: any thread may use them.
+/// Element types of tensors. Values, not objects: any thread may use them. Halves, small and
+/// unsigned integers are stored as such and computed with wider numbers: what an op gives is
+/// rounded, or wraps round. Where an op names dtypes that it takes, they are taken with these.
 #pragma once
 
 #include <cstddef>

@@ -81,45 +81,6 @@ TEST(ModelCalls, AreToldWhatTheyWereDescribedWith) {
       << text;
 }
 
-/// A layer of one's own, whose calls are given a number, a text and a choice by name.
-struct Bent : LayerBody {
-  explicit Bent(const std::string& name) : LayerBody("bent", name) {}
-
-  void build(const TensorSpecs& inputs) override {
-    weight_ = add_weight("weight", {inputs[0].shape[1]}, {.initializer = "ones"});
-  }
-  std::vector<std::string> call_arguments() const override { return {"factor", "power", "by"}; }
-  Tensors call(const Tensors& inputs, const CallContext& context) override {
-    const auto given = [&]<class T>(const char* name, T otherwise) {
-      const auto found = context.arguments.find(name);
-      return found == context.arguments.end() ? otherwise : std::get<T>(found->second);
-    };
-    const double factor = given("factor", 1.0);
-    const Tensor y =
-        given("by", std::string("times")) == "times" ? inputs[0] * factor : inputs[0] + factor;
-    return {pow(y, static_cast<double>(given("power", int64_t{1}))) * weight_.value()};
-  }
-
- private:
-  Variable weight_;
-};
-
-TEST(ModelCalls, OfOneLayerMayBeToldDifferentThings) {
-  const auto bent = make_layer<Bent>("bent");
-  const KerasTensor x = Input({2});
-  const KerasTensor first = bent(x, {.arguments = {{"factor", 3.0}}});
-  const Model inner(
-      {x}, {bent(first, {.arguments = {{"by", "plus"}, {"factor", 1.0}, {"power", int64_t{2}}}})});
-  const KerasTensor outside = Input({2});
-  const Model model({outside}, {inner(outside)});
-  const Tensor ones = tandem::ones({4, 2});
-  EXPECT_EQ(model(Tensors{ones})[0].to_vector<float>(), std::vector<float>(8, 16));
-  EXPECT_EQ(bent(ones).to_vector<float>(), std::vector<float>(8, 1));
-  model.compile({.optimizer = optimizers::SGD(0.0), .loss = losses::MeanSquaredError()});
-  const History history = model.fit(ones, zeros({4, 2}), {.epochs = 1, .verbose = 0});
-  EXPECT_EQ(history.history.at("loss")[0], 256);
-}
-
 TEST(ModelCalls, MayHaveAPhaseOfTheirOwn) {
   const KerasTensor x = Input({100});
   const layers::Dropout dropout(0.5);
