@@ -369,4 +369,8 @@ def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true
 del op
 
 _words.describe(__name__, globals())
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {
+    "tandem._ops.networks": "all_candidate_sampler atrous_conv2d_transpose compute_accidental_hits conv3d_transpose dilation2d embedding_lookup_sparse erosion2d"
+    " experimental fixed_unigram_candidate_sampler isotonic_regression sampled_softmax_loss",
+    "tandem._ops.special": "approx_max_k approx_min_k",
+})
