@@ -369,7 +369,11 @@ def nce_loss(weights, biases, labels, inputs, num_sampled, num_classes, num_true
 del op
 
 _words.describe(__name__, globals())
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {
+    "tandem._ops.networks": "all_candidate_sampler atrous_conv2d_transpose compute_accidental_hits conv3d_transpose dilation2d embedding_lookup_sparse erosion2d"
+    " experimental fixed_unigram_candidate_sampler isotonic_regression sampled_softmax_loss",
+    "tandem._ops.special": "approx_max_k approx_min_k",
+})
 
 __all__ = [  # Written by scripts/exported-names.py.
     "atrous_conv2d", "avg_pool", "avg_pool1d", "avg_pool2d", "avg_pool3d", "batch_normalization", "bias_add", "bincount",

@@ -236,11 +236,4 @@ experimental.get_global_generator = get_global_generator
 experimental.set_global_generator = set_global_generator
 
 
-def log_uniform_candidate_sampler(true_classes, num_true, num_sampled, unique, range_max, seed=None, name=None):
-    """Classes drawn with probabilities that fall with their number, and how often each is expected."""
-    drawn = _tandem.random_uniform((int(num_sampled),), 0.0, 1.0, 0, _seed(seed))
-    sampled = _tandem.cast(_tandem.minimum(_tandem.cast(_tandem.exp(drawn * float(np.log(range_max + 1))) - 1, 6), range_max - 1), 6)
-    return sampled, None, None
-
-
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {"tandem._ops.networks": "all_candidate_sampler fixed_unigram_candidate_sampler log_uniform_candidate_sampler uniform_candidate_sampler"})

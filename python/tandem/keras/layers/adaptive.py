@@ -3,6 +3,7 @@
 import numpy as np
 
 import _tandem
+from tandem._ops import op
 from tandem.keras._layer import Layer
 from tandem.keras.layers._formats import format_of, from_last, to_last
 from tandem.keras.layers.core import floating
@@ -43,6 +44,20 @@ def pooled(x, output_size, kind):
         if count is not None and int(count) != int(x._sizes[axis]):
             x = reduce(x, axis, int(count))
     return x
+
+
+def _function(kind, word):
+    def pool(inputs, output_size, data_format=None):
+        x = floating(_tandem.convert(inputs))
+        sizes = (output_size,) * (x._rank - 2) if isinstance(output_size, int) else tuple(output_size)
+        data_format = format_of(data_format)
+        return from_last(pooled(to_last(x, data_format), sizes, kind), data_format)
+
+    pool.__name__, pool.__doc__ = f"adaptive_{kind}_pool", f"The {word} of so many windows of each axis."
+    return op(pool)
+
+
+adaptive_average_pool, adaptive_max_pool = _function("average", "means"), _function("max", "maxima")
 
 
 class _Adaptive(Layer):

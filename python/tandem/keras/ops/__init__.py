@@ -690,6 +690,12 @@ class image:
         return x[..., top : top + height, left : left + width, :]
 
 
+from tandem.keras.ops import _image  # noqa: E402
+
+for _name in ("affine_transform", "elastic_transform", "gaussian_blur", "hsv_to_rgb", "map_coordinates", "perspective_transform", "rgb_to_hsv"):
+    setattr(image, _name, staticmethod(getattr(_image, _name)))
+
+
 class linalg:
     """The functions of keras.ops.linalg."""
 
@@ -740,6 +746,14 @@ _SIGNAL = ("fft", "fft2", "ifft2", "rfft", "irfft", "stft", "istft", "extract_se
 def __getattr__(name):
     if name in _SIGNAL:
         from tandem.keras.ops import _signal as _found
+
+        return getattr(_found, name)
+    if name in ("sparsemax", "sparse_sigmoid"):
+        from tandem.keras import activations as _found
+
+        return getattr(_found, name)
+    if name in ("adaptive_average_pool", "adaptive_max_pool"):
+        from tandem.keras.layers import adaptive as _found
 
         return getattr(_found, name)
     raise _missing.missing("keras.ops", name, _this)

@@ -37,7 +37,7 @@ def sample(images, ys, xs, interpolation="bilinear", fill_mode="constant", fill_
     if fill_mode != "constant":
         ys, xs = _inside(ys, h, fill_mode), _inside(xs, w, fill_mode)
     if interpolation == "nearest":
-        nodes = [(_tandem.round(ys), _tandem.round(xs), None)]
+        nodes = [(*(_tandem.sign(p) * _tandem.floor(_tandem.abs(p) + 0.5) for p in (ys, xs)), None)]
     else:
         y0, x0 = _tandem.floor(ys), _tandem.floor(xs)
         fy, fx = ys - y0, xs - x0
