@@ -217,6 +217,39 @@ def test_functions_between_symbolic_tensors():
     assert [o.name.rstrip("_0123456789") for o in f.operations if not isinstance(o, keras.layers.Layer)] == ["multiply", "subtract", "relu"]
 
 
+def test_lists_of_numbers_are_in_keras_order(capfd):
+    class Broadcast(keras.metrics.Metric):
+        """Compares [n] with [n, 1], which gives [n, n] only where the number of rows is known."""
+
+        def __init__(self, name="pairs"):
+            super().__init__(name=name)
+            self.count = self.add_weight(shape=(), initializer="zeros")
+
+        def update_state(self, y_true, y_pred, sample_weight=None):
+            best = keras.ops.reshape(keras.ops.argmax(y_pred, axis=1), (-1, 1))
+            self.count.assign_add(keras.ops.sum(keras.ops.cast(keras.ops.cast(y_true, "int64") == keras.ops.cast(best, "int64"), "float32")))
+
+        def result(self):
+            return self.count.value
+
+        def reset_state(self):
+            self.count.assign(0.0)
+
+    x, y = np.ones((6, 2), np.float32), np.arange(6) % 3
+    inputs = keras.Input((2,))
+    m = keras.Model(inputs, keras.layers.Dense(3, kernel_initializer="ones")(inputs))
+    m.compile("sgd", keras.losses.SparseCategoricalCrossentropy(from_logits=True), metrics=[Broadcast(), "accuracy"])
+    h = m.fit(x, y, verbose=0)
+    assert h.history["pairs"] == [12.0] and m.evaluate(x, y, verbose=0)[1] == 12.0
+    first, second = keras.layers.Dense(1, name="b", kernel_initializer="zeros")(inputs), keras.layers.Dense(2, name="a", kernel_initializer="ones")(inputs)
+    m = keras.Model(inputs, [first, second])
+    m.compile("sgd", "mse", metrics=[["mae"], ["mse"]])
+    assert m.evaluate(x, [np.ones((6, 1)), np.zeros((6, 2))], verbose=0) == [5.0, 1.0, 4.0, 4.0, 1.0]  # loss, losses by output, metrics by name
+    m = keras.Model(inputs, {"p": first, "q": second})
+    m.compile("sgd", {"p": "mse", "q": "mse"}, metrics={"p": ["mae", "mse"], "q": "mae"})
+    assert sorted(m.evaluate(x, {"p": np.ones((6, 1)), "q": np.zeros((6, 2))}, verbose=0, return_dict=True)) == ["loss", "p_loss", "p_mae", "p_mse", "q_loss", "q_mae"]
+
+
 def test_early_stopping_and_checkpoints(tmp_path):
     x, y = data()
     m = model()

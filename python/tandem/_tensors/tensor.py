@@ -327,12 +327,21 @@ def _format(self, spec):
     return format(value, spec)
 
 
+def _is_first_try():
+    """Whether shapes may not fit only because the number of rows is left open; the trace is made again without, then."""
+    from tandem._tracing.state import state
+
+    return state.is_first_try
+
+
 def _equal(self, other):
     if other is None:
         return False
     try:
         return _tandem.equal(self, other)
     except (ValueError, TypeError):
+        if _is_first_try():
+            raise
         return False
 
 
@@ -342,6 +351,8 @@ def _not_equal(self, other):
     try:
         return _tandem.not_equal(self, other)
     except (ValueError, TypeError):
+        if _is_first_try():
+            raise
         return True
 
 
@@ -505,4 +516,4 @@ class IndexedSlices:
 
     def __init__(self, values, indices, dense_shape=None):
         self.values, self.indices, self.dense_shape = values, indices, dense_shape
-        self.dtype = values.dtype
+        self.dtype = values.dtype if hasattr(values, "dtype") else dtypes.as_dtype(np.asarray(_tandem.convert(values)).dtype)

@@ -2,6 +2,7 @@
 
 import gzip
 import struct
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -150,18 +151,18 @@ def _feature(data):
     return Feature()
 
 
-class FixedLenFeature:
+class FixedLenFeature(NamedTuple):
     """A feature of a known shape, for parse_example."""
 
-    def __init__(self, shape, dtype, default_value=None):
-        self.shape, self.dtype, self.default_value = list(shape), dtypes.as_dtype(dtype), default_value
+    shape: Any
+    dtype: Any
+    default_value: Any = None
 
 
-class VarLenFeature:
+class VarLenFeature(NamedTuple):
     """A feature of any length, for parse_example."""
 
-    def __init__(self, dtype):
-        self.dtype = dtypes.as_dtype(dtype)
+    dtype: Any
 
 
 def parse_single_example(serialized, features, example_names=None, name=None):
@@ -171,16 +172,16 @@ def parse_single_example(serialized, features, example_names=None, name=None):
     for key, wanted in features.items():
         values = found[key]._list.value if key in found else None
         if isinstance(wanted, VarLenFeature):
-            result[key] = _sparse_row(values or [], wanted.dtype)
+            result[key] = _sparse_row(values or [], dtypes.as_dtype(wanted.dtype))
             continue
         if not values:
             if wanted.default_value is None:
-                raise ValueError(f"Feature: {key} (data type: {wanted.dtype.name}) is required but could not be found.")
+                raise ValueError(f"Feature: {key} (data type: {dtypes.as_dtype(wanted.dtype).name}) is required but could not be found.")
             values = np.ravel(wanted.default_value).tolist()
-        if wanted.dtype == dtypes.string:
+        if dtypes.as_dtype(wanted.dtype) == dtypes.string:
             result[key] = StringTensor(values[0] if not wanted.shape else np.array(values, dtype=object).reshape(wanted.shape))
         else:
-            result[key] = _tandem.convert(np.array(values).reshape(wanted.shape), wanted.dtype._code)
+            result[key] = _tandem.convert(np.array(values).reshape(wanted.shape), dtypes.as_dtype(wanted.dtype)._code)
     return result
 
 

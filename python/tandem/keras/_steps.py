@@ -21,6 +21,8 @@ class TrainingSteps:
     # ---- Steps: what users override ----
 
     def _output_names(self, y_pred):
+        if isinstance(y_pred, dict):
+            return sorted(y_pred)
         flat = nest.flatten(y_pred)
         if self.__dict__.get("_tandem_graph") is not None:
             names = self.output_names

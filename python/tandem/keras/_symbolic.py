@@ -239,6 +239,7 @@ def _probe(f, args, kwargs, open_size):
         code = dtypes.code_of(s.dtype)
         with init_scope():
             samples.append(_tandem.fill(tuple(sizes), 0.0 if s.dtype != "float32" else 0.5, code))
+    rows = next((s._dims[0] for s in symbolic if s._dims), None)
     order = sorted(range(len(samples)), key=lambda i: 0 if symbolic[i]._dims and symbolic[i]._dims[0] is None else 1)
 
     def traced(given):
@@ -254,7 +255,7 @@ def _probe(f, args, kwargs, open_size):
             result = f(*_filled(args, values), **_filled(kwargs, values))
         finally:
             state.tracing, state.open_rows = before
-        raise _Described(_outlined(result, first_open))
+        raise _Described(_outlined(result, first_open, None if first_open else rows))
 
     try:
         with init_scope():
@@ -297,14 +298,19 @@ class _Outline:
         self.dims, self.dtype = dims, dtype
 
 
-def _outlined(result, first_open):
+def _outlined(result, first_open, rows=None):
+    """What stands for a result. Sizes that depend on the rows are open, or multiples of `rows` where that number is given."""
+
+    def known(size):
+        return None if rows is None else -size.extent * rows
+
     def outline(leaf):
         if isinstance(leaf, (_Computed,)):
             leaf = leaf.tensor()
         is_text = getattr(leaf, "_is_text_tensor", False)
         if not isinstance(leaf, Tensor) and not is_text:
             return leaf
-        dims = [None if _is_size(s) else s for s in (leaf.numpy().shape if is_text and leaf.ndim else () if is_text else leaf._sizes)]
+        dims = [known(s) if _is_size(s) else s for s in (leaf.numpy().shape if is_text and leaf.ndim else () if is_text else leaf._sizes)]
         if first_open and dims and dims[0] is not None and dims[0] % _ROWS == 0 and dims[0] > 0 and not any(d is None for d in dims):
             dims[0] = None
         return _Outline(tuple(dims), leaf.dtype.name)

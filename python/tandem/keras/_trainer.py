@@ -282,11 +282,9 @@ class Trainer(TrainingSteps):
         return ordered[0] if len(ordered) == 1 else ordered
 
     def _ordered_numbers(self, numbers):
-        rest = [k for k in numbers if k != "loss"]
-        if self._compile_metrics is not None:
-            own = list(self._compile_metrics.results())
-            rest = [k for k in own if k in numbers] if set(own) >= set(rest) else [k for k in rest if k not in own] + [k for k in own if k in numbers]
-        return ([numbers["loss"]] if "loss" in numbers else []) + [numbers[k] for k in rest]
+        """The numbers as Keras lists them: those of the metrics in their order, then what has other names."""
+        names = dict.fromkeys(m.name for m in self.metrics)
+        return [numbers[n] for n in names if n in numbers] + [numbers[n] for n in sorted(numbers) if n not in names]
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None, **kwargs) -> typing.Any:
         """The predictions for data, as arrays."""
