@@ -57,7 +57,7 @@ class ModelCheckpoint(Callback):
                     print(f"\nEpoch {epoch + 1}: {self.monitor} did not improve from {self.best:.5f}")
                 return
             if verbose > 0:
-                before = "inf" if self.best is None else f"{self.best:.5f}"
+                before = None if self.best is None else f"{self.best:.5f}"
                 print(f"\nEpoch {epoch + 1}: {self.monitor} improved from {before} to {current:.5f}, saving model to {path}")
             self.best = current
         elif verbose > 0:
@@ -68,6 +68,8 @@ class ModelCheckpoint(Callback):
             self.model.save_weights(path, overwrite=True)
         else:
             self.model.save(path, overwrite=True)
+        if verbose > 0:
+            print(f"\nEpoch {epoch + 1}: finished saving model to {path}")
 
 
 class CSVLogger(Callback):
@@ -90,6 +92,8 @@ class CSVLogger(Callback):
         logs = logs or {}
         if self._keys is None:
             self._keys = sorted(logs)
+            if not any(k.startswith("val_") for k in self._keys):
+                self._keys += [f"val_{k}" for k in self._keys]  # As in Keras: epochs may be validated later.
             self._writer = csv.DictWriter(self._file, ["epoch"] + self._keys, delimiter=self.sep)
             if self._header:
                 self._writer.writeheader()
