@@ -10,6 +10,7 @@ import dataclasses
 import _tandem
 from tandem import _ops, dtypes
 from tandem._names.lazy import np
+from tandem._tensors import tensor as _tensor
 
 _MOVING = {
     "reshape", "transpose", "expand_dims", "squeeze", "concat", "stack", "unstack", "split", "tile", "gather", "slice", "strided_slice",
@@ -55,7 +56,16 @@ class ComplexTensor:
     def __repr__(self):
         if self.real._is_symbolic:
             return f"<tf.Tensor shape={self.shape} dtype={self.dtype.name}>"
-        return f"<tf.Tensor: shape={tuple(self.shape)}, dtype={self.dtype.name}, numpy={self.numpy()!r}>"
+        value = np.asarray(self.numpy())
+        text = _tensor._own_lines(repr(value)) if value.ndim else str(value)
+        return f"<tf.Tensor: shape={tuple(self.shape)}, dtype={self.dtype.name}, numpy={text}>"
+
+    def __str__(self):
+        if self.real._is_symbolic:
+            return repr(self)
+        value = np.asarray(self.numpy())
+        text = _tensor._own_lines(np.array2string(value, separator=" ")) if value.ndim else str(value)
+        return f"tf.Tensor({text}, shape={tuple(self.shape)}, dtype={self.dtype.name})"
 
     def __neg__(self):
         return ComplexTensor(-self.real, -self.imag)

@@ -200,8 +200,10 @@ class TensorBoard(Callback):
 
     def __init__(self, log_dir="./logs", histogram_freq=0, write_graph=True, write_images=False, write_steps_per_second=False, update_freq="epoch", profile_batch=0, embeddings_freq=0, embeddings_metadata=None):
         super().__init__()
-        if write_images or embeddings_freq:
-            raise NotImplementedError("TensorBoard: write_images and embeddings_freq; scalars and histograms are written")
+        if embeddings_freq:
+            raise NotImplementedError("TensorBoard: embeddings_freq; scalars and histograms are written")
+        if write_images and histogram_freq:
+            warnings.warn("TensorBoard: weights are written as histograms, and not as images", stacklevel=2)
         self.log_dir, self.histogram_freq = os.fspath(log_dir), histogram_freq
         self._every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
         self._profiled = _profiled_batches(profile_batch)
