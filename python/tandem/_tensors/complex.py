@@ -138,7 +138,7 @@ def as_complex(value, beside=None, dtype=None):
         array = np.asarray(value)
         if code is None:
             code = 0 if array.dtype == np.complex64 else 1
-        part = lambda a: _tandem.cast(_tandem.convert(np.ascontiguousarray(a)), code)  # noqa: E731
+        part = lambda a: _tandem.cast(_tandem.convert(np.array(a, order="C")), code)  # noqa: E731
         return ComplexTensor(part(array.real), part(array.imag))
     real = _tandem.convert(value)
     real = _tandem.cast(real, code if code is not None else 1 if real._code == 1 else 0)
