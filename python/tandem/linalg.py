@@ -129,6 +129,19 @@ def eigvalsh(tensor, name=None):
     return eigh(tensor)[0]
 
 
+def eig(tensor, name=None):
+    """Eigenvalues and eigenvectors of any square matrices, which are complex."""
+    value = _tandem.convert(tensor)
+    exact = np.complex128 if value._code == 1 else np.complex64
+    values, vectors = host(np.linalg.eig, value)
+    return _ops.constant(values.astype(exact)), _ops.constant(vectors.astype(exact))
+
+
+def eigvals(tensor, name=None):
+    """Eigenvalues of any square matrices, which are complex."""
+    return eig(tensor)[0]
+
+
 def pinv(a, rcond=None, validate_args=False, name=None):
     """The pseudo-inverse of matrices."""
     return _tandem.convert(host(np.linalg.pinv, _tandem.convert(a)))
@@ -176,8 +189,8 @@ _missing.install(__name__, globals(), {
 })
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eigh", "eigvalsh", "einsum", "expm", "eye",
-    "global_norm", "host", "host_with_gradient", "inv", "l2_normalize", "logdet", "lstsq", "matmul", "matrix_rank", "matrix_transpose",
-    "matvec", "norm", "normalize", "pinv", "qr", "set_diag", "slogdet", "solve", "svd", "tensor_diag", "tensor_diag_part", "tensordot",
-    "trace", "triangular_solve",
+    "adjoint", "band_part", "cholesky", "cholesky_solve", "cross", "det", "diag", "diag_part", "eig", "eigh", "eigvals", "eigvalsh",
+    "einsum", "expm", "eye", "global_norm", "host", "host_with_gradient", "inv", "l2_normalize", "logdet", "lstsq", "matmul", "matrix_rank",
+    "matrix_transpose", "matvec", "norm", "normalize", "pinv", "qr", "set_diag", "slogdet", "solve", "svd", "tensor_diag",
+    "tensor_diag_part", "tensordot", "trace", "triangular_solve",
 ]

@@ -576,3 +576,42 @@ def test_a_variable_is_a_target_and_modules_list_their_own_variables_first():
             self.own = tf.Variable(10)
 
     assert [int(v) for v in Outer().variables] == [10, 1, 2]
+
+
+def test_eigenvalues_of_any_matrix_are_complex():
+    np.testing.assert_allclose(tf.linalg.eigvals(tf.constant([[0.0, -1.0], [1.0, 0.0]])).numpy(), [1j, -1j], atol=1e-6)
+    values, vectors = tf.linalg.eig([[1.0, 2.0], [3.0, 4.0]])
+    assert values.dtype == tf.complex64 and vectors.shape == (2, 2)
+
+
+def test_all_names_of_keras_and_what_checkpoints_and_logs_say(tmp_path, capsys):
+    names = {}
+    exec("from tandem.keras import *", names)
+    assert names["layers"] is keras.layers and names["preprocessing"].sequence is keras.preprocessing.sequence and "Sequential" in names
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    log, path = tmp_path / "log.csv", tmp_path / "best.keras"
+    watching = [keras.callbacks.ModelCheckpoint(path, monitor="loss", save_best_only=True, verbose=1), keras.callbacks.CSVLogger(log)]
+    model.fit(np.ones((2, 2)), np.ones((2, 1)), verbose=0, callbacks=watching)
+    said = capsys.readouterr().out
+    assert "Epoch 1: loss improved from None to" in said and f"Epoch 1: finished saving model to {path}" in said
+    assert log.read_text().splitlines()[0] == "epoch,loss,val_loss"
+    assert model.metrics_names == ["loss"]
+    with pytest.warns(UserWarning, match="deprecated"):
+        assert not keras.Sequential([keras.layers.Embedding(3, 2, input_length=4)]).built
+
+
+def test_complex_values_are_printed_as_other_tensors():
+    value = tf.constant([[1 + 2j, 3]])
+    assert str(value) == "tf.Tensor([[1.+2.j 3.+0.j]], shape=(1, 2), dtype=complex128)"
+    assert repr(tf.complex(1.0, 2.0)) == "<tf.Tensor: shape=(), dtype=complex64, numpy=(1+2j)>"
+
+
+def test_scalars_interleaving_and_schedules_are_as_in_tensorflow():
+    assert repr(tf.constant(0.1)) == "<tf.Tensor: shape=(), dtype=float32, numpy=0.10000000149011612>" and str(tf.constant(0.1)).startswith("tf.Tensor(0.1,")
+    assert tf.constant(1 + 1j).shape == () and keras.layers.SimpleRNN(2).cell.name == "simple_rnn_cell"
+    repeated = tf.data.Dataset.range(2).interleave(lambda i: tf.data.Dataset.from_tensors(i).repeat(2), cycle_length=2)
+    assert [int(i) for i in repeated] == [0, 1, 0, 1]
+    one_each = tf.data.Dataset.range(3).interleave(lambda i: tf.data.Dataset.from_tensors(i).repeat(2))
+    assert sorted(int(i) for i in one_each) == [0, 0, 1, 1, 2, 2] and len(list(one_each)) == 6
+    assert keras.optimizers.schedules.InverseTimeDecay(0.1, 100, 0.5)(np.float64(5)).dtype == tf.float32

@@ -11,6 +11,7 @@ import typing
 import _tandem
 from tandem import _ops, dtypes
 from tandem._names.lazy import np
+from tandem._tensors import tensor as _tensor
 
 _MOVING = {
     "reshape", "transpose", "expand_dims", "squeeze", "concat", "stack", "unstack", "split", "tile", "gather", "slice", "strided_slice",
@@ -56,7 +57,16 @@ class ComplexTensor:
     def __repr__(self):
         if self.real._is_symbolic:
             return f"<tf.Tensor shape={self.shape} dtype={self.dtype.name}>"
-        return f"<tf.Tensor: shape={tuple(self.shape)}, dtype={self.dtype.name}, numpy={self.numpy()!r}>"
+        value = np.asarray(self.numpy())
+        text = _tensor._own_lines(repr(value)) if value.ndim else str(value)
+        return f"<tf.Tensor: shape={tuple(self.shape)}, dtype={self.dtype.name}, numpy={text}>"
+
+    def __str__(self):
+        if self.real._is_symbolic:
+            return repr(self)
+        value = np.asarray(self.numpy())
+        text = _tensor._own_lines(np.array2string(value, separator=" ")) if value.ndim else str(value)
+        return f"tf.Tensor({text}, shape={tuple(self.shape)}, dtype={self.dtype.name})"
 
     def __neg__(self):
         return ComplexTensor(-self.real, -self.imag)
@@ -129,7 +139,7 @@ def as_complex(value, beside=None, dtype=None):
         array = np.asarray(value)
         if code is None:
             code = 0 if array.dtype == np.complex64 else 1
-        part = lambda a: _tandem.cast(_tandem.convert(np.ascontiguousarray(a)), code)  # noqa: E731
+        part = lambda a: _tandem.cast(_tandem.convert(np.array(a, order="C")), code)  # noqa: E731
         return ComplexTensor(part(array.real), part(array.imag))
     real = _tandem.convert(value)
     real = _tandem.cast(real, code if code is not None else 1 if real._code == 1 else 0)

@@ -316,7 +316,7 @@ def _repr(self):
     if self._is_symbolic:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
     return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={_own_lines(repr(np.asarray(_numpy(self))))}>" if self._rank else (
-        f"<tf.Tensor: shape=(), dtype={self.dtype.name}, numpy={self._plain_text()}>"
+        f"<tf.Tensor: shape=(), dtype={self.dtype.name}, numpy={np.asarray(_numpy(self)).item()!r}>"
     )
 
 

@@ -157,7 +157,7 @@ def _repr(self):
 
 def _value_text(value):
     array = np.asarray(value)
-    return _tensor._own_lines(repr(array)) if array.ndim else str(array)
+    return _tensor._own_lines(repr(array)) if array.ndim else repr(array.item())
 
 
 def _rows_of(indices):

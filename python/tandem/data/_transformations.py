@@ -3,6 +3,7 @@
 import functools
 import inspect
 import itertools
+import os
 import random as _random
 
 import numpy as np
@@ -294,7 +295,7 @@ class Transformations:
     def interleave(self, map_func, cycle_length=None, block_length=None, num_parallel_calls=None, deterministic=None, name=None):
         """The elements of the data sets that f makes of each element, in turns."""
         source = self
-        cycle = 4 if cycle_length is None or int(cycle_length) < 1 else int(cycle_length)
+        cycle = min(len(os.sched_getaffinity(0)), 16) if cycle_length is None or int(cycle_length) < 1 else int(cycle_length)
         block = int(block_length or 1)
 
         def generate():
@@ -488,7 +489,6 @@ class Transformations:
 
     def save(self, path, compression=None, shard_func=None, checkpoint_args=None):
         """Writes the elements to a folder."""
-        import os
         import pickle
 
         os.makedirs(path, exist_ok=True)
@@ -498,7 +498,6 @@ class Transformations:
     @staticmethod
     def load(path, element_spec=None, compression=None, reader_func=None):
         """The data set that save wrote."""
-        import os
         import pickle
 
         with open(os.path.join(path, "elements.pickle"), "rb") as file:

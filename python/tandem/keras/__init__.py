@@ -30,6 +30,12 @@ _SUBMODULES = {
 }
 
 
+__all__ = [
+    "DTypePolicy", "Functional", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric", "Model", "Optimizer",
+    "Quantizer", "Regularizer", "Sequential", "StatelessScope", "Variable", "device", "name_scope", "version", *sorted(_SUBMODULES),
+]
+
+
 class Quantizer:
     """A name for programs that ask for it; there is no quantization here."""
 

@@ -197,6 +197,8 @@ class Layer(LayerState, LayerDescription):
             if value.dtype.kind in "USO":
                 return _ops.constant(value)
             return self._convert_input(_tandem.convert(value))
+        if type(value).__module__.startswith("pandas"):
+            return self._convert_input(np.asarray(value))
         return value
 
     def call(self, *args, **kwargs):

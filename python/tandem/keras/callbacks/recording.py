@@ -57,7 +57,7 @@ class ModelCheckpoint(Callback):
                     print(f"\nEpoch {epoch + 1}: {self.monitor} did not improve from {self.best:.5f}")
                 return
             if verbose > 0:
-                before = "inf" if self.best is None else f"{self.best:.5f}"
+                before = None if self.best is None else f"{self.best:.5f}"
                 print(f"\nEpoch {epoch + 1}: {self.monitor} improved from {before} to {current:.5f}, saving model to {path}")
             self.best = current
         elif verbose > 0:
@@ -68,6 +68,8 @@ class ModelCheckpoint(Callback):
             self.model.save_weights(path, overwrite=True)
         else:
             self.model.save(path, overwrite=True)
+        if verbose > 0:
+            print(f"\nEpoch {epoch + 1}: finished saving model to {path}")
 
 
 class CSVLogger(Callback):
@@ -90,6 +92,8 @@ class CSVLogger(Callback):
         logs = logs or {}
         if self._keys is None:
             self._keys = sorted(logs)
+            if not any(k.startswith("val_") for k in self._keys):
+                self._keys += [f"val_{k}" for k in self._keys]  # As in Keras: epochs may be validated later.
             self._writer = csv.DictWriter(self._file, ["epoch"] + self._keys, delimiter=self.sep)
             if self._header:
                 self._writer.writeheader()
@@ -196,8 +200,10 @@ class TensorBoard(Callback):
 
     def __init__(self, log_dir="./logs", histogram_freq=0, write_graph=True, write_images=False, write_steps_per_second=False, update_freq="epoch", profile_batch=0, embeddings_freq=0, embeddings_metadata=None):
         super().__init__()
-        if write_images or embeddings_freq:
-            raise NotImplementedError("TensorBoard: write_images and embeddings_freq; scalars and histograms are written")
+        if embeddings_freq:
+            raise NotImplementedError("TensorBoard: embeddings_freq; scalars and histograms are written")
+        if write_images and histogram_freq:
+            warnings.warn("TensorBoard: weights are written as histograms, and not as images", stacklevel=2)
         self.log_dir, self.histogram_freq = os.fspath(log_dir), histogram_freq
         self._every = {"epoch": 0, "batch": 1}.get(update_freq, update_freq)
         self._profiled = _profiled_batches(profile_batch)

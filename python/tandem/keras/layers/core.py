@@ -1,5 +1,7 @@
 """Layers of no particular kind: Dense, Embedding, functions as layers, masks, wrappers."""
 
+import warnings
+
 import numpy as np
 
 import _tandem
@@ -91,8 +93,8 @@ class Embedding(Layer):
     """Rows of a table, by their numbers."""
 
     def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", embeddings_regularizer=None, embeddings_constraint=None, mask_zero=False, weights=None, lora_rank=None, lora_alpha=None, input_length=None, **kwargs):
-        if input_length is not None and "input_shape" not in kwargs:
-            kwargs["input_shape"] = (input_length,) if isinstance(input_length, int) else tuple(input_length)
+        if input_length is not None:
+            warnings.warn("Argument `input_length` is deprecated. Just remove it.", stacklevel=2)
         super().__init__(**kwargs)
         if weights is not None:
             self._tandem_initial_weights = weights if isinstance(weights, list) else [weights]

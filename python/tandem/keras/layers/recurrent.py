@@ -10,7 +10,7 @@ from tandem import _ops, dtypes, nest
 from tandem._tensors.shape import TensorShape
 from tandem._tracing.state import init_scope
 from tandem.errors import InvalidArgumentError
-from tandem.keras import _config_keys, activations, constraints, initializers, regularizers
+from tandem.keras import _config_keys, _objects, activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 from tandem.keras._variable import KerasVariable
 from tandem.keras.layers.core import Wrapper, floating
@@ -316,7 +316,7 @@ def _recurrent(name, cell_class):
         own = {k: kwargs.pop(k) for k in list(kwargs) if k in _RNN_NAMES}
         layer = {k: kwargs.pop(k) for k in list(kwargs) if k in _LAYER_NAMES}
         kwargs.pop("use_cudnn", None), kwargs.pop("implementation", None), kwargs.pop("input_length", None)
-        cell = cell_class(units, *args, **kwargs, dtype=layer.get("dtype"), name=name.lower() + "_cell")
+        cell = cell_class(units, *args, **kwargs, dtype=layer.get("dtype"), name=_objects.snake_case(name) + "_cell")
         RNN.__init__(self, cell, **own, **layer)
         self.units = cell.units
 

@@ -14,8 +14,9 @@ class LearningRateSchedule(_objects.Configured):
 
 
 def _step(step):
+    is_tensor = isinstance(step, (_tandem.Tensor, _tandem.Variable))
     step = _tandem.convert(step)
-    return step if step.dtype.is_floating else _tandem.cast(step, 0)
+    return step if is_tensor and step.dtype.is_floating else _tandem.cast(step, 0)
 
 
 def _typed(step, value):

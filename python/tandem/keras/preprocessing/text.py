@@ -1,5 +1,6 @@
 """Texts as numbers, keras.preprocessing.text."""
 
+import collections
 import hashlib
 import json
 
@@ -31,7 +32,7 @@ class Tokenizer:
     def __init__(self, num_words=None, filters=_FILTERS, lower=True, split=" ", char_level=False, oov_token=None, **kwargs):
         self.num_words, self.filters, self.lower, self.split = num_words, filters, lower, split
         self.char_level, self.oov_token = char_level, oov_token
-        self.word_counts, self.word_docs, self.word_index, self.index_word, self.index_docs, self.document_count = {}, {}, {}, {}, {}, 0
+        self.word_counts, self.word_docs, self.word_index, self.index_word, self.index_docs, self.document_count = collections.OrderedDict(), {}, {}, {}, {}, 0
 
     def _words(self, text):
         if isinstance(text, list):
