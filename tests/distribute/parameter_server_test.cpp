@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <cmath>
+#include <fstream>
 #include <sstream>
 #include <thread>
 
@@ -14,6 +15,7 @@
 #include "harness/small_regression.h"
 #include "harness/temp_folder.h"
 #include "harness/throws.h"
+#include "tandem/cluster.h"
 #include "tandem/tandem.h"
 
 namespace tandem::distribute {
@@ -411,6 +413,42 @@ TEST_F(ParameterServer, EveryTicketCountsOnceAndNothingIsReadTorn) {
   }
 }
 
+/// Each update adds its rate, and each worker reads before all others push.
+TEST_F(ParameterServer, StaleUpdatesAreDampedOrDroppedAndAProfileNamesThem) {
+  const harness::TempFolder folder;
+  for (const bool damping : {true, false}) {
+    const ParameterServerStrategy strategy(
+        {.staleness = unbounded,
+         .damping = damping,
+         .drop_older_than = damping ? std::nullopt : std::optional<int64_t>(0),
+         .workers = 3,
+         .before_step = [](int) { std::this_thread::sleep_for(std::chrono::milliseconds(2)); }});
+    const auto scope = strategy.scope();
+    const Counter counter(10);
+    const auto step = function([&](const Tensor& batch) { return counter.step(batch); });
+    ClusterCoordinator coordinator(strategy);
+    profile::start();
+    for (int i = 0; i < 40; ++i) {
+      coordinator.schedule(step, strategy.split(Tensors{harness::wave_features(4, 1)}));
+    }
+    coordinator.join();
+    const std::string path = (folder / "trace.json").string();
+    profile::stop(path);
+    double expected = 0;
+    int64_t most = 0;
+    for (const auto& [staleness, updates] : strategy.staleness_histogram()) {
+      const double rate = damping ? 1.0 / (1 + static_cast<double>(staleness)) : staleness == 0;
+      expected += rate * static_cast<double>(updates);
+      most = std::max(most, staleness);
+    }
+    EXPECT_GT(most, 0);
+    EXPECT_NEAR(counter.counted.value().to_vector<double>()[0], expected, 1e-9);
+    std::ostringstream trace;
+    trace << std::ifstream(path).rdbuf();
+    EXPECT_NE(trace.str().find(fmt::format("push, staleness {}", most)), std::string::npos);
+  }
+}
+
 TEST_F(ParameterServer, ACustomLoopRunsStepByStep) {
   const ParameterServerStrategy strategy({.staleness = 0, .workers = 2, .servers = 2});
   const auto scope = strategy.scope();
@@ -521,6 +559,26 @@ TEST_F(ParameterServer, OptionsThatCannotBeAreRefused) {
                                       {"servers is 0, 1 or more is accepted"}));
   EXPECT_TRUE(throws<InvalidArgument>([] { ClusterCoordinator coordinator{MirroredStrategy()}; },
                                       {"MirroredStrategy has no parameter servers"}));
+}
+
+TEST_F(ParameterServer, AClusterHasOneChiefAndSomeWorkers) {
+  const auto strategy_of = [](std::vector<std::string> chiefs, std::vector<std::string> workers) {
+    train::ClusterSpec::Addresses jobs{{"ps", {"a:4"}}};
+    if (!chiefs.empty()) jobs["chief"] = std::move(chiefs);
+    if (!workers.empty()) jobs["worker"] = std::move(workers);
+    ParameterServerStrategy(
+        {.cluster_resolver = std::make_shared<cluster_resolver::SimpleClusterResolver>(
+             train::ClusterSpec(std::move(jobs)), "ps", 0)});
+  };
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { strategy_of({}, {"a:1"}); }, {"1 tasks ps and no chief"}));
+  EXPECT_TRUE(
+      throws<InvalidArgument>([&] { strategy_of({"a:1"}, {}); }, {"1 tasks ps and no worker"}));
+  EXPECT_TRUE(throws<InvalidArgument>(
+      [&] {
+        strategy_of({"a:1", "a:2"}, {"a:3"});
+      },
+      {"2 tasks chief, 1 is accepted"}));
 }
 
 TEST_F(ParameterServer, WhatNeedsOtherWorkersValuesIsRefused) {

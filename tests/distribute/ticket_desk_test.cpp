@@ -102,6 +102,26 @@ TEST_F(TicketDesks, TheDeadlineOfStepsCountsFromTheFirstWorker) {
   EXPECT_THROW(waiting.get(), DeadlineExceeded);
 }
 
+TEST_F(TicketDesks, AWorkerThatWasReplacedFailsAlone) {
+  serve();
+  join();
+  const auto outcome = desk_.add({}, {}, 1);
+  const auto fail = [&](const cluster::Asker& asker) {
+    MessageWriter failed = question_of(ServerQuestion::failed, desk_.session());
+    failed.add_text("it was replaced by another process");
+    answer_to(asker, failed);
+  };
+  const cluster::Asker former{"worker", 0, 1};
+  MessageWriter comes_back = question_of(ServerQuestion::join, desk_.session());
+  comes_back.add(uint64_t{4}).add_text("facts");
+  EXPECT_EQ(kind_of(answer_to(former, comes_back)), ServerAnswer::refused);
+  fail(former);
+  EXPECT_FALSE(take(take()));
+  desk_.wait_for(*outcome);
+  fail(worker_);
+  EXPECT_THROW(desk_.wait_for(*outcome), Aborted);
+}
+
 /// A server may lose all that was done since the chief had its values last.
 TEST_F(TicketDesks, StepsFromLongAgoAreDoneAgainWhereAServerHasLostThem) {
   constexpr int64_t kSteps = 5000;

@@ -143,12 +143,19 @@ std::string FollowerTraining::follow(const FlatFunction& f, const BatchNumber& f
                                      const BatchAt& batch_at) {
   is_met_ = false;
   has_followed_ = true;
-  const std::optional<PerReplicas> batch = batch_at(first);
-  if (!batch) return follow();
-  ServerStep& step = traced_step(f, *batch);
-  mirrors_ = servers_for(step);
-  facts_ = facts_of(step, mirrors_);
-  return cluster_.is_server() ? serve() : work(step, batch_at);
+  ServerStep* step = nullptr;
+  try {
+    if (const std::optional<PerReplicas> batch = batch_at(first)) {
+      step = &traced_step(f, *batch);
+      mirrors_ = servers_for(*step);
+      facts_ = facts_of(*step, mirrors_);
+    }
+  } catch (...) {
+    tell_failure();
+    throw;
+  }
+  if (step == nullptr) return follow();
+  return cluster_.is_server() ? serve() : work(*step, batch_at);
 }
 
 /// Waits for what the chief does alone.

@@ -66,6 +66,10 @@ std::optional<ServerCluster> server_cluster_from(const ParameterServerOptions& o
     throw InvalidArgument(fmt::format(
         "ParameterServerStrategy: the cluster has {} tasks ps and no {}", found.servers(), job));
   }
+  if (const int chiefs = found.config.spec.num_tasks("chief"); chiefs > 1) {
+    throw InvalidArgument(fmt::format(
+        "ParameterServerStrategy: the cluster has {} tasks chief, 1 is accepted", chiefs));
+  }
   found.own_address();  // Throws where there is no such task.
   found.patience = options.patience;
   const std::string id = fmt::format("servers of {}", found.config.spec.task_address("chief", 0));

@@ -122,7 +122,7 @@ struct ServerCluster {
 };
 
 /// What the options' resolver, or without one TF_CONFIG, says; nothing where it names no task `ps`.
-/// Throws InvalidArgument where there is no chief or no worker.
+/// Throws InvalidArgument where there is no worker, and where there is not one chief.
 std::optional<ServerCluster> server_cluster_from(const ParameterServerOptions& options);
 
 /// A line to a task that may be away for a while: it is waited for, and asked again.

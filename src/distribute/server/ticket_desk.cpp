@@ -384,7 +384,7 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
     case ServerQuestion::next:
       return reply(text_message(next(asker, reader)));
     case ServerQuestion::failed:
-      if (error_.empty()) error_ = fmt::format("{}: {}", asker.str(), reader.read_text());
+      note_failure(asker, reader.read_text());
       return reply(text_message(plain_answer(ServerAnswer::accepted)));
     case ServerQuestion::values:
       return reply(text_message(plain_answer(ServerAnswer::ask_again)));
@@ -394,6 +394,15 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
     default:
       throw DataLoss("a message of no known kind");
   }
+}
+
+/// One that another process has replaced fails alone.
+void TicketDesk::note_failure(const cluster::Asker& asker, std::string_view why) {
+  const auto stream = streams_.find(asker.task);
+  const bool is_replaced =
+      asker.job == "worker" && stream != streams_.end() && stream->second != asker.stream;
+  if (is_replaced) return log_warning(fmt::format("a former {} has failed: {}", asker.str(), why));
+  if (error_.empty()) error_ = fmt::format("{}: {}", asker.str(), why);
 }
 
 std::string TicketDesk::serving(const cluster::Asker& asker, MessageReader& reader) {

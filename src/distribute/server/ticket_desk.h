@@ -112,6 +112,7 @@ class TicketDesk final : public cluster::ServiceHandler {
   void answer(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
   /// What everybody is told who asks for a session that is not the present one; empty for that.
   std::optional<cluster::ServiceMessage> answer_to_other(int64_t session);
+  void note_failure(const cluster::Asker& asker, std::string_view why);
   std::string serving(const cluster::Asker& asker, MessageReader& reader);
   std::string join(const cluster::Asker& asker, MessageReader& reader);
   void take(const cluster::Asker& asker, MessageReader& reader, bool is_beside, const Reply& reply);
