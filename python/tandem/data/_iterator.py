@@ -1,5 +1,7 @@
 """Iterators over data sets, and their options."""
 
+import threading
+
 from tandem import nest
 from tandem._tracing.function import GiveUpTrace
 from tandem._tracing.state import init_scope, state
@@ -68,9 +70,11 @@ class Iterator(Elements):
 
     def __init__(self, dataset):
         super().__init__(dataset, dataset._open)
+        self._turn = threading.RLock()  # Threads that share it take turns.
 
     def _take(self):
-        return next(self._iterator)
+        with self._turn:
+            return next(self._iterator)
 
 
 class Options:
