@@ -247,6 +247,21 @@ TEST_F(MeshEquivalenceTest, StagesOfSeveralGpus) {
   expect_same_on_stages({2, 2, 2});
 }
 
+/// Lists of layers say what scopes do, and automatic micro-batches go through members without
+/// stages, too.
+TEST_F(MeshEquivalenceTest, SeveralGpusTakeTheOptionsOfPipelines) {
+  restart();
+  config::set_logical_cpus({{.threads = 1}});
+  for (int gpu = 0; gpu < 4; ++gpu) config::add_test_device();
+  const Equivalence result =
+      check_equivalence(models::tied_transformer(),
+                        {on({{1, 2, 2}, {"data", "stage", "model"}}, kTransformerLayouts,
+                            {.layers = {{"table", "attention"}, {"up", "down", "table"}}}),
+                         on({{2, 2}, {"data", "model"}}, kTransformerLayouts,
+                            {.microbatches = distribute::PipelineOptions::automatic})});
+  EXPECT_TRUE(result.same) << result.text;
+}
+
 /// Statistics over the batch, in which several replicas have each row.
 TEST_F(MeshEquivalenceTest, Convnet) {
   expect_same(models::convnet(), {{"dense.*/kernel", {"model"}}});
