@@ -24,7 +24,8 @@ TEST(TensorFlowCheckpoint, TensorsOfEveryTypeAreRead) {
   EXPECT_EQ(reader.shape(key("layer/kernel")), (Shape{2, 3}));
   EXPECT_EQ(reader.shape(key("empty")), (Shape{0, 4}));
   for (const std::string name :
-       {"float16", "float32", "float64", "bfloat16", "uint8", "int32", "int64", "bool"}) {
+       {"float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
+        "uint16", "uint32", "uint64", "bool"}) {
     const Tensor tensor = reader.tensor(key("types/" + name));
     EXPECT_EQ(name_of(tensor.dtype()), name);
     EXPECT_EQ(cast(tensor, DType::float32).to_vector<float>(),
@@ -33,7 +34,7 @@ TEST(TensorFlowCheckpoint, TensorsOfEveryTypeAreRead) {
   }
   EXPECT_EQ(reader.bytes("position/.ATTRIBUTES/py_state"), std::string("row 17\0of 60000", 15));
   EXPECT_EQ(reader.tensor(key("a.Sb..c")).item<float>(), 2.5f);
-  EXPECT_TRUE(throws<Unimplemented>([&] { reader.tensor(key("unknown")); }, {"unknown", "type 6"}));
+  EXPECT_TRUE(throws<Unimplemented>([&] { reader.tensor(key("unknown")); }, {"unknown", "type 8"}));
 }
 
 TEST(TensorFlowCheckpoint, PartitionedVariablesAreRead) {

@@ -9,13 +9,20 @@ from tandem.distribute._values import marked
 class DistributedDataset:
     """A data set whose batches are dealt to replicas."""
 
-    def __init__(self, strategy, native, dataset):
+    def __init__(self, strategy, native, dataset, is_per_replica=False):
+        self._is_per_replica = is_per_replica  # Whether its elements are batches of one replica.
         self._strategy, self._native, self._structure, self._dataset = strategy, native, dataset._structure, dataset
 
     def __iter__(self):
         if state.tracing:
             raise GiveUpTrace("a loop over a data set inside of a function that is being traced")
         return DistributedIterator(self)
+
+    def _global_batches(self):
+        """The data set that was distributed."""
+        if self._is_per_replica:
+            raise ValueError("fit deals batches to replicas itself: give it the data set, or one of experimental_distribute_dataset")
+        return self._dataset
 
     def __len__(self):
         count = self._native.cardinality()

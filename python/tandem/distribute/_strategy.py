@@ -93,7 +93,7 @@ class Strategy:
             return dataset._as_native()
 
         native = self._native.distribute_datasets_from_function(make)
-        return DistributedDataset(self, native, kept["dataset"])
+        return DistributedDataset(self, native, kept["dataset"], is_per_replica=True)
 
     experimental_distribute_datasets_from_function = distribute_datasets_from_function
 

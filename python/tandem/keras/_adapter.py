@@ -141,7 +141,7 @@ class Batches:
         from tandem.distribute import DistributedDataset
 
         if isinstance(x, DistributedDataset):
-            raise ValueError("fit distributes its data set itself: give it the data set as it is")
+            x = x._global_batches()  # Its batches are dealt to replicas by each step.
         if isinstance(x, Dataset):
             if y is not None:
                 raise ValueError("`y` should not be passed if `x` is a data set: its elements are (x, y)")

@@ -136,3 +136,17 @@ def test_layout_maps_are_those_of_keras():
         keras.distribution.ModelParallel()
     with pytest.raises(ValueError, match="'state', 'gradients' or 'variables'"):
         tf.distribute.MirroredStrategy(shard="slots")
+
+
+def test_fit_takes_a_data_set_that_was_distributed():
+    def losses(distribute):
+        strategy = tf.distribute.MirroredStrategy()
+        keras.utils.set_random_seed(4)
+        with strategy.scope():
+            model = keras.Sequential([layers.Dense(3, activation="relu"), layers.Dense(1)])
+            model.compile("sgd", "mse")
+        x = np.linspace(0, 1, 46 * 4).reshape(46, 4)
+        batches = tf.data.Dataset.from_tensor_slices((x, x.sum(1, keepdims=True))).batch(10)
+        return model.fit(strategy.experimental_distribute_dataset(batches) if distribute else batches, epochs=2, verbose=0).history["loss"]
+
+    assert losses(True) == losses(False)
