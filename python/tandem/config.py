@@ -141,7 +141,7 @@ class optimizer:
         return {}
 
 
-class experimental:
+class experimental(metaclass=_missing.Room):
     """Names that are experimental in tf.config."""
 
     VirtualDeviceConfiguration = LogicalDeviceConfiguration

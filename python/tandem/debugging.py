@@ -189,7 +189,7 @@ def is_numeric_tensor(tensor):
     return isinstance(tensor, (Tensor, _tandem.Variable))
 
 
-class experimental:
+class experimental(metaclass=_missing.Room):
     """Names that are experimental in tf.debugging."""
 
     @staticmethod

@@ -58,7 +58,7 @@ def decode_csv(records, record_defaults, field_delim=",", use_quote_delim=True, 
     return result
 
 
-class gfile:
+class gfile(metaclass=_missing.Room):
     """Files by TensorFlow's names."""
 
     @staticmethod

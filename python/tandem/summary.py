@@ -194,7 +194,7 @@ def trace_off():
     """Accepted; profiles are made by tf.profiler."""
 
 
-class experimental:
+class experimental(metaclass=_missing.Room):
     """Names that are experimental in tf.summary."""
 
     @staticmethod

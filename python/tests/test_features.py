@@ -408,3 +408,9 @@ if __name__ == "__main__":
 """)
     printed = run("-m", "tandem", "run", str(tmp_path / "program.py"), "--steps", "3")
     assert "got (3.0, 'tandem.keras.layers') ['--steps', '3']" in printed and printed.count("tandem stands in") == 1
+
+
+@pytest.mark.parametrize("name, advice", [("tf.lite", "tf.train.Checkpoint"), ("tf.distribute.cluster_resolver.SlurmClusterResolver", "srun"), ("tf.data.experimental.service", "tandem.data.experimental.service")])
+def test_names_that_are_not_here_say_what_is(name, advice):
+    with pytest.raises(AttributeError, match=advice):
+        eval(name)

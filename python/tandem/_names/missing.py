@@ -4,6 +4,21 @@ _ADVICE = {
     "Session": "there are no sessions; functions of tensors run at once, or under tf.function",
     "placeholder": "there are no placeholders; tf.function takes arguments",
     "compat": "names of TensorFlow 1 are not here",
+    "lite": "models are not converted for other runtimes; C++ programs with this library read checkpoints that tf.train.Checkpoint writes",
+    "tpu": "there are no TPUs; tf.config.list_physical_devices() lists the CPUs and GPUs that can be used",
+    "TPUClusterResolver": "there are no TPUs; tf.distribute.MirroredStrategy trains on the CPUs and GPUs of this machine",
+    "xla": "there is no XLA; every tf.function is compiled as it is",
+    "mlir": "there is no MLIR; tf.function has .explain(), which prints the program that it became",
+    "feature_column": "Keras 3 has no DenseFeatures either; keras.utils.FeatureSpace and the layers Normalization, StringLookup and CategoryEncoding do its work",
+    "dtensor": "keras.distribution.DeviceMesh, LayoutMap and ModelParallel cut models over devices",
+    "queue": "tf.data.Dataset has prefetch, shuffle and padded_batch",
+    "autodiff": "tf.GradientTape has gradient and jacobian; there is no forward mode",
+    "estimator": "keras.Model.fit trains",
+    "quantizers": "weights are not quantized; layers of dtype bfloat16 and int8 tensors are there",
+    "raw_ops": "the ops are there by their public names: tf.matmul, tf.nn.relu",
+    "KubernetesClusterResolver": "Kubeflow's TFJob sets TF_CONFIG, which TFConfigClusterResolver reads",
+    "SlurmClusterResolver": "under srun tf.distribute.MultiWorkerMirroredStrategy finds the other tasks by Slurm's variables",
+    "GCEClusterResolver": "TF_CONFIG, which TFConfigClusterResolver reads, and SimpleClusterResolver say which processes there are",
 }
 
 
@@ -18,10 +33,17 @@ def missing(module, name, namespace, more=()):
     near = difflib.get_close_matches(name.lower(), list(lower), n=3, cutoff=0.55)
     text = f"{module}.{name} does not exist: TensorFlow may have it, tandem does not (yet)."
     if name in _ADVICE:
-        text += f" {_ADVICE[name]}."
+        return AttributeError(f"{text[:-1]}: {_ADVICE[name]}.")
     if near:
         text += f" Nearest: {', '.join(f'{module}.{lower[n]}' for n in near)}."
     return AttributeError(text)
+
+
+class Room(type):
+    """The class of a class whose attributes are names of TensorFlow's: others get the same words as a module's."""
+
+    def __getattr__(cls, name):
+        raise missing(f"{cls.__module__}.{cls.__qualname__}".replace("tandem.keras", "keras", 1), name, cls)
 
 
 def install(module_name, globals_, late=None):

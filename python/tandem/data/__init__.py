@@ -4,6 +4,7 @@ Stages that the library has (slices, map, batch, shuffle, ..) run there; the oth
 those before them.
 """
 
+from tandem._names import missing as _missing
 from tandem.data._dataset import Dataset, TextLineDataset
 from tandem.data._iterator import Iterator, Options, _Namespace
 from tandem.data._structure import AUTOTUNE, INFINITE_CARDINALITY, UNKNOWN_CARDINALITY
@@ -12,7 +13,7 @@ DatasetV2 = Dataset
 OwnedIterator = Iterator
 
 
-class experimental:
+class experimental(metaclass=_missing.Room):
     """Names that are experimental in tf.data."""
 
     AUTOTUNE = AUTOTUNE
@@ -119,7 +120,6 @@ def __getattr__(name):
         from tandem.data._records import TFRecordDataset
 
         return TFRecordDataset
-    from tandem._names import missing as _missing
 
     raise _missing.missing("tandem.data", name, sys.modules[__name__], ("TFRecordDataset",))
 

@@ -19,7 +19,7 @@ for _each in (ClusterResolver, Server, DistributedDataset, DistributedIterator, 
     _each.__module__ = "tandem.distribute"
 
 
-class partitioners:
+class partitioners(metaclass=_missing.Room):
     """How large variables are cut into parts for parameter servers."""
 
     Partitioner = Partitioner
@@ -28,14 +28,14 @@ class partitioners:
     MaxSizePartitioner = MaxSizePartitioner
 
 
-class coordinator:
+class coordinator(metaclass=_missing.Room):
     """The names of tf.distribute.coordinator."""
 
     ClusterCoordinator = ClusterCoordinator
     RemoteValue = RemoteValue
 
 
-class experimental:
+class experimental(metaclass=_missing.Room):
     """Names that are experimental in tf.distribute."""
 
     CentralStorageStrategy = CentralStorageStrategy
@@ -63,7 +63,7 @@ InputReplicationMode = enum.Enum("InputReplicationMode", "PER_WORKER PER_REPLICA
 InputReplicationMode.__doc__ = "How many copies of the input there are."
 
 
-class cluster_resolver:
+class cluster_resolver(metaclass=_missing.Room):
     """Where a program finds out which tasks take part."""
 
     ClusterResolver = ClusterResolver

@@ -649,7 +649,7 @@ def get_item(x, key):
     return x[key]
 
 
-class image:
+class image(metaclass=_missing.Room):
     """The functions of keras.ops.image."""
 
     @staticmethod
@@ -696,7 +696,7 @@ for _name in ("affine_transform", "elastic_transform", "gaussian_blur", "hsv_to_
     setattr(image, _name, staticmethod(getattr(_image, _name)))
 
 
-class linalg:
+class linalg(metaclass=_missing.Room):
     """The functions of keras.ops.linalg."""
 
 
