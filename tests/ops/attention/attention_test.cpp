@@ -384,9 +384,9 @@ TEST(SelfAttention, ErrorsNameTheShape) {
        "keys"}));
   EXPECT_TRUE(throws<InvalidArgument>(
       [] {
-        self_attention(fill({2, 4, 3, 1, 5}, 1, DType::float16));
+        self_attention(fill({2, 4, 3, 1, 5}, 1, DType::int32));
       },
-      {"self_attention: float16 is not supported; float32 and float64 are"}));
+      {"self_attention: int32 is not supported; float32 and float64 are"}));
 }
 
 TEST(Attention, ErrorsNameTheShapes) {

@@ -392,8 +392,8 @@ TEST(Reduction, BadAxesAreNamed) {
                                       {"reduce_max: axis 1", "[2]"}));
   EXPECT_TRUE(throws<InvalidArgument>([] { reduce_mean(fill({2}, 1, DType::int32)); },
                                       {"reduce_mean: int32 is not supported", "float32"}));
-  EXPECT_TRUE(throws<InvalidArgument>([] { reduce_prod(fill({2}, 1, DType::uint8)); },
-                                      {"reduce_prod: uint8 is not supported"}));
+  EXPECT_TRUE(throws<InvalidArgument>([] { reduce_prod(fill({2}, 1, DType::boolean)); },
+                                      {"reduce_prod: bool is not supported"}));
 }
 
 }  // namespace
