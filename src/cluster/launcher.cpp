@@ -370,8 +370,7 @@ class Launcher {
     environment.push_back(nullptr);
     // What computes has cores of its own.
     const bool has_cores = here && worker.job == "worker";
-    const cpu_set_t cores = cores_for(local_started_);
-    if (has_cores) ++local_started_;
+    const cpu_set_t cores = has_cores ? cores_for(local_started_++) : cpu_set_t{};
     const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
     const pid_t parent = getpid();
     const std::string not_started =
