@@ -23,9 +23,8 @@ TEST(TensorFlowCheckpoint, TensorsOfEveryTypeAreRead) {
             (Floats{0, 0.25, 0.5, 0.75, 1, 1.25}));
   EXPECT_EQ(reader.shape(key("layer/kernel")), (Shape{2, 3}));
   EXPECT_EQ(reader.shape(key("empty")), (Shape{0, 4}));
-  for (const std::string name :
-       {"float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8",
-        "uint16", "uint32", "uint64", "bool"}) {
+  for (const std::string name : {"float16", "float32", "float64", "bfloat16", "int8", "int16",
+                                 "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"}) {
     const Tensor tensor = reader.tensor(key("types/" + name));
     EXPECT_EQ(name_of(tensor.dtype()), name);
     EXPECT_EQ(cast(tensor, DType::float32).to_vector<float>(),

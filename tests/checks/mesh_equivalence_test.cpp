@@ -253,12 +253,12 @@ TEST_F(MeshEquivalenceTest, SeveralGpusTakeTheOptionsOfPipelines) {
   restart();
   config::set_logical_cpus({{.threads = 1}});
   for (int gpu = 0; gpu < 4; ++gpu) config::add_test_device();
-  const Equivalence result = check_equivalence(
-      models::tied_transformer(),
-      {on({{1, 2, 2}, {"data", "stage", "model"}}, kTransformerLayouts,
-          {.layers = {{"table", "attention"}, {"up", "down", "table"}}}),
-       on({{2, 2}, {"data", "model"}}, kTransformerLayouts,
-          {.microbatches = distribute::PipelineOptions::automatic})});
+  const Equivalence result =
+      check_equivalence(models::tied_transformer(),
+                        {on({{1, 2, 2}, {"data", "stage", "model"}}, kTransformerLayouts,
+                            {.layers = {{"table", "attention"}, {"up", "down", "table"}}}),
+                         on({{2, 2}, {"data", "model"}}, kTransformerLayouts,
+                            {.microbatches = distribute::PipelineOptions::automatic})});
   EXPECT_TRUE(result.same) << result.text;
 }
 

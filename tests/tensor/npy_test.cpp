@@ -109,8 +109,8 @@ TEST_F(Npy, ElementTypesWithoutADTypeAreNamed) {
 }
 
 TEST_F(Npy, WritesTheSameBytesAsNumpy) {
-  for (const char* name : {"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1", "scalar",
-                           "empty", "vector"}) {
+  for (const char* name : {"f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "b1",
+                           "scalar", "empty", "vector"}) {
     const auto original = kNumpyFiles / (std::string(name) + ".npy");
     save_npy(in_folder("copy.npy"), load_npy(original));
     EXPECT_EQ(bytes_of(in_folder("copy.npy")), bytes_of(original)) << name;
