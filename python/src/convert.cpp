@@ -22,7 +22,7 @@ nb::object& dtypes() {
 /// What floating variables are to ops of this thread, where that is not their own dtype.
 thread_local std::optional<DType> autocast;
 
-/// As a context manager of Python: such a dtype; -1 for none.
+/// A context manager of Python: inside of it there is such a dtype; -1 stands for none.
 class Autocast {
  public:
   explicit Autocast(int dtype) {

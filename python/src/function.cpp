@@ -88,7 +88,7 @@ std::vector<TensorSpec> to_specs(nb::handle list) {
   return specs;
 }
 
-/// As a context manager of Python: a step that is finished whatever is asked for.
+/// A context manager of Python: a step inside of it is finished, whatever is asked for.
 class Step {
  public:
   void enter() { step_.emplace(); }

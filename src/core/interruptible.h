@@ -42,7 +42,7 @@ class PacedLook {
 /// This thread is a team's: it never looks, whoever leads the team does.
 void leave_looking_to_others();
 
-/// For a loop in a program, whose number of iterations only a run knows.
+/// A loop in a program, whose number of iterations only a run knows, looks by this.
 class LookInLoop {
  public:
   void look() {

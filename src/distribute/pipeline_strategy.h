@@ -21,7 +21,7 @@ struct StageOptions {
   std::vector<std::vector<std::string>> layers;
 
   bool has_automatic_microbatches() const { return microbatches == PipelineOptions::automatic; }
-  /// For errors of processes that want different ones.
+  /// The options as text, by which processes that want different ones are told the difference.
   std::string str() const;
 };
 

@@ -34,7 +34,7 @@ struct AxisSums {
   ToldAlong all;    ///< and of all.
 };
 
-/// With so many rows on each replica.
+/// The sums of a run with `rows` rows on each replica.
 AxisSums axis_sums(const Program& program, int64_t rows);
 
 }  // namespace tandem::graph

@@ -181,7 +181,7 @@ TEST_F(MeshEquivalenceTest, ShardsOfWhatNoLayoutCuts) {
   }
 }
 
-/// With and without stages; without limits there are no more than stages.
+/// The devices have no memory limits, so there are as many micro-batches as stages, or one.
 TEST_F(MeshEquivalenceTest, AutomaticMicrobatches) {
   const ModelParallelOptions automatic{.microbatches = PipelineOptions::automatic};
   const std::vector<Strategy> strategies{

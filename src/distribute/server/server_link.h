@@ -41,8 +41,8 @@ class ServerLink {
   virtual std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                                      std::string values) = 0;
 
-  /// For the values as of the ticket's step, where workers train in step, after those squares of
-  /// all servers. `rows` are those that are read of each piece, null: all; the lists live until
+  /// Asks for the values as of the ticket's step, where workers train in step, after those squares
+  /// of all servers. `rows` are those that are read of each piece, null: all; the lists live until
   /// finish_pull.
   virtual void start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows, Places to,
                           const RangeServer::Squares& squares = {}) = 0;

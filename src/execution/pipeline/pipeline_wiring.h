@@ -17,7 +17,7 @@ struct PipelineRun::Wiring {
   };
   std::vector<std::vector<size_t>> needs;  // By segment, those that compute its inputs.
   std::vector<size_t> first_result;        // By segment, its first result's place.
-  // By pipeline and tensor, the segments of this process and the results that need it.
+  // How many segments of this process and results need a tensor, by pipeline and tensor.
   std::vector<std::vector<int>> uses;
   std::vector<std::vector<std::vector<Sending>>> sendings;  // By pipeline and segment.
 
