@@ -206,7 +206,7 @@ TEST_F(ServerTasks, ItsFileHasTheValuesAndTheUpdatesThatTheyHave) {
   checkpoint::KeeperFile file{.path = folder / "shard", .runs = {}};
   RangeServer& server = *served.servers[0];
   for (uint64_t place = 0; place < server.state().size(); ++place) {
-    file.runs.push_back({place, 0, RangeServer::bytes_of(server.state()[place])});
+    file.runs.push_back({place, 0, ServerState::bytes_of(server.state()[place])});
   }
   ServerShard shard = write_shard(server, file);
   std::filesystem::rename(folder / "shard.partial", folder / "shard");

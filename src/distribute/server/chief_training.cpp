@@ -139,7 +139,7 @@ std::vector<uint64_t> ChiefTraining::changed_places(const Known& known, WriteKin
   std::vector<uint64_t> places;
   const auto look_at = [&](size_t place) {
     const bool is_known = place < known.process.sums.size();
-    if (!is_known || known.process.sums[place] != RangeServer::checksum_of(state[place]))
+    if (!is_known || known.process.sums[place] != ServerState::checksum_of(state[place]))
       places.push_back(place);
   };
   if (kind == WriteKind::settings) {
@@ -165,11 +165,11 @@ cluster::ServiceMessage ChiefTraining::write_message(Known& known, WriteKind kin
   known.process.sums.resize(known.mirror->state().size());
   for (const uint64_t place : places) {
     const StoreRange& range = known.mirror->state()[place];
-    const size_t bytes = RangeServer::bytes_of(range);
-    message.parts.push_back({RangeServer::address_of(range), bytes, nullptr});
+    const size_t bytes = ServerState::bytes_of(range);
+    message.parts.push_back({ServerState::address_of(range), bytes, nullptr});
     const size_t padding = MessageWriter::padding_after(bytes);
     if (padding > 0) message.parts.push_back({kZeros, padding, nullptr});
-    known.process.sums[place] = RangeServer::checksum_of(range);
+    known.process.sums[place] = ServerState::checksum_of(range);
   }
   return message;
 }
@@ -270,7 +270,7 @@ RangeServer::Squares ChiefTraining::squares_before(int64_t step) {
     questions.push_back(line->ask({question.add(incarnation_).add(step).take(), {}}));
   }
   std::vector<RangeServer::NormPart> parts;
-  std::vector<const std::vector<RangeServer::Piece>*> pieces;
+  std::vector<const std::vector<RangePiece>*> pieces;
   for (size_t s = 0; s < lines_.size(); ++s) {
     const cluster::ServiceText answer = lines_[s]->wait(questions[s]);
     MessageReader reader(answer.view());
@@ -487,17 +487,17 @@ void ChiefTraining::read_quietly(const std::function<void()>& read) {
   const RangeServer& mirror = *servers_[0].mirror;
   std::vector<std::string> former;
   for (size_t i = mirror.first_assigned(); i < mirror.pieces().size(); ++i) {
-    const RangeServer::Piece& piece = mirror.pieces()[i];
+    const RangePiece& piece = mirror.pieces()[i];
     piece.range.block->settle_loans();
-    char* const here = static_cast<char*>(RangeServer::address_of(piece.range));
+    char* const here = static_cast<char*>(ServerState::address_of(piece.range));
     former.emplace_back(here, piece.bytes());
     std::memcpy(here, reader.read_bytes(piece.bytes()), piece.bytes());
   }
   read();
   for (size_t i = 0; i < former.size(); ++i) {
-    const RangeServer::Piece& piece = mirror.pieces()[mirror.first_assigned() + i];
+    const RangePiece& piece = mirror.pieces()[mirror.first_assigned() + i];
     piece.range.block->settle_loans();
-    std::memcpy(RangeServer::address_of(piece.range), former[i].data(), former[i].size());
+    std::memcpy(ServerState::address_of(piece.range), former[i].data(), former[i].size());
   }
 }
 

@@ -9,7 +9,7 @@
 #include "checkpoint/process_files.h"
 #include "core/interruptible.h"
 #include "core/named_error.h"
-#include "distribute/server/ticket_desk.h"
+#include "distribute/server/result_message.h"
 #include "distribute/strategy_body.h"
 #include "runtime/random_calls.h"
 #include "tandem/error.h"

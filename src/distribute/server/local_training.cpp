@@ -182,7 +182,7 @@ void LocalTraining::join() {
   wait_until(lock, [this] { return error_ || (tasks_.empty() && is_idle()); });
   if (error_) throw_error(lock);
   std::vector<RangeServer::NormPart> parts;
-  std::vector<const std::vector<RangeServer::Piece>*> pieces;
+  std::vector<const std::vector<RangePiece>*> pieces;
   for (const auto& server : servers_) {
     if (!server->clips()) continue;
     parts.push_back(server->norm_part(scheduled_));

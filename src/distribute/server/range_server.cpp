@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstring>
 #include <set>
 
-#include "checkpoint/crc32c.h"
 #include "collective/element_sum.h"
 #include "device/mapped_memory.h"
 #include "distribute/context.h"
+#include "distribute/server/element_norms.h"
 #include "function/function_body.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"
@@ -23,10 +22,6 @@ Tensor wrapped(const void* data, DType dtype, int64_t count) {
   return Tensor::wrap(data, dtype, {count}, nullptr);
 }
 
-const std::vector<int64_t>* rows_at(const RangeServer::RowLists& rows, size_t piece) {
-  return piece < rows.size() ? rows[piece] : nullptr;
-}
-
 /// The squares of norms, as optimizers that clip by norms compute them.
 Tensors sums_of_squares(const Tensors& gradients) {
   Tensors sums;
@@ -36,30 +31,15 @@ Tensors sums_of_squares(const Tensors& gradients) {
 
 }  // namespace
 
-namespace {
-
-/// Whether its values are made or not.
-char* memory_of(const StoreRange& range) {
-  const PartsScope parts;
-  return static_cast<char*>(range.data(*range.block->components()[0]->device()));
-}
-
-}  // namespace
-
-void* RangeServer::address_of(const StoreRange& range) {
-  make_values(range);
-  return memory_of(range);
-}
-
 RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
                          const ServerStep& step, const ParameterLayout& layout, int index,
                          const LedgerOptions& options, bool sparse_update)
     : strategy_(strategy),
       replicas_(std::move(replicas)),
-      options_(options),
       sparse_update_(sparse_update),
       meeting_(options.shares),
       ledger_(options),
+      held_(options.shares),
       squares_of_(sums_of_squares, {.name = "server_norms"}) {
   size_t first_variable = 0;
   for (const PushedGradients& call : step.pushed()) {
@@ -75,18 +55,12 @@ RangeServer::RangeServer(const Strategy& strategy, graph::ReplicasPtr replicas,
 /// The updates are compiled for it: their programs say what they read and write.
 void RangeServer::note_state() {
   size_t most = 1;
-  for (const Piece& piece : pieces_) most = std::max(most, piece.bytes());
+  for (const RangePiece& piece : pieces_) most = std::max(most, piece.bytes());
   // Nobody reads them.
   const auto zeros = devices::MappedMemory::sparse(most);
   const Contribution nothing{.pieces = std::vector<const void*>(pieces_.size(), zeros->data()),
                              .conditions = {}};
   std::set<size_t> written;
-  const auto place_of = [&](const StoreRange& range) {
-    const auto known = std::ranges::find(state_, range);
-    const auto place = static_cast<size_t>(known - state_.begin());
-    if (known == state_.end()) state_.push_back(range);
-    return place;
-  };
   for (Call& call : calls_) {
     if (call.count == 0 && !call.counts) continue;
     std::vector<std::vector<std::byte>> padded;
@@ -94,17 +68,17 @@ void RangeServer::note_state() {
     const graph::ConcreteFunctionPtr concrete = compiled(call, graph::argument_list(operands));
     const graph::Graph& graph = concrete->segments[0].program->graph();
     for (const graph::Value& value : graph.values) {
-      if (value.source == graph::Value::Source::range) place_of(value.range);
+      if (value.source == graph::Value::Source::range) state_.place_of(value.range);
     }
     for (const graph::Node& node : graph.nodes) {
       if (!node.op().writes_ranges) continue;
       for (const graph::ValueId range : node.ranges)
-        written.insert(place_of(graph.at(range).range));
+        written.insert(state_.place_of(graph.at(range).range));
     }
   }
-  updated_ = state_.size();
-  for (const AssignedVariable& one : assigned_) written.insert(place_of(one.range));
-  for (size_t i = 0; i < state_.size(); ++i) {
+  updated_ = state_.ranges().size();
+  for (const AssignedVariable& one : assigned_) written.insert(state_.place_of(one.range));
+  for (size_t i = 0; i < state_.ranges().size(); ++i) {
     if (!written.contains(i)) settings_.push_back(i);
   }
 }
@@ -120,8 +94,8 @@ void RangeServer::add_call(const ServerStep& step, const PushedGradients& call,
     if (own >= call.variables.size()) continue;
     const Variable& variable = call.variables[own];
     const Variable elements = elements_of(variable, piece.begin, piece.count());
-    Piece& own_piece =
-        pieces_.emplace_back(Piece{elements.body()->range, piece.variable, piece.begin});
+    RangePiece& own_piece =
+        pieces_.emplace_back(RangePiece{elements.body()->range, piece.variable, piece.begin});
     if (step.has_row_gradients()[piece.variable]) {
       own_piece.row_elements = variable.shape().count() / variable.shape().extent(0);
       own_piece.reads_rows = step.reads_rows()[piece.variable];
@@ -158,22 +132,13 @@ PushAnswer RangeServer::push(const PushStamp& stamp, const Contribution& given) 
   const std::lock_guard lock(mutex_);
   const PushAnswer answer = ledger_.admit(stamp);
   if (answer.outcome == applied) apply(contribution, answer.scale);
-  if (answer.outcome == held) {
-    Held& kept = held_[stamp.ticket];
-    kept.conditions = contribution.conditions;
-    for (size_t i = 0; i < pieces_.size(); ++i) {
-      const std::vector<int64_t>* const rows = rows_at(contribution.rows, i);
-      const auto* bytes = static_cast<const std::byte*>(contribution.pieces[i]);
-      kept.pieces.emplace_back(bytes, bytes + pieces_[i].bytes_of(rows));
-      kept.rows.push_back(rows == nullptr ? std::vector<int64_t>() : *rows);
-    }
-  }
+  if (answer.outcome == held) held_.hold(stamp.ticket, contribution, pieces_);
   return answer;
 }
 
 /// Elements of a variable, or of a slot of it: a piece's own, or, for rows of it, some aside.
 Variable RangeServer::elements(size_t piece, const Variable& whole, int64_t count) {
-  const Piece& own = pieces_[piece];
+  const RangePiece& own = pieces_[piece];
   const Variable place = elements_of(whole, own.begin, own.range.count);
   if (count == own.range.count) return place;
   const StoreBlock& block = *whole.body()->range.block;
@@ -198,14 +163,14 @@ int64_t RangeServer::room_for(size_t piece, int64_t count) const {
 /// Copies the rows that gradients have to where they are updated, or back from there.
 void RangeServer::move_rows(const Call& call, const Contribution& contribution, Way way) const {
   for (size_t i = call.first; i < call.first + call.count; ++i) {
-    const Piece& piece = pieces_[i];
+    const RangePiece& piece = pieces_[i];
     if (!piece.updates_rows) continue;
     const std::vector<int64_t>& rows = *contribution.rows[i];
     const size_t size = size_of(piece.range.block->dtype());
     const int64_t room = room_for(i, static_cast<int64_t>(piece.bytes_of(&rows) / size));
     for (const Aside& each : asides_.at({i, room})) {
-      char* const place = static_cast<char*>(address_of(each.place));
-      char* aside = static_cast<char*>(address_of(each.aside));
+      char* const place = static_cast<char*>(ServerState::address_of(each.place));
+      char* aside = static_cast<char*>(ServerState::address_of(each.aside));
       if (way == Way::back) each.place.block->settle_loans();
       piece.for_each_part(&rows, [&](size_t offset, size_t bytes) {
         way == Way::out ? std::memcpy(aside, place + offset, bytes)
@@ -217,12 +182,12 @@ void RangeServer::move_rows(const Call& call, const Contribution& contribution, 
 }
 
 /// The same with gradients of zero for the rows that have none; these are kept in `whole`.
-RangeServer::Contribution RangeServer::with_all_rows(
-    const Contribution& given, std::vector<std::vector<std::byte>>& whole) const {
+Contribution RangeServer::with_all_rows(const Contribution& given,
+                                        std::vector<std::vector<std::byte>>& whole) const {
   Contribution all = given;
   for (size_t i = 0; i < given.rows.size(); ++i) {
     if (given.rows[i] == nullptr || pieces_[i].updates_rows) continue;
-    const Piece& piece = pieces_[i];
+    const RangePiece& piece = pieces_[i];
     all.rows[i] = nullptr;
     std::vector<std::byte>& dense = whole.emplace_back(piece.bytes());
     const auto* from = static_cast<const std::byte*>(given.pieces[i]);
@@ -240,7 +205,7 @@ int64_t RangeServer::pull(int64_t step, std::span<void* const> to, const RowList
   const std::lock_guard lock(mutex_);
   commit_locked(step, squares);
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    const char* const from = static_cast<const char*>(address_of(pieces_[i].range));
+    const char* const from = static_cast<const char*>(ServerState::address_of(pieces_[i].range));
     pieces_[i].for_each_part(rows_at(rows, i), [&](size_t offset, size_t bytes) {
       std::memcpy(static_cast<char*>(to[i]) + offset, from + offset, bytes);
     });
@@ -253,7 +218,7 @@ int64_t RangeServer::append_values(int64_t step, std::string& bytes, const RowLi
   const std::lock_guard lock(mutex_);
   commit_locked(step, squares);
   for (size_t i = 0; i < pieces_.size(); ++i) {
-    const char* const from = static_cast<const char*>(address_of(pieces_[i].range));
+    const char* const from = static_cast<const char*>(ServerState::address_of(pieces_[i].range));
     pieces_[i].for_each_part(
         rows_at(rows, i), [&](size_t offset, size_t count) { bytes.append(from + offset, count); });
   }
@@ -263,33 +228,52 @@ int64_t RangeServer::append_values(int64_t step, std::string& bytes, const RowLi
 void RangeServer::append_assigned(std::string& bytes) const {
   const std::lock_guard lock(mutex_);
   for (size_t i = first_assigned(); i < pieces_.size(); ++i) {
-    bytes.append(static_cast<const char*>(address_of(pieces_[i].range)), pieces_[i].bytes());
+    bytes.append(static_cast<const char*>(ServerState::address_of(pieces_[i].range)),
+                 pieces_[i].bytes());
   }
-}
-
-uint64_t RangeServer::checksum_of(const StoreRange& range) {
-  if (is_unmade(range)) return kFirstValues;
-  return checkpoint::crc32c(address_of(range), bytes_of(range));
 }
 
 std::vector<uint64_t> RangeServer::checksums() const {
   const std::lock_guard lock(mutex_);
-  std::vector<uint64_t> sums;
-  for (const StoreRange& range : state_) sums.push_back(checksum_of(range));
-  return sums;
+  return state_.checksums();
 }
 
 void RangeServer::make_state() const {
   const std::lock_guard lock(mutex_);
-  for (const StoreRange& range : state_) make_values(range);
+  state_.make();
 }
 
 void RangeServer::write_state(size_t place, const void* bytes) {
   const std::lock_guard lock(mutex_);
-  const StoreRange& range = state_.at(place);
-  range.block->settle_loans();
-  forget_unmade(range);
-  std::memcpy(memory_of(range), bytes, bytes_of(range));
+  state_.write(place, bytes);
+}
+
+void RangeServer::copy_state(uint64_t offset, std::span<char> to) const {
+  const std::lock_guard lock(mutex_);
+  state_.copy(offset, to);
+}
+
+void RangeServer::write_state_part(uint64_t offset, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  state_.write_part(offset, bytes);
+}
+
+void RangeServer::keep_assigned_apart() {
+  const std::lock_guard lock(mutex_);
+  for (size_t place = updated_; place < state_.ranges().size(); ++place) {
+    const StoreRange variable = state_.ranges()[place];
+    const StoreRange apart = state_.keep_apart(place);
+    for (size_t i = 0; i < assigned_.size(); ++i) {
+      if (assigned_[i].range != variable) continue;
+      assigned_[i].range = apart;
+      pieces_[first_assigned() + i].range = apart;
+    }
+  }
+}
+
+void RangeServer::write_variables(uint64_t offset, std::string_view bytes) {
+  const std::lock_guard lock(mutex_);
+  state_.write_variables(offset, bytes);
 }
 
 void RangeServer::set_steps(const std::vector<int64_t>& steps) {
@@ -312,94 +296,13 @@ RangeServer::Notes RangeServer::notes(const std::unique_lock<std::mutex>&) const
   return now;
 }
 
-uint64_t RangeServer::state_bytes() const {
-  uint64_t bytes = 0;
-  for (const StoreRange& range : state_) bytes += bytes_of(range);
-  return bytes;
-}
-
-/// Calls `take` with the parts of ranges that these bytes of the state are: where they begin in the
-/// range, and how many they are.
-template <class Take>
-void RangeServer::for_each_state(uint64_t offset, size_t count, const Take& take) const {
-  uint64_t begin = 0;  // Where the range begins.
-  for (const StoreRange& range : state_) {
-    const uint64_t end = begin + bytes_of(range);
-    const uint64_t first = std::max(begin, offset);
-    const uint64_t last = std::min<uint64_t>(end, offset + count);
-    if (first < last) {
-      take(range, first - begin, last - first);
-    }
-    begin = end;
-  }
-}
-
-void RangeServer::copy_state(uint64_t offset, std::span<char> to) const {
-  const std::lock_guard lock(mutex_);
-  char* next = to.data();
-  for_each_state(offset, to.size(), [&](const StoreRange& range, uint64_t begin, size_t bytes) {
-    std::memcpy(next, static_cast<const char*>(address_of(range)) + begin, bytes);
-    next += bytes;
-  });
-}
-
-void RangeServer::write_state_part(uint64_t offset, std::string_view bytes) {
-  const std::lock_guard lock(mutex_);
-  const char* next = bytes.data();
-  for_each_state(offset, bytes.size(), [&](const StoreRange& range, uint64_t begin, size_t count) {
-    range.block->settle_loans();
-    const size_t size = size_of(range.block->dtype());
-    StoreRange written = range;
-    written.offset += static_cast<int64_t>(begin / size);
-    written.count = static_cast<int64_t>((begin + count + size - 1) / size - begin / size);
-    forget_unmade(written);
-    std::memcpy(memory_of(range) + begin, next, count);
-    next += count;
-  });
-}
-
-void RangeServer::keep_assigned_apart() {
-  const std::lock_guard lock(mutex_);
-  for (size_t place = updated_; place < state_.size(); ++place) {
-    const StoreRange variable = state_[place];
-    const std::vector<devices::DevicePtr> devices = {variable.block->components()[0]->device()};
-    const auto block =
-        std::make_shared<StoreBlock>(variable.block->dtype(), std::max<int64_t>(variable.count, 1),
-                                     devices, variable.block->owner());
-    const StoreRange apart{.block = block,
-                           .offset = block->take(variable.count, variable.name()),
-                           .count = variable.count};
-    std::memcpy(address_of(apart), address_of(variable), bytes_of(variable));
-    variables_.emplace(block.get(), variable);
-    state_[place] = apart;
-    for (size_t i = 0; i < assigned_.size(); ++i) {
-      if (assigned_[i].range != variable) continue;
-      assigned_[i].range = apart;
-      pieces_[first_assigned() + i].range = apart;
-    }
-  }
-}
-
-void RangeServer::write_variables(uint64_t offset, std::string_view bytes) {
-  const std::lock_guard lock(mutex_);
-  const char* next = bytes.data();
-  for_each_state(offset, bytes.size(), [&](const StoreRange& range, uint64_t begin, size_t count) {
-    if (const auto found = variables_.find(range.block.get()); found != variables_.end()) {
-      found->second.block->settle_loans();
-      std::memcpy(static_cast<char*>(address_of(found->second)) + begin, next, count);
-    }
-    next += count;
-  });
-}
-
 RangeServer::Snapshot RangeServer::snapshot(int64_t step, uint64_t offset, size_t most,
                                             const Squares& squares) {
   const std::unique_lock lock = this->lock();
   commit_locked(step, squares);
   Snapshot now{.notes = notes(lock), .state = {}};
-  for_each_state(offset, most, [&](const StoreRange& range, uint64_t begin, size_t bytes) {
-    now.state.append(static_cast<const char*>(address_of(range)) + begin, bytes);
-  });
+  now.state.resize(state_.bytes_from(offset, most));
+  state_.copy(offset, now.state);
   return now;
 }
 
@@ -408,7 +311,7 @@ void RangeServer::restore_ledger(const std::string& saved, int64_t generation) {
   meeting_.clear(generation);
   const std::lock_guard lock(mutex_);
   ledger_.restore(saved);
-  held_.clear();
+  held_.forget_all();
   sum_ = {};
   norms_ = {};
 }
@@ -428,118 +331,6 @@ void RangeServer::commit_locked(int64_t step, const Squares& squares) {
   while (const std::optional<int64_t> whole = ledger_.commit(step)) apply_step(*whole, squares);
 }
 
-/// The sum of what all shares of the step have given, in the order of collective/tree.h.
-RangeServer::Sum RangeServer::summed(int64_t step) const {
-  const auto first = held_.find(step * options_.shares);
-  const auto end = held_.lower_bound((step + 1) * options_.shares);
-  const size_t first_assigned = this->first_assigned();
-  Sum sum{.step = step, .contribution = {}, .pieces = {}, .rows = {}};
-  sum.pieces.resize(pieces_.size());
-  sum.rows.resize(pieces_.size());
-  sum.contribution.rows.resize(pieces_.size());
-  sum.contribution.conditions.assign(calls_.size(), true);
-  for (auto share = first; share != end; ++share) {
-    for (size_t c = 0; c < calls_.size(); ++c) {
-      const bool is_on = sum.contribution.conditions[c] && share->second.conditions[c];
-      sum.contribution.conditions[c] = is_on;
-    }
-  }
-  for (size_t i = 0; i < pieces_.size(); ++i) {
-    std::vector<const void*> values;
-    for (auto share = first; share != end; ++share)
-      values.push_back(share->second.pieces[i].data());
-    if (pieces_[i].updates_rows) {
-      sum_rows(i, step, sum);
-      continue;
-    }
-    const bool is_summed = i < first_assigned || assigned_[i - first_assigned].is_summed;
-    if (!is_summed || values.size() == 1) {
-      sum.contribution.pieces.push_back(values[0]);
-      continue;
-    }
-    sum.pieces[i].resize(pieces_[i].bytes());
-    const StoreRange& range = pieces_[i].range;
-    collective::sum_elements(range.block->dtype(), values, sum.pieces[i].data(), range.count);
-    sum.contribution.pieces.push_back(sum.pieces[i].data());
-  }
-  return sum;
-}
-
-/// The same of a piece of which rows alone are updated: those that some share has.
-void RangeServer::sum_rows(size_t piece, int64_t step, Sum& sum) const {
-  const Piece& own = pieces_[piece];
-  const auto first = held_.find(step * options_.shares);
-  const auto end = held_.lower_bound((step + 1) * options_.shares);
-  std::vector<int64_t>& rows = sum.rows[piece];
-  for (auto share = first; share != end; ++share) {
-    const std::vector<int64_t>& others = share->second.rows[piece];
-    rows.insert(rows.end(), others.begin(), others.end());
-  }
-  std::ranges::sort(rows);
-  rows.erase(std::ranges::unique(rows).begin(), rows.end());
-  const size_t bytes = own.bytes_of(&rows);
-  std::vector<std::vector<std::byte>> values;  // Each share's, with zeros for rows of others.
-  std::vector<const void*> addresses;
-  for (auto share = first; share != end; ++share) {
-    std::vector<std::byte>& all = values.emplace_back(bytes);
-    const std::vector<int64_t>& others = share->second.rows[piece];
-    const std::byte* from = share->second.pieces[piece].data();
-    std::byte* to = all.data();
-    auto next = others.begin();
-    for (const int64_t row : rows) {
-      const std::vector<int64_t> one = {row};
-      const size_t count = own.bytes_of(&one);
-      if (next != others.end() && *next == row) {
-        std::memcpy(to, from, count);
-        from += count;
-        ++next;
-      }
-      to += count;
-    }
-    addresses.push_back(all.data());
-  }
-  const DType dtype = own.range.block->dtype();
-  sum.pieces[piece].resize(bytes);
-  collective::sum_elements(dtype, addresses, sum.pieces[piece].data(),
-                           static_cast<int64_t>(bytes / size_of(dtype)));
-  sum.contribution.pieces.push_back(sum.pieces[piece].data());
-  sum.contribution.rows[piece] = &rows;
-}
-
-namespace {
-
-template <class T>
-double sum_of_squares(const std::byte* data, int64_t count) {
-  double sum = 0;
-  for (int64_t i = 0; i < count; ++i) {
-    const auto value = static_cast<double>(reinterpret_cast<const T*>(data)[i]);
-    sum += value * value;
-  }
-  return sum;
-}
-
-template <class T>
-void multiply(std::byte* data, int64_t count, double scale) {
-  for (int64_t i = 0; i < count; ++i) reinterpret_cast<T*>(data)[i] *= static_cast<T>(scale);
-}
-
-/// What clipping by the norm of all gradients multiplies them by; NaN for an infinite norm, as in
-/// Keras.
-double scale_of_all(double squares, double limit) {
-  const double norm = std::sqrt(squares);
-  return limit / std::max(norm, limit) + (norm - norm);
-}
-
-/// What clipping by the norm of one gradient multiplies it by, in its own precision.
-template <class T>
-double scale_of_one(double squares, double limit) {
-  const T norm = std::sqrt(static_cast<T>(squares));
-  const auto most = static_cast<T>(limit);
-  return static_cast<double>(most / std::max(norm, most));
-}
-
-}  // namespace
-
 bool RangeServer::clips() const {
   return std::ranges::any_of(calls_, [](const Call& call) { return call.limits.is_any(); });
 }
@@ -548,27 +339,24 @@ RangeServer::NormPart RangeServer::norm_part(int64_t step) {
   const std::lock_guard lock(mutex_);
   if (sum_.step == step - 1) return norms_;
   if (!ledger_.is_whole(step - 1)) return {};
-  sum_ = summed(step - 1);
+  sum_ = held_.sum(step - 1, pieces_, assigned_);
   norms_ = {};
   norms_.squares.assign(gradients_.size(), 0);
   for (size_t i = 0; i < first_assigned(); ++i) {
-    const Piece& piece = pieces_[i];
+    const RangePiece& piece = pieces_[i];
     const std::vector<std::byte>& own = sum_.pieces[i];
     if (has_exact_norms()) {
       norms_.elements.append(reinterpret_cast<const char*>(own.data()), own.size());
       continue;
     }
-    const bool is_single = piece.range.block->dtype() == DType::float32;
-    const auto count = static_cast<int64_t>(own.size() / size_of(piece.range.block->dtype()));
-    norms_.squares[piece.variable] += is_single ? sum_of_squares<float>(own.data(), count)
-                                                : sum_of_squares<double>(own.data(), count);
+    norms_.squares[piece.variable] += squares_of(piece.range.block->dtype(), own);
   }
   return norms_;
 }
 
 RangeServer::Squares RangeServer::joined(
     const std::vector<NormPart>& parts,
-    const std::vector<const std::vector<Piece>*>& pieces) const {
+    const std::vector<const std::vector<RangePiece>*>& pieces) const {
   Squares all(gradients_.size());
   std::vector<std::vector<std::byte>> whole;
   for (const TensorType& type : gradients_) whole.emplace_back(type.bytes());
@@ -577,7 +365,7 @@ RangeServer::Squares RangeServer::joined(
     for (size_t v = 0; v < all.size(); ++v) all[v] += parts[s].squares[v];
     if (!has_exact_norms()) continue;
     std::string_view left = parts[s].elements;
-    for (const Piece& piece : *pieces[s]) {
+    for (const RangePiece& piece : *pieces[s]) {
       if (piece.variable >= whole.size()) break;  // What steps assign.
       if (left.size() < piece.bytes()) throw DataLoss("a server has not told all of a gradient");
       const size_t size = size_of(piece.range.block->dtype());
@@ -608,32 +396,28 @@ RangeServer::Squares RangeServer::joined(
 }
 
 /// Brings gradients to the norms that they may have.
-void RangeServer::clip(Sum& sum, const Squares& squares) const {
+void RangeServer::clip(StepSum& sum, const Squares& squares) const {
   for (const Call& call : calls_) {
     if (!call.limits.is_any()) continue;
     double all = 0;
     for (size_t v = 0; v < call.variables; ++v) all += squares.at(call.first_variable + v);
     for (size_t i = call.first; i < call.first + call.count; ++i) {
-      const Piece& piece = pieces_[i];
-      const bool is_single = piece.range.block->dtype() == DType::float32;
-      const double own_squares = squares[piece.variable];
-      const double scale = call.limits.all ? scale_of_all(all, *call.limits.all)
-                           : is_single     ? scale_of_one<float>(own_squares, *call.limits.each)
-                                           : scale_of_one<double>(own_squares, *call.limits.each);
-      std::vector<std::byte>& own = sum.pieces[i];
-      const auto count = static_cast<int64_t>(own.size() / size_of(piece.range.block->dtype()));
-      is_single ? multiply<float>(own.data(), count, scale)
-                : multiply<double>(own.data(), count, scale);
+      const RangePiece& piece = pieces_[i];
+      const DType dtype = piece.range.block->dtype();
+      const double scale = call.limits.all
+                               ? scale_of_all(all, *call.limits.all)
+                               : scale_of_one(dtype, squares[piece.variable], *call.limits.each);
+      multiply(dtype, sum.pieces[i], scale);
     }
   }
 }
 
 void RangeServer::apply_step(int64_t step, const Squares& squares) {
-  Sum sum = sum_.step == step ? std::move(sum_) : summed(step);
+  StepSum sum = sum_.step == step ? std::move(sum_) : held_.sum(step, pieces_, assigned_);
   clip(sum, squares);
   apply(sum.contribution, 1);
-  held_.erase(held_.find(step * options_.shares), held_.lower_bound((step + 1) * options_.shares));
-  sum_ = {.step = step, .contribution = {}, .pieces = {}, .rows = {}};  // The squares stay known.
+  held_.forget(step);
+  sum_ = {.step = step};  // The squares stay known.
 }
 
 void RangeServer::apply(const Contribution& contribution, double scale) {
@@ -697,7 +481,7 @@ void RangeServer::update(Call& call, const Contribution& contribution, double sc
 void RangeServer::assign(const AssignedVariable& variable, const void* value) const {
   const StoreRange& range = variable.range;
   range.block->settle_loans();
-  void* const here = address_of(range);
+  void* const here = ServerState::address_of(range);
   if (variable.change == AssignedVariable::Change::set) {
     std::memcpy(here, value, variable.bytes());
   } else {

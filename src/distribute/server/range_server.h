@@ -17,7 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "distribute/server/held_steps.h"
 #include "distribute/server/parameter_layout.h"
+#include "distribute/server/server_state.h"
 #include "distribute/server/server_step.h"
 #include "distribute/server/step_meeting.h"
 #include "distribute/server/update_ledger.h"
@@ -38,55 +40,12 @@ class RangeServer {
               bool sparse_update = false);
 
   /// The elements that it has of each variable, in the order in which they are passed.
-  struct Piece {
-    StoreRange range;  ///< Where the server has it.
-    size_t variable;   ///< Its variable's place among those of the step, assigned ones after all.
-    int64_t begin;     ///< The first element.
-    /// The elements of a row, where gradients are those of some rows; else 0.
-    int64_t row_elements = 0;
-    bool reads_rows = false;    ///< Whether workers read some rows of it alone, most of the time.
-    bool updates_rows = false;  ///< Whether rows that have no gradient stay as they are.
-
-    /// The elements of a row that it has, counted from `begin`; none where the row is elsewhere.
-    struct RowPart {
-      int64_t begin;
-      int64_t end;
-      int64_t count() const { return std::max<int64_t>(end - begin, 0); }
-    };
-    RowPart part_of(int64_t row) const {
-      return {std::max(row * row_elements - begin, int64_t{0}),
-              std::min((row + 1) * row_elements - begin, range.count)};
-    }
-    size_t bytes() const {
-      return static_cast<size_t>(range.count) * size_of(range.block->dtype());
-    }
-    /// Calls `take` with the place, in bytes, and the length of what it has of these rows, or of
-    /// all where there is no list.
-    template <class Take>
-    void for_each_part(const std::vector<int64_t>* rows, const Take& take) const {
-      if (rows == nullptr) return take(size_t{0}, bytes());
-      const size_t size = size_of(range.block->dtype());
-      for (const int64_t row : *rows) {
-        const RowPart part = part_of(row);
-        if (part.count() == 0) continue;
-        take(static_cast<size_t>(part.begin) * size, static_cast<size_t>(part.count()) * size);
-      }
-    }
-    size_t bytes_of(const std::vector<int64_t>* rows) const {
-      size_t all = 0;
-      for_each_part(rows, [&](size_t, size_t count) { all += count; });
-      return all;
-    }
-  };
-  const std::vector<Piece>& pieces() const { return pieces_; }
+  const std::vector<RangePiece>& pieces() const { return pieces_; }
 
   size_t calls() const { return calls_.size(); }
   bool reads_rows() const {
-    return std::ranges::any_of(pieces_, [](const Piece& piece) { return piece.reads_rows; });
+    return std::ranges::any_of(pieces_, [](const RangePiece& piece) { return piece.reads_rows; });
   }
-
-  /// Numbers of rows in ascending order, none twice, for each piece; null: all of the piece.
-  using RowLists = std::vector<const std::vector<int64_t>*>;
 
   /// Gradients of some rows of a variable, one after another.
   struct RowGradients {
@@ -94,16 +53,6 @@ class RangeServer {
     std::vector<std::byte> values;  ///< Whole rows.
   };
 
-  /// What came of a ticket: an address for each piece, and whether each call of apply_gradients is
-  /// to change anything.
-  struct Contribution {
-    std::vector<const void*> pieces;
-    std::vector<bool> conditions;
-    /// For each piece the rows that its address has the elements of; null: all of the piece. The
-    /// vector may be empty.
-    RowLists rows{};
-    std::shared_ptr<const void> owner{};  ///< Keeps the gradients, but not what steps assign.
-  };
   PushAnswer push(const PushStamp& stamp, const Contribution& contribution);
 
   /// The squares of the elements of gradients, summed for each variable of the step. Some servers'
@@ -122,7 +71,7 @@ class RangeServer {
   /// The squares of whole gradients, from what all servers tell of their pieces; empty where some
   /// has told nothing. Any of the servers can say it.
   Squares joined(const std::vector<NormPart>& parts,
-                 const std::vector<const std::vector<Piece>*>& pieces) const;
+                 const std::vector<const std::vector<RangePiece>*>& pieces) const;
 
   /// Copies all pieces to these addresses, once the steps before `step` are applied where workers
   /// train in step; `squares` are those of all servers. Returns their version.
@@ -143,20 +92,17 @@ class RangeServer {
 
   /// All that updates read and write: its elements of variables and of slots, counters, rates; then
   /// what steps assign. Tasks that run the same program have the same list.
-  const std::vector<StoreRange>& state() const { return state_; }
+  const std::vector<StoreRange>& state() const { return state_.ranges(); }
   /// Those that updates only read, such as rates, by their places in the list.
   const std::vector<size_t>& settings() const { return settings_; }
-  /// Tells whether two tasks have the same of each range: a checksum, or kFirstValues for one that
-  /// still has the values that its initializer makes, which is then not made for it.
+  /// One checksum for each range, see ServerState::checksum_of.
   std::vector<uint64_t> checksums() const;
-  static uint64_t checksum_of(const StoreRange& range);
-  static constexpr uint64_t kFirstValues = uint64_t{1} << 32;
   /// Makes what is unmade of it.
   void make_state() const;
   void write_state(size_t place, const void* bytes);
 
   /// The ranges of the list one after another, and the bytes of that from `offset` on.
-  uint64_t state_bytes() const;
+  uint64_t state_bytes() const { return state_.bytes(); }
   void copy_state(uint64_t offset, std::span<char> to) const;
   void write_state_part(uint64_t offset, std::string_view bytes);
 
@@ -165,12 +111,6 @@ class RangeServer {
   void keep_assigned_apart();
   /// These variables take their values from such a part of a state.
   void write_variables(uint64_t offset, std::string_view bytes);
-
-  /// The values must be there.
-  static void* address_of(const StoreRange& range);
-  static size_t bytes_of(const StoreRange& range) {
-    return static_cast<size_t>(range.count) * size_of(range.block->dtype());
-  }
 
   /// How many updates each call of apply_gradients has made; without any, as the optimizers of this
   /// process count.
@@ -215,12 +155,6 @@ class RangeServer {
     size_t first_variable;  // The call's first one among those of the step.
     size_t variables;
   };
-  /// A contribution that is kept until the rest of its step is there.
-  struct Held {
-    std::vector<std::vector<std::byte>> pieces;
-    std::vector<std::vector<int64_t>> rows;  // Those of pieces of which rows alone are updated.
-    std::vector<bool> conditions;
-  };
   /// Elements of a variable or of a slot that are updated beside their place.
   struct Aside {
     StoreRange place;  // All of the piece.
@@ -230,8 +164,6 @@ class RangeServer {
   void add_call(const ServerStep& step, const PushedGradients& call, size_t first_variable,
                 bool counts, const ParameterLayout& layout, int index);
   void note_state();
-  template <class Take>
-  void for_each_state(uint64_t offset, size_t count, const Take& take) const;
   Variable elements(size_t piece, const Variable& whole, int64_t count);
   int64_t room_for(size_t piece, int64_t count) const;
   enum class Way { out, back };
@@ -241,16 +173,7 @@ class RangeServer {
   graph::ConcreteFunctionPtr compiled(Call& call, const graph::ArgumentList& list) const;
   Tensors operands_of(const Call& call, const Contribution& contribution, double scale,
                       bool condition, std::vector<std::vector<std::byte>>& padded) const;
-  /// What all shares of a step have given, together.
-  struct Sum {
-    int64_t step = -1;
-    Contribution contribution{};
-    std::vector<std::vector<std::byte>> pieces{};  // The gradients' pieces.
-    std::vector<std::vector<int64_t>> rows{};      // Which rows those have that have some alone.
-  };
-  void sum_rows(size_t piece, int64_t step, Sum& sum) const;
-  Sum summed(int64_t step) const;
-  void clip(Sum& sum, const Squares& squares) const;
+  void clip(StepSum& sum, const Squares& squares) const;
   /// Whether norms have the bits of one device's. Rows that rest have none to have.
   bool has_exact_norms() const { return replicas_->single_threaded && !sparse_update_; }
   void commit_locked(int64_t step, const Squares& squares);
@@ -261,24 +184,21 @@ class RangeServer {
 
   const Strategy strategy_;
   const graph::ReplicasPtr replicas_;
-  const LedgerOptions options_;
   const bool sparse_update_;
   StepMeeting meeting_;
   std::atomic<int64_t> generation_{0};
   mutable std::mutex mutex_;
   UpdateLedger ledger_;
-  std::vector<Piece> pieces_;
+  std::vector<RangePiece> pieces_;
   std::vector<Call> calls_;
   std::vector<AssignedVariable> assigned_;  // The last of the pieces.
-  std::map<int64_t, Held> held_;            // By ticket.
-  Sum sum_;                                 // The sum of the step whose norms were asked for last,
-  NormPart norms_;                          // and what is told of them.
+  HeldSteps held_;
+  StepSum sum_;     // The sum of the step whose norms were asked for last,
+  NormPart norms_;  // and what is told of them.
   TensorTypes gradients_;
   const FlatFunction squares_of_;  // Takes whole gradients.
-  std::vector<StoreRange> state_;
-  size_t updated_ = 0;  // Updates read or write so many of them; steps alone assign the rest.
-  std::map<const StoreBlock*, StoreRange>
-      variables_;  // The variables of what lies apart from them.
+  ServerState state_;
+  size_t updated_ = 0;  // Updates read or write so many of its ranges; steps alone assign the rest.
   std::vector<size_t> settings_;
   std::map<std::pair<size_t, int64_t>, std::vector<Aside>> asides_;  // By piece and room.
 };

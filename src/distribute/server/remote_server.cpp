@@ -21,11 +21,6 @@ constexpr std::chrono::milliseconds kPause{10};
 
 constexpr char kZeros[kPieceAlignment] = {};
 
-/// Null where all of a piece is meant, as of all pieces where there are no lists.
-const std::vector<int64_t>* list_at(const RangeServer::RowLists& lists, size_t piece) {
-  return piece < lists.size() ? lists[piece] : nullptr;
-}
-
 }  // namespace
 
 ServerLink::~ServerLink() = default;
@@ -72,8 +67,8 @@ void RemoteServer::set_chief(uint64_t incarnation) {
   pushed_.reset();
 }
 
-void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                              const RangeServer::RowLists& next, Places to) {
+void RemoteServer::start_push(const PushStamp& stamp, const Contribution& given,
+                              const RowLists& next, Places to) {
   MessageWriter question = question_of(ServerQuestion::exchange, session_);
   const bool wants_values = !in_step_ && (!by_rows_ || !next.empty());
   question.add(chief_).add(stamp).add(wants_values);
@@ -90,7 +85,7 @@ void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contrib
   cluster::ServiceMessage message;
   const size_t first_assigned = mirror_.first_assigned();
   for (size_t i = 0; i < first_assigned; ++i) {
-    const size_t bytes = pieces()[i].bytes_of(list_at(given.rows, i));
+    const size_t bytes = pieces()[i].bytes_of(rows_at(given.rows, i));
     message.parts.push_back({given.pieces[i], bytes, given.owner});
     const size_t padding = MessageWriter::padding_after(bytes);
     if (padding > 0) message.parts.push_back({kZeros, padding, nullptr});
@@ -110,12 +105,12 @@ void RemoteServer::start_push(const PushStamp& stamp, const RangeServer::Contrib
 }
 
 /// The values of these rows lie in an answer behind `head` bytes and their version.
-cluster::AnswerPlacesPtr RemoteServer::places_behind(size_t head, const RangeServer::RowLists& rows,
+cluster::AnswerPlacesPtr RemoteServer::places_behind(size_t head, const RowLists& rows,
                                                      Places to) const {
   auto places = std::make_shared<cluster::AnswerPlaces>();
   places->head = head + sizeof(int64_t);
   for (size_t i = 0; i < pieces().size(); ++i) {
-    pieces()[i].for_each_part(list_at(rows, i), [&](size_t offset, size_t bytes) {
+    pieces()[i].for_each_part(rows_at(rows, i), [&](size_t offset, size_t bytes) {
       places->places.emplace_back(static_cast<char*>(to[i]) + offset, bytes);
     });
   }
@@ -160,20 +155,19 @@ PushAnswer RemoteServer::finish_push() {
 }
 
 /// Adds for each piece that may be read by rows whether it is, and which rows.
-void RemoteServer::add_row_lists(MessageWriter& question,
-                                 const RangeServer::RowLists& lists) const {
+void RemoteServer::add_row_lists(MessageWriter& question, const RowLists& lists) const {
   for (size_t i = 0; i < pieces().size(); ++i) {
     if (pieces()[i].row_elements == 0) continue;
-    const std::vector<int64_t>* const rows = list_at(lists, i);
+    const std::vector<int64_t>* const rows = rows_at(lists, i);
     question.add(rows != nullptr);
     if (rows != nullptr) question.add_list(*rows);
   }
 }
 
 /// Whether the values that came with the answer to the last push are of these rows.
-bool RemoteServer::has_pushed_for(const RangeServer::RowLists& rows) const {
+bool RemoteServer::has_pushed_for(const RowLists& rows) const {
   for (size_t i = 0; i < pieces().size(); ++i) {
-    const std::vector<int64_t>* const own = list_at(rows, i);
+    const std::vector<int64_t>* const own = rows_at(rows, i);
     const bool is_same = own == nullptr ? !next_[i] : next_[i] == *own;
     if (!is_same) return false;
   }
@@ -217,8 +211,8 @@ RangeServer::NormPart RemoteServer::finish_norms() {
   return read_norm_part(reader);
 }
 
-void RemoteServer::start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows,
-                              Places to, const RangeServer::Squares& squares) {
+void RemoteServer::start_pull(const WorkTicket& ticket, const RowLists& rows, Places to,
+                              const RangeServer::Squares& squares) {
   rows_ = rows;
   to_ = to;
   if (pushed_ && !has_pushed_for(rows)) pushed_.reset();
@@ -249,7 +243,7 @@ int64_t RemoteServer::take_values(MessageReader& reader) const {
   const auto version = reader.read<int64_t>();
   if (reader.rest().empty()) return version;  // They are where they are wanted.
   for (size_t i = 0; i < pieces().size(); ++i) {
-    pieces()[i].for_each_part(list_at(rows_, i), [&](size_t offset, size_t bytes) {
+    pieces()[i].for_each_part(rows_at(rows_, i), [&](size_t offset, size_t bytes) {
       std::memcpy(static_cast<char*>(to_[i]) + offset, reader.read_bytes(bytes), bytes);
     });
   }

@@ -23,25 +23,24 @@ class RemoteServer final : public ServerLink {
   void set_chief(uint64_t incarnation);
   void forget_values() override { pushed_.reset(); }
 
-  const std::vector<RangeServer::Piece>& pieces() const override { return mirror_.pieces(); }
-  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                  const RangeServer::RowLists& next, Places to) override;
+  const std::vector<RangePiece>& pieces() const override { return mirror_.pieces(); }
+  void start_push(const PushStamp& stamp, const Contribution& given, const RowLists& next,
+                  Places to) override;
   PushAnswer finish_push() override;
   void start_norms(int64_t step) override;
   RangeServer::NormPart finish_norms() override;
   const RangeServer& mirror() const override { return mirror_; }
   std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                              std::string values) override;
-  void start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows, Places to,
+  void start_pull(const WorkTicket& ticket, const RowLists& rows, Places to,
                   const RangeServer::Squares& squares = {}) override;
   std::optional<int64_t> finish_pull() override;
 
  private:
-  void add_row_lists(MessageWriter& question, const RangeServer::RowLists& lists) const;
-  bool has_pushed_for(const RangeServer::RowLists& rows) const;
+  void add_row_lists(MessageWriter& question, const RowLists& lists) const;
+  bool has_pushed_for(const RowLists& rows) const;
   std::optional<cluster::ServiceText> settled_answer();
-  cluster::AnswerPlacesPtr places_behind(size_t head, const RangeServer::RowLists& rows,
-                                         Places to) const;
+  cluster::AnswerPlacesPtr places_behind(size_t head, const RowLists& rows, Places to) const;
   int64_t take_values(MessageReader& reader) const;
 
   PatientLine line_;
@@ -51,8 +50,8 @@ class RemoteServer final : public ServerLink {
   const bool in_step_;
   const bool by_rows_;
   uint64_t chief_ = 0;
-  RangeServer::RowLists rows_;  // That were asked for,
-  Places to_;                   // and where they are wanted.
+  RowLists rows_;  // That were asked for,
+  Places to_;      // and where they are wanted.
   std::optional<PatientLine::Question> open_;
   std::optional<cluster::ServiceText> pushed_;  // The answer to the last push, with values
   std::vector<std::optional<std::vector<int64_t>>> next_;  // of these rows of each piece, or all.

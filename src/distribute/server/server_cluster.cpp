@@ -203,7 +203,7 @@ std::string explained(const ParameterServerOptions& options, std::string_view wh
 
 std::string explained(std::string_view name, const RangeServer& server) {
   size_t bytes = 0;
-  for (const RangeServer::Piece& piece : server.pieces()) bytes += piece.bytes();
+  for (const RangePiece& piece : server.pieces()) bytes += piece.bytes();
   return fmt::format("  {} has {} bytes in {} pieces\n", name, bytes, server.pieces().size());
 }
 

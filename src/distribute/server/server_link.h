@@ -17,15 +17,15 @@ class ServerLink {
  public:
   virtual ~ServerLink();
 
-  virtual const std::vector<RangeServer::Piece>& pieces() const = 0;
+  virtual const std::vector<RangePiece>& pieces() const = 0;
 
   /// Where a worker wants the values of each piece.
   using Places = std::span<void* const>;
 
   /// `next` are the rows that are read after it, for each piece, where that is known: see
   /// start_pull. Values that come with the answer may be written to `to` from now on.
-  virtual void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                          const RangeServer::RowLists& next, Places to) = 0;
+  virtual void start_push(const PushStamp& stamp, const Contribution& given, const RowLists& next,
+                          Places to) = 0;
   virtual PushAnswer finish_push() = 0;
   /// Values that came with the answer are not to be used: they are too old, or not there any more.
   virtual void forget_values() {}
@@ -44,7 +44,7 @@ class ServerLink {
   /// Asks for the values as of the ticket's step, where workers train in step, after those squares
   /// of all servers. `rows` are those that are read of each piece, null: all; the lists live until
   /// finish_pull.
-  virtual void start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows, Places to,
+  virtual void start_pull(const WorkTicket& ticket, const RowLists& rows, Places to,
                           const RangeServer::Squares& squares = {}) = 0;
   /// All pieces are where they are wanted; returns their version. Nothing where the ticket that
   /// they are for is void: the servers have gone back to older values, or have another chief.
@@ -58,9 +58,9 @@ class DirectLink final : public ServerLink {
  public:
   explicit DirectLink(RangeServer& server) : server_(server) {}
 
-  const std::vector<RangeServer::Piece>& pieces() const override { return server_.pieces(); }
-  void start_push(const PushStamp& stamp, const RangeServer::Contribution& given,
-                  const RangeServer::RowLists&, Places) override {
+  const std::vector<RangePiece>& pieces() const override { return server_.pieces(); }
+  void start_push(const PushStamp& stamp, const Contribution& given, const RowLists&,
+                  Places) override {
     answer_ = server_.push(stamp, given);
   }
   PushAnswer finish_push() override { return answer_; }
@@ -69,7 +69,7 @@ class DirectLink final : public ServerLink {
   const RangeServer& mirror() const override { return server_; }
   std::optional<std::string> sum_over_shares(const MeetingNumber& meeting, int share,
                                              std::string values) override;
-  void start_pull(const WorkTicket& ticket, const RangeServer::RowLists& rows, Places to,
+  void start_pull(const WorkTicket& ticket, const RowLists& rows, Places to,
                   const RangeServer::Squares& squares) override {
     step_ = ticket.step();
     rows_ = rows;
@@ -84,7 +84,7 @@ class DirectLink final : public ServerLink {
   RangeServer& server_;
   PushAnswer answer_;
   int64_t step_ = 0;
-  RangeServer::RowLists rows_;
+  RowLists rows_;
   Places to_;
   RangeServer::Squares squares_;
 };

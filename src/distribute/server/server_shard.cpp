@@ -19,11 +19,11 @@ namespace {
 char* address_of(const RangeServer& server, const checkpoint::KeptBytes& bytes) {
   if (bytes.place >= server.state().size()) throw DataLoss("a server has no such part");
   const StoreRange& range = server.state()[bytes.place];
-  const size_t all = RangeServer::bytes_of(range);
+  const size_t all = ServerState::bytes_of(range);
   if (bytes.offset > all || bytes.count > all - bytes.offset) {
     throw DataLoss(fmt::format("{} has {} bytes", range.name(), all));
   }
-  return static_cast<char*>(RangeServer::address_of(range)) + bytes.offset;
+  return static_cast<char*>(ServerState::address_of(range)) + bytes.offset;
 }
 
 }  // namespace

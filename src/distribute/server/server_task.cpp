@@ -11,7 +11,7 @@ namespace tandem::distribute {
 namespace {
 
 /// Throws InvalidArgument for rows that the piece has nothing of, and for rows out of order.
-void check_rows(const RangeServer::Piece& piece, const std::vector<int64_t>& rows) {
+void check_rows(const RangePiece& piece, const std::vector<int64_t>& rows) {
   const int64_t end = (piece.begin + piece.range.count - 1) / piece.row_elements + 1;
   int64_t least = piece.begin / piece.row_elements;
   for (const int64_t row : rows) {
@@ -31,7 +31,7 @@ struct ReadRows {
   ReadRows(const RangeServer& server, MessageReader& reader, const HasList& has_list)
       : own(server.pieces().size()), lists(own.size(), nullptr) {
     for (size_t i = 0; i < own.size(); ++i) {
-      const RangeServer::Piece& piece = server.pieces()[i];
+      const RangePiece& piece = server.pieces()[i];
       if (piece.row_elements == 0 || !has_list()) continue;
       own[i] = reader.read_list<int64_t>();
       check_rows(piece, own[i]);
@@ -42,7 +42,7 @@ struct ReadRows {
   ReadRows& operator=(const ReadRows&) = delete;
 
   std::vector<std::vector<int64_t>> own;
-  RangeServer::RowLists lists;
+  RowLists lists;
 };
 
 cluster::ServiceMessage message_of(std::string text) { return {std::move(text), {}}; }
@@ -154,8 +154,7 @@ std::optional<cluster::ServiceMessage> ServerTask::answer(std::string_view quest
 }
 
 /// The version, then the values.
-void ServerTask::append_values(MessageWriter& answer, int64_t step,
-                               const RangeServer::RowLists& rows,
+void ServerTask::append_values(MessageWriter& answer, int64_t step, const RowLists& rows,
                                const RangeServer::Squares& squares) const {
   size_t bytes = sizeof(int64_t);
   for (size_t i = 0; i < server_->pieces().size(); ++i) {
@@ -173,7 +172,7 @@ void ServerTask::append_values(MessageWriter& answer, int64_t step,
 std::string ServerTask::exchange(MessageReader& reader) {
   const auto stamp = reader.read<PushStamp>();
   const bool wants_values = reader.read<bool>();
-  RangeServer::Contribution given;
+  Contribution given;
   for (size_t i = 0; i < server_->calls(); ++i) given.conditions.push_back(reader.read<bool>());
   const ReadRows rows(*server_, reader, [] { return true; });
   given.rows = rows.lists;
@@ -200,7 +199,7 @@ std::string ServerTask::write(MessageReader& reader, uint64_t chief) {
   for (const uint64_t place : places) {
     const StoreRange& range = server_->state().at(place);
     reader.align();
-    server_->write_state(place, reader.read_bytes(RangeServer::bytes_of(range)));
+    server_->write_state(place, reader.read_bytes(ServerState::bytes_of(range)));
   }
   if (!steps.empty()) server_->set_steps(steps);
   // Where it goes on from where it is, what it has made stays known.

@@ -33,7 +33,7 @@ class ServerTask final : public cluster::ServiceHandler {
  private:
   std::optional<cluster::ServiceMessage> answer(std::string_view question, const Reply& reply);
   void sum(MessageReader& reader, const Reply& reply);
-  void append_values(MessageWriter& answer, int64_t step, const RangeServer::RowLists& rows = {},
+  void append_values(MessageWriter& answer, int64_t step, const RowLists& rows = {},
                      const RangeServer::Squares& squares = {}) const;
   std::string exchange(MessageReader& reader);
   bool is_of_former_chief(uint64_t chief) const { return chief < chief_; }

@@ -82,7 +82,7 @@ struct PieceOfRows {
   int64_t first_element = 0;
 };
 
-PieceOfRows rows_in(const RangeServer::Piece& piece, const std::vector<int64_t>& rows) {
+PieceOfRows rows_in(const RangePiece& piece, const std::vector<int64_t>& rows) {
   const int64_t length = piece.row_elements;
   const auto first = std::ranges::lower_bound(rows, piece.begin / length);
   const auto end =
@@ -203,7 +203,7 @@ void ServerWorker::take_places(const ServerStep& step, const ServerLinks& server
   places_.clear();
   for (const auto& server : servers) {
     std::vector<void*>& places = places_.emplace_back();
-    for (const RangeServer::Piece& piece : server->pieces()) {
+    for (const RangePiece& piece : server->pieces()) {
       places.push_back(address_in(variables[piece.variable], piece.begin));
     }
   }
@@ -295,7 +295,7 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, const WorkTi
   RangeServer::Squares squares;
   if (step_->clips()) {
     std::vector<RangeServer::NormPart> parts;
-    std::vector<const std::vector<RangeServer::Piece>*> all_pieces;
+    std::vector<const std::vector<RangePiece>*> all_pieces;
     for (const auto& server : servers) server->start_norms(ticket.step());
     for (const auto& server : servers) {
       parts.push_back(server->finish_norms());
@@ -309,8 +309,8 @@ std::vector<int64_t> ServerWorker::pull(const ServerLinks& servers, const WorkTi
   for (const auto& server : servers) pieces += server->pieces().size();
   lists.reserve(pieces);
   for (size_t s = 0; s < servers.size(); ++s) {
-    RangeServer::RowLists own;
-    for (const RangeServer::Piece& piece : servers[s]->pieces()) {
+    RowLists own;
+    for (const RangePiece& piece : servers[s]->pieces()) {
       own.push_back(nullptr);
       if (piece.row_elements == 0 || !rows[piece.variable]) continue;
       lists.push_back(rows_in(piece, *rows[piece.variable]).rows);
@@ -360,10 +360,9 @@ bool ServerWorker::push(const ServerStep& step, const ServerLinks& servers,
   }
   const int64_t sequence = next_sequence();
   for (size_t s = 0; s < servers.size(); ++s) {
-    RangeServer::Contribution contribution{
-        .pieces = {}, .conditions = conditions, .rows = {}, .owner = sent};
-    RangeServer::RowLists next_lists;
-    for (const RangeServer::Piece& piece : servers[s]->pieces()) {
+    Contribution contribution{.pieces = {}, .conditions = conditions, .rows = {}, .owner = sent};
+    RowLists next_lists;
+    for (const RangePiece& piece : servers[s]->pieces()) {
       if (!next_rows.empty()) next_lists.push_back(nullptr);
       if (!next_rows.empty() && piece.row_elements > 0 && next_rows[piece.variable]) {
         PieceOfRows part = rows_in(piece, *next_rows[piece.variable]);

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "distribute/server/remote_server.h"
-#include "distribute/server/ticket_desk.h"
+#include "distribute/server/result_message.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "distribute/server/result_message.h"
+#include "distribute/server/session_book.h"
 #include "tandem/config.h"
 #include "tandem/error.h"
 #include "tandem/log.h"
@@ -26,48 +28,7 @@ constexpr auto kPatienceAtStart = 5min;
 constexpr auto kSayEvery = 10s;
 /// A worker for which there is no ticket is told to ask again after this long.
 constexpr auto kLongestAnswer = 2s;
-/// The results of so many steps are remembered for those who want them, whoever else does.
-constexpr int64_t kRememberedSteps = 4096;
-
 TicketTable::Time now() { return SteadyClock::now().time_since_epoch(); }
-
-/// What this process knows of the sessions of its program. Strategies may follow one another.
-struct SessionRecord {
-  std::string random_state{};
-  bool has_ended = false;
-  std::string error{};
-  std::string result{};
-  ServerStates states{};
-};
-
-struct SessionBook {
-  std::mutex mutex;
-  std::vector<SessionRecord> records;
-};
-
-SessionBook& session_book() {
-  static auto* const book = new SessionBook;
-  return *book;
-}
-
-cluster::ServiceMessage text_message(std::string text) { return {std::move(text), {}}; }
-
-cluster::ServiceMessage end_message(const SessionRecord& record) {
-  MessageWriter answer;
-  answer.add(ServerAnswer::end).add_text(record.error).add_text(record.result);
-  return text_message(answer.add(record.states != nullptr).take());
-}
-
-/// Some bytes of states: none behind their end, and where there are no states.
-cluster::ServiceMessage part_of(const ServerStates& states, int64_t moment, uint64_t offset) {
-  MessageWriter answer;
-  cluster::ServiceMessage message{answer.add(ServerAnswer::accepted).add(moment).take(), {}};
-  if (states && offset < states->size()) {
-    const size_t count = std::min<uint64_t>(kStatePart, states->size() - offset);
-    message.parts.push_back({states->data() + offset, count, states});
-  }
-  return message;
-}
 
 void log_warning(const std::string& text) {
   logging::write(logging::Level::warning, "chief: " + text);
@@ -75,34 +36,13 @@ void log_warning(const std::string& text) {
 
 }  // namespace
 
-void append_tensors(MessageWriter& writer, const Tensors& tensors) {
-  writer.add(static_cast<uint64_t>(tensors.size()));
-  for (const Tensor& tensor : tensors) {
-    std::vector<int64_t> extents;
-    for (int axis = 0; axis < tensor.rank(); ++axis) extents.push_back(tensor.shape().extent(axis));
-    const int64_t count = tensor.shape().count();
-    writer.add(tensor.dtype()).add_list(extents);
-    writer.add_bytes(tensor.body()->data(), static_cast<size_t>(count) * size_of(tensor.dtype()));
-  }
-}
-
-Tensors read_tensors(MessageReader& reader) {
-  Tensors tensors;
-  for (auto left = reader.read<uint64_t>(); left > 0; --left) {
-    const auto dtype = reader.read<DType>();
-    const Shape shape{std::span<const int64_t>(reader.read_list<int64_t>())};
-    const int64_t count = shape.count();
-    const char* const data = reader.read_bytes(static_cast<size_t>(count) * size_of(dtype));
-    tensors.push_back(Tensor::copy_of(data, dtype, shape));
-  }
-  return tensors;
-}
-
 TicketDesk::TicketDesk(const ParameterServerOptions& options, int servers, uint64_t incarnation)
     : options_(options),
       shares_(shares_of(options)),
       incarnation_(incarnation),
       tickets_(std::make_unique<TicketTable>(options.staleness, shares_)),
+      steps_(shares_),
+      former_steps_(shares_),
       servers_(static_cast<size_t>(servers)),
       watch_([this] { watch(); }) {}
 
@@ -117,14 +57,9 @@ TicketDesk::~TicketDesk() {
 
 void TicketDesk::open_session() {
   const std::lock_guard lock(mutex_);
-  {
-    SessionBook& book = session_book();
-    const std::lock_guard book_lock(book.mutex);
-    if (!book.records.empty()) book.records.back().has_ended = true;
-    book.records.push_back({.random_state = random_state_text()});
-  }
+  SessionBook::of_process().open(random_state_text());
   tickets_ = std::make_unique<TicketTable>(options_.staleness, shares_);
-  former_steps_ = std::exchange(steps_, {});
+  former_steps_ = std::exchange(steps_, ScheduledSteps(shares_));
   kept_steps_ = 0;
   valued_steps_ = -1;
   values_.reset();
@@ -136,35 +71,17 @@ void TicketDesk::open_session() {
   error_.clear();
 }
 
-int64_t TicketDesk::session() const {
-  SessionBook& book = session_book();
-  const std::lock_guard lock(book.mutex);
-  return static_cast<int64_t>(book.records.size()) - 1;
-}
+int64_t TicketDesk::session() const { return SessionBook::of_process().last(); }
 
 void TicketDesk::end_session(const std::string& error, const std::string& result,
                              ServerStates states) {
   const std::lock_guard lock(mutex_);
-  SessionRecord ended;
-  {
-    SessionBook& book = session_book();
-    const std::lock_guard book_lock(book.mutex);
-    SessionRecord& record = book.records.back();
-    if (record.has_ended) return;
-    // Who comes late gets the last ones.
-    if (states) {
-      for (SessionRecord& former : book.records) former.states.reset();
-    }
-    record.has_ended = true;
-    record.error = error;
-    record.result = result;
-    record.states = std::move(states);
-    ended = record;
-  }
+  const auto ended = SessionBook::of_process().end(error, result, std::move(states));
+  if (!ended) return;
   for (const Waiting& each : waiting_) {
-    each.reply(end_message(ended));
+    each.reply(end_message(*ended));
     const auto stream = streams_.find(each.worker);
-    const bool is_last = !ended.states && !each.is_beside;
+    const bool is_last = !ended->states && !each.is_beside;
     if (is_last && stream != streams_.end()) heard_[stream->second] = session();
   }
   waiting_.clear();
@@ -232,26 +149,10 @@ std::shared_ptr<StepOutcome> TicketDesk::add(const BatchNumber& number, const op
                                              int64_t most_open) {
   std::unique_lock lock(mutex_);
   wait(lock, [&] { return tickets_->size() - tickets_->done() < most_open; });
-  auto outcome = std::make_shared<StepOutcome>();
-  outcome->results.resize(static_cast<size_t>(shares_));
-  steps_[tickets_->size() / shares_] = {number, random, outcome, outcome, {}};
+  auto outcome = steps_.add(random, kept_steps_);
   tickets_->add(number.epoch, number.batch);
-  forget_steps();
   answer_waiting();
   return outcome;
-}
-
-/// What servers may lose is done again, so its numbers stay.
-void TicketDesk::forget_steps() {
-  const int64_t oldest = tickets_->size() / shares_ - kRememberedSteps;
-  const auto old = steps_.find(oldest - 1);
-  if (old != steps_.end() && old->second.recent && old->second.recent->is_done) {
-    old->second.recent.reset();
-  }
-  while (!steps_.empty() && steps_.begin()->first < std::min(oldest, kept_steps_) &&
-         steps_.begin()->second.outcome.expired()) {
-    steps_.erase(steps_.begin());
-  }
 }
 
 void TicketDesk::wait_for_all() {
@@ -327,12 +228,9 @@ void TicketDesk::on_gone(const cluster::Asker& asker) {
 }
 
 std::optional<cluster::ServiceMessage> TicketDesk::answer_to_other(int64_t session) {
-  SessionBook& book = session_book();
-  const std::lock_guard lock(book.mutex);
-  const auto current = static_cast<int64_t>(book.records.size()) - 1;
-  if (session < 0 || session > current) return text_message(plain_answer(ServerAnswer::ask_again));
-  const SessionRecord& record = book.records[static_cast<size_t>(session)];
-  if (session < current || record.has_ended) return end_message(record);
+  const auto record = SessionBook::of_process().find(session);
+  if (!record) return text_message(plain_answer(ServerAnswer::ask_again));
+  if (session < this->session() || record->has_ended) return end_message(*record);
   return std::nullopt;
 }
 
@@ -343,23 +241,19 @@ void TicketDesk::answer(const cluster::Asker& asker, MessageReader& reader, cons
   int64_t& heard = heard_.try_emplace(asker.stream, -1).first->second;
   heard = std::max(heard, session - 1);
   if (kind == ServerQuestion::meet) {
-    SessionBook& book = session_book();
-    const std::lock_guard lock(book.mutex);
-    const bool is_there = session >= 0 && session < static_cast<int64_t>(book.records.size());
-    if (!is_there && !left_.empty()) return reply(end_message({.error = left_}));
-    return reply(text_message(
-        is_there ? plain_answer(ServerAnswer::accepted,
-                                book.records[static_cast<size_t>(session)].random_state)
-                 : plain_answer(ServerAnswer::ask_again)));
+    const auto record = SessionBook::of_process().find(session);
+    if (!record && !left_.empty()) return reply(end_message({.error = left_}));
+    return reply(text_message(record ? plain_answer(ServerAnswer::accepted, record->random_state)
+                                     : plain_answer(ServerAnswer::ask_again)));
   }
   if (kind == ServerQuestion::beat) tickets_->heard_of(asker.task, now());
   const bool is_current = session == this->session();
   if (is_current && kind == ServerQuestion::result) {
-    return reply(text_message(result(steps_, reader.read<int64_t>())));
+    return reply(text_message(steps_.answer_of(reader.read<int64_t>())));
   }
   if (session == this->session() - 1 && kind == ServerQuestion::result) {
     const auto number = reader.read<int64_t>();
-    if (former_steps_.contains(number)) return reply(text_message(result(former_steps_, number)));
+    if (former_steps_.has(number)) return reply(text_message(former_steps_.answer_of(number)));
   }
   if (is_current && kind == ServerQuestion::values && values_) return reply(values(reader));
   if (kind == ServerQuestion::states) return reply(ended_states(asker, session, reader));
@@ -469,7 +363,7 @@ std::string TicketDesk::next(const cluster::Asker& asker, MessageReader& reader)
 void TicketDesk::append_next(MessageWriter& answer, int worker, bool is_wanted) {
   const auto next = is_wanted ? tickets_->reserve(worker) : std::nullopt;
   answer.add(next.has_value());
-  if (next) answer.add(*next).add(steps_.at(next->step()).random);
+  if (next) answer.add(*next).add(steps_.random_of(next->step()));
 }
 
 void TicketDesk::take(const cluster::Asker& asker, MessageReader& reader, bool is_beside,
@@ -498,33 +392,7 @@ void TicketDesk::note_done(int worker, const WorkTicket& ticket, MessageReader& 
     return;
   }
   tickets_->finish(worker, ticket);
-  const auto step = steps_.find(ticket.step());
-  if (step == steps_.end() || !tickets_->is_done(ticket.number)) return;
-  Step& known = step->second;
-  if (!known.done.insert(ticket.share).second) return;
-  const auto outcome = known.outcome.lock();
-  if (!outcome) return;
-  outcome->results[static_cast<size_t>(ticket.share)] = std::move(results);
-  outcome->is_done = static_cast<int>(known.done.size()) == shares_;
-}
-
-/// What followers want of a step that somebody else has done.
-std::string TicketDesk::result(const std::map<int64_t, Step>& steps, int64_t number) const {
-  const bool is_to_come = &steps == &steps_ && number >= tickets_->size() / shares_;
-  if (is_to_come) return plain_answer(ServerAnswer::ask_again);
-  const auto step = steps.find(number);
-  const auto outcome = step == steps.end() ? nullptr : step->second.outcome.lock();
-  if (!outcome) {
-    return plain_answer(ServerAnswer::refused,
-                        fmt::format("the results of step {} are forgotten: the chief holds them no "
-                                    "longer, and has scheduled more than {} steps since",
-                                    number, kRememberedSteps));
-  }
-  if (!outcome->is_done) return plain_answer(ServerAnswer::ask_again);
-  MessageWriter answer;
-  answer.add(ServerAnswer::accepted);
-  for (const Tensors& share : outcome->results) append_tensors(answer, share);
-  return answer.take();
+  if (tickets_->is_done(ticket.number)) steps_.finish(ticket, std::move(results));
 }
 
 cluster::ServiceMessage TicketDesk::values(MessageReader& reader) {
@@ -537,13 +405,9 @@ cluster::ServiceMessage TicketDesk::values(MessageReader& reader) {
 /// Who is told that there are no more of them has heard all of the end.
 cluster::ServiceMessage TicketDesk::ended_states(const cluster::Asker& asker, int64_t session,
                                                  MessageReader& reader) {
-  SessionBook& book = session_book();
-  const std::lock_guard lock(book.mutex);
   reader.read<int64_t>();
-  ServerStates states;
-  if (session >= 0 && session < static_cast<int64_t>(book.records.size())) {
-    states = book.records[static_cast<size_t>(session)].states;
-  }
+  const auto record = SessionBook::of_process().find(session);
+  const ServerStates states = record ? record->states : nullptr;
   cluster::ServiceMessage part = part_of(states, session, reader.read<uint64_t>());
   last_taken_ = Clock::now();
   if (part.parts.empty()) heard_[asker.stream] = session;
@@ -557,7 +421,7 @@ void TicketDesk::answer_waiting() {
         each->is_beside ? tickets_->take_beside(each->worker) : tickets_->take(each->worker);
     if (ticket) {
       MessageWriter answer;
-      answer.add(ServerAnswer::accepted).add(*ticket).add(steps_.at(ticket->step()).random);
+      answer.add(ServerAnswer::accepted).add(*ticket).add(steps_.random_of(ticket->step()));
       const bool is_news = std::exchange(told_writes_[each->worker], writes_) != writes_;
       answer.add(tickets_->whole_steps()).add(kept_steps_).add(each->has_waited || is_news);
       append_next(answer, each->worker, each->wants_next);

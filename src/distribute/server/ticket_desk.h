@@ -12,16 +12,15 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "core/interruptible.h"
+#include "distribute/server/scheduled_steps.h"
 #include "distribute/server/server_cluster.h"
 #include "distribute/server/server_training.h"
 #include "distribute/server/ticket_table.h"
-#include "op/kernel.h"
 
 namespace tandem::distribute {
 
@@ -101,14 +100,6 @@ class TicketDesk final : public cluster::ServiceHandler {
     ServingProcess process;
     bool is_new = false;  // It has not what it should have.
   };
-  struct Step {
-    BatchNumber number;
-    op::RandomRun random;
-    std::shared_ptr<StepOutcome> recent;  // Null for older ones, whose results are there as long
-    std::weak_ptr<StepOutcome> outcome;   // as the chief's program holds them.
-    std::set<int> done;                   // The shares that are.
-  };
-
   void answer(const cluster::Asker& asker, MessageReader& reader, const Reply& reply);
   /// What everybody is told who asks for a session that is not the present one; empty for that.
   std::optional<cluster::ServiceMessage> answer_to_other(int64_t session);
@@ -120,8 +111,6 @@ class TicketDesk final : public cluster::ServiceHandler {
   bool is_known(const cluster::Asker& asker, uint64_t incarnation) const;
   void append_next(MessageWriter& answer, int worker, bool is_wanted);
   void note_done(int worker, const WorkTicket& ticket, MessageReader& results);
-  void forget_steps();
-  std::string result(const std::map<int64_t, Step>& steps, int64_t number) const;
   cluster::ServiceMessage values(MessageReader& reader);
   cluster::ServiceMessage ended_states(const cluster::Asker& asker, int64_t session,
                                        MessageReader& reader);
@@ -139,10 +128,9 @@ class TicketDesk final : public cluster::ServiceHandler {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::unique_ptr<TicketTable> tickets_;
-  std::map<int64_t, Step> steps_;  // By number; those that may be done again, or whose results
-                                   // somebody may want.
-  int64_t kept_steps_ = 0;         // None of so many is done again.
-  std::map<int64_t, Step> former_steps_;  // The session's before, for those who are behind.
+  ScheduledSteps steps_;
+  int64_t kept_steps_ = 0;       // None of so many is done again.
+  ScheduledSteps former_steps_;  // The session's before, for those who are behind.
   int64_t valued_steps_ = -1;
   ServerStates values_;
   std::optional<std::string> facts_;  // The step's; nothing before the chief has it.
@@ -161,9 +149,5 @@ class TicketDesk final : public cluster::ServiceHandler {
   bool stops_ = false;
   std::thread watch_;
 };
-
-/// Tensors as bytes, as workers send results.
-void append_tensors(MessageWriter& writer, const Tensors& tensors);
-Tensors read_tensors(MessageReader& reader);
 
 }  // namespace tandem::distribute
