@@ -8,6 +8,7 @@
 #include <optional>
 #include <string>
 
+#include "distribute/server/result_message.h"
 #include "harness/fresh_devices.h"
 #include "tandem/config.h"
 #include "tandem/interruption.h"
