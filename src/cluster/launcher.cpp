@@ -1,16 +1,11 @@
 #include "tandem/cluster/launcher.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <netdb.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/prctl.h>
 #include <sys/signalfd.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,13 +13,16 @@
 #include <chrono>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <memory>
-#include <random>
+#include <optional>
 #include <set>
 #include <sstream>
 
+#include "cluster/child_process.h"
 #include "cluster/coordinator.h"
+#include "cluster/host_addresses.h"
 #include "tandem/error.h"
 
 namespace tandem::launcher {
@@ -53,56 +51,6 @@ std::string name_of_signal(int number) {
   const char* name = sigabbrev_np(number);
   return name == nullptr ? fmt::format("signal {}", number) : fmt::format("SIG{}", name);
 }
-
-/// This machine's address as `host` sees it.
-std::string own_address_for(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  if (getaddrinfo(host.c_str(), "9", &hints, &found) != 0) {
-    throw NotFound(fmt::format("run: the host '{}' is not known", host));
-  }
-  const int file = socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  char text[NI_MAXHOST] = {};
-  const bool known = connect(file, found->ai_addr, found->ai_addrlen) == 0 &&
-                     getsockname(file, reinterpret_cast<sockaddr*>(&address), &length) == 0 &&
-                     getnameinfo(reinterpret_cast<sockaddr*>(&address), length, text, sizeof text,
-                                 nullptr, 0, NI_NUMERICHOST) == 0;
-  close(file);
-  freeaddrinfo(found);
-  if (!known) throw Unavailable(fmt::format("run: there is no way to the host '{}'", host));
-  return text;
-}
-
-/// A port that nobody listens at, and that the system gives to no connection.
-int free_port() {
-  static std::mt19937 random(std::random_device{}());
-  for (;;) {
-    const int port = 12000 + static_cast<int>(random() % 18000);
-    const int file = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_ANY);
-    address.sin_port = htons(static_cast<uint16_t>(port));
-    const bool is_free = bind(file, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-    close(file);
-    if (is_free) return port;
-  }
-}
-
-/// Two ends that children do not inherit.
-struct Pipe {
-  int read = -1;
-  int write = -1;
-  Pipe() {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) != 0) throw ResourceExhausted("run: no pipe can be made");
-    read = ends[0];
-    write = ends[1];
-  }
-};
 
 /// What a child prints on one of its outputs.
 struct Output {
@@ -346,69 +294,33 @@ class Launcher {
 
   void start(Worker& worker) {
     const bool here = is_here(worker.host);
-    Pipe out;
-    Pipe err;
-    Pipe secret;
-    // Before there is a reader, who might end before it reads.
-    write_all(secret.write, secret_ + "\n");
-    close(secret.write);
-    std::vector<std::string> words = words_of(worker);
+    // What computes has cores of its own.
+    const bool has_cores = here && worker.job == "worker";
+    const ChildProcess child = start_child(
+        {.words = words_of(worker),
+         .variables = environment_of(worker),
+         .secret = secret_,
+         .reads_secret_as_input = !here,
+         .signal_mask = former_mask_,
+         .cores = has_cores ? std::optional(cores_for(local_started_++)) : std::nullopt});
+    worker.process = child.process;
+    worker.running = true;
+    worker.started = Clock::now();
+    worker.outputs[0] = {child.output, STDOUT_FILENO, ""};
+    worker.outputs[1] = {child.errors, STDERR_FILENO, ""};
+  }
+
+  /// This process's variables, and those of the worker where it does not get them through ssh.
+  std::vector<std::string> environment_of(const Worker& worker) const {
     std::vector<std::string> variables;
     for (char** entry = environ; *entry != nullptr; ++entry) {
       if (std::strncmp(*entry, "TANDEM_SECRET", 13) != 0 && !is_replaced(*entry)) {
         variables.emplace_back(*entry);
       }
     }
-    for (const std::string& variable : variables_of(worker)) {
-      if (here) variables.push_back(variable);
-    }
-    std::vector<char*> arguments;
-    for (std::string& word : words) arguments.push_back(word.data());
-    arguments.push_back(nullptr);
-    std::vector<char*> environment;
-    for (std::string& variable : variables) environment.push_back(variable.data());
-    environment.push_back(nullptr);
-    // What computes has cores of its own.
-    const bool has_cores = here && worker.job == "worker";
-    const cpu_set_t cores = has_cores ? cores_for(local_started_++) : cpu_set_t{};
-    const int nothing = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    const pid_t parent = getpid();
-    const std::string not_started =
-        fmt::format("tandem run: the program '{}' cannot be started: ", words[0]);
-    const pid_t process = fork();
-    if (process == 0) {  // Only what is safe in a child of a process with threads.
-      setpgid(0, 0);
-      prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (getppid() != parent) _exit(127);
-      sigprocmask(SIG_SETMASK, &former_mask_, nullptr);
-      dup2(here ? nothing : secret.read, STDIN_FILENO);
-      dup2(out.write, STDOUT_FILENO);
-      dup2(err.write, STDERR_FILENO);
-      if (here) {
-        if (secret.read == 3) {
-          fcntl(3, F_SETFD, 0);
-        } else {
-          dup2(secret.read, 3);
-        }
-        if (has_cores) sched_setaffinity(0, sizeof cores, &cores);
-      }
-      execvpe(arguments[0], arguments.data(), environment.data());
-      const char* why = strerrordesc_np(errno);
-      for (const char* words : {not_started.c_str(), why == nullptr ? "" : why, "\n"}) {
-        static_cast<void>(!write(STDERR_FILENO, words, std::strlen(words)));
-      }
-      _exit(127);
-    }
-    close(nothing);
-    close(out.write);
-    close(err.write);
-    close(secret.read);
-    worker.process = process;
-    worker.running = process > 0;
-    worker.started = Clock::now();
-    worker.outputs[0] = {out.read, STDOUT_FILENO, ""};
-    worker.outputs[1] = {err.read, STDERR_FILENO, ""};
-    if (process < 0) throw ResourceExhausted("run: no process can be started");
+    if (is_here(worker.host))
+      std::ranges::copy(variables_of(worker), std::back_inserter(variables));
+    return variables;
   }
 
   /// Waits for the next events and handles them.
@@ -458,15 +370,6 @@ class Launcher {
       held_.push_back({&worker, to, std::move(text)});
     } else {
       write_all(to, text);
-    }
-  }
-
-  static void write_all(int to, const std::string& text) {
-    size_t at = 0;
-    while (at < text.size()) {
-      const ssize_t count = write(to, text.data() + at, text.size() - at);
-      if (count < 0 && errno != EINTR && errno != EAGAIN) return;
-      if (count > 0) at += static_cast<size_t>(count);
     }
   }
 
