@@ -27,7 +27,7 @@ ROOMS = {
     "kernels/cpu": "shaping elementwise reduction random loss normalization gemm convolution attention".split(),
     "graph": "pipeline passes".split(),
     "execution": "pipeline".split(),
-    "distribute": "server".split(),
+    "distribute": "range server".split(),
     "keras": "losses metrics layers models applications optimizers datasets training".split(),
 }
 PRIVATE = {"cpu", "test", "local", "gpu", "opencl", "cuda", "nccl", "ucx", "grpc"}

@@ -20,9 +20,9 @@
 #include <set>
 #include <sstream>
 
-#include "cluster/child_process.h"
 #include "cluster/coordinator.h"
 #include "cluster/host_addresses.h"
+#include "cluster/started_process.h"
 #include "tandem/error.h"
 
 namespace tandem::launcher {
@@ -296,7 +296,7 @@ class Launcher {
     const bool here = is_here(worker.host);
     // What computes has cores of its own.
     const bool has_cores = here && worker.job == "worker";
-    const ChildProcess child = start_child(
+    const StartedProcess child = start_process(
         {.words = words_of(worker),
          .variables = environment_of(worker),
          .secret = secret_,

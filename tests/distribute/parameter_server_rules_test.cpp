@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "distribute/server/parameter_layout.h"
+#include "distribute/range/parameter_layout.h"
+#include "distribute/range/update_ledger.h"
 #include "distribute/server/ticket_table.h"
-#include "distribute/server/update_ledger.h"
 #include "harness/throws.h"
 #include "tandem/error.h"
 

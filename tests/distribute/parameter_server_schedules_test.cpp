@@ -10,9 +10,9 @@
 #include <queue>
 #include <random>
 
-#include "distribute/server/step_meeting.h"
+#include "distribute/range/step_meeting.h"
+#include "distribute/range/update_ledger.h"
 #include "distribute/server/ticket_table.h"
-#include "distribute/server/update_ledger.h"
 #include "harness/soak.h"
 #include "tandem/distribute/parameter_server.h"
 

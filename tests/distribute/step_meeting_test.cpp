@@ -1,6 +1,6 @@
 // Where workers that share a step meet within it: all get the sums, whoever comes again, and nobody
 // gets those of a step that is void.
-#include "distribute/server/step_meeting.h"
+#include "distribute/range/step_meeting.h"
 
 #include <gtest/gtest.h>
 

@@ -57,9 +57,9 @@
 
 #include "cluster/service.h"
 #include "device/mapped_memory.h"
-#include "distribute/server/range_server.h"
-#include "distribute/server/server_step.h"
-#include "distribute/server/task_message.h"
+#include "distribute/range/range_server.h"
+#include "distribute/range/server_step.h"
+#include "distribute/range/task_message.h"
 #include "tandem/cluster.h"
 #include "tandem/distribute/parameter_server.h"
 

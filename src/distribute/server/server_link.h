@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "distribute/server/range_server.h"
+#include "distribute/range/range_server.h"
 #include "distribute/server/ticket_table.h"
 
 namespace tandem::distribute {

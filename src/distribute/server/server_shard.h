@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "checkpoint/keepers.h"
-#include "distribute/server/range_server.h"
+#include "distribute/range/range_server.h"
 
 namespace tandem::distribute {
 

@@ -9,7 +9,7 @@
 #include <shared_mutex>
 #include <string>
 
-#include "distribute/server/range_server.h"
+#include "distribute/range/range_server.h"
 #include "distribute/server/server_cluster.h"
 
 namespace tandem::distribute {

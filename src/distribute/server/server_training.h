@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "checkpoint/keepers.h"
-#include "distribute/server/staleness_statistics.h"
+#include "distribute/range/staleness_statistics.h"
 #include "tandem/distribute/strategy.h"
 #include "tandem/function.h"
 

@@ -24,7 +24,7 @@
 #include <string>
 #include <vector>
 
-#include "distribute/server/number_set.h"
+#include "distribute/range/number_set.h"
 
 namespace tandem::distribute {
 

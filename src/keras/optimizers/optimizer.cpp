@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <unordered_set>
 
-#include "distribute/server/gradient_sink.h"
+#include "distribute/range/gradient_sink.h"
 #include "keras/optimizers/optimizer_body.h"
 #include "keras/optimizers/optimizer_update.h"
 #include "op/apply.h"

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "distribute/server/gradient_sink.h"
+#include "distribute/range/gradient_sink.h"
 #include "keras/optimizers/optimizer_body.h"
 
 namespace tandem::keras::optimizers {

@@ -6,7 +6,7 @@
 
 #include "core/interruptible.h"
 #include "core/named_error.h"
-#include "distribute/server/task_message.h"
+#include "distribute/range/task_message.h"
 #include "distribute/strategy_body.h"
 #include "keras/model_state.h"
 #include "keras/training/bad_input.h"

@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "core/tensor_type.h"
-#include "distribute/server/gradient_sink.h"
+#include "distribute/range/gradient_sink.h"
 #include "graph/graph.h"
 #include "tandem/function.h"
 #include "tensor/store.h"

@@ -11,7 +11,7 @@
 
 namespace tandem::launcher {
 
-struct ChildOptions {
+struct StartOptions {
   std::vector<std::string> words;      // The program and its arguments.
   std::vector<std::string> variables;  // The whole environment: "NAME=value".
   std::string secret;                  // The child reads it as one line,
@@ -21,7 +21,7 @@ struct ChildOptions {
 };
 
 /// A process that leads a group of its own and dies with its parent.
-struct ChildProcess {
+struct StartedProcess {
   pid_t process = -1;
   int output = -1;  // The ends from which what it prints is read.
   int errors = -1;
@@ -29,7 +29,7 @@ struct ChildProcess {
 
 /// Throws ResourceExhausted where no process can be made. A program that cannot be started says so
 /// on its errors and ends with code 127.
-ChildProcess start_child(ChildOptions options);
+StartedProcess start_process(StartOptions options);
 
 /// Writes all of the text, unless the reader has gone.
 void write_all(int to, const std::string& text);

@@ -21,8 +21,8 @@
 #include <set>
 #include <string>
 
-#include "distribute/server/number_set.h"
-#include "distribute/server/staleness_statistics.h"
+#include "distribute/range/number_set.h"
+#include "distribute/range/staleness_statistics.h"
 
 namespace tandem::distribute {
 

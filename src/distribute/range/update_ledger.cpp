@@ -1,4 +1,4 @@
-#include "distribute/server/update_ledger.h"
+#include "distribute/range/update_ledger.h"
 
 #include <fmt/format.h>
 

@@ -17,12 +17,12 @@
 #include <string_view>
 #include <vector>
 
-#include "distribute/server/held_steps.h"
-#include "distribute/server/parameter_layout.h"
-#include "distribute/server/server_state.h"
-#include "distribute/server/server_step.h"
-#include "distribute/server/step_meeting.h"
-#include "distribute/server/update_ledger.h"
+#include "distribute/range/held_steps.h"
+#include "distribute/range/parameter_layout.h"
+#include "distribute/range/server_state.h"
+#include "distribute/range/server_step.h"
+#include "distribute/range/step_meeting.h"
+#include "distribute/range/update_ledger.h"
 #include "execution/replicas.h"
 #include "function/function_body.h"
 #include "tandem/distribute/strategy.h"

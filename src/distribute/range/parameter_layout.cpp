@@ -1,4 +1,4 @@
-#include "distribute/server/parameter_layout.h"
+#include "distribute/range/parameter_layout.h"
 
 #include <fmt/format.h>
 

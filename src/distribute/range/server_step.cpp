@@ -1,4 +1,4 @@
-#include "distribute/server/server_step.h"
+#include "distribute/range/server_step.h"
 
 #include <fmt/format.h>
 

@@ -9,8 +9,8 @@
 #include <span>
 #include <vector>
 
-#include "distribute/server/contribution.h"
-#include "distribute/server/server_step.h"
+#include "distribute/range/contribution.h"
+#include "distribute/range/server_step.h"
 
 namespace tandem::distribute {
 

@@ -1,4 +1,4 @@
-#include "distribute/server/step_meeting.h"
+#include "distribute/range/step_meeting.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "collective/element_sum.h"
-#include "distribute/server/task_message.h"
+#include "distribute/range/task_message.h"
 #include "tandem/error.h"
 
 namespace tandem::distribute {

@@ -1,4 +1,4 @@
-#include "distribute/server/held_steps.h"
+#include "distribute/range/held_steps.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "cluster/child_process.h"
+#include "cluster/started_process.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -45,7 +45,7 @@ void write_all(int to, const std::string& text) {
   }
 }
 
-ChildProcess start_child(ChildOptions options) {
+StartedProcess start_process(StartOptions options) {
   const Pipe out;
   const Pipe err;
   const Pipe secret;

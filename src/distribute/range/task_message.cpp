@@ -1,4 +1,4 @@
-#include "distribute/server/task_message.h"
+#include "distribute/range/task_message.h"
 
 #include "tandem/error.h"
 

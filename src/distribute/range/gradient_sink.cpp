@@ -1,4 +1,4 @@
-#include "distribute/server/gradient_sink.h"
+#include "distribute/range/gradient_sink.h"
 
 #include <utility>
 

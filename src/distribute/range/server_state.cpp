@@ -1,4 +1,4 @@
-#include "distribute/server/server_state.h"
+#include "distribute/range/server_state.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "distribute/server/range_server.h"
+#include "distribute/range/range_server.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,7 +8,7 @@
 #include "collective/element_sum.h"
 #include "device/mapped_memory.h"
 #include "distribute/context.h"
-#include "distribute/server/element_norms.h"
+#include "distribute/range/element_norms.h"
 #include "function/function_body.h"
 #include "tandem/error.h"
 #include "tandem/ops.h"

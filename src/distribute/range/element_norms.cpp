@@ -1,4 +1,4 @@
-#include "distribute/server/element_norms.h"
+#include "distribute/range/element_norms.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "distribute/server/staleness_statistics.h"
+#include "distribute/range/staleness_statistics.h"
 
 #include <fmt/format.h>
 
