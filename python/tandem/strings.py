@@ -246,6 +246,15 @@ def to_hash_bucket_fast(input, num_buckets, name=None):
 to_hash_bucket = to_hash_bucket_fast
 
 
+def to_hash_bucket_strong(input, num_buckets, key, name=None):
+    """Bins of texts by SipHash's fingerprints under a key of two numbers, as in TensorFlow."""
+    from tandem._ops.fingerprint import keyed_fingerprint
+
+    if len(key) != 2:
+        raise ValueError(f"tf.strings.to_hash_bucket_strong: key has two numbers. Received: {key}")
+    return _tandem.convert(_each(lambda s: keyed_fingerprint(s, key) % num_buckets, input).astype(np.int64))
+
+
 def unicode_decode(input, input_encoding, errors="replace", replacement_char=65533, replace_control_characters=False, name=None):
     """The numbers of the letters of texts, by rows."""
     numbers = lambda s: [ord(letter) for letter in s.decode(input_encoding, errors)]  # noqa: E731

@@ -341,9 +341,7 @@ class Discretization(Layer):
 
     def call(self, inputs):
         bins = _ops.searchsorted(_tandem.convert(np.asarray(self.bin_boundaries, np.float32)), floating(_tandem.convert(inputs)), "right")
-        if self.output_mode == "int":
-            return bins
-        return _tandem.one_hot(bins, len(self.bin_boundaries) + 1, 1.0, 0.0, 0)
+        return bins if self.output_mode == "int" else CategoryEncoding(len(self.bin_boundaries) + 1, self.output_mode)(bins)
 
 
 def _on_host(inputs):
@@ -427,7 +425,7 @@ class _Lookup(Layer):
             numbers = _tandem.convert(np.array([self._number_of(self._plain(v)) for v in values.ravel().tolist()], np.int64).reshape(values.shape))
         if self.output_mode == "int":
             return numbers
-        hot = _tandem.one_hot(numbers, self.vocabulary_size(), 1.0, 0.0, 0)
+        hot = _tandem.one_hot(numbers, self.vocabulary_size(), 1.0, 0.0, 6)
         if self.output_mode == "one_hot":
             return _tandem.squeeze(hot, [-2]) if hot._rank > 2 and hot._sizes[-2] == 1 else hot
         if hot._rank == 1:
@@ -475,7 +473,7 @@ class _Lookup(Layer):
         if self.output_mode == "int":
             return KerasTensor(inputs.shape, "int64")
         lead = inputs.shape[:-1] if len(inputs.shape) > 1 else inputs.shape
-        return KerasTensor((*lead, self.vocabulary_size()), "float32")
+        return KerasTensor((*lead, self.vocabulary_size()), "int64")
 
 
 class StringLookup(_Lookup):
@@ -597,7 +595,11 @@ class TextVectorization(Layer):
     def compute_output_spec(self, inputs):
         if self.output_mode == "int":
             return KerasTensor((inputs.shape[0] if inputs.shape else None, self.output_sequence_length), "int64")
-        return KerasTensor((inputs.shape[0] if inputs.shape else None, self._width or self.vocabulary_size()), "float32")
+        return KerasTensor((inputs.shape[0] if inputs.shape else None, self._width or self.vocabulary_size()), self._counted.__name__)
+
+    @property
+    def _counted(self):
+        return np.float32 if self.output_mode == "tf_idf" else np.int64
 
     def call(self, inputs):
         values = np.asarray(_on_host(inputs), dtype=object)
@@ -609,7 +611,7 @@ class TextVectorization(Layer):
             for row, own in zip(out, rows):
                 row[: len(own)] = own[:length]
         else:
-            out = np.zeros((len(rows), self._width or self.vocabulary_size()), np.float32)
+            out = np.zeros((len(rows), self._width or self.vocabulary_size()), self._counted)
             for row, own in zip(out, rows):
                 for i in own:
                     row[i] = 1 if self.output_mode == "multi_hot" else row[i] + 1
@@ -628,11 +630,12 @@ class _Bins(Layer):
     """Classes of values by their fingerprints; done on the host."""
 
     _takes_texts = False
+    _modes = ("int", "one_hot", "multi_hot", "count")
 
     def __init__(self, num_bins, output_mode="int", **kwargs):
         kwargs.pop("sparse", None)
         super().__init__(**kwargs)
-        self.num_bins, self.output_mode = int(num_bins), _encoding(type(self).__name__, output_mode, "int", "one_hot", "multi_hot", "count")
+        self.num_bins, self.output_mode = int(num_bins), _encoding(type(self).__name__, output_mode, *self._modes)
         self.autocast = False
 
     def _encoded(self, bins):
@@ -651,9 +654,9 @@ class Hashing(_Bins):
 
     def __init__(self, num_bins, mask_value=None, salt=None, output_mode="int", **kwargs):
         super().__init__(num_bins, output_mode, **kwargs)
-        if salt is not None:
-            raise NotImplementedError("keras.layers.Hashing: salt; without it bins are FarmHash's")
-        self.mask_value = mask_value
+        if salt is not None and not isinstance(salt, int) and not (isinstance(salt, (list, tuple)) and len(salt) == 2):
+            raise ValueError(f"The `salt` argument for `Hashing` can only be a tuple of 2 integers, or a single integer. Received: salt={salt}.")
+        self.mask_value, self.salt = mask_value, [salt, salt] if isinstance(salt, int) else salt
 
     def __call__(self, inputs):
         if isinstance(inputs, KerasTensor):
@@ -664,19 +667,22 @@ class Hashing(_Bins):
         return self.call(inputs)
 
     def call(self, inputs):
-        from tandem._ops.fingerprint import fingerprint
+        from tandem._ops import fingerprint
 
+        number = fingerprint.fingerprint if self.salt is None else lambda text: fingerprint.keyed_fingerprint(text, self.salt)
         texts, shape = _texts_of(inputs)
         if self.mask_value is None:
-            bins = [fingerprint(t) % self.num_bins for t in texts]
+            bins = [number(t) % self.num_bins for t in texts]
         else:
             hidden = self.mask_value if isinstance(self.mask_value, bytes) else str(self.mask_value).encode()
-            bins = [0 if t == hidden else 1 + fingerprint(t) % (self.num_bins - 1) for t in texts]
+            bins = [0 if t == hidden else 1 + number(t) % (self.num_bins - 1) for t in texts]
         return self._encoded(np.array(bins, np.int64).reshape(shape))
 
 
 class HashedCrossing(_Bins):
     """Bins of several features together."""
+
+    _modes = ("int", "one_hot")
 
     def __call__(self, inputs):
         if any(isinstance(x, KerasTensor) for x in inputs):
