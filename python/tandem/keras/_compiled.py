@@ -108,11 +108,18 @@ def _aligned(values, y_pred, keys, count, repeat=False):
 
 
 class CompileMetrics:
-    """The metrics of all outputs, by Keras's names."""
+    """The metrics of all outputs, by Keras's names. To those who list a model's metrics it is one metric with several results."""
 
-    def __init__(self, given, weighted):
-        self._given, self._weighted = given, weighted
+    name = "compile_metrics"
+
+    def __init__(self, given, weighted, trainer):
+        self._given, self._weighted, self._trainer = given, weighted, trainer
         self._sets = None
+
+    @property
+    def is_given(self):
+        """Whether compile was given any."""
+        return self._given is not None or self._weighted is not None
 
     def _resolve(self, given, y_true, y_pred, loss):
         if isinstance(given, str) and given in ("accuracy", "acc", "crossentropy", "ce"):
@@ -180,11 +187,22 @@ class CompileMetrics:
     def metrics(self):
         return [m for _, made in self._sets or () for _, m, _ in made]
 
-    def update_state(self, y_true, y_pred, sample_weight, keys, losses):
-        if self._given is None and self._weighted is None:
+    @property
+    def variables(self):
+        return [v for m in self.metrics for v in m.variables]
+
+    def reset_state(self):
+        for m in self.metrics:
+            m.reset_state()
+
+    def update_state(self, y_true, y_pred, sample_weight=None):
+        """Only the weighted metrics take weights."""
+        if not self.is_given:
             return
+        keys = self._trainer._output_names(y_pred)
         if self._sets is None:
-            self.build(y_true, y_pred, keys, losses)
+            compiled = self._trainer._compile_loss
+            self.build(y_true, y_pred, keys, compiled._losses if compiled is not None else None)
         flat = nest.flatten(y_pred)
         trues = _aligned(y_true, y_pred, keys, len(flat))
         weights = _aligned(sample_weight, y_pred, keys, len(flat), repeat=True)
@@ -195,7 +213,7 @@ class CompileMetrics:
                 else:
                     metric.update_state(trues[i], flat[i])
 
-    def results(self):
+    def result(self):
         return {label: metric.result() for _, made in self._sets or () for label, metric, _ in made}
 
 

@@ -68,8 +68,7 @@ class TrainingSteps:
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates the metrics and returns their results; may be overridden."""
         if self._compile_metrics is not None and y is not None:
-            losses = self._compile_loss._losses if self._compile_loss is not None else None
-            self._compile_metrics.update_state(y, y_pred, sample_weight, self._output_names(y_pred), losses)
+            self._compile_metrics.update_state(y, y_pred, sample_weight)
         return self.get_metrics_result() if not state.in_replica else {}
 
     def compiled_loss(self, y_true, y_pred, sample_weight=None, regularization_losses=None):
@@ -82,17 +81,7 @@ class TrainingSteps:
     @property
     def compiled_metrics(self):
         """The metrics that compile was given, to be updated as in Keras 2."""
-        trainer = self
-
-        class _Compiled:
-            metrics = trainer._compile_metrics.metrics
-
-            @staticmethod
-            def update_state(y_true, y_pred, sample_weight=None):
-                losses = trainer._compile_loss._losses if trainer._compile_loss is not None else None
-                trainer._compile_metrics.update_state(y_true, y_pred, sample_weight, trainer._output_names(y_pred), losses)
-
-        return _Compiled
+        return self._compile_metrics
 
     def _track_loss(self, loss, x):
         self._loss_was_tracked = True
@@ -312,7 +301,7 @@ class _ReplicaStep:
         if self._kind == "predict" or self.is_default:
             return logs
         mean = lambda v: self._strategy.reduce("MEAN", v) if isinstance(v, PerReplica) else v  # noqa: E731
-        return {k: mean(v) for k, v in logs.items()} if isinstance(logs, dict) else mean(logs)
+        return nest.map_structure(mean, logs) if nest.is_nested(logs) else mean(logs)
 
     def _run_on(self, parts):
         return self._strategy.run(self._run, args=(parts,))

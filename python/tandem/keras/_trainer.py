@@ -56,7 +56,7 @@ class Trainer(TrainingSteps):
         with self._strategy_scope():
             self.optimizer = optimizers_module.get(optimizer)
             self._compile_loss = CompileLoss(loss, loss_weights) if loss is not None else None
-            self._compile_metrics = CompileMetrics(metrics, weighted_metrics)
+            self._compile_metrics = CompileMetrics(metrics, weighted_metrics, self)
             self._loss_tracker = metrics_module.Mean(name="loss")
         self._run_eagerly = bool(run_eagerly)
         self.steps_per_execution = steps_per_execution
@@ -86,8 +86,8 @@ class Trainer(TrainingSteps):
         found = []
         if self.__dict__.get("_loss_tracker") is not None:
             found.append(self._loss_tracker)
-        if self.__dict__.get("_compile_metrics") is not None:
-            found += self._compile_metrics.metrics
+        if self.__dict__.get("_compile_metrics") is not None and self._compile_metrics.is_given:
+            found.append(self._compile_metrics)
         if self.__dict__.get("_compile_loss") is not None:
             found += self._compile_loss.metrics
         from tandem.keras._layer import Layer
@@ -100,10 +100,7 @@ class Trainer(TrainingSteps):
     @property
     def metrics_names(self):
         """The names of the metrics as in Keras 3, where one name stands for all that compile() was given."""
-        given = self._compile_metrics
-        own = {id(m) for m in given.metrics} if given is not None else set()
-        names = ["compile_metrics"] if given is not None and (given._given or given._weighted) else []
-        return ["loss", *names, *(m.name for m in self.metrics if m is not self._loss_tracker and id(m) not in own)]
+        return [m.name for m in self.metrics]
 
     def reset_metrics(self):
         """Lets the metrics begin anew."""
@@ -113,14 +110,9 @@ class Trainer(TrainingSteps):
     def get_metrics_result(self):
         """The results of the metrics by name."""
         results = {}
-        own = {id(m) for m in self._compile_metrics.metrics} if self._compile_metrics is not None else set()
         for m in self.metrics:
-            if id(m) in own:
-                continue
             value = m.result()
             results.update(value) if isinstance(value, dict) else results.__setitem__(m.name, value)
-        if self._compile_metrics is not None:
-            results.update(self._compile_metrics.results())
         if self._compile_loss is None and self._loss_tracker is not None and type(self).train_step is not Trainer.train_step:
             if sum(1 for m in self.metrics if m.name == "loss") == 1 and "loss" in results and not self._loss_was_tracked:
                 results.pop("loss")
@@ -233,14 +225,7 @@ class Trainer(TrainingSteps):
             logs = better
         elif isinstance(logs, (Tensor, float, int)):
             logs = {"loss": logs}
-        result = {}
-        for key, value in (logs or {}).items():
-            if isinstance(value, dict):
-                for k, v in value.items():
-                    result[k] = _number(v)
-            else:
-                result[key] = _number(value)
-        return _sorted_logs(result)
+        return _sorted_logs(logs or {})
 
     def _evaluate(self, batches, container=None):
         self.reset_metrics()
@@ -283,7 +268,8 @@ class Trainer(TrainingSteps):
 
     def _ordered_numbers(self, numbers):
         """The numbers as Keras lists them: those of the metrics in their order, then what has other names."""
-        names = dict.fromkeys(m.name for m in self.metrics)
+        listed = [own for m in self.metrics for own in (m.metrics if m is self._compile_metrics else [m])]
+        names = dict.fromkeys(m.name for m in listed)
         return [numbers[n] for n in names if n in numbers] + [numbers[n] for n in sorted(numbers) if n not in names]
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None, **kwargs) -> typing.Any:
@@ -411,8 +397,14 @@ def _number(value):
 
 
 def _sorted_logs(logs):
-    """Keras shows logs in the order of their names."""
-    return dict(sorted(logs.items())) if all(isinstance(k, str) for k in logs) else logs
+    """Numbers in the order of their names, as Keras shows them: those of a metric with several stand in that metric's place."""
+    result = {}
+    for key, value in sorted(logs.items()) if all(isinstance(k, str) for k in logs) else logs.items():
+        if isinstance(value, dict):
+            result.update(_sorted_logs(value))
+        else:
+            result[key] = _number(value)
+    return result
 
 
 def _verbosity(verbose):

@@ -1,0 +1,72 @@
+"""What public guides and tutorials do: the values are those of TensorFlow and Keras."""
+
+import numpy as np
+import pytest
+
+import tandem as tf
+from tandem import keras
+
+
+class OwnSteps(keras.Model):
+    """The steps of Keras's guide to fit: they update what `metrics` lists."""
+
+    def train_step(self, data):
+        x, y, weight = data
+        with tf.GradientTape() as tape:
+            y_pred = self(x, training=True)
+            loss = self.compute_loss(y=y, y_pred=y_pred, sample_weight=weight)
+        self.optimizer.apply(tape.gradient(loss, self.trainable_variables), self.trainable_variables)
+        for metric in self.metrics:
+            metric.update_state(loss) if metric.name == "loss" else metric.update_state(y, y_pred, sample_weight=weight)
+        return {m.name: m.result() for m in self.metrics}
+
+    def test_step(self, data):
+        x, y = data
+        y_pred = self(x, training=False)
+        loss = self.compute_loss(y=y, y_pred=y_pred)
+        for metric in self.metrics:
+            metric.update_state(loss) if metric.name == "loss" else metric.update_state(y, y_pred)
+        return {m.name: m.result() for m in self.metrics}
+
+
+def test_metrics_that_were_compiled_are_one_metric_of_a_model():
+    inputs = keras.Input((4,))
+    model = OwnSteps(inputs, keras.layers.Dense(1, kernel_initializer="ones")(inputs))
+    model.compile(keras.optimizers.SGD(0.1), "mse", metrics=["mae"], weighted_metrics=["mse"])
+    assert [m.name for m in model.metrics] == model.metrics_names == ["loss", "compile_metrics"]
+    r = np.random.RandomState(0)
+    x, y, weight = (v.astype("float32") for v in (r.normal(size=(40, 4)), r.normal(size=(40, 1)), r.uniform(size=40)))
+    logs = model.fit(x, y, sample_weight=weight, epochs=2, verbose=0, shuffle=False, batch_size=16).history
+    assert list(logs) == ["mae", "mse", "loss"]  # In the order of the names that the step gave.
+    np.testing.assert_allclose(list(logs.values()), [[1.8759167, 1.3146988], [7.3495464, 3.4870658], [3.4210923, 1.6709933]], rtol=1e-5)
+    np.testing.assert_allclose(model.evaluate(x, y, verbose=0), [1.8729296, 1.0875541, 1.8907144], rtol=1e-5)
+    assert set(model.metrics[1].result()) == {"mae", "mse"} and len(model.metrics[1].variables) == 4
+
+
+def texts():
+    return tf.constant(["x" * n + str(n) for n in (0, 1, 5, 9, 15, 20, 40, 62, 63, 64, 70, 100, 129, 200)])
+
+
+def test_texts_of_any_length_have_tensorflows_bins():
+    bins = [252572735, 35714659, 948185228, 293681774, 227031762, 86899231, 853260429, 190974791, 885940720, 630955799, 275328826, 295744000, 902607881, 213328665]
+    assert keras.layers.Hashing(10**9)(texts()).numpy().tolist() == bins
+    salted = [141297369, 477156798, 996279438, 735945862, 308388981, 642047277, 944746113, 304635632, 715303622, 435699118, 483987756, 173360694, 384704789, 381274075]
+    assert keras.layers.Hashing(10**9, salt=[133, 137])(texts()).numpy().tolist() == salted
+    assert keras.layers.Hashing(10**9, salt=7)(tf.constant([1, -5, 10**6])).numpy().tolist() == [854389559, 667990405, 565740677]
+    assert keras.layers.Hashing(100, salt=7, mask_value="")(tf.constant(["", "a"])).numpy().tolist() == [0, 64]
+    assert tf.strings.to_hash_bucket_strong(texts()[:2], 2**62, [5, 6]).numpy().tolist() == [1819471997160236934, 2216708347785590787]
+    with pytest.raises(ValueError, match="salt"):
+        keras.layers.Hashing(3, salt=[1, 2, 3])
+
+
+@pytest.mark.parametrize("mode", ["one_hot", "multi_hot", "count"])
+def test_encoded_categories_are_counted_in_integers(mode):
+    words = keras.layers.StringLookup(vocabulary=["a", "b"], output_mode=mode)(tf.constant([["a"], ["b"], ["z"]]))
+    assert words.dtype == "int64" and words.numpy().tolist() == [[0, 1, 0], [0, 0, 1], [1, 0, 0]]
+    bins = keras.layers.Discretization([0.0, 1.0], output_mode=mode)(tf.constant([[3.0], [0.2], [-1.0]]))
+    assert bins.dtype == "float32" and bins.numpy().tolist() == [[0, 0, 1], [0, 1, 0], [1, 0, 0]]
+    if mode != "one_hot":
+        vectors = keras.layers.TextVectorization(vocabulary=["a", "b"], output_mode=mode)(tf.constant(["a b z a", "b"]))
+        assert vectors.dtype == "int64" and vectors.numpy().tolist() == [[1, 2 if mode == "count" else 1, 1], [0, 0, 1]]
+        with pytest.raises(ValueError, match="int, one_hot are accepted"):
+            keras.layers.HashedCrossing(4, output_mode=mode)
