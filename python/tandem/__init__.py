@@ -103,6 +103,10 @@ def __getattr__(name):
         from tandem.keras import initializers
 
         return {"constant": initializers.Constant, "zeros": initializers.Zeros, "ones": initializers.Ones}[name.split("_")[0]]
+    if name == "edit_distance":
+        from tandem._ops import decoding
+
+        return decoding.edit_distance
     if name in ("assert_equal", "assert_greater", "assert_less", "assert_rank"):
         from tandem import debugging
 

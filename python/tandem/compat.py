@@ -92,6 +92,10 @@ class _V1(types.ModuleType):
             raise AttributeError(name)
         if name in _GRAPHS:
             return _no_graphs(name)
+        if name in ("image", "nn"):
+            from tandem._names import version1
+
+            return getattr(version1, name)
         found = _MOVED.get(name)
         if found is None:
             return getattr(_tf, name)

@@ -373,6 +373,7 @@ _missing.install(__name__, globals(), {
     "tandem._ops.networks": "all_candidate_sampler atrous_conv2d_transpose compute_accidental_hits conv3d_transpose dilation2d embedding_lookup_sparse erosion2d"
     " experimental fixed_unigram_candidate_sampler isotonic_regression sampled_softmax_loss",
     "tandem._ops.special": "approx_max_k approx_min_k",
+    "tandem._ops.decoding": "ctc_beam_search_decoder",
 })
 
 __all__ = [  # Written by scripts/exported-names.py.

@@ -70,3 +70,49 @@ def test_encoded_categories_are_counted_in_integers(mode):
         assert vectors.dtype == "int64" and vectors.numpy().tolist() == [[1, 2 if mode == "count" else 1, 1], [0, 0, 1]]
         with pytest.raises(ValueError, match="int, one_hot are accepted"):
             keras.layers.HashedCrossing(4, output_mode=mode)
+
+
+def logits():
+    r = np.random.RandomState(0)
+    return r.normal(size=(6, 3, 5)).astype("float32") * 2, np.array([6, 4, 5], "int32")
+
+
+def test_labels_are_decoded_by_beams():
+    x, lengths = logits()
+    expected = {  # The rows of each path, and the logarithms of their probabilities.
+        10: ([[3, 1, 2], [1, 1], [1, 3, 2]], [[3, 1, 0, 2], [1, 2, 1], [1, 3, 0, 2]], [[-2.4992, -3.1804], [-1.476, -1.7389], [-1.741, -1.9866]]),
+        3: ([[3, 1, 2], [1, 1], [1, 3, 0, 2]], [[3, 1, 2, 3], [1, 2, 1], [1, 3, 2]], [[-2.5827, -3.3516], [-1.476, -1.8758], [-1.9881, -2.0337]]),
+    }
+    for width, (best, second, chances) in expected.items():
+        paths, logs = tf.nn.ctc_beam_search_decoder(x, lengths, beam_width=width, top_paths=2)
+        for path, rows in zip(paths, (best, second)):
+            assert [[v for v in row if v >= 0] for row in tf.sparse.to_dense(path, -1).numpy().tolist()] == rows
+        np.testing.assert_allclose(logs, chances, atol=1e-4)
+    merged, _ = tf.compat.v1.nn.ctc_beam_search_decoder(x, lengths, beam_width=10)
+    assert tf.sparse.to_dense(merged[0], -1).numpy().tolist() == [[3, 1, 2], [1, -1, -1], [1, 3, 2]]
+    rows, chances = keras.ops.ctc_decode(np.transpose(x, (1, 0, 2)), lengths, strategy="beam_search", beam_width=8, top_paths=2, mask_index=2)
+    assert rows.dtype == "int32" and rows.numpy()[1].tolist() == [[3, 1, 0, 4, -1, -1], [4, 1, -1, -1, -1, -1], [1, 4, 3, 0, -1, -1]]
+    np.testing.assert_allclose(chances, [[-2.452, -2.736], [-1.1, -1.839], [-1.955, -2.174]], atol=1e-3)
+    with pytest.raises(ValueError, match="top_paths=3 is more than beam_width=2"):
+        tf.nn.ctc_beam_search_decoder(x, lengths, beam_width=2, top_paths=3)
+
+
+def test_distances_between_texts_of_labels():
+    ours = tf.SparseTensor([[0, 0], [0, 1], [1, 0], [2, 0]], ["a", "b", "c", "d"], [3, 2])
+    truth = tf.SparseTensor([[0, 0], [1, 0], [1, 1]], ["a", "x", "c"], [3, 2])
+    assert tf.edit_distance(ours, truth).numpy().tolist() == [1.0, 0.5, np.inf]
+    assert tf.edit_distance(ours, truth, normalize=False).numpy().tolist() == [1, 1, 1]
+    numbers = tf.edit_distance(tf.sparse.from_dense([[[1, 2, 3], [4, 5, 0]]]), tf.sparse.from_dense([[[1, 3, 3], [5, 0, 0]]]))
+    np.testing.assert_allclose(numbers, [[1 / 3, 1]], rtol=1e-6)
+
+
+def test_functions_of_version_1_take_its_arguments():
+    x, lengths = logits()
+    labels = tf.cast(tf.sparse.from_dense([[1, 2, 2], [3, 1, 0], [2, 0, 0]]), tf.int32)
+    losses = tf.compat.v1.nn.ctc_loss(labels=labels, inputs=x, sequence_length=lengths)
+    np.testing.assert_allclose(losses, [4.7396, 3.4689, 9.418], atol=1e-4)
+    np.testing.assert_allclose(tf.compat.v1.nn.softmax(x[0, :1], dim=-1), tf.nn.softmax(x[0, :1]))
+    image = np.arange(12, dtype="float32").reshape(3, 4, 1)
+    assert tf.compat.v1.image.resize(image, (2, 2))[..., 0].numpy().tolist() == [[0, 2], [6, 8]]
+    assert tf.compat.v1.image.resize(image, (2, 2), align_corners=True)[..., 0].numpy().tolist() == [[0, 3], [8, 11]]
+    assert tf.compat.v1.image.resize(image, (2, 3), "nearest", align_corners=True)[..., 0].numpy().tolist() == [[0, 2, 3], [8, 10, 11]]

@@ -359,7 +359,7 @@ def test_labels_of_sequences_are_decoded():
     for time, label in enumerate([1, 1, 3, 2, 2, 3]):  # 3 is the blank.
         likely[0, time, label] = 0.85
     (labels,), scores = keras.backend.ctc_decode(likely, [6])
-    assert labels.numpy().tolist() == [[1, 2]]
+    assert labels.numpy().tolist() == [[1, 2, -1, -1, -1, -1]]
     np.testing.assert_allclose(scores, [[-6 * np.log(0.85)]], rtol=1e-4)
     assert keras.ops.ctc_decode(np.log(likely), [6], mask_index=3)[0].numpy().tolist() == [[[1, 2, -1, -1, -1, -1]]]
     losses = keras.ops.ctc_loss(np.array([[1, 2], [2, 1]]), np.repeat(np.log(likely), 2, 0), [2, 2], [6, 6], mask_index=3).numpy()

@@ -320,10 +320,21 @@ def collapse_repeated(labels, seq_length, name=None):
     return _c(out), _c(lengths)
 
 
+def _dense_rows(sparse):
+    """The rows of a sparse matrix, filled up with zeros, and how long they are."""
+    from tandem.sparse import to_dense
+
+    places = np.asarray(sparse.indices.numpy())
+    return to_dense(sparse), np.bincount(places[:, 0], minlength=int(sparse.shape[0]))
+
+
 @op
 def ctc_loss(labels, logits, label_length, logit_length, logits_time_major=True, unique=None, blank_index=None, name=None):
     """Graves and others, 2006: the probabilities of all ways to write the labels, summed forward in time, in logarithms."""
     logits = _c(logits)
+    if hasattr(labels, "dense_shape"):  # A sparse tensor, whose blank is the last class.
+        blank_index = -1 if blank_index is None else blank_index
+        labels, label_length = _dense_rows(labels)
     if logits_time_major:
         logits = _tandem.transpose(logits, [1, 0, 2])
     labels = np.asarray(_ops.host(np.asarray, _c(labels))).astype(np.int64)
@@ -369,14 +380,11 @@ def best_path(inputs, lengths, blank, merge_repeated=True):
 
 def ctc_greedy_decoder(inputs, sequence_length, merge_repeated=True, blank_index=None):
     """The likeliest labels of [time, batch, classes], as a sparse tensor in a list, and minus the sums of their logits."""
-    from tandem.sparse import SparseTensor
+    from tandem._ops.decoding import sparse_rows
 
     blank = int(inputs.shape[-1]) - 1 if blank_index is None else int(blank_index) % int(inputs.shape[-1])
     paths, sums = _ops.host(lambda x, n: best_path(np.swapaxes(x, 0, 1), n, blank, merge_repeated), _c(inputs), _c(sequence_length))
-    places = [(i, k) for i, path in enumerate(paths) for k in range(len(path))]
-    longest = builtins.max((len(path) for path in paths), default=0)
-    values = np.asarray([v for path in paths for v in path], np.int64)
-    return [SparseTensor(np.asarray(places, np.int64).reshape(-1, 2), values, [len(paths), longest])], _c(-sums[:, None])
+    return [sparse_rows(paths)], _c(-sums[:, None])
 
 
 # ---- tf.image ----

@@ -320,6 +320,8 @@ def cast(x, dtype, name=None):
         from tandem._tensors.complex import as_complex
 
         return as_complex(x, dtype=dtype)
+    if hasattr(x, "dense_shape"):
+        return x.with_values(_tandem.cast(x.values, _code(dtype)))
     return _tandem.cast(x, _code(dtype))
 
 

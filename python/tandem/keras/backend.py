@@ -439,17 +439,18 @@ def pool2d(x, pool_size, strides=(1, 1), padding="valid", data_format=None, pool
 
 def ctc_decode(y_pred, input_length, greedy=True, beam_width=100, top_paths=1):
     """The likeliest labels of [batch, time, classes], rows filled up with -1, in a list, and minus the logarithms of their likelihoods."""
-    if not greedy:
-        raise NotImplementedError("ctc_decode: greedy=True is accepted")
+    from tandem._ops import decoding
     from tandem._ops.rarer import best_path
 
-    scores = log(_ops.maximum(_tandem.convert(y_pred), epsilon()))
-    blank = int(scores._sizes[-1]) - 1
-    paths, sums = _ops.host(lambda x, n: best_path(x, n, blank), scores, _tandem.convert(input_length))
-    rows = np.full((len(paths), builtins.max([1] + [len(p) for p in paths])), -1, np.int64)
-    for i, path in enumerate(paths):
-        rows[i, : len(path)] = path
-    return [_tandem.convert(rows)], _tandem.convert(-sums[:, None])
+    scores = log(_tandem.convert(y_pred) + epsilon())
+    lengths, blank = _tandem.convert(input_length), int(scores._sizes[-1]) - 1
+    if greedy:
+        paths, sums = _ops.host(lambda x, n: best_path(x, n, blank), scores, lengths)
+        paths, sums = [paths], -sums[:, None]
+    else:
+        found, sums = _ops.host(lambda x, n: decoding.best_paths(x, n, beam_width, top_paths, True), scores, lengths)
+        paths = [[row[k] for row in found] for k in range(top_paths)]
+    return [_tandem.convert(rows) for rows in decoding.filled(paths, int(scores._sizes[1])).astype(np.int64)], _tandem.convert(sums)
 
 
 def ctc_batch_cost(y_true, y_pred, input_length, label_length):

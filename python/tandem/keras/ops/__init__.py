@@ -720,16 +720,28 @@ def ctc_loss(target, output, target_length, output_length, mask_index=0):
 
 
 def ctc_decode(inputs, sequence_lengths, strategy="greedy", beam_width=100, top_paths=1, merge_repeated=True, mask_index=0):
-    """The likeliest labels of [batch, time, classes], as [1, batch, time] filled up with -1, and minus the sums of their logits."""
-    if strategy != "greedy":
-        raise NotImplementedError(f"keras.ops.ctc_decode: strategy={strategy!r}; greedy is accepted")
+    """The likeliest labels of [batch, time, classes], as [paths, batch, time] filled up with -1.
+
+    Besides, minus the sums of their logits, or with strategy="beam_search" the logarithms of their probabilities.
+    """
+    from tandem._ops import decoding
     from tandem._ops.rarer import best_path
 
-    paths, sums = _ops.host(lambda x, n: best_path(x, n, mask_index, merge_repeated), _tandem.convert(inputs), _tandem.convert(sequence_lengths))
-    rows = np.full((1, len(paths), np.shape(inputs)[1]), -1, np.int32)
-    for i, path in enumerate(paths):
-        rows[0, i, : len(path)] = path
-    return _tandem.convert(rows), _tandem.convert(-sums[:, None])
+    if strategy not in ("greedy", "beam_search"):
+        raise ValueError(f"Invalid strategy {strategy}. Supported values are 'greedy' and 'beam_search'.")
+    x, lengths = _tandem.convert(inputs), _tandem.convert(sequence_lengths)
+    blank = int(x._sizes[-1]) - 1 if mask_index is None else mask_index % int(x._sizes[-1])
+    if strategy == "greedy":
+        paths, scores = _ops.host(lambda x, n: best_path(x, n, blank, merge_repeated), x, lengths)
+        return _tandem.convert(decoding.filled([paths], int(x._sizes[1]))), _tandem.convert(-scores[:, None])
+
+    def decode(x, n):
+        rotated = np.concatenate([np.delete(x, blank, -1), x[..., blank : blank + 1]], -1)
+        return decoding.best_paths(rotated, n, beam_width, top_paths, False)
+
+    paths, scores = _ops.host(decode, x, lengths)
+    rows = decoding.filled([[row[k] for row in paths] for k in range(top_paths)], int(x._sizes[1]))
+    return _tandem.convert(rows + (rows >= blank)), _tandem.convert(scores)
 
 
 nn = _this
