@@ -10,7 +10,8 @@ void bind_variable(nb::module_& m) {
   nb::class_<Variable> type(m, "Variable", nb::dynamic_attr(), nb::is_weak_referenceable(),
                             "A named value that changes.");
   bind_operators(type);
-  type.def(
+  type.def("__init__", [](Variable* self, const Variable& same) { new (self) Variable(same); })
+      .def(
           "__init__",
           [](Variable* self, const Tensor& initial, const std::string& name, bool trainable,
              int aggregation, int synchronization) {

@@ -66,7 +66,7 @@ del math_mod
 
 _SUBMODULES = {
     "audio", "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
-    "math", "nn", "profiler", "quantization", "ragged", "random", "saved_model", "sets", "signal", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
+    "math", "nn", "profiler", "quantization", "queue", "ragged", "random", "saved_model", "sets", "signal", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 
 

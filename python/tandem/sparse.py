@@ -3,7 +3,7 @@
 import numpy as np
 
 import _tandem
-from tandem import _ops, dtypes
+from tandem import _ops, dtypes, errors
 from tandem._names import missing as _missing
 from tandem._tensors.shape import TensorShape
 
@@ -49,8 +49,24 @@ class SparseTensor:
         return f"SparseTensor(indices={self.indices!s}, values={self.values!s}, dense_shape={self.dense_shape!s})"
 
 
+def _check_order(places):
+    """Throws InvalidArgumentError unless each place comes after the one before it, row by row."""
+    for i in range(1, len(places)):
+        before, here = places[i - 1].tolist(), places[i].tolist()
+        if before < here:
+            continue
+        shown = f"indices[{i}] = [{','.join(map(str, here))}] is"
+        if before == here:
+            raise errors.InvalidArgumentError(None, None, f"{shown} repeated")
+        raise errors.InvalidArgumentError(
+            None, None, f"{shown} out of order. Many sparse ops require sorted indices.\n    Use `tf.sparse.reorder` to create a correctly ordered copy.\n"
+        )
+
+
 def to_dense(sp_input, default_value=None, validate_indices=True, name=None):
     """The whole tensor, with `default_value`, or 0, where the sparse one has none."""
+    if validate_indices and not sp_input.indices._is_symbolic:
+        _check_order(np.asarray(sp_input.indices.numpy()))
     values = sp_input.values
     if getattr(values, "_is_text_tensor", False):
         from tandem.strings import StringTensor

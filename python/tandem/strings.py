@@ -8,6 +8,7 @@ import _tandem
 from tandem import dtypes
 from tandem._names import missing as _missing
 from tandem._tensors.shape import TensorShape
+from tandem._tensors.tensor import _own_lines
 
 
 def _encoded(value):
@@ -86,10 +87,13 @@ class StringTensor:
         return self._array
 
     def __str__(self):
-        return f"tf.Tensor({self.numpy()!r}, shape={self.shape}, dtype=string)" if not self.ndim else f"tf.Tensor({self._array}, shape={self.shape}, dtype=string)"
+        if not self.ndim:
+            return f"tf.Tensor({self.numpy()!r}, shape={self.shape}, dtype=string)"
+        text = str(self._array)
+        return f"tf.Tensor({_own_lines(text)}, shape={self.shape}, dtype=string)"
 
     def __repr__(self):
-        return f"<tf.Tensor: shape={self.shape}, dtype=string, numpy={self.numpy()!r}>"
+        return f"<tf.Tensor: shape={self.shape}, dtype=string, numpy={_own_lines(repr(self.numpy()))}>"
 
     def __fspath__(self):
         return self.numpy().decode()

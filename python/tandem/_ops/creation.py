@@ -11,12 +11,25 @@ from tandem._tensors.shape import DynamicSize, TensorShape
 from tandem._tensors.tensor import Tensor, to_tensor
 
 
+def _text_constant(value, dtype, shape):
+    from tandem.strings import StringTensor
+
+    dtype = dtypes.string if dtype is None else dtypes.as_dtype(dtype)
+    if dtype != dtypes.string or isinstance(value, (bool, int, float)):
+        name = {"float32": "float", "float64": "double"}.get(dtype.name, dtype.name)
+        raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype {name}")
+    texts = StringTensor(value)
+    if shape is None:
+        return texts
+    shape = tuple(TensorShape(shape).as_list())
+    array = texts._array
+    return StringTensor(np.broadcast_to(array.reshape(()), shape) if array.size == 1 else array.reshape(shape))
+
+
 def constant(value, dtype=None, shape=None, name="Const") -> typing.Any:
     """A tensor of a number, list, array or tensor; arrays are copied."""
     if _is_text(value) or (dtype is not None and dtypes.as_dtype(dtype) == dtypes.string):
-        from tandem.strings import StringTensor
-
-        return StringTensor(value)
+        return _text_constant(value, dtype, shape)
     if _is_complex(value, dtype):
         from tandem._tensors.complex import as_complex
 

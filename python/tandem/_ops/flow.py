@@ -1,11 +1,13 @@
 """Branches, loops and functions over elements."""
 
 import builtins
+import itertools
 
 import _tandem
 from tandem import dtypes, nest
+from tandem import errors as _errors
 from tandem._ops.base import _is_string_tensor, _texts
-from tandem._ops.creation import zeros
+from tandem._ops.creation import convert_to_tensor, zeros
 from tandem._tensors.shape import TensorShape
 from tandem._tensors.tensor import Tensor, _no_value, to_tensor
 from tandem._tracing.state import happens_after_each_run, inside_flow, state
@@ -221,6 +223,10 @@ def foldr(fn, elems, initializer=None, parallel_iterations=10, back_prop=True, s
     return total
 
 
+def _inside_function():
+    return state.tracing or state.op_by_op
+
+
 def known_index(index):
     """An index as a number: also a tensor that a loop over a range of known numbers was given."""
     found = getattr(index, "_known_number", None)
@@ -228,15 +234,25 @@ def known_index(index):
 
 
 class TensorArray:
-    """A list of tensors that a loop writes."""
+    """A list of tensors that a loop writes.
+
+    Outside of functions `write` changes the array itself, and `read` takes the value out of it unless clear_after_read is False.
+    In a function an array keeps its values: `write` gives another one.
+    """
 
     def __init__(self, dtype, size=None, dynamic_size=None, clear_after_read=None, tensor_array_name=None, handle=None, flow=None, infer_shape=True, element_shape=None, colocate_with_first_write_call=True, name=None):
         self.dtype = dtypes.as_dtype(dtype)
         self.element_shape = TensorShape(element_shape)
+        self.dynamic_size = bool(dynamic_size)
+        self._clears = clear_after_read is None or bool(clear_after_read)
+        self._taken = set()  # Where values were that have been read.
         self._values = [None] * (0 if size is None else int(size))
 
     def _replaced(self, values):
-        other = TensorArray(self.dtype, 0, element_shape=self.element_shape)
+        if not _inside_function():
+            self._values = values
+            return self
+        other = TensorArray(self.dtype, 0, self.dynamic_size, self._clears, element_shape=self.element_shape)
         other._values = values
         return other
 
@@ -244,14 +260,31 @@ class TensorArray:
         """The array with a value at an index."""
         values = list(self._values)
         index = known_index(index)
+        if index < 0:
+            raise _errors.OutOfRangeError(None, None, f"Writing to negative indices (index {index}) is not allowed.")
+        if index >= len(values) and not self.dynamic_size and not _inside_function():
+            raise _errors.OutOfRangeError(None, None, f"Tried to write to index {index} but array is not resizeable and size is: {len(values)} ")
         while len(values) <= index:
             values.append(None)
-        values[index] = _tandem.convert(value, None, self.dtype._code)
+        values[index] = convert_to_tensor(value, dtype_hint=self.dtype)
         return self._replaced(values)
 
     def read(self, index, name=None):
         """The value at an index."""
-        return self._values[known_index(index)]
+        index = known_index(index)
+        if not 0 <= index < len(self._values):
+            raise _errors.OutOfRangeError(None, None, f"Tried to read from index {index} but array size is: {len(self._values)} ")
+        value = self._values[index]
+        if value is None and index in self._taken:
+            raise _errors.InvalidArgumentError(
+                None, None, f"Could not read index {index} twice because it was cleared after a previous read (perhaps try setting clear_after_read = false?)"
+            )
+        if value is None:
+            value = self._filled()[index] if any(v is not None for v in self._values) else zeros(list(self.element_shape), self.dtype)
+        if self._clears and not _inside_function():
+            self._values[index] = None
+            self._taken.add(index)
+        return value
 
     def _filled(self):
         like = next((v for v in self._values if v is not None), None)
@@ -270,7 +303,8 @@ class TensorArray:
 
     def gather(self, indices, name=None):
         """The values at indices, along a new first axis."""
-        return _tandem.stack([self._values[int(i)] for i in indices], 0)
+        values = self._filled()
+        return _tandem.stack([values[int(i)] for i in indices], 0)
 
     def unstack(self, value, name=None):
         """The array of the slices of a tensor."""
@@ -282,6 +316,12 @@ class TensorArray:
         for i, v in zip(indices, _tandem.unstack(value, 0)):
             result = result.write(i, v)
         return result
+
+    def split(self, value, lengths, name=None):
+        """The array of parts of a tensor that have the given numbers of rows."""
+        ends = list(itertools.accumulate(int(n) for n in lengths))
+        value = convert_to_tensor(value, dtype_hint=self.dtype)
+        return self._replaced([value[end - int(n) : end] for n, end in zip(lengths, ends)])
 
     def size(self, name=None):
         """The number of values."""

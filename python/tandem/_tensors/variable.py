@@ -123,6 +123,28 @@ class Variable(_tandem.Variable):
         return _restored, (type(self), np.array(self.numpy()), self.trainable, self._name)
 
 
+class _Assigned(Variable):
+    """What `assign` gives where ops run at once: the same variable, which shows itself by another name, as in TensorFlow."""
+
+    def __init__(self, origin):
+        _tandem.Variable.__init__(self, origin)
+        self._origin = origin  # It stays alive, and with it what else is known of it.
+        self._is_trainable, self.constraint = origin._is_trainable, origin.constraint
+        self.synchronization, self.aggregation = origin.synchronization, origin.aggregation
+
+    name = "UnreadVariable"
+
+    def __deepcopy__(self, memo):
+        return self._origin.__deepcopy__(memo)
+
+    def __reduce__(self):
+        return self._origin.__reduce__()
+
+
+def _after_assignment(variable):
+    return _Assigned(variable) if type(variable) is Variable and not state.tracing else variable
+
+
 def _restored(cls, array, trainable, name):
     return cls(array, trainable=trainable, name=name)
 
@@ -142,7 +164,7 @@ def _assign(method):
                     f"and the assigned value shape {value.shape} are incompatible."
                 )
         getattr(_tandem.Variable, method)(self, value)
-        return self
+        return _after_assignment(self)
 
     return assign
 
@@ -171,8 +193,7 @@ def _scatter(combine):
         from tandem import _ops
 
         values, indices = _rows_of(sparse_delta)
-        self.assign(combine(_ops)(self.read_value(), _ops.expand_dims(indices, -1), values))
-        return self
+        return self.assign(combine(_ops)(self.read_value(), _ops.expand_dims(indices, -1), values))
 
     return scatter
 

@@ -10,7 +10,7 @@ import _tandem
 from tandem import dtypes, nest
 from tandem._names.lazy import np
 from tandem._tensors.shape import TensorShape, _Computed
-from tandem._tracing.state import collecting_effects, converting_calls, happens_after_each_run, probe_tracing, state, tracing
+from tandem._tracing.state import collecting_effects, converting_calls, happens_after_each_run, probe_tracing, running_op_by_op, state, tracing
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
 
@@ -315,7 +315,7 @@ class Function:
         if self._first is None:
             self._find_first()
         if self._op_by_op or _settings["eager"]:
-            return _as_results(self.python_function(*args, **kwargs))
+            return self._as_python(args, kwargs)
         if kwargs:
             args, kwargs = self._bind(args, kwargs)
         for each in args:
@@ -468,6 +468,10 @@ class Function:
             found = self._converted[state.converts_calls] = autograph.converted(self.python_function)
         return found
 
+    def _as_python(self, args, kwargs):
+        with contextlib.nullcontext() if _settings["eager"] else running_op_by_op():
+            return _as_results(self.python_function(*args, **kwargs))
+
     def _run(self, program, tensors, args, kwargs):
         try:
             try:
@@ -483,7 +487,7 @@ class Function:
             if state.tracing:
                 raise
             self._op_by_op = self._first._op_by_op = True
-            return _as_results(self.python_function(*args, **kwargs))
+            return self._as_python(args, kwargs)
         except (OperatorNotAllowedInGraphError, UnimplementedError) as error:
             if state.tracing:
                 raise
@@ -492,7 +496,7 @@ class Function:
                 f"{self._name} runs op by op, since it cannot be traced: {str(error).splitlines()[0]} ({place_of(error)})",
                 stacklevel=3,
             )
-            return _as_results(self.python_function(*args, **kwargs))
+            return self._as_python(args, kwargs)
         if type(structure) is _WithEffects:
             results, structure = structure.happen(results), structure.structure
         return rebuild_results(results, structure)

@@ -9,6 +9,7 @@ import _tandem
 class _State(threading.local):
     def __init__(self):
         self.tracing = 0  # How many functions are being traced, one inside the other.
+        self.op_by_op = 0  # How many functions run op by op, one inside of the other, since they cannot be traced.
         self.open_rows = False  # The number of rows of a batch is left open: shapes say None there.
         self.is_first_try = False  # The trace has sizes that are left open; where a shape does not fit, it is made again without.
         self.in_replica = False  # Inside of strategy.run.
@@ -80,6 +81,16 @@ def converting_calls():
         yield
     finally:
         state.converts_calls = before
+
+
+@contextlib.contextmanager
+def running_op_by_op():
+    """A scope in which a function that cannot be traced runs as Python."""
+    state.op_by_op += 1
+    try:
+        yield
+    finally:
+        state.op_by_op -= 1
 
 
 @contextlib.contextmanager

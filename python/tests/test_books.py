@@ -1,0 +1,132 @@
+"""What programs in books and courses do besides training, with what TensorFlow gives."""
+
+import copy
+import pickle
+import threading
+
+import numpy as np
+import pytest
+
+import tandem as tf
+
+
+def test_arrays_of_tensors_outside_of_functions_change_and_are_read_once():
+    array = tf.TensorArray(dtype=tf.float32, size=3)
+    array.write(0, tf.constant([1.0, 2.0]))  # What it gives need not be kept.
+    array = array.write(1, tf.constant([3.0, 10.0])).write(2, [5.0, 7.0])
+    assert array.read(1).numpy().tolist() == [3.0, 10.0]
+    assert array.stack().numpy().tolist() == [[1.0, 2.0], [0.0, 0.0], [5.0, 7.0]]
+    array.read(0)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Could not read index 0 twice"):
+        array.read(0)
+    with pytest.raises(tf.errors.OutOfRangeError, match="Tried to write to index 7 but array is not resizeable and size is: 3"):
+        array.write(7, [1.0, 1.0])
+    with pytest.raises(tf.errors.OutOfRangeError, match="Tried to read from index 9 but array size is: 3"):
+        array.read(9)
+    many = tf.TensorArray(tf.float32, size=0, dynamic_size=True, clear_after_read=False).write(3, 1.0)
+    assert [float(many.read(i)) for i in (3, 3, 1)] == [1.0, 1.0, 0.0] and int(many.size()) == 4 and many.read(3).dtype == tf.float32
+    assert tf.TensorArray(tf.float32, 2).split([1.0, 2.0, 3.0], [1, 2]).read(1).numpy().tolist() == [2.0, 3.0]
+
+
+@pytest.mark.parametrize("traced", [True, False])
+@pytest.mark.filterwarnings("ignore:.*runs op by op")
+def test_arrays_of_tensors_in_functions_keep_their_values(traced):
+    @tf.function
+    def f(n):
+        array = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+        for i in range(3):
+            array = array.write(i, float(i) * n)
+        first = array.read(1)
+        if not traced:
+            first = first.numpy()
+        return array.stack(), first + array.read(1)
+
+    values, twice = f(tf.constant(2.0))
+    assert values.numpy().tolist() == [0.0, 2.0, 4.0] and float(twice) == 4.0
+
+
+def test_sparse_tensors_out_of_order_are_refused():
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = \[0,1\] is out of order. Many sparse ops require sorted indices"):
+        tf.sparse.to_dense(tf.SparseTensor([[0, 2], [0, 1]], [1.0, 2.0], [3, 4]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices\[1\] = \[0,2\] is repeated"):
+        tf.sparse.to_dense(tf.SparseTensor([[0, 2], [0, 2]], [1.0, 2.0], [3, 4]))
+    unordered = tf.SparseTensor([[0, 2], [0, 1]], [1.0, 2.0], [1, 3])
+    assert tf.sparse.to_dense(tf.sparse.reorder(unordered)).numpy().tolist() == [[0.0, 2.0, 1.0]]
+
+
+def test_queues():
+    queue = tf.queue.FIFOQueue(3, [tf.int32, tf.string], shapes=[(), ()])
+    queue.enqueue([10, b"windy"])
+    queue.enqueue([15, b"sunny"])
+    assert int(queue.size()) == 2
+    assert [each.numpy() for each in queue.dequeue()] == [10, b"windy"]
+    queue.enqueue_many([[13, 16], [b"cloudy", b"rainy"]])
+    numbers, words = queue.dequeue_many(3)
+    assert numbers.numpy().tolist() == [15, 13, 16] and words.numpy().tolist() == [b"sunny", b"cloudy", b"rainy"]
+    queue.close()
+    assert bool(queue.is_closed())
+    with pytest.raises(tf.errors.OutOfRangeError, match="is closed and has insufficient elements"):
+        queue.dequeue()
+    with pytest.raises(tf.errors.CancelledError, match="is closed"):
+        queue.enqueue([1, b"late"])
+
+
+def test_queues_of_other_kinds():
+    padded = tf.queue.PaddingFIFOQueue(5, [tf.float32], shapes=[(None,)])
+    for each in ([1.0, 2.0], [3.0], [4.0, 5.0, 6.0]):
+        padded.enqueue([each])
+    assert padded.dequeue_many(3).numpy().tolist() == [[1, 2, 0], [3, 0, 0], [4, 5, 6]]
+    urgent = tf.queue.PriorityQueue(5, [tf.string], shapes=[()])
+    for each in ([3, "c"], [1, "a"], [2, "b"]):
+        urgent.enqueue(each)
+    assert [int(urgent.dequeue()[0]) for _ in range(3)] == [1, 2, 3]
+    mixed = tf.queue.RandomShuffleQueue(5, 1, tf.float32, shapes=(), seed=1)
+    mixed.enqueue_many([[1.0, 2.0, 3.0]])
+    mixed.close()
+    assert sorted(mixed.dequeue_many(3).numpy().tolist()) == [1, 2, 3]
+    named = tf.queue.FIFOQueue(3, [tf.int32, tf.float32], names=["a", "b"], shapes=[(), ()])
+    named.enqueue({"b": 2.0, "a": 1})
+    assert {k: float(v) for k, v in named.dequeue().items()} == {"a": 1, "b": 2}
+    plain = tf.queue.FIFOQueue(3, tf.float32)
+    with pytest.raises(TypeError, match="Cannot convert 'x' to EagerTensor of dtype float"):
+        plain.enqueue("x")
+    with pytest.raises(ValueError, match="shape"):
+        named.enqueue({"a": [1, 2], "b": 2.0})
+
+
+@pytest.mark.filterwarnings("ignore:.*runs op by op")
+def test_queues_between_threads_and_in_functions():
+    queue = tf.queue.FIFOQueue(1, tf.int64, shapes=())
+    maker = threading.Thread(target=lambda: [queue.enqueue(i) for i in range(5)])
+    maker.start()
+    assert [int(queue.dequeue()) for _ in range(5)] == list(range(5))
+    maker.join()
+
+    @tf.function
+    def f(x):
+        queue.enqueue(x)
+        return queue.dequeue() + 1
+
+    assert [int(f(tf.constant(i, tf.int64))) for i in (1, 2)] == [2, 3]
+
+
+def test_what_an_assignment_gives_shows_itself_as_unread():
+    v = tf.Variable([[1.0, 2.0], [3.0, 4.0]], name="v")
+    shown = "<tf.Variable 'UnreadVariable' shape=(2, 2) dtype=float32, numpy=\narray([[2., 4.],\n       [6., 8.]], dtype=float32)>"
+    assert repr(v.assign(2 * v)) == shown
+    assert "UnreadVariable" in repr(v[0, 1].assign(4.0)) and "'v:0'" in repr(v)
+    w = v.assign_add(tf.ones((2, 2))).assign_sub([[1.0, 1.0], [1.0, 1.0]])
+    assert isinstance(w, tf.Variable) and w.name == "UnreadVariable" and v.name == "v:0"
+    v.assign(tf.zeros((2, 2)))
+    assert float(tf.reduce_sum(w)) == 0 and w.trainable
+    for same in (copy.deepcopy(w), pickle.loads(pickle.dumps(w))):
+        same.assign_add(np.ones((2, 2), "float32"))
+        assert same.name == "v:0" and float(tf.reduce_sum(w)) == 0
+
+
+def test_texts_have_shapes_and_are_no_numbers():
+    assert str(tf.constant([[b"x"], ["y"]])) == "tf.Tensor(\n[[b'x']\n [b'y']], shape=(2, 1), dtype=string)"
+    assert tf.constant([b"x", "y"], shape=(2, 1)).shape == (2, 1)
+    for f in (lambda: tf.constant("x", tf.float32), lambda: tf.convert_to_tensor("x", tf.float64), lambda: tf.constant(5, tf.string)):
+        with pytest.raises(TypeError, match="Cannot convert .* to EagerTensor of dtype (float|double|string)"):
+            f()
