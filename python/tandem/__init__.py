@@ -87,10 +87,10 @@ def __getattr__(name):
         from tandem.ragged import RaggedTensor
 
         return RaggedTensor
-    if name in ("SparseTensorSpec", "RaggedTensorSpec"):
-        from tandem._tracing import placeholders as _placeholders
+    if name in ("SparseTensorSpec", "RaggedTensorSpec", "type_spec_from_value"):
+        from tandem._tensors import specs as _specs
 
-        return getattr(_placeholders, name)
+        return getattr(_specs, name)
     if name == "random_normal_initializer":
         from tandem.keras.initializers import RandomNormal
 

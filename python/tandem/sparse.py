@@ -21,11 +21,15 @@ def _values_of(values):
 class SparseTensor:
     """The values at some places of a tensor that is 0 elsewhere. Ops take dense tensors: see to_dense."""
 
+    _is_sparse = True
+
     def __init__(self, indices, values, dense_shape):
         self.indices = _tandem.cast(_tandem.convert(indices), 6)
         self.values = _values_of(values)
         self.dense_shape = _tandem.cast(_tandem.convert(dense_shape), 6)
         self.shape = TensorShape([int(s) for s in np.asarray(self.dense_shape.numpy())])
+        if not len(self.indices):
+            self.indices = _ops.reshape(self.indices, [0, len(self.shape)])
         if self.indices._rank != 2 or self.indices._sizes[1] != len(self.shape):
             raise ValueError(f"SparseTensor: indices have the shape {tuple(self.indices.shape)}; [n, {len(self.shape)}] is accepted for a tensor of the shape {tuple(self.shape)}")
 
@@ -41,6 +45,13 @@ class SparseTensor:
 
     def with_values(self, new_values):
         return SparseTensor(self.indices, new_values, self.dense_shape)
+
+    def rows(self):
+        """Its rows along the first axis, as sparse tensors."""
+        places, values = np.asarray(self.indices.numpy()), self.values.numpy()
+        shape = list(self.shape)
+        own = [np.flatnonzero(places[:, 0] == i) for i in range(shape[0])]
+        return [SparseTensor(places[which, 1:], values[which], shape[1:]) for which in own]
 
     def __mul__(self, other):
         return SparseTensor(self.indices, self.values * other, self.dense_shape)
@@ -61,6 +72,26 @@ def _check_order(places):
         raise errors.InvalidArgumentError(
             None, None, f"{shown} out of order. Many sparse ops require sorted indices.\n    Use `tf.sparse.reorder` to create a correctly ordered copy.\n"
         )
+
+
+def stacked(tensors):
+    """Sparse tensors side by side along a new first axis, which is as large as the largest of them."""
+    hosts = [_host(each) for each in tensors]
+    places = [np.concatenate([np.full((len(own), 1), i), own], axis=1) for i, (own, _) in enumerate(hosts)]
+    shape = np.max([list(each.shape) for each in tensors], axis=0).astype(np.int64)
+    return SparseTensor(np.concatenate(places), np.concatenate([values for _, values in hosts]), [len(tensors), *shape])
+
+
+def of_rows(tensors, shape):
+    """A sparse tensor of dense ones of different sizes, which have a value at each of their places; None in the shape is the largest."""
+    arrays = [np.asarray(each.numpy()) for each in tensors]
+    largest = np.max([each.shape for each in arrays], axis=0)
+    shape = [int(most) if size is None else size for size, most in zip(shape, largest)]
+    for each in arrays:
+        if any(have > most for have, most in zip(each.shape, shape)):
+            raise ValueError(f"an element of the shape {each.shape} does not fit into rows of the shape {tuple(shape)}")
+    places = [np.concatenate([np.full((each.size, 1), i), np.argwhere(np.ones(each.shape, bool)).reshape(each.size, each.ndim)], axis=1) for i, each in enumerate(arrays)]
+    return SparseTensor(np.concatenate(places), np.concatenate([each.reshape(-1) for each in arrays]), [len(arrays), *shape])
 
 
 def to_dense(sp_input, default_value=None, validate_indices=True, name=None):

@@ -92,3 +92,36 @@ def test_functions_of_a_data_set_print_once_for_each_element(capsys):
     numbers = tf.data.Dataset.range(2).map(shown)
     assert numbers.element_spec.dtype == tf.int64 and [int(x) for x in numbers.batch(2).unbatch()] == [1, 2]
     assert capsys.readouterr().out.splitlines() == ["element 0", "element 1"]
+
+
+def test_kinds_of_ragged_and_sparse_elements_read_as_in_tensorflow():
+    rows = tf.ragged.constant([[1, 2], [3], [4, 5, 6], []])
+    ragged = tf.data.Dataset.from_tensor_slices(rows)
+    assert str(ragged) == "<_TensorSliceDataset element_spec=RaggedTensorSpec(TensorShape([None]), tf.int32, 0, tf.int64)>"
+    assert str(ragged.batch(2)) == "<_BatchDataset element_spec=RaggedTensorSpec(TensorShape([None, None]), tf.int32, 1, tf.int64)>"
+    assert repr(ragged.batch(2, drop_remainder=True).element_spec) == "RaggedTensorSpec(TensorShape([2, None]), tf.int32, 1, tf.int64)"
+    assert repr(ragged.batch(2).unbatch().element_spec) == "RaggedTensorSpec(TensorShape([None]), tf.int32, 0, tf.int64)"
+    lengths = tf.data.Dataset.range(5).map(lambda x: tf.range(x))
+    assert lengths.element_spec.dtype == tf.int64  # What is seen of the first element does not bind the others.
+    assert repr(lengths.ragged_batch(2).element_spec) == "RaggedTensorSpec(TensorShape([None, None]), tf.int64, 1, tf.int64)"
+    assert tf.data.Dataset.from_tensor_slices([[1, 2], [3, 4]]).ragged_batch(2).element_spec == tf.TensorSpec((None, 2), tf.int32)
+    places = tf.SparseTensor([[0, 0], [1, 2], [2, 1]], [1.0, 2.0, 3.0], [3, 4])
+    sparse = tf.data.Dataset.from_tensor_slices(places)
+    assert repr(sparse.element_spec) == "SparseTensorSpec(TensorShape([4]), tf.float32)"
+    assert repr(sparse.batch(2).element_spec) == "SparseTensorSpec(TensorShape([None, 4]), tf.float32)"
+    kind = tf.RaggedTensorSpec([None, None], tf.int32)
+    assert kind.is_compatible_with(rows) and kind == tf.RaggedTensorSpec([None, None], tf.int32) and kind.ragged_rank == 1
+    assert tf.type_spec_from_value(rows).shape.as_list() == [4, None] and tf.SparseTensorSpec([3, 4]).is_compatible_with(places)
+    with pytest.raises(ValueError, match="must be less than rank"):
+        tf.RaggedTensorSpec([None], tf.int32, ragged_rank=1)
+    with pytest.raises(TypeError, match="ragged_batch and batch take such elements"):
+        list(tf.data.Dataset.from_tensor_slices(tf.ragged.constant([[[1, 2], [3]], [], [[4]]])).padded_batch(2))
+
+
+def test_ragged_batches_train_alone_not_under_strategies():
+    rows = tf.ragged.constant([[1, 2], [3], [4, 5, 6], [1]])
+    with tf.distribute.MirroredStrategy().scope():
+        model = tf.keras.Sequential([tf.keras.layers.Embedding(10, 2), tf.keras.layers.GlobalAveragePooling1D()])
+        model.compile("sgd", "mse")
+    with pytest.raises(NotImplementedError, match="to_tensor"):
+        model.fit(tf.data.Dataset.from_tensor_slices((rows, np.ones((4, 2)))).batch(2), verbose=0)

@@ -70,6 +70,10 @@ class experimental(metaclass=_missing.Room):
     def dense_to_ragged_batch(batch_size, drop_remainder=False):
         return lambda dataset: dataset.ragged_batch(batch_size, drop_remainder=drop_remainder)
 
+    @staticmethod
+    def dense_to_sparse_batch(batch_size, row_shape):
+        return lambda dataset: dataset.sparse_batch(batch_size, row_shape)
+
     Counter = Dataset.counter
     choose_from_datasets = Dataset.choose_from_datasets
     load = Dataset.load

@@ -8,11 +8,12 @@ import numpy as np
 
 import _tandem
 from tandem import dtypes, nest
+from tandem._tensors.specs import SPECS, RaggedTensorSpec, reshaped, row_of, spec_of
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem._tracing.function import GiveUpTrace
 from tandem._tracing.state import rehearsal, state
 from tandem.data._iterator import Iterator, Options
-from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _leaf, _leaves_for, _pack_values, _typed_part, _untupled
+from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _is_not_dense, _leaf, _leaves_for, _pack_values, _row, _typed_part, _untupled
 from tandem.data._transformations import Transformations
 from tandem.errors import NoFileError
 from tandem.strings import StringTensor
@@ -25,7 +26,8 @@ class Dataset(Transformations):
         self._native = native  # A data set of the library,
         self._generate = generate  # or a function that starts a generator of elements as structures.
         self._structure = structure if structure is not None else _Structure()
-        self._spec = spec
+        self._spec = spec  # The kind of the elements, where it was said.
+        self._seen_spec = None  # The kind of the first one, where it was not; others may have other sizes.
         self._count = count
         self._options = Options()
 
@@ -36,20 +38,16 @@ class Dataset(Transformations):
         """A data set of the rows of arrays or tensors, or of structures of them."""
         tensors = _as_slices(tensors)
         leaves = nest.flatten(tensors)
-        if any(getattr(leaf, "_is_text_tensor", False) or hasattr(leaf, "_ragged_rows") for leaf in leaves):
-            count = len(leaves[0])
-
-            def row(leaf, i):
-                part = leaf[i]
-                if hasattr(leaf, "_ragged_rows") and not hasattr(part, "_ragged_rows"):
-                    part._is_row = True  # Batches of such are ragged, see _structure._stack.
-                return part
+        if any(getattr(leaf, "_is_text_tensor", False) or _is_not_dense(leaf) for leaf in leaves):
+            rows_of = [leaf.rows() if hasattr(leaf, "_is_sparse") else leaf for leaf in leaves]
+            count = len(rows_of[0])
 
             def generate():
                 for i in range(count):
-                    yield nest.pack_sequence_as(tensors, [row(leaf, i) for leaf in leaves]) if nest.is_nested(tensors) else row(leaves[0], i)
+                    yield nest.pack_sequence_as(tensors, [_row(leaf, i) for leaf in rows_of]) if nest.is_nested(tensors) else _row(rows_of[0], i)
 
-            return Dataset(generate=generate, count=count)
+            row_kind = lambda leaf: row_of(spec_of(leaf))  # noqa: E731
+            return Dataset(generate=generate, count=count, spec=nest.map_structure(row_kind, tensors) if nest.is_nested(tensors) else row_kind(tensors))
         spec = nest.map_structure(lambda t: TensorSpec(t.shape[1:], t.dtype), tensors) if nest.is_nested(tensors) else TensorSpec(tensors.shape[1:], tensors.dtype)
         for leaf in leaves:
             if leaf._rank == 0:
@@ -63,7 +61,8 @@ class Dataset(Transformations):
     def from_tensors(tensors, name=None):
         """A data set of one element."""
         tensors = _untupled(tensors)
-        return Dataset(generate=lambda: iter([tensors]), count=1)
+        spec = nest.map_structure(spec_of, tensors) if nest.is_nested(tensors) else spec_of(tensors)
+        return Dataset(generate=lambda: iter([tensors]), count=1, spec=spec)
 
     @staticmethod
     def from_generator(generator, output_types=None, output_shapes=None, args=None, output_signature=None, name=None):
@@ -76,6 +75,10 @@ class Dataset(Transformations):
         given = tuple(args or ())
 
         def typed(value, spec):
+            if isinstance(spec, RaggedTensorSpec) and not hasattr(value, "_ragged_rows"):
+                from tandem._tensors.ragged import constant
+
+                return constant(value, spec.dtype, ragged_rank=spec.ragged_rank)
             if not isinstance(spec, TensorSpec):
                 return _leaf(value)
             if spec.dtype == dtypes.string:
@@ -115,14 +118,16 @@ class Dataset(Transformations):
             for values in zip(*[d._open() for d in flat]):
                 yield _pack_values(sets, list(values))
 
+        specs = [d._spec for d in flat]
+        spec = None if any(s is None for s in specs) else _pack_values(sets, specs)
         if all(d._native is not None and d._structure.known for d in flat):
             like = _pack_values(sets, [d._structure.like for d in flat])
-            zipped = Dataset(_tandem.Dataset.zip([d._native for d in flat]), _Structure(like), _pack_values(sets, [d.element_spec for d in flat]))
+            zipped = Dataset(_tandem.Dataset.zip([d._native for d in flat]), _Structure(like), spec)
             zipped._has_open_rows = any(d._has_open_rows for d in flat)
             return zipped
         finite = [c for c in counts if c >= 0]
         count = UNKNOWN_CARDINALITY if any(c == UNKNOWN_CARDINALITY for c in counts) else (min(finite) if finite else INFINITE_CARDINALITY)
-        zipped = Dataset(generate=generate, count=count)
+        zipped = Dataset(generate=generate, count=count, spec=spec)
         zipped._has_open_rows = any(d._has_open_rows for d in flat)
         return zipped
 
@@ -276,26 +281,27 @@ class Dataset(Transformations):
     @property
     def element_spec(self):
         """The kind of the elements, in their structure."""
-        if self._spec is None:
+        if self._spec is not None:
+            return self._spec
+        if self._seen_spec is None:
             with rehearsal():
                 first = next(self._peek(), None)
             if first is None:
                 return None
-            spec = lambda t: TensorSpec(t.shape, t.dtype) if hasattr(t, "shape") else t  # noqa: E731
-            self._spec = nest.map_structure(spec, first) if nest.is_nested(first) else spec(first)
+            self._seen_spec = nest.map_structure(spec_of, first) if nest.is_nested(first) else spec_of(first)
             if self._has_open_rows:
-                self._spec = self._without_rows(self._spec)
-        return self._spec
+                self._seen_spec = self._without_rows(self._seen_spec)
+        return self._seen_spec
 
     @staticmethod
     def _without_rows(spec):
         """The spec with None for the rows of a batch: the last one may have fewer."""
-        leaves = [s for s in nest.flatten(spec) if isinstance(s, TensorSpec) and s.shape.rank]
+        leaves = [s for s in nest.flatten(spec) if isinstance(s, SPECS) and s.shape.rank]
         rows = leaves[0].shape[0] if leaves else None
 
         def opened(s):
-            is_rows = isinstance(s, TensorSpec) and s.shape.rank and s.shape[0] == rows
-            return TensorSpec([None, *s.shape[1:]], s.dtype, s.name) if is_rows else s
+            is_rows = isinstance(s, SPECS) and s.shape.rank and s.shape[0] == rows
+            return reshaped(s, [None, *s.shape[1:]]) if is_rows else s
 
         return nest.map_structure(opened, spec) if nest.is_nested(spec) else opened(spec)
 

@@ -7,6 +7,14 @@ from tandem._tracing.function import GiveUpTrace
 from tandem._tracing.state import init_scope, state
 
 
+def _array_of(value):
+    if hasattr(value, "_is_sparse"):
+        from tandem.sparse import to_dense
+
+        value = to_dense(value)
+    return value.numpy()
+
+
 class Arrays:
     """The elements of an iterator as NumPy's arrays."""
 
@@ -18,7 +26,7 @@ class Arrays:
 
     def __next__(self):
         value = next(self._elements)
-        return nest.map_structure(lambda t: t.numpy(), value) if nest.is_nested(value) else value.numpy()
+        return nest.map_structure(_array_of, value) if nest.is_nested(value) else _array_of(value)
 
     next = __next__
 

@@ -53,8 +53,21 @@ def _untupled(value):
     return _leaf(value)
 
 
+def _is_not_dense(value):
+    """Whether it is a ragged or a sparse tensor, which data sets hand on as it is."""
+    return hasattr(value, "_ragged_rows") or hasattr(value, "_is_sparse")
+
+
+def _row(value, i):
+    """The i-th row of a tensor of any sort."""
+    part = value[i]
+    if hasattr(value, "_ragged_rows") and not hasattr(part, "_ragged_rows"):
+        part._is_row = True  # Batches of such are ragged, see _stack.
+    return part
+
+
 def _leaf(value):
-    if isinstance(value, (Tensor, StringTensor)):
+    if isinstance(value, (Tensor, StringTensor)) or _is_not_dense(value):
         return value
     if isinstance(value, _tandem.Variable):
         return value.read_value()
@@ -104,7 +117,7 @@ def _as_slices(value):
         if hasattr(value, "columns"):
             return _as_slices(np.asarray(value))
         value = np.asarray(value)
-    return value if hasattr(value, "_ragged_rows") else _wrapped(value)
+    return value if _is_not_dense(value) else _wrapped(value)
 
 
 def _typed_part(value, kind, typed):
@@ -156,6 +169,10 @@ def _stacked(values):
 
 
 def _stack(leaves, ragged=False):
+    if hasattr(leaves[0], "_is_sparse"):
+        from tandem import sparse
+
+        return sparse.stacked(leaves)
     if ragged or any(hasattr(leaf, "_ragged_rows") or hasattr(leaf, "_is_row") for leaf in leaves):
         from tandem import ragged as ragged_module
 

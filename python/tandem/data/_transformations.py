@@ -11,10 +11,11 @@ import numpy as np
 import _tandem
 from tandem import nest
 from tandem._tensors.shape import TensorShape
+from tandem._tensors.specs import SPECS, RaggedTensorSpec, SparseTensorSpec, batched, row_of, spec_of
 from tandem._tensors.tensor import Tensor, TensorSpec
 from tandem._tracing.state import rehearsal
 from tandem.data import _dataset
-from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _leaf, _leaves_for, _of_values, _stack, _stacked, _untupled, _windowed
+from tandem.data._structure import INFINITE_CARDINALITY, _Structure, _call, _chunks, _flat, _is_not_dense, _leaf, _leaves_for, _of_values, _row, _stack, _stacked, _untupled, _windowed
 
 
 def _mapped(f, value):
@@ -75,7 +76,7 @@ class Transformations:
         structure = self._structure
         if self._native is None:
             source = self
-            return _dataset.Dataset(generate=lambda: (v for v in source._open() if bool(_call(predicate, v))))
+            return _dataset.Dataset(generate=lambda: (v for v in source._open() if bool(_call(predicate, v))), spec=self._spec)
         return _dataset.Dataset(self._native.filter(lambda t: bool(_call(predicate, structure.pack(t)))), structure, self._spec)
 
     def batch(self, batch_size, drop_remainder=False, num_parallel_calls=None, deterministic=None, name=None):
@@ -93,13 +94,35 @@ class Transformations:
         count = self._count
         if count is not None and count >= 0:
             count = count // size if drop_remainder else -(-count // size)
-        return _dataset.Dataset(generate=generate, count=count)
+        return _dataset.Dataset(generate=generate, count=count, spec=self._batched_spec(size if drop_remainder else None))
+
+    def _batched_spec(self, rows):
+        """The kind of batches, where that of elements is known already and they are not all dense."""
+        flat = nest.flatten(self._spec)
+        if not any(isinstance(s, (RaggedTensorSpec, SparseTensorSpec)) for s in flat) or not all(isinstance(s, SPECS) for s in flat):
+            return None
+        return nest.map_structure(lambda s: batched(s, rows), self._spec) if nest.is_nested(self._spec) else batched(self._spec, rows)
+
+    def sparse_batch(self, batch_size, row_shape, name=None):
+        """Batches of elements of different sizes, as sparse tensors of rows of a shape."""
+        from tandem import sparse
+
+        source, size = self, int(batch_size)
+
+        def generate():
+            for values in _chunks(source._open(), size):
+                yield sparse.of_rows(values, TensorShape(row_shape).as_list())
+
+        count = self._cardinality()
+        return _dataset.Dataset(generate=generate, count=-(-count // size) if count >= 0 else count)
 
     def padded_batch(self, batch_size, padded_shapes=None, padding_values=None, drop_remainder=False, name=None):
         """Batches of elements that are filled up to one shape."""
         source, size = self, int(batch_size)
 
         def pad_all(arrays, shape, value):
+            if any(_is_not_dense(a) for a in arrays):
+                raise TypeError(f"`padded_batch` is only supported for datasets that produce tensor elements, not for {spec_of(arrays[0])!r}; ragged_batch and batch take such elements")
             arrays = [np.asarray(a) for a in arrays]
             if not arrays[0].ndim:
                 return _tandem.convert(np.asarray(arrays))
@@ -145,10 +168,19 @@ class Transformations:
                 out = [stacked(list(each), spec) for each, spec in zip(flat, _leaves_for(source._spec, like, len(flat)))]
                 yield nest.pack_sequence_as(like, out) if nest.is_nested(like) else out[0]
 
+        def kind(s):
+            rows = size if drop_remainder else None
+            if not isinstance(s, TensorSpec) or s.shape.is_fully_defined():
+                return batched(s, rows)
+            return RaggedTensorSpec([rows, *s.shape], s.dtype, s.shape.rank)
+
+        spec, flat = None, nest.flatten(self._spec)
+        if all(isinstance(s, SPECS) and s.shape.rank is not None for s in flat):
+            spec = nest.map_structure(kind, self._spec) if nest.is_nested(self._spec) else kind(self._spec)
         count = self._cardinality()
         if count >= 0:
             count = count // size if drop_remainder else -(-count // size)
-        return _dataset.Dataset(generate=generate, count=count)
+        return _dataset.Dataset(generate=generate, count=count, spec=spec)
 
     def unbatch(self, name=None):
         """A data set of the rows of each element."""
@@ -156,11 +188,14 @@ class Transformations:
 
         def generate():
             for value in source._open():
-                leaves = nest.flatten(value)
+                leaves = [leaf.rows() if hasattr(leaf, "_is_sparse") else leaf for leaf in nest.flatten(value)]
                 for i in range(len(leaves[0])):
-                    yield nest.pack_sequence_as(value, [leaf[i] for leaf in leaves]) if nest.is_nested(value) else leaves[0][i]
+                    yield nest.pack_sequence_as(value, [_row(leaf, i) for leaf in leaves]) if nest.is_nested(value) else _row(leaves[0], i)
 
-        return _dataset.Dataset(generate=generate)
+        spec, flat = None, nest.flatten(self._spec)
+        if all(isinstance(s, SPECS) and s.shape.rank for s in flat):
+            spec = nest.map_structure(row_of, self._spec) if nest.is_nested(self._spec) else row_of(self._spec)
+        return _dataset.Dataset(generate=generate, spec=spec)
 
     def rebatch(self, batch_size, drop_remainder=False, name=None):
         """Batches of another size."""
@@ -536,8 +571,8 @@ def _with_rows(method, has_open_rows):
     return call
 
 
-for _name in ("batch", "padded_batch"):
-    setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: not given["drop_remainder"]))
+for _name in ("batch", "padded_batch", "ragged_batch", "sparse_batch"):
+    setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: not given.get("drop_remainder")))
 for _name in ("map", "filter", "shuffle", "repeat", "take", "skip", "shard", "cache", "prefetch", "with_options", "take_while", "ignore_errors", "concatenate", "enumerate"):
     setattr(Transformations, _name, _with_rows(getattr(Transformations, _name), lambda self, given: self._has_open_rows))
 
@@ -558,7 +593,7 @@ def _named(method, kind):
 
 
 _KINDS = {
-    "map": "_MapDataset", "filter": "_FilterDataset", "batch": "_BatchDataset", "padded_batch": "_PaddedBatchDataset", "shuffle": "_ShuffleDataset",
+    "map": "_MapDataset", "filter": "_FilterDataset", "batch": "_BatchDataset", "padded_batch": "_PaddedBatchDataset", "ragged_batch": "_MapDataset", "sparse_batch": "_DenseToSparseBatchDataset", "shuffle": "_ShuffleDataset",
     "repeat": "_RepeatDataset", "take": "_TakeDataset", "skip": "_SkipDataset", "shard": "_ShardDataset", "cache": "CacheDataset",
     "prefetch": "_PrefetchDataset", "concatenate": "_ConcatenateDataset", "flat_map": "_FlatMapDataset", "interleave": "_InterleaveDataset",
     "window": "_WindowDataset", "enumerate": "_ZipDataset", "unbatch": "_UnbatchDataset", "with_options": "_OptionsDataset",

@@ -46,8 +46,10 @@ def _array(value):
         return _tandem.cast(value, 0) if value._code == 1 else value
     if isinstance(value, _tandem.Variable):
         return _array(value.read_value())
-    if getattr(value, "_is_text_tensor", False):
+    if getattr(value, "_is_text_tensor", False) or hasattr(value, "_ragged_rows"):
         return value
+    if hasattr(value, "_is_sparse"):
+        return _array(_tandem.convert(value))  # Layers take the whole tensor.
     if type(value).__module__.startswith("pandas"):
         value = value.to_numpy() if hasattr(value, "to_numpy") else np.asarray(value)
         if value.dtype == object:
@@ -76,7 +78,11 @@ def _array(value):
 
 
 def _is_array_like(value):
-    return isinstance(value, (Tensor, _tandem.Variable, np.ndarray)) or type(value).__module__.startswith("pandas") or hasattr(value, "__array__") or getattr(value, "_is_text_tensor", False) or hasattr(value, "toarray")
+    return isinstance(value, (Tensor, _tandem.Variable, np.ndarray)) or type(value).__module__.startswith("pandas") or hasattr(value, "__array__") or getattr(value, "_is_text_tensor", False) or hasattr(value, "toarray") or hasattr(value, "_ragged_rows") or hasattr(value, "_is_sparse")
+
+
+def _rank(value):
+    return len(value.shape) if hasattr(value, "shape") else np.ndim(value)
 
 
 def _arrays(value):
@@ -86,7 +92,7 @@ def _arrays(value):
     if isinstance(value, dict):
         return {k: _arrays(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        if value and all(_is_array_like(v) for v in value) and not all(np.ndim(v) == 0 for v in value):
+        if value and all(_is_array_like(v) for v in value) and not all(_rank(v) == 0 for v in value):
             return tuple(_array(v) for v in value)
         return _array(np.asarray(value))
     return _array(value)
@@ -137,6 +143,7 @@ class Batches:
         self.seen = None
         self._make = None
         self._dataset = None
+        self.no_rows = None  # The arrays, where they have no rows: what there is to be seen of their kind.
         self.are_even = False  # Whether it is known before that all batches have the same number of rows.
         from tandem.distribute import DistributedDataset
 
@@ -167,6 +174,7 @@ class Batches:
         if len(counts) > 1:
             raise ValueError(f"Data cardinality is ambiguous. Make sure all arrays contain the same number of samples. 'x' sizes: {', '.join(str(c) for c in sorted(counts))}")
         rows = counts.pop()
+        self.no_rows = _as_batch(parts) if rows == 0 else None
         if batch_size is None:
             batch_size = -(-rows // self._limit) if self._limit else 32
         batch_size = min(int(batch_size), max(rows, 1))

@@ -22,9 +22,11 @@ def _first_size(value):
 
 def _rows(value):
     """The number of rows of a batch, as a number or as a tensor."""
-    first = next((t for t in nest.flatten(value) if isinstance(t, Tensor) and t._rank), None)
+    first = next((t for t in nest.flatten(value) if isinstance(t, Tensor) and t._rank or hasattr(t, "_ragged_rows")), None)
     if first is None:
         return 1.0
+    if hasattr(first, "_ragged_rows"):
+        return float(len(first))
     size = first._sizes[0]
     return _tandem.cast(_tandem.shape(first, 5)[0], 0) if _is_size(size) else float(size)
 

@@ -421,11 +421,12 @@ class InputLayer(Layer):
             shape = (shape,) if isinstance(shape, int) else tuple(shape or ())
             self.batch_shape = (batch_size,) + shape
         self._input_dtype = dtypes.as_dtype(dtype or "float32").name
+        self.sparse, self.ragged, self.optional = bool(sparse), bool(ragged), bool(optional)
         self.built = True
         if input_tensor is not None:
             tensor = input_tensor
         else:
-            tensor = KerasTensor(self.batch_shape, self._input_dtype, name=name)
+            tensor = KerasTensor(self.batch_shape, self._input_dtype, sparse, ragged, name=name)
         Node_ = Node(self, (), {}, tensor)
         self._tandem_inbound.append(Node_)
         self._tandem_batch_input_shape = self.batch_shape
@@ -438,7 +439,7 @@ class InputLayer(Layer):
         raise NotImplementedError
 
     def get_config(self):
-        return {"batch_shape": self.batch_shape, "dtype": self._input_dtype, "sparse": False, "ragged": False, "name": self.name, "optional": False}
+        return {"batch_shape": self.batch_shape, "dtype": self._input_dtype, "sparse": self.sparse, "ragged": self.ragged, "name": self.name, "optional": self.optional}
 
 
 def Input(shape=None, batch_size=None, dtype=None, sparse=None, ragged=None, batch_shape=None, name=None, tensor=None, optional=False):

@@ -310,7 +310,7 @@ class Model(Trainer, Layer):
             is_column = getattr(value, "_is_text_tensor", False) and value.ndim == len(declared.shape) - 1 and declared.shape[-1] == 1
             return _ops.expand_dims(value, -1) if is_column else value
         if not isinstance(value, Tensor):
-            if getattr(value, "_is_text_tensor", False):
+            if getattr(value, "_is_text_tensor", False) or hasattr(value, "_ragged_rows"):
                 return value
             value = _tandem.convert(value)
         rank = len(declared.shape)
@@ -356,6 +356,12 @@ class Model(Trainer, Layer):
         node = Node(self, args, kwargs, outputs)
         self._tandem_inbound.append(node)
         return outputs
+
+    def reset_states(self):
+        """Lets stateful layers begin anew, as models of Keras 2 do."""
+        for layer in self._flatten_layers(include_self=False):
+            if getattr(layer, "stateful", False) and hasattr(layer, "reset_states"):
+                layer.reset_states()
 
     # ---- For people ----
 
@@ -576,7 +582,8 @@ class Sequential(Model):
         if isinstance(value, (Tensor, KerasTensor)) and self._stack:
             shape = _shape_of(value)
             if isinstance(value, Tensor) and shape:
-                shape = (None,) + tuple(shape[1:])
+                keeps_rows = any(getattr(layer, "stateful", False) for layer in self._stack)
+                shape = ((call_context.rows or shape)[0] if keeps_rows else None,) + tuple(shape[1:])
             from tandem._tracing.state import init_scope
 
             with self._strategy_scope(), init_scope():

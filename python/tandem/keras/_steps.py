@@ -158,6 +158,20 @@ class TrainingSteps:
         self._tandem_functions[kind] = program
         return self._program(kind)
 
+    def _program_for(self, kind, data):
+        """The step for such data: that of ragged tensors runs op by op, since where rows end differs from batch to batch."""
+        if data is None or not any(hasattr(v, "_ragged_rows") for v in nest.flatten(data)):
+            return self._program(kind)
+        if self.__dict__.get("_tandem_strategy") is not None:
+            raise NotImplementedError("a model under a strategy takes no ragged tensors; RaggedTensor.to_tensor() makes dense ones of them")
+        step = {"train": self.train_step, "test": self.test_step, "predict": self.predict_step}[kind]
+
+        def run(data):
+            with learning_phase(kind == "train"):
+                return step(data)
+
+        return run
+
     def _has_text_layers(self):
         found = self.__dict__.get("_tandem_has_text")
         if found is None:
@@ -322,6 +336,6 @@ class _ServerStep(_ReplicaStep):
 def _first_rows(t):
     if isinstance(t, Tensor) and t._rank and not t._is_symbolic and t._sizes[0] > 2:
         return t[:2]
-    if getattr(t, "_is_text_tensor", False) and t.ndim:
+    if getattr(t, "_is_text_tensor", False) and t.ndim or hasattr(t, "_ragged_rows"):
         return t[:2]
     return t

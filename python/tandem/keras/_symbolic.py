@@ -28,7 +28,8 @@ class KerasTensor:
     _tandem_symbolic = True
     __array_priority__ = 1000
 
-    def __init__(self, shape, dtype="float32", sparse=False, record_history=True, name=None):
+    def __init__(self, shape, dtype="float32", sparse=False, ragged=False, record_history=True, name=None):
+        self.sparse, self.ragged = bool(sparse), bool(ragged)
         self._dims = tuple(None if s is None else int(s) for s in shape)
         self.dtype = dtypes.as_dtype(dtype).name
         self.name = name or _objects.auto_name("keras_tensor")
@@ -47,7 +48,6 @@ class KerasTensor:
         return len(self._dims)
 
     rank = ndim
-    sparse = False
 
     def get_shape(self):
         """The shape as a TensorShape."""
@@ -87,7 +87,7 @@ class KerasTensor:
         return _ops.squeeze(self, axis)
 
     def __repr__(self):
-        return f"<KerasTensor shape={self._dims}, dtype={self.dtype}, sparse=False, ragged=False, name={self.name}>"
+        return f"<KerasTensor shape={self._dims}, dtype={self.dtype}, sparse={self.sparse}, ragged={self.ragged}, name={self.name}>"
 
     def __hash__(self):
         return id(self)

@@ -2,6 +2,7 @@
 
 import time
 import typing
+import warnings
 
 import numpy as np
 
@@ -146,7 +147,7 @@ class Trainer(TrainingSteps):
         logs = {}
         epoch_logs = {}
         wants_batches = container.wants_train_batches
-        program, whole = self._program("train"), _tandem.WholeStep()
+        program, whole = self._program_for("train", first), _tandem.WholeStep()
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
             container.on_epoch_begin(epoch)
@@ -164,9 +165,9 @@ class Trainer(TrainingSteps):
                 if self.stop_training:
                     break
             if step == 0:
-                raise ValueError("fit: the data has no batch")
+                warnings.warn("fit: the data has no batch; the epoch makes no step and has no results", stacklevel=2)
             self._finish_steps()
-            epoch_logs = self._numbers(logs, self._from_metrics("train"))
+            epoch_logs = self._numbers(logs, self._from_metrics("train")) if step else {}
             if validation is not None and self._validates(epoch, validation_freq):
                 val_logs = self._evaluate(validation, container)
                 epoch_logs.update({f"val_{k}": v for k, v in val_logs.items()})
@@ -238,7 +239,7 @@ class Trainer(TrainingSteps):
             if step == 0:
                 self._ensure_built(data)
                 self._ensure_metrics(data)
-                program = self._program("test")
+                program = self._program_for("test", data)
             if wants:
                 container.on_test_batch_begin(step)
             logs = program(data)
@@ -284,7 +285,7 @@ class Trainer(TrainingSteps):
         for data in batches.epoch(False):
             if program is None:
                 self._ensure_built(data)
-                program = self._program("predict")
+                program = self._program_for("predict", data)
             container.on_predict_batch_begin(step)
             result = program(data)
             result = self._whole(result)
@@ -299,6 +300,10 @@ class Trainer(TrainingSteps):
             container.on_predict_batch_end(step, {"outputs": arrays})
             step += 1
         container.on_predict_end()
+        if step == 0 and batches.no_rows is not None:
+            self._ensure_built(batches.no_rows)
+            result = self._quiet_call(batches.no_rows[0] if isinstance(batches.no_rows, tuple) else batches.no_rows)
+            return nest.map_structure(_as_array, result) if nest.is_nested(result) else _as_array(result)
         if step == 0:
             raise ValueError("predict: the data has no batch")
         if _verbosity(verbose):
@@ -327,7 +332,7 @@ class Trainer(TrainingSteps):
 
     def _one_batch(self, x, y, sample_weight, class_weight):
         batches = _adapter.Batches(x, y, sample_weight, 2**30, None, False, class_weight, self)
-        return batches.peek()
+        return batches.peek() if batches.no_rows is None else batches.no_rows
 
     def train_on_batch(self, x, y=None, sample_weight=None, class_weight=None, return_dict=False, reset_metrics=False):
         """One training step on one batch."""
@@ -336,7 +341,7 @@ class Trainer(TrainingSteps):
         data = self._one_batch(x, y, sample_weight, class_weight)
         self._ensure_built(data)
         self._ensure_metrics(data)
-        logs = self._numbers(self._program("train")(self._dealt(data)), self._from_metrics("train"))
+        logs = self._numbers(self._program_for("train", data)(self._dealt(data)), self._from_metrics("train"))
         return logs if return_dict else self._flat_logs(logs)
 
     def test_on_batch(self, x, y=None, sample_weight=None, return_dict=False, reset_metrics=False):
@@ -346,7 +351,7 @@ class Trainer(TrainingSteps):
         data = self._one_batch(x, y, sample_weight, None)
         self._ensure_built(data)
         self._ensure_metrics(data)
-        logs = self._numbers(self._program("test")(self._dealt(data)), self._from_metrics("test"))
+        logs = self._numbers(self._program_for("test", data)(self._dealt(data)), self._from_metrics("test"))
         return logs if return_dict else self._flat_logs(logs)
 
     def _dealt(self, data):
@@ -360,7 +365,7 @@ class Trainer(TrainingSteps):
         """The predictions for one batch."""
         data = self._one_batch(x, None, None, None)
         self._ensure_built(data)
-        result = self._whole(self._program("predict")(self._dealt(data)))
+        result = self._whole(self._program_for("predict", data)(self._dealt(data)))
         return nest.map_structure(_as_array, result) if nest.is_nested(result) else _as_array(result)
 
     def fit_generator(self, *args, **kwargs):

@@ -290,6 +290,8 @@ class _GlobalPooling(Layer):
 
     def call(self, inputs):
         axes = [axis + 1 for axis in self._axes] if self.data_format == "channels_first" else list(self._axes)
+        if hasattr(inputs, "_ragged_rows"):
+            return getattr(_ops, type(self)._op.__name__)(inputs, axes, self.keepdims)
         return type(self)._op(inputs, axes, self.keepdims)
 
 

@@ -109,6 +109,8 @@ class Embedding(Layer):
         self.built = True
 
     def call(self, inputs):
+        if hasattr(inputs, "_ragged_rows"):
+            return inputs.with_flat_values(self.call(inputs.flat_values))
         x = _tandem.convert(inputs)
         if x._code not in (5, 6):
             x = _tandem.cast(x, 5)

@@ -513,15 +513,18 @@ def _lines_of(vocabulary):
 class TextVectorization(Layer):
     """Texts as sequences of numbers of words; done on the host."""
 
-    def __init__(self, max_tokens=None, standardize="lower_and_strip_punctuation", split="whitespace", ngrams=None, output_mode="int", output_sequence_length=None, pad_to_max_tokens=False, vocabulary=None, **kwargs):
-        super().__init__(**{k: v for k, v in kwargs.items() if k in ("name", "dtype", "trainable")})
+    def __init__(self, max_tokens=None, standardize="lower_and_strip_punctuation", split="whitespace", ngrams=None, output_mode="int", output_sequence_length=None, pad_to_max_tokens=False, vocabulary=None, idf_weights=None, sparse=False, ragged=False, encoding="utf-8", name=None, **kwargs):
+        super().__init__(name=name, **{k: v for k, v in kwargs.items() if k in ("dtype", "trainable")})
+        if ragged and (output_mode != "int" or output_sequence_length is not None):
+            raise ValueError(f"`ragged` is accepted with output_mode='int' and without output_sequence_length. Received: output_mode={output_mode!r}, output_sequence_length={output_sequence_length}")
+        self._ragged = ragged
         self.max_tokens, self.standardize, self.split, self.ngrams = max_tokens, standardize, split, ngrams
         self.output_mode, self.output_sequence_length = _encoding("TextVectorization", output_mode, "int", "multi_hot", "count", "tf_idf"), output_sequence_length
         self._width = max_tokens if pad_to_max_tokens else None
         self._lookup = StringLookup(max_tokens, mask_token="" if self.output_mode == "int" else None, name=f"{self.name}_lookup")
         self._idf = None
         if vocabulary is not None:
-            self.set_vocabulary(_lines_of(vocabulary), kwargs.get("idf_weights"))
+            self.set_vocabulary(_lines_of(vocabulary), idf_weights)
 
     def _tokens(self, text):
         import re
@@ -605,6 +608,10 @@ class TextVectorization(Layer):
         values = np.asarray(_on_host(inputs), dtype=object)
         single = values.ndim == 0
         rows = [[self._lookup._number_of(w) for w in self._tokens(t)] for t in np.atleast_1d(values).reshape(-1).tolist()]
+        if self._ragged and not single:
+            from tandem import ragged
+
+            return ragged.constant(rows, "int64", ragged_rank=1)
         if self.output_mode == "int":
             length = self.output_sequence_length or max((len(r) for r in rows), default=0)
             out = np.zeros((len(rows), length), np.int64)
