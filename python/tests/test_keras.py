@@ -579,3 +579,23 @@ def test_inputs_in_structures_of_structures():
     m = keras.Model(inputs, {"sum": keras.layers.Add()([inputs["a"], *inputs["b"]]), "parts": (inputs["a"] * 2.0,)})
     result = m({"a": np.ones((1, 2)), "b": [np.ones((1, 2)), np.full((1, 2), 5.0)]})
     assert result["sum"].numpy().tolist() == [[7.0, 7.0]] and result["parts"][0].numpy().tolist() == [[2.0, 2.0]]
+
+
+def test_states_are_kept_for_one_number_of_rows():
+    with pytest.raises(ValueError, match="the batch size must be static"):
+        keras.Sequential([keras.Input((5, 3)), keras.layers.LSTM(2, stateful=True)])
+    model = keras.Sequential([keras.Input(batch_shape=(2, 5, 1)), keras.layers.LSTM(3, stateful=True), keras.layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.raises(ValueError, match="a batch of 1 rows .* keeps the states of 2 rows"):
+        model.fit(np.zeros((5, 5, 1)), np.zeros((5, 1)), batch_size=2, verbose=0)
+    assert [v.path.split("/")[-1] for v in model.layers[0].states] == ["rnn_state", "rnn_state"]
+    model.reset_states()  # A method of Keras 2.
+    assert not np.any(model.layers[0].states[0].numpy())
+
+
+def test_what_has_no_rows_is_predicted_without_rows():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    assert model.predict(np.zeros((0, 4)), verbose=0).shape == (0, 3)
+    model.compile("sgd", "mse")
+    with pytest.warns(UserWarning, match="no batch"):
+        model.fit(np.zeros((0, 4)), np.zeros((0, 3)), verbose=0)

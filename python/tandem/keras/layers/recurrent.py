@@ -8,9 +8,10 @@ import _tandem
 from tandem._names import words as _words
 from tandem import _ops, dtypes, nest
 from tandem._tensors.shape import TensorShape
-from tandem._tracing.state import init_scope
+from tandem._tracing.state import init_scope, state
 from tandem.errors import InvalidArgumentError
 from tandem.keras import _config_keys, _objects, activations, constraints, initializers, regularizers
+from tandem.keras._calls import call_context
 from tandem.keras._layer import Layer
 from tandem.keras._variable import KerasVariable
 from tandem.keras.layers.core import Wrapper, floating
@@ -202,6 +203,8 @@ class RNN(Layer):
             shape = _shape_of(args[0])
             self.__dict__["_tandem_built_for"] = shape[0] if isinstance(shape, list) else shape
             self.build(self._tandem_built_for)
+            if self.stateful:
+                self._make_states(args[0])
         self.built = True
         if self._tandem_initial_weights is not None:
             self.set_weights(self._tandem_initial_weights)
@@ -216,17 +219,38 @@ class RNN(Layer):
         kept = self.__dict__.get("_tandem_states")
         return list(kept.values())[-1] if kept else None
 
-    def _states_for(self, x):
-        """The variables that keep the states between calls with so many rows."""
-        rows = x._sizes[0]
-        if not isinstance(rows, int):
-            raise InvalidArgumentError(f"{self.name}: a stateful layer wants to know the number of rows")
+    def _make_states(self, sequences):
+        """The variables that keep the states between calls with as many rows as these sequences have, or those of the batch that is to come."""
+        x = sequences[0] if isinstance(sequences, (list, tuple)) else sequences
+        axis = 1 if self.time_major else 0
+        rows = x.shape[axis]
+        if call_context.rows is not None and rows == min(2, call_context.rows[0] or 0):
+            rows = call_context.rows[0]
+        if rows is None:
+            raise ValueError(f"When using `stateful=True` in a RNN, the batch size must be static. Found dynamic batch size: sequence.shape={tuple(x.shape)}")
+        self._states_of(int(rows))
+
+    def _states_of(self, rows):
         kept = self.__dict__.setdefault("_tandem_states", {})
         if rows not in kept:
-            with init_scope():
+            with init_scope(), self._strategy_scope():
                 sizes = nest.flatten(self.cell.state_size)
-                kept[rows] = [KerasVariable(np.zeros((rows, int(size)), x.dtype.name), trainable=False, name=f"state_{i}") for i, size in enumerate(sizes)]
+                kept[rows] = [KerasVariable(np.zeros((rows, int(size)), np.float32), dtype=self.compute_dtype, trainable=False, name="rnn_state", path=f"{self.path}/rnn_state") for size in sizes]
         return kept[rows]
+
+    def _states_for(self, x):
+        """The variables that keep the states between calls with so many rows; None while a call is only described."""
+        rows = x._sizes[0]
+        kept = self.__dict__.get("_tandem_states", {})
+        if rows in kept:
+            return kept[rows]
+        if state.is_rehearsal:
+            return None
+        if not isinstance(rows, int):  # The function is traced again for this number.
+            raise InvalidArgumentError(f"{self.name}: a stateful layer wants to know the number of rows")
+        if state.tracing:
+            raise ValueError(f"{self.name}: a batch of {rows} rows for a stateful layer that keeps the states of {' or '.join(map(str, kept)) or 'no'} rows; all batches have as many rows as the model was built for")
+        return self._states_of(rows)
 
     def reset_states(self, states=None):
         """Zeros, or these, for what comes next."""
@@ -245,8 +269,9 @@ class RNN(Layer):
         mask = None if mask is None else self._rows_first(mask)
         if not isinstance(x._sizes[1], int):
             raise ValueError("the number of steps of a sequence must be known")
-        if initial_state is None and self.stateful:
-            flat = [v.read_value() for v in self._states_for(x)]
+        keeping = self._states_for(x) if self.stateful else None
+        if initial_state is None and keeping is not None:
+            flat = [v.read_value() for v in keeping]
             sizes = self.cell.state_size
             initial_state = nest.pack_sequence_as(sizes, flat) if nest.is_nested(sizes) else flat
         elif initial_state is None:
@@ -281,11 +306,11 @@ class RNN(Layer):
             output, states = new, after
             if self.return_sequences:
                 outputs.append(new)
-        if self.stateful:
-            for variable, state in zip(self._states_for(x), nest.flatten(states)):
-                variable.assign(state)
+        if keeping is not None and not state.is_rehearsal:
+            for variable, last in zip(keeping, nest.flatten(states)):
+                variable.assign(last)
         result = self._rows_first(_tandem.stack(outputs, 1)) if self.return_sequences else output
-        return [result] + nest.flatten(states) if self.return_state else result
+        return (result, *states) if self.return_state else result
 
     def _rows_first(self, x):
         """The axes of rows and steps change places where steps come first, which goes both ways."""
@@ -366,6 +391,13 @@ class Bidirectional(Layer):
     def layer(self):
         return self.forward_layer
 
+    def reset_states(self):
+        """Zeros for what comes next, in both directions."""
+        self.forward_layer.reset_states()
+        self.backward_layer.reset_states()
+
+    reset_state = reset_states
+
     def call(self, sequences, initial_state=None, mask=None, training=False):
         kwargs = {"mask": mask, "training": training}
         half = None if initial_state is None else len(initial_state) // 2
@@ -387,9 +419,9 @@ class Bidirectional(Layer):
         elif mode == "mul":
             output = ahead * back
         else:
-            output = [ahead, back]
+            output = (ahead, back)
         if self.return_state:
-            return (output if isinstance(output, list) else [output]) + states
+            return (*output, *states) if isinstance(output, tuple) else (output, *states)
         return output
 
     def compute_mask(self, sequences, mask=None):
@@ -444,12 +476,12 @@ class ConvLSTM2D(Layer):
             h = self.recurrent_activation(o) * self.activation(c)
             outputs.append(h)
         result = _tandem.stack(outputs, 1) if self.return_sequences else h
-        return [result, h, c] if self.return_state else result
+        return (result, h, c) if self.return_state else result
 
 _words.describe(__name__, globals())
 
 __all__ = [  # Written by scripts/exported-names.py.
     "Bidirectional", "ConvLSTM2D", "GRU", "GRUCell", "InvalidArgumentError", "KerasVariable", "LSTM", "LSTMCell", "Layer", "RNN",
-    "SimpleRNN", "SimpleRNNCell", "StackedRNNCells", "TensorShape", "Wrapper", "activations", "constraints", "dtypes", "floating",
-    "init_scope", "initial_state_of", "initializers", "nest", "regularizers",
+    "SimpleRNN", "SimpleRNNCell", "StackedRNNCells", "TensorShape", "Wrapper", "activations", "call_context", "constraints", "dtypes",
+    "floating", "init_scope", "initial_state_of", "initializers", "nest", "regularizers", "state",
 ]

@@ -48,6 +48,7 @@ def _shape_cell(layer, rows):
         shapes = _shape_of(nodes[-1].outputs)
         if rows is not None:
             shapes = nest.map_structure(lambda t: (rows,) + tuple(t.shape[1:]), nodes[-1].outputs)
+        shapes = list(shapes) if isinstance(nodes[-1].outputs, tuple) else shapes
         return _shapes_text(shapes)
     shape = layer.__dict__.get("_tandem_built_for")
     if shape is None or not _tells_its_shape(layer):
