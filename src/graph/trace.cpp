@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "graph/function_placement.h"
+#include "graph/same_everywhere.h"
 #include "op/registry.h"
 #include "op/row_sharing.h"
 #include "tandem/error.h"
@@ -18,6 +19,13 @@ namespace {
 thread_local Trace* current_trace = nullptr;
 thread_local int parts_scopes = 0;
 thread_local int second_passes = 0;
+
+/// Whether a value was computed of what all replicas have alike, such as sums over them.
+bool is_same_everywhere(const Graph& graph, ValueId value) {
+  SameEverywhere same(graph);
+  for (const Node& node : graph.nodes) same.add(node);
+  return same.contains(value);
+}
 
 class CurrentTrace {
  public:
@@ -213,6 +221,7 @@ ValueId Trace::aggregate(const Node& assign, const op::RangeOperand& variable) {
   const Tensor value = symbolic(assign.inputs[0]);
   switch (variable.aggregation) {
     case none:
+      if (is_same_everywhere(graph_, assign.inputs[0])) return assign.inputs[0];
       throw InvalidArgument(
           fmt::format("{} of variable {} inside strategy.run: the replicas' values may differ; "
                       "give the variable an aggregation (sum, mean, only_first_replica)",

@@ -95,6 +95,20 @@ TEST_F(TraceTest, ReplicasAgreeOnWhatToAssignAsTheVariableSays) {
       throws<InvalidArgument>([&] { traced(none); }, {"assign", "'v'", "aggregation", "sum"}));
 }
 
+TEST_F(TraceTest, WhatAllReplicasHaveAlikeIsAssignedWithoutAggregation) {
+  const Variable total(fill({4}, 1.0), {.name = "total"});
+  const Variable steps(Tensor(1.f), {.name = "steps"});
+  const auto f = [&](const Tensors& a) {
+    const Tensor sum = collective::all_reduce({reduce_sum(a[0], {.axes = {{0}}})})[0];
+    total.assign(total.value() * 0.5 + sum);
+    steps.assign(steps.value() + 1.0);
+    return Tensors{};
+  };
+  const Names made = ops(Trace::of(f, {kBatch}, 2));
+  EXPECT_EQ(std::ranges::count(made, "assign"), 2);
+  EXPECT_EQ(std::ranges::count(made, "broadcast"), 0);
+}
+
 TEST_F(TraceTest, ShapesThatDoNotFitAreRefusedWhileTracing) {
   EXPECT_TRUE(throws<InvalidArgument>(
       [] { Trace::of([](const Tensors& a) { return Tensors{a[0] + fill({3}, 1.0)}; }, {kBatch}); },
