@@ -55,12 +55,69 @@ def test_labels_and_inputs_of_small_integers_train():
     assert history["loss"][-1] < history["loss"][0]
 
 
-def test_weights_of_halves_are_not_trained():
-    model = tf.keras.Sequential([tf.keras.Input((4,), dtype="float16"), tf.keras.layers.Dense(2, dtype="float16")])
-    model.compile("sgd", "mse")
-    assert model.predict(np.ones((3, 4)), verbose=0).dtype == np.float16
-    with pytest.raises(NotImplementedError, match="mixed_bfloat16"):
-        model.fit(np.ones((3, 4)), np.ones((3, 2)), verbose=0)
+def test_an_optimizer_that_has_begun_goes_on_with_weights_of_halves():
+    optimizer = tf.keras.optimizers.SGD(0.01, momentum=0.5)
+    optimizer.learning_rate = 0.5
+    assert int(optimizer.iterations) == 0
+    v = tf.Variable([1.0, 2.0], dtype=tf.float16)
+    optimizer.apply_gradients([(tf.constant([1.0, -1.0], tf.float16), v)])
+    assert int(optimizer.iterations) == 1 and v.numpy().tolist() == [0.5, 2.5] and optimizer.variables[2].dtype == "float16"
+    single = tf.keras.optimizers.SGD(1.0)
+    single.build([tf.Variable(1.0)])
+    with pytest.raises(ValueError, match="float16 is not among those"):
+        single.apply([tf.constant(1.0, tf.float16)], [tf.Variable(1.0, dtype=tf.float16)])
+
+
+SCALED = """
+import numpy as np, tandem as tf
+from tandem import keras
+
+def trained(scope, inner=keras.optimizers.SGD):
+    with scope:
+        policy = keras.mixed_precision.Policy("mixed_float16")
+        model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2, kernel_initializer=keras.initializers.Constant(0.5), dtype=policy)])
+        model.compile(keras.mixed_precision.LossScaleOptimizer(inner(0.1), initial_scale=2.0**20, dynamic_growth_steps=2), "mse")
+    x = np.linspace(-1, 1, 32).reshape(8, 4)
+    model.fit(x, np.ones((8, 2)), batch_size=4, epochs=4, shuffle=False, verbose=0)
+    return model
+"""
+
+
+def test_replicas_scale_losses_alike(run):
+    program = SCALED + """
+cpu = tf.config.list_physical_devices("CPU")[0]
+tf.config.set_logical_device_configuration(cpu, [tf.config.LogicalDeviceConfiguration()] * 2)
+strategy = tf.distribute.MirroredStrategy()
+assert strategy.num_replicas_in_sync == 2
+for inner in (keras.optimizers.SGD, keras.optimizers.Adamax):  # The library's, and one that is made of ops.
+    alone, spread = trained(tf.distribute.get_strategy().scope(), inner), trained(strategy.scope(), inner)
+    np.testing.assert_allclose(spread.get_weights()[0], alone.get_weights()[0], rtol=2e-3)
+    assert 0 < int(spread.optimizer.iterations) < 8 and float(spread.optimizer.dynamic_scale) < 2.0**20
+print("scaled alike")
+"""
+    assert "scaled alike" in run("-c", program)
+
+
+def test_scaled_losses_in_files_and_in_programs_of_keras_2(tmp_path):
+    keras, found = tf.keras, {}
+    exec(SCALED, found)
+    alone = found["trained"](tf.distribute.get_strategy().scope())
+    assert 0 < int(alone.optimizer.iterations) < 8 and float(alone.optimizer.dynamic_scale) < 2.0**20
+    alone.save(tmp_path / "model.keras")
+    other = keras.models.load_model(tmp_path / "model.keras")
+    assert [v.numpy().tolist() for v in other.optimizer.variables] == [v.numpy().tolist() for v in alone.optimizer.variables]
+
+    optimizer = keras.mixed_precision.LossScaleOptimizer(keras.optimizers.SGD(1.0), initial_scale=4.0)
+    v = tf.Variable([1.0, 2.0])
+    with tf.GradientTape() as tape:
+        scaled = optimizer.get_scaled_loss(tf.reduce_sum(v * v))
+    gradients = optimizer.get_unscaled_gradients(tape.gradient(scaled, [v]))
+    optimizer.apply_gradients(zip(gradients, [v]))
+    assert float(scaled) == 20.0 and v.numpy().tolist() == [-1.0, -2.0]
+    with pytest.raises(ValueError, match="set `clipnorm` on the `inner_optimizer`"):
+        keras.mixed_precision.LossScaleOptimizer("sgd", clipnorm=1.0)
+    with pytest.raises(ValueError, match="mixed_float16.*mixed_bfloat16"):
+        keras.mixed_precision.Policy("mixed_int8")
 
 
 def test_strategies_have_them():

@@ -1,7 +1,6 @@
 """The present call of a layer: its phase, its dtypes, what it is given."""
 
 import contextlib
-import functools
 import inspect
 import threading
 
@@ -59,11 +58,10 @@ class DTypePolicy:
     def __init__(self, name="float32"):
         name = name if isinstance(name, str) else dtypes.as_dtype(name).name
         self.name = name
-        if name == "mixed_bfloat16":
-            self.compute_dtype, self.variable_dtype = "bfloat16", "float32"
+        if name in ("mixed_float16", "mixed_bfloat16"):
+            self.compute_dtype, self.variable_dtype = name.removeprefix("mixed_"), "float32"
         elif name.startswith("mixed_"):
-            _warn_of_mixed(name)
-            self.compute_dtype = self.variable_dtype = "float32"
+            raise ValueError(f"Cannot convert '{name}' to a mixed precision DTypePolicy. Valid policies include 'mixed_float16', 'mixed_bfloat16', and the name of any float dtype such as 'float32'.")
         else:
             self.compute_dtype = self.variable_dtype = name
 
@@ -82,13 +80,6 @@ class DTypePolicy:
 
     def __hash__(self):
         return hash(self.name)
-
-
-@functools.lru_cache(None)
-def _warn_of_mixed(name):
-    import warnings
-
-    warnings.warn(f"the dtype policy {name} computes in float32 here, without a scale of the loss; mixed_bfloat16 computes in bfloat16", stacklevel=4)
 
 
 _global_policy = [DTypePolicy("float32")]

@@ -56,6 +56,9 @@ class Trainer(TrainingSteps):
             loss_weights, metrics = None, loss_weights
         with self._strategy_scope():
             self.optimizer = optimizers_module.get(optimizer)
+            if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and isinstance(self.optimizer, optimizers_module.Optimizer):
+                if not isinstance(self.optimizer, optimizers_module.LossScaleOptimizer):
+                    self.optimizer = optimizers_module.LossScaleOptimizer(self.optimizer, name="loss_scale_optimizer")
             self._compile_loss = CompileLoss(loss, loss_weights) if loss is not None else None
             self._compile_metrics = CompileMetrics(metrics, weighted_metrics, self)
             self._loss_tracker = metrics_module.Mean(name="loss")

@@ -8,8 +8,9 @@ from tandem._names import missing as _missing
 from tandem.keras import _objects
 from tandem.keras.optimizers import schedules
 from tandem.keras.optimizers.base import Optimizer
-from tandem.keras.optimizers.composed import Adadelta, Adamax, Ftrl, Lamb, Lion, LossScaleOptimizer, Nadam
+from tandem.keras.optimizers.composed import Adadelta, Adamax, Ftrl, Lamb, Lion, Nadam
 from tandem.keras.optimizers.fused import SGD, Adagrad, Adam, AdamW, RMSprop
+from tandem.keras.optimizers.loss_scale import LossScaleOptimizer
 from tandem.keras.optimizers.schedules import LearningRateSchedule
 
 
@@ -31,7 +32,7 @@ for _cls in (SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl):
 experimental.Optimizer = Optimizer
 
 _LATE = {"adafactor": "Adafactor", "muon": "Muon", "schedulefreeadamw": "ScheduleFreeAdamW"}
-_NAMES = _objects.table(SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl, Lion, Lamb, rmsprop=RMSprop, sgd=SGD, adamw=AdamW)
+_NAMES = _objects.table(SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl, Lion, Lamb, LossScaleOptimizer, rmsprop=RMSprop, sgd=SGD, adamw=AdamW)
 
 
 def get(identifier):

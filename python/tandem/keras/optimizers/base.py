@@ -14,6 +14,9 @@ from tandem.keras.optimizers import schedules
 from tandem.keras.optimizers.schedules import LearningRateSchedule
 
 
+_HALVES = (2, 3)  # The codes of float16 and bfloat16.
+
+
 class _Rate:
     """A learning rate that is read and set as Keras's variable is."""
 
@@ -96,6 +99,7 @@ class Optimizer(_objects.Configured):
         self._iterations = None
         self._rate = None
         self.built = False
+        self._has_halves = False  # Whether weights of float16 or bfloat16 are trained, which the library's kernels do not do.
         self._trainable_variables = []
         self._kept_values = None  # Of an optimizer that was copied: they become the variables' when there are all of them.
         from tandem.keras._layer import _current_strategy
@@ -123,7 +127,7 @@ class Optimizer(_objects.Configured):
                 "weight_decay": None if self._excludes_some() else self.weight_decay,
             }
             rate = self._schedule if self._schedule is not None else float(self._learning_rate)
-            if type(self).update_step is Optimizer.update_step:
+            if getattr(type(self).update_step, "_is_the_librarys", False) and not self._has_halves:
                 self._native = self._make_native(rate, options)
             if self._native is None:
                 if self.gradient_accumulation_steps:
@@ -131,6 +135,18 @@ class Optimizer(_objects.Configured):
                 self._iterations = KerasVariable(np.int64(0), dtype="int64", trainable=False, name="iteration", path=f"{self.name}/iteration")
                 if self._schedule is None:
                     self._rate = KerasVariable(np.float32(self._learning_rate), trainable=False, name="learning_rate", path=f"{self.name}/learning_rate")
+
+    def _leave_native(self):
+        """From now on the update is made of ops, which round as the weights' dtype does."""
+        self._has_halves = True
+        if self._native is None:
+            return
+        steps, rate = self._native.iterations.read_value(), None if self._schedule is not None else self._native.learning_rate.read_value()
+        self._native = None
+        self._start()
+        self._iterations.assign(steps)
+        if rate is not None:
+            self._rate.assign(_tandem.cast(rate, 0))
 
     def _excludes_some(self):
         """Whether weights decay apart from the library's update, since not all of them do."""
@@ -214,8 +230,10 @@ class Optimizer(_objects.Configured):
 
     def build(self, variables):
         """Makes the slots of variables; an optimizer of one's own overrides it."""
-        self._start()
         variables = [v for v in variables]
+        if any(v._code in _HALVES for v in variables):
+            self._leave_native()
+        self._start()
         if self._native is not None:
             with self._scope(), init_scope():
                 self._native.build(variables)
@@ -262,10 +280,21 @@ class Optimizer(_objects.Configured):
 
     def apply(self, grads, trainable_variables=None):
         """One step with gradients of the variables it was built for, or of those that are given."""
+        grads, variables = self._paired(grads, trainable_variables)
+        if self.loss_scale_factor is not None:
+            grads = [None if g is None else g / float(self.loss_scale_factor) for g in grads]
+        self._apply_where(None, grads, variables)
+
+    def _paired(self, grads, trainable_variables):
+        """The gradients as tensors, and as many variables."""
         variables = list(trainable_variables) if trainable_variables is not None else self._trainable_variables
         grads = list(grads)
         if len(grads) != len(variables):
             raise ValueError(f"{len(grads)} gradients for {len(variables)} variables")
+        return [None if g is None else _tandem.convert(g) for g in grads], variables
+
+    def _apply_where(self, condition, grads, variables):
+        """One step, where a boolean scalar is true or where there is none; else nothing changes."""
         kept = [(g, v) for g, v in zip(grads, variables) if g is not None]
         if not kept:
             if not variables:
@@ -275,21 +304,20 @@ class Optimizer(_objects.Configured):
             import warnings
 
             missing = [v.name for g, v in zip(grads, variables) if g is None]
-            warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=3)
+            warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=4)
         if not self.built:
             self.build(variables)
         self._take_kept_values()
         self._check_place(variables)
-        grads = [_tandem.convert(g) for g, _ in kept]
         variables = [v for _, v in kept]
-        for v in variables:
-            if v._code in (2, 3):
-                raise NotImplementedError(f"{type(self).__name__}: variable {v.name} is of {v.dtype.name}; float32 and float64 ones are trained. With the policy mixed_bfloat16 layers compute in bfloat16 and keep float32 weights.")
-        grads = [_tandem.cast(g, v._code) if g._code != v._code else g for g, v in zip(grads, variables)]
+        if any(v._code in _HALVES for v in variables) and self._native is not None:
+            raise ValueError(f"{self.name}: a weight of {next(v.dtype.name for v in variables if v._code in _HALVES)} is not among those that the optimizer was built for")
+        grads = [_tandem.cast(g, v._code) if g._code != v._code else g for g, v in kept]
+        before = self._values_before(condition, variables)
         if self._native is not None:
             if self._excludes_some():
                 self._decay(variables, _tandem.cast(self._rate_tensor(), 0))
-            self._native.apply_gradients(grads, variables)
+            self._native.apply_gradients(grads, variables, condition)
         else:
             self._apply_by_ops(grads, variables)
         for v in variables:
@@ -298,6 +326,21 @@ class Optimizer(_objects.Configured):
                 v.assign(constraint(v.read_value()))
         if self.use_ema:
             self._follow(variables)
+        for v, value in before:
+            v.assign(_tandem.where(condition, v.read_value(), value))
+
+    def _values_before(self, condition, variables):
+        """What a step that may not be one changes besides the library's update, with its values now."""
+        if condition is None:
+            return []
+        if self.use_ema:
+            self._make_averages(variables)
+        has_constraints = any(getattr(v, "constraint", None) is not None for v in variables)
+        changed = list(variables) if self._native is None or self._excludes_some() or has_constraints or self.use_ema else []
+        if self._native is None:
+            changed += self._all_variables()
+        changed += [average for _, average in self._averages or ()]
+        return [(v, v.read_value()) for v in changed]
 
     def _check_place(self, variables):
         """Servers make the updates of the library's optimizers, in steps that workers run."""
@@ -339,10 +382,13 @@ class Optimizer(_objects.Configured):
             if self._use_weight_decay(v):
                 v.assign_sub(v.read_value() * _tandem.cast(rate, v._code) * float(self.weight_decay))
 
-    def _follow(self, variables):
+    def _make_averages(self, variables):
         if self._averages is None:
             with self._scope(), init_scope():
                 self._averages = [(v, KerasVariable(v.numpy(), trainable=False, name="average")) for v in variables]
+
+    def _follow(self, variables):
+        self._make_averages(variables)
         # The first step's values are where the averages begin.
         is_first = _tandem.equal(self.iterations.read_value(), 1)
         for v, average in self._averages:
@@ -390,16 +436,8 @@ class Optimizer(_objects.Configured):
         self.apply_gradients(zip(tape.gradient(loss, variables), variables))
 
     def scale_loss(self, loss):
-        """The loss; the range of float32 needs no scale."""
-        return loss
-
-    def get_scaled_loss(self, loss):
-        """The loss; the range of float32 needs no scale."""
-        return loss
-
-    def get_unscaled_gradients(self, gradients):
-        """The gradients; the range of float32 needs no scale."""
-        return gradients
+        """The loss times loss_scale_factor, by which the gradients are divided when they are applied."""
+        return loss if self.loss_scale_factor is None else loss * float(self.loss_scale_factor)
 
     def assign(self, variable, value):
         """Sets a variable, in update_step."""

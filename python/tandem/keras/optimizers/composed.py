@@ -14,9 +14,11 @@ class _ByOps(Optimizer):
         super().__init__(learning_rate, name=name, **kwargs)
 
     def build(self, variables):
-        if self.built:
+        if self.built and self._native is None:
             return
         super().build(variables)
+        if self._native is not None:
+            return
         self._own = {n: [self.add_variable_from_reference(v, n, self._slot_start.get(n, "zeros")) for v in variables] for n in self._slot_names}
 
     def _slot(self, name, variable):
@@ -169,10 +171,3 @@ class Lamb(_ByOps):
         own, other = norm(variable.read_value()), norm(update)
         ratio = _tandem.where(own > 0, _tandem.where(other > 0, own / _tandem.maximum(other, 1e-30), _tandem.ones_like(own)), _tandem.ones_like(own))
         variable.assign_sub(ratio * learning_rate * update)
-
-
-class LossScaleOptimizer(Optimizer):
-    """Gradients have the range of float32 here, so that no loss needs a scale: the inner optimizer itself."""
-
-    def __new__(cls, inner_optimizer, *args, **kwargs):
-        return inner_optimizer

@@ -73,15 +73,22 @@ def described(model, include_optimizer=True):
     return config
 
 
+def _write_optimizer(file, path, optimizer):
+    """The variables of an optimizer; Keras has those of the optimizers within it in places of their own once more."""
+    group = file.require_group(f"{path}/vars")
+    for i, v in enumerate(optimizer.variables):
+        group[str(i)] = np.asarray(v.numpy())
+    if hasattr(optimizer, "inner_optimizer"):
+        _write_optimizer(file, f"{path}/inner_optimizer", optimizer.inner_optimizer)
+
+
 def _save_keras(model, filepath, include_optimizer):
     config = described(model, include_optimizer)
     weights = io.BytesIO()
     with _h5py().File(weights, "w") as file:
         _write_weights(file, model)
         if include_optimizer and getattr(model, "optimizer", None) is not None and hasattr(model.optimizer, "variables"):
-            group = file.require_group("optimizer/vars")
-            for i, v in enumerate(model.optimizer.variables):
-                group[str(i)] = np.asarray(v.numpy())
+            _write_optimizer(file, "optimizer", model.optimizer)
     with _replaced_at_once(filepath) as path, zipfile.ZipFile(path, "w") as archive:
         archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.0", "date_saved": _now()}))
         archive.writestr("config.json", json.dumps(config, default=str))
