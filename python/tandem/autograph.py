@@ -59,12 +59,12 @@ def _boolean(value):
     return value if value._code == 7 else _tandem.not_equal(value, 0)
 
 
-def and_(*parts):
-    """`and` on Python values or tensors; each part is a function."""
+def and_(*parts, late=()):
+    """`and` on Python values or tensors; each part is a function. Those at the places in `late` are computed only where they count."""
     value = parts[0]()
-    for part in parts[1:]:
+    for place, part in enumerate(parts[1:], 1):
         if is_staged(value):
-            value = _tandem.logical_and(_boolean(value), _boolean(part()))
+            value = _where(value, part, _never, place in late)
         elif not value:
             return value
         else:
@@ -72,17 +72,33 @@ def and_(*parts):
     return value
 
 
-def or_(*parts):
-    """`or` on Python values or tensors; each part is a function."""
+def or_(*parts, late=()):
+    """`or` on Python values or tensors; each part is a function. Those at the places in `late` are computed only where they count."""
     value = parts[0]()
-    for part in parts[1:]:
+    for place, part in enumerate(parts[1:], 1):
         if is_staged(value):
-            value = _tandem.logical_or(_boolean(value), _boolean(part()))
+            value = _where(value, _always, part, place in late)
         elif value:
             return value
         else:
             value = part()
     return value
+
+
+def _never():
+    return _tandem.fill((), False, 7)
+
+
+def _always():
+    return _tandem.fill((), True, 7)
+
+
+def _where(test, then, otherwise, late):
+    """`then` where the test holds, else `otherwise`; one of them is a constant."""
+    test = _boolean(test)
+    if late and not test._rank:
+        return _flow.branch(test, lambda: _boolean(then()), lambda: _boolean(otherwise()))
+    return _tandem.logical_and(test, _boolean(then())) if otherwise is _never else _tandem.logical_or(test, _boolean(otherwise()))
 
 
 def if_expression(test, then, otherwise):
@@ -226,20 +242,36 @@ def while_(test, body, get, set_, read_later=()):
         set_(filled(_flow.while_loop(run_test, run_body, start)))
 
 
+def _range_in_place(start=None, limit=None, delta=1, name=None):
+    """The arguments of tf.range that were named, in their places."""
+    return (start,) if limit is None and delta == 1 else (start, limit, delta) if limit is not None else (0, start, delta)
+
+
 class Range:
     """tf.range in a loop: a tensor, or a counter where only a run knows its limit."""
 
     def __init__(self, f, args, kwargs):
+        if kwargs and f is not range and set(kwargs) <= {"start", "limit", "delta", "name"}:
+            args = _range_in_place(*args, **kwargs)
+            kwargs = {}
         self.given = args
         parts = list(args)
         self.is_staged = not kwargs and any(is_staged(p) or isinstance(p, DynamicSize) for p in parts)
         if self.is_staged:
             start, limit, delta = ([0] + parts if len(parts) == 1 else parts) + ([1] if len(parts) < 3 else [])
             code = next(_tandem.convert(p)._code for p in parts if is_staged(p) or isinstance(p, DynamicSize))
+            self.step = delta
             self.start, self.limit, self.delta = (_tandem.convert(p, code) if isinstance(p, (int, float)) else _tandem.convert(p) for p in (start, limit, delta))
         else:
             self.tensor = f(*args, **kwargs)
             self.numbers = range(*args) if not kwargs and f is not range and len(args) and all(type(a) is int for a in args) else None
+
+    def goes_on(self, counter):
+        """Whether a counter has not reached the limit yet."""
+        if isinstance(self.step, (int, float)):
+            return _tandem.less(counter, self.limit) if self.step > 0 else _tandem.greater(counter, self.limit)
+        rises = _tandem.logical_and(_tandem.greater(self.delta, 0), _tandem.less(counter, self.limit))
+        return _tandem.logical_or(rises, _tandem.logical_and(_tandem.less(self.delta, 0), _tandem.greater(counter, self.limit)))
 
 
 def _known(number):
@@ -255,7 +287,7 @@ def for_(values, body, get, set_, is_over, read_later=()):
         if values.is_staged:
             place = [values.start]
             while_(
-                lambda: and_(lambda: _tandem.less(place[0], values.limit), lambda: not_(is_over())),
+                lambda: and_(lambda: values.goes_on(place[0]), lambda: not_(is_over())),
                 lambda: (body(place[0]), place.__setitem__(0, place[0] + values.delta)),
                 lambda: (place[0],) + get(),
                 lambda v: (place.__setitem__(0, v[0]), set_(v[1:])),

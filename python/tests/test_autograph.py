@@ -346,3 +346,63 @@ def test_globals_outer_variables_and_comprehensions():
         return result + tf.add_n([v * 10 if v > 1 else v for v in (x, x + 1)])
 
     assert [int(f(tf.constant(v))) for v in (3, 1, -4)] == [9 + 70, 3 + 21, 4 - 7] and latest == calls == 1
+
+
+def test_ranges_go_down_and_are_named():
+    @tf.function
+    def down(n):
+        digits = 0
+        for i in tf.range(n, 0, -2):
+            digits = digits * 10 + i
+        for i in tf.range(start=n, limit=-1, delta=-3):
+            digits = digits * 10 + i
+        return digits
+
+    @tf.function
+    def either_way(start, limit, delta):
+        digits = 0
+        for i in tf.range(start, limit, delta):
+            digits = digits * 10 + i
+        return digits
+
+    assert int(down(tf.constant(7))) == 7531741 and int(down(tf.constant(0))) == 0
+    up, back = either_way(*map(tf.constant, (1, 8, 3))), either_way(*map(tf.constant, (7, 0, -2)))
+    assert (int(up), int(back)) == (147, 7531) and int(either_way(*map(tf.constant, (1, -8, 3)))) == 0
+
+
+def test_what_follows_and_or_is_computed_only_where_it_counts():
+    asked = tf.Variable(0)
+
+    def ask():
+        asked.assign_add(1)
+        return asked > 0
+
+    @tf.function
+    def positives(x):
+        i = 0
+        while i < tf.size(x) and x[i] > 0:
+            i += 1
+        return i
+
+    @tf.function
+    def both(a):
+        return (a > 0 and ask(), a > 0 or ask())
+
+    assert int(positives(tf.constant([1, 2, 3]))) == 3 and int(positives(tf.constant([1, -2, 3]))) == 1
+    assert [bool(v) for v in both(tf.constant(1))] == [True, True] and int(asked) == 1
+    assert [bool(v) for v in both(tf.constant(-1))] == [False, True] and int(asked) == 2
+
+
+def test_a_while_loop_whose_variable_grows_runs_op_by_op():
+    @tf.function
+    def grow(n):
+        return tf.while_loop(
+            lambda i, x: i < n,
+            lambda i, x: (i + 1, tf.concat([x, x], 0)),
+            (tf.constant(0), tf.ones([1])),
+            shape_invariants=(tf.TensorShape([]), tf.TensorShape([None])),
+        )
+
+    with pytest.warns(UserWarning, match="runs op by op"):
+        assert grow(tf.constant(3))[1].shape == (8,)
+    assert grow(tf.constant(2))[1].shape == (4,)

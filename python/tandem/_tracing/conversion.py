@@ -430,6 +430,9 @@ class _Expressions(ast.NodeTransformer):
             part = _parse("lambda: 0")[0].value
             part.body = value
             made.args.append(part)
+        late = [i for i, value in enumerate(values) if i and any(isinstance(n, (ast.Call, ast.Subscript)) for n in ast.walk(value))]
+        if late:  # They may fail, or change something, where they do not count.
+            made.keywords.append(ast.keyword("late", ast.Tuple([ast.Constant(i) for i in late], ast.Load())))
         return made
 
     def visit_Compare(self, node):
