@@ -231,8 +231,13 @@ def test_while_loop_has_a_gradient_and_a_limit():
     assert float(y) == 16.0 and float(gradient) == 32.0
 
 
+class Traces:
+    count = 0
+
+
 class Counted(tf.Module):
-    traces = 0
+    def note(self):
+        Traces.count += 1
 
 
 counted, model, optimizer = Counted(), tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(2), tf.keras.layers.Dense(1)]), tf.keras.optimizers.SGD(0.1)
@@ -246,19 +251,19 @@ def test_functions_that_are_made_anew_are_recognised():
 
         @tf.function
         def inner(x):
-            counted.traces += 1
+            counted.note()
             return offset(x * factor) * scale
 
         return float(inner(tf.constant(3.0)))
 
     global scale
-    counted.traces = 0
-    assert [fresh(2.0, {"offset": 1.0}) for _ in range(3)] == [7.0] * 3 and counted.traces == 1
-    assert fresh(5.0, {"offset": 1.0}) == 16.0 and fresh(5.0, {"offset": 2.0}) == 17.0 and counted.traces == 3
+    Traces.count = 0
+    assert [fresh(2.0, {"offset": 1.0}) for _ in range(3)] == [7.0] * 3 and Traces.count == 1
+    assert fresh(5.0, {"offset": 1.0}) == 16.0 and fresh(5.0, {"offset": 2.0}) == 17.0 and Traces.count == 3
     scale = 2.0
-    assert fresh(2.0, {"offset": 1.0}) == 14.0 and counted.traces == 4
+    assert fresh(2.0, {"offset": 1.0}) == 14.0 and Traces.count == 4
     for _ in range(3):
-        tf.function(lambda x: x + counted.traces)(tf.constant(1.0))
+        tf.function(lambda x: x + (counted is None))(tf.constant(1.0))
     for k in range(50):
         fresh(float(k), {"offset": 1.0})
     assert len(vars(counted)["_tandem_recognised"]) == 32  # The last of them.
@@ -272,7 +277,7 @@ def test_a_step_that_is_made_anew_sees_which_layers_are_trained():
     def train():
         @tf.function
         def step(x):
-            counted.traces += 1
+            counted.note()
             with tf.GradientTape() as tape:
                 loss = tf.reduce_mean(model(x) ** 2)
             variables = model.trainable_variables
@@ -282,11 +287,11 @@ def test_a_step_that_is_made_anew_sees_which_layers_are_trained():
         step(tf.ones((4, 2)))
         return not np.array_equal(before, model.layers[0].get_weights()[0])
 
-    counted.traces, changed = 0, []
+    Traces.count, changed = 0, []
     for trainable in (False, False, True, True, False):
         model.layers[0].trainable = trainable
         changed.append(train())
-    assert changed == [False, False, True, True, False] and counted.traces == 2
+    assert changed == [False, False, True, True, False] and Traces.count == 2
 
 
 def test_what_a_function_holds_does_not_live_longer_because_of_it():
@@ -321,11 +326,64 @@ def test_steps_of_replicas_that_are_made_anew_are_recognised():
             return x * factor
 
         def step(x):
-            counted.traces += 1
+            counted.note()
             return loss_of(x) + 1.0
 
         return step
 
-    counted.traces = 0
+    Traces.count = 0
     assert [float(strategy.run(made(k), args=(tf.constant(2.0),))) for k in (3.0, 3.0, 4.0, 3.0)] == [7.0, 7.0, 9.0, 7.0]
-    assert counted.traces == 2
+    assert Traces.count == 2
+
+
+def test_functions_that_are_made_anew_see_what_changed_in_objects():
+    class Scaled(tf.keras.layers.Layer):
+        def __init__(self):
+            super().__init__()
+            self.factor, self.options, self.calls = 2.0, {"offset": 0.0}, 0
+            self.inner = tf.keras.layers.Dropout(0.5)
+
+        def call(self, x):
+            Traces.count += 1
+            return self.inner(self.scale(x))
+
+        def scale(self, x):
+            return x * self.factor + self.options["offset"]
+
+        def train(self):
+            self.calls += 1
+            return float(tf.function(lambda x: self(x))(tf.constant([1.0]))[0])
+
+    class Holder(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.factor = 2.0
+
+    layer, holder, rule, weight = Scaled(), Holder(), tf.keras.optimizers.SGD(1.0), tf.Variable(10.0)
+    layer.train()
+    Traces.count = 0
+    assert [layer.train(), layer.train(), layer.calls] == [2.0, 2.0, 3] and Traces.count <= 1  # It was built meanwhile.
+    layer.factor = 3.0
+    assert layer.train() == 3.0
+    layer.options["offset"] = 1.0
+    assert layer.train() == 4.0
+    layer.factor, layer.options = 2.0, {"offset": 0.0}
+    Traces.count = 0
+    assert layer.train() == 2.0 and Traces.count == 0
+
+    def held(x):
+        return float(tf.function(lambda x: x * holder.factor)(x))
+
+    assert held(tf.constant(1.0)) == 2.0
+    holder.factor = 5.0
+    assert held(tf.constant(1.0)) == 5.0
+
+    def change():
+        tf.function(lambda: rule.apply_gradients([(tf.constant(1.0), weight)]))()
+        return float(weight)
+
+    assert change() == 9.0
+    rule.learning_rate = 0.5
+    assert change() == 8.5
+    with pytest.warns(UserWarning, match="`clipvalue` has no effect after the first step"):
+        rule.clipvalue = 0.5

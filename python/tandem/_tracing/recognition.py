@@ -2,8 +2,8 @@
 their code and by what they hold, so that they are traced once.
 
 What a function holds is what its closure, its defaults and the globals it names refer to: plain values count by their
-value, functions by their code, others by themselves. Which layers are trained counts, too, since a trace of a training
-step depends on it."""
+value, functions by their code, others by themselves. What a trace reads of layers, modules, metrics and optimizers counts,
+too: attributes with plain values that the functions it goes through name, and which layers are trained."""
 
 import collections
 import functools
@@ -48,6 +48,7 @@ class _Contents:
     def __init__(self, f):
         self.owners = []
         self._seen = set()
+        self._names = _names_of(f.__code__)
         self._owner_types, self._value_types = _owner_types()
         self.key = (self._of_function(f), frozen_key())
 
@@ -67,8 +68,11 @@ class _Contents:
         if isinstance(value, types.FunctionType):
             return id(value) if (value.__module__ or "").split(".")[0] == "tandem" else self._of_function(value)
         if isinstance(value, self._owner_types):
+            if id(value) in self._seen:
+                return id(value)
             self.owners.append(value)
-            return id(value)
+            layers = value._flatten_layers() if hasattr(value, "_flatten_layers") else (value,)
+            return id(value), tuple(self._of_attributes(each) for each in layers)
         if isinstance(value, self._value_types):
             return id(value)
         if isinstance(value, (tuple, list)) and len(value) <= _MOST:
@@ -79,6 +83,45 @@ class _Contents:
         if isinstance(inner, types.FunctionType):
             return self._of_function(inner)
         raise _Unknown
+
+    def _of_attributes(self, owner):
+        """The attributes of an owner that a trace may read, where they are plain values or hold some."""
+        if id(owner) in self._seen:
+            return id(owner)
+        self._seen.add(id(owner))
+        held = getattr(owner, "__dict__", {})
+        is_rule = hasattr(owner, "update_step")
+        names = [n for n in held if not n.startswith("_")] if is_rule else _reached_names(type(owner), self._names)
+        found = []
+        for name in names:
+            if name in held and name not in _OF_THE_LIBRARY and not name.startswith("_tandem_"):
+                try:
+                    found.append((name, self._of(held[name])))
+                except _Unknown:
+                    found.append((name, id(held[name])))
+        return id(owner), tuple(found)
+
+
+_OF_THE_LIBRARY = frozenset(("built", "compiled", "stop_training", "history", "losses"))
+
+
+@functools.lru_cache(maxsize=1024)
+def _reached_names(kind, names):
+    """The names that a function with these names may read of an object: its own, and those of the methods that they and
+    calls of the object lead to."""
+    found = {*names, "call", "__call__"}
+    waiting = list(found)
+    while waiting:
+        name = waiting.pop()
+        method = next((c.__dict__[name] for c in kind.__mro__ if name in c.__dict__), None)
+        method = getattr(method, "fget", None) or getattr(method, "__func__", None) or getattr(method, "python_function", None) or method
+        code = getattr(method, "__code__", None)
+        if code is None or name != "call" and (getattr(method, "__module__", None) or "").split(".")[0] == "tandem":
+            continue
+        new = _names_of(code) - found
+        found |= new
+        waiting += new
+    return tuple(sorted(found))
 
 
 def _is_empty(cell):

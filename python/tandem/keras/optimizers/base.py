@@ -1,6 +1,7 @@
 """What optimizers are: a rate, a count of steps, slots, and an update of each variable."""
 
 import re
+import warnings
 
 import numpy as np
 
@@ -66,8 +67,19 @@ for _name in ("add", "radd", "sub", "rsub", "mul", "rmul", "truediv", "rtruediv"
     _arithmetic(f"__{_name}__") if _name != "neg" else None
 
 
+_FIXED_BY_FIRST_STEP = frozenset((
+    "momentum", "nesterov", "rho", "epsilon", "centered", "beta_1", "beta_2", "amsgrad", "initial_accumulator_value", "weight_decay",
+    "clipnorm", "clipvalue", "global_clipnorm", "gradient_accumulation_steps",
+))
+
+
 class Optimizer(_objects.Configured):
     """Changes variables along gradients. One's own derives from it and has update_step()."""
+
+    def __setattr__(self, name, value):
+        if name in _FIXED_BY_FIRST_STEP and self.__dict__.get("_native") is not None and self.__dict__.get(name, value) != value:
+            warnings.warn(f"{type(self).__name__}: `{name}` has no effect after the first step; make another optimizer, or assign `learning_rate`", stacklevel=2)
+        object.__setattr__(self, name, value)
 
     def __init__(self, learning_rate=0.001, weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name=None, **kwargs):
         legacy = kwargs.pop("lr", None)
@@ -301,8 +313,6 @@ class Optimizer(_objects.Configured):
                 return
             raise ValueError(f"No gradients provided for any variable: {[v.name for v in variables]}.")
         if len(kept) < len(grads):
-            import warnings
-
             missing = [v.name for g, v in zip(grads, variables) if g is None]
             warnings.warn(f"Gradients do not exist for variables {missing} when minimizing the loss.", stacklevel=4)
         if not self.built:
