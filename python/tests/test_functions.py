@@ -387,3 +387,38 @@ def test_functions_that_are_made_anew_see_what_changed_in_objects():
     assert change() == 8.5
     with pytest.warns(UserWarning, match="`clipvalue` has no effect after the first step"):
         rule.clipvalue = 0.5
+
+
+rate = 1.0
+
+
+def test_python_that_runs_steps_on_replicas_itself_sees_what_changed():
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+
+    class Trainer:
+        def __init__(self):
+            self.factor, self.steps = 2.0, 0
+
+        def step(self, x):
+            Traces.count += 1
+            return x * self.factor * rate
+
+        def train(self):
+            self.steps += 1
+            return float(strategy.run(self.step, args=(tf.constant(1.0),)))
+
+        @tf.function
+        def compiled(self, x):
+            return strategy.run(self.step, args=(x,))
+
+    global rate
+    trainer, Traces.count = Trainer(), 0
+    assert [trainer.train() for _ in range(3)] == [2.0] * 3 and Traces.count == 1
+    trainer.factor = 3.0
+    assert trainer.train() == 3.0
+    rate = 10.0
+    assert trainer.train() == 30.0
+    assert float(trainer.compiled(tf.constant(1.0))) == 30.0
+    rate = 1.0
+    assert trainer.train() == 3.0
+    assert float(trainer.compiled(tf.constant(1.0))) == 30.0  # What it read when it was traced, as in TensorFlow.

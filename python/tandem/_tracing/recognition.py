@@ -45,10 +45,12 @@ class _Unknown(Exception):
 class _Contents:
     """What a function is recognised by, and the objects that it holds."""
 
-    def __init__(self, f):
+    def __init__(self, f, is_strict=True):
+        """What is not known raises _Unknown, or counts by itself and by its attributes where it need not be strict."""
         self.owners = []
         self._seen = set()
         self._names = _names_of(f.__code__)
+        self._is_strict = is_strict
         self._owner_types, self._value_types = _owner_types()
         self.key = (self._of_function(f), frozen_key())
 
@@ -72,7 +74,7 @@ class _Contents:
                 return id(value)
             self.owners.append(value)
             layers = value._flatten_layers() if hasattr(value, "_flatten_layers") else (value,)
-            return id(value), tuple(self._of_attributes(each) for each in layers)
+            return id(value), tuple(self.of_attributes(each) for each in layers)
         if isinstance(value, self._value_types):
             return id(value)
         if isinstance(value, (tuple, list)) and len(value) <= _MOST:
@@ -82,10 +84,12 @@ class _Contents:
         inner = getattr(value, "python_function", None)
         if isinstance(inner, types.FunctionType):
             return self._of_function(inner)
-        raise _Unknown
+        if self._is_strict:
+            raise _Unknown
+        return self.of_attributes(value)
 
-    def _of_attributes(self, owner):
-        """The attributes of an owner that a trace may read, where they are plain values or hold some."""
+    def of_attributes(self, owner):
+        """The attributes of an object that a trace may read, where they are plain values or hold some."""
         if id(owner) in self._seen:
             return id(owner)
         self._seen.add(id(owner))
@@ -122,6 +126,16 @@ def _reached_names(kind, names):
         found |= new
         waiting += new
     return tuple(sorted(found))
+
+
+def present_contents(f):
+    """A key for what a function reads at present: globals, closure, and attributes of the object whose method it is."""
+    bound = getattr(f, "__self__", None)
+    f = getattr(f, "__func__", f)
+    if type(f) is not types.FunctionType:
+        return None
+    contents = _Contents(f, is_strict=False)
+    return contents.key, None if bound is None else contents.of_attributes(bound)
 
 
 def _is_empty(cell):

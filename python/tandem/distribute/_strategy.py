@@ -5,7 +5,8 @@ import contextlib
 import _tandem
 from tandem import data as _data
 from tandem import nest
-from tandem._tracing.function import _MARK, GiveUpTrace, _key_of
+from tandem._tracing.function import _MARK, Function, GiveUpTrace, _key_of
+from tandem._tracing.recognition import present_contents
 from tandem._tracing.state import state
 from tandem._tensors.tensor import Tensor
 from tandem.distribute._dataset import DistributedDataset
@@ -120,7 +121,7 @@ class Strategy:
         if state.tracing:
             raise GiveUpTrace("strategy.run inside of a function that is being traced")
         if not kwargs and type(args) is tuple and all(type(each) is PerReplica or type(each) is Tensor for each in args):
-            key = code_key(fn), len(args)  # Most calls; what follows takes ten times as long.
+            key = _key_of_function(fn), len(args)  # Most calls; what follows takes ten times as long.
             program = self._functions.get(key)
             if program is None:
                 program = self._functions[key] = ReplicaProgram(self, fn, args, kwargs, [_MARK] * len(args))
@@ -138,7 +139,7 @@ class Strategy:
                 continue
             leaves.append(_MARK)
             key.append(_MARK)
-        full_key = (code_key(fn), nest.signature((tuple(args), kwargs)), tuple(key))
+        full_key = (_key_of_function(fn), nest.signature((tuple(args), kwargs)), tuple(key))
         program = self._functions.get(full_key)
         if program is None:
             program = self._functions[full_key] = ReplicaProgram(self, fn, tuple(args), kwargs, leaves)
@@ -295,6 +296,13 @@ class ReplicaContext:
 
 
 _default = None
+
+
+def _key_of_function(fn):
+    """What a function is recognised by. Inside of a tf.function, and as one, it keeps what it read when it was traced; Python that
+    calls run itself has it read anew."""
+    is_kept = state.op_by_op or isinstance(fn, Function) or (getattr(fn, "__module__", None) or "").split(".")[0] == "tandem"
+    return code_key(fn) if is_kept else (code_key(fn), present_contents(fn))
 
 
 def get_strategy():
