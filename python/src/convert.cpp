@@ -1,4 +1,5 @@
 // How Python's numbers, lists and arrays become tensors: as TensorFlow makes them.
+#include <cmath>
 #include <cstring>
 
 #include "binding.h"
@@ -87,6 +88,19 @@ bool is_plain_number(nb::handle value) {
   return PyFloat_CheckExact(o) || PyLong_CheckExact(o) || PyBool_Check(o);
 }
 
+/// A whole number of Python's as 64 bits, which are those of a signed or of an unsigned number.
+int64_t whole_number(PyObject* o) {
+  int overflow = 0;
+  const long long whole = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow == 0) return whole;
+  const unsigned long long wide = overflow > 0 ? PyLong_AsUnsignedLongLong(o) : 0;
+  if (overflow < 0 || PyErr_Occurred() != nullptr) {
+    PyErr_Clear();
+    throw nb::value_error("Can't convert a Python integer of more than 64 bits to a tensor.");
+  }
+  return static_cast<int64_t>(wide);
+}
+
 /// A number that takes the dtype of the tensor beside it: what a number is converted to, not what
 /// it constructs.
 Tensor number(nb::handle value) {
@@ -94,23 +108,35 @@ Tensor number(nb::handle value) {
   if (PyBool_Check(o)) return o == Py_True;
   if (PyFloat_CheckExact(o)) return PyFloat_AsDouble(o);
   int overflow = 0;
-  const long long whole = PyLong_AsLongLongAndOverflow(o, &overflow);
-  if (overflow != 0) return nb::cast<uint64_t>(value);
-  return static_cast<int64_t>(whole);
+  const int64_t whole = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow != 0) return static_cast<uint64_t>(whole_number(o));
+  return whole;
 }
 
 /// A number in the type that TensorFlow gives a constant of it.
 Tensor constant(nb::handle value) {
   PyObject* o = value.ptr();
   if (PyBool_Check(o)) return Tensor::from({o == Py_True}, {});
-  if (PyFloat_CheckExact(o)) return Tensor::from({static_cast<float>(PyFloat_AsDouble(o))}, {});
-  const auto whole = nb::cast<int64_t>(value);
+  if (PyFloat_CheckExact(o)) {
+    const double real = PyFloat_AsDouble(o);
+    if (std::isfinite(real) && std::isinf(static_cast<float>(real))) {
+      throw nb::value_error(
+          "Can't convert a Python float out of range for float32; give dtype=tf.float64");
+    }
+    return Tensor::from({static_cast<float>(real)}, {});
+  }
+  int overflow = 0;
+  const int64_t whole = PyLong_AsLongLongAndOverflow(o, &overflow);
+  if (overflow != 0) {
+    throw nb::value_error(
+        "Can't convert a Python integer out of range for int64; tf.uint64 has those below 2**64");
+  }
   if (whole == static_cast<int32_t>(whole)) return Tensor::from({static_cast<int32_t>(whole)}, {});
   return Tensor::from({whole}, {});
 }
 
-/// A number in a given type. Throws TypeError for a fraction that is to be whole, as TensorFlow
-/// does.
+/// A number in a given type; whole numbers wrap around. Throws TypeError for a fraction that is to
+/// be whole, as TensorFlow does.
 Tensor scalar(nb::handle value, DType dtype) {
   PyObject* o = value.ptr();
   const bool is_fraction = PyFloat_CheckExact(o);
@@ -120,35 +146,46 @@ Tensor scalar(nb::handle value, DType dtype) {
     throw nb::type_error(("Cannot convert " + text + " to EagerTensor of dtype " + name).c_str());
   }
   const double real = is_fraction ? PyFloat_AsDouble(o) : PyLong_AsDouble(o);
+  if (real == -1.0 && PyErr_Occurred() != nullptr) throw nb::python_error();
+  // What a type has no room for loses its upper bits, as in TensorFlow and NumPy's casts.
+  const int64_t whole = is_floating(dtype) ? 0 : whole_number(o);
   switch (dtype) {
     case DType::float32:
       return Tensor::from({static_cast<float>(real)}, {});
     case DType::float64:
       return Tensor::from({real}, {});
     case DType::int32:
-      return Tensor::from({nb::cast<int32_t>(value)}, {});
+      return Tensor::from({static_cast<int32_t>(whole)}, {});
     case DType::int64:
-      return Tensor::from({nb::cast<int64_t>(value)}, {});
+      return Tensor::from({static_cast<int64_t>(whole)}, {});
     case DType::uint8:
-      return Tensor::from({nb::cast<uint8_t>(value)}, {});
+      return Tensor::from({static_cast<uint8_t>(whole)}, {});
     case DType::boolean:
       return Tensor::from({real != 0}, {});
     case DType::int8:
-      return Tensor::from({nb::cast<int8_t>(value)}, {});
+      return Tensor::from({static_cast<int8_t>(whole)}, {});
     case DType::int16:
-      return Tensor::from({nb::cast<int16_t>(value)}, {});
+      return Tensor::from({static_cast<int16_t>(whole)}, {});
     case DType::uint16:
-      return Tensor::from({nb::cast<uint16_t>(value)}, {});
+      return Tensor::from({static_cast<uint16_t>(whole)}, {});
     case DType::uint32:
-      return Tensor::from({nb::cast<uint32_t>(value)}, {});
+      return Tensor::from({static_cast<uint32_t>(whole)}, {});
     case DType::uint64:
-      return Tensor::from({nb::cast<uint64_t>(value)}, {});
+      return Tensor::from({static_cast<uint64_t>(whole)}, {});
     case DType::float16:
     case DType::bfloat16:
       break;
   }
   const InitScope at_once;
   return cast(Tensor::from({static_cast<float>(real)}, {}), dtype);
+}
+
+/// An array of fractions beside whole numbers, as such where each of its elements is one.
+Tensor as_whole(const Tensor& array, DType beside) {
+  const InitScope at_once;
+  const Tensor whole = cast(array, beside);
+  const bool is_same = reduce_all(equal(cast(whole, array.dtype()), array)).item<bool>();
+  return is_same ? whole : array;
 }
 
 /// Whether an array of this dtype becomes one of `beside` without a word, as TensorFlow has it.
@@ -198,6 +235,10 @@ Tensor to_tensor(nb::handle value, std::optional<DType> dtype, std::optional<DTy
   }
   if (const auto wrapped = of_buffer(value, true)) {
     const DType own = wrapped->dtype();
+    if (!dtype && beside && is_floating(own) && !is_floating(*beside) &&
+        *beside != DType::boolean) {
+      return as_whole(*wrapped, *beside);
+    }
     const DType wanted = dtype ? *dtype : beside && gives_way(own, *beside) ? *beside : own;
     if (wanted == own) return *wrapped;
     const InitScope at_once;  // A constant, also where a function is traced.
@@ -262,11 +303,18 @@ std::pair<Tensor, Tensor> operands(nb::handle a, nb::handle b) {
 
 namespace {
 
+/// A number that is a whole one by its type: a fraction is no size and no axis. Throws TypeError.
+int64_t to_whole(nb::handle value) {
+  const nb::object whole = nb::steal(PyNumber_Index(value.ptr()));
+  if (!whole.is_valid()) throw nb::python_error();
+  return nb::cast<int64_t>(whole);
+}
+
 Size to_size(nb::handle value) {
   if (nb::isinstance<Size>(value)) return *nb::inst_ptr<Size>(value);
   if (value.is_none()) return -1;
   if (nb::hasattr(value, "_size")) return to_size(value.attr("_size"));
-  return nb::cast<int64_t>(nb::int_(nb::borrow<nb::object>(value)));
+  return to_whole(value);
 }
 
 }  // namespace
@@ -299,7 +347,7 @@ nb::tuple from_shape(const Shape& shape) {
 std::vector<int64_t> to_numbers(nb::handle sequence) {
   std::vector<int64_t> numbers;
   for (nb::handle each : nb::borrow<nb::object>(sequence)) {
-    numbers.push_back(nb::cast<int64_t>(nb::int_(nb::borrow<nb::object>(each))));
+    numbers.push_back(to_whole(each));
   }
   return numbers;
 }
@@ -324,7 +372,7 @@ void bind_conversions(nb::module_& m) {
         };
         return to_tensor(value, given(dtype), given(beside));
       },
-      "value"_a, "dtype"_a = nb::none(), "beside"_a = nb::none());
+      "value"_a.none(), "dtype"_a = nb::none(), "beside"_a = nb::none());
   m.def("wrap", [](nb::handle array) {
     const auto wrapped = of_buffer(array, false);
     if (!wrapped) throw nb::type_error("wrap: a row-major array of a dtype that tensors have");

@@ -163,6 +163,8 @@ def as_dtype(value):
         return found
     if isinstance(value, type) and value in _by_python:
         return _by_python[value]
+    if value is None:
+        raise TypeError("Cannot convert None to a TensorFlow DType")
     if isinstance(value, int):
         return BY_CODE[value]
     if hasattr(value, "dtype") and not isinstance(value, type):

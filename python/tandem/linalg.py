@@ -9,6 +9,7 @@ from tandem._ops import (  # noqa: F401
     band_part, diag, diag_part, einsum, eye, global_norm, host, host_with_gradient, matmul, matvec, norm, set_diag,
     tensordot, trace,
 )
+from tandem.errors import InvalidArgumentError
 from tandem.nn import l2_normalize  # noqa: F401
 
 tensor_diag, tensor_diag_part = diag, diag_part
@@ -28,13 +29,29 @@ def matrix_transpose(a, name=None, conjugate=False):
 adjoint = matrix_transpose
 
 
+def _of_host(f, reason):
+    """NumPy's function, whose error is the library's."""
+
+    def call(*arrays):
+        try:
+            return f(*arrays)
+        except np.linalg.LinAlgError:
+            raise InvalidArgumentError(reason) from None
+
+    return call
+
+
+_inv, _solve = (_of_host(f, "Input matrix is not invertible.") for f in (np.linalg.inv, np.linalg.solve))
+_cholesky = _of_host(np.linalg.cholesky, "Cholesky decomposition was not successful: the matrix is not positive definite.")
+
+
 def inv(input, adjoint=False, name=None):
     """The inverse of matrices."""
     def gradient(g, inputs, outputs):
         t = _t(outputs[0])
         return [-_tandem.matmul(_tandem.matmul(t, g[0], False, False), t, False, False)]
 
-    result = host_with_gradient(np.linalg.inv, gradient, input)
+    result = host_with_gradient(_inv, gradient, input)
     return _t(result) if adjoint else result
 
 
@@ -66,7 +83,7 @@ def solve(matrix, rhs, adjoint=False, name=None):
         return [-_tandem.matmul(gb, outputs[0], False, True), gb]
 
     a = _tandem.convert(matrix)
-    return host_with_gradient(np.linalg.solve, gradient, _t(a) if adjoint else a, rhs)
+    return host_with_gradient(_solve, gradient, _t(a) if adjoint else a, rhs)
 
 
 def lstsq(matrix, rhs, l2_regularizer=0.0, fast=True, name=None):
@@ -89,7 +106,7 @@ def cholesky(input, name=None):
         s = _tandem.matmul(_tandem.matmul(inverse, middle, True, False), inverse, False, False)
         return [0.5 * (s + _t(s))]
 
-    return host_with_gradient(np.linalg.cholesky, gradient, input)
+    return host_with_gradient(_cholesky, gradient, input)
 
 
 def cholesky_solve(chol, rhs, name=None):

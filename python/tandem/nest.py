@@ -96,7 +96,7 @@ def map_structure(func, *structures, **kwargs):
     if not structures:
         raise ValueError("Must provide at least one structure")
     for other in structures[1:]:
-        assert_same_structure(structures[0], other)
+        assert_same_structure(structures[0], other, check_types=False)
     flat = [flatten(s) for s in structures]
     return pack_sequence_as(structures[0], [func(*leaves) for leaves in zip(*flat)])
 
@@ -108,6 +108,22 @@ def assert_same_structure(nest1, nest2, check_types=True, expand_composites=Fals
             f"The two structures don't have the same nested structure.\n\nFirst structure: {nest1}\n\n"
             f"Second structure: {nest2}"
         )
+    if check_types:
+        _assert_same_types(nest1, nest2)
+
+
+def _assert_same_types(a, b):
+    """Raises TypeError where one structure has a list and the other a tuple."""
+    if not is_nested(a):
+        return
+    if type(a) is not type(b) and not (isinstance(a, Mapping) and isinstance(b, Mapping)):
+        raise TypeError(f"The two structures don't have the same sequence type. First structure has type {type(a)}, while second structure has type {type(b)}.")
+    if isinstance(a, (list, tuple)):
+        for x, y in zip(a, b):
+            _assert_same_types(x, y)
+    elif isinstance(a, Mapping):
+        for key in a:
+            _assert_same_types(a[key], b[key])
 
 
 def _outline(structure):

@@ -1,4 +1,5 @@
 import copy
+import decimal
 import pickle
 
 import numpy as np
@@ -221,3 +222,62 @@ def test_functions_take_and_give_ragged_tensors():
     for values in ([1, 2, 3], [4, 5, 6]):
         result = doubled(tf.constant(values))
         assert result["rows"].to_list() == [[2 * values[0]], [2 * values[1], 2 * values[2]]] and int(result["sum"]) == sum(values)
+
+
+def test_lists_become_what_tensorflow_makes_of_them():
+    f16, f32, f64, i64 = np.float16, np.float32, np.float64, np.int64
+    for value, dtype in (
+        ([f32(1), 2.0], "float32"), ([f64(1), 2.0], "float64"), ([2.0, f64(1)], "float32"), ([f64(1), f32(2)], "float64"), ([f16(1)], "float16"),
+        ([i64(1), 2], "int32"), ([1, i64(2**40)], "int64"), ([np.uint8(1)], "int32"), ([np.array([1, 2]), [3, 4]], "int32"), ([1, f32(1)], "float32"),
+        ([np.array([1.0]), [2.0]], "float64"), ([[1.0], np.array([2.0])], "float32"), ([np.bool_(True)], "bool"),
+    ):
+        assert tf.constant(value).dtype == dtype, value
+    assert [int(tf.constant(300, d)) for d in ("int8", "uint8")] == [44, 44] and int(tf.constant(0xFFFFFFFF, tf.int32)) == -1
+    for value in (1e40, [1e40], 2**63, [2**63], [1, None], [1, "a"], [[1], ["a"]], decimal.Decimal(1), [object()], None):
+        with pytest.raises(ValueError):
+            tf.constant(value)
+    assert float(tf.constant(1e40, tf.float64)) == 1e40 and np.isinf(tf.constant(float("inf")))
+
+
+def test_sizes_and_dtypes_are_such():
+    for wrong in (lambda: tf.zeros([2.5]), lambda: tf.zeros("a"), lambda: tf.TensorShape([1.5]), lambda: tf.cast(1, None), lambda: tf.reshape([1, 2], [2.0])):
+        with pytest.raises(TypeError):
+            wrong()
+    for wrong in (lambda: tf.TensorShape([-2]), lambda: tf.Variable(1.0, shape=[2]), lambda: tf.add(None, 1), lambda: tf.reduce_sum(None)):
+        with pytest.raises(ValueError):
+            wrong()
+    x = tf.zeros((2, 2))
+    for index in ("a", 1.0, True, {}, object()):
+        with pytest.raises(TypeError, match="valid indices"):
+            x[index]
+
+
+def test_other_dtypes_do_not_compare():
+    x, i = tf.constant([1.0, 2.0]), tf.constant([1, 2])
+    for wrong in (lambda: x == i, lambda: i != tf.constant([1, 2], tf.int64), lambda: i == 0.5, lambda: tf.Variable(1) == tf.constant(1.0), lambda: i == np.array([1.5, 2])):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            wrong()
+    assert (i == np.array([1.0, 3.0])).numpy().tolist() == [True, False] and (i + np.array([1.0, 3.0])).numpy().tolist() == [2, 5]
+    assert (x == [1, 2]).numpy().all() and (i == np.array([1, 2])).numpy().all()
+    assert (x == tf.constant([1.0, 2.0, 3.0])) is False and (x != tf.zeros(3)) is True and (x == None) is False and x != "a"  # noqa: E711
+
+
+def test_operators_of_bits():
+    i, flags = tf.constant([5, 6]), tf.constant([True, False])
+    assert [(v).numpy().tolist() for v in (i & 3, 3 | i, i ^ 3, ~i, i & [1, 2])] == [[1, 2], [7, 7], [6, 5], [-6, -7], [1, 2]]
+    assert (~tf.constant([5], tf.uint8)).numpy().tolist() == [250] and int(tf.Variable(6) & 3) == 2
+    assert [(v).numpy().tolist() for v in (flags & True, flags | flags, True ^ flags, ~flags)] == [[True, False], [True, False], [False, True], [False, True]]
+    for wrong in (lambda: tf.constant(1.0) & tf.constant(1.0), lambda: i & flags, lambda: ~tf.constant(1.0)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="integers"):
+            wrong()
+
+
+def test_results_and_errors_are_tensorflows():
+    assert tf.unique([3, 1, 3]).idx.numpy().tolist() == [0, 1, 0] and tf.unique_with_counts([3, 1, 3], tf.int64).count.dtype == tf.int64
+    assert float(tf.math.divide_no_nan(1.0, 0.0)) == 0 and float(tf.math.divide_no_nan(1.0, tf.constant(2.0, tf.float64))) == 0.5
+    for wrong in (lambda: tf.linalg.inv(tf.zeros((2, 2))), lambda: tf.linalg.cholesky([[-1.0]]), lambda: tf.linalg.solve(tf.zeros((2, 2)), tf.ones((2, 1)))):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="not"):
+            wrong()
+    with pytest.raises(TypeError, match="sequence type"):
+        tf.nest.assert_same_structure([1], (1,))
+    assert tf.nest.map_structure(lambda a, b: a + b, {"a": [1]}, {"a": (2,)}) == {"a": [3]}

@@ -33,7 +33,7 @@ def op(f):
                     return _describe(f, args, kwargs)
         try:
             return f(*args, **kwargs)
-        except TypeError:
+        except TypeError as error:
             if _has_texts(args) or _has_texts(kwargs.values()):
                 from tandem import strings
 
@@ -44,6 +44,8 @@ def op(f):
 
                 return ragged.call(f, args, kwargs)
             if not _has_complex(args, kwargs):
+                if args and args[0] is None or len(args) > 1 and args[1] is None and "incompatible function arguments" in str(error):
+                    raise ValueError(f"{f.__name__}: None stands where a tensor is wanted") from None
                 raise
         from tandem._tensors import complex
 
@@ -122,6 +124,15 @@ def host_with_gradient(f, gradient, *inputs):
 
     results = _tandem.call_with_gradient(call, [to_tensor(i) for i in inputs])
     return results[0] if len(results) == 1 else results
+
+
+def pair(x, y):
+    """Two operands as tensors; a number takes the dtype of the tensor beside it."""
+    if isinstance(x, (int, float)) and not isinstance(y, (int, float)):
+        y = _tandem.convert(y)
+        return _tandem.convert(x, y._code), y
+    x = _tandem.convert(x)
+    return x, _tandem.convert(y, x._code) if isinstance(y, (int, float)) else _tandem.convert(y, None, x._code)
 
 
 def _code(dtype):

@@ -2,6 +2,8 @@
 
 import builtins
 
+import collections
+
 import _tandem
 from tandem import dtypes
 from tandem._names.lazy import np
@@ -110,6 +112,10 @@ def in_top_k(targets, predictions, k, name=None):
     return _tandem.less(ahead, int(k))
 
 
+Unique = collections.namedtuple("Unique", "y idx")
+UniqueWithCounts = collections.namedtuple("UniqueWithCounts", "y idx count")
+
+
 @op
 def unique(x, out_idx=dtypes.int32, name=None):
     """The different values of a vector in the order of their first appearance, and each element's index among them."""
@@ -118,18 +124,18 @@ def unique(x, out_idx=dtypes.int32, name=None):
         order = np.argsort(first)
         place = np.empty_like(order)
         place[order] = np.arange(len(order))
-        return values[order], place[inverse].astype(np.int32)
+        return values[order], place[inverse].reshape(-1).astype(np.int32)
 
     x = _tandem.convert(x)
     values, places = host(find, x)
-    return _tandem.convert(values, x._code), _tandem.convert(places)
+    return Unique(_tandem.convert(values, x._code), _tandem.convert(places, _code(out_idx)))
 
 
 @op
 def unique_with_counts(x, out_idx=dtypes.int32, name=None):
     """The different values of a vector, each element's index among them, and how often each occurs."""
-    values, places = unique(x)
-    return values, places, bincount(places)
+    values, places = unique(x, out_idx)
+    return UniqueWithCounts(values, places, _tandem.cast(bincount(places), _code(out_idx)))
 
 
 def searchsorted(sorted_sequence, values, side="left", out_type=dtypes.int32, name=None):

@@ -1,5 +1,7 @@
 """Shapes as TensorFlow has them, and sizes that are not known before a function runs."""
 
+import operator
+
 import _tandem
 from tandem._tracing.state import state
 
@@ -14,7 +16,12 @@ def _dimension(value):
         return value
     if hasattr(value, "_size"):
         return value._size
-    number = int(value)
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"Dimension value must be integer or None, got {value!r} of {type(value).__name__}") from None
+    if number < -1:
+        raise ValueError(f"Dimension {number} must be >= 0")
     return None if number == -1 else number
 
 

@@ -26,7 +26,10 @@ def _of_array(array, dtype, beside):
         if array.dtype.kind == "O" and array.size and not isinstance(array.flat[0], (str, bytes)):
             first = array.flat[0]
             if isinstance(first, (numbers.Number, np.generic)):
-                return _tandem.convert(np.array(array.tolist()), dtype, beside)
+                plain = np.array(array.tolist())
+                if plain.dtype.kind == "O":
+                    raise _of_objects(plain)
+                return _tandem.convert(plain, dtype, beside)
             raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported object type {type(first).__name__}).")
         raise TypeError("strings have no Tensor here; tf.constant makes a StringTensor of them")
     if array.dtype.kind == "c":
@@ -53,12 +56,6 @@ def _has_tensor(value):
     return isinstance(value, (Tensor, _tandem.Variable, _Computed))
 
 
-def _has_array(value):
-    if isinstance(value, (list, tuple)):
-        return any(_has_array(each) for each in value)
-    return isinstance(value, (np.ndarray, np.generic))
-
-
 def _of_list(value, dtype, beside):
     if _has_tensor(value):
         if isinstance(value, (list, tuple)):
@@ -76,14 +73,48 @@ def _of_list(value, dtype, beside):
         array = np.array(value)
     except ValueError:
         raise ValueError("Can't convert non-rectangular Python sequence to Tensor.") from None
-    if dtype is None and not _has_array(value):
-        if array.dtype == np.float64:
-            array = array.astype(np.float32)
-        elif array.dtype == np.int64 and (array.size == 0 or np.abs(array).max() < 2**31):
-            array = array.astype(np.int32)
-    if array.size == 0 and array.dtype == np.float64:
-        array = array.astype(np.float32)
+    if array.dtype.kind == "O" and not all(isinstance(each, (str, bytes)) for each in array.flat):
+        raise _of_objects(array)
+    if array.dtype.kind in "US" and not isinstance(_first_number(value), (str, bytes)):
+        raise _of_objects(array.astype(object))
+    if dtype is None:
+        array = _as_list_of_numbers(array, value)
     return _of_array(array, dtype, beside)
+
+
+def _first_number(value):
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return value
+
+
+def _as_list_of_numbers(array, value):
+    """The array of a list in TensorFlow's type: int32 where that is wide enough, float32 unless the first element is wider or a half."""
+    if array.dtype.kind in "iu":
+        if array.size and array.dtype.itemsize == 8 and not (-(2**31) <= int(array.min()) and int(array.max()) < 2**31):
+            if int(array.max()) >= 2**63:
+                raise ValueError("Can't convert Python sequence with out-of-range integer to Tensor.")
+            return array.astype(np.int64, copy=False)
+        return array.astype(np.int32, copy=False)
+    if array.dtype.kind != "f":
+        return array
+    first = getattr(_first_number(value), "dtype", None)
+    if first is not None and first in (np.float64, np.float16):
+        return array
+    with np.errstate(over="ignore"):
+        narrow = array.astype(np.float32)
+    if array.dtype == np.float64 and array.size and not (np.isfinite(narrow) | ~np.isfinite(array)).all():
+        raise ValueError("Can't convert Python sequence with a value out of range for float32; give dtype=tf.float64")
+    return narrow
+
+
+def _of_objects(array):
+    """The error for a list whose elements are of several kinds, or of one that no tensor has."""
+    numbers_ = [isinstance(each, (numbers.Number, np.generic)) for each in array.flat]
+    other = next(each for each, is_number in zip(array.flat, numbers_) if not is_number) if not all(numbers_) else array.flat[0]
+    if any(numbers_) or isinstance(other, (str, bytes)):
+        return ValueError(f"Can't convert Python sequence with mixed types to Tensor: {other!r} of {type(other).__name__} is among its elements.")
+    return ValueError(f"Attempt to convert a value ({other!r}) with an unsupported type ({type(other)}) to a Tensor.")
 
 
 def _fallback(value, dtype, beside):
@@ -111,14 +142,19 @@ def _fallback(value, dtype, beside):
     if hasattr(value, "_ragged_rows"):
         raise TypeError("a ragged tensor stands where a dense one is wanted; to_tensor() makes one of it")
     if isinstance(value, numbers.Number):
-        return _of_array(np.asarray(value), dtype, beside)
+        array = np.asarray(value)
+        if array.dtype.kind == "O":
+            raise _unsupported(value)
+        return _of_array(array, dtype, beside)
     if hasattr(value, "__dlpack__") and not hasattr(value, "__array__"):
         return _of_array(np.from_dlpack(value), dtype, beside)
     if hasattr(value, "__array__"):
         return _of_array(np.asarray(value), dtype, beside)
-    raise ValueError(
-        f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
-    )
+    raise _unsupported(value)
+
+
+def _unsupported(value):
+    return ValueError(f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor.")
 
 
 _tandem.set_fallback(_fallback)
@@ -206,6 +242,9 @@ def _other_parts(x, key):
                 if isinstance(bound, Tensor):
                     raise _no_value("int")
         axis += 1
+    for entry in plain:
+        if not (entry is None or entry is Ellipsis or isinstance(entry, slice) or (isinstance(entry, int) and not isinstance(entry, bool))):
+            raise TypeError(f"Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid indices, got {entry!r}")
     result = x[tuple(plain)] if any(not (isinstance(e, slice) and e == slice(None)) for e in plain) else x
     for place, index in reversed(gathered):
         result = _tandem.gather(result, index, place)
@@ -334,26 +373,68 @@ def _is_first_try():
     return state.is_first_try
 
 
-def _equal(self, other):
+def _compared(op, self, other, of_strangers):
+    """Elementwise where shapes fit, else what holds of things that differ. Other dtypes are an error, as they are of all ops."""
     if other is None:
-        return False
+        return of_strangers
+    if not isinstance(other, (Tensor, _tandem.Variable, int, float)):
+        try:
+            other = _tandem.convert(other, None, self._code)
+        except (ValueError, TypeError):
+            if _is_first_try():
+                raise
+            return of_strangers
     try:
-        return _tandem.equal(self, other)
+        return op(self, other)
     except (ValueError, TypeError):
-        if _is_first_try():
+        if _is_first_try() or _may_broadcast(self._sizes, getattr(other, "_sizes", ())):
             raise
-        return False
+        return of_strangers
+
+
+def _may_broadcast(a, b):
+    return all(not (isinstance(m, int) and isinstance(n, int)) or m == n or 1 in (m, n) for m, n in zip(reversed(a), reversed(b)))
+
+
+def _equal(self, other):
+    return _compared(_tandem.equal, self, other, False)
 
 
 def _not_equal(self, other):
-    if other is None:
-        return True
-    try:
-        return _tandem.not_equal(self, other)
-    except (ValueError, TypeError):
-        if _is_first_try():
-            raise
-        return True
+    return _compared(_tandem.not_equal, self, other, True)
+
+
+def _bitwise(name):
+    """An operator of truth values that is one of bits where the elements are whole numbers."""
+    of_truth = getattr(Tensor, name)
+
+    def call(self, other):
+        if self._code == 7:
+            return of_truth(self, other)
+        from tandem import bitwise
+
+        return bitwise._operators[name](self, other)
+
+    return call
+
+
+def _inverted(of_truth):
+    def call(self):
+        if self._code == 7:
+            return of_truth(self)
+        from tandem import bitwise
+
+        return bitwise.invert(self)
+
+    return call
+
+
+for _name in ("and", "or", "xor"):
+    for _class in (_tandem.Tensor, _tandem.Variable):
+        setattr(_class, f"__{_name}__", _bitwise(f"__{_name}__"))
+        setattr(_class, f"__r{_name}__", _bitwise(f"__r{_name}__"))
+Tensor.__invert__ = _inverted(Tensor.__invert__)
+_tandem.Variable.__invert__ = _inverted(_tandem.Variable.__invert__)
 
 
 class Reference:

@@ -85,6 +85,8 @@ class Variable(_tandem.Variable):
                     "tf.Variable: the initial value is a tensor of the function being traced; give a function that makes "
                     "it, or create the variable outside"
                 )
+            if shape is not None and not TensorShape(shape).is_compatible_with(tensor.shape):
+                raise ValueError(f"tf.Variable: the initial value has shape {tensor.shape}, which is not compatible with `shape` {TensorShape(shape)}")
             floating = tensor.dtype.is_floating
             on_read = synchronization == VariableSynchronization.ON_READ
             self._is_trainable = (not on_read) if trainable is None else bool(trainable)
