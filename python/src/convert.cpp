@@ -291,6 +291,9 @@ std::pair<Tensor, Tensor> operands(nb::handle a, nb::handle b) {
     const DType dtype = right.dtype();
     return {to_tensor(a, {}, dtype), std::move(right)};
   }
+  if (PyFloat_CheckExact(a.ptr()) && !is_plain_number(b)) {  // A list of whole numbers gives way.
+    return {constant(a), to_tensor(b, {}, DType::float32)};
+  }
   if (is_plain_number(a) && !is_plain_number(b)) {
     Tensor right = to_tensor(b);
     const DType dtype = right.dtype();

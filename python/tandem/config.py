@@ -133,12 +133,16 @@ class optimizer:
 
     @staticmethod
     def set_experimental_options(options):
-        """Remembers options of TensorFlow's graph optimizer."""
+        """Remembers options of TensorFlow's graph optimizer, which mean nothing here."""
+        _optimizer_options.update(options)
 
     @staticmethod
     def get_experimental_options():
         """The options that were remembered."""
-        return {}
+        return {**_optimizer_options, "disable_model_pruning": False, "disable_meta_optimizer": False, **_optimizer_options}
+
+
+_optimizer_options: dict = {}
 
 
 class experimental(metaclass=_missing.Room):

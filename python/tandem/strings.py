@@ -48,6 +48,9 @@ class StringTensor:
     def set_shape(self, shape):
         pass
 
+    def __format__(self, spec):
+        return self.numpy().__format__(spec)
+
     def numpy(self):
         return self._array if self._array.ndim else self._array[()]
 

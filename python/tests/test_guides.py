@@ -5,6 +5,7 @@ import pytest
 
 import tandem as tf
 from tandem import keras
+from tandem.distribute._values import PerReplica, marked
 
 
 class OwnSteps(keras.Model):
@@ -116,3 +117,42 @@ def test_functions_of_version_1_take_its_arguments():
     assert tf.compat.v1.image.resize(image, (2, 2))[..., 0].numpy().tolist() == [[0, 2], [6, 8]]
     assert tf.compat.v1.image.resize(image, (2, 2), align_corners=True)[..., 0].numpy().tolist() == [[0, 3], [8, 11]]
     assert tf.compat.v1.image.resize(image, (2, 3), "nearest", align_corners=True)[..., 0].numpy().tolist() == [[0, 2, 3], [8, 10, 11]]
+
+
+def test_whole_numbers_beside_a_fraction():
+    assert tf.maximum(0.0, [1, -1]).dtype == "float32" and tf.multiply(0.5, [1, 2]).numpy().tolist() == [0.5, 1.0]
+    with pytest.raises(TypeError, match="Cannot convert 0.5 to EagerTensor of dtype int32"):
+        tf.clip_by_value(tf.constant([1, 2]), 0.5, 1.5)
+    with pytest.raises(TypeError, match=r"Cannot convert \[1.5, 2\] to EagerTensor of dtype int32"):
+        tf.Variable([1, 2]).assign_add([1.5, 2])
+
+
+def test_how_texts_and_values_of_replicas_are_written():
+    assert f"{tf.constant('male')}" == "b'male'" and f"{tf.constant('male')!s}" == "tf.Tensor(b'male', shape=(), dtype=string)"
+    value = marked(PerReplica([tf.constant([1.0]), tf.constant([2.0])]), 2)
+    assert str(value) == "PerReplica:{\n  0: tf.Tensor([1.], shape=(1,), dtype=float32),\n  1: tf.Tensor([2.], shape=(1,), dtype=float32)\n}"
+    assert "1: <tf.Tensor: shape=(1,), dtype=float32, numpy=array([2.], dtype=float32)>" in repr(value)
+
+
+def test_options_of_tensorflows_graphs_are_remembered():
+    tf.config.optimizer.set_experimental_options({"constant_folding": True})
+    assert tf.config.optimizer.get_experimental_options() == {"constant_folding": True, "disable_model_pruning": False, "disable_meta_optimizer": False}
+
+
+@tf.custom_gradient
+def halved(x):
+    return x, lambda dy: dy * 0.5
+
+
+class Halving(tf.Module):
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def call(self, x):
+        return halved(x)
+
+
+def test_gradients_of_ones_own_are_saved(tmp_path):
+    tf.saved_model.save(Halving(), str(tmp_path / "model"), options=tf.saved_model.SaveOptions(experimental_custom_gradients=True))
+    loaded, v = tf.saved_model.load(str(tmp_path / "model")), tf.Variable(2.0)
+    with tf.GradientTape() as tape:
+        out = loaded.call(v * v)
+    assert float(tape.gradient(out, v)) == 2.0

@@ -232,6 +232,9 @@ def clip_by_value(t, clip_value_min, clip_value_max, name=None):
     """Each element, moved into the range from clip_value_min to clip_value_max."""
     t = _tandem.convert(t)
     if isinstance(clip_value_min, (int, float, np.floating)) and isinstance(clip_value_max, (int, float, np.floating)):
+        for each in () if t.dtype.is_floating else (clip_value_min, clip_value_max):
+            if each != np.floor(each):
+                raise TypeError(f"Cannot convert {each} to EagerTensor of dtype {t.dtype.name}")
         if t.dtype.is_floating or not np.isinf(clip_value_max):
             return _tandem.clip(t, float(clip_value_min), float(clip_value_max))
     return _tandem.minimum(_tandem.maximum(t, clip_value_min), clip_value_max)

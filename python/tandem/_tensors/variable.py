@@ -151,6 +151,10 @@ def _restored(cls, array, trainable, name):
     return cls(array, trainable=trainable, name=name)
 
 
+def _has_fraction(value):
+    return any(map(_has_fraction, value)) if isinstance(value, (list, tuple)) else isinstance(value, float) and not value.is_integer()
+
+
 def _assign(method):
     def assign(self, value, use_locking=False, name=None, read_value=True):
         if isinstance(value, _tandem.Tensor) and value._code != self._code:
@@ -158,6 +162,8 @@ def _assign(method):
                 f"Cannot assign a tensor of dtype {value.dtype.name} to the variable {self._name!r} of dtype {self.dtype.name}"
             )
         if not isinstance(value, (_tandem.Tensor, int, float)):
+            if isinstance(value, (list, tuple)) and not self.dtype.is_floating and _has_fraction(value):
+                raise TypeError(f"Cannot convert {value} to EagerTensor of dtype {self.dtype.name}")
             value = _tandem.convert(value, self._code)
         if method == "_assign" and isinstance(value, _tandem.Tensor) and not value._is_symbolic_shape:
             if value._sizes != self._sizes:

@@ -41,8 +41,9 @@ def _named_in(code):
     return names
 
 
-def _empty_function(code, name, cells):
-    return types.FunctionType(marshal.loads(code), {"__builtins__": __builtins__}, name, None, tuple(types.CellType() for _ in range(cells)))
+def _empty_function(code, name, cells, module=None):
+    globals_ = vars(importlib.import_module(module)) if module else {"__builtins__": __builtins__}
+    return types.FunctionType(marshal.loads(code), globals_, name, None, tuple(types.CellType() for _ in range(cells)))
 
 
 def _fill_function(function, state):
@@ -64,11 +65,13 @@ def _content(cell):
 
 def _reduced_function(f):
     globals_ = f.__globals__
-    names = {name: globals_[name] for name in sorted(_named_in(f.__code__)) if name in globals_}
+    home = globals_.get("__name__")
+    is_library = isinstance(home, str) and home.split(".")[0] == "tandem"  # A function that one of this module made, such as custom_gradient.
+    names = {} if is_library else {name: globals_[name] for name in sorted(_named_in(f.__code__)) if name in globals_}
     attributes = {"__defaults__": f.__defaults__, "__kwdefaults__": f.__kwdefaults__, "__qualname__": f.__qualname__, "__module__": f.__module__, "__doc__": f.__doc__}
     attributes["__dict__"] = dict(f.__dict__)
     state = (attributes, names, [_content(cell) for cell in f.__closure__ or ()])
-    return _empty_function, (marshal.dumps(f.__code__), f.__name__, len(state[2])), state, None, None, _fill_function
+    return _empty_function, (marshal.dumps(f.__code__), f.__name__, len(state[2]), home if is_library else None), state, None, None, _fill_function
 
 
 def _empty_class(kind, name, bases, slots):

@@ -25,7 +25,8 @@ def count_of(value):
 
 
 PerReplica.values = property(lambda self: tuple(self.value(i) for i in range(count_of(self))))
-PerReplica.__repr__ = PerReplica.__str__ = lambda self: "PerReplica:{\n" + ",\n".join(f"  {i}: {v}" for i, v in enumerate(self.values)) + "\n}"
+PerReplica.__str__ = lambda self: "PerReplica:{\n" + ",\n".join(f"  {i}: {v!s}" for i, v in enumerate(self.values)) + "\n}"
+PerReplica.__repr__ = lambda self: "PerReplica:{\n" + ",\n".join(f"  {i}: {v!r}" for i, v in enumerate(self.values)) + "\n}"
 PerReplica.dtype = property(lambda self: self.value(0).dtype)
 PerReplica.shape = property(lambda self: self.value(0).shape)
 DistributedValues = PerReplica
