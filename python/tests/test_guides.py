@@ -156,3 +156,54 @@ def test_gradients_of_ones_own_are_saved(tmp_path):
     with tf.GradientTape() as tape:
         out = loaded.call(v * v)
     assert float(tape.gradient(out, v)) == 2.0
+
+
+class Phase(keras.layers.Layer):
+    """Tells in which phase it is called."""
+
+    def call(self, x, training=None):
+        return x + (10.0 if training else 1.0 if training is None else -7.0)
+
+
+class Without(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.phase = Phase()
+
+    def call(self, x):
+        return self.phase(x)
+
+
+class With(Without):
+    def call(self, x, training=None):
+        return self.phase(x)
+
+
+def phases(model):
+    """What fit, evaluate, predict and three calls tell."""
+    x = np.zeros((1, 1), "float32")
+    model.compile("sgd", "mae")
+    values = [model.fit(x, x, verbose=0).history["loss"][0], -model.evaluate(x, x, verbose=0), model.predict(x, verbose=0)]
+    return [float(np.ravel(v)[0]) for v in (*values, model(x), model(x, training=True), model(x, training=False))]
+
+
+def described(**recorded):
+    inputs = keras.Input((1,))
+    return keras.Model(inputs, Phase()(inputs, **recorded))
+
+
+@pytest.mark.filterwarnings("ignore:The model does not have any trainable weights")
+def test_layers_are_told_their_phase_as_in_keras():
+    assert phases(described()) == [10, -7, -7, 1, 10, -7]
+    assert phases(described(training=True)) == [10, -7, -7, 10, 10, -7]  # What the model is told goes before what was described.
+    assert phases(described(training=False)) == [10, -7, -7, -7, 10, -7]
+    assert phases(With()) == [10, -7, -7, 1, 10, -7]
+    assert phases(Without()) == [1, -1, 1, 1, 10, -7]  # A model that has no argument `training` is not told.
+    assert phases(keras.Sequential([Phase()])) == [10, -7, -7, 1, 10, -7]
+
+
+def test_what_is_compiled_again_keeps_the_loss_and_metrics_that_are_not_given():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=["mae"])
+    model.compile("adam")
+    assert set(model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0).history) == {"loss", "mae"} and model.optimizer.name == "adam"

@@ -258,13 +258,11 @@ class Layer(LayerState, LayerDescription):
             training = args[names.index("training")]
         if training is None:
             training = context.training
+        if training is None and "training" in names:
+            training = defaults.get("training", False)
         if "training" in names:
             if kwargs.get("training") is None and len(args) <= names.index("training"):
-                if training is None:
-                    default = defaults.get("training")
-                    kwargs["training"] = default if default is not None else False
-                else:
-                    kwargs["training"] = training
+                kwargs["training"] = training
         elif "training" in kwargs and not takes_any:
             kwargs.pop("training")
         inputs = args[0] if args else None

@@ -67,12 +67,16 @@ class _Graph:
         # Inputs that lead nowhere come first among those at the end.
         return [o for _, o in sorted(operations.values(), key=lambda d: (-d[0], met.get(id(d[1]), -1)))]
 
-    def run(self, given, **kwargs):
+    def run(self, given, training=None):
+        """The outputs. A `training` that is given goes before what the layers were described with, as in Keras."""
         if self.missing is not None:
             raise ValueError(f"Graph disconnected: the output depends on the input {self.missing!r}, which is not among the model's inputs")
         values = {id(t): v for t, v in zip(self.flat_inputs, given)}
         for node in self.nodes:
-            result = node.operation(*_filled(node.args, values), **_filled(node.kwargs, values))
+            kwargs = _filled(node.kwargs, values)
+            if training is not None and kwargs.get("training") is not None and isinstance(node.operation, Layer):
+                kwargs["training"] = training
+            result = node.operation(*_filled(node.args, values), **kwargs)
             for output, value in zip(_leaves(node.outputs), nest.flatten(result)):
                 if isinstance(output, KerasTensor):
                     values[id(output)] = value
@@ -245,8 +249,8 @@ class Model(Trainer, Layer):
         if self._tandem_graph is None:
             raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
         if self._tandem_graph_with_losses is None:
-            return self._tandem_graph.run(self._ordered(inputs))
-        outputs, *losses = self._tandem_graph_with_losses.run(self._ordered(inputs))
+            return self._tandem_graph.run(self._ordered(inputs), training)
+        outputs, *losses = self._tandem_graph_with_losses.run(self._ordered(inputs), training)
         for each in losses:
             Layer.add_loss(self, _ops.reduce_mean(each))
         return outputs

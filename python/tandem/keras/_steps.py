@@ -101,9 +101,8 @@ class TrainingSteps:
     def _call_with_phase(self, x, training):
         from tandem.keras._calls import _parameters
 
-        names, takes_any, _ = _parameters(self.call)
-        with learning_phase(training):
-            return self(x, training=training) if "training" in names or takes_any else self(x)
+        # As in Keras, a model of one's own whose `call` has no argument `training` leaves its layers to their defaults.
+        return self(x, training=training) if "training" in _parameters(self.call)[0] else self(x)
 
     def train_step(self, data):
         """One step of fit on one batch; may be overridden. Returns results by name."""
@@ -146,8 +145,7 @@ class TrainingSteps:
         def run(data):
             from tandem import autograph
 
-            with learning_phase(kind == "train"):
-                return autograph.called(step)(data)
+            return autograph.called(step)(data)
 
         run.__name__ = f"{type(self).__name__}.{kind}_step"
         if strategy is not None and strategy.num_replicas_in_sync >= 1 and not self._run_eagerly:
@@ -286,8 +284,7 @@ class _TextStep:
                 data = self._model._numbers_of_texts(data)
             if any(getattr(v, "_is_text_tensor", False) for v in nest.flatten(data)) and not isinstance(self._program, _ReplicaStep):
                 step = {"train": self._model.train_step, "test": self._model.test_step, "predict": self._model.predict_step}[self._kind]
-                with learning_phase(self._kind == "train"):
-                    return step(data)
+                return step(data)
         return self._program(data)
 
     def explain(self):

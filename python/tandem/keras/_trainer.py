@@ -59,15 +59,17 @@ class Trainer(TrainingSteps):
             if auto_scale_loss and self.dtype_policy.name == "mixed_float16" and isinstance(self.optimizer, optimizers_module.Optimizer):
                 if not isinstance(self.optimizer, optimizers_module.LossScaleOptimizer):
                     self.optimizer = optimizers_module.LossScaleOptimizer(self.optimizer, name="loss_scale_optimizer")
-            self._compile_loss = CompileLoss(loss, loss_weights) if loss is not None else None
-            self._compile_metrics = CompileMetrics(metrics, weighted_metrics, self)
+            # As in Keras, what is not given stays as it was compiled before.
+            if loss is not None:
+                self._compile_loss, self.loss = CompileLoss(loss, loss_weights), loss
+            if self._compile_metrics is None or metrics is not None or weighted_metrics is not None:
+                self._compile_metrics = CompileMetrics(metrics, weighted_metrics, self)
             self._loss_tracker = metrics_module.Mean(name="loss")
         self._run_eagerly = bool(run_eagerly)
         self.steps_per_execution = steps_per_execution
         self.stop_training = False
         self.compiled = self._compiled = True
         self._tandem_functions = {}
-        self.loss = loss
         self._compile_config = {"optimizer": optimizer, "loss": loss, "loss_weights": loss_weights, "metrics": metrics, "weighted_metrics": weighted_metrics}
 
     def compile_from_config(self, config):
