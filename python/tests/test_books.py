@@ -130,3 +130,57 @@ def test_texts_have_shapes_and_are_no_numbers():
     for f in (lambda: tf.constant("x", tf.float32), lambda: tf.convert_to_tensor("x", tf.float64), lambda: tf.constant(5, tf.string)):
         with pytest.raises(TypeError, match="Cannot convert .* to EagerTensor of dtype (float|double|string)"):
             f()
+
+
+class _TwoHeads(tf.keras.Model):
+    def __init__(self, by_name):
+        super().__init__()
+        self.by_name = by_name
+        self.a, self.b = (tf.keras.layers.Dense(units, kernel_initializer="ones") for units in (1, 3))
+
+    def call(self, x):
+        return {"p": self.a(x), "c": self.b(x)} if self.by_name else (self.a(x), self.b(x))
+
+
+def _numbers_of_two_heads(loss, metrics, y, by_name=False, **kwargs):
+    model = _TwoHeads(by_name)
+    model.compile("sgd", loss=loss, metrics=metrics, **kwargs)
+    x = np.arange(8, dtype="float32").reshape(4, 2) / 8
+    history = model.fit(x, y, verbose=0).history
+    return {name: round(values[0], 5) for name, values in history.items()}, [round(v, 5) for v in model.evaluate(x, y, verbose=0)], model.metrics_names
+
+
+def test_losses_of_outputs_without_names_go_by_their_own_names():
+    cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    x = np.arange(8, dtype="float32").reshape(4, 2) / 8
+    y = (x[:, :1], np.array([0, 1, 2, 0]))
+    assert _numbers_of_two_heads(["mse", cross_entropy], [["mae"], ["accuracy"]], y) == (
+        {"accuracy": 0.5, "loss": 1.42674, "mae": 0.5, "mse_loss": 0.32812, "sparse_categorical_crossentropy_loss": 1.09861},
+        [1.40924, 0.48473, 0.5, 0.31124, 1.098], ["loss", "compile_metrics", "mse_loss", "sparse_categorical_crossentropy_loss"],
+    )
+    assert _numbers_of_two_heads("mse", [["mae"], ["mae"]], (np.ones((4, 1), "f"), np.ones((4, 3), "f"))) == (
+        {"loss": 0.65625, "mae": 0.5, "mae_1": 0.5, "mse_loss": 0.32812},
+        [0.65431, 0.49898, 0.49898, 0.32764, 0.32764, 0.49966], ["loss", "compile_metrics", "mse_loss", "mse_loss"],
+    )
+    history, listed, names = _numbers_of_two_heads([lambda a, b: tf.reduce_mean(a - b), cross_entropy], None, y)
+    assert history == {"lambda_loss": -0.5, "loss": 0.59861, "sparse_categorical_crossentropy_loss": 1.09861} and names[1] == "lambda_loss"
+    assert listed == [0.58409, -0.51391, 1.098]
+
+
+def test_losses_of_outputs_by_name_are_listed_as_they_were_given():
+    cross_entropy = tf.keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    x = np.arange(8, dtype="float32").reshape(4, 2) / 8
+    y = {"p": x[:, :1], "c": np.array([0, 1, 2, 0])}
+    assert _numbers_of_two_heads({"p": "mse", "c": cross_entropy}, {"p": ["mae"], "c": ["accuracy"]}, y, by_name=True) == (
+        {"c_accuracy": 0.5, "c_loss": 1.09861, "loss": 1.42674, "p_loss": 0.32812, "p_mae": 0.5},
+        [1.40924, 0.31124, 1.098, 0.5, 0.48473], ["loss", "compile_metrics", "p_loss", "c_loss"],
+    )
+
+
+def test_functions_as_metrics_go_by_their_names_in_small_letters():
+    def rootMSE(y_true, y_pred):
+        return tf.sqrt(tf.reduce_mean(tf.square(y_true - y_pred)))
+
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile("sgd", "mse", metrics=[rootMSE])
+    assert list(model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0).history) == ["loss", "root_mse"]

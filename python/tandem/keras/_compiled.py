@@ -4,7 +4,7 @@ import _tandem
 from tandem import nest
 from tandem._tensors.shape import _is_size
 from tandem._tensors.tensor import Tensor
-from tandem.keras import losses as losses_module, metrics as metrics_module
+from tandem.keras import _objects, losses as losses_module, metrics as metrics_module
 
 
 def _as_loss(identifier):
@@ -12,6 +12,15 @@ def _as_loss(identifier):
     if loss is None or isinstance(loss, losses_module.Loss):
         return loss
     return losses_module.LossFunctionWrapper(loss)
+
+
+def _name_of(given, made):
+    """The name of a loss or metric that compile() was given: the text, or the name of the object or function."""
+    if isinstance(given, str):
+        return given
+    if isinstance(getattr(given, "name", None), str):
+        return given.name
+    return _objects.snake_case(given.__name__) if hasattr(given, "__name__") else getattr(made, "name", "metric")
 
 
 def _first_size(value):
@@ -38,6 +47,7 @@ class CompileLoss:
         self._given, self._weights = loss, loss_weights
         self._losses = None
         self.metrics = []  # The mean of each output's own loss, where there are several.
+        self._trackers = None  # The same, one for each output.
         self._names = output_names
 
     def build(self, y_pred, names):
@@ -68,7 +78,12 @@ class CompileLoss:
         self._losses = [_as_loss(l) for l in listed]
         self._factors = list(weights)
         if len([l for l in self._losses if l is not None]) > 1:
-            self.metrics = [metrics_module.Mean(name=f"{k}_loss") for k, l in zip(keys, self._losses) if l is not None]
+            self._trackers = [
+                None if loss is None else metrics_module.Mean(name=f"{key or _name_of(each, loss)}_loss") for key, each, loss in zip(keys, listed, self._losses)
+            ]
+            of_key = dict(zip(keys, self._trackers))
+            listed_as_given = isinstance(given, dict) and isinstance(y_pred, dict)
+            self.metrics = [m for m in ([of_key[k] for k in given] if listed_as_given else self._trackers) if m is not None]
 
     def __call__(self, y_true, y_pred, sample_weight=None, names=None):
         flat_pred = nest.flatten(y_pred)
@@ -77,15 +92,15 @@ class CompileLoss:
         keys = sorted(y_pred) if isinstance(y_pred, dict) else names
         flat_true = _aligned(y_true, y_pred, keys, len(flat_pred))
         flat_weight = _aligned(sample_weight, y_pred, keys, len(flat_pred), repeat=True)
-        total, tracker = None, iter(self.metrics)
-        for true, pred, weight, loss, factor in zip(flat_true, flat_pred, flat_weight, self._losses, self._factors):
+        total = None
+        for true, pred, weight, loss, factor, tracker in zip(flat_true, flat_pred, flat_weight, self._losses, self._factors, self._trackers or [None] * len(flat_pred)):
             if loss is None or true is None:
                 continue
             value = loss(true, pred, weight)
             if value._rank:
                 value = _tandem.reduce_mean(value, None, False)
-            if self.metrics:
-                next(tracker).update_state(_unscaled(value), sample_weight=_rows(pred))
+            if tracker is not None:
+                tracker.update_state(_unscaled(value), sample_weight=_rows(pred))
             value = value if factor == 1.0 else value * float(factor)
             total = value if total is None else total + value
         return total
@@ -133,7 +148,7 @@ class CompileMetrics:
             return metric
         if isinstance(metric, losses_module.Loss):
             return metrics_module.MeanMetricWrapper(metric.call, name=metric.name)
-        return metrics_module.MeanMetricWrapper(metric, name=given if isinstance(given, str) else getattr(metric, "__name__", "metric"))
+        return metrics_module.MeanMetricWrapper(metric, name=_name_of(given, metric))
 
     @staticmethod
     def _by_shapes(name, y_true, y_pred, loss):
@@ -174,7 +189,7 @@ class CompileMetrics:
                     if true is None or each is None:
                         continue
                     metric = self._resolve(each, true, pred, losses[i] if losses and i < len(losses) else None)
-                    label = f"{keys[i]}_{metric.name}" if len(flat) > 1 else metric.name
+                    label = f"{keys[i]}_{metric.name}" if len(flat) > 1 and keys[i] else metric.name
                     if label in names:
                         label = f"weighted_{label}" if which and f"weighted_{label}" not in names else label
                         number, unique = 1, label

@@ -28,7 +28,7 @@ class TrainingSteps:
             names = self.output_names
             if len(names) == len(flat):
                 return names
-        return [f"output_{i + 1}" for i in range(len(flat))]
+        return [None] * len(flat)  # Losses and metrics go by their own names then.
 
     def compute_loss(self, x=None, y=None, y_pred=None, sample_weight=None, training=True):
         """The loss of predictions with the terms that layers added; may be overridden."""

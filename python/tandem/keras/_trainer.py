@@ -274,8 +274,7 @@ class Trainer(TrainingSteps):
 
     def _ordered_numbers(self, numbers):
         """The numbers as Keras lists them: those of the metrics in their order, then what has other names."""
-        listed = [own for m in self.metrics for own in (m.metrics if m is self._compile_metrics else [m])]
-        names = dict.fromkeys(m.name for m in listed)
+        names = [own.name for m in self.metrics for own in (m.metrics if m is self._compile_metrics else [m])]
         return [numbers[n] for n in names if n in numbers] + [numbers[n] for n in sorted(numbers) if n not in names]
 
     def predict(self, x, batch_size=None, verbose="auto", steps=None, callbacks=None, **kwargs) -> typing.Any:
