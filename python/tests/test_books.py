@@ -184,3 +184,39 @@ def test_functions_as_metrics_go_by_their_names_in_small_letters():
     model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
     model.compile("sgd", "mse", metrics=[rootMSE])
     assert list(model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0).history) == ["loss", "root_mse"]
+
+
+def test_what_a_model_within_another_was_compiled_with_does_not_count():
+    layers = tf.keras.layers
+    generator = tf.keras.Sequential([layers.Dense(3, kernel_initializer="ones")])
+    discriminator = tf.keras.Sequential([layers.Dense(1, activation="sigmoid", kernel_initializer=tf.keras.initializers.Constant(0.1))])
+    discriminator.compile(loss="binary_crossentropy", optimizer="rmsprop", metrics=["accuracy"])
+    discriminator.trainable = False
+    gan = tf.keras.Sequential([generator, discriminator])
+    gan.compile(loss="binary_crossentropy", optimizer="rmsprop")
+    x, z = np.linspace(0, 1, 12).reshape(4, 3).astype("float32"), np.linspace(-1, 1, 8).reshape(4, 2).astype("float32")
+    losses = []
+    for _ in range(3):
+        both = tf.concat([generator(z), x], 0)
+        discriminator.trainable = True
+        losses += discriminator.train_on_batch(both, tf.constant([[0.0]] * 4 + [[1.0]] * 4))
+        discriminator.trainable = False
+        losses.append(gan.train_on_batch(z, tf.constant([[1.0]] * 4)))
+    recorded = [0.6666649, 0.75, 0.7140692, 0.6664160, 0.75, 0.7154078, 0.6662714, 0.75, 0.7165728]
+    np.testing.assert_allclose(losses, recorded, rtol=1e-6)
+    assert [m.name for m in gan.metrics] == ["loss"] and gan.evaluate(z, np.ones((4, 1)), verbose=0) == pytest.approx(0.7161685)
+
+
+def test_models_whose_only_output_is_in_a_list_give_it_alone():
+    x = np.ones((4, 3), "float32")
+    a = tf.keras.Input((3,))
+    d = tf.keras.layers.Dense(2)(a)
+    for outputs in ([d], (d,), d):
+        model = tf.keras.Model([a], outputs)
+        assert model(x).shape == (4, 2) and model.predict(x, verbose=0).shape == (4, 2)
+        assert type(model.output) is type(outputs) and type(model(a)) is type(outputs)  # What describes it keeps its list.
+    inner = tf.keras.Model([a], [d])
+    outer = tf.keras.Model(a, [inner(a)])
+    assert isinstance(outer(x), list) and outer(x)[0].shape == (4, 2) and isinstance(outer.predict(x, verbose=0), list)
+    assert tf.keras.layers.TimeDistributed(inner)(np.ones((2, 5, 3), "float32")).shape == (2, 5, 2)
+    assert tf.keras.Sequential([inner])(x).shape == (4, 2) and tf.keras.models.clone_model(inner)(x).shape == (4, 2)

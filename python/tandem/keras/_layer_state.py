@@ -107,15 +107,17 @@ class LayerState:
     @property
     def metrics(self):
         """The metrics of this layer and of those within it."""
-        from tandem.keras.metrics import Metric
-
         found = []
         for layer in self._flatten_layers():
-            for value in vars(layer).values():
-                for each in value if isinstance(value, (list, tuple)) else value.values() if isinstance(value, dict) else (value,):
-                    if isinstance(each, Metric) and not any(each is f for f in found):
-                        found.append(each)
+            found += [each for each in layer._own_metrics() if not any(each is f for f in found)]
         return found
+
+    def _own_metrics(self):
+        """The metrics that are attributes of this layer itself."""
+        from tandem.keras.metrics import Metric
+
+        values = [value for held in vars(self).values() for value in (held if isinstance(held, (list, tuple)) else held.values() if isinstance(held, dict) else (held,))]
+        return [value for i, value in enumerate(values) if isinstance(value, Metric) and not any(value is v for v in values[:i])]
 
     metrics_variables = property(lambda self: [v for m in self.metrics for v in m.variables], doc="The variables of the metrics.")
 

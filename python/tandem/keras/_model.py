@@ -83,6 +83,11 @@ class _Graph:
         return _filled(self.outputs, values)
 
 
+def _alone(outputs):
+    """A list of one output as that output, which Keras's models give where they are computed."""
+    return outputs[0] if isinstance(outputs, (list, tuple)) and len(outputs) == 1 else outputs
+
+
 def _only(shapes):
     return shapes[0] if len(shapes) == 1 else shapes
 
@@ -249,11 +254,11 @@ class Model(Trainer, Layer):
         if self._tandem_graph is None:
             raise NotImplementedError(f"Model {type(self).__name__} does not have a `call()` method implemented.")
         if self._tandem_graph_with_losses is None:
-            return self._tandem_graph.run(self._ordered(inputs), training)
+            return _alone(self._tandem_graph.run(self._ordered(inputs), training))
         outputs, *losses = self._tandem_graph_with_losses.run(self._ordered(inputs), training)
         for each in losses:
             Layer.add_loss(self, _ops.reduce_mean(each))
-        return outputs
+        return _alone(outputs)
 
     def add_loss(self, loss):
         """Adds losses; those of described tensors are computed with each call, as the model's outputs are."""

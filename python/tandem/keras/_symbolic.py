@@ -331,6 +331,9 @@ def output_spec(f, args, kwargs):
     if any(None in s._dims[1:] for s in symbolic):
         other = _probe(f, args, kwargs, _OPEN[1])
         result = nest.map_structure(_merged, result, other) if nest.is_nested(result) else _merged(result, other)
+    declared = getattr(getattr(getattr(f, "__self__", f), "_tandem_graph", None), "outputs", None)
+    if isinstance(declared, (list, tuple)) and len(declared) == 1 and not (nest.is_nested(result) and not nest.is_nested(declared[0])):
+        result = type(declared)([result])  # What describes the model's only output keeps its list; a computed one stands alone.
     make = lambda o: KerasTensor(o.dims, o.dtype) if isinstance(o, _Outline) else o  # noqa: E731
     return nest.map_structure(make, result) if nest.is_nested(result) else make(result)
 

@@ -96,11 +96,12 @@ class Trainer(TrainingSteps):
             found.append(self._compile_metrics)
         if self.__dict__.get("_compile_loss") is not None:
             found += self._compile_loss.metrics
-        from tandem.keras._layer import Layer
-
-        for each in Layer.metrics.fget(self):
-            if not any(each is f for f in found):
-                found.append(each)
+        for layer in self._flatten_layers():
+            if layer is not self and isinstance(layer, Trainer):
+                continue  # What a model within this one was compiled with does not count here.
+            for each in layer._own_metrics():
+                if not any(each is f for f in found):
+                    found.append(each)
         return found
 
     @property
