@@ -11,7 +11,6 @@ _ADVICE = {
     "mlir": "there is no MLIR; tf.function has .explain(), which prints the program that it became",
     "feature_column": "Keras 3 has no DenseFeatures either; keras.utils.FeatureSpace and the layers Normalization, StringLookup and CategoryEncoding do its work",
     "dtensor": "keras.distribution.DeviceMesh, LayoutMap and ModelParallel cut models over devices",
-    "autodiff": "tf.GradientTape has gradient and jacobian; there is no forward mode",
     "estimator": "keras.Model.fit trains",
     "quantizers": "weights are not quantized; layers of dtype bfloat16 and int8 tensors are there",
     "raw_ops": "the ops are there by their public names: tf.matmul, tf.nn.relu",

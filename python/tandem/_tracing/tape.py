@@ -151,6 +151,8 @@ class GradientTape:
     def batch_jacobian(self, target, source, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
         """The jacobian of each row of the target by the same row of the source."""
         target = _tandem.convert(target)
+        if not target._rank or not source.shape.rank or target._sizes[0] != source._sizes[0]:
+            raise ValueError(f"Need first dimension of target shape ({tuple(target.shape)}) and source shape ({tuple(source.shape)}) to match.")
         rows = int(target._sizes[0])
         inner = list(target._sizes[1:])
         count = 1
@@ -166,8 +168,18 @@ class GradientTape:
         return _tandem.reshape(_tandem.stack(flat, 1), [rows] + inner + list(source._sizes[1:]))
 
 
+def _takes_variables(gradient):
+    import inspect
+
+    try:
+        parameters = inspect.signature(gradient).parameters.values()
+    except (TypeError, ValueError):
+        return True
+    return any(p.name == "variables" or p.kind is p.VAR_KEYWORD for p in parameters)
+
+
 def custom_gradient(f=None):
-    """A function whose gradient is the second thing that it returns."""
+    """A function whose gradient is the second thing that it returns. Where it uses variables, that takes them as `variables` and gives theirs, too."""
     if f is None:
         return custom_gradient
 
@@ -178,29 +190,30 @@ def custom_gradient(f=None):
         if not places:
             flat = [_tandem.convert(a) for a in flat]
             places = list(range(len(flat)))
-        kept = {}
+        given = [_tandem.identity(flat[p]) if isinstance(flat[p], Tensor) else flat[p] for p in places]
+        for place, tensor in zip(places, given):
+            flat[place] = tensor
+        with GradientTape() as probe:
+            result, gradient = f(*nest.pack_sequence_as(list(args), flat), **kwargs)
+        used = [v for v in probe.watched_variables() if not any(v is a for a in flat)]
+        if used and not _takes_variables(gradient):
+            raise TypeError(f"@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: {used}")
+        values = [_tandem.convert(r) for r in nest.flatten(result)]
 
-        def inner(tensors):
-            own = list(flat)
-            for place, tensor in zip(places, tensors):
-                own[place] = tensor
-            result, gradient = f(*nest.pack_sequence_as(list(args), own), **kwargs)
-            kept["result"] = result
-            values = [_tandem.convert(r) for r in nest.flatten(result)]
+        def backward(output_gradients):
+            outputs = [_tandem.zeros_like(v) if g is None else g for g, v in zip(output_gradients, values)]
+            gradients, of_variables = gradient(*outputs, variables=used) if used else (gradient(*outputs), [])
+            if not used and isinstance(gradients, tuple) and len(gradients) == 2 and isinstance(gradients[1], list) and len(places) == 1:
+                gradients = gradients[0]
+            gradients = nest.flatten(gradients)
+            if len(gradients) == len(flat) != len(places):  # What is no tensor has a gradient that nobody asks for.
+                gradients = [gradients[p] for p in places]
+            found = gradients[: len(places)] + nest.flatten(of_variables)
+            return [None if g is None else _tandem.convert(g) for g in found]
 
-            def backward(output_gradients):
-                outputs = [_tandem.zeros_like(v) if g is None else g for g, v in zip(output_gradients, values)]
-                gradients = gradient(*outputs)
-                if isinstance(gradients, tuple) and len(gradients) == 2 and isinstance(gradients[1], list) and len(places) == 1:
-                    gradients = gradients[0]
-                gradients = nest.flatten(gradients)
-                return [None if g is None else _tandem.convert(g) for g in gradients[: len(places)]]
-
-            return [_tandem.identity(v) for v in values], backward
-
-        results = _tandem.call_with_gradient(inner, [_tandem.convert(flat[p]) for p in places])
-        like = kept["result"]
-        return nest.pack_sequence_as(like, results) if nest.is_nested(like) else results[0]
+        inputs = [_tandem.convert(g) for g in given] + [v.read_value() for v in used]
+        results = _tandem.call_with_gradient(lambda _: ([_tandem.identity(v) for v in values], backward), inputs)
+        return nest.pack_sequence_as(result, results) if nest.is_nested(result) else results[0]
 
     return call
 
