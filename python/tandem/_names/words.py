@@ -69,6 +69,8 @@ _KERAS_OPS = {
     "nanargmax": "The index of the largest element that is not NaN.", "nanargmin": "The index of the smallest element that is not NaN.",
     "nancumprod": "The products up to each element, NaN as 1.", "nancumsum": "The sums up to each element, NaN as 0.",
     "nanmax": "The largest element that is not NaN.", "nanmin": "The smallest element that is not NaN.",
+    "nanpercentile": "The values below which q percent of the elements lie that are not NaN.",
+    "nanquantile": "The values below which the parts q of the elements lie that are not NaN.",
     "nanprod": "The product of the elements that are not NaN.", "nansum": "The sum of the elements that are not NaN.",
     "nextafter": "The next number after x1 in the direction of x2.", "nonzero": "The places of the elements that are not zero.",
     "norm": "The norm of vectors or matrices.", "normalize": "x, divided by its norm along an axis.", "ones_like": "Ones of the shape of another tensor.",

@@ -43,8 +43,6 @@ def transposed(x, kernel, strides, padding, output_sizes=None, dilations=(1, 1),
         # The padding that the convolution from `out` to `length` would have.
         total = max((length - 1) * stride + k - out, 0)
         before = total // 2 if padding == "same" else 0
-        if own is not None and padding == "same":
-            before = k // 2
         low = k - 1 - before
         high = out + k - 1 - low - length * stride
         pads.append((low, high))
@@ -73,7 +71,7 @@ def transposed_volumes(x, kernel, strides, padding, output_sizes=None, dilations
         length, k, stride = int(x._sizes[i + 1]), (int(kernel._sizes[i]) - 1) * dilations[i] + 1, strides[i]
         own = None if output_padding is None else output_padding[i]
         out = output_length(length, k, stride, padding, own) if output_sizes is None or output_sizes[i] is None else int(output_sizes[i])
-        before = 0 if padding != "same" else k // 2 if own is not None else max((length - 1) * stride + k - out, 0) // 2
+        before = max((length - 1) * stride + k - out, 0) // 2 if padding == "same" else 0
         low = k - 1 - before
         high = out + k - 1 - low - length * stride
         cut.append(slice(max(-low, 0), length * stride + min(high, 0)))

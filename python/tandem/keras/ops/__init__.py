@@ -12,7 +12,7 @@ from tandem._names import words as _words
 from tandem._names import missing as _missing
 from tandem._ops import base as _base, op
 from tandem.keras.activations import (  # noqa: F401, so that type checkers see them given.
-    celu as celu, elu as elu, gelu as gelu, glu as glu, hard_shrink as hard_shrink, hard_sigmoid as hard_sigmoid, hard_silu as hard_silu,
+    celu as celu, elu as elu, glu as glu, hard_shrink as hard_shrink, hard_sigmoid as hard_sigmoid, hard_silu as hard_silu,
     hard_swish as hard_swish, hard_tanh as hard_tanh, leaky_relu as leaky_relu, log_sigmoid as log_sigmoid, log_softmax as log_softmax,
     mish as mish, relu as relu, relu6 as relu6, selu as selu, sigmoid as sigmoid, silu as silu, soft_shrink as soft_shrink,
     softmax as softmax, softplus as softplus, softsign as softsign, sparse_plus as sparse_plus, squareplus as squareplus, swish as swish,
@@ -70,6 +70,14 @@ def _unary(name, f, to_float=True):
     return op(call)
 
 
+@op
+def gelu(x, approximate=True):
+    """x times the probability that a normal variable is below it; by default with tanh in the place of erf."""
+    from tandem.keras.activations import gelu as own
+
+    return own(x, approximate)
+
+
 _this = sys.modules[__name__]
 for _name, _f in {
     "add": _tandem.add, "subtract": _tandem.sub, "multiply": _tandem.mul, "floor_divide": _tandem.floor_div, "mod": _tandem.mod,
@@ -92,9 +100,15 @@ for _name, _f in {
     setattr(_this, _name, _unary(_name, _f))
 for _name, _f in {
     "negative": _tandem.neg, "abs": _tandem.abs, "absolute": _tandem.abs, "square": _tandem.square, "sign": _tandem.sign,
-    "stop_gradient": _tandem.stop_gradient, "copy": _tandem.identity,
+    "copy": _tandem.identity,
 }.items():
     setattr(_this, _name, _unary(_name, _f, False))
+
+
+@op
+def stop_gradient(variable):
+    """The same values, through which no gradient goes."""
+    return _tandem.stop_gradient(_c(variable))
 
 
 def _logical(name, f):
@@ -131,41 +145,65 @@ def _reduction(name, f, kind="float"):
 
 
 for _name, _f, _k in (
-    ("sum", _tandem.reduce_sum, "number"), ("prod", _tandem.reduce_prod, "number"), ("mean", _tandem.reduce_mean, "float"),
-    ("max", _tandem.reduce_max, "any"), ("min", _tandem.reduce_min, "any"), ("amax", _tandem.reduce_max, "any"), ("amin", _tandem.reduce_min, "any"),
+    ("sum", _tandem.reduce_sum, "number"), ("mean", _tandem.reduce_mean, "float"),
+    ("amax", _tandem.reduce_max, "any"), ("amin", _tandem.reduce_min, "any"),
     ("var", _tandem.reduce_variance, "float"), ("std", _tandem.reduce_std, "float"), ("logsumexp", _tandem.reduce_logsumexp, "float"),
     ("any", _tandem.reduce_any, "bool"), ("all", _tandem.reduce_all, "bool"),
 ):
     setattr(_this, _name, _reduction(_name, _f, _k))
 
 
+def _extreme(name, reduce, pair):
+    plain = _reduction(name, reduce, "any")
+
+    def call(x, axis=None, keepdims=False, initial=None):
+        y = plain._raw(x, axis, keepdims)
+        return y if initial is None else pair(y, _c(initial, y._code))
+
+    call.__name__ = call.__qualname__ = name
+    return op(call)
+
+
+max, min = _extreme("max", _tandem.reduce_max, _tandem.maximum), _extreme("min", _tandem.reduce_min, _tandem.minimum)  # noqa: A001
+
+
+@op
+def prod(x, axis=None, keepdims=False, dtype=None):
+    """The product over axes."""
+    y = _reduction("prod", _tandem.reduce_prod, "number")._raw(x, axis, keepdims)
+    return y if dtype is None else _tandem.cast(y, dtypes.code_of(dtype))
+
+
+def _place_of(f, x, axis, keepdims):
+    x = _c(x)
+    y = _tandem.cast(f(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis), 5)
+    if not keepdims:
+        return y
+    return _tandem.reshape(y, [1] * x._rank) if axis is None else _tandem.expand_dims(y, axis)
+
+
 @op
 def argmax(x, axis=None, keepdims=False):
     """The index of the largest element along an axis, or of all."""
-    x = _c(x)
-    y = _ops.argmax(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis)
-    y = _tandem.cast(y, 5)
-    return _tandem.expand_dims(y, axis) if keepdims else y
+    return _place_of(_ops.argmax, x, axis, keepdims)
 
 
 @op
 def argmin(x, axis=None, keepdims=False):
     """The index of the smallest element along an axis, or of all."""
-    x = _c(x)
-    y = _tandem.cast(_ops.argmin(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis), 5)
-    return _tandem.expand_dims(y, axis) if keepdims else y
+    return _place_of(_ops.argmin, x, axis, keepdims)
 
 
 @op
 def argsort(x, axis=-1):
-    """The indices that would sort the values along an axis."""
-    return _ops.argsort(x, axis)
+    """The indices that would sort the values along an axis, or all of them."""
+    return _ops.argsort(_tandem.reshape(x, (-1,)) if axis is None else x, -1 if axis is None else axis)
 
 
 @op
 def sort(x, axis=-1):
-    """The values in ascending order along an axis."""
-    return _ops.sort(x, axis)
+    """The values in ascending order along an axis, or all of them."""
+    return _ops.sort(_tandem.reshape(x, (-1,)) if axis is None else x, -1 if axis is None else axis)
 
 
 @op
@@ -177,30 +215,41 @@ def top_k(x, k, sorted=True):
 in_top_k = op(lambda targets, predictions, k: _ops.in_top_k(targets, predictions, k))
 
 
+def _running(f, x, axis, dtype):
+    x = _c(x)
+    x = x if dtype is None else _tandem.cast(x, dtypes.code_of(dtype))
+    return f(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis)
+
+
 @op
 def cumsum(x, axis=None, dtype=None):
     """The sums of all elements up to each one along an axis."""
-    x = _c(x)
-    return _tandem.cumsum(_tandem.reshape(x, (-1,)) if axis is None else x, 0 if axis is None else axis, False, False)
+    return _running(lambda t, a: _tandem.cumsum(t, a, False, False), x, axis, dtype)
 
 
 @op
 def cumprod(x, axis=None, dtype=None):
     """The products of all elements up to each one along an axis."""
-    return _ops.cumprod(x, 0 if axis is None else axis)
+    return _running(_ops.cumprod, x, axis, dtype)
+
+
+def _reduced_last(x, axis):
+    """The tensor with the axes that are reduced joined into the last one, and where they were."""
+    axes = list(builtins.range(x._rank)) if axis is None else [a % x._rank for a in ([axis] if isinstance(axis, int) else axis)]
+    rest = [i for i in builtins.range(x._rank) if i not in axes]
+    joined = _tandem.reshape(_tandem.transpose(x, rest + axes), [x._sizes[i] for i in rest] + [-1])
+    return joined, lambda y: _tandem.reshape(y, [1 if i in axes else x._sizes[i] for i in builtins.range(x._rank)])
 
 
 @op
 def median(x, axis=None, keepdims=False):
     """The median over axes."""
-    x = _float(x)
-    flat = _tandem.reshape(x, (-1,)) if axis is None else x
-    axis = 0 if axis is None else axis
-    s = _ops.sort(flat, axis)
-    n = int(s._sizes[axis])
-    take = lambda i: _tandem.gather(s, np.int32(i), axis % s._rank)  # noqa: E731
+    joined, with_axes = _reduced_last(_float(x), axis)
+    s = _ops.sort(joined, -1)
+    n = int(s._sizes[-1])
+    take = lambda i: _tandem.gather(s, np.int32(i), s._rank - 1)  # noqa: E731
     y = (take((n - 1) // 2) + take(n // 2)) / 2.0
-    return _tandem.expand_dims(y, axis) if keepdims else y
+    return with_axes(y) if keepdims else y
 
 
 @op
@@ -214,7 +263,7 @@ def round(x, decimals=0):
     """Each element, rounded to so many decimals."""
     x = _c(x)
     if not x.dtype.is_floating:
-        return x
+        return x if decimals >= 0 else _tandem.cast(round(_tandem.cast(x, 1), decimals), x._code)
     return _tandem.round(x) if not decimals else _tandem.round(x * float(10**decimals)) / float(10**decimals)
 
 
@@ -255,14 +304,6 @@ def outer(x1, x2):
 def vdot(x1, x2):
     """The sum of the products of all elements."""
     return _tandem.reduce_sum(_tandem.reshape(x1, (-1,)) * _tandem.reshape(x2, (-1,)), None, False)
-
-
-@op
-def cross(x1, x2, *args):
-    """The cross product of vectors of three elements."""
-    from tandem import linalg
-
-    return linalg.cross(x1, x2)
 
 
 # ---- Shapes ----
@@ -419,7 +460,7 @@ def ones(shape, dtype=None):
 
 def full(shape, fill_value, dtype=None):
     """A tensor of one value."""
-    return _tandem.broadcast_to(_c(fill_value, None if dtype is None else dtypes.code_of(dtype)), shape)
+    return _tandem.broadcast_to(_tandem.cast(_c(fill_value), dtypes.code_of(dtype or "float32")), shape)
 
 
 def empty(shape, dtype=None):
@@ -442,14 +483,20 @@ ones_like = op(lambda x, dtype=None: _ops.ones_like(x, dtype))
 full_like = op(lambda x, fill_value, dtype=None: _ops.zeros_like(x, dtype) + fill_value)
 
 
-def arange(start, stop=None, step=1, dtype=None):
+def arange(start, stop=None, step=None, dtype=None):
     """The numbers from start up to but without stop, in steps."""
-    return _ops.range(start, stop, step, dtype)
+    return _ops.range(start, stop, 1 if step is None else step, dtype)
 
 
 def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0):
-    """`num` evenly spaced values from start to stop."""
-    return _c(np.linspace(start, stop, num, endpoint), dtypes.code_of(dtype or "float32"))
+    """`num` evenly spaced values from start to stop, and on request the step between them."""
+    kind = lambda v: getattr(v, "dtype", None) if hasattr(v, "shape") else None  # noqa: E731
+    if dtype is None:
+        given = [dtypes.as_dtype(k).name for k in (kind(start), kind(stop)) if k is not None]
+        dtype = "float64" if "float64" in given else "float32"
+    values, step = np.linspace(np.asarray(start), np.asarray(stop), int(num), endpoint, True, axis=axis)
+    made = _tandem.cast(_c(np.array(values, np.float64, order="C")), dtypes.code_of(dtype))
+    return (made, _tandem.cast(_c(np.float64(step)), dtypes.code_of(dtype))) if retstep else made
 
 
 def meshgrid(*x, indexing="xy"):
@@ -469,8 +516,12 @@ def where(condition, x1=None, x2=None):
 @op
 def take(x, indices, axis=None):
     """The slices along an axis that the indices name."""
-    x = _c(x)
-    return _ops.gather(_tandem.reshape(x, (-1,)) if axis is None else x, indices, axis=axis or 0)
+    x, indices = _c(x), _c(indices)
+    x = _tandem.reshape(x, (-1,)) if axis is None else x
+    size = x._sizes[axis or 0]
+    if not indices._is_symbolic and isinstance(size, int) and indices.dtype.is_integer and not indices.dtype.is_unsigned:
+        indices = _tandem.where(indices < 0, indices + size, indices)  # Negative ones count from the end.
+    return _ops.gather(x, indices, axis=axis or 0)
 
 
 def _broadcast_but(x, other, axis):
@@ -501,31 +552,112 @@ def one_hot(x, num_classes, axis=-1, dtype=None, sparse=False):
 
 
 @op
-def multi_hot(x, num_classes, axis=-1, dtype=None, sparse=False):
+def multi_hot(inputs, num_classes=None, axis=-1, dtype=None, sparse=False):
     """Rows of integers as vectors with ones at their places."""
-    return _tandem.reduce_max(one_hot(x, num_classes), 1 if len(x.shape) > 1 else 0, False)
+    if num_classes is None:
+        raise ValueError("Argument `num_classes` must be specified")
+    hot = one_hot(inputs, num_classes, axis=axis, dtype=dtype)
+    return _tandem.reduce_max(hot, 1 if len(inputs.shape) > 1 else 0, False)
 
 
-tril = op(lambda x, k=0: _c(x) * np.tril(np.ones([int(s) for s in _c(x)._sizes[-2:]], np.float32), k) if _c(x).dtype.is_floating else _tandem.where(np.tril(np.ones([int(s) for s in _c(x)._sizes[-2:]], bool), k), x, _tandem.zeros_like(x)))
-triu = op(lambda x, k=0: _tandem.where(np.triu(np.ones([int(s) for s in _c(x)._sizes[-2:]], bool), k), x, _tandem.zeros_like(x)))
-diag = op(lambda x, k=0: _ops.diag(x) if len(x.shape) == 1 else _ops.diag_part(x))
-diagonal = op(lambda x, offset=0, axis1=0, axis2=1: _ops.diag_part(x))
-trace = op(lambda x, **kwargs: _ops.trace(x))
-norm = op(lambda x, ord=None, axis=None, keepdims=False: _ops.norm(_float(x), 2 if ord is None else ord, axis, keepdims))
+def _triangle(f):
+    def call(x, k=0):
+        x = _c(x)
+        return _tandem.where(f(np.ones([int(s) for s in x._sizes[-2:]], bool), k), x, _tandem.zeros_like(x))
+
+    return op(call)
+
+
+tril, triu = _triangle(np.tril), _triangle(np.triu)
 scatter = op(lambda indices, values, shape: _ops.scatter_nd(indices, values, shape))
-scatter_update = op(lambda inputs, indices, updates: _ops.tensor_scatter_nd_update(inputs, indices, updates))
+
+
+@op
+def scatter_update(inputs, indices, updates, reduction=None):
+    """The tensor with other values at places: in place of those there, added to them, or what is larger, smaller or the product."""
+    kinds = {None: "update", "add": "add", "max": "max", "min": "min", "mul": None}
+    if reduction not in kinds:
+        raise ValueError(f"reduction must be one of {', '.join(repr(k) for k in kinds)}. Received: {reduction!r}")
+    if reduction == "mul":
+        x, indices, updates = _c(inputs), _c(indices), _c(updates)
+        depth = int(indices._sizes[-1])
+        flat, rows = _tandem.reshape(updates, [-1, *x._sizes[depth:]]), _tandem.reshape(indices, [-1, depth])
+        for i in builtins.range(int(rows._sizes[0])):
+            ones_with = _ops.tensor_scatter_nd_update(_ops.ones_like(x), rows[i : i + 1], flat[i : i + 1])
+            x = x * ones_with
+        return x
+    from tandem._ops import rarer
+
+    home = rarer if reduction == "min" else _ops
+    return getattr(home, f"tensor_scatter_nd_{kinds[reduction]}")(inputs, indices, updates)
+
+
 segment_sum = op(lambda data, segment_ids, num_segments=None, sorted=False: _ops.segment_sum(data, segment_ids, num_segments))
 segment_max = op(lambda data, segment_ids, num_segments=None, sorted=False: _ops.segment_max(data, segment_ids, num_segments))
-bincount = op(lambda x, weights=None, minlength=0, sparse=False: _ops.bincount(x, weights, minlength))
+@op
+def bincount(x, weights=None, minlength=0, sparse=False):
+    """How often each integer occurs, or the sums of their weights; of each row by itself where there are several."""
+    x = _c(x)
+    weights = None if weights is None else _c(weights)
+    if x._rank < 2:
+        return _ops.bincount(x, weights, minlength)
+    size = builtins.max(int(_ops.host(np.max, x)) + 1, int(minlength))
+    return _ops.stack([_ops.bincount(x[i], None if weights is None else weights[i], size) for i in builtins.range(int(x._sizes[0]))], 0)
+
+
 count_nonzero = op(lambda x, axis=None: _ops.count_nonzero(x, axis, dtype="int32"))
-nonzero = lambda x: tuple(_tandem.unstack(_tandem.transpose(_ops.where(x), [1, 0]), 0))  # noqa: E731
-isclose = op(lambda x1, x2, rtol=1e-5, atol=1e-8, equal_nan=False: _tandem.abs(_c(x1) - x2) <= atol + rtol * _tandem.abs(_c(x2)))
-average = op(lambda x, axis=None, weights=None: _tandem.reduce_mean(_float(x), axis, False) if weights is None else _tandem.reduce_sum(_c(x) * weights, axis, False) / _tandem.reduce_sum(_c(weights), axis, False))
-nan_to_num = op(lambda x, nan=0.0, posinf=None, neginf=None: _tandem.where(_tandem.is_nan(x), _tandem.fill((), nan, _c(x)._code), x))
-normalize = op(lambda x, axis=-1, order=2, epsilon=None: _nn.l2_normalize(x, axis))
+nonzero = lambda x: tuple(_tandem.unstack(_tandem.cast(_tandem.transpose(_ops.where(x), [1, 0]), 5), 0))  # noqa: E731
+@op
+def isclose(x1, x2, rtol=1e-5, atol=1e-8, equal_nan=False):
+    """True where elements are close."""
+    a, b = _matched(x1, x2)
+    a, b = _float(a), _float(b)
+    close = _tandem.abs(a - b) <= atol + rtol * _tandem.abs(b)
+    finite = _tandem.logical_and(_tandem.is_finite(a), _tandem.is_finite(b))
+    close = _tandem.where(finite, close, _tandem.equal(a, b))
+    return _tandem.logical_or(close, _tandem.logical_and(_tandem.is_nan(a), _tandem.is_nan(b))) if equal_nan else close
+
+
+@op
+def average(x, axis=None, weights=None):
+    """The mean over axes, each element with its weight."""
+    x = _float(x)
+    if weights is None:
+        return _tandem.reduce_mean(x, axis, False)
+    x, w = _matched(x, _float(weights))
+    if isinstance(axis, int) and w._rank == 1 and x._rank > 1:
+        w = _tandem.reshape(w, [-1 if i == axis % x._rank else 1 for i in builtins.range(x._rank)])
+    w = _tandem.broadcast_to(w, x._sizes)
+    return _tandem.reduce_sum(x * w, axis, False) / _tandem.reduce_sum(w, axis, False)
+
+
+@op
+def nan_to_num(x, nan=0.0, posinf=None, neginf=None):
+    """The elements with numbers in the place of NaN and infinities."""
+    x = _c(x)
+    if not x.dtype.is_floating:
+        return x
+    number = lambda v: _tandem.fill((), float(v), x._code)  # noqa: E731
+    x = _tandem.where(_tandem.is_nan(x), number(nan), x)
+    x = _tandem.where(_tandem.equal(x, float("inf")), number(x.dtype.max if posinf is None else posinf), x)
+    return _tandem.where(_tandem.equal(x, float("-inf")), number(x.dtype.min if neginf is None else neginf), x)
+
+
+@op
+def normalize(x, axis=-1, order=2, epsilon=None):
+    """x divided by its norm along an axis."""
+    if not isinstance(order, int) or order < 1:
+        raise ValueError(f"Argument `order` must be an int >= 1. Received: order={order}")
+    x = _float(x)
+    epsilon = 1e-7 if epsilon is None else float(epsilon)
+    if order == 2:
+        return _nn.l2_normalize(x, axis, epsilon * epsilon)
+    return x / _tandem.maximum(_this.norm(x, ord=order, axis=axis, keepdims=True), epsilon)
+
+
 moments = op(lambda x, axes, keepdims=False, synchronized=False: _nn.moments(x, axes, keepdims=keepdims))
 searchsorted = _ops.searchsorted
-unravel_index = lambda indices, shape: [_c(i.astype(np.int32)) for i in np.unravel_index(np.asarray(indices), shape)]  # noqa: E731
+unravel_index = lambda indices, shape: [_c(i.astype(np.asarray(indices).dtype)) for i in np.unravel_index(np.asarray(indices), shape)]  # noqa: E731
 
 
 # ---- Networks ----
@@ -554,36 +686,8 @@ def _pair(v, n=2):
     return v[1:-1] if len(v) == n + 2 else v  # TensorFlow's lists name all axes.
 
 
-def _channels_last(data_format):
-    if data_format == "channels_first":
-        raise ValueError("tandem has images as [batch, height, width, channels]: data_format='channels_first' is not here")
-
-
 def _segments(segment_ids, num_segments):
     return int(num_segments) if num_segments is not None else int(_ops.host(np.max, _c(segment_ids))) + 1
-
-
-@op
-def conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
-    """A convolution of sequences, images or volumes."""
-    _channels_last(data_format)
-    if len(inputs.shape) == 3:
-        return _nn.conv1d(inputs, kernel, strides if isinstance(strides, int) else strides[0], padding.upper(), dilations=dilation_rate)
-    return _nn.conv2d(inputs, kernel, strides, padding.upper(), dilations=dilation_rate)
-
-
-@op
-def max_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
-    """The maximum of each window."""
-    _channels_last(data_format)
-    return _tandem.max_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
-
-
-@op
-def average_pool(inputs, pool_size, strides=None, padding="valid", data_format=None):
-    """The mean of each window."""
-    _channels_last(data_format)
-    return _tandem.avg_pool2d(inputs, _pair(pool_size), _pair(strides or pool_size), padding)
 
 
 # ---- Flow ----
@@ -612,7 +716,9 @@ def map(f, xs):
     return _ops.map_fn(f, xs)
 
 
-vectorized_map = map
+def vectorized_map(function, elements):
+    """A function of each slice along the first axis, stacked."""
+    return map(function, elements)
 
 
 def scan(f, init, xs=None, length=None, reverse=False, unroll=1):
@@ -653,38 +759,56 @@ class image(metaclass=_missing.Room):
     """The functions of keras.ops.image."""
 
     @staticmethod
-    def resize(images, size, interpolation="bilinear", antialias=False, **kwargs):
-        from tandem import image as own
+    def resize(images, size, interpolation="bilinear", antialias=False, crop_to_aspect_ratio=False, pad_to_aspect_ratio=False, fill_mode="constant", fill_value=0.0, data_format=None):
+        from tandem.keras.ops import _image
 
-        return own.resize(images, size, interpolation, antialias=antialias)
+        return _image.resize(images, size, interpolation, antialias, crop_to_aspect_ratio, pad_to_aspect_ratio, fill_mode, fill_value, data_format)
 
     @staticmethod
     def rgb_to_grayscale(images, data_format=None):
         from tandem import image as own
+        from tandem.keras.ops import _image
 
-        return own.rgb_to_grayscale(images)
+        return _image.formatted(images, data_format, own.rgb_to_grayscale)
 
     @staticmethod
     def extract_patches(images, size, strides=None, dilation_rate=1, padding="valid", data_format=None):
         from tandem import image as own
+        from tandem.keras.ops import _image
 
+        if not isinstance(size, int) and len(size) == 3:
+            return _image.extract_patches_3d(images, size, strides, dilation_rate, padding, data_format)
         size = _pair(size)
         strides = size if strides is None else _pair(strides)
-        return own.extract_patches(images, [1] + size + [1], [1] + strides + [1], [1] + _pair(dilation_rate) + [1], padding.upper())
+        patches = lambda x: own.extract_patches(x, [1] + size + [1], [1] + strides + [1], [1] + _pair(dilation_rate) + [1], padding.upper())  # noqa: E731
+        return _image.formatted(images, data_format, patches)
 
     @staticmethod
     def pad_images(images, top_padding=None, left_padding=None, bottom_padding=None, right_padding=None, target_height=None, target_width=None, data_format=None):
+        from tandem.keras.ops import _image
+
+        if _image.is_first(data_format):
+            given = dict(top_padding=top_padding, left_padding=left_padding, bottom_padding=bottom_padding, right_padding=right_padding, target_height=target_height, target_width=target_width)
+            return _image.formatted(images, data_format, lambda x: image.pad_images(x, **given, data_format="channels_last"))
         x = _c(images)
         h, w = int(x._sizes[-3]), int(x._sizes[-2])
+        top_padding = target_height - h - bottom_padding if top_padding is None and target_height is not None and bottom_padding is not None else top_padding or 0
+        left_padding = target_width - w - right_padding if left_padding is None and target_width is not None and right_padding is not None else left_padding or 0
         bottom = target_height - h - top_padding if bottom_padding is None else bottom_padding
         right = target_width - w - left_padding if right_padding is None else right_padding
         return _tandem.pad(x, [(0, 0)] * (x._rank - 3) + [(top_padding or 0, bottom), (left_padding or 0, right), (0, 0)], 0.0)
 
     @staticmethod
     def crop_images(images, top_cropping=None, left_cropping=None, bottom_cropping=None, right_cropping=None, target_height=None, target_width=None, data_format=None):
+        from tandem.keras.ops import _image
+
+        if _image.is_first(data_format):
+            given = dict(top_cropping=top_cropping, left_cropping=left_cropping, bottom_cropping=bottom_cropping, right_cropping=right_cropping, target_height=target_height, target_width=target_width)
+            return _image.formatted(images, data_format, lambda x: image.crop_images(x, **given, data_format="channels_last"))
         x = _c(images)
         h, w = int(x._sizes[-3]), int(x._sizes[-2])
-        top, left = top_cropping or 0, left_cropping or 0
+        top = h - target_height - bottom_cropping if top_cropping is None and target_height is not None and bottom_cropping is not None else top_cropping or 0
+        left = w - target_width - right_cropping if left_cropping is None and target_width is not None and right_cropping is not None else left_cropping or 0
         height = target_height if target_height is not None else h - top - (bottom_cropping or 0)
         width = target_width if target_width is not None else w - left - (right_cropping or 0)
         return x[..., top : top + height, left : left + width, :]
@@ -692,7 +816,7 @@ class image(metaclass=_missing.Room):
 
 from tandem.keras.ops import _image  # noqa: E402
 
-for _name in ("affine_transform", "elastic_transform", "gaussian_blur", "hsv_to_rgb", "map_coordinates", "perspective_transform", "rgb_to_hsv"):
+for _name in ("affine_transform", "elastic_transform", "gaussian_blur", "hsv_to_rgb", "map_coordinates", "perspective_transform", "rgb_to_hsv", "extract_patches_3d", "scale_and_translate", "sobel_edges", "ssim"):
     setattr(image, _name, staticmethod(getattr(_image, _name)))
 
 
@@ -700,17 +824,16 @@ class linalg(metaclass=_missing.Room):
     """The functions of keras.ops.linalg."""
 
 
-from tandem import linalg as _linalg  # noqa: E402
-
-for _name in ("inv", "det", "solve", "svd", "qr", "cholesky", "eigh", "norm"):
-    setattr(linalg, _name, staticmethod(getattr(_linalg, _name)))
-inv, det, solve, svd, qr, cholesky, eigh = linalg.inv, linalg.det, linalg.solve, linalg.svd, linalg.qr, linalg.cholesky, linalg.eigh
+from tandem.keras.ops import _matrices, _networks  # noqa: E402
 from tandem.keras.ops import _numpy as _rarer  # noqa: E402
 
-for _name in vars(_rarer):
-    if not _name.startswith("_") and _name not in ("builtins", "np", "dtypes", "op", "o") and not hasattr(_this, _name):
-        setattr(_this, _name, getattr(_rarer, _name))
-for _name in ("pinv", "matrix_rank", "lstsq", "solve_triangular", "cholesky_inverse", "slogdet", "logdet"):
+for _room in (_matrices, _networks, _rarer):
+    for _name in vars(_room):
+        if not _name.startswith("_") and _name not in ("builtins", "np", "dtypes", "op", "o", "format_of", "from_last", "to_last") and not hasattr(_this, _name):
+            setattr(_this, _name, getattr(_room, _name))
+for _name in ("inv", "det", "solve", "svd", "qr", "cholesky", "eigh", "eig", "norm", "pinv", "matrix_rank", "slogdet", "logdet", "lu_factor", "jvp"):
+    setattr(linalg, _name, staticmethod(getattr(_matrices, _name)))
+for _name in ("lstsq", "solve_triangular", "cholesky_inverse"):
     setattr(linalg, _name, staticmethod(getattr(_rarer, _name)))
 
 

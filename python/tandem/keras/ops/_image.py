@@ -233,3 +233,156 @@ def _of_tensorflow(name):
 rgb_to_hsv, hsv_to_rgb = _of_tensorflow("rgb_to_hsv"), _of_tensorflow("hsv_to_rgb")
 rgb_to_hsv.__doc__ = "Images of hue, saturation and value."
 hsv_to_rgb.__doc__ = "Images of red, green and blue."
+
+
+# ---- Sizes and parts ----
+
+
+def is_first(data_format):
+    """Whether channels are before the pixels."""
+    from tandem.keras.layers._formats import format_of
+
+    return format_of(data_format) == "channels_first"
+
+
+def formatted(images, data_format, f):
+    """f of images whose channels are last."""
+    x = _tandem.convert(images)
+    if not is_first(data_format):
+        return f(x)
+    lead = list(range(x._rank - 3))
+    y = f(_tandem.transpose(x, [*lead, x._rank - 2, x._rank - 1, x._rank - 3]))
+    return _tandem.transpose(y, [*lead, y._rank - 1, y._rank - 3, y._rank - 2])
+
+
+@op
+def resize(images, size, interpolation="bilinear", antialias=False, crop_to_aspect_ratio=False, pad_to_aspect_ratio=False, fill_mode="constant", fill_value=0.0, data_format=None):
+    """Images of another size; on request the middle of them in its aspect ratio, or all of them with a frame."""
+    from tandem import image as own
+
+    if crop_to_aspect_ratio and pad_to_aspect_ratio:
+        raise ValueError("Only one of `crop_to_aspect_ratio` & `pad_to_aspect_ratio` can be `True`.")
+    if fill_mode != "constant":
+        raise ValueError(f"Only `fill_mode='constant'` is supported. Received: fill_mode={fill_mode}")
+    if len(size) != 2:
+        raise ValueError(f"Argument `size` must be a tuple of two elements (height, width). Received: size={size}")
+    tall, wide = (int(s) for s in size)
+
+    def resized(x):
+        h, w = int(x._sizes[-3]), int(x._sizes[-2])
+        if crop_to_aspect_ratio:
+            ch, cw = min(h, int(float(w * tall) / wide)) or h, min(w, int(float(h * wide) / tall)) or w
+            top, left = int(float(h - ch) / 2), int(float(w - cw) / 2)
+            x = x[..., top : top + ch, left : left + cw, :]
+        elif pad_to_aspect_ratio:
+            ph, pw = max(h, int(float(w * tall) / wide)), max(w, int(float(h * wide) / tall))
+            top, left = int(float(ph - h) / 2), int(float(pw - w) / 2)
+            pads = [(0, 0)] * (x._rank - 3) + [(top, ph - h - top), (left, pw - w - left), (0, 0)]
+            x = _ops.pad(x, pads, constant_values=fill_value)
+        return own.resize(x, [tall, wide], interpolation, antialias=antialias)
+
+    return formatted(images, data_format, resized)
+
+
+@op
+def extract_patches_3d(volumes, size, strides=None, dilation_rate=1, padding="valid", data_format=None):
+    """The patches of volumes, each as one vector."""
+    from tandem.keras.layers._formats import format_of, from_last, to_last
+
+    data_format = format_of(data_format)
+    three = lambda v: [int(v)] * 3 if isinstance(v, int) else [int(s) for s in v]  # noqa: E731
+    x = _tandem.convert(volumes)
+    single = x._rank == 4
+    x = to_last(_tandem.expand_dims(x, 0) if single else x, data_format)
+    size = three(size)
+    strides, rates = size if strides is None else three(strides), three(dilation_rate)
+    for axis in range(3):
+        length, reach = int(x._sizes[axis + 1]), (size[axis] - 1) * rates[axis] + 1
+        count = -(-length // strides[axis]) if padding == "same" else (length - reach) // strides[axis] + 1
+        missing = max((count - 1) * strides[axis] + reach - length, 0) if padding == "same" else 0
+        pads = [(0, 0)] * x._rank
+        pads[axis + 1] = (missing // 2, missing - missing // 2)
+        x = _tandem.pad(x, pads, 0.0) if missing else x
+        places = np.arange(count)[:, None] * strides[axis] + np.arange(size[axis]) * rates[axis]
+        x = _tandem.gather(x, places.reshape(-1).astype(np.int32), axis + 1)
+        # The places within patches stand behind all axes, those of the first axis first.
+        x = _tandem.reshape(x, [*x._sizes[: axis + 1], count, size[axis], *x._sizes[axis + 2 :]])
+        x = _tandem.transpose(x, _behind(x._rank, axis))
+    rank = x._rank  # batch, three counts, channels, three places
+    x = _tandem.transpose(x, [0, 1, 2, 3, *range(5, rank), 4])
+    y = _tandem.reshape(x, [*x._sizes[:4], size[0] * size[1] * size[2] * int(x._sizes[-1])])
+    y = from_last(y, data_format)
+    return _tandem.squeeze(y, [0]) if single else y
+
+
+def _behind(rank, axis):
+    """The order of axes in which the one after a count is the last."""
+    return [i for i in range(rank) if i != axis + 2] + [axis + 2]
+
+
+_KERNELS = {
+    "linear": lambda x: np.maximum(0, 1 - np.abs(x)), "bilinear": lambda x: np.maximum(0, 1 - np.abs(x)), "trilinear": lambda x: np.maximum(0, 1 - np.abs(x)),
+    "triangle": lambda x: np.maximum(0, 1 - np.abs(x)),
+    "cubic": lambda x: _cubic(np.abs(x)), "bicubic": lambda x: _cubic(np.abs(x)), "tricubic": lambda x: _cubic(np.abs(x)),
+    "lanczos3": lambda x: _lanczos(x, 3.0), "lanczos5": lambda x: _lanczos(x, 5.0),
+}
+
+
+def _cubic(x):
+    y = ((1.5 * x - 2.5) * x) * x + 1.0
+    y = np.where(x >= 1.0, ((-0.5 * x + 2.5) * x - 4.0) * x + 2.0, y)
+    return np.where(x >= 2.0, 0.0, y)
+
+
+def _lanczos(x, radius):
+    y = radius * np.sin(np.pi * x) * np.sin(np.pi * x / radius)
+    y = np.where(np.abs(x) > 1e-3, y / np.where(x != 0, np.pi**2 * x**2, 1), 1)
+    return np.where(np.abs(x) > radius, 0.0, y)
+
+
+@op
+def scale_and_translate(images, output_shape, scale, translation, spatial_dims, method, antialias=True):
+    """Images that are scaled and moved along some axes, into another shape."""
+    if method not in _KERNELS:
+        raise ValueError(f"Invalid `method` argument. Expected of one {sorted(_KERNELS)}. Received: method={method}")
+    x = _tandem.convert(images)
+    x = x if x.dtype.is_floating else _tandem.cast(x, 0)
+    scale, translation = np.asarray(scale, np.float64), np.asarray(translation, np.float64)
+    for i, axis in enumerate(spatial_dims):
+        axis = axis % x._rank
+        size, out = int(x._sizes[axis]), int(output_shape[axis])
+        inverse = 1.0 / scale[i]
+        width = max(inverse, 1.0) if antialias else 1.0
+        places = (np.arange(out) + 0.5) * inverse - translation[i] * inverse - 0.5
+        weights = _KERNELS[method](np.abs(places[None] - np.arange(size)[:, None]) / width)
+        total = weights.sum(0, keepdims=True)
+        weights = np.where(np.abs(total) > 1000 * np.finfo(np.float32).eps, weights / np.where(total != 0, total, 1), 0)
+        weights = np.where(((places >= -0.5) & (places <= size - 0.5))[None], weights, 0)
+        rest = [a for a in range(x._rank) if a != axis]
+        moved = _tandem.transpose(x, [*rest, axis])
+        flat = _tandem.matmul(_tandem.reshape(moved, [-1, size]), _tandem.cast(_tandem.convert(weights), x._code), False, False)
+        y = _tandem.reshape(flat, [*(x._sizes[a] for a in rest), out])
+        back = list(range(axis)) + [x._rank - 1] + list(range(axis, x._rank - 1))
+        x = _tandem.transpose(y, back)
+    return x
+
+
+@op
+def sobel_edges(images, data_format=None):
+    """The slopes of images, down and to the right, in a last axis."""
+    from tandem import image as own
+
+    if is_first(data_format):
+        y = own.sobel_edges(_tandem.transpose(_tandem.convert(images), [0, 2, 3, 1]))
+        return _tandem.transpose(y, [0, 3, 1, 2, 4])
+    return own.sobel_edges(images)
+
+
+@op
+def ssim(x1, x2, max_val, filter_size=11, filter_sigma=1.5, k1=0.01, k2=0.03, return_index_map=False, data_format=None):
+    """The structural similarity of images."""
+    from tandem import image as own
+
+    if is_first(data_format):
+        x1, x2 = (_tandem.transpose(_tandem.convert(x), [0, 2, 3, 1]) for x in (x1, x2))
+    return own.ssim(x1, x2, max_val, filter_size, filter_sigma, k1, k2, return_index_map)

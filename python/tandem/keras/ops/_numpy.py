@@ -188,22 +188,21 @@ def isin(x1, x2, assume_unique=False, invert=False):
     return _tandem.logical_not(found) if invert else found
 
 
-def _bitwise(f):
+def _bits(f, *given):
     """Of whole numbers, by NumPy where values exist."""
+    first = _c(given[0])
+    return _c(_ops.host(f, first, *(_c(each, None, first._code) for each in given[1:])))
 
-    @op
-    def call(x, y=None):
-        given = [_c(x)] if y is None else [_c(x), _c(y, None, _c(x)._code)]
-        return _c(_ops.host(f, *given))
 
-    return call
+def _bitwise(f):
+    return op(lambda x, y: _bits(f, x, y))
 
 
 bitwise_and, bitwise_or, bitwise_xor = _bitwise(np.bitwise_and), _bitwise(np.bitwise_or), _bitwise(np.bitwise_xor)
-bitwise_not = bitwise_invert = _bitwise(np.bitwise_not)
+bitwise_not = bitwise_invert = op(lambda x: _bits(np.bitwise_not, x))
 bitwise_left_shift = left_shift = _bitwise(np.left_shift)
 bitwise_right_shift = right_shift = _bitwise(np.right_shift)
-gcd, lcm = _bitwise(np.gcd), _bitwise(np.lcm)
+gcd, lcm = op(lambda x1, x2: _bits(np.gcd, x1, x2)), op(lambda x1, x2: _bits(np.lcm, x1, x2))
 i0 = op(lambda x: _c(_ops.host(np.i0, o._float(x)).astype(np.float32)))
 nextafter = op(lambda x1, x2: _c(_ops.host(np.nextafter, o._float(x1), o._float(x2))))
 
@@ -241,9 +240,9 @@ def array_split(x, indices_or_sections, axis=0):
     return _tandem.split_sizes(x, [size // count + (i < size % count) for i in range(count)], axis)
 
 
-hsplit = op(lambda x, sections: o._split(_c(x), sections, 0 if _c(x)._rank == 1 else 1))
-vsplit = op(lambda x, sections: o._split(_c(x), sections, 0))
-dsplit = op(lambda x, sections: o._split(_c(x), sections, 2))
+hsplit = op(lambda x, indices_or_sections: o._split(_c(x), indices_or_sections, 0 if _c(x)._rank == 1 else 1))
+vsplit = op(lambda x, indices_or_sections: o._split(_c(x), indices_or_sections, 0))
+dsplit = op(lambda x, indices_or_sections: o._split(_c(x), indices_or_sections, 2))
 
 
 @op
@@ -336,7 +335,12 @@ def _window(f):
     return lambda x, *more: _c(f(int(x), *more).astype(np.float32))
 
 
-bartlett, blackman, hamming, hanning, kaiser = (_window(f) for f in (np.bartlett, np.blackman, np.hamming, np.hanning, np.kaiser))
+bartlett, blackman, hamming, hanning = (_window(f) for f in (np.bartlett, np.blackman, np.hamming, np.hanning))
+
+
+def kaiser(x, beta):
+    """The Kaiser window."""
+    return _window(np.kaiser)(x, float(beta))
 
 
 # ---- Statistics ----
@@ -420,7 +424,9 @@ def trapezoid(y, x=None, dx=1.0, axis=-1):
 def unique(x, sorted=True, return_index=False, return_inverse=False, return_counts=False, axis=None, size=None, fill_value=None):
     """The different elements, and on request indices, inverse and counts."""
     found = np.unique(_ops.host(np.asarray, _c(x)), return_index, return_inverse, return_counts, axis)
-    return tuple(_c(f) for f in found) if isinstance(found, tuple) else _c(found)
+    if not isinstance(found, tuple):
+        return _c(found)
+    return (_c(found[0]), *(_c(f.astype(np.int32)) for f in found[1:]))
 
 
 def _without_nan(f, empty):
@@ -462,6 +468,27 @@ def nanstd(x, axis=None, keepdims=False):
     return _tandem.sqrt(nanvar(x, axis, keepdims))
 
 
+def _of_numbers_alone(f):
+    """A function of each row's elements that are not NaN, by NumPy."""
+
+    @op
+    def call(x, q, axis=None, method="linear", keepdims=False):
+        x = o._float(x)
+        axis = tuple(axis) if isinstance(axis, (list, tuple)) else axis
+        return _c(_ops.host(lambda a: np.asarray(f(a, np.asarray(q, np.float64), axis=axis, method=method, keepdims=keepdims), a.dtype), x))
+
+    return call
+
+
+nanquantile, nanpercentile = _of_numbers_alone(np.nanquantile), _of_numbers_alone(np.nanpercentile)
+
+
+@op
+def nanmedian(x, axis=None, keepdims=False):
+    """The median of the elements that are not NaN."""
+    return nanquantile(x, 0.5, axis, "linear", keepdims)
+
+
 @op
 def argpartition(x, kth, axis=-1):
     """Indices that put the kth smallest element at its place, smaller ones before it."""
@@ -476,16 +503,17 @@ def layer_normalization(x, gamma=None, beta=None, axis=-1, epsilon=None, **kwarg
     """x with mean 0 and variance 1 over an axis, scaled and shifted."""
     x = o._float(x)
     mean, variance = _tandem.reduce_mean(x, axis, True), _tandem.reduce_variance(x, axis, True)
-    y = (x - mean) * _tandem.rsqrt(variance + (1e-3 if epsilon is None else float(epsilon)))
+    y = (x - mean) * _tandem.rsqrt(variance + (1e-7 if epsilon is None else float(epsilon)))
     y = y if gamma is None else y * gamma
     return y if beta is None else y + beta
 
 
 @op
-def rms_normalization(x, scale=1, axis=-1, epsilon=None):
+def rms_normalization(x, scale=None, axis=-1, epsilon=None):
     """x divided by the root of the mean of its squares, scaled."""
     x = o._float(x)
-    return x * _tandem.rsqrt(_tandem.reduce_mean(x * x, axis, True) + (1e-6 if epsilon is None else float(epsilon))) * scale
+    y = x * _tandem.rsqrt(_tandem.reduce_mean(x * x, axis, True) + (1e-7 if epsilon is None else float(epsilon)))
+    return y if scale is None else y * scale
 
 
 @op
@@ -514,33 +542,14 @@ def dot_product_attention(query, key, value, bias=None, mask=None, scale=None, i
     return _ops.einsum("bhqk,bkhd->bqhd", _tandem.softmax(logits, -1), v)
 
 
-@op
-def depthwise_conv(inputs, kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
-    """Convolves each channel with kernels of its own."""
-    o._channels_last(data_format)
-    return _tandem.depthwise_conv2d(inputs, kernel, o._pair(strides), padding.lower(), o._pair(dilation_rate))
+def _blocks(f):
+    """The op, whichever axis channels are."""
+    from tandem.keras.layers._formats import from_last, to_last
+
+    return op(lambda x, block_size, data_format="channels_last": from_last(f(to_last(x, data_format), block_size), data_format))
 
 
-@op
-def separable_conv(inputs, depthwise_kernel, pointwise_kernel, strides=1, padding="valid", data_format=None, dilation_rate=1):
-    """A depthwise convolution, then one of single places over channels."""
-    return o.conv(depthwise_conv(inputs, depthwise_kernel, strides, padding, data_format, dilation_rate), pointwise_kernel)
-
-
-@op
-def conv_transpose(inputs, kernel, strides=1, padding="valid", output_padding=None, data_format=None, dilation_rate=1):
-    """A transposed convolution."""
-    from tandem.keras._convolution import transposed
-
-    o._channels_last(data_format)
-    if output_padding is not None or dilation_rate not in (1, (1, 1)):
-        raise NotImplementedError("keras.ops.conv_transpose: output_padding and dilation_rate are not here")
-    x, w, strides = _c(inputs), _c(kernel), o._pair(strides)
-    sizes = [_sized(x, i + 1) * s if padding == "same" else _sized(x, i + 1) * s + builtins.max(_sized(w, i) - s, 0) for i, s in enumerate(strides)]
-    return transposed(x, w, strides, padding, sizes)
-
-
-space_to_depth, depth_to_space = op(lambda x, block_size, data_format=None: _ops.space_to_depth(x, block_size)), op(lambda x, block_size, data_format=None: _ops.depth_to_space(x, block_size))
+space_to_depth, depth_to_space = _blocks(_ops.space_to_depth), _blocks(_ops.depth_to_space)
 
 
 @op
@@ -618,7 +627,6 @@ def _linalg(name):
     return op(call)
 
 
-logdet, slogdet, pinv, matrix_rank = (_linalg(n) for n in ("logdet", "slogdet", "pinv", "matrix_rank"))
 lstsq = op(lambda a, b, rcond=None: _linalg("lstsq")(a, b if len(b.shape) > 1 else _tandem.expand_dims(b, -1)) if len(b.shape) > 1 else _tandem.squeeze(_linalg("lstsq")(a, _tandem.expand_dims(b, -1)), [-1]))
 solve_triangular = op(lambda a, b, lower=False: _linalg("triangular_solve")(a, b, lower=lower))
 _matrix_transpose = _linalg("matrix_transpose")
@@ -626,8 +634,8 @@ cholesky_inverse = op(lambda x, upper=False: _linalg("inv")(_ops.matmul(x, _matr
 
 
 @op
-def cdist(x1, x2, p=2.0):
+def cdist(x, y):
     """The distances between all pairs of rows."""
-    a, b = o._matched(o._float(x1), o._float(x2))
-    d = _tandem.abs(_tandem.expand_dims(a, -2) - _tandem.expand_dims(b, -3))
-    return _tandem.sqrt(_tandem.reduce_sum(d * d, -1, False)) if p == 2.0 else _tandem.pow(_tandem.reduce_sum(_tandem.pow(d, float(p)), -1, False), 1.0 / float(p))
+    a, b = o._matched(o._float(x), o._float(y))
+    d = _tandem.expand_dims(a, -2) - _tandem.expand_dims(b, -3)
+    return _tandem.sqrt(_tandem.reduce_sum(d * d, -1, False))
