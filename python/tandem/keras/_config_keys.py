@@ -37,7 +37,7 @@ KEYS = {
     "LayerNormalization": "axis epsilon center scale rms_scaling beta_initializer gamma_initializer beta_regularizer gamma_regularizer beta_constraint gamma_constraint",
     "Normalization": "axis invert mean variance",
     **dict.fromkeys(("Dropout", "AlphaDropout"), "rate seed noise_shape"), "LeakyReLU": "negative_slope", "ELU": "alpha",
-    "SpatialDropout1D": "rate seed", **dict.fromkeys(("SpatialDropout2D", "SpatialDropout3D"), 'rate seed data_format="channels_last"'),
+    "SpatialDropout1D": "rate seed", **dict.fromkeys(("SpatialDropout2D", "SpatialDropout3D"), "rate seed data_format"),
     "Resizing": 'data_format height width interpolation crop_to_aspect_ratio pad_to_aspect_ratio fill_mode="constant" fill_value=0.0 antialias=false',
     "RandomRotation": "data_format factor fill_mode fill_value interpolation seed",
     **dict.fromkeys(("RandomContrast", "RandomBrightness"), "data_format factor value_range seed"),

@@ -61,6 +61,32 @@ def table(*classes, **aliases):
     return names
 
 
+def sign(classes, arguments):
+    """Gives classes the arguments that Keras's have, in their order: each an __init__ that takes them and calls the class's own by name."""
+    for name, text in arguments.items():
+        _sign(classes[name], text)
+
+
+def _sign(cls, text):
+    import functools
+    import inspect
+
+    signature = inspect.signature(eval(f"lambda self, {text}, **kwargs: None"))  # noqa: S307: a text of this package.
+    own = cls.__init__
+
+    @functools.wraps(own)
+    def __init__(self, *args, **kwargs):
+        try:
+            given = dict(signature.bind(self, *args, **kwargs).arguments)
+        except TypeError as error:
+            raise TypeError(f"{type(self).__name__}: {error}") from None
+        del given["self"]
+        own(self, **given.pop("kwargs", {}), **given)
+
+    __init__.__signature__ = signature
+    cls.__init__ = __init__
+
+
 class Configured:
     """An object that can be made again from its configuration."""
 

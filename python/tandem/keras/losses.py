@@ -261,12 +261,12 @@ def dice(y_true, y_pred, axis=None):
 
 @_ops.op
 def tversky(y_true, y_pred, alpha=0.5, beta=0.5, axis=None):
-    """As dice, with weights alpha and beta of what was predicted wrongly and of what was missed."""
+    """As dice, with weights alpha of what was missed and beta of what was predicted wrongly, as Keras computes it."""
     y_true, y_pred = _pair(y_true, y_pred)
     both = _tandem.reduce_sum(y_true * y_pred, axis, False)
     false_positive = _tandem.reduce_sum((1.0 - y_true) * y_pred, axis, False)
     false_negative = _tandem.reduce_sum(y_true * (1.0 - y_pred), axis, False)
-    return 1.0 - both / (both + false_positive * alpha + false_negative * beta + _EPSILON)
+    return 1.0 - both / (both + false_negative * alpha + false_positive * beta + _EPSILON)
 
 
 # ---- Reductions ----
@@ -429,6 +429,18 @@ BinaryFocalCrossentropy = _class("BinaryFocalCrossentropy", binary_focal_crossen
 CategoricalFocalCrossentropy = _class("CategoricalFocalCrossentropy", categorical_focal_crossentropy, "categorical_focal_crossentropy", alpha=0.25, gamma=2.0, from_logits=False, label_smoothing=0.0, axis=-1)
 Dice = _class("Dice", dice, "dice", axis=None)
 Tversky = _class("Tversky", tversky, "tversky", alpha=0.5, beta=0.5, axis=None)
+
+_objects.sign(globals(), {
+    "BinaryCrossentropy": "from_logits=False, label_smoothing=0.0, axis=-1, reduction='sum_over_batch_size', name='binary_crossentropy', dtype=None",
+    "BinaryFocalCrossentropy": "apply_class_balancing=False, alpha=0.25, gamma=2.0, from_logits=False, label_smoothing=0.0, axis=-1, reduction='sum_over_batch_size', name='binary_focal_crossentropy', dtype=None",
+    "CategoricalCrossentropy": "from_logits=False, label_smoothing=0.0, axis=-1, reduction='sum_over_batch_size', name='categorical_crossentropy', dtype=None",
+    "CategoricalFocalCrossentropy": "alpha=0.25, gamma=2.0, from_logits=False, label_smoothing=0.0, axis=-1, reduction='sum_over_batch_size', name='categorical_focal_crossentropy', dtype=None",
+    "CosineSimilarity": "axis=-1, reduction='sum_over_batch_size', name='cosine_similarity', dtype=None",
+    "Dice": "reduction='sum_over_batch_size', name='dice', axis=None, dtype=None",
+    "Huber": "delta=1.0, reduction='sum_over_batch_size', name='huber_loss', dtype=None",
+    "SparseCategoricalCrossentropy": "from_logits=False, ignore_class=None, reduction='sum_over_batch_size', axis=-1, name='sparse_categorical_crossentropy', dtype=None",
+    "Tversky": "alpha=0.5, beta=0.5, reduction='sum_over_batch_size', name='tversky', axis=None, dtype=None",
+})
 
 mse = MSE = mean_squared_error
 mae = MAE = mean_absolute_error

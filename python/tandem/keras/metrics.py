@@ -254,7 +254,7 @@ def sparse_categorical_accuracy(y_true, y_pred):
 
 
 @_ops.op
-def sparse_top_k_categorical_accuracy(y_true, y_pred, k=5):
+def sparse_top_k_categorical_accuracy(y_true, y_pred, k=5, from_sorted_ids=False):
     """1 where the true class, given by number, is among the k largest predictions."""
     y_true, y_pred = _tandem.convert(y_true), _tandem.convert(y_pred)
     if y_true._rank == y_pred._rank and y_true._sizes[-1] == 1:
@@ -290,7 +290,7 @@ BinaryAccuracy = _class("BinaryAccuracy", binary_accuracy, "binary_accuracy", th
 CategoricalAccuracy = _class("CategoricalAccuracy", categorical_accuracy, "categorical_accuracy")
 SparseCategoricalAccuracy = _class("SparseCategoricalAccuracy", sparse_categorical_accuracy, "sparse_categorical_accuracy")
 TopKCategoricalAccuracy = _class("TopKCategoricalAccuracy", top_k_categorical_accuracy, "top_k_categorical_accuracy", k=5)
-SparseTopKCategoricalAccuracy = _class("SparseTopKCategoricalAccuracy", sparse_top_k_categorical_accuracy, "sparse_top_k_categorical_accuracy", k=5)
+SparseTopKCategoricalAccuracy = _class("SparseTopKCategoricalAccuracy", sparse_top_k_categorical_accuracy, "sparse_top_k_categorical_accuracy", k=5, from_sorted_ids=False)
 MeanSquaredError = _class("MeanSquaredError", mean_squared_error, "mean_squared_error")
 MeanAbsoluteError = _class("MeanAbsoluteError", mean_absolute_error, "mean_absolute_error")
 MeanAbsolutePercentageError = _class("MeanAbsolutePercentageError", mean_absolute_percentage_error, "mean_absolute_percentage_error")
@@ -486,7 +486,7 @@ class _AtValue(_Confusion):
     def __init__(self, value, num_thresholds=200, class_id=None, name=None, dtype=None):
         thresholds = [0.5] if num_thresholds == 1 else [0.0] + [(i + 1) / (num_thresholds - 1) for i in range(num_thresholds - 2)] + [1.0]
         super().__init__(thresholds, None, class_id, name, dtype)
-        self.value = value
+        self.value, self.num_thresholds, self.class_id = value, num_thresholds, class_id
 
     def _best(self, constraint, value):
         feasible = constraint >= self.value
@@ -502,21 +502,38 @@ class _AtValue(_Confusion):
 
 
 def _at_class(name, constraint, value, default_name):
-    def __init__(self, value_, num_thresholds=200, class_id=None, name=None, dtype=None):
-        _AtValue.__init__(self, value_, num_thresholds, class_id, name, dtype)
+    def __init__(self, num_thresholds=200, class_id=None, name=None, dtype=None, **given):
+        _AtValue.__init__(self, given[constraint], num_thresholds, class_id, name, dtype)
 
     def result(self):
         rates = dict(zip(("sensitivity", "specificity", "precision"), self._rates()))
         rates["recall"] = rates["sensitivity"]
         return self._best(rates[constraint], rates[value])
 
-    return type(name, (_AtValue,), {"__init__": __init__, "result": result, "__module__": __name__})
+    def get_config(self):
+        return {"name": self.name, "dtype": self.dtype, "class_id": self.class_id, "num_thresholds": self.num_thresholds, constraint: self.value}
+
+    return type(name, (_AtValue,), {"__init__": __init__, "result": result, "get_config": get_config, "__module__": __name__})
 
 
 SensitivityAtSpecificity = _at_class("SensitivityAtSpecificity", "specificity", "sensitivity", "sensitivity_at_specificity")
 SpecificityAtSensitivity = _at_class("SpecificityAtSensitivity", "sensitivity", "specificity", "specificity_at_sensitivity")
 PrecisionAtRecall = _at_class("PrecisionAtRecall", "recall", "precision", "precision_at_recall")
 RecallAtPrecision = _at_class("RecallAtPrecision", "precision", "recall", "recall_at_precision")
+
+_objects.sign(globals(), {
+    "BinaryAccuracy": "name='binary_accuracy', dtype=None, threshold=0.5",
+    "BinaryCrossentropy": "name='binary_crossentropy', dtype=None, from_logits=False, label_smoothing=0",
+    "CategoricalCrossentropy": "name='categorical_crossentropy', dtype=None, from_logits=False, label_smoothing=0, axis=-1",
+    "CosineSimilarity": "name='cosine_similarity', dtype=None, axis=-1",
+    "PrecisionAtRecall": "recall, num_thresholds=200, class_id=None, name=None, dtype=None",
+    "RecallAtPrecision": "precision, num_thresholds=200, class_id=None, name=None, dtype=None",
+    "SensitivityAtSpecificity": "specificity, num_thresholds=200, class_id=None, name=None, dtype=None",
+    "SparseCategoricalCrossentropy": "name='sparse_categorical_crossentropy', dtype=None, from_logits=False, ignore_class=None, axis=-1",
+    "SparseTopKCategoricalAccuracy": "k=5, name='sparse_top_k_categorical_accuracy', dtype=None, from_sorted_ids=False",
+    "SpecificityAtSensitivity": "sensitivity, num_thresholds=200, class_id=None, name=None, dtype=None",
+    "TopKCategoricalAccuracy": "k=5, name='top_k_categorical_accuracy', dtype=None",
+})
 
 
 class FBetaScore(Metric):

@@ -73,13 +73,8 @@ class OrthogonalRegularizer(Regularizer):
 l1, l2, orthogonal_regularizer = L1, L2, OrthogonalRegularizer
 
 
-def l1_l2(l1=0.01, l2=0.01):
-    """l1 * sum(|w|) + l2 * sum(w * w)."""
-    return L1L2(l1, l2)
-
-
-_NAMES = _objects.table(L1L2, L1, L2, OrthogonalRegularizer, l1=L1, l2=L2, l1_l2=lambda: None)
-_NAMES["l1_l2"] = type("l1_l2", (L1L2,), {"__init__": lambda self: L1L2.__init__(self, 0.01, 0.01)})
+l1_l2 = L1L2
+_NAMES = _objects.table(L1L2, L1, L2, OrthogonalRegularizer, l1=L1, l2=L2, l1_l2=L1L2)
 
 
 def get(identifier):

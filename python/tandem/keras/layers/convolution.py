@@ -4,7 +4,7 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
-from tandem.keras import _convolution, activations, constraints, initializers, regularizers
+from tandem.keras import _convolution, _objects, activations, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 from tandem.keras.layers._formats import channels_of, format_of, from_last, to_last
 from tandem.keras.layers.core import floating
@@ -352,3 +352,12 @@ GlobalMaxPool1D, GlobalMaxPool2D, GlobalMaxPool3D = GlobalMaxPooling1D, GlobalMa
 Convolution1D, Convolution2D, Convolution3D = Conv1D, Conv2D, Conv3D
 Convolution2DTranspose, SeparableConvolution2D = Conv2DTranspose, SeparableConv2D
 Convolution1DTranspose, SeparableConvolution1D = Conv1DTranspose, SeparableConv1D
+
+_OF_KERNELS = "kernel_initializer='glorot_uniform', bias_initializer='zeros', kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None"
+_objects.sign(globals(), {
+    "Conv1DTranspose": f"filters, kernel_size, strides=1, padding='valid', output_padding=None, data_format=None, dilation_rate=1, activation=None, use_bias=True, {_OF_KERNELS}",
+    "Conv2D": f"filters, kernel_size, strides=(1, 1), padding='valid', data_format=None, dilation_rate=(1, 1), groups=1, activation=None, use_bias=True, {_OF_KERNELS}",
+    "Conv2DTranspose": f"filters, kernel_size, strides=(1, 1), padding='valid', output_padding=None, data_format=None, dilation_rate=(1, 1), activation=None, use_bias=True, {_OF_KERNELS}",
+    "Conv3D": f"filters, kernel_size, strides=(1, 1, 1), padding='valid', data_format=None, dilation_rate=(1, 1, 1), groups=1, activation=None, use_bias=True, {_OF_KERNELS}",
+    "DepthwiseConv1D": "kernel_size, strides=1, padding='valid', depth_multiplier=1, data_format=None, dilation_rate=1, activation=None, use_bias=True, depthwise_initializer='glorot_uniform', bias_initializer='zeros', depthwise_regularizer=None, bias_regularizer=None, activity_regularizer=None, depthwise_constraint=None, bias_constraint=None",
+})

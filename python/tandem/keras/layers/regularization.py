@@ -5,6 +5,7 @@ import numpy as np
 import _tandem
 from tandem.keras import regularizers
 from tandem.keras._layer import Layer
+from tandem.keras.layers._formats import format_of
 
 
 class Dropout(Layer):
@@ -30,15 +31,23 @@ class Dropout(Layer):
 
 
 class _SpatialDropout(Dropout):
+    def __init__(self, rate, data_format=None, seed=None, name=None, dtype=None, **kwargs):
+        super().__init__(rate, seed=seed, name=name, dtype=dtype, **kwargs)
+        self.data_format = format_of(data_format)
+
     def call(self, inputs, training=False):
         if not training or self.rate == 0:
             return inputs
-        sizes = [inputs._sizes[0]] + [1] * (inputs._rank - 2) + [inputs._sizes[-1]]
+        ones = [1] * (inputs._rank - 2)
+        sizes = [inputs._sizes[0], inputs._sizes[1], *ones] if self.data_format == "channels_first" else [inputs._sizes[0], *ones, inputs._sizes[-1]]
         return inputs * _tandem.dropout(_tandem.fill(sizes, 1.0, inputs._code), self.rate, self.seed)
 
 
 class SpatialDropout1D(_SpatialDropout):
     """Sets whole channels of sequences to 0 while training."""
+
+    def __init__(self, rate, seed=None, name=None, dtype=None, **kwargs):
+        super().__init__(rate, "channels_last", seed, name, dtype, **kwargs)
 
 
 class SpatialDropout2D(_SpatialDropout):

@@ -111,7 +111,7 @@ class ZeroPadding3D(_Padding):
 class _Cropping(Layer):
     _axes = 2
 
-    def __init__(self, cropping=1, data_format=None, **kwargs):
+    def __init__(self, cropping=(1, 1), data_format=None, **kwargs):
         super().__init__(**kwargs)
         self.data_format = format_of(data_format)
         pairs = tuple(tuple(pair) for pair in _pairs(tuple([tuple(cropping)]) if self._axes == 1 and isinstance(cropping, (tuple, list)) else cropping, self._axes))
@@ -135,11 +135,17 @@ class Cropping2D(_Cropping):
 
     _axes = 2
 
+    def __init__(self, cropping=((0, 0), (0, 0)), data_format=None, **kwargs):
+        super().__init__(cropping, data_format, **kwargs)
+
 
 class Cropping3D(_Cropping):
     """Volumes without their borders."""
 
     _axes = 3
+
+    def __init__(self, cropping=((1, 1), (1, 1), (1, 1)), data_format=None, **kwargs):
+        super().__init__(cropping, data_format, **kwargs)
 
 
 class UpSampling1D(Layer):

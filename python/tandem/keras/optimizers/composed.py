@@ -1,6 +1,7 @@
 """Optimizers that are written in ops, with slots of their own."""
 
 import _tandem
+from tandem.keras import _objects
 from tandem.keras.optimizers.base import Optimizer
 
 
@@ -33,7 +34,7 @@ class Adadelta(_ByOps):
 
     _slot_names = ("accumulated_grad", "accumulated_delta_var")
 
-    def __init__(self, learning_rate=0.001, rho=0.95, epsilon=1e-7, name="adadelta", **kwargs):
+    def __init__(self, learning_rate=0.001, rho=0.95, epsilon=1e-7, name=None, **kwargs):
         self.rho, self.epsilon = rho, epsilon
         super().__init__(learning_rate, name, **kwargs)
 
@@ -53,7 +54,7 @@ class Adamax(_ByOps):
 
     _slot_names = ("momentum", "norm")
 
-    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="adamax", **kwargs):
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name=None, **kwargs):
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         super().__init__(learning_rate, name, **kwargs)
 
@@ -73,7 +74,7 @@ class Nadam(_ByOps):
 
     _slot_names = ("momentum", "velocity")
 
-    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="nadam", **kwargs):
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name=None, **kwargs):
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         super().__init__(learning_rate, name, **kwargs)
 
@@ -112,7 +113,7 @@ class Ftrl(_ByOps):
 
     _slot_names = ("accumulator", "linear")
 
-    def __init__(self, learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1, l1_regularization_strength=0.0, l2_regularization_strength=0.0, l2_shrinkage_regularization_strength=0.0, beta=0.0, name="ftrl", **kwargs):
+    def __init__(self, learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1, l1_regularization_strength=0.0, l2_regularization_strength=0.0, l2_shrinkage_regularization_strength=0.0, beta=0.0, name=None, **kwargs):
         from tandem.keras.initializers import Constant
 
         self.learning_rate_power, self.initial_accumulator_value = learning_rate_power, initial_accumulator_value
@@ -131,13 +132,20 @@ class Ftrl(_ByOps):
         variable.assign((clipped - linear.read_value()) / quadratic)
         seen.assign(total)
 
+    def get_config(self):
+        return {
+            **super().get_config(), "learning_rate_power": self.learning_rate_power, "initial_accumulator_value": self.initial_accumulator_value,
+            "l1_regularization_strength": self.l1, "l2_regularization_strength": self.l2,
+            "l2_shrinkage_regularization_strength": self.shrinkage, "beta": self.beta,
+        }
+
 
 class Lion(_ByOps):
     """Steps of one size in the direction of the sign of a running mean."""
 
     _slot_names = ("momentum",)
 
-    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.99, name="lion", **kwargs):
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.99, name=None, **kwargs):
         self.beta_1, self.beta_2 = beta_1, beta_2
         super().__init__(learning_rate, name, **kwargs)
 
@@ -155,7 +163,7 @@ class Lamb(_ByOps):
 
     _slot_names = ("momentum", "velocity")
 
-    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name="lamb", **kwargs):
+    def __init__(self, learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-7, name=None, **kwargs):
         self.beta_1, self.beta_2, self.epsilon = beta_1, beta_2, epsilon
         super().__init__(learning_rate, name, **kwargs)
 
@@ -171,3 +179,14 @@ class Lamb(_ByOps):
         own, other = norm(variable.read_value()), norm(update)
         ratio = _tandem.where(own > 0, _tandem.where(other > 0, own / _tandem.maximum(other, 1e-30), _tandem.ones_like(own)), _tandem.ones_like(own))
         variable.assign_sub(ratio * learning_rate * update)
+
+
+_COMMON = "weight_decay=None, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name=None"  # What all optimizers take.
+_objects.sign(globals(), {
+    "Adadelta": "learning_rate=0.001, rho=0.95, epsilon=1e-07, " + _COMMON,
+    "Adamax": "learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, " + _COMMON,
+    "Ftrl": "learning_rate=0.001, learning_rate_power=-0.5, initial_accumulator_value=0.1, l1_regularization_strength=0.0, l2_regularization_strength=0.0, l2_shrinkage_regularization_strength=0.0, beta=0.0, " + _COMMON,
+    "Lamb": "learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, " + _COMMON,
+    "Lion": "learning_rate=0.001, beta_1=0.9, beta_2=0.99, " + _COMMON,
+    "Nadam": "learning_rate=0.001, beta_1=0.9, beta_2=0.999, epsilon=1e-07, " + _COMMON,
+})

@@ -4,7 +4,8 @@ import re
 
 import _tandem
 from tandem import _ops
-from tandem.keras.optimizers.composed import _ByOps
+from tandem.keras import _objects
+from tandem.keras.optimizers.composed import _COMMON, _ByOps
 
 
 def _rms(x):
@@ -140,3 +141,10 @@ class ScheduleFreeAdamW(_ByOps):
 
     def get_config(self):
         return {**super().get_config(), "beta_1": self.beta_1, "beta_2": self.beta_2, "epsilon": self.epsilon, "warmup_steps": self.warmup_steps}
+
+
+_objects.sign(globals(), {
+    "Adafactor": "learning_rate=0.001, beta_2_decay=-0.8, epsilon_1=1e-30, epsilon_2=0.001, clip_threshold=1.0, relative_step=True, " + _COMMON,
+    "Muon": "learning_rate=0.001, adam_beta_1=0.9, adam_beta_2=0.999, adam_weight_decay=0.004, epsilon=1e-07, weight_decay=0.004, clipnorm=None, clipvalue=None, global_clipnorm=None, use_ema=False, ema_momentum=0.99, ema_overwrite_frequency=None, loss_scale_factor=None, gradient_accumulation_steps=None, name=None, exclude_layers=None, exclude_embeddings=True, muon_a=3.4445, muon_b=-4.775, muon_c=2.0315, adam_lr_ratio=1, momentum=0.95, ns_steps=5, nesterov=True, rms_rate=0.2",
+    "ScheduleFreeAdamW": "learning_rate=0.0025, beta_1=0.9, beta_2=0.999, epsilon=1e-08, warmup_steps=0, " + _COMMON,
+})
