@@ -35,6 +35,8 @@ def _wave(a, b, n, sign):
 def _product(x, cos, sin):
     """A complex value times the matrix cos + i sin."""
     c, s = _constant(cos, x.real), _constant(sin, x.real)
+    if x.real._rank == 1:
+        return _both(_product(_both(x, lambda v: _tandem.expand_dims(v, 0)), cos, sin), lambda v: _tandem.squeeze(v, [0]))
     times = lambda v, m: _tandem.matmul(v, m, False, False)  # noqa: E731
     return ComplexTensor(times(x.real, c) - times(x.imag, s), times(x.real, s) + times(x.imag, c))
 

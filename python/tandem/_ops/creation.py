@@ -187,7 +187,7 @@ def identity(input, name=None):
     if _describe is not None and _is_described(input):
         return _describe(identity, (input,), {})
     if _is_string_tensor(input):
-        return input
+        return input.read_value() if hasattr(input, "_is_other_variable") else input
     return _tandem.identity(input)
 
 

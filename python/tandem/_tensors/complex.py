@@ -120,11 +120,17 @@ class ComplexTensor:
 
 def is_complex(value):
     """Whether it is a complex number, array or tensor."""
-    return isinstance(value, (ComplexTensor, complex, np.complexfloating)) or (isinstance(value, np.ndarray) and value.dtype.kind == "c")
+    return isinstance(value, (ComplexTensor, complex, np.complexfloating)) or (isinstance(value, np.ndarray) and value.dtype.kind == "c") or _is_variable(value)
+
+
+def _is_variable(value):
+    return hasattr(value, "_is_other_variable") and hasattr(value, "_is_complex")
 
 
 def as_complex(value, beside=None, dtype=None):
     """A complex value of one, of an array or number, or of real parts."""
+    if _is_variable(value):
+        value = value.read_value()
     if isinstance(value, ComplexTensor):
         if dtype is None or value.dtype == dtypes.as_dtype(dtype):
             return value
@@ -134,6 +140,9 @@ def as_complex(value, beside=None, dtype=None):
     if beside is not None:
         code = beside.real._code
     if isinstance(value, (list, tuple)):
+        if _has_complex(value) or any(isinstance(each, _tandem.Tensor) for each in value):
+            parts = [as_complex(each, beside, dtype) for each in value]
+            return ComplexTensor(_tandem.stack([p.real for p in parts], 0), _tandem.stack([p.imag for p in parts], 0))
         value = np.asarray(value)
     if is_complex(value):
         array = np.asarray(value)
@@ -164,6 +173,21 @@ def _exp(x, name=None):
     return ComplexTensor(size * _tandem.cos(x.imag), size * _tandem.sin(x.imag))
 
 
+def _product(a, b, transpose_a=False, transpose_b=False, adjoint_a=False, adjoint_b=False, a_is_sparse=False, b_is_sparse=False, output_type=None, name=None):
+    """The product of matrices, which are transposed and conjugated first where asked for."""
+
+    def turned(x, transposed, adjoint):
+        x = as_complex(x)
+        if not (transposed or adjoint):
+            return x
+        rank = x.real._rank
+        order = [*range(rank - 2), rank - 1, rank - 2]
+        x = ComplexTensor(_tandem.transpose(x.real, order), _tandem.transpose(x.imag, order))
+        return conjugate(x) if adjoint else x
+
+    return turned(a, transpose_a, adjoint_a) @ turned(b, transpose_b, adjoint_b)
+
+
 def _cast(x, dtype, name=None):
     dtype = dtypes.as_dtype(dtype)
     return as_complex(x, dtype=dtype) if dtype.is_complex else _tandem.cast(x.real, dtypes.code_of(dtype))
@@ -172,7 +196,7 @@ def _cast(x, dtype, name=None):
 _RULES = {
     "add": lambda x, y, name=None: as_complex(x) + y, "subtract": lambda x, y, name=None: as_complex(x) - y,
     "multiply": lambda x, y, name=None: as_complex(x) * y, "divide": lambda x, y, name=None: as_complex(x) / y,
-    "truediv": lambda x, y, name=None: as_complex(x) / y, "matmul": lambda a, b, **_: as_complex(a) @ b,
+    "truediv": lambda x, y, name=None: as_complex(x) / y, "matmul": lambda a, b, *args, **kwargs: _product(a, b, *args, **kwargs),
     "negative": lambda x, name=None: -x, "square": lambda x, name=None: x * x, "exp": _exp, "cast": _cast,
     "abs": lambda x, name=None: magnitude(x), "real": lambda input, name=None: input.real, "imag": lambda input, name=None: input.imag,
     "conj": lambda x, name=None: conjugate(x), "angle": lambda input, name=None: _ops.atan2(input.imag, input.real),
@@ -183,7 +207,14 @@ _RULES = {
 
 
 def _has_complex(value):
-    return any(_has_complex(each) for each in value) if isinstance(value, (list, tuple)) else isinstance(value, ComplexTensor)
+    return any(_has_complex(each) for each in value) if isinstance(value, (list, tuple)) else isinstance(value, ComplexTensor) or _is_variable(value)
+
+
+def _read(value):
+    """What is given, with the values of variables in their place."""
+    if isinstance(value, (list, tuple)) and _has_complex(value):
+        return type(value)(_read(each) for each in value)
+    return value.read_value() if _is_variable(value) else value
 
 
 def _parts_of(value, which):
@@ -200,6 +231,7 @@ def meets_complex(args, kwargs):
 def call(f, args, kwargs) -> typing.Any:
     """An op of complex values."""
     name = f.__name__
+    args, kwargs = [_read(a) for a in args], {k: _read(v) for k, v in kwargs.items()}
     if name in _RULES:
         return _RULES[name](*args, **kwargs)
     if name not in _MOVING:

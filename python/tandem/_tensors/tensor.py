@@ -132,6 +132,8 @@ def _fallback(value, dtype, beside):
         return _tandem.convert(np.array(value.as_list(), np.int32), dtype, beside)
     if isinstance(value, range):
         return _of_array(np.array(list(value), np.int32), dtype, beside)
+    if hasattr(value, "_is_other_variable"):
+        raise TypeError(f"a variable of {value.dtype.name} stands where a real tensor is wanted")
     convert = getattr(value, "__tandem_tensor__", None)
     if convert is not None:
         return convert()

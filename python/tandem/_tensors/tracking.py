@@ -146,6 +146,10 @@ class Module(AutoTrackable):
                     if id(leaf) not in seen:
                         seen.add(id(leaf))
                         found.append(leaf)
+                elif hasattr(leaf, "_is_other_variable"):
+                    if id(leaf) not in seen:
+                        seen.add(id(leaf))
+                        found.append(leaf)
                 elif isinstance(leaf, Module) or hasattr(leaf, "weights") and hasattr(leaf, "_trackable_children"):
                     within.append(leaf)
             for each in within:

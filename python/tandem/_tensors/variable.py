@@ -56,8 +56,30 @@ def _initial(initial_value, dtype, shape):
     return tensor
 
 
+_OF_OTHERS = ("trainable", "name", "dtype", "synchronization", "aggregation")
+
+
+def _other_class(value, dtype):
+    """The class of a variable of complex numbers or of texts; None where it is none."""
+    if isinstance(value, (_tandem.Tensor, int, float)) and dtype is None:
+        return None
+    if callable(value) and not hasattr(value, "dtype"):
+        kind = None if dtype is None else dtypes.as_dtype(dtype)
+        if kind is None or not kind.is_complex and kind != dtypes.string:
+            return None
+    from tandem._tensors import other_variables
+
+    if other_variables.is_text(value, dtype):
+        return other_variables.StringVariable
+    return other_variables.ComplexVariable if other_variables.is_complex(value, dtype) else None
+
+
 class Variable(_tandem.Variable):
-    """A named value that changes."""
+    """A named value that changes. Of complex numbers and of texts there are variables of other classes."""
+
+    def __new__(cls, initial_value=None, *args, **kwargs):
+        other = _other_class(initial_value, kwargs.get("dtype", args[5] if len(args) > 5 else None)) if cls is Variable else None
+        return super().__new__(cls) if other is None else other(initial_value, *args[:1], **{k: v for k, v in kwargs.items() if k in _OF_OTHERS})
 
     def __init__(
         self,

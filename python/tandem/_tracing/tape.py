@@ -42,6 +42,9 @@ class GradientTape:
     def watch(self, tensor):
         """Makes the tape follow tensors; variables are followed by themselves."""
         for each in nest.flatten(tensor):
+            if hasattr(each, "_is_other_variable") and hasattr(each, "_is_complex"):
+                self.watch(each._parts)
+                continue
             if not isinstance(each, (Tensor, _tandem.Variable)):
                 raise ValueError(f"Passed in object {each!r} of type {type(each)}, not tf.Tensor or tf.Variable.")
             if each.dtype.is_floating:
@@ -100,6 +103,8 @@ class GradientTape:
         """The gradients of the sum of the target by the sources, in their structure; None where there is no connection."""
         if self._spent:
             raise RuntimeError("A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)")
+        if any(hasattr(s, "_is_other_variable") for s in nest.flatten(sources)):
+            return self._gradient_of_parts(target, sources, output_gradients, unconnected_gradients)
         given = [t for t in nest.flatten(target) if t is not None]
         targets = [_tandem.convert(t) for t in given]
         flat = nest.flatten(sources)
@@ -124,6 +129,23 @@ class GradientTape:
             result = [self._with_itself(s, g, given, outputs) for s, g in zip(flat, result)]
         if not self._persistent:
             self._is_used_up()
+        return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
+
+    def _gradient_of_parts(self, target, sources, output_gradients, unconnected_gradients):
+        """The gradients where some sources are complex variables: those by their real and by their imaginary parts."""
+        from tandem._tensors.complex import ComplexTensor
+
+        flat = nest.flatten(sources)
+        parts = [s._parts if hasattr(s, "_parts") else s for s in flat]
+        found = self.gradient(target, parts, output_gradients, unconnected_gradients)
+
+        def joined(real, imag):
+            if real is None and imag is None:
+                return None
+            other = _tandem.zeros_like(imag if real is None else real)
+            return ComplexTensor(other if real is None else real, other if imag is None else imag)
+
+        result = [joined(*g) if hasattr(s, "_parts") else g for s, g in zip(flat, found)]
         return nest.pack_sequence_as(sources, result) if nest.is_nested(sources) else result[0]
 
     def jacobian(self, target, sources, unconnected_gradients=UnconnectedGradients.NONE, parallel_iterations=None, experimental_use_pfor=True) -> typing.Any:
