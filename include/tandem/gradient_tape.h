@@ -94,12 +94,17 @@ class TANDEM_API GradientTape {
 struct CustomGradients {
   Tensors values;
   std::function<Tensors(const Tensors& output_gradients)> gradient;
+  /// Takes the place of `gradient` where the function has read trainable variables: the gradients
+  /// of the inputs, then those of these variables.
+  std::function<Tensors(const Tensors& output_gradients, const Variables& variables)>
+      gradient_with_variables = {};
 };
 
 /// Calls `f` and makes tapes use its gradient instead of what `f` did. The gradient function
 /// is called when a tape goes backward and is itself recorded by outer tapes; it returns one tensor
 /// for each input, undefined ones for zero. A trainable variable read inside `f` under a tape is
-/// InvalidArgument, since its gradient would be lost: pass its value as an input.
+/// InvalidArgument without gradient_with_variables, since its gradient would be lost: pass its
+/// value as an input.
 TANDEM_API Tensors call_with_gradient(const std::function<CustomGradients(const Tensors&)>& f,
                                       const Tensors& inputs);
 

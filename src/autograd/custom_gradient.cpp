@@ -12,7 +12,8 @@
 namespace tandem {
 namespace {
 
-/// Stands in for the tapes while a function with a gradient of its own runs.
+/// Stands in for the tapes while a function with a gradient of its own runs, and notes which
+/// trainable variables it reads.
 class VariableGuard final : public op::Recorder {
  public:
   VariableGuard() { tapes_.swap(op::recorders()), op::recorders().push_back(this); }
@@ -23,13 +24,16 @@ class VariableGuard final : public op::Recorder {
   void record(const op::OpDef&, const Tensors&, const Tensors&, const op::Attrs&) override {}
   void record_custom(const std::shared_ptr<const op::GradientFn>&, const Tensors&,
                      const Tensors&) override {}
-  void record_read(const Variable& variable, const Tensor&) override {
+  void record_read(const Variable& variable, const Tensor& value) override {
     if (!variable.trainable()) return;
-    throw InvalidArgument(fmt::format(
-        "custom_gradient: the function reads the trainable variable '{}', whose gradient would be "
-        "lost; pass its value as an argument",
-        variable.name()));
+    const auto is_known = [&](const Variable& one) { return one.body() == variable.body(); };
+    if (std::any_of(variables.begin(), variables.end(), is_known)) return;
+    variables.push_back(variable);
+    values.push_back(value);
   }
+
+  Variables variables;
+  Tensors values;
 
  private:
   std::vector<op::Recorder*> tapes_;
@@ -71,9 +75,28 @@ Tensors call_with_gradient(const std::function<CustomGradients(const Tensors&)>&
                            const Tensors& inputs) {
   if (op::recorders().empty()) return f(inputs).values;
   CustomGradients result;
+  Variables variables;
+  Tensors sources = inputs;
   {
-    const VariableGuard guard;
+    VariableGuard guard;
     result = f(inputs);
+    variables = std::move(guard.variables);
+    sources.insert(sources.end(), guard.values.begin(), guard.values.end());
+  }
+  if (!variables.empty()) {
+    if (!result.gradient_with_variables) {
+      throw InvalidArgument(
+          fmt::format("custom_gradient: the function reads the trainable variable '{}', whose "
+                      "gradient would be lost; pass its value as an argument",
+                      variables[0].name()));
+    }
+    result.gradient = [all = std::move(result.gradient_with_variables),
+                       variables](const Tensors& g) { return all(g, variables); };
+    for (op::Recorder* recorder : op::recorders()) {
+      for (size_t i = 0; i < variables.size(); ++i) {
+        recorder->record_read(variables[i], sources[inputs.size() + i]);
+      }
+    }
   }
   Tensors outputs;
   for (const Tensor& value : result.values) {
@@ -81,7 +104,8 @@ Tensors call_with_gradient(const std::function<CustomGradients(const Tensors&)>&
     outputs.push_back(renamed(value));
   }
   const auto gradient = std::make_shared<const op::GradientFn>(checked(std::move(result.gradient)));
-  for (op::Recorder* recorder : op::recorders()) recorder->record_custom(gradient, inputs, outputs);
+  for (op::Recorder* recorder : op::recorders())
+    recorder->record_custom(gradient, sources, outputs);
   return outputs;
 }
 

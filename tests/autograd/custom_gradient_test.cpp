@@ -71,6 +71,28 @@ TEST_F(CustomGradientTest, SeveralInputsAndOutputs) {
   EXPECT_FALSE(gradients[1].defined());
 }
 
+TEST_F(CustomGradientTest, VariablesThatAreReadHaveGradientsBesideTheInputs) {
+  const Variable scale(2.0, {.name = "scale"});
+  const Variable unused(7.0, {.name = "unused"});
+  const auto f = [&](const Tensors& in) {
+    CustomGradients result{{in[0] * scale.value() * scale.value()}, {}};
+    result.gradient_with_variables = [&](const Tensors& g, const Variables& variables) {
+      EXPECT_EQ(variables.size(), 1u);
+      EXPECT_EQ(variables[0].name(), "scale");
+      return Tensors{g[0] * 10.0, g[0] * 100.0};
+    };
+    return result;
+  };
+  const Tensor x(3.0);
+  GradientTape tape({.persistent = true});
+  tape.watch(x);
+  const Tensor y = call_with_gradient(f, {x})[0] + scale.value();
+  EXPECT_EQ(y.item<double>(), 14.0);
+  EXPECT_EQ(tape.gradient(y, x).item<double>(), 10.0);
+  const Tensors gradients = tape.gradient(y, Variables{scale, unused});
+  EXPECT_EQ(gradients[0].item<double>(), 101.0);
+  EXPECT_FALSE(gradients[1].defined());
+}
 TEST_F(CustomGradientTest, WorksInsideTracedFunctions) {
   const auto step = function([](const Tensor& x) {
     GradientTape tape;
