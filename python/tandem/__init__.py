@@ -213,8 +213,8 @@ def inside_function():
 
 
 def is_tensor(x):
-    """True for tensors, variables and tensors of texts."""
-    return isinstance(x, (Tensor, _tandem.Variable)) or getattr(x, "_is_text_tensor", False)
+    """True for tensors, variables, what stands for one, and tensors of texts."""
+    return isinstance(x, (Tensor, _tandem.Variable)) or getattr(x, "_is_text_tensor", False) or hasattr(type(x), "__tandem_tensor__")
 
 
 def is_symbolic_tensor(x):

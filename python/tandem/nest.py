@@ -27,6 +27,13 @@ def _fields(value):
     return dataclasses.fields(value)
 
 
+def _parts(value):
+    """The parts of a data class that are values: all fields, or what it says itself by TensorFlow's __tf_flatten__."""
+    if hasattr(value, "__tf_flatten__"):
+        return tuple(value.__tf_flatten__()[1])
+    return tuple(getattr(value, field.name) for field in _fields(value))
+
+
 def _sorted_keys(mapping):
     try:
         return sorted(mapping)
@@ -51,8 +58,8 @@ def _flatten(structure, result):
         for key in _sorted_keys(structure):
             _flatten(structure[key], result)
     elif _is_dataclass(structure):
-        for field in _fields(structure):
-            _flatten(getattr(structure, field.name), result)
+        for each in _parts(structure):
+            _flatten(each, result)
     else:
         result.append(structure)
 
@@ -72,6 +79,9 @@ def _rebuild(structure, leaves):
             return ordered if type(structure) is dict else type(structure)(ordered)
         except TypeError:
             return ordered
+    if _is_dataclass(structure) and hasattr(structure, "__tf_flatten__"):
+        metadata, parts = structure.__tf_flatten__()
+        return type(structure).__tf_unflatten__(metadata, tuple(_rebuild(each, leaves) for each in parts))
     if _is_dataclass(structure):
         parts = {f.name: _rebuild(getattr(structure, f.name), leaves) for f in _fields(structure)}
         import dataclasses
@@ -132,7 +142,7 @@ def _outline(structure):
     if isinstance(structure, Mapping):
         return tuple((key, _outline(structure[key])) for key in _sorted_keys(structure))
     if _is_dataclass(structure):
-        return tuple(_outline(getattr(structure, f.name)) for f in _fields(structure))
+        return tuple(_outline(each) for each in _parts(structure))
     return None
 
 
@@ -143,5 +153,14 @@ def signature(structure):
     if isinstance(structure, Mapping):
         return ("dict",) + tuple((key, signature(structure[key])) for key in _sorted_keys(structure))
     if _is_dataclass(structure):
-        return (type(structure),) + tuple(signature(getattr(structure, f.name)) for f in _fields(structure))
+        plain = structure.__tf_flatten__()[0] if hasattr(structure, "__tf_flatten__") else ()
+        return (type(structure), _as_key(plain)) + tuple(signature(each) for each in _parts(structure))
     return None
+
+
+def _as_key(value):
+    try:
+        hash(value)
+    except TypeError:
+        return repr(value)
+    return value

@@ -422,3 +422,94 @@ def test_python_that_runs_steps_on_replicas_itself_sees_what_changed():
     rate = 1.0
     assert trainer.train() == 3.0
     assert float(trainer.compiled(tf.constant(1.0))) == 30.0  # What it read when it was traced, as in TensorFlow.
+
+
+def test_functions_with_a_gradient_of_their_own_may_read_variables():
+    scale, offset = tf.Variable(2.0), tf.Variable(1.0)
+
+    @tf.custom_gradient
+    def scaled(x):
+        def gradient(upstream, variables=None):
+            assert {id(v) for v in variables} == {id(scale), id(offset)}
+            return upstream * 10.0, [upstream * (100.0 if v is scale else 1000.0) for v in variables]
+
+        return x * scale + offset, gradient
+
+    @tf.custom_gradient
+    def silent(x):
+        return x * scale, lambda upstream: upstream
+
+    def gradients():
+        x = tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = scaled(x)
+        return y, tape.gradient(y, [x, scale, offset])
+
+    for run in (gradients, tf.function(gradients)):
+        y, found = run()
+        assert float(y) == 7.0 and [float(g) for g in found] == [10.0, 100.0, 1000.0]
+    with tf.GradientTape() as tape:
+        y = silent(tf.constant(3.0))
+    with pytest.raises(TypeError, match="variables"):
+        tape.gradient(y, scale)
+
+
+def test_concrete_functions_say_what_they_take_and_give():
+    @tf.function
+    def f(a, factor=2, *, c, d=None):
+        return {"rows": tf.reduce_sum(a, axis=1) * c, "all": [a * factor]}
+
+    concrete = f.get_concrete_function(tf.TensorSpec([None, 3]), c=tf.TensorSpec([], name="cc"))
+    first = tf.TensorSpec([None, 3], tf.float32, "a")
+    assert concrete.structured_input_signature == ((first, 2), {"c": tf.TensorSpec([]), "d": None})
+    assert [s.name for s in concrete.inputs] == ["a", "cc"] and concrete.structured_input_signature[1]["c"].name == "cc"
+    assert concrete.output_shapes == {"rows": tf.TensorShape([None]), "all": [tf.TensorShape([None, 3])]} and f.experimental_get_tracing_count() == 0
+    assert [s.shape.as_list() for s in concrete.outputs] == [[None, 3], [None]] and concrete.output_dtypes["rows"] == tf.float32
+    for given in (concrete(tf.ones((2, 3)), c=2.0), concrete(a=tf.ones((2, 3)), cc=tf.constant(2.0)), concrete(tf.ones((2, 3)), 2, c=2.0)):
+        assert given["rows"].numpy().tolist() == [6.0, 6.0] and given["all"][0].shape == (2, 3)
+    for wrong in (lambda: concrete(tf.ones((2, 3))), lambda: concrete(tf.ones((2, 3)), 3, c=2.0), lambda: concrete(tf.ones((2, 3)), c=1.0, q=1)):
+        with pytest.raises(TypeError):
+            wrong()
+    with pytest.raises(tf.errors.InvalidArgumentError, match="`a` is float32 in this concrete function, int32"):
+        concrete(tf.ones((2, 3), tf.int32), c=1.0)
+
+
+def test_signatures_take_lists_in_the_place_of_tensors():
+    @tf.function(input_signature=[{"a": tf.TensorSpec([None], tf.float32), "b": tf.TensorSpec([], tf.int32)}])
+    def f(d):
+        return d["a"] * tf.cast(d["b"], tf.float32)
+
+    assert f({"a": [1.0, 2.0, 3.0], "b": 2}).numpy().tolist() == [2.0, 4.0, 6.0]
+    with pytest.raises(TypeError, match="the keys"):
+        f({"a": [1.0]})
+
+
+def test_data_classes_say_which_of_their_fields_are_plain():
+    @dataclasses.dataclass
+    class Scaled:
+        x: object
+        factor: int
+
+        def __tf_flatten__(self):
+            return (self.factor,), (self.x,)
+
+        @classmethod
+        def __tf_unflatten__(cls, metadata, components):
+            return cls(components[0], metadata[0])
+
+    traces = []
+
+    @tf.function
+    def f(s):
+        traces.append(s.factor)
+        return Scaled(s.x * s.factor, s.factor + 1)
+
+    results = [f(Scaled(tf.constant(2.0), k)) for k in (3, 3, 4)]
+    assert [float(r.x) for r in results] == [6.0, 6.0, 8.0] and [r.factor for r in results] == [4, 4, 5] and traces == [3, 4]
+
+
+def test_shapes_of_a_trace_are_printed_after_it_too():
+    shapes = []
+    tf.function(lambda x: shapes.append(x.shape) or x, input_signature=[tf.TensorSpec([None, 3])])(tf.ones((2, 3)))
+    assert repr(shapes[0]) == "TensorShape([None, 3])" and str(shapes[0]) == "(None, 3)"

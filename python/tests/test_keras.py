@@ -600,3 +600,84 @@ def test_what_has_no_rows_is_predicted_without_rows():
     model.compile("sgd", "mse")
     with pytest.warns(UserWarning, match="no batch"):
         model.fit(np.zeros((0, 4)), np.zeros((0, 3)), verbose=0)
+
+
+def test_fit_takes_datasets_of_ones_own_and_tells_them_of_epochs():
+    class Batches(keras.utils.PyDataset):
+        def __init__(self, count):
+            super().__init__()
+            self.count, self.heard = count, []
+
+        @property
+        def num_batches(self):
+            return self.count
+
+        def __getitem__(self, index):
+            self.heard.append(index)
+            return np.full((2, 1), index, "f"), np.zeros((2, 1), "f")
+
+        def on_epoch_begin(self):
+            self.heard.append("begin")
+
+        def on_epoch_end(self):
+            self.heard.append("end")
+
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    known, endless = Batches(2), Batches(None)
+    model.fit(known, epochs=2, shuffle=False, verbose=0)
+    assert known.heard == ["begin", 0, 1, "end"] * 2
+    assert len(model.fit(endless, epochs=2, steps_per_epoch=2, verbose=0).epoch) == 2 and endless.heard[:4] == ["begin", 0, 1, 2]
+
+
+def test_fit_takes_structures_within_structures():
+    class Model(keras.Model):
+        def __init__(self):
+            super().__init__()
+            self.dense = layers.Dense(1, kernel_initializer="ones")
+
+        def call(self, inputs):
+            return self.dense(inputs["pair"][0] + inputs["pair"][1]) + inputs["offset"]
+
+    x, y = np.linspace(0, 1, 24, dtype="f").reshape(12, 2), np.ones((12, 1), "f")
+    losses = []
+    for data in ({"pair": (x, x), "offset": y}, tf.data.Dataset.from_tensor_slices(({"pair": (x, x), "offset": y}, y)).batch(4)):
+        model = Model()
+        model.compile("sgd", "mse")
+        rest = {} if isinstance(data, tf.data.Dataset) else {"y": y, "batch_size": 4, "shuffle": False}
+        losses.append(model.fit(data, **rest, verbose=0).history["loss"][0])
+    assert losses[0] == pytest.approx(losses[1])
+
+
+def test_a_generator_that_ends_ends_training():
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1)])
+    model.compile("sgd", "mse")
+    with pytest.warns(UserWarning, match="ran out of data"):
+        history = model.fit(((np.ones((2, 1), "f"), np.ones((2, 1), "f")) for _ in range(3)), epochs=3, verbose=0)
+    assert history.epoch == [0]
+
+
+def test_metrics_have_the_names_that_they_were_given():
+    def closeToOne(y_true, y_pred):
+        return tf.reduce_mean(tf.abs(1 - y_pred))
+
+    model = keras.Sequential([keras.Input((1,)), layers.Dense(1, activation="sigmoid")])
+    model.compile("sgd", "mse", metrics=["AUC", "MAE", "mean_absolute_error", "binary_accuracy", closeToOne, lambda a, b: tf.reduce_sum(a), keras.metrics.Recall()])
+    history = model.fit(np.ones((4, 1), "f"), np.ones((4, 1), "f"), verbose=0).history
+    assert set(history) == {"loss", "AUC", "MAE", "mean_absolute_error", "binary_accuracy", "close_to_one", "lambda", "recall"}
+
+
+def test_averages_and_counts_of_steps_that_accumulate_gradients():
+    """Keras 3.15 on TensorFlow gave these values."""
+    weight = tf.Variable(1.0)
+    rule = keras.optimizers.SGD(keras.optimizers.schedules.ExponentialDecay(0.1, 1, 0.5), gradient_accumulation_steps=2)
+    seen = []
+    for _ in range(5):
+        rule.apply_gradients([(tf.constant(1.0), weight)])
+        seen.append((int(rule.iterations), round(float(weight), 4)))
+    assert seen == [(0, 1.0), (1, 0.95), (1, 0.95), (2, 0.9375), (2, 0.9375)]
+    model = keras.Sequential([keras.Input((2,)), layers.Dense(1, kernel_initializer=keras.initializers.Constant(0.5))])
+    model.compile(keras.optimizers.Adam(0.1, use_ema=True, ema_momentum=0.5, gradient_accumulation_steps=2), "mse")
+    x = np.arange(24, dtype=np.float32).reshape(12, 2) / 24
+    model.fit(x, x.sum(1, keepdims=True) * 2, batch_size=4, epochs=2, shuffle=False, verbose=0)
+    np.testing.assert_allclose(model.weights[0].numpy().ravel(), [0.731, 0.732], atol=6e-4)

@@ -164,7 +164,7 @@ class TensorShape:
         return hash(None if self._sizes is None else tuple(self))
 
     def __repr__(self):
-        return f"TensorShape({'None' if self._sizes is None else list(self)})"
+        return f"TensorShape({'None' if self._sizes is None else [None if _is_size(s) else s for s in self._sizes]})"
 
     def __str__(self):
         if self._sizes is None:

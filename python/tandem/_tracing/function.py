@@ -12,7 +12,7 @@ from tandem._names.lazy import np
 from tandem._tensors.shape import TensorShape, _Computed
 from tandem._tracing.state import collecting_effects, converting_calls, happens_after_each_run, probe_tracing, running_op_by_op, state, tracing
 from tandem._tensors.tensor import Tensor, TensorSpec
-from tandem.errors import OperatorNotAllowedInGraphError, UnimplementedError
+from tandem.errors import InvalidArgumentError, OperatorNotAllowedInGraphError, UnimplementedError
 
 _settings = {"eager": False}
 _MANY = 16  # Kinds of arguments of one function, after which a warning says that it is traced again and again.
@@ -46,6 +46,29 @@ class _TensorMark:
 
 
 _MARK = _TensorMark()  # Where a tensor stands in the key of a call.
+
+
+def _map_up_to(shallow, value, f):
+    """f of each leaf of a structure and of what another structure has in its place, which may be a list."""
+    if isinstance(shallow, dict):
+        if not isinstance(value, dict) or set(value) != set(shallow):
+            raise TypeError(f"a dictionary with the keys {sorted(shallow)} is wanted, got {value!r}")
+        return {key: _map_up_to(each, value[key], f) for key, each in shallow.items()}
+    if isinstance(shallow, (list, tuple)):
+        if not isinstance(value, (list, tuple)) or len(value) != len(shallow):
+            raise TypeError(f"{len(shallow)} values are wanted, got {value!r}")
+        parts = [_map_up_to(each, own, f) for each, own in zip(shallow, value)]
+        return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+    return f(shallow, value)
+
+
+def _named(value, name):
+    """The specs of an argument, named after it where they have no name."""
+    flat = nest.flatten(value)
+    if not _has_spec(value):
+        return value
+    named = [TensorSpec(s.shape, s.dtype, s.name or (f"{name}_{i}" if i else name)) if isinstance(s, TensorSpec) else s for i, s in enumerate(flat)]
+    return nest.pack_sequence_as(value, named) if nest.is_nested(value) else named[0]
 
 
 def _is_leaf_tensor(value):
@@ -154,39 +177,108 @@ def _as_results(result):
     return nest.map_structure(converted, result) if nest.is_nested(result) else converted(result)
 
 
+def _has_spec(value):
+    return any(isinstance(leaf, TensorSpec) for leaf in nest.flatten(value))
+
+
 class ConcreteFunction:
     """A function for one kind of arguments."""
 
     def __init__(self, function, args, kwargs):
         self._function = function
-        self._args, self._kwargs = args, kwargs
-        self.structured_input_signature = (args, kwargs)
+        self._args, self._kwargs = function._bind(tuple(args), dict(kwargs))
+        self._names = function._bind_names(len(self._args))
+        self._names += [None] * (len(self._args) - len(self._names))
         self.name = function.__name__
+        self._outputs = None
+
+    @property
+    def structured_input_signature(self):
+        """The kinds of the arguments: those that have a place, and those that have a name alone."""
+        named = [_named(value, name or "args") for name, value in zip(self._names, self._args)]
+        return tuple(named), {name: _named(value, name) for name, value in self._kwargs.items()}
 
     def __call__(self, *args, **kwargs):
-        given = list(args)
-        full = []
-        for each in self._args:
-            full.append(given.pop(0) if given and nest.flatten(each) and isinstance(nest.flatten(each)[0], TensorSpec) else each)
-        bound = {k: v for k, v in self._kwargs.items() if not any(isinstance(s, TensorSpec) for s in nest.flatten(v))}
+        full, by_name = list(self._args), dict(self._kwargs)
+        given = [False] * len(full)
         for name, value in kwargs.items():
-            if name in bound:
-                raise TypeError(f"{self.name}: `{name}` is bound to {bound[name]!r} in this concrete function, {value!r} was given")
-        if kwargs:  # What is named is not also taken from where it stands.
-            named = self._function._bind_names(len(full))
-            while full and len(full) <= len(named) and named[len(full) - 1] in kwargs:
-                full.pop()
-        return self._function(*(full if not given else args), **bound, **kwargs)
+            name = self._parameter(name)
+            if name in self._names:
+                place = self._names.index(name)
+                full[place], given[place] = self._taken(name, full[place], value), True
+            elif name in by_name:
+                by_name[name] = self._taken(name, by_name[name], value)
+            else:
+                raise TypeError(f"{self.name} got an unexpected keyword argument {name!r}")
+        places = [i for i, done in enumerate(given) if not done]
+        if len(args) != len(places):  # What is bound need not be given again.
+            places = [i for i in places if _has_spec(full[i])]
+        if len(args) > len(places):
+            raise TypeError(f"{self.name} takes {len(places)} arguments here, {len(args)} were given")
+        for place, value in zip(places, args):
+            full[place] = self._taken(self._names[place], full[place], value)
+        missing = [name for name, value in [*zip(self._names, full), *by_name.items()] if _has_spec(value)]
+        if missing:
+            raise TypeError(f"{self.name}: no value is given for {', '.join(repr(m) for m in missing)}")
+        return self._function(*full, **by_name)
+
+    def _parameter(self, name):
+        """The parameter that a name stands for, which may be the one of its spec."""
+        all_named = [*zip(self._names, self._args), *self._kwargs.items()]
+        return next((own for own, spec in all_named if isinstance(spec, TensorSpec) and spec.name == name), name)
+
+    def _taken(self, name, spec, value):
+        """An argument, which is of the kind that the function was made for."""
+        if not _has_spec(spec):
+            if isinstance(value, (Tensor, np.ndarray)) or value != spec:
+                raise TypeError(f"{self.name}: `{name}` is bound to {spec!r} in this concrete function, {value!r} was given")
+            return spec
+        return _map_up_to(spec, value, lambda s, v: self._tensor(name, s, v) if isinstance(s, TensorSpec) else v)
+
+    def _tensor(self, name, spec, value):
+        if hasattr(value, "_ragged_rows") or getattr(value, "_is_text_tensor", False) or getattr(value, "_is_complex", False) or spec.dtype._code is None:
+            return value
+        tensor = value if isinstance(value, Tensor) else _tandem.convert(value, spec.dtype._code)
+        if tensor._code != spec.dtype._code:
+            raise InvalidArgumentError(f"{self.name}: `{name}` is {spec.dtype.name} in this concrete function, {tensor.dtype.name} was given")
+        return tensor
+
+    def _described_outputs(self):
+        """The kinds of the results, found without values."""
+        if self._outputs is None:
+            from tandem.keras._symbolic import KerasTensor, output_spec
+
+            stand = lambda leaf: KerasTensor(leaf.shape.as_list(), leaf.dtype.name) if isinstance(leaf, TensorSpec) else leaf  # noqa: E731
+            args, kwargs = nest.map_structure(stand, (self._args, self._kwargs))
+            found = output_spec(self._function._callable(), args, kwargs)
+            known = lambda leaf: TensorSpec(leaf.shape, leaf.dtype) if isinstance(leaf, KerasTensor) else leaf  # noqa: E731
+            self._outputs = (nest.map_structure(known, found),)
+        return self._outputs[0]
 
     @property
     def structured_outputs(self):
         """The kinds of the results, in their structure."""
-        return self._function._last_outputs
+        return self._described_outputs()
+
+    @property
+    def outputs(self):
+        """The kinds of the tensors that it returns."""
+        return [s for s in nest.flatten(self._described_outputs()) if isinstance(s, TensorSpec)]
+
+    @property
+    def output_shapes(self):
+        """The shapes of the results, in their structure."""
+        return nest.map_structure(lambda s: s.shape if isinstance(s, TensorSpec) else None, self._described_outputs())
+
+    @property
+    def output_dtypes(self):
+        """The dtypes of the results, in their structure."""
+        return nest.map_structure(lambda s: s.dtype if isinstance(s, TensorSpec) else None, self._described_outputs())
 
     @property
     def inputs(self):
         """The kinds of the tensors that it takes."""
-        return [s for s in nest.flatten([self._args, self._kwargs]) if isinstance(s, TensorSpec)]
+        return [s for s in nest.flatten(self.structured_input_signature) if isinstance(s, TensorSpec)]
 
     @property
     def graph(self):
@@ -381,10 +473,7 @@ class Function:
                 )
             return tensor
 
-        result = []
-        for value, spec in zip(args, specs):
-            flat = [signed(v, s) for v, s in zip(nest.flatten(value), nest.flatten(spec))]
-            result.append(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
+        result = [_map_up_to(spec, value, lambda s, v: signed(v, s)) if not isinstance(value, _tandem.PerReplica) else value for value, spec in zip(args, specs)]
         return tuple(result) + tuple(args[len(specs) :])
 
     def _find_first(self):

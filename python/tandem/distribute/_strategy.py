@@ -285,8 +285,10 @@ class ReplicaContext:
         return nest.map_structure(one, value) if nest.is_nested(value) else one(value)
 
     def merge_call(self, merge_fn, args=(), kwargs=None):
-        """Calls a function with the values of all replicas."""
-        return merge_fn(self.strategy, *args, **(kwargs or {}))
+        """Calls a function with the strategy and the values of all replicas, which its reduce, gather and local results take."""
+        if not state.in_replica:
+            return merge_fn(self.strategy, *args, **(kwargs or {}))
+        return _tandem.merge_call(lambda *_: merge_fn(self.strategy, *args, **(kwargs or {})), ())
 
     def __enter__(self):
         return self
@@ -321,8 +323,8 @@ def has_strategy():
 
 
 def in_cross_replica_context():
-    """True outside of what strategy.run calls."""
-    return has_strategy() and not state.in_replica
+    """True outside of what strategy.run calls, and inside of merge_call."""
+    return has_strategy() and (not state.in_replica or _tandem.in_cross_replica_context())
 
 
 def get_replica_context():

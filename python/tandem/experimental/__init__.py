@@ -18,7 +18,9 @@ class Optional:
         return cls()
 
     def has_value(self, name=None):
-        return self._has
+        import _tandem
+
+        return _tandem.convert(self._has)
 
     def get_value(self, name=None):
         if not self._has:

@@ -187,13 +187,19 @@ class Batches:
         self.steps = min(self._limit, steps) if self._limit and self._limit < steps else self._limit or steps
 
     def _sequence(self, x, shuffle):
+        import itertools
         import random
 
+        from tandem.keras.utils import PyDataset
+
         self._source = x
+        count = x.num_batches if type(x).__len__ is PyDataset.__len__ else len(x)
 
         def make():
-            order = list(range(len(x)))
-            if shuffle and shuffle != "batch":
+            if hasattr(x, "on_epoch_begin"):
+                x.on_epoch_begin()
+            order = itertools.count() if count is None else list(range(len(x)))
+            if shuffle and shuffle != "batch" and count is not None:
                 random.shuffle(order)
             for i in order:
                 yield _as_batch(x[i])
@@ -201,7 +207,7 @@ class Batches:
                 x.on_epoch_end()
 
         self._make = make
-        self.steps = self._limit or len(x)
+        self.steps = self._limit or count
 
     def _generator(self, x):
         iterator = iter(x)
@@ -297,16 +303,14 @@ def _as_batch(value):
             return v if v._code != 1 else _tandem.cast(v, 0)
         return _array(v)
 
-    if isinstance(value, tuple):
-        return tuple(_batch_part(v, convert) for v in value)
     return _batch_part(value, convert)
 
 
 def _batch_part(value, convert):
     if isinstance(value, dict):
-        return {k: convert(v) for k, v in value.items()}
+        return {k: _batch_part(v, convert) for k, v in value.items()}
     if isinstance(value, (tuple, list)):
         if isinstance(value, list) and value and not _is_array_like(value[0]):
             return convert(np.asarray(value))
-        return tuple(convert(v) for v in value)
+        return tuple(_batch_part(v, convert) for v in value)
     return convert(value)

@@ -1,5 +1,7 @@
 """The losses and metrics that a model was compiled with."""
 
+import re
+
 import _tandem
 from tandem import nest
 from tandem._tensors.shape import _is_size
@@ -20,7 +22,7 @@ def _name_of(given, made):
         return given
     if isinstance(getattr(given, "name", None), str):
         return given.name
-    return _objects.snake_case(given.__name__) if hasattr(given, "__name__") else getattr(made, "name", "metric")
+    return _objects.snake_case(re.sub(r"\W+", "", given.__name__)) if hasattr(given, "__name__") else getattr(made, "name", "metric")
 
 
 def _first_size(value):
@@ -144,11 +146,15 @@ class CompileMetrics:
             metric.name = given
             return metric
         metric = metrics_module.get(given)
-        if metric is None or isinstance(metric, metrics_module.Metric):
-            return metric
+        if metric is None:
+            return None
         if isinstance(metric, losses_module.Loss):
-            return metrics_module.MeanMetricWrapper(metric.call, name=metric.name)
-        return metrics_module.MeanMetricWrapper(metric, name=_name_of(given, metric))
+            metric = metrics_module.MeanMetricWrapper(metric.call, name=metric.name)
+        elif not isinstance(metric, metrics_module.Metric):
+            metric = metrics_module.MeanMetricWrapper(metric, name=_name_of(given, metric))
+        if isinstance(given, str):
+            metric.name = given
+        return metric
 
     @staticmethod
     def _by_shapes(name, y_true, y_pred, loss):

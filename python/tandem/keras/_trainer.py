@@ -170,6 +170,9 @@ class Trainer(TrainingSteps):
                 step += 1
                 if self.stop_training:
                     break
+            if step == 0 and epoch > initial_epoch:
+                warnings.warn("Your input ran out of data; interrupting training. A generator gives its batches once: give steps_per_epoch and one that goes on, or a data set.", stacklevel=2)
+                break
             if step == 0:
                 warnings.warn("fit: the data has no batch; the epoch makes no step and has no results", stacklevel=2)
             self._finish_steps()

@@ -150,3 +150,19 @@ def test_fit_takes_a_data_set_that_was_distributed():
         return model.fit(strategy.experimental_distribute_dataset(batches) if distribute else batches, epochs=2, verbose=0).history["loss"]
 
     assert losses(True) == losses(False)
+
+
+def test_merge_call_sees_the_values_of_all_replicas():
+    strategy = tf.distribute.MirroredStrategy()
+
+    def merge(whole, x, factor=1.0):
+        assert tf.distribute.in_cross_replica_context()
+        return whole.reduce("SUM", x, axis=None) * factor, whole.reduce(tf.distribute.ReduceOp.MEAN, x, axis=None)
+
+    def step():
+        context = tf.distribute.get_replica_context()
+        own = tf.cast(context.replica_id_in_sync_group, tf.float32)
+        return context.merge_call(merge, args=(own,), kwargs={"factor": 10.0})
+
+    total, mean = (strategy.experimental_local_results(v) for v in strategy.run(step))
+    assert [float(v) for v in total] == [60.0] * 4 and [float(v) for v in mean] == [1.5] * 4

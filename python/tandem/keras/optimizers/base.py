@@ -175,6 +175,12 @@ class Optimizer(_objects.Configured):
 
     @property
     def iterations(self):
+        """How many updates were made: a variable, or a tensor where gradients of several steps are accumulated for each."""
+        counter = self._counter
+        return _tandem.floor_div(counter.read_value(), int(self.gradient_accumulation_steps)) if self.gradient_accumulation_steps else counter
+
+    @property
+    def _counter(self):
         """How many steps were made, as a variable."""
         self._start()
         return self._native.iterations if self._native is not None else self._iterations
@@ -288,7 +294,7 @@ class Optimizer(_objects.Configured):
         """One step with pairs of gradients and variables."""
         pairs = [(g, v) for g, v in grads_and_vars]
         self.apply([g for g, _ in pairs], [v for _, v in pairs])
-        return self.iterations
+        return self._counter
 
     def apply(self, grads, trainable_variables=None):
         """One step with gradients of the variables it was built for, or of those that are given."""
@@ -399,13 +405,14 @@ class Optimizer(_objects.Configured):
 
     def _follow(self, variables):
         self._make_averages(variables)
-        # The first step's values are where the averages begin.
-        is_first = _tandem.equal(self.iterations.read_value(), 1)
+        # The values of the first update are where the averages begin.
+        done = _tandem.floor_div(self._counter.read_value() - 1, int(self.gradient_accumulation_steps or 1)) + 1
+        is_first = _tandem.equal(done, 1)
         for v, average in self._averages:
             followed = average.read_value() * self.ema_momentum + v.read_value() * (1 - self.ema_momentum)
             average.assign(_tandem.where(is_first, v.read_value(), followed))
         if self.ema_overwrite_frequency:
-            due = _tandem.equal(_tandem.mod(self.iterations.read_value(), int(self.ema_overwrite_frequency)), 0)
+            due = _tandem.equal(_tandem.mod(done, int(self.ema_overwrite_frequency)), 0)
             for v, average in self._averages:
                 v.assign(_tandem.where(due, average.read_value(), v.read_value()))
 
@@ -521,6 +528,6 @@ class Optimizer(_objects.Configured):
 def _from_state(cls, config, values, is_built):
     optimizer = cls.from_config(config)
     if values is not None:
-        optimizer.iterations.assign(_tandem.convert(values[0], optimizer.iterations._code))
+        optimizer._counter.assign(_tandem.convert(values[0], optimizer._counter._code))
         optimizer._kept_values = values if is_built else None
     return optimizer
