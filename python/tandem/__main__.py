@@ -84,7 +84,7 @@ def main():
     tandem.as_tensorflow()
     sys.argv = [options.script] + options.args
     sys.path[0] = os.path.dirname(os.path.abspath(options.script))
-    _run_script(options.script)
+    _run_script(os.path.abspath(options.script))  # __file__ of a program is absolute.
 
 
 def _run_script(script):

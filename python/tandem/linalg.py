@@ -4,12 +4,12 @@ import numpy as np
 
 import _tandem
 from tandem import _ops
+from tandem import errors as _errors
 from tandem._names import missing as _missing
 from tandem._ops import (  # noqa: F401
     band_part, diag, diag_part, einsum, eye, global_norm, host, host_with_gradient, matmul, matvec, norm, set_diag,
     tensordot, trace,
 )
-from tandem.errors import InvalidArgumentError
 from tandem.nn import l2_normalize  # noqa: F401
 
 tensor_diag, tensor_diag_part = diag, diag_part
@@ -36,7 +36,7 @@ def _of_host(f, reason):
         try:
             return f(*arrays)
         except np.linalg.LinAlgError:
-            raise InvalidArgumentError(reason) from None
+            raise _errors.InvalidArgumentError(reason) from None
 
     return call
 

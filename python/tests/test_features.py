@@ -414,3 +414,24 @@ if __name__ == "__main__":
 def test_names_that_are_not_here_say_what_is(name, advice):
     with pytest.raises(AttributeError, match=advice):
         eval(name)
+
+
+def test_a_program_finds_its_files_from_another_folder(run, tmp_path):
+    (tmp_path / "beside.txt").write_text("found")
+    (tmp_path / "program.py").write_text(
+        "import os\nimport tensorflow as tf\nos.chdir('/')\nprint(open(os.path.join(os.path.dirname(__file__), 'beside.txt')).read(), tf.__name__)\n"
+    )
+    code = f"import os, subprocess, sys; os.chdir({str(tmp_path)!r}); sys.exit(subprocess.run([sys.executable, '-m', 'tandem', 'run', 'program.py']).returncode)"
+    assert "found tandem" in run("-c", code)
+
+
+def test_summaries_take_positions_for_columns_that_are_not_shown():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    lines = []
+    model.summary(positions=[0.3, 0.6, 0.8, 1.0], print_fn=lambda text, **_: lines.extend(text.splitlines()))
+    assert len({len(line) for line in lines if line[:1] in "┏┃┡│└"}) == 1
+
+
+def test_data_sets_are_copied_as_what_does_not_change():
+    data = tf.data.Dataset.range(3)
+    assert copy.deepcopy({"data": data})["data"] is data

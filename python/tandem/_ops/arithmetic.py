@@ -3,7 +3,7 @@
 import _tandem
 from tandem._names import words as _words
 from tandem._names.lazy import np
-from tandem._ops.base import host, host_with_gradient, op, pair
+from tandem._ops.base import host, host_with_gradient, op, pair as _pair
 from tandem._tensors.tensor import Tensor
 
 
@@ -115,7 +115,7 @@ def atanh(x, name=None):
 @op
 def atan2(y, x, name=None):
     """The angle of the point (x, y), between -pi and pi."""
-    y, x = pair(y, x)
+    y, x = _pair(y, x)
     ratio = _tandem.atan(divide_no_nan._raw(y, x))
     low = _tandem.where(y >= 0, ratio + np.pi, ratio - np.pi)
     upright = _tandem.sign(y) * (np.pi / 2)
@@ -193,7 +193,7 @@ truediv = realdiv = divide
 @op
 def divide_no_nan(x, y, name=None):
     """x / y, and 0 where y is 0."""
-    x, y = pair(x, y)
+    x, y = _pair(x, y)
     zero = _tandem.equal(y, 0.0)
     safe = _tandem.where(zero, _tandem.ones_like(y), y)
     return _tandem.where(zero, _tandem.zeros_like(x / safe), x / safe)
@@ -202,14 +202,14 @@ def divide_no_nan(x, y, name=None):
 @op
 def multiply_no_nan(x, y, name=None):
     """x * y, and 0 where y is 0 whatever x is."""
-    x, y = pair(x, y)
+    x, y = _pair(x, y)
     return _tandem.where(_tandem.equal(y, 0.0), _tandem.zeros_like(x * y), x * y)
 
 
 @op
 def xlogy(x, y, name=None):
     """x * log(y), and 0 where x is 0."""
-    x, y = pair(x, y)
+    x, y = _pair(x, y)
     zero = _tandem.equal(x, 0.0)
     return _tandem.where(zero, _tandem.zeros_like(x), x * _tandem.log(_tandem.where(zero, _tandem.ones_like(y), y)))
 

@@ -10,7 +10,6 @@ from tandem._ops.base import _is_string_tensor, _texts
 from tandem._ops.creation import convert_to_tensor, zeros
 from tandem._tensors.shape import TensorShape
 from tandem._tensors.tensor import Tensor, _no_value, to_tensor
-from tandem.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from tandem._tracing.state import happens_after_each_run, inside_flow, state
 
 
@@ -135,10 +134,10 @@ def while_loop(cond, body, loop_vars, shape_invariants=None, parallel_iterations
     if state.tracing:
         try:
             results = _tandem.while_loop(test, step, start, most)
-        except InvalidArgumentError as error:
+        except _errors.InvalidArgumentError as error:
             if state.is_first_try or not str(error).startswith("while_loop:"):
                 raise
-            raise OperatorNotAllowedInGraphError(str(error)) from error  # Op by op a variable's shape may change.
+            raise _errors.OperatorNotAllowedInGraphError(str(error)) from error  # Op by op a variable's shape may change.
     else:
         results, count = start, 0
         while count < most and builtins.bool(test(results)[0]):

@@ -548,6 +548,9 @@ class Transformations:
         text = str(self._native) if self._native is not None else repr(self)
         return f"<pre>{html.escape(text)}\n{html.escape(str(self.element_spec))}</pre>"
 
+    def __deepcopy__(self, memo):
+        return self  # It does not change.
+
     def __reduce__(self):
         raise TypeError("a data set cannot be pickled: it may hold functions and files; make it anew in the other process")
 

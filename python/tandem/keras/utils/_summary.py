@@ -188,7 +188,7 @@ def summary_text(model, line_length=None, expand_nested=False, show_trainable=Fa
     if "connected" in keys:
         for each in cells:
             each["connected"] = connections.of(each["layer"])
-    lines = _table([header] + [[c[k] for k in keys] for c in cells], _widths(positions, line_length), alignment)
+    lines = _table([header] + [[c[k] for k in keys] for c in cells], _widths(positions[: len(header)], line_length), alignment)
     return "\n".join([f'Model: "{model.name}"', *(each[:console] for each in lines), *_totals(model)])
 
 
