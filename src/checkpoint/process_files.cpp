@@ -84,6 +84,24 @@ bool are_in_parts(const std::vector<Variable>& variables) {
   });
 }
 
+namespace {
+
+/// Which part of a variable each replica of all processes keeps; negative where it keeps none.
+std::vector<int64_t> parts_of_replicas(op::Group& group, const StoreRange& range) {
+  const size_t own = range.block->devices().size();
+  std::vector<int64_t> parts(own * static_cast<size_t>(group.size()));
+  const bool is_elsewhere = is_kept_by_others(range);
+  for (size_t r = 0; r < own; ++r) {
+    parts[own * static_cast<size_t>(group.rank()) + r] =
+        is_elsewhere ? -1 : range.block->part_of_replica(static_cast<int>(r));
+  }
+  const op::Piece piece{parts.data(), static_cast<int64_t>(parts.size()), DType::int64};
+  group.run({.pieces = {&piece, 1}, .name = "who keeps which part of a variable"});
+  return parts;
+}
+
+}  // namespace
+
 std::vector<char> gathered_value(op::Group& group, const Variable& variable) {
   const VariableBody& body = *variable.body();
   const StoreRange& range = body.range;
@@ -111,12 +129,11 @@ std::vector<char> gathered_value(op::Group& group, const Variable& variable) {
              .name = "variables of a checkpoint"});
   const PartRuns runs(body);
   std::vector<char> whole = runs.new_whole();
-  // The parts that the members of a pipeline's stage keep are those of ranks that follow each
-  // other.
-  const int first = keeper_of(range).value_or(0) / body.cut.parts * body.cut.parts;
-  for (int part = 0; part < body.cut.parts; ++part) {
-    runs.for_each(part, [&](size_t to, size_t from, size_t bytes) {
-      std::copy_n(place(static_cast<size_t>(first + part)) + from, bytes, whole.data() + to);
+  for (size_t replica = 0; const int64_t part : parts_of_replicas(group, range)) {
+    const char* const own = place(replica++);
+    if (part < 0) continue;
+    runs.for_each(static_cast<int>(part), [&](size_t to, size_t from, size_t bytes) {
+      std::copy_n(own + from, bytes, whole.data() + to);
     });
   }
   return whole;

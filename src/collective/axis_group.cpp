@@ -54,26 +54,43 @@ AxisGroup::AxisGroup(std::shared_ptr<op::Group> all, std::vector<int> ranks, std
       rank_(static_cast<int>(std::ranges::find(ranks_, all_->rank()) - ranks_.begin())) {}
 
 op::Group::Ticket AxisGroup::start(const op::Exchange& exchange) {
+  if (exchange.kind == op::ExchangeKind::gather_parts) {
+    send_parts(exchange);
+    gathering_.push_back(
+        {{exchange.pieces.begin(), exchange.pieces.end()}, std::string(exchange.name)});
+    return gathered_ + gathering_.size();
+  }
+  // Members receive in the order in which others have sent.
+  wait(gathered_ + gathering_.size());
   switch (exchange.kind) {
     case op::ExchangeKind::sum:
       if (total(exchange.pieces, bytes_of) <= kSmallBytes) {
         sum_whole(exchange);
       } else {
         sum_parts(exchange);
-        gather_parts(exchange);
+        send_parts(exchange);
+        receive_parts(exchange.pieces, exchange.name);
       }
       break;
     case op::ExchangeKind::sum_parts:
       sum_parts(exchange);
       break;
-    case op::ExchangeKind::gather_parts:
-      gather_parts(exchange);
-      break;
     case op::ExchangeKind::broadcast:
       broadcast(exchange);
       break;
+    case op::ExchangeKind::gather_parts:
+      break;  // See above.
   }
   return 0;
+}
+
+void AxisGroup::wait(Ticket ticket) {
+  while (gathered_ < ticket && !gathering_.empty()) {
+    const Gathering first = std::move(gathering_.front());
+    gathering_.pop_front();
+    ++gathered_;
+    receive_parts(first.pieces, first.name);
+  }
 }
 
 void AxisGroup::send(const op::PeerMessage& message) {
@@ -139,15 +156,16 @@ void AxisGroup::sum_parts(const op::Exchange& exchange) {
   sum_into(parts_of(exchange.pieces, rank_, size()), exchange.name);
 }
 
-void AxisGroup::gather_parts(const op::Exchange& exchange) {
+void AxisGroup::send_parts(const op::Exchange& exchange) {
   const Pieces own = parts_of(exchange.pieces, rank_, size());
   for (int member = 0; member < size(); ++member) {
     if (member != rank_) send_to(member, own, exchange.name);
   }
+}
+
+void AxisGroup::receive_parts(std::span<const op::Piece> pieces, std::string_view name) {
   for (int member = 0; member < size(); ++member) {
-    if (member != rank_) {
-      receive_from(member, parts_of(exchange.pieces, member, size()), exchange.name);
-    }
+    if (member != rank_) receive_from(member, parts_of(pieces, member, size()), name);
   }
 }
 
@@ -160,6 +178,7 @@ void AxisGroup::broadcast(const op::Exchange& exchange) {
 }
 
 std::vector<std::string> AxisGroup::gather_texts(std::string_view name, std::string text) {
+  wait(gathered_ + gathering_.size());
   std::vector<std::string> texts(ranks_.size());
   texts[static_cast<size_t>(rank_)] = std::move(text);
   for (int root = 0; root < size(); ++root) {

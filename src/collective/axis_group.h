@@ -2,7 +2,9 @@
 /// exchanges are messages between its members.
 #pragma once
 
+#include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,9 +22,10 @@ class AxisGroup final : public op::Group {
   int size() const override { return static_cast<int>(ranks_.size()); }
   std::string describe(int rank) const override { return all_->describe(rank_of(rank)); }
 
-  /// Exchanges at once: wait() has nothing left to do.
+  /// Sends at once. What goes to all, as parts that are joined, is taken by wait(), or before the
+  /// next sum; all else is done here, and wait() has nothing left to do.
   Ticket start(const op::Exchange& exchange) override;
-  void wait(Ticket) override {}
+  void wait(Ticket ticket) override;
 
   void send(const op::PeerMessage& message) override;
   void receive(const op::PeerMessage& message) override;
@@ -42,7 +45,8 @@ class AxisGroup final : public op::Group {
   void sum_into(const Pieces& own, std::string_view name);
   void sum_whole(const op::Exchange& exchange);
   void sum_parts(const op::Exchange& exchange);
-  void gather_parts(const op::Exchange& exchange);
+  void send_parts(const op::Exchange& exchange);
+  void receive_parts(std::span<const op::Piece> pieces, std::string_view name);
   void broadcast(const op::Exchange& exchange);
 
   const std::shared_ptr<op::Group> all_;
@@ -50,6 +54,13 @@ class AxisGroup final : public op::Group {
   const std::uint32_t key_;
   const int rank_;
   std::vector<char> arrived_;  // What the other members have sent of a sum.
+  /// Parts that were sent, and of which those of others have not been taken.
+  struct Gathering {
+    Pieces pieces;
+    std::string name;
+  };
+  std::deque<Gathering> gathering_;
+  Ticket gathered_ = 0;  // So many gatherings have ended.
 };
 
 }  // namespace tandem::collective

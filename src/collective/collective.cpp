@@ -41,8 +41,8 @@ Tensors model_sum_gradient(const op::Call&, const Tensors& g) { return all_reduc
 void register_collectives(op::Registry& registry) {
   register_parts(registry);
   // Attribute "model": so many neighbours meet. They share the elements out in a way of their own,
-  // so no input is aligned. "alone": the program has no other replicas than these, whatever the
-  // number of all is, as a micro-batch's.
+  // so no input is aligned. "program": so many replicas run the program, where these are not all,
+  // as those of a micro-batch; else 0.
   registry.add({.name = "sum_over_model",
                 .infer = infer_each,
                 .split = op::split_none,
@@ -162,19 +162,34 @@ Tensors all_reduce(const Tensors& values, Axis axis, SumGradient gradient) {
     if (gradient == SumGradient::same) {
       throw Unimplemented("all_reduce along Axis::model with SumGradient::same");
     }
-    return op::apply(model_sum, values, {{"model", int64_t{size}}, {"alone", false}});
+    return op::apply(model_sum, values, {{"model", int64_t{size}}, {"program", int64_t{0}}});
   }
   return op::apply(def, values, gradient == SumGradient::same ? same_gradient() : op::Attrs());
 }
 
+namespace {
+
+/// Micro-batches are summed by other means than the replicas of each of them.
+bool is_in_time() {
+  const graph::Trace* trace = graph::Trace::current();
+  return trace != nullptr && trace->is_in_time();
+}
+
+}  // namespace
+
 Tensor sum_over_parts(const Tensor& value, int parts) {
+  static const op::OpDef& model_sum = op::find_op("sum_over_model");
   if (parts == 1) return value;
+  if (is_in_time()) {
+    return op::apply_one(model_sum, {value}, {{"model", int64_t{parts}}, {"program", int64_t{0}}});
+  }
   return all_reduce({value}, parts == group_size() ? Axis::all : Axis::model)[0];
 }
 
 Tensors sum_over_holders(const Tensors& values, int parts) {
   static const op::OpDef& def = op::find_op("sum_over_holders");
-  if (group_size() <= parts || values.empty()) return values;
+  const bool is_alone = group_size() <= parts && !is_in_time();
+  if (is_alone || values.empty()) return values;
   return op::apply(def, values, {{"parts", int64_t{parts}}});
 }
 

@@ -7,8 +7,8 @@
 // sum_to_part: each gets its part of the sum over the replicas that have parts of the same whole.
 // own_part: its part of a value that all have. read_parts: the whole, from ranges. Their attributes
 // are "parts", how many; "whole" and "part", the shapes; "waits", of a sum_to_part that is not to
-// be made as soon as it can be; and "alone", where the program has no other replicas than those of
-// one whole. The last part may go past the end of the whole.
+// be made as soon as it can be; and "program", how many replicas run the program, where these are
+// not all, as those of a micro-batch; else 0. The last part may go past the end of the whole.
 #include "collective/parts.h"
 
 #include <fmt/format.h>

@@ -65,18 +65,7 @@ StageOptions stage_options(const ModelParallelOptions& options) {
 }
 
 void check_options(const DeviceMesh& mesh, const ModelParallelOptions& options) {
-  if (mesh.size(kStageAxis) > 1) {
-    if (options.shard == Shard::nothing) return;
-    throw Unimplemented(
-        fmt::format("ModelParallel: a Shard with the mesh {}; it is accepted for meshes without "
-                    "several stages",
-                    mesh.str()));
-  }
-  if (options.shard != Shard::nothing && is_pipeline(mesh, options)) {
-    throw Unimplemented(
-        "ModelParallel: a Shard with automatic micro-batches; one of the two is accepted");
-  }
-  if (options.chunks == 1 && options.layers.empty()) return;
+  if (mesh.size(kStageAxis) > 1 || (options.chunks == 1 && options.layers.empty())) return;
   throw InvalidArgument(fmt::format(
       "ModelParallel: {} with the mesh {}; they are accepted where it has an axis "
       "'stage' of several devices",
@@ -169,9 +158,26 @@ DevicesByPlace by_place(const DeviceMesh& mesh, const std::string& batch_axis,
   return all;
 }
 
+/// One pipeline for all parts of the batch, whose stages' devices run each pass together: they keep
+/// parts of the state.
+graph::PipelineStages stages_with_parts(const DevicesByPlace& devices) {
+  graph::PipelineStages all;
+  all.data = static_cast<int>(devices.size());
+  all.members.emplace_back(devices[0].size());
+  for (const auto& by_stage : devices) {
+    for (size_t stage = 0; stage < by_stage.size(); ++stage) {
+      std::vector<DevicePtr>& members = all.members[0][stage];
+      members.insert(members.end(), by_stage[stage].begin(), by_stage[stage].end());
+    }
+  }
+  for (const auto& members : all.members[0]) all.devices.push_back(members[0]);
+  return all;
+}
+
 /// The pipelines of a mesh with stages: one for each part of the batch, whose stages are several
 /// devices each.
-graph::PipelineStages stages_of(const DevicesByPlace& devices) {
+graph::PipelineStages stages_of(const DevicesByPlace& devices, Shard shard) {
+  if (shard != Shard::nothing) return stages_with_parts(devices);
   graph::PipelineStages all;
   for (const auto& stages : devices) {
     std::vector<DevicePtr> first;
@@ -182,13 +188,13 @@ graph::PipelineStages stages_of(const DevicesByPlace& devices) {
   return all;
 }
 
-graph::Replicas staged_replicas(const DevicesByPlace& devices, StageOptions options,
+graph::Replicas staged_replicas(const DevicesByPlace& devices, StageOptions options, Shard shard,
                                 int microbatches) {
   options.microbatches = microbatches;
-  graph::Pipeline pipeline = make_pipeline("ModelParallel", options, stages_of(devices));
+  graph::Pipeline pipeline = make_pipeline("ModelParallel", options, stages_of(devices, shard));
   // Variables are those of the first pipeline's devices.
-  const std::vector<DevicePtr>& members = devices[0][0];
-  graph::Replicas replicas{.owner = next_owner(), .model = static_cast<int>(members.size())};
+  const std::vector<DevicePtr>& members = pipeline.stages.members[0][0];
+  graph::Replicas replicas{.owner = next_owner(), .model = pipeline.stages.model()};
   for (int i = 0; i < microbatches * pipeline.stages.pipelines(); ++i) {
     replicas.devices.insert(replicas.devices.end(), members.begin(), members.end());
   }
@@ -203,8 +209,9 @@ std::shared_ptr<Strategy::Body> staged_body(const DeviceMesh& mesh,
   check_threads(listed);
   const DevicesByPlace devices = by_place(mesh, options.batch_dim_name, model_axis);
   const StageOptions stages = stage_options(options);
+  const Shard shard = options.shard;
   return pipeline_body("ModelParallel", stages, mesh.size(kStageAxis), [=](int microbatches) {
-    return staged_replicas(devices, stages, microbatches);
+    return staged_replicas(devices, stages, shard, microbatches);
   });
 }
 
@@ -228,7 +235,10 @@ std::shared_ptr<const Strategy::Body> model_parallel(const LayoutMap& layouts,
                                          : unstaged_body(mesh, options, axis);
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);
-  body->set_sharding(sharding_by(shared, options.shard, body->span()));
+  // In a pipeline the devices of a stage have parts, in whichever micro-batch they are replicas.
+  ReplicaSpan holders = body->span();
+  if (is_pipeline(mesh, options)) holders.all = body->targets().pipeline->stages.members_in_all();
+  body->set_sharding(sharding_by(shared, options.shard, holders));
   return body;
 }
 

@@ -22,15 +22,15 @@ std::string model_axis(const DeviceMesh& mesh, const std::string& batch_axis);
 bool is_pipeline(const DeviceMesh& mesh, const ModelParallelOptions& options);
 StageOptions stage_options(const ModelParallelOptions& options);
 
-/// Throws InvalidArgument for options that mean nothing with this mesh, and Unimplemented for a
-/// Shard with stages.
+/// Throws InvalidArgument for options that mean nothing with this mesh.
 void check_options(const DeviceMesh& mesh, const ModelParallelOptions& options);
 
 /// Throws InvalidArgument for layouts that the mesh has no axes for.
 void check_layouts(const LayoutMap& layouts, const std::string& batch_axis);
 
-/// What the replicas of `span` keep in parts: weights that the layouts cut along their axis, over
-/// the replicas along the model's axis, and what `shard` says of all others over all replicas.
+/// What the replicas of `span` keep in parts, those of a stage where there are several: weights
+/// that the layouts cut along their axis, over the replicas along the model's axis, and what
+/// `shard` says of all others over all replicas.
 Store::ShardingRule sharding_by(const std::shared_ptr<const LayoutMap>& layouts, Shard shard,
                                 const ReplicaSpan& span);
 

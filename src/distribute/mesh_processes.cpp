@@ -27,6 +27,7 @@ constexpr const char* kName = "ModelParallel";
 /// The keys of messages along the axes.
 constexpr uint32_t kModelKey = 1;
 constexpr uint32_t kDataKey = 2;
+constexpr uint32_t kMembersKey = 3;
 
 /// The ranks from `first` on, each `step` from the last.
 std::vector<int> ranks_from(int first, int count, int step) {
@@ -104,21 +105,49 @@ graph::Replicas replicas_without_stages(const std::shared_ptr<op::Group>& group,
   return replicas;
 }
 
+/// One pipeline, whose stages' processes run each pass together: along the data axis each has rows
+/// of its own, and all keep parts of the state.
+graph::PipelineStages stages_with_parts(const std::shared_ptr<op::Group>& group,
+                                        const DeviceMesh& mesh, int data, int model) {
+  const int stages = mesh.size(kStageAxis);
+  const int in_row = stages * model;
+  const int rank = group->rank();
+  const int row = rank / in_row * in_row;
+  graph::PipelineStages places;
+  places.devices.assign(static_cast<size_t>(stages), own_device(mesh, rank));
+  places.data = data;
+  places.member_processes = data * model;
+  places.own_process = rank;
+  places.own_member = rank / in_row * model + rank % model;
+  places.processes.push_back(ranks_from(row + rank % model, stages, model));
+  places.all_processes = places.processes[0];
+  places.along_members =
+      std::make_shared<collective::AxisGroup>(group, places.with_members(rank), kMembersKey);
+  if (model > 1) {
+    places.along_model = along_model(group, model);
+    places.along_data = std::make_shared<collective::AxisGroup>(
+        group, ranks_from(rank % in_row, data, in_row), kDataKey);
+  }
+  places.homes = std::make_shared<graph::VariableHomes>();
+  return places;
+}
+
 /// A pipeline for each part of the batch. Every process has all rows; it runs one stage of one
 /// pipeline, with its parts of the weights, and hands tensors to the process that has the same
 /// parts at the next stage.
 graph::PipelineStages stages_of(const std::shared_ptr<op::Group>& group, const DeviceMesh& mesh,
-                                const std::string& batch_axis, int model) {
-  const devices::DevicePtr device = own_device(mesh, group->rank());
+                                const ModelParallelOptions& options, int model) {
   const int stages = mesh.size(kStageAxis);
-  const int pipelines = mesh.size(batch_axis);
+  const int pipelines = mesh.size(options.batch_dim_name);
+  if (options.shard != Shard::nothing) return stages_with_parts(group, mesh, pipelines, model);
+  const devices::DevicePtr device = own_device(mesh, group->rank());
   graph::PipelineStages places;
   places.devices.assign(static_cast<size_t>(stages), device);
   places.beside.assign(static_cast<size_t>(pipelines) - 1, places.devices);
   places.own_process = group->rank();
   places.own_member = group->rank() % model;
   places.member_processes = model;
-  if (model > 1) places.along_members = along_model(group, model);
+  if (model > 1) places.along_model = places.along_members = along_model(group, model);
   for (int p = 0; p < pipelines; ++p) {
     places.processes.push_back(ranks_from(p * stages * model + places.own_member, stages, model));
   }
@@ -131,11 +160,11 @@ graph::Replicas staged_replicas(const graph::PipelineStages& stages, StageOption
                                 int microbatches) {
   options.microbatches = microbatches;
   graph::Pipeline pipeline = make_pipeline(kName, options, stages);
-  const int model = stages.member_processes;
-  const auto replicas = static_cast<size_t>(microbatches * stages.pipelines() * model);
+  const auto replicas =
+      static_cast<size_t>(microbatches * stages.pipelines() * stages.members_in_all());
   return {.devices = std::vector(replicas, stages.devices[0]),
           .owner = next_owner(),
-          .model = model,
+          .model = stages.model(),
           .pipeline = std::make_shared<graph::Pipeline>(std::move(pipeline))};
 }
 
@@ -158,7 +187,7 @@ std::shared_ptr<Strategy::Body> body_with(const std::shared_ptr<op::Group>& grou
     return std::make_shared<Strategy::Body>(kName,
                                             meeting(replicas_without_stages(group, mesh, model)));
   }
-  const graph::PipelineStages places = stages_of(group, mesh, options.batch_dim_name, model);
+  const graph::PipelineStages places = stages_of(group, mesh, options, model);
   const StageOptions stages = stage_options(options);
   return pipeline_body(kName, stages, mesh.size(kStageAxis), [=](int microbatches) {
     return meeting(staged_replicas(places, stages, microbatches));
@@ -188,9 +217,14 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   body->workers()->take_random_state();
   const auto shared = std::make_shared<const LayoutMap>(layouts);
   body->set_layouts(shared);
-  body->set_sharding(sharding_by(shared, options.shard,
-                                 {.first = group->rank(), .all = group->size(), .model = model}));
-  if (model == 1 && is_cpu && is_pipeline(mesh, options)) note_late_values(body->store());
+  ReplicaSpan holders{.first = group->rank(), .all = group->size(), .model = model};
+  if (const auto& pipeline = body->targets().pipeline) {
+    holders.first = pipeline->stages.own_member;
+    holders.all = pipeline->stages.members_in_all();
+  }
+  body->set_sharding(sharding_by(shared, options.shard, holders));
+  const bool is_whole = model == 1 && options.shard == Shard::nothing;
+  if (is_whole && is_cpu && is_pipeline(mesh, options)) note_late_values(body->store());
   return body;
 }
 

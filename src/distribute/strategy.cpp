@@ -93,13 +93,33 @@ std::vector<std::string> names_of_members(const graph::Replicas& replicas, int s
   return names;
 }
 
+/// What is kept in parts of a large variable that no layout cuts, and how many parts there are.
+struct StateInParts {
+  const char* what = nullptr;  ///< Null: nothing.
+  int parts = 1;
+
+  explicit StateInParts(const Store& store) {
+    const Sharding sharding = store.sharding_of("", Shape{int64_t{1} << 40});
+    parts = std::max(sharding.value.parts, sharding.slots.parts);
+    if (parts == 1) return;
+    what = !sharding.value.is_whole() ? "variables, slots and sums of gradients"
+           : sharding.gradients       ? "slots and sums of gradients"
+                                      : "slots";
+  }
+};
+
 /// Which part of the batch and of the weights each device of a mesh has.
 std::string explain_places(const Strategy::Body& body) {
   const ReplicaSpan span = body.span();
+  const StateInParts state(*body.store());
   std::string text;
-  const auto add = [&](const std::string& device, int shard, int shards, int part) {
-    text += fmt::format("  {} has shard {} of {} of the batch, part {} of {} of the weights\n",
+  const auto add = [&](const std::string& device, int shard, int shards, int part, int number) {
+    text += fmt::format("  {} has shard {} of {} of the batch, part {} of {} of the weights",
                         device, shard, shards, part, span.model);
+    if (state.what != nullptr) {
+      text += fmt::format(", part {} of {} of {}", number, state.parts, state.what);
+    }
+    text += "\n";
   };
   if (const auto& pipeline = body.targets().pipeline) {
     const graph::PipelineStages& stages = pipeline->stages;
@@ -107,7 +127,9 @@ std::string explain_places(const Strategy::Body& body) {
       for (size_t stage = 0; stage < stages.devices.size(); ++stage) {
         const auto members = names_of_members(body.targets(), static_cast<int>(stage), p);
         for (size_t k = 0; k < members.size(); ++k) {
-          add(members[k], p, stages.pipelines(), static_cast<int>(k));
+          const int member = static_cast<int>(k);
+          add(members[k], p + member / stages.model(), stages.parts_of_batch(),
+              member % stages.model(), member);
         }
       }
     }
@@ -115,7 +137,7 @@ std::string explain_places(const Strategy::Body& body) {
   }
   for (int r = 0; r < span.count; ++r) {
     add(devices::full_name(*body.devices()[static_cast<size_t>(r)]), span.shard_of(r),
-        span.shards(), (span.first + r) % span.model);
+        span.shards(), (span.first + r) % span.model, span.first + r);
   }
   return text;
 }

@@ -185,10 +185,11 @@ void Strategy::Body::settle_microbatches(const Strategy& self, const FlatFunctio
   }
 }
 
-/// Each pipeline has as many, so there may be some more than `count`; returns how many.
+/// There are as many for each part of the batch, so there may be some more than `count`; returns
+/// how many.
 int Strategy::Body::choose_microbatches(int count) const {
-  const int pipelines = replicas_->pipeline ? replicas_->pipeline->stages.pipelines() : 1;
-  graph::Replicas chosen = automatic_->replicas_of((count + pipelines - 1) / pipelines);
+  const int parts = replicas_->pipeline ? replicas_->pipeline->stages.parts_of_batch() : 1;
+  graph::Replicas chosen = automatic_->replicas_of((count + parts - 1) / parts);
   chosen.owner = replicas_->owner;
   const std::lock_guard lock(lists_mutex_);
   lists_.clear();

@@ -135,11 +135,11 @@ void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& varia
     if (range.block->owner() == 0) continue;
     Taken& known = taken_[{range.block.get(), range.offset}];
     const bool is_new = known.block.lock() != range.block;
-    if (is_new) known = {.block = range.block, .processes = {}};
+    if (is_new) known = {.block = range.block, .processes = {}, .alike = {}};
     if (!is_new && graph::includes(known.processes, variable.processes)) continue;
     if (range.is_own_part()) {
       // All have drawn the same first value, and have taken their parts of it.
-      if (!is_new) hand_on_part(range, known.processes, variable.processes);
+      if (!is_new) hand_on_part(range, known.alike, variable.alike);
     } else if (is_new && late[i] == size()) {
       const bool is_kept = graph::includes(variable.processes, rank());
       is_kept ? make_late_value(*range.block) : drop_late_value(*range.block);
@@ -147,6 +147,7 @@ void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& varia
       by_root[is_new ? 0 : known.processes.front()].push_back(range);
     }
     known.processes = graph::united(known.processes, variable.processes);
+    known.alike = graph::united(known.alike, variable.alike);
   }
   for (const auto& [root, ranges] : by_root) broadcast(ranges, root);
   for (const graph::KeptVariable& variable : variables) {
@@ -160,14 +161,13 @@ void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& varia
   release_parts_of_others();
 }
 
-/// Those of `to` that are not of `from` get their parts of a variable, each from the one that has
-/// the same part.
+/// Those of `to` that are not of `from` get their parts of a variable. All of them have the same
+/// part.
 void WorkerGroup::hand_on_part(const StoreRange& range, const graph::ProcessList& from,
                                const graph::ProcessList& to) const {
   constexpr uint32_t kKey = 1 << 23;  // Behind those of a pipeline's messages.
   constexpr const char* kName = "parts of a variable";
-  const int parts = range.block->parts();
-  const int root = from.front() / parts * parts + rank() % parts;
+  const int root = from.front();
   StoreRange own = range;
   own.part = range.block->part_of_component(0);
   const bool is_hosted = is_in_host_memory(*range.block);
@@ -177,7 +177,7 @@ void WorkerGroup::hand_on_part(const StoreRange& range, const graph::ProcessList
   const op::Piece piece{is_hosted ? range.data(*range.block->devices()[0]) : aside.body()->data(),
                         range.count, range.block->dtype()};
   for (int each : to) {
-    if (graph::includes(from, each) || each % parts != rank() % parts) continue;
+    if (graph::includes(from, each)) continue;
     if (rank() == root) {
       group_->send({.peer = each, .key = kKey, .pieces = {&piece, 1}, .name = kName});
     } else if (rank() == each) {

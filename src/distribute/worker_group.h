@@ -82,6 +82,7 @@ class WorkerGroup {
   struct Taken {
     std::weak_ptr<StoreBlock> block{};
     graph::ProcessList processes{};
+    graph::ProcessList alike{};  // See KeptVariable.
   };
   std::map<std::pair<const StoreBlock*, int64_t>, Taken> taken_;
 };

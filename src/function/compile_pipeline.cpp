@@ -1,6 +1,7 @@
 #include "function/compile_pipeline.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "function/compile_segment.h"
 #include "graph/microbatches.h"
@@ -23,8 +24,11 @@ ReplicasPtr replicas_of(const PipelineStages& stages, const std::vector<DevicePt
     replicas.group = stages.along_members;
     replicas.first = stages.own_member;
     replicas.in_all_processes = stages.member_processes;
-    replicas.model = stages.member_processes;
-    replicas.along_model = stages.along_members;
+    replicas.model = stages.model();
+    replicas.along_model = stages.along_model;
+    replicas.along_data = stages.along_data;
+    // Slots are in parts where a Shard says so, and nowhere else.
+    replicas.bucket_bytes = std::numeric_limits<size_t>::max();
   }
   return std::make_shared<Replicas>(std::move(replicas));
 }

@@ -305,7 +305,7 @@ Graph FunctionBody::trace_graph(const Arguments& arguments, ConcreteFunction& co
   const bool agree = arguments.rows != Arguments::kUnequal;
   Graph graph = Trace::of(f, concrete.arguments, replicas ? replicas->count() : 1,
                           agree ? std::optional(arguments.rows) : std::nullopt,
-                          replicas ? replicas->model : 1);
+                          replicas ? replicas->model : 1, replicas && replicas->pipeline);
   concrete.rows = graph.rows;
   has_traced_ = true;
   return graph;

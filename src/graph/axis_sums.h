@@ -32,9 +32,17 @@ struct AxisSums {
   ToldAlong model;  ///< Those of replicas that have the same rows.
   ToldAlong data;   ///< Those of replicas that have the same parts of the weights,
   ToldAlong all;    ///< and of all.
+
+  AxisSums& add(const AxisSums& other, int runs) {
+    model += other.model.times(runs);
+    data += other.data.times(runs);
+    all += other.all.times(runs);
+    return *this;
+  }
 };
 
-/// The sums of a run with `rows` rows on each replica.
-AxisSums axis_sums(const Program& program, int64_t rows);
+/// The sums of a run with `rows` rows on each replica. What more than `model` neighbours sum, where
+/// that is given, is of all.
+AxisSums axis_sums(const Program& program, int64_t rows, int model = 0);
 
 }  // namespace tandem::graph

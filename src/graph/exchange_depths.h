@@ -13,6 +13,13 @@ namespace tandem::graph {
 inline bool is_sum(const Node& node) { return node.op().name == "all_reduce"; }
 inline bool is_broadcast(const Node& node) { return node.op().name == "broadcast"; }
 
+/// What tells the variables of a graph apart: one that is seen as a whole and in parts is alone in
+/// its block.
+using VariableMemory = std::pair<const StoreBlock*, int64_t>;
+inline VariableMemory memory_of(const StoreRange& range) {
+  return {range.block.get(), range.stride > 0 ? 0 : range.offset};
+}
+
 /// How many exchanges, one after another, each call must wait for. Calls keep their order with the
 /// assigns of the variables that they read.
 class ExchangeDepths {
@@ -37,7 +44,8 @@ class ExchangeDepths {
       depth = std::max(depth, of_value_[graph.storage_of(input)]);
     }
     for (ValueId range : node.ranges) {
-      if (const auto known = ranges_.find(memory_of(graph, range)); known != ranges_.end()) {
+      const auto known = ranges_.find(memory_of(graph.at(range).range));
+      if (known != ranges_.end()) {
         depth = std::max(depth, known->second.written);
         if (may_write(node)) depth = std::max(depth, known->second.read);
       }
@@ -49,16 +57,9 @@ class ExchangeDepths {
     return node.op().writes_ranges || !node.regions.empty();
   }
 
-  /// A variable that is seen as a whole and in parts is alone in its block.
-  using Memory = std::pair<const StoreBlock*, int64_t>;
-  static Memory memory_of(const Graph& graph, ValueId value) {
-    const StoreRange& range = graph.at(value).range;
-    return {range.block.get(), range.stride > 0 ? 0 : range.offset};
-  }
-
   void note_ranges(const Graph& graph, const Node& node, int depth) {
     for (ValueId range : node.ranges) {
-      RangeDepth& known = ranges_[memory_of(graph, range)];
+      RangeDepth& known = ranges_[memory_of(graph.at(range).range)];
       int& latest = may_write(node) ? known.written : known.read;
       latest = std::max(latest, depth);
     }
@@ -70,7 +71,7 @@ class ExchangeDepths {
   };
   ValueMap<int> of_value_;
   std::vector<int> of_node_;
-  std::map<Memory, RangeDepth> ranges_;
+  std::map<VariableMemory, RangeDepth> ranges_;
 };
 
 }  // namespace tandem::graph

@@ -208,10 +208,16 @@ void exchange_along_axes(Graph& graph) {
   }
 }
 
+bool is_along_axis(const Node& node) {
+  return node.op().name == "sum_over_model" || node.op().name == "sum_over_holders";
+}
+
 }  // namespace
 
 void exchange_parts(Graph& graph, const Runners& runners) {
-  if (runners.along_model) exchange_along_axes(graph);
+  if (runners.along_model || std::ranges::any_of(graph.nodes, is_along_axis)) {
+    exchange_along_axes(graph);
+  }
   if (std::ranges::any_of(graph.nodes, is_sum_to_part)) PartSummer(graph, runners).run();
   UpdateGatherer(graph).run();
   if (std::ranges::any_of(graph.nodes, is_join)) JoinStarter(graph).run();

@@ -181,9 +181,12 @@ std::string name_of(const Graph& graph, const Node& exchange) {
   return fmt::format("exchange {} of a program", before + 1);
 }
 
-/// The processes along the axis of a mesh that a sum is over.
+/// The processes along the axis of a mesh that a sum is over. What a stage's processes have in
+/// parts they sum over all of them.
 std::shared_ptr<op::Group> group_along_axis(const Runners& runners, const Node& sum) {
-  return sum.op().name == "exchange_over_model" ? runners.along_model : runners.along_data;
+  if (sum.op().name != "exchange_over_model") return runners.along_data;
+  const bool is_of_all = sum.signature.attrs.get<int64_t>("model") == runners.all;
+  return is_of_all ? runners.group : runners.along_model;
 }
 
 bool is_last_sum(const Graph& graph, const Node& exchange) {

@@ -9,6 +9,7 @@
 //            %8 = matmul(g, %13)   %9 = matmul(x, g)   %12 = sum_to_part(%9)   ..
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include "graph/passes/passes.h"
 
@@ -41,9 +42,25 @@ class JoinRepeater {
       kept_.push_back(std::move(node));
     }
     graph_.nodes = std::move(kept_);
+    remove_unused();
   }
 
  private:
+  /// What the backward pass alone uses is joined there alone. All replicas leave out the same.
+  void remove_unused() {
+    std::set<ValueId> used(graph_.results.begin(), graph_.results.end());
+    std::vector<Node> rest;
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      Node& node = graph_.nodes[i];
+      const bool is_made = !node.outputs.empty() && made_.contains(node.outputs[0]);
+      if (is_made && !used.contains(node.outputs[0])) continue;
+      used.insert(node.inputs.begin(), node.inputs.end());
+      rest.push_back(std::move(node));
+    }
+    std::ranges::reverse(rest);
+    graph_.nodes = std::move(rest);
+  }
+
   bool is_view_of_join(const Node& node) const {
     return node.op().is_view && !node.inputs.empty() && made_.contains(node.inputs[0]);
   }

@@ -22,15 +22,22 @@ struct PipelineStages {
   int chunks = 1;  ///< So many of the model's are on each stage: chunk c is on stage c % stages.
   /// The devices of further pipelines, through which other micro-batches go at the same time.
   std::vector<std::vector<devices::DevicePtr>> beside{};
-  /// The devices of each stage, by pipeline, where several have the same rows and parts of the
-  /// weights; empty: one has all.
+  /// The devices of each stage, by pipeline, where several run its passes together; empty: one has
+  /// all. Each has parts of the weights, or of the state.
   std::vector<std::vector<std::vector<devices::DevicePtr>>> members{};
+  /// So many groups of a stage's members, which are neighbours, have rows of their own of each
+  /// micro-batch. The members of a group have the same ones.
+  int data = 1;
   /// The same where each member is a process: how many there are, which of them this process is,
   /// and how they meet. `processes` and `all_processes` are then those that are this member of a
   /// stage, between which tensors go as if there were no others.
   int member_processes = 1;
   int own_member = 0;
   std::shared_ptr<op::Group> along_members{};
+  /// Those of them that have the same rows as this process, and those that have the same parts of
+  /// the weights; null where each has rows of its own.
+  std::shared_ptr<op::Group> along_model{};
+  std::shared_ptr<op::Group> along_data{};
   /// The layers of each chunk by name, where somebody has listed them. Others go with what they
   /// need.
   std::vector<std::vector<std::string>> layers{};
@@ -57,11 +64,23 @@ struct PipelineStages {
   /// The members of a stage in this process, and in all.
   int member_count() const { return members.empty() ? 1 : static_cast<int>(members[0][0].size()); }
   int members_in_all() const { return member_count() * member_processes; }
-  /// All members of the stage of a process.
+  /// The members that have the same rows.
+  int model() const { return members_in_all() / data; }
+  /// So many parts of a batch go through at the same time.
+  int parts_of_batch() const { return pipelines() * data; }
+  /// Where stages are cut for a Shard, each member has parts of what no layout cuts.
+  VariableCut cut_over_members() const { return {.parts = members_in_all(), .first = own_member}; }
+  /// All members of the stage of a process. Ranks run along the axes of the data, of the stages and
+  /// of the weights, the last one fastest.
   ProcessList with_members(int process) const {
+    const int in_stage = member_processes / data;
+    const int in_row = in_stage * static_cast<int>(devices.size());
+    const int row = data > 1 ? 0 : process / in_row * in_row;
+    const int first = row + process % in_row / in_stage * in_stage;
     ProcessList ranks;
-    const int first = process / member_processes * member_processes;
-    for (int member = 0; member < member_processes; ++member) ranks.push_back(first + member);
+    for (int member = 0; member < member_processes; ++member) {
+      ranks.push_back(first + member / in_stage * in_row + member % in_stage);
+    }
     return ranks;
   }
   std::vector<devices::DevicePtr> members_of(int chunk, int pipeline) const {

@@ -18,6 +18,7 @@
 
 #include <algorithm>
 
+#include "graph/exchange_depths.h"
 #include "graph/passes/extract.h"
 #include "op/update.h"
 #include "tandem/error.h"
@@ -165,12 +166,12 @@ class OnceCutter {
       }
     }
     for (ValueId range : node.ranges) {
-      const RangeLevels& known = ranges_[range];
+      const RangeLevels& known = ranges_[memory_of(graph_.at(range).range)];
       level = std::max(level, known.written);
       if (node.op().writes_ranges) level = std::max(level, known.read);
     }
     for (ValueId range : node.ranges) {
-      RangeLevels& known = ranges_[range];
+      RangeLevels& known = ranges_[memory_of(graph_.at(range).range)];
       int& latest = node.op().writes_ranges ? known.written : known.read;
       latest = std::max(latest, level);
     }
@@ -322,7 +323,7 @@ class OnceCutter {
   ValueMap<Maker> made_;
   ValueMap<ProcessList> goes_to_;  // The processes that a value crosses to.
   ValueMap<bool> is_wanted_;
-  std::map<ValueId, RangeLevels> ranges_;
+  std::map<VariableMemory, RangeLevels> ranges_;
   int levels_ = 0;
 };
 

@@ -14,7 +14,8 @@ class SameEverywhere {
   /// What is compared.
   enum class Over {
     replicas,
-    time,  ///< What one replica has at different times: its part of a variable is the same.
+    time,  ///< What one replica has at different times: its part of a variable is the same, and
+           ///< so is what is joined of the parts.
   };
   explicit SameEverywhere(const Graph& graph, Over over = Over::replicas)
       : graph_(graph), over_(over), is_same_(graph.values.size()) {
@@ -36,8 +37,10 @@ class SameEverywhere {
   bool has_same_results(const Node& node) const {
     const op::OpDef& op = node.op();
     if (op.name == "all_reduce" || op.name == "broadcast") return true;
+    const bool is_joined = over_ == Over::time && op.name == "join_parts";
     // What other calls take from the run, the rows and the number of all replicas, is the same.
-    if (op.is_collective || op.is_random || op.name == "replica_id" || !node.regions.empty()) {
+    if ((op.is_collective && !is_joined) || op.is_random || op.name == "replica_id" ||
+        !node.regions.empty()) {
       return false;
     }
     return std::ranges::all_of(node.inputs, [&](ValueId input) { return contains(input); }) &&

@@ -18,16 +18,16 @@ struct SumInTime {
 };
 
 /// The calls in the place of value `index` of the collective `met`. The variable is a new one in
-/// `store`; where that has several devices, each has a sum of its own. Micro-batch `first` begins
-/// the sum. So many `members` have each micro-batch's rows, and the same value, shares of it or
-/// parts of one. Without a store it is another process's: the calls are not to be made here.
+/// `store`; where it is cut, each replica has a sum of its own. Micro-batch `first` begins the sum.
+/// So many `members` have each micro-batch's rows, and the same value, shares of it or parts of
+/// one. Without a store it is another process's: the calls are not to be made here.
 inline SumInTime sum_in_time(Graph& graph, const Node& met, size_t index,
-                             const std::shared_ptr<Store>& store, int first = 0, int members = 1) {
+                             const std::shared_ptr<Store>& store, const VariableCut& cut = {},
+                             int first = 0, int members = 1) {
   const op::TensorType type = graph.at(met.inputs[index]).type;
   StoreRange range;
   if (store) {
-    range = store->allocate("a sum over micro-batches", type.dtype, type.shape.count(),
-                            {.parts = static_cast<int>(store->devices().size())});
+    range = store->allocate("a sum over micro-batches", type.dtype, type.shape.count(), cut);
   }
   const ValueId sum =
       graph.add_value({.source = Value::Source::range, .type = type, .range = range});

@@ -52,13 +52,14 @@ uint64_t new_id() {
 
 }  // namespace
 
-Trace::Trace(int replicas, std::optional<int64_t> rows, int model)
-    : id_(new_id()), replicas_(replicas), model_(model), rows_(rows) {}
+Trace::Trace(int replicas, std::optional<int64_t> rows, int model, bool in_time)
+    : id_(new_id()), replicas_(replicas), model_(model), in_time_(in_time), rows_(rows) {}
 
 Trace::Trace(Trace& parent, const char* op, RegionKind kind)
     : id_(new_id()),
       replicas_(parent.replicas_),
       model_(parent.model_),
+      in_time_(parent.in_time_),
       parent_(&parent),
       op_(op),
       kind_(kind) {}
@@ -69,13 +70,13 @@ Trace::Suspension::Suspension() : suspended_(std::exchange(current_trace, nullpt
 Trace::Suspension::~Suspension() { current_trace = suspended_; }
 
 Graph Trace::of(const TensorFn& f, const op::TensorTypes& arguments, int replicas,
-                std::optional<int64_t> rows, int model) {
+                std::optional<int64_t> rows, int model, bool in_time) {
   if (current_trace != nullptr) {
     throw FailedPrecondition(
         "a function is being traced, and inside it another cannot be traced on its own, as "
         "trace() and strategy.run would; call it, which makes it part of the trace");
   }
-  Trace trace(replicas, rows, model);
+  Trace trace(replicas, rows, model, in_time);
   Tensors inputs;
   for (const op::TensorType& type : arguments) inputs.push_back(trace.new_argument(type));
   const CurrentTrace scope(trace, &trace);

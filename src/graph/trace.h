@@ -21,10 +21,11 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   /// Calls `f` with symbolic arguments of these types and returns what it did. `replicas` is how
   /// many will run the graph together, `rows` how many rows each of them has at present, if they
   /// agree: when `f` reads that number, the graph holds for it alone. `model` neighbours among them
-  /// have the same rows, and each may have a part of a value. Traces do not nest: a function called
-  /// while tracing becomes part of the trace.
+  /// have the same rows, and each may have a part of a value. Replicas `in_time` are those of
+  /// micro-batches, which run one after another. Traces do not nest: a function called while
+  /// tracing becomes part of the trace.
   static Graph of(const TensorFn& f, const op::TensorTypes& arguments, int replicas = 1,
-                  std::optional<int64_t> rows = {}, int model = 1);
+                  std::optional<int64_t> rows = {}, int model = 1, bool in_time = false);
 
   /// The trace of this thread, or null.
   static Trace* current();
@@ -44,6 +45,8 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   int replicas() const { return replicas_; }
   /// The number of neighbours that have the same rows.
   int model() const { return model_; }
+  /// True where the replicas are those of micro-batches, be it of one alone.
+  bool is_in_time() const { return in_time_; }
 
   /// The axis of a value of which each of those neighbours has a part; -1: all have the whole.
   /// Calls that work element by element keep it, and others throw InvalidArgument for such a value.
@@ -120,7 +123,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   bool is_replica() const override { return replicas_ > 1; }
 
  private:
-  Trace(int replicas, std::optional<int64_t> rows, int model);
+  Trace(int replicas, std::optional<int64_t> rows, int model, bool in_time);
   Trace(Trace& parent, const char* op, RegionKind kind);
 
   Trace& root() { return parent_ == nullptr ? *this : parent_->root(); }
@@ -140,6 +143,7 @@ class Trace final : public op::Interpreter, private core::BatchRows {
   const uint64_t id_;
   const int replicas_;
   const int model_;
+  const bool in_time_;
   const std::optional<int64_t> rows_;  // The rows of each replica, where they are known.
   Trace* const parent_ = nullptr;
   const char* const op_ = nullptr;  // The name of the control flow that this is a region of.

@@ -37,6 +37,9 @@ inline ProcessList common(const ProcessList& a, const ProcessList& b) {
 struct KeptVariable {
   StoreRange range;
   ProcessList processes;
+  /// Those of them that are the same member of their stages as this process is of its own: they
+  /// keep the same part of a variable in parts.
+  ProcessList alike;
 };
 
 /// The functions of a strategy share one: the first that uses a variable decides where it is, and
@@ -65,7 +68,10 @@ class VariableHomes {
     std::weak_ptr<StoreBlock> block{};
     ProcessList processes{};
   };
-  static Key key_of(const StoreRange& range) { return {range.block.get(), range.offset}; }
+  /// A variable that is seen as a whole and in parts is alone in its block.
+  static Key key_of(const StoreRange& range) {
+    return {range.block.get(), range.stride > 0 ? 0 : range.offset};
+  }
 
   mutable std::mutex mutex_;
   std::map<Key, Home> homes_;

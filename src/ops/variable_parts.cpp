@@ -19,7 +19,7 @@ op::Attrs attrs_of(const VariableBody& variable) {
           {"whole", stacked_shape(variable)},
           {"part", variable.cut.part_of(variable.shape)},
           {"waits", false},
-          {"alone", false}};
+          {"program", int64_t{0}}};
 }
 
 /// [parts, .., size / parts, ..] as [.., size, ..].

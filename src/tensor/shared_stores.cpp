@@ -143,7 +143,11 @@ std::optional<int> keeper_of(const StoreRange& range) {
 void set_gathered_here(bool gathered) { is_gathered_here = gathered; }
 
 bool is_kept_elsewhere(const StoreRange& range) {
-  if (kept == 0 || is_gathered_here) return false;
+  return !is_gathered_here && is_kept_by_others(range);
+}
+
+bool is_kept_by_others(const StoreRange& range) {
+  if (kept == 0) return false;
   const std::lock_guard lock(mutex);
   const KeptPart* known = find_part(range);
   return known != nullptr && known->keeper >= 0 && known->end == 0;

@@ -45,6 +45,8 @@ void note_kept_by(const StoreRange& range, int keeper, bool here);
 std::optional<int> keeper_of(const StoreRange& range);
 /// True when other processes alone have the value: what is read here is zeros.
 bool is_kept_elsewhere(const StoreRange& range);
+/// The same, whatever this process has gathered.
+bool is_kept_by_others(const StoreRange& range);
 /// While it is set, this process has what others keep: nothing is elsewhere.
 void set_gathered_here(bool gathered);
 

@@ -181,6 +181,95 @@ TEST_F(MeshEquivalenceTest, ShardsOfWhatNoLayoutCuts) {
   }
 }
 
+/// As mlp(), with kernels that are worth parts over four devices.
+TrainingCase wide_mlp() {
+  TrainingCase training = mlp();
+  training.model = [] {
+    return keras::Sequential({layers::Dense(16, {.activation = "tanh", .name = "up"}),
+                              layers::Dropout(0.2), layers::Dense(12, {.name = "down"}),
+                              layers::Dense(8, {.activation = "tanh", .name = "wide"}),
+                              layers::Dense(4, {.name = "head"})});
+  };
+  return training;
+}
+
+class ShardsOfStages : public MeshEquivalenceTest {
+ protected:
+  static constexpr Shard kAll[] = {Shard::state, Shard::gradients, Shard::variables};
+
+  void SetUp() override {
+    MeshEquivalenceTest::SetUp();
+    restart();
+    config::set_logical_cpus(std::vector<config::LogicalCpu>(8, {.threads = 1}));
+  }
+
+  static void expect_same(const TrainingCase& training, const Layouts& layouts,
+                          const std::vector<std::vector<int>>& shapes,
+                          const ModelParallelOptions& options = {}) {
+    std::vector<Strategy> strategies;
+    for (const Shard shard : kAll) {
+      for (const std::vector<int>& shape : shapes) {
+        ModelParallelOptions own = options;
+        own.shard = shard;
+        strategies.push_back(on({shape, {"data", "stage", "model"}}, layouts, own));
+      }
+    }
+    const Equivalence result = check_equivalence(training, strategies);
+    EXPECT_TRUE(result.same) << result.text;
+  }
+};
+
+/// Norms of gradients are those over all stages and parts.
+TEST_F(ShardsOfStages, Mlp) {
+  expect_same(wide_mlp(), {}, {{2, 2, 1}, {1, 2, 2}, {4, 2, 1}});
+  expect_same(wide_mlp(), {{"(up|head)/kernel", {"", "model"}}}, {{2, 2, 2}});
+}
+
+TEST_F(ShardsOfStages, TransformerWithTiedEmbeddings) {
+  expect_same(models::tied_transformer(), {}, {{2, 2, 1}, {2, 2, 2}});
+  expect_same(models::tied_transformer(),
+              {{"up/kernel", {"", "model"}}, {"down/kernel", {"model"}}}, {{2, 2, 2}});
+}
+
+/// Moving statistics are those of the whole batch.
+TEST_F(ShardsOfStages, Convnet) {
+  expect_same(models::plain_convnet(), {{"dense.*/kernel", {"model"}}}, {{2, 2, 1}, {2, 2, 2}});
+}
+
+TEST_F(ShardsOfStages, MaskedOutputsAndARegularizer) {
+  expect_same(models::masked_outputs(), {{"first/kernel", {"model"}}}, {{2, 2, 2}});
+}
+
+TEST_F(ShardsOfStages, GradientsThatAccumulateAndBatchesOfFewRows) {
+  TrainingCase training = wide_mlp();
+  training.compile = [] {
+    CompileOptions options = models::classification();
+    options.optimizer = keras::optimizers::SGD(
+        0.1, {.momentum = 0.9, .clipnorm = 0.05, .gradient_accumulation_steps = 2});
+    return options;
+  };
+  for (int64_t batch : {12, 3, 1}) {
+    training.batch_size = batch;
+    training.epochs = 1;
+    expect_same(training, {}, {{2, 2, 1}});
+  }
+}
+
+TEST_F(ShardsOfStages, ChunksAndListsOfLayers) {
+  expect_same(models::tied_transformer(), {}, {{2, 2, 1}},
+              {.layers = {{"table", "attention"}, {"up", "down", "table"}}});
+  expect_same(models::tied_transformer(), {}, {{2, 2, 1}},
+              {.schedule = "interleaved", .chunks = 2});
+}
+
+/// There are as many micro-batches as stages at first, and where there are none one.
+TEST_F(ShardsOfStages, AutomaticMicrobatches) {
+  const ModelParallelOptions automatic{.microbatches = PipelineOptions::automatic};
+  expect_same(wide_mlp(), {}, {{2, 2, 1}, {2, 1, 1}, {1, 1, 2}, {2, 1, 2}}, automatic);
+  expect_same(models::tied_transformer(), {{"up/kernel", {"", "model"}}}, {{2, 2, 2}, {2, 1, 2}},
+              automatic);
+}
+
 /// The devices have no memory limits, so there are as many micro-batches as stages, or one.
 TEST_F(MeshEquivalenceTest, AutomaticMicrobatches) {
   const ModelParallelOptions automatic{.microbatches = PipelineOptions::automatic};
@@ -222,6 +311,30 @@ TrainingCase mlp_on_two(const std::string& first, const std::string& second) {
     return {{x}, {layers::Dense(4, {.name = "head"})(hidden)}};
   };
   return training;
+}
+
+/// As many stages of two GPUs with rows of their own, which keep parts of the state. The table is
+/// one stage's, and the other has copies of it.
+TEST_F(MeshEquivalenceTest, ShardsOfStagesOnGpus) {
+  const auto expect_same_on = [](const std::vector<int>& shape, const Layouts& layouts,
+                                 const std::string& second) {
+    std::vector<Strategy> strategies;
+    for (const Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+      strategies.push_back(on({shape, {"data", "stage", "model"}}, layouts, {.shard = shard}));
+    }
+    for (const Equivalence& result :
+         {check_equivalence(mlp_on_two("/GPU:0", second), strategies),
+          check_equivalence(models::tied_transformer_on_two("/GPU:0", second), strategies)}) {
+      EXPECT_TRUE(result.same) << result.text;
+    }
+  };
+  restart();
+  config::set_logical_cpus({{.threads = 1}});
+  for (int gpu = 0; gpu < 8; ++gpu) config::add_test_device();
+  expect_same_on({2, 2, 1}, {}, "/GPU:1");
+  expect_same_on({2, 2, 2}, kMlpLayouts, "/GPU:2");
+  use_logical_gpus(2);
+  expect_same_on({2, 2, 1}, {}, "/GPU:1");
 }
 
 /// Each stage is two GPUs, which have parts of its weights. The table is one stage's, in parts, of

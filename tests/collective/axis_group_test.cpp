@@ -90,5 +90,43 @@ TEST(AxisGroup, TheRanksAlongEachAxisExchange) {
   });
 }
 
+/// Parts go to all while a sum is made, and several such exchanges may be under way.
+TEST(AxisGroup, PartsThatAreGatheredAreThereWhenTheyAreWaitedFor) {
+  harness::in_processes(4, [](const std::shared_ptr<harness::SocketGroup>& all) {
+    const int rank = all->rank();
+    const std::vector<int> ranks{rank % 2, rank % 2 + 2};
+    AxisGroup group(all, ranks, 1);
+    constexpr int64_t kCount = 300;
+    const auto expect_gathered = [&](const Doubles& values) {
+      for (int member = 0; member < 2; ++member) {
+        const op::PartRange part = op::part_of_piece(kCount, member, 2);
+        const Doubles there = values_of(ranks[static_cast<size_t>(member)], kCount);
+        for (auto i = static_cast<size_t>(part.begin); i < static_cast<size_t>(part.end); ++i) {
+          EXPECT_EQ(values[i], there[i]) << i;
+        }
+      }
+    };
+    std::vector<Doubles> values(3, values_of(rank, kCount));
+    std::vector<op::Group::Ticket> tickets;
+    const auto start = [&](size_t i) {
+      const op::Piece piece = piece_of(values[i]);
+      tickets.push_back(group.start(
+          {.kind = op::ExchangeKind::gather_parts, .pieces = {&piece, 1}, .name = "parts"}));
+    };
+    start(0);
+    start(1);
+    Doubles sum = values_of(rank, kCount);
+    const op::Piece piece = piece_of(sum);
+    group.run({.pieces = {&piece, 1}, .name = "sum"});
+    EXPECT_EQ(sum, sum_of(ranks, kCount));
+    start(2);
+    for (size_t i : {size_t{1}, size_t{0}, size_t{2}}) {
+      group.wait(tickets[i]);
+      expect_gathered(values[i]);
+    }
+    all->gather_texts("end", "");
+  });
+}
+
 }  // namespace
 }  // namespace tandem::collective

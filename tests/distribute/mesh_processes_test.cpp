@@ -192,6 +192,64 @@ TEST(MeshOverProcesses, ShardsOfWhatNoLayoutCuts) {
   }
 }
 
+/// As mlp(), with kernels that are worth parts over four processes.
+checks::TrainingCase wide_mlp() {
+  checks::TrainingCase training = mlp();
+  training.model = [] {
+    return keras::Sequential({layers::Dense(16, {.activation = "tanh", .name = "up"}),
+                              layers::Dropout(0.2), layers::Dense(12, {.name = "down"}),
+                              layers::Dense(8, {.activation = "tanh", .name = "wide"}),
+                              layers::Dense(4, {.name = "head"})});
+  };
+  return training;
+}
+
+/// What no layout cuts is in parts over the processes of a stage, along the data and the model.
+void expect_same_with_shards(const std::vector<int>& shape, const Layouts& layouts,
+                             const std::vector<checks::TrainingCase>& cases) {
+  harness::in_processes(count_of(shape), [&](const GroupPtr& group) {
+    use_cpu();
+    for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+      for (const checks::TrainingCase& training : cases) {
+        random::set_seed(1);
+        const Strategy strategy =
+            model_parallel_over(group, layouts_on(shape, layouts, {"data", "stage", "model"}),
+                                {.microbatches = 3, .shard = shard});
+        EXPECT_EQ(strategy.num_replicas_in_sync(), 3 * shape[0]);
+        const checks::Equivalence result = checks::check_equivalence(training, {strategy});
+        EXPECT_TRUE(result.same) << static_cast<int>(shard) << ": " << result.text;
+      }
+    }
+  });
+}
+
+TEST(MeshOverProcesses, ShardsOfStages) {
+  expect_same_with_shards({2, 2, 1}, {},
+                          {wide_mlp(), models::tied_transformer(), models::plain_convnet()});
+}
+
+TEST(MeshOverProcesses, ShardsOfStagesWithParts) {
+  expect_same_with_shards({1, 2, 2}, {}, {wide_mlp()});
+  expect_same_with_shards({2, 2, 2}, {{"up/kernel", {"", "model"}}, {"down/kernel", {"model"}}},
+                          {models::tied_transformer()});
+}
+
+TEST(MeshOverProcesses, ShardsWithAutomaticMicrobatches) {
+  harness::in_processes(4, [&](const GroupPtr& group) {
+    use_cpu();
+    for (const std::vector<int>& shape : {std::vector{2, 2}, {4, 1}}) {
+      for (Shard shard : {Shard::state, Shard::variables}) {
+        random::set_seed(1);
+        const Strategy strategy =
+            model_parallel_over(group, layouts_on(shape, {}, {"data", "stage"}),
+                                {.microbatches = PipelineOptions::automatic, .shard = shard});
+        const checks::Equivalence result = checks::check_equivalence(wide_mlp(), {strategy});
+        EXPECT_TRUE(result.same) << static_cast<int>(shard) << ": " << result.text;
+      }
+    }
+  });
+}
+
 class StagedMeshProcesses : public testing::TestWithParam<std::vector<int>> {};
 
 /// Each process is a stage, or of a stage the member that has some parts of the weights.
@@ -324,10 +382,51 @@ TEST(MeshOverProcesses, EachKeepsItsPartAndACheckpointIsThatOfOneDevice) {
 constexpr const char* kAxes[] = {"data", "stage", "model"};
 
 ModelParallel over_stages(const GroupPtr& group, const std::vector<int>& shape,
-                          const std::string& device = "CPU:0") {
-  return model_parallel_over(
-      group, layouts_on(shape, kTwoLayouts, {std::begin(kAxes), std::end(kAxes)}, device),
-      {.microbatches = 2});
+                          const std::string& device = "CPU:0", const Layouts& cut = kTwoLayouts,
+                          Shard shard = Shard::nothing) {
+  return model_parallel_over(group,
+                             layouts_on(shape, cut, {std::begin(kAxes), std::end(kAxes)}, device),
+                             {.microbatches = 2, .shard = shard});
+}
+
+/// Four processes, of which two are a stage, keep half of its slots, or variables, each. They save
+/// together, and the checkpoint is that of one device.
+TEST(MeshOverProcesses, ACheckpointOfShardsOfStagesIsThatOfOneDevice) {
+  harness::in_processes(4, [](const GroupPtr& group) {
+    use_cpu();
+    const harness::TempFolder own;
+    const std::string folder = group->gather_texts("folder", own.path().string())[0];
+    const auto by = [&](Shard shard, const std::vector<int>& shape) {
+      return TwoLayers(over_stages(group, shape, "CPU:0", {}, shard));
+    };
+    for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+      const std::string prefix = fmt::format("{}/{}", folder, static_cast<int>(shard));
+      const TwoLayers four = by(shard, {2, 2, 1});
+      four.train(2);
+      for (const Variable& slot : four.optimizer.variables()) {
+        if (slot.shape().rank() != 2) continue;
+        size_t bytes = 0;
+        for (const auto& part : slot.body()->range.block->components()) bytes += part->bytes();
+        EXPECT_EQ(bytes, size_t{256} * 256 * sizeof(float) / 2) << slot.name();
+      }
+      four.checkpoint().write(prefix);
+      const double further = four.train(1);
+      four.checkpoint().restore(prefix).assert_consumed();
+      EXPECT_NEAR(four.train(1), further, 1e-6);
+      const TwoLayers alone{OneDeviceStrategy("/CPU:0")};
+      alone.train(1);
+      alone.checkpoint().restore(prefix).assert_consumed();
+      EXPECT_NEAR(alone.train(1), further, 1e-5);
+      for (const TwoLayers& other :
+           {by(Shard::variables, {1, 2, 2}), by(Shard::state, {4, 1, 1}),
+            by(Shard::gradients, {1, 4, 1}), TwoLayers(over_stages(group, {1, 2, 2}))}) {
+        other.train(1);
+        other.checkpoint().restore(prefix).assert_consumed();
+        EXPECT_NEAR(other.train(1), further, 1e-5) << other.strategy.explain();
+      }
+    }
+    group->gather_texts("done with the folder", "");
+  });
 }
 
 /// Weights in parts, and those that the processes of one stage keep, are in the memory of GPUs.
@@ -451,6 +550,16 @@ TEST(MeshOverProcesses, AStagedMeshSaysWhoHasWhat) {
           "mesh: data 1 x stage 2 x model 2", "rank 3 (worker 3, localhost) has shard 0 of 1",
           "part 1 of 2 of the weights", "each process of the stages that use it"}) {
       EXPECT_NE(text.find(told), std::string::npos) << told << " in\n" << text;
+    }
+    const TwoLayers shards(over_stages(group, {2, 2, 1}, "CPU:0", {}, Shard::state));
+    shards.train(1);
+    const std::string of_shards = shards.strategy.explain();
+    for (const char* told :
+         {"stage 1 on rank 1 (worker 1, localhost) and rank 3",
+          "rank 3 (worker 3, localhost) has shard 1 of 2 of the batch, part 0 of 1 of the weights, "
+          "part 1 of 2 of slots",
+          "over all members of a stage: "}) {
+      EXPECT_NE(of_shards.find(told), std::string::npos) << told << " in\n" << of_shards;
     }
   });
 }

@@ -97,8 +97,6 @@ TEST_F(MeshTest, OptionsThatTheMeshHasNothingForAreRefused) {
   EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.chunks = 2}), {"interleaved"}));
   EXPECT_TRUE(throws<InvalidArgument>(make({2, 2}, {.microbatches = 1}),
                                       {"ModelParallel: 1 micro-batch through 2 stages"}));
-  EXPECT_TRUE(throws<Unimplemented>(make({2, 2}, {.shard = Shard::state}),
-                                    {"a Shard", "data 2 x stage 2"}));
 }
 
 TEST_F(MeshTest, APartIsNotTakenForTheWhole) {
@@ -322,6 +320,53 @@ TEST_F(MeshTest, AModelLargerThanEachDeviceTrainsInParts) {
   }
 }
 
+constexpr int64_t kOfShards = 512;
+
+/// What each device holds of a model in two stages that has been trained with this Shard.
+std::map<std::string, HeldBytes> held_with(Shard shard) {
+  use_cpus(0);
+  const ModelParallel strategy(LayoutMap(DeviceMesh({2, 2}, {"data", "stage"})),
+                               {.microbatches = 2, .layers = {{"a"}, {"b"}}, .shard = shard});
+  const auto scope = strategy.scope();
+  random::set_seed(3);
+  const keras::Sequential model({layers::Dense(kOfShards, {.use_bias = false, .name = "a"}),
+                                 layers::Dense(kOfShards, {.use_bias = false, .name = "b"})});
+  model.compile({.optimizer = keras::optimizers::Adam(0.01), .loss = "mse"});
+  model.fit(ones({16, kOfShards}), ones({16, kOfShards}),
+            {.batch_size = 8, .verbose = keras::Verbose::silent});
+  std::map<std::string, HeldBytes> held = strategy.body().store()->held_bytes();
+  for (const auto& [device, own] : strategy.body().stage_stores()[0]->held_bytes()) {
+    held[device].variables += own.variables;
+    held[device].slots += own.slots;
+  }
+  EXPECT_NE(strategy.explain().find(shard == Shard::state ? ", part 1 of 2 of slots\n" : ""),
+            std::string::npos)
+      << strategy.explain();
+  return held;
+}
+
+/// Each of the two devices of a stage has a half of its slots, and with Shard::variables of the
+/// kernels, too; nobody has anything of the other stage's.
+TEST_F(MeshTest, WithShardsTheDevicesOfAStageKeepPartsOfItsState) {
+  constexpr size_t kOne = size_t{kOfShards} * kOfShards * sizeof(float);
+  constexpr size_t kSmall = size_t{256} << 10;  // Of counters and the like.
+  const auto whole = held_with(Shard::nothing);
+  EXPECT_GE(whole.at("/device:CPU:0").slots, 2 * kOne);
+  EXPECT_EQ(whole.contains("/device:CPU:2"), false);
+  for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+    auto held = held_with(shard);
+    for (int cpu = 0; cpu < 4; ++cpu) {
+      const HeldBytes own = held[fmt::format("/device:CPU:{}", cpu)];
+      EXPECT_GE(own.slots, 2 * kOne / 2) << cpu;
+      EXPECT_LE(own.slots, 2 * kOne / 2 + kSmall) << cpu;
+      if (shard == Shard::variables) {
+        EXPECT_GE(own.variables, kOne / 2) << cpu;
+        EXPECT_LE(own.variables, kOne / 2 + kSmall) << cpu;
+      }
+    }
+  }
+}
+
 /// Each of two stages is two GPUs, none of which has room for the model.
 TEST_F(MeshTest, AModelLargerThanEachGpuTrainsInPartsOfStages) {
   use_cpus(0);
@@ -370,11 +415,11 @@ TEST_F(MeshTest, ACheckpointGoesOnOnAnyOtherMesh) {
     layouts["down/kernel"] = {"model"};
     return ModelParallel(layouts);
   };
-  const auto on_stages = [](const std::vector<int>& shape) {
+  const auto on_stages = [](const std::vector<int>& shape, Shard shard = Shard::nothing) {
     LayoutMap layouts(DeviceMesh(shape, {"data", "stage", "model"}));
     layouts["up/kernel"] = {"", "model"};
     layouts["down/kernel"] = {"model"};
-    return ModelParallel(layouts, {.microbatches = 2});
+    return ModelParallel(layouts, {.microbatches = 2, .shard = shard});
   };
   const harness::TempFolder folder;
   const Tensor x = random_uniform({12, 6}, -1, 1, {.dtype = DType::float64, .seed = 1});
@@ -387,11 +432,15 @@ TEST_F(MeshTest, ACheckpointGoesOnOnAnyOtherMesh) {
       ModelParallel(LayoutMap(DeviceMesh({2, 1}, {"data", "model"})), {.shard = Shard::variables}),
       on_stages({1, 2, 2}),
       on_stages({2, 2, 1}),
+      on_stages({2, 2, 1}, Shard::state),
+      on_stages({2, 2, 1}, Shard::gradients),
+      on_stages({2, 2, 1}, Shard::variables),
       PipelineStrategy({.stages = 2, .microbatches = 3}),
       MirroredStrategy({"/CPU:0", "/CPU:1"}, {.shard = Shard::variables}),
       MirroredStrategy({}, {.shard = Shard::state}),
       OneDeviceStrategy("/CPU:0")};
-  for (const Strategy& from : {on({2, 2}), on_stages({1, 2, 2})}) {
+  for (const Strategy& from : {on({2, 2}), on_stages({1, 2, 2}), on_stages({2, 2, 1}, Shard::state),
+                               on_stages({2, 2, 1}, Shard::variables)}) {
     const Training first(from, x, y);
     first.train();
     first.checkpoint().write(folder / "c");

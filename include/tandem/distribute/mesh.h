@@ -107,9 +107,12 @@ struct ModelParallelOptions {
   std::string schedule = "1f1b";
   int chunks = 1;
   std::vector<std::vector<std::string>> layers{};
-  /// What each device of the mesh keeps a part of, over all of them. It goes for the weights that
-  /// no layout cuts: those are in parts along their axis, with all that belongs to them. Not where
-  /// there are several stages or automatic micro-batches.
+  /// What each device of the mesh keeps a part of, over all of them, and where there are several
+  /// stages over those of a stage. It goes for the weights that no layout cuts: those are in parts
+  /// along their axis, with all that belongs to them. The devices of a stage then go through the
+  /// micro-batches side by side, each with rows of its own of each, and meet where they sum to
+  /// parts: `state` does that once a batch, `gradients` and `variables` with each micro-batch.
+  /// `variables` are joined for each pass of each micro-batch, and freed behind it.
   Shard shard = Shard::nothing;
   /// Where the mesh is over several processes, as for MultiWorkerMirroredStrategy.
   CommunicationOptions communication{};
@@ -136,7 +139,7 @@ struct ModelParallelOptions {
 class TANDEM_API ModelParallel : public Strategy {
  public:
   /// Throws InvalidArgument for layouts that the mesh has no axes for, and Unimplemented where it
-  /// has more axes than these three, and for a Shard with stages or with GPUs of several processes.
+  /// has more axes than these three, and for a Shard with GPUs of several processes.
   explicit ModelParallel(const LayoutMap& layout_map, const ModelParallelOptions& options = {});
 
   /// For the library's own use.

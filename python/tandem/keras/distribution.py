@@ -166,7 +166,7 @@ class ModelParallel(Distribution):
 
     Dense computes by columns or rows, MultiHeadAttention by heads and Embedding by its rows; other layers join a weight where
     they read it. `microbatches`, `schedule`, `chunks` and `layers` are those of tf.distribute.PipelineStrategy, for a mesh with
-    stages, and `shard` that of MirroredStrategy, for what no layout cuts."""
+    stages, and `shard` that of MirroredStrategy, for what no layout cuts; with stages the devices of each keep parts."""
 
     def __init__(self, *, layout_map=None, batch_dim_name=None, auto_shard_dataset=True, microbatches=None, schedule="1f1b", chunks=1, layers=None, shard=None):
         from tandem.distribute._strategies import layer_names, microbatch_count, shard_code

@@ -54,7 +54,7 @@ def assert_same(found, wanted):
         np.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-9)
 
 
-def mesh_of(shape, axes):
+def mesh_of(shape, axes, **options):
     layouts = keras.distribution.LayoutMap(keras.distribution.DeviceMesh(shape, axes))
     if "model" in axes:
         layouts["table/embeddings"] = ("model", None)
@@ -62,7 +62,7 @@ def mesh_of(shape, axes):
         layouts["attention_output/kernel"] = ("model",)
         layouts["(up|odd)/kernel"] = (None, "model")
         layouts["down/kernel"] = ("model", None)
-    return keras.distribution.ModelParallel(layout_map=layouts, batch_dim_name="data")
+    return keras.distribution.ModelParallel(layout_map=layouts, batch_dim_name="data", **options)
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +90,15 @@ def test_a_pipeline_trains_as_one_device(options, on_one_device):
 def test_replicas_that_keep_parts_train_as_one_device(shard, on_one_device):
     with tf.distribute.MirroredStrategy(["/CPU:0", "/CPU:1"], shard=shard).scope():
         assert_same(trained(), on_one_device)
+
+
+@pytest.mark.parametrize("shard", ["state", "gradients", "variables"])
+@pytest.mark.parametrize("microbatches", [2, "automatic"])
+def test_the_devices_of_a_stage_keep_parts_of_its_state(shard, microbatches, on_one_device):
+    distribution = mesh_of((2, 2), ["data", "stage"], microbatches=microbatches, shard=shard)
+    keras.distribution.set_distribution(distribution)
+    assert_same(trained(), on_one_device)
+    assert "part 1 of 2 of " in distribution.explain()
 
 
 def test_batch_normalization_of_microbatches_is_that_of_as_many_replicas():

@@ -102,10 +102,11 @@ op::ExecutablePtr prepare_sum(const Signature& signature, SumTarget target) {
 template <class T>
 op::ExecutablePtr prepare_model_sum(const Signature& signature) {
   const auto model = static_cast<int>(signature.attrs.get<int64_t>("model"));
-  const bool alone = signature.attrs.get<bool>("alone");
-  return op::executable([ends = ends_of(signature), model, alone](const Launch& launch) {
-    const int threads = launch.parts / (alone ? model : launch.step->replicas);
-    const Peers peers{alone ? 0 : launch.step->replica / model * model, model};
+  const auto program = static_cast<int>(signature.attrs.get<int64_t>("program"));
+  return op::executable([ends = ends_of(signature), model, program](const Launch& launch) {
+    const int replicas = program > 0 ? program : launch.step->replicas;
+    const int threads = launch.parts / replicas;
+    const Peers peers{launch.step->replica % replicas / model * model, model};
     Launch own = launch;
     own.part = launch.part - peers.first * threads;
     own.parts = model * threads;

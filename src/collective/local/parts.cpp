@@ -78,17 +78,18 @@ struct StackedParts {
       : parts(static_cast<int>(s.attrs.get<int64_t>("parts"))),
         whole(s.attrs.get<Shape>("whole").total_extent()),
         part(s.attrs.get<Shape>("part").total_extent()),
-        alone(s.attrs.get<bool>("alone")) {}
+        program(static_cast<int>(s.attrs.get<int64_t>("program"))) {}
 
   /// Which of the program's replicas is the first that has a part of the same whole.
   int first_replica(const Launch& launch) const {
-    return alone ? 0 : launch.step->replica / parts * parts;
+    const int replica = launch.step->replica;
+    return (program > 0 ? replica % program : replica) / parts * parts;
   }
 
   int parts;
   int64_t whole;
   int64_t part;
-  bool alone;
+  int program;  // So many replicas run the program; 0: all.
 };
 
 /// The elements of the output that a thread makes, by chunks.

@@ -97,7 +97,9 @@ std::string PipelineRun::explain_messages(int64_t rows) const {
 }
 
 std::string PipelineRun::explain_axes(int64_t rows) const {
-  ToldAlong between_stages, between_members, between_pipelines;
+  ToldAlong between_stages, between_pipelines;
+  AxisSums of_members;
+  const int model = stages().data > 1 ? stages().model() : 0;
   const std::vector<CompiledSegment>& segments = function_.each[0];
   std::set<std::pair<int, int>> handed;  // A tensor, and the stage that gets it.
   for (size_t s = 0; s < segments.size(); ++s) {
@@ -113,7 +115,7 @@ std::string PipelineRun::explain_axes(int64_t rows) const {
   for (size_t p = 0; p < function_.each.size(); ++p) {
     for (const CompiledSegment& segment : function_.each[p]) {
       if (!segment.program) continue;
-      between_members += axis_sums(*segment.program, rows).model.times(shape_.microbatches);
+      of_members.add(axis_sums(*segment.program, rows, model), shape_.microbatches);
       for (const Node& node : segment.program->graph().nodes) {
         const bool is_sum = node.op().name == "accumulate" && pipelines() > 1;
         if (is_sum) between_pipelines.add({node.signature.inputs[0]}, rows);
@@ -122,11 +124,15 @@ std::string PipelineRun::explain_axes(int64_t rows) const {
   }
   for (const CompiledLevel& level : function_.once) {
     for (const CompiledSegment& segment : level.segments) {
-      between_members += axis_sums(*segment.program, rows).model;
+      of_members.add(axis_sums(*segment.program, rows, model), 1);
     }
   }
-  return between_stages.times(microbatches()).line("between stages", "tensors") +
-         between_members.line("between the members of a stage") +
+  const std::string between_members = model > 0
+                                          ? of_members.model.line("along the model's axis") +
+                                                of_members.data.line("along the data axis") +
+                                                of_members.all.line("over all members of a stage")
+                                          : of_members.model.line("between the members of a stage");
+  return between_stages.times(microbatches()).line("between stages", "tensors") + between_members +
          between_pipelines.line("between pipelines", "terms of sums");
 }
 

@@ -184,6 +184,14 @@ Results PipelineRun::run(const std::string& function, const RunArguments& argume
   }
 }
 
+/// The type of what a pass computes of so many rows.
+op::TensorType PipelineRun::type_of_result(size_t tensor, int64_t rows) const {
+  const size_t segment = wiring_->producer_of(static_cast<int>(tensor));
+  op::TensorType type = function_.result_types[segment][tensor - wiring_->first_result[segment]];
+  type.shape = type.shape.resolved(rows);
+  return type;
+}
+
 /// By replica, its results of the run.
 std::vector<Tensors> PipelineRun::results_of(const Step& step, const Tensors& once) const {
   std::vector<Tensors> results(static_cast<size_t>(microbatches()) * replicas_each());
@@ -222,11 +230,14 @@ void PipelineRun::tell_members(Step& step) const {
       send(along_members, member, kMemberKey, own, kName);
     }
   }
-  op::TensorTypes types;
-  for (const Tensor& tensor : own) types.push_back(type_of(tensor));
   step.of_members.resize(replicas_each());
   for (int member = 0; member < stages().member_processes; ++member) {
     if (!is_elsewhere(static_cast<size_t>(member))) continue;
+    op::TensorTypes types;
+    for (const auto& [m, tensor] : places) {
+      const size_t replica = m * replicas_each() + static_cast<size_t>(member);
+      types.push_back(type_of_result(tensor, step.arguments.shards[replica].rows));
+    }
     const Tensors got = receive(along_members, member, kMemberKey, types, 1, kName);
     auto& tensors = step.of_members[static_cast<size_t>(member)];
     tensors.assign(step.tensors.size(), Tensors(wiring_->tensors()));
@@ -519,7 +530,7 @@ void PipelineRun::end_together() const {
 /// The results of what runs once. Its tensors are each member's in turn.
 Tensors PipelineRun::run_once(const Step& step) const {
   int64_t rows = 0;
-  for (size_t r = 0; r < step.arguments.shards.size(); r += replicas_each()) {
+  for (size_t r = 0; r < step.arguments.shards.size(); r += static_cast<size_t>(stages().model())) {
     rows += step.arguments.shards[r].rows;
   }
   const BatchShard whole_batch{.rows = rows};

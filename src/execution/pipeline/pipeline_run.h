@@ -85,6 +85,7 @@ class PipelineRun {
   void receive_results(Step& step, size_t segment, int microbatch) const;
   void receive_rest(Step& step) const;
   void tell_members(Step& step) const;
+  op::TensorType type_of_result(size_t tensor, int64_t rows) const;
   void end_together() const;
   void give_up() const;
   Tensors run_once(const Step& step) const;

@@ -85,7 +85,8 @@ class MicrobatchCutter {
             note_homes(times.with_needed({producer}), processes_of(keys.chunk_of(key)));
           }
         }
-        sum_in_time(i, v, parts, keys, passes, once);
+        const Node* const to_part = terms.summed_to_parts(graph_.nodes[i], v);
+        sum_in_time(i, v, parts, to_part, keys, passes, once);
       }
     }
     for (size_t i = 0; i < calls; ++i) {
@@ -222,10 +223,11 @@ class MicrobatchCutter {
     for (const Value& value : graph_.values) {
       if (value.source != Value::Source::range || !value.range.block) continue;
       const auto own = stages_.homes->find(value.range);
-      if (!own) continue;
+      // What is seen in parts is seen as a whole, too.
+      if (!own || value.range.stride > 0) continue;
       ProcessList processes;
       for (int process : *own) processes = united(processes, stages_.with_members(process));
-      kept.push_back({value.range, std::move(processes)});
+      kept.push_back({value.range, std::move(processes), *own});
     }
     return kept;
   }
@@ -238,19 +240,25 @@ class MicrobatchCutter {
   }
 
   /// Each part of value `index` of a collective has a sum over the micro-batches of its pipeline.
-  /// The calls that add to these are put into the passes; those that read them and add them up run
-  /// once.
+  /// Where there is `to_part`, the members sum it to parts first, or, where that waits, sum the sum
+  /// to parts once. The calls that add to these are put into the passes; those that read them and
+  /// add them up run once.
   void sum_in_time(size_t collective, size_t index, const std::vector<TermOfSum>& parts,
-                   const PassKeys& keys, std::vector<std::vector<NodeList>>& passes,
-                   NodeList& once) {
+                   const Node* to_part, const PassKeys& keys,
+                   std::vector<std::vector<NodeList>>& passes, NodeList& once) {
     Node met = graph_.nodes[collective];
     const Value alike{.type = graph_.at(met.outputs[index]).type};
     // Members that have parts of a variable sum each its own part of the gradient; of all else
     // they have shares. Those that do not share memory meet once, when all micro-batches are
     // summed.
     const bool in_parts = is_sum_over_holders(met);
-    const bool are_apart = stages_.member_processes > 1 || stages_.are_members_apart();
-    const bool meets_once = are_apart && !in_parts;
+    const bool are_apart =
+        stages_.member_processes > 1 || stages_.are_members_apart() || stages_.data > 1;
+    // Several of those that have rows of their own may have the same part.
+    const bool meets_once =
+        in_parts ? parts_of(met) < stages_.members_in_all() && stages_.data > 1 : are_apart;
+    const bool has_each_its_own = in_parts || meets_once;
+    const bool waits = to_part != nullptr && to_part->signature.attrs.get<bool>("waits");
     if (meets_once && is_broadcast(met)) throw_broadcast();
     const ValueId total = meets_once ? graph_.add_value(alike) : met.outputs[index];
     ValueId so_far = kNoValue;
@@ -259,19 +267,26 @@ class MicrobatchCutter {
       const int chunk = keys.chunk_of(part.key);
       const bool is_here = stages_.is_here(chunk, part.pipeline);
       met.inputs[index] = part.value;
+      if (to_part != nullptr && !waits) {
+        graph_.nodes.push_back(to_part_of(*to_part, part.value, graph_.add_value(alike)));
+        met.inputs[index] = graph_.nodes.back().outputs[0];
+        adds_.insert(graph_.nodes.size() - 1);
+        if (is_here) pass_of(part, passes).push_back(graph_.nodes.size() - 1);
+      }
       std::shared_ptr<Store> store;
       if (is_here) {
-        store =
-            store_on(in_parts || meets_once ? stages_.members_of(chunk, part.pipeline)
-                                            : std::vector{keys.device_of(part.key, part.pipeline)});
+        store = store_on(has_each_its_own ? stages_.members_of(chunk, part.pipeline)
+                                          : std::vector{keys.device_of(part.key, part.pipeline)});
       }
       SumInTime calls = graph::sum_in_time(
-          graph_, met, index, store, part.pipeline * in_each_pipeline_, stages_.members_in_all());
-      calls.read.outputs = {parts.size() > 1 ? graph_.add_value(alike) : total};
-      const ValueId own = calls.read.outputs[0];
+          graph_, met, index, store, has_each_its_own ? stages_.cut_over_members() : VariableCut(),
+          part.pipeline * in_each_pipeline_, stages_.members_in_all());
+      const ValueId own = parts.size() > 1 ? graph_.add_value(alike) : total;
+      const ValueId read = waits ? graph_.add_value({.type = calls.add.signature.inputs[0]}) : own;
+      calls.read.outputs = {read};
       if (is_here) {
-        NodeList& pass = passes[static_cast<size_t>(part.pipeline)][static_cast<size_t>(part.key)];
-        const bool meets_now = stages_.member_count() > 1 && !in_parts && !meets_once;
+        NodeList& pass = pass_of(part, passes);
+        const bool meets_now = stages_.member_count() > 1 && !has_each_its_own;
         if (meets_now) pass.push_back(sum_over_members(calls.add));
         graph_.nodes.push_back(std::move(calls.add));
         adds_.insert(graph_.nodes.size() - 1);
@@ -281,6 +296,7 @@ class MicrobatchCutter {
       if (stages_.homes) {
         sums_[graph_.nodes.size() - 1] = stages_.process_of(chunk, part.pipeline);
       }
+      if (waits) run_first(to_part_of(*to_part, read, own), once);
       if (i == 0) {
         so_far = own;
         continue;
@@ -290,9 +306,25 @@ class MicrobatchCutter {
       so_far = sum;
     }
     if (meets_once) {
-      run_first(sum_over_members(so_far, graph_.nodes[collective].outputs[index], alike.type),
+      const ValueId sum = graph_.nodes[collective].outputs[index];
+      run_first(in_parts ? sum_over_holders(so_far, sum, alike.type, parts_of(met))
+                         : sum_over_members(so_far, sum, alike.type),
                 once);
     }
+  }
+
+  static Node to_part_of(Node sum, ValueId whole, ValueId part) {
+    sum.inputs = {whole};
+    sum.outputs = {part};
+    return sum;
+  }
+
+  static int parts_of(const Node& met) {
+    return static_cast<int>(met.signature.attrs.get<int64_t>("parts"));
+  }
+
+  static NodeList& pass_of(const TermOfSum& part, std::vector<std::vector<NodeList>>& passes) {
+    return passes[static_cast<size_t>(part.pipeline)][static_cast<size_t>(part.key)];
   }
 
   /// The call that sums what `add` adds over the members of a micro-batch first.
@@ -307,14 +339,26 @@ class MicrobatchCutter {
   }
 
   Node sum_over_members(ValueId value, ValueId sum, const op::TensorType& type) const {
+    const int64_t members = stages_.members_in_all();
+    // Where all replicas of what runs once meet, their sums are those of any program.
+    if (stages_.data > 1) return call("all_reduce", value, sum, type, {});
+    return call("sum_over_model", value, sum, type, {{"model", members}, {"program", members}});
+  }
+
+  static Node sum_over_holders(ValueId value, ValueId sum, const op::TensorType& type, int parts) {
+    return call("sum_over_holders", value, sum, type, {{"parts", int64_t{parts}}});
+  }
+
+  static Node call(const char* op, ValueId value, ValueId result, const op::TensorType& type,
+                   op::Attrs attrs) {
     Node node;
-    node.signature = {.op = &op::find_op("sum_over_model"),
+    node.signature = {.op = &op::find_op(op),
                       .inputs = {type},
                       .outputs = {type},
-                      .attrs = {{"model", int64_t{stages_.members_in_all()}}, {"alone", true}},
+                      .attrs = std::move(attrs),
                       .ranges = {}};
     node.inputs = {value};
-    node.outputs = {sum};
+    node.outputs = {result};
     return node;
   }
 
@@ -363,11 +407,11 @@ class MicrobatchCutter {
 };
 
 /// The members of a micro-batch are all replicas of its programs.
-void let_members_meet_alone(Graph& graph) {
+void let_members_meet_alone(Graph& graph, int members) {
   for (Node& node : graph.nodes) {
     const std::string& name = node.op().name;
     if (name == "sum_over_model" || name == "join_parts" || name == "sum_to_part") {
-      node.signature.attrs = node.signature.attrs.with("alone", true);
+      node.signature.attrs = node.signature.attrs.with("program", int64_t{members});
     }
   }
 }
@@ -380,7 +424,7 @@ MicrobatchCut cut_microbatches(Graph graph, int replicas, const PipelineStages& 
   drop_needless_collectives(graph, replicas);
   std::optional<Segment> first = take_early_sums(graph, stages.devices[0], owner);
   copy_shared_results(graph);
-  let_members_meet_alone(graph);
+  let_members_meet_alone(graph, stages.members_in_all());
   const int microbatches = replicas / stages.members_in_all();
   MicrobatchCut cut = MicrobatchCutter(graph, microbatches, stages, search, owner).run();
   cut.first = std::move(first);

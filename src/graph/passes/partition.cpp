@@ -15,6 +15,7 @@
 
 #include "device/placement_log.h"
 #include "device/settings.h"
+#include "graph/exchange_depths.h"
 #include "graph/passes/extract.h"
 #include "graph/passes/passes.h"
 #include "graph/uses.h"
@@ -123,7 +124,7 @@ class Cutter {
   void find_predecessors() {
     ValueMap<int> producer(graph_.values.size(), -1);
     // The users of each variable since it was last written.
-    std::map<ValueId, std::vector<size_t>> users;
+    std::map<VariableMemory, std::vector<size_t>> users;
     predecessors_.resize(graph_.nodes.size());
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const Node& node = graph_.nodes[i];
@@ -133,7 +134,7 @@ class Cutter {
         }
       }
       for (ValueId range : node.ranges) {
-        auto& former = users[range];
+        auto& former = users[memory_of(graph_.at(range).range)];
         predecessors_[i].insert(predecessors_[i].end(), former.begin(), former.end());
         if (node.op().writes_ranges) former.clear();
         former.push_back(i);

@@ -35,17 +35,20 @@ CallTimes::CallTimes(const Graph& graph)
       same_(graph, SameEverywhere::Over::time),
       producers_(producers_of(graph)),
       is_once_(graph.nodes.size(), false) {
-  std::set<ValueId> written;
+  std::set<VariableMemory> written;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     const bool follows =
         std::ranges::any_of(node.inputs, [&](ValueId input) { return follows_meeting(input); }) ||
-        std::ranges::any_of(node.ranges, [&](ValueId range) { return written.contains(range); });
+        std::ranges::any_of(node.ranges, [&](ValueId range) {
+          return written.contains(memory_of(graph.at(range).range));
+        });
     is_once_[i] = depths_.of(i) > 0 || node.op().writes_ranges || follows;
     if (is_collective(i) && is_once_[i]) throw_deep(node);
     for (ValueId range : node.ranges) {
-      check_range(graph.at(range).range);
-      if (node.op().writes_ranges) written.insert(range);
+      // An update may be of parts of a variable that all see as a whole.
+      if (!node.op().is_update) check_range(graph.at(range).range);
+      if (node.op().writes_ranges) written.insert(memory_of(graph.at(range).range));
     }
     same_.add(node);
   }

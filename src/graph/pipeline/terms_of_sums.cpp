@@ -8,9 +8,35 @@ TermsOfSums::TermsOfSums(const Graph& graph, const CallTimes& times, const PassK
                          const PipelineStages& stages)
     : graph_(graph), times_(times), keys_(keys), stages_(stages), uses_(graph) {
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    if (!is_sum(graph.nodes[i]) || !times.is_collective(i)) continue;
-    for (ValueId input : graph.nodes[i].inputs) split(input, terms_[input]);
+    if (is_broadcast(graph.nodes[i]) || !times.is_collective(i)) continue;
+    for (ValueId input : graph.nodes[i].inputs) {
+      ValueId value = input;
+      if (is_summed_to_parts_by_term(input)) {
+        const auto sum = static_cast<size_t>(producer_of(input));
+        to_parts_.emplace(input, graph.nodes[sum]);
+        replaced_.insert(sum);
+        value = graph.nodes[sum].inputs[0];
+      }
+      split(value, terms_[input]);
+    }
   }
+}
+
+const Node* TermsOfSums::summed_to_parts(const Node& collective, size_t index) const {
+  const auto known = to_parts_.find(collective.inputs[index]);
+  return known == to_parts_.end() ? nullptr : &known->second;
+}
+
+/// True for a sum to parts that nobody else uses, and that waits until all micro-batches are
+/// summed, or is of values that stages apart have added up.
+bool TermsOfSums::is_summed_to_parts_by_term(ValueId value) const {
+  const int producer = producer_of(value);
+  if (producer < 0 || uses_.of(value).size() != 1) return false;
+  const Node& sum = graph_.nodes[static_cast<size_t>(producer)];
+  if (sum.op().name != "sum_to_part") return false;
+  if (sum.signature.attrs.get<bool>("waits")) return true;
+  const int of = producer_of(sum.inputs[0]);
+  return of >= 0 && joins_stages(static_cast<size_t>(of), sum.inputs[0]);
 }
 
 ValueIds TermsOfSums::of(const Node& collective, size_t index) const {

@@ -19,6 +19,10 @@ class TermsOfSums {
   /// The terms of value `index` of a collective.
   ValueIds of(const Node& collective, size_t index) const;
 
+  /// The call that sums to parts what the terms are of, and that is to be made of each term; null
+  /// where there is none.
+  const Node* summed_to_parts(const Node& collective, size_t index) const;
+
   /// True for an addition in the place of which terms are summed.
   bool replaces(size_t node) const { return replaced_.contains(node); }
 
@@ -28,6 +32,7 @@ class TermsOfSums {
  private:
   int producer_of(ValueId value) const { return times_.producers()[graph_.storage_of(value)]; }
   void split(ValueId value, ValueIds& terms);
+  bool is_summed_to_parts_by_term(ValueId value) const;
   bool joins_stages(size_t node, ValueId value) const;
   bool are_apart(int a, int b) const;
 
@@ -37,6 +42,7 @@ class TermsOfSums {
   const PipelineStages& stages_;
   const Uses uses_;
   std::map<ValueId, ValueIds> terms_;
+  std::map<ValueId, Node> to_parts_;
   std::set<size_t> replaced_;
 };
 
