@@ -65,7 +65,7 @@ mod = math_mod
 del math_mod
 
 _SUBMODULES = {
-    "audio", "autodiff", "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "image", "io", "keras", "linalg", "lookup",
+    "audio", "autodiff", "autograph", "bitwise", "compat", "config", "data", "debugging", "distribute", "experimental", "feature_column", "image", "io", "keras", "linalg", "lookup",
     "math", "nn", "profiler", "quantization", "queue", "ragged", "random", "saved_model", "sets", "signal", "sparse", "strings", "summary", "sysconfig", "test", "train", "version",
 }
 

@@ -7,6 +7,8 @@ import sys
 import time
 import types
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -435,3 +437,47 @@ def test_summaries_take_positions_for_columns_that_are_not_shown():
 def test_data_sets_are_copied_as_what_does_not_change():
     data = tf.data.Dataset.range(3)
     assert copy.deepcopy({"data": data})["data"] is data
+
+
+def test_tables_of_feature_columns_train():
+    from tandem import feature_column as fc
+
+    random = np.random.RandomState(0)
+    kinds = random.choice(["cat", "dog", "mouse"], 64)
+    age, codes = random.uniform(1, 80, 64).astype("float32"), random.randint(0, 100, 64)
+    target = (np.array([{"cat": 1.0, "dog": -1.0, "mouse": 0.5}[k] for k in kinds]) + (age > 40)).astype("float32")
+    column = fc.numeric_column("age", normalizer_fn=lambda x: (x - 40) / 20)
+    kind = fc.categorical_column_with_vocabulary_list("kind", ["cat", "dog", "mouse"])
+    columns = [
+        column, fc.embedding_column(kind, 2), fc.bucketized_column(fc.numeric_column("age"), [20, 40, 60]), fc.indicator_column(fc.crossed_column([kind, "code"], 8)),
+        fc.embedding_column(fc.categorical_column_with_hash_bucket("code", 10, dtype=tf.int64), 2),
+    ]
+    keras = tf.keras
+    model = keras.Sequential([keras.layers.DenseFeatures(columns), keras.layers.Dense(8, "relu"), keras.layers.Dense(1)])
+    model.compile(keras.optimizers.Adam(0.02), "mse", metrics=["mae"])
+    data = tf.data.Dataset.from_tensor_slices(({"age": age, "kind": kinds, "code": codes}, target)).batch(16)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # Steps are programs: nothing runs op by op.
+        history = model.fit(data, epochs=15, verbose=0, validation_data=data).history
+    assert history["loss"][-1] < 0.1 * history["loss"][0]
+    assert sorted(w.name for w in model.layers[0].weights) == ["embedding_weights", "embedding_weights"]
+    assert model.predict(data, verbose=0).shape == (64, 1)
+
+    inputs = {"age": keras.Input((1,), name="age"), "kind": keras.Input((1,), name="kind", dtype="string"), "code": keras.Input((1,), name="code", dtype="int64")}
+    table = keras.layers.DenseFeatures(columns)(inputs)
+    assert table.shape == (None, 17)
+    described = keras.Model(inputs, keras.layers.Dense(1)(table))
+    assert described.predict({"age": age, "kind": kinds, "code": codes}, verbose=0).shape == (64, 1)
+
+    shared = fc.shared_embeddings([kind, fc.categorical_column_with_vocabulary_list("other", ["cat", "dog", "mouse"])], 2)
+    layer = keras.layers.DenseFeatures(shared)
+    y = layer({"kind": tf.constant(["cat", "dog"]), "other": tf.constant(["dog", "cat"])}).numpy()
+    assert len(layer.weights) == 1 and np.array_equal(y[0, :2], y[1, 2:]) and np.array_equal(y[0, 2:], y[1, :2])
+    sparse = tf.SparseTensor([[0, 0], [0, 1], [2, 0]], ["cat", "mouse", "dog"], [3, 2])
+    assert keras.layers.DenseFeatures(fc.indicator_column(kind))({"kind": sparse}).numpy().tolist() == [[1, 0, 1], [0, 0, 0], [0, 1, 0]]
+    for wrong, words in (
+        (lambda: fc.bucketized_column(column, [3, 1]), "sorted list"), (lambda: fc.crossed_column(["a"], 3), "length > 1"), (lambda: fc.embedding_column(column, 2), "categorical column"),
+        (lambda: keras.layers.DenseFeatures([kind]), "dense column"), (lambda: keras.layers.DenseFeatures([fc.indicator_column(fc.categorical_column_with_identity("n", 2))])({"n": np.array([[5]])}), "0 to 1"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            wrong()

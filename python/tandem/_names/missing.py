@@ -9,7 +9,6 @@ _ADVICE = {
     "TPUClusterResolver": "there are no TPUs; tf.distribute.MirroredStrategy trains on the CPUs and GPUs of this machine",
     "xla": "there is no XLA; every tf.function is compiled as it is",
     "mlir": "there is no MLIR; tf.function has .explain(), which prints the program that it became",
-    "feature_column": "Keras 3 has no DenseFeatures either; keras.utils.FeatureSpace and the layers Normalization, StringLookup and CategoryEncoding do its work",
     "dtensor": "keras.distribution.DeviceMesh, LayoutMap and ModelParallel cut models over devices",
     "estimator": "keras.Model.fit trains",
     "quantizers": "weights are not quantized; layers of dtype bfloat16 and int8 tensors are there",

@@ -86,9 +86,9 @@ def fingerprint(text):
     return _pair((_turn((e + f) & _WORD, 43) + _turn(g, 30) + h) & _WORD, (e + _turn((f + a) & _WORD, 18) + g) & _WORD, factor)
 
 
-def cross(numbers):
+def cross(numbers, start=None):
     """64 bits of several numbers, as crosses of features have them."""
-    total = _CROSS_START
+    total = _CROSS_START if start is None else start
     for number in numbers:
         total = total ^ _CROSS ^ ((_mix(((number & _WORD) * _CROSS) & _WORD) * _CROSS) & _WORD)
         total = (_mix((total * _CROSS) & _WORD) * _CROSS) & _WORD

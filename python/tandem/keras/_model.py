@@ -312,7 +312,7 @@ class Model(Trainer, Layer):
 
     def _text_layer_of(self, tensor):
         users = [n.operation for n in self._tandem_graph.nodes if any(i is tensor for i in n.inputs)]
-        return users[0] if len(users) == 1 and getattr(users[0], "_takes_texts", False) else None
+        return users[0] if len(users) == 1 and getattr(users[0], "_takes_texts", False) and not hasattr(users[0], "_looked_up") else None
 
     def _fitted(self, value, declared):
         if declared.dtype == "string":
@@ -620,6 +620,8 @@ class Sequential(Model):
         for layer in self._stack:
             if not getattr(layer, "_takes_texts", False):
                 return inputs
+            if hasattr(layer, "_looked_up"):
+                return layer._looked_up(inputs) if isinstance(inputs, dict) else inputs
             inputs = layer(inputs)
         return inputs
 

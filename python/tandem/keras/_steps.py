@@ -277,7 +277,7 @@ class _TextStep:
         self._model, self._program, self._kind = model, program, kind
 
     def __call__(self, data):
-        if any(getattr(v, "_is_text_tensor", False) for v in nest.flatten(data)):
+        if any(getattr(v, "_is_text_tensor", False) for v in nest.flatten(data)) or self._has_columns():
             if isinstance(data, tuple):
                 data = (self._model._numbers_of_texts(data[0]),) + data[1:]
             else:
@@ -286,6 +286,9 @@ class _TextStep:
                 step = {"train": self._model.train_step, "test": self._model.test_step, "predict": self._model.predict_step}[self._kind]
                 return step(data)
         return self._program(data)
+
+    def _has_columns(self):
+        return any(hasattr(layer, "_looked_up") for layer in getattr(self._model, "_stack", ()))
 
     def explain(self):
         return self._program.explain()

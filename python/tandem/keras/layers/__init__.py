@@ -64,6 +64,7 @@ _missing.install(__name__, globals(), {
     " RandomGrayscale RandomHue RandomInvert RandomPosterization RandomSaturation RandomSharpness Solarization",
     "tandem.keras.layers.augmentation_chains": "AugMix Pipeline RandAugment RandomColorJitter RandomElasticTransform RandomHeight RandomPerspective RandomShear"
     " RandomWidth",
+    "tandem.keras.layers.features": "DenseFeatures",
     "tandem.keras.layers.grouped_attention": "GroupQueryAttention GroupedQueryAttention=GroupQueryAttention ReversibleEmbedding",
     "tandem.keras.layers.spectrograms": "MelSpectrogram STFTSpectrogram",
     "tandem.keras.layers.volumes": "Conv3DTranspose ConvLSTM1D ConvLSTM3D Convolution3DTranspose",
