@@ -19,12 +19,12 @@ __version__ = "3.15.0"
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem.keras import (
-        activations, applications, backend, callbacks, config, constraints, datasets, distribution, dtype_policies, layers,
+        activations, applications, backend, callbacks, config, constraints, datasets, distillation, distribution, dtype_policies, layers,
         mixed_precision, models, ops, preprocessing, random, saving, tree, utils,
     )
 
 _SUBMODULES = {
-    "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distribution", "dtype_policies",
+    "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distillation", "distribution", "dtype_policies",
     "initializers", "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers", "preprocessing", "random", "regularizers",
     "saving", "tree", "utils",
 }
@@ -93,6 +93,6 @@ def __getattr__(name):
 __all__ = [  # Written by scripts/exported-names.py.
     "DTypePolicy", "Function", "Functional", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric", "Model",
     "Optimizer", "Quantizer", "Regularizer", "RematScope", "Sequential", "StatelessScope", "Variable", "activations", "applications",
-    "backend", "callbacks", "config", "constraints", "datasets", "device", "distribution", "dtype_policies", "layers", "mixed_precision",
-    "models", "name_scope", "ops", "preprocessing", "random", "remat", "saving", "tree", "utils", "version",
+    "backend", "callbacks", "config", "constraints", "datasets", "device", "distillation", "distribution", "dtype_policies", "layers",
+    "mixed_precision", "models", "name_scope", "ops", "preprocessing", "random", "remat", "saving", "tree", "utils", "version",
 ]

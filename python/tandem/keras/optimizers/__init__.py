@@ -11,6 +11,7 @@ from tandem.keras.optimizers.base import Optimizer
 from tandem.keras.optimizers.composed import Adadelta, Adamax, Ftrl, Lamb, Lion, Nadam
 from tandem.keras.optimizers.fused import SGD, Adagrad, Adam, AdamW, RMSprop
 from tandem.keras.optimizers.loss_scale import LossScaleOptimizer
+from tandem.keras.optimizers.several import MultiOptimizer, OptimizerMap
 from tandem.keras.optimizers.schedules import LearningRateSchedule
 
 
@@ -32,7 +33,7 @@ for _cls in (SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl):
 experimental.Optimizer = Optimizer
 
 _LATE = {"adafactor": "Adafactor", "muon": "Muon", "schedulefreeadamw": "ScheduleFreeAdamW"}
-_NAMES = _objects.table(SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl, Lion, Lamb, LossScaleOptimizer, rmsprop=RMSprop, sgd=SGD, adamw=AdamW)
+_NAMES = _objects.table(SGD, RMSprop, Adagrad, Adam, AdamW, Adadelta, Adamax, Nadam, Ftrl, Lion, Lamb, LossScaleOptimizer, MultiOptimizer, rmsprop=RMSprop, sgd=SGD, adamw=AdamW)
 
 
 def get(identifier):
@@ -66,6 +67,7 @@ def deserialize(config, custom_objects=None):
 _missing.install(__name__, globals(), {"tandem.keras.optimizers.recent": " ".join(_LATE.values())})
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "LearningRateSchedule", "Lion", "LossScaleOptimizer", "Nadam",
-    "Optimizer", "RMSprop", "SGD", "deserialize", "experimental", "get", "legacy", "schedules", "serialize",
+    "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Ftrl", "Lamb", "LearningRateSchedule", "Lion", "LossScaleOptimizer",
+    "MultiOptimizer", "Nadam", "Optimizer", "OptimizerMap", "RMSprop", "SGD", "deserialize", "experimental", "get", "legacy", "schedules",
+    "serialize",
 ]
