@@ -11,7 +11,10 @@ _ADVICE = {
     "mlir": "there is no MLIR; tf.function has .explain(), which prints the program that it became",
     "dtensor": "keras.distribution.DeviceMesh, LayoutMap and ModelParallel cut models over devices",
     "estimator": "keras.Model.fit trains",
-    "quantizers": "weights are not quantized; layers of dtype bfloat16 and int8 tensors are there",
+    **dict.fromkeys(
+        ("AWQConfig", "Float8QuantizationConfig", "GPTQConfig", "Int4QuantizationConfig", "Int8QuantizationConfig", "QuantizationConfig"),
+        "weights are not quantized; layers of dtype bfloat16 and float16 and keras.quantizers.AbsMaxQuantizer are there",
+    ),
     "raw_ops": "the ops are there by their public names: tf.matmul, tf.nn.relu",
     "KubernetesClusterResolver": "Kubeflow's TFJob sets TF_CONFIG, which TFConfigClusterResolver reads",
     "SlurmClusterResolver": "under srun tf.distribute.MultiWorkerMirroredStrategy finds the other tasks by Slurm's variables",

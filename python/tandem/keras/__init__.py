@@ -6,7 +6,7 @@ import typing as _typing
 
 from tandem.keras._calls import DTypePolicy, InputSpec
 from tandem.keras._layer import Input, Layer
-from tandem.keras._symbolic import KerasTensor
+from tandem.keras._symbolic import KerasTensor, Operation
 from tandem.keras._model import Function, Functional, Model, Sequential
 from tandem.keras._variable import KerasVariable as Variable
 from tandem.keras.initializers import Initializer
@@ -20,24 +20,20 @@ __version__ = "3.15.0"
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem.keras import (
         activations, applications, backend, callbacks, config, constraints, datasets, distillation, distribution, dtype_policies, layers,
-        mixed_precision, models, ops, preprocessing, random, saving, tree, utils,
+        mixed_precision, models, ops, preprocessing, quantizers, random, saving, tree, utils,
     )
 
 _SUBMODULES = {
     "activations", "applications", "backend", "callbacks", "config", "constraints", "datasets", "distillation", "distribution", "dtype_policies",
-    "initializers", "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers", "preprocessing", "random", "regularizers",
+    "initializers", "layers", "losses", "metrics", "mixed_precision", "models", "ops", "optimizers", "preprocessing", "quantizers", "random", "regularizers",
     "saving", "tree", "utils",
 }
 
 
 __all__ = [
     "DTypePolicy", "Functional", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric", "Model", "Optimizer",
-    "Quantizer", "Regularizer", "Sequential", "StatelessScope", "Variable", "device", "name_scope", "version", *sorted(_SUBMODULES),
+    "Operation", "Quantizer", "Regularizer", "Sequential", "StatelessScope", "Variable", "device", "name_scope", "version", *sorted(_SUBMODULES),
 ]
-
-
-class Quantizer:
-    """A name for programs that ask for it; there is no quantization here."""
 
 
 def version():
@@ -45,11 +41,11 @@ def version():
     return __version__
 
 
-def device(name):
+def device(device_name):
     """A scope in which ops run on the named device."""
     from tandem import device as scope
 
-    return scope(name)
+    return scope(device_name)
 
 
 class name_scope:
@@ -86,13 +82,20 @@ def __getattr__(name):
         raise AttributeError(name)
     if name in _SUBMODULES:
         return _importlib.import_module(f"tandem.keras.{name}")
+    if name == "Quantizer":
+        from tandem.keras.quantizers import Quantizer
+
+        return Quantizer
+    if name == "FloatDTypePolicy":
+        return DTypePolicy
     from tandem._names import missing as _missing
 
     raise _missing.missing("keras", name, _sys.modules[__name__], _SUBMODULES)
 
 __all__ = [  # Written by scripts/exported-names.py.
     "DTypePolicy", "Function", "Functional", "Initializer", "Input", "InputSpec", "KerasTensor", "Layer", "Loss", "Metric", "Model",
-    "Optimizer", "Quantizer", "Regularizer", "RematScope", "Sequential", "StatelessScope", "Variable", "activations", "applications",
+    "Operation", "Optimizer", "Regularizer", "RematScope", "Sequential", "StatelessScope", "Variable", "activations", "applications",
     "backend", "callbacks", "config", "constraints", "datasets", "device", "distillation", "distribution", "dtype_policies", "layers",
-    "mixed_precision", "models", "name_scope", "ops", "preprocessing", "random", "remat", "saving", "tree", "utils", "version",
+    "mixed_precision", "models", "name_scope", "ops", "preprocessing", "quantizers", "random", "remat", "saving", "tree", "utils",
+    "version",
 ]

@@ -6,6 +6,7 @@ import _tandem
 from tandem import _ops, dtypes, nest
 from tandem._tensors.tensor import Tensor
 from tandem.data import Dataset
+from tandem.keras import config
 
 
 def unpack_x_y_sample_weight(data):
@@ -137,6 +138,7 @@ class Batches:
 
     def __init__(self, x, y, sample_weight, batch_size, steps, shuffle, class_weight, model, is_predict=False):
         self._limit = None if steps is None else int(steps)
+        self._most = config.max_steps_per_epoch()
         self._class_weight = None if not class_weight else _class_weights(class_weight)
         self._going = None
         self._kept = None
@@ -243,6 +245,8 @@ class Batches:
             self._going = None
         restarted = False
         while self._limit is None or steps < self._limit:
+            if self._most is not None and steps >= self._most:
+                break
             if self._going is None:
                 self._going = self._open()
             if self._kept is not None:

@@ -55,7 +55,11 @@ def learning_phase(training):
 class DTypePolicy:
     """The dtypes that a layer computes and keeps its weights in."""
 
-    def __init__(self, name="float32"):
+    def __init__(self, name=None):
+        if name is None:
+            from tandem.keras import backend
+
+            name = backend.floatx()
         name = name if isinstance(name, str) else dtypes.as_dtype(name).name
         self.name = name
         if name in ("mixed_float16", "mixed_bfloat16"):

@@ -215,6 +215,46 @@ class OpCall:
     trainable_variables = non_trainable_variables = variables = weights = ()
 
 
+class Operation(OpCall):
+    """A step of a described model that a class computes: one's own has call(), and weights where it is a Layer."""
+
+    def __init__(self, name=None, dtype=None):
+        if not isinstance(name, (str, type(None))):
+            raise ValueError(f"Argument `name` must be a string. Received: name={name!r}")
+        super().__init__(self.call, name or _objects.auto_name(_objects.snake_case(type(self).__name__)))
+        self.class_name = type(self).__name__
+
+    def __call__(self, *args, **kwargs):
+        return describe(self, args, kwargs) if any_symbolic(args, kwargs) else self.call(*args, **kwargs)
+
+    def call(self, *args, **kwargs):
+        """What the operation computes; one's own overrides it."""
+        raise NotImplementedError(f"{type(self).__name__} has no method call()")
+
+    def compute_output_spec(self, *args, **kwargs):
+        """What stands for its output, for inputs of the given kinds."""
+        return output_spec(self.call, args, kwargs)
+
+    def get_config(self):
+        """The arguments of which from_config makes the operation again."""
+        return {"name": self.name}
+
+    @classmethod
+    def from_config(cls, config):
+        """The operation of its configuration."""
+        return cls(**config)
+
+    @property
+    def input(self):
+        """What stands for the input of its first use."""
+        return self._inbound_nodes[0].args[0]
+
+    @property
+    def output(self):
+        """What stands for the output of its first use."""
+        return self._inbound_nodes[0].outputs
+
+
 _ROWS = 7  # The number of rows that stands for any number where a call is described.
 _OPEN = (64, 96)  # Numbers that stand for other sizes that are not known; what follows from both is what is known.
 

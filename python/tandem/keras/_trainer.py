@@ -9,7 +9,7 @@ import numpy as np
 import _tandem
 from tandem import nest
 from tandem._tensors.tensor import Tensor
-from tandem.keras import _adapter, metrics as metrics_module, optimizers as optimizers_module
+from tandem.keras import _adapter, config, metrics as metrics_module, optimizers as optimizers_module
 from tandem.keras._compiled import CompileLoss, CompileMetrics
 from tandem.keras._steps import TrainingSteps, _ReplicaStep, _ServerStep
 
@@ -134,6 +134,7 @@ class Trainer(TrainingSteps):
         from tandem.keras import callbacks as callbacks_module
 
         self._assert_compiled("fit")
+        epochs = min(epochs, config.max_epochs() or epochs)
         if validation_split and validation_data is None:
             (x, y, sample_weight), validation_data = _adapter.split_off((x, y, sample_weight), validation_split)
         training = _adapter.Batches(x, y, sample_weight, batch_size, steps_per_epoch, shuffle, class_weight, self)

@@ -40,7 +40,19 @@ def _line(steps, seconds, logs, verbose):
 
 def print_line(steps, seconds, logs, verbose=1):
     """Prints one line of progress."""
-    print(_line(steps, seconds, logs, verbose), flush=True)
+    _told(_line(steps, seconds, logs, verbose))
+
+
+def _told(text, end="\n"):
+    """Prints, or tells the logger, as keras.config says."""
+    from tandem.keras import config
+
+    if config.is_interactive_logging_enabled():
+        print(text, end=end, flush=True)
+    elif text.strip():
+        import logging
+
+        logging.getLogger("absl").info(text.strip())
 
 
 class ProgbarLogger(Callback):
@@ -52,7 +64,7 @@ class ProgbarLogger(Callback):
         self._steps = self.params["steps"]
         self._seen = self._shown = 0
         if self.params["epochs"] > 1 and self.params["verbose"]:
-            print(f"Epoch {epoch + 1}/{self.params['epochs']}", flush=True)
+            _told(f"Epoch {epoch + 1}/{self.params['epochs']}")
 
     def progress(self, step, logs, model):
         self._seen = step + 1
@@ -68,7 +80,7 @@ class ProgbarLogger(Callback):
     def _write_over(self, text, end="\n"):
         """In the place of the line that is shown; notebooks know no sequence that clears it."""
         start = "\r" if self._shown else ""
-        print(f"{start}{text:<{self._shown}}", end=end, flush=True)
+        _told(f"{start}{text:<{self._shown}}", end)
         self._shown = len(text)
 
     def on_epoch_end(self, epoch, logs=None):

@@ -16,6 +16,28 @@ from tandem.keras.utils._get_file import get_file  # noqa: F401
 from tandem.keras.utils._plot import model_to_dot, plot_model  # noqa: F401
 
 
+def standardize_dtype(dtype):
+    """The name of a dtype, Keras's floatx where there is none."""
+    from tandem.keras.backend import standardize_dtype as own
+
+    return own(dtype)
+
+
+def get_source_inputs(tensor):
+    """The inputs that a described tensor is computed of."""
+    found, seen, waiting = [], set(), [tensor]
+    while waiting:
+        current = waiting.pop(0)
+        if id(current) in seen:
+            continue
+        seen.add(id(current))
+        if current._node is None or not current._node.inputs:
+            found.append(current)
+        else:
+            waiting += current._node.inputs
+    return found
+
+
 def to_categorical(x, num_classes=None):
     """Classes as one-hot rows."""
     if isinstance(x, _tandem.Tensor):
@@ -84,7 +106,7 @@ Sequence = PyDataset
 class Progbar:
     """A bar of one's own loop."""
 
-    def __init__(self, target, width=20, verbose=1, interval=0.05, stateful_metrics=None, unit_name="step"):
+    def __init__(self, target, width=20, verbose=1, interval=0.05, stateful_metrics=None, stateless_metrics=None, unit_name="step"):
         self.target, self.verbose, self._values, self._seen = target, verbose, {}, 0
 
     def update(self, current, values=None, finalize=None):
@@ -109,10 +131,12 @@ class Progbar:
         self.update(self._seen + n, values)
 
 
-def timeseries_dataset_from_array(data, targets, sequence_length, sequence_stride=1, sampling_rate=1, batch_size=128, shuffle=False, seed=None, start_index=None, end_index=None):
+def timeseries_dataset_from_array(data, targets, sequence_length, sequence_stride=1, sampling_rate=1, batch_size=128, shuffle=False, seed=None, start_index=None, end_index=None, format="tf"):  # noqa: A002
     """Windows of a series, with the target of each."""
     from tandem.data import Dataset
 
+    if format != "tf":
+        raise ValueError(f"format {format!r}; 'tf' is accepted, which gives a data set")
     data = np.asarray(data)
     start, end = start_index or 0, end_index if end_index is not None else len(data)
     last = end - sequence_length * sampling_rate + sampling_rate if targets is None else min(end - (sequence_length - 1) * sampling_rate, start + len(targets))
@@ -138,7 +162,7 @@ def timeseries_dataset_from_array(data, targets, sequence_length, sequence_strid
     return Dataset(generate=generate, count=-(-len(starts) // (batch_size or 1)))
 
 
-def split_dataset(dataset, left_size=None, right_size=None, shuffle=False, seed=None):
+def split_dataset(dataset, left_size=None, right_size=None, shuffle=False, seed=None, preferred_backend=None):
     """Two data sets of the parts of one."""
     from tandem.data import Dataset
     from tandem.data._structure import _of_values
@@ -207,7 +231,7 @@ def is_keras_tensor(x):
     return isinstance(x, KerasTensor)
 
 
-def clear_session():
+def clear_session(free_memory=True):
     """Lets automatic names begin at the beginning."""
     from tandem.keras.backend import clear_session as clear
 
@@ -239,8 +263,8 @@ def __getattr__(name):
 __all__ = [  # Written by scripts/exported-names.py.
     "CustomObjectScope", "Progbar", "PyDataset", "Sequence", "array_to_img", "audio_dataset_from_directory", "clear_session",
     "custom_object_scope", "deserialize_keras_object", "disable_interactive_logging", "enable_interactive_logging", "get_custom_objects",
-    "get_file", "get_registered_name", "get_registered_object", "image_dataset_from_directory", "img_to_array",
+    "get_file", "get_registered_name", "get_registered_object", "get_source_inputs", "image_dataset_from_directory", "img_to_array",
     "is_interactive_logging_enabled", "is_keras_tensor", "load_img", "model_to_dot", "normalize", "pack_x_y_sample_weight", "pad_sequences",
     "plot_model", "register_keras_serializable", "save_img", "serialize_keras_object", "set_random_seed", "split_dataset",
-    "text_dataset_from_directory", "timeseries_dataset_from_array", "to_categorical", "unpack_x_y_sample_weight",
+    "standardize_dtype", "text_dataset_from_directory", "timeseries_dataset_from_array", "to_categorical", "unpack_x_y_sample_weight",
 ]
