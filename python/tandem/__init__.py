@@ -56,8 +56,8 @@ _atexit.register(_tandem.close_iterators)  # Their threads may want to call Pyth
 
 if _typing.TYPE_CHECKING:  # Imported when they are first named.
     from tandem import (
-        audio, autograph, compat, config, data, debugging, distribute, experimental, image, io, keras, linalg, math, nn, random,
-        saved_model, sets, signal, sparse, strings, summary, sysconfig, test, train, version,
+        audio, autodiff, autograph, compat, config, data, debugging, distribute, experimental, feature_column, image, io, keras, linalg, math,
+        nn, queue, random, saved_model, sets, signal, sparse, strings, summary, sysconfig, test, train, version,
     )
 
 newaxis = None

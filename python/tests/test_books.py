@@ -220,3 +220,33 @@ def test_models_whose_only_output_is_in_a_list_give_it_alone():
     assert isinstance(outer(x), list) and outer(x)[0].shape == (4, 2) and isinstance(outer.predict(x, verbose=0), list)
     assert tf.keras.layers.TimeDistributed(inner)(np.ones((2, 5, 3), "float32")).shape == (2, 5, 2)
     assert tf.keras.Sequential([inner])(x).shape == (4, 2) and tf.keras.models.clone_model(inner)(x).shape == (4, 2)
+
+
+def _paths_of_variables(optimizer):
+    model = tf.keras.Sequential([tf.keras.Input((2,)), tf.keras.layers.Dense(1, name="d")], name="s")
+    model.compile(optimizer, "mse")
+    model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0)
+    assert all(v.value.shape == v.shape for v in model.optimizer.variables)
+    return [v.path.split("/", 1)[1] for v in model.optimizer.variables]
+
+
+@pytest.mark.parametrize(
+    "make, slots",
+    [
+        (tf.keras.optimizers.Adam, ["s_d_kernel_momentum", "s_d_kernel_velocity", "s_d_bias_momentum", "s_d_bias_velocity"]),
+        (tf.keras.optimizers.SGD, []),
+        (lambda: tf.keras.optimizers.RMSprop(momentum=0.5), ["s_d_kernel_velocity", "s_d_bias_velocity", "s_d_kernel_momentum", "s_d_bias_momentum"]),
+        (tf.keras.optimizers.Adamax, ["s_d_kernel_momentum", "s_d_kernel_norm", "s_d_bias_momentum", "s_d_bias_norm"]),
+        (tf.keras.optimizers.Nadam, ["s_d_kernel_momentum", "s_d_kernel_velocity", "s_d_bias_momentum", "s_d_bias_velocity", "variable"]),
+    ],
+)
+def test_variables_of_optimizers_have_keras_names_and_order(make, slots):
+    assert _paths_of_variables(make()) == ["iteration", "learning_rate", *slots]
+
+
+def test_optimizers_are_numbered():
+    first, second = tf.keras.optimizers.Adam(), tf.keras.optimizers.Adam()
+    assert first.name != second.name and second.name.startswith("adam_")
+    assert repr(second.iterations) == f"<Variable path={second.name}/iteration, shape=(), dtype=int64, value=0>"
+    second.iterations.assign_add(3)
+    assert int(second.iterations) == 3 and second.iterations is second.iterations and int(second.iterations.value) == 3

@@ -37,6 +37,15 @@ class KerasVariable(_variable.Variable):
         self.constraint = constraint
         self._is_trainable = trainable
 
+    @classmethod
+    def of(cls, variable, name, path):
+        """A variable of the library by another name."""
+        made = cls.__new__(cls)
+        _tandem.Variable.__init__(made, variable)
+        made._short_name, made.path, made.regularizer, made.constraint, made._is_trainable = name, path, None, None, False
+        made.synchronization, made.aggregation = _variable.VariableSynchronization.AUTO, _variable.VariableAggregation.NONE
+        return made
+
     @property
     def name(self):
         """The variable's name."""

@@ -106,6 +106,7 @@ class Optimizer(_objects.Configured):
             learning_rate = float(learning_rate)
         self._learning_rate = learning_rate
         self._native = None
+        self._names = {}  # Its variables by Keras's names.
         self._slots = []
         self._averages = None
         self._iterations = None
@@ -183,7 +184,16 @@ class Optimizer(_objects.Configured):
     def _counter(self):
         """How many steps were made, as a variable."""
         self._start()
-        return self._native.iterations if self._native is not None else self._iterations
+        return self._named(self._native.iterations) if self._native is not None else self._iterations
+
+    def _named(self, variable):
+        """A variable of the library's optimizer under the name that Keras gives it."""
+        found = self._names.get(variable._key)
+        if found is None:
+            *of, last = variable._name.split("/")
+            own = {"iterations": "iteration"}.get(last, last) if len(of) < 2 else "_".join([*of[:-1], last])
+            found = self._names[variable._key] = KerasVariable.of(variable, own, f"{self.name}/{own}")
+        return found
 
     def _rate_tensor(self):
         self._start()
@@ -230,7 +240,7 @@ class Optimizer(_objects.Configured):
 
     def _all_variables(self):
         if self._native is not None:
-            return list(self._native.variables())
+            return [self._named(v) for v in self._native.variables()]
         return [self._iterations] + ([self._rate] if self._rate is not None else []) + list(self._slots)
 
     weights = variables
@@ -276,10 +286,12 @@ class Optimizer(_objects.Configured):
         return self.add_variable(reference_variable.shape, initializer, reference_variable.dtype, name=f"{own.replace('/', '_')}_{name or variable_name or 'slot'}")
 
     def add_optimizer_variables(self, trainable_variables, name, initializer="zeros"):
-        """Slots for each of a list of variables."""
+        """Slots for each of a list of variables; all those of one variable come before those of the next, in files, too."""
         names = name if isinstance(name, (list, tuple)) else [name]
-        made = tuple([self.add_variable_from_reference(v, n, initializer) for v in trainable_variables] for n in names)
-        return made if isinstance(name, (list, tuple)) else made[0]
+        starts = initializer if isinstance(initializer, (list, tuple)) else [initializer] * len(names)
+        made = [[self.add_variable_from_reference(v, n, start) for n, start in zip(names, starts)] for v in trainable_variables]
+        listed = tuple([slots[i] for slots in made] for i in range(len(names)))
+        return listed if isinstance(name, (list, tuple)) else listed[0]
 
     def add_slot(self, var, slot_name, initializer="zeros"):
         """A slot, by its name in Keras 2."""
@@ -487,7 +499,8 @@ class Optimizer(_objects.Configured):
     def _trackable_children(self):
         if self._native is not None:
             return {}
-        return {v.path.replace("/", "_"): v for v in self.variables}
+        kind = _objects.snake_case(type(self).__name__)  # Not its name, which counts the optimizers of a process.
+        return {f"{kind}_{v.path.removeprefix(f'{self.name}/').replace('/', '_')}": v for v in self.variables}
 
     def save_own_variables(self, store):
         """Puts the variables into a store."""

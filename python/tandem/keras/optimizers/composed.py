@@ -20,7 +20,9 @@ class _ByOps(Optimizer):
         super().build(variables)
         if self._native is not None:
             return
-        self._own = {n: [self.add_variable_from_reference(v, n, self._slot_start.get(n, "zeros")) for v in variables] for n in self._slot_names}
+        names = list(self._slot_names)
+        made = self.add_optimizer_variables(variables, names, [self._slot_start.get(n, "zeros") for n in names])
+        self._own = dict(zip(names, made))
 
     def _slot(self, name, variable):
         return self._own[name][self._places[id(variable)]]
@@ -82,7 +84,7 @@ class Nadam(_ByOps):
         if self.built:
             return
         super().build(variables)
-        self._u_product = self.add_variable((), "ones", name="product")
+        self._u_product = self.add_variable((), "ones", name="variable")
 
     def _apply_by_ops(self, grads, variables):
         step = _tandem.cast(self._iterations.read_value() + 1, 0)
