@@ -51,7 +51,9 @@ def gelu(features, approximate=False, name=None):
 @op
 def softmax(logits, axis=-1, name=None):
     """exp(logits), divided by its sum over an axis."""
-    return _tandem.softmax(logits, -1 if axis is None else int(axis))
+    logits, axis = _tandem.convert(logits), -1 if axis is None else int(axis)
+    y = _tandem.softmax(logits, axis)
+    return _ops.arithmetic.knows_its_logits(y, logits) if axis in (-1, logits._rank - 1) else y
 
 
 @op

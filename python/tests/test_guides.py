@@ -207,3 +207,24 @@ def test_what_is_compiled_again_keeps_the_loss_and_metrics_that_are_not_given():
     model.compile("sgd", "mse", metrics=["mae"])
     model.compile("adam")
     assert set(model.fit(np.ones((4, 2)), np.ones((4, 1)), verbose=0).history) == {"loss", "mae"} and model.optimizer.name == "adam"
+
+
+def saturated(activation):
+    inputs = keras.Input((1,))
+    model = keras.Model(inputs, activation(inputs))
+    model.compile("sgd", "binary_crossentropy")
+    x = np.array([[-41.0], [-30.0], [-20.0], [-17.0], [-16.0], [-10.0], [5.0], [30.0]], "float32")
+    return model.evaluate(x, np.array([1, 0, 1, 1, 1, 0, 0, 0.0])[:, None], verbose=0)
+
+
+@pytest.mark.parametrize("activation", [keras.layers.Activation("sigmoid"), keras.ops.sigmoid, keras.layers.Lambda(tf.sigmoid)])
+def test_losses_of_saturated_outputs_are_computed_from_logits(activation):
+    np.testing.assert_allclose(saturated(activation), 16.125845, rtol=1e-6)
+    np.testing.assert_allclose(saturated(lambda x: keras.layers.Flatten()(activation(x))), 10.66293, rtol=1e-6)  # Of which others know no longer.
+
+
+@pytest.mark.parametrize("make", [lambda n: keras.layers.STFTSpectrogram(frame_length=640, frame_step=240), lambda n: keras.layers.Conv1D(2, 70), lambda n: keras.layers.AveragePooling1D(2000)])
+def test_windows_that_are_longer_than_what_stands_for_open_sizes(make):
+    inputs = keras.Input((None, 1))
+    shape = make(0)(inputs).shape
+    assert shape[:2] == (None, None) and len(shape) == 3

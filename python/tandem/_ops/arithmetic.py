@@ -62,7 +62,22 @@ sinh = _unary("sinh", _tandem.sinh)
 cosh = _unary("cosh", _tandem.cosh)
 tanh = _unary("tanh", _tandem.tanh)
 erf = _unary("erf", _tandem.erf)
-sigmoid = _unary("sigmoid", _tandem.sigmoid)
+
+
+def knows_its_logits(y, logits):
+    """A probability of a trace, which losses compute from its logits, as TensorFlow's graphs let Keras do."""
+    if isinstance(y, Tensor) and y._is_symbolic:
+        y._keras_logits = logits
+    return y
+
+
+@op
+def sigmoid(x, name=None):
+    """1 / (1 + exp(-x))."""
+    x = _tandem.convert(x)
+    return knows_its_logits(_tandem.sigmoid(x), x)
+
+
 softplus = _unary("softplus", _tandem.softplus)
 logical_not = _unary("logical_not", _tandem.logical_not)
 is_nan = _unary("is_nan", _tandem.is_nan)

@@ -10,7 +10,7 @@ from tandem import _ops, dtypes, nest
 from tandem._tensors.shape import TensorShape, _Computed, _is_size
 from tandem._tensors.tensor import Tensor
 from tandem._tracing.state import init_scope, state
-from tandem.errors import OperatorNotAllowedInGraphError
+from tandem.errors import InvalidArgumentError, OperatorNotAllowedInGraphError
 from tandem.keras import _objects
 
 
@@ -256,7 +256,8 @@ class Operation(OpCall):
 
 
 _ROWS = 7  # The number of rows that stands for any number where a call is described.
-_OPEN = (64, 96)  # Numbers that stand for other sizes that are not known; what follows from both is what is known.
+# Pairs of numbers that stand for other sizes that are not known; what follows from both is what is known. Windows may want larger ones.
+_OPEN = ((64, 96), (1024, 1536), (16384, 24576))
 
 
 class _Described(Exception):
@@ -364,13 +365,29 @@ def _merged(a, b):
     return _Outline(tuple(x if x == y else None for x, y in zip(a.dims, b.dims)), a.dtype)
 
 
+def _probe_wide_enough(f, args, kwargs, open_axes):
+    """The outputs of a call, and another size to try: the smallest numbers for sizes that are not known with which it can be made."""
+    choices = _OPEN[: {0: 1, 1: 3, 2: 2}.get(open_axes, 1)]
+    failed = None
+    for size, larger in choices:
+        try:
+            return _probe(f, args, kwargs, size), larger
+        except InvalidArgumentError as error:
+            failed = failed or error
+    raise failed
+
+
 def output_spec(f, args, kwargs):
     """What a call gives, as KerasTensors."""
     symbolic = [leaf for leaf in _leaves((args, kwargs)) if isinstance(leaf, KerasTensor)]
-    result = _probe(f, args, kwargs, _OPEN[0])
+    result, larger = _probe_wide_enough(f, args, kwargs, max((s._dims[1:].count(None) for s in symbolic), default=0))
     if any(None in s._dims[1:] for s in symbolic):
-        other = _probe(f, args, kwargs, _OPEN[1])
-        result = nest.map_structure(_merged, result, other) if nest.is_nested(result) else _merged(result, other)
+        others = [_probe(f, args, kwargs, larger)]
+        is_one = max(s._dims[1:].count(None) for s in symbolic) == 1
+        if is_one and any(1 in o.dims[1:-1] for o in nest.flatten(others[0]) if isinstance(o, _Outline)):  # One window may be all that small sizes have room for.
+            others.append(_probe(f, args, kwargs, _OPEN[1][1]))
+        for other in others:
+            result = nest.map_structure(_merged, result, other) if nest.is_nested(result) else _merged(result, other)
     declared = getattr(getattr(getattr(f, "__self__", f), "_tandem_graph", None), "outputs", None)
     if isinstance(declared, (list, tuple)) and len(declared) == 1 and not (nest.is_nested(result) and not nest.is_nested(declared[0])):
         result = type(declared)([result])  # What describes the model's only output keeps its list; a computed one stands alone.

@@ -205,7 +205,6 @@ def sparse_categorical_crossentropy(y_true, y_pred, from_logits=False, ignore_cl
 
 def _binary_losses(y_true, y_pred, from_logits, label_smoothing):
     logits = getattr(y_pred, "_keras_logits", None)
-    shape_before = _tandem.convert(y_pred)._sizes
     y_true, y_pred = _pair(y_true, y_pred)
     if label_smoothing:
         y_true = y_true * (1.0 - label_smoothing) + 0.5 * label_smoothing
@@ -213,7 +212,7 @@ def _binary_losses(y_true, y_pred, from_logits, label_smoothing):
         y_true = _tandem.broadcast_to(y_true, y_pred._sizes)
     if from_logits:
         return y_true, y_pred, _tandem.sigmoid_cross_entropy_with_logits(y_true, y_pred)
-    if logits is not None and shape_before == y_pred._sizes:
+    if logits is not None and logits._rank == y_pred._rank:  # _pair may have taken an axis away.
         return y_true, y_pred, _tandem.sigmoid_cross_entropy_with_logits(y_true, logits)
     clipped = _tandem.clip(y_pred, _EPSILON, 1.0 - _EPSILON)
     return y_true, y_pred, -(y_true * _tandem.log(clipped) + (1.0 - y_true) * _tandem.log(1.0 - clipped))
