@@ -53,7 +53,7 @@ def softmax(logits, axis=-1, name=None):
     """exp(logits), divided by its sum over an axis."""
     logits, axis = _tandem.convert(logits), -1 if axis is None else int(axis)
     y = _tandem.softmax(logits, axis)
-    return _ops.arithmetic.knows_its_logits(y, logits) if axis in (-1, logits._rank - 1) else y
+    return _ops.arithmetic._knows_its_logits(y, logits) if axis in (-1, logits._rank - 1) else y
 
 
 @op

@@ -64,7 +64,7 @@ tanh = _unary("tanh", _tandem.tanh)
 erf = _unary("erf", _tandem.erf)
 
 
-def knows_its_logits(y, logits):
+def _knows_its_logits(y, logits):
     """A probability of a trace, which losses compute from its logits, as TensorFlow's graphs let Keras do."""
     if isinstance(y, Tensor) and y._is_symbolic:
         y._keras_logits = logits
@@ -75,7 +75,7 @@ def knows_its_logits(y, logits):
 def sigmoid(x, name=None):
     """1 / (1 + exp(-x))."""
     x = _tandem.convert(x)
-    return knows_its_logits(_tandem.sigmoid(x), x)
+    return _knows_its_logits(_tandem.sigmoid(x), x)
 
 
 softplus = _unary("softplus", _tandem.softplus)
