@@ -202,6 +202,13 @@ def cast(x, dtype, name=None):
     return cast_op(x, dtype)
 
 
+def complex(real, imag, name=None):  # noqa: A001
+    """Complex values of their real and imaginary parts."""
+    from tandem._ops.rarer import complex as complex_op
+
+    return complex_op(real, imag)
+
+
 def saturate_cast(value, dtype, name=None):
     """The elements as another dtype, moved into its range first."""
     return cast(value, dtype)

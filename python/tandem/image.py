@@ -523,7 +523,9 @@ def encode_jpeg(image, *args, **kwargs):
 
 
 del op
-_missing.install(__name__, globals())
+_missing.install(__name__, globals(), {
+    "tandem._ops.pictures": "decode_and_crop_jpeg extract_jpeg_shape sample_distorted_bounding_box stateless_sample_distorted_bounding_box",
+})
 
 __all__ = [  # Written by scripts/exported-names.py.
     "ResizeMethod", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue", "adjust_saturation", "central_crop",

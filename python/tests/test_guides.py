@@ -228,3 +228,62 @@ def test_windows_that_are_longer_than_what_stands_for_open_sizes(make):
     inputs = keras.Input((None, 1))
     shape = make(0)(inputs).shape
     assert shape[:2] == (None, None) and len(shape) == 3
+
+
+def test_parts_of_images_show_enough_of_what_boxes_mark():
+    for seed in range(20):
+        begin, size, box = tf.image.sample_distorted_bounding_box([60, 80, 3], [[[0.25, 0.25, 0.75, 0.75]]], seed=seed, min_object_covered=0.5, area_range=(0.3, 1.0))
+        top, left, tall, wide = int(begin[0]), int(begin[1]), int(size[0]), int(size[1])
+        inside = max(min(top + tall, 45) - max(top, 15), 0) * max(min(left + wide, 60) - max(left, 20), 0)
+        assert inside >= 0.5 * 30 * 40 and tall * wide >= 0.3 * 60 * 80 and 0.74 <= wide / tall <= 1.34
+        np.testing.assert_allclose(box[0, 0], [top / 60, left / 80, (top + tall) / 60, (left + wide) / 80], rtol=1e-5)
+        assert begin[2] == 0 and size[2] == -1
+    with pytest.raises(ValueError, match="no bounding boxes"):
+        tf.image.sample_distorted_bounding_box([60, 80, 3], np.zeros((1, 0, 4)))
+
+
+def test_parts_of_jpeg_files():
+    image = pytest.importorskip("PIL.Image")
+    import io
+
+    file = io.BytesIO()
+    image.fromarray(np.full((6, 8, 3), 100, np.uint8)).save(file, "JPEG")
+    assert tf.image.extract_jpeg_shape(file.getvalue()).numpy().tolist() == [6, 8, 3]
+    assert tf.image.decode_and_crop_jpeg(file.getvalue(), [1, 2, 3, 4]).shape == (3, 4, 3)
+
+
+def test_what_tests_and_benchmarks_are_written_with(capsys, tmp_path):
+    from tandem.keras import testing
+
+    class Case(testing.TestCase):
+        def runTest(self):
+            self.assertAllClose([tf.ones(2), {"a": 1.0}], [np.ones(2), {"a": 1.0000005}])
+            self.assertNotAllClose(tf.ones(2), np.ones(2) * 1.1)
+            self.assertAllEqual({"a": [1, 2]}, {"a": np.array([1, 2])})
+            self.assertAllInRange(tf.constant([1, 3]), 1, 3)
+            self.assertDType(tf.ones(2), "float32")
+            self.assertLen([1, 2], 2)
+            self.folder = self.get_temp_dir()
+            self.assertFileExists(self.folder)
+            self.run_class_serialization_test(keras.layers.Dense(3))
+            with self.assertRaises(AssertionError):
+                self.assertAllClose(tf.ones(2), tf.ones(2) * 1.001)
+
+    result, case = __import__("unittest").TestResult(), Case()
+    case.run(result)
+    assert result.wasSuccessful(), result.failures + result.errors
+    assert not __import__("os").path.exists(case.folder)
+
+    class Speed(tf.test.Benchmark):
+        def benchmark_step(self):
+            self.report_benchmark(iters=3, wall_time=0.5)
+
+    Speed().benchmark_step()
+    assert "{'name': 'Speed.benchmark_step', 'iters': 3, 'wall_time': 0.5}" in capsys.readouterr().out
+
+
+def test_names_that_guides_use():
+    assert keras.datasets.reuters.get_label_names()[3] == "earn" and len(keras.datasets.reuters.get_label_names()) == 46
+    assert keras.dtype_policies.get("bfloat16").compute_dtype == "bfloat16" and keras.dtype_policies.get(None) is keras.dtype_policies.dtype_policy()
+    assert keras.dtype_policies.get(keras.layers.Dense(1).dtype_policy.as_config()) == keras.layers.Dense(1).dtype_policy
+    assert tf.dtypes.complex(1.0, 2.0).numpy() == 1 + 2j

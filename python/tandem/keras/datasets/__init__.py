@@ -122,6 +122,14 @@ def _word_index(name):
     return get_word_index
 
 
+_REUTERS_LABELS = (
+    "cocoa", "grain", "veg-oil", "earn", "acq", "wheat", "copper", "housing", "money-supply", "coffee", "sugar", "trade", "reserves", "ship",
+    "cotton", "carcass", "crude", "nat-gas", "cpi", "money-fx", "interest", "gnp", "meal-feed", "alum", "oilseed", "gold", "tin",
+    "strategic-metal", "livestock", "retail", "ipi", "iron-steel", "rubber", "heat", "jobs", "lei", "bop", "zinc", "orange", "pet-chem",
+    "dlr", "gas", "silver", "wpi", "hog", "lead",
+)
+
+
 def _table(path, test_split=0.2, seed=113):
     with np.load(_path(path), allow_pickle=True) as file:
         x, y = file["x"], file["y"]
@@ -144,6 +152,6 @@ fashion_mnist = _module("fashion_mnist", load_data=_fashion_mnist)
 cifar10 = _module("cifar10", load_data=_cifar10)
 cifar100 = _module("cifar100", load_data=_cifar100)
 imdb = _module("imdb", load_data=_imdb, get_word_index=_word_index("imdb_word_index.json"))
-reuters = _module("reuters", load_data=_reuters, get_word_index=_word_index("reuters_word_index.json"))
+reuters = _module("reuters", load_data=_reuters, get_word_index=_word_index("reuters_word_index.json"), get_label_names=lambda: _REUTERS_LABELS)
 boston_housing = _module("boston_housing", load_data=lambda path="boston_housing.npz", test_split=0.2, seed=113: _table(path, test_split, seed))
 california_housing = _module("california_housing", load_data=lambda version="large", path="california_housing.npz", test_split=0.2, seed=113: _table(path, test_split, seed))
