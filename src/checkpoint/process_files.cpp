@@ -14,6 +14,7 @@
 #include "checkpoint/files.h"
 #include "device/transfer.h"
 #include "tandem/error.h"
+#include "tensor/late_values.h"
 #include "tensor/part_runs.h"
 #include "tensor/shared_stores.h"
 
@@ -117,7 +118,8 @@ std::vector<char> gathered_value(op::Group& group, const Variable& variable) {
   const auto place = [&](size_t replica) {
     return all.data() + replica * static_cast<size_t>(room) * element;
   };
-  for (size_t r = 0; r < replicas.size(); ++r) {
+  const bool is_elsewhere = !range.block->has_memory() && !is_waiting_for_value(*range.block);
+  for (size_t r = 0; r < replicas.size() && !is_elsewhere; ++r) {
     devices::transfer(*devices::host_device(),
                       place(replicas.size() * static_cast<size_t>(group.rank()) + r), *replicas[r],
                       range.data(*replicas[r], static_cast<int>(r)),
@@ -167,10 +169,13 @@ GatheredParts::GatheredParts(const std::vector<Variable>& variables,
     if (!has_all_parts(*variables[i].body())) continue;  // See gathered_value().
     has_parts_ = true;
     range.block->wait_for_devices();
-    range.block->settle_loans();
     const devices::DevicePtr& device = range.block->components()[0]->device();
     Tensor hosted;  // What is a device's, on its way.
-    if (!device->works_on_threads()) {
+    if (device->works_on_threads()) {
+      range.block->settle_loans();
+    } else if (is_kept_elsewhere(range)) {
+      hosted = Tensor(new_body(devices::host_device(), range.block->dtype(), Shape{range.count}));
+    } else {
       hosted = on_device(read_range(range, Shape{range.count}), devices::host_device());
     }
     const op::Piece piece{hosted.defined() ? hosted.body()->data() : range.data(*device),
@@ -179,8 +184,10 @@ GatheredParts::GatheredParts(const std::vector<Variable>& variables,
                 .pieces = {&piece, 1},
                 .root = keeper.value_or(0),
                 .name = keeper ? "variables of a checkpoint" : "slots of a checkpoint"});
-    if (hosted.defined()) write_range(range, hosted);
-    if (writers[i] != group->rank()) release_parts_of_others(range);
+    const bool is_writer = writers[i] == group->rank();
+    const bool is_here = !keeper || !is_kept_elsewhere(range);
+    if (hosted.defined() && (is_writer || is_here)) write_range(range, hosted);
+    if (!is_writer) release_parts_of_others(range);
   }
   set_gathered_here(std::ranges::find(writers, group->rank()) != writers.end());
 }

@@ -4,6 +4,7 @@
 
 #include "device/transfer.h"
 #include "tandem/config.h"
+#include "tensor/late_values.h"
 #include "tensor/store.h"
 #include "tensor/unmade_values.h"
 
@@ -30,6 +31,12 @@ char* host_memory_of(const Variable& variable) {
 }  // namespace
 
 VariableImage::VariableImage(const Variable& variable) {
+  if (const Tensor late = value_without_memory(*variable.body()->range.block); late.defined()) {
+    copy_.resize(bytes_of(variable));
+    late.copy_to_host(copy_.data());
+    run_ = std::span<const char>(copy_);
+    return;
+  }
   if (const char* memory = host_memory_of(variable)) {
     run_ = std::span(memory, bytes_of(variable));
     return;
@@ -48,9 +55,10 @@ VariableImage::VariableImage(const Variable& variable) {
 VariableTarget::VariableTarget(const Variable& variable) : variable_(variable) {
   const StoreRange& range = variable.body()->range;
   range.block->wait_for_devices();
-  range.block->settle_loans();
+  const bool has_memory = range.block->has_memory();
+  if (has_memory) range.block->settle_loans();
   forget_unmade(range);
-  if (!range.is_same_for_all()) {
+  if (!range.is_same_for_all() || !has_memory) {
     aside_.resize(std::max<size_t>(bytes_of(variable), 1));
     data_ = aside_.data();
   } else if (range.block->components().size() == 1) {

@@ -223,8 +223,9 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
     holders.all = pipeline->stages.members_in_all();
   }
   body->set_sharding(sharding_by(shared, options.shard, holders));
-  const bool is_whole = model == 1 && options.shard == Shard::nothing;
-  if (is_whole && is_cpu && is_pipeline(mesh, options)) note_late_values(body->store());
+  if (is_pipeline(mesh, options) && options.shard == Shard::nothing) {
+    note_late_values(body->store());
+  }
   return body;
 }
 

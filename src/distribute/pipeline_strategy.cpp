@@ -151,7 +151,7 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
                               return replicas;
                             });
   body->workers()->take_random_state();
-  if (stages.devices[0]->works_on_threads()) note_late_values(body->store());
+  note_late_values(body->store());
   return body;
 }
 

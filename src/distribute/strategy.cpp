@@ -225,9 +225,7 @@ std::string Strategy::explain() const {
   if (replicas.pipeline) {
     std::string text = explain_pipeline(name(), replicas);
     if (const LayoutMap* layouts = body_->layouts()) text += explain_mesh(*layouts, *body_);
-    // Other processes keep some of the variables: see variable_homes.h.
-    if (!replicas.group) text += explain_memory(*body_);
-    return text + body_->explain_runs();
+    return text + explain_memory(*body_) + body_->explain_runs();
   }
   std::string text =
       fmt::format("{}: {} replica{}\n", name(), replicas.count(), replicas.count() == 1 ? "" : "s");

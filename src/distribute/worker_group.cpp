@@ -19,6 +19,14 @@ bool is_in_host_memory(const StoreBlock& block) {
   return block.components().size() == 1 && block.components()[0]->device()->works_on_threads();
 }
 
+/// The value of a GPU's variable on the host, or memory for it where it is not there.
+Tensor value_on_host(const StoreRange& range, bool is_there) {
+  const Shape elements{range.count};
+  if (!is_there) return Tensor(new_body(devices::host_device(), range.block->dtype(), elements));
+  const Tensor late = value_without_memory(*range.block);
+  return on_device(late.defined() ? late : read_range(range, elements), devices::host_device());
+}
+
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
   std::istringstream in(text);
@@ -129,6 +137,7 @@ std::vector<int64_t> WorkerGroup::count_late(
 void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& variables) {
   const std::vector<int64_t> late = count_late(variables);
   std::map<int, std::vector<StoreRange>> by_root;
+  std::vector<const graph::KeptVariable*> begun;
   for (size_t i = 0; i < variables.size(); ++i) {
     const graph::KeptVariable& variable = variables[i];
     const StoreRange& range = variable.range;
@@ -137,19 +146,21 @@ void WorkerGroup::take_kept_values(const std::vector<graph::KeptVariable>& varia
     const bool is_new = known.block.lock() != range.block;
     if (is_new) known = {.block = range.block, .processes = {}, .alike = {}};
     if (!is_new && graph::includes(known.processes, variable.processes)) continue;
+    if (is_new) begun.push_back(&variable);
     if (range.is_own_part()) {
-      // All have drawn the same first value, and have taken their parts of it.
+      // All have drawn the same first value, and take their parts of it.
       if (!is_new) hand_on_part(range, known.alike, variable.alike);
-    } else if (is_new && late[i] == size()) {
-      const bool is_kept = graph::includes(variable.processes, rank());
-      is_kept ? make_late_value(*range.block) : drop_late_value(*range.block);
-    } else {
+    } else if (!is_new || late[i] < size()) {
       by_root[is_new ? 0 : known.processes.front()].push_back(range);
     }
     known.processes = graph::united(known.processes, variable.processes);
     known.alike = graph::united(known.alike, variable.alike);
   }
   for (const auto& [root, ranges] : by_root) broadcast(ranges, root);
+  for (const graph::KeptVariable* variable : begun) {
+    const bool is_kept = graph::includes(variable->processes, rank());
+    is_kept ? make_late_value(*variable->range.block) : drop_late_value(*variable->range.block);
+  }
   for (const graph::KeptVariable& variable : variables) {
     const auto known = taken_.find({variable.range.block.get(), variable.range.offset});
     if (known == taken_.end()) continue;
@@ -171,9 +182,8 @@ void WorkerGroup::hand_on_part(const StoreRange& range, const graph::ProcessList
   StoreRange own = range;
   own.part = range.block->part_of_component(0);
   const bool is_hosted = is_in_host_memory(*range.block);
-  const Tensor aside = is_hosted ? Tensor()
-                                 : on_device(read_range(own, Shape{range.count}),
-                                             devices::host_device());  // A GPU's value, on its way.
+  // A GPU's value, on its way.
+  const Tensor aside = is_hosted ? Tensor() : value_on_host(own, graph::includes(from, rank()));
   const op::Piece piece{is_hosted ? range.data(*range.block->devices()[0]) : aside.body()->data(),
                         range.count, range.block->dtype()};
   for (int each : to) {
@@ -195,13 +205,12 @@ void WorkerGroup::broadcast(const std::vector<StoreRange>& ranges, int root) con
   std::vector<std::pair<StoreRange, Tensor>> elsewhere;  // Variables of GPUs, on their way.
   for (const StoreRange& range : ranges) {
     range.block->wait_for_devices();
-    range.block->settle_loans();
     void* data = nullptr;
     if (is_in_host_memory(*range.block)) {
+      range.block->settle_loans();
       data = range.data(*range.block->devices()[0]);
     } else {
-      elsewhere.emplace_back(
-          range, on_device(read_range(range, Shape{range.count}), devices::host_device()));
+      elsewhere.emplace_back(range, value_on_host(range, rank() == root));
       data = elsewhere.back().second.body()->data();
     }
     pieces.push_back({data, range.count, range.block->dtype()});

@@ -237,7 +237,9 @@ class OnceCutter {
     std::vector<size_t> calls = calls_of(level);
     if (calls.empty()) return;
     std::vector<size_t> nodes;
-    for (size_t call : calls) nodes.push_back(placed_[call].node);
+    for (size_t call : calls) {
+      for (size_t node : by_memory(placed_[call].node)) nodes.push_back(node);
+    }
     const devices::DevicePtr& device = own_device();
     Extract extract(graph_, nodes, device, tensor_of);
     for (size_t call : calls) {
@@ -249,6 +251,29 @@ class OnceCutter {
     Segment segment = extract.take();
     own.arguments = std::move(segment.inputs);
     own.part = partition(std::move(segment.graph), {device, "the first stage"});
+  }
+
+  /// An update as one for each memory space of its variables, where stages of a process have their
+  /// own.
+  std::vector<size_t> by_memory(size_t index) {
+    if (!graph_.nodes[index].op().is_update) return {index};
+    const Node whole = graph_.nodes[index];
+    const op::UpdateLayout layout(whole.signature);
+    std::vector<std::pair<const devices::MemorySpace*, std::vector<size_t>>> spaces;
+    for (size_t v = 0; v < layout.variables(); ++v) {
+      const StoreBlock& block = *graph_.at(whole.ranges[layout.variable(v)]).range.block;
+      const devices::MemorySpace* space = &block.components()[0]->device()->space();
+      auto known = std::ranges::find(spaces, space, [](const auto& each) { return each.first; });
+      if (known == spaces.end()) known = spaces.insert(known, {space, {}});
+      known->second.push_back(v);
+    }
+    if (spaces.size() == 1) return {index};
+    std::vector<size_t> parts;
+    for (const auto& [space, variables] : spaces) {
+      graph_.nodes.push_back(part_of_update(whole, layout, variables));
+      parts.push_back(graph_.nodes.size() - 1);
+    }
+    return parts;
   }
 
   /// What this process does at a level: its calls, and before them sums that they need.

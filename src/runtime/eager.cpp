@@ -21,6 +21,7 @@
 #include "runtime/random_calls.h"
 #include "runtime/shared_team.h"
 #include "tandem/error.h"
+#include "tensor/late_values.h"
 #include "tensor/shared_stores.h"
 
 namespace tandem::runtime {
@@ -277,7 +278,7 @@ class EagerInterpreter final : public op::Interpreter {
   /// lent without the work of a call.
   Tensor read(const Variable& variable) override {
     check_is_here(*variable.body());
-    check_is_here(*variable.body());
+    if (Tensor late = late_value(*variable.body()); late.defined()) return late;
     if (is_placed_by_operands()) {
       const VariableBody& body = *variable.body();
       const StoreRange& range = body.range;
@@ -290,6 +291,16 @@ class EagerInterpreter final : public op::Interpreter {
   }
 
  private:
+  /// The value of a variable that has no memory: it need not take any for this. An empty Tensor for
+  /// all others.
+  static Tensor late_value(const VariableBody& variable) {
+    const Tensor value = value_without_memory(*variable.range.block);
+    if (!value.defined()) return {};
+    auto shaped = std::make_shared<TensorBody>(*value.body());
+    shaped->shape = variable.shape;
+    return Tensor(std::move(shaped));
+  }
+
   /// Eager code does not communicate.
   static void check_is_here(const VariableBody& variable) {
     if (!is_kept_elsewhere(variable.range)) return;

@@ -3,8 +3,10 @@
 /// then it makes no values, and of those that others keep it never does. So a model may be larger
 /// than the memory of each process.
 ///
-/// A variable without a value lies in memory of which the system takes pages when they are written,
-/// and so do its slots, which are zero. That memory counts as none of the device's.
+/// On a CPU a variable without a value lies in memory of which the system takes pages when they are
+/// written, and so do its slots, which are zero. That memory counts as none of the device's. On
+/// other devices the block of such a variable has no memory before somebody asks for it, and a
+/// value that is written before is kept on the host.
 #pragma once
 
 #include <functional>
@@ -40,7 +42,7 @@ class LateValueScope {
   static bool is_open();
   /// Notes that the scope's value is that of this variable; false where it lies in memory
   /// that it shares with others, so that it has to be written now.
-  static bool take(const StoreRange& range);
+  static bool take(const VariableBody& variable);
 
  private:
   const LateValue value_;
@@ -59,6 +61,18 @@ int64_t late_value_of(const StoreBlock& block);
 
 /// Is called before anybody reads or writes memory of the block: makes its value, if it is late.
 void make_late_value(const StoreBlock& block);
+
+/// The value that a block without memory is to have: on the host, where it was written, else as it
+/// would be made now. An empty Tensor for a block that has memory, and where nothing is to be made.
+Tensor value_without_memory(const StoreBlock& block);
+
+/// The value of a block without memory, which gets it with its memory; or, as a whole, of a
+/// variable in parts.
+void keep_on_host(const StoreBlock& block, const Tensor& value);
+void keep_on_host(const VariableBody& variable, const Tensor& value);
+
+/// True until somebody asks for the memory of such a block, or drops its value.
+bool is_waiting_for_value(const StoreBlock& block);
 
 /// The value is never made.
 void drop_late_value(const StoreBlock& block);

@@ -15,6 +15,7 @@
 
 #include "device/scope.h"
 #include "tandem/error.h"
+#include "tensor/late_values.h"
 #include "tensor/unmade_values.h"
 
 namespace tandem {
@@ -74,6 +75,13 @@ void release_pages(char* begin, char* end) {
 }
 
 void release_others(StoreBlock& block, const KeptPart& part) {
+  if (!block.components()[0]->device()->works_on_threads()) {
+    // A device's memory goes back as a whole, where it was taken for this variable alone.
+    if (part.begin < part.end || !is_of_late_values(block)) return;
+    drop_late_value(block);
+    block.give_memory_back();
+    return;
+  }
   block.wait_for_devices();
   block.settle_loans();
   const size_t element = size_of(block.dtype());
@@ -205,6 +213,11 @@ std::shared_ptr<devices::MappedMemory> MappedScope::memory_for(const devices::De
   if (scope_least == 0 || bytes < scope_least || !device.works_on_threads()) return nullptr;
   return scope_kind == Kind::in_file ? devices::MappedMemory::in_file(bytes)
                                      : devices::MappedMemory::sparse(bytes);
+}
+
+bool MappedScope::is_on_demand(const devices::Device& device, size_t bytes) {
+  return scope_kind == Kind::sparse && scope_least > 0 && bytes >= scope_least &&
+         !device.works_on_threads();
 }
 
 void note_in_files(const std::shared_ptr<Store>& store, size_t least) {

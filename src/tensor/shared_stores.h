@@ -56,7 +56,8 @@ void set_gathered_here(bool gathered);
 void release_parts_of_others();
 
 /// While it lives, values that this thread makes, and that have `least` bytes or more, lie in
-/// devices::MappedMemory; 0: none do. Devices that are no CPUs have none of it.
+/// devices::MappedMemory; 0: none do. Devices that are no CPUs have none of it: what would be
+/// sparse there takes memory when somebody asks for it, all at once.
 class MappedScope {
  public:
   enum class Kind { in_file, sparse };
@@ -68,6 +69,8 @@ class MappedScope {
   /// The memory of a new value; null where it is to be the device's.
   static std::shared_ptr<devices::MappedMemory> memory_for(const devices::Device& device,
                                                            size_t bytes);
+  /// True where a new value is to have no memory before somebody asks for it.
+  static bool is_on_demand(const devices::Device& device, size_t bytes);
 
  private:
   const Kind former_kind_;

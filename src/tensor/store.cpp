@@ -20,6 +20,7 @@ namespace {
 
 constexpr int64_t kAlignment = 64;            // Bytes between the starts of two variables.
 constexpr int64_t kLeastCapacity = 16 << 10;  // Elements; a larger variable has a block of its own.
+constexpr int64_t kLeastLate = 1 << 10;  // The same of late values on devices that are no CPUs.
 
 thread_local std::shared_ptr<Store> scope_store;
 
@@ -47,6 +48,9 @@ std::shared_ptr<Buffer> make_component(const devices::DevicePtr& device, size_t 
   if (auto mapped = MappedScope::memory_for(*device, bytes)) {
     return std::make_shared<Buffer>(device, mapped->data(), mapped);
   }
+  if (MappedScope::is_on_demand(*device, bytes)) {
+    return std::make_shared<Buffer>(device, nullptr, nullptr);
+  }
   auto component = std::make_shared<Buffer>(device, bytes, dtype, Shape{capacity});
   device->queue().fill(component->data(), 0, bytes);
   return component;
@@ -68,7 +72,40 @@ StoreBlock::StoreBlock(DType dtype, int64_t capacity,
     if (component_in(device->space(), part) != nullptr) continue;
     components_.push_back(make_component(device, bytes, dtype, capacity));
     component_parts_.push_back(part);
+    if (MappedScope::is_on_demand(*device, bytes)) has_memory_ = false;
   }
+}
+
+void StoreBlock::take_memory() const {
+  if (has_memory()) return;
+  const std::lock_guard lock(memory_mutex_);
+  if (has_memory()) return;
+  const MappedScope own(MappedScope::Kind::sparse, 0);
+  std::vector<std::shared_ptr<Buffer>> taken;
+  for (const std::shared_ptr<Buffer>& component : components_) {
+    taken.push_back(make_component(component->device(), bytes(), dtype_, capacity_));
+  }
+  std::ranges::move(taken, components_.begin());
+  has_memory_.store(true, std::memory_order_release);
+}
+
+void StoreBlock::give_memory_back() {
+  if (!has_memory()) return;
+  wait_for_devices();
+  const std::lock_guard lock(memory_mutex_);
+  for (std::shared_ptr<Buffer>& component : components_) {
+    component = std::make_shared<Buffer>(component->device(), nullptr, nullptr);
+  }
+  has_memory_.store(false, std::memory_order_release);
+}
+
+void StoreBlock::move_to(const devices::DevicePtr& device) {
+  for (const std::shared_ptr<StoreBlock>& slot : slots()) {
+    if (!slot->has_memory()) slot->move_to(device);
+  }
+  devices_ = {device};
+  components_ = {std::make_shared<Buffer>(device, nullptr, nullptr)};
+  component_parts_ = {0};
 }
 
 std::shared_ptr<Buffer> StoreBlock::component_of_part(int part) const {
@@ -94,6 +131,7 @@ bool StoreBlock::is_in(const devices::MemorySpace& space) const {
 
 void* StoreBlock::data(const devices::Device& device, int part) const {
   make_late_value(*this);
+  take_memory();
   if (const Buffer* component = component_in(device.space(), part)) {
     make_values(*this);
     return component->data();
@@ -146,7 +184,8 @@ std::shared_ptr<StoreBlock> StoreBlock::slot(const std::string& name) {
   if (auto block = slots_[name].lock()) return block;
   using enum MappedScope::Kind;
   const bool is_late = is_of_late_values(*this);
-  const MappedScope scope(is_late ? sparse : in_file, is_mapped(*components_[0]) ? 1 : 0);
+  const MappedScope scope(is_late ? sparse : in_file,
+                          is_late || is_mapped(*components_[0]) ? 1 : 0);
   auto block = std::make_shared<StoreBlock>(dtype_, capacity_, devices_, owner_, cut_);
   if (is_late) {
     note_untouched_slot(block);
@@ -207,18 +246,20 @@ std::string StoreBlock::name_at(int64_t offset) const {
 
 StoreRange Store::allocate(const std::string& name, DType dtype, int64_t count,
                            const VariableCut& cut) {
+  const bool is_in_pages = devices_[0]->works_on_threads();
+  const int64_t least_late = (is_in_pages ? kLeastCapacity : kLeastLate) / cut.parts;
+  const bool is_late = LateValueScope::is_open() && count >= least_late;
   std::lock_guard lock(mutex_);
   std::erase_if(open_blocks_, [](const auto& block) { return block.expired(); });
   for (const auto& each : open_blocks_) {
     const auto block = each.lock();
-    if (!block || block->dtype() != dtype || block->parts() != cut.parts) continue;
+    if (is_late || !block || block->dtype() != dtype || block->parts() != cut.parts) continue;
     if (const int64_t offset = block->take(count, name); offset >= 0) {
       return {block, offset, count};
     }
   }
-  const int64_t capacity = std::max(count, kLeastCapacity / cut.parts);
+  const int64_t capacity = is_late ? count : std::max(count, kLeastCapacity / cut.parts);
   using enum MappedScope::Kind;
-  const bool is_late = LateValueScope::is_open() && capacity == count;
   const MappedScope scope(is_late ? sparse : in_file, is_late ? 1 : least_bytes_in_files(*this));
   const auto& devices = cut.is_whole() ? devices_ : by_replica_;
   auto block = new_block(dtype, capacity, devices, cut);
@@ -246,6 +287,18 @@ std::shared_ptr<StoreBlock> Store::new_block(DType dtype, int64_t capacity,
   return block;
 }
 
+namespace {
+
+/// A CPU's late value has memory of the system's, from when it is there.
+size_t held_bytes_of(const std::shared_ptr<StoreBlock>& block, const Buffer& component) {
+  const bool is_in_pages = is_mapped(component) && component.device()->works_on_threads();
+  if (!is_in_pages || !is_of_late_values(*block)) return component.bytes();
+  const StoreRange all{.block = block, .offset = 0, .count = block->capacity()};
+  return is_waiting_for_value(*block) || is_kept_elsewhere(all) ? 0 : block->bytes();
+}
+
+}  // namespace
+
 std::map<std::string, HeldBytes> Store::held_bytes() const {
   std::lock_guard lock(mutex_);
   std::map<std::string, HeldBytes> held;
@@ -253,11 +306,11 @@ std::map<std::string, HeldBytes> Store::held_bytes() const {
     const auto block = each.lock();
     if (!block) continue;
     for (const auto& component : block->components()) {
-      held[component->device()->name()].variables += component->bytes();
+      held[component->device()->name()].variables += held_bytes_of(block, *component);
     }
     for (const auto& slot : block->slots()) {
       for (const auto& component : slot->components()) {
-        held[component->device()->name()].slots += component->bytes();
+        held[component->device()->name()].slots += held_bytes_of(slot, *component);
       }
     }
   }
@@ -278,10 +331,15 @@ void write_range(const StoreRange& range, const Tensor& value) {
 }
 
 void issue_write(const StoreRange& range, const Tensor& value) {
+  if (!range.block->has_memory() && range.block->parts() == 1 &&
+      range.count == range.block->capacity()) {
+    return keep_on_host(*range.block, on_device(whole(value), devices::host_device()));
+  }
   forget_unmade(range);
   range.block->settle_loans();
   const size_t offset = static_cast<size_t>(range.offset) * size_of(range.block->dtype());
   const Tensor all = whole(value);
+  range.block->take_memory();
   const auto& components = range.block->components();
   for (size_t i = 0; i < components.size(); ++i) {
     const bool is_of_part =
@@ -319,6 +377,8 @@ Tensor read_component(const StoreRange& range, const Shape& shape,
 }  // namespace
 
 Tensor read_range(const StoreRange& range, const Shape& shape) {
+  make_late_value(*range.block);
+  range.block->take_memory();
   return read_component(range, shape, range.block->components()[0]);
 }
 
@@ -371,6 +431,8 @@ Tensor read_joined(const VariableBody& variable) {
         fmt::format("variable '{}': other processes keep parts of it; read it inside strategy.run",
                     variable.name));
   }
+  make_late_value(*variable.range.block);
+  variable.range.block->take_memory();
   std::vector<char> all = runs.new_whole();
   std::vector<char> own = runs.new_part();
   for (int part = 0; part < variable.cut.parts; ++part) {
@@ -387,6 +449,10 @@ void write_first_value(const VariableBody& variable, const Tensor& value) {
   const StoreRange& range = variable.range;
   if (range.is_same_for_all()) {
     issue_write(range, value);
+    return;
+  }
+  if (!variable.cut.is_whole() && !range.block->has_memory()) {
+    keep_on_host(variable, on_device(value, devices::host_device()));
     return;
   }
   if (!variable.cut.is_whole()) {

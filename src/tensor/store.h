@@ -56,6 +56,16 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
 
   DType dtype() const { return dtype_; }
   int64_t capacity() const { return capacity_; }
+  size_t bytes() const { return static_cast<size_t>(capacity_) * size_of(dtype_); }
+
+  /// False for a block of late values on devices that are no CPUs, until somebody asks for its
+  /// memory: then it takes some, which is zero. See late_values.h.
+  bool has_memory() const { return has_memory_.load(std::memory_order_acquire); }
+  void take_memory() const;
+  /// Nobody uses the memory any more: the devices get it back.
+  void give_memory_back();
+  /// A block without memory is on this device from now on, alone, and so are its slots.
+  void move_to(const devices::DevicePtr& device);
   /// The devices of the store that it is part of.
   const std::vector<devices::DevicePtr>& devices() const { return devices_; }
   uint64_t owner() const { return owner_; }
@@ -111,10 +121,12 @@ class StoreBlock : public std::enable_shared_from_this<StoreBlock> {
 
   const DType dtype_;
   const int64_t capacity_;
-  const std::vector<devices::DevicePtr> devices_;
+  std::vector<devices::DevicePtr> devices_;
   const uint64_t owner_;
   const VariableCut cut_;
-  std::vector<std::shared_ptr<Buffer>> components_;
+  mutable std::vector<std::shared_ptr<Buffer>> components_;
+  mutable std::atomic<bool> has_memory_{true};
+  mutable std::mutex memory_mutex_;
   std::vector<int> component_parts_;  // Which part each component holds.
   int64_t used_ = 0;
   std::mutex loans_mutex_;

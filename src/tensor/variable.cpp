@@ -62,7 +62,7 @@ Variable::Variable(const Tensor& initial, const VariableOptions& options) {
   body->range = on_read && of_replicas
                     ? body->store->allocate_for_each(body->name, body->dtype, body->shape.count())
                     : allocated(*body);
-  if (!LateValueScope::take(body->range) && !take_unmade(initial, body->range)) {
+  if (!LateValueScope::take(*body) && !take_unmade(initial, body->range)) {
     write_first_value(*body, whole(initial));
   }
   body_ = std::move(body);

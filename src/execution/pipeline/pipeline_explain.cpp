@@ -199,6 +199,20 @@ MemoryPlan PipelineRun::plan_of_stage(size_t pipeline, int stage, int64_t rows) 
   return plan;
 }
 
+/// The memory that variables of this process take when the first run begins.
+MemoryPlan PipelineRun::plan_of_variables() const {
+  MemoryPlan plan;
+  for (const KeptVariable& variable : function_.kept) {
+    const StoreBlock& block = *variable.range.block;
+    if (block.has_memory() || !includes(variable.processes, group_->rank())) continue;
+    for (const std::shared_ptr<Buffer>& component : block.components()) {
+      add(plan, {.devices = {{.name = component->device()->name(),
+                              .copy_bytes = devices::Allocator::rounded(block.bytes())}}});
+    }
+  }
+  return plan;
+}
+
 MemoryPlan PipelineRun::memory_plan(int64_t rows) const {
   const PipelineReport report = check_schedule(shape_, schedule_);
   // What a forward pass hands to its backward pass is there for each micro-batch in flight.
@@ -229,6 +243,7 @@ MemoryPlan PipelineRun::memory_plan(int64_t rows) const {
   for (const CompiledLevel& level : function_.once) {
     add(all, memory_plan_of(level.segments, level.arguments.size(), rows));
   }
+  add(all, plan_of_variables());
   return all;
 }
 

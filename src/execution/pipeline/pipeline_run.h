@@ -72,6 +72,7 @@ class PipelineRun {
   struct Step;
   struct Wiring;
   MemoryPlan plan_of_stage(size_t pipeline, int stage, int64_t rows) const;
+  MemoryPlan plan_of_variables() const;
   void copy_variables() const;
   std::string explain_copies() const;
   void run_stages(Step& step) const;

@@ -68,8 +68,10 @@ class MicrobatchCutter {
       }
     }
     for (size_t key = 0; key < common.size(); ++key) {
-      note_homes(times.with_needed(common[key]),
-                 processes_of(keys.chunk_of(static_cast<int>(key))));
+      const NodeList nodes = times.with_needed(common[key]);
+      const int chunk = keys.chunk_of(static_cast<int>(key));
+      place_variables(nodes, chunk);
+      note_homes(nodes, processes_of(chunk));
     }
     std::vector<Passes> passes(static_cast<size_t>(stages_.pipelines()), common);
     const size_t calls = graph_.nodes.size();
@@ -206,6 +208,31 @@ class MicrobatchCutter {
       processes = united(processes, {stages_.process_of(chunk, p)});
     }
     return processes;
+  }
+
+  /// Where a process has several stages, a variable that nobody has used so far goes to the memory
+  /// of the first one that reads it.
+  void place_variables(const NodeList& nodes, int chunk) const {
+    if (!stages_.homes) return;
+    int pipeline = 0;
+    while (pipeline < stages_.pipelines() && !stages_.is_here(chunk, pipeline)) ++pipeline;
+    if (pipeline == stages_.pipelines()) return;
+    const DevicePtr& device = stages_.of_chunk(chunk, pipeline);
+    for (size_t node : nodes) {
+      for (ValueId range : graph_.nodes[node].ranges) {
+        const StoreRange& variable = graph_.at(range).range;
+        StoreBlock& block = *variable.block;
+        const bool is_free = block.parts() == 1 && is_untouched(block);
+        if (is_free && !stages_.homes->find(variable)) block.move_to(device);
+      }
+    }
+  }
+
+  /// Neither the block nor any slot of it has memory.
+  static bool is_untouched(const StoreBlock& block) {
+    const auto slots = block.slots();
+    return !block.has_memory() &&
+           std::ranges::none_of(slots, [](const auto& slot) { return slot->has_memory(); });
   }
 
   /// The processes that make these calls keep what they read.

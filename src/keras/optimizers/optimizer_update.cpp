@@ -161,9 +161,8 @@ class OptimizerOnServer final : public distribute::ServerUpdate {
 }  // namespace
 
 bool UpdateSet::takes(const Variable& variable) const {
-  const auto space = [](const Variable& v) {
-    return &v.body()->range.block->components()[0]->device()->space();
-  };
+  // Processes see the same sets, whichever of their stages a variable is on.
+  const auto space = [](const Variable& v) { return &v.body()->store->devices()[0]->space(); };
   return variable.dtype() == variables[0].dtype() && parts_of(variable) == parts() &&
          space(variable) == space(variables[0]);
 }
