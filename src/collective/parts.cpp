@@ -55,7 +55,9 @@ op::TensorTypes infer_whole(const op::Signature& s) {
   return {{dtype, s.attrs.get<Shape>("whole")}};
 }
 
+/// Room for all parts; where the host has it, a program needs none.
 op::TensorTypes infer_all_parts(const op::Signature& s) {
+  if (s.attrs.get<bool>("is_hosted")) return {{s.inputs[0].dtype, Shape{1}}};
   const int64_t part = s.attrs.get<Shape>("part").total_extent();
   return {{s.inputs[0].dtype, Shape{part * s.attrs.get<int64_t>("parts")}}};
 }

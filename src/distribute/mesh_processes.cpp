@@ -194,10 +194,13 @@ std::shared_ptr<Strategy::Body> body_with(const std::shared_ptr<op::Group>& grou
   });
 }
 
-void check_shard(Shard shard, bool is_cpu) {
-  if (shard == Shard::nothing || is_cpu) return;
+void check_shard(const DeviceMesh& mesh, const ModelParallelOptions& options, int rank) {
+  const bool is_accepted = options.shard == Shard::nothing || !is_pipeline(mesh, options) ||
+                           own_device(mesh, rank)->works_on_threads();
+  if (is_accepted) return;
   throw Unimplemented(
-      "ModelParallel: a Shard in a mesh of GPUs over processes; CPUs in each are accepted");
+      "ModelParallel: a Shard with stages or automatic micro-batches on GPUs of several processes; "
+      "CPUs of several processes and GPUs of one process are accepted");
 }
 
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,
@@ -211,8 +214,7 @@ std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& 
   check_mesh(mesh, options.batch_dim_name, axis, group->size());
   check_same(layouts, options, *group);
   const int model = axis.empty() ? 1 : mesh.size(axis);
-  const bool is_cpu = own_device(mesh, group->rank())->works_on_threads();
-  check_shard(options.shard, is_cpu);
+  check_shard(mesh, options, group->rank());
   auto body = body_with(group, mesh, options, model);
   body->workers()->take_random_state();
   const auto shared = std::make_shared<const LayoutMap>(layouts);

@@ -85,12 +85,11 @@ void check_sharding(const Strategy::Body& body, const op::Group& group) {
   const int local = body.local_replicas();
   const bool is_even =
       body.replicas() == local * group.size() && body.span().first == local * group.rank();
-  const bool has_team = body.devices()[0]->works_on_threads();
-  if (is_even && has_team) return;
+  if (is_even) return;
   throw Unimplemented(fmt::format(
-      "{}: a Shard with {} replicas in {} processes, {} in this one{}; the same number on CPUs in "
-      "each is accepted",
-      kName, body.replicas(), group.size(), local, has_team ? "" : ", on GPUs"));
+      "{}: a Shard with {} replicas in {} processes, {} in this one; the same number in each is "
+      "accepted",
+      kName, body.replicas(), group.size(), local));
 }
 
 std::shared_ptr<const Strategy::Body> body_of(const std::shared_ptr<op::Group>& group,

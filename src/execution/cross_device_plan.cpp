@@ -280,11 +280,14 @@ class CrossDevicePlanner {
     plan_.supersteps.push_back({.sums = {std::move(sum)}});
   }
 
-  /// Replicas have updated their parts of what all see as a whole: these go to all others.
+  /// Replicas have updated their parts of what all see as a whole: these go to all others. Where
+  /// there are other processes an exchange behind the update does it.
   void share_views(const Node& update) {
     for (ValueId range : update.ranges) {
       const int64_t stride = graph_.at(range).range.stride;
       if (stride == 0) continue;
+      views_.insert(range);
+      if (program_.runners().group) continue;
       for (int from = 0; from < plan_.replicas; ++from) {
         for (int to = 0; to < plan_.replicas; ++to) {
           if (plan_.participant_of[static_cast<size_t>(from)] ==
@@ -300,7 +303,6 @@ class CrossDevicePlanner {
                               true});
         }
       }
-      views_.insert(range);
     }
   }
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstring>
 #include <numeric>
 
 #include "core/named_error.h"
@@ -30,7 +29,8 @@ CrossDeviceRun::CrossDeviceRun(const Program& program, const Replicas& replicas,
       plan_(std::move(plan)),
       ranks_(ranks),
       sums_(plan_.supersteps.size()),
-      library_sums_(plan_.supersteps.size()) {
+      library_sums_(plan_.supersteps.size()),
+      exchanges_(program, ranks, plan_.replicas) {
   for (size_t s = 0; s < plan_.participants.size(); ++s) {
     const Participant& participant = plan_.participants[s];
     ActiveParticipant& active = active_.emplace_back();
@@ -214,7 +214,6 @@ void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
       compute(owner, superstep);
       if (has_teams_ && meets_) meet();
     } else if (superstep.exchange) {
-      wait();
       exchange(*superstep.exchange);
     } else if (superstep.sums.empty()) {
       if (!has_teams_) meet();
@@ -362,52 +361,12 @@ void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
   }
 }
 
-/// The values of the first replica go through the host's memory to other processes, and what these
-/// make of them comes back, to the same place there if it is as large. All participants have
-/// arrived.
+/// What the devices read next is there, and those that an exchange reads have done all before it.
 void CrossDeviceRun::exchange(size_t instruction) {
-  const BoundReplica& first = ranks_[0];
+  if (has_teams_ || exchanges_.reads_devices(instruction)) wait();
   const Node& node = program_.instructions()[instruction].node;
   const profile::Span reducing(node.op().name.c_str(), profile::Activity::reduce);
-  const auto bytes_of = [&](ValueId value) {
-    return program_.graph().at(value).type.bytes(first.current->plan->rows);
-  };
-  std::vector<std::vector<char>>& hosted = hosted_[instruction];
-  const size_t inputs = node.inputs.size();
-  hosted.resize(inputs + node.outputs.size());
-  std::vector<void*> addresses(hosted.size());
-  for (size_t k = 0; k < inputs; ++k) {
-    hosted[k].resize(bytes_of(node.inputs[k]));
-    char* to = hosted[k].data();
-    addresses[k] = to;
-    devices::read_in_chunks(*first.device, first.address_of(node.inputs[k]), hosted[k].size(),
-                            [&](const char* chunk, size_t bytes) {
-                              std::memcpy(to, chunk, bytes);
-                              to += bytes;
-                            });
-  }
-  const auto place_of = [&](size_t k) -> std::vector<char>& {
-    const size_t bytes = bytes_of(node.outputs[k]);
-    if (k < inputs && hosted[k].size() == bytes) return hosted[k];
-    hosted[inputs + k].resize(bytes);
-    return hosted[inputs + k];
-  };
-  for (size_t k = 0; k < node.outputs.size(); ++k) addresses[inputs + k] = place_of(k).data();
-  std::vector<int> operands(addresses.size());
-  std::iota(operands.begin(), operands.end(), 0);
-  op::Launch launch = launch_of(program_, first, instruction);
-  launch.addresses = addresses.data();
-  launch.operands = operands.data();
-  first.current->plan->executables[instruction]->run(launch);
-  for (size_t k = 0; k < node.outputs.size(); ++k) {
-    const std::vector<char>& place = place_of(k);
-    const char* from = place.data();
-    devices::write_in_chunks(*first.device, first.address_of(node.outputs[k]), place.size(),
-                             [&](char* chunk, size_t bytes) {
-                               std::memcpy(chunk, from, bytes);
-                               from += bytes;
-                             });
-  }
+  exchanges_.run(instruction);
 }
 
 /// Nobody goes on before all have come this far.

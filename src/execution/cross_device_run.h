@@ -12,6 +12,7 @@
 
 #include "execution/cross_device_plan.h"
 #include "execution/exchange.h"
+#include "execution/hosted_exchange.h"
 #include "execution/queue_run.h"
 #include "execution/team_run.h"
 #include "runtime/shared_team.h"
@@ -110,10 +111,9 @@ class CrossDeviceRun {
   std::shared_ptr<collective::DeviceGroup> group_;     // Its devices, once it has summed.
   std::vector<devices::Event> computed_;               // The participants' `done`,
   std::vector<devices::Event> summed_;                 // and their `exchanged`.
-  // The operands of exchanges with other processes, by instruction, on their way.
-  std::map<size_t, std::vector<std::vector<char>>> hosted_;
-  bool meets_ = false;      // Some superstep is a cut.
-  bool has_teams_ = false;  // CPUs take part.
+  HostedExchanges exchanges_;                          // With other processes.
+  bool meets_ = false;                                 // Some superstep is a cut.
+  bool has_teams_ = false;                             // CPUs take part.
   bool repairs_first_ = false;
 };
 

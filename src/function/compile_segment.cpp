@@ -1,5 +1,7 @@
 #include "function/compile_segment.h"
 
+#include <algorithm>
+
 #include "graph/function_placement.h"
 
 namespace tandem::graph {
@@ -9,6 +11,8 @@ Runners runners_of(const Replicas& replicas) {
   Runners runners{replicas.local(), replicas.count(), replicas.group, replicas.agreement};
   runners.first = replicas.first;
   runners.single_threaded = replicas.single_threaded;
+  runners.is_hosted = !std::ranges::all_of(
+      replicas.devices, [](const devices::DevicePtr& each) { return each->works_on_threads(); });
   runners.bucket_bytes = replicas.bucket_bytes;
   runners.along_model = replicas.along_model;
   runners.along_data = replicas.along_data;

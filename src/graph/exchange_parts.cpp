@@ -141,7 +141,8 @@ class UpdateGatherer {
 /// goes on while that one's layer computes.
 class JoinStarter {
  public:
-  explicit JoinStarter(Graph& graph) : graph_(graph) {}
+  JoinStarter(Graph& graph, const Runners& runners)
+      : graph_(graph), is_hosted_(runners.is_hosted) {}
 
   void run() {
     for (Node& node : graph_.nodes) {
@@ -169,7 +170,8 @@ class JoinStarter {
     };
     Node begin = join;
     begin.signature.op = &op::find_op("exchange_join_start");
-    begin.signature.attrs = join.signature.attrs.with("number", next_);
+    begin.signature.attrs =
+        join.signature.attrs.with("number", next_).with("is_hosted", is_hosted_);
     begin.signature.outputs = begin.signature.op->infer(begin.signature);
     begin.outputs = {graph_.add_value({.type = begin.signature.outputs[0]})};
     join.signature.attrs = begin.signature.attrs;
@@ -186,6 +188,7 @@ class JoinStarter {
   }
 
   Graph& graph_;
+  const bool is_hosted_;
   std::map<ValueId, Node> reads_;  // By what is read.
   std::vector<Node> kept_;
   size_t earliest_ = 0;  // Where the next join may begin.
@@ -220,7 +223,7 @@ void exchange_parts(Graph& graph, const Runners& runners) {
   }
   if (std::ranges::any_of(graph.nodes, is_sum_to_part)) PartSummer(graph, runners).run();
   UpdateGatherer(graph).run();
-  if (std::ranges::any_of(graph.nodes, is_join)) JoinStarter(graph).run();
+  if (std::ranges::any_of(graph.nodes, is_join)) JoinStarter(graph, runners).run();
 }
 
 }  // namespace tandem::graph

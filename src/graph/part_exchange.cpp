@@ -27,7 +27,7 @@ class StartedJoin final : public op::Executable {
   StartedJoin(const Program& program, const op::Signature& signature, std::string name)
       : runners_(program.runners()),
         part_(signature.inputs[0]),
-        all_(signature.outputs[0]),
+        all_(signature.inputs[0].shape.total_extent() * runners_.all),
         name_(std::move(name)),
         number_(static_cast<size_t>(signature.attrs.get<int64_t>("number"))),
         tickets_(program.bucket_tickets()) {}
@@ -41,7 +41,7 @@ class StartedJoin final : public op::Executable {
     }
     if (tickets_->joins.size() <= number_) tickets_->joins.resize(number_ + 1);
     BucketTickets::Bucket& join = tickets_->joins[number_];
-    join.pieces.assign(1, {all, all_.shape.total_extent(), all_.dtype});
+    join.pieces.assign(1, {all, all_, part_.dtype});
     join.ticket = runners_.group->start(
         {.kind = op::ExchangeKind::gather_parts, .pieces = join.pieces, .name = name_});
   }
@@ -51,7 +51,7 @@ class StartedJoin final : public op::Executable {
  private:
   const Runners runners_;
   const op::TensorType part_;
-  const op::TensorType all_;
+  const int64_t all_;  // Elements.
   const std::string name_;
   const size_t number_;
   const std::shared_ptr<BucketTickets> tickets_;
@@ -70,7 +70,8 @@ class FinishedJoin final : public op::Executable {
     if (launch.part != 0) return;
     runners_.group->wait(tickets_->joins[number_].ticket);
     for (int r = 0; r < runners_.local; ++r) {
-      std::memcpy(peer_out<void>(launch, r, 0), launch.in<void>(0), bytes_);
+      void* const out = peer_out<void>(launch, r, 0);
+      if (out != launch.in<void>(0)) std::memcpy(out, launch.in<void>(0), bytes_);
     }
   }
 

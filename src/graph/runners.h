@@ -16,10 +16,11 @@ struct Runners {
           std::shared_ptr<Agreement> agreement = nullptr)
       : local(local), all(all), group(std::move(group)), agreement(std::move(agreement)) {}
 
-  int local;                         ///< The replicas of this process,
-  int all;                           ///< and of all processes.
-  int first = 0;                     ///< The number of this process's first replica among all.
-  bool single_threaded = false;      ///< Each replica is one thread, so that bits are reproducible.
+  int local;                     ///< The replicas of this process,
+  int all;                       ///< and of all processes.
+  int first = 0;                 ///< The number of this process's first replica among all.
+  bool single_threaded = false;  ///< Each replica is one thread, so that bits are reproducible.
+  bool is_hosted = false;  ///< What GPUs exchange with other processes is in the host's memory.
   std::shared_ptr<op::Group> group;  ///< The processes; null: this one alone.
   /// The processes of a mesh that have the same rows as this one, with their parts of the
   /// weights, and those that have the same parts of the weights; null: there is no mesh.

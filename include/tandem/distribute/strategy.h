@@ -227,9 +227,9 @@ struct MultiWorkerOptions {
   /// As for MirroredStrategy, over all processes: the same bits for any number of them.
   std::optional<int> reproducible_shards{};
   CommunicationOptions communication{};
-  /// What the replicas keep in parts. All processes have the same number of them, on CPUs. Outside
-  /// of strategy.run what is in parts cannot be read, and all save a checkpoint. `nothing` leaves
-  /// the slots of large models in parts.
+  /// What the replicas keep in parts. All processes have the same number of them, on CPUs or on
+  /// GPUs. Outside of strategy.run what is in parts cannot be read, and all save a checkpoint. On
+  /// CPUs `nothing` leaves the slots of large models in parts.
   Shard shard = Shard::nothing;
   /// Who says which processes there are; null: the variables that launchers and schedulers set.
   cluster_resolver::ClusterResolverPtr cluster_resolver{};
