@@ -121,7 +121,20 @@ void register_parts(op::Registry& registry) {
                   return op::apply(op::find_op("join_parts"), g, call.attrs);
                 },
                 .is_collective = true});
-  // The same two between processes. Only ever made by a pass. A join begins, with room for all
+  // A join that goes on while others compute, on the devices' queues for exchanges: it begins, into
+  // the memory of the whole, and ends with the whole. Only ever made by a pass, as all that follow.
+  registry.add({.name = "join_start",
+                .infer = infer_whole,
+                .split = op::split_none,
+                .no_gradient = true,
+                .is_collective = true});
+  registry.add({.name = "join_finish",
+                .infer = infer_whole,
+                .split = op::split_chunks,
+                .no_gradient = true,
+                .in_place = true,
+                .is_collective = true});
+  // The same two between processes. A join begins, with room for all
   // parts, and ends with the whole; a sum may be of several values. Along an axis of a mesh parts
   // are the processes' that this one meets there.
   for (const char* join : {"exchange_join_finish", "exchange_join_over_model"}) {

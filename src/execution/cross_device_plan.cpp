@@ -188,7 +188,11 @@ class CrossDevicePlanner {
     } else if (node.op().name == "broadcast" || node.op().name == "spread_local") {
       broadcast(node);
     } else if (node.op().name == "join_parts") {
-      join(node);
+      add_moves(moves_of_join(node));
+    } else if (node.op().name == "join_start") {
+      start_join(node);
+    } else if (node.op().name == "join_finish") {
+      finish_join(node);
     } else if (node.op().name == "sum_to_part") {
       sum_to_parts(i);
     } else if (node.op().name == "sum_over_model") {
@@ -242,7 +246,7 @@ class CrossDevicePlanner {
   }
 
   /// Each replica's part goes to its place with all that have parts of the same whole.
-  void join(const Node& node) {
+  std::vector<Move> moves_of_join(const Node& node) const {
     const int64_t elements = part_elements(node);
     const int parts = number(node, "parts");
     std::vector<Move> moves;
@@ -254,6 +258,36 @@ class CrossDevicePlanner {
                        .to_value = node.outputs[0],
                        .end = std::min(elements, count(node.outputs[0]) - part * elements),
                        .shift = part * elements});
+    }
+    return moves;
+  }
+
+  /// Joins that start one after another are one superstep.
+  void start_join(const Node& node) {
+    std::vector<Superstep>& all = plan_.supersteps;
+    const bool goes_on = !all.empty() && all.back().early && all.back().sums.empty();
+    if (!goes_on) all.push_back({.early = true});
+    for (Move& move : moves_of_join(node)) {
+      if (move.begin < move.end) all.back().moves.push_back(std::move(move));
+    }
+  }
+
+  /// The whole is where the join has put it, unless it is a result of the program.
+  void finish_join(const Node& node) {
+    if (plan_.supersteps.empty() || !plan_.supersteps.back().awaits_moves) {
+      plan_.supersteps.push_back({.awaits_moves = true});
+    }
+    const ValueId joined = graph_.storage_of(node.inputs[0]);
+    const ValueId whole = graph_.storage_of(node.outputs[0]);
+    const auto& buffer_of = program_.memory().buffer_of;
+    if (buffer_of[joined] >= 0 && buffer_of[joined] == buffer_of[whole]) return;
+    std::vector<Move> moves;
+    for (int rank = 0; rank < plan_.replicas; ++rank) {
+      moves.push_back({.from = rank,
+                       .from_value = joined,
+                       .to = {rank},
+                       .to_value = whole,
+                       .end = count(whole)});
     }
     add_moves(std::move(moves));
   }

@@ -58,18 +58,20 @@ struct Sum {
 };
 
 /// What happens between two meetings of all participants (the word is that of bulk synchronous
-/// programs: Valiant 1990). Exactly one of the four: a stretch of instructions that all
-/// participants run on their own, sums, moves, or an exchange of the first replica's values with
-/// other processes. Between two supersteps the participants wait for
-/// each other, except behind early sums: those of a bucket of gradients, which lie still until the
-/// update. They begin when the last of these gradients is there, and go on beside the backward
-/// pass.
+/// programs: Valiant 1990). Exactly one of the five: a stretch of instructions that all
+/// participants run on their own, sums, moves, a wait for early moves, or an exchange of the first
+/// replica's values with other processes. Between two supersteps the participants wait for each
+/// other, except behind early ones, which go on beside what is computed next. Early sums are those
+/// of a bucket of gradients, which lie still until the update: they begin when the last of these
+/// gradients is there. Early moves join variables of which each replica has a part: they begin
+/// when those before have been waited for, and are waited for where the wholes are used.
 struct Superstep {
   size_t begin = 0;
   size_t end = 0;
   std::vector<Sum> sums{};
   std::vector<Move> moves{};
   bool early = false;
+  bool awaits_moves = false;         ///< All early moves so far are waited for.
   std::optional<size_t> exchange{};  ///< The instruction that exchanges with other processes.
 
   bool computes() const { return begin < end; }

@@ -175,7 +175,7 @@ size_t CrossDeviceRun::extra_bytes(int rank, int64_t rows) const {
 void CrossDeviceRun::run(const std::shared_ptr<const void>& owner,
                          std::vector<devices::Event>& ends) {
   try {
-    for (ActiveParticipant& active : active_) active.done = active.exchanged = {};
+    for (ActiveParticipant& active : active_) active.done = active.exchanged = active.moved = {};
     for (BoundReplica& rank : ranks_) {
       if (rank.device->works_on_threads()) continue;
       active_of(rank.index).submit([&] { issue_step(rank); });
@@ -215,6 +215,10 @@ void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
       if (has_teams_ && meets_) meet();
     } else if (superstep.exchange) {
       exchange(*superstep.exchange);
+    } else if (superstep.awaits_moves) {
+      await(&ActiveParticipant::moved);
+    } else if (superstep.sums.empty() && superstep.early) {
+      begin_moves(superstep.moves);
     } else if (superstep.sums.empty()) {
       if (!has_teams_) meet();
       move(owner, superstep.moves);
@@ -224,7 +228,7 @@ void CrossDeviceRun::run_supersteps(const std::shared_ptr<const void>& owner) {
       meet();
     } else {
       begin_sums(i);
-      if (!superstep.early) await_sums();
+      if (!superstep.early) await(&ActiveParticipant::exchanged);
     }
   }
   if (meets_ && !has_teams_) meet();  // What went wrong at one goes wrong at all.
@@ -335,15 +339,49 @@ void CrossDeviceRun::begin_library_sums(size_t index) {
   for (size_t i = 0; i < active_.size(); ++i) active_[i].exchanged = std::move(summed_[i]);
 }
 
-/// Nobody goes on before all sums that have begun are there, and nobody reads the others' memory
-/// any more.
-void CrossDeviceRun::await_sums() {
+/// On the queues for exchanges of those that they are for, behind what all participants were asked
+/// to compute so far: the memory that they go to has been used for the last time then.
+void CrossDeviceRun::begin_moves(const std::vector<Move>& moves) {
+  for (ActiveParticipant& active : active_) active.submit([] {});
   for (ActiveParticipant& active : active_) {
-    active.submit([&] {
-      for (const ActiveParticipant& other : active_) active.queue().wait(other.exchanged);
+    devices::Queue& queue = active.exchange_queue();
+    active.moved = queue.submit([&] {
+      for (const ActiveParticipant& other : active_) queue.wait(other.done);
+      for (const Move& move : moves) {
+        for (int rank : move.to) {
+          if (&active_of(rank) == &active) issue_early(move, rank, queue);
+        }
+      }
     });
   }
-  for (ActiveParticipant& active : active_) active.exchanged = {};
+}
+
+/// What goes wrong says whose join of which variable it is.
+void CrossDeviceRun::issue_early(const Move& move, int rank, devices::Queue& queue) {
+  const Graph& graph = program_.graph();
+  try {
+    issue_move(move, rank, graph, ranks_, queue);
+  } catch (const DeadlineExceeded&) {
+    throw;  // Names who is late.
+  } catch (...) {
+    const Value& part = graph.at(graph.storage_of(move.from_value));
+    std::string what = ranks_[static_cast<size_t>(rank)].name;
+    if (part.source == Value::Source::range) {
+      what += fmt::format(": the join of {}", part.range.name());
+    }
+    std::rethrow_exception(core::named_error(what));
+  }
+}
+
+/// Nobody goes on before all that has begun beside the computing is there, and nobody reads the
+/// others' memory any more.
+void CrossDeviceRun::await(devices::Event ActiveParticipant::*what) {
+  for (ActiveParticipant& active : active_) {
+    active.submit([&] {
+      for (const ActiveParticipant& other : active_) active.queue().wait(other.*what);
+    });
+  }
+  for (ActiveParticipant& active : active_) active.*what = {};
 }
 
 void CrossDeviceRun::move(const std::shared_ptr<const void>& owner,
@@ -410,7 +448,7 @@ void CrossDeviceRun::settle(const std::shared_ptr<const void>& owner, std::excep
     first = failure.what();
   }
   for (ActiveParticipant& active : active_) {
-    active.done = active.exchanged = {};
+    active.done = active.exchanged = active.moved = {};
     for (devices::Queue* queue : {&active.exchange_queue(), &active.queue()}) {
       try {
         queue->record().wait(config::wait_deadline());

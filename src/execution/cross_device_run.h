@@ -1,8 +1,8 @@
 /// Runs a program on replicas whose devices do not share memory, as its CrossDevicePlan says.
 /// Between two cuts each device with a queue has its instructions on it, and the CPU replicas run
 /// on their team, all at the same time. At a cut queues wait for each other, and the caller's
-/// thread goes on; where CPUs take part, it waits for all. Devices sum on a queue of their own,
-/// which waits for those that compute, and they for it.
+/// thread goes on; where CPUs take part, it waits for all. Devices sum, and join what replicas have
+/// in parts, on a queue of their own, which waits for those that compute, and they for it.
 #pragma once
 
 #include <map>
@@ -65,7 +65,8 @@ class CrossDeviceRun {
     std::shared_ptr<Buffer> staging;
     size_t staging_bytes = 0;
     devices::Event done{};       // What was put on its queue last has run,
-    devices::Event exchanged{};  // and on its queue for exchanges.
+    devices::Event exchanged{};  // and on its queue for exchanges;
+    devices::Event moved{};      // of that, the early moves.
     devices::Event arrived{};    // Where it was when all began to wait for each other.
 
     devices::Queue& queue() const { return participant.device->queue(); }
@@ -88,7 +89,9 @@ class CrossDeviceRun {
   Sums prepared_sums(const Sum& sum, const std::vector<Sum::Piece>& pieces, int64_t rows) const;
   void begin_sums(size_t superstep);
   void begin_library_sums(size_t superstep);
-  void await_sums();
+  void begin_moves(const std::vector<Move>& moves);
+  void issue_early(const Move& move, int rank, devices::Queue& queue);
+  void await(devices::Event ActiveParticipant::*what);
   void move(const std::shared_ptr<const void>& owner, const std::vector<Move>& moves);
   void exchange(size_t instruction);
   void meet();

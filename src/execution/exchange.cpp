@@ -209,22 +209,48 @@ const devices::DevicePtr& source_of(const Move& move, const Graph& graph,
   return graph.at(move.from_value).range.block->components()[0]->device();
 }
 
+namespace {
+
+/// Where the values of a move lie, and where they go.
+struct MoveEnds {
+  MoveEnds(const Move& move, int rank, const Graph& graph,
+           const std::vector<BoundReplica>& replicas)
+      : source(*source_of(move, graph, replicas)),
+        target(*replicas[static_cast<size_t>(rank)].device) {
+    const Value& value = graph.at(move.from_value);
+    const auto element = static_cast<int64_t>(size_of(value.type.dtype));
+    void* const base = move.from >= 0
+                           ? replicas[static_cast<size_t>(move.from)].address_of(move.from_value)
+                           : value.range.data(source);
+    void* const place = replicas[static_cast<size_t>(rank)].address_of(move.to_value);
+    from = static_cast<char*>(base) + move.begin * element;
+    to = static_cast<char*>(place) + (move.begin + move.shift) * element;
+    bytes = static_cast<size_t>((move.end - move.begin) * element);
+  }
+
+  bool are_same() const { return to == from && &source.space() == &target.space(); }
+
+  devices::Device& source;
+  devices::Device& target;
+  char* from;
+  char* to;
+  size_t bytes;
+};
+
+}  // namespace
+
 void make_move(const Move& move, int rank, const Graph& graph,
                const std::vector<BoundReplica>& replicas, const std::shared_ptr<const void>& keep,
                const devices::Event& value_ready) {
-  devices::Device& source = *source_of(move, graph, replicas);
-  const Value& value = graph.at(move.from_value);
-  void* const base = move.from >= 0
-                         ? replicas[static_cast<size_t>(move.from)].address_of(move.from_value)
-                         : value.range.data(source);
-  const size_t element = size_of(value.type.dtype);
-  const size_t offset = static_cast<size_t>(move.begin) * element;
-  const size_t bytes = static_cast<size_t>(move.end - move.begin) * element;
-  const BoundReplica& target = replicas[static_cast<size_t>(rank)];
-  char* const to =
-      at(target.address_of(move.to_value), offset) + move.shift * static_cast<int64_t>(element);
-  if (to == at(base, offset) && &source.space() == &target.device->space()) return;
-  devices::transfer(*target.device, to, source, at(base, offset), bytes, keep, value_ready);
+  const MoveEnds ends(move, rank, graph, replicas);
+  if (ends.are_same()) return;
+  devices::transfer(ends.target, ends.to, ends.source, ends.from, ends.bytes, keep, value_ready);
+}
+
+void issue_move(const Move& move, int rank, const Graph& graph,
+                const std::vector<BoundReplica>& replicas, devices::Queue& queue) {
+  const MoveEnds ends(move, rank, graph, replicas);
+  copy(queue, ends.source, ends.from, ends.target, ends.to, ends.bytes);
 }
 
 }  // namespace tandem::graph

@@ -88,4 +88,9 @@ void make_move(const Move& move, int rank, const Graph& graph,
                const std::vector<BoundReplica>& replicas, const std::shared_ptr<const void>& keep,
                const devices::Event& value_ready);
 
+/// The same as a command of `queue`, one of the target's device's, which is behind all that the
+/// value and its place depend on. The owner of the replicas' memory lives until it has run.
+void issue_move(const Move& move, int rank, const Graph& graph,
+                const std::vector<BoundReplica>& replicas, devices::Queue& queue);
+
 }  // namespace tandem::graph

@@ -7,12 +7,19 @@
 namespace tandem::graph {
 namespace {
 
+bool have_exchange_queues(const Replicas& replicas) {
+  const auto has_queues = [](const devices::DevicePtr& d) { return !d->works_on_threads(); };
+  return std::ranges::all_of(replicas.devices, has_queues) &&
+         (!replicas.central || has_queues(replicas.central));
+}
+
 Runners runners_of(const Replicas& replicas) {
   Runners runners{replicas.local(), replicas.count(), replicas.group, replicas.agreement};
   runners.first = replicas.first;
   runners.single_threaded = replicas.single_threaded;
   runners.is_hosted = !std::ranges::all_of(
       replicas.devices, [](const devices::DevicePtr& each) { return each->works_on_threads(); });
+  runners.have_exchange_queues = have_exchange_queues(replicas);
   runners.bucket_bytes = replicas.bucket_bytes;
   runners.along_model = replicas.along_model;
   runners.along_data = replicas.along_data;

@@ -22,7 +22,7 @@ ToldAlong* axis_of(const Node& node, AxisSums& sums, int model) {
     return is_of_more ? &sums.all : &sums.model;
   }
   if (name == "sum_over_holders" || name == "exchange_over_holders") return &sums.data;
-  if (name == "join_parts" || name == "sum_to_part") {
+  if (name == "join_parts" || name == "join_start" || name == "sum_to_part") {
     // Parts of an axis meet along the model, those of elements in their order over all replicas.
     return node.signature.attrs.get<Shape>("part").rank() > 1 ? &sums.model : &sums.all;
   }

@@ -1,13 +1,11 @@
-// Where replicas are in processes of their own, what they have in parts is joined and summed by
-// exchanges. The exchange that joins a variable begins where the join before it has ended, so that
-// it goes on while that one's layer computes. Sums that wait for the update are one exchange. What
-// a process has updated of a variable that all have goes to the others. In a mesh of processes
-// those along an axis exchange.
+// Where replicas are in processes of their own, what they have in parts is summed by exchanges.
+// Sums that wait for the update are one exchange. What a process has updated of a variable that all
+// have goes to the others. In a mesh of processes those along an axis exchange. Joins are
+// exchanges, too, which begin early: see start_joins.cpp.
 //
-//   before   %1 = join_parts(v)   ..   %8 = sum_to_part(dw)   %9 = sum_to_part(du)
+//   before   %8 = sum_to_part(dw)   %9 = sum_to_part(du)
 //            adam_update(%8, %9, own parts of w and u)
-//   after    %0 = exchange_join_start(v)   ..   %1 = exchange_join_finish(%0)   ..
-//            %8, %9 = exchange_sum_to_part(dw, du)
+//   after    %8, %9 = exchange_sum_to_part(dw, du)
 //            adam_update(%8, %9, own parts of w and u)   exchange_gather(w, u)
 #include <algorithm>
 #include <map>
@@ -137,64 +135,6 @@ class UpdateGatherer {
   std::vector<Node> kept_;
 };
 
-/// Lets the exchange that joins a variable begin where the join before it has ended, so that it
-/// goes on while that one's layer computes.
-class JoinStarter {
- public:
-  JoinStarter(Graph& graph, const Runners& runners)
-      : graph_(graph), is_hosted_(runners.is_hosted) {}
-
-  void run() {
-    for (Node& node : graph_.nodes) {
-      if (node.op().writes_ranges) earliest_ = kept_.size() + 1;
-      if (node.op().name == "read_variable") reads_[node.outputs[0]] = node;
-      if (is_join(node)) {
-        start(node);
-        node.signature.op = &op::find_op("exchange_join_finish");
-        earliest_ = kept_.size() + 1;
-      }
-      kept_.push_back(std::move(node));
-    }
-    graph_.nodes = std::move(kept_);
-  }
-
- private:
-  /// Puts the start of a join, with a read of the part of its own, at the earliest place. What is
-  /// joined otherwise than from a variable begins where it ends.
-  void start(Node& join) {
-    const auto read = reads_.find(join.inputs[0]);
-    const bool is_read = read != reads_.end();
-    size_t place = is_read ? earliest_ : kept_.size();
-    const auto insert = [&](Node node) {
-      kept_.insert(kept_.begin() + static_cast<ptrdiff_t>(place++), std::move(node));
-    };
-    Node begin = join;
-    begin.signature.op = &op::find_op("exchange_join_start");
-    begin.signature.attrs =
-        join.signature.attrs.with("number", next_).with("is_hosted", is_hosted_);
-    begin.signature.outputs = begin.signature.op->infer(begin.signature);
-    begin.outputs = {graph_.add_value({.type = begin.signature.outputs[0]})};
-    join.signature.attrs = begin.signature.attrs;
-    ++next_;
-    if (is_read) {
-      Node own = read->second;
-      own.outputs = {graph_.add_value({.type = own.signature.outputs[0]})};
-      begin.inputs = own.outputs;
-      insert(std::move(own));
-    }
-    join.inputs = begin.outputs;
-    join.signature.inputs = begin.signature.outputs;
-    insert(std::move(begin));
-  }
-
-  Graph& graph_;
-  const bool is_hosted_;
-  std::map<ValueId, Node> reads_;  // By what is read.
-  std::vector<Node> kept_;
-  size_t earliest_ = 0;  // Where the next join may begin.
-  int64_t next_ = 0;     // Its number.
-};
-
 /// Where the axes of a mesh go over processes, what replicas do along an axis is an exchange of the
 /// processes along it. What they do over all of them stays.
 void exchange_along_axes(Graph& graph) {
@@ -223,7 +163,6 @@ void exchange_parts(Graph& graph, const Runners& runners) {
   }
   if (std::ranges::any_of(graph.nodes, is_sum_to_part)) PartSummer(graph, runners).run();
   UpdateGatherer(graph).run();
-  if (std::ranges::any_of(graph.nodes, is_join)) JoinStarter(graph, runners).run();
 }
 
 }  // namespace tandem::graph

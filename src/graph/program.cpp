@@ -38,7 +38,9 @@ int parts_written(const Graph& graph, const Node& node) {
 
 /// True for a collective in which each replica makes its own results, and no other's.
 bool is_for_itself(const Node& node) {
-  return node.op().name == "join_parts" || node.op().name == "sum_to_part";
+  const std::string& name = node.op().name;
+  return name == "join_parts" || name == "join_start" || name == "join_finish" ||
+         name == "sum_to_part";
 }
 
 /// A call that was prepared for one thread, and that the first thread runs.

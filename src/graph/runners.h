@@ -21,6 +21,8 @@ struct Runners {
   int first = 0;                 ///< The number of this process's first replica among all.
   bool single_threaded = false;  ///< Each replica is one thread, so that bits are reproducible.
   bool is_hosted = false;  ///< What GPUs exchange with other processes is in the host's memory.
+  /// The replicas' devices copy and sum on queues beside those that compute.
+  bool have_exchange_queues = false;
   std::shared_ptr<op::Group> group;  ///< The processes; null: this one alone.
   /// The processes of a mesh that have the same rows as this one, with their parts of the
   /// weights, and those that have the same parts of the weights; null: there is no mesh.

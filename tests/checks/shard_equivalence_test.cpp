@@ -44,6 +44,40 @@ TEST_F(ShardEquivalenceTest, OnGpus) {
   }
 }
 
+/// Devices with queues, two and four of them, whose joins come one layer ahead: with values that
+/// are computed again, sums that wait, moving statistics, and random numbers.
+TEST_F(ShardEquivalenceTest, OnDevicesThatJoinAhead) {
+  restart();
+  config::set_logical_cpus({{.threads = 2}});
+  for (int gpu = 0; gpu < 4; ++gpu) config::add_test_device();
+  TrainingCase again = models::mlp();
+  again.model = [] {
+    keras::Sequential model;
+    for (int i = 0; i < 3; ++i) {
+      model.add(keras::layers::Recompute(
+          keras::Sequential({keras::layers::Dense(32, {.activation = "gelu"}),
+                             keras::layers::Dropout(0.2), keras::layers::Dense(24)})));
+    }
+    model.add(keras::layers::Dense(3));
+    return model;
+  };
+  TrainingCase waiting = again;
+  waiting.compile = [] {
+    keras::CompileOptions options = models::classification();
+    options.optimizer = optimizers::SGD(
+        0.1, {.momentum = 0.9, .global_clipnorm = 0.1, .gradient_accumulation_steps = 2});
+    return options;
+  };
+  for (const TrainingCase& training :
+       {again, waiting, models::transformer(), models::convnet(), models::embedding()}) {
+    const Equivalence result = check_equivalence(
+        training,
+        {MirroredStrategy({"/GPU:0", "/GPU:1"}, {.shard = Shard::variables}),
+         MirroredStrategy({"/GPU:0", "/GPU:1", "/GPU:2", "/GPU:3"}, {.shard = Shard::variables})});
+    EXPECT_TRUE(result.same) << result.text;
+  }
+}
+
 TEST_F(ShardEquivalenceTest, Mlp) { expect_same(models::mlp()); }
 TEST_F(ShardEquivalenceTest, Transformer) { expect_same(models::transformer()); }
 TEST_F(ShardEquivalenceTest, Embedding) { expect_same(models::embedding()); }

@@ -161,24 +161,29 @@ TEST(MultiWorkerParts, VariablesInPartsGiveTheResultOfOneDevice) {
   }
 }
 
-/// The exchange that joins a layer's kernel goes on while the layer before it computes.
+/// The exchanges that join a layer's kernel and bias go on while the layer before it computes.
 TEST(MultiWorkerParts, JoinsBeginOneLayerAhead) {
   in_processes(2, [](const GroupPtr& group) {
     use_cpus(1);
     const auto strategy = strategy_of(group, {.shard = Shard::variables});
     const auto scope = strategy.scope();
-    const keras::Sequential model;
-    for (int i = 0; i < 4; ++i) model.add(keras::layers::Dense(40, {.use_bias = false}));
-    const auto f = function([&](const Tensor& x) { return model(x); });
-    strategy.run(f, strategy.split(features(8, 40)));
-    std::istringstream lines(f.explain());
-    std::string order;  // s: a join starts, f: it is finished, m: a layer computes.
-    for (std::string line; std::getline(lines, line);) {
-      if (line.find("exchange_join_start") != std::string::npos) order += 's';
-      if (line.find("exchange_join_finish") != std::string::npos) order += 'f';
-      if (line.find("matmul(") != std::string::npos) order += 'm';
-    }
-    EXPECT_EQ(order, "sfsmfsmfsmfm") << f.explain();
+    // s: a join starts, f: it is finished, m: a layer computes.
+    const auto order = [&](bool use_bias) {
+      const keras::Sequential model;
+      for (int i = 0; i < 4; ++i) model.add(keras::layers::Dense(40, {.use_bias = use_bias}));
+      const auto f = function([&](const Tensor& x) { return model(x); });
+      strategy.run(f, strategy.split(features(8, 40)));
+      std::istringstream lines(f.explain());
+      std::string order;
+      for (std::string line; std::getline(lines, line);) {
+        if (line.find("exchange_join_start") != std::string::npos) order += 's';
+        if (line.find("exchange_join_finish") != std::string::npos) order += 'f';
+        if (line.find("matmul(") != std::string::npos) order += 'm';
+      }
+      return order;
+    };
+    EXPECT_EQ(order(false), "sfsmfsmfsmfm");
+    EXPECT_EQ(order(true), "ssffssmffssmffssmffm");
   });
 }
 

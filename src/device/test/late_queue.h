@@ -15,6 +15,11 @@
 
 namespace tandem::devices::test {
 
+/// Called before each copy between two memories is made, with the row of its queue, as
+/// "/device:GPU:0 exchange". It may throw or block. An empty function removes it.
+using CopyHook = std::function<void(const std::string& row)>;
+void set_copy_hook(CopyHook hook);
+
 struct LateOptions {
   std::string device;
   std::chrono::microseconds delay{0};  ///< How late each command starts,

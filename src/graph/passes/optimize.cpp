@@ -46,6 +46,14 @@ void optimize(Graph& graph, const Runners& runners) {
   }
   free_early(graph);
   sum_early(graph);
+  // Joins begin behind others that no call of their own stands between any more.
+  if (runners.group) {
+    start_joins(graph, {.start = "exchange_join_start",
+                        .finish = "exchange_join_finish",
+                        .is_hosted = runners.is_hosted});
+  } else if (runners.have_exchange_queues) {
+    start_joins(graph, {.start = "join_start", .finish = "join_finish", .is_hosted = false});
+  }
   elide_reads(graph);
   copy_shared_results(graph);
   shard_updates(graph);
@@ -66,6 +74,8 @@ std::span<const char* const> ops_of_passes() {
                                          "exchange_sum",
                                          "exchange_start",
                                          "exchange_finish",
+                                         "join_start",
+                                         "join_finish",
                                          "exchange_join_start",
                                          "exchange_join_finish",
                                          "exchange_join_over_model",

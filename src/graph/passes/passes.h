@@ -71,9 +71,22 @@ void join_again(Graph& graph);
 /// is something to add, which then takes no more memory.
 void sum_early(Graph& graph);
 
-/// Where replicas are in processes of their own, parts are joined and summed by exchanges; the
-/// exchange that joins a variable goes on while the layer before computes. What processes update in
-/// parts is brought together.
+/// The ops that a join begins and ends with.
+struct JoinOps {
+  const char* start;
+  const char* finish;
+  bool is_hosted = false;  // What GPUs join with other processes is in the host's memory.
+};
+
+/// The joins of a layer's variables begin where those before have ended, and go on while the layer
+/// of those computes.
+void start_joins(Graph& graph, const JoinOps& ops);
+
+/// For tests: each join begins where it ends, to compare.
+void set_joins_ahead(bool on);
+
+/// Where replicas are in processes of their own, parts are summed by exchanges. What processes
+/// update in parts is brought together.
 void exchange_parts(Graph& graph, const Runners& runners);
 
 /// Where processes will have sums of gradients in parts, norms of gradients are summed over the
