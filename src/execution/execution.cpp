@@ -227,7 +227,13 @@ void Execution::bind_arguments(BoundReplica& replica, const RunArguments& argume
     replica.step.global_rows = 0;
     for (const BatchShard& each : arguments.shards) replica.step.global_rows += each.rows;
   }
-  replica.current = &instance_for(replica, shard.rows);
+  Instance* const former = std::exchange(replica.current, &instance_for(replica, shard.rows));
+  // Of micro-batches with two numbers of rows the tensors of one at a time are kept for more runs.
+  const bool is_other = former != nullptr && former != replica.current;
+  if (arguments.microbatches > 0 && is_other && replica.device->works_on_threads()) {
+    former->results.assign(former->results.size(), nullptr);
+    for (auto& pool : former->pool) pool.clear();
+  }
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     bind_argument(replica, i, arguments.tensors[i], shard);
   }

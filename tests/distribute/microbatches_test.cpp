@@ -174,6 +174,26 @@ TEST_F(MicrobatchesTest, PipelinesSideBySideHaveAsManyEach) {
   for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9);
 }
 
+/// The devices of a stage keep parts of its state, and each has rows of its own of a micro-batch.
+TEST_F(MicrobatchesTest, ShardsTakeAsManyAsMemoryAsksFor) {
+  use_memory(0);
+  const std::vector<double> expected = trained(OneDeviceStrategy("/CPU:0"));
+  for (const auto& [shape, limit] :
+       {std::pair{std::vector{2, 2}, size_t{2} << 20}, {std::vector{4, 1}, size_t{3} << 20}}) {
+    for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+      use_memory(limit, 4);
+      const ModelParallel strategy(LayoutMap(DeviceMesh(shape, {"data", "stage"})),
+                                   {.microbatches = PipelineOptions::automatic, .shard = shard});
+      EXPECT_EQ(strategy.num_replicas_in_sync(), 4);
+      const std::vector<double> found = trained(strategy);
+      EXPECT_GT(strategy.num_replicas_in_sync(), 4);
+      EXPECT_EQ(strategy.num_replicas_in_sync() % shape[0], 0);
+      ASSERT_EQ(found.size(), expected.size());
+      for (size_t i = 0; i < found.size(); ++i) EXPECT_NEAR(found[i], expected[i], 1e-9);
+    }
+  }
+}
+
 /// All are under way at once there, so that more of them take no less.
 TEST_F(MicrobatchesTest, AScheduleThatKeepsAllOfThemDoesNotFit) {
   use_memory(size_t{3} << 20, 2);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "harness/fresh_devices.h"
+#include "tandem/distribute.h"
 #include "tandem/keras/layers.h"
 #include "tandem/keras/model.h"
 #include "tandem/ops.h"
@@ -25,10 +26,11 @@ class PipelineNormalization : public harness::FreshDevices {
   static std::vector<double> trained(const Strategy& strategy) {
     random::set_seed(5);
     const auto scope = strategy.scope();
-    keras::Sequential model({layers::Dense(8, {.activation = "relu", .input_shape = {6}}),
-                             layers::BatchNormalization({.momentum = 0.7}), layers::Dense(3)});
+    keras::Sequential model(
+        {layers::Dense(8, {.activation = "relu", .use_bias = false, .input_shape = {6}}),
+         layers::BatchNormalization({.momentum = 0.7}), layers::Dense(3)});
     model.compile(
-        {.optimizer = keras::optimizers::Adam(0.02), .loss = keras::losses::MeanSquaredError()});
+        {.optimizer = keras::optimizers::SGD(0.02), .loss = keras::losses::MeanSquaredError()});
     const Tensor x = reshape(sin(range(0, 22 * 6)) * 10.0 + 30.0, {22, 6});
     const Tensor y = slice(x, {0, 0}, {22, 3}) / 20.0;
     const auto history = model.fit(
@@ -39,6 +41,13 @@ class PipelineNormalization : public harness::FreshDevices {
     }
     return found;
   }
+
+  static void expect_same(const std::vector<double>& found, const std::vector<double>& expected) {
+    ASSERT_EQ(found.size(), expected.size());
+    for (size_t i = 0; i < found.size(); ++i) {
+      EXPECT_NEAR(found[i], expected[i], 1e-4 * (1 + std::abs(expected[i]))) << i;
+    }
+  }
 };
 
 TEST_F(PipelineNormalization, MicroBatchesTrainAsSoManyReplicas) {
@@ -46,11 +55,19 @@ TEST_F(PipelineNormalization, MicroBatchesTrainAsSoManyReplicas) {
   const Strategy pipelines[] = {PipelineStrategy({.stages = 1, .microbatches = 3}),
                                 PipelineStrategy({.stages = 2, .microbatches = 3})};
   for (const Strategy& pipeline : pipelines) {
-    const std::vector<double> found = trained(pipeline);
-    ASSERT_EQ(found.size(), replicas.size());
-    for (size_t i = 0; i < found.size(); ++i) {
-      EXPECT_NEAR(found[i], replicas[i], 1e-4 * (1 + std::abs(replicas[i]))) << i;
-    }
+    expect_same(trained(pipeline), replicas);
+  }
+}
+
+/// With shards the devices of a stage have a part of each micro-batch.
+TEST_F(PipelineNormalization, PartsOfMicroBatchesTrainAsSoManyReplicas) {
+  restart();
+  config::set_logical_cpus({{.threads = 1}, {.threads = 1}, {.threads = 1}, {.threads = 1}});
+  const std::vector<double> replicas = trained(MirroredStrategy());
+  for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+    expect_same(trained(ModelParallel(LayoutMap(DeviceMesh({2, 2}, {"data", "stage"})),
+                                      {.microbatches = 2, .shard = shard})),
+                replicas);
   }
 }
 
