@@ -255,6 +255,30 @@ TEST_F(ShardsOfStages, GradientsThatAccumulateAndBatchesOfFewRows) {
   }
 }
 
+/// A constraint reads what was updated in parts, and a rule of one's own sees whole values.
+TEST_F(ShardsOfStages, ConstraintsAndRulesOfOnesOwn) {
+  TrainingCase training = wide_mlp();
+  training.model = [] {
+    const auto constraint = keras::constraints::max_norm(0.6);
+    return keras::Sequential(
+        {layers::Dense(16, {.activation = "tanh", .kernel_constraint = constraint, .name = "up"}),
+         layers::Dense(12, {.kernel_constraint = constraint, .name = "down"}),
+         layers::Dense(4, {.name = "head"})});
+  };
+  expect_same(training, {{"up/kernel", {"", "model"}}}, {{2, 2, 1}, {2, 2, 2}});
+  training.compile = [] {
+    const auto with_momentum = [](const keras::optimizers::VariableStep& at) {
+      const Tensor momentum = at.slots[0] * 0.9 + at.gradient;
+      return keras::optimizers::VariableUpdate{at.value - at.rate * momentum, {momentum}};
+    };
+    CompileOptions options = models::classification();
+    options.optimizer =
+        keras::optimizers::Custom(0.01, {.slots = {{.name = "momentum"}}, .update = with_momentum});
+    return options;
+  };
+  expect_same(training, {{"up/kernel", {"", "model"}}}, {{2, 2, 1}, {2, 2, 2}});
+}
+
 TEST_F(ShardsOfStages, ChunksAndListsOfLayers) {
   expect_same(models::tied_transformer(), {}, {{2, 2, 1}},
               {.layers = {{"table", "attention"}, {"up", "down", "table"}}});
