@@ -148,6 +148,7 @@ _by_name["half"] = float16
 _by_name["double"] = float64
 _by_name["boolean"] = bool
 _by_name["float"] = float32
+_by_name["int"] = int64
 _by_python = {float: float32, int: int32, builtins.bool: bool, str: string, bytes: string}
 _tandem.set_dtypes(BY_CODE)
 

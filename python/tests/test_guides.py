@@ -287,3 +287,11 @@ def test_names_that_guides_use():
     assert keras.dtype_policies.get("bfloat16").compute_dtype == "bfloat16" and keras.dtype_policies.get(None) is keras.dtype_policies.dtype_policy()
     assert keras.dtype_policies.get(keras.layers.Dense(1).dtype_policy.as_config()) == keras.layers.Dense(1).dtype_policy
     assert tf.dtypes.complex(1.0, 2.0).numpy() == 1 + 2j
+
+
+def test_lists_of_tensors_and_numbers():
+    angle = np.float64(0.5)  # Whose cosine is float64.
+    matrix = tf.convert_to_tensor([[tf.cos(angle), 0, tf.constant(1.0)], [1, 2, 3]], dtype=tf.float32)
+    assert matrix.dtype == "float32" and matrix.numpy()[1].tolist() == [1, 2, 3]
+    assert tf.constant([[tf.constant(1.0), 2], [3, 4]]).dtype == "float32"
+    assert keras.Variable(np.array([1, 2]), dtype="int").dtype == "int64"

@@ -56,16 +56,23 @@ def _has_tensor(value):
     return isinstance(value, (Tensor, _tandem.Variable, _Computed))
 
 
+def _first_code(value):
+    """The dtype of the first tensor in lists, which numbers beside it take."""
+    for each in value:
+        code = each._code if isinstance(each, (Tensor, _tandem.Variable)) else _first_code(each) if isinstance(each, (list, tuple)) else None
+        if code is not None:
+            return code
+    return None
+
+
 def _of_list(value, dtype, beside):
     if _has_tensor(value):
         if isinstance(value, (list, tuple)):
-            known = dtype
-            if known is None:
-                for each in value:
-                    if isinstance(each, (Tensor, _tandem.Variable)):
-                        known = each._code
-                        break
-            return _tandem.stack([_of_list(each, known, beside) for each in value], 0)
+            if dtype is not None:  # What is asked for is what all of them become.
+                return _tandem.stack([_tandem.cast(_of_list(each, dtype, beside), dtype) for each in value], 0)
+            known = _first_code(value)
+            joined = [_of_list(each, known if not _has_tensor(each) else None, beside) for each in value]
+            return _tandem.stack(joined, 0)
         return _tandem.convert(value, dtype, beside)
     if not isinstance(value, (list, tuple)):
         return _tandem.convert(value, dtype, beside)

@@ -184,7 +184,8 @@ class CompileMetrics:
             return [_listed(g) for g in given]
         return [list(nest.flatten(list(given))) for _ in range(count)]
 
-    def build(self, y_true, y_pred, keys, losses):
+    def build(self, y_true, y_pred, keys=None, losses=None):
+        keys = keys if keys is not None else self._trainer._output_names(y_pred)
         flat = nest.flatten(y_pred)
         trues = _aligned(y_true, y_pred, keys, len(flat))
         self._sets, names = [], []
