@@ -250,3 +250,29 @@ def test_optimizers_are_numbered():
     assert repr(second.iterations) == f"<Variable path={second.name}/iteration, shape=(), dtype=int64, value=0>"
     second.iterations.assign_add(3)
     assert int(second.iterations) == 3 and second.iterations is second.iterations and int(second.iterations.value) == 3
+
+
+def test_outputs_of_one_layer_have_one_name():
+    a = tf.keras.Input((2,))
+    d = tf.keras.layers.Dense(1, kernel_initializer="ones")(a)
+    two = tf.keras.Model(a, [d, tf.keras.layers.Dense(2, kernel_initializer="ones")(a)], name="two")
+    model = tf.keras.Model(a, two(a))
+    assert model.output_names == ["two", "two"]
+    model.compile("sgd", ["mse", "mae"])
+    x = np.ones((4, 2), "float32")
+    losses = model.train_on_batch(x, [np.ones((4, 1)), np.ones((4, 2)) * 4])
+    assert losses == [3.0, 2.0, 2.0]  # The later of two losses of one name is shown for both.
+
+
+@pytest.mark.parametrize(
+    "f, words",
+    [
+        (lambda: tf.keras.layers.Conv2D(2, 3, padding="x"), "padding"), (lambda: tf.keras.layers.Conv2D(2, 3, padding="causal"), "padding"),
+        (lambda: tf.keras.layers.LSTM(2)(tf.ones((2, 3))), "expected ndim=3, found ndim=2"),
+        (lambda: tf.keras.Sequential([tf.keras.layers.Dense(1)]).get_layer(index=5), "layer at index 5"),
+    ],
+)
+def test_errors_of_layers(f, words):
+    with pytest.raises(ValueError, match=words):
+        f()
+    assert tf.keras.layers.Conv1D(2, 3, padding="causal")(tf.ones((1, 5, 2))).shape == (1, 5, 2)

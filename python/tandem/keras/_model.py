@@ -196,6 +196,8 @@ class Model(Trainer, Layer):
     def get_layer(self, name=None, index=None):
         """The layer with a name or at an index."""
         if index is not None:
+            if len(self.layers) <= index:
+                raise ValueError(f"Was asked to retrieve layer at index {index} but model only has {len(self.layers)} layers.")
             return self.layers[index]
         for layer in self.layers:
             if layer.name == name:
@@ -245,8 +247,8 @@ class Model(Trainer, Layer):
 
     @property
     def output_names(self):
-        """The names of the outputs."""
-        return _unique_names(t._node.operation.name for t in self.outputs)
+        """The names of the outputs: those of their layers, as in Keras, so that outputs of one layer have one name."""
+        return [t._node.operation.name for t in self.outputs]
 
     # ---- Running ----
 
@@ -484,17 +486,6 @@ class Model(Trainer, Layer):
 
 def _has_symbolic(value):
     return any(isinstance(leaf, KerasTensor) for leaf in _leaves(value))
-
-
-def _unique_names(names):
-    result = []
-    for name in names:
-        number, unique = 1, name
-        while unique in result:
-            unique = f"{name}_{number}"
-            number += 1
-        result.append(unique)
-    return result
 
 
 class Functional(Model):

@@ -19,6 +19,14 @@ def _sizes(value, count, name):
     return value
 
 
+def _padding_of(padding, may_be_causal=False):
+    """One of the names of paddings, in small letters."""
+    names = {"valid", "same", "causal"} if may_be_causal else {"valid", "same"}
+    if not isinstance(padding, str) or padding.lower() not in names:
+        raise ValueError(f"The `padding` argument must be one of {sorted(names)}. Received: {padding}")
+    return padding.lower()
+
+
 class _Conv(Layer):
     _rank = 2
 
@@ -27,7 +35,7 @@ class _Conv(Layer):
         self.filters, self.groups = int(filters) if filters is not None else None, groups
         self.kernel_size = _sizes(kernel_size, self._rank, "kernel_size")
         self.strides, self.dilation_rate = _sizes(strides, self._rank, "strides"), _sizes(dilation_rate, self._rank, "dilation_rate")
-        self.padding, self.data_format = padding.lower(), format_of(data_format)
+        self.padding, self.data_format = _padding_of(padding, self._rank == 1 or isinstance(self, DepthwiseConv1D)), format_of(data_format)
         self.activation, self.use_bias = activations.get(activation), use_bias
         self.kernel_initializer, self.bias_initializer = initializers.get(kernel_initializer), initializers.get(bias_initializer)
         self.kernel_regularizer, self.bias_regularizer = regularizers.get(kernel_regularizer), regularizers.get(bias_regularizer)

@@ -190,6 +190,8 @@ class RNN(Layer):
 
     def build(self, sequences_shape, initial_state_shape=None):
         shape = sequences_shape[0] if isinstance(sequences_shape, list) else sequences_shape
+        if isinstance(self.cell, _Cell) and len(shape) != 3:
+            raise ValueError(f"Input 0 of layer '{self.name}' is incompatible with the layer: expected ndim=3, found ndim={len(shape)}. Full shape received: {tuple(shape)}")
         if not self.cell.built and hasattr(self.cell, "build"):
             self.cell.build((shape[0],) + tuple(shape[2:]))
             self.cell.built = True
