@@ -125,3 +125,28 @@ def test_ragged_batches_train_alone_not_under_strategies():
         model.compile("sgd", "mse")
     with pytest.raises(NotImplementedError, match="to_tensor"):
         model.fit(tf.data.Dataset.from_tensor_slices((rows, np.ones((4, 2)))).batch(2), verbose=0)
+
+
+def test_elements_that_raise_are_left_out_where_asked_for():
+    def invert(x):
+        if float(x) == 0.0:
+            raise KeyError("zero")
+        return 1.0 / x
+
+    for data in (tf.data.Dataset.from_tensor_slices([1.0, 0.0, 2.0]), tf.data.Dataset.from_generator(lambda: iter([1.0, 0.0, 2.0]), output_signature=tf.TensorSpec(()))):
+        assert [float(v) for v in data.map(invert).ignore_errors()] == [1.0, 0.5]
+        assert [float(v) for v in data.map(invert).apply(tf.data.experimental.ignore_errors())] == [1.0, 0.5]
+        with pytest.raises(KeyError, match="zero"):
+            list(data.map(invert))
+
+
+def test_elements_are_of_the_kind_that_was_said():
+    spec = tf.TensorSpec([2], tf.int32)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"shape \(1,\) where an element of shape \(2,\)"):
+        list(tf.data.Dataset.from_generator(lambda: iter([[1, 2], [3]]), output_signature=spec))
+    with pytest.raises(TypeError, match="2 parts"):
+        list(tf.data.Dataset.from_generator(lambda: iter([([1, 2], 1, 1)]), output_signature=(spec, tf.TensorSpec(()))))
+    with pytest.raises(TypeError, match="int64.*float32"):
+        list(tf.data.Dataset.range(2).concatenate(tf.data.Dataset.from_tensor_slices([1.0])))
+    with pytest.raises(ValueError, match="tf.bool"):
+        list(tf.data.Dataset.range(2).filter(lambda x: x))

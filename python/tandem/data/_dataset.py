@@ -15,7 +15,7 @@ from tandem._tracing.state import rehearsal, state
 from tandem.data._iterator import Iterator, Options
 from tandem.data._structure import INFINITE_CARDINALITY, UNKNOWN_CARDINALITY, _Structure, _as_slices, _flat, _is_not_dense, _leaf, _leaves_for, _pack_values, _row, _typed_part, _untupled
 from tandem.data._transformations import Transformations
-from tandem.errors import NoFileError
+from tandem.errors import InvalidArgumentError, NoFileError
 from tandem.strings import StringTensor
 
 
@@ -83,14 +83,15 @@ class Dataset(Transformations):
                 return _leaf(value)
             if spec.dtype == dtypes.string:
                 return StringTensor(value)
-            return _tandem.convert(value, spec.dtype._code) if not isinstance(value, Tensor) else _tandem.cast(value, spec.dtype._code)
+            made = _tandem.convert(value, spec.dtype._code) if not isinstance(value, Tensor) else _tandem.cast(value, spec.dtype._code)
+            if not spec.shape.is_compatible_with(made.shape):
+                raise InvalidArgumentError(f"from_generator: the generator yielded an element of shape {made.shape} where an element of shape {spec.shape} was expected")
+            return made
 
         def generate():
             for value in generator(*given):
                 if kinds is None:
                     yield _untupled(value)
-                elif isinstance(kinds, tuple):
-                    yield tuple(_typed_part(v, k, typed) for v, k in zip(value, kinds))
                 else:
                     yield _typed_part(value, kinds, typed)
 

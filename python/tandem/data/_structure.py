@@ -124,6 +124,8 @@ def _typed_part(value, kind, typed):
     if isinstance(kind, dict):
         return {k: _typed_part(value[k], kind[k], typed) for k in kind}
     if isinstance(kind, (tuple, list)):
+        if not hasattr(value, "__len__") or len(value) != len(kind):
+            raise TypeError(f"from_generator: the generator yielded {value!r} where {len(kind)} parts were expected")
         return tuple(_typed_part(v, k, typed) for v, k in zip(value, kind))
     return typed(value, kind)
 

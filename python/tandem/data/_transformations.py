@@ -24,10 +24,35 @@ def _mapped(f, value):
     return tuple(made) if type(made) is list else made
 
 
+def _holds(predicate, value):
+    """Whether a predicate holds for an element."""
+    found = _call(predicate, value)
+    if isinstance(found, Tensor) and found._code != 7:
+        raise ValueError(f"Invalid `predicate`. `predicate` must return a `tf.bool` scalar tensor, but its return type is {found.dtype.name}.")
+    return bool(found)
+
+
+def _one_after_another(first, second):
+    """The elements of two data sets, which are of one kind."""
+    kind = None
+    for value in first._open():
+        kind = kind or _kind_of(value)
+        yield value
+    for place, value in enumerate(second._open()):
+        if place == 0 and kind is not None and _kind_of(value) != kind:
+            raise TypeError(f"Incompatible dataset elements: concatenate has {kind[1]} and {_kind_of(value)[1]}")
+        yield value
+
+
+def _kind_of(value):
+    return nest.signature(value), [getattr(getattr(leaf, "dtype", None), "name", None) for leaf in nest.flatten(value)]
+
+
 class Transformations:
     """Data sets of data sets: what comes after them."""
 
     _has_open_rows = False
+    _one_by_one = None  # Starts an iterator that goes on after an element that raised; the library's own end there.
     _kind = None  # What TensorFlow calls a data set that was made so.
 
     def __iter__(self):
@@ -41,13 +66,7 @@ class Transformations:
         result = _Structure()
         if self._native is None or self._has_no_native_map():
             source = self
-
-            def generate():
-                for value in source._open():
-                    made = _untupled(_mapped(f, value))
-                    yield made
-
-            return _dataset.Dataset(generate=generate, count=self._count if self._native is None else self._native.cardinality())
+            return _dataset.Dataset(generate=lambda: map(lambda v: _untupled(_mapped(f, v)), source._open()), count=self._count if self._native is None else self._native.cardinality())
         structure = self._structure
         has_text = []
 
@@ -65,8 +84,10 @@ class Transformations:
                 result.learn(made)
         if has_text:
             source = self
-            return _dataset.Dataset(generate=lambda: (_untupled(_mapped(f, v)) for v in source._open()), count=self._native.cardinality())
-        return _dataset.Dataset(self._native.map(on_element, 1), result)
+            return _dataset.Dataset(generate=lambda: map(lambda v: _untupled(_mapped(f, v)), source._open()), count=self._native.cardinality())
+        mapped = _dataset.Dataset(self._native.map(on_element, 1), result)
+        mapped._one_by_one = lambda: map(lambda v: _untupled(_mapped(f, v)), self._open())
+        return mapped
 
     def _has_no_native_map(self):
         return False
@@ -76,8 +97,8 @@ class Transformations:
         structure = self._structure
         if self._native is None:
             source = self
-            return _dataset.Dataset(generate=lambda: (v for v in source._open() if bool(_call(predicate, v))), spec=self._spec)
-        return _dataset.Dataset(self._native.filter(lambda t: bool(_call(predicate, structure.pack(t)))), structure, self._spec)
+            return _dataset.Dataset(generate=lambda: (v for v in source._open() if _holds(predicate, v)), spec=self._spec)
+        return _dataset.Dataset(self._native.filter(lambda t: _holds(predicate, structure.pack(t))), structure, self._spec)
 
     def batch(self, batch_size, drop_remainder=False, num_parallel_calls=None, deterministic=None, name=None):
         """A data set of so many elements together; the last batch may be smaller."""
@@ -315,7 +336,7 @@ class Transformations:
         """The elements of another data set after these."""
         first, second = self, dataset
         counts = first._cardinality(), second._cardinality()
-        return _dataset.Dataset(generate=lambda: itertools.chain(first._open(), second._open()), count=sum(counts) if min(counts) >= 0 else min(counts))
+        return _dataset.Dataset(generate=lambda: _one_after_another(first, second), count=sum(counts) if min(counts) >= 0 else min(counts))
 
     def flat_map(self, map_func, name=None):
         """The elements of the data sets that f makes of each element, one after another."""
@@ -493,7 +514,7 @@ class Transformations:
         source = self
 
         def generate():
-            values = source._open()
+            values = (source._one_by_one or source._open)()
             while True:
                 try:
                     yield next(values)
