@@ -46,6 +46,6 @@ install_pytorch() {
     nvidia-cusparselt-cu13==0.8.1 nvidia-nccl-cu13==2.30.7 nvidia-nvshmem-cu13==3.7.2
 }
 
-install_peer tensorflow tensorflow tensorflow-cpu==2.21.0 keras==3.15.1
+install_peer tensorflow tensorflow tensorflow-cpu==2.21.0 keras==3.15.1 scipy==1.17.1
 install_peer jax jax 'jax[cpu]==0.10.2' numpy
 install_pytorch
