@@ -170,7 +170,7 @@ def test_pandas_frames():
     assert sorted(features) == ["a", "b"] and int(label) == 1
 
 
-@pytest.mark.parametrize("name", ["tf.signal.rfft3d", "tf.math.sobol_sample", "tf.keras.layers.Densse", "tf.data.Datasett", "tf.keras.optimizers.MultiOptimizer", "tf.lite.TFLiteConverter", "tf.distribute.MirrorredStrategy"])
+@pytest.mark.parametrize("name", ["tf.signal.rfft3d", "tf.math.sobol_sample", "tf.keras.layers.Densse", "tf.data.Datasett", "tf.keras.optimizers.MultiOptimizers", "tf.lite.TFLiteConverter", "tf.distribute.MirrorredStrategy"])
 def test_names_that_are_not_here(name):
     place = {"tf": tf}
     with pytest.raises(AttributeError, match="does not exist.*tandem does not"):

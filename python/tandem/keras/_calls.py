@@ -107,8 +107,35 @@ class InputSpec:
     """What a layer says of its inputs: rank, shape, dtype."""
 
     def __init__(self, dtype=None, shape=None, ndim=None, max_ndim=None, min_ndim=None, axes=None, allow_last_axis_squeeze=False, name=None, optional=False):
-        self.dtype, self.shape, self.ndim, self.max_ndim, self.min_ndim = dtype, shape, ndim, max_ndim, min_ndim
+        self.dtype = None if dtype is None else dtypes.as_dtype(dtype).name
+        self.shape = None if shape is None else tuple(shape)
+        self.ndim = len(self.shape) if self.shape is not None else ndim
+        self.max_ndim, self.min_ndim, self.allow_last_axis_squeeze, self.optional = max_ndim, min_ndim, allow_last_axis_squeeze, optional
         self.axes, self.name = axes or {}, name
+
+    def mismatch(self, x):
+        """What of an input is not as the spec says, in words; None where all is."""
+        shape = tuple(_shape_of(x))
+        rank = len(shape)
+        if self.ndim is not None and rank != self.ndim and not self.allow_last_axis_squeeze and self.shape is None:
+            return f"expected ndim={self.ndim}, found ndim={rank}. Full shape received: {shape}"
+        if self.max_ndim is not None and rank > self.max_ndim:
+            return f"expected max_ndim={self.max_ndim}, found ndim={rank}"
+        if self.min_ndim is not None and rank < self.min_ndim:
+            return f"expected min_ndim={self.min_ndim}, found ndim={rank}. Full shape received: {shape}"
+        kind = x.dtype if isinstance(x.dtype, str) else dtypes.as_dtype(x.dtype).name
+        if self.dtype is not None and kind != self.dtype:
+            return f"expected dtype={self.dtype}, found dtype={kind}"
+        for axis, size in self.axes.items():
+            if size is not None and shape[int(axis)] not in (size, None):
+                return f"expected axis {axis} of input shape to have value {size}, but received input with shape {shape}"
+        if self.shape is not None:
+            wanted = self.shape
+            if self.allow_last_axis_squeeze and rank != len(wanted):
+                wanted = wanted[:-1] if wanted and wanted[-1] == 1 and rank == len(wanted) - 1 else (*wanted, 1)
+            if rank != len(wanted) or any(w is not None and s is not None and w != s for w, s in zip(wanted, shape)):
+                return f"expected shape={self.shape}, found shape={shape}"
+        return None
 
 
 _signatures = {}

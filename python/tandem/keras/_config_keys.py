@@ -38,7 +38,7 @@ KEYS = {
     "Normalization": "axis invert mean variance",
     **dict.fromkeys(("Dropout", "AlphaDropout"), "rate seed noise_shape"), "LeakyReLU": "negative_slope", "ELU": "alpha",
     "SpatialDropout1D": "rate seed", **dict.fromkeys(("SpatialDropout2D", "SpatialDropout3D"), "rate seed data_format"),
-    "Resizing": 'data_format height width interpolation crop_to_aspect_ratio pad_to_aspect_ratio fill_mode="constant" fill_value=0.0 antialias=false',
+    "Resizing": "data_format height width interpolation crop_to_aspect_ratio pad_to_aspect_ratio fill_mode fill_value antialias",
     "RandomRotation": "data_format factor fill_mode fill_value interpolation seed",
     **dict.fromkeys(("RandomContrast", "RandomBrightness"), "data_format factor value_range seed"),
     "RandomZoom": "data_format height_factor width_factor fill_mode interpolation seed fill_value",

@@ -214,7 +214,20 @@ class Layer(LayerState, LayerDescription):
             return self._describe_call(args, kwargs)
         return self._run_call(args, kwargs)
 
+    def _check_inputs(self, inputs):
+        """Raises ValueError unless the inputs are as the layer's input_spec says."""
+        specs = self.input_spec if isinstance(self.input_spec, (list, tuple)) else [self.input_spec]
+        given = nest.flatten(inputs)
+        if len(given) != len(specs):
+            raise ValueError(f'Layer "{self.name}" expects {len(specs)} input(s), but it received {len(given)} input tensors. Inputs received: {inputs}')
+        for i, (x, spec) in enumerate(zip(given, specs)):
+            wrong = spec.mismatch(x) if spec is not None and hasattr(x, "shape") else None
+            if wrong is not None:
+                raise ValueError(f"Input {i} with name '{getattr(x, 'name', None) if isinstance(x, KerasTensor) else None}' of layer '{self.name}' is incompatible with the layer: {wrong}")
+
     def _describe_call(self, args, kwargs):
+        if self.input_spec is not None and args:
+            self._check_inputs(args[0])
         if not self.built:
             self._build_for(args, kwargs)
         outputs = self.compute_output_spec(*args, **kwargs)
@@ -245,6 +258,8 @@ class Layer(LayerState, LayerDescription):
 
     def _run_call(self, args, kwargs):
         args, kwargs = self._converted_inputs(args, kwargs)
+        if self.input_spec is not None and args:
+            self._check_inputs(args[0])
         if _parts.in_use and not self._takes_parts:
             args, kwargs = _parts.joined((args, kwargs))
         names, takes_any, defaults = _parameters(self.call)

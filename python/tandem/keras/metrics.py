@@ -352,6 +352,9 @@ class R2Score(Metric):
 # ---- Counts over thresholds ----
 
 
+_COUNTS = ("true_positives", "false_positives", "true_negatives", "false_negatives")
+
+
 class _Confusion(Metric):
     """Numbers of right and wrong positives and negatives, at thresholds."""
 
@@ -361,8 +364,11 @@ class _Confusion(Metric):
         self.init_thresholds = thresholds
         self.top_k, self.class_id = top_k, class_id
         self.thresholds = [default] if thresholds is None else ([thresholds] if isinstance(thresholds, (int, float)) else list(thresholds))
-        for name_ in ("true_positives", "false_positives", "true_negatives", "false_negatives"):
-            setattr(self, name_, self.add_variable((len(self.thresholds),), name=name_))
+        self._make_counts()
+
+    def _make_counts(self):
+        for name in _COUNTS:
+            setattr(self, name, self.add_variable((len(self.thresholds),), name=name))
 
     def update_state(self, y_true, y_pred, sample_weight=None):
         y_true, y_pred = _losses._pair(y_true, y_pred)
@@ -374,7 +380,9 @@ class _Confusion(Metric):
         weight = None if sample_weight is None else _tandem.reshape(_weights_for(y_pred, sample_weight), (1, -1))
         y_true = _tandem.reshape(y_true, (1, -1)) > 0.5
         y_pred = _tandem.reshape(y_pred, (1, -1)) > _tandem.convert(np.asarray(self.thresholds, np.float32)[:, None], y_pred._code)
+        self._count(y_true, y_pred, weight)
 
+    def _count(self, y_true, y_pred, weight):
         def count(condition):
             values = _tandem.cast(condition, 0)
             return _tandem.reduce_sum(values if weight is None else values * weight, 1, False)
@@ -439,13 +447,49 @@ class AUC(_Confusion):
         else:
             thresholds = sorted(thresholds)
             num_thresholds = len(thresholds) + 2
+        self.multi_label, self.num_labels = multi_label, num_labels
+        self.label_weights = None if label_weights is None else np.asarray(label_weights, np.float32)
         super().__init__([-1e-7] + list(thresholds) + [1 + 1e-7], None, None, name, dtype)
         self.num_thresholds, self.curve, self.summation_method, self.from_logits = num_thresholds, curve, summation_method, from_logits
 
+    def _make_counts(self):
+        if not self.multi_label:
+            super()._make_counts()
+        elif self.num_labels:
+            self._make_counts_of(int(self.num_labels))
+
+    def _make_counts_of(self, labels):
+        for name in _COUNTS:
+            setattr(self, name, self.add_variable((len(self.thresholds), labels), name=name))
+
     def update_state(self, y_true, y_pred, sample_weight=None):
+        y_pred = _tandem.convert(y_pred)
         if self.from_logits:
             y_pred = _tandem.sigmoid(y_pred)
+        if self.multi_label:
+            return self._update_by_labels(y_true, y_pred, sample_weight)
+        if self.label_weights is not None:
+            y_true, y_pred = _losses._pair(y_true, y_pred)
+            weights = _tandem.broadcast_to(_tandem.cast(_tandem.convert(self.label_weights), y_pred._code), y_pred._sizes)
+            sample_weight = weights if sample_weight is None else weights * _weights_for(y_pred, sample_weight)
         super().update_state(y_true, y_pred, sample_weight)
+
+    def _update_by_labels(self, y_true, y_pred, sample_weight):
+        y_true, y_pred = _losses._pair(y_true, y_pred)
+        labels = int(y_pred._sizes[-1])
+        if not hasattr(self, "true_positives"):
+            self._make_counts_of(labels)
+        y_true, y_pred = (_tandem.reshape(y, (1, -1, labels)) for y in (y_true > 0.5, y_pred))
+        weight = None if sample_weight is None else _tandem.reshape(_weights_for(y_pred[0], sample_weight), (1, -1, labels))
+        self._count(y_true, y_pred > _tandem.convert(np.asarray(self.thresholds, np.float32)[:, None, None], y_pred._code), weight)
+
+    def _joined(self, by_label):
+        """The mean of what the labels have, or their one value."""
+        if not self.multi_label:
+            return by_label
+        if self.label_weights is None:
+            return _tandem.reduce_mean(by_label, None, False)
+        return _tandem.reduce_sum(by_label * self.label_weights, None, False) / float(self.label_weights.sum())
 
     def result(self):
         tp, fp = self.true_positives.read_value(), self.false_positives.read_value()
@@ -464,7 +508,7 @@ class AUC(_Confusion):
             heights = _tandem.minimum(y[: n - 1], y[1:])
         else:
             heights = _tandem.maximum(y[: n - 1], y[1:])
-        return _tandem.reduce_sum((x[: n - 1] - x[1:]) * heights, None, False)
+        return self._joined(_tandem.reduce_sum((x[: n - 1] - x[1:]) * heights, 0, False))
 
     def _interpolated(self, tp, fp, fn):
         n = self.num_thresholds
@@ -476,10 +520,14 @@ class AUC(_Confusion):
         both = _tandem.logical_and(p[: n - 1] > 0, p[1:] > 0)
         ratio = _tandem.where(both, _ops.divide_no_nan(p[: n - 1], _tandem.maximum(p[1:], 0.0)), _tandem.ones_like(p[1:]))
         top = slope * (dtp + intercept * _tandem.log(ratio))
-        return _tandem.reduce_sum(_ops.divide_no_nan(top, _tandem.maximum(tp[1:] + fn[1:], 0.0)), None, False)
+        return self._joined(_tandem.reduce_sum(_ops.divide_no_nan(top, _tandem.maximum(tp[1:] + fn[1:], 0.0)), 0, False))
 
     def get_config(self):
-        return {"name": self.name, "num_thresholds": self.num_thresholds, "curve": self.curve, "summation_method": self.summation_method}
+        return {
+            "name": self.name, "dtype": self.dtype, "num_thresholds": self.num_thresholds, "curve": self.curve, "summation_method": self.summation_method,
+            "multi_label": self.multi_label, "num_labels": self.num_labels, "label_weights": None if self.label_weights is None else self.label_weights.tolist(),
+            "thresholds": self.thresholds[1:-1], "from_logits": self.from_logits,
+        }
 
 
 class _AtValue(_Confusion):

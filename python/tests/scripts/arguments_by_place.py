@@ -64,3 +64,4 @@ result["cropped"] = [*L.Cropping2D()(x).shape, *L.Cropping1D()(x[0]).shape, *L.C
 result["penalties"] = [float(keras.regularizers.l1_l2()(tf.ones((2, 2)))), float(keras.regularizers.L1L2(0.1, 0.2)(tf.ones((2, 2))))]
 dropped = L.SpatialDropout2D(0.5, "channels_first")(tf.ones((4, 8, 5, 5)), training=True).numpy()
 result["whole channels"] = np.all(dropped == dropped[:, :, :1, :1])
+keras.utils.clear_session()  # Other programs of this process count their names from the beginning.

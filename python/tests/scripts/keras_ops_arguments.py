@@ -235,3 +235,4 @@ note("sobel", o.image.sobel_edges(images))
 note("ssim", o.image.ssim(np.tile(images, (1, 4, 4, 1)), np.tile(images, (1, 4, 4, 1)) * 0.5, 48.0))
 note("p3d", o.image.extract_patches_3d(counted(1, 4, 4, 4, 1), 2))
 note("sat", o.image.scale_and_translate(images, (1, 4, 4, 3), np.array([1.0, 1.0], "float32"), np.array([0.5, 0.5], "float32"), (1, 2), "linear"))
+keras.utils.clear_session()  # Other programs of this process count their names from the beginning.

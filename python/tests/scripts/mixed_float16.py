@@ -105,3 +105,4 @@ for dtype in ("float16", "bfloat16"):
     losses = model.fit(numbers(16, 4), numbers(16, 2, seed=1), batch_size=8, epochs=3, shuffle=False, verbose=0).history["loss"]
     result[f"layers of {dtype}"] = np.round(losses, 2)
     result[f"dtypes of {dtype}"] = [name_of(w) for w in model.weights]
+keras.utils.clear_session()  # Other programs of this process count their names from the beginning.

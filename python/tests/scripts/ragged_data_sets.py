@@ -84,3 +84,4 @@ result["embedded"] = keras.layers.GlobalAveragePooling1D()(embedded(full))
 result["trained on ragged"] = trained(full, [1.0, 2.0, 3.0, 4.0], embedded, keras.layers.GlobalAveragePooling1D(), keras.layers.Dense(1, kernel_initializer="ones"))
 numbers = keras.layers.TextVectorization(ragged=True, vocabulary=["a", "b"])(tf.constant(["a b", "b"]))
 result["texts"] = [*numbers.flat_values.numpy(), *numbers.row_splits.numpy()]
+keras.utils.clear_session()  # Other programs of this process count their names from the beginning.

@@ -78,3 +78,4 @@ for name, losses, options in (
     result[f"learnt from {name}"] = [history[key] for key in ("student_loss", "distillation_loss", "total_loss", "accuracy")]
     result[f"weights by {name}"] = np.concatenate([w.numpy().ravel() for w in distiller.student.weights])
     result[f"trained by {name}"] = [len(distiller.trainable_variables), distiller.predict(x, verbose=0).shape[1]]
+keras.utils.clear_session()  # Other programs of this process count their names from the beginning.

@@ -64,3 +64,4 @@ C.set_max_steps_per_epoch(None)
 C.disable_interactive_logging()
 result["quiet"] = C.is_interactive_logging_enabled()
 C.enable_interactive_logging()
+keras.utils.clear_session()  # Other programs of this process count their names from the beginning.

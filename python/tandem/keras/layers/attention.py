@@ -2,7 +2,7 @@
 
 import _tandem
 from tandem import _ops
-from tandem.keras import _parts, initializers, regularizers
+from tandem.keras import _parts, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
 
 
@@ -10,7 +10,10 @@ class MultiHeadAttention(Layer):
     """Several heads of attention side by side (Vaswani and others, 2017)."""
 
     def __init__(self, num_heads, key_dim, value_dim=None, dropout=0.0, use_bias=True, output_shape=None, attention_axes=None, flash_attention=None, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, seed=None, **kwargs):
-        super().__init__(**kwargs)
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.attention_axes = None if attention_axes is None else (attention_axes,) if isinstance(attention_axes, int) else tuple(attention_axes)
+        self.bias_regularizer = regularizers.get(bias_regularizer)
+        self.kernel_constraint, self.bias_constraint = constraints.get(kernel_constraint), constraints.get(bias_constraint)
         self.num_heads, self.key_dim, self.value_dim = int(num_heads), int(key_dim), int(value_dim or key_dim)
         self.dropout, self.use_bias, self._output_shape, self.seed = float(dropout), use_bias, output_shape, seed
         self.kernel_initializer, self.bias_initializer = initializers.get(kernel_initializer), initializers.get(bias_initializer)
@@ -18,10 +21,10 @@ class MultiHeadAttention(Layer):
         self.supports_masking = True
 
     def _dense(self, name, inputs, outputs, bias):
-        from tandem.keras.layers.core import EinsumDense
-
-        kernel = self.add_weight(tuple(inputs) + tuple(outputs), self.kernel_initializer, regularizer=self.kernel_regularizer, name=f"{name}/kernel")
-        return kernel, self.add_weight(bias, self.bias_initializer, name=f"{name}/bias") if self.use_bias else None
+        kernel = self.add_weight(tuple(inputs) + tuple(outputs), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name=f"{name}/kernel")
+        if not self.use_bias:
+            return kernel, None
+        return kernel, self.add_weight(bias, self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name=f"{name}/bias")
 
     def build(self, query_shape, value_shape=None, key_shape=None):
         value_shape = value_shape or query_shape
@@ -70,6 +73,9 @@ class MultiHeadAttention(Layer):
 
     def call(self, query, value, key=None, query_mask=None, value_mask=None, key_mask=None, attention_mask=None, return_attention_scores=False, training=None, use_causal_mask=False):
         key = value if key is None else key
+        if query._rank > 3:
+            has_masks = any(m is not None for m in (query_mask, value_mask, key_mask, attention_mask)) or use_causal_mask
+            return self._over_axes(query, value, key, training, return_attention_scores or has_masks)
         # Under a ModelParallel each device may have some of the heads.
         in_heads = all(_parts.cut_axis(kernel) == 1 for kernel, _ in (self._query, self._key, self._value))
         project = (lambda x, dense: _parts.heads(x, *dense)) if in_heads else self._project
@@ -114,6 +120,26 @@ class MultiHeadAttention(Layer):
             y = y + bias
         return (y, scores) if return_attention_scores else y
 
+    def _over_axes(self, query, value, key, training, is_refused):
+        """Attention over some of several axes: the others are more rows of a batch."""
+        if is_refused:
+            raise NotImplementedError(f"{self.name}: masks and attention scores of inputs with {query._rank} axes; inputs with 3 axes are accepted there")
+        rank = query._rank
+        axes = [a % rank for a in self.attention_axes or range(1, rank - 1)]
+        rest = [a for a in range(rank - 1) if a not in axes]
+        order = [*rest, *axes, rank - 1]
+
+        def flat(x):
+            x = _tandem.transpose(x, order)
+            steps = 1
+            for size in x._sizes[len(rest) : -1]:
+                steps *= size
+            return _tandem.reshape(x, [-1, steps, x._sizes[-1]])
+
+        y = self.call(flat(query), flat(value), flat(key), training=training)
+        y = _tandem.reshape(y, [*(query._sizes[a] for a in order[:-1]), y._sizes[-1]])
+        return _tandem.transpose(y, [order.index(a) for a in range(rank)])
+
     def compute_mask(self, query, value=None, query_mask=None, **kwargs):
         return query_mask
 
@@ -126,18 +152,24 @@ class GroupQueryAttention(Layer):
 
 
 class Attention(Layer):
-    """Luong's attention, by products."""
+    """Luong's attention, by products, or by sums where the score mode is "concat"."""
 
     def __init__(self, use_scale=False, score_mode="dot", dropout=0.0, seed=None, causal=False, **kwargs):
         super().__init__(**kwargs)
-        self.use_scale, self.score_mode, self.dropout, self.causal = use_scale, score_mode, dropout, causal
+        if score_mode not in ("dot", "concat"):
+            raise ValueError(f"Invalid value for argument score_mode. Expected one of {{'dot', 'concat'}}. Received: score_mode={score_mode}")
+        self.use_scale, self.score_mode, self.dropout, self.seed, self.causal = use_scale, score_mode, dropout, seed, causal
         self.supports_masking = True
 
     def build(self, input_shape):
         self.scale = self.add_weight((), "ones", name="scale") if self.use_scale else None
+        self.concat_score_weight = self.add_weight((), "ones", name="concat_score_weight") if self.score_mode == "concat" else None
         self.built = True
 
     def _scores(self, query, key):
+        if self.score_mode == "concat":
+            both = _tandem.expand_dims(query, -2) + _tandem.expand_dims(key, -3)
+            return self.concat_score_weight * _tandem.reduce_sum(_tandem.tanh(both if self.scale is None else both * self.scale), -1, False)
         scores = _tandem.matmul(query, key, False, True)
         return scores if self.scale is None else scores * self.scale
 
@@ -145,7 +177,7 @@ class Attention(Layer):
         query, value = inputs[0], inputs[1]
         key = inputs[2] if len(inputs) > 2 else value
         scores = self._scores(query, key)
-        value_mask = mask[1] if isinstance(mask, (list, tuple)) and len(mask) > 1 else None
+        query_mask, value_mask = (list(mask) + [None, None])[:2] if isinstance(mask, (list, tuple)) else (None, None)
         if value_mask is not None:
             scores = scores - 1e9 * _tandem.expand_dims(1.0 - _tandem.cast(value_mask, scores._code), -2)
         if use_causal_mask or self.causal:
@@ -155,8 +187,10 @@ class Attention(Layer):
             scores = scores - 1e9 * _tandem.convert(1 - allowed)
         weights = _tandem.softmax(scores, -1)
         if training and self.dropout:
-            weights = _tandem.dropout(weights, float(self.dropout), None)
+            weights = _tandem.dropout(weights, float(self.dropout), self.seed)
         y = _tandem.matmul(weights, value, False, False)
+        if query_mask is not None:
+            y = y * _tandem.expand_dims(_tandem.cast(query_mask, y._code), -1)
         return (y, weights) if return_attention_scores else y
 
     def compute_mask(self, inputs, mask=None):

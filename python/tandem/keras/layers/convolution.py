@@ -5,6 +5,7 @@ import numpy as np
 import _tandem
 from tandem import _ops
 from tandem.keras import _convolution, _objects, activations, constraints, initializers, regularizers
+from tandem.keras._calls import InputSpec
 from tandem.keras._layer import Layer
 from tandem.keras.layers._formats import channels_of, format_of, from_last, to_last
 from tandem.keras.layers.core import floating
@@ -40,6 +41,7 @@ class _Conv(Layer):
         self.kernel_initializer, self.bias_initializer = initializers.get(kernel_initializer), initializers.get(bias_initializer)
         self.kernel_regularizer, self.bias_regularizer = regularizers.get(kernel_regularizer), regularizers.get(bias_regularizer)
         self.kernel_constraint, self.bias_constraint = constraints.get(kernel_constraint), constraints.get(bias_constraint)
+        self.input_spec = InputSpec(min_ndim=self._rank + 2)
 
     def _kernel_shape(self, channels):
         if channels % self.groups:
@@ -51,6 +53,7 @@ class _Conv(Layer):
             raise ValueError(f"Input 0 of layer \"{self.name}\" is incompatible with the layer: expected ndim={self._rank + 2}, found ndim={len(input_shape)}. Full shape received: {tuple(input_shape)}")
         self.kernel = self.add_weight(self._kernel_shape(channels_of(input_shape, self.data_format)), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
         self.bias = self.add_weight((self.filters,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias") if self.use_bias else None
+        self.input_spec = InputSpec(min_ndim=self._rank + 2, axes={1 if self.data_format == "channels_first" else -1: channels_of(input_shape, self.data_format)})
         self.built = True
 
     def convolution_op(self, inputs, kernel):
@@ -189,12 +192,13 @@ class SeparableConv2D(Layer):
         self.padding, self.activation, self.use_bias = padding.lower(), activations.get(activation), use_bias
         self.depthwise_initializer, self.pointwise_initializer, self.bias_initializer = (initializers.get(i) for i in (depthwise_initializer, pointwise_initializer, bias_initializer))
         self.depthwise_regularizer, self.pointwise_regularizer, self.bias_regularizer = (regularizers.get(i) for i in (depthwise_regularizer, pointwise_regularizer, bias_regularizer))
+        self.depthwise_constraint, self.pointwise_constraint, self.bias_constraint = (constraints.get(i) for i in (depthwise_constraint, pointwise_constraint, bias_constraint))
 
     def build(self, input_shape):
         channels = channels_of(input_shape, self.data_format)
-        self.depthwise_kernel = self.add_weight(self.kernel_size + (channels, self.depth_multiplier), self.depthwise_initializer, regularizer=self.depthwise_regularizer, name="depthwise_kernel")
-        self.pointwise_kernel = self.add_weight((1,) * self._rank + (channels * self.depth_multiplier, self.filters), self.pointwise_initializer, regularizer=self.pointwise_regularizer, name="pointwise_kernel")
-        self.bias = self.add_weight((self.filters,), self.bias_initializer, regularizer=self.bias_regularizer, name="bias") if self.use_bias else None
+        self.depthwise_kernel = self.add_weight(self.kernel_size + (channels, self.depth_multiplier), self.depthwise_initializer, regularizer=self.depthwise_regularizer, constraint=self.depthwise_constraint, name="depthwise_kernel")
+        self.pointwise_kernel = self.add_weight((1,) * self._rank + (channels * self.depth_multiplier, self.filters), self.pointwise_initializer, regularizer=self.pointwise_regularizer, constraint=self.pointwise_constraint, name="pointwise_kernel")
+        self.bias = self.add_weight((self.filters,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias") if self.use_bias else None
         self.built = True
 
     def call(self, inputs):
@@ -229,6 +233,7 @@ class _Pooling(Layer):
         self.pool_size = _sizes(pool_size, self._rank, "pool_size")
         self.strides = self.pool_size if strides is None else _sizes(strides, self._rank, "strides")
         self.padding = padding.lower()
+        self.input_spec = InputSpec(ndim=self._rank + 2)
 
     def call(self, inputs):
         x = to_last(inputs, self.data_format)
@@ -295,6 +300,7 @@ class _GlobalPooling(Layer):
     def __init__(self, data_format=None, keepdims=False, **kwargs):
         super().__init__(**kwargs)
         self.data_format, self.keepdims = format_of(data_format), keepdims
+        self.input_spec = InputSpec(ndim=len(self._axes) + 2)
 
     def call(self, inputs):
         axes = [axis + 1 for axis in self._axes] if self.data_format == "channels_first" else list(self._axes)

@@ -7,6 +7,7 @@ import numpy as np
 import _tandem
 from tandem import _ops
 from tandem.keras import _parts, activations, constraints, initializers, regularizers
+from tandem.keras._calls import InputSpec
 from tandem.keras._layer import Layer
 
 
@@ -15,7 +16,37 @@ def floating(x):
     return x if x.dtype.is_floating else _tandem.cast(x, 0)
 
 
-class Dense(Layer):
+class _Lora:
+    """Weights that are trained by a product of two small ones that is added to them (Hu and others 2021, arXiv:2106.09685)."""
+
+    lora_enabled = False
+
+    def _begin_lora(self):
+        if self.lora_rank:
+            self.enable_lora(self.lora_rank, self.lora_alpha)
+
+    def enable_lora(self, rank, lora_alpha=None, a_initializer="he_uniform", b_initializer="zeros"):
+        """From now on the weights are not trained any more, but a product of two of this rank that is added to them."""
+        name = "embeddings" if hasattr(self, "embeddings") else "kernel"
+        if not self.built:
+            raise ValueError(f"Cannot enable lora on a layer that isn't yet built. Layer {self.name!r}")
+        if self.lora_enabled:
+            raise ValueError("lora is already enabled. This can only be done once per layer.")
+        weight = getattr(self, name)
+        *outer, last = (int(s) for s in weight.shape)
+        for which, shape, initializer in (("a", (*outer, rank), a_initializer), ("b", (rank, last), b_initializer)):
+            own = f"lora_{name}_{which}"
+            setattr(self, own, self.add_weight(shape, initializer, regularizer=getattr(self, f"{name}_regularizer"), name=own))
+        weight.trainable = False
+        self.lora_rank, self.lora_alpha, self.lora_enabled = rank, rank if lora_alpha is None else lora_alpha, True
+
+    def _with_lora(self, kernel):
+        if not self.lora_enabled:
+            return kernel
+        return kernel + _tandem.matmul(self.lora_kernel_a, self.lora_kernel_b, False, False) * float(self.lora_alpha / self.lora_rank)
+
+
+class Dense(_Lora, Layer):
     """activation(x kernel + bias)."""
 
     _takes_parts = True
@@ -24,12 +55,14 @@ class Dense(Layer):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         if not isinstance(units, (int, np.integer)) or units <= 0:
             raise ValueError(f"Received an invalid value for `units`, expected a positive integer. Received: units={units}")
+        self.lora_rank, self.lora_alpha = lora_rank, lora_rank if lora_alpha is None else lora_alpha
         self.units = int(units)
         self.activation = activations.get(activation)
         self.use_bias = use_bias
         self.kernel_initializer, self.bias_initializer = initializers.get(kernel_initializer), initializers.get(bias_initializer)
         self.kernel_regularizer, self.bias_regularizer = regularizers.get(kernel_regularizer), regularizers.get(bias_regularizer)
         self.kernel_constraint, self.bias_constraint = constraints.get(kernel_constraint), constraints.get(bias_constraint)
+        self.input_spec = InputSpec(min_ndim=2)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -37,7 +70,9 @@ class Dense(Layer):
             raise ValueError("The last dimension of the inputs to a Dense layer should be defined. Found None.")
         self.kernel = self.add_weight((input_shape[-1], self.units), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
         self.bias = self.add_weight((self.units,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias") if self.use_bias else None
+        self.input_spec = InputSpec(min_ndim=2, axes={-1: input_shape[-1]})
         self.built = True
+        self._begin_lora()
 
     def call(self, inputs, training=None):
         x = floating(_tandem.convert(inputs))
@@ -47,7 +82,7 @@ class Dense(Layer):
         if cut >= 0:
             y = _parts.product(x, self.kernel, self.bias, cut)
             return self.activation(y if cut == 0 or _parts.keeps_parts(self.activation) else _tandem.gather_parts(y))
-        y = _tandem.matmul(_parts.joined(x) if _parts.in_use else x, self.kernel, False, False)
+        y = _tandem.matmul(_parts.joined(x) if _parts.in_use else x, self._with_lora(self.kernel), False, False)
         if self.use_bias:
             y = y + self.bias
         return self.activation(y)
@@ -56,15 +91,17 @@ class Dense(Layer):
         return tuple(input_shape[:-1]) + (self.units,)
 
 
-class EinsumDense(Layer):
+class EinsumDense(_Lora, Layer):
     """A product with a kernel by Einstein's notation, a bias and an activation."""
 
-    def __init__(self, equation, output_shape, activation=None, bias_axes=None, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, **kwargs):
+    def __init__(self, equation, output_shape, activation=None, bias_axes=None, kernel_initializer="glorot_uniform", bias_initializer="zeros", kernel_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, bias_constraint=None, lora_rank=None, lora_alpha=None, **kwargs):
         super().__init__(activity_regularizer=activity_regularizer, **kwargs)
+        self.lora_rank, self.lora_alpha = lora_rank, lora_rank if lora_alpha is None else lora_alpha
         self.equation, self.bias_axes, self.activation = equation, bias_axes, activations.get(activation)
         self.partial_output_shape = (output_shape,) if isinstance(output_shape, int) else tuple(output_shape)
         self.kernel_initializer, self.bias_initializer = initializers.get(kernel_initializer), initializers.get(bias_initializer)
         self.kernel_regularizer, self.bias_regularizer = regularizers.get(kernel_regularizer), regularizers.get(bias_regularizer)
+        self.kernel_constraint, self.bias_constraint = constraints.get(kernel_constraint), constraints.get(bias_constraint)
 
     def build(self, input_shape):
         inputs, rest = self.equation.replace(" ", "").split(",")
@@ -75,21 +112,22 @@ class EinsumDense(Layer):
         for label, size in zip(reversed(out), reversed(self.partial_output_shape)):
             if size is not None:
                 sizes[label] = size
-        self.kernel = self.add_weight(tuple(sizes[l] for l in kernel), self.kernel_initializer, regularizer=self.kernel_regularizer, name="kernel")
+        self.kernel = self.add_weight(tuple(sizes[l] for l in kernel), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
         if self.bias_axes:
             first = min(out.index(a) for a in self.bias_axes)
             shape = tuple(sizes[l] if l in self.bias_axes else 1 for l in out[first:])
-            self.bias = self.add_weight(shape, self.bias_initializer, regularizer=self.bias_regularizer, name="bias")
+            self.bias = self.add_weight(shape, self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
         else:
             self.bias = None
         self.built = True
+        self._begin_lora()
 
     def call(self, inputs, training=None):
-        y = _ops.einsum(self.equation, inputs, self.kernel)
+        y = _ops.einsum(self.equation, inputs, self._with_lora(self.kernel))
         return self.activation(y if self.bias is None else y + self.bias)
 
 
-class Embedding(Layer):
+class Embedding(_Lora, Layer):
     """Rows of a table, by their numbers."""
 
     def __init__(self, input_dim, output_dim, embeddings_initializer="uniform", embeddings_regularizer=None, embeddings_constraint=None, mask_zero=False, weights=None, lora_rank=None, lora_alpha=None, input_length=None, **kwargs):
@@ -98,6 +136,7 @@ class Embedding(Layer):
         super().__init__(**kwargs)
         if weights is not None:
             self._tandem_initial_weights = weights if isinstance(weights, list) else [weights]
+        self.lora_rank, self.lora_alpha = lora_rank, lora_rank if lora_alpha is None else lora_alpha
         self.input_dim, self.output_dim, self.mask_zero = int(input_dim), int(output_dim), mask_zero
         self.embeddings_initializer = initializers.get(embeddings_initializer)
         self.embeddings_regularizer, self.embeddings_constraint = regularizers.get(embeddings_regularizer), constraints.get(embeddings_constraint)
@@ -107,6 +146,7 @@ class Embedding(Layer):
     def build(self, input_shape=None):
         self.embeddings = self.add_weight((self.input_dim, self.output_dim), self.embeddings_initializer, regularizer=self.embeddings_regularizer, constraint=self.embeddings_constraint, name="embeddings")
         self.built = True
+        self._begin_lora()
 
     def call(self, inputs):
         if hasattr(inputs, "_ragged_rows"):
@@ -114,7 +154,10 @@ class Embedding(Layer):
         x = _tandem.convert(inputs)
         if x._code not in (5, 6):
             x = _tandem.cast(x, 5)
-        return _parts.rows(self.embeddings, x) if _parts.cut_axis(self.embeddings) == 0 else _tandem.gather(self.embeddings, x, 0)
+        y = _parts.rows(self.embeddings, x) if _parts.cut_axis(self.embeddings) == 0 else _tandem.gather(self.embeddings, x, 0)
+        if not self.lora_enabled:
+            return y
+        return y + _tandem.matmul(_tandem.gather(self.lora_embeddings_a, x, 0), self.lora_embeddings_b, False, False) * float(self.lora_alpha / self.lora_rank)
 
     def compute_mask(self, inputs, mask=None):
         return _tandem.not_equal(inputs, 0) if self.mask_zero and not hasattr(type(inputs), "_tandem_symbolic") else None
@@ -140,13 +183,19 @@ class Lambda(Layer):
 
     def __init__(self, function, output_shape=None, mask=None, arguments=None, **kwargs):
         super().__init__(**kwargs)
-        self.function, self._output_shape, self.arguments = function, output_shape, arguments or {}
+        self.function, self._output_shape, self.mask, self.arguments = function, output_shape, mask, arguments or {}
+        self.supports_masking = mask is not None
+
+    def compute_mask(self, inputs, mask=None):
+        return self.mask(inputs, mask) if callable(self.mask) else self.mask
 
     def call(self, inputs, mask=None, training=None):
         from tandem.keras._calls import _parameters
 
         names, _, _ = _parameters(self.function)
         extra = dict(self.arguments)
+        if "mask" in names:
+            extra["mask"] = mask
         if "training" in names:
             extra["training"] = training
         return self.function(inputs, **extra)

@@ -17,13 +17,17 @@ class BatchNormalization(Layer):
     """Scales each channel to the mean and variance of the batch while training, and of all batches before else."""
 
     def __init__(self, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", moving_mean_initializer="zeros", moving_variance_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, synchronized=False, **kwargs):
-        kwargs.pop("renorm", None), kwargs.pop("fused", None), kwargs.pop("virtual_batch_size", None)
+        if kwargs.pop("renorm", False):
+            raise NotImplementedError("BatchNormalization: renorm; `synchronized` and GroupNormalization are there for small batches")
+        for name in ("renorm_clipping", "renorm_momentum", "fused", "virtual_batch_size"):
+            kwargs.pop(name, None)
         super().__init__(**kwargs)
         self.axis, self.momentum, self.epsilon = axis, float(momentum), float(epsilon)
         self.center, self.scale, self.synchronized = center, scale, synchronized
         self.beta_initializer, self.gamma_initializer = initializers.get(beta_initializer), initializers.get(gamma_initializer)
         self.moving_mean_initializer, self.moving_variance_initializer = initializers.get(moving_mean_initializer), initializers.get(moving_variance_initializer)
         self.beta_regularizer, self.gamma_regularizer = regularizers.get(beta_regularizer), regularizers.get(gamma_regularizer)
+        self.beta_constraint, self.gamma_constraint = constraints.get(beta_constraint), constraints.get(gamma_constraint)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -32,8 +36,8 @@ class BatchNormalization(Layer):
         self._last = axis % rank == rank - 1
         self._place = axis % rank
         n = input_shape[self._place]
-        self.gamma = self.add_weight((n,), self.gamma_initializer, regularizer=self.gamma_regularizer, name="gamma") if self.scale else None
-        self.beta = self.add_weight((n,), self.beta_initializer, regularizer=self.beta_regularizer, name="beta") if self.center else None
+        self.gamma = self.add_weight((n,), self.gamma_initializer, regularizer=self.gamma_regularizer, constraint=self.gamma_constraint, name="gamma") if self.scale else None
+        self.beta = self.add_weight((n,), self.beta_initializer, regularizer=self.beta_regularizer, constraint=self.beta_constraint, name="beta") if self.center else None
         self.moving_mean = self.add_weight((n,), self.moving_mean_initializer, trainable=False, name="moving_mean")
         self.moving_variance = self.add_weight((n,), self.moving_variance_initializer, trainable=False, name="moving_variance")
         self._channels = n
@@ -94,9 +98,11 @@ class LayerNormalization(Layer):
 
     def __init__(self, axis=-1, epsilon=1e-3, center=True, scale=True, beta_initializer="zeros", gamma_initializer="ones", beta_regularizer=None, gamma_regularizer=None, beta_constraint=None, gamma_constraint=None, rms_scaling=False, **kwargs):
         super().__init__(**kwargs)
-        self.axis, self.epsilon, self.center, self.scale = axis, float(epsilon), center, scale
+        self.axis, self.epsilon, self.center, self.scale = axis, float(epsilon), center and not rms_scaling, scale or rms_scaling
+        self.rms_scaling = rms_scaling
         self.beta_initializer, self.gamma_initializer = initializers.get(beta_initializer), initializers.get(gamma_initializer)
         self.beta_regularizer, self.gamma_regularizer = regularizers.get(beta_regularizer), regularizers.get(gamma_regularizer)
+        self.beta_constraint, self.gamma_constraint = constraints.get(beta_constraint), constraints.get(gamma_constraint)
         self.supports_masking = True
 
     def build(self, input_shape):
@@ -105,8 +111,8 @@ class LayerNormalization(Layer):
         self._axes = axes
         shape = tuple(input_shape[a] for a in axes)
         self._sized = shape
-        self.gamma = self.add_weight(shape, self.gamma_initializer, regularizer=self.gamma_regularizer, name="gamma") if self.scale else None
-        self.beta = self.add_weight(shape, self.beta_initializer, regularizer=self.beta_regularizer, name="beta") if self.center else None
+        self.gamma = self.add_weight(shape, self.gamma_initializer, regularizer=self.gamma_regularizer, constraint=self.gamma_constraint, name="gamma") if self.scale else None
+        self.beta = self.add_weight(shape, self.beta_initializer, regularizer=self.beta_regularizer, constraint=self.beta_constraint, name="beta") if self.center else None
         self.built = True
 
     def call(self, inputs):
@@ -114,6 +120,9 @@ class LayerNormalization(Layer):
         x = _wide(given)
         gamma = _tandem.cast(self.gamma, x._code) if self.scale else _tandem.fill(self._sized, 1.0, x._code)
         beta = _tandem.cast(self.beta, x._code) if self.center else _tandem.fill(self._sized, 0.0, x._code)
+        if self.rms_scaling:
+            shape = [x._sizes[i] if i in self._axes else 1 for i in range(x._rank)]
+            return _tandem.cast(x * _tandem.rsqrt(_tandem.reduce_variance(x, self._axes, True) + self.epsilon) * _tandem.reshape(gamma, shape), given._code)
         if self._axes == list(range(self._axes[0], x._rank)):
             return _tandem.cast(_tandem.layer_norm(x, gamma, beta, self._axes[0] - x._rank, self.epsilon), given._code)
         mean = _tandem.reduce_mean(x, self._axes, True)
@@ -161,20 +170,27 @@ class GroupNormalization(Layer):
         super().__init__(**kwargs)
         self.groups, self.axis, self.epsilon, self.center, self.scale = groups, axis, epsilon, center, scale
         self.beta_initializer, self.gamma_initializer = initializers.get(beta_initializer), initializers.get(gamma_initializer)
+        self.beta_regularizer, self.gamma_regularizer = regularizers.get(beta_regularizer), regularizers.get(gamma_regularizer)
+        self.beta_constraint, self.gamma_constraint = constraints.get(beta_constraint), constraints.get(gamma_constraint)
 
     def build(self, input_shape):
-        n = input_shape[-1]
+        n = input_shape[self.axis]
+        if n is None:
+            raise ValueError(f"Axis {self.axis} of input tensor should have a defined dimension but the layer received an input with shape {input_shape}.")
         if self.groups == -1:
             self.groups = n
         if n % self.groups:
             raise ValueError(f"Number of groups ({self.groups}) must be a multiple of the number of channels ({n}).")
-        self.gamma = self.add_weight((n,), self.gamma_initializer, name="gamma") if self.scale else None
-        self.beta = self.add_weight((n,), self.beta_initializer, name="beta") if self.center else None
+        self.gamma = self.add_weight((n,), self.gamma_initializer, regularizer=self.gamma_regularizer, constraint=self.gamma_constraint, name="gamma") if self.scale else None
+        self.beta = self.add_weight((n,), self.beta_initializer, regularizer=self.beta_regularizer, constraint=self.beta_constraint, name="beta") if self.center else None
         self.built = True
 
     def call(self, inputs):
         given = floating(inputs)
         x = _wide(given)
+        axis = self.axis % x._rank
+        order = [i for i in range(x._rank) if i != axis] + [axis]
+        x = x if axis == x._rank - 1 else _tandem.transpose(x, order)
         sizes = list(x._sizes)
         grouped = _tandem.reshape(x, sizes[:-1] + [self.groups, sizes[-1] // self.groups])
         axes = list(range(1, x._rank - 1)) + [x._rank]
@@ -182,9 +198,6 @@ class GroupNormalization(Layer):
         y = _tandem.reshape((grouped - mean) * _tandem.rsqrt(variance + self.epsilon), sizes)
         if self.scale:
             y = y * _tandem.cast(self.gamma, x._code)
-        return _tandem.cast(y + _tandem.cast(self.beta, x._code) if self.center else y, given._code)
-
-__all__ = [  # Written by scripts/exported-names.py.
-    "BatchNormalization", "GroupNormalization", "Layer", "LayerNormalization", "RMSNormalization", "SyncBatchNormalization",
-    "UnitNormalization", "constraints", "floating", "initializers", "regularizers", "state",
-]
+        y = y + _tandem.cast(self.beta, x._code) if self.center else y
+        y = y if axis == x._rank - 1 else _tandem.transpose(y, [order.index(i) for i in range(x._rank)])
+        return _tandem.cast(y, given._code)

@@ -8,6 +8,7 @@ from tandem._tracing.function import GiveUpTrace
 from tandem._tensors.tensor import Tensor
 from tandem.keras._symbolic import KerasTensor, text_probes
 from tandem.keras._layer import Layer
+from tandem.keras.layers._formats import format_of
 from tandem.keras.layers.core import floating
 
 
@@ -85,32 +86,41 @@ class Normalization(Layer):
 class Resizing(Layer):
     """Images of another size."""
 
-    def __init__(self, height, width, interpolation="bilinear", crop_to_aspect_ratio=False, pad_to_aspect_ratio=False, data_format=None, **kwargs):
+    def __init__(self, height, width, interpolation="bilinear", crop_to_aspect_ratio=False, pad_to_aspect_ratio=False, fill_mode="constant", fill_value=0.0, antialias=False, data_format=None, **kwargs):
         super().__init__(**kwargs)
-        self.height, self.width, self.interpolation = int(height), int(width), interpolation
+        self.height, self.width, self.interpolation, self.data_format = int(height), int(width), interpolation, format_of(data_format)
+        self.crop_to_aspect_ratio, self.pad_to_aspect_ratio = crop_to_aspect_ratio, pad_to_aspect_ratio
+        self.fill_mode, self.fill_value, self.antialias = fill_mode, fill_value, antialias
 
     def call(self, inputs):
-        from tandem import image
+        from tandem.keras.ops import image
 
-        return image.resize(inputs, (self.height, self.width), self.interpolation)
+        return image.resize(
+            inputs, (self.height, self.width), self.interpolation, self.antialias, self.crop_to_aspect_ratio, self.pad_to_aspect_ratio, self.fill_mode,
+            self.fill_value, self.data_format,
+        )
 
 
 class CenterCrop(Layer):
-    """The middle part of images."""
+    """The middle part of images; smaller ones are made larger first."""
 
     def __init__(self, height, width, data_format=None, **kwargs):
         super().__init__(**kwargs)
-        self.height, self.width = int(height), int(width)
+        self.height, self.width, self.data_format = int(height), int(width), format_of(data_format)
 
     def call(self, inputs):
-        x = floating(_tandem.convert(inputs))
+        from tandem.keras.ops import _image
+
+        return _image.formatted(floating(_tandem.convert(inputs)), self.data_format, self._cropped)
+
+    def _cropped(self, x):
         h, w = int(x._sizes[-3]), int(x._sizes[-2])
         if h >= self.height and w >= self.width:
             top, left = (h - self.height) // 2, (w - self.width) // 2
             return x[..., top : top + self.height, left : left + self.width, :]
-        from tandem import image
+        from tandem.keras.ops import image
 
-        return image.resize(x, (self.height, self.width))
+        return image.resize(x, (self.height, self.width), crop_to_aspect_ratio=True, data_format="channels_last")
 
 
 class _RandomImage(Layer):
@@ -168,12 +178,12 @@ class RandomContrast(_RandomImage):
 
     def __init__(self, factor, value_range=(0, 255), seed=None, **kwargs):
         super().__init__(seed, **kwargs)
-        self.factor = factor
+        self.factor, self.value_range = factor, tuple(value_range)
 
     def _changed(self, x):
         low, high = _bounds(self.factor)
         mean = _tandem.reduce_mean(x, [1, 2], True)
-        return (x - mean) * (1.0 + self._chance(x, low, high)) + mean
+        return _tandem.clip((x - mean) * (1.0 + self._chance(x, low, high)) + mean, float(self.value_range[0]), float(self.value_range[1]))
 
 
 class RandomCrop(_RandomImage):

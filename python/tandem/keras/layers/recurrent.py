@@ -11,9 +11,10 @@ from tandem._tensors.shape import TensorShape
 from tandem._tracing.state import init_scope, state
 from tandem.errors import InvalidArgumentError
 from tandem.keras import _config_keys, _objects, activations, constraints, initializers, regularizers
-from tandem.keras._calls import call_context
+from tandem.keras._calls import InputSpec, call_context
 from tandem.keras._layer import Layer
 from tandem.keras._variable import KerasVariable
+from tandem.keras.layers._formats import format_of
 from tandem.keras.layers.core import Wrapper, floating
 
 
@@ -328,6 +329,9 @@ class RNN(Layer):
         mask = mask[0] if isinstance(mask, (list, tuple)) else mask
         return mask if self.return_sequences else None
 
+    def _check_inputs(self, inputs):
+        super()._check_inputs(inputs[0] if isinstance(inputs, (list, tuple)) else inputs)
+
     def __call__(self, sequences, initial_state=None, **kwargs):
         if initial_state is not None:
             kwargs["initial_state"] = initial_state
@@ -346,6 +350,7 @@ def _recurrent(name, cell_class):
         cell = cell_class(units, *args, **kwargs, dtype=layer.get("dtype"), name=_objects.snake_case(name) + "_cell")
         RNN.__init__(self, cell, **own, **layer)
         self.units = cell.units
+        self.input_spec = InputSpec(ndim=3)
 
     def get_config(self):
         config = {"name": self.name, "trainable": self._trainable, "dtype": self._dtype_policy.as_config()}
@@ -436,49 +441,87 @@ class ConvLSTM2D(Layer):
 
     _rank = 2
 
-    def __init__(self, filters, kernel_size, strides=1, padding="valid", activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, return_sequences=False, return_state=False, go_backwards=False, dropout=0.0, recurrent_dropout=0.0, data_format=None, **kwargs):
-        super().__init__(**kwargs)
+    def __init__(self, filters, kernel_size, strides=1, padding="valid", data_format=None, dilation_rate=1, activation="tanh", recurrent_activation="sigmoid", use_bias=True, kernel_initializer="glorot_uniform", recurrent_initializer="orthogonal", bias_initializer="zeros", unit_forget_bias=True, kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None, activity_regularizer=None, kernel_constraint=None, recurrent_constraint=None, bias_constraint=None, dropout=0.0, recurrent_dropout=0.0, seed=None, return_sequences=False, return_state=False, go_backwards=False, stateful=False, **kwargs):
+        if stateful:
+            raise NotImplementedError(f"{type(self).__name__}: stateful; LSTM, GRU and SimpleRNN are accepted so, and initial_state gives a layer its states")
+        super().__init__(activity_regularizer=activity_regularizer, **kwargs)
         self.filters = int(filters)
         pair = lambda v: (v,) * self._rank if isinstance(v, int) else tuple(v)  # noqa: E731
-        self.kernel_size, self.strides, self.padding = pair(kernel_size), pair(strides), padding.lower()
+        self.kernel_size, self.strides, self.dilation_rate, self.padding, self.data_format = pair(kernel_size), pair(strides), pair(dilation_rate), padding.lower(), format_of(data_format)
         self.activation, self.recurrent_activation, self.use_bias = activations.get(activation), activations.get(recurrent_activation), use_bias
-        self.kernel_initializer, self.recurrent_initializer = initializers.get(kernel_initializer), initializers.get(recurrent_initializer)
+        self.kernel_initializer, self.recurrent_initializer, self.bias_initializer = (initializers.get(i) for i in (kernel_initializer, recurrent_initializer, bias_initializer))
+        self.kernel_regularizer, self.recurrent_regularizer, self.bias_regularizer = (regularizers.get(i) for i in (kernel_regularizer, recurrent_regularizer, bias_regularizer))
+        self.kernel_constraint, self.recurrent_constraint, self.bias_constraint = (constraints.get(i) for i in (kernel_constraint, recurrent_constraint, bias_constraint))
         self.unit_forget_bias, self.return_sequences, self.return_state, self.go_backwards = unit_forget_bias, return_sequences, return_state, go_backwards
-        self.dropout = dropout
+        self.dropout, self.recurrent_dropout, self.seed = float(dropout), float(recurrent_dropout), seed
+        self.supports_masking = True
 
-    def build(self, input_shape):
-        n = self.filters
-        self.kernel = self.add_weight(self.kernel_size + (input_shape[-1], 4 * n), self.kernel_initializer, name="kernel")
-        self.recurrent_kernel = self.add_weight(self.kernel_size + (n, 4 * n), self.recurrent_initializer, name="recurrent_kernel")
-        start = lambda shape, dtype=None: _tandem.convert(np.concatenate([np.zeros(n), np.ones(n) * float(self.unit_forget_bias), np.zeros(2 * n)]).astype(np.float32))  # noqa: E731
-        self.bias = self.add_weight((4 * n,), start, name="bias") if self.use_bias else None
+    def build(self, sequences_shape, initial_state_shape=None):
+        shape = sequences_shape[0] if isinstance(sequences_shape, list) else sequences_shape
+        n, channels = self.filters, shape[2] if self.data_format == "channels_first" else shape[-1]
+        self.kernel = self.add_weight(self.kernel_size + (channels, 4 * n), self.kernel_initializer, regularizer=self.kernel_regularizer, constraint=self.kernel_constraint, name="kernel")
+        self.recurrent_kernel = self.add_weight(self.kernel_size + (n, 4 * n), self.recurrent_initializer, regularizer=self.recurrent_regularizer, constraint=self.recurrent_constraint, name="recurrent_kernel")
+
+        def start(shape, dtype=None):
+            own = self.bias_initializer
+            if not self.unit_forget_bias:
+                return own(shape, dtype)
+            return _tandem.concat([own((n,), dtype), _tandem.fill((n,), 1.0, dtypes.code_of(dtype or "float32")), own((2 * n,), dtype)], 0)
+
+        self.bias = self.add_weight((4 * n,), start, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias") if self.use_bias else None
         self.built = True
 
-    def _convolved(self, x, kernel, strides, padding):
-        return _tandem.conv2d(x, kernel, strides, padding, (1, 1), 1)
+    def _convolved(self, x, kernel, strides, padding, dilations):
+        return _tandem.conv2d(x, kernel, strides, padding, dilations, 1)
+
+    def _moved(self, x, axes, last):
+        """Channels behind or before the pixels, whose first axis is `axes`."""
+        if self.data_format == "channels_last":
+            return x
+        order = [*range(axes), *range(axes + 1, x._rank), axes] if last else [*range(axes), x._rank - 1, *range(axes, x._rank - 1)]
+        return _tandem.transpose(x, order)
 
     def call(self, sequences, initial_state=None, mask=None, training=False):
-        x = floating(_tandem.convert(sequences))
-        if training and self.dropout:
-            x = _tandem.dropout(x, float(self.dropout), None)
+        if isinstance(sequences, (list, tuple)):
+            sequences, initial_state = sequences[0], list(sequences[1:])
+        x = self._moved(floating(_tandem.convert(sequences)), 2, True)
+        if training and self.dropout:  # The same elements of all steps.
+            x = x * _tandem.dropout(_tandem.fill([x._sizes[0], 1, *x._sizes[2:]], 1.0, x._code), self.dropout, self.seed)
         steps = _tandem.unstack(x, 1)
+        masks = [None] * len(steps) if mask is None else _tandem.unstack(_tandem.cast(mask[0] if isinstance(mask, (list, tuple)) else mask, 7), 1)
         if self.go_backwards:
-            steps = steps[::-1]
-        h = c = None
-        outputs = []
-        for step in steps:
-            z = self._convolved(step, self.kernel, self.strides, self.padding)
+            steps, masks = steps[::-1], masks[::-1]
+        h = c = keep = None
+        if initial_state:
+            h, c = (self._moved(_tandem.convert(s), 1, True) for s in initial_state)
+        outputs, output = [], None
+        for step, own in zip(steps, masks):
+            z = self._convolved(step, self.kernel, self.strides, self.padding, self.dilation_rate)
             if self.bias is not None:
                 z = z + self.bias
             if h is None:
                 h = c = _tandem.zeros_like(z[..., : self.filters])
-            z = z + self._convolved(h, self.recurrent_kernel, (1,) * self._rank, "same")
+            if training and self.recurrent_dropout and keep is None:
+                keep = _tandem.dropout(_tandem.ones_like(h), self.recurrent_dropout, self.seed)
+            z = z + self._convolved(h if keep is None else h * keep, self.recurrent_kernel, (1,) * self._rank, "same", (1,) * self._rank)
             i, f, g, o = _tandem.split(z, 4, -1)
-            c = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(g)
-            h = self.recurrent_activation(o) * self.activation(c)
-            outputs.append(h)
-        result = _tandem.stack(outputs, 1) if self.return_sequences else h
-        return (result, h, c) if self.return_state else result
+            after = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(g)
+            new = self.recurrent_activation(o) * self.activation(after)
+            if own is not None:
+                chosen = _tandem.reshape(own, [own._sizes[0]] + [1] * (new._rank - 1))
+                seen = _tandem.where(chosen, new, _tandem.zeros_like(new) if output is None else output)
+                after, state_h = _tandem.where(chosen, after, c), _tandem.where(chosen, new, h)
+            else:
+                seen = state_h = new
+            h, c, output = state_h, after, seen
+            outputs.append(seen)
+        result = self._moved(_tandem.stack(outputs, 1), 2, False) if self.return_sequences else self._moved(output, 1, False)
+        return (result, self._moved(h, 1, False), self._moved(c, 1, False)) if self.return_state else result
+
+    def compute_mask(self, sequences, mask=None):
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        return mask if self.return_sequences else None
+
 
 _WEIGHTS = "kernel_initializer='glorot_uniform', recurrent_initializer='orthogonal', bias_initializer='zeros'"
 _PENALTIES = "kernel_regularizer=None, recurrent_regularizer=None, bias_regularizer=None"
@@ -505,7 +548,7 @@ _objects.sign(globals(), {
 _words.describe(__name__, globals())
 
 __all__ = [  # Written by scripts/exported-names.py.
-    "Bidirectional", "ConvLSTM2D", "GRU", "GRUCell", "InvalidArgumentError", "KerasVariable", "LSTM", "LSTMCell", "Layer", "RNN",
-    "SimpleRNN", "SimpleRNNCell", "StackedRNNCells", "TensorShape", "Wrapper", "activations", "call_context", "constraints", "dtypes",
-    "floating", "init_scope", "initial_state_of", "initializers", "nest", "regularizers", "state",
+    "Bidirectional", "ConvLSTM2D", "GRU", "GRUCell", "InputSpec", "InvalidArgumentError", "KerasVariable", "LSTM", "LSTMCell", "Layer",
+    "RNN", "SimpleRNN", "SimpleRNNCell", "StackedRNNCells", "TensorShape", "Wrapper", "activations", "call_context", "constraints",
+    "dtypes", "floating", "format_of", "init_scope", "initial_state_of", "initializers", "nest", "regularizers", "state",
 ]

@@ -97,14 +97,15 @@ class AlphaDropout(Layer):
 
     def __init__(self, rate, noise_shape=None, seed=None, **kwargs):
         super().__init__(**kwargs)
-        self.rate, self.seed = rate, seed
+        self.rate, self.seed, self.noise_shape = rate, seed, noise_shape
         self.supports_masking = True
 
     def call(self, inputs, training=False):
         if not training or not self.rate:
             return inputs
+        sizes = inputs._sizes if self.noise_shape is None else [s if n is None else n for n, s in zip(self.noise_shape, inputs._sizes)]
         alpha = -1.7580993408473766
-        keep = _tandem.random_uniform(inputs._sizes, 0.0, 1.0, inputs._code, self.seed) >= float(self.rate)
+        keep = _tandem.random_uniform(sizes, 0.0, 1.0, inputs._code, self.seed) >= float(self.rate)
         a = ((1 - self.rate) * (1 + self.rate * alpha**2)) ** -0.5
         return a * _tandem.where(keep, inputs, _tandem.fill((), alpha, inputs._code)) - a * alpha * self.rate
 

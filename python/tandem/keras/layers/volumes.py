@@ -30,8 +30,8 @@ class ConvLSTM1D(ConvLSTM2D):
 
     _rank = 1
 
-    def _convolved(self, x, kernel, strides, padding):
-        y = _tandem.conv2d(_tandem.expand_dims(x, 1), _tandem.expand_dims(kernel, 0), (1, strides[0]), padding, (1, 1), 1)
+    def _convolved(self, x, kernel, strides, padding, dilations):
+        y = _tandem.conv2d(_tandem.expand_dims(x, 1), _tandem.expand_dims(kernel, 0), (1, strides[0]), padding, (1, dilations[0]), 1)
         return _tandem.squeeze(y, [1])
 
 
@@ -40,6 +40,6 @@ class ConvLSTM3D(ConvLSTM2D):
 
     _rank = 3
 
-    def _convolved(self, x, kernel, strides, padding):
-        layer = Conv3D(int(kernel._sizes[-1]), tuple(int(s) for s in kernel._sizes[:3]), strides=tuple(strides), padding=padding, use_bias=False)
+    def _convolved(self, x, kernel, strides, padding, dilations):
+        layer = Conv3D(int(kernel._sizes[-1]), tuple(int(s) for s in kernel._sizes[:3]), strides=tuple(strides), padding=padding, dilation_rate=tuple(dilations), use_bias=False, name="conv")
         return layer.convolution_op(x, kernel)

@@ -277,7 +277,7 @@ def resize(images, size, interpolation="bilinear", antialias=False, crop_to_aspe
         elif pad_to_aspect_ratio:
             ph, pw = max(h, int(float(w * tall) / wide)), max(w, int(float(h * wide) / tall))
             top, left = int(float(ph - h) / 2), int(float(pw - w) / 2)
-            pads = [(0, 0)] * (x._rank - 3) + [(top, ph - h - top), (left, pw - w - left), (0, 0)]
+            pads = [(0, 0)] * (x._rank - 3) + [(top, top), (left, left), (0, 0)]
             x = _ops.pad(x, pads, constant_values=fill_value)
         return own.resize(x, [tall, wide], interpolation, antialias=antialias)
 
