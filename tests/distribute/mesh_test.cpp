@@ -221,6 +221,19 @@ TEST_F(MeshTest, WhatHasRunIsExplained) {
           "stage 1    0 [0] 1 [1]", "/device:CPU:3 holds 32.8 KB of variables",
           "/device:CPU:3 takes "});
   expect(told({2, 2, 1}, {.microbatches = 2}), {"between pipelines: "});
+  // The gradients of both kernels, of 4 x 8 elements in float32, are summed to parts once, or with
+  // each of two micro-batches. Parts of 64 elements are joined for three passes of each of these.
+  // Two sums are of the loss.
+  const auto with = [&](Shard shard) {
+    return told({2, 2, 1}, {.microbatches = 2, .layers = {{"up"}, {"down"}}, .shard = shard});
+  };
+  expect(with(Shard::state), {"/device:CPU:2 has shard 1 of 2 of the batch, part 0 of 1 of the "
+                              "weights, part 1 of 2 of slots\n",
+                              "over all members of a stage: 4 sums a run, 296 B"});
+  expect(with(Shard::gradients), {"part 1 of 2 of slots and sums of gradients\n",
+                                  "over all members of a stage: 6 sums a run, 552 B"});
+  expect(with(Shard::variables), {"part 1 of 2 of variables, slots and sums of gradients\n",
+                                  "over all members of a stage: 12 sums a run, 2.1 KB"});
 }
 
 /// What layers sum along the model's axis comes by way of staging memory, which follows the batch.
