@@ -335,9 +335,9 @@ TEST_F(MeshTest, AModelLargerThanEachDeviceTrainsInParts) {
 
 constexpr int64_t kOfShards = 512;
 
-/// What each device holds of a model in two stages that has been trained with this Shard.
+/// What each device holds of a model in two stages that has been trained with this Shard, on the
+/// devices that there are.
 std::map<std::string, HeldBytes> held_with(Shard shard) {
-  use_cpus(0);
   const ModelParallel strategy(LayoutMap(DeviceMesh({2, 2}, {"data", "stage"})),
                                {.microbatches = 2, .layers = {{"a"}, {"b"}}, .shard = shard});
   const auto scope = strategy.scope();
@@ -363,10 +363,12 @@ std::map<std::string, HeldBytes> held_with(Shard shard) {
 TEST_F(MeshTest, WithShardsTheDevicesOfAStageKeepPartsOfItsState) {
   constexpr size_t kOne = size_t{kOfShards} * kOfShards * sizeof(float);
   constexpr size_t kSmall = size_t{256} << 10;  // Of counters and the like.
+  use_cpus(0);
   const auto whole = held_with(Shard::nothing);
   EXPECT_GE(whole.at("/device:CPU:0").slots, 2 * kOne);
   EXPECT_EQ(whole.contains("/device:CPU:2"), false);
   for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+    use_cpus(0);
     auto held = held_with(shard);
     for (int cpu = 0; cpu < 4; ++cpu) {
       const HeldBytes own = held[fmt::format("/device:CPU:{}", cpu)];
@@ -376,6 +378,25 @@ TEST_F(MeshTest, WithShardsTheDevicesOfAStageKeepPartsOfItsState) {
         EXPECT_GE(own.variables, kOne / 2) << cpu;
         EXPECT_LE(own.variables, kOne / 2 + kSmall) << cpu;
       }
+    }
+  }
+}
+
+TEST_F(MeshTest, WithShardsTheGpusOfAStageKeepPartsOfItsState) {
+  constexpr size_t kOne = size_t{kOfShards} * kOfShards * sizeof(float);
+  constexpr size_t kSmall = size_t{256} << 10;
+  for (Shard shard : {Shard::state, Shard::gradients, Shard::variables}) {
+    use_cpus(0);
+    for (int gpu = 0; gpu < 4; ++gpu) config::add_test_device();
+    auto held = held_with(shard);
+    for (int gpu = 0; gpu < 4; ++gpu) {
+      const HeldBytes own = held[fmt::format("/device:GPU:{}", gpu)];
+      EXPECT_GE(own.slots, 2 * kOne / 2) << gpu;
+      EXPECT_LE(own.slots, 2 * kOne / 2 + kSmall) << gpu;
+      // Each has all variables of its stage, or its parts of them.
+      const size_t variables = shard == Shard::variables ? kOne / 2 : kOne;
+      EXPECT_GE(own.variables, variables) << gpu;
+      EXPECT_LE(own.variables, variables + kSmall) << gpu;
     }
   }
 }
