@@ -131,3 +131,4 @@ class MultiWorkerMirroredStrategy(Strategy):
         self.cluster_resolver = cluster_resolver if cluster_resolver is not None else TFConfigClusterResolver()
         addresses = self.cluster_resolver.cluster_spec().as_dict() if given else None
         super().__init__(_tandem.multi_worker_mirrored_strategy(addresses or None, self.cluster_resolver.task_type or "worker", self.cluster_resolver.task_id or 0, reproducible_shards, float(timeout), bucket, shard_code(shard)))
+        self._has_variables_in_parts = shard == "variables"

@@ -60,6 +60,7 @@ class Strategy:
     cluster_resolver = None
     _has_servers = False  # Whether variables are changed by parameter servers.
     _has_one_state = False  # Whether replicas have no values of their own: servers have them, or replicas are micro-batches.
+    _has_variables_in_parts = False  # Whether each replica keeps a part alone of variables that no layout cuts.
     _model_parts = 1  # How many parts of the weights there are.
 
     def explain(self):

@@ -186,6 +186,7 @@ class ModelParallel(Distribution):
         native = _tandem.model_parallel(mesh.shape, mesh.axis_names, mesh._device_names(), layouts, batch, *options)
         strategy = Strategy(native)
         strategy._model_parts = int(np.prod([n for name, n in zip(mesh.axis_names, mesh.shape) if name not in (batch, "stage")]))
+        strategy._has_variables_in_parts = shard == "variables"
         strategy._has_one_state = has_stages or microbatches is not None
         super().__init__(mesh, batch, strategy)
         self.layout_map = layout_map
