@@ -551,6 +551,9 @@ TEST(MeshOverProcesses, AStagedMeshSaysWhoHasWhat) {
           "part 1 of 2 of the weights", "each process of the stages that use it"}) {
       EXPECT_NE(text.find(told), std::string::npos) << told << " in\n" << text;
     }
+    const TwoLayers in_two(over_stages(group, {1, 2, 2}, "CPU:0", {}, Shard::gradients));
+    in_two.train(1);
+    EXPECT_NE(in_two.strategy.explain().find("over all members of a stage: "), std::string::npos);
     const TwoLayers shards(over_stages(group, {2, 2, 1}, "CPU:0", {}, Shard::state));
     shards.train(1);
     const std::string of_shards = shards.strategy.explain();

@@ -127,11 +127,12 @@ std::string PipelineRun::explain_axes(int64_t rows) const {
       of_members.add(axis_sums(*segment.program, rows, model), 1);
     }
   }
-  const std::string between_members = model > 0
-                                          ? of_members.model.line("along the model's axis") +
-                                                of_members.data.line("along the data axis") +
-                                                of_members.all.line("over all members of a stage")
-                                          : of_members.model.line("between the members of a stage");
+  const bool has_axes = model > 0;
+  const std::string between_members =
+      of_members.model.line(has_axes ? "along the model's axis"
+                                     : "between the members of a stage") +
+      of_members.data.line("along the data axis") +
+      of_members.all.line("over all members of a stage");
   return between_stages.times(microbatches()).line("between stages", "tensors") + between_members +
          between_pipelines.line("between pipelines", "terms of sums");
 }
