@@ -413,6 +413,9 @@ TEST(MeshOverProcesses, ACheckpointOfShardsOfStagesIsThatOfOneDevice) {
       const double further = four.train(1);
       four.checkpoint().restore(prefix).assert_consumed();
       EXPECT_NEAR(four.train(1), further, 1e-6);
+      const TwoLayers early = by(shard, {2, 2, 1});  // Before anybody knows who keeps what.
+      early.checkpoint().restore(prefix);
+      EXPECT_NEAR(early.train(1), further, 1e-5);
       const TwoLayers alone{OneDeviceStrategy("/CPU:0")};
       alone.train(1);
       alone.checkpoint().restore(prefix).assert_consumed();
