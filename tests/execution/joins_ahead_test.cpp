@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <deque>
 #include <map>
 #include <mutex>
+#include <span>
 #include <sstream>
 #include <thread>
 
@@ -295,9 +297,44 @@ class Copies {
   std::map<std::string, int> counts_;
 };
 
-/// Each product waits until the join that the next one needs is there. Were that to come behind
+/// For each copy that a queue for exchanges is asked for, the first product that its join goes on
+/// beside; -1 where there is none.
+template <class Step>
+std::vector<int> products_beside_copies(const Step& step, int count) {
+  std::vector<int> beside;
+  std::deque<size_t> under_way;  // The first copy of each join.
+  int products = 0;
+  std::istringstream lines(step.explain());
+  for (std::string line; std::getline(lines, line);) {
+    const auto calls = [&](const char* op) { return line.find(op) != std::string::npos; };
+    if (calls("join_start(")) under_way.push_back(beside.size());
+    if (calls("join_finish(")) under_way.pop_front();
+    if (calls("join_start(") || calls("sum_to_part(")) {
+      beside.insert(beside.end(), static_cast<size_t>(count) - 1, -1);
+    }
+    if (!calls("matmul(")) continue;
+    for (size_t first : under_way) {
+      const auto copies = std::span(beside).subspan(first, static_cast<size_t>(count) - 1);
+      if (copies[0] < 0) std::ranges::fill(copies, products);
+    }
+    ++products;
+  }
+  return beside;
+}
+
+/// False where that does not come true in time.
+template <class Condition>
+bool comes_true(const Condition& condition) {
+  const auto until = std::chrono::steady_clock::now() + 30s;
+  while (!condition() && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(100us);
+  }
+  return condition();
+}
+
+/// Each product waits until the joins that the next one needs are there. Were these to come behind
 /// the product, it would wait for ever.
-TEST_F(JoinsAhead, GoOnWhileTheLayerBeforeComputes) {
+TEST_F(JoinsAhead, AreNotBehindTheLayerBefore) {
   for (int count : {2, 4}) {
     use_test_gpus(count);
     const InParts parts(count);
@@ -311,19 +348,48 @@ TEST_F(JoinsAhead, GoOnWhileTheLayerBeforeComputes) {
     devices::test::set_copy_hook([&](const std::string& row) { copies.add(row); });
     op::set_instruction_hook([&](int replica, const std::string& op) {
       if (!op.ends_with("matmul")) return;
-      const BeforeProduct& product = products[played[static_cast<size_t>(replica)]++];
-      const auto until = std::chrono::steady_clock::now() + 30s;
-      // The hook is called before a copy is made, so the last may be under way.
-      while (copies.of(replica) < product.copies && std::chrono::steady_clock::now() < until) {
-        std::this_thread::sleep_for(100us);
-      }
-      if (copies.of(replica) < product.copies) ++late;
+      const int asked = products[played[static_cast<size_t>(replica)]++].copies;
+      if (!comes_true([&] { return copies.of(replica) >= asked; })) ++late;
     });
     parts.run(step, model.batch(16));
     op::set_instruction_hook({});
     devices::test::set_copy_hook({});
     EXPECT_EQ(late, 0);
     for (size_t each : played) EXPECT_EQ(each, products.size());
+  }
+}
+
+/// Each copy of a join waits until the layer before computes. Were that to wait for the join, both
+/// would wait for ever.
+TEST_F(JoinsAhead, DoNotHoldUpTheLayerBefore) {
+  for (int count : {2, 4}) {
+    use_test_gpus(count);
+    const InParts parts(count);
+    const Layers<float> model(4);
+    const auto step = model.compiled_step();
+    parts.run(step, model.batch(16));
+    const auto beside = products_beside_copies(step, count);
+    EXPECT_GE(std::ranges::count_if(beside, [](int product) { return product >= 0; }), 8);
+    Copies copies;
+    std::vector<std::atomic<int>> begun(static_cast<size_t>(count));
+    std::atomic<int> late{0};
+    op::set_instruction_hook([&](int replica, const std::string& op) {
+      if (op.ends_with("matmul")) ++begun[static_cast<size_t>(replica)];
+    });
+    devices::test::set_copy_hook([&](const std::string& row) {
+      for (int replica = 0; replica < count; ++replica) {
+        if (row != fmt::format("/device:GPU:{} exchange", replica)) continue;
+        const int product = beside[static_cast<size_t>(copies.of(replica))];
+        const auto& own = begun[static_cast<size_t>(replica)];
+        if (!comes_true([&] { return own > product; })) ++late;
+      }
+      copies.add(row);
+    });
+    parts.run(step, model.batch(16));
+    op::set_instruction_hook({});
+    devices::test::set_copy_hook({});
+    EXPECT_EQ(late, 0);
+    EXPECT_EQ(copies.of(count - 1), static_cast<int>(beside.size()));
   }
 }
 
