@@ -7,7 +7,8 @@
 #include <numeric>
 #include <set>
 
-#include "execution/device_edges.h"
+#include "execution/bucket_plan.h"
+#include "execution/part_meetings.h"
 #include "execution/reduction_choice.h"
 #include "graph/group_exchange.h"
 #include "graph/uses.h"
@@ -18,10 +19,6 @@ namespace tandem::graph {
 namespace {
 
 using distribute::CrossDeviceReduction;
-
-/// The least bytes of a bucket of gradients. Each costs a few commands and waits; a larger one
-/// begins later.
-constexpr size_t kBucketBytes = 1 << 20;
 
 class CrossDevicePlanner {
  public:
@@ -110,6 +107,8 @@ class CrossDevicePlanner {
     if (!moves.empty()) plan_.supersteps.push_back({.moves = std::move(moves)});
   }
 
+  void add_sum(Sum sum) { plan_.supersteps.push_back({.sums = {std::move(sum)}}); }
+
   int64_t count(ValueId value) const { return graph_.at(value).type.shape.total_extent(); }
 
   /// Participants with a component of every variable that `node` writes.
@@ -188,78 +187,20 @@ class CrossDevicePlanner {
     } else if (node.op().name == "broadcast" || node.op().name == "spread_local") {
       broadcast(node);
     } else if (node.op().name == "join_parts") {
-      add_moves(moves_of_join(node));
+      add_moves(moves_of_join(plan_, graph_, node));
     } else if (node.op().name == "join_start") {
       start_join(node);
     } else if (node.op().name == "join_finish") {
       finish_join(node);
     } else if (node.op().name == "sum_to_part") {
-      sum_to_parts(i);
+      add_sum(sum_to_parts(plan_, program_, i));
     } else if (node.op().name == "sum_over_model") {
-      plan_.supersteps.push_back({.sums = {{.instruction = i,
-                                            .operands = operands_of(node),
-                                            .neighbours = number(node, "model")}}});
+      add_sum(sum_over_model(program_, i));
     } else if (node.op().name == "sum_over_holders") {
-      sum_over_holders(i);
+      add_sum(sum_over_holders(plan_, program_, i));
     } else {
       sum(i);
     }
-  }
-
-  static std::vector<size_t> operands_of(const Node& node) {
-    std::vector<size_t> operands(node.inputs.size());
-    std::iota(operands.begin(), operands.end(), size_t{0});
-    return operands;
-  }
-
-  static int number(const Node& node, const char* attribute) {
-    return static_cast<int>(node.signature.attrs.get<int64_t>(attribute));
-  }
-
-  /// The ranks of so many neighbours, from `first` on.
-  static std::vector<int> neighbours(int first, int count) {
-    std::vector<int> ranks(static_cast<size_t>(count));
-    std::iota(ranks.begin(), ranks.end(), first);
-    return ranks;
-  }
-
-  /// Those that have the same part meet.
-  void sum_over_holders(size_t i) {
-    const Node& node = instructions()[i].node;
-    const int parts = number(node, "parts");
-    int64_t elements = 0;
-    for (ValueId input : node.inputs) elements += count(input);
-    Sum sum{.instruction = i, .operands = operands_of(node)};
-    for (int part = 0; part < parts; ++part) {
-      std::vector<int> holders;
-      for (int rank = part; rank < plan_.replicas; rank += parts) holders.push_back(rank);
-      for (Sum::Piece& piece : equal_pieces(plan_, elements, holders)) {
-        sum.pieces.push_back(std::move(piece));
-      }
-    }
-    plan_.supersteps.push_back({.sums = {std::move(sum)}});
-  }
-
-  /// The elements of each replica's part.
-  int64_t part_elements(const Node& node) const {
-    return node.signature.attrs.get<Shape>("part").total_extent();
-  }
-
-  /// Each replica's part goes to its place with all that have parts of the same whole.
-  std::vector<Move> moves_of_join(const Node& node) const {
-    const int64_t elements = part_elements(node);
-    const int parts = number(node, "parts");
-    std::vector<Move> moves;
-    for (int rank = 0; rank < plan_.replicas; ++rank) {
-      const int part = rank % parts;
-      moves.push_back({.from = rank,
-                       .from_value = node.inputs[0],
-                       .to = neighbours(rank - part, parts),
-                       .to_value = node.outputs[0],
-                       .end = std::min(elements, count(node.outputs[0]) - part * elements),
-                       .shift = part * elements});
-    }
-    return moves;
   }
 
   /// Joins that start one after another are one superstep.
@@ -267,7 +208,7 @@ class CrossDevicePlanner {
     std::vector<Superstep>& all = plan_.supersteps;
     const bool goes_on = !all.empty() && all.back().early && all.back().sums.empty();
     if (!goes_on) all.push_back({.early = true});
-    for (Move& move : moves_of_join(node)) {
+    for (Move& move : moves_of_join(plan_, graph_, node)) {
       if (move.begin < move.end) all.back().moves.push_back(std::move(move));
     }
   }
@@ -290,28 +231,6 @@ class CrossDevicePlanner {
                        .end = count(whole)});
     }
     add_moves(std::move(moves));
-  }
-
-  /// Each replica's part is summed where that replica is.
-  void sum_to_parts(size_t i) {
-    const Node& node = instructions()[i].node;
-    const int64_t elements = part_elements(node);
-    const int64_t whole = count(node.inputs[0]);
-    const int parts = number(node, "parts");
-    Sum sum{.instruction = i, .operands = {0}};
-    for (int rank = 0; rank < plan_.replicas; ++rank) {
-      const int part = rank % parts;
-      const int64_t begin = part * elements;
-      const int64_t end = std::clamp(whole, begin, begin + elements);
-      sum.pieces.push_back({.participant = plan_.participant_of[static_cast<size_t>(rank)],
-                            .begin = begin,
-                            .end = end,
-                            .targets = {rank},
-                            .shift = -begin,
-                            .zeros = elements - (end - begin),
-                            .sources = neighbours(rank - part, parts)});
-    }
-    plan_.supersteps.push_back({.sums = {std::move(sum)}});
   }
 
   /// Replicas have updated their parts of what all see as a whole: these go to all others. Where
@@ -350,7 +269,7 @@ class CrossDevicePlanner {
       sum.operands.push_back(k);
     }
     sum.pieces.push_back({plan_.participant_of[0], 0, elements, {0}});
-    plan_.supersteps.push_back({.sums = {std::move(sum)}});
+    add_sum(std::move(sum));
   }
 
   void broadcast(const Node& node) {
@@ -403,7 +322,7 @@ class CrossDevicePlanner {
     for (size_t k = 0; k < node.inputs.size(); ++k) sum.operands.push_back(k);
     if (choice.is_by_library()) {
       sum.is_by_library = true;
-      sum_early(sum);
+      take_buckets(sum, program_, uses_, plan_);
     } else if (choice.how == CrossDeviceReduction::one_device && !at_holder) {
       sum.pieces.push_back({root_, 0, elements, replica_ranks()});
     } else {
@@ -422,87 +341,9 @@ class CrossDevicePlanner {
                                        : replica_ranks()});
       }
       if (scatters) shard(updates, sum);
-      sum_early(sum);
+      take_buckets(sum, program_, uses_, plan_);
     }
-    plan_.supersteps.push_back({.sums = {std::move(sum)}});
-  }
-
-  /// A gradient that can be summed before its collective's turn comes.
-  struct EarlyOperand {
-    size_t operand;
-    size_t ready;  ///< The first instruction after the one that computes it.
-    size_t bytes;
-  };
-
-  /// The operands of a sum that lie still from where they are computed to where the sums are used,
-  /// in the order in which they are computed: the sum takes their own place, and nobody else reads
-  /// them.
-  std::vector<EarlyOperand> early_operands(const Sum& sum) const {
-    const Node& node = instructions()[sum.instruction].node;
-    const auto& buffer_of = program_.memory().buffer_of;
-    std::vector<EarlyOperand> early;
-    for (size_t k : sum.operands) {
-      const ValueId input = graph_.storage_of(node.inputs[k]);
-      const ValueId output = graph_.storage_of(node.outputs[k]);
-      const bool stays = buffer_of[input] >= 0 && buffer_of[input] == buffer_of[output];
-      if (!stays || uses_.of(input).size() != 1) continue;
-      early.push_back({k, computed_at(input) + 1, graph_.at(input).type.bytes()});
-    }
-    std::ranges::stable_sort(early, {}, &EarlyOperand::ready);
-    return early;
-  }
-
-  size_t computed_at(ValueId value) const {
-    const auto computes = [&](const Instruction& instruction) {
-      const ValueIds& outputs = instruction.node.outputs;
-      return std::ranges::find(outputs, value) != outputs.end();
-    };
-    return static_cast<size_t>(std::ranges::find_if(instructions(), computes) -
-                               instructions().begin());
-  }
-
-  /// Takes buckets of operands out of `sum` that are summed while the instructions before it go on.
-  /// Teams of CPUs have no queue on which that could be done.
-  void sum_early(Sum& sum) {
-    const auto has_team = [](const Participant& p) { return p.device->works_on_threads(); };
-    if (plan_.participants.size() < 2 || std::ranges::any_of(plan_.participants, has_team)) return;
-    Sum bucket{
-        .instruction = sum.instruction, .pieces = sum.pieces, .is_by_library = sum.is_by_library};
-    size_t bytes = 0;
-    size_t early_bytes = 0;
-    for (const EarlyOperand& operand : early_operands(sum)) {
-      bucket.operands.push_back(operand.operand);
-      bytes += operand.bytes;
-      if (bytes < kBucketBytes) continue;
-      if (operand.ready >= sum.instruction) break;
-      early_bytes += bytes;
-      bytes = 0;
-      std::erase_if(sum.operands, [&](size_t k) {
-        return std::ranges::find(bucket.operands, k) != bucket.operands.end();
-      });
-      std::ranges::sort(bucket.operands);
-      insert_early(operand.ready, bucket);
-      bucket.operands.clear();
-    }
-    if (early_bytes == 0) return;
-    plan_.reduction += fmt::format("; {} of it in buckets, while the backward pass goes on",
-                                   scaled(static_cast<double>(early_bytes), "B"));
-  }
-
-  /// Sums `bucket` before instruction `ready`, behind the buckets that are ready there already.
-  void insert_early(size_t ready, const Sum& bucket) {
-    auto& all = plan_.supersteps;
-    auto place = std::ranges::find_if(
-        all, [&](const Superstep& step) { return step.computes() && step.end >= ready; });
-    Superstep rest;
-    if (place != all.end() && place->begin < ready) {
-      rest = {.begin = ready, .end = place->end};
-      place->end = ready;
-      ++place;
-    }
-    while (place != all.end() && place->early) ++place;
-    place = all.insert(place, {.sums = {bucket}, .early = true}) + 1;
-    if (rest.computes()) all.insert(place, rest);
+    add_sum(std::move(sum));
   }
 
   std::vector<int> replica_ranks() const {
@@ -652,71 +493,6 @@ bool is_cross_device(const Replicas& replicas) {
   if (std::ranges::any_of(replicas.devices, elsewhere)) return true;
   if (replicas.central && elsewhere(replicas.central)) return true;
   return replicas.count() > 1 && !replicas.devices[0]->works_on_threads();
-}
-
-namespace {
-
-/// Adds what the pieces of a sum bring together, and where the sums go.
-void add_edges(const Sum& sum, const CrossDevicePlan& plan, const Program& program,
-               DeviceEdges& edges) {
-  const Node& node = program.instructions()[sum.instruction].node;
-  const auto device_of = [&](int rank) -> const devices::Device& {
-    const auto participant = static_cast<size_t>(plan.participant_of[static_cast<size_t>(rank)]);
-    return *plan.participants[participant].device;
-  };
-  for (const Sum::Piece& piece : sum.pieces) {
-    const devices::Device& own = *plan.participants[static_cast<size_t>(piece.participant)].device;
-    size_t bytes = 0;
-    int64_t start = 0;
-    for (size_t k = 0; k < node.inputs.size(); ++k) {
-      const op::TensorType& type = program.graph().at(node.inputs[k]).type;
-      const int64_t size = type.shape.total_extent();
-      const int64_t begin = std::clamp<int64_t>(piece.begin - start, 0, size);
-      const int64_t end = std::clamp<int64_t>(piece.end - start, 0, size);
-      start += size;
-      if (std::ranges::find(sum.operands, k) == sum.operands.end()) continue;
-      bytes += static_cast<size_t>(end - begin) * size_of(type.dtype);
-    }
-    if (bytes == 0) continue;
-    for (int rank = 0; rank < plan.replicas; ++rank) {
-      const bool is_summed =
-          piece.sources.empty() || std::ranges::find(piece.sources, rank) != piece.sources.end();
-      if (is_summed && &device_of(rank) != &own) {
-        edges.add(device_of(rank).name(), own.name(), bytes);
-      }
-    }
-    for (int rank : piece.targets) {
-      if (&device_of(rank) != &own) edges.add(own.name(), device_of(rank).name(), bytes);
-    }
-  }
-}
-
-}  // namespace
-
-/// Sums and moves meet in any case, so the order in which they go is no ping-pong: one direction
-/// after the other.
-std::string explain_edges(const CrossDevicePlan& plan, const Program& program) {
-  DeviceEdges edges;
-  const Graph& graph = program.graph();
-  for (const Superstep& superstep : plan.supersteps) {
-    for (const Sum& sum : superstep.sums) add_edges(sum, plan, program, edges);
-    for (const Move& move : superstep.moves) {
-      const op::TensorType& type = graph.at(move.from_value).type;
-      const auto name_of = [&](int rank) {
-        const auto participant =
-            static_cast<size_t>(plan.participant_of[static_cast<size_t>(rank)]);
-        return plan.participants[participant].device->name();
-      };
-      const std::string from =
-          move.from >= 0 ? name_of(move.from)
-                         : graph.at(move.from_value).range.block->components()[0]->device()->name();
-      const size_t bytes = static_cast<size_t>(move.end - move.begin) * size_of(type.dtype);
-      for (int rank : move.to) {
-        if (name_of(rank) != from) edges.add(from, name_of(rank), bytes);
-      }
-    }
-  }
-  return edges.str("in each run, the batch aside", DeviceEdges::Order::any);
 }
 
 std::vector<Sum::Piece> equal_pieces(const CrossDevicePlan& plan, int64_t elements,
