@@ -147,6 +147,8 @@ TEST_F(RegistryTest, EveryOpOfTheLibraryHasAKernelOnTheCpu) {
   }
   for (const std::string& name : names) {
     if (name.starts_with("exchange_")) continue;  // Programs prepare these: they know the group.
+    // Made for devices with queues alone, which copy.
+    if (name == "join_start" || name == "join_finish") continue;
     const auto has_kernel = [&](DType dtype) {
       const TensorType type{dtype, {2, 3}};
       return registry.has_kernel({&registry.op(name), {type}, {type}, {}, {}}, *cpu);
