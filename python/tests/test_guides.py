@@ -295,3 +295,63 @@ def test_lists_of_tensors_and_numbers():
     assert matrix.dtype == "float32" and matrix.numpy()[1].tolist() == [1, 2, 3]
     assert tf.constant([[tf.constant(1.0), 2], [3, 4]]).dtype == "float32"
     assert keras.Variable(np.array([1, 2]), dtype="int").dtype == "int64"
+
+
+class Logged(keras.utils.PyDataset):
+    """Three batches, which tell when they are asked for."""
+
+    def __init__(self):
+        super().__init__()
+        self.log, self.epoch = [], 0
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, index):
+        self.log.append(index)
+        return np.full((4, 2), self.epoch, "float32"), np.ones((4, 1), "float32")
+
+    def on_epoch_begin(self):
+        self.log.append("begin")
+
+    def on_epoch_end(self):
+        self.epoch += 1
+        self.log.append("end")
+
+
+def small():
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
+    model.compile("sgd", "mse", steps_per_execution=2)
+    return model
+
+
+def test_batches_by_number_are_asked_for_as_in_keras():
+    first, epoch = [0, 1, "end"], ["begin", 0, 1, 2, "end"]
+    data = Logged()
+    small().fit(data, epochs=2, verbose=0, shuffle=False)
+    assert data.log == first + epoch * 2
+    data = Logged()
+    small().evaluate(data, verbose=0)
+    assert data.log == first + epoch
+    data = Logged()
+    small().predict(data, verbose=0)
+    assert data.log == first[:2] + epoch
+    data = Logged()
+    small().fit(np.ones((4, 2)), np.ones((4, 1)), validation_data=data, epochs=2, verbose=0)
+    assert data.log == first + epoch + ["end"] + epoch
+
+
+def test_callbacks_hear_of_steps_that_are_executed_together():
+    heard = []
+    callback = keras.callbacks.LambdaCallback(on_train_batch_begin=lambda step, logs: heard.append(step), on_train_batch_end=lambda step, logs: heard.append(-step))
+    small().fit(np.ones((50, 2)), np.ones((50, 1)), batch_size=10, callbacks=[callback], verbose=0)
+    assert heard == [0, -1, 2, -3, 4, -5]
+
+
+def test_metrics_of_several_values_train_and_are_shown(capsys):
+    model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1, activation="sigmoid", kernel_initializer="ones")])
+    model.compile("sgd", "binary_crossentropy", metrics=[keras.metrics.F1Score(threshold=0.5)])
+    x, y = np.array([[1, 0], [-1, 0], [2, 0], [0, 3]], "float32"), np.array([[1], [0], [0], [1]], "float32")
+    logs = model.fit(x, y, verbose=2).history
+    np.testing.assert_allclose(logs["f1_score"][0], [0.8], rtol=1e-6)
+    assert "f1_score: 0.8000" in capsys.readouterr().out

@@ -626,8 +626,8 @@ def test_fit_takes_datasets_of_ones_own_and_tells_them_of_epochs():
     model.compile("sgd", "mse")
     known, endless = Batches(2), Batches(None)
     model.fit(known, epochs=2, shuffle=False, verbose=0)
-    assert known.heard == ["begin", 0, 1, "end"] * 2
-    assert len(model.fit(endless, epochs=2, steps_per_epoch=2, verbose=0).epoch) == 2 and endless.heard[:4] == ["begin", 0, 1, 2]
+    assert known.heard == [0, 1, "end"] + ["begin", 0, 1, "end"] * 2
+    assert len(model.fit(endless, epochs=2, steps_per_epoch=2, verbose=0).epoch) == 2 and endless.heard[:7] == [0, 1, "end", "begin", 0, 1, 2]
 
 
 def test_fit_takes_structures_within_structures():

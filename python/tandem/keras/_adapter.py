@@ -146,6 +146,7 @@ class Batches:
         self._make = None
         self._dataset = None
         self.no_rows = None  # The arrays, where they have no rows: what there is to be seen of their kind.
+        self._is_evaluated = False
         self.are_even = False  # Whether it is known before that all batches have the same number of rows.
         from tandem.distribute import DistributedDataset
 
@@ -159,7 +160,7 @@ class Batches:
             self.steps = self._limit or (count if count >= 0 else None)
             self.are_even = not x._has_open_rows
         elif hasattr(x, "__getitem__") and hasattr(x, "__len__") and not _is_array_like(x) and not isinstance(x, (list, tuple, dict, str)):
-            self._sequence(x, shuffle)
+            self._sequence(x, shuffle, is_predict)
         elif hasattr(x, "__next__") or (hasattr(x, "__iter__") and not _is_array_like(x) and not isinstance(x, (list, tuple, dict))):
             self._generator(x)
         elif x is None and y is None:
@@ -188,7 +189,8 @@ class Batches:
         steps = -(-rows // batch_size)
         self.steps = min(self._limit, steps) if self._limit and self._limit < steps else self._limit or steps
 
-    def _sequence(self, x, shuffle):
+    def _sequence(self, x, shuffle, is_predict):
+        """As in Keras, two batches are looked at before, after which an epoch ends that none has seen; so it does before each further validation."""
         import itertools
         import random
 
@@ -196,17 +198,25 @@ class Batches:
 
         self._source = x
         count = x.num_batches if type(x).__len__ is PyDataset.__len__ else len(x)
+        begin, end = (getattr(x, name, lambda: None) for name in ("on_epoch_begin", "on_epoch_end"))
+        if hasattr(x, "on_epoch_end"):
+            for i in range(2 if count is None else min(2, count)):
+                x[i]
+            if not is_predict:
+                end()
+        epochs = []
 
         def make():
-            if hasattr(x, "on_epoch_begin"):
-                x.on_epoch_begin()
+            if epochs and self._is_evaluated:
+                end()
+            epochs.append(True)
+            begin()
             order = itertools.count() if count is None else list(range(len(x)))
             if shuffle and shuffle != "batch" and count is not None:
                 random.shuffle(order)
             for i in order:
                 yield _as_batch(x[i])
-            if hasattr(x, "on_epoch_end"):
-                x.on_epoch_end()
+            end()
 
         self._make = make
         self.steps = self._limit or count
@@ -241,6 +251,7 @@ class Batches:
     def epoch(self, goes_on=True):
         """The batches of the next epoch. With a limit it goes on where the last one ended."""
         steps = 0
+        self._is_evaluated = not goes_on
         if not (self._limit and goes_on) and self._kept is None:
             self._going = None
         restarted = False

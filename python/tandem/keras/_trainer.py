@@ -154,6 +154,7 @@ class Trainer(TrainingSteps):
         logs = {}
         epoch_logs = {}
         wants_batches = container.wants_train_batches
+        together = int(self.steps_per_execution or 1)  # Callbacks hear of so many steps at once, by the number of the last.
         program, whole = self._program_for("train", first), _tandem.WholeStep()
         for epoch in range(initial_epoch, epochs):
             self.reset_metrics()
@@ -161,14 +162,14 @@ class Trainer(TrainingSteps):
             logs = {}
             step = 0
             for data in training.epoch():
-                if wants_batches:
+                if wants_batches and step % together == 0:
                     container.on_train_batch_begin(step)
                 with whole:
                     logs = program(data)
                 container.progress(step, logs, self)
-                if wants_batches:
-                    container.on_train_batch_end(step, self._numbers(logs, self._from_metrics("train", live=True)))
                 step += 1
+                if wants_batches and step % together == 0:
+                    container.on_train_batch_end(step - 1, self._numbers(logs, self._from_metrics("train", live=True)))
                 if self.stop_training:
                     break
             if step == 0 and epoch > initial_epoch:
@@ -176,6 +177,8 @@ class Trainer(TrainingSteps):
                 break
             if step == 0:
                 warnings.warn("fit: the data has no batch; the epoch makes no step and has no results", stacklevel=2)
+            if wants_batches and step % together:
+                container.on_train_batch_end(step - step % together + together - 1, self._numbers(logs, self._from_metrics("train", live=True)))
             self._finish_steps()
             epoch_logs = self._numbers(logs, self._from_metrics("train")) if step else {}
             if validation is not None and self._validates(epoch, validation_freq):
@@ -404,7 +407,7 @@ def _as_array(value):
 def _number(value):
     if isinstance(value, (Tensor, _tandem.Variable)):
         array = np.asarray(value.numpy())
-        return float(array) if array.size == 1 else array
+        return float(array) if array.ndim == 0 else array
     if hasattr(value, "values") and not isinstance(value, dict):
         return float(np.mean([float(v) for v in value.values]))
     return float(value) if isinstance(value, (int, float, np.generic)) else value

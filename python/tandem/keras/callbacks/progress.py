@@ -13,7 +13,7 @@ def _formatted(logs):
     parts = []
     for key, value in logs.items():
         if isinstance(value, np.ndarray):
-            continue
+            value = float(value.mean())
         parts.append(f" - {key}: {value:.4f}" if abs(value) > 1e-3 else f" - {key}: {value:.4e}")
     return "".join(parts)
 
