@@ -276,3 +276,38 @@ def test_errors_of_layers(f, words):
     with pytest.raises(ValueError, match=words):
         f()
     assert tf.keras.layers.Conv1D(2, 3, padding="causal")(tf.ones((1, 5, 2))).shape == (1, 5, 2)
+
+
+def _windows(**kwargs):
+    series = np.arange(40.0).reshape(20, 2)
+    return [(x.numpy()[..., 0].tolist(), y.numpy().tolist()) for x, y in tf.keras.utils.timeseries_dataset_from_array(series, np.arange(20.0) * 10, **kwargs)]
+
+
+def test_windows_of_a_series_from_an_index_have_the_targets_from_there():
+    assert _windows(sequence_length=2, sampling_rate=3, sequence_stride=2, batch_size=3, start_index=4, end_index=17) == [
+        ([[8.0, 14.0], [12.0, 18.0], [16.0, 22.0]], [40.0, 60.0, 80.0]), ([[20.0, 26.0], [24.0, 30.0]], [100.0, 120.0]),
+    ]
+
+
+def test_shuffled_windows_use_the_random_numbers_of_numpy_and_another_order_each_time():
+    series, targets = np.arange(20.0), np.arange(20.0)
+    np.random.seed(1)
+    windows = tf.keras.utils.timeseries_dataset_from_array(series, targets, 3, shuffle=True, batch_size=4)
+    assert np.random.rand() == 0.9971848109388686
+    passes = [[float(y) for _, batch in windows for y in batch] for _ in range(2)]
+    assert passes[0] != passes[1] and sorted(passes[0]) == sorted(passes[1]) == list(range(18)) != passes[0]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: tf.keras.layers.GRU(8, recurrent_dropout=0.5), lambda: tf.keras.layers.GRU(8, recurrent_dropout=0.5, reset_after=False, dropout=0.3),
+        lambda: tf.keras.layers.LSTM(8, recurrent_dropout=0.5, dropout=0.3), lambda: tf.keras.layers.SimpleRNN(8, recurrent_dropout=0.5, dropout=0.2),
+        lambda: tf.keras.layers.RNN([tf.keras.layers.GRUCell(8, recurrent_dropout=0.5), tf.keras.layers.LSTMCell(8, recurrent_dropout=0.5)]),
+    ],
+)
+def test_states_do_not_grow_where_they_are_dropped_from(make):
+    x = np.random.default_rng(0).standard_normal((4, 150, 3)).astype("float32")
+    layer = make()
+    y = layer(x, training=True).numpy()
+    assert np.abs(y).max() <= 1 and not np.array_equal(y, layer(x, training=True)) and np.array_equal(layer(x), layer(x))

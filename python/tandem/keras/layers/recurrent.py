@@ -42,10 +42,22 @@ class _Cell(Layer):
     def _bias(self, wide):
         return self.add_weight((wide,), self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
 
-    def project(self, x):
+    def project(self, x, masks=None):
         """What does not depend on the step before, for all steps at once."""
-        y = _tandem.matmul(x, self.kernel, False, False)
+        y = self._product(x, self.kernel, masks)
         return y if self.bias is None else y + self.bias
+
+    def _product(self, x, kernel, masks):
+        """x times a kernel of several gates; where there are masks, each gate sees x through its own."""
+        if masks is None:
+            return _tandem.matmul(x, kernel, False, False)
+        kernel, n = _tandem.convert(kernel), self.units
+        parts = [_tandem.matmul(x * mask, kernel[:, i * n : (i + 1) * n], False, False) for i, mask in enumerate(masks)]
+        return parts[0] if len(parts) == 1 else _tandem.concat(parts, -1)
+
+    def masks_for(self, shape, rate, code, count=None):
+        """What drops elements of a tensor of this shape, the same in all steps, once for each gate."""
+        return [_tandem.dropout(_tandem.fill(shape, 1.0, code), rate, None) for _ in range(self._gates if count is None else count)]
 
     def get_initial_state(self, batch_size=None, inputs=None, dtype=None):
         size = inputs._sizes[0] if inputs is not None else getattr(batch_size, "_size", batch_size)
@@ -54,18 +66,20 @@ class _Cell(Layer):
 
     def call(self, inputs, states, training=False):
         single = not isinstance(states, (list, tuple))
-        x = inputs
+        x, masks = inputs, None
         if training and self.dropout:
             x = _tandem.dropout(x, self.dropout, None)
-        output, states = self.step(self.project(x), [states] if single else list(states))
+        if training and self.recurrent_dropout:
+            masks = self.masks_for([x._sizes[0], self.units], self.recurrent_dropout, x._code)
+        output, states = self.step(self.project(x), [states] if single else list(states), masks)
         return output, states[0] if single else states
 
 
 class SimpleRNNCell(_Cell):
     """One step of SimpleRNN."""
 
-    def step(self, projected, states):
-        h = self.activation(projected + _tandem.matmul(states[0], self.recurrent_kernel, False, False))
+    def step(self, projected, states, masks=None):
+        h = self.activation(projected + self._product(states[0], self.recurrent_kernel, masks))
         return h, [h]
 
 
@@ -90,9 +104,9 @@ class LSTMCell(_Cell):
 
         return self.add_weight((wide,), start, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
 
-    def step(self, projected, states):
+    def step(self, projected, states, masks=None):
         h, c = states
-        z = projected + _tandem.matmul(h, self.recurrent_kernel, False, False)
+        z = projected + self._product(h, self.recurrent_kernel, masks)
         i, f, g, o = _tandem.split(z, 4, -1)
         c = self.recurrent_activation(f) * c + self.recurrent_activation(i) * self.activation(g)
         h = self.recurrent_activation(o) * self.activation(c)
@@ -112,18 +126,18 @@ class GRUCell(_Cell):
         shape = (2, wide) if self.reset_after else (wide,)
         return self.add_weight(shape, self.bias_initializer, regularizer=self.bias_regularizer, constraint=self.bias_constraint, name="bias")
 
-    def project(self, x):
-        y = _tandem.matmul(x, self.kernel, False, False)
+    def project(self, x, masks=None):
+        y = self._product(x, self.kernel, masks)
         if self.bias is None:
             return y
         return y + (self.bias[0] if self.reset_after else self.bias)
 
-    def step(self, projected, states):
-        h = states[0]
+    def step(self, projected, states, masks=None):
+        h = states[0]  # What is carried on is not dropped from: it would grow with each step.
         n = self.units
         xz, xr, xh = _tandem.split(projected, 3, -1)
         if self.reset_after:
-            inner = _tandem.matmul(h, self.recurrent_kernel, False, False)
+            inner = self._product(h, self.recurrent_kernel, masks)
             if self.bias is not None:
                 inner = inner + self.bias[1]
             rz, rr, rh = _tandem.split(inner, 3, -1)
@@ -131,10 +145,10 @@ class GRUCell(_Cell):
             candidate = self.activation(xh + r * rh)
         else:
             kernel = self.recurrent_kernel.read_value()
-            inner = _tandem.matmul(h, kernel[:, : 2 * n], False, False)
+            inner = self._product(h, kernel[:, : 2 * n], None if masks is None else masks[:2])
             rz, rr = _tandem.split(inner, 2, -1)
             z, r = self.recurrent_activation(xz + rz), self.recurrent_activation(xr + rr)
-            candidate = self.activation(xh + _tandem.matmul(r * h, kernel[:, 2 * n :], False, False))
+            candidate = self.activation(xh + _tandem.matmul(r * (h if masks is None else h * masks[2]), kernel[:, 2 * n :], False, False))
         h = z * h + (1.0 - z) * candidate
         return h, [h]
 
@@ -282,22 +296,23 @@ class RNN(Layer):
         states = list(initial_state) if isinstance(initial_state, (list, tuple)) else [initial_state]
         states = [s if isinstance(s, (list, tuple)) else _tandem.convert(s) for s in states]
         fast = isinstance(self.cell, _Cell) and type(self.cell).call is _Cell.call
-        if training and fast and self.cell.dropout:
-            keep = _tandem.dropout(_tandem.fill([x._sizes[0], 1, x._sizes[2]], 1.0, x._code), self.cell.dropout, None)
-            x = x * keep
+        gate_masks = input_masks = None  # As in Keras gates have masks of their own where states are dropped, too.
         if training and fast and self.cell.recurrent_dropout:
-            self._recurrent_mask = _tandem.dropout(_tandem.fill([x._sizes[0], self.cell.units], 1.0, x._code), self.cell.recurrent_dropout, None)
-        else:
-            self._recurrent_mask = None
-        steps = _tandem.unstack(self.cell.project(x) if fast else x, 1)
+            gate_masks = self.cell.masks_for([x._sizes[0], self.cell.units], self.cell.recurrent_dropout, x._code)
+        if training and fast and self.cell.dropout:
+            shape = [x._sizes[0], 1, x._sizes[2]]
+            if gate_masks is None:
+                x = x * self.cell.masks_for(shape, self.cell.dropout, x._code, 1)[0]
+            else:
+                input_masks = self.cell.masks_for(shape, self.cell.dropout, x._code)
+        steps = _tandem.unstack(self.cell.project(x, input_masks) if fast else x, 1)
         masks = _tandem.unstack(mask, 1) if mask is not None else [None] * len(steps)
         if self.go_backwards:
             steps, masks = steps[::-1], masks[::-1]
         outputs, output = [], None
         for step, own in zip(steps, masks):
             if fast:
-                given = states if self._recurrent_mask is None else [states[0] * self._recurrent_mask] + states[1:]
-                new, after = self.cell.step(step, given)
+                new, after = self.cell.step(step, states, gate_masks)
             else:
                 new, after = self._cell_call(step, states, training)
             after = list(after) if isinstance(after, (list, tuple)) else [after]

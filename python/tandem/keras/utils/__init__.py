@@ -1,5 +1,6 @@
 """Small things around models, keras.utils."""
 
+import itertools
 import sys
 
 import numpy as np
@@ -131,6 +132,18 @@ class Progbar:
         self.update(self._seen + n, values)
 
 
+def _shuffled_nearby(values, size, seed):
+    """The values in the order in which a buffer of a size gives them that is filled up again after each."""
+    source, buffer, result = np.random.default_rng(seed), list(values[:size]), []
+    for each in [*values[size:], *[None] * len(buffer)]:
+        place = source.integers(len(buffer))
+        result.append(buffer[place])
+        buffer[place] = each if each is not None else buffer[-1]
+        if each is None:
+            buffer.pop()
+    return np.array(result, dtype=values.dtype)
+
+
 def timeseries_dataset_from_array(data, targets, sequence_length, sequence_stride=1, sampling_rate=1, batch_size=128, shuffle=False, seed=None, start_index=None, end_index=None, format="tf"):  # noqa: A002
     """Windows of a series, with the target of each."""
     from tandem.data import Dataset
@@ -144,19 +157,23 @@ def timeseries_dataset_from_array(data, targets, sequence_length, sequence_strid
         last = min(last, start + len(targets))
     starts = np.arange(start, last, sequence_stride)
     if shuffle:
+        seed = np.random.randint(1e6) if seed is None else seed
         np.random.RandomState(seed).shuffle(starts)
     steps = np.arange(sequence_length) * sampling_rate
+    targets = None if targets is None else np.asarray(targets)[start:end]
+    passes = itertools.count()
 
     def generate():
-        for i in range(0, len(starts), batch_size or 1):
-            chosen = starts[i : i + (batch_size or 1)]
+        order = _shuffled_nearby(starts, 8 * batch_size if batch_size else 1024, [seed, next(passes)]) if shuffle else starts
+        for i in range(0, len(order), batch_size or 1):
+            chosen = order[i : i + (batch_size or 1)]
             windows = data[chosen[:, None] + steps[None]]
             if batch_size is None:
                 windows = windows[0]
             if targets is None:
                 yield _tandem.convert(windows)
             else:
-                own = np.asarray(targets)[chosen - start]
+                own = targets[chosen - start]
                 yield _tandem.convert(windows), _tandem.convert(own if batch_size is not None else own[0])
 
     return Dataset(generate=generate, count=-(-len(starts) // (batch_size or 1)))
