@@ -311,3 +311,21 @@ def test_states_do_not_grow_where_they_are_dropped_from(make):
     layer = make()
     y = layer(x, training=True).numpy()
     assert np.abs(y).max() <= 1 and not np.array_equal(y, layer(x, training=True)) and np.array_equal(layer(x), layer(x))
+
+
+def test_layers_after_attention_are_numbered_as_in_keras():
+    layers = tf.keras.layers
+    tf.keras.backend.clear_session()
+    x = tf.keras.Input((4, 6))
+    layers.MultiHeadAttention(2, 3)(x, x)
+    assert layers.Dropout(0.1).name == "dropout_1"
+    assert layers.Softmax().name == "softmax_1"
+    assert [tf.keras.metrics.MeanIoU(2).name for _ in range(2)] == ["mean_io_u", "mean_io_u_1"]
+    assert layers.TextVectorization(vocabulary=["a"]) is not None and layers.StringLookup(vocabulary=["a"]).name == "string_lookup_1"
+
+
+def test_texts_are_not_looked_up_without_a_vocabulary():
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Table not initialized"):
+        tf.keras.layers.TextVectorization()(["a b"])
+    with pytest.raises(tf.errors.FailedPreconditionError, match="Table not initialized"):
+        tf.keras.layers.StringLookup()(["a"])

@@ -671,14 +671,14 @@ class _IoU(Metric):
 class IoU(_IoU):
     """The overlap of truth and prediction, divided by their union, for some classes."""
 
-    def __init__(self, num_classes, target_class_ids, name="io_u", dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
+    def __init__(self, num_classes, target_class_ids, name=None, dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
         super().__init__(num_classes, target_class_ids, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
 
 
 class MeanIoU(_IoU):
     """The mean over classes of overlap divided by union."""
 
-    def __init__(self, num_classes, name="mean_io_u", dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
+    def __init__(self, num_classes, name=None, dtype=None, ignore_class=None, sparse_y_true=True, sparse_y_pred=True, axis=-1):
         super().__init__(num_classes, None, name, dtype, ignore_class, sparse_y_true, sparse_y_pred, axis)
 
 

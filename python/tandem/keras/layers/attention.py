@@ -2,8 +2,14 @@
 
 import _tandem
 from tandem import _ops
-from tandem.keras import _parts, constraints, initializers, regularizers
+from tandem.keras import _objects, _parts, constraints, initializers, regularizers
 from tandem.keras._layer import Layer
+
+
+def count_inner_layers():
+    """Keras's attention has a Softmax and a Dropout inside, with which names of later layers are numbered."""
+    for kind in ("softmax", "dropout"):
+        _objects.auto_name(kind)
 
 
 class MultiHeadAttention(Layer):
@@ -36,6 +42,7 @@ class MultiHeadAttention(Layer):
         out = self._output_shape
         out = (query_shape[-1],) if out is None else (out,) if isinstance(out, int) else tuple(out)
         self._output = self._dense("attention_output", (h, v), out, out)
+        count_inner_layers()
         self.built = True
 
     def _saved_parts(self):

@@ -6,7 +6,7 @@ import _tandem
 from tandem import _ops
 from tandem.keras import constraints, initializers, regularizers
 from tandem.keras._layer import Layer
-from tandem.keras.layers.attention import MultiHeadAttention
+from tandem.keras.layers.attention import MultiHeadAttention, count_inner_layers
 from tandem.keras.layers.core import Embedding, EinsumDense
 
 
@@ -43,6 +43,7 @@ class GroupQueryAttention(Layer):
             self._gate_dense = self._dense("bqm,muh->bquh", queries, "uh", "gate", query_shape, "sigmoid")
         self._value_dense = self._dense("bkm,mvh->bkvh", shared, "vh", "value", value_shape)
         self._output_dense = self._dense("bquh,uhm->bqm", (None, query_shape[-1]), "m", "attention_output", (None, None, self.num_query_heads, self.head_dim))
+        count_inner_layers()
         self.built = True
 
     _joined_mask = MultiHeadAttention._joined_mask

@@ -3,7 +3,7 @@
 import numpy as np
 
 import _tandem
-from tandem import _ops
+from tandem import _ops, errors
 from tandem._tracing.function import GiveUpTrace
 from tandem._tensors.tensor import Tensor
 from tandem.keras._symbolic import KerasTensor, text_probes
@@ -384,6 +384,7 @@ class _Lookup(Layer):
         self.output_mode, self.invert = _encoding(type(self).__name__, output_mode, "int", "one_hot", "multi_hot", "count"), invert
         self.autocast = False
         self._words = []
+        self._table = None  # The numbers of the words, once there is a vocabulary.
         if vocabulary is not None:
             if isinstance(vocabulary, str):
                 with open(vocabulary, encoding="utf-8") as file:
@@ -457,6 +458,8 @@ class _Lookup(Layer):
     def _number_of(self, value):
         if self.mask_token is not None and value == self.mask_token:
             return 0
+        if self._table is None:
+            raise errors.FailedPreconditionError(f"Table not initialized: {self.name} has no vocabulary yet; adapt(), set_vocabulary() or the argument `vocabulary` give it one")
         found = self._table.get(value)
         if found is not None:
             return found
@@ -531,7 +534,7 @@ class TextVectorization(Layer):
         self.max_tokens, self.standardize, self.split, self.ngrams = max_tokens, standardize, split, ngrams
         self.output_mode, self.output_sequence_length = _encoding("TextVectorization", output_mode, "int", "multi_hot", "count", "tf_idf"), output_sequence_length
         self._width = max_tokens if pad_to_max_tokens else None
-        self._lookup = StringLookup(max_tokens, mask_token="" if self.output_mode == "int" else None, name=f"{self.name}_lookup")
+        self._lookup = StringLookup(max_tokens, mask_token="" if self.output_mode == "int" else None)
         self._idf = None
         if vocabulary is not None:
             self.set_vocabulary(_lines_of(vocabulary), idf_weights)
