@@ -329,3 +329,18 @@ def test_texts_are_not_looked_up_without_a_vocabulary():
         tf.keras.layers.TextVectorization()(["a b"])
     with pytest.raises(tf.errors.FailedPreconditionError, match="Table not initialized"):
         tf.keras.layers.StringLookup()(["a"])
+
+
+def test_integers_that_are_as_frequent_are_numbered_from_the_largest_on():
+    lookup = tf.keras.layers.IntegerLookup()
+    lookup.adapt(np.array([5, 3, 9, 3]))
+    assert lookup.get_vocabulary() == [-1, 3, 9, 5]
+
+
+def test_folders_without_labels_have_no_classes(tmp_path, capsys):
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "0.txt").write_text(f"{name} text")
+    texts = tf.keras.utils.text_dataset_from_directory(tmp_path, label_mode=None, shuffle=False)
+    assert capsys.readouterr().out == "Found 2 files.\n" and texts.class_names is None
+    assert next(iter(texts)).numpy().tolist() == [b"a text", b"b text"]

@@ -369,7 +369,7 @@ def _numbered(layer, inputs):
 
 
 def _by_count(counts):
-    """Words, the most frequent first, those that are as frequent from the end of the alphabet."""
+    """Words or numbers, the most frequent first, those that are as frequent from the end of the alphabet or the largest on."""
     return sorted(sorted(counts, reverse=True), key=lambda w: -counts[w])
 
 
@@ -410,7 +410,7 @@ class _Lookup(Layer):
         for batch in batches:
             values = batch.numpy() if hasattr(batch, "numpy") else np.asarray(batch)
             counts.update(self._plain(v) for v in np.ravel(values).tolist())
-        words = _by_count(counts) if self._is_text else sorted(counts, key=lambda n: (-counts[n], n))
+        words = _by_count(counts)
         if self.max_tokens is not None:
             words = words[: self.max_tokens - len(self._special())]
         self.set_vocabulary(np.array(words, dtype=object))

@@ -31,10 +31,9 @@ class _Files:
         has_list = isinstance(labels, (list, tuple, np.ndarray))
         if not has_list and labels not in ("inferred", None):
             raise ValueError(f'{function}: `labels` argument should be a list/tuple of integer labels, of the same size as the number of files in the target directory, "inferred", or None. Received: labels={labels}')
-        if labels is None or label_mode is None:
-            self.label_mode = None
-        else:
-            self.label_mode = label_mode
+        if label_mode is None:
+            labels, has_list = None, False
+        self.label_mode = None if labels is None else label_mode
         if labels == "inferred" if not has_list else False:
             folders = _classes_in(directory)
             if class_names is not None and sorted(class_names) != folders:
